@@ -1,0 +1,3 @@
+"""Batchgate: a gate for batch work in Kubernetes."""
+
+__version__ = "0.1.0"

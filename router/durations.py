@@ -1,0 +1,50 @@
+"""Lengths of time as people write them: ``90``, ``5:00``, ``2:00:00``, ``1h30m``.
+
+Pure. One grammar for hints and policy files: PBS' own ``[[H:]M:]S`` and the unit form of Go and Kubernetes tools,
+with days. Always whole seconds, never zero: 0 would mean "unlimited" to some batch systems.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+LONGEST: Final = 10 * 366 * 86400
+_COLONS: Final = re.compile(r"(?:(?:(\d{1,7}):)?(\d{1,7}):)?(\d{1,10})")
+_UNITS: Final = re.compile(r"(?:(\d{1,6})d)?(?:(\d{1,7})h)?(?:(\d{1,8})m)?(?:(\d{1,10})s)?")
+_EXAMPLES: Final = "write 5400, 1:30:00 or 1h30m"
+
+
+def seconds(text: str) -> int:
+    """Seconds, at least 1 and at most ten years. ValueError says what is wrong."""
+    text = text.strip()
+    if (match := _COLONS.fullmatch(text)) is not None:
+        hours, minutes, rest = (int(group or 0) for group in match.groups())
+        value = hours * 3600 + minutes * 60 + rest
+    elif text and (match := _UNITS.fullmatch(text)) is not None:
+        days, hours, minutes, rest = (int(group or 0) for group in match.groups())
+        value = days * 86400 + hours * 3600 + minutes * 60 + rest
+    else:
+        raise ValueError(f"{text[:40]!r} is not a duration; {_EXAMPLES}")
+    if value < 1:
+        raise ValueError(f"{text!r} is no time at all; {_EXAMPLES}")
+    if value > LONGEST:
+        raise ValueError(f"{text!r} is more than ten years; {_EXAMPLES}")
+    return value
+
+
+def show(value: int) -> str:
+    """Seconds for people: ``45s``, ``5m``, ``1h30m``, ``2d``."""
+    if value == 0:
+        return "0s"
+    parts = []
+    for size, unit in ((86400, "d"), (3600, "h"), (60, "m"), (1, "s")):
+        count, value = divmod(value, size)
+        if count:
+            parts.append(f"{count}{unit}")
+    return "".join(parts)
+
+
+def hms(value: int) -> str:
+    """Seconds as batch systems write them: ``HH:MM:SS``, hours may exceed 24."""
+    return f"{value // 3600:02d}:{value // 60 % 60:02d}:{value % 60:02d}"

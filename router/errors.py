@@ -1,0 +1,113 @@
+"""The exceptions of Batchgate.
+
+::
+
+    BatchgateError
+     x ConfigError        start-up: settings, certificate, a file    -> exit 2
+       + PolicyError      a policy directory that does not check; carries every problem found
+     x InputError         a manifest file that cannot be read        -> exit 2; carries file and line
+     x ReviewError        not an AdmissionReview we understand       -> HTTP 400
+     x JobError           this Job is not valid; carries field path  -> denied
+     x BatchError         argv, exit code, the batch system's words
+       + Unavailable      time-out, cannot connect                   -> again, with back-off; Pod untouched
+       + Refused          the batch system refuses the job for good  -> Pod Failed, reason, its words
+       + Full             a limit on queued jobs                     -> Pod Pending, back-off per user and queue
+       + OutputError      output not understood                      -> as Unavailable, logged as an error
+
+Caught in two places only: the Flask error handler and the agent's step for one Pod (and, for people, at the very
+top of the command line). Every message says what is wrong, where, and what to do about it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+
+class BatchgateError(Exception):
+    """Base of all our errors: good to catch at the top of a program, nowhere else."""
+
+
+class ConfigError(BatchgateError):
+    """Settings, a certificate or a file that the program needs are unusable. Ends the program with exit code 2."""
+
+
+class InputError(BatchgateError):
+    """A file given by the user is not readable, not YAML, or holds what it may not. Says file and line."""
+
+
+class ReviewError(BatchgateError):
+    """The request is not an AdmissionReview that we understand (HTTP 400)."""
+
+
+class JobError(BatchgateError):
+    """A Job that cannot be right.
+
+    :param path: the field, as the API server names it, e.g. ``spec.template.spec.containers[0].resources``
+    :param message: what is wrong with it and what to do
+    """
+
+    def __init__(self, path: str, message: str) -> None:
+        super().__init__(f"{path}: {message}")
+        self.path = path
+        self.message = message
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """One thing that is wrong with a policy directory.
+
+    ``line`` and ``column`` count from 1; 0 where the problem belongs to no place in a file. ``excerpt`` is the line
+    of the file with a caret below the column, or empty.
+    """
+
+    file: str
+    line: int
+    column: int
+    where: str
+    message: str
+    excerpt: str = ""
+
+    def __str__(self) -> str:
+        place = f"{self.file}:{self.line}:{self.column}" if self.line else self.file
+        head = f"{place}: {self.where}: {self.message}" if self.where else f"{place}: {self.message}"
+        return f"{head}\n{self.excerpt}" if self.excerpt else head
+
+
+class PolicyError(ConfigError):
+    """A policy directory that does not check. ``problems`` holds all of them, in file order."""
+
+    def __init__(self, problems: Sequence[Problem]) -> None:
+        super().__init__("\n".join(str(problem) for problem in problems))
+        self.problems = tuple(problems)
+
+
+class BatchError(BatchgateError):
+    """A command of the batch system failed.
+
+    :param argv: the command as it was run
+    :param returncode: its exit code, or None where it was not reached or did not end
+    :param words: what the batch system said
+    """
+
+    def __init__(self, argv: Sequence[str], returncode: int | None, words: str) -> None:
+        super().__init__(f"{argv[0] if argv else '(no command)'} (exit {returncode}): {words}")
+        self.argv = tuple(argv)
+        self.returncode = returncode
+        self.words = words
+
+
+class Unavailable(BatchError):
+    """The batch system cannot be asked: try again later; it says nothing about the job."""
+
+
+class Refused(BatchError):
+    """The batch system refuses this job for good."""
+
+
+class Full(BatchError):
+    """A limit on queued jobs, or a queue disabled for now: submit again later."""
+
+
+class OutputError(BatchError):
+    """The batch system's output is not understood."""

@@ -1,0 +1,1 @@
+"""Batch systems: one module each, argv builders, parsers and one state table."""

@@ -1,0 +1,85 @@
+"""From a Pod's uid to every path under a site's work directory.
+
+Pure. The script, the agent and the log server agree on these names because they all take them from here; hpc.md 1
+and 3 give the rules. A Pod's directory is ``<work dir>/pods/<job uid>/<index>/<pod uid>``.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import PurePosixPath
+from typing import Final
+
+NO_INDEX: Final = "noindex"
+"""The index of Pods whose Job is not Indexed."""
+
+ARGV: Final = "argv"
+ENV: Final = "env"
+FILES: Final = "files"
+VOLUMES: Final = "volumes"
+LOG: Final = "log"
+EXIT: Final = "exit"
+CLAIM: Final = "claim"
+ALIVE: Final = "alive"
+SCRIPT: Final = "script"
+JOB_ID: Final = "job-id"
+OUTPUT: Final = "output"
+"""What the batch system itself catches of the script's output (nothing of the containers)."""
+SPOOL: Final = "spool"
+PODS: Final = "pods"
+SIF: Final = "images"
+
+
+@dataclass(frozen=True, slots=True)
+class PodDirectory:
+    """The files of one Pod. All paths are absolute, on the site."""
+
+    work_dir: str
+    job_uid: str
+    index: str
+    pod_uid: str
+
+    @property
+    def path(self) -> PurePosixPath:
+        """The Pod's directory, mode 0700."""
+        return PurePosixPath(self.work_dir, PODS, self.job_uid, self.index, self.pod_uid)
+
+    @property
+    def spool(self) -> PurePosixPath:
+        """Where this user's jobs leave one small file a change of state."""
+        return PurePosixPath(self.work_dir, SPOOL)
+
+    def argv(self, container: str) -> PurePosixPath:
+        """NUL-terminated words that win over the script's own argv."""
+        return self.path / ARGV / container
+
+    def env(self, container: str) -> PurePosixPath:
+        """NUL-terminated ``NAME=value`` that win over the script's own."""
+        return self.path / ENV / container
+
+    def files(self, volume: str) -> PurePosixPath:
+        """A staged volume (configMap, secret, downwardAPI)."""
+        return self.path / FILES / volume
+
+    def log(self, container: str, restart: int = 0) -> PurePosixPath:
+        """stdout and stderr of one run of a container, raw bytes."""
+        return self.path / LOG / f"{container}.{restart}"
+
+    def exit(self, container: str, restart: int = 0) -> PurePosixPath:
+        """JSON: code, signal, started, finished, deadline; renamed into place when the run has ended."""
+        return self.path / EXIT / f"{container}.{restart}"
+
+    @property
+    def script(self) -> PurePosixPath:
+        """The script as it was submitted."""
+        return self.path / SCRIPT
+
+    @property
+    def output(self) -> PurePosixPath:
+        """The batch system's -o file."""
+        return self.path / OUTPUT
+
+    @property
+    def job_id(self) -> PurePosixPath:
+        """The job id, noted after a submission."""
+        return self.path / JOB_ID

@@ -1,0 +1,103 @@
+"""Every label, annotation, taint and reason that Batchgate writes or reads.
+
+Knows only strings. Nothing else in the project spells a key: a module that needs one imports it from here, and a
+test searches the source for strays. ``KEY_*`` are whole keys (prefix and name), as they stand in a manifest.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from typing import Final
+
+PREFIX: Final = "batchgate.dev/"
+
+# --- the record, written by the webhook -----------------------------------------------------------------------
+KEY_TARGET: Final = PREFIX + "target"
+KEY_SITE: Final = PREFIX + "site"
+KEY_QUEUE: Final = PREFIX + "queue"
+KEY_RULE: Final = PREFIX + "rule"
+KEY_REASON: Final = PREFIX + "reason"
+KEY_REPLACED: Final = PREFIX + "replaced"
+KEY_SCRIPT: Final = PREFIX + "script"
+KEY_REQUESTER: Final = PREFIX + "requester"
+KEY_ACCOUNT: Final = PREFIX + "account"
+KEY_SIGNATURE: Final = PREFIX + "signature"
+
+# --- written by the agent on Pods -----------------------------------------------------------------------------
+KEY_JOB_ID: Final = PREFIX + "job-id"
+KEY_QUEUE_NOW: Final = PREFIX + "queue-now"
+KEY_EXIT: Final = PREFIX + "exit"
+KEY_RESOURCES_USED: Final = PREFIX + "resources-used"
+
+# --- hints, the only keys that users set ----------------------------------------------------------------------
+HINT_WALLTIME: Final = PREFIX + "walltime"
+HINT_RANKS: Final = PREFIX + "ranks"
+HINT_RANKS_PER_NODE: Final = PREFIX + "ranks-per-node"
+HINT_NODES: Final = PREFIX + "nodes"
+HINT_RESULTS: Final = PREFIX + "results"
+HINT_ROUTE: Final = PREFIX + "route"
+HINTS: Final = frozenset({HINT_WALLTIME, HINT_RANKS, HINT_RANKS_PER_NODE, HINT_NODES, HINT_RESULTS, HINT_ROUTE})
+
+RESERVED_LABELS: Final = frozenset({KEY_TARGET, KEY_SITE, KEY_QUEUE})
+RESERVED_ANNOTATIONS: Final = frozenset(
+    {
+        KEY_RULE,
+        KEY_REASON,
+        KEY_REPLACED,
+        KEY_SCRIPT,
+        KEY_REQUESTER,
+        KEY_ACCOUNT,
+        KEY_SIGNATURE,
+        KEY_JOB_ID,
+        KEY_QUEUE_NOW,
+        KEY_EXIT,
+        KEY_RESOURCES_USED,
+    }
+)
+
+TARGET_CLOUD: Final = "cloud"
+TARGET_HPC: Final = "hpc"
+
+# --- the virtual node -----------------------------------------------------------------------------------------
+TAINT_QUEUE: Final = KEY_QUEUE
+TAINT_NOT_READY: Final = "node.kubernetes.io/not-ready"
+TAINT_UNREACHABLE: Final = "node.kubernetes.io/unreachable"
+
+# --- Pod conditions that the agent sets and a podFailurePolicy matches ----------------------------------------
+CONDITION_WALLTIME: Final = PREFIX + "WalltimeExceeded"
+CONDITION_MEMORY: Final = PREFIX + "OutOfMemory"
+CONDITION_DISRUPTION: Final = "DisruptionTarget"
+
+# --- other projects' keys that we must know --------------------------------------------------------------------
+KUEUE_QUEUE_NAME: Final = "kueue.x-k8s.io/queue-name"
+
+# --- variables that the agent passes to a batch job -------------------------------------------------------------
+ENV_DIR: Final = "BATCHGATE_DIR"
+
+_NOT_NODE_NAME = re.compile(r"[^a-z0-9-]+")
+_NODE_PART_LENGTH: Final = 63
+
+
+def node_name(site: str, queue: str) -> str:
+    """Name of the virtual node of a queue: ``<queue>.<site>.batchgate``.
+
+    Node names are DNS subdomains (RFC 1123): lower case, ``a-z0-9-``. What the batch system allows and Kubernetes
+    does not is written as ``-``, and a short hash of the true name follows, so that two queues that differ only in
+    such a character get two nodes.
+    """
+    return f"{_node_part(queue)}.{_node_part(site)}.batchgate"
+
+
+def _node_part(name: str) -> str:
+    plain = _NOT_NODE_NAME.sub("-", name.lower()).strip("-")[: _NODE_PART_LENGTH - 7].strip("-")
+    if plain == name:
+        return plain
+    digest = hashlib.sha256(name.encode()).hexdigest()[:6]
+    return f"{plain}-{digest}" if plain else digest
+
+
+def is_ours(key: str) -> bool:
+    """Whether a label or annotation key lies under our prefix (also under a subdomain of it)."""
+    domain = key.partition("/")[0]
+    return domain == PREFIX[:-1] or domain.endswith("." + PREFIX[:-1])

@@ -1,0 +1,1 @@
+"""Policy files: what admins write, and the decision made by it."""

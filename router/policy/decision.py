@@ -1,0 +1,103 @@
+"""What deciding takes and returns, besides the policy itself: who asks, how the queues are, what was decided.
+
+Pure data.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Literal
+
+from router.allocation import Allocation
+from router.policy.schema import Account, MpiProfile, Queue, Rule, Site
+from router.workload.model import Obstacle
+
+Target = Literal["cloud", "hpc", "deny"]
+
+
+@dataclass(frozen=True, slots=True)
+class Requester:
+    """Who asks: ``request.userInfo`` and the namespace. ``namespace_labels`` is None where they are not known."""
+
+    user: str
+    groups: tuple[str, ...]
+    namespace: str
+    namespace_labels: Mapping[str, str] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class QueueState:
+    """How one queue is right now. None: not known. ``wait_seconds`` is the batch system's or our own estimate."""
+
+    site: str
+    queue: str
+    up: bool | None = None
+    free_nodes: int | None = None
+    queued_jobs: int | None = None
+    running_jobs: int | None = None
+    wait_seconds: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Identity:
+    """As whom the job runs on the site."""
+
+    user: str
+    account: str | None
+    project: str | None
+    entry: Account
+
+
+@dataclass(frozen=True, slots=True)
+class Route:
+    """Where a Job goes on HPC, and all that the script and the placement need to know of it."""
+
+    site: Site
+    queue: Queue
+    identity: Identity
+    allocation: Allocation
+    profile: MpiProfile | None
+    rule: Rule
+
+
+@dataclass(frozen=True, slots=True)
+class Considered:
+    """One rule that was looked at, for ``explain``: did it hold, why (the condition with the values that it read)."""
+
+    rule: str
+    held: bool | None
+    why: str
+    outcome: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """Cloud, HPC or deny, by which rule, and why in one sentence.
+
+    ``route`` is set exactly when ``target`` is ``hpc``. ``obstacles`` are the fields that keep the Job in the cloud
+    although a rule would have sent it; ``wanted`` then says so. ``audited`` are the audit rules that held, with what
+    each would have done. ``refused_hints`` were forbidden by the rule.
+    """
+
+    target: Target
+    rule: str
+    reason: str
+    route: Route | None = None
+    wanted: bool = False
+    obstacles: tuple[Obstacle, ...] = ()
+    audited: tuple[Considered, ...] = ()
+    considered: tuple[Considered, ...] = ()
+    refused_hints: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class QueueStates:
+    """The state of all queues at one moment; ``stale`` seconds since it was seen, None for never."""
+
+    states: Mapping[tuple[str, str], QueueState] = field(default_factory=dict)
+    generation: int = 0
+
+
+NO_QUEUE_STATES = QueueStates()

@@ -1,0 +1,273 @@
+"""The keys of a policy file, their types and limits: one frozen model each, and the JSON Schema made from them.
+
+Pure. Times are whole seconds and sizes whole bytes after validation, whatever was written. Unknown keys are errors.
+What needs more than one file or entry to be judged (duplicates, references) is in ``router.policy.checks``.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Annotated, Literal
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StringConstraints
+from pydantic.alias_generators import to_camel
+
+from router import durations, quantity
+from router.workload.model import GpuVendor
+
+
+def _seconds(value: object) -> int:
+    if isinstance(value, bool) or not isinstance(value, str | int):
+        raise ValueError("is not a duration; write 5400, 1:30:00 or 1h30m")
+    return durations.seconds(str(value))
+
+
+def _bytes(value: object) -> int:
+    if isinstance(value, bool) or not isinstance(value, str | int | float):
+        raise ValueError("is not a size; write 64Gi")
+    return quantity.units(value)
+
+
+Seconds = Annotated[int, BeforeValidator(_seconds, json_schema_input_type=str | int)]
+Bytes = Annotated[int, BeforeValidator(_bytes, json_schema_input_type=str | int)]
+Name = Annotated[
+    str, StringConstraints(min_length=1, max_length=63, pattern=r"^[A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9])?$")
+]
+QueueName = Annotated[str, StringConstraints(min_length=1, max_length=63, pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$")]
+Text = Annotated[str, StringConstraints(min_length=1, max_length=4096)]
+AbsolutePath = Annotated[str, StringConstraints(pattern=r"^/[^\x00-\x1f]*$", max_length=4096)]
+Count = Annotated[int, Field(ge=0, strict=True)]
+Positive = Annotated[int, Field(ge=1, strict=True)]
+
+
+class Entry(BaseModel):
+    """Common to every entry: frozen, camelCase keys, nothing unknown."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", alias_generator=to_camel, populate_by_name=True)
+
+
+class System(StrEnum):
+    """The batch systems, which are also the dialects of scripts."""
+
+    OPENPBS = "openpbs"
+    TORQUE = "torque"
+    SLURM = "slurm"
+    LOCAL = "local"
+
+
+class Runtime(StrEnum):
+    """What runs a container on a site."""
+
+    APPTAINER = "apptainer"
+    SINGULARITY = "singularity"
+    HOST = "host"
+
+
+class LauncherKind(StrEnum):
+    """MPI launchers whose options the script knows."""
+
+    OPENMPI = "openmpi"
+    HYDRA = "hydra"
+    INTELMPI = "intelmpi"
+    SRUN = "srun"
+
+
+class ImageMap(Entry):
+    """Images whose name matches run from a file or directory of the site instead of a registry."""
+
+    match: Text = Field(description="Glob over the image as the Job writes it, e.g. 'ghcr.io/lab/*'.")
+    path: AbsolutePath = Field(description="SIF file or sandbox directory on the site.")
+
+
+class VolumeMap(Entry):
+    """A volume of a Job that exists on the site under a path. Exactly one of hostPath, nfs, claim."""
+
+    host_path: AbsolutePath | None = Field(
+        None, description="Directory of hostPath volumes that may be used; with what lies below it."
+    )
+    nfs: Text | None = Field(None, description="'server:/export' of nfs volumes; with what lies below it.")
+    claim: Text | None = Field(None, description="Glob over 'namespace/claim' of persistentVolumeClaim volumes.")
+    path: AbsolutePath = Field(description="The same data on the site. '{namespace}' and '{claim}' are filled in.")
+    read_only: bool = Field(False, description="Bind read-only, whatever the Job says.")
+
+
+class MpiProfile(Entry):
+    """How MPI programs are started on a site. The first profile whose images match is used."""
+
+    name: Name
+    launcher: LauncherKind
+    path: AbsolutePath | None = Field(
+        None, description="The launcher; else looked up in PATH after the modules are loaded."
+    )
+    images: tuple[Text, ...] = Field(("*",), description="Globs over the image.")
+    implies_mpi: bool = Field(
+        False, description="Jobs with a matching image are MPI Jobs though they name no launcher."
+    )
+    modules: tuple[Text, ...] = ()
+    options: tuple[Text, ...] = Field((), description="Further options of the launcher.")
+    env: dict[str, str] = Field(default_factory=dict, description="Variables for launcher and ranks (UCX_…, FI_…).")
+    binds: tuple[Text, ...] = Field((), description="Further binds for the runtime: 'path' or 'path:path[:ro]'.")
+
+
+class Queue(Entry):
+    """A queue, which is one virtual node."""
+
+    name: QueueName
+    nodes: Positive = Field(description="Nodes that one job may use.")
+    cpus_per_node: Positive
+    memory_per_node: Bytes | None = None
+    gpus_per_node: Count = 0
+    gpu_vendor: GpuVendor | None = Field(None, description="nvidia or amd; any if unset.")
+    walltime_default: Seconds | None = Field(None, description="Walltime of Jobs that ask for none; else 1h.")
+    walltime_max: Seconds | None = None
+    directives: dict[str, str] = Field(default_factory=dict)
+
+
+class Site(Entry):
+    """One batch system reached through one host."""
+
+    name: Name
+    system: System
+    host: Text = Field("local", description="'local', or 'ssh://host' of a login node.")
+    work_dir: AbsolutePath = Field(description="Directory for Pods' files, on the site; '{user}' is the HPC user.")
+    runtime: Runtime = Runtime.APPTAINER
+    runtime_path: AbsolutePath | None = None
+    runtime_options: tuple[Text, ...] = ()
+    runtime_version: Annotated[str, StringConstraints(pattern=r"^\d+(\.\d+)*$")] | None = Field(
+        None, description="Where it is older than 1.1, environment values are escaped for it."
+    )
+    modules: tuple[Text, ...] = Field((), description="Environment modules to load first.")
+    pre: tuple[str, ...] = Field((), description="Shell lines of the site, before the containers. Admins' code.")
+    post: tuple[str, ...] = Field((), description="Shell lines of the site, after the containers.")
+    images: tuple[ImageMap, ...] = ()
+    volumes: tuple[VolumeMap, ...] = ()
+    gpu_resources: dict[str, GpuVendor] = Field(
+        default_factory=dict, description="Further resource names that are GPUs."
+    )
+    gpus: Literal["constrained", "exclusive", "refuse"] = Field(
+        "constrained",
+        description="constrained: the batch system hides other Jobs' devices; exclusive: ask for whole nodes; refuse.",
+    )
+    mpi: tuple[MpiProfile, ...] = ()
+    margin: Seconds = Field(300, description="Time between the end of the grace period and the walltime.")
+    pull: Literal["host", "job", "never"] = "host"
+    requeue: Literal["never", "allowed"] = "never"
+    secrets: Literal["stage", "cloud"] = "cloud"
+    tokens: Literal["stage", "cloud"] = "cloud"
+    fs_delay: Seconds = 120
+    insecure_registries: tuple[Text, ...] = ()
+    writable: Literal["tmpfs", "overlay", "none"] = Field(
+        "tmpfs", description="Where a container's writes outside volumes go."
+    )
+    log_limit: Bytes = Field(10 * 1024**3, description="Largest log file of a container.")
+    directives: dict[str, str] = Field(default_factory=dict, description="Further directives of the batch system.")
+    queues: tuple[Queue, ...] = Field(min_length=1)
+
+
+class Account(Entry):
+    """Who runs as whom. The first entry that matches is used; no match means no HPC."""
+
+    users: tuple[Text, ...] = Field((), description="Globs over the requester's user name.")
+    groups: tuple[Text, ...] = ()
+    namespaces: tuple[Text, ...] = ()
+    service_accounts: tuple[Text, ...] = Field((), description="Globs over 'namespace/name'.")
+    controller: bool = Field(
+        False, description="These users create Jobs for others: identity comes from the namespace."
+    )
+    shared: bool = Field(False, description="Everyone with 'edit' in the namespace may run as this account: intended.")
+    site: Text = Field("*", description="Glob over sites.")
+    as_: Annotated[str, StringConstraints(pattern=r"^[a-z_][a-z0-9_.-]{0,31}\$?$")] | None = Field(
+        None, alias="as", description="The HPC user; '{user}' is not expanded: one entry a person, or a namespace."
+    )
+    account: Text | None = Field(None, description="-A of the batch system.")
+    project: Text | None = Field(None, description="-P of OpenPBS.")
+    directives: dict[str, str] = Field(default_factory=dict)
+
+
+class Choice(Entry):
+    """A queue that a rule may choose."""
+
+    queue: QueueName
+    site: Name | None = Field(None, description="Needed where several sites have a queue of that name.")
+    max_nodes: Positive | None = None
+    max_walltime: Seconds | None = None
+
+
+class Retries(Entry):
+    """What is tried again."""
+
+    disruptions: Count = Field(5, description="Times that a lost node or an eviction is retried without counting.")
+    on_walltime: bool = Field(False, description="Retry after a walltime kill.")
+    on_memory: bool = Field(False, description="Retry after a memory kill.")
+
+
+class Defaults(Entry):
+    """For Jobs that ask for nothing."""
+
+    cpus: Positive | None = None
+    memory: Bytes | None = None
+    walltime: Seconds | None = None
+
+
+Hint = Literal["walltime", "ranks", "ranks-per-node", "nodes", "results", "route"]
+
+
+class Rule(Entry):
+    """One rule. Exactly one of hpc, cloud, deny."""
+
+    name: Name
+    when: Text = Field("true", description="CEL; see docs/policies.md for the variables.")
+    mode: Literal["enforce", "audit"] = "enforce"
+    hpc: tuple[Choice, ...] | None = Field(None, min_length=1)
+    cloud: Literal[True] | None = None
+    deny: Text | None = None
+    if_not_routable: Literal["cloud", "deny"] = "cloud"
+    deadline: Literal["run", "total"] = "run"
+    retries: Retries = Retries()
+    forbid_hints: tuple[Hint, ...] = ()
+    defaults: Defaults = Defaults()
+    kueue: bool = Field(False, description="Also takes Jobs that wait in a Kueue LocalQueue.")
+    directives: dict[str, str] = Field(default_factory=dict)
+
+
+class TestRequest(Entry):
+    """Who asks, in a test."""
+
+    user: str = "test-user"
+    groups: tuple[str, ...] = ()
+    namespace: str | None = None
+    namespace_labels: dict[str, str] | None = None
+
+
+class Expectation(Entry):
+    """What a test expects; what is left out is not compared."""
+
+    target: Literal["cloud", "hpc", "deny"]
+    rule: Name | None = None
+    site: Name | None = None
+    queue: QueueName | None = None
+    reason: str | None = Field(None, description="Words that the reason contains.")
+
+
+class PolicyTest(Entry):
+    """A Job and the decision it must meet. Exactly one of job (inline) and file (beside the policy)."""
+
+    __test__ = False
+
+    name: Text
+    job: dict[str, object] | None = None
+    file: Text | None = None
+    request: TestRequest = TestRequest()
+    queues: dict[str, dict[str, object]] = Field(
+        default_factory=dict, description="Queue state: 'queue' or 'site/queue' to figures."
+    )
+    expect: Expectation
+
+
+class PolicyFile(Entry):
+    """One file. Files of a directory are read in the order of their names and joined."""
+
+    sites: tuple[Site, ...] = ()
+    accounts: tuple[Account, ...] = ()
+    rules: tuple[Rule, ...] = ()
+    tests: tuple[PolicyTest, ...] = ()

@@ -1,0 +1,1 @@
+"""The batch script of a Job."""
