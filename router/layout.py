@@ -62,7 +62,7 @@ class PodDirectory:
         return self.path / FILES / volume
 
     def log(self, container: str, restart: int = 0) -> PurePosixPath:
-        """stdout and stderr of one run of a container, raw bytes."""
+        """Stdout and stderr of one run of a container, raw bytes."""
         return self.path / LOG / f"{container}.{restart}"
 
     def exit(self, container: str, restart: int = 0) -> PurePosixPath:
