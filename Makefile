@@ -1,0 +1,54 @@
+# Chores. Each needs only git, make and Python 3.11 or later; everything else is installed into .venv, pinned by hash.
+
+PYTHON ?= python3
+VENV   := .venv
+BIN    := $(VENV)/bin
+READY  := $(VENV)/.ready
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test check format bench lock clean
+
+help: ## this list
+	@sed -n 's/^\([a-z-]*\):[^#]*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 20
+
+# The lock files hold every dependency with its hashes. A stamp that is older than they are makes the environment anew.
+$(READY): requirements-dev.lock pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
+		|| { echo "Batchgate needs Python 3.11 or later; name one with: make PYTHON=python3.12" >&2; exit 2; }
+	rm -rf $(VENV)
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/pip install --quiet --disable-pip-version-check --require-hashes --only-binary :all: -r requirements-dev.lock
+	$(BIN)/pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
+	@touch $@
+
+demo: $(READY) ## judge the examples, run what goes to HPC on the embedded queue, show what went where and why
+	@$(BIN)/batchgate demo
+
+test: $(READY) ## every test that this machine can run; what is skipped is listed with its reason
+	$(BIN)/pytest
+
+check: $(READY) ## lint, format, types, layers, shellcheck on generated scripts, the default policies
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+	$(BIN)/shellcheck .ci/run
+	$(BIN)/pytest -q tests/script/test_golden.py
+	$(BIN)/batchgate policy check policies
+	$(BIN)/batchgate policy test policies
+
+format: $(READY) ## let ruff put the code into shape
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+bench: $(READY) ## measure, as ratios in one run; written to build/bench/
+	$(BIN)/python -m bench
+
+lock: ## resolve the dependencies anew (needs uv)
+	uv pip compile -q --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header \
+		pyproject.toml -o requirements.lock
+	uv pip compile -q --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header \
+		--group dev pyproject.toml -c requirements.lock -o requirements-dev.lock
+
+clean: ## remove what the chores made
+	rm -rf $(VENV) build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
