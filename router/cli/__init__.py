@@ -1,0 +1,91 @@
+"""The command ``batchgate``.
+
+Knows the names of the commands and how an error is shown; each command is a module that is imported when it is used,
+so that ``batchgate local qsub`` does not pay for what only the webhook needs.
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+import sys
+from types import TracebackType
+from typing import Final
+
+import click
+
+from router import __version__
+from router.errors import BatchgateError
+
+COMMANDS: Final = {
+    "certs": ("router.certs.commands", "certs", "Make and show certificates and signing keys."),
+    "demo": ("router.demo.command", "demo", "Judge the examples, run what goes to HPC, show what went where."),
+    "explain": ("router.cli.explain", "explain", "Say what a Job asks for, where it goes, and why."),
+    "local": ("router.local.commands", "local", "The embedded queue: a one-machine batch system to try things with."),
+    "policy": ("router.cli.policy", "policy", "Check and test policy files; print their schema."),
+    "route": ("router.cli.route", "route", "Judge the Jobs of a file and print them as the webhook would leave them."),
+    "script": ("router.cli.script", "script", "Print the batch script of a Job."),
+    "version": ("router.cli.version", "version", "Print the version."),
+    "webhook": ("router.webhook.command", "webhook", "Serve admission reviews."),
+}
+
+
+class LazyGroup(click.Group):
+    """A group that imports a command's module only when that command is used."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """Every command, in the order of the alphabet."""
+        return sorted(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """Import one command; None where there is none of that name."""
+        if cmd_name not in COMMANDS:
+            return None
+        module, attribute, _ = COMMANDS[cmd_name]
+        command = getattr(importlib.import_module(module), attribute)
+        assert isinstance(command, click.Command)  # noqa: S101 - the table above is wrong otherwise
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """List the commands without importing them."""
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, COMMANDS[name][2]) for name in self.list_commands(ctx)])
+
+
+@click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+@click.version_option(__version__, prog_name="batchgate", message="%(prog)s %(version)s")
+def commands() -> None:
+    """Batchgate: a gate for batch work in Kubernetes.
+
+    Ordinary Jobs stay in the cloud or run on HPC, by the policy files of the cluster's admins.
+
+    \b
+    Try:  batchgate route -f examples/02-large-goes-to-hpc/job.yaml --policy policies -o table
+          batchgate explain -f examples/02-large-goes-to-hpc/job.yaml --policy policies
+
+    \b
+    Exit codes: 0 done, 1 a Job denied or invalid or a test failed, 2 usage, configuration or policy.
+    Shell completion: eval "$(_BATCHGATE_COMPLETE=bash_source batchgate)"
+    """
+
+
+def main() -> None:
+    """Run the command line; every error of ours is one message and exit code 2."""
+    sys.excepthook = _show_bug
+    try:
+        commands.main(prog_name="batchgate", standalone_mode=True)
+    except BatchgateError as error:
+        click.echo(f"Error: {error}", err=True)
+        sys.exit(2)
+    except BrokenPipeError:
+        # The reader of a pipe has gone (`| head`): nothing is wrong, and nothing more can be written.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(0)
+
+
+def _show_bug(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
+    """What an error that nobody foresaw looks like: one line, and how to get the rest."""
+    if os.environ.get("BATCHGATE_DEBUG"):
+        sys.__excepthook__(kind, error, trace)
+        return
+    click.echo(f"Error: {kind.__name__}: {error}: a bug in Batchgate. BATCHGATE_DEBUG=1 shows where.", err=True)

@@ -1,0 +1,119 @@
+"""``batchgate explain``: what a Job asks for, each rule and why it held or not, the decision, and the script."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator, Sequence
+
+import click
+
+from router import durations, quantity
+from router.cli.judging import Asked, Judged, complain, judge_all, judging_options, open_gate
+from router.gate import Judgement
+from router.policy.decision import Considered, Decision, Route
+from router.workload.model import Figure, Workload
+
+_NOTHING = "nothing asked for"
+
+
+@click.command()
+@judging_options
+@click.option("--no-script", is_flag=True, help="Leave the script out.")
+def explain(asked: Asked, *, no_script: bool) -> None:
+    """Say what a Job asks for, where it goes, and why.
+
+    \b
+    Example:  batchgate explain -f job.yaml --policy policies --user ada
+    """
+    refused = False
+    for judged in judge_all(asked, open_gate(asked), explain=True):
+        refused |= complain(judged)
+        if judged.judgement is not None:
+            click.echo("\n".join(_lines(judged, judged.judgement, no_script=no_script)) + "\n")
+    sys.exit(1 if refused else 0)
+
+
+def _lines(judged: Judged, judgement: Judgement, *, no_script: bool) -> Iterator[str]:
+    yield f"{judged.name}  ({judged.manifest.place})"
+    if judgement.workload is None or judgement.decision is None:
+        yield "  is managed by another controller: nothing is changed"
+        return
+    yield from _section("asks for", _figures(judgement.workload))
+    yield from _section("rules, in order", [line for rule in judgement.decision.considered for line in _rule(rule)])
+    yield from _section("decision", _decision(judgement.decision))
+    if judgement.decision.route is not None:
+        yield from _section("asked of the batch system", _route(judgement.decision.route))
+    obstacles = judgement.decision.obstacles or judgement.workload.obstacles
+    if obstacles:
+        yield from _section("keeps it in the cloud", [str(obstacle) for obstacle in obstacles])
+    if judgement.warnings:
+        yield from _section("warnings", judgement.warnings)
+    if judgement.script is not None and not no_script:
+        yield "  script"
+        yield ""
+        yield judgement.script.text.rstrip("\n")
+
+
+def _section(title: str, lines: Sequence[str]) -> Iterator[str]:
+    yield f"  {title}"
+    for line in lines:
+        yield f"    {line}"
+
+
+def _figures(workload: Workload) -> list[str]:
+    """Each figure with its origin, aligned."""
+    walltime = workload.walltime_asked
+    rows = [
+        ("CPUs per Pod", _show(workload.cpu, quantity.show_cpu)),
+        ("memory per Pod", _show(workload.memory, quantity.show_bytes)),
+        ("GPUs per Pod", _show(workload.gpus, str)),
+        ("Pods at once", _show(workload.parallelism, str)),
+        ("completions", _show(workload.completions, str)),
+        ("walltime", _show(walltime, durations.show)),
+    ]
+    if workload.mpi:
+        rows += [
+            ("MPI container", (workload.mpi, "")),
+            ("ranks", _show(workload.ranks, str)),
+            ("ranks per node", _show(workload.ranks_per_node, str)),
+            ("nodes", _show(workload.nodes, str)),
+        ]
+    wide = max(len(title) for title, _ in rows)
+    broad = max(len(value) for _, (value, _) in rows)
+    return [f"{title:{wide}}  {value:{broad}}  {origin}".rstrip() for title, (value, origin) in rows]
+
+
+def _show(figure: Figure | None, form: Callable[[int], str]) -> tuple[str, str]:
+    return (_NOTHING, "") if figure is None else (form(figure.value), figure.origin)
+
+
+def _rule(rule: Considered) -> list[str]:
+    word = {True: "holds", False: "does not hold", None: "cannot be evaluated"}[rule.held]
+    line = f"{rule.rule}: {word}: {rule.why}"
+    return [line, f"  -> {rule.outcome}"] if rule.outcome else [line]
+
+
+def _decision(decision: Decision) -> list[str]:
+    return [f"{decision.target}, by rule {decision.rule}: {decision.reason}"]
+
+
+def _route(route: Route) -> list[str]:
+    allocation = route.allocation
+    rows = [
+        ("site and queue", f"{route.site.name}, {route.queue.name}"),
+        ("runs as", ", ".join(_identity(route))),
+        *((title, note) for title, note in allocation.notes),
+        ("walltime", f"{durations.show(allocation.walltime)}; containers end after {durations.show(allocation.deadline)}"),
+    ]
+    if route.profile is not None:
+        rows.append(("MPI profile", f"{route.profile.name} ({route.profile.launcher})"))
+    wide = max(len(title) for title, _ in rows)
+    return [f"{title:{wide}}  {value}" for title, value in rows]
+
+
+def _identity(route: Route) -> Iterator[str]:
+    yield route.identity.user
+    if route.identity.account:
+        yield f"account {route.identity.account}"
+    if route.identity.project:
+        yield f"project {route.identity.project}"

@@ -1,0 +1,157 @@
+"""What ``route``, ``script`` and ``explain`` share: their options, and judging each Job of the files named.
+
+Shell: reads files and the clock, then calls the same ``gate.judge`` as the webhook.
+"""
+
+from __future__ import annotations
+
+import functools
+import getpass
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import click
+
+from router import gate, policy, signing
+from router.cli.manifests import Manifest, read_manifests, read_text
+from router.clusterfile import read_cluster
+from router.errors import ConfigError, JobError
+from router.policy.decision import NO_QUEUE_STATES, Requester
+from router.policyfiles import read_directory
+from router.workload import job_of
+from router.workload.cluster import UNKNOWN_CLUSTER
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What the options of a command say."""
+
+    files: tuple[str, ...]
+    policy: str
+    user: str
+    groups: tuple[str, ...]
+    namespace: str
+    queues: str | None
+    cluster: str | None
+    signing_key: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """One object of the files: with its judgement, its error, or neither where it is no Job."""
+
+    manifest: Manifest
+    judgement: gate.Judgement | None = None
+    error: JobError | None = None
+    root: str = ""
+
+    @property
+    def name(self) -> str:
+        """``namespace/name`` of the object, as far as it has them."""
+        return _full_name(self.manifest.value)
+
+
+_OPTIONS = (
+    click.option(
+        "-f", "--filename", "files", multiple=True, required=True, metavar="FILE|DIR|-", help="Manifests; repeatable."
+    ),
+    click.option("--policy", default="policies", show_default=True, envvar="BATCHGATE_POLICY", help="Policy directory."),
+    click.option("--user", help="Who asks. [default: your login name]"),
+    click.option("--group", "groups", multiple=True, help="A group of that user; repeatable."),
+    click.option("-n", "--namespace", default="default", show_default=True, help="For Jobs that name none."),
+    click.option("--queues", envvar="BATCHGATE_QUEUES", metavar="FILE", help="Queue state; without it none is known."),
+    click.option(
+        "--cluster",
+        envvar="BATCHGATE_CLUSTER",
+        metavar="FILE",
+        help="LimitRanges, RuntimeClasses and Namespaces, as kubectl get -o yaml prints them.",
+    ),
+    click.option("--signing-key", envvar="BATCHGATE_SIGNING_KEY", metavar="FILE", help="Without it nothing is signed."),
+)
+
+
+def judging_options(command: Callable[..., None]) -> Callable[..., None]:
+    """Give a command the options above; it is called with one ``Asked`` in their place."""
+
+    @functools.wraps(command)
+    def wrapped(**values: Any) -> None:
+        own = {key: values.pop(key) for key in list(values) if key not in Asked.__dataclass_fields__}
+        values["user"] = values["user"] or getpass.getuser()
+        command(Asked(**values), **own)
+
+    decorated: Callable[..., None] = wrapped
+    for option in reversed(_OPTIONS):
+        decorated = option(decorated)
+    return decorated
+
+
+def open_gate(asked: Asked) -> gate.Gate:
+    """Everything that judging needs, from files. PolicyError, ConfigError and InputError say what is wrong."""
+    checked = policy.load(read_directory(Path(asked.policy)))
+    return gate.Gate(
+        policy=checked,
+        cluster=read_cluster(read_text(asked.cluster), asked.cluster) if asked.cluster else UNKNOWN_CLUSTER,
+        states=policy.queue_states(read_text(asked.queues), asked.queues) if asked.queues else NO_QUEUE_STATES,
+        signer=signing.load_private(_key(asked.signing_key)) if asked.signing_key else None,
+        issued_at=int(datetime.now(tz=UTC).timestamp()),
+    )
+
+
+def _key(path: str) -> bytes:
+    try:
+        return Path(path).read_bytes()
+    except OSError as error:
+        raise ConfigError(f"{path}: the signing key cannot be read: {error.strerror}") from error
+
+
+def judge_all(asked: Asked, opened: gate.Gate, *, explain: bool = False) -> Iterator[Judged]:
+    """Judge each object of the files, in order."""
+    for manifest in read_manifests(asked.files):
+        found = job_of(manifest.value)
+        if found is None:
+            yield Judged(manifest)
+            continue
+        job, root = found
+        requester = _requester(asked, job, opened)
+        try:
+            judgement = gate.judge(job, requester=requester, gate=opened, root=root, explain=explain)
+        except JobError as error:
+            yield Judged(manifest, error=error, root=root)
+        else:
+            yield Judged(manifest, judgement, root=root)
+
+
+def _requester(asked: Asked, job: dict[str, Any], opened: gate.Gate) -> Requester:
+    metadata = job.get("metadata")
+    given = metadata.get("namespace") if isinstance(metadata, dict) else None
+    namespace = given if isinstance(given, str) and given else asked.namespace
+    return Requester(asked.user, asked.groups, namespace, opened.cluster.namespaces.get(namespace))
+
+
+def _full_name(value: object) -> str:
+    metadata = value.get("metadata") if isinstance(value, dict) else None
+    if not isinstance(metadata, dict):
+        return "(no name)"
+    name = metadata.get("name") or f"{metadata.get('generateName', '(no name)')}*"
+    return f"{metadata['namespace']}/{name}" if metadata.get("namespace") else str(name)
+
+
+def complain(judged: Judged) -> bool:
+    """Print the warnings and the error of one Job to standard error; whether it was denied or invalid."""
+    if judged.error is not None:
+        click.echo(f"Error: {judged.manifest.place}: {judged.name}: {judged.error}", err=True)
+        return True
+    if judged.judgement is None:
+        return False
+    for warning in judged.judgement.warnings:
+        click.echo(f"Warning: {judged.name}: {warning}", err=True)
+    decision = judged.judgement.decision
+    if decision is not None and decision.target == "deny":
+        click.echo(f"Error: {judged.manifest.place}: {judged.name}: denied by rule {decision.rule}: {decision.reason}", err=True)
+        return True
+    return False
+
+

@@ -1,0 +1,79 @@
+"""Reading manifests: the files, directories and standard input that ``-f`` names.
+
+Shell: touches files. Knows documents and where each stands; nothing of judging.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from router import documents
+from router.errors import InputError
+
+ENDINGS: Final = (".yaml", ".yml", ".json")
+LARGEST: Final = 64 * 1024 * 1024
+STDIN: Final = "-"
+
+
+@dataclass(frozen=True, slots=True)
+class Manifest:
+    """One object of a file: ``value`` as parsed, ``place`` as ``file:line``."""
+
+    value: object
+    place: str
+
+
+def read_text(path: str) -> str:
+    """The text of a file, or of standard input for ``-``. InputError where it cannot be read or is no UTF-8."""
+    try:
+        data = sys.stdin.buffer.read(LARGEST + 1) if path == STDIN else _read(Path(path))
+    except OSError as error:
+        raise InputError(f"{path}: cannot be read: {error.strerror}") from error
+    if len(data) > LARGEST:
+        raise InputError(f"{path}: is larger than {LARGEST // 1024**2} MiB")
+    try:
+        return data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        line = data[: error.start].count(b"\n") + 1
+        raise InputError(f"{path}:{line}: is not UTF-8 (byte {data[error.start]:#04x}); save it as UTF-8") from error
+
+
+def _read(path: Path) -> bytes:
+    with path.open("rb") as file:
+        return file.read(LARGEST + 1)
+
+
+def read_manifests(paths: Sequence[str]) -> list[Manifest]:
+    """Every object of the files named, Lists taken apart, in order. A directory stands for its manifests."""
+    return [
+        manifest
+        for path in paths
+        for file in _files(path)
+        for document in documents.parse(read_text(file), "standard input" if file == STDIN else file)
+        for manifest in _objects(document)
+    ]
+
+
+def _files(path: str) -> list[str]:
+    directory = Path(path)
+    if path == STDIN or not directory.is_dir():
+        return [path]
+    found = sorted(str(file) for file in directory.rglob("*") if file.suffix in ENDINGS and file.is_file())
+    if not found:
+        raise InputError(f"{path}: holds no file that ends in {', '.join(ENDINGS)}")
+    return found
+
+
+def _objects(document: documents.Document) -> Iterator[Manifest]:
+    value = document.value
+    line, _ = document.position(())
+    if isinstance(value, Mapping) and value.get("kind") == "List" and isinstance(value.get("items"), list):
+        for index, item in enumerate(value["items"]):
+            line, _ = document.position(("items", index))
+            yield Manifest(item, f"{document.source}:{line}")
+    else:
+        yield Manifest(value, f"{document.source}:{line}")

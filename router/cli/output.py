@@ -1,0 +1,48 @@
+"""Machine output: YAML and JSON that stay the same for the same input, and can be read by kubectl."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+
+import yaml
+
+
+class _Dumper(yaml.CSafeDumper):
+    """Texts of several lines as block scalars, so that a script in an annotation can be read."""
+
+    def ignore_aliases(self, data: object) -> bool:
+        """Never write anchors: two equal parts are two parts."""
+        return True
+
+
+def _text(dumper: yaml.CSafeDumper, value: str) -> yaml.ScalarNode:
+    return dumper.represent_scalar("tag:yaml.org,2002:str", value, style="|" if "\n" in value else None)
+
+
+_Dumper.add_representer(str, _text)
+
+
+def as_yaml(objects: Sequence[object]) -> str:
+    """One YAML document an object, keys in the order they have."""
+    return "".join(
+        "---\n" * (index > 0)
+        + yaml.dump(value, Dumper=_Dumper, sort_keys=False, allow_unicode=True, default_flow_style=False, width=2**31 - 1)
+        for index, value in enumerate(objects)
+    )
+
+
+def as_json(value: object) -> str:
+    """Indented JSON, keys in the order they have."""
+    return json.dumps(value, indent=2, ensure_ascii=False)
+
+
+def placed_back(document: object, job: Mapping[str, object], root: str) -> object:
+    """The document with ``job`` where it came from: the document itself, or the Job template of a CronJob."""
+    if not root:
+        return job
+    assert isinstance(document, Mapping)  # noqa: S101 - job_of found a Job in it
+    spec = document["spec"]
+    assert isinstance(spec, Mapping)  # noqa: S101
+    template = {key: job[key] for key in ("metadata", "spec") if key in job}
+    return {**document, "spec": {**spec, "jobTemplate": {**spec["jobTemplate"], **template}}}

@@ -1,0 +1,73 @@
+"""``batchgate policy check | test | schema``."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import click
+
+from router import policy as policies
+from router.cli.manifests import read_text
+from router.cli.output import as_json
+from router.clusterfile import read_cluster
+from router.policyfiles import read_directory
+from router.workload.cluster import UNKNOWN_CLUSTER
+
+_DIRECTORY = click.argument("directory", default="policies", envvar="BATCHGATE_POLICY")
+
+
+@click.group()
+def policy() -> None:
+    """Check and test policy files; print their schema."""
+
+
+@policy.command()
+@_DIRECTORY
+def check(directory: str) -> None:
+    """Check all files of a directory together, as the webhook does before it uses them.
+
+    Every problem is printed with its file, line and column. Exit code 2 where there is one.
+
+    \b
+    Example:  batchgate policy check policies
+    """
+    checked = policies.load(read_directory(Path(directory)))
+    for warning in checked.warnings:
+        click.echo(f"Warning: {warning}", err=True)
+    queues = sum(len(site.queues) for site in checked.sites)
+    click.echo(
+        f"{directory}: {len(checked.sites)} sites, {queues} queues, {len(checked.accounts)} accounts, "
+        f"{len(checked.rules)} rules, {len(checked.tests)} tests: no problem found"
+    )
+
+
+@policy.command()
+@_DIRECTORY
+@click.option("--cluster", metavar="FILE", envvar="BATCHGATE_CLUSTER", help="LimitRanges and others for the tests' Jobs.")
+def test(directory: str, cluster: str | None) -> None:
+    """Run the tests that stand beside the rules. Exit code 1 where one fails.
+
+    \b
+    Example:  batchgate policy test policies
+    """
+    checked = policies.load(read_directory(Path(directory)))
+    known = read_cluster(read_text(cluster), cluster) if cluster else UNKNOWN_CLUSTER
+    results = policies.run_tests(checked, known)
+    for result in results:
+        click.echo(f"{'pass' if result.passed else 'FAIL'}  {result.name}")
+        if not result.passed:
+            click.echo(f"      {result.place}\n      expected {result.expected}\n      got      {result.got}")
+    failed = sum(not result.passed for result in results)
+    click.echo(f"{len(results) - failed} passed, {failed} failed")
+    sys.exit(1 if failed else 0)
+
+
+@policy.command()
+def schema() -> None:
+    """Print a JSON Schema of policy files, for editors.
+
+    \b
+    Example:  batchgate policy schema > policy.schema.json
+    """
+    click.echo(as_json(policies.json_schema()))

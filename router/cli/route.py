@@ -1,0 +1,93 @@
+"""``batchgate route``: manifests in, the same manifests out as the webhook would leave them."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from typing import Final
+
+import click
+
+from router import patching
+from router.cli.judging import Asked, Judged, complain, judge_all, judging_options, open_gate
+from router.cli.output import as_json, as_yaml, placed_back
+from router.cli.table import print_table
+
+
+def _routed(judged: Judged) -> object:
+    """The object as it comes out: a Job's routed copy in its place, anything else as it came in."""
+    if judged.judgement is None:
+        return judged.manifest.value
+    return placed_back(judged.manifest.value, judged.judgement.routed, judged.root)
+
+
+def _print_yaml(results: Sequence[Judged]) -> None:
+    click.echo(as_yaml([_routed(judged) for judged in results]), nl=False)
+
+
+def _print_json(results: Sequence[Judged]) -> None:
+    objects = [_routed(judged) for judged in results]
+    single = objects[0] if len(objects) == 1 else {"apiVersion": "v1", "kind": "List", "items": objects}
+    click.echo(as_json(single))
+
+
+def _print_patch(results: Sequence[Judged]) -> None:
+    entries = []
+    for judged in results:
+        if judged.judgement is None:
+            continue
+        prefix = "/" + judged.root.replace(".", "/").rstrip("/") if judged.root else ""
+        operations = patching.diff(judged.judgement.job, judged.judgement.routed)
+        entries.append(
+            {"object": judged.name, "patch": [{**operation, "path": prefix + operation["path"]} for operation in operations]}
+        )
+    click.echo(as_json(entries))
+
+
+def _row(judged: Judged) -> tuple[str, ...]:
+    kind = judged.manifest.value.get("kind", "") if isinstance(judged.manifest.value, Mapping) else ""
+    if judged.error is not None:
+        return (judged.name, str(kind), "invalid", "", "", str(judged.error))
+    if judged.judgement is None:
+        return (judged.name, str(kind), "unchanged", "", "", "is no Job")
+    decision = judged.judgement.decision
+    if decision is None:
+        return (judged.name, str(kind), "unchanged", "", "", "is managed by another controller")
+    queue = f"{decision.route.queue.name} ({decision.route.site.name})" if decision.route else ""
+    return (judged.name, str(kind), decision.target, queue, decision.rule, decision.reason)
+
+
+def _print_rows(results: Sequence[Judged]) -> None:
+    print_table(("JOB", "KIND", "TARGET", "QUEUE", "RULE", "REASON"), [_row(judged) for judged in results])
+
+
+PRINTERS: Final[Mapping[str, Callable[[Sequence[Judged]], None]]] = {
+    "yaml": _print_yaml,
+    "json": _print_json,
+    "patch": _print_patch,
+    "table": _print_rows,
+}
+
+
+@click.command()
+@judging_options
+@click.option("-o", "--output", type=click.Choice(list(PRINTERS)), default="yaml", show_default=True)
+def route(asked: Asked, output: str) -> None:
+    """Judge the Jobs of a file and print them as the webhook would leave them.
+
+    Objects that are no Jobs pass through unchanged; a denied or invalid Job is left out, named on standard error, and
+    makes the exit code 1. Without --signing-key the signature is left out, and no agent will run the result.
+
+    \b
+    Example:  batchgate route -f job.yaml --policy policies --user ada -o table
+    """
+    opened = open_gate(asked)
+    results = list(judge_all(asked, opened))
+    refused = {id(judged) for judged in results if complain(judged)}
+    if opened.signer is None and any(judged.judgement and judged.judgement.script for judged in results):
+        click.echo("Warning: no --signing-key: the signature is left out, and an agent will not run these Jobs.", err=True)
+    shown = results if output == "table" else [judged for judged in results if id(judged) not in refused]
+    PRINTERS[output](shown)
+    sys.exit(1 if refused else 0)
+
+

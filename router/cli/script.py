@@ -1,0 +1,40 @@
+"""``batchgate script``: the batch script of a Job, as it would be submitted."""
+
+from __future__ import annotations
+
+import sys
+
+import click
+
+from router.cli.judging import Asked, Judged, complain, judge_all, judging_options, open_gate
+
+
+@click.command()
+@judging_options
+def script(asked: Asked) -> None:
+    """Print the batch script of each Job that goes to HPC.
+
+    Jobs that stay in the cloud are named on standard error with the reason.
+
+    \b
+    Example:  batchgate script -f job.yaml --policy policies | shellcheck -
+    """
+    refused = False
+    written = 0
+    for judged in judge_all(asked, open_gate(asked)):
+        refused |= complain(judged)
+        if judged.judgement is None or judged.judgement.decision is None:
+            continue
+        if judged.judgement.script:
+            click.echo("\n" * (written > 0) + judged.judgement.script.text, nl=False)
+            written += 1
+        elif judged.judgement.decision.target == "cloud":
+            _say_why(judged)
+    sys.exit(1 if refused else 0)
+
+
+def _say_why(judged: Judged) -> None:
+    assert judged.judgement is not None  # noqa: S101 - the caller looked
+    decision = judged.judgement.decision
+    assert decision is not None  # noqa: S101
+    click.echo(f"{judged.name}: stays in the cloud by rule {decision.rule}: {decision.reason}", err=True)

@@ -1,0 +1,25 @@
+"""Tables for people: aligned columns on a terminal, one line a row when piped."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+
+
+def print_table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+    """Print rows under their heads. On a terminal the last column wraps; in a pipe nothing is cut or wrapped."""
+    from rich.console import Console  # noqa: PLC0415 - a tenth of a second that other commands do not pay
+    from rich.table import Table  # noqa: PLC0415
+
+    table = Table(box=None, pad_edge=False, header_style="bold", show_edge=False)
+    for name in head:
+        table.add_column(name, overflow="fold", no_wrap=name != head[-1])
+    for row in rows:
+        table.add_row(*(_plain(cell) for cell in row))
+    width = None if sys.stdout.isatty() else 10_000
+    Console(width=width, markup=False, highlight=False, soft_wrap=False).print(table)
+
+
+def _plain(text: str) -> str:
+    """One line without control characters: what a manifest brings must not steer a terminal."""
+    return "".join(char if char.isprintable() else " " for char in text)

@@ -1,0 +1,90 @@
+"""LimitRanges, RuntimeClasses and Namespaces as ``kubectl get -o yaml`` prints them, made into a Cluster.
+
+Pure: takes text. The webhook and the command line use it where no watched cache stands behind them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Final
+
+from router import documents
+from router.errors import InputError
+from router.workload.cluster import Cluster, LimitDefaults
+
+COMMAND: Final = "kubectl get limitranges,runtimeclasses,namespaces --all-namespaces -o yaml"
+
+
+def read_cluster(text: str, source: str) -> Cluster:
+    """Read one file. InputError where it is not YAML, holds another kind, or a field has the wrong type."""
+    namespaces: dict[str, Mapping[str, str]] = {}
+    limits: dict[str, tuple[LimitDefaults, ...]] = {}
+    overheads: dict[str, Mapping[str, str]] = {}
+    for item, place in _objects(text, source):
+        kind, metadata = item.get("kind"), _mapping(item, "metadata", place)
+        name = _name(metadata, place)
+        if kind == "Namespace":
+            namespaces[name] = _strings(metadata, "labels", place)
+        elif kind == "RuntimeClass":
+            overheads[name] = _strings(_mapping(item, "overhead", place), "podFixed", place)
+        elif kind == "LimitRange":
+            namespace = str(metadata.get("namespace") or "default")
+            limits[namespace] = limits.get(namespace, ()) + tuple(_container_limits(item, name, place))
+        else:
+            raise InputError(
+                f"{place}: kind {kind!r} says nothing about Jobs; give Namespaces, LimitRanges and RuntimeClasses: {COMMAND}"
+            )
+    return Cluster(namespaces=namespaces, limits=limits, overheads=overheads)
+
+
+def _objects(text: str, source: str) -> Iterator[tuple[Mapping[str, object], str]]:
+    for document in documents.parse(text, source):
+        line, _ = document.position(())
+        value = document.value
+        if not isinstance(value, Mapping):
+            raise InputError(f"{source}:{line}: is no Kubernetes object; write what this prints: {COMMAND}")
+        if not str(value.get("kind", "")).endswith("List"):
+            yield value, f"{source}:{line}"
+            continue
+        items = value.get("items") or []
+        if not isinstance(items, list):
+            raise InputError(f"{source}:{line}: items is not a list")
+        for index, item in enumerate(items):
+            line, _ = document.position(("items", index))
+            if not isinstance(item, Mapping):
+                raise InputError(f"{source}:{line}: items[{index}] is no Kubernetes object")
+            yield item, f"{source}:{line}"
+
+
+def _container_limits(item: Mapping[str, object], name: str, place: str) -> Iterator[LimitDefaults]:
+    limits = _mapping(item, "spec", place).get("limits") or []
+    if not isinstance(limits, list):
+        raise InputError(f"{place}: spec.limits is not a list")
+    for limit in limits:
+        if not isinstance(limit, Mapping):
+            raise InputError(f"{place}: an entry of spec.limits is not a mapping")
+        if limit.get("type") == "Container":
+            # The admission plug-in LimitRanger: a missing limit is `default`, a missing request `defaultRequest`.
+            yield LimitDefaults(
+                source=f"LimitRange {name}",
+                requests=_strings(limit, "defaultRequest", place),
+                limits=_strings(limit, "default", place),
+            )
+
+
+def _mapping(item: Mapping[str, object], key: str, place: str) -> Mapping[str, object]:
+    value = item.get(key) or {}
+    if not isinstance(value, Mapping):
+        raise InputError(f"{place}: {key} is not a mapping")
+    return value
+
+
+def _strings(item: Mapping[str, object], key: str, place: str) -> Mapping[str, str]:
+    return {str(name): str(value) for name, value in _mapping(item, key, place).items()}
+
+
+def _name(metadata: Mapping[str, object], place: str) -> str:
+    name = metadata.get("name")
+    if not isinstance(name, str) or not name:
+        raise InputError(f"{place}: metadata.name is missing")
+    return name
