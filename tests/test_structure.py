@@ -1,0 +1,106 @@
+"""What holds for the source as a whole: sizes, layers, one place for keys, few broad excepts."""
+
+from __future__ import annotations
+
+import ast
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+SOURCES = sorted((ROOT / "router").rglob("*.py"))
+LONGEST_MODULE = 400
+LONGEST_FUNCTION = 40
+BROAD_EXCEPTS = {"router/webhook/app.py"}
+"""The Flask error handler; the agent's step for one Pod joins it."""
+
+
+def _functions(path: Path) -> Iterator[ast.FunctionDef | ast.AsyncFunctionDef]:
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            yield node
+
+
+def _lines_of(node: ast.FunctionDef | ast.AsyncFunctionDef) -> int:
+    """Lines of a function without its docstring: what it does should be short, what it promises may be long."""
+    docstring = node.body[0]
+    own = (docstring.end_lineno or 0) - docstring.lineno + 1 if ast.get_docstring(node) else 0
+    return (node.end_lineno or 0) - node.lineno + 1 - own
+
+
+def test_no_module_is_longer_than_it_may_be() -> None:
+    long = {str(path): count for path in SOURCES if (count := len(path.read_text().splitlines())) > LONGEST_MODULE}
+
+    assert {} == long
+
+
+def test_no_function_is_longer_than_it_may_be() -> None:
+    long = {
+        f"{path.relative_to(ROOT)}:{node.lineno} {node.name}": count
+        for path in SOURCES
+        for node in _functions(path)
+        if (count := _lines_of(node)) > LONGEST_FUNCTION
+    }
+
+    assert {} == long
+
+
+def test_every_module_says_what_it_knows() -> None:
+    silent = [str(path) for path in SOURCES if not ast.get_docstring(ast.parse(path.read_text()))]
+
+    assert [] == silent
+
+
+def test_everything_is_caught_only_where_the_design_says() -> None:
+    broad = {
+        str(path.relative_to(ROOT))
+        for path in SOURCES
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.ExceptHandler)
+        and (node.type is None or getattr(node.type, "id", "") in {"Exception", "BaseException"})
+    }
+
+    assert broad <= BROAD_EXCEPTS
+
+
+def test_no_key_is_spelled_outside_names() -> None:
+    key = re.compile(r"batchgate\.dev/")
+    strays = [
+        f"{path.relative_to(ROOT)}:{node.lineno}: {node.value!r}"
+        for path in SOURCES
+        if path.name != "names.py"
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and key.search(node.value)
+        if not _is_docstring(path, node)
+    ]
+
+    assert [] == strays
+
+
+def _is_docstring(path: Path, constant: ast.Constant) -> bool:
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and node.value.lineno == constant.lineno:
+            return True
+    return False
+
+
+def test_imports_point_one_way() -> None:
+    run = subprocess.run(
+        [Path(sys.executable).parent / "lint-imports", "--no-cache"], cwd=ROOT, capture_output=True, text=True, check=False
+    )
+
+    assert run.returncode == 0, run.stdout + run.stderr
+
+
+@pytest.mark.parametrize("path", [path for path in SOURCES if path.name != "__main__.py"], ids=str)
+def test_a_module_can_be_imported_alone(path: Path) -> None:
+    """No module depends on another having been imported before it (a cycle would)."""
+    module = ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__")
+
+    run = subprocess.run([sys.executable, "-W", "error", "-c", f"import {module}"], capture_output=True, text=True, check=False)
+
+    assert run.returncode == 0, run.stderr
