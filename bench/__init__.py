@@ -1,0 +1,1 @@
+"""Benchmarks: ratios measured in one run, because machines are noisy. ``make bench`` runs them all."""
