@@ -1,0 +1,164 @@
+"""``batchgate certs create | show``."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Final
+
+import click
+from cryptography import x509
+
+from router.certs import checking, files, issuing
+from router.errors import ConfigError
+
+CA_CERTIFICATE: Final = "ca.crt"
+CA_KEY: Final = "ca.key"
+# The names of Kubernetes' TLS Secrets, so that a mounted one and a directory made here look the same.
+CERTIFICATE: Final = "tls.crt"
+KEY: Final = "tls.key"
+SIGNING_KEY: Final = "signing.key"
+VERIFYING_KEY: Final = "signing.pub"
+
+DIRECTORY = click.Path(path_type=Path)
+
+
+@click.group()
+def certs() -> None:
+    """Make and show certificates and signing keys."""
+
+
+@certs.command()
+@click.argument("directory", type=DIRECTORY)
+@click.option("--host-name", "host_names", multiple=True, help="DNS name or IP address of the webhook; repeatable.")
+@click.option(
+    "--days", type=click.IntRange(1, 825), default=issuing.SERVER_DAYS, show_default=True, help="Of the server's."
+)
+@click.option("--signing-key", is_flag=True, help="Also a key pair for signatures (alone, where no host is named).")
+@click.option("--renew", is_flag=True, help="A new server certificate from the CA that is in DIRECTORY.")
+@click.option("--force", is_flag=True, help="Overwrite, also the CA and the signing key where those are made.")
+def create(directory: Path, host_names: tuple[str, ...], days: int, **flags: bool) -> None:
+    """Make a CA, a server certificate and a signing key pair in DIRECTORY.
+
+    Files are made with mode 0600: ca.crt, ca.key, tls.crt, tls.key, signing.key, signing.pub. Nothing is overwritten
+    without --force or --renew.
+
+    \b
+    Example: batchgate certs create certs --host-name batchgate.batchgate-system.svc --signing-key
+    """  # noqa: D301 - click reads the \b
+    if not host_names and not flags["signing_key"]:
+        raise click.UsageError("name the webhook's host: --host-name batchgate.batchgate-system.svc")
+    now = datetime.now(UTC)
+    made: dict[str, bytes] = {}
+    if host_names:
+        made |= _renewed(directory, host_names, days, now) if flags["renew"] else _made(host_names, days, now)
+    if flags["signing_key"]:
+        pair = issuing.make_signing_keys()
+        made |= {SIGNING_KEY: pair.private, VERIFYING_KEY: pair.public}
+    replaceable = {CERTIFICATE, KEY} if flags["renew"] else set()
+    there = [name for name in files.present(directory, made) if name not in replaceable]
+    if there and not flags["force"]:
+        raise ConfigError(f"{directory} already has {', '.join(there)}; --force overwrites, --renew keeps the CA")
+    files.write_all(directory, made)
+    for name in made:
+        click.echo(str(directory / name))
+
+
+@certs.command()
+@click.argument("directory", type=DIRECTORY)
+@click.option("-o", "--output", type=click.Choice(["text", "json"]), default="text", show_default=True)
+def show(directory: Path, output: str) -> None:
+    """Describe the certificates in DIRECTORY, or one certificate FILE.
+
+    Exit code 1 where one has expired or its key does not fit.
+
+    \b
+    Example: batchgate certs show certs -o json
+    """  # noqa: D301 - click reads the \b
+    shown = _shown(directory)
+    if output == "json":
+        click.echo(json.dumps({"certificates": [one.as_json() for one in shown]}, indent=2))
+    else:
+        click.echo("\n\n".join(one.as_text() for one in shown))
+    if any(one.expired or one.key_fits is False for one in shown):
+        raise click.exceptions.Exit(1)
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """One certificate file, described. ``key_fits`` is None where no key lies beside it."""
+
+    path: Path
+    description: checking.Description
+    key_fits: bool | None
+    expired: bool
+
+    def as_json(self) -> dict[str, Any]:
+        """Stable machine output; times are RFC 3339 in UTC."""
+        return {
+            "file": str(self.path),
+            "subject": self.description.subject,
+            "issuer": self.description.issuer,
+            "hostNames": list(self.description.host_names),
+            "notBefore": self.description.not_before.strftime("%Y-%m-%dT%H:%M:%SZ"),
+            "notAfter": self.description.not_after.strftime("%Y-%m-%dT%H:%M:%SZ"),
+            "expired": self.expired,
+            "fingerprintSHA256": self.description.fingerprint,
+            "isCA": self.description.is_ca,
+            "keyFits": self.key_fits,
+        }
+
+    def as_text(self) -> str:
+        """A paragraph for a person."""
+        fits = {True: "yes", False: "NO", None: "no key beside it"}[self.key_fits]
+        values = {
+            "subject": self.description.subject,
+            "issuer": self.description.issuer,
+            "hosts": ", ".join(self.description.host_names) or "none",
+            "valid from": f"{self.description.not_before:%Y-%m-%d %H:%M:%S} UTC",
+            "valid until": f"{self.description.not_after:%Y-%m-%d %H:%M:%S} UTC{' (EXPIRED)' if self.expired else ''}",
+            "SHA-256": self.description.fingerprint,
+            "CA": "yes" if self.description.is_ca else "no",
+            "key fits": fits,
+        }
+        return "\n".join([str(self.path), *(f"  {name:<12} {value}" for name, value in values.items())])
+
+
+def _made(host_names: tuple[str, ...], days: int, now: datetime) -> dict[str, bytes]:
+    ca = issuing.make_ca(now)
+    server = issuing.make_server_certificate(ca, host_names, now, days)
+    return {CA_CERTIFICATE: ca.public, CA_KEY: ca.private, CERTIFICATE: server.public, KEY: server.private}
+
+
+def _renewed(directory: Path, host_names: tuple[str, ...], days: int, now: datetime) -> dict[str, bytes]:
+    public = files.read(directory / CA_CERTIFICATE, "the CA's certificate")
+    private = files.read(directory / CA_KEY, "the CA's private key")
+    authority = checking.certificates_of(public, str(directory / CA_CERTIFICATE))[0]
+    if not checking.key_fits(authority, checking.private_key_of(private, str(directory / CA_KEY))):
+        raise ConfigError(f"{directory / CA_CERTIFICATE} and {CA_KEY} do not belong together; make both anew: --force")
+    server = issuing.make_server_certificate(issuing.Pair(public, private), host_names, now, days)
+    return {CERTIFICATE: server.public, KEY: server.private}
+
+
+def _shown(path: Path) -> list[Shown]:
+    candidates = [path / CA_CERTIFICATE, path / CERTIFICATE] if path.is_dir() else [path]
+    found = [one for one in candidates if one.exists()]
+    if not found:
+        raise ConfigError(
+            f"{path} holds no {CERTIFICATE}; make one with: batchgate certs create {path} --host-name HOST"
+        )
+    now = datetime.now(UTC)
+    return [_described(one, now) for one in found]
+
+
+def _described(path: Path, now: datetime) -> Shown:
+    certificate: x509.Certificate = checking.certificates_of(files.read(path, "a certificate"), str(path))[0]
+    key_path = path.with_suffix(".key")
+    fits: bool | None = None
+    if key_path.exists():
+        key = checking.private_key_of(files.read(key_path, "a private key"), str(key_path))
+        fits = checking.key_fits(certificate, key)
+    description = checking.describe(certificate)
+    return Shown(path, description, fits, expired=now > description.not_after)
