@@ -1,0 +1,134 @@
+"""The Flask app: bytes in, bytes out.
+
+Knows HTTP and JSON; what a review means is ``router.admission``'s business. A body that is no review is the API
+server's problem (400); a Job that cannot be right is a well-formed denial (200); a bug of ours is 500, so that the
+webhook's ``failurePolicy`` decides and nothing half-judged gets through. Each is one line of JSON.
+"""
+
+from __future__ import annotations
+
+import json
+import secrets
+import time
+from collections.abc import Mapping
+from typing import Any, NoReturn
+
+from flask import Flask, Response, request
+from werkzeug.exceptions import HTTPException
+
+from router.errors import ReviewError
+from router.webhook.metrics import CONTENT_TYPE
+from router.webhook.service import Service
+
+JSON_TYPE = "application/json"
+
+
+def create_app(service: Service) -> Flask:
+    """The app that answers for a service. Several can live in one process."""
+    app = Flask("batchgate", static_folder=None)
+    app.config["MAX_CONTENT_LENGTH"] = service.body_limit
+
+    def mutate() -> Response:
+        with service.metrics.in_flight.track_inprogress():
+            return _reviewed(service)
+
+    def livez() -> Response:
+        return _json({"alive": service.alive}, 200 if service.alive else 503)
+
+    def readyz() -> Response:
+        return _json(service.status(), 200 if service.ready else 503)
+
+    def metrics() -> Response:
+        return Response(service.exposition(), content_type=CONTENT_TYPE)
+
+    app.add_url_rule("/mutate", view_func=mutate, methods=["POST"], provide_automatic_options=False)
+    app.add_url_rule("/livez", view_func=livez)
+    app.add_url_rule("/readyz", view_func=readyz)
+    app.add_url_rule("/metrics", view_func=metrics)
+    _answer_errors(app, service)
+    return app
+
+
+def _answer_errors(app: Flask, service: Service) -> None:
+    def refused(error: HTTPException) -> Response:
+        code = error.code or 500
+        service.metrics.refused.labels(code=str(code)).inc()
+        answer = _json({"error": _sentence(error, service)}, code)
+        for name, value in error.get_headers():
+            if name.lower() == "allow":
+                answer.headers[name] = value
+        return answer
+
+    def no_review(error: ReviewError) -> Response:
+        service.metrics.refused.labels(code="400").inc()
+        service.log.warning("refused a review", extra={"fields": {"error": str(error)}})
+        return _json({"error": str(error)}, 400)
+
+    def bug(error: Exception) -> Response:
+        # One of the two places where everything is caught. The body goes to the API server's log and to users:
+        # it holds a number to find the traceback by, and nothing of what was inside.
+        number = secrets.token_hex(4)
+        service.metrics.refused.labels(code="500").inc()
+        service.log.error("a bug in Batchgate", exc_info=error, extra={"fields": {"bug": number}})
+        return _json({"error": f"Batchgate failed on this review; its log tells more under bug={number}"}, 500)
+
+    app.register_error_handler(HTTPException, refused)
+    app.register_error_handler(ReviewError, no_review)
+    app.register_error_handler(Exception, bug)
+
+
+def _reviewed(service: Service) -> Response:
+    started = time.perf_counter()
+    if request.mimetype != JSON_TYPE:
+        return _unsupported(service)
+    answer = service.review(_parsed(request.get_data(cache=False)))
+    body = json.dumps(answer.response, separators=(",", ":"))
+    seconds = time.perf_counter() - started
+    _count(service, answer.record, seconds)
+    service.log.info("decision", extra={"fields": {**answer.record, "ms": round(seconds * 1000, 2)}})
+    return Response(body, content_type=JSON_TYPE)
+
+
+def _unsupported(service: Service) -> Response:
+    service.metrics.refused.labels(code="415").inc()
+    return _json({"error": f"content type {request.mimetype or '(none)'!r}; reviews are {JSON_TYPE}"}, 415)
+
+
+def _parsed(body: bytes) -> object:
+    try:
+        return json.loads(body.decode("utf-8"), parse_constant=_no_json)
+    except UnicodeDecodeError as error:
+        raise ReviewError(f"the body is not UTF-8: byte {error.start} is no part of it") from None
+    except json.JSONDecodeError as error:
+        raise ReviewError(f"the body is not JSON: {error.msg} at line {error.lineno} column {error.colno}") from None
+    except RecursionError:
+        raise ReviewError("the body is nested too deep to be a review") from None
+    except ValueError as error:
+        # Python refuses whole numbers of more than 4300 digits; json passes that on.
+        raise ReviewError(f"the body is not JSON that we read: {error}") from None
+
+
+def _no_json(constant: str) -> NoReturn:
+    raise ReviewError(f"the body is not JSON: {constant} is no number there")
+
+
+def _count(service: Service, record: Mapping[str, Any], seconds: float) -> None:
+    metrics = service.metrics
+    metrics.seconds.observe(seconds)
+    dry_run = "true" if record.get("dry_run") else "false"
+    metrics.decisions.labels(str(record.get("target")), str(record.get("rule")), dry_run).inc()
+    for rule in record.get("audited", ()):
+        metrics.audits.labels(str(rule)).inc()
+
+
+def _sentence(error: HTTPException, service: Service) -> str:
+    sentences = {
+        404: "no such path; reviews go to POST /mutate",
+        405: f"{request.method} is not answered here; reviews are sent with POST to /mutate",
+        413: f"the body is larger than {service.body_limit} bytes, the most that is read of a review",
+    }
+    return sentences.get(error.code or 500, (error.description or "").partition("\n")[0])
+
+
+def _json(value: Mapping[str, Any], code: int) -> Response:
+    return Response(json.dumps(value) + "\n", status=code, content_type=JSON_TYPE)

@@ -1,0 +1,92 @@
+"""The webhook's figures for Prometheus, on a registry of their own.
+
+Knows prometheus-client and nothing of what is measured. Names end in their unit; labels have few values: targets,
+rules of the policy, names of sources, HTTP codes, never a user or a Job.
+"""
+
+from __future__ import annotations
+
+import platform
+from collections.abc import Iterator, Sequence
+from functools import partial
+from typing import Final
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.exposition import CONTENT_TYPE_LATEST
+from prometheus_client.process_collector import ProcessCollector
+from prometheus_client.registry import Collector
+
+from router import __version__
+from router.webhook.sources import Source
+
+# From a quarter of the usual answer to the API server's patience.
+SECONDS: Final = (0.0005, 0.001, 0.002, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 10.0)
+
+CONTENT_TYPE: Final = CONTENT_TYPE_LATEST
+
+
+class Metrics:
+    """Every metric, one attribute each."""
+
+    def __init__(self) -> None:
+        self.registry = CollectorRegistry()
+        ProcessCollector(registry=self.registry)
+        counter = partial(Counter, registry=self.registry)
+        gauge = partial(Gauge, registry=self.registry)
+        self.decisions = counter(
+            "batchgate_decisions", "Decisions, by target and rule.", labelnames=("target", "rule", "dry_run")
+        )
+        self.audits = counter("batchgate_audit_matches", "Audit rules that held.", labelnames=("rule",))
+        self.seconds = Histogram(
+            "batchgate_review_seconds",
+            "From a review's last byte to the answer's first.",
+            buckets=SECONDS,
+            registry=self.registry,
+        )
+        self.in_flight = gauge("batchgate_reviews_in_flight", "Reviews that are being worked on.")
+        self.refused = counter(
+            "batchgate_refused_requests", "Requests answered with an HTTP error.", labelnames=("code",)
+        )
+        self.policy_generation = gauge("batchgate_policy_generation", "Policies loaded; 0 while there is none.")
+        self.policy_loaded = gauge(
+            "batchgate_policy_loaded_timestamp_seconds", "When the policy in force was loaded; 0 without one."
+        )
+        self.certificate_expiry = gauge(
+            "batchgate_certificate_expiry_timestamp_seconds", "When the certificate in force expires."
+        )
+        self.queue_states = gauge("batchgate_queue_states", "Queues whose state is known.")
+        self.queue_states_written = gauge(
+            "batchgate_queue_states_timestamp_seconds", "When the queue state file was written; 0 without one."
+        )
+        build = gauge("batchgate_build_info", "What runs here; always 1.", labelnames=("version", "python"))
+        build.labels(version=__version__, python=platform.python_version()).set(1)
+
+    def show(self, sources: Sequence[Source]) -> None:
+        """From now on also show how these sources are."""
+        self.registry.register(_Sources(sources))
+
+    def text(self) -> bytes:
+        """All metrics in Prometheus' text format."""
+        return generate_latest(self.registry)
+
+
+class _Sources(Collector):
+    """Reads the sources at every scrape, so that nothing has to be kept equal."""
+
+    def __init__(self, sources: Sequence[Source]) -> None:
+        self._sources = sources
+
+    def collect(self) -> Iterator[Metric]:
+        """Failures so far, and which source is unusable now."""
+        failures = CounterMetricFamily(
+            "batchgate_reload_failures", "How often a source became unusable, or so in another way.", labels=["source"]
+        )
+        broken = GaugeMetricFamily(
+            "batchgate_source_broken", "1 while a source is unusable, 0 else.", labels=["source"]
+        )
+        for source in self._sources:
+            failures.add_metric([source.name], source.failures)
+            broken.add_metric([source.name], 1 if source.error else 0)
+        yield failures
+        yield broken

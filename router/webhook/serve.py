@@ -1,0 +1,121 @@
+"""Run the app under gunicorn, on one TLS port that is bound before gunicorn starts.
+
+Shell. One arbiter process, which starts its worker again should that die, and one worker, which loads all that
+answers reviews itself: threads do not survive a fork. More capacity is more replicas, as a worker's metrics are its
+own.
+"""
+
+from __future__ import annotations
+
+import gc
+import os
+import resource
+import socket
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, Final
+
+from flask import Flask
+from gunicorn.app.base import BaseApplication
+
+from router.errors import ConfigError
+from router.settings import GRACE_SECONDS, KEEPALIVE_SECONDS, Address, WebhookSettings
+from router.webhook.app import create_app
+from router.webhook.log import GunicornLog
+from router.webhook.service import Service
+from router.webhook.sources import FileSource
+from router.webhook.tls import ServerTls
+from router.webhook.worker import GateWorker
+
+CONNECTIONS: Final = 1000
+"""Connections that are held at once: every API server keeps some open, and each may have hundreds of requests."""
+
+_OTHER_FILES: Final = 64
+_MEMORY_DIRECTORY: Final = Path("/dev/shm")  # noqa: S108 - no file stays there: gunicorn unlinks it at once
+
+
+class Application(BaseApplication):  # type: ignore[misc]  # gunicorn has no types
+    """What gunicorn runs.
+
+    :param options: gunicorn's settings
+    :param load_service: called in the worker
+    """
+
+    def __init__(self, options: Mapping[str, Any], load_service: Callable[[], Service]) -> None:
+        self._options = options
+        self._load_service = load_service
+        self._service: Service | None = None
+        super().__init__()
+
+    def load_config(self) -> None:
+        """Give gunicorn its settings: these, and nothing from files or GUNICORN_CMD_ARGS."""
+        for name, value in self._options.items():
+            self.cfg.set(name, value)
+
+    def load(self) -> Flask:
+        """Make the app, in the worker."""
+        self._service = self._load_service()
+        return create_app(self._service)
+
+    def drain(self) -> None:
+        """Say in ``/readyz`` that the end has come."""
+        if self._service is not None:
+            self._service.draining = True
+
+
+def bind(address: Address) -> socket.socket:
+    """Listen there.
+
+    :raises ConfigError: the port is in use, or the address is none of this machine
+    """
+    try:
+        if not address.host and socket.has_dualstack_ipv6():
+            return socket.create_server(("::", address.port), family=socket.AF_INET6, dualstack_ipv6=True, backlog=2048)
+        family = socket.AF_INET6 if ":" in address.host else socket.AF_INET
+        both = address.host == "::" and socket.has_dualstack_ipv6()
+        return socket.create_server((address.host, address.port), family=family, backlog=2048, dualstack_ipv6=both)
+    except OSError as error:
+        reason = (error.strerror or str(error)).lower()
+        raise ConfigError(f"cannot listen on {address}: {reason}; choose another --listen") from None
+
+
+def options(settings: WebhookSettings, listener: socket.socket, current: Callable[[], ServerTls]) -> dict[str, Any]:
+    """Gunicorn's settings. The listener is gunicorn's from here on.
+
+    :param current: the certificate in force, asked for at every handshake
+    """
+    files, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    return {
+        "bind": f"fd://{listener.detach()}",
+        "workers": 1,
+        "worker_class": GateWorker,
+        "threads": settings.threads,
+        "worker_connections": max(settings.threads + 1, min(CONNECTIONS, files - _OTHER_FILES)),
+        "keepalive": KEEPALIVE_SECONDS,
+        "graceful_timeout": GRACE_SECONDS,
+        # TLS is on where these are set; what is used is the context below.
+        "certfile": str(settings.certificate),
+        "keyfile": str(settings.key),
+        "ssl_context": lambda _config, _factory: current().context,
+        "logger_class": GunicornLog,
+        "proc_name": "batchgate webhook",
+        "post_worker_init": _freeze,
+        # No proxy stands before us: no header may rename the path or the client.
+        "forwarded_allow_ips": "",
+        # Gunicorn's remote control would be a socket file in the home directory, open to the same user.
+        "control_socket_disable": True,
+        # The arbiter reads the worker's heartbeat from a file without a name; on a disk it can stall.
+        "worker_tmp_dir": str(_MEMORY_DIRECTORY) if os.access(_MEMORY_DIRECTORY, os.W_OK) else None,
+    }
+
+
+def run(settings: WebhookSettings, load_service: Callable[[], Service], certificate: FileSource[ServerTls]) -> None:
+    """Serve until SIGTERM; ends the process with exit code 0."""
+    listener = bind(settings.listen)
+    Application(options(settings, listener, lambda: certificate.value), load_service).run()
+
+
+def _freeze(_worker: object) -> None:
+    # What is there now stays: the collector need not walk it again at every full collection.
+    gc.collect()
+    gc.freeze()

@@ -1,0 +1,99 @@
+"""What answers reviews while the webhook runs, and whether it may be asked.
+
+Knows no HTTP, no gunicorn, no file: it is given its parts (by ``router.webhook.loading`` in production, by tests
+otherwise) and says how they are.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Protocol
+
+from router.settings import BODY_LIMIT
+from router.webhook.metrics import Metrics
+from router.webhook.sources import Source
+
+
+class Answer(Protocol):
+    """What ``router.admission.review`` returns: the whole AdmissionReview, and the fields of the log line."""
+
+    @property
+    def response(self) -> Mapping[str, Any]:
+        """The AdmissionReview to send."""
+
+    @property
+    def record(self) -> Mapping[str, Any]:
+        """What to log and to count."""
+
+
+class PolicyInForce(Protocol):
+    """What is shown of the policy."""
+
+    @property
+    def generation(self) -> int:
+        """How many policies were loaded; 0 while none is in force."""
+
+    @property
+    def loaded_at(self) -> datetime | None:
+        """When the one in force was loaded."""
+
+
+@dataclass
+class Service:
+    """The parts of a running webhook.
+
+    ``review`` judges one AdmissionReview (ReviewError where it is none). ``certificate_expiry`` and ``queue_states``
+    (how many are known, and when their file was written) are asked for at every scrape. ``draining`` is set at
+    SIGTERM and never taken back.
+    """
+
+    review: Callable[[object], Answer]
+    policy: PolicyInForce
+    metrics: Metrics
+    log: logging.Logger
+    sources: Sequence[Source] = ()
+    certificate_expiry: Callable[[], datetime | None] = lambda: None
+    queue_states: Callable[[], tuple[int, float]] = lambda: (0, 0.0)
+    body_limit: int = BODY_LIMIT
+    watcher: threading.Thread | None = None
+    draining: bool = False
+
+    def __post_init__(self) -> None:
+        self.metrics.show(self.sources)
+
+    @property
+    def alive(self) -> bool:
+        """False where files are no longer watched, which only a restart repairs."""
+        return self.watcher is None or self.watcher.is_alive()
+
+    @property
+    def ready(self) -> bool:
+        """Whether reviews may be sent here."""
+        return self.policy.generation > 0 and not self.draining
+
+    def status(self) -> dict[str, Any]:
+        """What ``/readyz`` shows; errors name the file, never what is in it but by line."""
+        return {
+            "ready": self.ready,
+            "draining": self.draining,
+            "policy": {
+                "generation": self.policy.generation,
+                "loadedAt": self.policy.loaded_at.isoformat() if self.policy.loaded_at else None,
+            },
+            "errors": {source.name: source.error for source in self.sources if source.error},
+        }
+
+    def exposition(self) -> bytes:
+        """The metrics, with what is known only now."""
+        metrics, loaded, expiry = self.metrics, self.policy.loaded_at, self.certificate_expiry()
+        metrics.policy_generation.set(self.policy.generation)
+        metrics.policy_loaded.set(loaded.timestamp() if loaded else 0)
+        metrics.certificate_expiry.set(expiry.timestamp() if expiry else 0)
+        known, written = self.queue_states()
+        metrics.queue_states.set(known)
+        metrics.queue_states_written.set(written)
+        return metrics.text()

@@ -1,0 +1,124 @@
+"""Values that live in files and are read again when the files change.
+
+Shell. Knows files, not what is in them: each source is given a function that reads its value and raises a
+BatchgateError where it cannot. A change for the worse is never a crash: it is an error that can be seen, while the
+last good value (or the one that stands for "nothing known") stays in force.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import threading
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Generic, Protocol, TypeVar
+
+from router.errors import BatchgateError
+
+T = TypeVar("T")
+Signature = tuple[tuple[int, int, int, int] | None, ...]
+
+
+class Source(Protocol):
+    """What a watcher needs of a source, and what ``/readyz`` and the metrics show of it."""
+
+    name: str
+    error: str
+    failures: int
+
+    def check(self) -> None:
+        """Look whether it changed, and read it if so."""
+
+
+class FileSource(Generic[T]):
+    """A value read from files.
+
+    ``value`` is what is in force; ``error`` why the files could not be used, or empty; ``failures`` how often that
+    happened; ``modified`` when the first file was changed (seconds since 1970, None where it is not there).
+
+    :param unknown: the value while the files are unusable. Without it the last good value stays in force, and files
+        that are unusable at the start raise.
+    """
+
+    def __init__(
+        self, name: str, paths: Sequence[Path], read: Callable[[], T], log: logging.Logger, unknown: T | None = None
+    ) -> None:
+        self.name = name
+        self.error = ""
+        self.failures = 0
+        self._paths = tuple(paths)
+        self._read = read
+        self._log = log
+        self._unknown = unknown
+        self._seen = _signature(self._paths)
+        if unknown is None:
+            self.value = read()
+        else:
+            self.value = unknown
+            self._load()
+
+    @property
+    def modified(self) -> float | None:
+        """When the first file was last written, as the file system says."""
+        first = self._seen[0]
+        return first[0] / 1e9 if first else None
+
+    def check(self) -> None:
+        """Read the files again where they changed. While they are unusable they are tried at every check.
+
+        An error can go away by itself: a certificate becomes valid, a half-written pair becomes whole.
+        """
+        now = _signature(self._paths)
+        if now == self._seen and not self.error:
+            return
+        self._seen = now
+        self._load()
+
+    def _load(self) -> None:
+        try:
+            value = self._read()
+        except BatchgateError as error:
+            self._fail(str(error))
+        else:
+            if self.error or value != self.value:
+                self._log.info("reloaded", extra={"fields": {"source": self.name}})
+            self.value = value
+            self.error = ""
+
+    def _fail(self, error: str) -> None:
+        if self._unknown is not None:
+            self.value = self._unknown
+        if error == self.error:
+            return
+        self.error = error
+        self.failures += 1
+        kept = "nothing is known now" if self._unknown is not None else "the last good one stays in force"
+        self._log.error("reload failed; %s", kept, extra={"fields": {"source": self.name, "error": error}})
+
+
+def watch(sources: Sequence[Source], seconds: float) -> threading.Thread:
+    """Check all sources every so many seconds, in a daemon thread, for as long as the process lives."""
+    pause = threading.Event()
+
+    def look() -> None:
+        while not pause.wait(seconds):
+            for source in sources:
+                source.check()
+
+    thread = threading.Thread(target=look, name="watch", daemon=True)
+    thread.start()
+    return thread
+
+
+def _signature(paths: Sequence[Path]) -> Signature:
+    return tuple(_stat(path) for path in paths)
+
+
+def _stat(path: Path) -> tuple[int, int, int, int] | None:
+    # Follows links: a mounted ConfigMap or Secret is changed by swapping a link above the file.
+    try:
+        status = os.stat(path)  # noqa: PTH116 - what is meant is the system call
+    except OSError:
+        return None
+    return status.st_mtime_ns, status.st_size, status.st_ino, status.st_dev

@@ -1,0 +1,128 @@
+"""The gunicorn worker: threads for reviews, and no thread for a client that only holds a connection open.
+
+Knows gunicorn 27's threaded worker, also by names that it does not promise to keep: the lock file pins its version,
+and the tests of this module would notice. What is changed, and why:
+
+* gunicorn gives a new connection to a thread, which waits up to 5 seconds for a first byte: 8 idle connections stop
+  8 threads. Here the poller waits for that byte.
+* A handshake or request that never ends would keep a thread for ever. Here an exchange is cut after a time.
+* gunicorn lingers up to 2 seconds over a connection that it closes, in the thread that accepts the others. Here
+  that is done by the thread which served it, and only where an answer was sent.
+* At the end, connections that the kernel had accepted already are still served, and the listener is closed at once,
+  so that later ones are refused and go elsewhere instead of waiting.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import socket
+import threading
+import time
+from functools import partial
+from selectors import EVENT_READ
+from typing import Any, Final
+
+from gunicorn import util
+from gunicorn.workers.gthread import TConn, ThreadWorker
+
+from router.settings import EXCHANGE_SECONDS
+
+LINGER_SECONDS: Final = 0.5
+_ABSENT: Final = frozenset({errno.EAGAIN, errno.EWOULDBLOCK, errno.ECONNABORTED})
+
+
+class Connection(TConn):  # type: ignore[misc]  # gunicorn has no types
+    """A client's connection. ``answered`` once a response was written to it."""
+
+    answered = False
+    closed = False
+
+    def close(self, graceful: bool = False) -> None:  # noqa: FBT001, FBT002 - gunicorn's own signature
+        """Close once; wait for the client's end only where an answer could get lost otherwise."""
+        if self.closed:
+            return
+        self.closed = True
+        if graceful and self.answered:
+            self.sock.settimeout(LINGER_SECONDS)
+            util.close_graceful(self.sock, timeout=LINGER_SECONDS)
+        else:
+            util.close(self.sock)
+
+
+class GateWorker(ThreadWorker):  # type: ignore[misc]
+    """gunicorn's threaded worker with the changes named above."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self._exchanges: dict[Connection, float] = {}
+        self._lock = threading.Lock()
+
+    def handle_exit(self, sig: int, frame: Any) -> None:
+        """SIGTERM: not ready from this moment on."""
+        self.app.drain()
+        super().handle_exit(sig, frame)
+
+    def accept(self, listener: Any) -> None:
+        """Take a connection and wait for its first byte without a thread."""
+        try:
+            client, address = listener.accept()
+        except OSError as error:
+            if error.errno in _ABSENT:
+                return
+            raise
+        self.nr_conns += 1
+        connection = Connection(self.cfg, client, address, listener.getsockname())
+        connection.timeout = time.monotonic() + EXCHANGE_SECONDS
+        self.pending_conns.append(connection)
+        self.poller.register(client, EVENT_READ, partial(self.on_pending_socket_readable, connection))
+
+    def handle(self, conn: Connection) -> Any:
+        """Serve one exchange; the time it may take runs from here."""
+        with self._lock:
+            self._exchanges[conn] = time.monotonic()
+        try:
+            keep = super().handle(conn)
+        finally:
+            with self._lock:
+                del self._exchanges[conn]
+        if not keep:
+            conn.close(graceful=True)
+        return keep
+
+    def handle_request(self, req: Any, conn: Connection) -> Any:
+        """Serve a request whose head was read."""
+        conn.answered = True
+        return super().handle_request(req, conn)
+
+    def murder_pending(self) -> None:
+        """Called once a second at least: end what has taken too long."""
+        super().murder_pending()
+        latest = time.monotonic() - EXCHANGE_SECONDS
+        with self._lock:
+            for connection, started in self._exchanges.items():
+                if started < latest:
+                    _cut(connection.sock)
+
+    def set_accept_enabled(self, enabled: bool) -> None:  # noqa: FBT001 - gunicorn's own signature
+        """Stop accepting; at the end, take what the kernel took already and close the listeners."""
+        super().set_accept_enabled(enabled)
+        if not self.alive:
+            for listener in self.sockets:
+                before = -1
+                while before != self.nr_conns:
+                    before = self.nr_conns
+                    self.accept(listener)
+                listener.close()
+
+    def _cap_keepalive(self, deadline: float) -> None:
+        """At the end, clients that have sent nothing are not waited for any longer than idle ones."""
+        super()._cap_keepalive(deadline)
+        for connection in self.pending_conns:
+            connection.timeout = min(connection.timeout, deadline)
+
+
+def _cut(sock: socket.socket) -> None:
+    # The plain socket's shutdown, below TLS: it wakes the thread that waits in a read, which then ends the exchange.
+    with contextlib.suppress(OSError):
+        socket.socket.shutdown(sock, socket.SHUT_RDWR)
