@@ -8,6 +8,7 @@
      x InputError         a manifest file that cannot be read        -> exit 2; carries file and line
      x ReviewError        not an AdmissionReview we understand       -> HTTP 400
      x JobError           this Job is not valid; carries field path  -> denied
+     x SignatureError     not what the webhook signed                -> never run
      x BatchError         argv, exit code, the batch system's words
        + Unavailable      time-out, cannot connect                   -> again, with back-off; Pod untouched
        + Refused          the batch system refuses the job for good  -> Pod Failed, reason, its words
@@ -51,6 +52,10 @@ class JobError(BatchgateError):
         super().__init__(f"{path}: {message}")
         self.path = path
         self.message = message
+
+
+class SignatureError(BatchgateError):
+    """A signature that does not prove what it should. Says what differs; such a Pod is never run."""
 
 
 @dataclass(frozen=True, slots=True)

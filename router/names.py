@@ -63,6 +63,7 @@ TARGET_HPC: Final = "hpc"
 TAINT_QUEUE: Final = KEY_QUEUE
 TAINT_NOT_READY: Final = "node.kubernetes.io/not-ready"
 TAINT_UNREACHABLE: Final = "node.kubernetes.io/unreachable"
+NODE_SUFFIX: Final = ".batchgate"
 
 # --- Pod conditions that the agent sets and a podFailurePolicy matches ----------------------------------------
 CONDITION_WALLTIME: Final = PREFIX + "WalltimeExceeded"
@@ -86,7 +87,7 @@ def node_name(site: str, queue: str) -> str:
     does not is written as ``-``, and a short hash of the true name follows, so that two queues that differ only in
     such a character get two nodes.
     """
-    return f"{_node_part(queue)}.{_node_part(site)}.batchgate"
+    return f"{_node_part(queue)}.{_node_part(site)}{NODE_SUFFIX}"
 
 
 def _node_part(name: str) -> str:
