@@ -8,6 +8,7 @@ own.
 from __future__ import annotations
 
 import gc
+import logging
 import os
 import resource
 import socket
@@ -21,7 +22,7 @@ from gunicorn.app.base import BaseApplication
 from router.errors import ConfigError
 from router.settings import GRACE_SECONDS, KEEPALIVE_SECONDS, Address, WebhookSettings
 from router.webhook.app import create_app
-from router.webhook.log import GunicornLog
+from router.webhook.log import LOGGER, GunicornLog
 from router.webhook.service import Service
 from router.webhook.sources import FileSource
 from router.webhook.tls import ServerTls
@@ -112,6 +113,8 @@ def options(settings: WebhookSettings, listener: socket.socket, current: Callabl
 def run(settings: WebhookSettings, load_service: Callable[[], Service], certificate: FileSource[ServerTls]) -> None:
     """Serve until SIGTERM; ends the process with exit code 0."""
     listener = bind(settings.listen)
+    host, port = listener.getsockname()[:2]
+    logging.getLogger(LOGGER).info("listening", extra={"fields": {"address": str(Address(host, port))}})
     Application(options(settings, listener, lambda: certificate.value), load_service).run()
 
 

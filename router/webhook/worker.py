@@ -53,6 +53,8 @@ class Connection(TConn):  # type: ignore[misc]  # gunicorn has no types
 class GateWorker(ThreadWorker):  # type: ignore[misc]
     """gunicorn's threaded worker with the changes named above."""
 
+    exchange_seconds: float = EXCHANGE_SECONDS
+
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self._exchanges: dict[Connection, float] = {}
@@ -73,7 +75,7 @@ class GateWorker(ThreadWorker):  # type: ignore[misc]
             raise
         self.nr_conns += 1
         connection = Connection(self.cfg, client, address, listener.getsockname())
-        connection.timeout = time.monotonic() + EXCHANGE_SECONDS
+        connection.timeout = time.monotonic() + self.exchange_seconds
         self.pending_conns.append(connection)
         self.poller.register(client, EVENT_READ, partial(self.on_pending_socket_readable, connection))
 
@@ -98,7 +100,7 @@ class GateWorker(ThreadWorker):  # type: ignore[misc]
     def murder_pending(self) -> None:
         """Called once a second at least: end what has taken too long."""
         super().murder_pending()
-        latest = time.monotonic() - EXCHANGE_SECONDS
+        latest = time.monotonic() - self.exchange_seconds
         with self._lock:
             for connection, started in self._exchanges.items():
                 if started < latest:

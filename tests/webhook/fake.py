@@ -1,0 +1,90 @@
+"""The webhook's transport with a review that does what its body says, so that tests can be slow, or hit a bug.
+
+Run as ``python -m tests.webhook.fake CERT KEY [--exchange SECONDS] [--watch SECONDS] [--threads N]``.
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from router.errors import ReviewError
+from router.settings import LogFormat, WebhookSettings, parse_address
+from router.webhook import log as logs
+from router.webhook import serve, tls
+from router.webhook.metrics import Metrics
+from router.webhook.service import Service
+from router.webhook.sources import FileSource, watch
+from router.webhook.worker import GateWorker
+
+
+@dataclass
+class FakeAnswer:
+    response: dict[str, Any]
+    record: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass
+class FakePolicy:
+    generation: int = 1
+    loaded_at: datetime | None = datetime(2026, 1, 2, tzinfo=UTC)
+
+
+def review(body: object) -> FakeAnswer:
+    if not isinstance(body, dict) or "uid" not in body:
+        raise ReviewError("request.uid is missing")
+    time.sleep(body.get("sleep", 0))
+    if "bug" in body:
+        raise KeyError(body["bug"])
+    record = {
+        "uid": body["uid"],
+        "user": body.get("user"),
+        "target": "hpc",
+        "rule": "one",
+        "dry_run": body.get("dry_run"),
+    }
+    return FakeAnswer({"response": {"uid": body["uid"]}}, record | {"audited": body.get("audited", [])})
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("certificate", type=Path)
+    parser.add_argument("key", type=Path)
+    parser.add_argument("--listen", default="127.0.0.1:0")
+    parser.add_argument("--exchange", type=float, default=10)
+    parser.add_argument("--watch", type=float, default=0.1)
+    parser.add_argument("--threads", type=int, default=8)
+    parser.add_argument("--log-format", default="json")
+    asked = parser.parse_args()
+    GateWorker.exchange_seconds = asked.exchange
+    settings = WebhookSettings(
+        parse_address(asked.listen), ("localhost",), asked.certificate, asked.key, Path("none"), threads=asked.threads
+    )
+    log = logs.configure(LogFormat(asked.log_format))
+    certificate = FileSource(
+        "certificate",
+        (asked.certificate, asked.key),
+        lambda: tls.load(asked.certificate, asked.key, ("localhost",)),
+        log,
+    )
+
+    def load() -> Service:
+        return Service(
+            review=review,
+            policy=FakePolicy(),
+            metrics=Metrics(),
+            log=log,
+            sources=(certificate,),
+            certificate_expiry=lambda: certificate.value.not_after,
+            watcher=watch((certificate,), asked.watch),
+        )
+
+    serve.run(settings, load, certificate)
+
+
+if __name__ == "__main__":
+    main()
