@@ -1,0 +1,31 @@
+"""The routed copy of a Job: what Batchgate writes into it, and how all of that is taken out again.
+
+Pure. Knows the fields of a ``batch/v1`` Job that a decision may change and nothing of how it came about. No function
+changes what it is given; copies share every part that stays as it is.
+"""
+
+from __future__ import annotations
+
+from router.placement.change import Record
+from router.placement.place import place
+from router.placement.restore import Restored, keep_reserved, replace_record, restore
+from router.placement.size import LARGEST_ANNOTATIONS, largest_field, oversize
+from router.placement.strip import Stripped, Taken, strip
+from router.placement.warn import foreign_keys, noticed
+
+__all__ = [
+    "LARGEST_ANNOTATIONS",
+    "Record",
+    "Restored",
+    "Stripped",
+    "Taken",
+    "foreign_keys",
+    "keep_reserved",
+    "largest_field",
+    "noticed",
+    "oversize",
+    "place",
+    "replace_record",
+    "restore",
+    "strip",
+]

@@ -1,0 +1,57 @@
+"""The podFailurePolicy that Batchgate gives a Job which has none.
+
+Pure. Kubernetes matches conditions and exit codes, never reasons; the agent sets the conditions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from router import names
+from router.placement.draft import Job
+from router.policy.schema import Retries
+
+_FAIL_JOB: Final = "FailJob"
+_FAIL_INDEX: Final = "FailIndex"
+
+
+def failure_policy(spec: Mapping[str, Any], retries: Retries) -> Job | None:
+    """Rules for a walltime kill, a memory kill and a lost node; None where the policy file wants none of them.
+
+    A kill at the walltime fails again however often it is repeated, so that it ends the Job, or the index where the
+    Job counts failures by index (``backoffLimitPerIndex``, without which Kubernetes refuses FailIndex).
+    """
+    action = _FAIL_INDEX if spec.get("backoffLimitPerIndex") is not None else _FAIL_JOB
+    rules = []
+    if not retries.on_walltime:
+        rules.append(_rule(action, names.CONDITION_WALLTIME))
+    if not retries.on_memory:
+        rules.append(_rule(action, names.CONDITION_MEMORY))
+    if retries.disruptions:
+        rules.append(_rule("Ignore", names.CONDITION_DISRUPTION))
+    return {"rules": rules} if rules else None
+
+
+def without_ours(policy: object) -> Job | None:
+    """What is left of a policy without the rules that we write; None where it is all ours."""
+    rules = policy.get("rules") if isinstance(policy, dict) else None
+    if not isinstance(rules, list):
+        return policy  # type: ignore[return-value]  # no policy of ours; what else it is, sizing says
+    left = [rule for rule in rules if rule not in _OURS]
+    return {**policy, "rules": left} if left else None  # type: ignore[dict-item]  # a mapping, as just seen
+
+
+def _rule(action: str, condition: str) -> Job:
+    # With the status, which the API server would fill in otherwise: a rule must read back as it was written.
+    return {"action": action, "onPodConditions": [{"type": condition, "status": "True"}]}
+
+
+_OURS: Final = (
+    *(
+        _rule(action, condition)
+        for action in (_FAIL_JOB, _FAIL_INDEX)
+        for condition in (names.CONDITION_WALLTIME, names.CONDITION_MEMORY)
+    ),
+    _rule("Ignore", names.CONDITION_DISRUPTION),
+)

@@ -1,0 +1,68 @@
+"""Writing a decision into a Job: the record for one that stays, the whole change for one that goes to HPC.
+
+Pure.
+"""
+
+from __future__ import annotations
+
+from router import names
+from router.placement.change import Change, Record, apply, merge
+from router.placement.draft import Job, closed, opened
+from router.placement.failures import failure_policy
+from router.placement.size import KUBERNETES_LIMIT, annotation_bytes
+from router.policy.decision import Decision, Route
+from router.script import Script
+
+NEVER = "Never"
+
+
+def place(job: Job, decision: Decision, script: Script | None = None, record: Record | None = None) -> Job:
+    """The routed copy of a stripped Job. A denied Job is returned as it is.
+
+    :param script: the rendered script; needed, like ``record``, where the decision is HPC
+    """
+    if decision.target == "deny":
+        return job
+    if decision.route is None or script is None or record is None:
+        return _kept(job, decision)
+    return apply(job, change_of(job, decision, decision.route, script, record))
+
+
+def change_of(job: Job, decision: Decision, route: Route, script: Script, record: Record) -> Change:
+    """What a decision for HPC writes into a stripped Job."""
+    draft = opened(job)
+    judged = {names.KEY_RULE: decision.rule, names.KEY_REASON: decision.reason}
+    never = draft.pod.get("restartPolicy") == NEVER
+    return Change(
+        node=names.node_name(route.site.name, route.queue.name),
+        site=route.site.name,
+        queue=route.queue.name,
+        job_annotations=judged,
+        pod_annotations={**judged, **proof(script, record)},
+        move_deadline=route.rule.deadline == "run",
+        failure_policy=failure_policy(draft.spec, route.rule.retries) if never else None,
+        no_token=route.site.tokens != "stage",
+    )
+
+
+def proof(script: Script, record: Record) -> dict[str, str]:
+    """The annotations that the agent reads before it runs anything."""
+    signature = {names.KEY_SIGNATURE: record.signature} if record.signature else {}
+    return {
+        names.KEY_SCRIPT: script.text,
+        names.KEY_REQUESTER: record.requester,
+        names.KEY_ACCOUNT: record.account,
+        **signature,
+    }
+
+
+def _kept(job: Job, decision: Decision) -> Job:
+    """The Job with the decision's record on itself only, so that its Pods stay what they were."""
+    draft = opened(job)
+    merge(draft.metadata, "labels", {names.KEY_TARGET: names.TARGET_CLOUD})
+    annotations = draft.metadata.get("annotations") or {}
+    judged = {names.KEY_RULE: decision.rule, names.KEY_REASON: decision.reason}
+    # A Job that is just small enough for the API server must not fail because of a remark.
+    if annotation_bytes({**annotations, **judged}) <= KUBERNETES_LIMIT:
+        merge(draft.metadata, "annotations", judged)
+    return closed(draft)

@@ -1,0 +1,110 @@
+"""Reading the annotation ``replaced``: what of the user's own a routed Job says was changed.
+
+Pure. The annotation may come from anyone, so that a field is put back only where the table of changes has it and the
+value is one that Kubernetes takes there; whatever else it holds is named and ignored.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from router import names
+from router.placement.change import is_pod_deadline, is_users_own_outlasting
+from router.placement.draft import (
+    FAILURE_POLICY,
+    JOB_DEADLINE,
+    NODE_NAME,
+    NODE_SELECTOR,
+    POD_ANNOTATIONS,
+    POD_DEADLINE,
+    POD_LABELS,
+    POD_METADATA,
+    REPLACEMENT,
+    TOKEN,
+    TOLERATIONS,
+)
+
+_TOLERATION_FIELDS: Final = {"key": str, "operator": str, "value": str, "effect": str, "tolerationSeconds": int}
+
+
+@dataclass(frozen=True, slots=True)
+class Replaced:
+    """The user's own values by field path, and the fields that were not there."""
+
+    was: Mapping[str, Any] = field(default_factory=dict)
+    added: frozenset[str] = frozenset()
+
+    def __contains__(self, path: object) -> bool:
+        """Whether we changed the field."""
+        return path in self.was or path in self.added
+
+
+NOTHING: Final = Replaced()
+
+
+def read_replaced(text: object) -> tuple[Replaced, tuple[str, ...]]:
+    """What the annotation says, and one clause for each thing in it that is not believed."""
+    if text is None:
+        return NOTHING, ()
+    document = _parsed(text)
+    if not isinstance(document, dict):
+        return NOTHING, ("it is not the JSON that Batchgate writes",)
+    was, added = document.get("was", {}), document.get("added", [])
+    if not isinstance(was, dict) or not isinstance(added, list) or document.keys() - {"was", "added"}:
+        return NOTHING, ("it is not the JSON that Batchgate writes",)
+    good_was = {path: value for path, value in was.items() if path in _VALID and _VALID[path](value)}
+    good_added = frozenset(path for path in added if isinstance(path, str) and path in _ADDED and path not in good_was)
+    wrong = [f"{path} cannot have been {_short(was[path])}" for path in sorted(was.keys() - good_was.keys())]
+    wrong += [f"{_short(path)} is nothing that Batchgate adds" for path in added if path not in _ADDED]
+    return Replaced(good_was, good_added), tuple(wrong)
+
+
+def _parsed(text: object) -> object:
+    try:
+        return json.loads(text) if isinstance(text, str) else None
+    except (ValueError, RecursionError):  # numbers of thousands of digits, lists in lists without end
+        return None
+
+
+def _short(value: object) -> str:
+    shown = json.dumps(value)
+    return shown if len(shown) <= 40 else shown[:39] + "…"
+
+
+def _is_no_mapping(value: object) -> bool:
+    return value is None or value == {}
+
+
+def _are_tolerations(value: object) -> bool:
+    if value is None or value == []:
+        return True
+    return isinstance(value, dict) and all(
+        index.isascii() and index.isdecimal() and len(index) <= 4 and _is_toleration(one)
+        for index, one in value.items()
+    )
+
+
+def _is_toleration(value: object) -> bool:
+    return is_users_own_outlasting(value) and all(
+        entry is None or type(entry) is _TOLERATION_FIELDS.get(name)
+        for name, entry in value.items()  # type: ignore[attr-defined]  # a mapping, as just seen
+    )
+
+
+_VALID: Final[Mapping[str, Callable[[object], bool]]] = {
+    JOB_DEADLINE: is_pod_deadline,
+    POD_DEADLINE: lambda value: value is None,
+    REPLACEMENT: lambda value: value in ("TerminatingOrFailed", "", None),
+    FAILURE_POLICY: lambda value: value is None,
+    TOKEN: lambda value: value is None or value is True,
+    TOLERATIONS: _are_tolerations,
+    POD_METADATA: _is_no_mapping,
+    POD_LABELS: _is_no_mapping,
+    POD_ANNOTATIONS: _is_no_mapping,
+    NODE_SELECTOR: _is_no_mapping,
+    NODE_NAME: lambda value: value is None or value == "",
+}
+_ADDED: Final = frozenset({POD_DEADLINE, REPLACEMENT, FAILURE_POLICY, TOKEN, TOLERATIONS})

@@ -1,0 +1,143 @@
+"""What an update of a Job leaves of ours: the values of the stored Job, written into what the user asks for now.
+
+Pure. A Job's template is immutable once it runs, and mutation comes before that check: what a file that is applied
+again takes away or overwrites is written back here, so that applying it twice changes nothing.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from router import names
+from router.placement.change import Change, Record, apply
+from router.placement.draft import (
+    FAILURE_POLICY,
+    JOB_DEADLINE,
+    TOKEN,
+    TOLERATIONS,
+    Draft,
+    Job,
+    closed,
+    mapping,
+    opened,
+    put,
+    sequence,
+)
+from router.placement.place import proof
+from router.placement.replaced import read_replaced
+from router.placement.strip import Stripped, strip
+from router.policy.decision import Decision
+from router.script import Script
+
+
+@dataclass(frozen=True, slots=True)
+class Restored:
+    """An updated Job that had been sent to HPC.
+
+    ``before`` and ``now`` are the user's own Job as stored and as asked for; ``job`` is the latter with our values
+    as they are stored.
+    """
+
+    before: Stripped
+    now: Stripped
+    job: Job
+    change: Change
+    moved_deadline: bool
+
+
+def is_routed(stored: Job) -> bool:
+    """Whether a stored Job goes to HPC. Read from its template, which nobody can change."""
+    draft = opened(stored)
+    labels = mapping(draft.pod_metadata, "labels", "spec.template.metadata.labels")
+    node = draft.pod.get("nodeName")
+    return (
+        labels.get(names.KEY_TARGET) == names.TARGET_HPC
+        and isinstance(labels.get(names.KEY_SITE), str)
+        and isinstance(labels.get(names.KEY_QUEUE), str)
+        and isinstance(node, str)
+        and node.endswith(names.NODE_SUFFIX)
+    )
+
+
+def restore(stored: Job, new: Job) -> Restored:
+    """Our values of a routed Job, put back into its update. JobError where a field has the wrong type."""
+    before, now = strip(stored), strip(new, stored=stored)
+    change, moved = _change_of(stored)
+    return Restored(before, now, apply(now.job, change), change, moved)
+
+
+def replace_record(restored: Restored, decision: Decision, script: Script, record: Record) -> Job:
+    """The updated Job with a new script and proof; target, site, queue and immutable fields as they are stored."""
+    judged = {names.KEY_RULE: decision.rule, names.KEY_REASON: decision.reason}
+    change = dataclasses.replace(
+        restored.change, job_annotations=judged, pod_annotations={**judged, **proof(script, record)}
+    )
+    return apply(restored.now.job, change)
+
+
+def keep_reserved(stored: Job, new: Job) -> Stripped:
+    """The update of a Job that is not on HPC: everything under our prefix as it is stored, whatever arrives."""
+    arrived = strip(new)
+    old, draft = opened(stored), opened(new)
+    for theirs, ours in ((old.metadata, draft.metadata), (old.pod_metadata, draft.pod_metadata)):
+        _keep_keys(theirs, ours, "labels")
+        _keep_keys(theirs, ours, "annotations")
+    _keep_keys(old.pod, draft.pod, "nodeSelector")
+    _keep_binding(old, draft)
+    return Stripped(closed(draft), arrived.taken, arrived.warnings)
+
+
+def _change_of(stored: Job) -> tuple[Change, bool]:
+    draft = opened(stored)
+    annotations = mapping(draft.metadata, "annotations", "metadata.annotations")
+    labels = mapping(draft.pod_metadata, "labels", "spec.template.metadata.labels")
+    replaced, _ = read_replaced(annotations.get(names.KEY_REPLACED))
+    change = Change(
+        node=draft.pod["nodeName"],
+        site=labels[names.KEY_SITE],
+        queue=labels[names.KEY_QUEUE],
+        job_annotations={key: value for key, value in _ours(draft.metadata) if key != names.KEY_REPLACED},
+        pod_annotations=dict(_ours(draft.pod_metadata)),
+        move_deadline=JOB_DEADLINE in replaced,
+        failure_policy=draft.spec.get("podFailurePolicy") if FAILURE_POLICY in replaced else None,
+        no_token=TOKEN in replaced,
+    )
+    return change, change.move_deadline
+
+
+def _ours(metadata: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    for key, value in mapping(metadata, "annotations", "metadata.annotations").items():
+        if names.is_ours(key) and key not in names.HINTS:
+            yield key, value
+
+
+def _keep_keys(stored: Job, new: Job, kind: str) -> None:
+    old, now = mapping(stored, kind, kind), mapping(new, kind, kind)
+    kept = {key: value for key, value in now.items() if not _is_kept(key, kind)}
+    kept.update((key, value) for key, value in old.items() if _is_kept(key, kind))
+    if kept != now:
+        put(new, kind, kept)
+
+
+def _is_kept(key: str, kind: str) -> bool:
+    return names.is_ours(key) and not (kind == "annotations" and key in names.HINTS)
+
+
+def _keep_binding(old: Draft, draft: Draft) -> None:
+    theirs, now = sequence(old.pod, "tolerations", TOLERATIONS), sequence(draft.pod, "tolerations", TOLERATIONS)
+    ours, arrived = ([one for one in some if _is_our_toleration(one)] for some in (theirs, now))
+    if ours != arrived:
+        put(draft.pod, "tolerations", [*(one for one in now if not _is_our_toleration(one)), *ours])
+    node = draft.pod.get("nodeName")
+    if isinstance(node, str) and node.endswith(names.NODE_SUFFIX) and node != old.pod.get("nodeName"):
+        del draft.pod["nodeName"]
+
+
+def _is_our_toleration(one: object) -> bool:
+    key = one.get("key") if isinstance(one, dict) else None
+    return isinstance(key, str) and names.is_ours(key)
+
+

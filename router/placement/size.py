@@ -1,0 +1,61 @@
+"""How large annotations are, and which field of a Job makes them so.
+
+Pure. The API server counts the bytes of all keys and values of an object's annotations together and refuses more than
+256 KiB (k8s.io/apimachinery/pkg/api/validation, ``TotalAnnotationSizeLimitB``), after the webhook has answered and
+without a hint of it.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
+from router.placement.draft import POD_ANNOTATIONS, Job, mapping, opened, sequence
+
+KUBERNETES_LIMIT: Final = 256 * 1024
+LARGEST_ANNOTATIONS: Final = 200 * 1024
+"""What we let a Pod template's annotations hold in all, in bytes: room for what the agent writes on the Pod."""
+
+_GROUPS: Final = ("initContainers", "containers")
+_PARTS: Final = ("command", "args", "env", "volumeMounts")
+
+
+def annotation_bytes(annotations: Mapping[str, Any]) -> int:
+    """Bytes of all keys and values in UTF-8, as the API server counts them."""
+    return sum(_length(key) + _length(value) for key, value in annotations.items())
+
+
+def oversize(routed: Job) -> int | None:
+    """The bytes of the Pod template's annotations where they are more than we allow, else None."""
+    size = annotation_bytes(opened(routed).pod_metadata.get("annotations") or {})
+    return size if size > LARGEST_ANNOTATIONS else None
+
+
+def largest_field(job: Job, root: str = "") -> tuple[str, int]:
+    """The field of a stripped Job that makes its script or annotations large, with its size in bytes."""
+    draft = opened(job)
+    fields = [*_annotations(draft.pod_metadata), *_containers(draft.pod)]
+    path, size = max(fields, key=lambda one: one[1], default=("spec.template.spec.containers", 0))
+    return root + path, size
+
+
+def _annotations(metadata: Job) -> Iterator[tuple[str, int]]:
+    for key, value in mapping(metadata, "annotations", POD_ANNOTATIONS).items():
+        yield f"{POD_ANNOTATIONS}[{key}]", _length(key) + _length(value)
+
+
+def _containers(pod: Job) -> Iterator[tuple[str, int]]:
+    for group in _GROUPS:
+        containers = sequence(pod, group, f"spec.template.spec.{group}")
+        yield f"spec.template.spec.{group}", 100 * len(containers)  # where it is their number that makes it large
+        for index, container in enumerate(containers):
+            for part in _PARTS:
+                if isinstance(container, dict) and container.get(part):
+                    yield f"spec.template.spec.{group}[{index}].{part}", _length(json.dumps(container[part]))
+
+
+def _length(value: object) -> int:
+    if not isinstance(value, str):
+        return 0
+    return len(value) if value.isascii() else len(value.encode("utf-8", "surrogatepass"))

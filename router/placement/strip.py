@@ -1,0 +1,208 @@
+"""Taking everything of ours out of a Job, whoever wrote it there.
+
+Pure. Nothing that arrives under a reserved key is trusted; the annotation ``replaced`` is believed only where it puts
+back a value that the user might have written.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, Final
+
+from router import names
+from router.placement.change import FAILED, OUTLASTED, unlimited
+from router.placement.draft import (
+    FAILURE_POLICY,
+    JOB_DEADLINE,
+    NODE_NAME,
+    NODE_SELECTOR,
+    POD_ANNOTATIONS,
+    POD_DEADLINE,
+    POD_LABELS,
+    POD_METADATA,
+    REPLACEMENT,
+    TOKEN,
+    TOLERATIONS,
+    Draft,
+    Job,
+    closed,
+    mapping,
+    opened,
+    put,
+    sequence,
+)
+from router.placement.failures import without_ours
+from router.placement.replaced import Replaced, read_replaced
+
+_DOMAIN: Final = names.PREFIX[:-1]
+_RESERVED: Final = names.RESERVED_LABELS | names.RESERVED_ANNOTATIONS
+_EMPTIES: Final = (POD_LABELS, POD_ANNOTATIONS, NODE_SELECTOR, TOLERATIONS, NODE_NAME)
+
+
+@dataclass(frozen=True, slots=True)
+class Taken:
+    """Something of ours that a Job carried: the mapping or list it stood in, its key, its value."""
+
+    path: str
+    key: str
+    value: object
+
+
+@dataclass(frozen=True, slots=True)
+class Stripped:
+    """A Job without anything of ours.
+
+    ``taken`` is what it carried under reserved keys (``foreign_keys`` says which of it is worth a warning).
+    ``warnings`` name unknown keys and what was not believed of ``replaced``.
+    """
+
+    job: Job
+    taken: tuple[Taken, ...] = ()
+    warnings: tuple[str, ...] = ()
+
+
+def strip(job: Job, *, root: str = "", stored: Job | None = None) -> Stripped:
+    """Take out what lies under our prefix except hints, and put back what ``replaced`` says we changed.
+
+    A field is put back only where it still holds what we write; what the user changed since stays.
+
+    :param root: put before field paths (``spec.jobTemplate.`` for a CronJob's Job)
+    :param stored: at an update, the Job in the cluster: its ``replaced`` is believed instead of the arriving one's
+    :raises JobError: where a field in which we would write has the wrong type
+    """
+    draft = opened(job, root)
+    found = list(_ours(draft, root))
+    replaced, wrong = read_replaced(_annotation(job if stored is None else stored))
+    if found or replaced.was or replaced.added:
+        _take_out(draft, found)
+        _put_back(draft, replaced)
+        job = closed(draft)
+        _restore_empty(draft, replaced)
+    warnings = [f"{names.KEY_REPLACED}: {clause}; it was ignored." for clause in wrong]
+    warnings += [_unknown(one) for one in found if not _is_reserved(one)]
+    return Stripped(_without_empties(job), tuple(one for one in found if _is_reserved(one)), tuple(warnings))
+
+
+def _annotation(job: Job) -> object:
+    return mapping(mapping(job, "metadata", "metadata"), "annotations", "metadata.annotations").get(names.KEY_REPLACED)
+
+
+def _ours(draft: Draft, root: str) -> Iterator[Taken]:
+    for metadata, where in ((draft.metadata, "metadata"), (draft.pod_metadata, POD_METADATA)):
+        for kind in ("labels", "annotations"):
+            path = f"{where}.{kind}"
+            for key, value in mapping(metadata, kind, root + path).items():
+                if _DOMAIN in key and names.is_ours(key) and (kind == "labels" or key not in names.HINTS):
+                    yield Taken(path, key, value)
+    pod = draft.pod
+    for key, value in mapping(pod, "nodeSelector", root + NODE_SELECTOR).items():
+        if _DOMAIN in key and names.is_ours(key):
+            yield Taken(NODE_SELECTOR, key, value)
+    for one in sequence(pod, "tolerations", root + TOLERATIONS):
+        if _is_our_toleration(one):
+            yield Taken(TOLERATIONS, one["key"], one)
+    if isinstance(node := pod.get("nodeName"), str) and node.endswith(names.NODE_SUFFIX):
+        yield Taken(NODE_NAME, "nodeName", node)
+
+
+def _is_our_toleration(one: object) -> bool:
+    key = one.get("key") if isinstance(one, dict) else None
+    return isinstance(key, str) and _DOMAIN in key and names.is_ours(key)
+
+
+def _is_reserved(one: Taken) -> bool:
+    return one.key in _RESERVED or one.path in {NODE_NAME, NODE_SELECTOR, TOLERATIONS}
+
+
+def _take_out(draft: Draft, found: list[Taken]) -> None:
+    keys: dict[str, set[str]] = {}
+    for one in found:
+        keys.setdefault(one.path, set()).add(one.key)
+    for path, gone in keys.items():
+        parent, name = draft.parent(path)
+        if path == NODE_NAME:
+            del parent[name]
+        elif path == TOLERATIONS:
+            put(parent, name, [one for one in parent[name] if not _is_our_toleration(one)])
+        else:
+            put(parent, name, {key: value for key, value in parent[name].items() if key not in gone})
+
+
+def _put_back(draft: Draft, replaced: Replaced) -> None:
+    spec, pod = draft.spec, draft.pod
+    if spec.get("podReplacementPolicy") == FAILED:
+        _value_back(draft, replaced, REPLACEMENT)
+    if pod.get("automountServiceAccountToken") is False:
+        _value_back(draft, replaced, TOKEN)
+    if JOB_DEADLINE in replaced.was:
+        moved = replaced.was[JOB_DEADLINE]
+        spec.setdefault("activeDeadlineSeconds", moved)
+        if pod.get("activeDeadlineSeconds") == moved:
+            _value_back(draft, replaced, POD_DEADLINE)
+    if FAILURE_POLICY in replaced and (policy := spec.get("podFailurePolicy")) is not None:
+        left = without_ours(policy)
+        if left is None:
+            _value_back(draft, replaced, FAILURE_POLICY)
+        else:
+            spec["podFailurePolicy"] = left
+    if TOLERATIONS in replaced:
+        own = replaced.was.get(TOLERATIONS)
+        put(pod, "tolerations", _tolerations(pod.get("tolerations") or [], own if isinstance(own, dict) else {}))
+    for path in _EMPTIES:
+        _empty_back(draft, replaced, path)
+
+
+def _value_back(draft: Draft, replaced: Replaced, path: str) -> None:
+    parent, name = draft.parent(path)
+    if path in replaced.was:
+        parent[name] = replaced.was[path]
+    elif path in replaced.added:
+        del parent[name]
+
+
+def _tolerations(present: list[Any], own: dict[str, Any]) -> list[Any]:
+    """The user's list: without our two, and with the user's own for these where they stood."""
+    left = list(present)
+    gone = set()
+    for taint in OUTLASTED:
+        if unlimited(taint) in left:
+            left.remove(unlimited(taint))
+            gone.add(taint)
+    for index in sorted(own, key=int):
+        if own[index]["key"] in gone:
+            left.insert(int(index), own[index])
+    return left
+
+
+def _empty_back(draft: Draft, replaced: Replaced, path: str) -> None:
+    parent, name = draft.parent(path)
+    value = replaced.was.get(path, parent)
+    if value is not parent and not value and name not in parent:
+        parent[name] = value
+
+
+def _restore_empty(draft: Draft, replaced: Replaced) -> None:
+    if POD_METADATA in replaced.was and "metadata" not in draft.template and "template" in draft.spec:
+        draft.template["metadata"] = replaced.was[POD_METADATA]
+
+
+def _without_empties(job: Job) -> Job:
+    """The Job without empty labels and annotations: Kubernetes drops them, and every decision writes there anyway."""
+    metadata = job.get("metadata")
+    if metadata and all(metadata.get(kind, job) for kind in ("labels", "annotations")):
+        return job
+    if not metadata:
+        return {name: value for name, value in job.items() if name != "metadata"}
+    full = {name: value for name, value in metadata.items() if value or name not in {"labels", "annotations"}}
+    return _without_empties({**job, "metadata": full}) if not full else {**job, "metadata": full}
+
+
+def _unknown(one: Taken) -> str:
+    if one.key in names.HINTS:
+        return f"{one.key} is a hint and belongs among the annotations, not the {one.path.rpartition('.')[2]}; it was ignored."
+    known = [hint.partition("/")[2] for hint in sorted(names.HINTS)]
+    near = difflib.get_close_matches(one.key.rpartition("/")[2], known, n=1)
+    advice = f"did you mean {names.PREFIX}{near[0]}?" if near else f"hints are {', '.join(known)}."
+    return f"{one.key} means nothing to Batchgate and was taken out; {advice}"

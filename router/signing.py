@@ -1,0 +1,196 @@
+"""What the webhook signs, the signature's text, and its verification by the agent.
+
+Pure: keys and texts in, texts and claims out. Knows nothing of Kubernetes.
+
+A signature is ``v1.<key id>.<claims>.<Ed25519 signature>``: the claims are JSON, they and the signature in base64url
+without padding, and what is signed is everything before the last dot, so that neither version nor key can be exchanged.
+The claims travel with it, so that a refusal can say what differs.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import hashlib
+import json
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass, fields
+from functools import lru_cache
+from typing import Any, Final
+
+from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
+from cryptography.hazmat.primitives import serialization
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
+
+from router.errors import ConfigError, SignatureError
+
+VERSION: Final = "v1"
+TOLERANCE: Final = 300
+"""Seconds between the issue of a signature without a Job's uid and the Job's creation."""
+
+_KEY_ID_LENGTH: Final = 16
+_LONGEST: Final = 64 * 1024
+_PEM: Final = re.compile(rb"-----BEGIN [^-]+-----.*?-----END [^-]+-----", re.DOTALL)
+
+
+@dataclass(frozen=True, slots=True)
+class Claims:
+    """Who may run what, where.
+
+    :param issued_at: seconds since 1970. On the agent's side: the Job's ``creationTimestamp``
+    :param account: the HPC identity, as ``identity_text`` writes it
+    :param results: the paths that are brought back
+    :param script_sha256: of the script in UTF-8, in hex (``script_digest``)
+    :param job_uid: empty where it was not known, which is so at a Job's creation
+    """
+
+    issued_at: int
+    namespace: str
+    requester: str
+    site: str
+    queue: str
+    account: str
+    results: tuple[str, ...]
+    script_sha256: str
+    job_uid: str = ""
+
+
+def script_digest(text: str) -> str:
+    """SHA-256 of a script in UTF-8, in hex. UnicodeEncodeError where it holds half a character."""
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def identity_text(user: str, account: str | None, project: str | None) -> str:
+    """The HPC identity as one text that reads back without doubt: compact JSON of ``user``, ``account``, ``project``."""
+    identity = {"user": user, "account": account, "project": project}
+    return json.dumps({key: value for key, value in identity.items() if value is not None}, separators=(",", ":"))
+
+
+def sign(claims: Claims, key: Ed25519PrivateKey) -> str:
+    """The signature's text."""
+    head = f"{VERSION}.{_id_of(key)}.{_encode(_canonical(claims))}"
+    return f"{head}.{_encode(key.sign(head.encode()))}"
+
+
+def verify(text: str, claims: Claims, keys: Mapping[str, Ed25519PublicKey]) -> Claims:
+    """The signed claims, where they are those of a Pod that is about to run.
+
+    :param claims: as the Pod and its Job have them; ``issued_at`` is the Job's creationTimestamp
+    :param keys: the public keys in force by their ids (``load_public``)
+    :raises SignatureError: with what is missing or differs
+    """
+    version, key_id, payload, proof = _pieces(text)
+    if version != VERSION:
+        raise SignatureError(f"the signature has format {version[:16]!r}, not {VERSION}: it is of another release")
+    key = keys.get(key_id)
+    if key is None:
+        known = ", ".join(sorted(keys)) or "none"
+        raise SignatureError(f"signed with key {key_id[:32]!r}, which is not among the keys in force ({known})")
+    try:
+        key.verify(_decode(proof), text.rpartition(".")[0].encode())
+    except InvalidSignature:
+        raise SignatureError(f"not signed by key {key_id}: the signature or its claims were altered") from None
+    signed = _claims(_decode(payload))
+    _compare(signed, claims)
+    return signed
+
+
+def load_private(pem: bytes) -> Ed25519PrivateKey:
+    """The signing key of a PEM file. ConfigError where it holds none."""
+    try:
+        key = serialization.load_pem_private_key(pem, password=None)
+    except (ValueError, TypeError, UnsupportedAlgorithm) as error:
+        raise ConfigError(f"no private key in PEM without a passphrase: {error}; {_ADVICE}") from None
+    if not isinstance(key, Ed25519PrivateKey):
+        raise ConfigError(f"the private key is no Ed25519 key; {_ADVICE}")
+    return key
+
+
+def load_public(pem: bytes) -> dict[str, Ed25519PublicKey]:
+    """The keys of a PEM file by their ids: several while keys are rotated. ConfigError where one is no such key."""
+    keys = {}
+    for block in _PEM.findall(pem):
+        try:
+            key = serialization.load_pem_public_key(block)
+        except (ValueError, UnsupportedAlgorithm) as error:
+            raise ConfigError(f"no public key in PEM: {error}; {_ADVICE}") from None
+        if not isinstance(key, Ed25519PublicKey):
+            raise ConfigError(f"a public key is no Ed25519 key; {_ADVICE}")
+        keys[key_id(key)] = key
+    if not keys:
+        raise ConfigError(f"holds no public key in PEM; {_ADVICE}")
+    return keys
+
+
+def private_pem(key: Ed25519PrivateKey) -> bytes:
+    """A signing key as PEM (PKCS #8), unencrypted: its file's mode is its protection."""
+    return key.private_bytes(
+        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+    )
+
+
+def public_pem(keys: Iterable[Ed25519PublicKey]) -> bytes:
+    """Public keys as PEM, one after the other."""
+    return b"".join(
+        key.public_bytes(serialization.Encoding.PEM, serialization.PublicFormat.SubjectPublicKeyInfo) for key in keys
+    )
+
+
+def key_id(key: Ed25519PublicKey) -> str:
+    """A key's name: the first 16 hex digits of the SHA-256 of its 32 bytes."""
+    return hashlib.sha256(key.public_bytes_raw()).hexdigest()[:_KEY_ID_LENGTH]
+
+
+_ADVICE: Final = "make a pair with: batchgate certs create DIRECTORY --signing-key"
+
+
+@lru_cache(maxsize=16)
+def _id_of(key: Ed25519PrivateKey) -> str:
+    return key_id(key.public_key())
+
+
+def _canonical(claims: Claims) -> bytes:
+    return json.dumps(asdict(claims), sort_keys=True, separators=(",", ":")).encode()
+
+
+def _pieces(text: str) -> list[str]:
+    pieces = text.split(".") if len(text) <= _LONGEST and text.isascii() else []
+    if len(pieces) != 4:
+        raise SignatureError("is no signature of Batchgate (version.key.claims.signature)")
+    return pieces
+
+
+def _encode(data: bytes) -> str:
+    return base64.urlsafe_b64encode(data).rstrip(b"=").decode()
+
+
+def _decode(text: str) -> bytes:
+    try:
+        return base64.b64decode(text + "=" * (-len(text) % 4), altchars=b"-_", validate=True)
+    except (binascii.Error, ValueError):
+        raise SignatureError("is no signature of Batchgate: its parts are not base64url") from None
+
+
+def _claims(payload: bytes) -> Claims:
+    """Claims whose signature was verified: only another release of ours can have written them differently."""
+    values: dict[str, Any] = json.loads(payload)
+    if values.keys() != {one.name for one in fields(Claims)}:
+        raise SignatureError("signs other claims than this release knows")
+    return Claims(**{**values, "results": tuple(values["results"])})
+
+
+def _compare(signed: Claims, found: Claims) -> None:
+    differing = [
+        f"{one.name} is signed as {getattr(signed, one.name)!r} and found as {getattr(found, one.name)!r}"
+        for one in fields(Claims)
+        if one.name not in {"issued_at", "job_uid"} and getattr(signed, one.name) != getattr(found, one.name)
+    ]
+    if signed.job_uid:
+        if signed.job_uid != found.job_uid:
+            differing.append(f"job_uid is signed as {signed.job_uid!r} and found as {found.job_uid!r}")
+    elif abs(signed.issued_at - found.issued_at) > TOLERANCE:
+        away = abs(signed.issued_at - found.issued_at)
+        differing.append(f"it was issued {away} s from the Job's creation, more than {TOLERANCE} s")
+    if differing:
+        raise SignatureError(f"the signature is not for this Pod: {'; '.join(differing)}")
