@@ -212,7 +212,7 @@ class _Composer:
 
     def _key(self, event: _Event, place: Place) -> str:
         """The key as kubectl has it: numbers and booleans become text, everything else is refused."""
-        target = self.anchors.get(event.anchor) if isinstance(event, yaml.AliasEvent) else None
+        target = self.anchors.get(str(event.anchor)) if isinstance(event, yaml.AliasEvent) else None
         if isinstance(event, yaml.ScalarEvent):
             value = self.value(event, 0)[0]
         elif target is not None and not isinstance(target[0], dict | list):

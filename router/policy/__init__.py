@@ -1,1 +1,39 @@
-"""Policy files: what admins write, and the decision made by it."""
+"""Policy files: what admins write, and the decision made by it.
+
+The public names, imported when they are used: the vocabulary in ``schema`` and ``decision`` is imported by modules
+that this package builds on (allocation, script), and a command that decides nothing does not pay for CEL.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    from router.policy.deciding import decide
+    from router.policy.loading import load
+    from router.policy.model import CheckedRule, Policy
+    from router.policy.schema import json_schema
+    from router.policy.selftests import TestResult, run_tests
+    from router.policy.states import queue_states
+
+__all__ = ["CheckedRule", "Policy", "TestResult", "decide", "json_schema", "load", "queue_states", "run_tests"]
+
+_HOME: Final = {
+    "CheckedRule": "model",
+    "Policy": "model",
+    "TestResult": "selftests",
+    "decide": "deciding",
+    "json_schema": "schema",
+    "load": "loading",
+    "queue_states": "states",
+    "run_tests": "selftests",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOME:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = getattr(importlib.import_module(f"{__name__}.{_HOME[name]}"), name)
+    globals()[name] = value
+    return value

@@ -94,10 +94,15 @@ class Decision:
 
 @dataclass(frozen=True, slots=True)
 class QueueStates:
-    """The state of all queues at one moment; ``stale`` seconds since it was seen, None for never."""
+    """The state of all queues at one moment, by (site, queue). ``warnings``: what the source said and nobody knows."""
 
     states: Mapping[tuple[str, str], QueueState] = field(default_factory=dict)
     generation: int = 0
+    warnings: tuple[str, ...] = ()
+
+    def __hash__(self) -> int:
+        # Messages made of queue states are cached by them; equal states have equal generations and sizes.
+        return hash((self.generation, len(self.states)))
 
 
 NO_QUEUE_STATES = QueueStates()

@@ -271,3 +271,11 @@ class PolicyFile(Entry):
     accounts: tuple[Account, ...] = ()
     rules: tuple[Rule, ...] = ()
     tests: tuple[PolicyTest, ...] = ()
+
+
+def json_schema() -> dict[str, object]:
+    """JSON Schema (2020-12) of a policy file, for editors. What one entry alone can show is in it, references are not."""
+    schema: dict[str, object] = {"$schema": "https://json-schema.org/draft/2020-12/schema"}
+    schema.update(PolicyFile.model_json_schema(by_alias=True, mode="validation"))
+    schema["title"] = "Batchgate policy file"
+    return schema

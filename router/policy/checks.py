@@ -1,0 +1,302 @@
+"""What is wrong with the sites and accounts of a policy, beyond single values: duplicates, collisions, identities.
+
+Pure. Every function returns problems; none raises. Rules are checked in ``router.policy.rulechecks``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Final
+
+from router import names, script
+from router.durations import show as show_time
+from router.errors import Problem
+from router.policy import globs
+from router.policy.identity import SERVICE_ACCOUNT, names_people
+from router.policy.reading import Placed, Reading, T
+from router.policy.schema import Account, PolicyTest, Queue, Rule, Runtime, Site, System, VolumeMap
+
+SYSTEM_USERS: Final = frozenset(
+    [
+        "root",
+        "daemon",
+        "bin",
+        "sys",
+        "sync",
+        "games",
+        "man",
+        "lp",
+        "mail",
+        "news",
+        "uucp",
+        "proxy",
+        "www-data",
+        "backup",
+        "list",
+        "irc",
+        "gnats",
+        "nobody",
+        "messagebus",
+        "sshd",
+        "polkitd",
+        "dbus",
+        "adm",
+        "shutdown",
+        "halt",
+        "operator",
+        "ftp",
+        "avahi",
+        "chrony",
+        "ntp",
+        "rpc",
+        "rpcuser",
+        "tss",
+        "apache",
+        "nginx",
+        "postfix",
+        "postgres",
+        "mysql",
+        "redis",
+        "slurm",
+        "munge",
+        "pbs",
+        "pbsadmin",
+        "pbsdata",
+        "torque",
+        "systemd-network",
+        "systemd-resolve",
+        "systemd-timesync",
+        "systemd-coredump",
+        "systemd-oom",
+        "_apt",
+        "sssd",
+        "nslcd",
+        "slapd",
+        "ldap",
+        "nfsnobody",
+        "docker",
+        "kube",
+        "etcd",
+    ]
+)
+
+
+def unique(entries: list[Placed[T]], kind: str, name_of: Callable[[T], str]) -> Iterator[Problem]:
+    """Entries that share a name."""
+    first: dict[str, Placed[T]] = {}
+    for entry in entries:
+        name = name_of(entry.value)
+        if name in first:
+            message = f"{kind} {name} is there already, in {first[name].spot.line}; names are used once"
+            yield entry.spot.problem(message, "name")
+        else:
+            first[name] = entry
+
+
+def check_sites(sites: list[Placed[Site]]) -> Iterator[Problem]:
+    """Everything about sites that is not one value."""
+    yield from unique(sites, "site", lambda site: site.name)
+    yield from _node_names(sites)
+    yield from _gpu_resources(sites)
+    for placed in sites:
+        yield from _site(placed)
+
+
+def _site(placed: Placed[Site]) -> Iterator[Problem]:
+    site, spot = placed.value, placed.spot
+    if site.runtime is Runtime.HOST and site.system is not System.LOCAL:
+        yield spot.problem(
+            "runtime host runs commands without any container and is for system local alone; "
+            "use apptainer or singularity",
+            "runtime",
+        )
+    if site.host != "local" and not site.host.startswith("ssh://"):
+        yield spot.problem(f"host is {site.host!r}; write local or ssh://HOST", "host")
+    if site.system is System.LOCAL and site.host != "local":
+        yield spot.problem("the embedded queue (system local) is on this machine: host is local", "host")
+    yield from _duplicates(placed, "queues", [queue.name for queue in site.queues], "queue")
+    yield from _duplicates(placed, "mpi", [profile.name for profile in site.mpi], "MPI profile")
+    for index, volume in enumerate(site.volumes):
+        yield from _volume(placed, index, volume)
+    yield from directives(placed, site.system, site.directives)
+    for index, queue in enumerate(site.queues):
+        yield from _queue(placed, index, queue)
+
+
+def _duplicates(placed: Placed[Site], key: str, found: list[str], kind: str) -> Iterator[Problem]:
+    for index, name in enumerate(found):
+        if name in found[:index]:
+            message = f"{kind} {name} is there already in site {placed.value.name}; names are used once"
+            yield placed.spot.problem(message, key, index, "name")
+
+
+def _queue(placed: Placed[Site], index: int, queue: Queue) -> Iterator[Problem]:
+    at = ("queues", index)
+    if queue.walltime_default and queue.walltime_max and queue.walltime_default > queue.walltime_max:
+        yield placed.spot.problem(
+            f"queue {queue.name}: walltimeDefault {show_time(queue.walltime_default)} is beyond walltimeMax "
+            f"{show_time(queue.walltime_max)}, so no Job without a walltime fits",
+            *at,
+            "walltimeDefault",
+        )
+    if queue.gpu_vendor is not None and not queue.gpus_per_node:
+        message = f"queue {queue.name}: gpuVendor is {queue.gpu_vendor}, but gpusPerNode is 0; give it or remove it"
+        yield placed.spot.problem(message, *at, "gpuVendor")
+    yield from directives(placed, placed.value.system, queue.directives, *at)
+
+
+def _volume(placed: Placed[Site], index: int, volume: VolumeMap) -> Iterator[Problem]:
+    given = {"hostPath": volume.host_path, "nfs": volume.nfs, "claim": volume.claim}
+    yield from exactly_one(placed, given, "volumes", index)
+    if volume.nfs is not None and ":/" not in volume.nfs:
+        yield placed.spot.problem(f"nfs is {volume.nfs!r}; write server:/export", "volumes", index, "nfs")
+
+
+def exactly_one(placed: Placed[T], given: Mapping[str, object], *below: str | int) -> Iterator[Problem]:
+    """Keys of which exactly one is to be given."""
+    found = [key for key, value in given.items() if value is not None]
+    if not found:
+        yield placed.spot.problem(f"needs exactly one of {', '.join(given)}", *below)
+    for key in found[1:]:
+        yield placed.spot.key_problem(f"{key} beside {found[0]}: give exactly one of {', '.join(given)}", *below, key)
+
+
+def directives(placed: Placed[T], system: System, given: Mapping[str, str], *below: str | int) -> Iterator[Problem]:
+    """Extra directives that a dialect does not allow."""
+    for problem in script.directive_problems(system, given) if given else ():
+        yield placed.spot.key_problem(f"directives: {problem}", *below, "directives")
+
+
+def _node_names(sites: list[Placed[Site]]) -> Iterator[Problem]:
+    first: dict[str, str] = {}
+    for placed in sites:
+        for index, queue in enumerate(placed.value.queues):
+            name = names.node_name(placed.value.name, queue.name)
+            label = f"{placed.value.name}/{queue.name}"
+            if first.setdefault(name, label) != label:
+                message = f"queue {label} and queue {first[name]} would be the same Node {name}; rename the site"
+                yield placed.spot.problem(message, "queues", index, "name")
+
+
+def _gpu_resources(sites: list[Placed[Site]]) -> Iterator[Problem]:
+    first: dict[str, tuple[str, str]] = {}
+    for placed in sites:
+        for resource, vendor in placed.value.gpu_resources.items():
+            known, where = first.setdefault(resource, (vendor, placed.spot.line))
+            if known != vendor:
+                message = f"gpuResources: {resource} is {vendor} here and {known} in {where}; a Job has one vendor"
+                yield placed.spot.key_problem(message, "gpuResources", resource)
+
+
+# --- accounts ---------------------------------------------------------------------------------------------------
+
+
+def check_accounts(reading: Reading) -> Iterator[Problem]:
+    """Everything about accounts that is not one value."""
+    for placed in reading.accounts:
+        entry = placed.value
+        if not names_people(entry) and not entry.namespaces:
+            yield placed.spot.problem("names nobody: give users, groups, serviceAccounts or namespaces")
+        yield from _whom(placed)
+        yield from _shared(placed)
+        yield from _account_site(placed, reading)
+
+
+def _whom(placed: Placed[Account]) -> Iterator[Problem]:
+    entry, spot = placed.value, placed.spot
+    if entry.controller:
+        if entry.as_ is not None:
+            yield spot.key_problem("a controller creates Jobs for others and runs as nobody itself; remove 'as'", "as")
+        if not names_people(entry):
+            yield spot.problem("a controller is a user, group or service account; name it")
+        if entry.namespaces:
+            message = "a controller is one wherever it asks; remove 'namespaces' and give those an entry of their own"
+            yield spot.key_problem(message, "namespaces")
+    elif entry.as_ is None:
+        yield spot.problem("as is missing: the HPC user to run as")
+    elif entry.as_ in SYSTEM_USERS or entry.as_.startswith("systemd-"):
+        yield spot.problem(f"as is {entry.as_}, a system user; jobs run as people or as accounts of projects", "as")
+
+
+def _shared(placed: Placed[Account]) -> Iterator[Problem]:
+    """Accounts that more people can use than the entry seems to name."""
+    entry = placed.value
+    if entry.shared or entry.controller:
+        return
+    reached = ""
+    if entry.service_accounts:
+        reached = "serviceAccounts"
+    elif any(may_be_service_account(user) for user in entry.users):
+        reached = "users"
+    elif any(group.startswith("system:") or globs.matches((group,), "system:authenticated") for group in entry.groups):
+        reached = "groups"
+    elif entry.namespaces and not names_people(entry):
+        reached = "namespaces"
+    if reached:
+        yield placed.spot.key_problem(
+            f"reached through {reached}: everyone with 'edit' in the namespace can run as {entry.as_}, because they may "
+            "create tokens of its service accounts, Jobs and CronJobs; write 'shared: true' if that is intended",
+            reached,
+        )
+
+
+_SERVICE_ACCOUNT_TEXT: Final = frozenset("abcdefghijklmnopqrstuvwxyz0123456789.-:*?[]!")
+
+
+def may_be_service_account(pattern: str) -> bool:
+    """Whether a glob over user names can match a service account's (``system:serviceaccount:NAMESPACE:NAME``)."""
+    prefix = globs.literal_prefix(pattern)
+    if globs.is_literal(pattern):
+        return pattern.startswith(SERVICE_ACCOUNT)
+    return set(pattern) <= _SERVICE_ACCOUNT_TEXT and (
+        prefix.startswith(SERVICE_ACCOUNT) or SERVICE_ACCOUNT.startswith(prefix)
+    )
+
+
+def _account_site(placed: Placed[Account], reading: Reading) -> Iterator[Problem]:
+    entry = placed.value
+    if "sites" in reading.broken:
+        return
+    reached = [site.value for site in reading.sites if globs.matches((entry.site,), site.value.name)]
+    if not reached:
+        known = ", ".join(site.value.name for site in reading.sites) or "none"
+        yield placed.spot.problem(f"site {entry.site!r} matches no site; there are: {known}", "site")
+    for system in dict.fromkeys(site.system for site in reached):
+        yield from directives(placed, system, entry.directives)
+
+
+# --- tests ------------------------------------------------------------------------------------------------------
+
+
+def check_tests(reading: Reading, queues: Mapping[str, tuple[Site, Queue]]) -> Iterator[Problem]:
+    """Tests that cannot mean anything: no Job, a rule or queue that is not there."""
+    yield from unique(reading.tests, "test", lambda test: test.name)
+    rules = {rule.value.name for rule in reading.rules}
+    for placed in reading.tests:
+        test = placed.value
+        yield from exactly_one(placed, {"job": test.job, "file": test.file})
+        if test.file is not None and test.file not in reading.manifests:
+            message = f"file {test.file!r} is no manifest beside this policy (*.yaml with apiVersion and kind)"
+            yield placed.spot.problem(message, "file")
+        if test.expect.rule is not None and test.expect.rule not in rules and "rules" not in reading.broken:
+            yield placed.spot.problem(f"expects rule {test.expect.rule}, which is not there", "expect", "rule")
+        if "sites" not in reading.broken:
+            yield from _expected_place(placed, queues)
+
+
+def _expected_place(placed: Placed[PolicyTest], queues: Mapping[str, tuple[Site, Queue]]) -> Iterator[Problem]:
+    expect = placed.value.expect
+    known = {(site.name, queue.name) for site, queue in queues.values()}
+    if expect.site is not None and expect.site not in {site for site, _ in known}:
+        yield placed.spot.problem(f"expects site {expect.site}, which is not there", "expect", "site")
+    if expect.queue is not None and expect.queue not in {queue for _, queue in known}:
+        yield placed.spot.problem(f"expects queue {expect.queue}, which no site has", "expect", "queue")
+    for key in placed.value.queues:
+        if key not in queues:
+            yield placed.spot.key_problem(f"queues: {key!r} is no queue; there are: {', '.join(queues)}", "queues", key)
+
+
+def rule_directives(placed: Placed[Rule], sites: list[Site]) -> Iterator[Problem]:
+    """A rule's directives, against the dialect of every site that it may choose."""
+    for system in dict.fromkeys(site.system for site in sites):
+        yield from directives(placed, system, placed.value.directives)

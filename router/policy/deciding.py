@@ -1,0 +1,183 @@
+"""The decision on one Job: which rule holds first, and what comes of it.
+
+Pure; every review runs this, so one activation serves all conditions and holds only the queues that some condition
+names. Never raises for a Workload that sizing made: a condition that cannot be evaluated is an answer too, and it
+never sends a Job to HPC.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from typing import Any
+
+from router import names
+from router.policy import conditions, sentences, variables
+from router.policy.conditions import Verdict
+from router.policy.decision import NO_QUEUE_STATES, Considered, Decision, QueueStates, Requester, Route
+from router.policy.fit import Misfit, fit
+from router.policy.model import CheckedRule, Policy
+from router.policy.variables import QueueNow
+from router.workload.model import Obstacle, Workload
+
+
+@dataclass(frozen=True, slots=True)
+class _Case:
+    """What is judged, and whether every step is to be told."""
+
+    policy: Policy
+    workload: Workload
+    requester: Requester
+    states: QueueStates
+    explain: bool
+
+
+def decide(
+    policy: Policy,
+    workload: Workload,
+    requester: Requester,
+    states: QueueStates = NO_QUEUE_STATES,
+    *,
+    explain: bool = False,
+) -> Decision:
+    """The decision, with its reason; with ``explain`` also each rule that was looked at and what it read."""
+    case = _Case(policy, workload, requester, states, explain)
+    values = conditions.activation(
+        variables.job_message(workload), variables.request_message(requester), _queue_messages(policy, states)
+    )
+    considered: list[Considered] = []
+    audited: list[Considered] = []
+    for rule in policy.rules:
+        verdict = conditions.evaluate(rule.condition, values)
+        audit = rule.rule.mode == "audit"
+        decision = None if verdict is False else _outcome(case, rule, verdict)
+        if explain or (audit and decision is not None):
+            considered.append(_considered(case, rule, verdict, decision))
+        if decision is None:
+            continue
+        if not audit:
+            return _told(case, decision, audited, considered)
+        audited.append(considered[-1])
+    # `load` demands that the last rule holds for everything; a policy made in another way fails closed.
+    return _told(case, Decision("cloud", "", "no rule holds for it"), audited, considered)
+
+
+def _told(case: _Case, decision: Decision, audited: list[Considered], considered: list[Considered]) -> Decision:
+    if not audited and not case.explain:
+        return decision
+    return replace(decision, audited=tuple(audited), considered=tuple(considered) if case.explain else ())
+
+
+# --- what conditions read ---------------------------------------------------------------------------------------
+
+
+@lru_cache(maxsize=8)
+def _queues(policy: Policy, states: QueueStates) -> Mapping[str, QueueNow]:
+    return {
+        key: QueueNow(queue, states.states.get((site.name, queue.name))) for key, (site, queue) in policy.queues.items()
+    }
+
+
+@lru_cache(maxsize=8)
+def _queue_messages(policy: Policy, states: QueueStates) -> Mapping[str, Any]:
+    """The queues that some condition may look at; an activation costs more with each."""
+    named: set[str] = set().union(*(rule.condition.queues for rule in policy.rules))
+    if any(rule.condition.every_queue for rule in policy.rules):
+        named = set(policy.queues)
+    return {key: variables.queue_message(now) for key, now in _queues(policy, states).items() if key in named}
+
+
+def _considered(case: _Case, rule: CheckedRule, verdict: Verdict, decision: Decision | None) -> Considered:
+    queues = _queues(case.policy, case.states)
+    values = sentences.read_values(rule.condition, case.workload, case.requester, queues)
+    return Considered(
+        rule=rule.name,
+        held=verdict if isinstance(verdict, bool) else None,
+        why=sentences.why(rule.condition, verdict, values),
+        outcome="" if decision is None else f"{decision.target}: {decision.reason}",
+    )
+
+
+# --- what comes of a rule that holds ----------------------------------------------------------------------------
+
+
+def _outcome(case: _Case, checked: CheckedRule, verdict: Verdict) -> Decision:
+    rule = checked.rule
+    if isinstance(verdict, str):
+        return _undecided(checked, verdict)
+    if rule.deny is not None:
+        return Decision("deny", rule.name, rule.deny)
+    if rule.hpc is None:
+        return Decision("cloud", rule.name, sentences.stays(rule.name, case.workload))
+    return _hpc(case, checked)
+
+
+def _undecided(checked: CheckedRule, error: str) -> Decision:
+    """A condition that cannot be evaluated never holds; but the rules below it were written for Jobs above it."""
+    rule = checked.rule
+    message = f"the condition of rule {rule.name} cannot be evaluated for this Job: {error}"
+    if rule.deny is not None:
+        return Decision("deny", rule.name, f"{message}; the rule denies, so it is denied", warnings=(message,))
+    reason = f"{message}; it stays in the cloud"
+    return Decision("cloud", rule.name, reason, wanted=rule.hpc is not None, warnings=(message,))
+
+
+def _hpc(case: _Case, checked: CheckedRule) -> Decision:
+    rule, workload = checked.rule, case.workload
+    refused = tuple(sorted(hint for hint in map(_short, workload.hints) if hint in rule.forbid_hints))
+    if workload.route == names.TARGET_CLOUD and "route" not in refused:
+        reason = f"its hint {names.HINT_ROUTE}: cloud keeps it in the cloud; rule {rule.name} would have sent it"
+        return Decision("cloud", rule.name, reason, refused_hints=refused)
+    obstacles = workload.obstacles + _rule_obstacles(checked, workload, refused)
+    if obstacles:
+        return _not_routable(checked, obstacles, "; ".join(str(obstacle) for obstacle in obstacles), refused)
+    found = _first_that_fits(case, checked)
+    if isinstance(found, Misfit):
+        return _not_routable(checked, found.obstacles, found.reason, refused)
+    route, passed_over = found
+    state = case.states.states.get((route.site.name, route.queue.name))
+    reason = sentences.sent(route, state, passed_over)
+    return Decision("hpc", rule.name, reason, route=route, wanted=True, refused_hints=refused)
+
+
+def _short(hint: str) -> str:
+    return hint.removeprefix(names.PREFIX)
+
+
+def _rule_obstacles(checked: CheckedRule, workload: Workload, refused: tuple[str, ...]) -> tuple[Obstacle, ...]:
+    """What only this rule objects to. A forbidden hint is no figure to ignore: the Job was sized by it."""
+    obstacles = [
+        Obstacle(f"metadata.annotations[{names.PREFIX}{hint}]", f"rule {checked.name} forbids this hint; remove it")
+        for hint in refused
+        if hint != "route"
+    ]
+    if workload.kueue_queue and not checked.rule.kueue:
+        where = f"metadata.labels[{names.KUEUE_QUEUE_NAME}]"
+        obstacles.append(Obstacle(where, f"it waits in Kueue's queue {workload.kueue_queue}"))
+    return tuple(obstacles)
+
+
+def _first_that_fits(case: _Case, checked: CheckedRule) -> tuple[Route, str] | Misfit:
+    """The first queue of the rule's list that is up and fits; what was passed over is told beside it."""
+    misfits: list[str] = []
+    obstacles: dict[Obstacle, None] = {}
+    for candidate in checked.candidates:
+        state = case.states.states.get((candidate.site.name, candidate.queue.name))
+        tried = fit(case.policy, checked.rule, candidate, case.workload, case.requester, state)
+        if isinstance(tried, Route):
+            return tried, "; ".join(misfits)
+        misfits.append(f"queue {candidate.queue.name} of site {candidate.site.name}: {tried.reason}")
+        obstacles.update(dict.fromkeys(tried.obstacles))
+    return Misfit("; ".join(misfits), tuple(obstacles))
+
+
+def _not_routable(
+    checked: CheckedRule, obstacles: tuple[Obstacle, ...], reason: str, refused: tuple[str, ...]
+) -> Decision:
+    rule = checked.rule
+    if rule.if_not_routable == "deny":
+        sentence = f"rule {rule.name} takes it to HPC only, and it cannot go there: {reason}"
+        return Decision("deny", rule.name, sentence, wanted=True, obstacles=obstacles, refused_hints=refused)
+    sentence = f"rule {rule.name} would send it to HPC, but it cannot go there: {reason}"
+    return Decision("cloud", rule.name, sentence, wanted=True, obstacles=obstacles, refused_hints=refused)

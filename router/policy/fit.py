@@ -1,0 +1,98 @@
+"""Whether a Job can run on one queue, as what, and laid out how.
+
+Pure. Knows the order in which reasons are given; the figures are ``router.allocation``'s, what a script can do is
+``router.script``'s. Answers a Route, or why not.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from router import allocation, script
+from router.policy import globs
+from router.policy.decision import Identity, QueueState, Requester, Route
+from router.policy.identity import identify
+from router.policy.model import Candidate, Policy
+from router.policy.schema import MpiProfile, Rule, Site
+from router.workload.model import Obstacle, Workload
+
+
+@dataclass(frozen=True, slots=True)
+class Misfit:
+    """Why a queue is no place for a Job: one clause, and the fields that are in the way, if it is fields."""
+
+    reason: str
+    obstacles: tuple[Obstacle, ...] = ()
+
+
+def fit(
+    policy: Policy, rule: Rule, candidate: Candidate, workload: Workload, requester: Requester, state: QueueState | None
+) -> Route | Misfit:
+    """Try one queue of a rule."""
+    site, queue = candidate.site, candidate.queue
+    if state is not None and state.up is False:
+        return Misfit("is down")
+    identity = identify(policy.accounts, requester, site.name)
+    if isinstance(identity, str):
+        return Misfit(identity)
+    if (reason := _wrong_gpus(workload, candidate)) is not None:
+        return Misfit(reason)
+    profile = profile_of(workload, site)
+    obstacles = script.unsupported(workload, site, profile)
+    if obstacles:
+        return Misfit("; ".join(str(obstacle) for obstacle in obstacles), tuple(obstacles))
+    laid_out = allocation.allocate(
+        workload,
+        site,
+        queue,
+        profile=profile,
+        defaults=rule.defaults,
+        max_nodes=candidate.choice.max_nodes,
+        max_walltime=candidate.choice.max_walltime,
+    )
+    if isinstance(laid_out, str):
+        return Misfit(laid_out)
+    return _route(rule, candidate, identity, laid_out, profile)
+
+
+def _route(
+    rule: Rule,
+    candidate: Candidate,
+    identity: Identity,
+    laid_out: allocation.Allocation,
+    profile: MpiProfile | None,
+) -> Route:
+    return Route(
+        site=candidate.site,
+        queue=candidate.queue,
+        identity=identity,
+        allocation=laid_out,
+        profile=profile,
+        rule=rule,
+    )
+
+
+def profile_of(workload: Workload, site: Site) -> MpiProfile | None:
+    """The MPI profile for a Job: the first that matches the MPI container's image.
+
+    For a Job that names no launcher and no ranks, only profiles that say that their images mean MPI.
+    """
+    for profile in site.mpi:
+        if workload.mpi:
+            if globs.matches(profile.images, workload.container(workload.mpi).image):
+                return profile
+        elif profile.implies_mpi and any(globs.matches(profile.images, c.image) for c in workload.main_containers):
+            return profile
+    return None
+
+
+def _wrong_gpus(workload: Workload, candidate: Candidate) -> str | None:
+    asked = workload.gpus.value if workload.gpus else 0
+    if not asked:
+        return None
+    if candidate.site.gpus == "refuse":
+        return f"takes no Jobs with GPUs, and {asked} are asked for"
+    vendor = candidate.queue.gpu_vendor
+    if vendor is not None and workload.gpu_vendor is not None and vendor is not workload.gpu_vendor:
+        return f"has {vendor} GPUs, and {asked} of {workload.gpu_vendor} are asked for"
+    return None

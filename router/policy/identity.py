@@ -1,0 +1,58 @@
+"""Who a Job belongs to on a site: the first entry of ``accounts`` that matches. No match means no HPC.
+
+Pure. What decides is who asks (``request.userInfo``) and the namespace: never the Job's own ``runAsUser``, service
+account or annotations. An entry's users, groups and service accounts are alternatives; namespaces beside them
+narrow them. For a controller, which creates Jobs for others, only entries by namespace alone count.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from router.policy import globs
+from router.policy.decision import Identity, Requester
+from router.policy.schema import Account
+
+SERVICE_ACCOUNT: Final = "system:serviceaccount:"
+
+
+def identify(accounts: tuple[Account, ...], requester: Requester, site: str) -> Identity | str:
+    """The account to use at a site, or one clause why there is none."""
+    by_namespace = acts_for_others(accounts, requester)
+    for entry in accounts:
+        if entry.as_ is None or not globs.matches((entry.site,), site):
+            continue
+        if _matches(entry, requester, by_namespace=by_namespace):
+            return Identity(user=entry.as_, account=entry.account, project=entry.project, entry=entry)
+    if by_namespace:
+        return f"no account at site {site} is for namespace {requester.namespace} ({requester.user} asks for others)"
+    return f"no account at site {site} is for user {requester.user} in namespace {requester.namespace}"
+
+
+def acts_for_others(accounts: tuple[Account, ...], requester: Requester) -> bool:
+    """Whether who asks is listed as a controller."""
+    return any(entry.controller and _is_one_of(entry, requester) for entry in accounts)
+
+
+def _matches(entry: Account, requester: Requester, *, by_namespace: bool) -> bool:
+    if entry.namespaces and not globs.matches(entry.namespaces, requester.namespace):
+        return False
+    if names_people(entry):
+        return not by_namespace and _is_one_of(entry, requester)
+    return bool(entry.namespaces)
+
+
+def names_people(entry: Account) -> bool:
+    """Whether an entry says who, beside or without saying where."""
+    return bool(entry.users or entry.groups or entry.service_accounts)
+
+
+def _is_one_of(entry: Account, requester: Requester) -> bool:
+    if globs.matches(entry.users, requester.user):
+        return True
+    if entry.groups and any(globs.matches(entry.groups, group) for group in requester.groups):
+        return True
+    account = requester.user.removeprefix(SERVICE_ACCOUNT)
+    if account == requester.user or not entry.service_accounts:
+        return False
+    return globs.matches(entry.service_accounts, account.replace(":", "/", 1))

@@ -1,0 +1,141 @@
+"""A policy directory's texts to a Policy, or everything that is wrong with them.
+
+Pure: takes texts by file name. The order of problems is that of the files.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator, Mapping
+
+from pydantic import ValidationError
+
+from router.errors import PolicyError, Problem
+from router.policy import checks, globs, rulechecks, states
+from router.policy.decision import QueueState
+from router.policy.identity import names_people
+from router.policy.model import CheckedRule, CheckedTest, Policy, queue_keys
+from router.policy.reading import Placed, Reading, read
+from router.policy.schema import PolicyTest, Rule
+from router.workload.model import GpuVendor
+
+
+def load(files: Mapping[str, str]) -> Policy:
+    """Check all files together and join them. PolicyError holds every problem that was found, not only the first."""
+    reading = read(files)
+    problems = list(reading.problems)
+    sites = tuple(placed.value for placed in reading.sites)
+    queues = queue_keys(sites)
+    problems += checks.check_sites(reading.sites)
+    problems += checks.check_accounts(reading)
+    rules, warnings, found = _rules(reading, queues)
+    problems += found
+    tests, found = _tests(reading, queues)
+    problems += found
+    if problems:
+        raise PolicyError(sorted(dict.fromkeys(problems), key=lambda p: (p.file, p.line, p.column)))
+    return Policy(
+        sites=sites,
+        accounts=tuple(placed.value for placed in reading.accounts),
+        rules=tuple(rules),
+        tests=tuple(tests),
+        gpu_resources=_gpu_resources(reading),
+        digest=_digest(files),
+        warnings=(*warnings, *_nobody(reading, rules)),
+        queues=queues,
+    )
+
+
+def _digest(files: Mapping[str, str]) -> str:
+    digest = hashlib.sha256()
+    for name in sorted(files):
+        for text in (name, files[name]):
+            data = text.encode("utf-8", "surrogatepass")
+            digest.update(len(data).to_bytes(8, "big") + data)
+    return digest.hexdigest()
+
+
+def _gpu_resources(reading: Reading) -> dict[str, GpuVendor]:
+    return {name: vendor for placed in reading.sites for name, vendor in placed.value.gpu_resources.items()}
+
+
+def _rules(reading: Reading, queues: rulechecks.Queues) -> tuple[list[CheckedRule], list[str], list[Problem]]:
+    rules: list[CheckedRule] = []
+    warnings: list[str] = []
+    problems = list(checks.unique(reading.rules, "rule", lambda rule: rule.name))
+    problems += rulechecks.unreachable(reading.rules)
+    problems += _last(reading)
+    for placed in reading.rules:
+        checked, doubts, found = _rule(placed, queues, sites_known="sites" not in reading.broken)
+        problems += found
+        warnings += doubts
+        if checked is not None:
+            rules.append(checked)
+    return rules, warnings, problems
+
+
+def _last(reading: Reading) -> Iterator[Problem]:
+    if reading.rules and "rules" not in reading.broken:
+        yield from rulechecks.catch_all(reading.rules)
+    elif not reading.rules and not reading.broken:
+        yield Problem("", 0, 0, "", "the policy has no rules; the least is: rules: [{name: rest, cloud: true}]")
+
+
+def _rule(
+    placed: Placed[Rule], queues: rulechecks.Queues, *, sites_known: bool
+) -> tuple[CheckedRule | None, list[str], list[Problem]]:
+    problems = list(rulechecks.check_outcome(placed))
+    condition, faults = rulechecks.compiled(placed)
+    problems += faults
+    found, unknown = rulechecks.candidates(placed, queues)
+    if sites_known:
+        problems += unknown
+        problems += checks.rule_directives(placed, [candidate.site for candidate in found])
+    if condition is None:
+        return None, [], problems
+    if sites_known:
+        problems += rulechecks.unknown_queues(placed, condition, queues)
+        problems += rulechecks.impossible(placed, found)
+    doubts = list(rulechecks.doubts(placed, condition, found))
+    return CheckedRule(placed.value, condition, tuple(found), placed.spot.line), doubts, problems
+
+
+def _tests(reading: Reading, queues: rulechecks.Queues) -> tuple[list[CheckedTest], list[Problem]]:
+    problems = list(checks.check_tests(reading, queues))
+    tests = []
+    for placed in reading.tests:
+        known, found = _test_states(placed, queues)
+        problems += found
+        test = placed.value
+        job = test.job if test.job is not None else reading.manifests.get(test.file or "", {})
+        tests.append(CheckedTest(test, job, known, placed.spot.line))
+    return tests, problems
+
+
+def _test_states(
+    placed: Placed[PolicyTest], queues: rulechecks.Queues
+) -> tuple[dict[tuple[str, str], QueueState], list[Problem]]:
+    known: dict[tuple[str, str], QueueState] = {}
+    problems = []
+    for key, value in placed.value.queues.items():
+        try:
+            figures = states.figures(value)
+        except ValidationError as error:
+            for detail in error.errors(include_url=False):
+                field = detail["loc"][0] if detail["loc"] else ""
+                wrong = "is no figure of a queue" if detail["type"] == "extra_forbidden" else detail["msg"]
+                problems.append(placed.spot.problem(f"queues: {key}: {field}: {wrong}", "queues", key, field))
+            continue
+        if key in queues:
+            site, queue = queues[key]
+            known[site.name, queue.name] = states.state_of(figures, site.name, queue.name)
+    return known, problems
+
+
+def _nobody(reading: Reading, rules: list[CheckedRule]) -> Iterator[str]:
+    """Sites that rules send Jobs to and no account opens."""
+    used = dict.fromkeys(candidate.site.name for rule in rules for candidate in rule.candidates)
+    entries = [placed.value for placed in reading.accounts if placed.value.as_ is not None]
+    for site in used:
+        if not any(globs.matches((e.site,), site) and (names_people(e) or e.namespaces) for e in entries):
+            yield f"no entry of accounts is for site {site}: every Job that rules send there stays in the cloud"

@@ -1,0 +1,213 @@
+"""Policy files to entries: YAML, then each entry against the models of ``router.policy.schema``.
+
+Pure. Finds what is wrong with one entry alone; what needs several is in ``router.policy.checks``. An entry that is
+wrong is left out and the others are read, so that everything is found at once.
+"""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from types import UnionType
+from typing import Any, Final, Generic, TypeVar, Union, get_args, get_origin
+
+from pydantic import BaseModel, ValidationError
+from pydantic_core import ErrorDetails
+
+from router import documents
+from router.documents import Document
+from router.errors import InputError, Problem
+from router.policy.places import PolicyText, Spot
+from router.policy.schema import Account, Entry, PolicyTest, Rule, Site
+
+KINDS: Final[Mapping[str, tuple[str, type[Entry]]]] = {
+    "sites": ("site", Site),
+    "accounts": ("account", Account),
+    "rules": ("rule", Rule),
+    "tests": ("test", PolicyTest),
+}
+T = TypeVar("T", bound=Entry)
+
+
+@dataclass(frozen=True, slots=True)
+class Placed(Generic[T]):
+    """An entry and where it stands."""
+
+    value: T
+    spot: Spot
+
+
+@dataclass(slots=True)
+class Reading:
+    """What a directory's files hold. ``broken`` are the kinds of which an entry could not be read."""
+
+    sites: list[Placed[Site]] = field(default_factory=list)
+    accounts: list[Placed[Account]] = field(default_factory=list)
+    rules: list[Placed[Rule]] = field(default_factory=list)
+    tests: list[Placed[PolicyTest]] = field(default_factory=list)
+    manifests: dict[str, Mapping[str, object]] = field(default_factory=dict)
+    problems: list[Problem] = field(default_factory=list)
+    broken: set[str] = field(default_factory=set)
+
+
+def read(files: Mapping[str, str]) -> Reading:
+    """Read all files, in the order of their names. Problems are in the result, never raised."""
+    reading = Reading()
+    for name in sorted(files):
+        try:
+            found = documents.parse(files[name], name)
+        except InputError as error:
+            reading.problems.append(_unreadable(PolicyText(name, files[name]), str(error)))
+            reading.broken.update(KINDS)
+            continue
+        text = PolicyText(name, files[name])
+        for document in found:
+            _read_document(reading, text, document)
+    return reading
+
+
+_PLACE: Final = re.compile(r":(\d+)(?::(\d+))?: ", re.DOTALL)
+
+
+def _unreadable(text: PolicyText, message: str) -> Problem:
+    rest = message.removeprefix(text.name)
+    match = _PLACE.match(rest)
+    if match is None:
+        return Problem(text.name, 0, 0, "", rest.removeprefix(": "))
+    return text.problem((int(match[1]), int(match[2] or 1)), "", rest[match.end() :])
+
+
+def _read_document(reading: Reading, text: PolicyText, document: Document) -> None:
+    value = document.value
+    top = Spot(text, document, (), "")
+    if not isinstance(value, dict):
+        reading.problems.append(top.problem(f"a policy file is a mapping with {_list(KINDS)}"))
+        reading.broken.update(KINDS)
+        return
+    if "apiVersion" in value and "kind" in value:
+        reading.manifests.setdefault(text.name, value)
+        return
+    for key, entries in value.items():
+        if key not in KINDS:
+            reading.problems.append(top.key_problem(f"unknown key {key!r}{nearest(key, list(KINDS))}", key))
+        elif isinstance(entries, list):
+            for index, entry in enumerate(entries):
+                _read_entry(reading, key, entry, Spot(text, document, (key, index), _label(key, index, entry)))
+        elif entries is not None:
+            reading.problems.append(top.problem(f"{key} is a list; start each entry with '-'", key))
+            reading.broken.add(key)
+
+
+def _label(kind: str, index: int, entry: object) -> str:
+    name = entry.get("name") if isinstance(entry, dict) else None
+    if kind == "accounts" and isinstance(entry, dict):
+        name = entry.get("as")
+    return f"{KINDS[kind][0]} {name}" if isinstance(name, str) and name else f"{kind}[{index}]"
+
+
+def _read_entry(reading: Reading, kind: str, entry: object, spot: Spot) -> None:
+    model = KINDS[kind][1]
+    try:
+        value = model.model_validate(entry)
+    except ValidationError as error:
+        reading.problems.extend(_problem(detail, model, spot) for detail in error.errors(include_url=False))
+        reading.broken.add(kind)
+    else:
+        getattr(reading, kind).append(Placed(value, spot))
+
+
+# --- what pydantic says, in our words ---------------------------------------------------------------------------
+
+_WORDS: Final = {
+    "missing": "is missing",
+    "string_type": "is text; put it in quotes if it looks like a number or like yes and no",
+    "int_type": "is a whole number, without quotes and without a fraction",
+    "int_parsing": "is a whole number",
+    "int_from_float": "is a whole number",
+    "bool_type": "is true or false",
+    "bool_parsing": "is true or false",
+    "tuple_type": "is a list; start each entry with '-'",
+    "list_type": "is a list; start each entry with '-'",
+    "dict_type": "is a mapping of keys and values",
+    "model_type": "is a mapping of keys and values",
+    "model_attributes_type": "is a mapping of keys and values",
+    "string_too_short": "is empty",
+    "too_short": "is empty: it needs at least one entry",
+}
+
+
+def _problem(detail: ErrorDetails, model: type[Entry], spot: Spot) -> Problem:
+    location = tuple(part for part in detail["loc"] if part != "[key]")
+    if detail["type"] == "extra_forbidden":
+        key = str(location[-1])
+        known = _keys(_model_at(model, location[:-1]))
+        return spot.key_problem(f"unknown key {_path(location)!r}{nearest(key, known)}", *location)
+    message = _said(detail)
+    if not location:
+        return spot.problem(f"an entry {message}")
+    return spot.problem(f"{_path(location)} {message}", *location)
+
+
+_SHAPES: Final = {
+    "enum": "is {input}; it may be {expected}",
+    "literal_error": "is {input}; it may be {expected}",
+    "string_pattern_mismatch": "is {input}, which has not the form {pattern}",
+    "greater_than_equal": "is {input}; it is at least {ge}",
+    "string_too_long": "is longer than {max_length} characters",
+    "value_error": "{error}",
+}
+
+
+def _said(detail: ErrorDetails) -> str:
+    kind = detail["type"]
+    if kind in _WORDS:
+        return _WORDS[kind]
+    if kind in _SHAPES:
+        return _SHAPES[kind].format(input=repr(detail["input"])[:80], **detail.get("ctx", {}))
+    return detail["msg"][:1].lower() + detail["msg"][1:]
+
+
+def _path(location: tuple[str | int, ...]) -> str:
+    text = ""
+    for part in location:
+        text += f"[{part}]" if isinstance(part, int) else f".{part}" if text else part
+    return text
+
+
+def nearest(key: str, known: list[str]) -> str:
+    """``; did you mean …?`` or what there is."""
+    near = difflib.get_close_matches(key, known, n=1, cutoff=0.6)
+    folded = [one for one in known if one.lower() == key.lower().replace("_", "").replace("-", "")]
+    if near or folded:
+        return f"; did you mean {(folded or near)[0]!r}?"
+    return f"; there are {_list(known)}"
+
+
+def _list(names: Mapping[str, object] | list[str]) -> str:
+    return ", ".join(names)
+
+
+def _keys(model: type[BaseModel] | None) -> list[str]:
+    return [info.alias or name for name, info in model.model_fields.items()] if model is not None else []
+
+
+def _model_at(model: type[BaseModel], location: tuple[str | int, ...]) -> type[BaseModel] | None:
+    """The model of the mapping at a path below an entry."""
+    current: type[BaseModel] | None = model
+    for part in location:
+        if isinstance(part, int) or current is None:
+            continue
+        fields = current.model_fields
+        info = next((info for name, info in fields.items() if part in {info.alias, name}), None)
+        current = next(_models(info.annotation), None) if info is not None else None
+    return current
+
+
+def _models(annotation: Any) -> Iterator[type[BaseModel]]:
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        yield annotation
+    elif get_origin(annotation) in {Union, UnionType, tuple, list}:
+        for argument in get_args(annotation):
+            yield from _models(argument)

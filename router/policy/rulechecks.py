@@ -1,0 +1,261 @@
+"""What is wrong with the rules of a policy: conditions, queues, what cannot be reached, limits that no Job can meet.
+
+Pure. Every function returns problems or warnings; none raises.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from router import durations, quantity
+from router.errors import Problem
+from router.policy import conditions
+from router.policy.checks import exactly_one
+from router.policy.conditions import Condition
+from router.policy.model import Candidate
+from router.policy.reading import Placed
+from router.policy.schema import Choice, Queue, Rule, Site
+
+Queues = Mapping[str, tuple[Site, Queue]]
+
+
+def check_outcome(placed: Placed[Rule]) -> Iterator[Problem]:
+    """Exactly one of hpc, cloud and deny; and no key that means nothing beside it."""
+    rule = placed.value
+    yield from exactly_one(placed, {"hpc": rule.hpc, "cloud": rule.cloud, "deny": rule.deny})
+    if rule.hpc is None and (rule.cloud is not None or rule.deny is not None):
+        given = rule.model_fields_set
+        for name in ("if_not_routable", "deadline", "retries", "forbid_hints", "defaults", "kueue", "directives"):
+            if name in given:
+                alias = Rule.model_fields[name].alias or name
+                yield placed.spot.key_problem(f"{alias} is for rules with hpc; this rule sends nothing there", alias)
+
+
+def compiled(placed: Placed[Rule]) -> tuple[Condition | None, list[Problem]]:
+    """The rule's condition, or what is wrong with it, with a caret under each place."""
+    made = conditions.compile_condition(placed.value.when)
+    if isinstance(made, Condition):
+        return made, []
+    when, spot = placed.value.when, placed.spot
+    return None, [spot.text_problem(f"when: {fault.message}", fault.offset, when, "when") for fault in made]
+
+
+def unknown_queues(placed: Placed[Rule], condition: Condition, queues: Queues) -> Iterator[Problem]:
+    """``queues['x']`` of a queue that no site has: it would be an evaluation error for every Job."""
+    for read in condition.reads:
+        if read.root == "queues" and read.queue not in queues:
+            message = f"when: queues['{read.queue}']: {_no_such_queue(read.queue, queues)}"
+            yield placed.spot.text_problem(message, read.start, placed.value.when, "when")
+
+
+def _no_such_queue(name: str, queues: Queues) -> str:
+    having = [key for key in queues if key.endswith(f"/{name}")]
+    if having:
+        return f"several sites have a queue of that name; write one of {', '.join(having)}"
+    return f"no site has that queue; there are: {', '.join(queues) or 'none'}"
+
+
+def candidates(placed: Placed[Rule], queues: Queues) -> tuple[list[Candidate], list[Problem]]:
+    """The queues that a rule names, found."""
+    found: list[Candidate] = []
+    problems: list[Problem] = []
+    for index, choice in enumerate(placed.value.hpc or ()):
+        key = choice.queue if choice.site is None else f"{choice.site}/{choice.queue}"
+        if key not in queues:
+            below = ("hpc", index, "queue")
+            problems.append(placed.spot.problem(_unknown_choice(choice, queues), *below))
+            continue
+        site, queue = queues[key]
+        if any(other.site is site and other.queue is queue for other in found):
+            problems.append(placed.spot.problem(f"hpc: queue {key} stands twice", "hpc", index, "queue"))
+        found.append(Candidate(site, queue, choice))
+    return found, problems
+
+
+def _unknown_choice(choice: Choice, queues: Queues) -> str:
+    if choice.site is None:
+        return f"hpc: queue {choice.queue}: {_no_such_queue(choice.queue, queues)}".replace("write one of", "add site:")
+    sites = dict.fromkeys(site.name for site, _ in queues.values())
+    if choice.site not in sites:
+        return f"hpc: there is no site {choice.site}; there are: {', '.join(sites) or 'none'}"
+    having = [queue.name for site, queue in queues.values() if site.name == choice.site]
+    return f"hpc: site {choice.site} has no queue {choice.queue}; it has: {', '.join(dict.fromkeys(having))}"
+
+
+# --- order ------------------------------------------------------------------------------------------------------
+
+
+def unreachable(rules: list[Placed[Rule]]) -> Iterator[Problem]:
+    """Rules that no Job comes to: an earlier one is literally ``true``, or has the same condition."""
+    always: Placed[Rule] | None = None
+    seen: dict[str, Placed[Rule]] = {}
+    for placed in rules:
+        text = " ".join(placed.value.when.split())
+        earlier = always or seen.get(text)
+        if earlier is not None:
+            why = "holds for every Job" if always is not None else "has the same condition"
+            message = f"cannot be reached: rule {earlier.value.name} ({earlier.spot.line}) {why}"
+            yield placed.spot.problem(message, "when")
+        elif placed.value.mode == "enforce":
+            seen[text] = placed
+            always = placed if text == "true" else None
+
+
+def catch_all(rules: list[Placed[Rule]]) -> Iterator[Problem]:
+    """The last rule must hold for everything, so that no Job is decided by accident."""
+    last = rules[-1]
+    if last.value.mode == "audit":
+        yield last.spot.problem(
+            "is the last rule and in mode audit, so it decides nothing; add one: cloud: true", "mode"
+        )
+    elif last.value.when.strip() != "true":
+        message = "is the last rule and does not hold for every Job; add one after it, e.g. {name: rest, cloud: true}"
+        yield last.spot.problem(message, "when")
+
+
+# --- limits that no Job can meet --------------------------------------------------------------------------------
+
+_CEILING_OF: Final = ("cpus", "memory", "gpus", "ranks", "ranksPerNode", "nodes", "walltime")
+_COMPARISON: Final = re.compile(r"(>=|<=|==|>|<)")
+_TURNED: Final = {">": "<", "<": ">", ">=": "<=", "<=": ">=", "==": "=="}
+_PIECE: Final = re.compile(rf"{conditions.STRING}|//[^\n]*|&&|\|\||[()\[\]{{}}?]", re.DOTALL)
+
+
+@dataclass(frozen=True, slots=True)
+class Bound:
+    """``job.<figure>`` is at least ``low`` and at most ``high``, by the term at ``offset``."""
+
+    figure: str
+    low: int | None
+    high: int | None
+    offset: int
+    text: str
+
+
+def terms(source: str) -> list[tuple[int, str]]:
+    """The terms of a top-level ``&&``, with their offsets; none where the condition is of another form."""
+    depth, start = 0, 0
+    found: list[tuple[int, str]] = []
+    for match in _PIECE.finditer(source):
+        piece = match[0]
+        if piece in {"(", "[", "{"}:
+            depth += 1
+        elif piece in {")", "]", "}"}:
+            depth -= 1
+        elif depth == 0 and piece in {"||", "?"}:
+            return []
+        elif depth == 0 and piece == "&&":
+            found.append((start, source[start : match.start()]))
+            start = match.end()
+    return [*found, (start, source[start:])]
+
+
+def bounds(source: str) -> list[Bound]:
+    """What the terms of a condition demand of single figures of a Job."""
+    found = []
+    for offset, term in terms(source):
+        sides = _COMPARISON.split(term)
+        if len(sides) != 3:
+            continue
+        left, operator, right = (side.strip() for side in sides)
+        if right.startswith("job."):
+            left, operator, right = right, _TURNED[operator], left
+        name = left.removeprefix("job.")
+        value = conditions.constant(right) if left.startswith("job.") and name.isalnum() else None
+        if value is not None:
+            low = {">": value + 1, ">=": value, "==": value}.get(operator)
+            high = {"<": value - 1, "<=": value, "==": value}.get(operator)
+            blank = len(term) - len(term.lstrip())
+            found.append(Bound(name, low, high, offset + blank, " ".join(term.split())))
+    return found
+
+
+def impossible(placed: Placed[Rule], found: list[Candidate]) -> Iterator[Problem]:
+    """Demands that contradict each other, or that no queue of the rule can meet."""
+    rule = placed.value
+    demanded = bounds(rule.when)
+    for bound in demanded:
+        other = next((b for b in demanded if b.figure == bound.figure and _contradict(bound, b)), None)
+        if other is not None:
+            message = f"when: no Job meets both '{bound.text}' and '{other.text}'"
+            yield placed.spot.text_problem(message, bound.offset, rule.when, "when")
+    if not found:
+        return
+    for bound in demanded:
+        most = _most(found, bound.figure)
+        if most is not None and bound.low is not None and bound.low > most:
+            limit = f"job.{bound.figure} can be at most {_shown(bound.figure, most)} there"
+            message = f"when: no Job that meets '{bound.text}' fits any queue of this rule: {limit}"
+            yield placed.spot.text_problem(message, bound.offset, rule.when, "when")
+    for key in ("cpus", "memory", "walltime"):
+        value, most = getattr(rule.defaults, key), _most(found, key)
+        if value is not None and most is not None and value > most:
+            message = f"defaults: {key} is beyond what any queue of this rule has: {_shown(key, most)}"
+            yield placed.spot.problem(message, "defaults", key)
+
+
+def _contradict(lower: Bound, upper: Bound) -> bool:
+    return lower.low is not None and upper.high is not None and lower.low > upper.high
+
+
+def _most(found: list[Candidate], figure: str) -> int | None:
+    """The largest value of a figure of one Pod that some queue of the rule takes; None for no limit."""
+    if figure not in _CEILING_OF:
+        return None
+    ceilings = [_ceiling(candidate, figure) for candidate in found]
+    known = [ceiling for ceiling in ceilings if ceiling is not None]
+    return max(known) if len(known) == len(ceilings) else None
+
+
+def _ceiling(candidate: Candidate, figure: str) -> int | None:
+    queue, choice = candidate.queue, candidate.choice
+    nodes = min(queue.nodes, choice.max_nodes or queue.nodes)
+    walltimes = [limit for limit in (queue.walltime_max, choice.max_walltime) if limit is not None]
+    return {
+        "cpus": nodes * queue.cpus_per_node,
+        "memory": None if queue.memory_per_node is None else nodes * queue.memory_per_node,
+        "gpus": nodes * queue.gpus_per_node,
+        "ranks": nodes * queue.cpus_per_node,
+        "ranksPerNode": queue.cpus_per_node,
+        "nodes": nodes,
+        "walltime": min(walltimes) if walltimes else None,
+    }[figure]
+
+
+def _shown(figure: str, value: int) -> str:
+    if figure == "memory":
+        return quantity.show_bytes(value)
+    return durations.show(value) if figure == "walltime" else str(value)
+
+
+# --- warnings ---------------------------------------------------------------------------------------------------
+
+_INDEXED: Final = re.compile(r"((?:job\.labels|request\.namespaceLabels)\s*\[\s*(" + conditions.STRING + r")\s*\])")
+
+
+def doubts(placed: Placed[Rule], condition: Condition, found: list[Candidate]) -> Iterator[str]:
+    """What is allowed and probably not meant."""
+    rule, head = placed.value, f"{placed.spot.line}: {placed.spot.where}"
+    for expression, key in dict.fromkeys(_INDEXED.findall(condition.source)):
+        owner = expression.partition("[")[0].strip()
+        if not re.search(re.escape(key) + r"\s*in\s*" + re.escape(owner), condition.source):
+            yield (
+                f"{head}: where the label is not there, {expression} cannot be evaluated, and the Job stays in the cloud "
+                f"(or is denied, by a rule that denies); write {key} in {owner} && … before it"
+            )
+    for candidate in found:
+        queue, choice = candidate.queue, candidate.choice
+        if choice.max_nodes is not None and choice.max_nodes > queue.nodes:
+            yield f"{head}: maxNodes {choice.max_nodes} changes nothing: queue {queue.name} has nodes: {queue.nodes}"
+        if (
+            choice.max_walltime is not None
+            and queue.walltime_max is not None
+            and choice.max_walltime > queue.walltime_max
+        ):
+            limit = durations.show(queue.walltime_max)
+            yield f"{head}: maxWalltime changes nothing: queue {queue.name} has walltimeMax {limit}"
+    if rule.mode == "audit" and rule.cloud:
+        yield f"{head}: an audit rule with cloud: true records only that the Job would have stayed"

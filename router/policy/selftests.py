@@ -1,0 +1,101 @@
+"""The tests that stand beside a policy: Jobs and the decision that each must meet.
+
+Pure. Judges as the gate does (job, sizing, decision), without placing anything.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from router.errors import JobError
+from router.policy.deciding import decide
+from router.policy.decision import Decision, QueueStates, Requester
+from router.policy.model import CheckedTest, Policy
+from router.policy.schema import Expectation
+from router.workload import job_of, workload_of
+from router.workload.cluster import UNKNOWN_CLUSTER, Cluster
+
+
+@dataclass(frozen=True, slots=True)
+class TestResult:
+    """One test: ``expected`` and ``got`` in words, ``place`` as ``file:line``. ``got`` ends with the reason."""
+
+    __test__ = False
+
+    name: str
+    passed: bool
+    expected: str
+    got: str
+    place: str
+
+
+def run_tests(policy: Policy, cluster: Cluster = UNKNOWN_CLUSTER) -> list[TestResult]:
+    """Every test of the policy, in the order of the files."""
+    return [_run(policy, checked, cluster) for checked in policy.tests]
+
+
+def _run(policy: Policy, checked: CheckedTest, cluster: Cluster) -> TestResult:
+    expect = checked.test.expect
+    found = job_of(checked.job)
+    if found is None:
+        got, passed = "is neither a batch/v1 Job nor a CronJob", False
+    else:
+        try:
+            decision = _decision(policy, checked, cluster, *found)
+        except JobError as error:
+            # The webhook denies such a Job before any rule is asked.
+            decision = Decision("deny", "", f"the Job is not valid: {error}")
+        got, passed = _told(decision), meets(expect, decision)
+    return TestResult(checked.test.name, passed, _expected(expect), got, checked.place)
+
+
+def _decision(policy: Policy, checked: CheckedTest, cluster: Cluster, job: Mapping[str, object], root: str) -> Decision:
+    request = checked.test.request
+    namespace = request.namespace or _namespace(job) or "default"
+    labels = request.namespace_labels
+    workload = workload_of(job, namespace=namespace, cluster=cluster, gpu_resources=policy.gpu_resources, root=root)
+    known = cluster.namespaces.get(namespace) if labels is None else labels
+    requester = Requester(request.user, request.groups, namespace, known)
+    return decide(policy, workload, requester, QueueStates(checked.states))
+
+
+def _namespace(job: Mapping[str, object]) -> str:
+    metadata = job.get("metadata")
+    namespace = metadata.get("namespace") if isinstance(metadata, Mapping) else None
+    return namespace if isinstance(namespace, str) else ""
+
+
+def meets(expect: Expectation, decision: Decision) -> bool:
+    """Whether a decision is the expected one; what is left out is not compared."""
+    site = decision.route.site.name if decision.route else None
+    queue = decision.route.queue.name if decision.route else None
+    return (
+        expect.target == decision.target
+        and expect.rule in {None, decision.rule}
+        and expect.site in {None, site}
+        and expect.queue in {None, queue}
+        and (expect.reason is None or expect.reason in decision.reason)
+    )
+
+
+def _expected(expect: Expectation) -> str:
+    words: list[str] = [expect.target]
+    if expect.rule is not None:
+        words.append(f"by rule {expect.rule}")
+    if expect.queue is not None:
+        words.append(f"in queue {expect.queue}")
+    if expect.site is not None:
+        words.append(f"of site {expect.site}")
+    if expect.reason is not None:
+        words.append(f"with a reason that contains {expect.reason!r}")
+    return " ".join(words)
+
+
+def _told(decision: Decision) -> str:
+    words: list[str] = [decision.target]
+    if decision.rule:
+        words.append(f"by rule {decision.rule}")
+    if decision.route is not None:
+        words.append(f"in queue {decision.route.queue.name} of site {decision.route.site.name}")
+    return f"{' '.join(words)}: {decision.reason}"

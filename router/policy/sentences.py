@@ -1,0 +1,95 @@
+"""Decisions in words: one plain sentence with figures, and what a condition read.
+
+Pure. Reads figures, decides nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from router import durations, quantity
+from router.allocation import Allocation
+from router.policy import variables
+from router.policy.conditions import Condition, Verdict
+from router.policy.decision import QueueState, Requester, Route
+from router.policy.variables import QueueNow
+from router.workload.model import Workload
+
+
+def asked(workload: Workload) -> str:
+    """What a Job asks for: ``2 Pods of 4 cores, 8Gi, 1 GPU, for 1h``."""
+    figures = []
+    if workload.cpu is not None:
+        figures.append(f"{quantity.show_cpu(workload.cpu.value)} {'core' if workload.cpu.value == 1000 else 'cores'}")
+    if workload.memory is not None:
+        figures.append(f"{quantity.show_bytes(workload.memory.value)} of memory")
+    if workload.gpus is not None:
+        figures.append(count(workload.gpus.value, "GPU"))
+    if workload.ranks is not None:
+        figures.append(count(workload.ranks.value, "MPI rank"))
+    said = ", ".join(figures) or "no cores and no memory named"
+    pods = variables.pods_at_once(workload)
+    said = f"{count(pods, 'Pod')} of {said}" if pods != 1 else said
+    return f"{said}, for {durations.show(workload.walltime_asked.value)}" if workload.walltime_asked else said
+
+
+def count(number: int, noun: str) -> str:
+    """``1 node``, ``2 nodes``."""
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+
+
+def laid_out(allocation: Allocation) -> str:
+    """What the batch system is asked for: ``2 nodes, 8 cores, 16Gi for 1h10m``."""
+    cores = sum(chunk.count * chunk.ncpus for chunk in allocation.chunks)
+    gpus = sum(chunk.count * chunk.gpus for chunk in allocation.chunks)
+    memory = [chunk.count * chunk.memory for chunk in allocation.chunks if chunk.memory is not None]
+    parts = [count(allocation.nodes, "node"), count(cores, "core")]
+    if memory:
+        parts.append(quantity.show_bytes(sum(memory)))
+    if gpus:
+        parts.append(count(gpus, "GPU"))
+    return f"{', '.join(parts)} for {durations.show(allocation.walltime)}"
+
+
+def sent(route: Route, state: QueueState | None, passed_over: str) -> str:
+    """Why a Job goes to a queue."""
+    known = "" if state is not None and state.up is not None else ", whose state is not known"
+    sentence = (
+        f"rule {route.rule.name} sends it to queue {route.queue.name} of site {route.site.name}{known}, "
+        f"as {route.identity.user}: {laid_out(route.allocation)}"
+    )
+    return f"{sentence} ({passed_over})" if passed_over else sentence
+
+
+def stays(rule: str, workload: Workload) -> str:
+    """Why a Job stays in the cloud by a rule that says so."""
+    return f"rule {rule} keeps it in the cloud: it asks for {asked(workload)}"
+
+
+def read_values(condition: Condition, workload: Workload, requester: Requester, queues: Mapping[str, QueueNow]) -> str:
+    """The value of each variable that a condition reads: ``job.cpus = 8, job.gpus = unset``."""
+    abouts: dict[str, object] = {"job": workload, "request": requester}
+    shown = []
+    for read in condition.reads:
+        about = queues.get(read.queue) if read.root == "queues" else abouts[read.root]
+        name = f"queues['{read.queue}']" if read.root == "queues" else read.root
+        variable = next((v for v in variables.ROOTS[read.root] if v.name == read.field), None)
+        if about is None:
+            shown.append(f"{name} = no such queue")
+        elif variable is not None:
+            shown.append(f"{name}.{variable.name} = {variables.show(variable, variable.read(about))}")
+    if condition.every_queue:
+        shown.extend(f"queues['{key}'].up = {_up(now)}" for key, now in queues.items() if "/" in key)
+    return ", ".join(shown)
+
+
+def _up(now: QueueNow) -> str:
+    up = now.state.up if now.state is not None else None
+    return "unset" if up is None else str(up).lower()
+
+
+def why(condition: Condition, verdict: Verdict, values: str) -> str:
+    """Why a rule held or not, for ``explain``."""
+    source = " ".join(condition.source.split())
+    head = f"{source}, with {values}" if values else source
+    return head if isinstance(verdict, bool) else f"{head}: {verdict}"

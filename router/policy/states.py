@@ -1,0 +1,88 @@
+"""The state of queues, as a file or a test gives it.
+
+Pure: takes text. The same form as ``batchgate local queues -o json`` prints.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated, Any
+
+from pydantic import Field, ValidationError
+
+from router import documents
+from router.documents import Document
+from router.errors import InputError
+from router.policy.decision import QueueState, QueueStates
+from router.policy.schema import Entry
+
+Figure = Annotated[int, Field(ge=0, strict=True)]
+
+
+class QueueFigures(Entry):
+    """How a queue is now; each figure may be left out."""
+
+    up: Annotated[bool, Field(strict=True)] | None = None
+    free_nodes: Figure | None = None
+    queued_jobs: Figure | None = None
+    running_jobs: Figure | None = None
+    wait_seconds: Figure | None = None
+
+
+class _NamedFigures(QueueFigures):
+    site: str
+    queue: str
+
+
+class _StateFile(Entry):
+    queues: tuple[_NamedFigures, ...]
+
+
+def queue_states(text: str, source: str) -> QueueStates:
+    """Read a queue state file (YAML or JSON). InputError names file, line and field; an empty file knows nothing.
+
+    Queues that a policy does not declare are kept: they do no harm.
+    """
+    found = documents.parse(text, source)
+    if not found:
+        return QueueStates()
+    if len(found) > 1:
+        raise InputError(f"{source}:{found[1].position()[0]}: a queue state file is one document")
+    try:
+        read = _StateFile.model_validate(found[0].value)
+    except ValidationError as error:
+        raise InputError("\n".join(_wrong(found[0], detail) for detail in error.errors(include_url=False))) from None
+    states: dict[tuple[str, str], QueueState] = {}
+    for index, queue in enumerate(read.queues):
+        key = (queue.site, queue.queue)
+        if key in states:
+            line, column = found[0].position(("queues", index))
+            raise InputError(f"{source}:{line}:{column}: queue {queue.queue} of site {queue.site} stands twice")
+        states[key] = state_of(queue, *key)
+    return QueueStates(states)
+
+
+def _wrong(document: Document, detail: Any) -> str:
+    location = tuple(detail["loc"])
+    line, column = document.position(location)
+    path = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in location).lstrip(".")
+    message = "is no key of a queue's state" if detail["type"] == "extra_forbidden" else detail["msg"]
+    return f"{document.source}:{line}:{column}: {path or 'the document'}: {message}"
+
+
+def state_of(figures: QueueFigures, site: str, queue: str) -> QueueState:
+    """The state of one queue."""
+    return QueueState(
+        site=site,
+        queue=queue,
+        up=figures.up,
+        free_nodes=figures.free_nodes,
+        queued_jobs=figures.queued_jobs,
+        running_jobs=figures.running_jobs,
+        wait_seconds=figures.wait_seconds,
+    )
+
+
+def figures(value: Mapping[str, object]) -> QueueFigures:
+    """The figures of one queue in a test. ValidationError where they are none."""
+    return QueueFigures.model_validate(value)

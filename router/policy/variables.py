@@ -1,0 +1,228 @@
+"""The variables of rules: their names, types and meaning, and the values they have for one Job.
+
+Pure. One table for ``job.*``, ``request.*`` and ``queues['q'].*``: the types that conditions are checked against, the
+messages that they read, the page for admins (a test compares) and ``explain`` all come from it. A figure that nobody
+asked for has no value: it reads 0 and ``has()`` is false.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any, Final, Literal
+
+from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
+
+from router import durations, quantity
+from router.policy.decision import QueueState, Requester
+from router.policy.schema import Queue
+from router.workload.model import ContainerKind, Figure, Workload
+
+PACKAGE: Final = "batchgate"
+Kind = Literal["int", "bytes", "seconds", "bool", "maybe", "text", "texts", "labels"]
+"""``maybe`` is a bool that may be unset. ``bytes`` and ``seconds`` are int, shown to people in their units."""
+
+
+@dataclass(frozen=True, slots=True)
+class Variable:
+    """One field: ``read`` takes what the message is about and returns its value, None for unset."""
+
+    name: str
+    kind: Kind
+    meaning: str
+    read: Callable[[Any], Any]
+
+
+@dataclass(frozen=True, slots=True)
+class QueueNow:
+    """A queue as declared and as it is right now."""
+
+    queue: Queue
+    state: QueueState | None
+
+
+def pods_at_once(workload: Workload) -> int:
+    """How many Pods of the Job run at the same time, if all can: parallelism, or completions where that is less."""
+    if workload.completions is None:
+        return workload.parallelism.value
+    return min(workload.parallelism.value, workload.completions.value)
+
+
+def _value(figure: Figure | None) -> int | None:
+    return None if figure is None else figure.value
+
+
+def _total(figure: Figure | None, workload: Workload) -> int | None:
+    return None if figure is None else figure.value * pods_at_once(workload)
+
+
+def _cores(millis: int | None) -> int | None:
+    return None if millis is None else -(-millis // 1000)
+
+
+def _names(workload: Workload, kinds: tuple[ContainerKind, ...]) -> list[str]:
+    return [container.name for container in workload.containers if container.kind in kinds]
+
+
+_BEFORE: Final = (ContainerKind.INIT, ContainerKind.SIDECAR)
+
+JOB: Final = (
+    Variable("name", "text", "Name of the Job; empty where the API server makes one up.", lambda w: w.name),
+    Variable("labels", "labels", "Labels of the Job.", lambda w: w.labels),
+    Variable("cpus", "int", "Cores of one Pod, rounded up.", lambda w: _cores(_value(w.cpu))),
+    Variable("totalCpus", "int", "Cores of all Pods at once, rounded up.", lambda w: _cores(_total(w.cpu, w))),
+    Variable("memory", "bytes", "Memory of one Pod, bytes.", lambda w: _value(w.memory)),
+    Variable("totalMemory", "bytes", "Memory of all Pods at once, bytes.", lambda w: _total(w.memory, w)),
+    Variable("ephemeralStorage", "bytes", "Local disk of one Pod, bytes.", lambda w: _value(w.ephemeral_storage)),
+    Variable("gpus", "int", "GPUs of one Pod.", lambda w: _value(w.gpus)),
+    Variable("totalGpus", "int", "GPUs of all Pods at once.", lambda w: _total(w.gpus, w)),
+    Variable("gpuVendor", "text", "nvidia or amd; empty without GPUs.", lambda w: w.gpu_vendor or ""),
+    Variable(
+        "walltime", "seconds", "Walltime asked for, by hint or deadline, seconds.", lambda w: _value(w.walltime_asked)
+    ),
+    Variable("mpi", "bool", "Whether it is an MPI Job: by launcher, hint or (see sites) image.", lambda w: bool(w.mpi)),
+    Variable("ranks", "int", "MPI ranks asked for, by hint or launcher.", lambda w: _value(w.ranks)),
+    Variable("ranksPerNode", "int", "MPI ranks on one node asked for.", lambda w: _value(w.ranks_per_node)),
+    Variable("nodes", "int", "Nodes asked for by hint.", lambda w: _value(w.nodes)),
+    Variable("parallelism", "int", "Pods that may run at the same time.", lambda w: w.parallelism.value),
+    Variable("completions", "int", "Pods that must succeed; unset for work queues.", lambda w: _value(w.completions)),
+    Variable("pods", "int", "Pods at once: parallelism, or completions where that is less.", pods_at_once),
+    Variable("indexed", "bool", "Whether completionMode is Indexed.", lambda w: w.indexed),
+    Variable("suspended", "bool", "Whether the Job is suspended.", lambda w: w.suspended),
+    Variable("restartPolicy", "text", "Never or OnFailure.", lambda w: w.restart_policy),
+    Variable("images", "texts", "Images of all containers, as written.", lambda w: [c.image for c in w.containers]),
+    Variable("containers", "texts", "Names of the containers.", lambda w: _names(w, (ContainerKind.MAIN,))),
+    Variable("initContainers", "texts", "Names of init containers and sidecars.", lambda w: _names(w, _BEFORE)),
+    Variable(
+        "volumes", "texts", "Kinds of the volumes: emptyDir, hostPath, …", lambda w: sorted({v.kind for v in w.volumes})
+    ),
+    Variable("serviceAccount", "text", "Service account of the Pods.", lambda w: w.service_account),
+    Variable("route", "text", "The hint route: cloud, hpc or empty.", lambda w: w.route),
+    Variable("kueueQueue", "text", "Kueue's LocalQueue; empty without one.", lambda w: w.kueue_queue),
+)
+
+REQUEST: Final = (
+    Variable("user", "text", "Who asks, as the API server knows them.", lambda r: r.user),
+    Variable("groups", "texts", "The groups of who asks.", lambda r: r.groups),
+    Variable("namespace", "text", "Namespace of the Job.", lambda r: r.namespace),
+    Variable(
+        "namespaceLabels",
+        "labels",
+        "Labels of the namespace; empty where not known.",
+        lambda r: r.namespace_labels or {},
+    ),
+)
+
+
+def _now(field: str) -> Callable[[QueueNow], Any]:
+    return lambda now: None if now.state is None else getattr(now.state, field)
+
+
+QUEUE: Final = (
+    Variable("up", "maybe", "Whether the queue takes and starts jobs.", _now("up")),
+    Variable("freeNodes", "int", "Nodes that are idle now.", _now("free_nodes")),
+    Variable("queuedJobs", "int", "Jobs that wait.", _now("queued_jobs")),
+    Variable("runningJobs", "int", "Jobs that run.", _now("running_jobs")),
+    Variable("waitSeconds", "seconds", "Estimated wait of a new job, seconds.", _now("wait_seconds")),
+    Variable("nodes", "int", "Nodes that one job may use, as declared.", lambda n: n.queue.nodes),
+    Variable("cpusPerNode", "int", "Cores of a node, as declared.", lambda n: n.queue.cpus_per_node),
+    Variable("memoryPerNode", "bytes", "Memory of a node, as declared, bytes.", lambda n: n.queue.memory_per_node),
+    Variable("gpusPerNode", "int", "GPUs of a node, as declared.", lambda n: n.queue.gpus_per_node),
+    Variable("walltimeMax", "seconds", "Longest walltime, as declared, seconds.", lambda n: n.queue.walltime_max),
+)
+
+MESSAGES: Final[Mapping[str, tuple[Variable, ...]]] = {"Job": JOB, "Request": REQUEST, "Queue": QUEUE}
+ROOTS: Final[Mapping[str, tuple[Variable, ...]]] = {"job": JOB, "request": REQUEST, "queues": QUEUE}
+
+_FIELD = descriptor_pb2.FieldDescriptorProto
+_WIRE: Final = {
+    "int": _FIELD.TYPE_INT64,
+    "bytes": _FIELD.TYPE_INT64,
+    "seconds": _FIELD.TYPE_INT64,
+    "bool": _FIELD.TYPE_BOOL,
+    "maybe": _FIELD.TYPE_BOOL,
+    "text": _FIELD.TYPE_STRING,
+    "texts": _FIELD.TYPE_STRING,
+}
+_OPTIONAL: Final = frozenset({"int", "bytes", "seconds", "maybe"})
+_INT64_MAX: Final = 2**63 - 1
+
+
+@lru_cache(maxsize=1)
+def pool() -> Any:
+    """The protobuf types of all messages, in a pool of our own."""
+    file = descriptor_pb2.FileDescriptorProto(name="batchgate.proto", package=PACKAGE, syntax="proto3")
+    for name, variables in MESSAGES.items():
+        message = file.message_type.add(name=name)
+        for number, variable in enumerate(variables, start=1):
+            _add_field(message, number, variable)
+    made = descriptor_pool.DescriptorPool()
+    made.Add(file)
+    return made
+
+
+def _add_field(message: Any, number: int, variable: Variable) -> None:
+    if variable.kind == "labels":
+        entry_name = variable.name[0].upper() + variable.name[1:] + "Entry"
+        entry = message.nested_type.add(name=entry_name)
+        entry.options.map_entry = True
+        for position, key in enumerate(("key", "value"), start=1):
+            entry.field.add(name=key, number=position, type=_FIELD.TYPE_STRING, label=_FIELD.LABEL_OPTIONAL)
+        kind = f".{PACKAGE}.{message.name}.{entry_name}"
+        label = _FIELD.LABEL_REPEATED
+        message.field.add(name=variable.name, number=number, type=_FIELD.TYPE_MESSAGE, label=label, type_name=kind)
+        return
+    label = _FIELD.LABEL_REPEATED if variable.kind == "texts" else _FIELD.LABEL_OPTIONAL
+    field = message.field.add(name=variable.name, number=number, type=_WIRE[variable.kind], label=label)
+    if variable.kind in _OPTIONAL:
+        field.proto3_optional = True
+        field.oneof_index = len(message.oneof_decl)
+        message.oneof_decl.add(name=f"_{variable.name}")
+
+
+@lru_cache(maxsize=8)
+def _class(name: str) -> Any:
+    return message_factory.GetMessageClass(pool().FindMessageTypeByName(f"{PACKAGE}.{name}"))
+
+
+def job_message(workload: Workload) -> Any:
+    """``job``."""
+    return _message("Job", workload)
+
+
+def request_message(requester: Requester) -> Any:
+    """``request``."""
+    return _message("Request", requester)
+
+
+def queue_message(now: QueueNow) -> Any:
+    """One value of ``queues``."""
+    return _message("Queue", now)
+
+
+def _message(name: str, about: object) -> Any:
+    fields = {}
+    for variable in MESSAGES[name]:
+        value = variable.read(about)
+        if value is not None and value != "":
+            # A Pod may ask for 2^63-1 bytes; all its Pods together then for more than CEL can hold.
+            fields[variable.name] = min(value, _INT64_MAX) if isinstance(value, int) else value
+    return _class(name)(**fields)
+
+
+def show(variable: Variable, value: object) -> str:
+    """A value for people: with its unit, ``unset`` for None."""
+    if value is None:
+        return "unset"
+    if variable.kind == "bytes" and isinstance(value, int):
+        return f"{value} ({quantity.show_bytes(value)})" if value >= 1024 else str(value)
+    if variable.kind == "seconds" and isinstance(value, int):
+        return f"{value} ({durations.show(value)})"
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, Mapping):
+        return "{" + ", ".join(f"{key}: {item}" for key, item in sorted(value.items())) + "}"
+    return (
+        str(list(value)) if isinstance(value, list | tuple) else repr(value) if isinstance(value, str) else str(value)
+    )

@@ -1,0 +1,164 @@
+"""Policy directories on disk: reading them, and following their changes.
+
+Shell: touches files and a clock, starts one thread. Knows how Kubernetes mounts a ConfigMap (files are links through
+``..data``, which is swapped as a whole); knows nothing of what policies mean.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Final
+
+from router.errors import ConfigError, PolicyError, Problem
+from router.policy.loading import load
+from router.policy.model import Policy
+
+ENDINGS: Final = (".yaml", ".yml")
+LARGEST: Final = 4 * 1024 * 1024
+INTERVAL: Final = 2.0
+"""Seconds between looks at the directory; a kubelet takes up to a minute to bring a changed ConfigMap."""
+
+Signature = tuple[tuple[str, int, int, int, int], ...]
+OnReload = Callable[["PolicyStore"], None]
+
+
+def read_directory(path: str | Path) -> dict[str, str]:
+    """The policy files of a directory: ``*.yaml`` and ``*.yml``, by name; hidden ones and other endings are left.
+
+    ConfigError where there is no such directory or no such file in it; PolicyError names every file that cannot be
+    read as UTF-8 text.
+    """
+    directory = Path(path)
+    texts: dict[str, str] = {}
+    problems: list[Problem] = []
+    for file in _policy_files(directory):
+        try:
+            texts[file.name] = _text(file)
+        except OSError as error:
+            problems.append(Problem(file.name, 0, 0, "", f"cannot be read: {error.strerror or error}"))
+        except ValueError as error:
+            problems.append(Problem(file.name, 0, 0, "", str(error)))
+    if problems:
+        raise PolicyError(problems)
+    if not texts:
+        raise ConfigError(f"{directory}: holds no policy file (*.yaml); see docs/policies.md for the least one")
+    return texts
+
+
+def _policy_files(directory: Path) -> list[Path]:
+    try:
+        return sorted(file for file in directory.iterdir() if file.suffix in ENDINGS and not file.name.startswith("."))
+    except NotADirectoryError:
+        raise ConfigError(f"{directory}: is a file; name the directory that holds the policy files") from None
+    except FileNotFoundError:
+        raise ConfigError(f"{directory}: there is no such policy directory") from None
+    except OSError as error:
+        raise ConfigError(f"{directory}: the policy directory cannot be read: {error.strerror}") from error
+
+
+def _text(file: Path) -> str:
+    if file.is_dir():
+        raise ValueError("is a directory; a policy file was expected here")
+    with file.open("rb") as opened:
+        data = opened.read(LARGEST + 1)
+    if len(data) > LARGEST:
+        raise ValueError(f"is larger than {LARGEST // 1024**2} MiB")
+    try:
+        return data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        line = data[: error.start].count(b"\n") + 1
+        raise ValueError(f"line {line} is not UTF-8 (byte {data[error.start]:#04x}); save the file as UTF-8") from None
+
+
+def _signature(directory: Path) -> Signature | None:
+    """What changes when any file does: names, and device, inode, size and time of what links lead to."""
+    try:
+        return tuple((file.name, *_stat(file)) for file in _policy_files(directory))
+    except ConfigError:
+        return None
+
+
+def _stat(file: Path) -> tuple[int, int, int, int]:
+    try:
+        found = file.stat()
+    except OSError:
+        return (0, 0, 0, 0)
+    return (found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns)
+
+
+class PolicyStore:
+    """The policy in force, following its directory.
+
+    ``policy`` is the last that checked, None while none ever did. ``error`` is why the present files are not in
+    force, empty when they are. ``generation`` counts the policies that came into force; ``failures`` the reloads that
+    did not; ``loaded_at`` is the time of the last good one, seconds since 1970. Readers need no lock: each attribute
+    is replaced whole, the policy before the generation.
+    """
+
+    def __init__(self, path: str | Path, on_reload: OnReload | None = None, *, interval: float = INTERVAL) -> None:
+        self.path = Path(path)
+        self.policy: Policy | None = None
+        self.generation = 0
+        self.failures = 0
+        self.error = ""
+        self.loaded_at = 0.0
+        self._on_reload = on_reload
+        self._interval = interval
+        self._seen: Signature | None = None
+        self._lock = threading.Lock()
+        self._stop = threading.Event()
+        self._thread: threading.Thread | None = None
+
+    def load(self) -> Policy:
+        """Read the directory now and put it into force. PolicyError or ConfigError where it does not check."""
+        with self._lock:
+            self._seen = _signature(self.path)
+            try:
+                policy = load(read_directory(self.path))
+            except ConfigError as error:
+                self.error = str(error)
+                self.failures += 1
+                raise
+            self._put_in_force(policy)
+        return policy
+
+    def check_now(self) -> bool:
+        """Reload if a file has changed since the last look; whether one had. Never raises for a bad policy."""
+        signature = _signature(self.path)
+        if signature == self._seen and (signature is not None or self.error):
+            return False
+        with contextlib.suppress(ConfigError):  # told by `error` and `failures`; the last good policy stays in force
+            self.load()
+        if self._on_reload is not None:
+            self._on_reload(self)
+        return True
+
+    def start(self) -> None:
+        """Look at the directory again and again, in a daemon thread. After a fork: call it in the child."""
+        if self._thread is None:
+            self._stop.clear()
+            self._thread = threading.Thread(target=self._follow, name="policy-reload", daemon=True)
+            self._thread.start()
+
+    def stop(self) -> None:
+        """End the thread."""
+        self._stop.set()
+        if self._thread is not None:
+            self._thread.join()
+            self._thread = None
+
+    def _follow(self) -> None:
+        while not self._stop.wait(self._interval):
+            self.check_now()
+
+    def _put_in_force(self, policy: Policy) -> None:
+        self.error = ""
+        if self.policy is not None and policy.digest == self.policy.digest:
+            return
+        self.policy = policy
+        self.generation += 1
+        self.loaded_at = time.time()
