@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from router.placement.change import Record
 from router.placement.place import place
-from router.placement.restore import Restored, keep_reserved, replace_record, restore
+from router.placement.restore import Restored, is_routed, keep_reserved, replace_record, restore
 from router.placement.size import LARGEST_ANNOTATIONS, largest_field, oversize
 from router.placement.strip import Stripped, Taken, strip
 from router.placement.warn import foreign_keys, noticed
@@ -20,6 +20,7 @@ __all__ = [
     "Stripped",
     "Taken",
     "foreign_keys",
+    "is_routed",
     "keep_reserved",
     "largest_field",
     "noticed",

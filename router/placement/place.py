@@ -11,15 +11,14 @@ from router.placement.draft import Job, closed, opened
 from router.placement.failures import failure_policy
 from router.placement.size import KUBERNETES_LIMIT, annotation_bytes
 from router.policy.decision import Decision, Route
-from router.script import Script
 
 NEVER = "Never"
 
 
-def place(job: Job, decision: Decision, script: Script | None = None, record: Record | None = None) -> Job:
+def place(job: Job, decision: Decision, script: str | None = None, record: Record | None = None) -> Job:
     """The routed copy of a stripped Job. A denied Job is returned as it is.
 
-    :param script: the rendered script; needed, like ``record``, where the decision is HPC
+    :param script: the rendered text; needed, like ``record``, where the decision is HPC
     """
     if decision.target == "deny":
         return job
@@ -28,7 +27,7 @@ def place(job: Job, decision: Decision, script: Script | None = None, record: Re
     return apply(job, change_of(job, decision, decision.route, script, record))
 
 
-def change_of(job: Job, decision: Decision, route: Route, script: Script, record: Record) -> Change:
+def change_of(job: Job, decision: Decision, route: Route, script: str, record: Record) -> Change:
     """What a decision for HPC writes into a stripped Job."""
     draft = opened(job)
     judged = {names.KEY_RULE: decision.rule, names.KEY_REASON: decision.reason}
@@ -45,11 +44,11 @@ def change_of(job: Job, decision: Decision, route: Route, script: Script, record
     )
 
 
-def proof(script: Script, record: Record) -> dict[str, str]:
+def proof(script: str, record: Record) -> dict[str, str]:
     """The annotations that the agent reads before it runs anything."""
     signature = {names.KEY_SIGNATURE: record.signature} if record.signature else {}
     return {
-        names.KEY_SCRIPT: script.text,
+        names.KEY_SCRIPT: script,
         names.KEY_REQUESTER: record.requester,
         names.KEY_ACCOUNT: record.account,
         **signature,

@@ -11,7 +11,6 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from router import names
 from router.placement.change import is_pod_deadline, is_users_own_outlasting
 from router.placement.draft import (
     FAILURE_POLICY,

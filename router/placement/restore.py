@@ -30,7 +30,6 @@ from router.placement.place import proof
 from router.placement.replaced import read_replaced
 from router.placement.strip import Stripped, strip
 from router.policy.decision import Decision
-from router.script import Script
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +68,7 @@ def restore(stored: Job, new: Job) -> Restored:
     return Restored(before, now, apply(now.job, change), change, moved)
 
 
-def replace_record(restored: Restored, decision: Decision, script: Script, record: Record) -> Job:
+def replace_record(restored: Restored, decision: Decision, script: str, record: Record) -> Job:
     """The updated Job with a new script and proof; target, site, queue and immutable fields as they are stored."""
     judged = {names.KEY_RULE: decision.rule, names.KEY_REASON: decision.reason}
     change = dataclasses.replace(
@@ -139,5 +138,3 @@ def _keep_binding(old: Draft, draft: Draft) -> None:
 def _is_our_toleration(one: object) -> bool:
     key = one.get("key") if isinstance(one, dict) else None
     return isinstance(key, str) and names.is_ours(key)
-
-

@@ -10,7 +10,16 @@ from typing import Any
 
 from router import durations, names
 from router.placement.change import FAILED, is_users_own_outlasting
-from router.placement.draft import NODE_NAME, NODE_SELECTOR, POD_ANNOTATIONS, POD_LABELS, TOLERATIONS, Draft, Job, opened
+from router.placement.draft import (
+    NODE_NAME,
+    NODE_SELECTOR,
+    POD_ANNOTATIONS,
+    POD_LABELS,
+    TOLERATIONS,
+    Draft,
+    Job,
+    opened,
+)
 from router.placement.strip import Stripped, Taken
 
 _SHOWN = 3

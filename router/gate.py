@@ -1,0 +1,209 @@
+"""One Job through the gate: stripped, sized, decided, scripted, signed, placed.
+
+Pure. The webhook, ``route``, ``script`` and ``explain`` all come through ``judge``; updates of Jobs that are already
+in a cluster come through ``router.updating``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+from router import placement, policy, signing
+from router.errors import JobError
+from router.placement import Record, Stripped
+from router.policy import Policy
+from router.policy.decision import Decision, QueueStates, Requester, Route
+from router.script import Script, render
+from router.workload import workload_of
+from router.workload.cluster import Cluster
+from router.workload.model import Obstacle, Workload
+
+Job = dict[str, Any]
+
+OWN_CONTROLLER: Final = "kubernetes.io/job-controller"
+"""The value of ``spec.managedBy`` that means Kubernetes' own Job controller, like its absence."""
+
+
+@dataclass(frozen=True, slots=True)
+class Gate:
+    """What is known at one moment. ``issued_at``: seconds since 1970; without ``signer`` nothing is signed."""
+
+    policy: Policy
+    cluster: Cluster
+    states: QueueStates
+    signer: Ed25519PrivateKey | None
+    issued_at: int
+
+
+@dataclass(frozen=True, slots=True)
+class Judgement:
+    """What became of a Job.
+
+    ``job`` is the Job as it came, ``routed`` as it should be stored: with the record of the decision, and for HPC
+    with all changes. ``decision`` and ``workload`` are None where the Job is not ours to judge: another controller
+    manages it, or an update changes nothing that was decided.
+    """
+
+    job: Job
+    stripped: Stripped
+    routed: Job
+    workload: Workload | None = None
+    decision: Decision | None = None
+    script: Script | None = None
+    warnings: tuple[str, ...] = ()
+
+
+def judge(job: Job, *, requester: Requester, gate: Gate, root: str = "", explain: bool = False) -> Judgement:
+    """Judge a Job as it is created. JobError where it cannot be right, with the field's path.
+
+    :param root: put before field paths (``spec.jobTemplate.`` for the Job inside a CronJob)
+    :param explain: also tell every rule that was looked at
+    """
+    if is_managed_elsewhere(job):
+        return untouched(job)
+    stripped = placement.strip(job, root=root)
+    try:
+        workload = sized(stripped.job, requester, gate, root)
+        decision = policy.decide(gate.policy, workload, requester, gate.states, explain=explain)
+        return _settled(job, stripped, workload, decision, requester, gate)
+    except UnicodeEncodeError as error:
+        raise _half_a_character(stripped.job, root) from error
+
+
+def is_managed_elsewhere(job: Job) -> bool:
+    """Whether another controller than Kubernetes' own runs this Job (``spec.managedBy``, immutable)."""
+    spec = job.get("spec")
+    return isinstance(spec, dict) and spec.get("managedBy") not in {None, "", OWN_CONTROLLER}
+
+
+def untouched(job: Job) -> Judgement:
+    """The judgement that changes nothing."""
+    return Judgement(job, Stripped(job), job)
+
+
+def sized(job: Job, requester: Requester, gate: Gate, root: str = "") -> Workload:
+    """What a stripped Job asks for."""
+    return workload_of(
+        job,
+        namespace=requester.namespace,
+        cluster=gate.cluster,
+        gpu_resources=gate.policy.gpu_resources,
+        root=root,
+    )
+
+
+def recorded(workload: Workload, route: Route, script: Script, user: str, gate: Gate, uid: str = "") -> Record:
+    """Who asked and as whom it runs, with the proof that this gate said so.
+
+    :param uid: the Job's, where it is known
+    """
+    identity = route.identity
+    account = signing.identity_text(identity.user, identity.account, identity.project)
+    if gate.signer is None:
+        return Record(user, account)
+    claims = signing.Claims(
+        issued_at=gate.issued_at,
+        namespace=workload.namespace,
+        requester=user,
+        site=route.site.name,
+        queue=route.queue.name,
+        account=account,
+        results=workload.results,
+        script_sha256=signing.script_digest(script.text),
+        job_uid=uid,
+    )
+    return Record(user, account, signing.sign(claims, gate.signer))
+
+
+def too_large(routed: Job, own: Job, root: str = "") -> Obstacle | None:
+    """Why the API server would not take the routed copy of the user's own Job; None where it would."""
+    size = placement.oversize(routed)
+    if size is None:
+        return None
+    path, largest = placement.largest_field(own, root)
+    reason = (
+        f"is {_kib(largest)} of the {_kib(size)} that script and annotations would take; a Pod template's annotations "
+        f"may take {_kib(placement.LARGEST_ANNOTATIONS)} in all, so put it into a ConfigMap or a file"
+    )
+    return Obstacle(path, reason)
+
+
+def _settled(
+    job: Job, stripped: Stripped, workload: Workload, decision: Decision, requester: Requester, gate: Gate
+) -> Judgement:
+    route, script, routed = decision.route, None, None
+    if route is not None:
+        script = render(workload, route)
+        record = recorded(workload, route, script, requester.user, gate)
+        routed = placement.place(stripped.job, decision, script.text, record)
+        if (obstacle := too_large(routed, stripped.job)) is not None:
+            decision, script, routed = _kept_back(decision, route, obstacle), None, None
+    if decision.target == "deny":
+        return Judgement(job, stripped, job, workload, decision, None, _told(stripped, job, workload, decision, None))
+    if routed is None:
+        routed = placement.place(stripped.job, decision)
+    told = _told(stripped, routed, workload, decision, script)
+    return Judgement(job, stripped, routed, workload, decision, script, told)
+
+
+def _kept_back(decision: Decision, route: Route, obstacle: Obstacle) -> Decision:
+    """The decision on a Job that a rule sends to HPC and that cannot go there, as the rule says."""
+    return replace(
+        decision,
+        target=route.rule.if_not_routable,
+        route=None,
+        wanted=True,
+        obstacles=(obstacle,),
+        reason=f"rule {decision.rule} would send it to HPC, but {obstacle}",
+    )
+
+
+def _told(
+    stripped: Stripped, routed: Job, workload: Workload, decision: Decision, script: Script | None
+) -> tuple[str, ...]:
+    """The warnings, most important first, none twice."""
+    return tuple(dict.fromkeys(_warnings(stripped, routed, workload, decision, script)))
+
+
+def _warnings(
+    stripped: Stripped, routed: Job, workload: Workload, decision: Decision, script: Script | None
+) -> Iterator[str]:
+    route = decision.route
+    if route is not None and script is not None:
+        yield f"This Job goes to HPC: {decision.reason}."
+    elif decision.target == "cloud" and decision.wanted:
+        yield f"This Job stays in the cloud: {decision.reason}."
+    for hint in decision.refused_hints:
+        yield f"The hint {hint} is not allowed by rule {decision.rule} and has no effect."
+    yield from decision.warnings
+    if route is not None and script is not None:
+        yield from route.allocation.warnings
+        yield from script.warnings
+        yield from workload.warnings
+        yield from placement.noticed(stripped.job, routed)
+    yield from placement.foreign_keys(stripped, routed)
+    yield from stripped.warnings
+
+
+def _kib(size: int) -> str:
+    return f"{-(-size // 1024)} KiB"
+
+
+def _half_a_character(job: Job, root: str) -> JobError:
+    """The error for a text that no file can hold, with the field that holds it."""
+    waiting: list[tuple[str, object]] = [("spec", job.get("spec")), ("metadata", job.get("metadata"))]
+    while waiting:
+        path, value = waiting.pop()
+        if isinstance(value, dict):
+            waiting.extend((f"{path}.{key}", below) for key, below in value.items())
+        elif isinstance(value, list):
+            waiting.extend((f"{path}[{index}]", below) for index, below in enumerate(value))
+        elif isinstance(value, str) and value.encode("utf-8", "replace").decode() != value:
+            break
+    else:
+        path = "spec"
+    return JobError(root + path, "holds a lone surrogate, which is half a character; write the text as UTF-8")
