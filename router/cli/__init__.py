@@ -46,6 +46,15 @@ class LazyGroup(click.Group):
         assert isinstance(command, click.Command)  # noqa: S101 - the table above is wrong otherwise
         return command
 
+    def invoke(self, ctx: click.Context) -> object:
+        """Run a command; every error of ours is one message and exit code 2."""
+        try:
+            return super().invoke(ctx)
+        except BatchgateError as error:
+            shown = click.ClickException(str(error))
+            shown.exit_code = 2
+            raise shown from error
+
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """List the commands without importing them."""
         with formatter.section("Commands"):
@@ -70,17 +79,9 @@ def commands() -> None:
 
 
 def main() -> None:
-    """Run the command line; every error of ours is one message and exit code 2."""
+    """Run the command line."""
     sys.excepthook = _show_bug
-    try:
-        commands.main(prog_name="batchgate", standalone_mode=True)
-    except BatchgateError as error:
-        click.echo(f"Error: {error}", err=True)
-        sys.exit(2)
-    except BrokenPipeError:
-        # The reader of a pipe has gone (`| head`): nothing is wrong, and nothing more can be written.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        sys.exit(0)
+    commands.main(prog_name="batchgate")
 
 
 def _show_bug(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:

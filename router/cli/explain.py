@@ -103,7 +103,10 @@ def _route(route: Route) -> list[str]:
         ("site and queue", f"{route.site.name}, {route.queue.name}"),
         ("runs as", ", ".join(_identity(route))),
         *((title, note) for title, note in allocation.notes),
-        ("walltime", f"{durations.show(allocation.walltime)}; containers end after {durations.show(allocation.deadline)}"),
+        (
+            "walltime",
+            f"{durations.show(allocation.walltime)}; containers end after {durations.show(allocation.deadline)}",
+        ),
     ]
     if route.profile is not None:
         rows.append(("MPI profile", f"{route.profile.name} ({route.profile.launcher})"))

@@ -58,7 +58,9 @@ _OPTIONS = (
     click.option(
         "-f", "--filename", "files", multiple=True, required=True, metavar="FILE|DIR|-", help="Manifests; repeatable."
     ),
-    click.option("--policy", default="policies", show_default=True, envvar="BATCHGATE_POLICY", help="Policy directory."),
+    click.option(
+        "--policy", default="policies", show_default=True, envvar="BATCHGATE_POLICY", help="Policy directory."
+    ),
     click.option("--user", help="Who asks. [default: your login name]"),
     click.option("--group", "groups", multiple=True, help="A group of that user; repeatable."),
     click.option("-n", "--namespace", default="default", show_default=True, help="For Jobs that name none."),
@@ -150,8 +152,9 @@ def complain(judged: Judged) -> bool:
         click.echo(f"Warning: {judged.name}: {warning}", err=True)
     decision = judged.judgement.decision
     if decision is not None and decision.target == "deny":
-        click.echo(f"Error: {judged.manifest.place}: {judged.name}: denied by rule {decision.rule}: {decision.reason}", err=True)
+        click.echo(
+            f"Error: {judged.manifest.place}: {judged.name}: denied by rule {decision.rule}: {decision.reason}",
+            err=True,
+        )
         return True
     return False
-
-

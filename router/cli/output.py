@@ -27,7 +27,9 @@ def as_yaml(objects: Sequence[object]) -> str:
     """One YAML document an object, keys in the order they have."""
     return "".join(
         "---\n" * (index > 0)
-        + yaml.dump(value, Dumper=_Dumper, sort_keys=False, allow_unicode=True, default_flow_style=False, width=2**31 - 1)
+        + yaml.dump(
+            value, Dumper=_Dumper, sort_keys=False, allow_unicode=True, default_flow_style=False, width=2**31 - 1
+        )
         for index, value in enumerate(objects)
     )
 

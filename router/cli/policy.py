@@ -44,7 +44,9 @@ def check(directory: str) -> None:
 
 @policy.command()
 @_DIRECTORY
-@click.option("--cluster", metavar="FILE", envvar="BATCHGATE_CLUSTER", help="LimitRanges and others for the tests' Jobs.")
+@click.option(
+    "--cluster", metavar="FILE", envvar="BATCHGATE_CLUSTER", help="LimitRanges and others for the tests' Jobs."
+)
 def test(directory: str, cluster: str | None) -> None:
     """Run the tests that stand beside the rules. Exit code 1 where one fails.
 

@@ -39,7 +39,10 @@ def _print_patch(results: Sequence[Judged]) -> None:
         prefix = "/" + judged.root.replace(".", "/").rstrip("/") if judged.root else ""
         operations = patching.diff(judged.judgement.job, judged.judgement.routed)
         entries.append(
-            {"object": judged.name, "patch": [{**operation, "path": prefix + operation["path"]} for operation in operations]}
+            {
+                "object": judged.name,
+                "patch": [{**operation, "path": prefix + operation["path"]} for operation in operations],
+            }
         )
     click.echo(as_json(entries))
 
@@ -85,9 +88,9 @@ def route(asked: Asked, output: str) -> None:
     results = list(judge_all(asked, opened))
     refused = {id(judged) for judged in results if complain(judged)}
     if opened.signer is None and any(judged.judgement and judged.judgement.script for judged in results):
-        click.echo("Warning: no --signing-key: the signature is left out, and an agent will not run these Jobs.", err=True)
+        click.echo(
+            "Warning: no --signing-key: the signature is left out, and an agent will not run these Jobs.", err=True
+        )
     shown = results if output == "table" else [judged for judged in results if id(judged) not in refused]
     PRINTERS[output](shown)
     sys.exit(1 if refused else 0)
-
-

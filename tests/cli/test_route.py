@@ -1,0 +1,171 @@
+"""``batchgate route`` as a user calls it: what comes out, on which stream, with which exit code."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from click.testing import CliRunner, Result
+
+from router import names
+from router.cli import commands
+
+ROOT = Path(__file__).parent.parent.parent
+EXAMPLES = ROOT / "examples"
+BASE = ["--policy", str(EXAMPLES / "policies"), "--user", "ada"]
+
+
+def run(*arguments: str, stdin: str | None = None) -> Result:
+    return CliRunner().invoke(commands, list(arguments), input=stdin)
+
+
+def job(name: str) -> str:
+    return str(next(EXAMPLES.glob(f"{name}-*")) / "job.yaml")
+
+
+def cron(text: str) -> str:
+    inner = yaml.safe_load(text)
+    return yaml.safe_dump(
+        {
+            "apiVersion": "batch/v1",
+            "kind": "CronJob",
+            "metadata": {"name": "nightly"},
+            "spec": {"schedule": "0 3 * * *", "jobTemplate": {"spec": inner["spec"]}},
+        }
+    )
+
+
+def template_of(routed: dict[str, Any]) -> dict[str, Any]:
+    spec = routed["spec"]["jobTemplate"]["spec"] if routed["kind"] == "CronJob" else routed["spec"]
+    template: dict[str, Any] = spec["template"]
+    return template
+
+
+def test_yaml_is_what_the_webhook_would_leave() -> None:
+    result = run("route", "-f", job("02"), *BASE)
+
+    routed = yaml.safe_load(result.stdout)
+    assert 0 == result.exit_code
+    assert "batch.demo.batchgate" == template_of(routed)["spec"]["nodeName"]
+    assert names.KEY_SCRIPT in template_of(routed)["metadata"]["annotations"]
+    assert names.KEY_SIGNATURE not in template_of(routed)["metadata"]["annotations"]
+    assert "no --signing-key" in result.stderr
+
+
+def test_json_of_one_is_the_object_and_of_several_a_list() -> None:
+    one = json.loads(run("route", "-f", job("01"), *BASE, "-o", "json").stdout)
+    two = json.loads(run("route", "-f", job("01"), "-f", job("02"), *BASE, "-o", "json").stdout)
+
+    assert "Job" == one["kind"]
+    assert ("List", ["small", "large"]) == (two["kind"], [item["metadata"]["name"] for item in two["items"]])
+
+
+def test_patch_names_the_object_and_its_operations() -> None:
+    entries = json.loads(run("route", "-f", job("02"), *BASE, "-o", "patch").stdout)
+
+    assert ["large"] == [entry["object"] for entry in entries]
+    assert {"op": "add", "path": "/spec/template/spec/nodeName", "value": "batch.demo.batchgate"} in entries[0]["patch"]
+
+
+def test_table_has_a_row_for_each_object() -> None:
+    result = run("route", "-f", job("01"), "-f", job("02"), "-f", job("08"), *BASE, "-o", "table")
+
+    rows = [line.split() for line in result.stdout.splitlines()]
+    assert ["JOB", "KIND", "TARGET", "QUEUE", "RULE", "REASON"] == rows[0]
+    assert [["small", "Job", "cloud"], ["large", "Job", "hpc"], ["too-large", "Job", "deny"]] == [
+        row[:3] for row in rows[1:]
+    ]
+    assert 1 == result.exit_code
+
+
+def test_what_is_no_job_passes_through_unchanged() -> None:
+    others = "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: a\ndata:\n  b: '1'\n"
+
+    result = run("route", "-f", "-", *BASE, stdin=others)
+
+    assert (0, others) == (result.exit_code, result.stdout)
+
+
+def test_the_job_of_a_cronjob_is_routed_in_its_place() -> None:
+    result = run("route", "-f", "-", *BASE, stdin=cron(Path(job("02")).read_text()))
+
+    routed = yaml.safe_load(result.stdout)
+    assert "CronJob" == routed["kind"]
+    assert "0 3 * * *" == routed["spec"]["schedule"]
+    assert "batch.demo.batchgate" == template_of(routed)["spec"]["nodeName"]
+
+
+def test_the_patch_of_a_cronjob_can_be_applied_to_it() -> None:
+    text = cron(Path(job("02")).read_text())
+
+    entry = json.loads(run("route", "-f", "-", *BASE, "-o", "patch", stdin=text).stdout)[0]
+
+    assert {operation["path"].split("/")[1] for operation in entry["patch"]} == {"spec"}
+    assert {operation["path"].split("/")[2] for operation in entry["patch"]} == {"jobTemplate"}
+
+
+def test_a_list_is_taken_apart() -> None:
+    text = json.dumps({"apiVersion": "v1", "kind": "List", "items": [yaml.safe_load(Path(job("01")).read_text())]})
+
+    assert "small" == yaml.safe_load(run("route", "-f", "-", *BASE, stdin=text).stdout)["metadata"]["name"]
+
+
+def test_a_denied_job_is_left_out_and_named() -> None:
+    result = run("route", "-f", job("08"), "-f", job("01"), *BASE)
+
+    assert 1 == result.exit_code
+    assert "small" == yaml.safe_load(result.stdout)["metadata"]["name"]
+    assert "too-large: denied by rule too-large: No queue here has more than 16 CPUs" in result.stderr
+
+
+def test_routing_what_was_routed_changes_nothing(tmp_path: Path) -> None:
+    once = run("route", "-f", job("02"), *BASE).stdout
+
+    assert once == run("route", "-f", "-", *BASE, stdin=once).stdout
+
+
+def test_the_account_decides_not_the_manifest() -> None:
+    result = run("route", "-f", job("02"), "--policy", str(EXAMPLES / "policies"), "--user", "eve", "-o", "table")
+
+    assert ["large", "Job", "cloud"] == result.stdout.splitlines()[1].split()[:3]
+    assert 0 == result.exit_code
+
+
+@pytest.mark.parametrize(
+    ("text", "code", "words"),
+    [
+        ("a: 1\na: 2\n", 2, ("standard input:2", "a")),
+        ("a: [\n", 2, ("standard input:",)),
+        ("kind: Job\n\tapiVersion: v1\n", 2, ("standard input:2",)),
+        ("&a [*a]\n", 2, ("standard input:1",)),
+        (
+            "a: &a [x,x]\nb: &b [*a,*a,*a,*a,*a,*a,*a,*a]\n"
+            + "".join(f"{chr(c)}: &{chr(c)} [{','.join(['*' + chr(c - 1)] * 8)}]\n" for c in range(ord("c"), ord("n"))),
+            2,
+            ("standard input:",),
+        ),
+        (
+            "apiVersion: batch/v1\nkind: Job\nmetadata: {name: x}\nspec: {template: {spec: {restartPolicy: Never}}}\n",
+            1,
+            ("spec.template.spec.containers",),
+        ),
+        (
+            "apiVersion: batch/v1\nkind: Job\nmetadata: {name: x}\nspec: {template: {spec: {restartPolicy: Never, containers: "
+            "[{name: c, image: i, resources: {requests: {cpu: 1x}}}]}}}\n",
+            1,
+            ("spec.template.spec.containers[0].resources.requests", "1x"),
+        ),
+    ],
+    ids=["duplicate key", "not closed", "tab", "self reference", "alias bomb", "no containers", "quantity"],
+)
+def test_bad_manifests(text: str, code: int, words: tuple[str, ...]) -> None:
+    result = run("route", "-f", "-", *BASE, stdin=text)
+
+    assert code == result.exit_code, result.stderr
+    assert "" == result.stdout.strip()
+    for word in words:
+        assert word in result.stderr
+    assert "Traceback" not in result.stderr
