@@ -6,6 +6,14 @@ A pure function of (Workload, what a queue's nodes have, the rule's defaults), b
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Final
+
+from router import durations, quantity
+from router.policy.schema import Defaults, MpiProfile, Queue, Site, System
+from router.workload.model import Figure, Workload
+
+DEFAULT_WALLTIME: Final = 3600
+_MINUTE: Final = 60
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,3 +54,304 @@ class Allocation:
     def nodes(self) -> int:
         """How many chunks there are in all; each lies on one node."""
         return sum(chunk.count for chunk in self.chunks)
+
+
+@dataclass(frozen=True, slots=True)
+class _Ask:
+    """What a Pod needs, whatever its nodes: cores (already whole), bytes, devices, ranks."""
+
+    ranks: int
+    cores_per_rank: int
+    memory: int | None
+    gpus: int
+    per_node: int | None
+    nodes: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class _Time:
+    walltime: int
+    deadline: int
+    note: str
+
+
+class _MisfitError(Exception):
+    """One clause that says why, with both figures."""
+
+
+def allocate(
+    workload: Workload,
+    site: Site,
+    queue: Queue,
+    *,
+    profile: MpiProfile | None,
+    defaults: Defaults,
+    max_nodes: int | None,
+    max_walltime: int | None,
+) -> Allocation | str:
+    """How one Pod of the Workload runs on a queue, or one clause that says why it cannot, with both figures.
+
+    :param profile: the MPI profile that matches the Pod's image; it can make a Job an MPI workload that names no launcher
+    :param defaults: the rule's figures for what the Job does not ask for
+    :param max_nodes: the rule's own limit on nodes, below the queue's
+    :param max_walltime: the same for the walltime, in seconds
+    """
+    notes: list[tuple[str, str]] = []
+    warnings: list[str] = []
+    try:
+        _check_gpus(workload, site, queue)
+        spans = is_mpi(workload, profile)
+        ask = (
+            _ask_of_ranks(workload, defaults, notes, warnings)
+            if spans
+            else _ask_of_one(workload, queue, defaults, notes)
+        )
+        limit = min(queue.nodes, max_nodes or queue.nodes)
+        chunks = _spread(ask, queue, limit) if spans else _one_chunk(ask, queue)
+        longest = min((limit for limit in (queue.walltime_max, max_walltime) if limit is not None), default=None)
+        time = _time(workload, site, queue, defaults, longest)
+    except _MisfitError as misfit:
+        return str(misfit)
+    if spans:
+        notes.append(("nodes", f"the fewest that hold {_ranks(ask.ranks)} of {_cores(ask.cores_per_rank)}"))
+    notes.append(("walltime", time.note))
+    return Allocation(
+        chunks=chunks,
+        ranks=ask.ranks,
+        cores_per_rank=ask.cores_per_rank,
+        walltime=time.walltime,
+        deadline=time.deadline,
+        grace=workload.grace,
+        notes=tuple(notes),
+        warnings=tuple(warnings),
+    )
+
+
+def is_mpi(workload: Workload, profile: MpiProfile | None) -> bool:
+    """Whether the Pod's program is started once per rank: by launcher, by hint, or because the profile says so."""
+    if workload.mpi:
+        return True
+    return profile is not None and profile.implies_mpi and len(workload.main_containers) == 1
+
+
+def _check_gpus(workload: Workload, site: Site, queue: Queue) -> None:
+    if not workload.gpus or not workload.gpus.value:
+        return
+    if site.gpus == "refuse":
+        raise _MisfitError(f"asks for {_gpus(workload.gpus.value)}, and site {site.name} takes no GPU Jobs")
+    if queue.gpu_vendor is not None and workload.gpu_vendor is not None and workload.gpu_vendor != queue.gpu_vendor:
+        raise _MisfitError(f"asks for GPUs of {workload.gpu_vendor}, and the queue has those of {queue.gpu_vendor}")
+
+
+def _cpu(workload: Workload, defaults: Defaults) -> Figure | None:
+    """Millicores asked for, by the Job or else by the rule."""
+    if workload.cpu is not None or defaults.cpus is None:
+        return workload.cpu
+    return Figure(defaults.cpus * 1000, "the rule's default")
+
+
+def _memory(workload: Workload, defaults: Defaults) -> Figure | None:
+    figure = workload.memory
+    if figure is None and defaults.memory is not None:
+        figure = Figure(defaults.memory, "the rule's default")
+    # A request of 0 says that nothing is needed; to a batch system 0 is a limit, so it is left to the queue.
+    return figure if figure is not None and figure.value else None
+
+
+def _ask_of_one(workload: Workload, queue: Queue, defaults: Defaults, notes: list[tuple[str, str]]) -> _Ask:
+    """One process on one node: CPUs rounded up to whole cores, at least one."""
+    cpu = _cpu(workload, defaults)
+    cores = max(1, -(-cpu.value // 1000)) if cpu else 1
+    notes.append(("cores", f"{cpu.origin}, in whole cores" if cpu else "nothing was asked for"))
+    if cores > queue.cpus_per_node:
+        raise _MisfitError(f"asks for {cores} CPUs, and only MPI programs span nodes; a node has {queue.cpus_per_node}")
+    memory = _note_memory(_memory(workload, defaults), notes)
+    return _Ask(1, cores, memory, workload.gpus.value if workload.gpus else 0, None, 1)
+
+
+def _note_memory(memory: Figure | None, notes: list[tuple[str, str]]) -> int | None:
+    notes.append(("memory", memory.origin if memory else "nothing was asked for; the queue decides"))
+    return memory.value if memory else None
+
+
+def _one_chunk(ask: _Ask, queue: Queue) -> tuple[Chunk, ...]:
+    if ask.memory is not None and queue.memory_per_node is not None and ask.memory > queue.memory_per_node:
+        raise _MisfitError(
+            f"asks for {quantity.show_bytes(ask.memory)} of memory; a node has {quantity.show_bytes(queue.memory_per_node)}"
+        )
+    if ask.gpus > queue.gpus_per_node:
+        raise _MisfitError(f"asks for {_gpus(ask.gpus)}; a node has {queue.gpus_per_node}")
+    return (Chunk(1, 1, ask.cores_per_rank, ask.cores_per_rank, ask.memory, ask.gpus),)
+
+
+def _ask_of_ranks(workload: Workload, defaults: Defaults, notes: list[tuple[str, str]], warnings: list[str]) -> _Ask:
+    """Ranks and the cores of each (hpc.md 7): cores per rank as asked, else the CPU request shared out."""
+    cpu = _cpu(workload, defaults)
+    millis = cpu.value if cpu else 0
+    own = workload.cores_per_rank
+    ranks, origin = _count_ranks(workload, millis // 1000 // (own.value if own else 1))
+    notes.append(("ranks", origin))
+    cores_per_rank = own.value if own else max(1, millis // (1000 * ranks))
+    share = f"{quantity.show_cpu(millis)} CPUs over {_ranks(ranks)}, rounded down" if cpu else "nothing was asked for"
+    notes.append(("cores per rank", own.origin if own else share))
+    cores = ranks * cores_per_rank
+    if cpu and millis < cores * 1000:
+        warnings.append(
+            f"{_ranks(ranks)} of {_cores(cores_per_rank)} need {_cores(cores)}; "
+            f"the request of {quantity.show_cpu(millis)} CPUs is raised to that"
+        )
+    memory = _note_memory(_memory(workload, defaults), notes)
+    gpus = workload.gpus.value if workload.gpus else 0
+    per_node, nodes = workload.ranks_per_node, workload.nodes
+    return _Ask(
+        ranks, cores_per_rank, memory, gpus, per_node.value if per_node else None, nodes.value if nodes else None
+    )
+
+
+def _count_ranks(workload: Workload, cores: int) -> tuple[int, str]:
+    """Ranks as asked for; else what ranks per node or nodes say; else one for every core asked for (cores per rank)."""
+    if workload.ranks is not None:
+        return workload.ranks.value, workload.ranks.origin
+    per_node, nodes = workload.ranks_per_node, workload.nodes
+    if per_node is not None:
+        count = nodes.value if nodes else 1
+        return per_node.value * count, f"{per_node.origin}, on {_nodes(count)}"
+    least = nodes.value if nodes else 1
+    return max(least, cores), "one for each share of the CPUs asked for, as the launcher gives no number"
+
+
+def _spread(ask: _Ask, queue: Queue, limit: int) -> tuple[Chunk, ...]:
+    """Ranks over the fewest nodes that hold them, evenly, the remainder first."""
+    most = _most_per_node(ask, queue)
+    if ask.per_node is not None and ask.per_node > most:
+        raise _MisfitError(_too_dense(ask, queue, ask.per_node))
+    nodes = _count_nodes(ask, queue, limit, most)
+    if nodes > limit:
+        raise _MisfitError(
+            f"needs {_nodes(nodes)} for {_ranks(ask.ranks)} of {_cores(ask.cores_per_rank)}; it may have {limit}"
+        )
+    if ask.per_node is not None and ask.nodes is None:
+        full, rest = divmod(ask.ranks, ask.per_node)
+        shares = [(full, ask.per_node), (1 if rest else 0, rest)]
+    else:
+        base, extra = divmod(ask.ranks, nodes)
+        shares = [(extra, base + 1), (nodes - extra, base)]
+    if shares[0][0] and shares[0][1] > most:
+        raise _MisfitError(_too_dense(ask, queue, shares[0][1]))
+    return tuple([_chunk(ask, count, ranks, nodes) for count, ranks in shares if count])
+
+
+def _most_per_node(ask: _Ask, queue: Queue) -> int:
+    """Ranks that a node's cores and memory hold."""
+    most = queue.cpus_per_node // ask.cores_per_rank
+    if most == 0:
+        raise _MisfitError(f"needs {_cores(ask.cores_per_rank)} for each rank; a node has {queue.cpus_per_node}")
+    if ask.memory is not None and queue.memory_per_node is not None:
+        by_memory = queue.memory_per_node * ask.ranks // ask.memory
+        if by_memory == 0:
+            raise _MisfitError(
+                f"needs {quantity.show_bytes(-(-ask.memory // ask.ranks))} of memory for each rank; "
+                f"a node has {quantity.show_bytes(queue.memory_per_node)}"
+            )
+        most = min(most, by_memory)
+    return most
+
+
+def _count_nodes(ask: _Ask, queue: Queue, limit: int, most: int) -> int:
+    if ask.nodes is not None:
+        fewest = ask.nodes
+    else:
+        fewest = -(-ask.ranks // (ask.per_node or most))
+    if not ask.gpus or fewest > limit:
+        return fewest
+    fixed = ask.nodes is not None or ask.per_node is not None
+    for nodes in range(fewest, fewest + 1 if fixed else min(limit, ask.ranks) + 1):
+        if ask.gpus % nodes == 0 and ask.gpus // nodes <= queue.gpus_per_node:
+            return nodes
+    raise _MisfitError(
+        f"asks for {_gpus(ask.gpus)} on {_nodes(fewest)}{'' if fixed else f' to {min(limit, ask.ranks)}'}, "
+        f"which must share them evenly; a node has {queue.gpus_per_node}"
+    )
+
+
+def _too_dense(ask: _Ask, queue: Queue, ranks: int) -> str:
+    cores = ranks * ask.cores_per_rank
+    if cores > queue.cpus_per_node:
+        return f"puts {_ranks(ranks)} of {_cores(ask.cores_per_rank)} on a node, {cores} in all; a node has {queue.cpus_per_node}"
+    memory = -(-(ask.memory or 0) * ranks // ask.ranks)
+    return (
+        f"puts {_ranks(ranks)} with {quantity.show_bytes(memory)} of memory on a node; "
+        f"a node has {quantity.show_bytes(queue.memory_per_node or 0)}"
+    )
+
+
+def _chunk(ask: _Ask, count: int, ranks: int, nodes: int) -> Chunk:
+    memory = None if ask.memory is None else -(-ask.memory * ranks // ask.ranks)
+    return Chunk(count, ranks, ranks * ask.cores_per_rank, ask.cores_per_rank, memory, ask.gpus // nodes)
+
+
+def _time(workload: Workload, site: Site, queue: Queue, defaults: Defaults, longest: int | None) -> _Time:
+    """Walltime and deadline (design.md 5, hpc.md 4): only the margin may be cut."""
+    if longest is not None:
+        longest = _down(longest, site)
+    if workload.walltime_asked is not None:
+        return _asked_time(workload.walltime_asked, workload.grace, site, longest)
+    if defaults.walltime is not None:
+        wanted, note = defaults.walltime, "the rule's default"
+    elif queue.walltime_default is not None:
+        wanted, note = queue.walltime_default, "the queue's default"
+    else:
+        wanted, note = DEFAULT_WALLTIME, "the default of 1h"
+    walltime = _up(wanted, site)
+    if longest is not None and walltime > longest:
+        walltime, note = longest, f"{note}, cut to the queue's maximum"
+    deadline = max(walltime - workload.grace - site.margin, walltime - walltime // 2)
+    if deadline + workload.grace > walltime:
+        raise _MisfitError(
+            f"has a grace period of {durations.show(workload.grace)}, more than half of the walltime of "
+            f"{durations.show(walltime)} that Jobs get which ask for none"
+        )
+    return _Time(walltime, deadline, f"{note}; the containers' deadline is that less grace period and margin")
+
+
+def _asked_time(asked: Figure, grace: int, site: Site, longest: int | None) -> _Time:
+    need = asked.value + grace
+    allowed = _up(durations.LONGEST, site) if longest is None else longest
+    if need > allowed:
+        raise _MisfitError(
+            f"asks for {durations.show(asked.value)} and {durations.show(grace)} of grace; "
+            f"the longest walltime is {durations.show(allowed)}"
+        )
+    walltime = min(_up(need + site.margin, site), allowed)
+    return _Time(walltime, asked.value, f"{asked.origin}, with grace period and margin")
+
+
+def _up(seconds: int, site: Site) -> int:
+    """What the batch system can express: Slurm knows whole minutes."""
+    return -(-seconds // _MINUTE) * _MINUTE if site.system is System.SLURM else seconds
+
+
+def _down(seconds: int, site: Site) -> int:
+    if site.system is not System.SLURM:
+        return seconds
+    if seconds < _MINUTE:
+        raise _MisfitError(
+            f"needs at least 1m of walltime, as {site.system} counts whole minutes; it may have {seconds}s"
+        )
+    return seconds // _MINUTE * _MINUTE
+
+
+def _cores(count: int) -> str:
+    return f"{count} core" if count == 1 else f"{count} cores"
+
+
+def _ranks(count: int) -> str:
+    return f"{count} rank" if count == 1 else f"{count} ranks"
+
+
+def _nodes(count: int) -> str:
+    return f"{count} node" if count == 1 else f"{count} nodes"
+
+
+def _gpus(count: int) -> str:
+    return f"{count} GPU" if count == 1 else f"{count} GPUs"

@@ -7,18 +7,19 @@ but also takes ``NaN`` and ``1_000``, and importing it costs more than judging a
 
 from __future__ import annotations
 
+import math
 import re
-from decimal import ROUND_CEILING, Decimal
+from fractions import Fraction
 from functools import lru_cache
 from typing import Final
 
 _GRAMMAR: Final = re.compile(r"([+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+))(?:([numkMGTPE]|[KMGTPE]i)|[eE]([+-]?[0-9]+))?")
 _SCALE: Final = {
-    "n": Decimal(1).scaleb(-9),
-    "u": Decimal(1).scaleb(-6),
-    "m": Decimal(1).scaleb(-3),
-    **{suffix: Decimal(1000) ** power for power, suffix in enumerate("kMGTPE", start=1)},
-    **{f"{suffix}i": Decimal(1024) ** power for power, suffix in enumerate("KMGTPE", start=1)},
+    "n": Fraction(1, 10**9),
+    "u": Fraction(1, 10**6),
+    "m": Fraction(1, 10**3),
+    **{suffix: Fraction(1000) ** power for power, suffix in enumerate("kMGTPE", start=1)},
+    **{f"{suffix}i": Fraction(1024) ** power for power, suffix in enumerate("KMGTPE", start=1)},
 }
 _LONGEST: Final = 64
 _LARGEST: Final = 2**63 - 1  # the API server caps quantities at 2^63-1
@@ -26,30 +27,33 @@ _LARGEST_EXPONENT: Final = 18
 
 
 def millis(quantity: object) -> int:
-    """CPU as the scheduler counts it: thousandths of a core, rounded up. ValueError says what is wrong."""
-    return _whole(_decimal(str(quantity)) * 1000)
+    """Thousandths of a unit, rounded up: all that the API server keeps of a request. ValueError says what is wrong.
+
+    CPU is counted so; sums of other resources are made of these and rounded up to whole units at the end.
+    """
+    return _millis(str(quantity))
 
 
 def units(quantity: object) -> int:
     """Bytes or devices: whole units, rounded up. ValueError says what is wrong."""
-    return _whole(_decimal(str(quantity)))
-
-
-def _whole(value: Decimal) -> int:
-    whole = int(value.to_integral_value(rounding=ROUND_CEILING))
-    if whole > _LARGEST:
-        raise ValueError("is larger than 2^63-1, the largest quantity there is")
-    return whole
+    return -(-_millis(str(quantity)) // 1000)
 
 
 @lru_cache(maxsize=4096)
-def _decimal(text: str) -> Decimal:
+def _millis(text: str) -> int:
+    value = math.ceil(_exact(text) * 1000)
+    if value > _LARGEST * 1000:
+        raise ValueError(f"{text!r} is larger than 2^63-1, the largest quantity there is")
+    return value
+
+
+def _exact(text: str) -> Fraction:
     match = _GRAMMAR.fullmatch(text) if len(text) <= _LONGEST else None
     if match is None:
         shown = text if len(text) <= _LONGEST else text[:_LONGEST] + "…"
         raise ValueError(f"{shown!r} is not a quantity such as 500m, 2, 1.5Gi or 1e3")
     number, suffix, exponent = match.groups()
-    value = Decimal(number)
+    value = Fraction(number)
     if value < 0:
         raise ValueError(f"{text!r} is negative; a request cannot be")
     if suffix:
@@ -58,7 +62,7 @@ def _decimal(text: str) -> Decimal:
         power = int(exponent)
         if abs(power) > _LARGEST_EXPONENT:
             raise ValueError(f"{text!r} has an exponent beyond {_LARGEST_EXPONENT}")
-        return value.scaleb(power)
+        return value * Fraction(10) ** power
     return value
 
 

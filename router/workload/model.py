@@ -40,10 +40,14 @@ class Figure:
 
 @dataclass(frozen=True, slots=True)
 class EnvVar:
-    """One variable. ``value`` is None where it is known only later (ConfigMap, Secret, field of the Pod)."""
+    """One variable. ``value`` is as written, None where it is known only later (ConfigMap, Secret, field of the Pod).
+
+    ``source`` is then the key of its ``valueFrom``: ``secretKeyRef``, ``configMapKeyRef``, ``fieldRef``, ….
+    """
 
     name: str
     value: str | None
+    source: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +66,7 @@ class Launcher:
 
     ``argv`` is the program that each rank runs, without the launcher and its options; where the launcher stood in a
     shell string with expansions, it is ``(shell, "-c", "exec …")`` so that each rank's shell expands them.
-    ``$(VAR)`` references are left as written. ``environment`` holds what ``-x``, ``-genv`` or ``env X=y`` set: value
+    ``$(VAR)`` references in it are left as written. ``environment`` holds what ``-x``, ``-genv`` or ``env X=y`` set: value
     None for "pass it on". ``mapping``, ``binding`` are the launcher's own words (``ppr:2:node``, ``core``) or empty.
     """
 
@@ -77,6 +81,8 @@ class Launcher:
     binding: str = ""
     oversubscribe: bool = False
     dropped: tuple[str, ...] = ()
+    nodes: Figure | None = None
+    cores_per_rank: Figure | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +91,8 @@ class Container:
 
     ``path`` is its field path. ``command`` and ``args`` are as written, with ``$(VAR)`` unexpanded, None where the
     field is absent. ``env`` keeps the manifest's order; with ``env_from`` the Pod's environment holds more, known
-    later. ``cpu`` in millicores and ``memory`` in bytes are the container's own requests.
+    later. ``cpu`` in millicores and ``memory`` in bytes are the container's own requests. ``secrets`` are the paths of
+    the fields that need a Secret to fill the environment.
     """
 
     name: str
@@ -104,6 +111,7 @@ class Container:
     memory: Figure | None = None
     gpus: Figure | None = None
     launcher: Launcher | None = None
+    secrets: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,6 +172,9 @@ class Workload:
     route: str = ""
     hints: frozenset[str] = frozenset()
     kueue_queue: str = ""
+    managed_by: str = ""
+    pull_secrets: tuple[str, ...] = ()
+    cores_per_rank: Figure | None = None
     obstacles: tuple[Obstacle, ...] = ()
     warnings: tuple[str, ...] = ()
 

@@ -1,0 +1,183 @@
+"""The containers and volumes of a Pod template, read into values.
+
+Pure. Knows the fields that a run needs (words, environment, mounts); what keeps a container out of HPC is judged by
+``obstacles``, what it asks for by ``resources``.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+from router.errors import JobError
+from router.workload.fields import (
+    Fields,
+    Findings,
+    as_mappings,
+    data_text,
+    flag,
+    mapping,
+    mappings,
+    text,
+    texts,
+)
+from router.workload.model import Container, ContainerKind, EnvVar, Mount, Volume
+
+MOST_CONTAINERS: Final = 1000
+MOST_TEXT: Final = 1024 * 1024
+_LABEL: Final = re.compile(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?")
+
+Listed = tuple[ContainerKind, str, Fields]
+"""A container's kind, path and fields."""
+
+
+def list_containers(spec: Fields, path: str, findings: Findings) -> list[Listed]:
+    """All containers in the order in which they start. JobError where there is none, or far too many."""
+    init = mappings(spec, "initContainers", path)
+    main = mappings(spec, "containers", path)
+    if not main:
+        raise JobError(f"{path}.containers", "is empty; a Pod needs at least one container")
+    if len(init) + len(main) > MOST_CONTAINERS:
+        raise JobError(f"{path}.containers", f"holds {len(init) + len(main)} containers; at most {MOST_CONTAINERS}")
+    found = [(_init_kind(container, here, findings), here, container) for here, container in init]
+    found += [(ContainerKind.MAIN, here, container) for here, container in main]
+    for here, container in main:
+        policy = text(container, "restartPolicy", here)
+        if policy and policy != text(spec, "restartPolicy", path):
+            findings.block(f"{here}.restartPolicy", "differs from the Pod's, and containers restart alike on HPC")
+    return found
+
+
+def _init_kind(container: Fields, path: str, findings: Findings) -> ContainerKind:
+    policy = text(container, "restartPolicy", path)
+    if policy == "Always":
+        return ContainerKind.SIDECAR
+    if policy:
+        findings.block(f"{path}.restartPolicy", "restarts an init container in its own way, which is not done on HPC")
+    return ContainerKind.INIT
+
+
+def read_container(kind: ContainerKind, path: str, fields: Fields) -> Container:
+    """One container, without its figures."""
+    env, secrets = _env(fields, path)
+    sources = mappings(fields, "envFrom", path)
+    secrets += [f"{here}.secretRef" for here, source in sources if source.get("secretRef")]
+    return Container(
+        name=_name(fields, path),
+        kind=kind,
+        path=path,
+        image=_data(fields, "image", path),
+        command=texts(fields, "command", path),
+        args=texts(fields, "args", path),
+        env=env,
+        env_from=bool(sources),
+        working_dir=_data(fields, "workingDir", path),
+        mounts=tuple([_mount(here, mount) for here, mount in mappings(fields, "volumeMounts", path)]),
+        pull_policy=text(fields, "imagePullPolicy", path),
+        read_only_root=flag(
+            mapping(fields, "securityContext", path), "readOnlyRootFilesystem", f"{path}.securityContext"
+        ),
+        secrets=tuple(secrets),
+    )
+
+
+def _name(fields: Fields, path: str) -> str:
+    name = text(fields, "name", path)
+    if not _LABEL.fullmatch(name):
+        raise JobError(
+            f"{path}.name",
+            f"{name[:80]!r} is not a name: 1 to 63 of a-z, 0-9 and '-', with a letter or digit at each end",
+        )
+    return name
+
+
+def _data(fields: Fields, key: str, path: str) -> str:
+    value = fields.get(key)
+    return "" if value is None else data_text(value, f"{path}.{key}")
+
+
+def _env(fields: Fields, path: str) -> tuple[tuple[EnvVar, ...], list[str]]:
+    found: list[EnvVar] = []
+    secrets: list[str] = []
+    listed = fields.get("env")
+    if listed is None:
+        return (), secrets
+    for here, variable in as_mappings(listed, f"{path}.env"):
+        name = _data(variable, "name", here)
+        if not name or "=" in name:
+            raise JobError(f"{here}.name", f"{name[:80]!r} is not a variable's name: it is empty or has '='")
+        source = variable.get("valueFrom")
+        if not source:
+            found.append(EnvVar(name, _data(variable, "value", here)))
+            continue
+        if variable.get("value"):
+            raise JobError(f"{here}.valueFrom", "cannot stand beside a value; take one of the two out")
+        kinds = [key for key, reference in mapping(variable, "valueFrom", here).items() if reference is not None]
+        if len(kinds) != 1:
+            raise JobError(f"{here}.valueFrom", "must name exactly one source")
+        found.append(EnvVar(name, None, kinds[0]))
+        if kinds[0] == "secretKeyRef":
+            secrets.append(f"{here}.valueFrom.secretKeyRef")
+    return tuple(found), secrets
+
+
+def _mount(path: str, fields: Fields) -> Mount:
+    return Mount(
+        volume=text(fields, "name", path),
+        path=_data(fields, "mountPath", path),
+        sub_path=_data(fields, "subPath", path),
+        read_only=flag(fields, "readOnly", path),
+    )
+
+
+def check_text(containers: Sequence[Container]) -> None:
+    """JobError where commands and environments together are larger than any operating system would start."""
+    total = 0
+    for container in containers:
+        total += sum(map(len, _words(container)))
+        if total > MOST_TEXT:
+            raise JobError(container.path, f"command, args and env of the Pod hold more than {MOST_TEXT} characters")
+
+
+def _words(container: Container) -> Iterator[str]:
+    yield from container.command or ()
+    yield from container.args or ()
+    for variable in container.env:
+        yield variable.name
+        yield variable.value or ""
+
+
+def read_volumes(spec: Fields, path: str) -> tuple[Volume, ...]:
+    """The Pod's volumes. JobError for one without a name, with two sources, or named twice."""
+    listed = mappings(spec, "volumes", path)
+    if not listed:
+        return ()
+    found: dict[str, Volume] = {}
+    for here, fields in listed:
+        name = _name(fields, here)
+        if name in found:
+            raise JobError(f"{here}.name", f"{name!r} is the name of an earlier volume too")
+        kinds = [key for key, source in fields.items() if key != "name" and source is not None]
+        if len(kinds) > 1:
+            raise JobError(here, f"has several sources ({', '.join(sorted(kinds))}); a volume has one")
+        kind = kinds[0] if kinds else "emptyDir"  # the API server's default
+        found[name] = Volume(name, kind, here, mapping(fields, kind, here))
+    return tuple(found.values())
+
+
+def check_references(containers: Sequence[Container], volumes: tuple[Volume, ...]) -> None:
+    """JobError for two containers of one name, and for a mount of a volume that there is not."""
+    names: set[str] = set()
+    known = {volume.name for volume in volumes}
+    for container in containers:
+        if container.name in names:
+            raise JobError(f"{container.path}.name", f"{container.name!r} is the name of an earlier container too")
+        names.add(container.name)
+        for index, mount in enumerate(container.mounts):
+            if mount.volume not in known:
+                raise JobError(
+                    f"{container.path}.volumeMounts[{index}].name", f"no volume is called {mount.volume[:80]!r}"
+                )
+            if not mount.path:
+                raise JobError(f"{container.path}.volumeMounts[{index}].mountPath", "is empty; give an absolute path")

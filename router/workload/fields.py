@@ -1,0 +1,174 @@
+"""Typed access to the fields of a manifest: a value of the type asked for, or a JobError with the field's path.
+
+Knows JSON's types and Kubernetes' reading of them: ``null`` is an absent field. Knows no field by name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+from router.errors import JobError
+from router.workload.model import Obstacle
+
+Fields = Mapping[str, object]
+
+INT32: Final = 2**31 - 1
+INT64: Final = 2**63 - 1
+_NOTHING: Final[Fields] = {}
+_SHOWN: Final = 40
+
+
+@dataclass(frozen=True, slots=True)
+class Findings:
+    """What reading a Job brings up beside its figures.
+
+    ``unhonoured`` are the paths of fields that mean nothing where the process runs as the HPC user; they end in one
+    warning together.
+    """
+
+    obstacles: list[Obstacle] = field(default_factory=list)
+    warnings: list[str] = field(default_factory=list)
+    unhonoured: list[str] = field(default_factory=list)
+
+    def block(self, path: str, reason: str) -> None:
+        """Note that this field keeps the Job out of HPC."""
+        self.obstacles.append(Obstacle(path, reason))
+
+
+def step(path: str, key: str) -> str:
+    """``path.key``, or ``path[key]`` where the key has a dot or slash of its own."""
+    if not path:
+        return key
+    return f"{path}[{key}]" if "." in key or "/" in key else f"{path}.{key}"
+
+
+def mapping(owner: Fields, key: str, path: str) -> Fields:
+    """The mapping under a key, empty where it is absent."""
+    value = owner.get(key)
+    return _NOTHING if value is None else as_mapping(value, step(path, key))
+
+
+def as_mapping(value: object, path: str) -> Fields:
+    """The value as a mapping, or a JobError."""
+    if isinstance(value, dict):
+        return value
+    if isinstance(value, Mapping):
+        return value
+    raise _wrong(path, value, "an object")
+
+
+def items(owner: Fields, key: str, path: str) -> list[object]:
+    """The list under a key, empty where it is absent."""
+    value = owner.get(key)
+    if value is None:
+        return []
+    return as_list(value, step(path, key))
+
+
+def as_list(value: object, path: str) -> list[object]:
+    """The value as a list, or a JobError."""
+    if isinstance(value, list):
+        return value
+    raise _wrong(path, value, "a list")
+
+
+def mappings(owner: Fields, key: str, path: str) -> list[tuple[str, Fields]]:
+    """The mappings of a list under a key, each with its path."""
+    found = owner.get(key)
+    if found is None:
+        return []
+    base = step(path, key)
+    return as_mappings(found, base)
+
+
+def as_mappings(value: object, path: str) -> list[tuple[str, Fields]]:
+    """The mappings of a list, each with its path, or a JobError."""
+    return [
+        (f"{path}[{index}]", as_mapping(item, f"{path}[{index}]")) for index, item in enumerate(as_list(value, path))
+    ]
+
+
+def text(owner: Fields, key: str, path: str) -> str:
+    """The string under a key, empty where it is absent."""
+    value = owner.get(key)
+    if value is None:
+        return ""
+    return as_text(value, step(path, key))
+
+
+def as_text(value: object, path: str) -> str:
+    """The value as a string, or a JobError."""
+    if isinstance(value, str):
+        return value
+    raise _wrong(path, value, "a string")
+
+
+def data_text(value: object, path: str) -> str:
+    """A string that a process will be given: without NUL, and valid Unicode."""
+    found = as_text(value, path)
+    if "\0" in found:
+        raise JobError(path, "has a NUL character, which no process can be given; take it out")
+    if not found.isascii():
+        try:
+            found.encode()
+        except UnicodeEncodeError as error:
+            raise JobError(path, "has half of a surrogate pair, which is not valid Unicode; take it out") from error
+    return found
+
+
+def texts(owner: Fields, key: str, path: str) -> tuple[str, ...] | None:
+    """The strings of a list under a key, None where it is absent or empty, as Kubernetes reads both the same."""
+    value = owner.get(key)
+    if value is None:
+        return None
+    base = step(path, key)
+    return tuple([data_text(item, f"{base}[{index}]") for index, item in enumerate(as_list(value, base))]) or None
+
+
+def flag(owner: Fields, key: str, path: str) -> bool:
+    """The boolean under a key, false where it is absent."""
+    value = owner.get(key)
+    return False if value is None else as_flag(value, step(path, key))
+
+
+def as_flag(value: object, path: str) -> bool:
+    """The value as a boolean, or a JobError."""
+    if isinstance(value, bool):
+        return value
+    raise _wrong(path, value, "true or false")
+
+
+def integer(owner: Fields, key: str, path: str, *, most: int = INT32) -> int | None:
+    """The whole number from 0 under a key, None where it is absent."""
+    value = owner.get(key)
+    if value is None:
+        return None
+    return as_integer(value, step(path, key), most=most)
+
+
+def as_integer(value: object, path: str, *, most: int = INT32) -> int:
+    """The value as a whole number from 0 to ``most``, or a JobError."""
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise _wrong(path, value, "a whole number")
+    if value < 0:
+        raise JobError(path, f"is {value}, and must not be negative")
+    if value > most:
+        raise JobError(path, f"is larger than {most}, the largest number that Kubernetes takes here")
+    return value
+
+
+def string_map(owner: Fields, key: str, path: str) -> Mapping[str, str]:
+    """A mapping of strings, such as labels; the owner's own object where it is right already."""
+    found = mapping(owner, key, path)
+    for name, value in found.items():
+        if not isinstance(value, str):
+            raise _wrong(f"{step(path, key)}[{name}]", value, "a string")
+    return found  # type: ignore[return-value]  # each value was just seen to be a string
+
+
+def _wrong(path: str, value: object, expected: str) -> JobError:
+    shown = repr(value)
+    shown = shown if len(shown) <= _SHOWN else shown[:_SHOWN] + "…"
+    return JobError(path, f"must be {expected}, and is {shown}")

@@ -1,0 +1,122 @@
+"""The hints: annotations that users may set to say what a manifest cannot.
+
+Pure. Knows the six keys and their values' forms; the Pod template's annotation beats the Job's. Whether a rule forbids
+a hint is the policy's business.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from router import durations, names
+from router.errors import JobError
+from router.workload.model import Figure
+
+LARGEST_COUNT: Final = 1_000_000
+_MOST_RESULTS: Final = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class Hints:
+    """What the hints say. ``given`` are the keys without prefix."""
+
+    walltime: Figure | None = None
+    ranks: Figure | None = None
+    ranks_per_node: Figure | None = None
+    nodes: Figure | None = None
+    results: tuple[str, ...] = ()
+    route: str = ""
+    given: frozenset[str] = frozenset()
+
+    @property
+    def asks_for_ranks(self) -> bool:
+        """Whether a hint makes the Job an MPI workload."""
+        return self.ranks is not None or self.ranks_per_node is not None or self.nodes is not None
+
+
+NO_HINTS: Final = Hints()
+
+
+def read_hints(job: Mapping[str, str], job_path: str, template: Mapping[str, str], template_path: str) -> Hints:
+    """The hints among two sets of annotations. JobError names the annotation that is wrong."""
+    found: dict[str, tuple[str, str]] = {}
+    for listed, path in ((job, job_path), (template, template_path)):
+        for key, value in listed.items():
+            if key in names.HINTS:
+                found[key] = (value, f"{path}[{key}]")
+    if not found:
+        return NO_HINTS
+    hints = Hints(
+        walltime=_duration(found.get(names.HINT_WALLTIME)),
+        ranks=_count(found.get(names.HINT_RANKS)),
+        ranks_per_node=_count(found.get(names.HINT_RANKS_PER_NODE)),
+        nodes=_count(found.get(names.HINT_NODES)),
+        results=_results(found.get(names.HINT_RESULTS)),
+        route=_route(found.get(names.HINT_ROUTE)),
+        given=frozenset(key[len(names.PREFIX) :] for key in found),
+    )
+    _check_together(hints)
+    return hints
+
+
+def _duration(hint: tuple[str, str] | None) -> Figure | None:
+    if hint is None:
+        return None
+    value, path = hint
+    try:
+        return Figure(durations.seconds(value), path)
+    except ValueError as error:
+        raise JobError(path, str(error)) from error
+
+
+def _count(hint: tuple[str, str] | None) -> Figure | None:
+    if hint is None:
+        return None
+    value, path = hint[0].strip(), hint[1]
+    if not (value.isascii() and value.isdigit() and len(value) <= len(str(LARGEST_COUNT))):
+        raise JobError(path, f"{value[:40]!r} is not a whole number from 1 to {LARGEST_COUNT}")
+    number = int(value)
+    if not 1 <= number <= LARGEST_COUNT:
+        raise JobError(path, f"{value!r} is not a whole number from 1 to {LARGEST_COUNT}")
+    return Figure(number, path)
+
+
+def _results(hint: tuple[str, str] | None) -> tuple[str, ...]:
+    if hint is None:
+        return ()
+    value, path = hint
+    lines = [line.strip() for line in value.split("\n")]
+    found = tuple([line for line in lines if line])
+    if len(found) > _MOST_RESULTS:
+        raise JobError(path, f"names {len(found)} results; at most {_MOST_RESULTS}, so use a glob such as out/*.dat")
+    for line in found:
+        if line.startswith(("/", "~")):
+            raise JobError(path, f"{line[:80]!r} must be relative to the working directory, without leading / or ~")
+        if ".." in line.split("/"):
+            raise JobError(path, f"{line[:80]!r} must not lead out of the working directory with '..'")
+        if not line.isprintable():
+            raise JobError(path, f"{line[:80]!r} has a control character; write one path or glob a line")
+    return found
+
+
+def _route(hint: tuple[str, str] | None) -> str:
+    if hint is None:
+        return ""
+    value, path = hint
+    if value not in (names.TARGET_CLOUD, names.TARGET_HPC):
+        raise JobError(path, f"{value[:40]!r} is neither {names.TARGET_CLOUD!r} nor {names.TARGET_HPC!r}")
+    return value
+
+
+def _check_together(hints: Hints) -> None:
+    ranks, per_node, nodes = hints.ranks, hints.ranks_per_node, hints.nodes
+    if ranks and nodes and ranks.value < nodes.value:
+        raise JobError(nodes.origin, f"asks for {nodes.value} nodes for {ranks.value} ranks; each node needs a rank")
+    if ranks and per_node and nodes and per_node.value * nodes.value < ranks.value:
+        raise JobError(
+            ranks.origin,
+            f"asks for {ranks.value} ranks, and {nodes.value} nodes with {per_node.value} ranks each hold only "
+            f"{nodes.value * per_node.value}",
+        )

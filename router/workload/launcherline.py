@@ -1,0 +1,230 @@
+"""A launcher's own part of a command line: options read, or dropped by name, up to the program it starts.
+
+Pure. What the options are called is in ``launcheroptions``; here is what they do to a run.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+from router.workload.hints import LARGEST_COUNT
+from router.workload.launcheroptions import MPIRUN, SRUN, Meaning, Option
+from router.workload.model import Figure
+from router.workload.shellwords import Word
+
+Resolve = Callable[[Word], str | None]
+
+_PER_NODE: Final = re.compile(r"(?:ppr:)(\d+):node(?::.*)?", re.IGNORECASE)
+_CORES: Final = re.compile(r"(?:^|[:,])pe=(\d+)(?:[:,]|$)", re.IGNORECASE)
+_OVERSUBSCRIBE: Final = re.compile(r"(?:^|[:,])oversubscribe(?:[:,]|$)", re.IGNORECASE)
+
+
+class StaysError(Exception):
+    """Why a launcher is not lifted, as a clause that follows its name."""
+
+
+@dataclass(slots=True)
+class Reading:
+    """What the options said, and the words of the program after them."""
+
+    launcher: str
+    origin: str
+    ranks: Figure | None = None
+    ranks_per_node: Figure | None = None
+    nodes: Figure | None = None
+    cores_per_rank: Figure | None = None
+    environment: list[tuple[str, str | None]] = field(default_factory=list)
+    working_dir: str = ""
+    mapping: str = ""
+    binding: str = ""
+    oversubscribe: bool = False
+    dropped: list[str] = field(default_factory=list)
+    program: Sequence[Word] = ()
+
+    def figure(self, option: str, value: str) -> Figure:
+        """A count from 1 that an option gives."""
+        if not (value.isascii() and value.isdigit() and 1 <= int(value[:10]) <= LARGEST_COUNT):
+            raise StaysError(f"has {option} {value[:40]}, which is not a whole number from 1 to {LARGEST_COUNT}")
+        return Figure(int(value), f"{self.launcher} {option} {value} {self.origin}")
+
+
+def read_options(program: str, words: Sequence[Word], resolve: Resolve, origin: str) -> Reading:
+    """Read a launcher's words. StaysError where they cannot be understood for certain."""
+    reading = Reading(program, origin)
+    table = SRUN if program.startswith("srun") else MPIRUN
+    position = 0
+    while position < len(words):
+        word = words[position].text
+        if word == "--":
+            position += 1
+            break
+        if len(word) < 2 or word[0] != "-":
+            break
+        position = _read_option(reading, table, words, position, resolve)
+    reading.program = words[position:]
+    if not reading.program:
+        raise StaysError("is followed by no program")
+    if table is MPIRUN and any(word.text == ":" for word in reading.program):
+        raise StaysError("starts several programs (':'), which cannot be told apart by rank here")
+    return reading
+
+
+def _read_option(
+    reading: Reading, table: dict[str, Option], words: Sequence[Word], position: int, resolve: Resolve
+) -> int:
+    """Read one option and return where the next word stands."""
+    word = words[position]
+    shown, name, inline = _parts(word, table)
+    option = table.get(name)
+    if option is None:
+        return _drop_unknown(reading, words, position)
+    meaning, count = option
+    if meaning is Meaning.SEVERAL_PROGRAMS:
+        raise StaysError(f"has {shown}, which is not one program on many ranks")
+    values, position = _values(meaning, count, inline, words, position + 1)
+    if len(values) < count and not (meaning is Meaning.SET and values) and inline is None:
+        raise StaysError(f"has {shown} without its value")
+    if meaning is Meaning.DROPPED:
+        reading.dropped.append(" ".join([shown, *(value.text for value in values)]))
+        return position
+    known: list[str] = []
+    for value in values:
+        resolved = resolve(value)
+        if resolved is None:
+            raise StaysError(f"has {shown} {value.text}, whose value is known only when it runs; write it out")
+        known.append(resolved)
+    _MEANINGS[meaning](reading, shown, known)
+    return position
+
+
+def _parts(word: Word, table: dict[str, Option]) -> tuple[str, str, Word | None]:
+    """An option as written, its name, and its value where that is part of the word (``--ntasks=4``, srun's ``-n4``)."""
+    text = word.text
+    shown, equals, value = text.partition("=")
+    name = shown.lstrip("-")
+    if equals and name in table:
+        return shown, name, Word(value, word.start, word.end, word.expands)
+    if table is SRUN and text[1] != "-" and len(text) > 2 and text[1] in table:
+        kept = text[2:].removeprefix("=")
+        return text[:2], text[1], Word(kept, word.start, word.end, word.expands)
+    return text, text.lstrip("-"), None
+
+
+def _values(
+    meaning: Meaning, count: int, inline: Word | None, words: Sequence[Word], position: int
+) -> tuple[Sequence[Word], int]:
+    if inline is not None:
+        return [inline], position
+    if meaning is Meaning.SET and position < len(words) and "=" in words[position].text:
+        count = 1
+    return words[position : position + count], position + count
+
+
+def _drop_unknown(reading: Reading, words: Sequence[Word], position: int) -> int:
+    """Drop an option that no table has, where it is certain that the next word is not its value."""
+    word = words[position].text
+    rest = words[position + 1 :]
+    follows_option = bool(rest) and rest[0].text.startswith("-")
+    if "=" not in word and not follows_option and len(rest) != 1:
+        raise StaysError(
+            f"has the unknown option {word}, after which it cannot be told where the program starts; "
+            "write it before another option, or leave it out"
+        )
+    reading.dropped.append(word)
+    return position + 1
+
+
+def _ranks(reading: Reading, option: str, values: Sequence[str]) -> None:
+    reading.ranks = reading.figure(option, values[0])
+
+
+def _ranks_per_node(reading: Reading, option: str, values: Sequence[str]) -> None:
+    reading.ranks_per_node = reading.figure(option, values[0])
+
+
+def _one_per_node(reading: Reading, option: str, _values: Sequence[str]) -> None:
+    reading.ranks_per_node = Figure(1, f"{reading.launcher} {option} {reading.origin}")
+
+
+def _nodes(reading: Reading, option: str, values: Sequence[str]) -> None:
+    reading.nodes = reading.figure(option, values[0].partition("-")[0])  # srun: -N min-max
+
+
+def _cores(reading: Reading, option: str, values: Sequence[str]) -> None:
+    reading.cores_per_rank = reading.figure(option, values[0])
+
+
+def _mapping(reading: Reading, option: str, values: Sequence[str]) -> None:
+    value = f"ppr:{values[0]}" if option.lstrip("-") == "ppr" else values[0]
+    reading.mapping = value
+    if match := _PER_NODE.fullmatch(value):
+        reading.ranks_per_node = reading.figure(option, match[1])
+    if match := _CORES.search(value):
+        reading.cores_per_rank = reading.figure(option, match[1])
+    if _OVERSUBSCRIBE.search(value):
+        reading.oversubscribe = True
+
+
+def _mapping_word(reading: Reading, option: str, _values: Sequence[str]) -> None:
+    reading.mapping = option.lstrip("-").removeprefix("by")
+
+
+def _binding(reading: Reading, _option: str, values: Sequence[str]) -> None:
+    reading.binding = values[0]
+
+
+def _binding_word(reading: Reading, option: str, _values: Sequence[str]) -> None:
+    reading.binding = option.lstrip("-").removeprefix("bind-to-")
+
+
+def _export(reading: Reading, _option: str, values: Sequence[str]) -> None:
+    name, equals, value = values[0].partition("=")
+    reading.environment.append((name, value if equals else None))
+
+
+def _export_list(reading: Reading, _option: str, values: Sequence[str]) -> None:
+    reading.environment.extend((name, None) for name in values[0].split(",") if name)
+
+
+def _set(reading: Reading, _option: str, values: Sequence[str]) -> None:
+    name, equals, value = values[0].partition("=")
+    reading.environment.append((name, value) if equals else (name, values[1]))
+
+
+def _srun_export(reading: Reading, option: str, values: Sequence[str]) -> None:
+    for item in values[0].split(","):
+        if item in ("ALL", "NONE", "NIL"):
+            if item != "ALL":
+                reading.dropped.append(f"{option}={item}")
+        elif item:
+            _export(reading, option, [item])
+
+
+def _working_dir(reading: Reading, _option: str, values: Sequence[str]) -> None:
+    reading.working_dir = values[0]
+
+
+def _oversubscribe(reading: Reading, _option: str, _values: Sequence[str]) -> None:
+    reading.oversubscribe = True
+
+
+_MEANINGS: Final[dict[Meaning, Callable[[Reading, str, Sequence[str]], None]]] = {
+    Meaning.RANKS: _ranks,
+    Meaning.RANKS_PER_NODE: _ranks_per_node,
+    Meaning.ONE_PER_NODE: _one_per_node,
+    Meaning.NODES: _nodes,
+    Meaning.CORES_PER_RANK: _cores,
+    Meaning.MAPPING: _mapping,
+    Meaning.MAPPING_WORD: _mapping_word,
+    Meaning.BINDING: _binding,
+    Meaning.BINDING_WORD: _binding_word,
+    Meaning.EXPORT: _export,
+    Meaning.EXPORT_LIST: _export_list,
+    Meaning.SET: _set,
+    Meaning.SRUN_EXPORT: _srun_export,
+    Meaning.WORKING_DIR: _working_dir,
+    Meaning.OVERSUBSCRIBE: _oversubscribe,
+}

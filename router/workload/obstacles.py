@@ -1,0 +1,289 @@
+"""The fields of a Pod template, one by one: read elsewhere, harmless, or a reason to stay in the cloud.
+
+Pure tables over the Pod and container fields of Kubernetes 1.31 to 1.36. A field that no table has is itself an
+obstacle: what we do not know we do not drop.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+from router.workload.fields import Fields, Findings, as_flag, as_list, as_mapping, as_mappings, as_text, step, text
+from router.workload.nodelabels import judge_affinity, judge_node_selector, judge_spread
+
+Judge = Callable[[object, str, Findings], None]
+Table = dict[str, "Judge | str | None"]
+"""Field name to: None where it is harmless or read elsewhere; a reason, where any value is an obstacle; a function."""
+
+UNKNOWN: Final = "is not known to Batchgate"
+
+
+def judge_fields(fields: Fields, path: str, table: Table, findings: Findings) -> None:
+    """Hold each field that is set against a table. JobError where one has the wrong type."""
+    for name, value in fields.items():
+        entry = table.get(name, UNKNOWN)
+        if entry is None or not value:  # a zero value is an absent field to Kubernetes
+            continue
+        if isinstance(entry, str):
+            findings.block(step(path, name), entry)
+        else:
+            entry(value, step(path, name), findings)
+
+
+def _when_true(reason: str) -> Judge:
+    def judge(value: object, path: str, findings: Findings) -> None:
+        if as_flag(value, path):
+            findings.block(path, reason)
+
+    return judge
+
+
+def _unless(harmless: tuple[str, ...], reason: str) -> Judge:
+    def judge(value: object, path: str, findings: Findings) -> None:
+        if as_text(value, path) not in harmless:
+            findings.block(path, reason)
+
+    return judge
+
+
+def _unhonoured(_value: object, path: str, findings: Findings) -> None:
+    findings.unhonoured.append(path)
+
+
+def _nested(table: Callable[[], Table]) -> Judge:
+    def judge(value: object, path: str, findings: Findings) -> None:
+        judge_fields(as_mapping(value, path), path, table(), findings)
+
+    return judge
+
+
+def _capabilities(value: object, path: str, findings: Findings) -> None:
+    for name, listed in as_mapping(value, path).items():
+        if listed and name != "drop" and as_list(listed, step(path, name)):
+            findings.block(step(path, name), "adds capabilities, which an ordinary HPC user cannot have")
+
+
+def _profile(value: object, path: str, findings: Findings) -> None:
+    if text(as_mapping(value, path), "type", path) == "Localhost":
+        findings.block(path, "names a security profile that is loaded on cloud nodes only")
+
+
+def _windows(value: object, path: str, findings: Findings) -> None:
+    if text(as_mapping(value, path), "name", path) != "linux":
+        findings.block(path, "asks for another operating system than Linux")
+
+
+def _ports(value: object, path: str, findings: Findings) -> None:
+    for here, port in as_mappings(value, path):
+        if port.get("hostPort"):
+            findings.block(
+                f"{here}.hostPort", "takes a port of the node, and HPC nodes take no connections from outside"
+            )
+
+
+def _mounts(value: object, path: str, findings: Findings) -> None:
+    for here, mount in as_mappings(value, path):
+        judge_fields(mount, here, _MOUNT, findings)
+
+
+def _lifecycle(value: object, path: str, findings: Findings) -> None:
+    for name, hook in as_mapping(value, path).items():
+        if name == "stopSignal" and hook in ("SIGTERM", None, ""):
+            continue
+        if hook:
+            findings.block(step(path, name), "is a hook that the batch system does not run")
+
+
+def _env(value: object, path: str, findings: Findings) -> None:
+    for here, variable in as_mappings(value, path):
+        source = variable.get("valueFrom")
+        if not source:
+            continue
+        for kind, reference in as_mapping(source, f"{here}.valueFrom").items():
+            _judge_source(kind, reference, f"{here}.valueFrom", findings)
+
+
+def _judge_source(kind: str, reference: object, path: str, findings: Findings) -> None:
+    if kind not in ("configMapKeyRef", "secretKeyRef", "fieldRef", "resourceFieldRef"):
+        findings.block(step(path, kind), UNKNOWN)
+    elif kind == "fieldRef" and reference:
+        field = text(as_mapping(reference, f"{path}.fieldRef"), "fieldPath", f"{path}.fieldRef")
+        if field in ("status.podIP", "status.podIPs", "status.hostIP", "status.hostIPs"):
+            findings.block(
+                f"{path}.fieldRef.fieldPath", f"needs {field}, which a Pod on HPC has not when it is submitted"
+            )
+
+
+def _scheduler(value: object, path: str, findings: Findings) -> None:
+    if as_text(value, path) != "default-scheduler":
+        findings.block(path, "chooses a scheduler of its own, which is asked to place the Pod")
+
+
+_ROOTLESS: Final = "needs privileges that an ordinary HPC user cannot have"
+_DNS: Final = "needs the cluster's DNS or names, which HPC nodes do not have"
+
+_POD_SECURITY: Final[Table] = {
+    "seLinuxOptions": _unhonoured,
+    "windowsOptions": "is for Windows nodes",
+    "runAsUser": None,  # judged by judge_pod: 0 has a meaning there
+    "runAsGroup": _unhonoured,
+    "runAsNonRoot": None,  # holds: the process never is root
+    "supplementalGroups": _unhonoured,
+    "supplementalGroupsPolicy": _unhonoured,
+    "fsGroup": _unhonoured,
+    "fsGroupChangePolicy": None,
+    "sysctls": "sets kernel parameters, which an ordinary HPC user cannot",
+    "seccompProfile": _profile,
+    "appArmorProfile": _profile,
+    "seLinuxChangePolicy": None,
+}
+
+_CONTAINER_SECURITY: Final[Table] = {
+    "capabilities": _capabilities,
+    "privileged": _when_true(_ROOTLESS),
+    "seLinuxOptions": _unhonoured,
+    "windowsOptions": "is for Windows nodes",
+    "runAsUser": None,
+    "runAsGroup": _unhonoured,
+    "runAsNonRoot": None,
+    "readOnlyRootFilesystem": None,
+    "allowPrivilegeEscalation": None,
+    "procMount": _unless(("Default",), _ROOTLESS),
+    "seccompProfile": _profile,
+    "appArmorProfile": _profile,
+}
+
+_MOUNT: Final[Table] = {
+    "name": None,
+    "mountPath": None,
+    "subPath": None,
+    "readOnly": None,
+    "mountPropagation": _unless(("None",), "passes mounts between node and container, which needs privileges"),
+    "subPathExpr": "makes a path from variables, which is not done on HPC",
+    "recursiveReadOnly": _unless(("Disabled", "IfPossible"), "demands recursive read-only mounts"),
+}
+
+_RESOURCES: Final[Table] = {
+    "requests": None,
+    "limits": None,
+    "claims": "claims devices from the cluster's scheduler",
+}
+
+_CONTAINER: Final[Table] = {
+    "name": None,
+    "image": None,
+    "command": None,
+    "args": None,
+    "workingDir": None,
+    "ports": _ports,
+    "envFrom": None,
+    "env": _env,
+    "resources": _nested(lambda: _RESOURCES),
+    "resizePolicy": None,
+    "restartPolicy": None,  # judged with the kind of container
+    "restartPolicyRules": "has restart rules by exit code, which are not kept on HPC",
+    "volumeMounts": _mounts,
+    "volumeDevices": "needs a block device of the cluster",
+    "livenessProbe": "has a liveness probe, which nothing runs on HPC",
+    "readinessProbe": None,  # only decides who sends requests to the Pod
+    "startupProbe": "has a startup probe, which nothing runs on HPC",
+    "lifecycle": _lifecycle,
+    "terminationMessagePath": None,
+    "terminationMessagePolicy": None,
+    "imagePullPolicy": None,
+    "securityContext": _nested(lambda: _CONTAINER_SECURITY),
+    "stdin": "wants to be attached to, and a batch job has no terminal",
+    "stdinOnce": None,
+    "tty": "wants a terminal, and a batch job has none",
+}
+
+_POD: Final[Table] = {
+    "volumes": None,
+    "initContainers": None,
+    "containers": None,
+    "ephemeralContainers": "has ephemeral containers, which only a kubelet can attach",
+    "restartPolicy": None,
+    "terminationGracePeriodSeconds": None,
+    "activeDeadlineSeconds": None,
+    "dnsPolicy": _unless(("ClusterFirst", "Default", "ClusterFirstWithHostNet"), _DNS),
+    "nodeSelector": judge_node_selector,
+    "serviceAccountName": None,
+    "serviceAccount": None,
+    "automountServiceAccountToken": None,
+    "nodeName": "is bound to a node of the user's choice",
+    "hostNetwork": _when_true("uses the node's network as a cloud node has it"),
+    "hostPID": _when_true("sees the processes of the node"),
+    "hostIPC": _when_true("shares memory with the processes of the node"),
+    "hostUsers": None,  # false asks for a user namespace: the process has no privileges on HPC in any case
+    "shareProcessNamespace": _when_true("lets its containers see each other's processes"),
+    "securityContext": _nested(lambda: _POD_SECURITY),
+    "imagePullSecrets": None,
+    "hostname": _DNS,
+    "hostnameOverride": _DNS,
+    "subdomain": "is found by its peers through the cluster's DNS, which HPC nodes do not have",
+    "setHostnameAsFQDN": _when_true(_DNS),
+    "hostAliases": "adds names to /etc/hosts, which is the site's on HPC",
+    "affinity": judge_affinity,
+    "schedulerName": _scheduler,
+    "tolerations": None,
+    "priorityClassName": None,
+    "priority": None,
+    "preemptionPolicy": None,
+    "dnsConfig": _DNS,
+    "readinessGates": None,
+    "runtimeClassName": None,
+    "enableServiceLinks": None,
+    "overhead": None,
+    "topologySpreadConstraints": judge_spread,
+    "os": _windows,
+    "schedulingGates": "waits for a gate of the cluster's scheduler",
+    "resourceClaims": "claims devices from the cluster's scheduler",
+    "resources": None,
+    "workloadRef": "belongs to a group that the cluster's scheduler places together",
+    "schedulingGroup": "belongs to a group that the cluster's scheduler places together",
+}
+
+
+def judge_pod(spec: Fields, path: str, findings: Findings) -> None:
+    """Everything in a Pod spec but its containers."""
+    judge_fields(spec, path, _POD, findings)
+    _judge_run_as(spec, path, findings)
+    runtime = spec.get("runtimeClassName")
+    if runtime:
+        name = as_text(runtime, f"{path}.runtimeClassName")
+        findings.warnings.append(
+            f"{path}.runtimeClassName: RuntimeClass {name} means nothing on HPC, where the site's runtime runs containers"
+        )
+
+
+def judge_container(container: Fields, path: str, findings: Findings) -> None:
+    """Everything in one container, whatever its kind."""
+    judge_fields(container, path, _CONTAINER, findings)
+    _judge_run_as(container, path, findings)
+    message_path = container.get("terminationMessagePath")
+    if message_path not in (None, "", "/dev/termination-log"):
+        findings.warnings.append(f"{path}.terminationMessagePath: no termination message is read on HPC")
+
+
+def _judge_run_as(owner: Fields, path: str, findings: Findings) -> None:
+    security = owner.get("securityContext")
+    if not security:
+        return
+    here = f"{path}.securityContext"
+    user = as_mapping(security, here).get("runAsUser")
+    if user is None:
+        return
+    if user == 0 and not isinstance(user, bool):
+        findings.warnings.append(
+            f"{here}.runAsUser: asks for root; on HPC the process runs as the HPC user, who is not"
+        )
+    else:
+        findings.unhonoured.append(f"{here}.runAsUser")
+
+
+def unhonoured_warning(findings: Findings) -> str | None:
+    """One sentence for all the fields that mean nothing where the process runs as the HPC user."""
+    if not findings.unhonoured:
+        return None
+    return f"{', '.join(findings.unhonoured)}: not applied on HPC, where the process runs as the HPC user"

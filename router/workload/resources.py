@@ -1,0 +1,178 @@
+"""What a Pod asks for, added up exactly as the scheduler does it.
+
+Pure. The rules are Kubernetes' own, from its pages on Pod resources, init and sidecar containers, Pod overhead,
+Pod-level resources and limit ranges. Amounts are thousandths of a unit, as the API server keeps them, and are rounded
+up to whole units only after they are summed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from router import quantity
+from router.errors import JobError
+from router.workload.cluster import LimitDefaults
+from router.workload.fields import Fields, mapping, step
+from router.workload.model import ContainerKind, Figure
+
+CPU: Final = "cpu"
+MEMORY: Final = "memory"
+STORAGE: Final = "ephemeral-storage"
+HUGEPAGES: Final = "hugepages-"
+
+Amounts = Mapping[str, Figure]
+"""Resource name to thousandths, with the origin of each."""
+
+_NONE: Final[Amounts] = {}
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What one container asks for: in the manifest (limits count where no request is), and with the LimitRange's."""
+
+    name: str
+    kind: ContainerKind
+    written: Amounts
+    effective: Amounts
+
+
+def container_requests(
+    container: Fields, path: str, name: str, kind: ContainerKind, defaults: Sequence[LimitDefaults]
+) -> Asked:
+    """The requests of one container. JobError for what is no quantity, and for a request above its limit."""
+    resources = mapping(container, "resources", path)
+    written = written_requests(resources, f"{path}.resources") if resources else _NONE
+    if not defaults:
+        return Asked(name, kind, written, written)
+    effective = dict(written)
+    for limit_range in defaults:
+        _add_defaults(effective, limit_range)
+    return Asked(name, kind, written, effective)
+
+
+def written_requests(resources: Fields, path: str) -> Amounts:
+    """Requests and, where one is missing, its limit, of a ``resources`` field."""
+    found = amounts(mapping(resources, "requests", path), f"{path}.requests")
+    for name, limit in amounts(mapping(resources, "limits", path), f"{path}.limits").items():
+        request = found.get(name)
+        if request is None:
+            found[name] = Figure(limit.value, f"{limit.origin}, for want of a request")
+        elif request.value > limit.value:
+            raise JobError(request.origin, f"asks for more than the limit in {limit.origin}; raise the limit")
+    return found
+
+
+def amounts(listed: Fields, path: str) -> dict[str, Figure]:
+    """A resource list. JobError names the resource that is no quantity."""
+    return {name: _amount(value, step(path, name)) for name, value in listed.items()}
+
+
+def _amount(value: object, path: str) -> Figure:
+    if value is None:  # the API server reads null as the quantity 0
+        return Figure(0, path)
+    if isinstance(value, bool) or not isinstance(value, str | int | float):
+        raise JobError(path, "is not a quantity such as 500m, 2, 1.5Gi or 1e3")
+    try:
+        return Figure(quantity.millis(value), path)
+    except ValueError as error:
+        raise JobError(path, str(error)) from error
+
+
+def _add_defaults(effective: dict[str, Figure], limit_range: LimitDefaults) -> None:
+    # A LimitRange without defaultRequest has `default` in its place; the API server writes that in, files may lack it.
+    for kind, given in (("defaultRequest", limit_range.requests), ("default", limit_range.limits)):
+        for name, value in given.items():
+            if name not in effective:
+                origin = f"{limit_range.source}, {kind}"
+                effective[name] = Figure(_amount(value, f"{origin} {name}").value, origin)
+
+
+def pod_requests(
+    containers: Sequence[Asked], pod_level: Fields, pod_level_path: str, overhead: Amounts
+) -> dict[str, Figure]:
+    """What the scheduler reserves for the Pod, in thousandths by resource name; a name that nobody asks for is absent."""
+    found = {name: _aggregate(name, containers, "effective") for name in _names(c.effective for c in containers)}
+    if pod_level:
+        _replace(found, containers, pod_level, pod_level_path)
+    for name, extra in overhead.items():
+        base = found.get(name)
+        found[name] = Figure(base.value + extra.value, f"{base.origin}; plus {extra.origin}") if base else extra
+    return found
+
+
+def _names(listed: Iterable[Amounts]) -> dict[str, None]:
+    return {name: None for asked in listed for name in asked}
+
+
+def _aggregate(resource: str, containers: Sequence[Asked], which: str) -> Figure:
+    """The larger of the sum over main containers and sidecars, and the peak while some init container runs.
+
+    During an init container only the sidecars before it run as well.
+    """
+    parts: list[tuple[str, Figure]] = []
+    total = sidecars = peak = 0
+    peak_at = ""
+    for container in containers:
+        own: Amounts = container.effective if which == "effective" else container.written
+        figure = own.get(resource)
+        value = figure.value if figure else 0
+        if container.kind is ContainerKind.INIT:
+            use = sidecars + value
+        else:
+            total += value
+            if figure:
+                parts.append((container.name, figure))
+            if container.kind is ContainerKind.MAIN:
+                continue
+            sidecars = use = sidecars + value
+        if use > peak:
+            peak, peak_at = use, container.name
+    if peak > total:
+        return Figure(peak, f"while init container {peak_at} runs, the largest moment of the Pod")
+    if len(parts) == 1:
+        return Figure(total, parts[0][1].origin)
+    if not parts:
+        return Figure(total, "init containers")
+    shown = " + ".join(f"{name} {show(resource, figure.value)}" for name, figure in parts[:5])
+    return Figure(total, f"sum over containers: {shown}" + (" + …" if len(parts) > 5 else ""))
+
+
+def _replace(found: dict[str, Figure], containers: Sequence[Asked], pod_level: Fields, path: str) -> None:
+    """Pod-level resources stand in place of the containers' sum, for cpu, memory and hugepages.
+
+    Where only the Pod-level limit is given, the request is what the containers ask for, else that limit.
+    """
+    requests = amounts(mapping(pod_level, "requests", path), f"{path}.requests")
+    limits = amounts(mapping(pod_level, "limits", path), f"{path}.limits")
+    for name, figure in (limits | requests).items():
+        if not (name in {CPU, MEMORY} or name.startswith(HUGEPAGES)):
+            raise JobError(figure.origin, "only cpu, memory and hugepages can be asked for at Pod level")
+        if name in requests and name in limits and requests[name].value > limits[name].value:
+            raise JobError(figure.origin, f"asks for more than the limit in {limits[name].origin}; raise the limit")
+    written = _names(c.written for c in containers)
+    for name in {**_names([limits, requests]), **(written if limits else {})}:
+        if name in requests:
+            found[name] = requests[name]
+        elif name in written and name in {CPU, MEMORY}:
+            found[name] = _aggregate(name, containers, "written")
+        elif name in limits:
+            found[name] = Figure(limits[name].value, f"{limits[name].origin}, for want of a request")
+
+
+def show(resource: str, thousandths: int) -> str:
+    """An amount for people."""
+    if resource == CPU:
+        return quantity.show_cpu(thousandths)
+    return quantity.show_bytes(whole(thousandths))
+
+
+def whole(thousandths: int) -> int:
+    """Whole units, rounded up."""
+    return -(-thousandths // 1000)
+
+
+def units(figure: Figure | None) -> Figure | None:
+    """The same figure in whole units, rounded up."""
+    return None if figure is None else Figure(whole(figure.value), figure.origin)

@@ -1,0 +1,294 @@
+"""A Job's manifest becomes a Workload.
+
+Pure. Puts together what the modules beside it read: containers, resources, hints, launchers, obstacles. Knows the
+Job's own fields, and no policy, queue or site.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+from router import names
+from router.errors import JobError
+from router.workload.cluster import UNKNOWN_CLUSTER, Cluster
+from router.workload.containers import check_references, check_text, list_containers, read_container, read_volumes
+from router.workload.fields import (
+    INT64,
+    Fields,
+    Findings,
+    as_mapping,
+    flag,
+    integer,
+    mapping,
+    mappings,
+    string_map,
+    text,
+)
+from router.workload.hints import Hints, read_hints
+from router.workload.model import Container, Figure, GpuVendor, Volume, Workload
+from router.workload.mpi import Mpi, lift_launchers
+from router.workload.obstacles import judge_container, judge_pod, unhonoured_warning
+from router.workload.resources import (
+    CPU,
+    HUGEPAGES,
+    MEMORY,
+    STORAGE,
+    Amounts,
+    Asked,
+    amounts,
+    container_requests,
+    pod_requests,
+    units,
+)
+
+DEFAULT_GRACE: Final = 30
+_GPUS: Final[Mapping[str, GpuVendor]] = {"nvidia.com/gpu": GpuVendor.NVIDIA, "amd.com/gpu": GpuVendor.AMD}
+_PLAIN: Final = frozenset([CPU, MEMORY, STORAGE])
+_NO_GPUS: Final[Mapping[str, GpuVendor]] = {}
+
+
+def job_of(document: object) -> tuple[dict[str, Any], str] | None:
+    """The Job in a document, and what stands before its field paths: for a Job and a CronJob; None for all else.
+
+    The Job of a CronJob is what its controller makes of the template, so it has no name and no namespace yet.
+    """
+    if not isinstance(document, dict) or document.get("apiVersion") != "batch/v1":
+        return None
+    if document.get("kind") == "Job":
+        return document, ""
+    if document.get("kind") != "CronJob":
+        return None
+    template = mapping(mapping(document, "spec", ""), "jobTemplate", "spec")
+    return {"apiVersion": "batch/v1", "kind": "Job", **template}, "spec.jobTemplate."
+
+
+def workload_of(
+    job: Mapping[str, object],
+    *,
+    namespace: str,
+    cluster: Cluster = UNKNOWN_CLUSTER,
+    gpu_resources: Mapping[str, GpuVendor] = _NO_GPUS,
+    root: str = "",
+) -> Workload:
+    """What a Job asks for. JobError names the field of a Job that cannot be right.
+
+    :param namespace: where the Job is created; its LimitRanges are taken from ``cluster``
+    :param gpu_resources: resource names that are GPUs beside ``nvidia.com/gpu`` and ``amd.com/gpu``
+    :param root: what stands before field paths, ``spec.jobTemplate.`` for the Job of a CronJob
+    """
+    findings = Findings()
+    manifest = _open(job, namespace, root)
+    gpus = {**_GPUS, **gpu_resources} if gpu_resources else _GPUS
+    sized = _size_pod(manifest, cluster, gpus, findings)
+    containers, mpi = lift_launchers(sized.containers, manifest.hints, findings)
+    walltime = _walltime(manifest, findings)
+    if (warning := unhonoured_warning(findings)) is not None:
+        findings.warnings.append(warning)
+    return _assemble(manifest, replace(sized, containers=containers), mpi, walltime, findings)
+
+
+@dataclass(frozen=True, slots=True)
+class _Manifest:
+    """The parts of a Job that are read more than once, each with its path."""
+
+    namespace: str
+    metadata: Fields
+    metadata_path: str
+    spec: Fields
+    path: str
+    pod: Fields
+    pod_path: str
+    hints: Hints
+
+
+@dataclass(frozen=True, slots=True)
+class _Sized:
+    """The Pod as it will be scheduled: its containers, volumes and figures (thousandths, by resource name)."""
+
+    containers: Sequence[Container]
+    volumes: tuple[Volume, ...]
+    total: Amounts
+    gpus: Figure | None
+    vendor: GpuVendor | None
+
+
+def _open(job: Mapping[str, object], namespace: str, root: str) -> _Manifest:
+    metadata = mapping(job, "metadata", root.rstrip("."))
+    metadata_path = f"{root}metadata"
+    spec = mapping(job, "spec", root.rstrip("."))
+    path = f"{root}spec"
+    template = mapping(spec, "template", path)
+    template_path = f"{path}.template"
+    template_metadata = mapping(template, "metadata", template_path)
+    hints = read_hints(
+        string_map(metadata, "annotations", metadata_path),
+        f"{metadata_path}.annotations",
+        string_map(template_metadata, "annotations", f"{template_path}.metadata"),
+        f"{template_path}.metadata.annotations",
+    )
+    pod = mapping(template, "spec", template_path)
+    return _Manifest(namespace, metadata, metadata_path, spec, path, pod, f"{template_path}.spec", hints)
+
+
+def _assemble(manifest: _Manifest, sized: _Sized, mpi: Mpi, walltime: Figure | None, findings: Findings) -> Workload:
+    metadata, spec, pod, pod_path = manifest.metadata, manifest.spec, manifest.pod, manifest.pod_path
+    labels = string_map(metadata, "labels", manifest.metadata_path)
+    parallelism, completions, indexed = _counts(spec, manifest.path)
+    pull_secrets = mappings(pod, "imagePullSecrets", pod_path)
+    return Workload(
+        namespace=manifest.namespace,
+        name=text(metadata, "name", manifest.metadata_path) or text(metadata, "generateName", manifest.metadata_path),
+        labels=labels,
+        containers=tuple(sized.containers),
+        volumes=sized.volumes,
+        parallelism=parallelism,
+        completions=completions,
+        indexed=indexed,
+        suspended=flag(spec, "suspend", manifest.path),
+        restart_policy=_restart_policy(pod, pod_path),
+        grace=_grace(pod, pod_path),
+        service_account=text(pod, "serviceAccountName", pod_path) or text(pod, "serviceAccount", pod_path),
+        cpu=sized.total.get(CPU),
+        memory=units(sized.total.get(MEMORY)),
+        ephemeral_storage=units(sized.total.get(STORAGE)),
+        gpus=sized.gpus,
+        gpu_vendor=sized.vendor,
+        walltime_asked=walltime,
+        mpi=mpi.container,
+        ranks=mpi.ranks,
+        ranks_per_node=mpi.ranks_per_node,
+        nodes=mpi.nodes,
+        cores_per_rank=mpi.cores_per_rank,
+        results=manifest.hints.results,
+        route=manifest.hints.route,
+        hints=manifest.hints.given,
+        kueue_queue=labels.get(names.KUEUE_QUEUE_NAME, ""),
+        managed_by=text(spec, "managedBy", manifest.path),
+        pull_secrets=tuple([text(reference, "name", here) for here, reference in pull_secrets]),
+        obstacles=tuple(findings.obstacles),
+        warnings=tuple(findings.warnings),
+    )
+
+
+def _size_pod(manifest: _Manifest, cluster: Cluster, gpu_names: Mapping[str, GpuVendor], findings: Findings) -> _Sized:
+    pod, path = manifest.pod, manifest.pod_path
+    defaults = cluster.limits.get(manifest.namespace, ())
+    listed = list_containers(pod, path, findings)
+    judge_pod(pod, path, findings)
+    containers: list[Container] = []
+    asked: list[Asked] = []
+    for kind, here, fields in listed:
+        container = read_container(kind, here, fields)
+        judge_container(fields, here, findings)
+        own = container_requests(fields, here, container.name, kind, defaults)
+        asked.append(own)
+        containers.append(_with_figures(container, own, gpu_names))
+    check_text(containers)
+    volumes = read_volumes(pod, path)
+    check_references(containers, volumes)
+    level = mapping(pod, "resources", path)
+    total = pod_requests(asked, level, f"{path}.resources", _overhead(manifest, cluster))
+    gpus, vendor = _gpus(total, gpu_names, findings)
+    _judge_other_resources(total, gpu_names, findings)
+    return _Sized(containers, volumes, total, gpus, vendor)
+
+
+def _with_figures(container: Container, asked: Asked, gpu_names: Mapping[str, GpuVendor]) -> Container:
+    amounts_of = asked.effective
+    if not amounts_of:
+        return container
+    return replace(
+        container,
+        cpu=amounts_of.get(CPU),
+        memory=units(amounts_of.get(MEMORY)),
+        gpus=_devices(amounts_of, gpu_names),
+    )
+
+
+def _devices(found: Amounts, gpu_names: Mapping[str, GpuVendor]) -> Figure | None:
+    """Devices of all GPU names together; JobError for a part of one."""
+    figures = [figure for name, figure in found.items() if name in gpu_names]
+    if not figures:
+        return None
+    for figure in figures:
+        if figure.value % 1000:
+            raise JobError(figure.origin, "asks for a part of a GPU; GPUs are counted in whole numbers")
+    total = sum(figure.value for figure in figures) // 1000
+    return Figure(total, "; ".join(figure.origin for figure in figures))
+
+
+def _gpus(
+    total: Amounts, gpu_names: Mapping[str, GpuVendor], findings: Findings
+) -> tuple[Figure | None, GpuVendor | None]:
+    found = _devices(total, gpu_names)
+    vendors = {gpu_names[name]: figure for name, figure in total.items() if name in gpu_names and figure.value}
+    if len(vendors) > 1:
+        last = list(vendors.values())[-1]
+        findings.block(last.origin, "asks for GPUs of a second vendor, and one batch job has GPUs of one")
+    return found, next(iter(vendors), None)
+
+
+def _judge_other_resources(total: Amounts, gpu_names: Mapping[str, GpuVendor], findings: Findings) -> None:
+    for name, figure in total.items():
+        if name in _PLAIN or name in gpu_names or not figure.value:
+            continue
+        kind = "huge pages" if name.startswith(HUGEPAGES) else "an extended resource"
+        findings.block(figure.origin, f"asks for {kind} ({name}), which no site maps to its batch system")
+
+
+def _overhead(manifest: _Manifest, cluster: Cluster) -> Amounts:
+    """What the RuntimeClass adds: as the template says, else as the cluster's RuntimeClass does."""
+    pod, path = manifest.pod, manifest.pod_path
+    if own := mapping(pod, "overhead", path):
+        return amounts(own, f"{path}.overhead")
+    name = text(pod, "runtimeClassName", path)
+    fixed = cluster.overheads.get(name) if name else None
+    if not fixed:
+        return {}
+    origin = f"the overhead of RuntimeClass {name}"
+    return {key: Figure(figure.value, origin) for key, figure in amounts(fixed, origin).items()}
+
+
+def _counts(spec: Fields, path: str) -> tuple[Figure, Figure | None, bool]:
+    parallelism = integer(spec, "parallelism", path)
+    completions = integer(spec, "completions", path)
+    mode = text(spec, "completionMode", path)
+    if mode not in ("", "NonIndexed", "Indexed"):
+        raise JobError(f"{path}.completionMode", f"{mode[:40]!r} is neither NonIndexed nor Indexed")
+    done = Figure(completions, f"{path}.completions") if completions is not None else None
+    if done is None and parallelism is None:
+        done = Figure(1, "default")
+    if mode == "Indexed" and completions is None:
+        raise JobError(f"{path}.completions", "must be set where completionMode is Indexed")
+    together = Figure(1, "default") if parallelism is None else Figure(parallelism, f"{path}.parallelism")
+    return together, done, mode == "Indexed"
+
+
+def _restart_policy(pod: Fields, path: str) -> str:
+    policy = text(pod, "restartPolicy", path)
+    if policy not in ("Never", "OnFailure"):
+        shown = f"{policy[:40]!r}, which a Job cannot have" if policy else "not set, which means Always"
+        raise JobError(f"{path}.restartPolicy", f"is {shown}; write Never or OnFailure")
+    return policy
+
+
+def _grace(pod: Fields, path: str) -> int:
+    grace = integer(pod, "terminationGracePeriodSeconds", path, most=INT64)
+    return DEFAULT_GRACE if grace is None else grace
+
+
+def _walltime(manifest: _Manifest, findings: Findings) -> Figure | None:
+    """The containers' deadline: the hint, else the Pod template's, else the Job's."""
+    if manifest.hints.walltime is not None:
+        return manifest.hints.walltime
+    for fields, path in ((manifest.pod, manifest.pod_path), (manifest.spec, manifest.path)):
+        deadline = integer(fields, "activeDeadlineSeconds", path, most=INT64)
+        if deadline is not None:
+            here = f"{path}.activeDeadlineSeconds"
+            if deadline == 0:
+                findings.block(here, "is 0, which leaves no time to run")
+                return None
+            return Figure(deadline, here)
+    return None
