@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import contextlib
 import threading
-import time
 from collections.abc import Callable
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
 
@@ -95,9 +95,14 @@ class PolicyStore:
 
     ``policy`` is the last that checked, None while none ever did. ``error`` is why the present files are not in
     force, empty when they are. ``generation`` counts the policies that came into force; ``failures`` the reloads that
-    did not; ``loaded_at`` is the time of the last good one, seconds since 1970. Readers need no lock: each attribute
-    is replaced whole, the policy before the generation.
+    did not; ``loaded_at`` is the time of the last good one. Readers need no lock: each attribute is replaced whole,
+    the policy before the generation.
+
+    :param on_reload: called after every reload, good or bad, in the thread that found the change
+    :param interval: seconds between two looks of the thread that ``start`` starts
     """
+
+    name = "policy"
 
     def __init__(self, path: str | Path, on_reload: OnReload | None = None, *, interval: float = INTERVAL) -> None:
         self.path = Path(path)
@@ -105,7 +110,7 @@ class PolicyStore:
         self.generation = 0
         self.failures = 0
         self.error = ""
-        self.loaded_at = 0.0
+        self.loaded_at: datetime | None = None
         self._on_reload = on_reload
         self._interval = interval
         self._seen: Signature | None = None
@@ -137,6 +142,10 @@ class PolicyStore:
             self._on_reload(self)
         return True
 
+    def check(self) -> None:
+        """``check_now`` for a watcher of several sources."""
+        self.check_now()
+
     def start(self) -> None:
         """Look at the directory again and again, in a daemon thread. After a fork: call it in the child."""
         if self._thread is None:
@@ -161,4 +170,4 @@ class PolicyStore:
             return
         self.policy = policy
         self.generation += 1
-        self.loaded_at = time.time()
+        self.loaded_at = datetime.now(tz=UTC)

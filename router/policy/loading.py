@@ -65,6 +65,8 @@ def _rules(reading: Reading, queues: rulechecks.Queues) -> tuple[list[CheckedRul
     problems = list(checks.unique(reading.rules, "rule", lambda rule: rule.name))
     problems += rulechecks.unreachable(reading.rules)
     problems += _last(reading)
+    for when, spot in reading.conditions:
+        problems += rulechecks.compiled(when, spot)[1]
     for placed in reading.rules:
         checked, doubts, found = _rule(placed, queues, sites_known="sites" not in reading.broken)
         problems += found
@@ -85,7 +87,7 @@ def _rule(
     placed: Placed[Rule], queues: rulechecks.Queues, *, sites_known: bool
 ) -> tuple[CheckedRule | None, list[str], list[Problem]]:
     problems = list(rulechecks.check_outcome(placed))
-    condition, faults = rulechecks.compiled(placed)
+    condition, faults = rulechecks.compiled(placed.value.when, placed.spot)
     problems += faults
     found, unknown = rulechecks.candidates(placed, queues)
     if sites_known:

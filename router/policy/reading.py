@@ -41,7 +41,10 @@ class Placed(Generic[T]):
 
 @dataclass(slots=True)
 class Reading:
-    """What a directory's files hold. ``broken`` are the kinds of which an entry could not be read."""
+    """What a directory's files hold.
+
+    ``broken`` are the kinds of which an entry could not be read; ``conditions`` those of rules that could not.
+    """
 
     sites: list[Placed[Site]] = field(default_factory=list)
     accounts: list[Placed[Account]] = field(default_factory=list)
@@ -50,6 +53,7 @@ class Reading:
     manifests: dict[str, Mapping[str, object]] = field(default_factory=dict)
     problems: list[Problem] = field(default_factory=list)
     broken: set[str] = field(default_factory=set)
+    conditions: list[tuple[str, Spot]] = field(default_factory=list)
 
 
 def read(files: Mapping[str, str]) -> Reading:
@@ -114,6 +118,8 @@ def _read_entry(reading: Reading, kind: str, entry: object, spot: Spot) -> None:
     except ValidationError as error:
         reading.problems.extend(_problem(detail, model, spot) for detail in error.errors(include_url=False))
         reading.broken.add(kind)
+        if kind == "rules" and isinstance(entry, dict) and isinstance(entry.get("when"), str):
+            reading.conditions.append((entry["when"], spot))
     else:
         getattr(reading, kind).append(Placed(value, spot))
 

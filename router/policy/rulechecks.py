@@ -16,6 +16,7 @@ from router.policy import conditions
 from router.policy.checks import exactly_one
 from router.policy.conditions import Condition
 from router.policy.model import Candidate
+from router.policy.places import Spot
 from router.policy.reading import Placed
 from router.policy.schema import Choice, Queue, Rule, Site
 
@@ -34,12 +35,11 @@ def check_outcome(placed: Placed[Rule]) -> Iterator[Problem]:
                 yield placed.spot.key_problem(f"{alias} is for rules with hpc; this rule sends nothing there", alias)
 
 
-def compiled(placed: Placed[Rule]) -> tuple[Condition | None, list[Problem]]:
-    """The rule's condition, or what is wrong with it, with a caret under each place."""
-    made = conditions.compile_condition(placed.value.when)
+def compiled(when: str, spot: Spot) -> tuple[Condition | None, list[Problem]]:
+    """A rule's condition, or what is wrong with it, with a caret under each place."""
+    made = conditions.compile_condition(when)
     if isinstance(made, Condition):
         return made, []
-    when, spot = placed.value.when, placed.spot
     return None, [spot.text_problem(f"when: {fault.message}", fault.offset, when, "when") for fault in made]
 
 
@@ -55,7 +55,9 @@ def _no_such_queue(name: str, queues: Queues) -> str:
     having = [key for key in queues if key.endswith(f"/{name}")]
     if having:
         return f"several sites have a queue of that name; write one of {', '.join(having)}"
-    return f"no site has that queue; there are: {', '.join(queues) or 'none'}"
+    alone = {id(queue) for key, (_, queue) in queues.items() if "/" not in key}
+    known = [key for key, (_, queue) in queues.items() if "/" not in key or id(queue) not in alone]
+    return f"no site has that queue; there are: {', '.join(known) or 'none'}"
 
 
 def candidates(placed: Placed[Rule], queues: Queues) -> tuple[list[Candidate], list[Problem]]:

@@ -28,6 +28,11 @@ def _bytes(value: object) -> int:
     return quantity.units(value)
 
 
+def _condition(value: object) -> object:
+    # `when: true` without quotes is what everybody writes for the last rule.
+    return str(value).lower() if isinstance(value, bool) else value
+
+
 Seconds = Annotated[int, BeforeValidator(_seconds, json_schema_input_type=str | int)]
 Bytes = Annotated[int, BeforeValidator(_bytes, json_schema_input_type=str | int)]
 Name = Annotated[
@@ -216,7 +221,9 @@ class Rule(Entry):
     """One rule. Exactly one of hpc, cloud, deny."""
 
     name: Name
-    when: Text = Field("true", description="CEL; see docs/policies.md for the variables.")
+    when: Annotated[Text, BeforeValidator(_condition, json_schema_input_type=str | bool)] = Field(
+        "true", description="CEL; see docs/policies.md for the variables."
+    )
     mode: Literal["enforce", "audit"] = "enforce"
     hpc: tuple[Choice, ...] | None = Field(None, min_length=1)
     cloud: Literal[True] | None = None

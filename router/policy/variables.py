@@ -208,7 +208,19 @@ def _message(name: str, about: object) -> Any:
         if value is not None and value != "":
             # A Pod may ask for 2^63-1 bytes; all its Pods together then for more than CEL can hold.
             fields[variable.name] = min(value, _INT64_MAX) if isinstance(value, int) else value
-    return _class(name)(**fields)
+    try:
+        return _class(name)(**fields)
+    except UnicodeEncodeError:
+        return _class(name)(**{field: _whole_characters(value) for field, value in fields.items()})
+
+
+def _whole_characters(value: Any) -> Any:
+    """Half a surrogate pair (JSON can spell it, UTF-8 cannot) becomes a question mark, as conditions see it."""
+    if isinstance(value, str):
+        return value.encode("utf-8", "replace").decode()
+    if isinstance(value, Mapping):
+        return {_whole_characters(key): _whole_characters(item) for key, item in value.items()}
+    return [_whole_characters(item) for item in value] if isinstance(value, list | tuple) else value
 
 
 def show(variable: Variable, value: object) -> str:
