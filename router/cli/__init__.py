@@ -30,14 +30,20 @@ COMMANDS: Final = {
 }
 
 
+class _Unusable(click.ClickException):
+    """A configuration, policy or input error, as click shows it."""
+
+    exit_code = 2
+
+
 class LazyGroup(click.Group):
     """A group that imports a command's module only when that command is used."""
 
-    def list_commands(self, ctx: click.Context) -> list[str]:
+    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - click gives it
         """Every command, in the order of the alphabet."""
         return sorted(COMMANDS)
 
-    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
         """Import one command; None where there is none of that name."""
         if cmd_name not in COMMANDS:
             return None
@@ -51,9 +57,7 @@ class LazyGroup(click.Group):
         try:
             return super().invoke(ctx)
         except BatchgateError as error:
-            shown = click.ClickException(str(error))
-            shown.exit_code = 2
-            raise shown from error
+            raise _Unusable(str(error)) from error
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """List the commands without importing them."""
@@ -64,7 +68,7 @@ class LazyGroup(click.Group):
 @click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
 @click.version_option(__version__, prog_name="batchgate", message="%(prog)s %(version)s")
 def commands() -> None:
-    """Batchgate: a gate for batch work in Kubernetes.
+    r"""Batchgate: a gate for batch work in Kubernetes.
 
     Ordinary Jobs stay in the cloud or run on HPC, by the policy files of the cluster's admins.
 

@@ -11,7 +11,7 @@ import yaml
 class _Dumper(yaml.CSafeDumper):
     """Texts of several lines as block scalars, so that a script in an annotation can be read."""
 
-    def ignore_aliases(self, data: object) -> bool:
+    def ignore_aliases(self, data: object) -> bool:  # noqa: ARG002 - PyYAML gives it
         """Never write anchors: two equal parts are two parts."""
         return True
 
