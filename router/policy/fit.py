@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from router import allocation, script
 from router.policy import globs
-from router.policy.decision import Identity, QueueState, Requester, Route
+from router.policy.decision import QueueState, Requester, Route
 from router.policy.identity import identify
 from router.policy.model import Candidate, Policy
 from router.policy.schema import MpiProfile, Rule, Site
@@ -31,12 +31,10 @@ def fit(
     """Try one queue of a rule."""
     site, queue = candidate.site, candidate.queue
     if state is not None and state.up is False:
-        return Misfit("is down")
+        return Misfit("the queue is down")
     identity = identify(policy.accounts, requester, site.name)
     if isinstance(identity, str):
         return Misfit(identity)
-    if (reason := _wrong_gpus(workload, candidate)) is not None:
-        return Misfit(reason)
     profile = profile_of(workload, site)
     obstacles = script.unsupported(workload, site, profile)
     if obstacles:
@@ -51,25 +49,8 @@ def fit(
         max_walltime=candidate.choice.max_walltime,
     )
     if isinstance(laid_out, str):
-        return Misfit(laid_out)
-    return _route(rule, candidate, identity, laid_out, profile)
-
-
-def _route(
-    rule: Rule,
-    candidate: Candidate,
-    identity: Identity,
-    laid_out: allocation.Allocation,
-    profile: MpiProfile | None,
-) -> Route:
-    return Route(
-        site=candidate.site,
-        queue=candidate.queue,
-        identity=identity,
-        allocation=laid_out,
-        profile=profile,
-        rule=rule,
-    )
+        return Misfit(f"it {laid_out}")
+    return Route(site=site, queue=queue, identity=identity, allocation=laid_out, profile=profile, rule=rule)
 
 
 def profile_of(workload: Workload, site: Site) -> MpiProfile | None:
@@ -83,16 +64,4 @@ def profile_of(workload: Workload, site: Site) -> MpiProfile | None:
                 return profile
         elif profile.implies_mpi and any(globs.matches(profile.images, c.image) for c in workload.main_containers):
             return profile
-    return None
-
-
-def _wrong_gpus(workload: Workload, candidate: Candidate) -> str | None:
-    asked = workload.gpus.value if workload.gpus else 0
-    if not asked:
-        return None
-    if candidate.site.gpus == "refuse":
-        return f"takes no Jobs with GPUs, and {asked} are asked for"
-    vendor = candidate.queue.gpu_vendor
-    if vendor is not None and workload.gpu_vendor is not None and vendor is not workload.gpu_vendor:
-        return f"has {vendor} GPUs, and {asked} of {workload.gpu_vendor} are asked for"
     return None
