@@ -1,1 +1,158 @@
-"""Batch systems: one module each, argv builders, parsers and one state table."""
+"""Batch systems: one module each, made of argv builders, output parsers and one state table.
+
+Pure: a module here knows the words of a batch system's commands, and no process, file, clock or host. Whoever runs
+the commands passes their output back in. ``BatchSystem`` is what a module must offer; hpc.md 1 and 2 give the rules.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, tzinfo
+from enum import StrEnum
+from typing import Final, Protocol
+
+from router.errors import BatchError
+
+
+class JobState(StrEnum):
+    """What a batch system says of a job, in one vocabulary (design.md 10)."""
+
+    QUEUED = "Queued"
+    MOVED = "Moved"
+    HELD = "Held"
+    RUNNING = "Running"
+    SUSPENDED = "Suspended"
+    EXITING = "Exiting"
+    FINISHED = "Finished"
+    UNKNOWN = "Unknown"
+
+
+class Verdict(StrEnum):
+    """Why a job is over, as far as the batch system's record tells. The script's files give the exit codes."""
+
+    ENDED = "ended"  # the script ran to its end, well or not; the exit status says which
+    DELETED = "deleted"  # by a person or by the agent, running or still queued
+    WALLTIME = "walltime"
+    CPU_TIME = "cpu time"
+    MEMORY = "memory"
+    NODE_LOST = "node lost"
+    NEVER_RAN = "never ran"  # over without having started: a dependency that can never hold, a start that failed
+
+
+@dataclass(frozen=True, slots=True)
+class JobReport:
+    """One job as the batch system reports it.
+
+    ``exit_status`` is the batch system's own figure, None where its record has none (which never means success);
+    before FINISHED it is provisional. ``verdict`` is None until the job is over. ``reason`` is its own sentence about
+    the job (OpenPBS ``comment``). ``directory`` is the BATCHGATE_DIR that the job was given, empty if unknown.
+    ``resources`` and ``used`` are its own words (``walltime`` -> ``00:10:00``). Times carry a zone.
+    """
+
+    job_id: str
+    state: JobState
+    code: str
+    exit_status: int | None = None
+    verdict: Verdict | None = None
+    reason: str = ""
+    name: str = ""
+    owner: str = ""
+    queue: str = ""
+    directory: str = ""
+    hosts: str = ""
+    resources: Mapping[str, str] = field(default_factory=dict)
+    used: Mapping[str, str] = field(default_factory=dict)
+    submitted: datetime | None = None
+    started: datetime | None = None
+    ended: datetime | None = None
+
+    @property
+    def succeeded(self) -> bool:
+        """Whether the batch system's record speaks of success: over by itself, with an exit status that is 0."""
+        return self.state is JobState.FINISHED and self.verdict is Verdict.ENDED and self.exit_status == 0
+
+
+@dataclass(frozen=True, slots=True)
+class Submission:
+    """The fixed options of a submission (hpc.md 1); all paths are absolute, on the site.
+
+    ``script`` is the file with the signed script, ``output`` where the batch system puts what the script itself
+    prints, ``directory`` the Pod's directory. ``name`` comes from ``job_name``.
+    """
+
+    name: str
+    script: str
+    directory: str
+    output: str
+
+
+@dataclass(frozen=True, slots=True)
+class Commands:
+    """How a site's commands are reached: words before each (``batchgate local``), and their whole environment.
+
+    Nothing of the caller's environment is passed on: commands run under ``env -i`` with these variables.
+    """
+
+    environment: tuple[tuple[str, str], ...] = (("PATH", "/opt/pbs/bin:/usr/local/bin:/usr/bin:/bin"),)
+    prefix: tuple[str, ...] = ()
+
+    def argv(self, *words: str) -> tuple[str, ...]:
+        """A whole command."""
+        return ("env", "-i", *(f"{name}={value}" for name, value in self.environment), *self.prefix, *words)
+
+
+class BatchSystem(Protocol):
+    """What a module of this package offers. ``DEFAULT`` are the commands of an ordinary installation."""
+
+    DEFAULT: Commands
+    NAME_LIMIT: int
+    STATES: Mapping[str, JobState]
+
+    def submit_argv(self, submission: Submission, commands: Commands = ...) -> tuple[str, ...]:
+        """The submit command."""
+
+    def job_id(self, stdout: str) -> str:
+        """The job id in a submit command's output. OutputError where there is none."""
+
+    def list_argv(self, *, user: str = "", name: str = "", commands: Commands = ...) -> tuple[str, ...]:
+        """The cheap list of jobs, finished ones included: of one user, or of exactly that name."""
+
+    def parse_list(self, stdout: str) -> tuple[str, ...]:
+        """Job ids of the cheap list. OutputError."""
+
+    def details_argv(self, job_ids: Sequence[str], commands: Commands = ...) -> tuple[str, ...]:
+        """Everything about these jobs, finished or not."""
+
+    def parse_details(self, stdout: str, *, zone: tzinfo = UTC) -> dict[str, JobReport]:
+        """Reports by job id; a job that is not among them is not known. OutputError."""
+
+    def cancel_argv(self, job_ids: Iterable[str], commands: Commands = ...) -> tuple[str, ...]:
+        """End these jobs, queued or running."""
+
+    def signal_argv(self, job_id: str, signal: str, commands: Commands = ...) -> tuple[str, ...]:
+        """Send a signal (``TERM``) to a running job."""
+
+    def failure(self, argv: Sequence[str], returncode: int | None, stderr: str) -> BatchError | None:
+        """What a command's end means: None where it did its work, or where all it says is that a job is gone."""
+
+
+CLUSTER_DIGITS: Final = 8
+_NOT_IN_NAMES: Final = re.compile(r"[^A-Za-z0-9_.+-]")
+
+
+def cluster_id(kube_system_uid: str) -> str:
+    """Eight hex digits that stand for a cluster in job names: of the SHA-256 of the ``kube-system`` namespace's uid."""
+    return hashlib.sha256(kube_system_uid.encode()).hexdigest()[:CLUSTER_DIGITS]
+
+
+def job_name(pod: str, cluster: str, pod_uid: str, limit: int) -> str:
+    """The tag by which a Pod's job is found again: ``<pod name>.<cluster>.<pod uid>`` (hpc.md 1).
+
+    What ``qsub -N`` does not take (it takes letters, digits and ``_ . + -``, any of them first) becomes ``-``. Cut from
+    the left to the limit, so that cluster and uid stay whole.
+    """
+    name = _NOT_IN_NAMES.sub("-", f"{pod}.{cluster}.{pod_uid}")
+    return name[-limit:] if limit > 0 else ""

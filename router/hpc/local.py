@@ -1,0 +1,70 @@
+"""The embedded queue: OpenPBS' words behind ``batchgate local``.
+
+Pure. It answers as OpenPBS does, so everything but the commands themselves is taken from there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Final
+
+from router.hpc import Commands, Submission, openpbs
+from router.hpc.openpbs import NAME_LIMIT, STATES, failure, job_id, parse_details, parse_list, unknown_ids
+
+__all__ = [
+    "DEFAULT",
+    "NAME_LIMIT",
+    "STATES",
+    "cancel_argv",
+    "commands_of",
+    "details_argv",
+    "failure",
+    "job_id",
+    "list_argv",
+    "parse_details",
+    "parse_list",
+    "signal_argv",
+    "submit_argv",
+    "unknown_ids",
+]
+
+STATE_VARIABLE: Final = "BATCHGATE_LOCAL"
+"""Names the directory of the embedded queue."""
+
+DEFAULT: Final = Commands(
+    environment=(("PATH", "/usr/local/bin:/usr/bin:/bin"),),
+    prefix=("batchgate", "local"),
+)
+
+
+def commands_of(directory: str, prefix: Sequence[str] = DEFAULT.prefix) -> Commands:
+    """Commands that reach the embedded queue of that directory.
+
+    ``prefix`` may name the program by its path: (sys.executable, "-m", "router.local") starts fastest.
+    """
+    return Commands(environment=(*DEFAULT.environment, (STATE_VARIABLE, directory)), prefix=tuple(prefix))
+
+
+def submit_argv(submission: Submission, commands: Commands = DEFAULT) -> tuple[str, ...]:
+    """See ``router.hpc.openpbs``."""
+    return openpbs.submit_argv(submission, commands)
+
+
+def list_argv(*, user: str = "", name: str = "", commands: Commands = DEFAULT) -> tuple[str, ...]:
+    """See ``router.hpc.openpbs``."""
+    return openpbs.list_argv(user=user, name=name, commands=commands)
+
+
+def details_argv(job_ids: Sequence[str], commands: Commands = DEFAULT) -> tuple[str, ...]:
+    """See ``router.hpc.openpbs``."""
+    return openpbs.details_argv(job_ids, commands)
+
+
+def cancel_argv(job_ids: Iterable[str], commands: Commands = DEFAULT) -> tuple[str, ...]:
+    """See ``router.hpc.openpbs``."""
+    return openpbs.cancel_argv(job_ids, commands)
+
+
+def signal_argv(job_id: str, signal: str, commands: Commands = DEFAULT) -> tuple[str, ...]:
+    """See ``router.hpc.openpbs``."""
+    return openpbs.signal_argv(job_id, signal, commands)

@@ -1,0 +1,152 @@
+"""OpenPBS and PBS Professional: the words of qsub, qselect, qstat, qdel and qsig, and what they answer.
+
+Pure. Everything here was measured on OpenPBS 23.06.06; the recordings are in the tests. Traps that shaped it: the
+first job id is 0; qstat's JSON prints only the first of several ids, and its values are numbers, null or lists where
+they look so; a record without Exit_status is no success; an answer without jobs is no proof of anything.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import UTC, tzinfo
+from typing import Final
+
+from router.errors import BatchError, ConfigError, Full, OutputError, Refused, Unavailable
+from router.hpc import Commands, JobReport, JobState, Submission
+from router.hpc.openpbsrecords import dsv_records, json_records, report
+from router.names import ENV_DIR
+
+DEFAULT: Final = Commands()
+NAME_LIMIT: Final = 230
+
+STATES: Final[Mapping[str, JobState]] = {
+    "Q": JobState.QUEUED,
+    "T": JobState.QUEUED,
+    "W": JobState.QUEUED,
+    "M": JobState.MOVED,
+    "H": JobState.HELD,
+    "R": JobState.RUNNING,
+    "B": JobState.RUNNING,
+    "S": JobState.SUSPENDED,
+    "U": JobState.SUSPENDED,
+    "E": JobState.EXITING,
+    "F": JobState.FINISHED,
+    "X": JobState.FINISHED,
+}
+
+_ID: Final = re.compile(r"\d+(?:\[\d*\])?\.[A-Za-z0-9][A-Za-z0-9._-]*")
+_UNKNOWN: Final = re.compile(r"(?:Unknown Job Id|maintain job history)\s+(\d+(?:\[\d*\])?\.[A-Za-z0-9._-]+)")
+_UNSAFE_DIRECTORY: Final = re.compile(r"[\\\"'\x00-\x1f\x7f]")
+
+# PBSE codes modulo 256 (pbs_error.h), as the commands exit.
+_FINISHED, _UNKNOWN_JOB, _BAD_HOST, _SYSTEM = 35, 153, 160, 162
+_FULL: Final = frozenset({38, 39, 173})
+_NO_COMMAND: Final = frozenset({126, 127})
+_NO_CONNECTION: Final = re.compile(
+    r"cannot connect|couldn't connect|connection (?:refused|reset|timed out)|unknown host|timed? ?out|end of file", re.IGNORECASE
+)
+_TEMPORARY: Final = re.compile(r"temporar", re.IGNORECASE)
+
+
+def submit_argv(submission: Submission, commands: Commands = DEFAULT) -> tuple[str, ...]:
+    """``qsub`` with the fixed options of hpc.md 1.
+
+    ``-f``: no background qsub that lives on in the wrong cgroup. ``-r n``: no requeue. ``-S``: login shells that read
+    stdin swallow the script with exit code 0. ``-k oed``: output is written directly, not staged. ConfigError where
+    the directory's path holds what ``-v`` cannot carry unchanged.
+    """
+    words = ("-f", "-N", submission.name, "-o", _output(submission.output), "-j", "oe", "-k", "oed")
+    fixed = ("-r", "n", "-S", "/bin/bash", "-W", "umask=077", "-v", f"{ENV_DIR}={_variable(submission.directory)}")
+    return commands.argv("qsub", *words, *fixed, submission.script)
+
+
+def _output(path: str) -> str:
+    if not path.isascii():
+        raise ConfigError(f"{path!r}: OpenPBS takes only ASCII in the path of an output file; choose another workDir")
+    return path
+
+
+def _variable(directory: str) -> str:
+    if _UNSAFE_DIRECTORY.search(directory) or directory != directory.rstrip():
+        raise ConfigError(
+            f"{directory!r}: qsub -v changes quotes, backslashes, control characters and trailing blanks; "
+            "choose another workDir"
+        )
+    return f'"{directory}"' if "," in directory else directory
+
+
+def job_id(stdout: str) -> str:
+    """The last line that is exactly a job id: filters and hooks print lines of their own. OutputError."""
+    for line in reversed(stdout.splitlines()):
+        if _ID.fullmatch(line.strip()):
+            return line.strip()
+    raise OutputError(("qsub",), 0, f"no job id in the output of qsub: {stdout[:500]!r}")
+
+
+def list_argv(*, user: str = "", name: str = "", commands: Commands = DEFAULT) -> tuple[str, ...]:
+    """``qselect -x``: exact matches, finished jobs included."""
+    words = (*(("-u", user) if user else ()), *(("-N", name) if name else ()))
+    return commands.argv("qselect", "-x", *words)
+
+
+def parse_list(stdout: str) -> tuple[str, ...]:
+    """One id a line; no line where there is no job (or where others' jobs are hidden). OutputError."""
+    if stdout and not stdout.endswith("\n"):
+        raise OutputError(("qselect",), 0, "the list ends within a line")
+    ids = tuple(line.strip() for line in stdout.splitlines() if line.strip())
+    for found in ids:
+        if not _ID.fullmatch(found):
+            raise OutputError(("qselect",), 0, f"not a job id: {found[:200]!r}")
+    return ids
+
+
+def details_argv(job_ids: Sequence[str], commands: Commands = DEFAULT) -> tuple[str, ...]:
+    """``qstat -x -f`` of these ids: JSON for one, dsv for several, of which JSON would print only the first."""
+    if not job_ids:
+        raise ValueError("details of no job: qstat without ids lists the whole server")
+    form = "json" if len(job_ids) == 1 else "dsv"
+    return commands.argv("qstat", "-x", "-f", "-F", form, *job_ids)
+
+
+def parse_details(stdout: str, *, zone: tzinfo = UTC) -> dict[str, JobReport]:
+    """Reports by id, of JSON or dsv. ``zone`` is the server's: its times are written without one. OutputError."""
+    records = json_records(stdout) if stdout.lstrip().startswith("{") else dsv_records(stdout)
+    return {found: report(found, attributes, STATES, zone) for found, attributes in records.items()}
+
+
+def unknown_ids(stderr: str) -> frozenset[str]:
+    """The ids that qstat says it does not know (or no longer: without history it says so of finished jobs)."""
+    return frozenset(_UNKNOWN.findall(stderr))
+
+
+def cancel_argv(job_ids: Iterable[str], commands: Commands = DEFAULT) -> tuple[str, ...]:
+    """``qdel``: TERM, then KILL after the server's kill_delay; queued jobs go at once."""
+    return commands.argv("qdel", *job_ids)
+
+
+def signal_argv(job_id: str, signal: str, commands: Commands = DEFAULT) -> tuple[str, ...]:
+    """``qsig -s TERM ID``."""
+    return commands.argv("qsig", "-s", signal, job_id)
+
+
+def failure(argv: Sequence[str], returncode: int | None, stderr: str) -> BatchError | None:
+    """What a command's end means; None for success, and where a job of those asked about is finished or unknown.
+
+    An answer of exit code 0 with words of a lost connection is a lost connection. Codes that are not in pbs-facts
+    are Refused for qsub, as hpc.md 5 says, and Unavailable for every other command: they say nothing about a job.
+    """
+    words = stderr.strip()
+    if returncode is None or returncode < 0 or returncode in _NO_COMMAND:
+        return Unavailable(argv, returncode, words or "the command could not be run to its end")
+    submitting = "qsub" in argv
+    if returncode == 0:
+        return Unavailable(argv, 0, words) if not submitting and _NO_CONNECTION.search(words) else None
+    if returncode in {_BAD_HOST, _SYSTEM} or _NO_CONNECTION.search(words):
+        return Unavailable(argv, returncode, words)
+    if not submitting:
+        gone = returncode in {_FINISHED, _UNKNOWN_JOB}
+        return None if gone else Unavailable(argv, returncode, words)
+    if returncode in _FULL or _TEMPORARY.search(words):
+        return Full(argv, returncode, words)
+    return Refused(argv, returncode, words)

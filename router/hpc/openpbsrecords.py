@@ -1,0 +1,157 @@
+"""What qstat -f prints of a job, as JSON or dsv, and the report that it means.
+
+Pure. JSON values may be numbers, null, booleans or lists where the text looked so (``-v X=007`` is 7): everything is
+read back to text. In dsv a delimiter inside a value stands behind a backslash; a newline in a value is followed by a
+line that does not begin with ``Job Id:``.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from datetime import datetime, tzinfo
+from typing import Any, Final
+
+from router.errors import OutputError
+from router.hpc import JobReport, JobState, Verdict
+from router.names import ENV_DIR
+
+_ARGV: Final = ("qstat", "-f")
+_HEAD: Final = "Job Id: "
+_ID: Final = re.compile(r"\d+(?:\[\d*\])?\.[A-Za-z0-9][A-Za-z0-9._-]*")
+_FIELD_END: Final = re.compile(r"(?<!\\)\|")
+_COMMA: Final = re.compile(r"(?<!\\),")
+_CTIME: Final = "%a %b %d %H:%M:%S %Y"
+
+_WALLTIME_STATUS, _CPU_STATUS, _MEMORY_STATUS, _LOST_STATUS = -29, -28, -27, -20
+_DELETED_SUBSTATE: Final = "91"
+
+
+def json_records(text: str) -> dict[str, dict[str, Any]]:
+    """Attributes by job id, of ``-F json``. No ``Jobs`` is no job. OutputError."""
+    try:
+        answer = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise OutputError(_ARGV, 0, f"not JSON: {error}: {text[:200]!r}") from error
+    jobs = answer.get("Jobs", {}) if isinstance(answer, dict) else None
+    if not isinstance(jobs, dict) or not isinstance(answer.get("pbs_server"), str):
+        raise OutputError(_ARGV, 0, f"not an answer of qstat: {text[:200]!r}")
+    for job_id, attributes in jobs.items():
+        if not _ID.fullmatch(job_id) or not isinstance(attributes, dict):
+            raise OutputError(_ARGV, 0, f"not a job: {job_id[:200]!r}")
+    return jobs
+
+
+def dsv_records(text: str) -> dict[str, dict[str, Any]]:
+    """Attributes by job id, of ``-F dsv`` with its default delimiter. OutputError."""
+    if not text.strip():
+        return {}
+    if not text.endswith("\n"):
+        raise OutputError(_ARGV, 0, "the answer ends within a line")
+    if not text.startswith(_HEAD):
+        raise OutputError(_ARGV, 0, f"not an answer of qstat: {text[:200]!r}")
+    records: dict[str, dict[str, Any]] = {}
+    for record in re.split(rf"\n(?={_HEAD})", text[:-1]):
+        head, *fields = _FIELD_END.split(record)
+        job_id = head.removeprefix(_HEAD)
+        if not _ID.fullmatch(job_id):
+            raise OutputError(_ARGV, 0, f"not a job id: {job_id[:200]!r}")
+        records[job_id] = _attributes(fields)
+    return records
+
+
+def _attributes(fields: list[str]) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for field in fields:
+        name, equals, value = field.replace("\\|", "|").partition("=")
+        if not equals:
+            raise OutputError(_ARGV, 0, f"not an attribute: {field[:200]!r}")
+        group, dot, resource = name.partition(".")
+        if dot:
+            found.setdefault(group, {})[resource] = value
+        elif name == "Variable_List":
+            found[name] = dict(_variables(value))
+        else:
+            found[name] = value
+    return found
+
+
+def _variables(value: str) -> list[tuple[str, str]]:
+    pairs = (item.partition("=") for item in _COMMA.split(value))
+    return [(name, content.replace("\\,", ",")) for name, _, content in pairs]
+
+
+def report(job_id: str, attributes: Mapping[str, Any], states: Mapping[str, JobState], zone: tzinfo) -> JobReport:
+    """What a job's attributes mean. OutputError where they lack a state, or hold what cannot be one."""
+    code = _text(attributes.get("job_state"))
+    if not re.fullmatch(r"[A-Z]", code):
+        raise OutputError(_ARGV, 0, f"{job_id}: no job_state")
+    state = states.get(code, JobState.UNKNOWN)
+    status = _status(job_id, attributes)
+    used, asked = _group(attributes, "resources_used"), _group(attributes, "Resource_List")
+    return JobReport(
+        job_id=job_id,
+        state=state,
+        code=code,
+        exit_status=status,
+        verdict=_verdict(attributes, status) if state is JobState.FINISHED else None,
+        reason=_text(attributes.get("comment")),
+        name=_text(attributes.get("Job_Name")),
+        owner=_text(attributes.get("Job_Owner")).partition("@")[0],
+        queue=_text(attributes.get("queue")),
+        directory=_group(attributes, "Variable_List").get(ENV_DIR, ""),
+        hosts=_text(attributes.get("exec_host")),
+        resources=asked,
+        used=used,
+        submitted=_time(job_id, attributes.get("qtime"), zone),
+        started=_time(job_id, attributes.get("stime"), zone),
+        ended=_time(job_id, attributes.get("obittime"), zone),
+    )
+
+
+def _verdict(attributes: Mapping[str, Any], status: int | None) -> Verdict:
+    """Why a finished job is over. Deleted beats the exit status: a job that trapped TERM may have ended with 0."""
+    kills = {
+        _WALLTIME_STATUS: Verdict.WALLTIME,
+        _CPU_STATUS: Verdict.CPU_TIME,
+        _MEMORY_STATUS: Verdict.MEMORY,
+        _LOST_STATUS: Verdict.NODE_LOST,
+    }
+    if status in kills:
+        return kills[status]
+    if _text(attributes.get("substate")) == _DELETED_SUBSTATE or " terminated" in _text(attributes.get("comment")):
+        return Verdict.DELETED
+    if status is None or status < 0:
+        return Verdict.NEVER_RAN
+    diagnosis = _group(attributes, "resources_used").get("diag_messages", "")
+    return Verdict.MEMORY if "mem limit exceeded" in diagnosis else Verdict.ENDED
+
+
+def _status(job_id: str, attributes: Mapping[str, Any]) -> int | None:
+    value = attributes.get("Exit_status")
+    if value is None:
+        return None
+    if isinstance(value, bool) or not re.fullmatch(r"-?\d{1,9}", str(value)):
+        raise OutputError(_ARGV, 0, f"{job_id}: not an Exit_status: {str(value)[:200]!r}")
+    return int(value)
+
+
+def _group(attributes: Mapping[str, Any], name: str) -> dict[str, str]:
+    found = attributes.get(name)
+    return {key: _text(value) for key, value in found.items()} if isinstance(found, dict) else {}
+
+
+def _time(job_id: str, value: object, zone: tzinfo) -> datetime | None:
+    if value is None:
+        return None
+    try:
+        return datetime.strptime(_text(value), _CTIME).replace(tzinfo=zone)
+    except ValueError as error:
+        raise OutputError(_ARGV, 0, f"{job_id}: not a time: {_text(value)[:200]!r}") from error
+
+
+def _text(value: object) -> str:
+    if value is None:
+        return ""
+    return value if isinstance(value, str) else json.dumps(value)
