@@ -76,8 +76,9 @@ def bind(address: Address) -> socket.socket:
         both = address.host == "::" and socket.has_dualstack_ipv6()
         return socket.create_server((address.host, address.port), family=family, backlog=2048, dualstack_ipv6=both)
     except OSError as error:
-        reason = (error.strerror or str(error)).lower()
-        raise ConfigError(f"cannot listen on {address}: {reason}; choose another --listen") from None
+        # Python adds its own words to strerror; errors of name resolution have no number of the system's.
+        reason = os.strerror(error.errno) if error.errno and error.errno > 0 else error.strerror
+        raise ConfigError(f"cannot listen on {address}: {str(reason).lower()}; choose another --listen") from None
 
 
 def options(settings: WebhookSettings, listener: socket.socket, current: Callable[[], ServerTls]) -> dict[str, Any]:

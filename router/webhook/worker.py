@@ -5,6 +5,8 @@ and the tests of this module would notice. What is changed, and why:
 
 * gunicorn gives a new connection to a thread, which waits up to 5 seconds for a first byte: 8 idle connections stop
   8 threads. Here the poller waits for that byte.
+* A connection whose handshake is done, but which has sent no request yet (Go's clients open some to spare), would keep
+  its thread. Here it goes back to the poller.
 * A handshake or request that never ends would keep a thread for ever. Here an exchange is cut after a time.
 * gunicorn lingers up to 2 seconds over a connection that it closes, in the thread that accepts the others. Here
   that is done by the thread which served it, and only where an answer was sent.
@@ -17,6 +19,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import socket
+import ssl
 import threading
 import time
 from functools import partial
@@ -33,8 +36,12 @@ _ABSENT: Final = frozenset({errno.EAGAIN, errno.EWOULDBLOCK, errno.ECONNABORTED}
 
 
 class Connection(TConn):  # type: ignore[misc]  # gunicorn has no types
-    """A client's connection. ``answered`` once a response was written to it."""
+    """A client's connection.
 
+    ``fresh`` while the handshake is done and nothing else, ``answered`` once a response was written to it.
+    """
+
+    fresh = False
     answered = False
     closed = False
 
@@ -84,13 +91,28 @@ class GateWorker(ThreadWorker):  # type: ignore[misc]
         with self._lock:
             self._exchanges[conn] = time.monotonic()
         try:
-            keep = super().handle(conn)
+            keep = self._handshaken(conn) and (conn.fresh or super().handle(conn))
         finally:
             with self._lock:
                 del self._exchanges[conn]
         if not keep:
             conn.close(graceful=True)
         return keep
+
+    def _handshaken(self, conn: Connection) -> bool:
+        conn.fresh = False
+        if conn.initialized:
+            return True
+        try:
+            conn.sock.setblocking(True)  # noqa: FBT003 - the socket's own signature
+            conn.init()
+        except OSError as error:
+            # SSLErrors are among them. Clients that just went away, as TCP probes do, are not worth a line.
+            if isinstance(error, ssl.SSLError) and error.reason:
+                self.log.warning("TLS handshake with %s failed: %s", conn.client[0], error.reason)
+            return False
+        conn.fresh = not conn.sock.pending()
+        return True
 
     def handle_request(self, req: Any, conn: Connection) -> Any:
         """Serve a request whose head was read."""

@@ -6,6 +6,7 @@ Run as ``python -m tests.webhook.fake CERT KEY [--exchange SECONDS] [--watch SEC
 from __future__ import annotations
 
 import argparse
+import logging
 import time
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -37,7 +38,9 @@ class FakePolicy:
 def review(body: object) -> FakeAnswer:
     if not isinstance(body, dict) or "uid" not in body:
         raise ReviewError("request.uid is missing")
-    time.sleep(body.get("sleep", 0))
+    if "sleep" in body:
+        logging.getLogger(logs.LOGGER).info("began", extra={"fields": {"uid": body["uid"]}})
+        time.sleep(body["sleep"])
     if "bug" in body:
         raise KeyError(body["bug"])
     record = {

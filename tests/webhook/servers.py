@@ -102,7 +102,8 @@ class Server:
         return [line for line in self.lines() if line["message"].startswith(message)]
 
     def connect(self, timeout: float = 20) -> http.client.HTTPSConnection:
-        connection = http.client.HTTPSConnection("localhost", self.port, context=self.tls, timeout=timeout)
+        host = "::1" if self.address.startswith("[") else "localhost"
+        connection = http.client.HTTPSConnection(host, self.port, context=self.tls, timeout=timeout)
         connection.connect()
         return connection
 

@@ -1,0 +1,79 @@
+"""``batchgate webhook``: read the options, check everything, serve."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Final, TypeVar
+
+import click
+
+from router.settings import BODY_LIMIT, THREADS, LogFormat, WebhookSettings, parse_address
+
+Command = TypeVar("Command", bound=Callable[..., Any])
+FILE: Final = click.Path(path_type=Path)
+
+
+def _option(name: str, **attributes: Any) -> Callable[[Command], Command]:
+    """An option that is also read from BATCHGATE_WEBHOOK_NAME and, where that is not set, from BATCHGATE_NAME."""
+    shouted = name.removeprefix("--").replace("-", "_").upper()
+    attributes.setdefault("show_default", True)
+    return click.option(
+        name, envvar=[f"BATCHGATE_WEBHOOK_{shouted}", f"BATCHGATE_{shouted}"], show_envvar=False, **attributes
+    )
+
+
+@click.command()
+@_option("--listen", default=":8443", metavar="HOST:PORT", help="[::1]:8443 for IPv6, :8443 for every address.")
+@_option(
+    "--host-name",
+    multiple=True,
+    required=True,
+    help="The name that the API server calls; the certificate must be for it. Repeatable; in the variable, by spaces.",
+)
+@_option("--cert", required=True, type=FILE, metavar="FILE", help="Certificate and chain, PEM.")
+@_option("--key", required=True, type=FILE, metavar="FILE", help="The certificate's private key, PEM.")
+@_option("--policy", default="policies", type=FILE, metavar="DIR", help="Policy directory.")
+@_option("--signing-key", type=FILE, metavar="FILE", help="Ed25519 key, PEM. Without it nothing is signed.")
+@_option("--queues", type=FILE, metavar="FILE", help="Queue state. Without it none is known.")
+@_option(
+    "--cluster", type=FILE, metavar="FILE", help="LimitRanges, RuntimeClasses, Namespaces, as kubectl prints them."
+)
+@_option("--threads", default=THREADS, type=click.IntRange(1, 256), help="Reviews that are worked on at once.")
+@_option("--body-limit", default=BODY_LIMIT, type=click.IntRange(1024), metavar="BYTES", help="Of a review.")
+@_option("--log-format", default="json", type=click.Choice([str(one) for one in LogFormat]), help="Of log lines.")
+def webhook(**options: Any) -> None:
+    """Serve admission reviews over TLS: POST /mutate, GET /livez, /readyz, /metrics.
+
+    Each option is also read from the environment: --signing-key from BATCHGATE_WEBHOOK_SIGNING_KEY, else from
+    BATCHGATE_SIGNING_KEY. Policy, certificate, keys and queue state are read again when their files change.
+
+    \b
+    Example: batchgate webhook --listen 127.0.0.1:8443 --host-name localhost --cert certs/tls.crt --key certs/tls.key
+    """  # noqa: D301 - click reads the \b
+    settings = WebhookSettings(
+        listen=parse_address(options["listen"]),
+        host_names=options["host_name"],
+        certificate=options["cert"],
+        key=options["key"],
+        policy=options["policy"],
+        signing_key=options["signing_key"],
+        queues=options["queues"],
+        cluster=options["cluster"],
+        threads=options["threads"],
+        body_limit=options["body_limit"],
+        log_format=LogFormat(options["log_format"]),
+    )
+    _serve(settings)
+
+
+def _serve(settings: WebhookSettings) -> None:
+    # Imported here: `batchgate webhook --help` and a usage error need neither CEL nor gunicorn.
+    from router.webhook import loading, serve  # noqa: PLC0415
+    from router.webhook import log as logs  # noqa: PLC0415
+
+    log = logs.configure(settings.log_format)
+    in_force = loading.check(settings, log)
+    if settings.signing_key is None:
+        log.warning("no --signing-key: nothing is signed, and no agent will run what is routed")
+    serve.run(settings, lambda: loading.load(in_force, settings, log), in_force.certificate)

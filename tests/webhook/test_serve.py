@@ -1,0 +1,233 @@
+"""Certificates that change, and the end: over real gunicorn with real TLS."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import signal
+import socket
+import threading
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+from cryptography import x509
+
+from router.errors import ConfigError
+from router.settings import Address
+from router.webhook import serve
+from tests.webhook.servers import Pki, Server, exchange, until
+
+Start = Callable[..., Server]
+
+
+def _serial(server: Server) -> int:
+    with closing(server.connect()) as connection:
+        certificate = connection.sock.getpeercert(binary_form=True)
+        assert isinstance(certificate, bytes)
+        return x509.load_der_x509_certificate(certificate).serial_number
+
+
+def _serial_of(pem: bytes) -> int:
+    return x509.load_pem_x509_certificate(pem).serial_number
+
+
+def _await_certificate(server: Server, pem: bytes) -> None:
+    until(lambda: _serial(server) == _serial_of(pem))
+
+
+def test_a_new_certificate_is_taken_up_without_a_failed_request(start: Start, pki: Pki) -> None:
+    server = start()
+    stop = threading.Event()
+
+    def ask(_: int) -> list[int]:
+        answers = []
+        kept = server.connect()
+        while not stop.is_set():
+            answers.append(exchange(kept, "POST", "/mutate", b'{"uid": "kept"}')[0])
+            answers.append(server.review(uid="new")[0])
+        kept.close()
+        return answers
+
+    with ThreadPoolExecutor(4) as clients:
+        asking = [clients.submit(ask, number) for number in range(4)]
+        try:
+            for _ in range(3):
+                pair = pki.issue("localhost")
+                pki.put(pair)
+                _await_certificate(server, pair.public)
+        finally:
+            stop.set()
+        answers = [status for one in asking for status in one.result()]
+
+    assert set(answers) == {200}
+    assert len(answers) > 100
+    assert server.process.poll() is None
+
+
+@pytest.mark.parametrize("wrong", ["key", "expired", "host", "rubbish", "gone"])
+def test_a_certificate_that_is_wrong_is_not_taken(start: Start, pki: Pki, wrong: str) -> None:
+    server = start()
+    before = _serial(server)
+    other = pki.issue("localhost")
+    expected = {
+        "key": "do not belong together",
+        "expired": "expired at",
+        "host": "is for elsewhere, not for localhost",
+        "rubbish": "holds no certificate in PEM form",
+        "gone": "does not exist",
+    }[wrong]
+    if wrong == "key":
+        pki.certificate.write_bytes(other.public)
+    elif wrong == "expired":
+        pki.put(pki.issue("localhost", now=datetime.now(UTC) - timedelta(days=5), days=1))
+    elif wrong == "host":
+        pki.put(pki.issue("elsewhere"))
+    elif wrong == "rubbish":
+        pki.certificate.write_bytes(b"rubbish")
+    else:
+        pki.certificate.unlink()
+
+    status = until(lambda: _errors(server))
+
+    assert expected in status["certificate"]
+    assert server.ask("GET", "/readyz")[0] == 200
+    assert _serial(server) == before
+    assert server.metrics()['batchgate_source_broken{source="certificate"}'] == 1
+    assert server.metrics()['batchgate_reload_failures_total{source="certificate"}'] == 1
+    (line,) = server.logged("reload failed; the last good one stays in force")
+    assert expected in line["error"]
+
+    pki.put(other)
+    _await_certificate(server, other.public)
+    assert _errors(server) == {}
+    expiry = x509.load_pem_x509_certificate(other.public).not_valid_after_utc.timestamp()
+    assert server.metrics()["batchgate_certificate_expiry_timestamp_seconds"] == expiry
+
+
+def _errors(server: Server) -> dict[str, str]:
+    errors = json.loads(server.ask("GET", "/readyz")[2])["errors"]
+    assert isinstance(errors, dict)
+    return errors
+
+
+def test_sigterm_finishes_what_is_in_flight_and_refuses_the_rest(start: Start) -> None:
+    server = start()
+    (worker,) = until(server.children)
+    kept = server.connect()
+    assert exchange(kept, "GET", "/readyz")[0] == 200
+    with ThreadPoolExecutor(4) as clients:
+        slow = [clients.submit(server.review, uid=f"slow-{number}", sleep=1.5) for number in range(4)]
+        until(lambda: server.metrics()["batchgate_reviews_in_flight"] == 4)
+
+        server.process.send_signal(signal.SIGTERM)
+        until(lambda: _is_refused(server.port))
+        late = exchange(kept, "GET", "/readyz")
+
+        assert [one.result()[0] for one in slow] == [200] * 4
+    assert (late[0], json.loads(late[2])["draining"], late[1]["connection"]) == (503, True, "close")
+    assert server.process.wait(30) == 0
+    assert {line["uid"] for line in server.logged("decision")} >= {f"slow-{number}" for number in range(4)}
+    assert server.log_file.read_text().endswith("\n")
+    with pytest.raises(ProcessLookupError):
+        os.kill(worker, 0)
+
+
+def _is_refused(port: int) -> bool:
+    try:
+        socket.create_connection(("127.0.0.1", port), timeout=5).close()
+    except ConnectionRefusedError:
+        return True
+    return False
+
+
+def test_what_the_kernel_had_accepted_is_still_answered(start: Start) -> None:
+    server = start("--threads", "1")
+    until(server.children)
+    with ThreadPoolExecutor(11) as clients, contextlib.ExitStack() as stack:
+        slow = clients.submit(server.review, uid="slow", sleep=1)
+        until(lambda: server.logged("began"))
+        # These wait behind the one thread; their handshakes begin while SIGTERM arrives.
+        waiting = [clients.submit(server.review, uid=f"waiting-{number}") for number in range(10)]
+        until(lambda: _connections(server.port) >= 11)
+        stack.callback(server.process.wait, 30)
+
+        server.process.send_signal(signal.SIGTERM)
+
+        assert {one.result()[0] for one in [slow, *waiting]} == {200}
+    assert server.process.wait(30) == 0
+
+
+def _connections(port: int) -> int:
+    """Established connections to this port, as the kernel counts them on the server's side."""
+    with open("/proc/net/tcp", encoding="ascii") as table:  # noqa: PTH123
+        return sum(line.split()[1].endswith(f":{port:04X}") and line.split()[3] == "01" for line in table)
+
+
+def test_idle_clients_do_not_delay_the_end(start: Start) -> None:
+    server = start("--exchange", "60")
+    with contextlib.ExitStack() as stack:
+        for _ in range(5):
+            stack.enter_context(socket.create_connection(("127.0.0.1", server.port)))
+            stack.enter_context(closing(server.connect()))
+        server.review(uid="1")
+
+        server.process.send_signal(signal.SIGTERM)
+
+        assert server.process.wait(8) == 0
+
+
+def test_hangup_starts_a_new_worker_on_the_same_port(start: Start) -> None:
+    server = start()
+    (worker,) = until(server.children)
+    server.review(uid="before")
+
+    server.process.send_signal(signal.SIGHUP)
+    until(lambda: server.children() and worker not in server.children())
+
+    assert server.review(uid="after")[0] == 200
+    assert server.terminate() == 0
+
+
+def test_ipv6_and_a_free_port(start: Start) -> None:
+    if not socket.has_dualstack_ipv6():
+        pytest.skip("no IPv6 on this machine")
+    server = start("--listen", "[::1]:0")
+
+    assert server.address.startswith("[::1]:")
+    assert server.review(uid="1")[0] == 200
+
+
+def test_no_host_is_every_address() -> None:
+    with closing(serve.bind(Address("", 0))) as listener:
+        port = listener.getsockname()[1]
+        socket.create_connection(("127.0.0.1", port)).close()
+
+
+def test_a_port_in_use_is_one_sentence() -> None:
+    with closing(serve.bind(Address("127.0.0.1", 0))) as listener:
+        port = listener.getsockname()[1]
+
+        with pytest.raises(ConfigError) as caught:
+            serve.bind(Address("127.0.0.1", port))
+
+    assert str(caught.value) == (f"cannot listen on 127.0.0.1:{port}: address already in use; choose another --listen")
+
+
+@pytest.mark.parametrize("host", ["192.0.2.1", "no such host"])
+def test_an_address_of_another_machine_is_one_sentence(host: str) -> None:
+    with pytest.raises(ConfigError, match="cannot listen on"):
+        serve.bind(Address(host, 0))
+
+
+def test_gunicorns_remote_control_is_off(start: Start) -> None:
+    server = start()
+    server.review(uid="1")
+
+    sockets = [line for line in Path("/proc/net/unix").read_text().splitlines() if "gunicorn" in line]
+
+    assert sockets == []

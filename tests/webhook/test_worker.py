@@ -1,0 +1,113 @@
+"""Clients that hold connections, and what the rest of the world notices of them: nothing."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, closing
+
+import pytest
+
+from tests.webhook.servers import Server, exchange, until
+
+Start = Callable[..., Server]
+CLIENT_HELLO_BEGINS = b"\x16\x03\x01\x02\x00\x01"
+
+
+@pytest.fixture
+def held() -> Iterator[Callable[[Server, bytes], socket.socket]]:
+    """Open a plain connection, send these bytes and keep it."""
+    with ExitStack() as stack:
+
+        def hold(server: Server, first: bytes) -> socket.socket:
+            client = stack.enter_context(socket.create_connection(("127.0.0.1", server.port), timeout=20))
+            client.sendall(first)
+            return client
+
+        yield hold
+
+
+def _is_closed(client: socket.socket) -> bool:
+    client.settimeout(20)
+    try:
+        while client.recv(4096):
+            pass
+    except ConnectionResetError:
+        return True
+    return True
+
+
+def test_fifty_idle_connections_stop_nobody(start: Start, held: Callable[[Server, bytes], socket.socket]) -> None:
+    server = start("--exchange", "30")
+    clients = [held(server, b"") for _ in range(50)]
+    server.review(uid="warm")
+
+    started = time.monotonic()
+    answers = [server.review(uid=str(number))[0] for number in range(20)]
+
+    assert answers == [200] * 20
+    assert time.monotonic() - started < 4  # a thread given to an idle client would take 5 seconds
+    assert len(clients) == 50
+
+
+def test_an_idle_connection_is_closed_in_the_end(start: Start, held: Callable[[Server, bytes], socket.socket]) -> None:
+    server = start("--exchange", "0.5")
+
+    assert _is_closed(held(server, b""))
+
+
+def test_handshakes_that_never_end_are_cut(start: Start, held: Callable[[Server, bytes], socket.socket]) -> None:
+    server = start("--exchange", "1")
+    clients = [held(server, CLIENT_HELLO_BEGINS) for _ in range(16)]
+
+    assert server.review(uid="1")[0] == 200
+    assert all(_is_closed(client) for client in clients)
+
+
+def test_requests_that_never_end_are_cut(start: Start) -> None:
+    server = start("--exchange", "1")
+    with ExitStack() as stack:
+        for _ in range(16):
+            slow = stack.enter_context(closing(server.connect()))
+            slow.putrequest("POST", "/mutate")
+            slow.putheader("Content-Length", "1000")
+            slow.endheaders(b"{")
+
+        assert server.review(uid="1")[0] == 200
+
+
+def test_plain_http_and_rubbish_do_not_hold_up_others(
+    start: Start, held: Callable[[Server, bytes], socket.socket]
+) -> None:
+    server = start("--exchange", "30")
+    clients = [held(server, b"GET /livez HTTP/1.1\r\nHost: x\r\n\r\n") for _ in range(25)]
+    clients += [held(server, b"\x00" * 64) for _ in range(25)]
+
+    started = time.monotonic()
+    assert server.review(uid="1")[0] == 200
+    # Lingering over each connection in the accepting thread would take 2 seconds a client.
+    assert time.monotonic() - started < 4
+    assert all(_is_closed(client) for client in clients)
+
+
+def test_a_worker_that_dies_is_started_again(start: Start) -> None:
+    server = start()
+    (worker,) = until(server.children)
+    server.review(uid="before")
+
+    os.kill(worker, signal.SIGKILL)
+
+    assert until(lambda: [child for child in server.children() if child != worker])
+    assert server.review(uid="after")[0] == 200
+
+
+def test_more_clients_than_threads_are_all_answered(start: Start) -> None:
+    server = start("--threads", "2")
+    with ExitStack() as stack:
+        clients = [stack.enter_context(closing(server.connect())) for _ in range(30)]
+        answers = [exchange(client, "POST", "/mutate", b'{"uid": "1"}')[0] for client in clients for _ in range(2)]
+
+        assert answers == [200] * 60
