@@ -79,7 +79,7 @@ class _MisfitError(Exception):
     """One clause that says why, with both figures."""
 
 
-def allocate(
+def allocate(  # noqa: PLR0913 - a queue is chosen with all of these known
     workload: Workload,
     site: Site,
     queue: Queue,
@@ -113,7 +113,7 @@ def allocate(
     except _MisfitError as misfit:
         return str(misfit)
     if spans:
-        notes.append(("nodes", f"the fewest that hold {_ranks(ask.ranks)} of {_cores(ask.cores_per_rank)}"))
+        notes.append(("nodes", _nodes_origin(workload)))
     notes.append(("walltime", time.note))
     return Allocation(
         chunks=chunks,
@@ -132,6 +132,14 @@ def is_mpi(workload: Workload, profile: MpiProfile | None) -> bool:
     if workload.mpi:
         return True
     return profile is not None and profile.implies_mpi and len(workload.main_containers) == 1
+
+
+def _nodes_origin(workload: Workload) -> str:
+    if workload.nodes is not None:
+        return workload.nodes.origin
+    if workload.ranks_per_node is not None:
+        return f"as many as {workload.ranks_per_node.origin} makes"
+    return "the fewest whose cores and memory hold the ranks, and that share the GPUs evenly"
 
 
 def _check_gpus(workload: Workload, site: Site, queue: Queue) -> None:
@@ -222,6 +230,7 @@ def _count_ranks(workload: Workload, cores: int) -> tuple[int, str]:
 
 def _spread(ask: _Ask, queue: Queue, limit: int) -> tuple[Chunk, ...]:
     """Ranks over the fewest nodes that hold them, evenly, the remainder first."""
+    _check_together(ask)
     most = _most_per_node(ask, queue)
     if ask.per_node is not None and ask.per_node > most:
         raise _MisfitError(_too_dense(ask, queue, ask.per_node))
@@ -241,6 +250,19 @@ def _spread(ask: _Ask, queue: Queue, limit: int) -> tuple[Chunk, ...]:
     return tuple([_chunk(ask, count, ranks, nodes) for count, ranks in shares if count])
 
 
+def _check_together(ask: _Ask) -> None:
+    """What hints and launcher say may not fit together, each being right alone."""
+    if ask.nodes is None:
+        return
+    if ask.nodes > ask.ranks:
+        raise _MisfitError(f"asks for {_nodes(ask.nodes)} for {_ranks(ask.ranks)}; each node needs a rank")
+    if ask.per_node is not None and ask.nodes * ask.per_node < ask.ranks:
+        raise _MisfitError(
+            f"asks for {_ranks(ask.ranks)}, and {_nodes(ask.nodes)} with {_ranks(ask.per_node)} each hold "
+            f"{ask.nodes * ask.per_node}"
+        )
+
+
 def _most_per_node(ask: _Ask, queue: Queue) -> int:
     """Ranks that a node's cores and memory hold."""
     most = queue.cpus_per_node // ask.cores_per_rank
@@ -258,10 +280,7 @@ def _most_per_node(ask: _Ask, queue: Queue) -> int:
 
 
 def _count_nodes(ask: _Ask, queue: Queue, limit: int, most: int) -> int:
-    if ask.nodes is not None:
-        fewest = ask.nodes
-    else:
-        fewest = -(-ask.ranks // (ask.per_node or most))
+    fewest = ask.nodes if ask.nodes is not None else -(-ask.ranks // (ask.per_node or most))
     if not ask.gpus or fewest > limit:
         return fewest
     fixed = ask.nodes is not None or ask.per_node is not None

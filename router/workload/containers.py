@@ -11,6 +11,7 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from router.errors import JobError
+from router.workload.envsources import judge_source
 from router.workload.fields import (
     Fields,
     Findings,
@@ -22,7 +23,7 @@ from router.workload.fields import (
     text,
     texts,
 )
-from router.workload.model import Container, ContainerKind, EnvVar, Mount, Volume
+from router.workload.model import Container, ContainerKind, EnvVar, Figure, Mount, Volume
 
 MOST_CONTAINERS: Final = 1000
 MOST_TEXT: Final = 1024 * 1024
@@ -30,6 +31,9 @@ _LABEL: Final = re.compile(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?")
 
 Listed = tuple[ContainerKind, str, Fields]
 """A container's kind, path and fields."""
+
+Figures = tuple[Figure | None, Figure | None, Figure | None]
+"""A container's own CPU (millicores), memory (bytes) and GPUs."""
 
 
 def list_containers(spec: Fields, path: str, findings: Findings) -> list[Listed]:
@@ -58,13 +62,14 @@ def _init_kind(container: Fields, path: str, findings: Findings) -> ContainerKin
     return ContainerKind.INIT
 
 
-def read_container(kind: ContainerKind, path: str, fields: Fields) -> Container:
-    """One container, without its figures."""
-    env, secrets = _env(fields, path)
+def read_container(listed: Listed, name: str, figures: Figures, findings: Findings) -> Container:
+    """One container; what is asked of its environment that HPC cannot give is an obstacle."""
+    kind, path, fields = listed
+    env, secrets = _env(fields, path, findings)
     sources = mappings(fields, "envFrom", path)
     secrets += [f"{here}.secretRef" for here, source in sources if source.get("secretRef")]
     return Container(
-        name=_name(fields, path),
+        name=name,
         kind=kind,
         path=path,
         image=_data(fields, "image", path),
@@ -78,11 +83,15 @@ def read_container(kind: ContainerKind, path: str, fields: Fields) -> Container:
         read_only_root=flag(
             mapping(fields, "securityContext", path), "readOnlyRootFilesystem", f"{path}.securityContext"
         ),
+        cpu=figures[0],
+        memory=figures[1],
+        gpus=figures[2],
         secrets=tuple(secrets),
     )
 
 
-def _name(fields: Fields, path: str) -> str:
+def read_name(fields: Fields, path: str) -> str:
+    """The name of a container or volume, a DNS label as the API server demands. JobError where it is none."""
     name = text(fields, "name", path)
     if not _LABEL.fullmatch(name):
         raise JobError(
@@ -97,7 +106,7 @@ def _data(fields: Fields, key: str, path: str) -> str:
     return "" if value is None else data_text(value, f"{path}.{key}")
 
 
-def _env(fields: Fields, path: str) -> tuple[tuple[EnvVar, ...], list[str]]:
+def _env(fields: Fields, path: str, findings: Findings) -> tuple[tuple[EnvVar, ...], list[str]]:
     found: list[EnvVar] = []
     secrets: list[str] = []
     listed = fields.get("env")
@@ -117,6 +126,7 @@ def _env(fields: Fields, path: str) -> tuple[tuple[EnvVar, ...], list[str]]:
         if len(kinds) != 1:
             raise JobError(f"{here}.valueFrom", "must name exactly one source")
         found.append(EnvVar(name, None, kinds[0]))
+        judge_source(kinds[0], mapping(variable, "valueFrom", here)[kinds[0]], f"{here}.valueFrom", findings)
         if kinds[0] == "secretKeyRef":
             secrets.append(f"{here}.valueFrom.secretKeyRef")
     return tuple(found), secrets
@@ -155,7 +165,7 @@ def read_volumes(spec: Fields, path: str) -> tuple[Volume, ...]:
         return ()
     found: dict[str, Volume] = {}
     for here, fields in listed:
-        name = _name(fields, here)
+        name = read_name(fields, here)
         if name in found:
             raise JobError(f"{here}.name", f"{name!r} is the name of an earlier volume too")
         kinds = [key for key, source in fields.items() if key != "name" and source is not None]

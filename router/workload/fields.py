@@ -47,7 +47,9 @@ def step(path: str, key: str) -> str:
 def mapping(owner: Fields, key: str, path: str) -> Fields:
     """The mapping under a key, empty where it is absent."""
     value = owner.get(key)
-    return _NOTHING if value is None else as_mapping(value, step(path, key))
+    if value is None:
+        return _NOTHING
+    return value if type(value) is dict else as_mapping(value, step(path, key))
 
 
 def as_mapping(value: object, path: str) -> Fields:
@@ -77,17 +79,16 @@ def as_list(value: object, path: str) -> list[object]:
 def mappings(owner: Fields, key: str, path: str) -> list[tuple[str, Fields]]:
     """The mappings of a list under a key, each with its path."""
     found = owner.get(key)
-    if found is None:
-        return []
-    base = step(path, key)
-    return as_mappings(found, base)
+    return as_mappings(found, step(path, key)) if found is not None else []
 
 
 def as_mappings(value: object, path: str) -> list[tuple[str, Fields]]:
     """The mappings of a list, each with its path, or a JobError."""
-    return [
-        (f"{path}[{index}]", as_mapping(item, f"{path}[{index}]")) for index, item in enumerate(as_list(value, path))
-    ]
+    found: list[tuple[str, Fields]] = []
+    for index, item in enumerate(as_list(value, path)):
+        here = f"{path}[{index}]"
+        found.append((here, item if type(item) is dict else as_mapping(item, here)))
+    return found
 
 
 def text(owner: Fields, key: str, path: str) -> str:
@@ -95,7 +96,7 @@ def text(owner: Fields, key: str, path: str) -> str:
     value = owner.get(key)
     if value is None:
         return ""
-    return as_text(value, step(path, key))
+    return value if isinstance(value, str) else as_text(value, step(path, key))
 
 
 def as_text(value: object, path: str) -> str:
@@ -123,14 +124,19 @@ def texts(owner: Fields, key: str, path: str) -> tuple[str, ...] | None:
     value = owner.get(key)
     if value is None:
         return None
-    base = step(path, key)
-    return tuple([data_text(item, f"{base}[{index}]") for index, item in enumerate(as_list(value, base))]) or None
+    found = as_list(value, step(path, key))
+    for index, item in enumerate(found):
+        if not (type(item) is str and item.isascii() and "\0" not in item):
+            data_text(item, f"{step(path, key)}[{index}]")
+    return tuple(found) or None  # type: ignore[arg-type]  # each item was just seen to be a string
 
 
 def flag(owner: Fields, key: str, path: str) -> bool:
     """The boolean under a key, false where it is absent."""
     value = owner.get(key)
-    return False if value is None else as_flag(value, step(path, key))
+    if value is None:
+        return False
+    return value if isinstance(value, bool) else as_flag(value, step(path, key))
 
 
 def as_flag(value: object, path: str) -> bool:
@@ -143,9 +149,7 @@ def as_flag(value: object, path: str) -> bool:
 def integer(owner: Fields, key: str, path: str, *, most: int = INT32) -> int | None:
     """The whole number from 0 under a key, None where it is absent."""
     value = owner.get(key)
-    if value is None:
-        return None
-    return as_integer(value, step(path, key), most=most)
+    return None if value is None else as_integer(value, step(path, key), most=most)
 
 
 def as_integer(value: object, path: str, *, most: int = INT32) -> int:
@@ -153,7 +157,7 @@ def as_integer(value: object, path: str, *, most: int = INT32) -> int:
     if isinstance(value, bool) or not isinstance(value, int):
         raise _wrong(path, value, "a whole number")
     if value < 0:
-        raise JobError(path, f"is {value}, and must not be negative")
+        raise JobError(path, "is negative, and must not be")
     if value > most:
         raise JobError(path, f"is larger than {most}, the largest number that Kubernetes takes here")
     return value
@@ -169,6 +173,14 @@ def string_map(owner: Fields, key: str, path: str) -> Mapping[str, str]:
 
 
 def _wrong(path: str, value: object, expected: str) -> JobError:
-    shown = repr(value)
-    shown = shown if len(shown) <= _SHOWN else shown[:_SHOWN] + "…"
-    return JobError(path, f"must be {expected}, and is {shown}")
+    return JobError(path, f"must be {expected}, and is {_show(value)}")
+
+
+def _show(value: object) -> str:
+    if isinstance(value, str):
+        return repr(value if len(value) <= _SHOWN else value[:_SHOWN] + "…")
+    if value is None or isinstance(value, bool):
+        return {None: "null", True: "true", False: "false"}[value]
+    if isinstance(value, int | float):
+        return "a number"  # without its digits, of which there may be more than Python prints
+    return "a list" if isinstance(value, list) else "an object"

@@ -41,13 +41,13 @@ NO_HINTS: Final = Hints()
 
 def read_hints(job: Mapping[str, str], job_path: str, template: Mapping[str, str], template_path: str) -> Hints:
     """The hints among two sets of annotations. JobError names the annotation that is wrong."""
+    if names.HINTS.isdisjoint(job) and names.HINTS.isdisjoint(template):
+        return NO_HINTS
     found: dict[str, tuple[str, str]] = {}
     for listed, path in ((job, job_path), (template, template_path)):
         for key, value in listed.items():
             if key in names.HINTS:
                 found[key] = (value, f"{path}[{key}]")
-    if not found:
-        return NO_HINTS
     hints = Hints(
         walltime=_duration(found.get(names.HINT_WALLTIME)),
         ranks=_count(found.get(names.HINT_RANKS)),

@@ -84,7 +84,8 @@ def _ports(value: object, path: str, findings: Findings) -> None:
 
 def _mounts(value: object, path: str, findings: Findings) -> None:
     for here, mount in as_mappings(value, path):
-        judge_fields(mount, here, _MOUNT, findings)
+        if not mount.keys() <= _PLAIN_MOUNT:
+            judge_fields(mount, here, _MOUNT, findings)
 
 
 def _lifecycle(value: object, path: str, findings: Findings) -> None:
@@ -93,26 +94,6 @@ def _lifecycle(value: object, path: str, findings: Findings) -> None:
             continue
         if hook:
             findings.block(step(path, name), "is a hook that the batch system does not run")
-
-
-def _env(value: object, path: str, findings: Findings) -> None:
-    for here, variable in as_mappings(value, path):
-        source = variable.get("valueFrom")
-        if not source:
-            continue
-        for kind, reference in as_mapping(source, f"{here}.valueFrom").items():
-            _judge_source(kind, reference, f"{here}.valueFrom", findings)
-
-
-def _judge_source(kind: str, reference: object, path: str, findings: Findings) -> None:
-    if kind not in ("configMapKeyRef", "secretKeyRef", "fieldRef", "resourceFieldRef"):
-        findings.block(step(path, kind), UNKNOWN)
-    elif kind == "fieldRef" and reference:
-        field = text(as_mapping(reference, f"{path}.fieldRef"), "fieldPath", f"{path}.fieldRef")
-        if field in ("status.podIP", "status.podIPs", "status.hostIP", "status.hostIPs"):
-            findings.block(
-                f"{path}.fieldRef.fieldPath", f"needs {field}, which a Pod on HPC has not when it is submitted"
-            )
 
 
 def _scheduler(value: object, path: str, findings: Findings) -> None:
@@ -164,6 +145,8 @@ _MOUNT: Final[Table] = {
     "recursiveReadOnly": _unless(("Disabled", "IfPossible"), "demands recursive read-only mounts"),
 }
 
+_PLAIN_MOUNT: Final = frozenset(name for name, entry in _MOUNT.items() if entry is None)
+
 _RESOURCES: Final[Table] = {
     "requests": None,
     "limits": None,
@@ -178,7 +161,7 @@ _CONTAINER: Final[Table] = {
     "workingDir": None,
     "ports": _ports,
     "envFrom": None,
-    "env": _env,
+    "env": None,  # judged where it is read
     "resources": _nested(lambda: _RESOURCES),
     "resizePolicy": None,
     "restartPolicy": None,  # judged with the kind of container

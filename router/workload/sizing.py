@@ -7,18 +7,25 @@ Job's own fields, and no policy, queue or site.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, Final
 
 from router import names
 from router.errors import JobError
 from router.workload.cluster import UNKNOWN_CLUSTER, Cluster
-from router.workload.containers import check_references, check_text, list_containers, read_container, read_volumes
+from router.workload.containers import (
+    Figures,
+    check_references,
+    check_text,
+    list_containers,
+    read_container,
+    read_name,
+    read_volumes,
+)
 from router.workload.fields import (
     INT64,
     Fields,
     Findings,
-    as_mapping,
     flag,
     integer,
     mapping,
@@ -86,7 +93,7 @@ def workload_of(
     walltime = _walltime(manifest, findings)
     if (warning := unhonoured_warning(findings)) is not None:
         findings.warnings.append(warning)
-    return _assemble(manifest, replace(sized, containers=containers), mpi, walltime, findings)
+    return _assemble(manifest, sized, (containers, mpi), walltime, findings)
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,7 +139,14 @@ def _open(job: Mapping[str, object], namespace: str, root: str) -> _Manifest:
     return _Manifest(namespace, metadata, metadata_path, spec, path, pod, f"{template_path}.spec", hints)
 
 
-def _assemble(manifest: _Manifest, sized: _Sized, mpi: Mpi, walltime: Figure | None, findings: Findings) -> Workload:
+def _assemble(
+    manifest: _Manifest,
+    sized: _Sized,
+    lifted: tuple[tuple[Container, ...], Mpi],
+    walltime: Figure | None,
+    findings: Findings,
+) -> Workload:
+    containers, mpi = lifted
     metadata, spec, pod, pod_path = manifest.metadata, manifest.spec, manifest.pod, manifest.pod_path
     labels = string_map(metadata, "labels", manifest.metadata_path)
     parallelism, completions, indexed = _counts(spec, manifest.path)
@@ -141,7 +155,7 @@ def _assemble(manifest: _Manifest, sized: _Sized, mpi: Mpi, walltime: Figure | N
         namespace=manifest.namespace,
         name=text(metadata, "name", manifest.metadata_path) or text(metadata, "generateName", manifest.metadata_path),
         labels=labels,
-        containers=tuple(sized.containers),
+        containers=containers,
         volumes=sized.volumes,
         parallelism=parallelism,
         completions=completions,
@@ -180,11 +194,11 @@ def _size_pod(manifest: _Manifest, cluster: Cluster, gpu_names: Mapping[str, Gpu
     containers: list[Container] = []
     asked: list[Asked] = []
     for kind, here, fields in listed:
-        container = read_container(kind, here, fields)
         judge_container(fields, here, findings)
-        own = container_requests(fields, here, container.name, kind, defaults)
+        own = container_requests(fields, here, read_name(fields, here), kind, defaults)
         asked.append(own)
-        containers.append(_with_figures(container, own, gpu_names))
+        figures = _own_figures(own.effective, gpu_names) if own.effective else (None, None, None)
+        containers.append(read_container((kind, here, fields), own.name, figures, findings))
     check_text(containers)
     volumes = read_volumes(pod, path)
     check_references(containers, volumes)
@@ -195,16 +209,8 @@ def _size_pod(manifest: _Manifest, cluster: Cluster, gpu_names: Mapping[str, Gpu
     return _Sized(containers, volumes, total, gpus, vendor)
 
 
-def _with_figures(container: Container, asked: Asked, gpu_names: Mapping[str, GpuVendor]) -> Container:
-    amounts_of = asked.effective
-    if not amounts_of:
-        return container
-    return replace(
-        container,
-        cpu=amounts_of.get(CPU),
-        memory=units(amounts_of.get(MEMORY)),
-        gpus=_devices(amounts_of, gpu_names),
-    )
+def _own_figures(asked: Amounts, gpu_names: Mapping[str, GpuVendor]) -> Figures:
+    return asked.get(CPU), units(asked.get(MEMORY)), _devices(asked, gpu_names)
 
 
 def _devices(found: Amounts, gpu_names: Mapping[str, GpuVendor]) -> Figure | None:

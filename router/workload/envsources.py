@@ -1,0 +1,25 @@
+"""Where a variable's value comes from, and whether HPC can have it.
+
+Pure.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from router.workload.fields import Findings, as_mapping, step, text
+
+_ADDRESSES: Final = frozenset(["status.podIP", "status.podIPs", "status.hostIP", "status.hostIPs"])
+_SOURCES: Final = frozenset(["configMapKeyRef", "secretKeyRef", "fieldRef", "resourceFieldRef"])
+
+
+def judge_source(kind: str, reference: object, path: str, findings: Findings) -> None:
+    """An obstacle for a source that is not known, and for a Pod's address, which comes too late."""
+    if kind not in _SOURCES:
+        findings.block(step(path, kind), "is not known to Batchgate")
+    elif kind == "fieldRef" and reference:
+        field = text(as_mapping(reference, f"{path}.fieldRef"), "fieldPath", f"{path}.fieldRef")
+        if field in _ADDRESSES:
+            findings.block(
+                f"{path}.fieldRef.fieldPath", f"needs {field}, which a Pod on HPC has not when it is submitted"
+            )
