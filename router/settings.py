@@ -80,7 +80,7 @@ def parse_address(text: str) -> Address:
 
     :raises ConfigError: anything else
     """
-    match = _LISTEN.match(text)
+    match = _LISTEN.fullmatch(text)
     if match is None or int(match["port"]) > 65535:
         raise ConfigError(f"{text!r} is no address to listen on; write 0.0.0.0:8443, [::]:8443 or :8443")
     if match["six"] is None:

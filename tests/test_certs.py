@@ -72,7 +72,9 @@ def test_keys_are_of_the_kinds_that_are_read() -> None:
     assert private.public_key() == serialization.load_pem_public_key(signing.public)
 
 
-@pytest.mark.parametrize("name", ["", "a b", "-a", "a..b", "a.*.b", "x" * 64, "a." * 130 + "a", "host:8443", "ä.org"])
+@pytest.mark.parametrize(
+    "name", ["", "a b", "-a", "a..b", "a.*.b", "x" * 64, "a." * 130 + "a", "host:8443", "ä.org", "a.org\n"]
+)
 def test_a_name_that_is_none_is_refused(name: str) -> None:
     with pytest.raises(ConfigError, match="is neither a DNS name nor an IP address"):
         issuing.make_server_certificate(CA, [name], NOW)

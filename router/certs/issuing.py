@@ -116,7 +116,7 @@ def _alternative_name(name: str) -> x509.GeneralName:
         return x509.IPAddress(ipaddress.ip_address(name))
     except ValueError:
         pass
-    if len(name) > _DNS_LENGTH or not _DNS_NAME.match(name):
+    if len(name) > _DNS_LENGTH or not _DNS_NAME.fullmatch(name):
         raise ConfigError(f"{name!r} is neither a DNS name nor an IP address")
     return x509.DNSName(name.lower())
 

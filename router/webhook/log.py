@@ -75,7 +75,7 @@ def _values(formatter: logging.Formatter, record: logging.LogRecord) -> dict[str
 
 
 def _text(value: object) -> str:
-    if isinstance(value, str) and _PLAIN.match(value):
+    if isinstance(value, str) and _PLAIN.fullmatch(value):
         return value
     return json.dumps(value, default=str)
 
