@@ -1,0 +1,145 @@
+"""What a Pod knows only when it exists, as files of its directory: argv, environment, staged volumes.
+
+``stage`` is pure: Pod, ConfigMaps and Secrets in, contents by relative path out (names: ``router.layout``).
+``write`` is the one thin piece of shell: it makes the directory whole or not at all. The rules are the kubelet's
+(makeEnvironmentVariables; the configMap, secret, downwardAPI and projected volumes of Kubernetes' API reference).
+"""
+
+from __future__ import annotations
+
+import os
+import secrets as random
+import shutil
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path, PurePosixPath
+from types import MappingProxyType
+from typing import Any, Final
+
+from router import layout
+from router.errors import JobError
+from router.podenv import Sources, environment
+from router.podvolumes import volume_files
+from router.workload import expand
+from router.workload.model import Container, Workload
+
+_NOTHING: Final[Mapping[str, Any]] = MappingProxyType({})
+_SUBDIRECTORIES: Final = (layout.ARGV, layout.ENV, layout.FILES, layout.LOG, layout.EXIT)
+_DIRECTORY_MODE: Final = 0o700
+_FILE_MODE: Final = 0o600
+
+
+@dataclass(frozen=True, slots=True)
+class Staged:
+    """Contents by path relative to the Pod's directory; a path that ends in ``/`` is an empty directory.
+
+    ``modes`` are the owner's bits of files that are not 0600. ``warnings`` are sentences for an Event.
+    """
+
+    files: Mapping[str, bytes]
+    modes: Mapping[str, int] = field(default_factory=dict)
+    warnings: tuple[str, ...] = ()
+
+    def add(self, path: str, content: bytes) -> Staged:
+        """The same with one more file, e.g. the script."""
+        return replace(self, files={**self.files, path: content})
+
+
+def stage(
+    pod: Mapping[str, Any],
+    workload: Workload,
+    *,
+    config_maps: Mapping[str, Mapping[str, Any]] = _NOTHING,
+    secrets: Mapping[str, Mapping[str, Any]] = _NOTHING,
+    allocatable: Mapping[str, str] = _NOTHING,
+    tokens: Mapping[str, str] = _NOTHING,
+) -> Staged:
+    """The files of one Pod.
+
+    ``config_maps`` and ``secrets`` are objects of the Pod's namespace as the API serves them, by name. ``allocatable``
+    is what a limit that is not set reads as (``cpu``, ``memory``, ``ephemeral-storage`` quantities: the queue's node);
+    ``tokens`` are service account tokens by ``<volume>/<path>``, where the site stages them. Only what the script
+    cannot know is staged: values that the manifest gives literally stand in the script. JobError names the field.
+    """
+    sources = Sources(pod, config_maps, secrets, allocatable, tokens)
+    files: dict[str, bytes] = {}
+    modes: dict[str, int] = {}
+    warnings: list[str] = []
+    for container in workload.containers:
+        values, notes = environment(container.name, sources)
+        warnings += notes
+        files.update(_container_files(container, values, sources))
+    for volume in pod["spec"].get("volumes") or ():
+        for path, (content, mode) in volume_files(volume, sources).items():
+            name = f"{layout.FILES}/{volume['name']}/{path}"
+            files[name] = content
+            if mode & _DIRECTORY_MODE != _FILE_MODE and not name.endswith("/"):
+                modes[name] = mode & _DIRECTORY_MODE
+    return Staged(files, modes, tuple(warnings))
+
+
+def _container_files(container: Container, values: Mapping[str, str], sources: Sources) -> dict[str, bytes]:
+    files: dict[str, bytes] = {}
+    literal = expand.literal_env(container)
+    later = {name: value for name, value in values.items() if literal.get(name) != value}
+    if later:
+        words = [f"{name}={value}" for name, value in later.items()]
+        files[f"{layout.ENV}/{container.name}"] = _terminated(words, f"{sources.path(container.name)}.env")
+    if expand.argv(container) is None:
+        argv = expand.resolve_argv(container, values)
+        files[f"{layout.ARGV}/{container.name}"] = _terminated(argv, f"{sources.path(container.name)}.command")
+    return files
+
+
+def _terminated(words: list[str] | tuple[str, ...], path: str) -> bytes:
+    for word in words:
+        if "\0" in word:
+            name = word.partition("=")[0]
+            raise JobError(path, f"the value of {name!r} contains a NUL byte, which no process can be given")
+    return b"".join(word.encode(errors="surrogateescape") + b"\0" for word in words)
+
+
+def write(directory: str | os.PathLike[str], staged: Staged) -> bool:
+    """Make the Pod's directory with these files: all of it appears at once, by a rename.
+
+    Directories get mode 0700, files 0600 or the owner's bits of ``modes``. False where the directory exists already
+    (an earlier submission made it): it is then left as it is. OSError as the file system says.
+    """
+    target = Path(directory)
+    if target.exists():
+        return False
+    _private_directory(target.parent)
+    half = target.with_name(f".{target.name}.{random.token_hex(8)}")
+    half.mkdir(mode=_DIRECTORY_MODE)
+    try:
+        for name in _SUBDIRECTORIES:
+            (half / name).mkdir(mode=_DIRECTORY_MODE)
+        for name, content in staged.files.items():
+            _write_file(half, name, content, staged.modes.get(name, _FILE_MODE))
+        half.rename(target)
+    except OSError:
+        shutil.rmtree(half, ignore_errors=True)
+        if target.exists():  # another submission was faster: a rename onto a directory with files fails
+            return False
+        raise
+    return True
+
+
+def _write_file(root: Path, name: str, content: bytes, mode: int) -> None:
+    relative = PurePosixPath(name)
+    if relative.is_absolute() or ".." in relative.parts:
+        raise ValueError(f"{name!r} leaves the Pod's directory")
+    path = root / relative
+    if name.endswith("/"):
+        _private_directory(path)
+        return
+    _private_directory(path.parent)
+    with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, _FILE_MODE), "wb") as file:
+        file.write(content)
+        os.fchmod(file.fileno(), mode)
+
+
+def _private_directory(path: Path) -> None:
+    if not path.is_dir():
+        _private_directory(path.parent)
+        path.mkdir(mode=_DIRECTORY_MODE, exist_ok=True)

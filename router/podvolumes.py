@@ -1,0 +1,120 @@
+"""The files of configMap, secret, downwardAPI and projected volumes, as the kubelet would lay them out.
+
+Pure. Contents and modes by path below the volume; no path leaves it. Modes are as written in the manifest.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import PurePosixPath
+from typing import Any, Final
+
+from router.errors import JobError
+from router.podenv import Sources, field_value, resource_value
+
+Contents = dict[str, tuple[bytes, int]]
+_DEFAULT_MODE: Final = 0o644
+
+
+def volume_files(volume: Mapping[str, Any], sources: Sources) -> Contents:
+    """Path -> (content, mode) of a volume; nothing for a volume of another kind. JobError names the field.
+
+    A volume without files is the path ``""``: an empty directory.
+    """
+    where = f"spec.volumes[{volume.get('name')}]"
+    for kind, source in _KINDS.items():
+        if kind in volume:
+            definition = volume[kind] or {}
+            files = source(definition, f"{where}.{kind}", definition.get("defaultMode", _DEFAULT_MODE), sources, volume)
+            _check(files, f"{where}.{kind}")
+            return files or {"": (b"", _DEFAULT_MODE)}
+    return {}
+
+
+def _config_map(
+    definition: Mapping[str, Any], path: str, mode: int, sources: Sources, _: Mapping[str, Any]
+) -> Contents:
+    return _chosen(sources.config_map(definition, path), definition, path, mode)
+
+
+def _secret(definition: Mapping[str, Any], path: str, mode: int, sources: Sources, _: Mapping[str, Any]) -> Contents:
+    return _chosen(sources.secret(definition, path), definition, path, mode)
+
+
+def _chosen(contents: Mapping[str, bytes] | None, definition: Mapping[str, Any], path: str, mode: int) -> Contents:
+    """All keys, or those that ``items`` name under the paths that it gives them."""
+    if contents is None:
+        return {}
+    if not definition.get("items"):
+        return {key: (value, mode) for key, value in contents.items()}
+    files: Contents = {}
+    for index, item in enumerate(definition["items"]):
+        key = item.get("key", "")
+        if key in contents:
+            files[item.get("path", "")] = (contents[key], item.get("mode") or mode)
+        elif not definition.get("optional"):
+            raise JobError(f"{path}.items[{index}].key", f"there is no key {key!r}; add it or mark the volume optional")
+    return files
+
+
+def _downward(definition: Mapping[str, Any], path: str, mode: int, sources: Sources, _: Mapping[str, Any]) -> Contents:
+    files: Contents = {}
+    for index, item in enumerate(definition.get("items") or ()):
+        where = f"{path}.items[{index}]"
+        if item.get("fieldRef"):
+            text = field_value(item["fieldRef"], f"{where}.fieldRef", sources)
+        else:
+            reference = item.get("resourceFieldRef") or {}
+            text = resource_value(reference, f"{where}.resourceFieldRef", "", sources)
+        files[item.get("path", "")] = (text.encode(errors="surrogateescape"), item.get("mode") or mode)
+    return files
+
+
+def _projected(
+    definition: Mapping[str, Any], path: str, mode: int, sources: Sources, volume: Mapping[str, Any]
+) -> Contents:
+    files: Contents = {}
+    for index, entry in enumerate(definition.get("sources") or ()):
+        for kind, source in entry.items():
+            where = f"{path}.sources[{index}].{kind}"
+            reader = _PROJECTIONS.get(kind)
+            if reader is None:
+                raise JobError(where, f"{kind} is not available on HPC")
+            files.update(reader(source or {}, where, mode, sources, volume))
+    return files
+
+
+def _token(
+    definition: Mapping[str, Any], path: str, mode: int, sources: Sources, volume: Mapping[str, Any]
+) -> Contents:
+    name = definition.get("path", "")
+    token = sources.tokens.get(f"{volume.get('name')}/{name}")
+    if token is None:
+        raise JobError(path, "this site does not stage service account tokens")
+    return {name: (token.encode(), mode)}
+
+
+_Reader = Callable[[Mapping[str, Any], str, int, Sources, Mapping[str, Any]], Contents]
+_PROJECTIONS: Final[Mapping[str, _Reader]] = {
+    "configMap": _config_map,
+    "secret": _secret,
+    "downwardAPI": _downward,
+    "serviceAccountToken": _token,
+}
+_KINDS: Final[Mapping[str, _Reader]] = {
+    "configMap": _config_map,
+    "secret": _secret,
+    "downwardAPI": _downward,
+    "projected": _projected,
+}
+
+
+def _check(files: Contents, path: str) -> None:
+    """Refuse paths that leave the volume, and a file where another needs a directory."""
+    for name in files:
+        pure = PurePosixPath(name)
+        if not name or pure.is_absolute() or ".." in pure.parts or "\0" in name or str(pure) != name:
+            raise JobError(path, f"the path {name!r} is not a plain relative path inside the volume")
+        for parent in pure.parents:
+            if str(parent) in files:
+                raise JobError(path, f"the path {name!r} needs a directory where {str(parent)!r} is a file")
