@@ -88,7 +88,7 @@ def _read_option(
     if len(values) < count and not (meaning is Meaning.SET and values) and inline is None:
         raise StaysError(f"has {shown} without its value")
     if meaning is Meaning.DROPPED:
-        reading.dropped.append(" ".join([shown, *(value.text for value in values)]))
+        reading.dropped.append(" ".join([word.text, *(value.text for value in values if value is not inline)]))
         return position
     known: list[str] = []
     for value in values:
@@ -108,6 +108,8 @@ def _parts(word: Word, table: dict[str, Option]) -> tuple[str, str, Word | None]
     if equals and name in table:
         return shown, name, Word(value, word.start, word.end, word.expands)
     if table is SRUN and text[1] != "-" and len(text) > 2 and text[1] in table:
+        if table[text[1]][1] == 0 and any(table.get(flag, (None, 1))[1] for flag in text[1:]):
+            raise StaysError(f"has {text}, several options in one; write them apart")
         kept = text[2:].removeprefix("=")
         return text[:2], text[1], Word(kept, word.start, word.end, word.expands)
     return text, text.lstrip("-"), None

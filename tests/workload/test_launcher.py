@@ -1,0 +1,326 @@
+"""Launchers found, read and lifted; and left alone wherever that is not certain to be right."""
+
+from __future__ import annotations
+
+import pytest
+
+from router.workload import workload_of
+from router.workload.expand import argv
+from router.workload.launcher import NotLifted, find_launcher
+from router.workload.model import Container, ContainerKind, EnvVar, Launcher
+
+PATH = "the command"
+
+
+def find(
+    *command: str,
+    args: tuple[str, ...] | None = None,
+    env: dict[str, str | None] | None = None,
+    env_from: bool = False,
+) -> Launcher | NotLifted | None:
+    variables = tuple(EnvVar(name, value) for name, value in (env or {}).items())
+    return find_launcher(
+        Container("c", ContainerKind.MAIN, "p", "image", command or None, args, variables, env_from), PATH
+    )
+
+
+def lifted(*command: str, **others: object) -> Launcher:
+    found = find(*command, **others)  # type: ignore[arg-type]
+    assert isinstance(found, Launcher), found
+    return found
+
+
+def line(text: str) -> list[str]:
+    return text.split()
+
+
+def summary(launcher: Launcher) -> tuple[str, tuple[str, ...], int | None]:
+    return launcher.program, launcher.argv, launcher.ranks.value if launcher.ranks else None
+
+
+SOLVER = ("./solver", "input")
+
+FOUND = [
+    # where it stands
+    (("mpirun", "-np", "8", *SOLVER), ("mpirun", SOLVER, 8)),
+    (("/usr/bin/mpirun", "-n", "8", *SOLVER), ("mpirun", SOLVER, 8)),
+    (("mpiexec", "-n", "8", *SOLVER), ("mpiexec", SOLVER, 8)),
+    (("mpiexec.hydra", "-n", "8", *SOLVER), ("mpiexec.hydra", SOLVER, 8)),
+    (("/opt/openmpi/bin/mpirun.openmpi", "-c", "8", *SOLVER), ("mpirun.openmpi", SOLVER, 8)),
+    (("orterun", "--np", "8", *SOLVER), ("orterun", SOLVER, 8)),
+    (("prterun", "--np", "8", *SOLVER), ("prterun", SOLVER, 8)),
+    (("srun", "-n", "8", *SOLVER), ("srun", SOLVER, 8)),
+    (("srun", "-n8", *SOLVER), ("srun", SOLVER, 8)),
+    (("srun", "--ntasks=8", *SOLVER), ("srun", SOLVER, 8)),
+    (("srun", "--ntasks", "8", "--", *SOLVER), ("srun", SOLVER, 8)),
+    (("mpirun", *SOLVER), ("mpirun", SOLVER, None)),
+    (("sh", "-c", "mpirun -np 8 ./solver input"), ("mpirun", SOLVER, 8)),
+    (("bash", "-c", "mpirun -np 8 ./solver input"), ("mpirun", SOLVER, 8)),
+    (("/bin/sh", "-ec", "mpirun -np 8 ./solver input"), ("mpirun", SOLVER, 8)),
+    (("bash", "-euo", "pipefail", "-c", "mpirun -np 8 ./solver input"), ("mpirun", SOLVER, 8)),
+    (("bash", "-o", "pipefail", "-c", "mpirun -np 8 ./solver input"), ("mpirun", SOLVER, 8)),
+    # a login shell may set the PATH that finds the program, so each rank has one
+    (("bash", "-lc", "mpirun -np 8 ./solver"), ("mpirun", ("bash", "-lc", "exec ./solver"), 8)),
+    (("bash", "-l", "-c", "mpirun -np 8 ./solver"), ("mpirun", ("bash", "-l", "-c", "exec ./solver"), 8)),
+    (("bash", "--login", "-c", "mpirun -np 8 ./a"), ("mpirun", ("bash", "--login", "-c", "exec ./a"), 8)),
+    (("sh", "-c", "exec mpirun -np 8 ./solver input"), ("mpirun", SOLVER, 8)),
+    (("sh", "-c", "time -p mpirun -np 8 ./solver input"), ("mpirun", SOLVER, 8)),
+    (("sh", "-c", "nice -n 5 /usr/bin/mpirun -np 8 ./solver input"), ("mpirun", SOLVER, 8)),
+    (("env", "A=1", "mpirun", "-np", "8", *SOLVER), ("mpirun", SOLVER, 8)),
+    (("env", "A=1", "bash", "-c", "exec mpirun -np 8 ./solver input"), ("mpirun", SOLVER, 8)),
+    (("nohup", "mpirun", "-np", "8", *SOLVER), ("mpirun", SOLVER, 8)),
+    # quotes, comments, lines
+    (
+        ("sh", "-c", "mpirun -np 8 ./solver 'a b' \"c d\" e\\ f ''"),
+        ("mpirun", ("./solver", "a b", "c d", "e f", ""), 8),
+    ),
+    (("sh", "-c", "\n# the run\nmpirun -np 8 \\\n  ./solver input # done\n\n"), ("mpirun", SOLVER, 8)),
+    (("sh", "-c", "mpirun -np 8 ./solver input\n"), ("mpirun", SOLVER, 8)),
+    (("sh", "-c", "mpirun -np '8' ./solver \"x;y|z\""), ("mpirun", ("./solver", "x;y|z"), 8)),
+    (("sh", "-c", "mpirun -np 8 sh -c 'cd /tmp && ./a > out'"), ("mpirun", ("sh", "-c", "cd /tmp && ./a > out"), 8)),
+    (("sh", "-c", "mpirun -np 8 ./solver 'it costs $5'"), ("mpirun", ("./solver", "it costs $5"), 8)),
+    (("sh", "-c", "mpirun -np 8 ./solver \\$HOME"), ("mpirun", ("./solver", "$HOME"), 8)),
+    # what the shell would expand, it expands per rank
+    (("sh", "-c", "mpirun -np 8 ./solver $INPUT"), ("mpirun", ("sh", "-c", "exec ./solver $INPUT"), 8)),
+    (("bash", "-ec", 'mpirun -np 8 ./solver "$A b" *.in'), ("mpirun", ("bash", "-ec", 'exec ./solver "$A b" *.in'), 8)),
+    (("sh", "-c", "mpirun -np 8 ./solver $(IN) # x"), ("mpirun", ("sh", "-c", "exec ./solver $(IN)"), 8)),
+    (("sh", "-c", "mpirun -np 8 ~/solver"), ("mpirun", ("sh", "-c", "exec ~/solver"), 8)),
+    (("bash", "-c", "mpirun -np 8 ./s {a,b}"), ("mpirun", ("bash", "-c", "exec ./s {a,b}"), 8)),
+    (("sh", "-c", "mpirun -np 8 ./s $1", "name", "x"), ("mpirun", ("sh", "-c", "exec ./s $1", "name", "x"), 8)),
+    # no shell: nothing is expanded, and Kubernetes' own references stay
+    (
+        ("mpirun", "-np", "8", "./solver", "$HOME", "*.in", "$(IN)"),
+        ("mpirun", ("./solver", "$HOME", "*.in", "$(IN)"), 8),
+    ),
+    # the last -np counts, as with the launchers themselves
+    (("mpirun", "-np", "2", "-np", "8", *SOLVER), ("mpirun", SOLVER, 8)),
+]
+
+
+@pytest.mark.parametrize(("command", "expected"), FOUND, ids=range(len(FOUND)))
+def test_a_launcher_is_lifted_where_it_is_the_whole_command(
+    command: tuple[str, ...], expected: tuple[str, tuple[str, ...], int | None]
+):
+    assert summary(lifted(*command)) == expected
+
+
+def test_a_launcher_in_args_is_found():
+    assert summary(lifted(args=("mpirun", "-np", "8", *SOLVER))) == ("mpirun", SOLVER, 8)
+
+
+def test_command_and_args_are_read_as_one():
+    assert summary(lifted("mpirun", args=("-np", "8", *SOLVER))) == ("mpirun", SOLVER, 8)
+    assert summary(lifted("bash", "-c", args=("mpirun -np 8 ./solver input",))) == ("mpirun", SOLVER, 8)
+
+
+def test_every_option_that_has_a_meaning_here_is_kept():
+    found = lifted(
+        *line("mpirun -np 8 --map-by ppr:4:node:PE=2 --bind-to core -x OMP_NUM_THREADS -x MODE=fast"),
+        *line("--oversubscribe -wdir /scratch -genv A 1 -genv B=2 -env C 3 -genvlist D,E ./solver"),
+    )
+    assert found.ranks is not None
+    assert found.ranks_per_node is not None
+    assert found.cores_per_rank is not None
+    assert found == Launcher(
+        program="mpirun",
+        argv=("./solver",),
+        source=PATH,
+        ranks=found.ranks,
+        ranks_per_node=found.ranks_per_node,
+        environment=(
+            *(
+                ("OMP_NUM_THREADS", None),
+                ("MODE", "fast"),
+                ("A", "1"),
+                ("B", "2"),
+                ("C", "3"),
+                ("D", None),
+                ("E", None),
+            ),
+        ),
+        working_dir="/scratch",
+        mapping="ppr:4:node:PE=2",
+        binding="core",
+        oversubscribe=True,
+        cores_per_rank=found.cores_per_rank,
+    )
+    assert (found.ranks.value, found.ranks.origin) == (8, "mpirun -np 8 in the command")
+    assert (found.ranks_per_node.value, found.cores_per_rank.value) == (4, 2)
+
+
+def test_srun_has_meanings_of_its_own():
+    found = lifted(*line("srun -N 2 --ntasks-per-node=4 -c2 --cpu-bind=cores --export=ALL,A=1,B -D /s ./solver"))
+    assert (
+        found.nodes and found.nodes.value,
+        found.ranks_per_node and found.ranks_per_node.value,
+        found.cores_per_rank and found.cores_per_rank.value,
+        found.binding,
+        found.environment,
+        found.working_dir,
+        found.dropped,
+    ) == (2, 4, 2, "cores", (("A", "1"), ("B", None)), "/s", ())
+
+
+@pytest.mark.parametrize(
+    "option", ["-N 4", "-npernode 4", "--npernode 4", "-ppn 4", "-perhost 4", "--map-by ppr:4:node"]
+)
+def test_ranks_per_node_have_many_spellings(option: str):
+    found = lifted("mpirun", *option.split(), "./solver").ranks_per_node
+    assert found is not None
+    assert found.value == 4
+
+
+DROPPED = [
+    ("--hostfile hosts", ("--hostfile hosts",)),
+    ("-machinefile hosts", ("-machinefile hosts",)),
+    ("-f hosts", ("-f hosts",)),
+    ("-H a,b", ("-H a,b",)),
+    ("--host a:2,b:2", ("--host a:2,b:2",)),
+    ("--mca plm rsh", ("--mca plm rsh",)),
+    ("--mca btl self,tcp --mca pml ob1", ("--mca btl self,tcp", "--mca pml ob1")),
+    ("--allow-run-as-root", ("--allow-run-as-root",)),
+    ("--prefix /opt/mpi --tag-output", ("--prefix /opt/mpi", "--tag-output")),
+    ("--frobnicate -v", ("--frobnicate", "-v")),
+    ("--frobnicate=yes", ("--frobnicate=yes",)),
+    ("-bootstrap ssh -iface ib0", ("-bootstrap ssh", "-iface ib0")),
+]
+
+
+@pytest.mark.parametrize(("options", "dropped"), DROPPED)
+def test_what_is_the_sites_business_is_dropped_by_name(options: str, dropped: tuple[str, ...]):
+    found = lifted(*f"mpirun {options} -np 8 ./solver input".split())
+    assert (summary(found), found.dropped) == (("mpirun", SOLVER, 8), dropped)
+
+
+def test_sruns_own_options_are_dropped_with_their_values():
+    found = lifted(*line("srun --mpi=pmix -p debug -t 10 --gres gpu:1 -lu -n 8 ./solver input"))
+    assert (summary(found), found.dropped) == (
+        ("srun", SOLVER, 8),
+        ("--mpi=pmix", "-p debug", "-t 10", "--gres gpu:1", "-lu"),
+    )
+
+
+def test_variables_set_before_the_launcher_reach_the_ranks():
+    found = lifted("sh", "-c", "A=1 B='x y' env C=3 mpirun -x D -np 8 ./solver input")
+    assert found.environment == (("A", "1"), ("B", "x y"), ("C", "3"), ("D", None))
+
+
+def test_values_that_the_manifest_gives_are_resolved():
+    env: dict[str, str | None] = {"NP": "8", "DIR": "/data"}
+    assert summary(lifted("mpirun", "-np", "$(NP)", *SOLVER, env=env)) == ("mpirun", SOLVER, 8)
+    assert summary(lifted("sh", "-c", "mpirun -np $NP ./solver input", env=env)) == ("mpirun", SOLVER, 8)
+    assert summary(lifted("sh", "-c", 'mpirun -np "${NP}" ./solver input', env=env)) == ("mpirun", SOLVER, 8)
+    assert summary(lifted("sh", "-c", "mpirun -np $(NP) ./solver input", env=env)) == ("mpirun", SOLVER, 8)
+    assert lifted("mpirun", "-wdir", "$(DIR)", "./a", env=env).working_dir == "/data"
+
+
+STAYS = [
+    ("cd /work && mpirun -np 8 ./solver", "stands in a list of commands (&&)"),
+    ("mpirun -np 8 ./solver || true", "stands in a list of commands (||)"),
+    ("set -e; mpirun -np 8 ./solver", "stands in a list of commands (;)"),
+    ("mpirun -np 8 ./solver | tee log", "stands in a pipeline"),
+    ("mpirun -np 8 ./solver > log 2>&1", "stands in a command with a redirection"),
+    ("mpirun -np 8 ./solver < in", "stands in a command with a redirection"),
+    ("mpirun -np 8 ./solver &", "stands in a background command"),
+    ("(mpirun -np 8 ./solver)", "stands in a subshell or function"),
+    ("set -e\nmpirun -np 8 ./solver\n", "stands in a script of several commands"),
+    ("mpirun -np 8 ./solver\necho done\n", "stands in a script of several commands"),
+    ("while true\ndo mpirun ./solver\ndone", "stands in a script of several commands"),
+    ("{ mpirun ./solver }", "stands in a loop, a condition or a group"),
+    ("! mpirun ./solver", "stands in a loop, a condition or a group"),
+    ("mpirun -np 8 ./solver `date`", "stands in a command with a substitution in backticks"),
+    ("mpirun -np 8 ./solver $(date '+%s')", "stands in a command with a substitution that is not plain"),
+    ("mpirun -np 8 ./solver $'a'", "stands in a command with $'…' quotes"),
+    ("mpirun -np 8 ./solver 'a", "stands in a command with an unclosed quote"),
+    ('mpirun -np 8 ./solver "a', "stands in a command with an unclosed quote"),
+    ("mpirun -np 8 ./solver \\", "stands in a command that ends in a backslash"),
+    ("echo mpirun", "is not the first command of the container"),
+    ("timeout 60 mpirun -np 8 ./solver", "is not the first command of the container"),
+    ("bash -c 'mpirun -np 8 ./solver'", "is not the first command of the container"),
+    ("mpirun -np 4 ./a : -np 4 ./b", "starts several programs (':'), which cannot be told apart by rank here"),
+    ("mpirun --app plan", "has --app, which is not one program on many ranks"),
+    ("srun --multi-prog plan", "has --multi-prog, which is not one program on many ranks"),
+    ("mpirun -np 8", "is followed by no program"),
+    ("mpirun -np", "has -np without its value"),
+    ("mpirun -np 0 ./a", "has -np 0, which is not a whole number from 1 to 1000000"),
+    ("mpirun -np many ./a", "has -np many, which is not a whole number from 1 to 1000000"),
+    ("mpirun -np $N ./a", "has -np $N, whose value is known only when it runs; write it out"),
+    ("mpirun -np $((2*4)) ./a", "has -np $((2*4)), whose value is known only when it runs; write it out"),
+    ("A=$B mpirun ./a", "gets A from a value that is known only when it runs; set it in env"),
+    ("env -i mpirun ./a", "stands behind env -i"),
+    (
+        "mpirun --frobnicate ./a in",
+        (
+            "has the unknown option --frobnicate, after which it cannot be told where the program starts; "
+            "write it before another option, or leave it out"
+        ),
+    ),
+    ("srun -ln8 ./a", "has -ln8, several options in one; write them apart"),
+]
+
+
+@pytest.mark.parametrize(("script", "why"), STAYS, ids=range(len(STAYS)))
+def test_a_launcher_that_is_not_the_whole_command_stays(script: str, why: str):
+    found = find("sh", "-c", script)
+    assert found == NotLifted("srun" if "srun" in script else "mpirun", why)
+
+
+@pytest.mark.parametrize(
+    ("command", "why"),
+    [
+        (("bash", "/run-mpirun.sh", "mpirun"), "stands in a script that bash reads from a file"),
+        (("bash", "script.sh", "mpirun"), "stands in a script that bash reads from a file"),
+        (("bash", "-i", "-c", "mpirun ./a"), "stands behind bash -i"),
+        (("bash", "-c"), None),
+        (("sh", "-c", "mpirun ./a" + " x" * 40000), "stands in a script that is too long to look into"),
+    ],
+)
+def test_other_ways_to_a_shell(command: tuple[str, ...], why: str | None):
+    assert find(*command) == (None if why is None else NotLifted("mpirun", why))
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ("python", "train.py"),
+        ("./mpirun-benchmark",),
+        ("./my_srun",),
+        ("cat", "mpirun.sh"),
+        ("sh", "-c", "echo rpmpirun"),
+    ],
+)
+def test_what_only_looks_like_a_launcher_is_none(command: tuple[str, ...]):
+    assert find(*command) is None
+
+
+def test_a_value_known_only_later_is_never_guessed():
+    assert find("mpirun", "-np", "$(NP)", "./a", env={"NP": None}) == NotLifted(
+        "mpirun", "has -np $(NP), whose value is known only when it runs; write it out"
+    )
+    assert isinstance(find("mpirun", "-np", "$(NP)", "./a", env_from=True), NotLifted)
+
+
+def test_shell_syntax_in_a_variable_that_kubernetes_puts_in_is_seen():
+    found = find("sh", "-c", "mpirun ./a $(ARGS)", env={"ARGS": "x; rm y"})
+    assert found == NotLifted("mpirun", "stands in a command whose $(ARGS) holds shell syntax")
+
+
+def test_the_program_runs_with_the_values_of_its_references():
+    job = {
+        "spec": {
+            "template": {
+                "spec": {
+                    "restartPolicy": "Never",
+                    "containers": [
+                        {
+                            "name": "c",
+                            "command": ["sh", "-c", "mpirun -np 2 ./a $(IN) $$HOME"],
+                            "env": [{"name": "IN", "value": "data"}],
+                        }
+                    ],
+                }
+            }
+        }
+    }
+    (container,) = workload_of(job, namespace="n").containers
+    assert argv(container) == ("sh", "-c", "exec ./a data $HOME")
