@@ -174,7 +174,7 @@ def _node_names(sites: list[Placed[Site]]) -> Iterator[Problem]:
             name = names.node_name(placed.value.name, queue.name)
             label = f"{placed.value.name}/{queue.name}"
             if first.setdefault(name, label) != label:
-                message = f"queue {label} and queue {first[name]} would be the same Node {name}; rename the site"
+                message = f"queue {label} and queue {first[name]} would be the same Node {name}; rename one of them"
                 yield placed.spot.problem(message, "queues", index, "name")
 
 

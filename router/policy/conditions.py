@@ -202,6 +202,8 @@ def _before_expecting(message: str) -> str:
         if re.search(r"input '[KMGTPEkmhd]i?'", message)
         else ""
     )
+    if re.search(r"input '(and|or|not|AND|OR|NOT)'", message):
+        hint = "; write && for and, || for or, ! for not"
     return message.partition(" expecting ")[0].replace("Syntax error: ", "syntax: ") + hint
 
 

@@ -121,13 +121,24 @@ def _content(lines: list[str], place: Place) -> Iterator[tuple[int, int, str]]:
     last, end = place.end[0], place.end[1] - 1
     if place.style in {"|", ">"}:
         first, start = first + 1, 0
-    elif place.style:
-        start, end = start + 1, end - 1
+    else:
+        start += _properties(lines[first - 1][start:])
+        if place.style:
+            start, end = start + 1, end - 1
     for line in range(first, min(last, len(lines)) + 1):
         text = lines[line - 1]
         stop = end if line == last else len(text)
         begin = start if line == first else 0
         yield line, begin + 1, text[begin:stop]
+
+
+_PROPERTIES: Final = re.compile(r"(?:[&!]\S*\s+)*")
+
+
+def _properties(text: str) -> int:
+    """How long an anchor and a tag before a scalar are; a plain scalar starts with neither."""
+    found = _PROPERTIES.match(text)
+    return found.end() if found else 0
 
 
 def _unit(text: str, index: int, style: str) -> tuple[int, bool]:

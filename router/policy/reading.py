@@ -116,12 +116,21 @@ def _read_entry(reading: Reading, kind: str, entry: object, spot: Spot) -> None:
     try:
         value = model.model_validate(entry)
     except ValidationError as error:
-        reading.problems.extend(_problem(detail, model, spot) for detail in error.errors(include_url=False))
+        details = error.errors(include_url=False)
+        reading.problems.extend(_problem(detail, model, spot) for detail in details if not _follows(detail, details))
         reading.broken.add(kind)
         if kind == "rules" and isinstance(entry, dict) and isinstance(entry.get("when"), str):
             reading.conditions.append((entry["when"], spot))
     else:
         getattr(reading, kind).append(Placed(value, spot))
+
+
+def _follows(detail: ErrorDetails, details: list[ErrorDetails]) -> bool:
+    """Whether a list is only called too short because its entries are wrong."""
+    here = detail["loc"]
+    return detail["type"] == "too_short" and any(
+        other["loc"][: len(here)] == here and len(other["loc"]) > len(here) for other in details
+    )
 
 
 # --- what pydantic says, in our words ---------------------------------------------------------------------------

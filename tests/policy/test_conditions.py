@@ -1,0 +1,170 @@
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from router.policy import conditions, variables
+from router.policy.conditions import Condition, Fault, Read
+from router.policy.decision import QueueState, Requester
+from router.policy.schema import Queue
+from router.policy.variables import QueueNow
+from tests.policy.given import workload
+
+ASKING = Requester("ada", ("staff", "physicists"), "lab", {"tier": "gold"})
+NOTHING = workload()
+MUCH = workload({"cpu": "2500m", "memory": "3Gi", "nvidia.com/gpu": "2"}, parallelism=3, activeDeadlineSeconds=7200)
+QUEUE = Queue(name="q", nodes=2, cpus_per_node=4)
+QUEUES = {
+    "q": QueueNow(QUEUE, QueueState("s", "q", up=True, free_nodes=0)),
+    "unknown": QueueNow(QUEUE, None),
+}
+
+
+def _verdict(source: str, about: object = MUCH) -> bool | str:
+    condition = conditions.compile_condition(source)
+    assert isinstance(condition, Condition)
+    queues = {key: variables.queue_message(now) for key, now in QUEUES.items()}
+    values = conditions.activation(
+        variables.job_message(about),
+        variables.request_message(ASKING),
+        queues,  # type: ignore[arg-type]
+    )
+    return conditions.evaluate(condition, values)
+
+
+HOLDS = [
+    "true",
+    "job.cpus == 3 && job.totalCpus == 8",  # 2.5 cores rounded up; 7.5 in all, rounded up
+    "job.memory == quantity('3Gi') && job.totalMemory == 9 * 1024 * 1024 * 1024",
+    "job.gpus == 2 && job.totalGpus == 6 && job.gpuVendor == 'nvidia'",
+    "job.walltime == seconds('2h') && job.walltime == seconds('2:00:00')",
+    "job.parallelism == 3 && job.pods == 3",
+    "!job.mpi && !has(job.ranks) && job.ranks == 0",
+    "job.images == ['registry.example.org/tool:1'] && job.containers == ['main']",
+    "job.images.exists(i, i.startsWith('registry.example.org/'))",
+    "job.labels['team'] == 'x' && job.labels.team == 'x' && !('no' in job.labels)",
+    "request.user == 'ada' && 'physicists' in request.groups && request.namespace == 'lab'",
+    "request.namespaceLabels['tier'] == 'gold'",
+    "queues['q'].up && has(queues['q'].freeNodes) && queues['q'].freeNodes == 0",
+    "!has(queues['unknown'].up) && !queues['unknown'].up && !has(queues['unknown'].freeNodes)",
+    "queues['unknown'].nodes == 2 && !has(queues['unknown'].walltimeMax)",
+    "queues.exists(q, queues[q].up) && 'q' in queues && !('x' in queues)",
+    "job.name.matches('^j$') && job.restartPolicy == 'Never'",
+    "quantity(string(job.gpus)) == 2",
+]
+
+
+@pytest.mark.parametrize("source", HOLDS)
+def test_what_holds(source: str) -> None:
+    assert _verdict(source) is True
+    assert _verdict(f"!({source})") is False
+
+
+@pytest.mark.parametrize("figure", ["cpus", "totalCpus", "memory", "totalMemory", "gpus", "walltime", "ranks", "nodes"])
+def test_what_nobody_asked_for_reads_0_and_is_not_there(figure: str) -> None:
+    assert _verdict(f"job.{figure} == 0 && !has(job.{figure})", NOTHING) is True
+
+
+def test_asking_for_0_is_not_asking_for_nothing() -> None:
+    assert _verdict("job.cpus == 0 && has(job.cpus)", workload({"cpu": "0"})) is True
+
+
+ERRORS = [
+    ("job.labels['nope'] == 'x'", 'Key not found in map : "nope"'),
+    ("queues['nope'].up", 'Key not found in map : "nope"'),
+    ("9223372036854775807 + job.gpus > 0", "integer overflow"),
+    ("job.cpus / (job.gpus - 2) == 1", "divide by zero"),
+    ("quantity(job.name) > 1", "'j' is not a quantity such as 500m, 2, 1.5Gi or 1e3"),
+]
+
+
+@pytest.mark.parametrize(("source", "message"), ERRORS)
+def test_an_evaluation_error_never_holds(source: str, message: str) -> None:
+    assert message == _verdict(source)
+    assert _verdict(f"{source} || true") is True  # CEL's own rule: the other side decides
+
+
+FAULTS = [
+    ("", 0, "the condition ends too early"),
+    ("job.cpus >", 10, "the condition ends too early"),
+    ("job.cpus", 0, "is int, not true or false; compare it with something"),
+    ("'x'", 0, "is string, not true or false; compare it with something"),
+    ("job.cpu > 3", 3, "job has no 'cpu'; did you mean cpus?"),
+    ("cpus > 3", 0, "there is no 'cpus'; did you mean job.cpus?"),
+    ("namspace == 'x'", 0, "there is no 'namspace'; did you mean request.namespace?"),
+    ("queues['q'].freeNodez > 1", 11, "queues['…'] has no 'freeNodez'; did you mean freeNodes?"),
+    ("job.cpus > 3.5", 9, "> does not work on int and double; figures are whole numbers: write 3, not 3.0"),
+    ("job.name > 3", 9, "> does not work on string and int"),
+    (
+        "job.memory > 64Gi",
+        15,
+        "syntax: extraneous input 'Gi'; write quantity('64Gi') for sizes, seconds('2h') for times",
+    ),
+    ("job.mpi and job.indexed", 8, "syntax: mismatched input 'and'; write && for and, || for or, ! for not"),
+    ("quantity('64Gib') > 1", 9, "'64Gib' is not a quantity such as 500m, 2, 1.5Gi or 1e3"),
+    ("job.walltime > seconds('soon')", 23, "'soon' is not a duration; write 5400, 1:30:00 or 1h30m"),
+    ("job.mpi &&\n  job.memry > 1", 16, "job has no 'memry'; did you mean memory?"),
+]
+
+
+@pytest.mark.parametrize(("source", "offset", "message"), FAULTS)
+def test_what_does_not_compile(source: str, offset: int, message: str) -> None:
+    faults = conditions.compile_condition(source)
+
+    assert isinstance(faults, tuple)
+    assert (faults[0].offset, faults[0].message) == (offset, message)
+
+
+def test_all_faults_of_a_condition_are_found() -> None:
+    faults = conditions.compile_condition("job.cpu > 3 && request.usr == 'x'")
+
+    assert faults == (
+        Fault(3, "job has no 'cpu'; did you mean cpus?"),
+        Fault(22, "request has no 'usr'; did you mean user?"),
+    )
+
+
+def test_what_is_too_complex_is_a_fault() -> None:
+    faults = conditions.compile_condition("(" * 40 + "true" + ")" * 40)
+
+    assert isinstance(faults, tuple)
+    assert "recursion limit" in faults[0].message
+
+
+READS = [
+    ("true", (), False),
+    ("'job.cpus' == request.user // job.memory", (Read("request", "user", "", 14),), False),
+    ("job.images.exists(i, i == job.name)", (Read("job", "images", "", 0), Read("job", "name", "", 26)), False),
+    ("queues['a/b'].up || queues[ \"a/b\" ].up", (Read("queues", "up", "a/b", 0),), False),
+    ("queues.exists(q, queues[q].up)", (), True),
+    (r"request.user == '\'' || job.mpi", (Read("request", "user", "", 0), Read("job", "mpi", "", 24)), False),
+]
+
+
+@pytest.mark.parametrize(("source", "reads", "every_queue"), READS)
+def test_reads(source: str, reads: tuple[Read, ...], every_queue: bool) -> None:
+    assert (reads, every_queue) == conditions.find_reads(source)
+
+
+CONSTANTS = [
+    ("64 * 1024", 65536),
+    ("quantity('1Ki')", 1024),
+    ("job.cpus", None),
+    ("1 / 0", None),
+    ("1.5", None),
+    ("(", None),
+]
+
+
+@pytest.mark.parametrize(("source", "value"), CONSTANTS)
+def test_constants(source: str, value: int | None) -> None:
+    assert value == conditions.constant(source)
+
+
+@given(st.text(max_size=60) | st.text(alphabet="job.cpus><=&|!()[]'\"0123 queues\n\\", max_size=60))
+def test_any_text_compiles_or_has_faults_inside_it(source: str) -> None:
+    made = conditions.compile_condition(source)
+
+    assert isinstance(made, Condition) or all(0 <= fault.offset <= len(source) and fault.message for fault in made)
+    assert isinstance(made, Condition) or made

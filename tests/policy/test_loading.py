@@ -1,0 +1,396 @@
+from __future__ import annotations
+
+import json
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from router import names, policy
+from router.errors import PolicyError
+from router.policy.schema import Rule, System
+from router.script import directive_problems
+from router.workload.model import GpuVendor
+from tests.policy.given import ACCOUNTS, REST, SITES, loaded, problems_of
+
+SITE = "sites: [{name: s, system: openpbs, workDir: /w, queues: [{name: q, nodes: 2, cpusPerNode: 4}]}]\n"
+RULES = "rules: [{name: rest, cloud: true}]\n"
+
+
+def _site(text: str, queue: str = "") -> str:
+    return f"sites: [{{name: s, system: openpbs, workDir: /w, queues: [{{name: q, nodes: 2, cpusPerNode: 4{queue}}}]{text}}}]\n"
+
+
+def _rule(text: str, mark: str = "") -> str:
+    return f"rules:\n  - {mark}{{name: r, {text}}}\n{REST}"
+
+
+# Each row: what is written beside a whole policy, with ^ before each place that is told, and what is told there.
+ENTRIES = [
+    ("unknown key", _site(", ^hosts: x"), ["site s: unknown key 'hosts'; did you mean 'host'?"]),
+    ("key of another style", _site(", ^work_dir: /x"), ["site s: unknown key 'work_dir'; did you mean 'workDir'?"]),
+    ("unknown key below", _site("", ", ^mem: 1Gi"), ["site s: unknown key 'queues[0].mem'; there are name"]),
+    ("unknown top key", "^rulez: []\n", ["unknown key 'rulez'; did you mean 'rules'?"]),
+    ("no mapping", "^- a\n", ["a policy file is a mapping with sites, accounts, rules, tests"]),
+    ("no list", "rules: ^{name: a}\n", ["rules is a list; start each entry with '-'"]),
+    ("no entry", "accounts: [^x]\n", ["accounts[0]: an entry is a mapping of keys and values"]),
+    ("not YAML", "rules: [\n^", ["is not YAML: did not find expected node content"]),
+    ("duplicate key", "rules: []\n^rules: []\n", ["key 'rules' stands twice, first in line 1; remove one of the two"]),
+    ("enum", _site(", runtime: ^docker"), ["site s: runtime is 'docker'; it may be 'apptainer', 'singularity' or 'host'"]),
+    ("number", _site("", ", gpusPerNode: ^'2'"), ["site s: queues[0].gpusPerNode is a whole number, without quotes and without a fraction"]),
+    ("too small", _site("", ", gpusPerNode: ^-1"), ["site s: queues[0].gpusPerNode is -1; it is at least 0"]),
+    ("size", _site("", ", memoryPerNode: ^8GB"), ["site s: queues[0].memoryPerNode '8GB' is not a quantity such as 500m, 2, 1.5Gi or 1e3"]),
+    ("time", _site(", margin: ^soon"), ["site s: margin 'soon' is not a duration; write 5400, 1:30:00 or 1h30m"]),
+    ("text", _rule("deny: ^no"), ["rule r: deny is text; put it in quotes if it looks like a number or like yes and no"]),
+    ("path", _site(", runtimePath: ^bin/x"), ["site s: runtimePath is 'bin/x', which has not the form ^/[^\\x00-\\x1f]*$"]),
+    ("host runtime", _site(", runtime: ^host"), ["site s: runtime host runs commands without any container and is for system local alone; use apptainer or singularity"]),
+    ("host", _site(", host: ^login1"), ["site s: host is 'login1'; write local or ssh://HOST"]),
+    ("volume of nothing", _site(", volumes: [^{path: /x}]"), ["site s: needs exactly one of hostPath, nfs, claim"]),
+    ("volume of two", _site(", volumes: [{path: /x, hostPath: /y, ^nfs: 'a:/b'}]"), ["site s: nfs beside hostPath: give exactly one of hostPath, nfs, claim"]),
+    ("walltimes", _site("", ", walltimeMax: 1h, walltimeDefault: ^2h"), ["site s: queue q: walltimeDefault 2h is beyond walltimeMax 1h, so no Job without a walltime fits"]),
+    ("GPUs", _site("", ", gpuVendor: ^amd"), ["site s: queue q: gpuVendor is amd, but gpusPerNode is 0; give it or remove it"]),
+    ("nobody", "accounts: [^{as: ada}]\n", ["account ada: names nobody: give users, groups, serviceAccounts or namespaces"]),
+    ("as nobody", "accounts: [^{users: [ada]}]\n", ["accounts[0]: as is missing: the HPC user to run as"]),
+    ("root", "accounts: [{users: [ada], as: ^root}]\n", ["account root: as is root, a system user; jobs run as people or as accounts of projects"]),
+    ("no site", "accounts: [{users: [ada], as: ada, site: ^'x*'}]\n", ["account ada: site 'x*' matches no site; there are: pbs, gpus"]),
+    ("controller as", "accounts: [{users: [c], controller: true, ^as: ada}]\n", ["account ada: a controller creates Jobs for others and runs as nobody itself; remove 'as'"]),
+    ("one of", _rule("when: job.mpi", "^"), ["rule r: needs exactly one of hpc, cloud, deny"]),
+    ("two of", _rule("when: job.mpi, cloud: true, ^deny: x"), ["rule r: deny beside cloud: give exactly one of hpc, cloud, deny"]),
+    ("key without hpc", _rule("when: job.mpi, cloud: true, ^kueue: true"), ["rule r: kueue is for rules with hpc; this rule sends nothing there"]),
+    ("no such queue", _rule("when: job.mpi, hpc: [{queue: ^smal}]"), ["rule r: hpc: queue smal: no site has that queue; there are: small, big, gpu"]),
+    ("no such site", _rule("when: job.mpi, hpc: [{queue: ^big, site: pbs2}]"), ["rule r: hpc: there is no site pbs2; there are: pbs, gpus"]),
+    ("not on that site", _rule("when: job.mpi, hpc: [{queue: ^big, site: gpus}]"), ["rule r: hpc: site gpus has no queue big; it has: gpu"]),
+    ("queue twice", _rule("when: job.mpi, hpc: [{queue: big}, {queue: ^big}]"), ["rule r: hpc: queue big stands twice"]),
+    ("queue in condition", _rule("when: \"^queues['x'].up\", cloud: true"), ["rule r: when: queues['x']: no site has that queue; there are: small, big, gpu"]),
+    ("reached: true", "rules:\n  - {name: a, cloud: true}\n  - {name: b, when: ^job.mpi, cloud: true}\n  - ^{name: rest, cloud: true}\n", ["rule b: cannot be reached: rule a (p:2) holds for every Job", "rule rest: cannot be reached: rule a (p:2) holds for every Job"]),
+    ("reached: same", "rules:\n  - {name: a, when: job.mpi, cloud: true}\n  - {name: b, when: ^' job.mpi', cloud: true}\n" + REST, ["rule b: cannot be reached: rule a (p:2) has the same condition"]),
+    ("no catch-all", "rules: [{name: a, when: ^job.mpi, cloud: true}]\n", ["rule a: is the last rule and does not hold for every Job; add one after it, e.g. {name: rest, cloud: true}"]),
+    ("audit at the end", "rules: [{name: a, mode: ^audit, cloud: true}]\n", ["rule a: is the last rule and in mode audit, so it decides nothing; add one: cloud: true"]),
+    ("same name", "rules:\n  - {name: rest, when: job.mpi, cloud: true}\n  - {name: ^rest, cloud: true}\n", ["rule rest: rule rest is there already, in p:2; names are used once"]),
+    ("contradiction", _rule("when: ^job.cpus > 4 && job.cpus < 5, cloud: true"), ["rule r: when: no Job meets both 'job.cpus > 4' and 'job.cpus < 5'"]),
+    ("too many cores", _rule("when: job.mpi && ^job.cpus >= 64, hpc: [{queue: small}, {queue: big}]"), ["rule r: when: no Job that meets 'job.cpus >= 64' fits any queue of this rule: job.cpus can be at most 32 there"]),
+    ("too long", _rule("when: ^seconds('2h') < job.walltime, hpc: [{queue: small}]"), ["rule r: when: no Job that meets 'seconds('2h') < job.walltime' fits any queue of this rule: job.walltime can be at most 1h there"]),
+    ("own limit", _rule("when: ^job.memory > quantity('32Gi'), hpc: [{queue: big, maxNodes: 1}]"), ["rule r: when: no Job that meets 'job.memory > quantity('32Gi')' fits any queue of this rule: job.memory can be at most 32Gi there"]),
+    ("defaults", _rule("when: job.mpi, hpc: [{queue: small}], defaults: {walltime: ^2h}"), ["rule r: defaults: walltime is beyond what any queue of this rule has: 1h"]),
+    ("test of two", "tests: [^{name: t, expect: {target: cloud}}]\n", ["test t: needs exactly one of job, file"]),
+    ("test of no rule", "tests: [{name: t, job: {}, expect: {target: cloud, rule: ^x}}]\n", ["test t: expects rule x, which is not there"]),
+    ("test of no queue", "tests: [{name: t, job: {}, expect: {target: hpc, queue: ^x}, queues: {^z: {}}}]\n", ["test t: expects queue x, which no site has", "test t: queues: 'z' is no queue; there are: small, big, gpu, pbs/small, pbs/big, gpus/gpu"]),
+    ("test of no figure", "tests: [{name: t, job: {}, expect: {target: hpc}, queues: {big: {free: ^1}}}]\n", ["test t: queues: big: free: is no figure of a queue"]),
+    ("test of no file", "tests: [{name: t, file: ^x.yaml, expect: {target: hpc}}]\n", ["test t: file 'x.yaml' is no manifest beside this policy (*.yaml with apiVersion and kind)"]),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("text", "expected"), [row[1:] for row in ENTRIES], ids=[row[0] for row in ENTRIES])
+def test_what_is_wrong_is_told_with_its_place(text: str, expected: list[str]) -> None:
+    files = {"p": text.replace("^", "")}
+    if not text.startswith("sites"):
+        files["a.yaml"] = SITES
+    if "rules:" not in text:
+        files["z.yaml"] = RULES
+
+    found = [problem for problem in problems_of(files) if not problem.startswith(("a.yaml", "z.yaml"))]
+
+    assert [line[: len(want)] for line, want in zip(found, _placed(text, expected), strict=True)] == _placed(
+        text, expected
+    )
+
+
+def _placed(text: str, messages: list[str], file: str = "p") -> list[str]:
+    """Messages behind the places that are marked in the text."""
+    pieces = text.split("^")
+    before = ["".join(pieces[: count + 1]) for count in range(len(pieces) - 1)]
+    places = [(part.count("\n") + 1, len(part) - part.rfind("\n")) for part in before]
+    return [f"{file}:{line}:{column}: {message}" for (line, column), message in zip(places, messages, strict=True)]
+
+
+def check(marked: dict[str, tuple[str, list[str]]]) -> None:
+    """Check that files make exactly the problems that are told beside each, at the marks in its text."""
+    expected = [line for file, (text, messages) in marked.items() for line in _placed(text, messages, file)]
+
+    found = problems_of({file: text.replace("^", "") for file, (text, _) in marked.items()})
+
+    assert [line[: len(want)] for line, want in zip(found, expected, strict=True)] == expected
+
+
+def test_all_problems_of_all_files_are_told_in_order() -> None:
+    check(
+        {
+            "10.yaml": (_site(", ^color: red"), ["site s: unknown key 'color'"]),
+            "20.yaml": ("accounts: [{^namespaces: [lab], as: ada}]\n", ["account ada: reached through namespaces"]),
+            "30.yaml": (
+                (
+                    "rules:\n  - {name: r, when: job^.cpu > 1, hpc: [{queue: q}]}\n"
+                    "  - {name: rest, when: job^.gpu > 1, cloud: ^please}\n"
+                ),
+                ["rule r: when: job has no 'cpu'", "rule rest: when: job has no 'gpu'", "rule rest: cloud is 'please'"],
+            ),
+        }
+    )
+
+
+SHARED = [
+    ("namespaces: [lab]", "namespaces"),
+    ("serviceAccounts: ['lab/*']", "serviceAccounts"),
+    ("serviceAccounts: ['lab/*'], namespaces: [lab]", "serviceAccounts"),
+    ("users: ['system:serviceaccount:lab:runner']", "users"),
+    ("users: ['*']", "users"),
+    ("users: ['s*']", "users"),
+    ("groups: ['system:serviceaccounts:lab']", "groups"),
+    ("groups: ['*']", "groups"),
+    ("groups: ['system:authenticated']", "groups"),
+]
+
+
+@pytest.mark.parametrize(("entry", "reached"), SHARED)
+def test_an_account_that_everyone_in_a_namespace_reaches_says_so(entry: str, reached: str) -> None:
+    rest = {"a.yaml": SITES, "z.yaml": RULES}
+    found = problems_of({**rest, "p": f"accounts: [{{{entry}, as: ada}}]\n"})
+
+    assert len(found) == 1
+    assert f"reached through {reached}: everyone with 'edit' in the namespace can run as ada" in found[0]
+    assert problems_of({**rest, "p": f"accounts: [{{{entry}, as: ada, shared: true}}]\n"}) == []
+
+
+@pytest.mark.parametrize(
+    "entry", ["users: [ada]", "users: ['*@lab.org']", "groups: [physicists]", "users: [a], namespaces: [l]"]
+)
+def test_an_account_of_people_needs_no_word_more(entry: str) -> None:
+    assert problems_of({"a.yaml": SITES, "z.yaml": RULES, "p": f"accounts: [{{{entry}, as: ada}}]\n"}) == []
+
+
+STYLES = [
+    "    when: job.mpi && job^.cpu > 1\n",
+    "    when: 'job.name == ''a'' && job^.cpu > 1'\n",
+    '    when: "job.name == \\"a\\" && \\u006aob^.cpu > 1"\n',
+    "    when: |\n      job.mpi &&\n      job^.cpu > 1\n",
+    "    when: |2-\n\n        job.mpi &&\n\n      job^.cpu > 1\n",
+    "    when: >-\n      job.mpi\n      && job^.cpu\n      > 1\n",
+    "    when: >\n      job.mpi\n        && job^.cpu\n",
+    "    when: job.mpi\n      && job^.cpu > 1\n",
+    '    when: "job.mpi \\\n      && job^.cpu > 1"\n',
+    "    when: &x job^.cpu > 1\n",
+    "    when: !!str 'job^.cpu > 1'\n",
+    "    when:\n      job^.cpu > 1\n",
+    "    when: 'job.name == \"größe\" && job^.cpu > 1'\n",
+]
+
+
+@pytest.mark.parametrize("when", STYLES)
+def test_the_caret_stands_under_the_error_however_the_condition_is_written(when: str) -> None:
+    text = f"rules:\n  - name: r\n{when}    cloud: true\n{REST}"
+    (place,) = _placed(text, [""])
+
+    with pytest.raises(PolicyError) as caught:
+        policy.load({"p": text.replace("^", "")})
+
+    (problem,) = caught.value.problems
+    shown, caret = problem.excerpt.split("\n")
+    assert f"p:{problem.line}:{problem.column}: " == place
+    assert shown == f"  | {text.replace('^', '').splitlines()[problem.line - 1]}"
+    assert shown[caret.index("^") :].startswith(".cpu")
+
+
+def test_a_caret_under_the_end_stands_behind_the_text() -> None:
+    with pytest.raises(PolicyError) as caught:
+        policy.load({"p": f"rules:\n  - name: r\n    when: job.cpus >\n    cloud: true\n{REST}"})
+
+    line = "    when: job.cpus >"
+    assert caught.value.problems[0].excerpt == f"  | {line}\n  | {' ' * len(line)}^"
+
+
+def test_directives_are_those_of_the_dialect() -> None:
+    """What a dialect allows is the script's to say; that each holder of directives is asked about is ours."""
+    (said,) = directive_problems(System.OPENPBS, {"no-such": "x"})
+    check(
+        {
+            "a.yaml": (
+                _site(", ^directives: {no-such: x}", ", ^directives: {no-such: x}"),
+                [
+                    f"site s: directives: {said}",
+                    f"site s: directives: {said}",
+                ],
+            ),
+            "b.yaml": (
+                "accounts: [{users: [ada], as: ada, ^directives: {no-such: x}}]\n",
+                [f"account ada: directives: {said}"],
+            ),
+            "c.yaml": (
+                _rule("when: job.mpi, hpc: [{queue: q}], ^directives: {no-such: x}"),
+                [f"rule r: directives: {said}"],
+            ),
+        }
+    )
+
+
+def test_gpu_resources_of_two_vendors() -> None:
+    other = SITE.replace("name: s,", "name: t,")
+    check(
+        {
+            "a.yaml": (SITE.replace("openpbs,", "openpbs, gpuResources: {x/gpu: nvidia},"), []),
+            "b.yaml": (
+                other.replace("openpbs,", "openpbs, gpuResources: {^x/gpu: amd},"),
+                ["site t: gpuResources: x/gpu is amd here and nvidia in a.yaml:1; a Job has one vendor"],
+            ),
+            "c.yaml": (RULES, []),
+        }
+    )
+
+
+def test_same_site_and_queue() -> None:
+    check(
+        {
+            "a.yaml": (
+                SITE.replace("}]}]", "}, {name: ^q, nodes: 1, cpusPerNode: 1}]}]"),
+                ["site s: queue q is there already in site s; names are used once"],
+            ),
+            "b.yaml": (
+                SITE.replace("name: s,", "name: ^s,"),
+                ["site s: site s is there already, in a.yaml:1; names are used once"],
+            ),
+            "c.yaml": (RULES, []),
+        }
+    )
+
+
+def test_nodes_that_would_have_one_name() -> None:
+    """``a_b`` is written ``a-b-<hash>``; a queue that really has that name collides with it."""
+    taken = names.node_name("s", "a_b").partition(".")[0]
+    check(
+        {
+            "a.yaml": (
+                _site("")
+                .replace("name: q,", "name: a_b,")
+                .replace("}]}]", f"}}, {{name: ^{taken}, nodes: 1, cpusPerNode: 1}}]}}]"),
+                [
+                    f"site s: queue s/{taken} and queue s/a_b would be the same Node {taken}.s.batchgate; rename one of them"
+                ],
+            ),
+            "c.yaml": (RULES, []),
+        }
+    )
+
+
+def test_the_same_queue_on_two_sites_needs_a_site() -> None:
+    files: dict[str, tuple[str, list[str]]] = {
+        "a.yaml": (SITE, []),
+        "b.yaml": (SITE.replace("name: s,", "name: t,"), []),
+    }
+    which = "several sites have a queue of that name;"
+    check(
+        {
+            **files,
+            "c.yaml": (
+                _rule("when: \"^queues['q'].up\", hpc: [{queue: ^q}]"),
+                [
+                    f"rule r: when: queues['q']: {which} write one of s/q, t/q",
+                    f"rule r: hpc: queue q: {which} add site: s/q, t/q",
+                ],
+            ),
+        }
+    )
+    check({**files, "c.yaml": (_rule("when: \"queues['s/q'].up\", hpc: [{queue: q, site: t}]"), [])})
+
+
+def test_no_rules() -> None:
+    assert problems_of({"a.yaml": "sites: []\n"}) == [
+        ": the policy has no rules; the least is: rules: [{name: rest, cloud: true}]"
+    ]
+
+
+def test_a_good_policy() -> None:
+    checked = loaded("  - {name: gpus, when: job.gpus > 0, hpc: [{queue: gpu, maxNodes: 1}]}\n")
+
+    assert [site.name for site in checked.sites] == ["pbs", "gpus"]
+    assert [(rule.name, rule.place) for rule in checked.rules] == [("gpus", "c.yaml:2"), ("rest", "c.yaml:3")]
+    assert [(c.site.name, c.queue.name, c.choice.max_nodes) for c in checked.rules[0].candidates] == [
+        ("gpus", "gpu", 1)
+    ]
+    assert sorted(checked.queues) == ["big", "gpu", "gpus/gpu", "pbs/big", "pbs/small", "small"]
+    assert checked.warnings == ()
+
+
+def test_true_needs_no_quotes() -> None:
+    checked = policy.load({"p": "rules: [{name: a, when: true, cloud: true}]"})
+
+    assert checked.rules[0].rule == Rule(name="a", when="true", cloud=True)
+
+
+def test_gpu_resources_of_all_sites() -> None:
+    files = {"a.yaml": SITE.replace("openpbs,", "openpbs, gpuResources: {x/gpu: nvidia, y/gpu: amd},"), "c.yaml": RULES}
+
+    assert policy.load(files).gpu_resources == {"x/gpu": GpuVendor.NVIDIA, "y/gpu": GpuVendor.AMD}
+
+
+def test_the_digest_is_of_names_and_texts() -> None:
+    one = policy.load({"a.yaml": RULES})
+
+    assert one.digest == policy.load({"a.yaml": RULES}).digest
+    assert one.digest != policy.load({"b.yaml": RULES}).digest
+    assert one.digest != policy.load({"a.yaml": RULES + "# x\n"}).digest
+
+
+WARNINGS = [
+    ("  - {name: r, when: \"job.labels['a'] == 'b'\", cloud: true}\n", "c.yaml:2: rule r: where the label is not there, job.labels['a'] cannot"),
+    ("  - {name: r, when: job.mpi, hpc: [{queue: big, maxNodes: 9}]}\n", "c.yaml:2: rule r: maxNodes 9 changes nothing: queue big has nodes: 4"),
+    ("  - {name: r, when: job.mpi, hpc: [{queue: big, maxWalltime: 48h}]}\n", "c.yaml:2: rule r: maxWalltime changes nothing: queue big has walltimeMax 1d"),
+    ("  - {name: r, when: \"'a' in job.labels && job.labels['a'] == 'b'\", cloud: true}\n", None),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("rules", "warning"), WARNINGS)
+def test_warnings(rules: str, warning: str | None) -> None:
+    found = loaded(rules).warnings
+
+    assert [text[: len(warning or "")] for text in found] == ([warning] if warning else [])
+
+
+def test_a_site_that_nobody_may_use() -> None:
+    checked = loaded("  - {name: r, when: job.mpi, hpc: [{queue: big}]}\n", accounts="accounts: []\n")
+
+    assert checked.warnings == (
+        "no entry of accounts is for site pbs: every Job that rules send there stays in the cloud",
+    )
+
+
+WORDS = st.sampled_from(
+    [*"[]{}-:,'\"|>*&#~\n\t", "\n", "\n", "sites", "accounts", "rules", "tests", "name", "when", "hpc", "cloud", "true",
+     "deny", "queue", "1", "-1", "1e9", "as", "users", "expect", "job.cpus", "&&", "64Gi", "system", "local", "/x"]
+)  # fmt: skip
+
+
+def _load(files: dict[str, str]) -> list[str] | None:
+    try:
+        policy.load(files)
+    except PolicyError as error:
+        return [str(problem) for problem in error.problems]
+    return None
+
+
+@settings(max_examples=300)
+@given(st.lists(WORDS, max_size=40).map(" ".join) | st.text(max_size=80))
+def test_rubbish_is_a_policy_error_with_problems(text: str) -> None:
+    assert _load({"p": text}) != []
+
+
+LEAVES = (
+    st.none()
+    | st.booleans()
+    | st.integers(-5, 5)
+    | st.sampled_from(["", "a", "job.cpus > 1", "1h", "/x", "local", "é😀"])
+)
+VALUES = st.recursive(LEAVES, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(
+    ["name", "when", "hpc", "queue", "site", "as", "users", "queues", "nodes", "cpusPerNode", "system", "workDir", "job", "expect", "target", "deny", "mpi", "volumes", "directives"]), inner, max_size=5))  # fmt: skip
+
+
+@settings(max_examples=200, deadline=None)
+@given(
+    st.fixed_dictionaries(
+        {}, optional={key: st.lists(VALUES, max_size=3) for key in ("sites", "accounts", "rules", "tests")}
+    )
+)
+def test_wrong_shapes_are_a_policy_error_with_problems(value: dict[str, object]) -> None:
+    assert _load({"p": json.dumps(value)}) != []
+
+
+def test_given_policies_are_good() -> None:
+    assert _load({"a": SITES, "b": ACCOUNTS, "c": RULES}) is None
