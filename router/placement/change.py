@@ -136,7 +136,8 @@ def merge(parent: Job, name: str, entries: Mapping[str, str]) -> None:
 
 def _bind(draft: Draft, change: Change, kept: Kept) -> None:
     pod = draft.pod
-    kept.note_empty(NODE_NAME, pod, "nodeName")
+    if "nodeName" in pod:
+        kept.was[NODE_NAME] = pod["nodeName"]
     pod["nodeName"] = change.node
     kept.note_empty(NODE_SELECTOR, pod, "nodeSelector")
     merge(pod, "nodeSelector", {names.KEY_SITE: change.site, names.KEY_QUEUE: change.queue})

@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from router import names
 from router.placement.change import is_pod_deadline, is_users_own_outlasting
 from router.placement.draft import (
     FAILURE_POLICY,
@@ -77,6 +78,10 @@ def _is_no_mapping(value: object) -> bool:
     return value is None or value == {}
 
 
+def _is_node_name(value: object) -> bool:
+    return value is None or (isinstance(value, str) and not value.endswith(names.NODE_SUFFIX))
+
+
 def _are_tolerations(value: object) -> bool:
     if value is None or value == []:
         return True
@@ -104,6 +109,6 @@ _VALID: Final[Mapping[str, Callable[[object], bool]]] = {
     POD_LABELS: _is_no_mapping,
     POD_ANNOTATIONS: _is_no_mapping,
     NODE_SELECTOR: _is_no_mapping,
-    NODE_NAME: lambda value: value is None or value == "",
+    NODE_NAME: _is_node_name,
 }
 _ADDED: Final = frozenset({POD_DEADLINE, REPLACEMENT, FAILURE_POLICY, TOKEN, TOLERATIONS})

@@ -38,7 +38,7 @@ from router.placement.replaced import Replaced, read_replaced
 
 _DOMAIN: Final = names.PREFIX[:-1]
 _RESERVED: Final = names.RESERVED_LABELS | names.RESERVED_ANNOTATIONS
-_EMPTIES: Final = (POD_LABELS, POD_ANNOTATIONS, NODE_SELECTOR, TOLERATIONS, NODE_NAME)
+_REPLACED: Final = (POD_LABELS, POD_ANNOTATIONS, NODE_SELECTOR, TOLERATIONS, NODE_NAME)
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,8 +150,8 @@ def _put_back(draft: Draft, replaced: Replaced) -> None:
     if TOLERATIONS in replaced:
         own = replaced.was.get(TOLERATIONS)
         put(pod, "tolerations", _tolerations(pod.get("tolerations") or [], own if isinstance(own, dict) else {}))
-    for path in _EMPTIES:
-        _empty_back(draft, replaced, path)
+    for path in _REPLACED:
+        _absent_back(draft, replaced, path)
 
 
 def _value_back(draft: Draft, replaced: Replaced, path: str) -> None:
@@ -176,10 +176,13 @@ def _tolerations(present: list[Any], own: dict[str, Any]) -> list[Any]:
     return left
 
 
-def _empty_back(draft: Draft, replaced: Replaced, path: str) -> None:
+def _absent_back(draft: Draft, replaced: Replaced, path: str) -> None:
+    """Put back what is not there any more, now that ours was taken out: mostly a mapping that was there though empty."""
     parent, name = draft.parent(path)
-    value = replaced.was.get(path, parent)
-    if value is not parent and not value and name not in parent:
+    if path not in replaced.was or name in parent:
+        return
+    value = replaced.was[path]
+    if path != TOLERATIONS or not isinstance(value, dict):  # a mapping there holds single entries of a list
         parent[name] = value
 
 

@@ -1,0 +1,114 @@
+"""What may differ between a Job and its routed copy, checked without the code that routes.
+
+Written from the table of changes itself ("What the webhook changes in a Job that goes to HPC: this, and nothing else"):
+``surplus`` returns every other difference.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+OURS = "batchgate.dev/"
+OUTLASTED = ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable")
+CONDITIONS = {"batchgate.dev/WalltimeExceeded", "batchgate.dev/OutOfMemory"}
+ABSENT = object()
+
+RECORD = {
+    "metadata.labels": {"target", "site", "queue"},
+    "metadata.annotations": {"rule", "reason", "replaced"},
+    "spec.template.metadata.labels": {"target", "site", "queue"},
+    "spec.template.metadata.annotations": {"rule", "reason", "script", "requester", "account", "signature"},
+    "spec.template.spec.nodeSelector": {"site", "queue"},
+}
+KEPT_RECORD = {"metadata.labels": {"target"}, "metadata.annotations": {"rule", "reason"}}
+
+
+def surplus_kept(old: Any, new: Any) -> list[str]:
+    """Differences between a Job that stays in the cloud and its copy, beyond the record on the Job itself."""
+    return [
+        f"{path}: {a!r} -> {b!r}"
+        for path, a, b in differences(old, new)
+        if not (path == "metadata" and _are_records(path, a, b, KEPT_RECORD))
+        and not _is_record(path, a, b, KEPT_RECORD)
+    ]
+
+
+def surplus(old: Any, new: Any) -> list[str]:
+    """Differences between a Job and its routed copy that the table does not have."""
+    return [f"{path}: {a!r} -> {b!r}" for path, a, b in differences(old, new) if not _allowed(path, a, b, old, new)]
+
+
+def differences(old: Any, new: Any, path: str = "") -> Iterator[tuple[str, Any, Any]]:
+    """Each field that is not the same, by its path. Records' entries and lists count as one field each."""
+    if isinstance(old, dict) and isinstance(new, dict) and path not in RECORD:
+        for key in [*old, *(key for key in new if key not in old)]:
+            below = f"{path}.{key}" if path else key
+            yield from differences(old.get(key, ABSENT), new.get(key, ABSENT), below)
+    elif type(old) is not type(new) or old != new:
+        yield path, old, new
+
+
+def _allowed(path: str, a: Any, b: Any, old: Any, new: Any) -> bool:
+    pod_before, pod_now = old["spec"]["template"]["spec"], new["spec"]["template"]["spec"]
+    if path in {"metadata", "spec.template.metadata"}:
+        return _are_records(path, a, b, RECORD)
+    if path in RECORD:
+        return _is_record(path, a, b, RECORD)
+    if path == "spec.podReplacementPolicy":
+        return bool(b == "Failed")
+    if path == "spec.activeDeadlineSeconds":
+        own = pod_before.get("activeDeadlineSeconds")
+        return b is ABSENT and pod_now["activeDeadlineSeconds"] == (a if own is None else own)
+    if path == "spec.template.spec.activeDeadlineSeconds":
+        return a in (ABSENT, None) and b == old["spec"]["activeDeadlineSeconds"]
+    if path == "spec.podFailurePolicy":
+        return a in (ABSENT, None) and pod_before.get("restartPolicy") == "Never" and _is_our_failure_policy(b, old)
+    if path == "spec.template.spec.automountServiceAccountToken":
+        return b is False
+    if path == "spec.template.spec.nodeName":
+        return a in (ABSENT, None, "") and b.endswith(".batchgate")
+    return path == "spec.template.spec.tolerations" and _are_tolerations(a, b)
+
+
+def _are_records(path: str, a: Any, b: Any, table: dict[str, set[str]]) -> bool:
+    """Whether metadata that was not there holds the record and nothing else."""
+    return a in (ABSENT, None) and all(_is_record(f"{path}.{kind}", ABSENT, b[kind], table) for kind in b)
+
+
+def _is_record(path: str, a: Any, b: Any, table: dict[str, set[str]]) -> bool:
+    if path not in table or not isinstance(b, dict):
+        return False
+    before = a if isinstance(a, dict) else {}
+    added = {key: b[key] for key in b if key not in before}
+    return {OURS + name for name in table[path]} >= added.keys() and {**before, **added} == b
+
+
+def _is_our_failure_policy(policy: Any, old: Any) -> bool:
+    fail = "FailIndex" if old["spec"].get("backoffLimitPerIndex") is not None else "FailJob"
+    for rule in policy["rules"]:
+        (condition,) = rule["onPodConditions"]
+        if rule.keys() != {"action", "onPodConditions"} or condition["status"] != "True":
+            return False
+        wanted = {condition["type"]: fail for _ in "x" if condition["type"] in CONDITIONS} or {
+            "DisruptionTarget": "Ignore"
+        }
+        if wanted.get(condition["type"]) != rule["action"]:
+            return False
+    return bool(policy.keys() == {"rules"})
+
+
+def _are_tolerations(a: Any, b: Any) -> bool:
+    ours = [{"key": key, "operator": "Exists", "effect": "NoExecute"} for key in OUTLASTED]
+    queue = b[2]
+    theirs = a if isinstance(a, list) else []
+    left = [
+        one
+        for one in theirs
+        if not (isinstance(one, dict) and one.get("key") in OUTLASTED and one.get("effect") in ("NoExecute", "", None))
+    ]
+    return (
+        b[:2] == ours
+        and queue == {"key": OURS + "queue", "operator": "Equal", "value": queue["value"], "effect": "NoSchedule"}
+        and b[3:] == left
+    )
