@@ -35,7 +35,7 @@ def _lines_of(node: ast.FunctionDef | ast.AsyncFunctionDef) -> int:
 def test_no_module_is_longer_than_it_may_be() -> None:
     long = {str(path): count for path in SOURCES if (count := len(path.read_text().splitlines())) > LONGEST_MODULE}
 
-    assert {} == long
+    assert long == {}
 
 
 def test_no_function_is_longer_than_it_may_be() -> None:
@@ -46,13 +46,13 @@ def test_no_function_is_longer_than_it_may_be() -> None:
         if (count := _lines_of(node)) > LONGEST_FUNCTION
     }
 
-    assert {} == long
+    assert long == {}
 
 
 def test_every_module_says_what_it_knows() -> None:
     silent = [str(path) for path in SOURCES if not ast.get_docstring(ast.parse(path.read_text()))]
 
-    assert [] == silent
+    assert silent == []
 
 
 def test_everything_is_caught_only_where_the_design_says() -> None:
@@ -78,7 +78,7 @@ def test_no_key_is_spelled_outside_names() -> None:
         if not _is_docstring(path, node)
     ]
 
-    assert [] == strays
+    assert strays == []
 
 
 def _is_docstring(path: Path, constant: ast.Constant) -> bool:
@@ -90,7 +90,11 @@ def _is_docstring(path: Path, constant: ast.Constant) -> bool:
 
 def test_imports_point_one_way() -> None:
     run = subprocess.run(
-        [Path(sys.executable).parent / "lint-imports", "--no-cache"], cwd=ROOT, capture_output=True, text=True, check=False
+        [Path(sys.executable).parent / "lint-imports", "--no-cache"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
     )
 
     assert run.returncode == 0, run.stdout + run.stderr
@@ -101,6 +105,8 @@ def test_a_module_can_be_imported_alone(path: Path) -> None:
     """No module depends on another having been imported before it (a cycle would)."""
     module = ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__")
 
-    run = subprocess.run([sys.executable, "-W", "error", "-c", f"import {module}"], capture_output=True, text=True, check=False)
+    run = subprocess.run(
+        [sys.executable, "-W", "error", "-c", f"import {module}"], capture_output=True, text=True, check=False
+    )
 
     assert run.returncode == 0, run.stderr

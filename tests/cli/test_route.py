@@ -48,8 +48,8 @@ def test_yaml_is_what_the_webhook_would_leave() -> None:
     result = run("route", "-f", job("02"), *BASE)
 
     routed = yaml.safe_load(result.stdout)
-    assert 0 == result.exit_code
-    assert "batch.demo.batchgate" == template_of(routed)["spec"]["nodeName"]
+    assert result.exit_code == 0
+    assert template_of(routed)["spec"]["nodeName"] == "batch.demo.batchgate"
     assert names.KEY_SCRIPT in template_of(routed)["metadata"]["annotations"]
     assert names.KEY_SIGNATURE not in template_of(routed)["metadata"]["annotations"]
     assert "no --signing-key" in result.stderr
@@ -59,14 +59,14 @@ def test_json_of_one_is_the_object_and_of_several_a_list() -> None:
     one = json.loads(run("route", "-f", job("01"), *BASE, "-o", "json").stdout)
     two = json.loads(run("route", "-f", job("01"), "-f", job("02"), *BASE, "-o", "json").stdout)
 
-    assert "Job" == one["kind"]
-    assert ("List", ["small", "large"]) == (two["kind"], [item["metadata"]["name"] for item in two["items"]])
+    assert one["kind"] == "Job"
+    assert (two["kind"], [item["metadata"]["name"] for item in two["items"]]) == ("List", ["small", "large"])
 
 
 def test_patch_names_the_object_and_its_operations() -> None:
     entries = json.loads(run("route", "-f", job("02"), *BASE, "-o", "patch").stdout)
 
-    assert ["large"] == [entry["object"] for entry in entries]
+    assert [entry["object"] for entry in entries] == ["large"]
     assert {"op": "add", "path": "/spec/template/spec/nodeName", "value": "batch.demo.batchgate"} in entries[0]["patch"]
 
 
@@ -74,11 +74,13 @@ def test_table_has_a_row_for_each_object() -> None:
     result = run("route", "-f", job("01"), "-f", job("02"), "-f", job("08"), *BASE, "-o", "table")
 
     rows = [line.split() for line in result.stdout.splitlines()]
-    assert ["JOB", "KIND", "TARGET", "QUEUE", "RULE", "REASON"] == rows[0]
-    assert [["small", "Job", "cloud"], ["large", "Job", "hpc"], ["too-large", "Job", "deny"]] == [
-        row[:3] for row in rows[1:]
+    assert rows[0] == ["JOB", "KIND", "TARGET", "QUEUE", "RULE", "REASON"]
+    assert [row[:3] for row in rows[1:]] == [
+        ["small", "Job", "cloud"],
+        ["large", "Job", "hpc"],
+        ["too-large", "Job", "deny"],
     ]
-    assert 1 == result.exit_code
+    assert result.exit_code == 1
 
 
 def test_what_is_no_job_passes_through_unchanged() -> None:
@@ -93,9 +95,9 @@ def test_the_job_of_a_cronjob_is_routed_in_its_place() -> None:
     result = run("route", "-f", "-", *BASE, stdin=cron(Path(job("02")).read_text()))
 
     routed = yaml.safe_load(result.stdout)
-    assert "CronJob" == routed["kind"]
-    assert "0 3 * * *" == routed["spec"]["schedule"]
-    assert "batch.demo.batchgate" == template_of(routed)["spec"]["nodeName"]
+    assert routed["kind"] == "CronJob"
+    assert routed["spec"]["schedule"] == "0 3 * * *"
+    assert template_of(routed)["spec"]["nodeName"] == "batch.demo.batchgate"
 
 
 def test_the_patch_of_a_cronjob_can_be_applied_to_it() -> None:
@@ -110,14 +112,14 @@ def test_the_patch_of_a_cronjob_can_be_applied_to_it() -> None:
 def test_a_list_is_taken_apart() -> None:
     text = json.dumps({"apiVersion": "v1", "kind": "List", "items": [yaml.safe_load(Path(job("01")).read_text())]})
 
-    assert "small" == yaml.safe_load(run("route", "-f", "-", *BASE, stdin=text).stdout)["metadata"]["name"]
+    assert yaml.safe_load(run("route", "-f", "-", *BASE, stdin=text).stdout)["metadata"]["name"] == "small"
 
 
 def test_a_denied_job_is_left_out_and_named() -> None:
     result = run("route", "-f", job("08"), "-f", job("01"), *BASE)
 
-    assert 1 == result.exit_code
-    assert "small" == yaml.safe_load(result.stdout)["metadata"]["name"]
+    assert result.exit_code == 1
+    assert yaml.safe_load(result.stdout)["metadata"]["name"] == "small"
     assert "too-large: denied by rule too-large: No queue here has more than 16 CPUs" in result.stderr
 
 
@@ -130,8 +132,8 @@ def test_routing_what_was_routed_changes_nothing(tmp_path: Path) -> None:
 def test_the_account_decides_not_the_manifest() -> None:
     result = run("route", "-f", job("02"), "--policy", str(EXAMPLES / "policies"), "--user", "eve", "-o", "table")
 
-    assert ["large", "Job", "cloud"] == result.stdout.splitlines()[1].split()[:3]
-    assert 0 == result.exit_code
+    assert result.stdout.splitlines()[1].split()[:3] == ["large", "Job", "cloud"]
+    assert result.exit_code == 0
 
 
 @pytest.mark.parametrize(
@@ -165,7 +167,7 @@ def test_bad_manifests(text: str, code: int, words: tuple[str, ...]) -> None:
     result = run("route", "-f", "-", *BASE, stdin=text)
 
     assert code == result.exit_code, result.stderr
-    assert "" == result.stdout.strip()
+    assert result.stdout.strip() == ""
     for word in words:
         assert word in result.stderr
     assert "Traceback" not in result.stderr

@@ -1,0 +1,231 @@
+"""The demo from the first review to the last log: judge, submit, follow, compare.
+
+Shell: it joins what the other modules of this package do, and prints.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+import time
+import uuid
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import click
+import yaml
+
+from router import names, placement
+from router.cli.table import print_table
+from router.demo import batch, sandbox, services, site
+from router.demo.apiserver import Answer, post, review_of
+from router.demo.outcome import (
+    DENIED,
+    FAILED,
+    KEPT,
+    NO_LAUNCHER,
+    SUCCEEDED,
+    UNFINISHED,
+    Outcome,
+    differences,
+    read_expected,
+)
+from router.demo.pods import pods_of
+from router.errors import ConfigError
+from router.hpc import Commands, JobReport, cluster_id
+from router.policy.schema import Runtime
+from router.workload import workload_of
+from router.workload.model import Workload
+
+USER: Final = "ada"
+NAMESPACE: Final = "default"
+PATIENCE: Final = 180
+"""Seconds for all jobs together; they take a few."""
+
+
+@dataclass(frozen=True, slots=True)
+class Example:
+    """One example directory."""
+
+    name: str
+    job: dict[str, Any]
+    expected: Any
+
+
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """An example and what the webhook said; ``workload`` where it goes to HPC."""
+
+    example: Example
+    answer: Answer
+    workload: Workload | None
+
+
+def demo(examples: Path, work: Path, machine: site.Machine) -> bool:
+    """Run the demo; whether every outcome was the expected one."""
+    found = _read_examples(examples)
+    work_dir, image, policy = work / "site", work / "image", work / "policy"
+    shutil.rmtree(work, ignore_errors=True)
+    work_dir.mkdir(parents=True)
+    if machine.runtime is not Runtime.HOST:
+        sandbox.build(image)
+    site.write_policy(examples, policy, machine, work_dir, image)
+    _introduce(machine)
+    # A socket's path has room for about 100 characters, so the queue's state lies in a short place.
+    with tempfile.TemporaryDirectory(prefix="batchgate-demo-") as state:
+        with services.webhook(policy, work / "webhook") as server:
+            judged = [_judge(example, server) for example in found]
+        with services.queue(Path(state), policy / site.SITES) as commands:
+            outcomes = _run(judged, work_dir, commands, machine)
+    return _report(found, outcomes, work, machine)
+
+
+def _read_examples(examples: Path) -> list[Example]:
+    found = [
+        Example(
+            file.parent.name,
+            yaml.safe_load(file.read_text()),
+            yaml.safe_load((file.parent / "expected.yaml").read_text()),
+        )
+        for file in sorted(examples.glob("*/job.yaml"))
+    ]
+    if not found:
+        raise ConfigError(f"{examples}: holds no examples (NAME/job.yaml); name their directory: --examples DIR")
+    return found
+
+
+def _introduce(machine: site.Machine) -> None:
+    click.echo("No control plane: the demo posts admission reviews itself and plays the Job controller and the agent.")
+    if machine.runtime is Runtime.HOST:
+        click.echo("No Apptainer or Singularity here: commands run without a container (runtime `host`).")
+    else:
+        click.echo(f"Containers run under {machine.runtime}, from an image made of this machine's own shell.")
+    if machine.launcher is None:
+        click.echo("No MPI launcher here: the MPI example is judged, and not run.")
+    click.echo()
+
+
+def _judge(example: Example, server: services.Webhook) -> Judged:
+    review = review_of(example.job, user=USER, groups=(), namespace=NAMESPACE)
+    answer = post(f"{server.url}/mutate", review, server.ca_file)
+    click.echo(f"{example.job['metadata']['name']}: {_decision_words(answer)}")
+    for warning in answer.warnings:
+        click.echo(f"  Warning: {warning}")
+    workload = None
+    if _labels(answer.job).get(names.KEY_TARGET) == names.TARGET_HPC:
+        workload = workload_of(placement.strip(answer.job).job, namespace=NAMESPACE)
+    return Judged(example, answer, workload)
+
+
+def _decision_words(answer: Answer) -> str:
+    if not answer.allowed:
+        return f"denied: {answer.message}"
+    return f"{answer.audit.get('decision')} (rule {answer.audit.get('rule')})"
+
+
+def _labels(job: Mapping[str, Any]) -> Mapping[str, str]:
+    labels: Mapping[str, str] = job["metadata"].get("labels", {})
+    return labels
+
+
+def _run(judged: Sequence[Judged], work_dir: Path, commands: Commands, machine: site.Machine) -> list[Outcome]:
+    """Submit what goes to HPC, follow it to the end, and say what became of every example."""
+    click.echo()
+    cluster = cluster_id(str(uuid.uuid4()))
+    submitted = [
+        batch.submit(one.example.name, pod, one.workload, cluster=cluster, work_dir=work_dir, commands=commands)
+        for one in judged
+        if one.workload is not None and not _lacks_launcher(one.workload, machine)
+        for pod in pods_of(_created(one.answer.job), lambda: str(uuid.uuid4()))
+    ]
+    ended = batch.follow(submitted, commands, deadline=time.monotonic() + PATIENCE, show=_show)
+    return [
+        _outcome(one, [job for job in submitted if job.example == one.example.name], machine, ended=ended)
+        for one in judged
+    ]
+
+
+def _created(job: dict[str, Any]) -> dict[str, Any]:
+    """The Job with the uid that the API server would give it."""
+    return {**job, "metadata": {**job["metadata"], "uid": str(uuid.uuid4())}}
+
+
+def _lacks_launcher(workload: Workload, machine: site.Machine) -> bool:
+    return bool(workload.mpi) and machine.launcher is None
+
+
+def _show(job: batch.Submitted, report: JobReport) -> None:
+    where = f" on {report.hosts}" if report.hosts else ""
+    click.echo(f"{job.pod['metadata']['name']}: {report.state} (job {report.job_id}{where})")
+
+
+def _outcome(judged: Judged, jobs: Sequence[batch.Submitted], machine: site.Machine, *, ended: bool) -> Outcome:
+    pods = [batch.pod_outcome(job) for job in jobs]
+    return Outcome(
+        name=judged.example.name,
+        job=judged.example.job["metadata"]["name"],
+        decision=_decided(judged),
+        reason=str(judged.answer.audit.get("reason", judged.answer.message)),
+        state=_state(judged, [pod.exit_code for pod in pods], machine, ended=ended),
+        pods=pods,
+        warnings=judged.answer.warnings,
+    )
+
+
+def _state(judged: Judged, codes: Sequence[int | None], machine: site.Machine, *, ended: bool) -> str:
+    if not judged.answer.allowed:
+        return DENIED
+    if judged.workload is None:
+        return KEPT
+    if _lacks_launcher(judged.workload, machine):
+        return NO_LAUNCHER
+    if not ended:
+        return UNFINISHED
+    return SUCCEEDED if codes and all(code == 0 for code in codes) else FAILED
+
+
+def _decided(judged: Judged) -> dict[str, Any]:
+    """The decision in the words of expected.yaml, as the webhook's answer tells it."""
+    audit, labels = judged.answer.audit, _labels(judged.answer.job)
+    decided: dict[str, Any] = {"target": audit.get("decision"), "rule": audit.get("rule")}
+    if judged.workload is not None:
+        decided |= {"site": labels[names.KEY_SITE], "queue": labels[names.KEY_QUEUE]}
+    said = " ".join([audit.get("reason", ""), *judged.answer.warnings])
+    wanted = judged.example.expected["decision"]
+    decided["fields"] = [field for field in wanted.get("fields", ()) if field in said]
+    decided["audited"] = [part.partition(":")[0] for part in audit.get("audited", "").split("; ") if part]
+    return decided
+
+
+def _report(found: Sequence[Example], outcomes: Sequence[Outcome], work: Path, machine: site.Machine) -> bool:
+    click.echo()
+    head = ("JOB", "DECISION", "RULE", "STATE", "EXIT", "LOG", "REASON")
+    print_table(head, [_row(outcome) for outcome in outcomes])
+    click.echo()
+    for outcome in outcomes:
+        for pod in outcome.pods:
+            click.echo(f"{outcome.job}: {os.path.relpath(pod.directory)}")
+    click.echo(f"log of the webhook: {os.path.relpath(work / 'webhook' / 'webhook.log')}")
+    click.echo()
+    wrong = [
+        f"{outcome.job}: {words}"
+        for example, outcome in zip(found, outcomes, strict=True)
+        for words in differences(
+            read_expected(example.expected, example.name), outcome, launcher=machine.launcher is not None
+        )
+    ]
+    for words in wrong:
+        click.echo(f"Error: {words}", err=True)
+    expected = len(found) - len({words.partition(":")[0] for words in wrong})
+    click.echo(f"{expected} of {len(found)} examples came out as expected.")
+    return not wrong
+
+
+def _row(outcome: Outcome) -> tuple[str, ...]:
+    target = str(outcome.decision["target"])
+    where = f"{target}: {outcome.decision['queue']}" if "queue" in outcome.decision else target
+    code = "" if outcome.exit_code is None else str(outcome.exit_code)
+    return (outcome.job, where, str(outcome.decision["rule"]), outcome.state, code, outcome.log_line, outcome.reason)

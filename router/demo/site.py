@@ -1,0 +1,75 @@
+"""The examples' policy made to fit this machine: its runtime, its image, its MPI launcher, a work directory.
+
+Shell: reads the examples' policy, looks for programs, writes the policy directory that the webhook is given.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import yaml
+
+from router.errors import ConfigError
+from router.policy.schema import LauncherKind, Runtime
+
+SITES: Final = "10-sites.yaml"
+_VERSIONS: Final = {
+    "Open MPI": LauncherKind.OPENMPI,
+    "OpenRTE": LauncherKind.OPENMPI,
+    "Intel(R) MPI": LauncherKind.INTELMPI,
+    "HYDRA": LauncherKind.HYDRA,
+}
+_ROOT_MAY_RUN: Final = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
+
+
+@dataclass(frozen=True, slots=True)
+class Machine:
+    """What this machine has. ``launcher`` is None where there is no MPI launcher that Batchgate knows."""
+
+    runtime: Runtime
+    launcher: LauncherKind | None
+    launcher_path: str
+
+
+def look() -> Machine:
+    """Find Apptainer or Singularity, and an MPI launcher."""
+    runtime = next((name for name in (Runtime.APPTAINER, Runtime.SINGULARITY) if shutil.which(name)), Runtime.HOST)
+    path = shutil.which("mpirun") or ""
+    return Machine(runtime, _launcher_kind(path) if path else None, path)
+
+
+def _launcher_kind(path: str) -> LauncherKind | None:
+    run = subprocess.run([path, "--version"], capture_output=True, text=True, check=False, timeout=30)
+    said = run.stdout + run.stderr
+    return next((kind for words, kind in _VERSIONS.items() if words in said), None)
+
+
+def write_policy(examples: Path, directory: Path, machine: Machine, work_dir: Path, image: Path) -> None:
+    """Write the policy of the examples, with the site as this machine can run it, to ``directory``."""
+    source = examples / "policies"
+    if not (source / SITES).is_file():
+        raise ConfigError(
+            f"{source / SITES} is missing: run the demo in a checkout, or name its examples: --examples DIR"
+        )
+    shutil.copytree(source, directory)
+    policy = yaml.safe_load((source / SITES).read_text())
+    policy["sites"] = [_fitted(site, machine, work_dir, image) for site in policy["sites"]]
+    (directory / SITES).write_text(yaml.safe_dump(policy, sort_keys=False))
+
+
+def _fitted(site: dict[str, Any], machine: Machine, work_dir: Path, image: Path) -> dict[str, Any]:
+    fitted = {**site, "workDir": str(work_dir), "runtime": str(machine.runtime)}
+    if machine.runtime is Runtime.HOST:
+        del fitted["images"]
+    else:
+        fitted["images"] = [{"match": "busybox:*", "path": str(image)}]
+    if machine.launcher is not None:
+        profile = {"name": "this-machine", "launcher": str(machine.launcher), "path": machine.launcher_path}
+        # Open MPI refuses root unless told; an ordinary user's demo does not need to say so.
+        fitted["mpi"] = [{**profile, "env": _ROOT_MAY_RUN} if os.geteuid() == 0 else profile]
+    return fitted

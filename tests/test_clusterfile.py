@@ -1,0 +1,65 @@
+"""LimitRanges, RuntimeClasses and Namespaces as kubectl prints them."""
+
+from __future__ import annotations
+
+import pytest
+
+from router.clusterfile import read_cluster
+from router.errors import InputError
+from router.workload.cluster import Cluster, LimitDefaults
+
+PRINTED = """
+apiVersion: v1
+kind: List
+items:
+- apiVersion: v1
+  kind: LimitRange
+  metadata: {name: sizes, namespace: physics}
+  spec:
+    limits:
+    - type: Container
+      default: {cpu: "2", memory: 4Gi}
+      defaultRequest: {cpu: 500m}
+    - type: Pod
+      max: {cpu: "8"}
+- apiVersion: node.k8s.io/v1
+  kind: RuntimeClass
+  metadata: {name: kata}
+  handler: kata
+  overhead: {podFixed: {cpu: 250m, memory: 120Mi}}
+- apiVersion: v1
+  kind: Namespace
+  metadata: {name: physics, labels: {team: physics}}
+"""
+
+
+def test_what_kubectl_prints() -> None:
+    assert Cluster(
+        namespaces={"physics": {"team": "physics"}},
+        limits={"physics": (LimitDefaults("LimitRange sizes", {"cpu": "500m"}, {"cpu": "2", "memory": "4Gi"}),)},
+        overheads={"kata": {"cpu": "250m", "memory": "120Mi"}},
+    ) == read_cluster(PRINTED, "cluster.yaml")
+
+
+def test_nothing_is_nothing() -> None:
+    assert Cluster() == read_cluster("", "cluster.yaml")
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("- 1\n", "cluster.yaml:1: is no Kubernetes object"),
+        ("kind: Pod\nmetadata: {name: x}\n", "cluster.yaml:1: kind 'Pod' says nothing about Jobs"),
+        ("kind: Namespace\n", "cluster.yaml:1: metadata.name is missing"),
+        ("kind: List\nitems: 3\n", "cluster.yaml:1: items is not a list"),
+        ("kind: List\nitems:\n- x\n", "cluster.yaml:3: items[0] is no Kubernetes object"),
+        ("kind: LimitRange\nmetadata: {name: x}\nspec: {limits: 1}\n", "cluster.yaml:1: spec.limits is not a list"),
+        ("kind: LimitRange\nmetadata: {name: x}\nspec: {limits: [1]}\n", "cluster.yaml:1: an entry of spec.limits"),
+        ("kind: Namespace\nmetadata: {name: x, labels: [1]}\n", "cluster.yaml:1: labels is not a mapping"),
+    ],
+)
+def test_what_is_something_else_is_named_with_its_place(text: str, message: str) -> None:
+    with pytest.raises(InputError) as caught:
+        read_cluster(text, "cluster.yaml")
+
+    assert str(caught.value).startswith(message)
