@@ -68,13 +68,13 @@ class LazyGroup(click.Group):
 @click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
 @click.version_option(__version__, prog_name="batchgate", message="%(prog)s %(version)s")
 def commands() -> None:
-    r"""Batchgate: a gate for batch work in Kubernetes.
+    """Batchgate: a gate for batch work in Kubernetes.
 
     Ordinary Jobs stay in the cloud or run on HPC, by the policy files of the cluster's admins.
 
     \b
-    Try:  batchgate route -f examples/02-large-goes-to-hpc/job.yaml --policy policies -o table
-          batchgate explain -f examples/02-large-goes-to-hpc/job.yaml --policy policies
+    Try:  batchgate route -f examples/02-large-goes-to-hpc/job.yaml --policy examples/policies --user ada -o table
+          batchgate explain -f examples/02-large-goes-to-hpc/job.yaml --policy examples/policies --user ada
 
     \b
     Exit codes: 0 done, 1 a Job denied or invalid or a test failed, 2 usage, configuration or policy.

@@ -20,7 +20,7 @@ _NOTHING = "nothing asked for"
 @judging_options
 @click.option("--no-script", is_flag=True, help="Leave the script out.")
 def explain(asked: Asked, *, no_script: bool) -> None:
-    r"""Say what a Job asks for, where it goes, and why.
+    """Say what a Job asks for, where it goes, and why.
 
     \b
     Example:  batchgate explain -f job.yaml --policy policies --user ada

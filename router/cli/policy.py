@@ -25,7 +25,7 @@ def policy() -> None:
 @policy.command()
 @_DIRECTORY
 def check(directory: str) -> None:
-    r"""Check all files of a directory together, as the webhook does before it uses them.
+    """Check all files of a directory together, as the webhook does before it uses them.
 
     Every problem is printed with its file, line and column. Exit code 2 where there is one.
 
@@ -48,7 +48,7 @@ def check(directory: str) -> None:
     "--cluster", metavar="FILE", envvar="BATCHGATE_CLUSTER", help="LimitRanges and others for the tests' Jobs."
 )
 def test(directory: str, cluster: str | None) -> None:
-    r"""Run the tests that stand beside the rules. Exit code 1 where one fails.
+    """Run the tests that stand beside the rules. Exit code 1 where one fails.
 
     \b
     Example:  batchgate policy test policies
@@ -67,7 +67,7 @@ def test(directory: str, cluster: str | None) -> None:
 
 @policy.command()
 def schema() -> None:
-    r"""Print a JSON Schema of policy files, for editors.
+    """Print a JSON Schema of policy files, for editors.
 
     \b
     Example:  batchgate policy schema > policy.schema.json

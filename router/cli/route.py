@@ -76,7 +76,7 @@ PRINTERS: Final[Mapping[str, Callable[[Sequence[Judged]], None]]] = {
 @judging_options
 @click.option("-o", "--output", type=click.Choice(list(PRINTERS)), default="yaml", show_default=True)
 def route(asked: Asked, output: str) -> None:
-    r"""Judge the Jobs of a file and print them as the webhook would leave them.
+    """Judge the Jobs of a file and print them as the webhook would leave them.
 
     Objects that are no Jobs pass through unchanged; a denied or invalid Job is left out, named on standard error, and
     makes the exit code 1. Without --signing-key the signature is left out, and no agent will run the result.

@@ -12,7 +12,7 @@ from router.cli.judging import Asked, Judged, complain, judge_all, judging_optio
 @click.command()
 @judging_options
 def script(asked: Asked) -> None:
-    r"""Print the batch script of each Job that goes to HPC.
+    """Print the batch script of each Job that goes to HPC.
 
     Jobs that stay in the cloud are named on standard error with the reason.
 

@@ -155,8 +155,10 @@ def test_the_account_decides_not_the_manifest() -> None:
             ("spec.template.spec.containers",),
         ),
         (
-            "apiVersion: batch/v1\nkind: Job\nmetadata: {name: x}\nspec: {template: {spec: {restartPolicy: Never, containers: "
-            "[{name: c, image: i, resources: {requests: {cpu: 1x}}}]}}}\n",
+            (
+                "apiVersion: batch/v1\nkind: Job\nmetadata: {name: x}\nspec: {template: {spec: {restartPolicy: Never, containers: "
+                "[{name: c, image: i, resources: {requests: {cpu: 1x}}}]}}}\n"
+            ),
             1,
             ("spec.template.spec.containers[0].resources.requests", "1x"),
         ),
