@@ -245,8 +245,9 @@ def _spread(ask: _Ask, queue: Queue, limit: int) -> tuple[Chunk, ...]:
     else:
         base, extra = divmod(ask.ranks, nodes)
         shares = [(extra, base + 1), (nodes - extra, base)]
-    if shares[0][0] and shares[0][1] > most:
-        raise _MisfitError(_too_dense(ask, queue, shares[0][1]))
+    densest = max(ranks for count, ranks in shares if count)
+    if densest > most:
+        raise _MisfitError(_too_dense(ask, queue, densest))
     return tuple([_chunk(ask, count, ranks, nodes) for count, ranks in shares if count])
 
 
