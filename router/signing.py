@@ -167,9 +167,12 @@ def _encode(data: bytes) -> str:
 
 def _decode(text: str) -> bytes:
     try:
-        return base64.b64decode(text + "=" * (-len(text) % 4), altchars=b"-_", validate=True)
+        data = base64.b64decode(text + "=" * (-len(text) % 4), altchars=b"-_", validate=True)
     except (binascii.Error, ValueError):
-        raise SignatureError("is no signature of Batchgate: its parts are not base64url") from None
+        data = b""
+    if _encode(data) != text:  # also where spare bits are set: one signature has one text
+        raise SignatureError("is no signature of Batchgate: its parts are not base64url")
+    return data
 
 
 def _claims(payload: bytes) -> Claims:

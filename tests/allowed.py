@@ -6,7 +6,7 @@ Written from the table of changes itself ("What the webhook changes in a Job tha
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 OURS = "batchgate.dev/"
@@ -50,25 +50,29 @@ def differences(old: Any, new: Any, path: str = "") -> Iterator[tuple[str, Any, 
 
 
 def _allowed(path: str, a: Any, b: Any, old: Any, new: Any) -> bool:
-    pod_before, pod_now = old["spec"]["template"]["spec"], new["spec"]["template"]["spec"]
     if path in {"metadata", "spec.template.metadata"}:
         return _are_records(path, a, b, RECORD)
     if path in RECORD:
         return _is_record(path, a, b, RECORD)
-    if path == "spec.podReplacementPolicy":
-        return bool(b == "Failed")
-    if path == "spec.activeDeadlineSeconds":
-        own = pod_before.get("activeDeadlineSeconds")
-        return b is ABSENT and pod_now["activeDeadlineSeconds"] == (a if own is None else own)
-    if path == "spec.template.spec.activeDeadlineSeconds":
-        return a in (ABSENT, None) and b == old["spec"]["activeDeadlineSeconds"]
-    if path == "spec.podFailurePolicy":
-        return a in (ABSENT, None) and pod_before.get("restartPolicy") == "Never" and _is_our_failure_policy(b, old)
-    if path == "spec.template.spec.automountServiceAccountToken":
-        return b is False
-    if path == "spec.template.spec.nodeName":
-        return a in (ABSENT, None, "") and b.endswith(".batchgate")
-    return path == "spec.template.spec.tolerations" and _are_tolerations(a, b)
+    return path in FIELDS and bool(FIELDS[path](a, b, old["spec"], new["spec"]))
+
+
+def _moved(a: Any, b: Any, old: Any, new: Any) -> bool:
+    own = old["template"]["spec"].get("activeDeadlineSeconds")
+    return b is ABSENT and bool(new["template"]["spec"]["activeDeadlineSeconds"] == (a if own is None else own))
+
+
+FIELDS: dict[str, Callable[[Any, Any, Any, Any], Any]] = {
+    "spec.podReplacementPolicy": lambda _a, b, _old, _new: b == "Failed",
+    "spec.activeDeadlineSeconds": _moved,
+    "spec.podFailurePolicy": lambda a, b, old, _new: a in (ABSENT, None) and _is_our_failure_policy(b, old),
+    "spec.template.spec.activeDeadlineSeconds": lambda a, b, old, _new: (
+        a in (ABSENT, None) and b == old["activeDeadlineSeconds"]
+    ),
+    "spec.template.spec.automountServiceAccountToken": lambda _a, b, _old, _new: b is False,
+    "spec.template.spec.nodeName": lambda a, b, _old, _new: a in (ABSENT, None, "") and b.endswith(".batchgate"),
+    "spec.template.spec.tolerations": lambda a, b, _old, _new: _are_tolerations(a, b),
+}
 
 
 def _are_records(path: str, a: Any, b: Any, table: dict[str, set[str]]) -> bool:
@@ -84,18 +88,19 @@ def _is_record(path: str, a: Any, b: Any, table: dict[str, set[str]]) -> bool:
     return {OURS + name for name in table[path]} >= added.keys() and {**before, **added} == b
 
 
-def _is_our_failure_policy(policy: Any, old: Any) -> bool:
-    fail = "FailIndex" if old["spec"].get("backoffLimitPerIndex") is not None else "FailJob"
-    for rule in policy["rules"]:
-        (condition,) = rule["onPodConditions"]
-        if rule.keys() != {"action", "onPodConditions"} or condition["status"] != "True":
-            return False
-        wanted = {condition["type"]: fail for _ in "x" if condition["type"] in CONDITIONS} or {
-            "DisruptionTarget": "Ignore"
-        }
-        if wanted.get(condition["type"]) != rule["action"]:
-            return False
-    return bool(policy.keys() == {"rules"})
+def _is_our_failure_policy(policy: Any, spec: Any) -> bool:
+    fail = "FailIndex" if spec.get("backoffLimitPerIndex") is not None else "FailJob"
+    actions = {**dict.fromkeys(CONDITIONS, fail), "DisruptionTarget": "Ignore"}
+    ours = [
+        {"action": action, "onPodConditions": [{"type": kind, "status": "True"}]} for kind, action in actions.items()
+    ]
+    rules = policy["rules"]
+    return (
+        policy.keys() == {"rules"}
+        and spec["template"]["spec"].get("restartPolicy") == "Never"
+        and bool(rules)
+        and all(rule in ours for rule in rules)
+    )
 
 
 def _are_tolerations(a: Any, b: Any) -> bool:
@@ -107,7 +112,7 @@ def _are_tolerations(a: Any, b: Any) -> bool:
         for one in theirs
         if not (isinstance(one, dict) and one.get("key") in OUTLASTED and one.get("effect") in ("NoExecute", "", None))
     ]
-    return (
+    return bool(
         b[:2] == ours
         and queue == {"key": OURS + "queue", "operator": "Equal", "value": queue["value"], "effect": "NoSchedule"}
         and b[3:] == left

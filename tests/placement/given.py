@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 from hypothesis import strategies as st
@@ -21,12 +22,12 @@ def route_to(
     """A route whose policy says what the placement depends on."""
     places = (Queue(name=queue, nodes=4, cpus_per_node=8),)
     return Route(
-        site=Site(name=site, system=System.OPENPBS, work_dir="/work", tokens=tokens, queues=places),  # type: ignore[arg-type]
+        site=Site(name=site, system=System.OPENPBS, work_dir="/work", tokens=tokens, queues=places),
         queue=places[0],
-        identity=Identity("ada", None, None, Account(users=("ada",), as_="ada")),  # type: ignore[call-arg]
+        identity=Identity("ada", None, None, Account(users=("ada",), as_="ada")),
         allocation=Allocation((Chunk(1, 1, 4, 4, None, 0),), 1, 4, 3600, 3200, 30),
         profile=None,
-        rule=Rule(name="big", hpc=(Choice(queue=queue),), deadline=deadline, retries=Retries(**retries)),  # type: ignore[arg-type]
+        rule=Rule(name="big", hpc=(Choice(queue=queue),), deadline=deadline, retries=Retries(**retries)),
     )
 
 
@@ -102,7 +103,7 @@ _FAILURES = st.sampled_from(
         {"rules": [{"action": "Ignore", "onPodConditions": [{"type": "DisruptionTarget", "status": "True"}]}]},
     ]
 )
-_WAS = st.dictionaries(
+_WAS: st.SearchStrategy[Any] = st.dictionaries(
     st.sampled_from(
         [
             "spec.activeDeadlineSeconds",
@@ -123,7 +124,7 @@ _WAS = st.dictionaries(
 @st.composite
 def jobs(draw: st.DrawFn, forged: st.SearchStrategy[Any] = _WAS) -> dict[str, Any]:
     """Jobs of any sort: with and without each field that placement touches, forged keys, odd but valid values."""
-    metadata = draw(
+    metadata: dict[str, Any] = draw(
         st.fixed_dictionaries({"name": st.just("j")}, optional={"labels": _STRINGS, "annotations": _STRINGS})
     )
     template = draw(
@@ -165,8 +166,6 @@ def jobs(draw: st.DrawFn, forged: st.SearchStrategy[Any] = _WAS) -> dict[str, An
     )
     if draw(st.booleans()):
         was = draw(forged)
-        import json
-
         text = draw(
             st.sampled_from(
                 [json.dumps({"was": was, "added": sorted(was)}), json.dumps({"was": was, "added": []}), "{", "[]"]

@@ -24,17 +24,16 @@ JSON = st.recursive(
 )
 
 
-@given(jobs(), decisions, decisions, scripts, scripts, records, records)
-def test_what_was_placed_is_taken_out_whole(
-    job: Any, first: Decision, second: Decision, one: str, other: str, a: Record, b: Record
-) -> None:
+@given(jobs(), st.lists(st.tuples(decisions, scripts, records), min_size=2, max_size=2))
+def test_what_was_placed_is_taken_out_whole(job: Any, judged: list[tuple[Decision, str, Record]]) -> None:
     """Also when queue state, policy, decision and time of issue changed in between."""
+    first, second = judged
     own = strip(job).job
 
-    placed = place(own, first, one, a)
+    placed = place(own, *first)
 
     assert strip(placed).job == own
-    assert place(strip(placed).job, second, other, b) == place(own, second, other, b)
+    assert place(strip(placed).job, *second) == place(own, *second)
 
 
 @given(jobs())
@@ -54,7 +53,7 @@ def test_nothing_is_changed_beside_the_table(job: Any, decision: Decision, scrip
 
     placed = place(own, decision, script, record)
 
-    assert [] == (surplus(own, placed) if decision.route else surplus_kept(own, placed))
+    assert (surplus(own, placed) if decision.route else surplus_kept(own, placed)) == []
 
 
 @given(jobs(), decisions, scripts, records)

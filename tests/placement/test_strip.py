@@ -13,6 +13,7 @@ from tests.placement.given import RECORD, SCRIPT, job_of, to_hpc
 
 OURS = "batchgate.dev/"
 REPLACED = OURS + "replaced"
+KNOWN = "nodes, ranks, ranks-per-node, results, route, walltime"
 
 
 def with_replaced(was: Any, added: Any = (), *, spec: Any = None, pod: Any = None) -> dict[str, Any]:
@@ -85,8 +86,7 @@ def test_forged_keys_are_taken_out_wherever_they_stand() -> None:
         ),
         (
             "batchgate.dev/zzz",
-            "batchgate.dev/zzz means nothing to Batchgate and was taken out; "
-            "hints are nodes, ranks, ranks-per-node, results, route, walltime.",
+            f"batchgate.dev/zzz means nothing to Batchgate and was taken out; hints are {KNOWN}.",
         ),
     ],
 )

@@ -75,10 +75,8 @@ def test_forged_values_are_named() -> None:
 
     warnings = foreign_keys(stripped, place(stripped.job, STAYS))
 
-    assert warnings == (
-        "Only Batchgate sets label batchgate.dev/target, toleration batchgate.dev/queue, nodeName: "
-        "what the Job said there was not used.",
-    )
+    said = "label batchgate.dev/target, toleration batchgate.dev/queue, nodeName"
+    assert warnings == (f"Only Batchgate sets {said}: what the Job said there was not used.",)
 
 
 def test_many_forged_values_are_counted() -> None:
