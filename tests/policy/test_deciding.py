@@ -1,0 +1,426 @@
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from router import names, policy
+from router.errors import JobError
+from router.policy.decision import Considered, QueueState, QueueStates, Requester
+from router.policy.model import Policy
+from router.workload import workload_of
+from router.workload.model import Workload
+from tests.policy.given import ADA, loaded, workload
+
+LARGE = {"cpu": "6", "memory": "4Gi"}
+STRANGER = Requester("eve", (), "lab")
+
+
+def states(**up: bool | None) -> QueueStates:
+    sites = {"small": "pbs", "big": "pbs", "gpu": "gpus"}
+    return QueueStates(
+        {(sites[queue], queue): QueueState(sites[queue], queue, up=value) for queue, value in up.items()}
+    )
+
+
+def rule(text: str) -> str:
+    return f"  - {{name: r, {text}}}\n"
+
+
+# what is decided: rules, what the Job asks for, and (target, rule, the reason or its start)
+DECIDED = [
+    ("", None, ("cloud", "rest", "rule rest keeps it in the cloud: it asks for no cores and no memory named")),
+    ("", {"cpu": "500m"}, ("cloud", "rest", "rule rest keeps it in the cloud: it asks for 500m cores")),
+    (
+        rule("when: job.cpus > 4, deny: no more than 4 cores"),
+        LARGE,
+        ("deny", "r", "no more than 4 cores"),
+    ),
+    (rule("when: job.cpus > 8, deny: never"), LARGE, ("cloud", "rest", "rule rest keeps it in the cloud: it asks for 6 cores")),
+    (
+        rule("when: job.cpus > 4, hpc: [{queue: big}]"),
+        LARGE,
+        (
+            "hpc",
+            "r",
+            "rule r sends it to queue big of site pbs, whose state is not known, as ada: 1 node, 6 cores, 4Gi for 1h",
+        ),
+    ),
+    (
+        rule("when: job.cpus > 4, hpc: [{queue: small}, {queue: big}]"),
+        LARGE,
+        ("hpc", "r", "rule r sends it to queue big of site pbs, whose state is not known, as ada: 1 node, 6 cores, 4Gi for 1h (queue small of site pbs: it asks for 6"),
+    ),
+    (
+        rule("when: job.cpus > 1, hpc: [{queue: small}]"),
+        LARGE,
+        ("cloud", "r", "rule r would send it to HPC, but it cannot go there: queue small of site pbs: it asks for 6"),
+    ),
+    (
+        rule("when: job.cpus > 1, hpc: [{queue: small}], ifNotRoutable: deny"),
+        LARGE,
+        ("deny", "r", "rule r takes it to HPC only, and it cannot go there: queue small of site pbs: it asks for 6"),
+    ),
+    (
+        rule("when: \"job.labels['a'] == 'b'\", hpc: [{queue: big}]"),
+        LARGE,
+        ("cloud", "r", 'the condition of rule r cannot be evaluated for this Job: Key not found in map : "a"; it stays in'),
+    ),
+    (
+        rule("when: \"job.labels['a'] == 'b'\", deny: stop"),
+        LARGE,
+        ("deny", "r", 'the condition of rule r cannot be evaluated for this Job: Key not found in map : "a"; the rule denies'),
+    ),
+    (
+        rule("when: \"job.labels['a'] == 'b'\", mode: audit, deny: stop"),
+        LARGE,
+        ("cloud", "rest", "rule rest keeps it in the cloud: it asks for 6 cores"),
+    ),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("rules", "requests", "expected"), DECIDED)
+def test_decisions(rules: str, requests: dict[str, str] | None, expected: tuple[str, str, str]) -> None:
+    decision = policy.decide(loaded(rules), workload(requests), ADA)
+
+    assert (decision.target, decision.rule, decision.reason[: len(expected[2])]) == expected
+    assert (decision.route is not None) == (decision.target == "hpc")
+
+
+def test_the_first_rule_that_holds_decides() -> None:
+    rules = "".join(f"  - {{name: r{number}, when: job.cpus > {number}, deny: d{number}}}\n" for number in (9, 7, 5, 3))
+
+    decision = policy.decide(loaded(rules), workload(LARGE), ADA)
+
+    assert (decision.rule, decision.reason) == ("r5", "d5")
+
+
+UP = [
+    (states(), "small", ", whose state is not known"),
+    (states(small=None), "small", ", whose state is not known"),
+    (states(small=True), "small", ""),
+    (states(small=False), "big", ", whose state is not known"),
+    (states(small=False, big=True), "big", ""),
+]
+
+
+@pytest.mark.parametrize(("known", "queue", "said"), UP)
+def test_the_first_queue_that_is_up_and_fits(known: QueueStates, queue: str, said: str) -> None:
+    rules = rule("when: job.cpus > 1, hpc: [{queue: small}, {queue: big}]")
+
+    decision = policy.decide(loaded(rules), workload({"cpu": "2"}), ADA, known)
+
+    assert decision.route is not None
+    assert decision.route.queue.name == queue
+    assert decision.reason.startswith(f"rule r sends it to queue {queue} of site pbs{said}, as ada: ")
+
+
+def test_no_queue_is_up() -> None:
+    decision = policy.decide(
+        loaded(rule("when: job.cpus > 1, hpc: [{queue: small}, {queue: big}]")),
+        workload({"cpu": "2"}),
+        ADA,
+        states(small=False, big=False),
+    )
+
+    assert decision.reason == (
+        "rule r would send it to HPC, but it cannot go there: queue small of site pbs: the queue is down; "
+        "queue big of site pbs: the queue is down"
+    )
+    assert (decision.target, decision.wanted, decision.obstacles) == ("cloud", True, ())
+
+
+def test_live_state_in_conditions() -> None:
+    checked = loaded(rule("when: \"has(queues['big'].freeNodes) && queues['big'].freeNodes > 1\", hpc: [{queue: big}]"))
+
+    def target(free: int | None) -> str:
+        known = QueueStates({("pbs", "big"): QueueState("pbs", "big", up=True, free_nodes=free)})
+        return policy.decide(checked, workload(LARGE), ADA, known).target
+
+    assert [target(None), target(1), target(2)] == ["cloud", "cloud", "hpc"]
+    assert policy.decide(checked, workload(LARGE), ADA).target == "cloud"
+
+
+def test_without_an_account_nobody_gets_to_hpc() -> None:
+    rules = rule("when: job.cpus > 4, hpc: [{queue: big}]")
+
+    stays = policy.decide(loaded(rules), workload(LARGE), STRANGER)
+    denied = policy.decide(loaded(rules.replace("}]", "}], ifNotRoutable: deny")), workload(LARGE), STRANGER)
+
+    assert (stays.target, denied.target) == ("cloud", "deny")
+    assert "queue big of site pbs: no account at site pbs is for user eve in namespace lab" in stays.reason
+
+
+def test_the_route_holds_all_that_the_script_needs() -> None:
+    checked = loaded(
+        rule("when: job.cpus > 4, hpc: [{queue: big, maxNodes: 2, maxWalltime: 2h}], defaults: {walltime: 90m}")
+    )
+
+    route = policy.decide(checked, workload(LARGE), Requester("bo", ("physicists",), "lab")).route
+
+    assert route is not None
+    assert (route.site.name, route.queue.name, route.rule.name, route.profile) == ("pbs", "big", "r", None)
+    assert (route.identity.user, route.identity.account, route.identity.project) == ("phys", "p1", "q1")
+    assert (route.allocation.walltime, route.allocation.nodes) == (90 * 60, 1)
+
+
+MPI = [
+    ("mpirun", "solver:1", "", "ompi"),
+    ("tool", "solver:1", "", None),
+    ("mpirun", "other:1", "", "rest"),
+    ("tool", "auto:1", "", "auto"),
+]
+
+
+@pytest.mark.parametrize(("program", "image", "_", "profile"), MPI)
+def test_the_profile_is_the_first_that_matches_the_image(program: str, image: str, _: str, profile: str | None) -> None:
+    sites = """
+sites:
+  - name: pbs
+    system: openpbs
+    workDir: /w
+    queues: [{name: big, nodes: 4, cpusPerNode: 8}]
+    mpi:
+      - {name: ompi, launcher: openmpi, images: ['solver:*']}
+      - {name: auto, launcher: hydra, images: ['auto:*'], impliesMpi: true}
+      - {name: rest, launcher: openmpi}
+"""
+    job = {
+        "metadata": {"name": "j"},
+        "spec": {
+            "template": {
+                "spec": {
+                    "restartPolicy": "Never",
+                    "containers": [{"name": "c", "image": image, "command": [program, "-n", "2", "a"]}],
+                }
+            }
+        },
+    }
+    checked = loaded(rule("when: job.pods == 1, hpc: [{queue: big}]"), sites=sites)
+
+    route = policy.decide(checked, workload_of(job, namespace="lab"), ADA).route
+
+    assert route is not None
+    assert (route.profile.name if route.profile else None) == profile
+
+
+def hint(**values: str) -> dict[str, str]:
+    return {f"{names.PREFIX}{key.replace('_', '-')}": value for key, value in values.items()}
+
+
+def test_the_hint_cloud_keeps_a_job_in_the_cloud() -> None:
+    decision = policy.decide(
+        loaded(rule("when: job.cpus > 4, hpc: [{queue: big}]")), workload(LARGE, annotations=hint(route="cloud")), ADA
+    )
+
+    assert (decision.target, decision.rule, decision.wanted) == ("cloud", "r", False)
+    assert decision.reason == "its hint batchgate.dev/route: cloud keeps it in the cloud; rule r would have sent it"
+
+
+def test_the_hint_cloud_may_be_forbidden() -> None:
+    decision = policy.decide(
+        loaded(rule("when: job.cpus > 4, hpc: [{queue: big}], forbidHints: [route]")),
+        workload(LARGE, annotations=hint(route="cloud")),
+        ADA,
+    )
+
+    assert (decision.target, decision.refused_hints) == ("hpc", ("route",))
+
+
+def test_the_hint_cloud_saves_nobody_from_a_denial() -> None:
+    checked = loaded(rule("when: job.cpus > 4, deny: stop"))
+
+    assert policy.decide(checked, workload(LARGE, annotations=hint(route="cloud")), ADA).target == "deny"
+
+
+def test_a_forbidden_figure_is_refused_and_never_dropped() -> None:
+    decision = policy.decide(
+        loaded(rule("when: job.cpus > 4, hpc: [{queue: big}], forbidHints: [walltime, nodes]")),
+        workload(LARGE, annotations=hint(walltime="2h")),
+        ADA,
+    )
+
+    assert (decision.target, decision.wanted, decision.refused_hints) == ("cloud", True, ("walltime",))
+    assert decision.reason == (
+        "rule r would send it to HPC, but it cannot go there: metadata.annotations[batchgate.dev/walltime]: "
+        "rule r forbids this hint; remove it"
+    )
+
+
+def test_a_job_of_kueue_stays_unless_the_rule_names_them() -> None:
+    waiting = dataclasses.replace(workload(LARGE), kueue_queue="team")
+    text = "when: job.cpus > 4, hpc: [{queue: big}]"
+
+    stays = policy.decide(loaded(rule(text)), waiting, ADA)
+    goes = policy.decide(loaded(rule(f"{text}, kueue: true")), waiting, ADA)
+
+    assert (stays.target, goes.target) == ("cloud", "hpc")
+    assert "it waits in Kueue's queue team" in stays.reason
+
+
+def test_obstacles_are_told_with_their_fields() -> None:
+    job = {
+        "metadata": {"name": "j"},
+        "spec": {
+            "template": {
+                "spec": {
+                    "hostNetwork": True,
+                    "restartPolicy": "Never",
+                    "containers": [{"name": "c", "image": "i", "command": ["c"]}],
+                }
+            }
+        },
+    }
+    sized = workload_of(job, namespace="lab")
+
+    decision = policy.decide(loaded(rule("when: job.pods == 1, hpc: [{queue: big}]")), sized, ADA)
+
+    assert (decision.target, decision.wanted, decision.obstacles) == ("cloud", True, sized.obstacles)
+    assert [obstacle.path for obstacle in decision.obstacles] == ["spec.template.spec.hostNetwork"]
+    assert "spec.template.spec.hostNetwork: " in decision.reason
+
+
+def test_audit_rules_are_recorded_and_change_nothing() -> None:
+    rules = (
+        "  - {name: a, when: job.cpus > 4, mode: audit, deny: too large}\n"
+        "  - {name: b, when: job.cpus > 5, mode: audit, hpc: [{queue: big}]}\n"
+        "  - {name: c, when: job.cpus > 6, mode: audit, deny: never}\n"
+        "  - {name: d, when: \"job.labels['x'] == ''\", mode: audit, deny: never}\n"
+    )
+    decision = policy.decide(loaded(rules), workload(LARGE), ADA)
+
+    assert (decision.target, decision.rule, decision.considered) == ("cloud", "rest", ())
+    assert [(noted.rule, noted.held, noted.outcome[:20]) for noted in decision.audited] == [
+        ("a", True, "deny: too large"),
+        ("b", True, "hpc: rule b sends it"),
+        ("d", None, "deny: the condition "),
+    ]
+
+
+def test_explain_tells_each_condition_with_what_it_read() -> None:
+    rules = (
+        "  - {name: a, when: 'job.cpus > 8 && has(job.gpus)', deny: stop}\n"
+        "  - {name: b, when: \"queues['big'].freeNodes > 1 || 'x' in request.groups\", deny: stop}\n"
+        "  - {name: c, when: \"job.memory > quantity('1Gi') && job.walltime < 5\", cloud: true}\n"
+    )
+    known = QueueStates({("pbs", "big"): QueueState("pbs", "big", free_nodes=1)})
+
+    decision = policy.decide(loaded(rules), workload(LARGE, activeDeadlineSeconds=60), ADA, known, explain=True)
+
+    assert decision.considered == (
+        Considered("a", held=False, why="job.cpus > 8 && has(job.gpus), with job.cpus = 6, job.gpus = unset"),
+        Considered(
+            "b",
+            held=False,
+            why="queues['big'].freeNodes > 1 || 'x' in request.groups, "
+            "with queues['big'].freeNodes = 1, request.groups = ['staff']",
+        ),
+        Considered(
+            "c",
+            held=False,
+            why="job.memory > quantity('1Gi') && job.walltime < 5, "
+            "with job.memory = 4294967296 (4Gi), job.walltime = 60 (1m)",
+        ),
+        Considered("rest", held=True, why="true", outcome=f"cloud: {decision.reason}"),
+    )
+
+
+def test_explain_decides_the_same() -> None:
+    checked = loaded(rule("when: job.cpus > 4, hpc: [{queue: big}]"))
+    told = policy.decide(checked, workload(LARGE), ADA, explain=True)
+
+    assert dataclasses.replace(told, considered=()) == policy.decide(checked, workload(LARGE), ADA)
+
+
+def test_states_that_changed_are_seen() -> None:
+    """Queue messages are kept between reviews; a new state with the same generation must not meet an old message."""
+    checked = loaded(rule("when: \"queues['big'].up\", deny: is up"))
+
+    found = [policy.decide(checked, workload(), ADA, states(big=up)).target for up in (True, False, True, None)]
+
+    assert found == ["deny", "cloud", "deny", "cloud"]
+
+
+# --- for every Job ------------------------------------------------------------------------------------------------
+
+EVERYTHING = (
+    "  - {name: a, when: \"job.labels['a'] == 'b' || job.totalCpus > 9\", mode: audit, hpc: [{queue: gpu}]}\n"
+    "  - {name: b, when: \"job.totalMemory > quantity('1Ti') || job.name == 'x'\", deny: stop}\n"
+    '  - {name: c, when: "job.gpus > 0 || queues.exists(q, queues[q].up)", hpc: [{queue: gpu}], ifNotRoutable: deny}\n'
+    "  - {name: d, when: 'job.mpi || job.cpus > 1', hpc: [{queue: small}, {queue: big}], forbidHints: [ranks]}\n"
+)
+QUANTITIES = st.sampled_from(["0", "1", "500m", "7", "64", "1Gi", "100Ti", "9223372036854775807", "1e3"])
+TEXT = st.text(max_size=8)
+JOBS = st.fixed_dictionaries(
+    {
+        "metadata": st.fixed_dictionaries(
+            {"name": TEXT, "labels": st.dictionaries(TEXT, TEXT, max_size=2)},
+            optional={"annotations": st.fixed_dictionaries({}, optional={
+                names.HINT_RANKS: st.sampled_from(["1", "5", "100"]), names.HINT_ROUTE: st.sampled_from(["cloud", "hpc"]),
+                names.HINT_WALLTIME: st.sampled_from(["1", "3h", "1000d"]), names.HINT_NODES: st.sampled_from(["1", "9"]),
+            })},
+        ),
+        "spec": st.fixed_dictionaries(
+            {
+                "template": st.fixed_dictionaries(
+                    {
+                        "spec": st.fixed_dictionaries(
+                            {
+                                "restartPolicy": st.sampled_from(["Never", "OnFailure"]),
+                                "containers": st.lists(
+                                    st.fixed_dictionaries(
+                                        {"name": st.sampled_from(["a", "b"]), "image": st.sampled_from(["i", "x/y:1"])},
+                                        optional={
+                                            "command": st.lists(st.sampled_from(["mpirun", "-n", "4", "sh", "-c", "x"]), min_size=1),
+                                            "resources": st.fixed_dictionaries({"requests": st.dictionaries(
+                                                st.sampled_from(["cpu", "memory", "nvidia.com/gpu", "amd.com/gpu"]), QUANTITIES)}),
+                                        },
+                                    ),
+                                    min_size=1, max_size=2, unique_by=lambda container: container["name"],
+                                ),
+                            },
+                            optional={"hostNetwork": st.booleans(), "terminationGracePeriodSeconds": st.integers(0, 10**6)},
+                        )
+                    }
+                ),
+            },
+            optional={"parallelism": st.integers(0, 10**5), "activeDeadlineSeconds": st.integers(1, 10**6)},
+        ),
+    }
+)  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def everything() -> Policy:
+    return loaded(EVERYTHING)
+
+
+def _sized(job: Mapping[str, object]) -> Workload | None:
+    try:
+        return workload_of(job, namespace="lab")
+    except JobError:
+        return None
+
+
+@settings(max_examples=300, deadline=None)
+@given(
+    job=JOBS,
+    up=st.sampled_from([None, True, False]),
+    explain=st.booleans(),
+    user=st.sampled_from(["ada", "eve", "\ud800"]),
+)
+def test_every_job_that_can_be_sized_is_decided(
+    everything: Policy, job: Mapping[str, object], up: bool | None, explain: bool, user: str
+) -> None:
+    sized = _sized(job)
+    if sized is None:
+        return
+    decision = policy.decide(everything, sized, Requester(user, ("g",), "lab"), states(gpu=up), explain=explain)
+
+    assert decision.rule in {"b", "c", "d", "rest"}
+    assert decision.reason
+    assert (decision.route is not None) == (decision.target == "hpc")
+    assert decision.route is None or decision.route.identity.user == "ada"
