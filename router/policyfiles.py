@@ -7,6 +7,7 @@ Shell: touches files and a clock, starts one thread. Knows how Kubernetes mounts
 from __future__ import annotations
 
 import contextlib
+import stat
 import threading
 from collections.abc import Callable
 from datetime import UTC, datetime
@@ -61,8 +62,10 @@ def _policy_files(directory: Path) -> list[Path]:
 
 
 def _text(file: Path) -> str:
-    if file.is_dir():
-        raise ValueError("is a directory; a policy file was expected here")
+    mode = file.stat().st_mode
+    if not stat.S_ISREG(mode):
+        kind = "a directory" if stat.S_ISDIR(mode) else "no ordinary file"
+        raise ValueError(f"is {kind}; a policy file was expected here")
     with file.open("rb") as opened:
         data = opened.read(LARGEST + 1)
     if len(data) > LARGEST:

@@ -47,7 +47,8 @@ def queue_states(text: str, source: str) -> QueueStates:
     if not found:
         return QueueStates()
     if len(found) > 1:
-        raise InputError(f"{source}:{found[1].position()[0]}: a queue state file is one document")
+        line, column = found[1].position()
+        raise InputError(f"{source}:{line}:{column}: a queue state file is one document")
     try:
         read = _StateFile.model_validate(found[0].value)
     except ValidationError as error:

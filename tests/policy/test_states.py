@@ -1,0 +1,59 @@
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from router import policy
+from router.errors import InputError
+from router.policy.decision import QueueState, QueueStates
+
+FILE = {
+    "queues": [
+        {"site": "local", "queue": "workq", "up": True, "freeNodes": 1, "queuedJobs": 0, "runningJobs": 2, "waitSeconds": 60},
+        {"site": "local", "queue": "other"},
+        {"site": "elsewhere", "queue": "workq", "up": False},
+    ]
+}  # fmt: skip
+
+
+def test_what_the_embedded_queue_prints() -> None:
+    assert policy.queue_states(json.dumps(FILE), "f") == QueueStates(
+        {
+            ("local", "workq"): QueueState(
+                "local", "workq", up=True, free_nodes=1, queued_jobs=0, running_jobs=2, wait_seconds=60
+            ),
+            ("local", "other"): QueueState("local", "other"),
+            ("elsewhere", "workq"): QueueState("elsewhere", "workq", up=False),
+        }
+    )
+
+
+def test_an_empty_file_knows_nothing() -> None:
+    assert policy.queue_states("", "f") == QueueStates()
+
+
+WRONG = [
+    ("[]", "f:1:1: the document: "),
+    ("queues: 1", "f:1:9: queues: "),
+    ("queues: [{site: a}]", "f:1:10: queues[0].queue: "),
+    ("queues:\n  - {site: a, queue: b, free: 1}", "f:2:31: queues[0].free: is no key of a queue's state"),
+    ("queues:\n  - {site: a, queue: b, up: 1}", "f:2:29: queues[0].up: "),
+    ("queues:\n  - {site: a, queue: b, freeNodes: -1}", "f:2:36: queues[0].freeNodes: "),
+    ("queues:\n  - {site: a, queue: b, freeNodes: '1'}", "f:2:36: queues[0].freeNodes: "),
+    ("queues:\n  - {site: a, queue: b}\n  - {site: a, queue: b}", "f:3:5: queue b of site a stands twice"),
+    ("queues: []\n---\nqueues: []", "f:3:1: a queue state file is one document"),
+    ("queues: [\n", "f:2:1: is not YAML: "),
+]
+
+
+@pytest.mark.parametrize(("text", "message"), WRONG)
+def test_what_is_wrong_is_told_with_its_place(text: str, message: str) -> None:
+    with pytest.raises(InputError) as caught:
+        policy.queue_states(text, "f")
+
+    assert str(caught.value).startswith(message)
+
+
+def test_equal_states_hash_equally() -> None:
+    assert hash(policy.queue_states(json.dumps(FILE), "f")) == hash(policy.queue_states(json.dumps(FILE), "g"))

@@ -1,0 +1,234 @@
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections.abc import Callable
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from router.errors import ConfigError, PolicyError
+from router.policyfiles import PolicyStore, read_directory
+
+GOOD = "rules: [{name: rest, cloud: true}]\n"
+OTHER = "rules: [{name: other, cloud: true}]\n"
+BAD = "rules: [{name: rest, clod: true}]\n"
+
+
+def _write(directory: Path, **files: str) -> Path:
+    directory.mkdir(exist_ok=True)
+    for name, text in files.items():
+        (directory / f"{name}.yaml").write_text(text)
+    return directory
+
+
+def _config_map(directory: Path, version: str, text: str) -> None:
+    """What a kubelet does: files are links through ``..data``, a link that is swapped by renaming."""
+    data = directory / f"..{version}"
+    data.mkdir(parents=True)
+    (data / "rules.yaml").write_text(text)
+    (directory / "..new").symlink_to(data.name)
+    (directory / "..new").rename(directory / "..data")
+    link = directory / "rules.yaml"
+    if not link.is_symlink():
+        link.symlink_to("..data/rules.yaml")
+
+
+def test_yaml_files_that_are_not_hidden(tmp_path: Path) -> None:
+    directory = _write(tmp_path / "p", a=GOOD)
+    (directory / "b.yml").write_text("\ufeff# é\n")
+    for name in (".hidden.yaml", "README.md", "c.yaml~", "#d.yaml#"):
+        (directory / name).write_text("no policy")
+
+    assert read_directory(directory) == {"a.yaml": GOOD, "b.yml": "# é\n"}
+
+
+def test_a_config_map(tmp_path: Path) -> None:
+    _config_map(tmp_path, "2024_1", GOOD)
+
+    assert read_directory(tmp_path) == {"rules.yaml": GOOD}
+
+
+def test_no_directory(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"there is no such policy directory$"):
+        read_directory(tmp_path / "none")
+
+
+def test_a_file_for_a_directory(tmp_path: Path) -> None:
+    (tmp_path / "p.yaml").write_text(GOOD)
+
+    with pytest.raises(ConfigError, match="is a file; name the directory"):
+        read_directory(tmp_path / "p.yaml")
+
+
+def test_an_empty_directory(tmp_path: Path) -> None:
+    (tmp_path / "README.md").write_text("x")
+
+    with pytest.raises(ConfigError, match=r"holds no policy file \(\*\.yaml\)"):
+        read_directory(tmp_path)
+
+
+def test_every_file_that_cannot_be_read_is_named(tmp_path: Path) -> None:
+    _write(tmp_path, good=GOOD)
+    (tmp_path / "a.yaml").mkdir()
+    (tmp_path / "b.yaml").write_bytes(b"rules: []\n# \xff\n")
+    (tmp_path / "c.yaml").symlink_to("nowhere")
+    (tmp_path / "d.yaml").write_bytes(b" " * (4 * 1024 * 1024 + 1))
+
+    os.mkfifo(tmp_path / "e.yaml")  # to open it would wait for a writer
+
+    with pytest.raises(PolicyError) as caught:
+        read_directory(tmp_path)
+
+    assert str(caught.value).splitlines() == [
+        "a.yaml: is a directory; a policy file was expected here",
+        "b.yaml: line 2 is not UTF-8 (byte 0xff); save the file as UTF-8",
+        "c.yaml: cannot be read: No such file or directory",
+        "d.yaml: is larger than 4 MiB",
+        "e.yaml: is no ordinary file; a policy file was expected here",
+    ]
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may read everything")
+def test_a_file_without_permission(tmp_path: Path) -> None:
+    _write(tmp_path, a=GOOD)
+    (tmp_path / "a.yaml").chmod(0)
+
+    with pytest.raises(PolicyError, match=r"a\.yaml: cannot be read: Permission denied"):
+        read_directory(tmp_path)
+
+
+# --- following ----------------------------------------------------------------------------------------------------
+
+
+def _names(store: PolicyStore) -> list[str]:
+    return [rule.name for rule in store.policy.rules] if store.policy is not None else []
+
+
+def test_a_first_load_that_is_bad_raises_and_says_why(tmp_path: Path) -> None:
+    store = PolicyStore(_write(tmp_path / "p", a=BAD))
+
+    with pytest.raises(PolicyError, match="unknown key 'clod'"):
+        store.load()
+
+    assert (store.policy, store.generation, store.failures, store.loaded_at) == (None, 0, 1, None)
+    assert "a.yaml:1:22: rule rest: unknown key 'clod'" in store.error
+
+
+def test_a_bad_reload_keeps_the_last_good_and_the_next_good_one_repairs_it(tmp_path: Path) -> None:
+    before = datetime.now(tz=UTC)
+    directory = _write(tmp_path / "p", a=GOOD)
+    told: list[tuple[int, bool]] = []
+    store = PolicyStore(directory, lambda reloaded: told.append((reloaded.generation, reloaded.error == "")))
+    store.load()
+    assert store.loaded_at is not None
+    assert store.loaded_at >= before
+
+    _write(directory, a=BAD)
+    assert store.check_now() is True
+    assert (_names(store), store.generation, store.failures) == (["rest"], 1, 1)
+    assert "unknown key 'clod'" in store.error
+    assert store.check_now() is False
+
+    _write(directory, a=OTHER)
+    assert store.check_now() is True
+    assert (_names(store), store.generation, store.failures, store.error) == (["other"], 2, 1, "")
+    assert told == [(1, False), (2, True)]
+
+
+def test_going_back_to_the_policy_in_force_clears_the_error(tmp_path: Path) -> None:
+    directory = _write(tmp_path / "p", a=GOOD)
+    store = PolicyStore(directory)
+    policy = store.load()
+    _write(directory, a=BAD)
+    store.check_now()
+
+    _write(directory, a=GOOD)
+    store.check_now()
+
+    assert (store.policy is policy, store.generation, store.error) == (True, 1, "")
+
+
+CHANGES: list[tuple[str, Callable[[Path], object]]] = [
+    ("another file", lambda p: (p / "b.yaml").write_text("sites: []\n")),
+    ("same size", lambda p: (p / "a.yaml").write_text(GOOD.replace("rest", "tser"))),
+    ("a file less", lambda p: (p / "extra.yaml").unlink()),
+    ("renamed", lambda p: (p / "extra.yaml").rename(p / "z.yaml")),
+    ("replaced", lambda p: (p / "n").write_text(OTHER) and (p / "n").rename(p / "a.yaml")),
+]
+
+
+@pytest.mark.parametrize("change", [row[1] for row in CHANGES], ids=[row[0] for row in CHANGES])
+def test_every_change_is_seen(tmp_path: Path, change: Callable[[Path], object]) -> None:
+    directory = _write(tmp_path / "p", a=GOOD, extra="accounts: []\n")
+    store = PolicyStore(directory)
+    first = store.load()
+
+    change(directory)
+
+    assert store.check_now() is True
+    assert (store.policy is first, store.generation, store.error) == (False, 2, "")
+
+
+def test_a_config_map_swap_is_seen(tmp_path: Path) -> None:
+    directory = tmp_path / "mount"
+    _config_map(directory, "2024_1", GOOD)
+    store = PolicyStore(directory)
+    store.load()
+
+    _config_map(directory, "2024_2", OTHER)
+
+    assert store.check_now() is True
+    assert (_names(store), store.generation) == (["other"], 2)
+
+
+def test_a_directory_that_goes_and_comes_back(tmp_path: Path) -> None:
+    directory = _write(tmp_path / "p", a=GOOD)
+    store = PolicyStore(directory)
+    store.load()
+    directory.rename(tmp_path / "away")
+
+    assert store.check_now() is True
+    assert "there is no such policy directory" in store.error
+    assert store.check_now() is False
+    assert _names(store) == ["rest"]
+
+    (tmp_path / "away").rename(directory)
+    assert store.check_now() is True
+    assert (store.error, store.failures) == ("", 1)
+
+
+def test_a_directory_that_comes_late(tmp_path: Path) -> None:
+    store = PolicyStore(tmp_path / "p")
+    assert store.check_now() is True
+    assert (store.policy, store.check_now()) == (None, False)
+
+    _write(tmp_path / "p", a=GOOD)
+    store.check_now()
+
+    assert _names(store) == ["rest"]
+
+
+def test_the_thread_follows_changes_and_ends(tmp_path: Path) -> None:
+    directory = _write(tmp_path / "p", a=GOOD)
+    seen = threading.Event()
+    store = PolicyStore(directory, lambda _: seen.set(), interval=0.01)
+    store.load()
+    store.start()
+    try:
+        _write(directory, a=OTHER)
+        assert seen.wait(30)
+        assert _until(lambda: _names(store) == ["other"])
+    finally:
+        store.stop()
+    assert not [thread for thread in threading.enumerate() if thread.name == "policy-reload"]
+
+
+def _until(holds: Callable[[], bool]) -> bool:
+    """A half-written file may be seen first; the next look repairs it."""
+    deadline = time.monotonic() + 30
+    while not holds() and time.monotonic() < deadline:
+        time.sleep(0.01)
+    return holds()
