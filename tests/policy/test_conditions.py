@@ -9,6 +9,7 @@ from router.policy.conditions import Condition, Fault, Read
 from router.policy.decision import QueueState, Requester
 from router.policy.schema import Queue
 from router.policy.variables import QueueNow
+from router.workload.model import Workload
 from tests.policy.given import workload
 
 ASKING = Requester("ada", ("staff", "physicists"), "lab", {"tier": "gold"})
@@ -21,14 +22,14 @@ QUEUES = {
 }
 
 
-def _verdict(source: str, about: object = MUCH) -> bool | str:
+def _verdict(source: str, about: Workload = MUCH) -> bool | str:
     condition = conditions.compile_condition(source)
     assert isinstance(condition, Condition)
     queues = {key: variables.queue_message(now) for key, now in QUEUES.items()}
     values = conditions.activation(
         variables.job_message(about),
         variables.request_message(ASKING),
-        queues,  # type: ignore[arg-type]
+        queues,
     )
     return conditions.evaluate(condition, values)
 

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -352,45 +353,44 @@ EVERYTHING = (
     '  - {name: c, when: "job.gpus > 0 || queues.exists(q, queues[q].up)", hpc: [{queue: gpu}], ifNotRoutable: deny}\n'
     "  - {name: d, when: 'job.mpi || job.cpus > 1', hpc: [{queue: small}, {queue: big}], forbidHints: [ranks]}\n"
 )
-QUANTITIES = st.sampled_from(["0", "1", "500m", "7", "64", "1Gi", "100Ti", "9223372036854775807", "1e3"])
+
+
+def _mapping(required: dict[str, Any], **optional: Any) -> Any:
+    return st.fixed_dictionaries(required, optional=optional)
+
+
 TEXT = st.text(max_size=8)
-JOBS = st.fixed_dictionaries(
+QUANTITIES = st.sampled_from(["0", "1", "500m", "7", "64", "1Gi", "100Ti", "9223372036854775807", "1e3"])
+RESOURCES = st.dictionaries(st.sampled_from(["cpu", "memory", "nvidia.com/gpu", "amd.com/gpu"]), QUANTITIES)
+WORDS = st.lists(st.sampled_from(["mpirun", "-n", "4", "sh", "-c", "x"]), min_size=1)
+CONTAINERS = st.lists(
+    _mapping(
+        {"name": st.sampled_from(["a", "b"]), "image": st.sampled_from(["i", "x/y:1"])},
+        command=WORDS,
+        resources=_mapping({"requests": RESOURCES}),
+    ),
+    min_size=1,
+    max_size=2,
+    unique_by=lambda container: str(container["name"]),
+)
+POD = _mapping(
+    {"restartPolicy": st.sampled_from(["Never", "OnFailure"]), "containers": CONTAINERS},
+    hostNetwork=st.booleans(),
+    terminationGracePeriodSeconds=st.integers(0, 10**6),
+)
+HINTS = st.dictionaries(
+    st.sampled_from([names.HINT_RANKS, names.HINT_NODES, names.HINT_WALLTIME]), st.sampled_from(["1", "5", "9000"])
+)
+JOBS = _mapping(
     {
-        "metadata": st.fixed_dictionaries(
-            {"name": TEXT, "labels": st.dictionaries(TEXT, TEXT, max_size=2)},
-            optional={"annotations": st.fixed_dictionaries({}, optional={
-                names.HINT_RANKS: st.sampled_from(["1", "5", "100"]), names.HINT_ROUTE: st.sampled_from(["cloud", "hpc"]),
-                names.HINT_WALLTIME: st.sampled_from(["1", "3h", "1000d"]), names.HINT_NODES: st.sampled_from(["1", "9"]),
-            })},
-        ),
-        "spec": st.fixed_dictionaries(
-            {
-                "template": st.fixed_dictionaries(
-                    {
-                        "spec": st.fixed_dictionaries(
-                            {
-                                "restartPolicy": st.sampled_from(["Never", "OnFailure"]),
-                                "containers": st.lists(
-                                    st.fixed_dictionaries(
-                                        {"name": st.sampled_from(["a", "b"]), "image": st.sampled_from(["i", "x/y:1"])},
-                                        optional={
-                                            "command": st.lists(st.sampled_from(["mpirun", "-n", "4", "sh", "-c", "x"]), min_size=1),
-                                            "resources": st.fixed_dictionaries({"requests": st.dictionaries(
-                                                st.sampled_from(["cpu", "memory", "nvidia.com/gpu", "amd.com/gpu"]), QUANTITIES)}),
-                                        },
-                                    ),
-                                    min_size=1, max_size=2, unique_by=lambda container: container["name"],
-                                ),
-                            },
-                            optional={"hostNetwork": st.booleans(), "terminationGracePeriodSeconds": st.integers(0, 10**6)},
-                        )
-                    }
-                ),
-            },
-            optional={"parallelism": st.integers(0, 10**5), "activeDeadlineSeconds": st.integers(1, 10**6)},
+        "metadata": _mapping({"name": TEXT, "labels": st.dictionaries(TEXT, TEXT, max_size=2), "annotations": HINTS}),
+        "spec": _mapping(
+            {"template": _mapping({"spec": POD})},
+            parallelism=st.integers(0, 10**5),
+            activeDeadlineSeconds=st.integers(1, 10**6),
         ),
     }
-)  # fmt: skip
+)
 
 
 @pytest.fixture(scope="module")
