@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Final
@@ -35,17 +35,21 @@ class Read:
 
 @dataclass(frozen=True, slots=True)
 class Condition:
-    """A condition that compiled. ``every_queue``: it may look at queues that it does not name."""
+    """A condition that compiled. ``whole`` are the roots (``job``, ``queues``) of which it may read any field."""
 
     source: str
     expression: Any
     reads: tuple[Read, ...]
-    every_queue: bool
+    whole: frozenset[str] = frozenset()
 
     @property
     def queues(self) -> frozenset[str]:
         """The keys under ``queues`` that are named."""
         return frozenset(read.queue for read in self.reads if read.root == "queues")
+
+    def fields(self, root: str) -> frozenset[str]:
+        """The fields of ``job`` or ``request`` that are named."""
+        return frozenset(read.field for read in self.reads if read.root == root)
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +71,7 @@ def environment() -> Any:
             "request": cel.Type(f"{variables.PACKAGE}.Request"),
             "queues": queues,
         },
-        functions=[_function("quantity", quantity.units), _function("seconds", durations.seconds)],
+        functions=[_function(name, implementation) for name, implementation in _FUNCTIONS.items()],
     )
 
 
@@ -90,8 +94,8 @@ def compile_condition(source: str) -> Condition | tuple[Fault, ...]:
     faults = tuple(_bad_constants(source))
     if faults:
         return faults
-    reads, every_queue = find_reads(source)
-    return Condition(source, expression, reads, every_queue)
+    reads, whole = find_reads(source)
+    return Condition(source, environment().compile(_folded(source)), reads, whole)
 
 
 def activation(job: Any, request: Any, queues: Mapping[str, Any]) -> Any:
@@ -101,10 +105,9 @@ def activation(job: Any, request: Any, queues: Mapping[str, Any]) -> Any:
 
 def evaluate(condition: Condition, values: Any) -> Verdict:
     """Whether a condition holds; the error's text where it cannot be told (a label that is not there, overflow)."""
-    result = condition.expression.eval(values)
-    if result.type() == cel.Type.BOOL:
-        return result.value() is True
-    return _plain_error(str(result.value()))
+    value = condition.expression.eval(values).value()
+    # The compiler has seen to it that what is no error is a bool; the value of an error is its text.
+    return value if value is True or value is False else _plain_error(str(value))
 
 
 def constant(source: str) -> int | None:
@@ -113,7 +116,7 @@ def constant(source: str) -> int | None:
         expression = environment().compile(source)
     except RuntimeError:
         return None
-    if expression.return_type() != cel.Type.INT or find_reads(source) != ((), False):
+    if expression.return_type() != cel.Type.INT or find_reads(source) != ((), frozenset()):
         return None
     result = expression.eval(activation(None, None, {}))
     return int(result.value()) if result.type() == cel.Type.INT else None
@@ -127,25 +130,25 @@ _TOKEN: Final = re.compile(
     |queues\s*\[\s*(?P<queue>{STRING})\s*\](?:\s*\.\s*(?P<figure>\w+))?
     |(?P<string>{STRING})
     |(?<![\w.])(?P<root>job|request)\s*\.\s*(?P<field>\w+)
-    |(?<![\w.])(?P<all>queues)\b""",
+    |(?<![\w.])(?P<all>job|request|queues)\b""",
     re.VERBOSE | re.DOTALL,
 )
 
 
-def find_reads(source: str) -> tuple[tuple[Read, ...], bool]:
-    """The variables that a condition's text names, each once, and whether it looks at ``queues`` as a whole."""
+def find_reads(source: str) -> tuple[tuple[Read, ...], frozenset[str]]:
+    """The variables that a condition's text names, each once, and the roots that it uses in another way."""
     found: dict[tuple[str, str, str], Read] = {}
-    every_queue = False
+    whole: set[str] = set()
     for match in _TOKEN.finditer(source):
         if match["queue"] is not None:
             read = Read("queues", match["figure"] or "", text_of(match["queue"]), match.start())
         elif match["root"] is not None:
             read = Read(match["root"], match["field"], "", match.start())
         else:
-            every_queue = every_queue or match["all"] is not None
+            whole.update({match["all"]} - {None})
             continue
         found.setdefault((read.root, read.field, read.queue), read)
-    return tuple(found.values()), every_queue
+    return tuple(found.values()), frozenset(whole)
 
 
 def text_of(literal: str) -> str:
@@ -216,16 +219,29 @@ def _plain_error(text: str) -> str:
     return re.sub(r"^[A-Z_]+: |\s*\[[A-Z_]+\]$", "", text.strip()).partition("\n")[0]
 
 
-_CONSTANT: Final = re.compile(rf"(?<![\w.])(quantity|seconds)\s*\(\s*({STRING})\s*\)", re.DOTALL)
+_CONSTANT: Final = re.compile(
+    rf"//[^\n]*|{STRING}|(?<![\w.])(?P<function>quantity|seconds)\s*\(\s*(?P<text>{STRING})\s*\)", re.DOTALL
+)
+_FUNCTIONS: Final[Mapping[str, Callable[[str], int]]] = {"quantity": quantity.units, "seconds": durations.seconds}
 
 
 def _bad_constants(source: str) -> list[Fault]:
     """``quantity('64Gib')``: an error that CEL would only find when a Job comes."""
     faults = []
     for match in _CONSTANT.finditer(source):
-        function = quantity.units if match[1] == "quantity" else durations.seconds
-        try:
-            function(text_of(match[2]))
-        except ValueError as error:
-            faults.append(Fault(match.start(2), str(error)))
+        if match["function"] is not None:
+            try:
+                _FUNCTIONS[match["function"]](text_of(match["text"]))
+            except ValueError as error:
+                faults.append(Fault(match.start("text"), str(error)))
     return faults
+
+
+def _folded(source: str) -> str:
+    """The condition with ``quantity('64Gi')`` as a number: CEL would call our function again for each Job."""
+
+    def number(match: re.Match[str]) -> str:
+        function = match["function"]
+        return match[0] if function is None else str(_FUNCTIONS[function](text_of(match["text"])))
+
+    return _CONSTANT.sub(number, source)

@@ -18,7 +18,7 @@ from router.policy.conditions import Verdict
 from router.policy.decision import NO_QUEUE_STATES, Considered, Decision, QueueStates, Requester, Route
 from router.policy.fit import Misfit, fit
 from router.policy.model import CheckedRule, Policy
-from router.policy.variables import QueueNow
+from router.policy.variables import QueueNow, Variable
 from router.workload.model import Obstacle, Workload
 
 
@@ -44,12 +44,16 @@ def decide(
     """The decision, with its reason; with ``explain`` also each rule that was looked at and what it read."""
     case = _Case(policy, workload, requester, states, explain)
     values = conditions.activation(
-        variables.job_message(workload), variables.request_message(requester), _queue_messages(policy, states)
+        variables.job_message(workload, _fields(policy, "job")),
+        variables.request_message(requester, _fields(policy, "request")),
+        _queue_messages(policy, states),
     )
     considered: list[Considered] = []
     audited: list[Considered] = []
     for rule in policy.rules:
         verdict = conditions.evaluate(rule.condition, values)
+        if verdict is False and not explain:
+            continue
         audit = rule.rule.mode == "audit"
         decision = None if verdict is False else _outcome(case, rule, verdict)
         if explain or (audit and decision is not None):
@@ -72,6 +76,15 @@ def _told(case: _Case, decision: Decision, audited: list[Considered], considered
 # --- what conditions read ---------------------------------------------------------------------------------------
 
 
+@lru_cache(maxsize=16)
+def _fields(policy: Policy, root: str) -> tuple[Variable, ...]:
+    """The fields of ``job`` or ``request`` that some condition reads; filling all of them costs more than deciding."""
+    if any(root in rule.condition.whole for rule in policy.rules):
+        return variables.ROOTS[root]
+    named = {name for rule in policy.rules for name in rule.condition.fields(root)}
+    return tuple(variable for variable in variables.ROOTS[root] if variable.name in named)
+
+
 @lru_cache(maxsize=8)
 def _queues(policy: Policy, states: QueueStates) -> Mapping[str, QueueNow]:
     return {
@@ -83,7 +96,7 @@ def _queues(policy: Policy, states: QueueStates) -> Mapping[str, QueueNow]:
 def _queue_messages(policy: Policy, states: QueueStates) -> Mapping[str, Any]:
     """The queues that some condition may look at; an activation costs more with each."""
     named: set[str] = set().union(*(rule.condition.queues for rule in policy.rules))
-    if any(rule.condition.every_queue for rule in policy.rules):
+    if any("queues" in rule.condition.whole for rule in policy.rules):
         named = set(policy.queues)
     return {key: variables.queue_message(now) for key, now in _queues(policy, states).items() if key in named}
 

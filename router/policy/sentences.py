@@ -78,7 +78,7 @@ def read_values(condition: Condition, workload: Workload, requester: Requester, 
             shown.append(f"{name} = no such queue")
         elif variable is not None:
             shown.append(f"{name}.{variable.name} = {variables.show(variable, variable.read(about))}")
-    if condition.every_queue:
+    if "queues" in condition.whole:
         shown.extend(f"queues['{key}'].up = {_up(now)}" for key, now in queues.items() if "/" in key)
     return ", ".join(shown)
 

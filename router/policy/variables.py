@@ -186,24 +186,24 @@ def _class(name: str) -> Any:
     return message_factory.GetMessageClass(pool().FindMessageTypeByName(f"{PACKAGE}.{name}"))
 
 
-def job_message(workload: Workload) -> Any:
-    """``job``."""
-    return _message("Job", workload)
+def job_message(workload: Workload, fields: tuple[Variable, ...] = JOB) -> Any:
+    """``job``; of ``fields`` only, where nothing else will be read."""
+    return _message("Job", fields, workload)
 
 
-def request_message(requester: Requester) -> Any:
-    """``request``."""
-    return _message("Request", requester)
+def request_message(requester: Requester, fields: tuple[Variable, ...] = REQUEST) -> Any:
+    """``request``, in the same way."""
+    return _message("Request", fields, requester)
 
 
 def queue_message(now: QueueNow) -> Any:
     """One value of ``queues``."""
-    return _message("Queue", now)
+    return _message("Queue", QUEUE, now)
 
 
-def _message(name: str, about: object) -> Any:
+def _message(name: str, variables: tuple[Variable, ...], about: object) -> Any:
     fields = {}
-    for variable in MESSAGES[name]:
+    for variable in variables:
         value = variable.read(about)
         if value is not None and value != "":
             # A Pod may ask for 2^63-1 bytes; all its Pods together then for more than CEL can hold.

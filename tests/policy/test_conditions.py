@@ -53,6 +53,8 @@ HOLDS = [
     "queues.exists(q, queues[q].up) && 'q' in queues && !('x' in queues)",
     "job.name.matches('^j$') && job.restartPolicy == 'Never'",
     "quantity(string(job.gpus)) == 2",
+    "\"quantity('1Gx')\" != '' // seconds('soon')\n",
+    "(job).mpi == dyn(job).mpi",
 ]
 
 
@@ -134,18 +136,19 @@ def test_what_is_too_complex_is_a_fault() -> None:
 
 
 READS = [
-    ("true", (), False),
-    ("'job.cpus' == request.user // job.memory", (Read("request", "user", "", 14),), False),
-    ("job.images.exists(i, i == job.name)", (Read("job", "images", "", 0), Read("job", "name", "", 26)), False),
-    ("queues['a/b'].up || queues[ \"a/b\" ].up", (Read("queues", "up", "a/b", 0),), False),
-    ("queues.exists(q, queues[q].up)", (), True),
-    (r"request.user == '\'' || job.mpi", (Read("request", "user", "", 0), Read("job", "mpi", "", 24)), False),
+    ("true", (), set()),
+    ("'job.cpus' == request.user // job.memory", (Read("request", "user", "", 14),), set()),
+    ("job.images.exists(i, i == job.name)", (Read("job", "images", "", 0), Read("job", "name", "", 26)), set()),
+    ("queues['a/b'].up || queues[ \"a/b\" ].up", (Read("queues", "up", "a/b", 0),), set()),
+    ("queues.exists(q, queues[q].up)", (), {"queues"}),
+    ("(job).mpi || [request].exists(r, r.user == 'x')", (), {"job", "request"}),
+    (r"request.user == '\'' || job.mpi", (Read("request", "user", "", 0), Read("job", "mpi", "", 24)), set()),
 ]
 
 
-@pytest.mark.parametrize(("source", "reads", "every_queue"), READS)
-def test_reads(source: str, reads: tuple[Read, ...], every_queue: bool) -> None:
-    assert (reads, every_queue) == conditions.find_reads(source)
+@pytest.mark.parametrize(("source", "reads", "whole"), READS)
+def test_reads(source: str, reads: tuple[Read, ...], whole: set[str]) -> None:
+    assert (reads, frozenset(whole)) == conditions.find_reads(source)
 
 
 CONSTANTS = [
