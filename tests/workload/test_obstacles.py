@@ -1,0 +1,237 @@
+"""Each field of a Pod template: harmless, or a reason to stay that names it, and never silently dropped."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from router.workload import workload_of
+from router.workload.obstacles import UNKNOWN
+from tests.workload.manifests import Manifest, asking, container, job
+
+POD = "spec.template.spec"
+MAIN = f"{POD}.containers[0]"
+REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
+PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
+
+
+def obstacles(manifest: Manifest) -> list[str]:
+    return [obstacle.path for obstacle in workload_of(manifest, namespace="lab").obstacles]
+
+
+def warnings(manifest: Manifest) -> tuple[str, ...]:
+    return workload_of(manifest, namespace="lab").warnings
+
+
+def node_affinity(*expressions: Manifest, **term: Any) -> Manifest:
+    terms = [{"matchExpressions": list(expressions), **term}]
+    return {"affinity": {"nodeAffinity": {REQUIRED: {"nodeSelectorTerms": terms}}}}
+
+
+NODE_AFFINITY = f"{POD}.affinity.nodeAffinity.{REQUIRED}"
+
+POD_FIELDS: list[tuple[Manifest, list[str]]] = [
+    ({"hostNetwork": True}, [f"{POD}.hostNetwork"]),
+    ({"hostNetwork": False, "hostPID": False, "hostIPC": False}, []),
+    ({"hostPID": True, "hostIPC": True}, [f"{POD}.hostPID", f"{POD}.hostIPC"]),
+    ({"hostUsers": False}, []),
+    ({"shareProcessNamespace": True}, [f"{POD}.shareProcessNamespace"]),
+    ({"nodeName": "n1"}, [f"{POD}.nodeName"]),
+    ({"nodeName": ""}, []),
+    ({"nodeSelector": {}}, []),
+    ({"nodeSelector": {"kubernetes.io/os": "linux", "kubernetes.io/arch": "amd64"}}, []),
+    ({"nodeSelector": {"beta.kubernetes.io/os": "linux", "type": "virtual-kubelet"}}, []),
+    ({"nodeSelector": {"batchgate.dev/site": "a", "batchgate.dev/queue": "b"}}, []),
+    ({"nodeSelector": {"kubernetes.io/arch": "arm64"}}, [f"{POD}.nodeSelector[kubernetes.io/arch]"]),
+    ({"nodeSelector": {"kubernetes.io/os": "windows"}}, [f"{POD}.nodeSelector[kubernetes.io/os]"]),
+    ({"nodeSelector": {"disk": "ssd", "zone": "a"}}, [f"{POD}.nodeSelector.disk", f"{POD}.nodeSelector.zone"]),
+    (node_affinity({"key": "kubernetes.io/os", "operator": "In", "values": ["linux"]}), []),
+    (node_affinity({"key": "gpu", "operator": "DoesNotExist"}), []),
+    (node_affinity({"key": "zone", "operator": "NotIn", "values": ["a"]}), []),
+    (node_affinity({"key": "kubernetes.io/arch", "operator": "Exists"}), []),
+    (node_affinity({"key": "zone", "operator": "In", "values": ["a"]}), [NODE_AFFINITY]),
+    (node_affinity({"key": "zone", "operator": "Exists"}), [NODE_AFFINITY]),
+    (node_affinity({"key": "cores", "operator": "Gt", "values": ["8"]}), [NODE_AFFINITY]),
+    (node_affinity({"key": "type", "operator": "NotIn", "values": ["virtual-kubelet"]}), [NODE_AFFINITY]),
+    (node_affinity({"key": "type", "operator": "DoesNotExist"}), [NODE_AFFINITY]),
+    (node_affinity(matchFields=[{"key": "metadata.name", "operator": "In", "values": ["n1"]}]), [NODE_AFFINITY]),
+    (node_affinity(), [NODE_AFFINITY]),
+    ({"affinity": {"nodeAffinity": {PREFERRED: [{"weight": 1}]}}}, []),
+    ({"affinity": {"podAffinity": {REQUIRED: [{}]}}}, [f"{POD}.affinity.podAffinity.{REQUIRED}"]),
+    ({"affinity": {"podAntiAffinity": {REQUIRED: [{}]}}}, [f"{POD}.affinity.podAntiAffinity.{REQUIRED}"]),
+    ({"affinity": {"podAntiAffinity": {PREFERRED: [{}]}}}, []),
+    ({"affinity": {"moonAffinity": {REQUIRED: [{}]}}}, [f"{POD}.affinity.moonAffinity"]),
+    ({"topologySpreadConstraints": [{"whenUnsatisfiable": "ScheduleAnyway"}]}, []),
+    (
+        {"topologySpreadConstraints": [{"whenUnsatisfiable": "DoNotSchedule"}]},
+        [f"{POD}.topologySpreadConstraints[0]"],
+    ),
+    ({"schedulerName": "default-scheduler"}, []),
+    ({"schedulerName": "volcano"}, [f"{POD}.schedulerName"]),
+    ({"schedulingGates": [{"name": "a"}]}, [f"{POD}.schedulingGates"]),
+    ({"schedulingGates": []}, []),
+    ({"resourceClaims": [{"name": "a"}]}, [f"{POD}.resourceClaims"]),
+    ({"workloadRef": {"name": "a"}}, [f"{POD}.workloadRef"]),
+    ({"schedulingGroup": {"podGroupName": "a"}}, [f"{POD}.schedulingGroup"]),
+    ({"subdomain": "svc"}, [f"{POD}.subdomain"]),
+    ({"hostname": "a"}, [f"{POD}.hostname"]),
+    ({"setHostnameAsFQDN": True}, [f"{POD}.setHostnameAsFQDN"]),
+    ({"hostAliases": [{"ip": "1.2.3.4"}]}, [f"{POD}.hostAliases"]),
+    ({"dnsPolicy": "ClusterFirst"}, []),
+    ({"dnsPolicy": "None", "dnsConfig": {"nameservers": ["1.2.3.4"]}}, [f"{POD}.dnsPolicy", f"{POD}.dnsConfig"]),
+    ({"os": {"name": "linux"}}, []),
+    ({"os": {"name": "windows"}}, [f"{POD}.os"]),
+    ({"ephemeralContainers": [{"name": "x"}]}, [f"{POD}.ephemeralContainers"]),
+    ({"securityContext": {"sysctls": [{"name": "a"}]}}, [f"{POD}.securityContext.sysctls"]),
+    ({"securityContext": {"windowsOptions": {"hostProcess": True}}}, [f"{POD}.securityContext.windowsOptions"]),
+    ({"securityContext": {"runAsNonRoot": True, "fsGroup": 5, "runAsUser": 5}}, []),
+    ({"securityContext": {"seccompProfile": {"type": "RuntimeDefault"}}}, []),
+    ({"securityContext": {"seccompProfile": {"type": "Localhost"}}}, [f"{POD}.securityContext.seccompProfile"]),
+    ({"securityContext": {"moonPhase": "full"}}, [f"{POD}.securityContext.moonPhase"]),
+    ({"priorityClassName": "high", "priority": 5, "preemptionPolicy": "Never"}, []),
+    ({"tolerations": [{"operator": "Exists"}], "enableServiceLinks": False}, []),
+    ({"imagePullSecrets": [{"name": "a"}], "automountServiceAccountToken": True}, []),
+    ({"readinessGates": [{"conditionType": "x"}]}, []),
+    ({"moonPhase": "full"}, [f"{POD}.moonPhase"]),
+    ({"moonPhase": None}, []),
+]
+
+
+@pytest.mark.parametrize(("pod", "expected"), POD_FIELDS, ids=range(len(POD_FIELDS)))
+def test_pod_fields(pod: Manifest, expected: list[str]):
+    assert obstacles(job(pod=pod)) == expected
+
+
+def env(**source: Any) -> Manifest:
+    return {"env": [{"name": "A", "valueFrom": source}]}
+
+
+VALUE = f"{MAIN}.env[0].valueFrom"
+
+CONTAINER_FIELDS: list[tuple[Manifest, list[str]]] = [
+    ({"ports": [{"containerPort": 80}]}, []),
+    ({"ports": [{"containerPort": 80, "hostPort": 80}]}, [f"{MAIN}.ports[0].hostPort"]),
+    ({"securityContext": {"privileged": True}}, [f"{MAIN}.securityContext.privileged"]),
+    ({"securityContext": {"privileged": False, "allowPrivilegeEscalation": True}}, []),
+    ({"securityContext": {"capabilities": {"drop": ["ALL"]}}}, []),
+    ({"securityContext": {"capabilities": {"add": [], "drop": ["ALL"]}}}, []),
+    ({"securityContext": {"capabilities": {"add": ["IPC_LOCK"]}}}, [f"{MAIN}.securityContext.capabilities.add"]),
+    ({"securityContext": {"procMount": "Unmasked"}}, [f"{MAIN}.securityContext.procMount"]),
+    ({"securityContext": {"readOnlyRootFilesystem": True, "runAsNonRoot": True}}, []),
+    ({"livenessProbe": {"exec": {}}}, [f"{MAIN}.livenessProbe"]),
+    ({"startupProbe": {"exec": {}}}, [f"{MAIN}.startupProbe"]),
+    ({"readinessProbe": {"exec": {}}}, []),
+    ({"lifecycle": {"preStop": {"exec": {}}}}, [f"{MAIN}.lifecycle.preStop"]),
+    ({"lifecycle": {"stopSignal": "SIGTERM"}}, []),
+    ({"lifecycle": {"stopSignal": "SIGUSR1"}}, [f"{MAIN}.lifecycle.stopSignal"]),
+    ({"stdin": True, "tty": True}, [f"{MAIN}.stdin", f"{MAIN}.tty"]),
+    ({"stdin": False, "tty": False}, []),
+    ({"volumeDevices": [{"name": "a"}]}, [f"{MAIN}.volumeDevices"]),
+    ({"restartPolicy": "Never"}, []),
+    ({"restartPolicy": "OnFailure"}, [f"{MAIN}.restartPolicy"]),
+    ({"restartPolicyRules": [{"action": "Restart"}]}, [f"{MAIN}.restartPolicyRules"]),
+    ({"resizePolicy": [{"resourceName": "cpu"}]}, []),
+    ({"terminationMessagePolicy": "File", "terminationMessagePath": "/dev/termination-log"}, []),
+    (env(fieldRef={"fieldPath": "metadata.name"}), []),
+    (env(fieldRef={"fieldPath": "status.podIP"}), [f"{VALUE}.fieldRef.fieldPath"]),
+    (env(secretKeyRef={"name": "s", "key": "k"}), []),
+    (env(fileKeyRef={"path": "x"}), [f"{VALUE}.fileKeyRef"]),
+    ({"moonPhase": "full"}, [f"{MAIN}.moonPhase"]),
+    ({"resources": {"claims": [{"name": "gpu"}]}}, [f"{MAIN}.resources.claims"]),
+]
+
+
+@pytest.mark.parametrize(("fields", "expected"), CONTAINER_FIELDS, ids=range(len(CONTAINER_FIELDS)))
+def test_container_fields(fields: Manifest, expected: list[str]):
+    assert obstacles(job(container(**fields))) == expected
+
+
+@pytest.mark.parametrize(
+    ("mount", "expected"),
+    [
+        ({"readOnly": True, "subPath": "a"}, []),
+        ({"mountPropagation": "None", "recursiveReadOnly": "Disabled"}, []),
+        ({"mountPropagation": "Bidirectional"}, ["mountPropagation"]),
+        ({"mountPropagation": "HostToContainer"}, ["mountPropagation"]),
+        ({"subPathExpr": "$(A)"}, ["subPathExpr"]),
+        ({"recursiveReadOnly": "Enabled"}, ["recursiveReadOnly"]),
+        ({"moonPhase": "full"}, ["moonPhase"]),
+    ],
+)
+def test_mounts(mount: Manifest, expected: list[str]):
+    manifest = job(
+        container(volumeMounts=[{"name": "v", "mountPath": "/v", **mount}]), pod={"volumes": [{"name": "v"}]}
+    )
+    assert obstacles(manifest) == [f"{MAIN}.volumeMounts[0].{field}" for field in expected]
+
+
+def test_init_containers_are_judged_as_well():
+    init = [container("i", tty=True), container("j", restartPolicy="Never"), container("s", restartPolicy="Always")]
+    assert sorted(obstacles(job(pod={"initContainers": init}))) == [
+        f"{POD}.initContainers[0].tty",
+        f"{POD}.initContainers[1].restartPolicy",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("limits", "expected"),
+    [
+        ({"google.com/tpu": 4}, ["google.com/tpu"]),
+        ({"google.com/tpu": 0}, []),
+        ({"hugepages-2Mi": "64Mi"}, ["hugepages-2Mi"]),
+        ({"hugepages-2Mi": "0"}, []),
+        ({"ephemeral-storage": "1Gi"}, []),
+        ({"nvidia.com/mig-1g.5gb": 1}, ["nvidia.com/mig-1g.5gb"]),
+        ({"nvidia.com/gpu": 1, "amd.com/gpu": 1}, ["amd.com/gpu"]),
+        ({"nvidia.com/gpu": 1, "amd.com/gpu": 0}, []),
+    ],
+)
+def test_resources_that_no_batch_system_has(limits: Manifest, expected: list[str]):
+    found = obstacles(job(asking(limits=limits)))
+    assert len(found) == len(expected)
+    for path, name in zip(found, expected, strict=True):
+        assert name in path
+
+
+def test_what_is_not_known_says_so():
+    (found,) = workload_of(job(pod={"moonPhase": "full"}), namespace="lab").obstacles
+    assert str(found) == f"{POD}.moonPhase: {UNKNOWN}"
+
+
+def test_every_reason_is_a_clause_that_reads_on_after_the_field():
+    for pod, _ in POD_FIELDS:
+        for obstacle in workload_of(job(pod=pod), namespace="lab").obstacles:
+            assert obstacle.reason[0].islower()
+            assert not obstacle.reason.endswith(".")
+
+
+def test_users_and_groups_end_in_one_warning():
+    manifest = job(
+        container(securityContext={"runAsGroup": 7}), pod={"securityContext": {"fsGroup": 5, "runAsUser": 5}}
+    )
+    assert warnings(manifest) == (
+        (
+            f"{POD}.securityContext.fsGroup, {POD}.securityContext.runAsUser, {MAIN}.securityContext.runAsGroup: "
+            "not applied on HPC, where the process runs as the HPC user"
+        ),
+    )
+
+
+def test_whoever_asks_for_root_is_told():
+    assert warnings(job(container(securityContext={"runAsUser": 0}))) == (
+        f"{MAIN}.securityContext.runAsUser: asks for root; on HPC the process runs as the HPC user, who is not",
+    )
+
+
+@pytest.mark.parametrize(
+    ("pod", "fields", "word"),
+    [
+        ({"runtimeClassName": "kata"}, {}, "RuntimeClass kata"),
+        ({}, {"terminationMessagePath": "/tmp/why"}, "termination message"),
+        ({"affinity": {"podAffinity": {PREFERRED: [{}]}}}, {}, "preferences about nodes"),
+    ],
+)
+def test_what_means_nothing_on_hpc_is_a_warning(pod: Manifest, fields: Manifest, word: str):
+    (warning,) = warnings(job(container(**fields), pod=pod))
+    assert word in warning
