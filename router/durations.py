@@ -10,8 +10,8 @@ import re
 from typing import Final
 
 LONGEST: Final = 10 * 366 * 86400
-_COLONS: Final = re.compile(r"(?:(?:(\d{1,7}):)?(\d{1,7}):)?(\d{1,10})")
-_UNITS: Final = re.compile(r"(?:(\d{1,6})d)?(?:(\d{1,7})h)?(?:(\d{1,8})m)?(?:(\d{1,10})s)?")
+_COLONS: Final = re.compile(r"(?:(?:(\d{1,7}):)?(\d{1,7}):)?(\d{1,10})", re.ASCII)
+_UNITS: Final = re.compile(r"(?:(\d{1,6})d)?(?:(\d{1,7})h)?(?:(\d{1,8})m)?(?:(\d{1,10})s)?", re.ASCII)
 _EXAMPLES: Final = "write 5400, 1:30:00 or 1h30m"
 
 

@@ -1,0 +1,122 @@
+"""``$(VAR)`` as Kubernetes defines it: the rows come from its reference of ``env``, ``command`` and ``args``."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from router.workload.expand import argv, expand, literal_env, refers, resolve_argv
+from router.workload.model import Container, ContainerKind, EnvVar, Launcher
+
+VALUES = {"A": "1", "B": "$(A)", "EMPTY": "", "a b": "blank"}
+
+EXPANSIONS = [
+    ("plain", "plain"),
+    ("", ""),
+    ("$(A)", "1"),
+    ("x$(A)y$(A)z", "x1y1z"),
+    ("$(EMPTY)", ""),
+    ("$(NONE)", "$(NONE)"),  # a reference to nothing stays as written
+    ("$$(A)", "$(A)"),  # $$ is one dollar, so this is no reference
+    ("$$$(A)", "$1"),
+    ("$$$$(A)", "$$(A)"),
+    ("$A ${A} `A`", "$A ${A} `A`"),  # it is no shell
+    ("$(", "$("),
+    ("$(A", "$(A"),
+    ("$((A))", "$((A))"),  # the name is "(A", which nobody has
+    ("$()", "$()"),
+    ("$", "$"),
+    ("$$", "$"),
+    ("a$", "a$"),
+    ("$(B)", "$(A)"),  # values are not expanded again
+    ("$(a b)", "blank"),
+    ("$(A)$(A", "1$(A"),
+    ("$x$(A)", "$x1"),
+    ("line\n$(A)", "line\n1"),
+]
+
+
+@pytest.mark.parametrize(("text", "expected"), EXPANSIONS)
+def test_references_become_values(text: str, expected: str):
+    assert expand(text, VALUES) == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [("", ()), ("$(A) $(B)$(A)", ("A", "B", "A")), ("$$(A)", ()), ("$$$(A)", ("A",)), ("$(A", ()), ("$A", ())],
+)
+def test_names_that_are_referred_to(text: str, expected: tuple[str, ...]):
+    assert refers(text) == expected
+
+
+@given(st.text(alphabet="$()AB ", max_size=20))
+def test_text_without_known_names_only_loses_doubled_dollars(text: str):
+    assert expand(text, {}) == text.replace("$$", "$")
+
+
+def make(
+    *env: tuple[str, str | None],
+    command: tuple[str, ...] | None = None,
+    args: tuple[str, ...] | None = None,
+    env_from: bool = False,
+    launcher: Launcher | None = None,
+) -> Container:
+    return Container(
+        *("c", ContainerKind.MAIN, "p", "image"),
+        command=command,
+        args=args,
+        env=tuple(EnvVar(name, value) for name, value in env),
+        env_from=env_from,
+        launcher=launcher,
+    )
+
+
+@pytest.mark.parametrize(
+    ("container", "expected"),
+    [
+        (make(), {}),
+        (make(("A", "1"), ("B", "$(A)2")), {"A": "1", "B": "12"}),
+        (make(("B", "$(A)"), ("A", "1")), {"B": "$(A)", "A": "1"}),  # only what stands before is seen
+        (make(("A", "$(A)")), {"A": "$(A)"}),
+        (make(("A", None), ("B", "x$(A)"), ("C", "$(B)"), ("D", "d")), {"D": "d"}),
+        (make(("A", None), ("A", "1"), ("B", "$(A)")), {"A": "1", "B": "1"}),  # the later of two wins
+        (make(("A", "1"), ("A", None), ("B", "$(A)")), {}),
+        (make(("A", "1"), ("B", "$(X)"), env_from=True), {"A": "1"}),  # X may come from the ConfigMap
+        (make(("A", "1"), ("B", "$(A)"), env_from=True), {"A": "1", "B": "1"}),
+        (make(("B", "$$(X)"), env_from=True), {"B": "$(X)"}),
+    ],
+)
+def test_what_is_known_now(container: Container, expected: dict[str, str]):
+    assert literal_env(container) == expected
+
+
+@pytest.mark.parametrize(
+    ("container", "expected"),
+    [
+        (make(), ()),
+        (make(command=("a",), args=("b",)), ("a", "b")),
+        (make(args=("b",)), ("b",)),
+        (make(("A", "1"), command=("x", "$(A)", "$$(A)")), ("x", "1", "$(A)")),
+        (make(command=("x", "$(A)")), ("x", "$(A)")),
+        (make(("A", None), command=("x", "$(A)")), None),
+        (make(("A", None), ("B", "$(A)"), command=("x", "$(B)")), None),
+        (make(command=("x", "$(A)"), env_from=True), None),
+        (make(("A", "1"), command=("x", "$(A)"), env_from=True), ("x", "1")),
+        (make(command=("x", "$(JOB_COMPLETION_INDEX)")), None),  # an Indexed Job's Pods have it
+        (make(command=("x", "$$(JOB_COMPLETION_INDEX)")), ("x", "$(JOB_COMPLETION_INDEX)")),
+    ],
+)
+def test_words_known_now(container: Container, expected: tuple[str, ...] | None):
+    assert argv(container) == expected
+
+
+def test_a_lifted_launcher_leaves_its_program():
+    launcher = Launcher("mpirun", ("./a", "$(A)"), "the command")
+    container = make(("A", "1"), command=("mpirun", "-np", "2", "./a", "$(A)"), launcher=launcher)
+    assert argv(container) == ("./a", "1")
+
+
+def test_words_resolved_from_the_pods_environment():
+    container = make(("A", None), command=("x", "$(A)", "$(NONE)", "$$(A)"))
+    assert resolve_argv(container, {"A": "later"}) == ("x", "later", "$(NONE)", "$(A)")
