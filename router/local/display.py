@@ -1,0 +1,219 @@
+"""Jobs as ``qstat`` prints them: the plain and the wide table, ``-f`` as text, dsv and JSON.
+
+Pure. Names and order of attributes, widths and the oddities are those of OpenPBS 23.06.06: JSON prints only the first
+of several ids, and shows as numbers, null or lists what looks so.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import time
+from collections.abc import Sequence
+from typing import Any, Final
+
+from router.local.records import EXITING, FINISHED, RUNNING, Job
+from router.local.resources import clock
+
+VERSION: Final = "23.06.06"
+_NODE_LETTER: Final = "n"
+_PLAIN_HEAD: Final = (
+    "Job id            Name             User              Time Use S Queue\n"
+    "----------------  ---------------- ----------------  -------- - -----\n"
+)
+_WIDE_WIDTHS: Final = (30, 15, 15, 15, 8, 4, 5, 6, 5, 1, 5)
+_WIDE_NAMES: Final = (
+    "Job ID", "Username", "Queue", "Jobname", "SessID", "NDS", "TSK", "Memory", "Time", "S", "Time"
+)  # fmt: skip
+
+
+def node_name(queue: str, number: int) -> str:
+    """The name of a queue's node, as it stands in exec_vnode."""
+    return f"{queue}-{_NODE_LETTER}{number + 1}"
+
+
+def exec_vnode(job: Job) -> str:
+    """``(workq-n1:ncpus=2:mem=102400kb)+…``."""
+    return "+".join(
+        f"({node_name(job.queue, share.node)}:ncpus={share.ncpus}"
+        + (f":mem={-(-share.memory // 1024)}kb" if share.memory else "")
+        + (f":ngpus={len(share.gpus)}" if share.gpus else "")
+        + ")"
+        for share in job.shares
+    )
+
+
+def exec_host(job: Job) -> str:
+    """``workq-n1/0*2+…``."""
+    hosts = []
+    for index, share in enumerate(job.shares):
+        before = sum(other.node == share.node for other in job.shares[:index])
+        hosts.append(f"{node_name(job.queue, share.node)}/{before}" + ("" if share.ncpus == 1 else f"*{share.ncpus}"))
+    return "+".join(hosts)
+
+
+def ctime(moment: float) -> str:
+    """Local time as OpenPBS prints it, without a zone."""
+    return time.ctime(moment)
+
+
+def attributes(job: Job) -> dict[str, Any]:
+    """What ``qstat -f`` shows, in its order; nested where it shows ``Resource_List.ncpus``. All values are text."""
+    ran = job.started is not None
+    options = job.options
+    return _present(
+        {
+            "Job_Name": job.name,
+            "Job_Owner": f"{job.owner}@{job.host}",
+            "resources_used": dict(job.used),
+            "job_state": job.state,
+            "queue": job.queue,
+            "server": job.server,
+            "Account_Name": options.get("-A"),
+            "Checkpoint": "u",
+            "ctime": ctime(job.created),
+            "Error_Path": f"{job.host}:{job.error}",
+            "exec_host": exec_host(job) if ran else None,
+            "exec_vnode": exec_vnode(job) if ran else None,
+            "Hold_Types": "u" if job.held else "n",
+            "Join_Path": options.get("-j", "n"),
+            "Keep_Files": options.get("-k", "n"),
+            "Mail_Points": options.get("-m", "a"),
+            "mtime": ctime(job.modified),
+            "Output_Path": f"{job.host}:{job.output}",
+            "Priority": options.get("-p", "0"),
+            "qtime": ctime(job.created),
+            "Rerunable": "False" if options.get("-r") == "n" else "True",
+            "Resource_List": dict(job.listed),
+            "Shell_Path_List": options.get("-S"),
+            "stime": ctime(job.started) if job.started is not None else None,
+            "obittime": ctime(job.ended) if ran and job.ended is not None else None,
+            "session_id": str(job.session) if job.session else None,
+            "substate": str(job.substate),
+            "Variable_List": {**job.origin, **job.variables},
+            "umask": job.attributes.get("umask", "").lstrip("0") or None,
+            "comment": job.comment or None,
+            "etime": ctime(job.created) if not job.held else None,
+            "run_count": str(job.run_count) if job.run_count else None,
+            "Stageout_status": str(job.stageout) if job.stageout is not None else None,
+            "Exit_status": str(job.exit_status) if job.exit_status is not None else None,
+            "Submit_arguments": job.arguments,
+            "history_timestamp": str(int(job.ended)) if job.state == FINISHED and job.ended is not None else None,
+            "project": options.get("-P", "_pbs_project_default"),
+            "Submit_Host": job.host,
+        }
+    )
+
+
+def _present(found: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in found.items() if value is not None and value != {}}
+
+
+_NUMBER: Final = re.compile(r"-?\d+")
+_ALWAYS_TEXT: Final = frozenset({"Job_Name", "project", "Account_Name", "comment", "Submit_arguments", "umask"})
+
+
+def as_json(jobs: Sequence[Job], *, several_asked: bool, server: str, now: float) -> str:
+    """``-F json``. With several ids asked for, OpenPBS prints only the first (openpbs issue 2672)."""
+    document: dict[str, Any] = {"timestamp": int(now), "pbs_version": VERSION, "pbs_server": server}
+    shown = jobs[:1] if several_asked else jobs
+    if shown:
+        document["Jobs"] = {job.job_id: _typed(attributes(job)) for job in shown}
+    return json.dumps(document, indent="\t", separators=(",", ":\t"), ensure_ascii=False) + "\n"
+
+
+def _typed(found: dict[str, Any]) -> dict[str, Any]:
+    return {
+        name: {key: _guessed(text) for key, text in value.items()}
+        if isinstance(value, dict)
+        else (value if name in _ALWAYS_TEXT or not _NUMBER.fullmatch(value) else int(value))
+        for name, value in found.items()
+    }
+
+
+def _guessed(text: str) -> Any:
+    """A value as JSON where it can be read so; leading zeros do not stop it (``007`` is 7)."""
+    if _NUMBER.fullmatch(text):
+        return int(text) if len(text) < 19 else float(text)
+    try:
+        return json.loads(text)
+    except ValueError:
+        return text
+
+
+def as_dsv(jobs: Sequence[Job], delimiter: str = "|") -> str:
+    """``-F dsv``: one line a job; a delimiter inside a value stands behind a backslash."""
+    return "".join(delimiter.join(_fields(job, delimiter)) + "\n" for job in jobs)
+
+
+def _fields(job: Job, delimiter: str) -> list[str]:
+    fields = [f"Job Id: {job.job_id}"]
+    for name, text in _flat(attributes(job)):
+        visible = "".join(char if ord(char) >= 0x20 else f"^{chr(ord(char) + 64)}" for char in text)
+        fields.append(f"{name}={visible.replace(delimiter, chr(92) + delimiter)}")
+    return fields
+
+
+def _flat(found: dict[str, Any]) -> list[tuple[str, str]]:
+    pairs: list[tuple[str, str]] = []
+    for name, value in found.items():
+        if name == "Variable_List":
+            escaped = (f"{key}={text.replace(',', chr(92) + ',')}" for key, text in value.items())
+            pairs.append((name, ",".join(escaped)))
+        elif isinstance(value, dict):
+            pairs += [(f"{name}.{key}", text) for key, text in value.items()]
+        else:
+            pairs.append((name, value))
+    return pairs
+
+
+def as_text(jobs: Sequence[Job]) -> str:
+    """``-f``: an indented ``name = value`` a line, an empty line after each job."""
+    blocks = []
+    for job in jobs:
+        lines = [f"Job Id: {job.job_id}", *(f"    {name} = {text}" for name, text in _flat(attributes(job)))]
+        blocks.append("\n".join(lines) + "\n\n")
+    return "".join(blocks)
+
+
+def plain_table(jobs: Sequence[Job]) -> str:
+    """``qstat`` without options; nothing where there is no job."""
+    rows = []
+    for job in jobs:
+        name = job.name if len(job.name) <= 15 else job.name[:15] + "*"
+        used = job.used.get("cput", "0") if job.state in {RUNNING, EXITING, FINISHED} else "0"
+        rows.append(f"{job.job_id:<17} {name:<16} {job.owner:<16}  {used:>8} {job.state} {job.queue:<16}\n")
+    return _PLAIN_HEAD + "".join(rows) if rows else ""
+
+
+def wide_table(jobs: Sequence[Job], server: str, now: float) -> str:
+    """``qstat -w -u`` and ``-w -a``; nothing where there is no job."""
+    if not jobs:
+        return ""
+    top = " " * (sum(_WIDE_WIDTHS[:7]) + 7) + "Req'd  Req'd   Elap"
+    lines = ["", f"{server}: ", top, _row(_WIDE_NAMES, "<"), " ".join("-" * width for width in _WIDE_WIDTHS)]
+    return "\n".join([*lines, *(_row(_cells(job, now), ">") for job in jobs)]) + "\n"
+
+
+def _cells(job: Job, now: float) -> tuple[str, ...]:
+    elapsed = None if job.started is None else (job.ended or now) - job.started
+    return (
+        job.job_id,
+        job.owner,
+        job.queue,
+        job.name if len(job.name) <= 14 else job.name[:14] + "*",
+        str(job.session or " -- "),
+        job.listed.get("nodect", "1"),
+        job.listed.get("ncpus", "1"),
+        job.listed.get("mem", " -- "),
+        clock(job.walltime)[:-3] if job.walltime is not None else " -- ",
+        job.state,
+        " -- " if elapsed is None else clock(elapsed)[:-3],
+    )
+
+
+def _row(cells: Sequence[str], align: str) -> str:
+    return " ".join(
+        f"{cell:{'<' if index < 4 else align}{width}}"
+        for index, (cell, width) in enumerate(zip(cells, _WIDE_WIDTHS, strict=True))
+    )

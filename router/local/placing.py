@@ -1,0 +1,117 @@
+"""Which job starts on which nodes: first come, first served, per queue.
+
+Pure. A queue's nodes are its own; a job that can never run says so in its comment and holds nobody up.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+from router.local.records import Job, Queue, Share
+from router.local.resources import Chunk
+
+
+@dataclass(slots=True)
+class _Node:
+    number: int
+    ncpus: int
+    memory: int
+    gpus: list[int]
+    used: bool = False
+
+
+def place(job: Job, queue: Queue, running: Iterable[Job]) -> list[Share] | None:
+    """The shares of a job beside those that run; None where it does not fit now."""
+    return _fit(job, queue, _nodes(queue, running))
+
+
+def never(job: Job, queue: Queue) -> str:
+    """Why a job does not fit even on an empty queue, in OpenPBS' words; empty where it does."""
+    if _fit(job, queue, _nodes(queue, ())) is not None:
+        return ""
+    have = {
+        "ncpus": queue.nodes * queue.cpus_per_node,
+        "mem": queue.nodes * queue.memory,
+        "ngpus": queue.nodes * queue.gpus,
+    }
+    asked = {"ncpus": 0, "mem": 0, "ngpus": 0}
+    for chunk in _chunks(job):
+        asked["ncpus"] += chunk.ncpus
+        asked["mem"] += chunk.memory if queue.memory else 0
+        asked["ngpus"] += chunk.gpus
+    for name, figure in asked.items():
+        if figure > have[name]:
+            return (
+                f"Can Never Run: Insufficient amount of resource: {name} (R: {figure} A: {have[name]} T: {have[name]})"
+            )
+    return "Can Never Run: Not enough total nodes available"
+
+
+def free_nodes(queue: Queue, running: Iterable[Job]) -> int:
+    """Nodes of a queue on which nothing runs."""
+    return sum(not node.used for node in _nodes(queue, running))
+
+
+def _nodes(queue: Queue, running: Iterable[Job]) -> list[_Node]:
+    nodes = [
+        _Node(number, queue.cpus_per_node, queue.memory or 1 << 62, _gpus_of(queue, number))
+        for number in range(queue.nodes)
+    ]
+    for job in running:
+        for share in job.shares:
+            if share.node >= len(nodes):
+                continue  # the queue was declared smaller while the job ran
+            node = nodes[share.node]
+            node.used = True
+            node.ncpus = 0 if "excl" in job.place else node.ncpus - share.ncpus
+            node.memory -= share.memory
+            node.gpus = [gpu for gpu in node.gpus if gpu not in share.gpus]
+    return nodes
+
+
+def _gpus_of(queue: Queue, number: int) -> list[int]:
+    """GPU numbers of a node. All nodes are this one machine, so no two nodes of a queue share a number."""
+    return list(range(number * queue.gpus, (number + 1) * queue.gpus))
+
+
+def _chunks(job: Job) -> Iterator[Chunk]:
+    for chunk in job.chunks:
+        for _ in range(chunk.count):
+            yield chunk
+
+
+def _fit(job: Job, queue: Queue, nodes: list[_Node]) -> list[Share] | None:
+    if sum(chunk.count for chunk in job.chunks) > queue.nodes * max(queue.cpus_per_node, 1) * 64:
+        return None  # far beyond anything that fits; do not walk through a million chunks
+    for candidates in [[node] for node in nodes] if job.place.startswith("pack") else [nodes]:
+        shares = _spread(job, candidates)
+        if shares is not None:
+            return shares
+    return None
+
+
+def _spread(job: Job, nodes: list[_Node]) -> list[Share] | None:
+    scatter, alone = "scatter" in job.place, "excl" in job.place
+    free = [_Node(node.number, node.ncpus, node.memory, list(node.gpus), node.used) for node in nodes]
+    shares: list[Share] = []
+    for chunk in _chunks(job):
+        taken = {share.node for share in shares} if scatter else set()
+        for node in free:
+            if node.number in taken or (alone and node.used) or not _holds(node, chunk):
+                continue
+            gpus = node.gpus[: chunk.gpus]
+            node.ncpus, node.memory, node.gpus = (
+                node.ncpus - chunk.ncpus,
+                node.memory - chunk.memory,
+                node.gpus[chunk.gpus :],
+            )
+            shares.append(Share(node.number, chunk.ncpus, chunk.mpiprocs, chunk.memory, gpus))
+            break
+        else:
+            return None
+    return shares
+
+
+def _holds(node: _Node, chunk: Chunk) -> bool:
+    return node.ncpus >= chunk.ncpus and node.memory >= chunk.memory and len(node.gpus) >= chunk.gpus

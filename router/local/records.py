@@ -1,0 +1,211 @@
+"""The embedded queue's values: its configuration, its jobs, and how both are written as JSON.
+
+Pure. Memory is bytes and times are seconds (since 1970 where they are points in time). A file that is not what it
+should be is a ConfigError that names what is wrong with it.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from router.errors import ConfigError
+from router.local.resources import Chunk, size
+
+QUEUED, HELD, RUNNING, EXITING, FINISHED = "Q", "H", "R", "E", "F"
+ACTIVE: Final = frozenset({RUNNING, EXITING})
+
+
+@dataclass(frozen=True, slots=True)
+class Queue:
+    """A queue and its own nodes, each with ``cpus_per_node`` slots: as declared, whatever the machine has."""
+
+    name: str
+    nodes: int
+    cpus_per_node: int
+    memory: int = 0
+    gpus: int = 0
+    walltime_max: int | None = None
+    walltime_default: int | None = None
+    site: str = "local"
+    enabled: bool = True
+    started: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Config:
+    """A state directory's configuration. ``memory`` 0 is no limit; ``path`` is the jobs' PATH.
+
+    ``kill_delay``: between TERM and KILL. ``idle``: the daemon ends after so long without a running job or a request.
+    ``history``: finished jobs are known so long.
+    """
+
+    queues: tuple[Queue, ...]
+    server: str = "local"
+    kill_delay: float = 10
+    idle: float = 300
+    history: float = 14 * 24 * 3600
+    path: str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+
+    def queue(self, name: str) -> Queue | None:
+        """The queue of that name, the first for the empty name; None where there is none."""
+        for queue in self.queues:
+            if name in {"", queue.name}:
+                return queue
+        return None
+
+
+_QUEUE_KEYS: Final = {
+    "name": "name",
+    "nodes": "nodes",
+    "cpusPerNode": "cpus_per_node",
+    "memory": "memory",
+    "gpus": "gpus",
+    "walltimeMax": "walltime_max",
+    "walltimeDefault": "walltime_default",
+    "site": "site",
+    "enabled": "enabled",
+    "started": "started",
+}
+_CONFIG_KEYS: Final = {
+    "server": "server",
+    "killDelay": "kill_delay",
+    "idleSeconds": "idle",
+    "historySeconds": "history",
+    "path": "path",
+}
+_TEXT_KEYS: Final = frozenset({"name", "site", "server", "path"})
+_SWITCHES: Final = frozenset({"enabled", "started"})
+
+
+def config_of(document: object) -> Config:
+    """A configuration from ``config.json``'s contents. ConfigError says what is wrong with it."""
+    if not isinstance(document, dict) or not isinstance(document.get("queues"), list) or not document["queues"]:
+        raise ConfigError('no queues: write {"queues": [{"name": "workq", "nodes": 1, "cpusPerNode": 4}]}')
+    queues = tuple(_queue(entry, f"queues[{index}]") for index, entry in enumerate(document["queues"]))
+    names = [queue.name for queue in queues]
+    if len(set(names)) < len(names):
+        raise ConfigError(f"queues: a name occurs twice: {', '.join(names)}")
+    rest = {key: value for key, value in document.items() if key != "queues"}
+    return Config(queues, **_checked(rest, _CONFIG_KEYS, ""))
+
+
+def _queue(entry: object, where: str) -> Queue:
+    if not isinstance(entry, dict):
+        raise ConfigError(f"{where}: is not a mapping")
+    values = dict(entry)
+    if isinstance(values.get("memory"), str):
+        try:
+            values["memory"] = size(values["memory"])
+        except ValueError as error:
+            raise ConfigError(f"{where}.memory: {error}; write bytes, or 8gb") from error
+    values = {key: value for key, value in values.items() if value is not None}
+    for key in ("name", "nodes", "cpusPerNode"):
+        if key not in values:
+            raise ConfigError(f"{where}.{key}: is missing")
+    return Queue(**_checked(values, _QUEUE_KEYS, f"{where}."))
+
+
+def _checked(values: Mapping[str, Any], keys: Mapping[str, str], where: str) -> dict[str, Any]:
+    for key, value in values.items():
+        if key not in keys:
+            raise ConfigError(f"{where}{key}: is unknown; there are {', '.join(keys)}")
+        if key in _TEXT_KEYS:
+            good = (
+                isinstance(value, str) and bool(value) and not any(char in value for char in " /\t\n") | (key == "path")
+            )
+        elif key in _SWITCHES:
+            good = isinstance(value, bool)
+        else:
+            good = isinstance(value, int | float) and not isinstance(value, bool) and value >= 0
+        if not good:
+            raise ConfigError(f"{where}{key}: cannot be {value!r}")
+    return {keys[key]: value for key, value in values.items()}
+
+
+def document_of(config: Config) -> dict[str, Any]:
+    """A configuration as ``config.json`` holds it."""
+    names = {attribute: key for key, attribute in _CONFIG_KEYS.items()}
+    document: dict[str, Any] = {key: getattr(config, attribute) for attribute, key in names.items()}
+    document["queues"] = [
+        {key: value for key, attribute in _QUEUE_KEYS.items() if (value := getattr(queue, attribute)) is not None}
+        for queue in config.queues
+    ]
+    return document
+
+
+@dataclass(slots=True)
+class Share:
+    """What a running job has of one node of its queue: node and GPUs by number, memory in bytes."""
+
+    node: int
+    ncpus: int
+    mpiprocs: int
+    memory: int
+    gpus: list[int] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class Job:
+    """One job; the daemon alone changes it, and writes it to its file after each change."""
+
+    seq: int
+    server: str
+    name: str
+    owner: str
+    host: str
+    queue: str
+    state: str
+    substate: int
+    chunks: list[Chunk]
+    place: str
+    walltime: int | None
+    listed: dict[str, str]
+    options: dict[str, str]
+    attributes: dict[str, str]
+    variables: dict[str, str]
+    origin: dict[str, str]
+    arguments: str
+    output: str
+    error: str
+    created: float
+    modified: float
+    held: bool = False
+    comment: str = ""
+    shares: list[Share] = field(default_factory=list)
+    started: float | None = None
+    ended: float | None = None
+    exit_status: int | None = None
+    stageout: int | None = None
+    used: dict[str, str] = field(default_factory=dict)
+    run_count: int = 0
+    session: int | None = None
+    shepherd: list[int] = field(default_factory=list)
+    signals: list[int] = field(default_factory=list)
+    deleted_by: str = ""
+    forced: bool = False
+    purge: bool = False
+    kill_at: float | None = None
+    token: str = ""
+
+    @property
+    def job_id(self) -> str:
+        """``<seq>.<server>``."""
+        return f"{self.seq}.{self.server}"
+
+
+def job_of(document: Mapping[str, Any]) -> Job:
+    """A job from its file's contents. ConfigError where it is not one."""
+    try:
+        chunks = [Chunk(**chunk) for chunk in document["chunks"]]
+        shares = [Share(**share) for share in document["shares"]]
+        return Job(**{**document, "chunks": chunks, "shares": shares})
+    except (TypeError, KeyError) as error:
+        raise ConfigError(f"not the record of a job: {error}") from error
+
+
+def record_of(job: Job) -> dict[str, Any]:
+    """A job as its file holds it."""
+    return dataclasses.asdict(job)

@@ -1,0 +1,122 @@
+"""The embedded queue's directory: configuration, jobs, scripts; each file written whole or not at all.
+
+Shell: files, and nothing else. ``<dir>/config.json``, ``sequence``, ``lock``, ``socket``, ``log``, and for each job
+``jobs/<seq>/`` with ``job.json``, ``script``, ``run.json``, ``nodefile``, ``session``, ``claim.<run>``, ``exit.json``.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from router.errors import ConfigError
+from router.local.records import Config, Job, config_of, document_of, job_of, record_of
+from router.local.shepherd import write_whole
+
+VARIABLE: Final = "BATCHGATE_LOCAL"
+PRIVATE: Final = 0o700
+
+
+def default_directory() -> str:
+    """``$BATCHGATE_LOCAL``, else ``batchgate/local`` in the user's state directory (XDG base directories)."""
+    named = os.environ.get(VARIABLE)
+    if named:
+        return named
+    base = os.environ.get("XDG_STATE_HOME") or os.path.expanduser("~/.local/state")  # noqa: PTH111 - str all along
+    return f"{base}/batchgate/local"
+
+
+@dataclass(frozen=True, slots=True)
+class State:
+    """One embedded queue's files. ``root`` is absolute."""
+
+    root: Path
+
+    @property
+    def socket(self) -> Path:
+        """The daemon's unix socket."""
+        return self.root / "socket"
+
+    @property
+    def lock(self) -> Path:
+        """Locked (flock) while a daemon serves this directory; holds its pid."""
+        return self.root / "lock"
+
+    @property
+    def log(self) -> Path:
+        """What the daemon has to say."""
+        return self.root / "log"
+
+    def job_directory(self, seq: int) -> Path:
+        """A job's own directory."""
+        return self.root / "jobs" / str(seq)
+
+    def make(self) -> None:
+        """The directory itself, private to this user. ConfigError where it cannot be made."""
+        try:
+            self.root.mkdir(mode=PRIVATE, parents=True, exist_ok=True)
+            (self.root / "jobs").mkdir(mode=PRIVATE, exist_ok=True)
+        except OSError as error:
+            raise ConfigError(f"{self.root}: cannot be the embedded queue's directory: {error.strerror}") from error
+
+    def config(self) -> Config:
+        """The configuration; without a file one queue ``workq`` with the machine's own cores."""
+        path = self.root / "config.json"
+        try:
+            return config_of(json.loads(path.read_text()))
+        except FileNotFoundError:
+            cores = os.cpu_count() or 1
+            return config_of({"queues": [{"name": "workq", "nodes": 1, "cpusPerNode": cores}]})
+        except (OSError, ValueError, ConfigError) as error:
+            raise ConfigError(f"{path}: {error}") from error
+
+    def save_config(self, config: Config) -> None:
+        """Write the configuration."""
+        write_whole(self.root / "config.json", json.dumps(document_of(config), indent=2) + "\n")
+
+    def next_sequence(self) -> int:
+        """A number that no job of this directory had. The first is 0, as OpenPBS'."""
+        path = self.root / "sequence"
+        number = int(path.read_text()) if path.exists() else 0
+        write_whole(path, str(number + 1))
+        return number
+
+    def jobs(self) -> dict[int, Job]:
+        """Every job by number. ConfigError names a file that is not a job's record."""
+        found: dict[int, Job] = {}
+        for path in (self.root / "jobs").glob("*/job.json"):
+            try:
+                job = job_of(json.loads(path.read_text()))
+            except (ValueError, ConfigError) as error:
+                raise ConfigError(f"{path}: {error}; remove its directory to go on without it") from error
+            found[job.seq] = job
+        return dict(sorted(found.items()))
+
+    def save(self, job: Job) -> None:
+        """Write a job's record."""
+        directory = self.job_directory(job.seq)
+        directory.mkdir(mode=PRIVATE, exist_ok=True)
+        write_whole(directory / "job.json", json.dumps(record_of(job)))
+
+    def forget(self, seq: int) -> None:
+        """Remove a job's directory."""
+        shutil.rmtree(self.job_directory(seq), ignore_errors=True)
+
+    def write(self, seq: int, name: str, text: str) -> Path:
+        """A file of a job's directory, kept as bytes that were not UTF-8."""
+        directory = self.job_directory(seq)
+        directory.mkdir(mode=PRIVATE, exist_ok=True)
+        path = directory / name
+        path.write_bytes(text.encode(errors="surrogateescape"))
+        return path
+
+    def read_json(self, seq: int, name: str) -> Any:
+        """A JSON file of a job's directory, None where it is not there or not whole."""
+        try:
+            return json.loads((self.job_directory(seq) / name).read_text())
+        except (OSError, ValueError):
+            return None
