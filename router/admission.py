@@ -210,7 +210,7 @@ def _demand_bounded(body: object) -> None:
     """Refuse what is nested too deep or holds too much, before anything looks into it recursively."""
     level: list[Any] = [body]
     total = 0
-    for _ in range(DEEPEST + 1):
+    for _ in range(DEEPEST):
         below: list[Any] = []
         for value in level:
             if isinstance(value, dict):

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-from router import placement, policy, signing
+from router import names, placement, policy, signing
 from router.errors import JobError
 from router.placement import Record, Stripped
 from router.policy import Policy
@@ -152,14 +152,10 @@ def _settled(
 
 def _kept_back(decision: Decision, route: Route, obstacle: Obstacle) -> Decision:
     """The decision on a Job that a rule sends to HPC and that cannot go there, as the rule says."""
-    return replace(
-        decision,
-        target=route.rule.if_not_routable,
-        route=None,
-        wanted=True,
-        obstacles=(obstacle,),
-        reason=f"rule {decision.rule} would send it to HPC, but {obstacle}",
-    )
+    target = route.rule.if_not_routable
+    verb = "takes it to HPC only, and" if target == "deny" else "would send it to HPC, but"
+    reason = f"rule {decision.rule} {verb} it cannot go there: {obstacle}"
+    return replace(decision, target=target, route=None, wanted=True, obstacles=(obstacle,), reason=reason)
 
 
 def _told(
@@ -174,11 +170,11 @@ def _warnings(
 ) -> Iterator[str]:
     route = decision.route
     if route is not None and script is not None:
-        yield f"This Job goes to HPC: {decision.reason}."
+        yield _sentence("This Job goes to HPC", decision.reason)
+        for hint in decision.refused_hints:
+            yield f"Rule {decision.rule} does not allow the hint {names.PREFIX}{hint}; it has no effect."
     elif decision.target == "cloud" and decision.wanted:
-        yield f"This Job stays in the cloud: {decision.reason}."
-    for hint in decision.refused_hints:
-        yield f"The hint {hint} is not allowed by rule {decision.rule} and has no effect."
+        yield _sentence("This Job stays in the cloud", decision.reason)
     yield from decision.warnings
     if route is not None and script is not None:
         yield from route.allocation.warnings
@@ -187,6 +183,10 @@ def _warnings(
         yield from placement.noticed(stripped.job, routed)
     yield from placement.foreign_keys(stripped, routed)
     yield from stripped.warnings
+
+
+def _sentence(head: str, reason: str) -> str:
+    return f"{head}: {reason.rstrip('.')}."
 
 
 def _kib(size: int) -> str:

@@ -101,7 +101,7 @@ def _judged_anew(
 
 
 def _told(restored: Restored, routed: Job, workload: Workload, decision: Decision) -> Iterator[str]:
-    yield f"This Job was sized anew: {decision.reason}."
+    yield f"This Job was sized anew: {decision.reason.rstrip('.')}."
     yield from decision.warnings
     yield from workload.warnings
     yield from placement.foreign_keys(restored.now, routed)

@@ -1,0 +1,104 @@
+"""Every Job and CronJob that other people published is routed, kept or denied with a reason, and changed no further.
+
+The corpus is not part of the repository: without it there is nothing to test.
+"""
+
+from __future__ import annotations
+
+import subprocess
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from router import documents, policy
+from router.errors import JobError
+from router.gate import Gate, Judgement, judge
+from router.placement import strip
+from router.policy.decision import NO_QUEUE_STATES, Requester
+from router.policyfiles import read_directory
+from router.workload import job_of
+from router.workload.cluster import UNKNOWN_CLUSTER
+from tests.allowed import surplus, surplus_kept
+from tests.gates import ISSUED_AT, KEY
+
+ROOT = Path(__file__).parent.parent
+CORPUS = ROOT.parent / "shared" / "corpus"
+FILES = sorted(CORPUS.glob("*/*.y*ml")) if CORPUS.is_dir() else []
+PERMISSIVE = """
+sites:
+  - name: big
+    system: openpbs
+    host: ssh://login
+    workDir: /scratch/{user}
+    secrets: stage
+    tokens: stage
+    volumes:
+      - {hostPath: /, path: /mirror}
+      - {claim: "*", path: "/claims/{namespace}/{claim}"}
+    gpuResources: {nvidia.com/gpu.shared: nvidia}
+    queues:
+      - {name: any, nodes: 1000, cpusPerNode: 512, memoryPerNode: 16Ti, gpusPerNode: 64, walltimeMax: 1000h}
+accounts:
+  - {users: [ada], as: ada}
+rules:
+  - {name: all, hpc: [{queue: any}]}
+"""
+
+pytestmark = pytest.mark.skipif(not FILES, reason="no ../shared/corpus beside the project")
+
+
+def opened(checked: policy.Policy) -> Gate:
+    return Gate(checked, UNKNOWN_CLUSTER, NO_QUEUE_STATES, KEY, ISSUED_AT)
+
+
+def jobs() -> list[tuple[str, dict[str, Any], str]]:
+    """Each Job of the corpus: its file, itself, the root of its field paths."""
+    documents_ = ((file.name, one) for file in FILES for one in documents.parse(file.read_text(), file.name))
+    return [(name, *job) for name, one in documents_ if (job := job_of(one.value)) is not None]
+
+
+def judged(job: dict[str, Any], root: str, gate: Gate) -> Judgement | JobError:
+    try:
+        return judge(job, requester=Requester("ada", (), "default"), gate=gate, root=root)
+    except JobError as error:
+        return error
+
+
+@pytest.mark.parametrize("policies", ["permissive", "default"])
+def test_every_job_is_decided_with_a_reason_and_changed_as_the_table_allows(policies: str) -> None:
+    files = {"all.yaml": PERMISSIVE} if policies == "permissive" else read_directory(ROOT / "policies")
+    gate = opened(policy.load(files))
+    targets: Counter[str] = Counter()
+    for name, job, root in jobs():
+        result = judged(job, root, gate)
+        if isinstance(result, JobError):
+            # Placeholders of templates stand where numbers and names belong: named by field, never a crash.
+            assert result.path.startswith(root), name
+            targets["invalid"] += 1
+            continue
+        assert result.decision is not None, name
+        assert result.decision.reason, name
+        targets[result.decision.target] += 1
+        check = {"hpc": surplus, "cloud": surplus_kept, "deny": lambda old, new: [] if old is new else ["changed"]}
+        assert check[result.decision.target](job, result.routed) == [], name
+        assert strip(result.routed).job == strip(job).job, name
+    assert targets.total() >= 150
+    assert targets["hpc"] > (60 if policies == "permissive" else 0), targets
+    assert targets["invalid"] <= 15, targets
+
+
+def test_the_scripts_of_the_corpus_are_shell(tmp_path: Path) -> None:
+    gate = opened(policy.load({"all.yaml": PERMISSIVE}))
+    results = [(name, judged(job, root, gate)) for name, job, root in jobs()]
+    scripts = [
+        (name, one.script.text) for name, one in results if isinstance(one, Judgement) and one.script is not None
+    ]
+    written = [tmp_path / f"{number}-{name}.sh" for number, (name, _) in enumerate(scripts)]
+    for path, (_, text) in zip(written, scripts, strict=True):
+        path.write_text(text)
+    assert written
+    for path in written:
+        run = subprocess.run(["bash", "-n", path], capture_output=True, text=True, check=False)
+        assert (run.returncode, run.stderr) == (0, ""), path.name

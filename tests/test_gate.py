@@ -1,0 +1,207 @@
+"""The one path that webhook and command line share."""
+
+from __future__ import annotations
+
+import copy
+import json
+from typing import Any
+
+import pytest
+
+from router import signing
+from router.errors import JobError
+from router.gate import judge
+from router.placement import LARGEST_ANNOTATIONS, oversize
+from router.policy.decision import Requester
+from tests.allowed import surplus, surplus_kept
+from tests.gates import ISSUED_AT, KEY, RULES, gate, sized
+from tests.placement.given import job_of
+
+OURS = "batchgate.dev/"
+ADA = Requester("ada", (), "default")
+STRICT = Requester("ada", (), "strict")
+
+
+def test_a_large_job_is_routed_scripted_and_signed() -> None:
+    job = job_of(pod=sized("3"), annotations={OURS + "results": "out.dat"})
+    before = copy.deepcopy(job)
+
+    judged = judge(job, requester=ADA, gate=gate())
+
+    assert job == before
+    assert judged.job is job
+    assert judged.decision is not None
+    assert judged.decision.route is not None
+    assert (judged.decision.target, judged.decision.rule, judged.decision.route.queue.name) == ("hpc", "large", "small")
+    assert surplus(job, judged.routed) == []
+    template = judged.routed["spec"]["template"]["metadata"]["annotations"]
+    assert judged.script is not None
+    assert template[OURS + "script"] == judged.script.text
+    assert template[OURS + "account"] == '{"user":"ada","account":"phys"}'
+    claims = signing.Claims(
+        issued_at=ISSUED_AT + 2,
+        namespace="default",
+        requester="ada",
+        site="hpc1",
+        queue="small",
+        account='{"user":"ada","account":"phys"}',
+        results=("out.dat",),
+        script_sha256=signing.script_digest(judged.script.text),
+    )
+    keys = {signing.key_id(KEY.public_key()): KEY.public_key()}
+    assert signing.verify(template[OURS + "signature"], claims, keys).issued_at == ISSUED_AT
+
+
+def test_a_small_job_stays_without_a_word() -> None:
+    job = job_of(pod=sized("500m"))
+
+    judged = judge(job, requester=ADA, gate=gate())
+
+    assert judged.warnings == ()
+    assert judged.script is None
+    assert surplus_kept(job, judged.routed) == []
+    assert judged.routed["metadata"]["labels"] == {OURS + "target": "cloud"}
+
+
+def test_the_first_warning_says_where_and_why() -> None:
+    judged = judge(job_of(pod=sized("3")), requester=ADA, gate=gate())
+
+    assert judged.decision is not None
+    assert judged.warnings[0] == f"This Job goes to HPC: {judged.decision.reason}."
+
+
+def test_without_a_key_nothing_is_signed() -> None:
+    judged = judge(job_of(pod=sized("3")), requester=ADA, gate=gate(signer=None))
+
+    assert OURS + "signature" not in judged.routed["spec"]["template"]["metadata"]["annotations"]
+
+
+@pytest.mark.parametrize("manager", ["kueue.x-k8s.io/multikueue", 3])
+def test_a_job_of_another_controller_is_not_looked_at(manager: Any) -> None:
+    job = job_of({"managedBy": manager}, sized("3"), labels={OURS + "target": "hpc"})
+
+    judged = judge(job, requester=ADA, gate=gate())
+
+    assert judged.routed is job
+    assert (judged.decision, judged.workload, judged.warnings) == (None, None, ())
+
+
+def test_kubernetes_own_controller_is_no_other() -> None:
+    judged = judge(job_of({"managedBy": "kubernetes.io/job-controller"}, sized("3")), requester=ADA, gate=gate())
+
+    assert judged.decision is not None
+    assert judged.decision.target == "hpc"
+
+
+def test_who_has_no_account_stays_in_the_cloud_with_the_reason() -> None:
+    judged = judge(job_of(pod=sized("3")), requester=Requester("eve", (), "default"), gate=gate())
+
+    assert judged.decision is not None
+    assert judged.decision.target == "cloud"
+    assert judged.warnings[0].startswith("This Job stays in the cloud: rule large would send it to HPC")
+    assert "eve" in judged.warnings[0]
+
+
+def test_a_denied_job_is_not_changed() -> None:
+    job = job_of(pod=sized("3", "2Ti"))
+
+    judged = judge(job, requester=ADA, gate=gate())
+
+    assert judged.routed is job
+    assert judged.decision is not None
+    assert (judged.decision.target, judged.decision.reason) == ("deny", "nobody has that much memory")
+
+
+@pytest.mark.parametrize(("requester", "target"), [(ADA, "cloud"), (STRICT, "deny")])
+def test_a_script_that_no_annotation_holds_names_the_largest_field(requester: Requester, target: str) -> None:
+    pod = sized("3")
+    pod["containers"][0]["env"] = [{"name": "BIG", "value": "x" * LARGEST_ANNOTATIONS}]
+    job = job_of(pod=pod)
+
+    judged = judge(job, requester=requester, gate=gate())
+
+    assert judged.decision is not None
+    assert judged.decision.target == target
+    assert judged.decision.route is None
+    assert "spec.template.spec.containers[0].env: is 201 KiB of the" in judged.decision.reason
+    assert judged.script is None
+    assert surplus_kept(job, judged.routed) == [] if target == "cloud" else judged.routed is job
+
+
+def test_what_fits_is_routed_and_the_api_server_takes_it() -> None:
+    pod = sized("3")
+    pod["containers"][0]["env"] = [{"name": "BIG", "value": "x" * 60_000}]
+
+    judged = judge(job_of(pod=pod), requester=ADA, gate=gate())
+
+    assert judged.decision is not None
+    assert judged.decision.target == "hpc"
+    assert oversize(judged.routed) is None
+
+
+def test_a_hint_that_the_rule_forbids_is_named() -> None:
+    judged = judge(job_of(pod=sized("3"), annotations={OURS + "route": "cloud"}), requester=ADA, gate=gate())
+
+    assert judged.decision is not None
+    assert judged.decision.target == "hpc"
+    assert f"Rule large does not allow the hint {OURS}route; it has no effect." in judged.warnings
+
+
+def test_errors_name_the_field_of_a_cron_jobs_job() -> None:
+    with pytest.raises(JobError) as caught:
+        judge(job_of(pod=sized("1x")), requester=ADA, gate=gate(), root="spec.jobTemplate.")
+
+    assert caught.value.path.startswith("spec.jobTemplate.spec.template.spec.containers[0].resources")
+
+
+def test_half_a_character_is_an_error_of_the_job() -> None:
+    pod = sized("3")
+    pod["containers"][0]["command"] = ["echo", "\ud800"]
+
+    with pytest.raises(JobError) as caught:
+        judge(job_of(pod=pod), requester=ADA, gate=gate())
+
+    assert caught.value.path == "spec.template.spec.containers[0].command[1]"
+
+
+def test_a_second_call_after_another_webhook_ends_the_same() -> None:
+    first = judge(job_of(pod=sized("3")), requester=ADA, gate=gate())
+    injected = copy.deepcopy(first.routed)
+    injected["metadata"]["labels"]["injected"] = "yes"
+
+    second = judge(injected, requester=ADA, gate=gate(issued_at=ISSUED_AT + 1))
+
+    assert not any("Only Batchgate" in warning for warning in second.warnings)
+    annotations = second.routed["spec"]["template"]["metadata"]["annotations"]
+    assert annotations.pop(OURS + "signature") != first.routed["spec"]["template"]["metadata"]["annotations"].pop(
+        OURS + "signature"
+    )
+    injected["spec"]["template"]["metadata"]["annotations"].pop(OURS + "signature")
+    assert second.routed == injected
+
+
+def test_an_exported_job_that_is_not_for_hpc_any_more_becomes_the_users_own_again() -> None:
+    job = job_of({"activeDeadlineSeconds": 600}, sized("3"))
+    exported = judge(job, requester=ADA, gate=gate()).routed
+    everything_stays = "rules: [{name: rest, cloud: true}]"
+
+    judged = judge(exported, requester=ADA, gate=gate(everything_stays))
+
+    assert judged.routed["spec"] == {**job["spec"], "template": judged.routed["spec"]["template"]}
+    assert judged.routed["spec"]["template"] == job["spec"]["template"]
+    assert judged.routed["metadata"]["labels"] == {OURS + "target": "cloud"}
+
+
+def test_explaining_tells_each_rule() -> None:
+    judged = judge(job_of(pod=sized("3")), requester=ADA, gate=gate(), explain=True)
+
+    assert judged.decision is not None
+    assert [rule.rule for rule in judged.decision.considered] == ["never", "seen", "strict", "large"]
+
+
+def test_identical_input_gives_identical_output() -> None:
+    job = job_of(pod=sized("3"))
+
+    one, other = (judge(copy.deepcopy(job), requester=ADA, gate=gate(RULES)) for _ in range(2))
+
+    assert json.dumps(one.routed) == json.dumps(other.routed)

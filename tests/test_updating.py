@@ -1,0 +1,227 @@
+"""Updates of Jobs that are in the cluster already, through whole reviews and their patches."""
+
+from __future__ import annotations
+
+import base64
+import copy
+import json
+from typing import Any
+
+import jsonpatch
+import pytest
+
+from router import signing
+from router.admission import review
+from router.policy.decision import QueueState, QueueStates
+from tests.gates import ISSUED_AT, KEY, gate, review_of, sized
+from tests.placement.given import job_of
+
+OURS = "batchgate.dev/"
+EVERYTHING_STAYS = "rules: [{name: rest, cloud: true}]"
+
+
+def answered(job: Any, opened: Any = None, **request: Any) -> tuple[dict[str, Any], Any]:
+    """The response and the Job that the API server then has."""
+    response = review(review_of(job, **request), opened or gate()).response["response"]
+    patch = json.loads(base64.b64decode(response["patch"])) if "patch" in response else []
+    return response, jsonpatch.apply_patch(job, patch)
+
+
+def stored_job(spec: Any = None, pod: Any = None, **metadata: Any) -> dict[str, Any]:
+    """A Job as it is stored after its creation."""
+    _, job = answered(job_of(spec, pod or sized("3"), **metadata))
+    job["metadata"]["uid"] = "u-1"
+    return dict(job)
+
+
+def changed(job: dict[str, Any], **spec: Any) -> dict[str, Any]:
+    return {**copy.deepcopy(job), "spec": {**copy.deepcopy(job["spec"]), **spec}}
+
+
+def with_cpus(job: dict[str, Any], cpus: str) -> dict[str, Any]:
+    job = copy.deepcopy(job)
+    job["spec"]["template"]["spec"]["containers"][0]["resources"]["requests"]["cpu"] = cpus
+    return job
+
+
+def test_the_same_file_again_gives_an_empty_difference_to_the_stored_job() -> None:
+    file = job_of({"activeDeadlineSeconds": 600}, sized("3", tolerations=[{"key": "gpu"}]), labels={"app": "a"})
+    _, stored = answered(copy.deepcopy(file))
+    new = {
+        **stored,
+        "spec": {**stored["spec"], "activeDeadlineSeconds": 600, "podReplacementPolicy": "TerminatingOrFailed"},
+    }
+    new["spec"]["template"] = copy.deepcopy(stored["spec"]["template"])
+    new["spec"]["template"]["spec"]["tolerations"] = [{"key": "gpu"}]  # a list of a file replaces a list
+
+    response, result = answered(new, stored=stored, opened=gate(issued_at=ISSUED_AT + 86400))
+
+    assert result == stored
+    assert "warnings" not in response
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"status": {"active": 1}},
+        {"metadata": {"name": "j", "finalizers": ["x"]}},
+        {"metadata": {"name": "j", "deletionTimestamp": "2026-01-01T00:00:00Z"}, "spec": {"parallelism": 10_000}},
+    ],
+    ids=["status", "finalizers", "being deleted"],
+)
+@pytest.mark.parametrize("routed", [True, False])
+def test_what_decides_nothing_is_let_through_untouched(change: Any, routed: bool) -> None:
+    stored = stored_job() if routed else job_of()
+    new = {**stored, **change}
+    if "metadata" in change:
+        new["metadata"] = {**stored["metadata"], **change["metadata"]}
+    if "spec" in change:
+        new["spec"] = {**stored["spec"], **change["spec"]}
+
+    response, _ = answered(new, stored=stored)
+
+    assert response == {"uid": response["uid"], "allowed": True}
+
+
+@pytest.mark.parametrize(
+    ("spec", "field"),
+    [({"parallelism": 11}, "spec.parallelism"), ({"completions": 40, "parallelism": 20}, "spec.parallelism")],
+)
+def test_growth_beyond_the_rule_is_denied(spec: Any, field: str) -> None:
+    stored = stored_job({"completions": 30})
+
+    response, _ = answered(changed(stored, **spec), stored=stored)
+
+    assert response["allowed"] is False
+    assert response["status"]["code"] == 422
+    assert response["status"]["details"]["causes"][0]["field"] == field
+    assert response["status"]["message"].endswith("delete and create it")
+
+
+@pytest.mark.parametrize(
+    "spec",
+    [{"parallelism": 10, "completions": 30}, {"parallelism": 0}, {"suspend": True}, {"ttlSecondsAfterFinished": 1}],
+)
+def test_what_rule_and_queue_allow_goes_through_with_the_template_as_it_is(spec: Any) -> None:
+    stored = stored_job()
+
+    response, result = answered(changed(stored, **spec), stored=stored, opened=gate(issued_at=ISSUED_AT + 60))
+
+    assert response["allowed"] is True
+    assert result == changed(stored, **spec)
+
+
+def test_growth_where_the_queue_is_not_in_the_policy_any_more_is_denied() -> None:
+    stored = stored_job()
+
+    response, _ = answered(changed(stored, parallelism=2), stored=stored, opened=gate(EVERYTHING_STAYS))
+
+    assert response["allowed"] is False
+    assert "was sent to queue small of site hpc1" in response["status"]["message"]
+
+
+def test_an_update_that_grows_nothing_does_not_ask_the_policy() -> None:
+    stored = stored_job()
+
+    response, result = answered(changed(stored, suspend=True), stored=stored, opened=gate(EVERYTHING_STAYS))
+
+    assert response["allowed"] is True
+    assert result == changed(stored, suspend=True)
+
+
+def test_a_suspended_job_is_sized_scripted_and_signed_anew_for_its_creator() -> None:
+    stored = stored_job({"suspend": True})
+    states = QueueStates(
+        {("hpc1", "small"): QueueState("hpc1", "small", up=False)}
+    )  # it stays where it is all the same
+    later = gate(issued_at=ISSUED_AT + 3600, states=states)
+
+    response, result = answered(with_cpus(stored, "4"), stored=stored, opened=later, user="kueue")
+
+    assert response["allowed"] is True
+    template = result["spec"]["template"]
+    annotations = template["metadata"]["annotations"]
+    assert annotations[OURS + "requester"] == "ada"
+    claims = signing.Claims(
+        issued_at=0,
+        namespace="default",
+        requester="ada",
+        site="hpc1",
+        queue="small",
+        account='{"user":"ada","account":"phys"}',
+        results=(),
+        script_sha256=signing.script_digest(annotations[OURS + "script"]),
+        job_uid="u-1",
+    )
+    keys = {signing.key_id(KEY.public_key()): KEY.public_key()}
+    assert signing.verify(annotations[OURS + "signature"], claims, keys).job_uid == "u-1"
+    assert template["spec"] == with_cpus(stored, "4")["spec"]["template"]["spec"]
+    assert result["spec"]["podFailurePolicy"] == stored["spec"]["podFailurePolicy"]
+
+
+def test_a_suspended_job_that_no_longer_fits_its_queue_is_denied() -> None:
+    stored = stored_job({"suspend": True})
+
+    response, _ = answered(with_cpus(stored, "5"), stored=stored)  # queue workq would take it, queue small does not
+
+    assert response["allowed"] is False
+    assert response["status"]["details"]["causes"][0]["field"] == "spec.template"
+    assert "queue small of site hpc1" in response["status"]["message"]
+    assert response["status"]["message"].endswith("delete and create it")
+
+
+def test_releasing_a_suspended_job_changes_nothing_else() -> None:
+    stored = stored_job({"suspend": True})
+
+    _, result = answered(changed(stored, suspend=False), stored=stored, opened=gate(issued_at=ISSUED_AT + 86400))
+
+    assert result == changed(stored, suspend=False)
+
+
+@pytest.mark.parametrize("suspend", [True, False])
+def test_a_deadline_that_moved_cannot_change(suspend: bool) -> None:
+    stored = stored_job({"activeDeadlineSeconds": 600, "suspend": suspend})
+
+    response, _ = answered(changed(stored, activeDeadlineSeconds=700), stored=stored)
+
+    assert response["allowed"] is False
+    assert response["status"]["message"] == (
+        "spec.activeDeadlineSeconds: was 600 when the Job was sent to HPC and cannot become 700, "
+        "as the batch system keeps it; delete and create it"
+    )
+
+
+def test_a_hint_that_comes_too_late_is_named() -> None:
+    stored = stored_job()
+    new = copy.deepcopy(stored)
+    new["metadata"]["annotations"][OURS + "walltime"] = "1h"
+
+    response, result = answered(new, stored=stored)
+
+    assert result == new
+    assert response["warnings"] == [
+        "The hint batchgate.dev/walltime has no effect any more: the Job was sent to HPC already; delete and create it."
+    ]
+
+
+def test_a_job_in_the_cloud_stays_there_whatever_it_asks_for_now() -> None:
+    _, stored = answered(job_of({"suspend": True}, sized("1")))
+    new = with_cpus(stored, "3")
+
+    response, result = answered(new, stored=stored)
+
+    assert response["allowed"] is True
+    assert result == new
+
+
+def test_keys_forged_by_an_update_are_taken_out_and_named() -> None:
+    _, stored = answered(job_of(pod=sized("1")))
+    new = copy.deepcopy(stored)
+    new["metadata"]["labels"][OURS + "target"] = "hpc"
+
+    response, result = answered(new, stored=stored)
+
+    assert result == stored
+    assert response["warnings"] == [
+        "Only Batchgate sets label batchgate.dev/target: what the Job said there was not used."
+    ]
