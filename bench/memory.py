@@ -13,7 +13,7 @@ from bench.serving import Client, Serving, make_certificates, request_for, webho
 
 CLIENTS = 8
 EARLY, LATE = 10_000, 50_000
-JOBS = ("two-containers.yaml", "mpi.yaml")
+JOBS = ("05-init-container-and-sidecar", "03-mpi-over-two-nodes")
 NOISE = 2.0
 """MiB by which a worker that keeps nothing still differs between two looks: the allocator's free lists."""
 

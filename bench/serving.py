@@ -17,7 +17,7 @@ from pathlib import Path
 from router import documents
 from router.certs import files, issuing
 
-JOBS = Path(__file__).parent / "jobs"
+EXAMPLES = Path("examples")
 POLICIES = Path("examples/policies")
 
 
@@ -97,7 +97,7 @@ def request_for(job: str, uid: str = "0b2c7c1e-0000-4000-8000-000000000001") -> 
                 "name": "bench",
                 "userInfo": {"username": "ada", "groups": ["system:authenticated"]},
                 "dryRun": False,
-                "object": documents.parse((JOBS / job).read_text(), job)[0].value,
+                "object": documents.parse((EXAMPLES / job / "job.yaml").read_text(), job)[0].value,
                 "oldObject": None,
             },
         }

@@ -17,7 +17,7 @@ ROUNDS = 3000
 CLIENTS = 8
 SECONDS = 4.0
 TURNS = 4
-JOB = "two-containers.yaml"
+JOB = "05-init-container-and-sidecar"
 
 
 def main() -> None:

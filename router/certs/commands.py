@@ -47,7 +47,7 @@ def create(directory: Path, host_names: tuple[str, ...], days: int, **flags: boo
 
     \b
     Example: batchgate certs create certs --host-name batchgate.batchgate-system.svc --signing-key
-    """  # noqa: D301 - click reads the \b
+    """
     if not host_names and not flags["signing_key"]:
         raise click.UsageError("name the webhook's host: --host-name batchgate.batchgate-system.svc")
     now = datetime.now(UTC)
@@ -76,7 +76,7 @@ def show(directory: Path, output: str) -> None:
 
     \b
     Example: batchgate certs show certs -o json
-    """  # noqa: D301 - click reads the \b
+    """
     shown = _shown(directory)
     if output == "json":
         click.echo(json.dumps({"certificates": [one.as_json() for one in shown]}, indent=2))

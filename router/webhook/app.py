@@ -26,6 +26,15 @@ JSON_TYPE: Final = "application/json"
 _DRAINED: Final = 4
 
 
+def _no_json(constant: str) -> NoReturn:
+    raise ReviewError(f"the body is not JSON: {constant} is no number there")
+
+
+# json.loads and json.dumps would make such a pair anew for every review.
+_DECODER: Final = json.JSONDecoder(parse_constant=_no_json)
+_ENCODER: Final = json.JSONEncoder(separators=(",", ":"))
+
+
 def create_app(service: Service) -> Flask:
     """The app that answers for a service. Several can live in one process."""
     app = Flask("batchgate", static_folder=None)
@@ -86,7 +95,7 @@ def _reviewed(service: Service) -> Response:
     if request.mimetype != JSON_TYPE:
         return _unsupported(service)
     answer = service.review(_parsed(_body(service.body_limit)))
-    body = json.dumps(answer.response, separators=(",", ":"))
+    body = _ENCODER.encode(answer.response)
     seconds = time.perf_counter() - started
     _count(service, answer.record, seconds)
     service.log.info("decision", extra={"fields": {**answer.record, "ms": round(seconds * 1000, 2)}})
@@ -122,7 +131,7 @@ def _drain(limit: int) -> None:
 
 def _parsed(body: bytes) -> object:
     try:
-        return json.loads(body.decode("utf-8"), parse_constant=_no_json)
+        return _DECODER.decode(body.decode("utf-8"))
     except UnicodeDecodeError as error:
         raise ReviewError(f"the body is not UTF-8: byte {error.start} is no part of it") from None
     except json.JSONDecodeError as error:
@@ -132,10 +141,6 @@ def _parsed(body: bytes) -> object:
     except ValueError as error:
         # Python refuses whole numbers of more than 4300 digits; json passes that on.
         raise ReviewError(f"the body is not JSON that we read: {error}") from None
-
-
-def _no_json(constant: str) -> NoReturn:
-    raise ReviewError(f"the body is not JSON: {constant} is no number there")
 
 
 def _count(service: Service, record: Mapping[str, Any], seconds: float) -> None:

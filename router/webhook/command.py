@@ -50,7 +50,7 @@ def webhook(**options: Any) -> None:
 
     \b
     Example: batchgate webhook --listen 127.0.0.1:8443 --host-name localhost --cert certs/tls.crt --key certs/tls.key
-    """  # noqa: D301 - click reads the \b
+    """
     settings = WebhookSettings(
         listen=parse_address(options["listen"]),
         host_names=options["host_name"],
@@ -73,7 +73,8 @@ def _serve(settings: WebhookSettings) -> None:
     from router.webhook import log as logs  # noqa: PLC0415
 
     log = logs.configure(settings.log_format)
+    listener = serve.bind(settings.listen)
     in_force = loading.check(settings, log)
     if settings.signing_key is None:
         log.warning("no --signing-key: nothing is signed, and no agent will run what is routed")
-    serve.run(settings, lambda: loading.load(in_force, settings, log), in_force.certificate)
+    serve.run(settings, listener, lambda: loading.load(in_force, settings, log), in_force.certificate)

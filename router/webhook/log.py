@@ -23,12 +23,16 @@ LOGGER: Final = "batchgate"
 _PLAIN = re.compile(r"^[^\s\"'=\\\x00-\x1f\x7f-\x9f]+$")
 
 
+# json.dumps would make one anew for every line.
+_ENCODER: Final = json.JSONEncoder(default=str, separators=(",", ":"))
+
+
 class JsonFormatter(logging.Formatter):
     """One JSON object a line: time, level, message, then the fields."""
 
     def format(self, record: logging.LogRecord) -> str:
         """The line, without its end."""
-        return json.dumps(_values(self, record), ensure_ascii=True, default=str, separators=(",", ":"))
+        return _ENCODER.encode(_values(self, record))
 
 
 class TextFormatter(logging.Formatter):

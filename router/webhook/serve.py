@@ -111,9 +111,13 @@ def options(settings: WebhookSettings, listener: socket.socket, current: Callabl
     }
 
 
-def run(settings: WebhookSettings, load_service: Callable[[], Service], certificate: FileSource[ServerTls]) -> None:
-    """Serve until SIGTERM; ends the process with exit code 0."""
-    listener = bind(settings.listen)
+def run(
+    settings: WebhookSettings,
+    listener: socket.socket,
+    load_service: Callable[[], Service],
+    certificate: FileSource[ServerTls],
+) -> None:
+    """Serve on what ``bind`` returned until SIGTERM; ends the process with exit code 0."""
     host, port = listener.getsockname()[:2]
     logging.getLogger(LOGGER).info("listening", extra={"fields": {"address": str(Address(host, port))}})
     Application(options(settings, listener, lambda: certificate.value), load_service).run()

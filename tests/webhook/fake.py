@@ -86,7 +86,7 @@ def main() -> None:
             watcher=watch((certificate,), asked.watch),
         )
 
-    serve.run(settings, load, certificate)
+    serve.run(settings, serve.bind(settings.listen), load, certificate)
 
 
 if __name__ == "__main__":
