@@ -7,7 +7,7 @@ Pure. Knows the fields that a run needs (words, environment, mounts); what keeps
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Final
 
 from router.errors import JobError
@@ -67,7 +67,8 @@ def read_container(listed: Listed, name: str, figures: Figures, findings: Findin
     kind, path, fields = listed
     env, secrets = _env(fields, path, findings)
     sources = mappings(fields, "envFrom", path)
-    secrets += [f"{here}.secretRef" for here, source in sources if source.get("secretRef")]
+    if sources:
+        secrets += [f"{here}.secretRef" for here, source in sources if source.get("secretRef")]
     return Container(
         name=name,
         kind=kind,
@@ -80,14 +81,17 @@ def read_container(listed: Listed, name: str, figures: Figures, findings: Findin
         working_dir=_data(fields, "workingDir", path),
         mounts=tuple([_mount(here, mount) for here, mount in mappings(fields, "volumeMounts", path)]),
         pull_policy=text(fields, "imagePullPolicy", path),
-        read_only_root=flag(
-            mapping(fields, "securityContext", path), "readOnlyRootFilesystem", f"{path}.securityContext"
-        ),
+        read_only_root=_read_only_root(fields, path),
         cpu=figures[0],
         memory=figures[1],
         gpus=figures[2],
         secrets=tuple(secrets),
     )
+
+
+def _read_only_root(fields: Fields, path: str) -> bool:
+    security = mapping(fields, "securityContext", path)
+    return flag(security, "readOnlyRootFilesystem", f"{path}.securityContext") if security else False
 
 
 def read_name(fields: Fields, path: str) -> str:
@@ -103,7 +107,11 @@ def read_name(fields: Fields, path: str) -> str:
 
 def _data(fields: Fields, key: str, path: str) -> str:
     value = fields.get(key)
-    return "" if value is None else data_text(value, f"{path}.{key}")
+    if value is None:
+        return ""
+    if type(value) is str and value.isascii() and "\0" not in value:
+        return value
+    return data_text(value, f"{path}.{key}")
 
 
 def _env(fields: Fields, path: str, findings: Findings) -> tuple[tuple[EnvVar, ...], list[str]]:
@@ -145,17 +153,12 @@ def check_text(containers: Sequence[Container]) -> None:
     """JobError where commands and environments together are larger than any operating system would start."""
     total = 0
     for container in containers:
-        total += sum(map(len, _words(container)))
+        for word in (*(container.command or ()), *(container.args or ())):
+            total += len(word)
+        for variable in container.env:
+            total += len(variable.name) + len(variable.value or "")
         if total > MOST_TEXT:
             raise JobError(container.path, f"command, args and env of the Pod hold more than {MOST_TEXT} characters")
-
-
-def _words(container: Container) -> Iterator[str]:
-    yield from container.command or ()
-    yield from container.args or ()
-    for variable in container.env:
-        yield variable.name
-        yield variable.value or ""
 
 
 def read_volumes(spec: Fields, path: str) -> tuple[Volume, ...]:

@@ -73,7 +73,7 @@ def find_launcher(container: Container, path: str) -> Launcher | NotLifted | Non
 def mention(words: Sequence[str]) -> str:
     """The first launcher named anywhere in the words, or an empty string."""
     for word in words:
-        if match := _MENTION.search(word):
+        if any(name in word for name in LAUNCHERS) and (match := _MENTION.search(word)):
             return match.group()
     return ""
 

@@ -36,6 +36,8 @@ def lift_launchers(
     containers: Sequence[Container], hints: Hints, findings: Findings
 ) -> tuple[tuple[Container, ...], Mpi]:
     """The containers with their launchers, and the MPI workload that they make."""
+    if not hints.asks_for_ranks and not any(mention(_words(container)) for container in containers):
+        return tuple(containers), Mpi()
     main = [container for container in containers if container.kind is ContainerKind.MAIN]
     found = {container.name: _find(container, findings) for container in main}
     for container in containers:

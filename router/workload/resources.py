@@ -55,29 +55,31 @@ def container_requests(
 def written_requests(resources: Fields, path: str) -> Amounts:
     """Requests and, where one is missing, its limit, of a ``resources`` field."""
     found = amounts(mapping(resources, "requests", path), f"{path}.requests")
-    for name, limit in amounts(mapping(resources, "limits", path), f"{path}.limits").items():
+    for name, limit in mapping(resources, "limits", path).items():
+        value = _thousandths(limit, path, "limits", name)
         request = found.get(name)
         if request is None:
-            found[name] = Figure(limit.value, f"{limit.origin}, for want of a request")
-        elif request.value > limit.value:
-            raise JobError(request.origin, f"asks for more than the limit in {limit.origin}; raise the limit")
+            found[name] = Figure(value, f"{step(f'{path}.limits', name)}, for want of a request")
+        elif request.value > value:
+            limit_path = step(f"{path}.limits", name)
+            raise JobError(request.origin, f"asks for more than the limit in {limit_path}; raise the limit")
     return found
 
 
 def amounts(listed: Fields, path: str) -> dict[str, Figure]:
     """A resource list. JobError names the resource that is no quantity."""
-    return {name: _amount(value, step(path, name)) for name, value in listed.items()}
+    return {name: Figure(_thousandths(value, path, "", name), step(path, name)) for name, value in listed.items()}
 
 
-def _amount(value: object, path: str) -> Figure:
+def _thousandths(value: object, path: str, key: str, name: str) -> int:
+    """A quantity; the path, the key under it and the name are for the error."""
     if value is None:  # the API server reads null as the quantity 0
-        return Figure(0, path)
-    if isinstance(value, bool) or not isinstance(value, str | int | float):
-        raise JobError(path, "is not a quantity such as 500m, 2, 1.5Gi or 1e3")
+        return 0
     try:
-        return Figure(quantity.millis(value), path)
+        # A boolean, a list or an object is refused as the text that it is not.
+        return quantity.millis(value if isinstance(value, str | int | float) else type(value).__name__)
     except ValueError as error:
-        raise JobError(path, str(error)) from error
+        raise JobError(step(f"{path}.{key}" if key else path, name), str(error)) from error
 
 
 def _add_defaults(effective: dict[str, Figure], limit_range: LimitDefaults) -> None:
@@ -86,14 +88,15 @@ def _add_defaults(effective: dict[str, Figure], limit_range: LimitDefaults) -> N
         for name, value in given.items():
             if name not in effective:
                 origin = f"{limit_range.source}, {kind}"
-                effective[name] = Figure(_amount(value, f"{origin} {name}").value, origin)
+                effective[name] = Figure(_thousandths(value, origin, "", name), origin)
 
 
 def pod_requests(
     containers: Sequence[Asked], pod_level: Fields, pod_level_path: str, overhead: Amounts
 ) -> dict[str, Figure]:
     """What the scheduler reserves for the Pod, in thousandths by resource name; a name that nobody asks for is absent."""
-    found = {name: _aggregate(name, containers, "effective") for name in _names(c.effective for c in containers)}
+    effective = [container.effective for container in containers]
+    found = {name: _aggregate(name, containers, effective) for name in _names(effective)}
     if pod_level:
         _replace(found, containers, pod_level, pod_level_path)
     for name, extra in overhead.items():
@@ -103,10 +106,13 @@ def pod_requests(
 
 
 def _names(listed: Iterable[Amounts]) -> dict[str, None]:
-    return {name: None for asked in listed for name in asked}
+    found: dict[str, None] = {}
+    for asked in listed:
+        found.update(dict.fromkeys(asked))
+    return found
 
 
-def _aggregate(resource: str, containers: Sequence[Asked], which: str) -> Figure:
+def _aggregate(resource: str, containers: Sequence[Asked], amounts_of: Sequence[Amounts]) -> Figure:
     """The larger of the sum over main containers and sidecars, and the peak while some init container runs.
 
     During an init container only the sidecars before it run as well.
@@ -114,8 +120,7 @@ def _aggregate(resource: str, containers: Sequence[Asked], which: str) -> Figure
     parts: list[tuple[str, Figure]] = []
     total = sidecars = peak = 0
     peak_at = ""
-    for container in containers:
-        own: Amounts = container.effective if which == "effective" else container.written
+    for container, own in zip(containers, amounts_of, strict=True):
         figure = own.get(resource)
         value = figure.value if figure else 0
         if container.kind is ContainerKind.INIT:
@@ -151,12 +156,13 @@ def _replace(found: dict[str, Figure], containers: Sequence[Asked], pod_level: F
             raise JobError(figure.origin, "only cpu, memory and hugepages can be asked for at Pod level")
         if name in requests and name in limits and requests[name].value > limits[name].value:
             raise JobError(figure.origin, f"asks for more than the limit in {limits[name].origin}; raise the limit")
-    written = _names(c.written for c in containers)
+    own = [container.written for container in containers]
+    written = _names(own)
     for name in {**_names([limits, requests]), **(written if limits else {})}:
         if name in requests:
             found[name] = requests[name]
         elif name in written and name in {CPU, MEMORY}:
-            found[name] = _aggregate(name, containers, "written")
+            found[name] = _aggregate(name, containers, own)
         elif name in limits:
             found[name] = Figure(limits[name].value, f"{limits[name].origin}, for want of a request")
 
