@@ -199,6 +199,7 @@ def _converse(daemon: Daemon, talk: _Conversation) -> None:
     if done:
         daemon.selector.unregister(talk.connection)
         talk.connection.close()
+        _settle(daemon)
 
 
 def _receive(daemon: Daemon, talk: _Conversation) -> bool:
@@ -213,9 +214,11 @@ def _receive(daemon: Daemon, talk: _Conversation) -> bool:
     if answer.get("stop"):
         daemon.stopping, daemon.draining = True, answer["delete"]
     talk.reply = json.dumps(answer).encode() + b"\n"
-    daemon.selector.modify(talk.connection, selectors.EVENT_WRITE, talk)
-    _settle(daemon)
-    return False
+    with contextlib.suppress(BlockingIOError):
+        talk.reply = talk.reply[talk.connection.send(talk.reply) :]
+    if talk.reply:
+        daemon.selector.modify(talk.connection, selectors.EVENT_WRITE, talk)
+    return not talk.reply
 
 
 def main(directory: str, ready: int) -> None:
@@ -228,7 +231,7 @@ def main(directory: str, ready: int) -> None:
     except (BatchgateError, OSError) as error:
         with contextlib.suppress(OSError):
             os.write(ready, f"{error}\n".encode())
-        raise
+        sys.exit(1)
 
 
 if __name__ == "__main__":

@@ -7,6 +7,7 @@ should be is a ConfigError that names what is wrong with it.
 from __future__ import annotations
 
 import dataclasses
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -113,9 +114,8 @@ def _checked(values: Mapping[str, Any], keys: Mapping[str, str], where: str) -> 
         if key not in keys:
             raise ConfigError(f"{where}{key}: is unknown; there are {', '.join(keys)}")
         if key in _TEXT_KEYS:
-            good = (
-                isinstance(value, str) and bool(value) and not any(char in value for char in " /\t\n") | (key == "path")
-            )
+            plain = key == "path" or not re.search(r"[\s/]", str(value))
+            good = isinstance(value, str) and bool(value) and plain
         elif key in _SWITCHES:
             good = isinstance(value, bool)
         else:

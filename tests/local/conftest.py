@@ -1,0 +1,33 @@
+"""One embedded queue a test, ended with it and everything that it started."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.local.queue import EmbeddedQueue, until
+
+
+@pytest.fixture
+def queue(tmp_path: Path) -> Iterator[EmbeddedQueue]:
+    made = EmbeddedQueue(tmp_path / "queue", tmp_path / "work")
+    made.work.mkdir()
+    made.define({"name": "workq", "nodes": 2, "cpusPerNode": 4, "memory": "8gb", "gpus": 2, "walltimeMax": 3600})
+    yield made
+    made.run("stop", "--delete")
+    until(lambda: not _mentioning(str(tmp_path)))
+
+
+def _mentioning(text: str) -> list[str]:
+    """Command lines that name the test's directory: shepherds, daemons, jobs."""
+    found = []
+    for entry in Path("/proc").iterdir():
+        try:
+            words = (entry / "cmdline").read_bytes().decode(errors="replace").replace("\0", " ")
+        except (FileNotFoundError, NotADirectoryError, ProcessLookupError, PermissionError):
+            continue
+        if entry.name.isdigit() and text in words and "pytest" not in words:
+            found.append(words)
+    return found
