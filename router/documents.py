@@ -100,7 +100,7 @@ def parse(text: str, source: str) -> tuple[Document, ...]:
 
 def _as_json(text: str, source: str, message: str) -> tuple[Document, ...] | InputError:
     """What libyaml refuses and JSON allows (surrogate escapes, keys over 1,024 characters): kubectl takes it."""
-    if not text.lstrip().startswith(("{", "[")):
+    if not text.lstrip().startswith(("{", "[", '"')):
         return InputError(message)
     try:
         value = json.loads(text, object_pairs_hook=_unique, parse_constant=_no_constant)

@@ -5,11 +5,13 @@ from __future__ import annotations
 import json
 
 import pytest
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from router import documents
 from router.errors import InputError
+
+UNHURRIED = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
 SCALARS = [
     ("yes", True), ("Yes", True), ("YES", True), ("y", True), ("Y", True), ("on", True), ("True", True), ("TRUE", True),
@@ -136,6 +138,7 @@ JSON = st.recursive(
 )
 
 
+@UNHURRIED
 @given(JSON)
 def test_json_is_read_as_json(value: object) -> None:
     """Only what escapes: DEL and others that libyaml does not print are escaped by JSON's ASCII form."""
@@ -153,6 +156,7 @@ def _error(text: str) -> str:
     return "some-file:"
 
 
+@UNHURRIED
 @given(st.text(alphabet="ab:-{}[]&*!|>'\"%@`,?# \n\t<~0\\", max_size=60) | st.text(max_size=40))
 def test_rubbish_is_read_or_refused_with_its_file(text: str) -> None:
     assert _error(text).startswith("some-file:")

@@ -108,7 +108,7 @@ class MpiProfile(Entry):
     implies_mpi: bool = Field(
         False, description="Jobs with a matching image are MPI Jobs though they name no launcher."
     )
-    modules: tuple[Text, ...] = ()
+    modules: tuple[Text, ...] = Field((), description="Environment modules of this launcher.")
     options: tuple[Text, ...] = Field((), description="Further options of the launcher.")
     env: dict[str, str] = Field(default_factory=dict, description="Variables for launcher and ranks (UCX_…, FI_…).")
     binds: tuple[Text, ...] = Field((), description="Further binds for the runtime: 'path' or 'path:path[:ro]'.")
@@ -119,13 +119,13 @@ class Queue(Entry):
 
     name: QueueName
     nodes: Positive = Field(description="Nodes that one job may use.")
-    cpus_per_node: Positive
-    memory_per_node: Bytes | None = None
-    gpus_per_node: Count = 0
+    cpus_per_node: Positive = Field(description="Cores of one node.")
+    memory_per_node: Bytes | None = Field(None, description="Memory of one node; not limited if unset.")
+    gpus_per_node: Count = Field(0, description="GPUs of one node.")
     gpu_vendor: GpuVendor | None = Field(None, description="nvidia or amd; any if unset.")
     walltime_default: Seconds | None = Field(None, description="Walltime of Jobs that ask for none; else 1h.")
-    walltime_max: Seconds | None = None
-    directives: dict[str, str] = Field(default_factory=dict)
+    walltime_max: Seconds | None = Field(None, description="Longest walltime.")
+    directives: dict[str, str] = Field(default_factory=dict, description="Further directives of the batch system.")
 
 
 class Site(Entry):
@@ -136,8 +136,8 @@ class Site(Entry):
     host: Text = Field("local", description="'local', or 'ssh://host' of a login node.")
     work_dir: AbsolutePath = Field(description="Directory for Pods' files, on the site; '{user}' is the HPC user.")
     runtime: Runtime = Runtime.APPTAINER
-    runtime_path: AbsolutePath | None = None
-    runtime_options: tuple[Text, ...] = ()
+    runtime_path: AbsolutePath | None = Field(None, description="The runtime; else looked up in PATH.")
+    runtime_options: tuple[Text, ...] = Field((), description="Further options of the runtime.")
     runtime_version: Annotated[str, StringConstraints(pattern=r"^\d+(\.\d+)*$")] | None = Field(
         None, description="Where it is older than 1.1, environment values are escaped for it."
     )
@@ -155,12 +155,16 @@ class Site(Entry):
     )
     mpi: tuple[MpiProfile, ...] = ()
     margin: Seconds = Field(300, description="Time between the end of the grace period and the walltime.")
-    pull: Literal["host", "job", "never"] = "host"
-    requeue: Literal["never", "allowed"] = "never"
-    secrets: Literal["stage", "cloud"] = "cloud"
-    tokens: Literal["stage", "cloud"] = "cloud"
-    fs_delay: Seconds = 120
-    insecure_registries: tuple[Text, ...] = ()
+    pull: Literal["host", "job", "never"] = Field(
+        "host", description="Who pulls images: the host before submission, the job itself, or nobody."
+    )
+    requeue: Literal["never", "allowed"] = Field("never", description="Whether the batch system may start a job again.")
+    secrets: Literal["stage", "cloud"] = Field(
+        "cloud", description="Stage Secrets into the Pod's directory, or keep Jobs that need one in the cloud."
+    )
+    tokens: Literal["stage", "cloud"] = Field("cloud", description="The same for service account tokens.")
+    fs_delay: Seconds = Field(120, description="How long the shared file system may hide new names.")
+    insecure_registries: tuple[Text, ...] = Field((), description="Registries that are asked over plain http.")
     writable: Literal["tmpfs", "overlay", "none"] = Field(
         "tmpfs", description="Where a container's writes outside volumes go."
     )
@@ -173,8 +177,10 @@ class Account(Entry):
     """Who runs as whom. The first entry that matches is used; no match means no HPC."""
 
     users: tuple[Text, ...] = Field((), description="Globs over the requester's user name.")
-    groups: tuple[Text, ...] = ()
-    namespaces: tuple[Text, ...] = ()
+    groups: tuple[Text, ...] = Field((), description="Globs over the requester's groups.")
+    namespaces: tuple[Text, ...] = Field(
+        (), description="Globs; alone: everyone in them. Beside users, groups, service accounts: only there."
+    )
     service_accounts: tuple[Text, ...] = Field((), description="Globs over 'namespace/name'.")
     controller: bool = Field(
         False, description="These users create Jobs for others: identity comes from the namespace."

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from hypothesis import HealthCheck, settings
+
 from router import policy
 from router.errors import PolicyError
 from router.policy import Policy
 from router.policy.decision import Requester
 from router.workload import workload_of
 from router.workload.model import Workload
+
+UNHURRIED = settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+"""A busy machine is no failure."""
 
 SITES = """
 sites:

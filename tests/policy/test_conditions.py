@@ -10,7 +10,7 @@ from router.policy.decision import QueueState, Requester
 from router.policy.schema import Queue
 from router.policy.variables import QueueNow
 from router.workload.model import Workload
-from tests.policy.given import workload
+from tests.policy.given import UNHURRIED, workload
 
 ASKING = Requester("ada", ("staff", "physicists"), "lab", {"tier": "gold"})
 NOTHING = workload()
@@ -166,6 +166,7 @@ def test_constants(source: str, value: int | None) -> None:
     assert value == conditions.constant(source)
 
 
+@UNHURRIED
 @given(st.text(max_size=60) | st.text(alphabet="job.cpus><=&|!()[]'\"0123 queues\n\\", max_size=60))
 def test_any_text_compiles_or_has_faults_inside_it(source: str) -> None:
     made = conditions.compile_condition(source)

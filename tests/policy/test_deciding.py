@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from router import names, policy
@@ -14,7 +14,7 @@ from router.policy.decision import Considered, QueueState, QueueStates, Requeste
 from router.policy.model import Policy
 from router.workload import workload_of
 from router.workload.model import Workload
-from tests.policy.given import ADA, loaded, workload
+from tests.policy.given import ADA, UNHURRIED, loaded, workload
 
 LARGE = {"cpu": "6", "memory": "4Gi"}
 STRANGER = Requester("eve", (), "lab")
@@ -405,7 +405,7 @@ def _sized(job: Mapping[str, object]) -> Workload | None:
         return None
 
 
-@settings(max_examples=300, deadline=None)
+@UNHURRIED
 @given(
     job=JOBS,
     up=st.sampled_from([None, True, False]),

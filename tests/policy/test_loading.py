@@ -3,7 +3,7 @@ from __future__ import annotations
 import json
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from router import names, policy
@@ -11,7 +11,7 @@ from router.errors import PolicyError
 from router.policy.schema import Rule, System
 from router.script import directive_problems
 from router.workload.model import GpuVendor
-from tests.policy.given import ACCOUNTS, REST, SITES, loaded, problems_of
+from tests.policy.given import ACCOUNTS, REST, SITES, UNHURRIED, loaded, problems_of
 
 SITE = "sites: [{name: s, system: openpbs, workDir: /w, queues: [{name: q, nodes: 2, cpusPerNode: 4}]}]\n"
 RULES = "rules: [{name: rest, cloud: true}]\n"
@@ -366,7 +366,7 @@ def _load(files: dict[str, str]) -> list[str] | None:
     return None
 
 
-@settings(max_examples=300)
+@UNHURRIED
 @given(st.lists(WORDS, max_size=40).map(" ".join) | st.text(max_size=80))
 def test_rubbish_is_a_policy_error_with_problems(text: str) -> None:
     assert _load({"p": text}) != []
@@ -382,7 +382,7 @@ VALUES = st.recursive(LEAVES, lambda inner: st.lists(inner, max_size=3) | st.dic
     ["name", "when", "hpc", "queue", "site", "as", "users", "queues", "nodes", "cpusPerNode", "system", "workDir", "job", "expect", "target", "deny", "mpi", "volumes", "directives"]), inner, max_size=5))  # fmt: skip
 
 
-@settings(max_examples=200, deadline=None)
+@UNHURRIED
 @given(
     st.fixed_dictionaries(
         {}, optional={key: st.lists(VALUES, max_size=3) for key in ("sites", "accounts", "rules", "tests")}
