@@ -7,6 +7,7 @@ with days. Always whole seconds, never zero: 0 would mean "unlimited" to some ba
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 from typing import Final
 
 LONGEST: Final = 10 * 366 * 86400
@@ -15,6 +16,7 @@ _UNITS: Final = re.compile(r"(?:(\d{1,6})d)?(?:(\d{1,7})h)?(?:(\d{1,8})m)?(?:(\d
 _EXAMPLES: Final = "write 5400, 1:30:00 or 1h30m"
 
 
+@lru_cache(maxsize=1024)
 def seconds(text: str) -> int:
     """Seconds, at least 1 and at most ten years. ValueError says what is wrong."""
     text = text.strip()

@@ -73,8 +73,10 @@ def find_launcher(container: Container, path: str) -> Launcher | NotLifted | Non
 def mention(words: Sequence[str]) -> str:
     """The first launcher named anywhere in the words, or an empty string."""
     for word in words:
-        if any(name in word for name in LAUNCHERS) and (match := _MENTION.search(word)):
-            return match.group()
+        if "run" in word or "mpiexec" in word:  # much faster than the expression, on words that are not long
+            match = _MENTION.search(word)
+            if match is not None:
+                return match.group()
     return ""
 
 
