@@ -33,17 +33,26 @@ _TREE: Final[Mapping[str, Any]] = {
 }
 
 
+class _Differences(jsonpatch.DiffBuilder):
+    """What jsonpatch finds, not yet made a patch that can be applied: checking and copying it takes as long again."""
+
+    def operations(self) -> list[Operation]:
+        """The operations, with the values of the new document itself."""
+        self._compare_values((), None, self.src_doc, self.dst_doc)
+        return list(self.execute())
+
+
 def diff(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[Operation]:
     """The operations that turn ``old`` into ``new``; none where nothing changed.
 
     ``new`` must be made of ``old`` by ``router.placement``: what lies outside the fields that it changes is not
-    looked at. Moves are not looked for: they save nothing here, and cost a copy of everything as text.
+    looked at. Moves are not looked for: they save nothing here, and cost a copy of everything as text. The
+    operations share their values with ``new``: they are to be written out, not changed.
     """
     if old is new:
         return []
     before, after = _parts(old, new, _TREE)
-    patch: list[Operation] = jsonpatch.JsonPatch.from_diff(before, after, optimization=False).patch
-    return patch
+    return _Differences(before, after, optimization=False).operations()
 
 
 def _parts(old: Mapping[str, Any], new: Mapping[str, Any], tree: Mapping[str, Any]) -> tuple[Operation, Operation]:

@@ -15,7 +15,7 @@ import hashlib
 import json
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass, fields
+from dataclasses import dataclass, fields
 from functools import lru_cache
 from typing import Any, Final
 
@@ -54,6 +54,10 @@ class Claims:
     results: tuple[str, ...]
     script_sha256: str
     job_uid: str = ""
+
+
+_CLAIMS: Final = tuple(one.name for one in fields(Claims))
+_JSON: Final = json.JSONEncoder(sort_keys=True, separators=(",", ":"))
 
 
 def script_digest(text: str) -> str:
@@ -151,7 +155,7 @@ def _id_of(key: Ed25519PrivateKey) -> str:
 
 
 def _canonical(claims: Claims) -> bytes:
-    return json.dumps(asdict(claims), sort_keys=True, separators=(",", ":")).encode()
+    return _JSON.encode({name: getattr(claims, name) for name in _CLAIMS}).encode()
 
 
 def _pieces(text: str) -> list[str]:
@@ -178,16 +182,16 @@ def _decode(text: str) -> bytes:
 def _claims(payload: bytes) -> Claims:
     """Claims whose signature was verified: only another release of ours can have written them differently."""
     values: dict[str, Any] = json.loads(payload)
-    if values.keys() != {one.name for one in fields(Claims)}:
+    if values.keys() != set(_CLAIMS):
         raise SignatureError("signs other claims than this release knows")
     return Claims(**{**values, "results": tuple(values["results"])})
 
 
 def _compare(signed: Claims, found: Claims) -> None:
     differing = [
-        f"{one.name} is signed as {getattr(signed, one.name)!r} and found as {getattr(found, one.name)!r}"
-        for one in fields(Claims)
-        if one.name not in {"issued_at", "job_uid"} and getattr(signed, one.name) != getattr(found, one.name)
+        f"{name} is signed as {getattr(signed, name)!r} and found as {getattr(found, name)!r}"
+        for name in _CLAIMS
+        if name not in {"issued_at", "job_uid"} and getattr(signed, name) != getattr(found, name)
     ]
     if signed.job_uid:
         if signed.job_uid != found.job_uid:

@@ -29,9 +29,8 @@ def place(job: Job, decision: Decision, script: str | None = None, record: Recor
 
 def change_of(job: Job, decision: Decision, route: Route, script: str, record: Record) -> Change:
     """What a decision for HPC writes into a stripped Job."""
-    draft = opened(job)
     judged = {names.KEY_RULE: decision.rule, names.KEY_REASON: decision.reason}
-    never = draft.pod.get("restartPolicy") == NEVER
+    never = job["spec"]["template"]["spec"].get("restartPolicy") == NEVER
     return Change(
         node=names.node_name(route.site.name, route.queue.name),
         site=route.site.name,
@@ -39,7 +38,7 @@ def change_of(job: Job, decision: Decision, route: Route, script: str, record: R
         job_annotations=judged,
         pod_annotations={**judged, **proof(script, record)},
         move_deadline=route.rule.deadline == "run",
-        failure_policy=failure_policy(draft.spec, route.rule.retries) if never else None,
+        failure_policy=failure_policy(job["spec"], route.rule.retries) if never else None,
         no_token=route.site.tokens != "stage",
     )
 

@@ -27,8 +27,8 @@ def annotation_bytes(annotations: Mapping[str, Any]) -> int:
 
 
 def oversize(routed: Job) -> int | None:
-    """The bytes of the Pod template's annotations where they are more than we allow, else None."""
-    size = annotation_bytes(opened(routed).pod_metadata.get("annotations") or {})
+    """The bytes of a routed Job's template annotations where they are more than we allow, else None."""
+    size = annotation_bytes(routed["spec"]["template"]["metadata"]["annotations"])
     return size if size > LARGEST_ANNOTATIONS else None
 
 

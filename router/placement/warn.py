@@ -36,6 +36,8 @@ _WORDS = {
 
 def foreign_keys(stripped: Stripped, routed: Job) -> tuple[str, ...]:
     """A warning for what arrived under reserved keys and is not what stands there now. Signatures never repeat."""
+    if not stripped.taken:
+        return ()
     draft = opened(routed)
     differing = [
         _named(one)
