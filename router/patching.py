@@ -38,7 +38,7 @@ class _Differences(jsonpatch.DiffBuilder):
 
     def operations(self) -> list[Operation]:
         """The operations, with the values of the new document itself."""
-        self._compare_values((), None, self.src_doc, self.dst_doc)
+        self._compare_values((), None, self.src_doc, self.dst_doc)  # type: ignore[attr-defined]  # not in its stubs
         return list(self.execute())
 
 
