@@ -57,8 +57,9 @@ def test_a_value_cannot_pass_for_another_field() -> None:
 
 @pytest.mark.parametrize("formatter", [JsonFormatter(), TextFormatter()])
 def test_a_traceback_stays_in_its_line(formatter: logging.Formatter) -> None:
+    nothing: dict[str, int] = {}
     try:
-        {}["x"]
+        nothing["x"]
     except KeyError:
         record = logging.LogRecord("batchgate", logging.ERROR, "", 0, "bug", (), sys.exc_info())
 

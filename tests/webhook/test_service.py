@@ -1,0 +1,91 @@
+"""When the webhook says that it may be asked, and when it says that it may not."""
+
+from __future__ import annotations
+
+import json
+import logging
+import threading
+from datetime import UTC, datetime
+from typing import Any
+
+from werkzeug.exceptions import ServiceUnavailable
+
+from router.webhook.app import create_app
+from router.webhook.metrics import Metrics
+from router.webhook.service import Service
+from tests.webhook.fake import FakePolicy, review
+
+
+def _service(**given: Any) -> Service:
+    parts: dict[str, Any] = {
+        "review": review,
+        "policy": FakePolicy(),
+        "metrics": Metrics(),
+        "log": logging.getLogger("test"),
+    }
+    return Service(**(parts | given))
+
+
+def _get(service: Service, path: str) -> tuple[int, dict[str, Any]]:
+    response = create_app(service).test_client().get(path)
+    return response.status_code, json.loads(response.data)
+
+
+def test_not_ready_while_no_policy_was_ever_loaded() -> None:
+    status, shown = _get(_service(policy=FakePolicy(generation=0, loaded_at=None)), "/readyz")
+
+    assert (status, shown["ready"], shown["policy"]) == (503, False, {"generation": 0, "loadedAt": None})
+
+
+def test_not_ready_while_draining() -> None:
+    service = _service()
+    service.draining = True
+
+    status, shown = _get(service, "/readyz")
+
+    assert (status, shown["ready"], shown["draining"]) == (503, False, True)
+
+
+def test_not_alive_once_nobody_watches_the_files() -> None:
+    ended = threading.Thread(target=lambda: None)
+    ended.start()
+    ended.join()
+
+    assert _get(_service(watcher=ended), "/livez") == (503, {"alive": False})
+    assert _get(_service(watcher=threading.main_thread()), "/livez") == (200, {"alive": True})
+
+
+def test_a_review_without_a_policy_is_503_and_nothing_is_counted_as_decided() -> None:
+    def nothing(_: object) -> Any:
+        raise ServiceUnavailable("no policy is in force; /readyz tells why")
+
+    service = _service(review=nothing)
+    response = create_app(service).test_client().post("/mutate", json={"uid": "1"})
+
+    assert (response.status_code, json.loads(response.data)) == (
+        503,
+        {"error": "no policy is in force; /readyz tells why"},
+    )
+    assert "batchgate_decisions_total{" not in service.exposition().decode()
+    assert 'batchgate_refused_requests_total{code="503"} 1.0' in service.exposition().decode()
+
+
+def test_figures_that_are_read_at_every_scrape() -> None:
+    moment = datetime(2026, 6, 1, tzinfo=UTC)
+    service = _service(certificate_expiry=lambda: moment, queue_states=lambda: (3, 12.5))
+
+    lines = (line for line in service.exposition().decode().splitlines() if not line.startswith("#"))
+    samples = {name: float(value) for name, _, value in (line.rpartition(" ") for line in lines)}
+
+    assert samples["batchgate_certificate_expiry_timestamp_seconds"] == moment.timestamp()
+    assert samples["batchgate_queue_states"] == 3
+    assert samples["batchgate_queue_states_timestamp_seconds"] == 12.5
+
+
+def test_two_services_do_not_share_figures() -> None:
+    one, other = _service(), _service()
+
+    create_app(one).test_client().post("/mutate", json={"uid": "1"})
+
+    assert "batchgate_review_seconds_count 1.0" in one.exposition().decode()
+    assert "batchgate_review_seconds_count 0.0" in other.exposition().decode()
