@@ -144,22 +144,17 @@ def _assemble(
     sized: _Sized,
     lifted: tuple[tuple[Container, ...], Mpi],
     walltime: Figure | None,
-    findings: Findings,
+    notes: Findings,
 ) -> Workload:
-    containers, mpi = lifted
-    metadata, spec, pod, pod_path = manifest.metadata, manifest.spec, manifest.pod, manifest.pod_path
-    labels = string_map(metadata, "labels", manifest.metadata_path)
-    parallelism, completions, indexed = _counts(spec, manifest.path)
-    pull_secrets = mappings(pod, "imagePullSecrets", pod_path)
+    spec, pod, pod_path, (containers, mpi) = manifest.spec, manifest.pod, manifest.pod_path, lifted
+    labels = string_map(manifest.metadata, "labels", manifest.metadata_path)
     return Workload(
-        namespace=manifest.namespace,
-        name=text(metadata, "name", manifest.metadata_path) or text(metadata, "generateName", manifest.metadata_path),
-        labels=labels,
-        containers=containers,
-        volumes=sized.volumes,
-        parallelism=parallelism,
-        completions=completions,
-        indexed=indexed,
+        manifest.namespace,
+        _name(manifest.metadata, manifest.metadata_path),
+        labels,
+        containers,
+        sized.volumes,
+        *_counts(spec, manifest.path),
         suspended=flag(spec, "suspend", manifest.path),
         restart_policy=_restart_policy(pod, pod_path),
         grace=_grace(pod, pod_path),
@@ -180,10 +175,18 @@ def _assemble(
         hints=manifest.hints.given,
         kueue_queue=labels.get(names.KUEUE_QUEUE_NAME, ""),
         managed_by=text(spec, "managedBy", manifest.path),
-        pull_secrets=tuple([text(reference, "name", here) for here, reference in pull_secrets]),
-        obstacles=tuple(findings.obstacles),
-        warnings=tuple(findings.warnings),
+        pull_secrets=_pull_secrets(pod, pod_path),
+        obstacles=tuple(notes.obstacles),
+        warnings=tuple(notes.warnings),
     )
+
+
+def _name(metadata: Fields, path: str) -> str:
+    return text(metadata, "name", path) or text(metadata, "generateName", path)
+
+
+def _pull_secrets(pod: Fields, path: str) -> tuple[str, ...]:
+    return tuple([text(reference, "name", here) for here, reference in mappings(pod, "imagePullSecrets", path)])
 
 
 def _size_pod(manifest: _Manifest, cluster: Cluster, gpu_names: Mapping[str, GpuVendor], findings: Findings) -> _Sized:
