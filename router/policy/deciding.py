@@ -131,9 +131,9 @@ def _undecided(checked: CheckedRule, error: str) -> Decision:
     rule = checked.rule
     message = f"the condition of rule {rule.name} cannot be evaluated for this Job: {error}"
     if rule.deny is not None:
-        return Decision("deny", rule.name, f"{message}; the rule denies, so it is denied", warnings=(message,))
-    reason = f"{message}; it stays in the cloud"
-    return Decision("cloud", rule.name, reason, wanted=rule.hpc is not None, warnings=(message,))
+        return Decision("deny", rule.name, f"{message}; the rule denies, so it is denied")
+    wanted = rule.hpc is not None  # then the reason is a warning already
+    return Decision("cloud", rule.name, message, wanted=wanted, warnings=() if wanted else (message,))
 
 
 def _hpc(case: _Case, checked: CheckedRule) -> Decision:

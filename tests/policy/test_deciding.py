@@ -68,7 +68,7 @@ DECIDED = [
     (
         rule("when: \"job.labels['a'] == 'b'\", hpc: [{queue: big}]"),
         LARGE,
-        ("cloud", "r", 'the condition of rule r cannot be evaluated for this Job: Key not found in map : "a"; it stays in'),
+        ("cloud", "r", 'the condition of rule r cannot be evaluated for this Job: Key not found in map : "a"'),
     ),
     (
         rule("when: \"job.labels['a'] == 'b'\", deny: stop"),
@@ -89,6 +89,14 @@ def test_decisions(rules: str, requests: dict[str, str] | None, expected: tuple[
 
     assert (decision.target, decision.rule, decision.reason[: len(expected[2])]) == expected
     assert (decision.route is not None) == (decision.target == "hpc")
+
+
+@pytest.mark.parametrize(("outcome", "warned"), [("hpc: [{queue: big}]", 0), ("cloud: true", 1), ("deny: stop", 0)])
+def test_an_evaluation_error_is_told_once(outcome: str, warned: int) -> None:
+    """In the reason, which is a warning where the Job was wanted or is denied; else in a warning of its own."""
+    decision = policy.decide(loaded(rule(f"when: \"job.labels['a'] == 'b'\", {outcome}")), workload(LARGE), ADA)
+
+    assert (decision.wanted, len(decision.warnings)) == (outcome.startswith("hpc"), warned)
 
 
 def test_the_first_rule_that_holds_decides() -> None:
