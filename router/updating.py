@@ -137,6 +137,9 @@ def _without_effect(restored: Restored) -> Iterator[str]:
     for key in sorted(now.keys() | before.keys()):
         if before.get(key) != now.get(key):
             yield f"The hint {key} has no effect any more: the Job was sent to HPC already; {ANEW}."
+    was, wanted = (_spec(one.job).get("activeDeadlineSeconds") for one in (restored.before, restored.now))
+    if wanted is not None and wanted != was:
+        yield f"activeDeadlineSeconds ({wanted}) came after the Job was sent to HPC and counts the time in the queue."
 
 
 def _hints(job: Job) -> Mapping[str, Any]:

@@ -191,6 +191,17 @@ def test_a_deadline_that_moved_cannot_change(suspend: bool) -> None:
     )
 
 
+def test_a_deadline_that_comes_too_late_stays_where_it_is_and_is_named() -> None:
+    stored = stored_job()
+
+    response, result = answered(changed(stored, activeDeadlineSeconds=700), stored=stored)
+
+    assert result == changed(stored, activeDeadlineSeconds=700)
+    assert response["warnings"] == [
+        "activeDeadlineSeconds (700) came after the Job was sent to HPC and counts the time in the queue."
+    ]
+
+
 def test_a_hint_that_comes_too_late_is_named() -> None:
     stored = stored_job()
     new = copy.deepcopy(stored)
