@@ -10,6 +10,7 @@ from typing import Final
 
 from router import durations, quantity
 from router.policy.schema import Defaults, MpiProfile, Queue, Site, System
+from router.workload.launcher import mention
 from router.workload.model import Figure, Workload
 
 DEFAULT_WALLTIME: Final = 3600
@@ -128,10 +129,16 @@ def allocate(  # noqa: PLR0913 - a queue is chosen with all of these known
 
 
 def is_mpi(workload: Workload, profile: MpiProfile | None) -> bool:
-    """Whether the Pod's program is started once per rank: by launcher, by hint, or because the profile says so."""
+    """Whether the Pod's program is started once per rank: by launcher, by hint, or because the profile says so.
+
+    A profile never says so of a command with a launcher inside that was not lifted: each rank would start it again.
+    """
     if workload.mpi:
         return True
-    return profile is not None and profile.implies_mpi and len(workload.main_containers) == 1
+    if profile is None or not profile.implies_mpi or len(workload.main_containers) != 1:
+        return False
+    (container,) = workload.main_containers
+    return not mention((*(container.command or ()), *(container.args or ())))
 
 
 def _nodes_origin(workload: Workload) -> str:

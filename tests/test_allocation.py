@@ -300,6 +300,11 @@ def test_a_profile_that_does_not_say_so_makes_none():
     assert lay(workload(cpu=16), profile=plain) == "asks for 16 CPUs, and only MPI programs span nodes; a node has 8"
 
 
+def test_a_profile_makes_none_of_a_command_with_a_launcher_inside():
+    script = Container("main", ContainerKind.MAIN, "p", "image", command=("sh", "-c", "cd /w && mpirun -np 4 ./a"))
+    assert chunks(lay(workload(cpu=4, containers=(script,)), profile=PROFILE)) == (Chunk(1, 1, 4, 4, None, 0),)
+
+
 def test_a_profile_makes_none_of_several_containers():
     two = (MAIN, Container("other", ContainerKind.MAIN, "spec.template.spec.containers[1]", "image"))
     assert isinstance(lay(workload(cpu=16, containers=two), profile=PROFILE), str)
