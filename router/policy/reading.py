@@ -114,7 +114,7 @@ def _label(kind: str, index: int, entry: object) -> str:
 def _read_entry(reading: Reading, kind: str, entry: object, spot: Spot) -> None:
     model = KINDS[kind][1]
     try:
-        value = model.model_validate(entry)
+        value = model.model_validate(entry, by_alias=True, by_name=False)
     except ValidationError as error:
         details = error.errors(include_url=False)
         reading.problems.extend(_problem(detail, model, spot) for detail in details if not _follows(detail, details))

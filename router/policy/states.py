@@ -50,7 +50,7 @@ def queue_states(text: str, source: str) -> QueueStates:
         line, column = found[1].position()
         raise InputError(f"{source}:{line}:{column}: a queue state file is one document")
     try:
-        read = _StateFile.model_validate(found[0].value)
+        read = _StateFile.model_validate(found[0].value, by_alias=True, by_name=False)
     except ValidationError as error:
         raise InputError("\n".join(_wrong(found[0], detail) for detail in error.errors(include_url=False))) from None
     states: dict[tuple[str, str], QueueState] = {}
@@ -86,4 +86,4 @@ def state_of(figures: QueueFigures, site: str, queue: str) -> QueueState:
 
 def figures(value: Mapping[str, object]) -> QueueFigures:
     """The figures of one queue in a test. ValidationError where they are none."""
-    return QueueFigures.model_validate(value)
+    return QueueFigures.model_validate(value, by_alias=True, by_name=False)
