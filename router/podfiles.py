@@ -118,10 +118,11 @@ def write(directory: str | os.PathLike[str], staged: Staged) -> bool:
             _write_file(half, name, content, staged.modes.get(name, _FILE_MODE))
         half.rename(target)
     except OSError:
-        shutil.rmtree(half, ignore_errors=True)
         if target.exists():  # another submission was faster: a rename onto a directory with files fails
             return False
         raise
+    finally:
+        shutil.rmtree(half, ignore_errors=True)
     return True
 
 

@@ -7,6 +7,10 @@ if sys.argv[1:2] == ["serve"]:
 
     main(sys.argv[2], int(sys.argv[3]))
 else:
+    from router.errors import BatchgateError
     from router.local.commands import local
 
-    local.main(prog_name="batchgate local")
+    try:
+        local.main(prog_name="batchgate local")
+    except BatchgateError as error:
+        sys.exit(f"Error: {error}")

@@ -349,7 +349,11 @@ def queues(state: State, output: str, define: Any) -> None:
     are per node, times are in seconds. `-o json` is what `--queues FILE` of other commands reads.
     """
     if define is not None:
-        define_queues(state, json.load(define))
+        try:
+            document = json.load(define)
+        except ValueError as error:  # also what is no UTF-8
+            raise ConfigError(f"{define.name}: not JSON: {error}") from error
+        define_queues(state, document)
         return
     shown = client.ask(state, {"op": "queues"})["queues"]
     if output == "json":

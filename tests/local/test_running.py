@@ -154,7 +154,8 @@ def test_gpus_of_jobs_side_by_side_are_disjoint(queue: EmbeddedQueue) -> None:
     for file, select in zip(files, asked, strict=True):
         queue.submit(script, "-v", f"WHERE={file}", "-l", select)
 
-    granted = [until(lambda file=file: file.read_text() if file.exists() else "").strip() for file in files]
+    until(lambda: all(file.exists() and file.read_text() for file in files))
+    granted = [file.read_text().strip() for file in files]
 
     assert sorted(",".join(granted).split(",")) == ["0", "1", "2", "3"]
 
@@ -197,7 +198,7 @@ def test_jobs_outlive_a_killed_daemon(queue: EmbeddedQueue) -> None:
 
     os.kill(queue.daemon(), signal.SIGKILL)
     go.touch()
-    until(lambda: (queue.directory / "jobs" / long.partition(".")[0] / "exit.json").exists())
+    until((queue.directory / "jobs" / long.partition(".")[0] / "exit.json").exists)
 
     assert queue.ended(long) == (4, 93)
     assert queue.job(short)["session_id"] == session

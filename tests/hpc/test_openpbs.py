@@ -1,0 +1,287 @@
+"""OpenPBS' words against recordings of a real server (transcripts/openpbs)."""
+
+from __future__ import annotations
+
+import json
+import re
+from datetime import UTC, datetime, timedelta, timezone
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from router.errors import BatchError, ConfigError, Full, OutputError, Refused, Unavailable
+from router.hpc import Commands, JobState, Submission, Verdict, openpbs
+
+TRANSCRIPTS = Path(__file__).parent / "transcripts" / "openpbs"
+RECORDS = sorted(TRANSCRIPTS.glob("*.json"))
+USUAL = "env -i PATH=/opt/pbs/bin:/usr/local/bin:/usr/bin:/bin"
+
+
+def _recorded(name: str) -> str:
+    return (TRANSCRIPTS / name).read_text()
+
+
+@pytest.mark.parametrize(
+    ("name", "state", "status", "verdict"),
+    [
+        ("20-state-55.vm.json", JobState.QUEUED, None, None),
+        ("20-state-W.json", JobState.QUEUED, None, None),
+        ("20-state-54.vm.json", JobState.HELD, None, None),
+        ("20-state-R.json", JobState.RUNNING, None, None),
+        ("20-state-56__.vm.json", JobState.RUNNING, None, None),
+        ("20-state-S.json", JobState.SUSPENDED, None, None),
+        ("40-requeued-running-again.json", JobState.RUNNING, None, None),
+        ("23-cgroups-10878.vm.json", JobState.HELD, -18, None),
+        ("21-deleted-50.vm.json", JobState.FINISHED, 271, Verdict.DELETED),
+        ("21-deleted-53.vm.json", JobState.FINISHED, 265, Verdict.DELETED),
+        ("21-deleted-54.vm.json", JobState.FINISHED, None, Verdict.DELETED),
+        ("21-deleted-58.vm.json", JobState.FINISHED, 266, Verdict.ENDED),
+        ("22-kill-59.vm.json", JobState.FINISHED, -29, Verdict.WALLTIME),
+        ("22-kill-64.vm.json", JobState.FINISHED, -27, Verdict.MEMORY),
+        ("22-kill-73.json", JobState.FINISHED, -28, Verdict.CPU_TIME),
+        ("22-kill-67.vm.json", JobState.FINISHED, 0, Verdict.ENDED),
+        ("22-kill-69.vm.json", JobState.FINISHED, 3, Verdict.ENDED),
+        ("22-kill-72.vm.json", JobState.FINISHED, 137, Verdict.ENDED),
+    ],
+)
+def test_a_recorded_job(name: str, state: JobState, status: int | None, verdict: Verdict | None) -> None:
+    (report,) = openpbs.parse_details(_recorded(name)).values()
+
+    assert (report.state, report.exit_status, report.verdict) == (state, status, verdict)
+    assert report.succeeded == (verdict is Verdict.ENDED and status == 0)
+
+
+def test_a_memory_kill_that_left_exit_status_0() -> None:
+    """The cgroup hook's record: the script went on after the kill, only diag_messages tells."""
+    killed = [
+        report
+        for name in ("23-cgroups-10881.vm.json", "23-cgroups-10882.vm.json")
+        for report in openpbs.parse_details(_recorded(name)).values()
+        if "mem limit exceeded" in _recorded(name)
+    ]
+
+    assert killed
+    assert {(report.exit_status, report.verdict) for report in killed} == {(0, Verdict.MEMORY)}
+
+
+def test_everything_of_a_record() -> None:
+    east = timezone(timedelta(hours=2))
+
+    (report,) = openpbs.parse_details(_recorded("22-kill-59.vm.json"), zone=east).values()
+
+    assert (report.job_id, report.name, report.owner, report.queue) == ("59.vm", "notrap", "hpcuser", "workq")
+    assert (report.hosts, report.resources["walltime"], report.used["walltime"]) == ("n1/0", "00:00:05", "00:00:21")
+    assert report.reason.endswith("and exceeded resource walltime")
+    assert report.submitted == datetime(2026, 11, 21, 1, 36, 40, tzinfo=east)
+    assert report.ended == datetime(2026, 11, 21, 1, 37, 2, tzinfo=east)
+
+
+@pytest.mark.parametrize("path", RECORDS, ids=lambda path: path.stem)
+def test_a_record_cut_off_anywhere_is_no_record(path: Path) -> None:
+    text = path.read_text().strip()
+    assert openpbs.parse_details(text)
+
+    for end in range(0, len(text), 1 if len(text) < 4000 else 13):
+        try:
+            assert openpbs.parse_details(text[:end]) == {}
+        except OutputError:
+            continue
+        assert not text[:end].strip()
+
+
+@pytest.mark.parametrize("path", RECORDS, ids=lambda path: path.stem)
+@pytest.mark.parametrize("rubbish", ["x", "}", "\nqstat: end of file\n", "\x00", "{}"])
+def test_a_record_with_rubbish_behind_it_is_no_record(path: Path, rubbish: str) -> None:
+    with pytest.raises(OutputError):
+        openpbs.parse_details(path.read_text() + rubbish)
+
+
+@given(st.text())
+def test_any_text_is_reports_or_an_output_error(text: str) -> None:
+    for candidate in (text, f"Job Id: {text}\n", f"Job Id: 1.vm|job_state=F|{text}\n", "{" + text):
+        try:
+            openpbs.parse_details(candidate)
+            openpbs.parse_list(text)
+        except OutputError:
+            pass
+
+
+def test_dsv_of_several_jobs() -> None:
+    text = (
+        "Job Id: 0.vm|Job_Name=a|job_state=F|substate=92|Exit_status=0|comment=x \\| y|Resource_List.ncpus=2|"
+        "Variable_List=PBS_O_HOME=/home/u,BATCHGATE_DIR=/w/a\\,b,X=1=2\n"
+        "Job Id: 1.vm|Job_Name=b|Account_Name=two\nlines|job_state=R|substate=42\n"
+    )
+
+    found = openpbs.parse_details(text)
+
+    assert list(found) == ["0.vm", "1.vm"]
+    first = found["0.vm"]
+    assert (first.succeeded, first.reason, first.directory) == (True, "x | y", "/w/a,b")
+    assert first.resources == {"ncpus": "2"}
+    assert (found["1.vm"].name, found["1.vm"].state) == ("b", JobState.RUNNING)
+
+
+@pytest.mark.parametrize("end", range(-40, 0))
+def test_dsv_cut_off_is_no_answer(end: int) -> None:
+    with pytest.raises(OutputError):
+        openpbs.parse_details("Job Id: 0.vm|job_state=F|substate=93|Exit_status=271\n"[:end])
+
+
+def test_values_that_json_makes_numbers_are_text_again() -> None:
+    job = {"job_state": "F", "substate": 92, "Exit_status": 0, "Variable_List": {"BATCHGATE_DIR": 7, "Y": None}}
+
+    (report,) = openpbs.parse_details(json.dumps({"pbs_server": "vm", "Jobs": {"0.vm": job}})).values()
+
+    assert (report.job_id, report.directory, report.succeeded) == ("0.vm", "7", True)
+
+
+def test_no_exit_status_is_no_success_and_no_jobs_are_no_reports() -> None:
+    job = {"job_state": "F", "substate": 92}
+
+    (report,) = openpbs.parse_details(json.dumps({"pbs_server": "vm", "Jobs": {"0.vm": job}})).values()
+
+    assert (report.verdict, report.succeeded) == (Verdict.NEVER_RAN, False)
+    assert openpbs.parse_details('{"timestamp":1,"pbs_version":"23.06.06","pbs_server":"vm"}') == {}
+
+
+def test_a_state_that_nobody_knows() -> None:
+    text = json.dumps({"pbs_server": "vm", "Jobs": {"0.vm": {"job_state": "Z"}}})
+
+    assert openpbs.parse_details(text)["0.vm"].state is JobState.UNKNOWN
+
+
+@pytest.mark.parametrize(
+    ("stdout", "expected"),
+    [
+        ("0.vm\n", "0.vm"),
+        ("39[].vm\n", "39[].vm"),
+        ("Welcome to the filter\n12.pbs-server.site.org\nhave a nice day\n", "12.pbs-server.site.org"),
+        ("1.vm\n2.vm\n", "2.vm"),
+        ("job 1.vm submitted\n3.vm\n", "3.vm"),
+    ],
+)
+def test_the_job_id_is_the_last_line_of_its_form(stdout: str, expected: str) -> None:
+    assert openpbs.job_id(stdout) == expected
+
+
+@pytest.mark.parametrize("stdout", ["", "\n", "0\n", "vm\n", "job 1.vm submitted\n", "1.vm extra\n"])
+def test_no_job_id(stdout: str) -> None:
+    with pytest.raises(OutputError):
+        openpbs.job_id(stdout)
+
+
+def test_the_list() -> None:
+    assert openpbs.parse_list("0.vm\n236[].vm\n") == ("0.vm", "236[].vm")
+    assert openpbs.parse_list("") == ()
+    for bad in ("0.v", "0.vm\nhello\n"):
+        with pytest.raises(OutputError):
+            openpbs.parse_list(bad)
+
+
+def test_the_fixed_options_of_a_submission() -> None:
+    submission = Submission("pod.0123abcd.uid", "/w/script", "/w/pods/a", "/w/pods/a/output")
+
+    argv = openpbs.submit_argv(submission)
+
+    assert " ".join(argv) == (
+        f"{USUAL} qsub -f -N pod.0123abcd.uid -o /w/pods/a/output -j oe -k oed -r n -S /bin/bash "
+        "-W umask=077 -v BATCHGATE_DIR=/w/pods/a /w/script"
+    )
+
+
+def test_a_comma_in_the_directory_is_quoted_and_what_qsub_changes_is_refused() -> None:
+    assert 'BATCHGATE_DIR="/w/a,b"' in openpbs.submit_argv(Submission("n", "/s", "/w/a,b", "/o"))
+    for directory in ("/w/a\\b", "/w/a'b", '/w/a"b', "/w/a\nb", "/w/a "):
+        with pytest.raises(ConfigError):
+            openpbs.submit_argv(Submission("n", "/s", directory, "/o"))
+    with pytest.raises(ConfigError):
+        openpbs.submit_argv(Submission("n", "/s", "/w", "/ö"))
+
+
+def test_the_other_commands() -> None:
+    commands = Commands((("PATH", "/bin"),), ("sudo", "-n"))
+    start = ("env", "-i", "PATH=/bin", "sudo", "-n")
+
+    assert openpbs.list_argv(user="ada", commands=commands) == (*start, "qselect", "-x", "-u", "ada")
+    assert openpbs.list_argv(name="a.b", commands=commands) == (*start, "qselect", "-x", "-N", "a.b")
+    assert openpbs.details_argv(["0.vm"], commands) == (*start, "qstat", "-x", "-f", "-F", "json", "0.vm")
+    two = openpbs.details_argv(["0.vm", "1.vm"], commands)
+    assert two == (*start, "qstat", "-x", "-f", "-F", "dsv", "0.vm", "1.vm")
+    assert openpbs.cancel_argv(["0.vm", "1.vm"], commands) == (*start, "qdel", "0.vm", "1.vm")
+    assert openpbs.signal_argv("0.vm", "TERM", commands) == (*start, "qsig", "-s", "TERM", "0.vm")
+    with pytest.raises(ValueError, match="lists the whole server"):
+        openpbs.details_argv([])
+
+
+@pytest.mark.parametrize(
+    ("command", "rc", "stderr", "expected"),
+    [
+        ("qsub", 0, "", None),
+        ("qsub", 0, "qsub: a filter's greeting: connection refused is what we say here\n", None),
+        ("qsub", 170, "qsub: Unknown queue", Refused),
+        ("qsub", 173, "qsub: Queue is not enabled", Full),
+        ("qsub", 38, "qsub: would exceed queue generic's per-user limit", Full),
+        ("qsub", 39, "qsub: would exceed per-user limit on resource ncpus in complex", Full),
+        ("qsub", 32, "qsub: account required", Refused),
+        ("qsub", 32, "qsub: the queue is temporarily closed", Full),
+        ("qsub", 159, "qsub: Unauthorized Request", Refused),
+        ("qsub", 188, "qsub: Job violates queue and/or server resource limits", Refused),
+        ("qsub", 162, "Connection refused\nqsub: cannot connect to server vm (errno=15010)", Unavailable),
+        ("qsub", 160, "Unknown Host.\nqsub: cannot connect to server vm (errno=15008)", Unavailable),
+        ("qsub", 255, "No passwd entry", Refused),
+        ("qsub", 77, "never seen before", Refused),
+        ("qsub", 127, "qsub: not found", Unavailable),
+        ("qsub", None, "", Unavailable),
+        ("qsub", -9, "", Unavailable),
+        ("qstat", 0, "", None),
+        ("qstat", 0, "qstat: cannot connect to server vm (errno=15010)", Unavailable),
+        ("qstat", 153, "qstat: Unknown Job Id 9.vm", None),
+        ("qstat", 35, "qstat: 9.vm Job has finished, use -x or -H", None),
+        ("qstat", 255, "Connection refused\nqstat: cannot connect to server vm (errno=15010)", Unavailable),
+        ("qstat", 2, "qstat: conflicting options.", Unavailable),
+        ("qdel", 153, "qdel: Unknown Job Id 9.vm", None),
+        ("qdel", 35, "qdel: Job has finished 9.vm", None),
+        ("qdel", 159, "qdel: Unauthorized Request  9.vm", Unavailable),
+        ("qselect", 162, "Connection refused", Unavailable),
+    ],
+)
+def test_what_an_exit_code_means(command: str, rc: int | None, stderr: str, expected: type[BatchError] | None) -> None:
+    failure = openpbs.failure((command, "9.vm"), rc, stderr)
+
+    assert (type(failure) if failure else None) is expected
+    if failure:
+        assert (failure.argv, failure.returncode) == ((command, "9.vm"), rc)
+
+
+def test_every_refusal_that_was_recorded_is_understood() -> None:
+    """Each command of the recording: a success has an id, a failure is one of ours, with the server's words."""
+    blocks = re.findall(r"^\$ (qsub.*?)\n(.*?)^rc=(\d+)", _recorded("10-qsub-errors.txt"), re.MULTILINE | re.DOTALL)
+    assert len(blocks) > 50
+    for command, said, rc in blocks:
+        stderr = "\n".join(line[8:] for line in said.splitlines() if line.startswith("stderr| "))
+        stdout = "".join(line[8:] + "\n" for line in said.splitlines() if line.startswith("stdout| "))
+        failure = openpbs.failure(("qsub",), int(rc), stderr)
+        if int(rc) == 0:
+            assert failure is None, command
+            assert openpbs.job_id(stdout), command
+        else:
+            assert failure is not None, command
+            assert failure.words == stderr.strip(), command
+
+
+def test_which_ids_the_server_does_not_know() -> None:
+    stderr = (
+        "qstat: Unknown Job Id 99999.vm\nqstat: PBS is not configured to maintain job history 10.vm\n"
+        "qstat: 1.vm Job has finished, use -x or -H to obtain historical job information\n"
+    )
+
+    assert openpbs.unknown_ids(stderr) == {"99999.vm", "10.vm"}
+
+
+def test_times_without_a_zone_are_utc_unless_said() -> None:
+    (report,) = openpbs.parse_details(_recorded("22-kill-59.vm.json")).values()
+
+    assert report.started == datetime(2026, 11, 21, 1, 36, 40, tzinfo=UTC)

@@ -1,0 +1,318 @@
+"""A Pod's files: the kubelet's rules for environment and volumes, and a directory that appears whole."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from router import podfiles
+from router.errors import JobError
+from router.podfiles import Staged
+from router.workload.model import Container, ContainerKind, EnvVar, Figure, Workload
+
+POD_META = {
+    "name": "train-0-abcde",
+    "namespace": "lab",
+    "uid": "uid-1",
+    "labels": {"app": "train", "b": 'qu"ote'},
+    "annotations": {"note": "two\nlines"},
+}
+
+
+def _b64(value: bytes) -> str:
+    return base64.b64encode(value).decode()
+
+
+CONFIG_MAPS = {
+    "settings": {"data": {"RATE": "10", "1bad": "x", "with.dot": "y"}, "binaryData": {"blob": _b64(b"\0\xff")}},
+    "more": {"data": {"RATE": "20", "EXTRA": "e"}},
+}
+SECRETS = {"login": {"data": {"user": _b64(b"ada"), "key": _b64(b"\xff\xfe")}}}
+
+
+def _workload(container: Container) -> Workload:
+    return Workload(
+        namespace="lab", name="train", labels={}, containers=(container,), volumes=(),
+        parallelism=Figure(1, "spec.parallelism"), completions=None, indexed=False, suspended=False,
+        restart_policy="Never", grace=30,
+    )  # fmt: skip
+
+
+def _container(manifest: Mapping[str, Any]) -> Container:
+    return Container(
+        name="main",
+        kind=ContainerKind.MAIN,
+        path="spec.template.spec.containers[0]",
+        image="i",
+        command=tuple(manifest["command"]) if "command" in manifest else None,
+        args=tuple(manifest["args"]) if "args" in manifest else None,
+        env=tuple(
+            EnvVar(item["name"], None, next(iter(item["valueFrom"])))
+            if "valueFrom" in item
+            else EnvVar(item["name"], item.get("value", ""))
+            for item in manifest.get("env", ())
+        ),
+        env_from=bool(manifest.get("envFrom")),
+    )
+
+
+def _staged(manifest: Mapping[str, Any], **pod: Any) -> Staged:
+    whole = {
+        "metadata": {**POD_META, **pod.pop("metadata", {})},
+        "spec": {"containers": [{"name": "main", **manifest}], "nodeName": "workq.local.batchgate", **pod},
+    }
+    return podfiles.stage(
+        whole,
+        _workload(_container(manifest)),
+        config_maps=CONFIG_MAPS,
+        secrets=SECRETS,
+        allocatable={"cpu": "8", "memory": "16Gi"},
+    )
+
+
+def _env(**manifest: Any) -> dict[str, str]:
+    content = _staged(manifest).files.get("env/main", b"")
+    words = content.decode(errors="surrogateescape").split("\0")
+    assert words.pop() == ""
+    return dict(word.split("=", 1) for word in words)
+
+
+def test_what_the_manifest_says_literally_is_not_staged() -> None:
+    manifest = {"command": ["run", "$(A)"], "env": [{"name": "A", "value": "1"}, {"name": "B", "value": "$(A)2"}]}
+
+    assert _staged(manifest).files == {}
+
+
+def test_env_from_in_order_with_prefix_and_overridden_by_env() -> None:
+    found = _env(
+        envFrom=[
+            {"configMapRef": {"name": "settings"}},
+            {"configMapRef": {"name": "more"}},
+            {"prefix": "S_", "secretRef": {"name": "login"}},
+            {"secretRef": {"name": "absent", "optional": True}},
+        ],
+        env=[{"name": "EXTRA", "value": "own"}, {"name": "SEEN", "value": "$(RATE)-$(EXTRA)-$$(RATE)-$(NONE)"}],
+    )
+
+    assert found == {
+        "RATE": "20",
+        "with.dot": "y",
+        "S_user": "ada",
+        "S_key": "\udcff\udcfe",
+        "SEEN": "20-own-$(RATE)-$(NONE)",
+    }
+
+
+def test_names_that_cannot_be_are_skipped_with_a_warning() -> None:
+    staged = _staged({"envFrom": [{"configMapRef": {"name": "settings"}}]})
+
+    assert staged.warnings == (
+        "spec.containers[0].envFrom[0]: skipped 1bad: not valid as names of environment variables",
+    )
+
+
+@pytest.mark.parametrize(
+    ("source", "expected"),
+    [
+        ({"fieldRef": {"fieldPath": "metadata.name"}}, "train-0-abcde"),
+        ({"fieldRef": {"fieldPath": "metadata.namespace"}}, "lab"),
+        ({"fieldRef": {"fieldPath": "metadata.uid"}}, "uid-1"),
+        ({"fieldRef": {"fieldPath": "metadata.labels['app']"}}, "train"),
+        ({"fieldRef": {"fieldPath": "metadata.annotations['note']"}}, "two\nlines"),
+        ({"fieldRef": {"fieldPath": "metadata.labels['none']"}}, ""),
+        ({"fieldRef": {"fieldPath": "spec.nodeName"}}, "workq.local.batchgate"),
+        ({"fieldRef": {"fieldPath": "spec.serviceAccountName"}}, "default"),
+        ({"configMapKeyRef": {"name": "settings", "key": "RATE"}}, "10"),
+        ({"secretKeyRef": {"name": "login", "key": "user"}}, "ada"),
+        ({"resourceFieldRef": {"resource": "limits.cpu"}}, "2"),
+        ({"resourceFieldRef": {"resource": "limits.cpu", "divisor": "1m"}}, "1500"),
+        ({"resourceFieldRef": {"resource": "requests.cpu", "divisor": "0"}}, "1"),
+        ({"resourceFieldRef": {"resource": "limits.memory"}}, str(16 * 2**30)),
+        ({"resourceFieldRef": {"resource": "limits.memory", "divisor": "1Mi"}}, str(16 * 2**10)),
+        ({"resourceFieldRef": {"resource": "requests.memory"}}, "0"),
+    ],
+)
+def test_values_from_elsewhere(source: dict[str, Any], expected: str) -> None:
+    resources = {"limits": {"cpu": "1500m"}, "requests": {"cpu": "250m"}}
+
+    assert _env(env=[{"name": "X", "valueFrom": source}], resources=resources) == {"X": expected}
+
+
+@pytest.mark.parametrize(
+    ("source", "words"),
+    [
+        ({"configMapKeyRef": {"name": "absent", "key": "k"}}, "ConfigMap 'absent' does not exist"),
+        ({"configMapKeyRef": {"name": "settings", "key": "k"}}, "'settings' has no key 'k'"),
+        ({"secretKeyRef": {"name": "absent", "key": "k"}}, "Secret 'absent' does not exist"),
+        ({"fieldRef": {"fieldPath": "status.podIP"}}, "is not known on HPC"),
+        ({"fieldRef": {"fieldPath": "spec.nope"}}, "no field that the downward API offers"),
+        ({"resourceFieldRef": {"resource": "limits.ephemeral-storage"}}, "no limit of ephemeral-storage"),
+        ({"resourceFieldRef": {"resource": "pods"}}, "no resource that the downward API offers"),
+        ({"fileKeyRef": {"path": "x"}}, "not supported on HPC"),
+    ],
+)
+def test_what_is_missing_is_an_error_at_its_field(source: dict[str, Any], words: str) -> None:
+    with pytest.raises(JobError, match="spec\\.containers\\[0\\]\\.env\\[0\\]\\.valueFrom") as error:
+        _staged({"env": [{"name": "X", "valueFrom": source}]})
+
+    assert words in error.value.message
+
+
+def test_optional_values_are_left_out() -> None:
+    sources = [
+        {"configMapKeyRef": {"name": "absent", "key": "k", "optional": True}},
+        {"secretKeyRef": {"name": "login", "key": "none", "optional": True}},
+    ]
+
+    assert _env(env=[{"name": f"X{n}", "valueFrom": source} for n, source in enumerate(sources)]) == {}
+
+
+def test_a_value_from_elsewhere_is_never_expanded_but_seen_by_later_ones() -> None:
+    container = {
+        "env": [
+            {"name": "NOTE", "valueFrom": {"fieldRef": {"fieldPath": "metadata.annotations['ref']"}}},
+            {"name": "COPY", "value": "<$(NOTE)>"},
+        ]
+    }
+    staged = _staged(container, metadata={"annotations": {"ref": "$(COPY)"}})
+
+    assert staged.files["env/main"] == b"NOTE=$(COPY)\0COPY=<$(COPY)>\0"
+
+
+def test_the_completion_index_is_known_to_command_and_environment() -> None:
+    index = {"batch.kubernetes.io/job-completion-index": "7"}
+
+    staged = _staged({"command": ["run", "--part=$(JOB_COMPLETION_INDEX)", ""]}, metadata={"annotations": index})
+
+    assert staged.files == {"env/main": b"JOB_COMPLETION_INDEX=7\0", "argv/main": b"run\0--part=7\0\0"}
+
+
+def test_a_value_with_nul_is_refused() -> None:
+    maps = {"nul": {"data": {"A": "x\0y"}}}
+    manifest = {"env": [{"name": "A", "valueFrom": {"configMapKeyRef": {"name": "nul", "key": "A"}}}]}
+    pod = {"metadata": POD_META, "spec": {"containers": [{"name": "main", **manifest}]}}
+
+    with pytest.raises(JobError, match="NUL"):
+        podfiles.stage(pod, _workload(_container(manifest)), config_maps=maps)
+
+
+def _volume(**volume: Any) -> Staged:
+    return _staged({}, volumes=[{"name": "v", **volume}])
+
+
+def test_volumes() -> None:
+    assert _volume(configMap={"name": "settings"}).files == {
+        "files/v/RATE": b"10", "files/v/1bad": b"x", "files/v/with.dot": b"y", "files/v/blob": b"\0\xff"
+    }  # fmt: skip
+    chosen = _volume(secret={"secretName": "login", "defaultMode": 0o400, "items": [
+        {"key": "user", "path": "a/b", "mode": 0o755}, {"key": "key", "path": "c"},
+    ]})  # fmt: skip
+    assert chosen.files == {"files/v/a/b": b"ada", "files/v/c": b"\xff\xfe"}
+    assert chosen.modes == {"files/v/a/b": 0o700, "files/v/c": 0o400}
+    assert _volume(secret={"secretName": "absent", "optional": True}).files == {"files/v/": b""}
+    assert _volume(emptyDir={}).files == {}
+
+
+def test_a_downward_volume() -> None:
+    items = [
+        {"path": "labels", "fieldRef": {"fieldPath": "metadata.labels"}},
+        {"path": "notes", "fieldRef": {"fieldPath": "metadata.annotations"}},
+        {"path": "cpus", "resourceFieldRef": {"containerName": "main", "resource": "limits.cpu"}},
+    ]
+
+    assert _volume(downwardAPI={"items": items}).files == {
+        "files/v/labels": b'app="train"\nb="qu\\"ote"',
+        "files/v/notes": b'note="two\\nlines"',
+        "files/v/cpus": b"8",
+    }
+
+
+def test_a_projected_volume_joins_its_sources() -> None:
+    sources = [
+        {"configMap": {"name": "more"}},
+        {"secret": {"name": "login", "items": [{"key": "user", "path": "who"}]}},
+        {"downwardAPI": {"items": [{"path": "name", "fieldRef": {"fieldPath": "metadata.name"}}]}},
+        {"configMap": {"name": "absent", "optional": True}},
+    ]
+
+    assert _volume(projected={"sources": sources}).files == {
+        "files/v/RATE": b"20", "files/v/EXTRA": b"e", "files/v/who": b"ada", "files/v/name": b"train-0-abcde"
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("path", ["../x", "a/../../x", "/etc/x", "", "a//b", "./a", "a/", "x\0"])
+def test_no_path_leaves_its_volume(path: str) -> None:
+    with pytest.raises(JobError, match="plain relative path"):
+        _volume(configMap={"name": "more", "items": [{"key": "RATE", "path": path}]})
+
+
+def test_a_file_where_a_directory_is_needed() -> None:
+    items = [{"key": "RATE", "path": "a"}, {"key": "EXTRA", "path": "a/b"}]
+
+    with pytest.raises(JobError, match="needs a directory"):
+        _volume(configMap={"name": "more", "items": items})
+
+
+@pytest.mark.parametrize(
+    ("volume", "words"),
+    [
+        ({"configMap": {"name": "absent"}}, "does not exist"),
+        ({"configMap": {"name": "more", "items": [{"key": "none", "path": "a"}]}}, "no key 'none'"),
+        ({"projected": {"sources": [{"serviceAccountToken": {"path": "token"}}]}}, "does not stage"),
+        ({"projected": {"sources": [{"clusterTrustBundle": {"path": "ca"}}]}}, "not available on HPC"),
+    ],
+)
+def test_volumes_that_cannot_be(volume: dict[str, Any], words: str) -> None:
+    with pytest.raises(JobError, match="spec\\.volumes\\[v\\]") as error:
+        _volume(**volume)
+
+    assert words in error.value.message
+
+
+def test_a_token_where_the_site_stages_it() -> None:
+    volume = {"name": "v", "projected": {"sources": [{"serviceAccountToken": {"path": "token"}}]}}
+    pod = {"metadata": POD_META, "spec": {"containers": [{"name": "main"}], "volumes": [volume]}}
+
+    staged = podfiles.stage(pod, _workload(_container({})), tokens={"v/token": "secret"})
+
+    assert staged.files == {"files/v/token": b"secret"}
+
+
+def test_the_directory_appears_whole_and_private(tmp_path: Path) -> None:
+    target = tmp_path / "pods" / "job" / "0" / "uid"
+    staged = Staged({"env/main": b"A=1\0", "files/v/a/b": b"x", "files/w/": b""}, {"files/v/a/b": 0o700})
+
+    assert podfiles.write(target, staged.add("script", b"true\n"))
+
+    modes = {str(path.relative_to(tmp_path)): path.stat().st_mode & 0o777 for path in tmp_path.rglob("*")}
+    inside = "pods/job/0/uid"
+    directories = ["", "/argv", "/env", "/files", "/files/v", "/files/v/a", "/files/w", "/log", "/exit"]
+    assert modes == {
+        **dict.fromkeys(["pods", "pods/job", "pods/job/0"], 0o700),
+        **{f"{inside}{name}": 0o700 for name in directories},
+        f"{inside}/env/main": 0o600, f"{inside}/script": 0o600, f"{inside}/files/v/a/b": 0o700,
+    }  # fmt: skip
+    assert (target / "script").read_bytes() == b"true\n"
+
+
+def test_a_directory_that_is_there_is_left_as_it_is(tmp_path: Path) -> None:
+    target = tmp_path / "uid"
+    assert podfiles.write(target, Staged({"env/a": b"1"}))
+
+    assert not podfiles.write(target, Staged({"env/a": b"2"}))
+
+    assert (target / "env" / "a").read_bytes() == b"1"
+    assert [path.name for path in tmp_path.iterdir()] == ["uid"]
+
+
+def test_nothing_stays_of_a_directory_that_cannot_be_made(tmp_path: Path) -> None:
+    with pytest.raises(OSError, match="File name too long"):
+        podfiles.write(tmp_path / "uid", Staged({f"env/{'x' * 300}": b""}))
+    with pytest.raises(ValueError, match="leaves the Pod's directory"):
+        podfiles.write(tmp_path / "uid", Staged({"../x": b""}))
+
+    assert list(tmp_path.iterdir()) == []
