@@ -12,6 +12,7 @@ from typing import Final
 
 from router.errors import JobError
 from router.workload.envsources import judge_source
+from router.workload.expand import MOST_TEXT, check_expansion
 from router.workload.fields import (
     Fields,
     Findings,
@@ -26,7 +27,6 @@ from router.workload.fields import (
 from router.workload.model import Container, ContainerKind, EnvVar, Figure, Mount, Volume
 
 MOST_CONTAINERS: Final = 1000
-MOST_TEXT: Final = 1024 * 1024
 _LABEL: Final = re.compile(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?")
 
 Listed = tuple[ContainerKind, str, Fields]
@@ -157,6 +157,7 @@ def check_text(containers: Sequence[Container]) -> None:
             total += len(word)
         for variable in container.env:
             total += len(variable.name) + len(variable.value or "")
+        check_expansion(container)
         if total > MOST_TEXT:
             raise JobError(container.path, f"command, args and env of the Pod hold more than {MOST_TEXT} characters")
 

@@ -8,12 +8,12 @@ that says why: a launcher that is wrongly lifted runs the wrong program many tim
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
 from router.workload import shellwords
-from router.workload.expand import known_text, literal_env, refers
+from router.workload.expand import environment_of, refers
 from router.workload.launcherline import Reading, StaysError, read_options
 from router.workload.model import Container, Launcher
 from router.workload.shellwords import Word
@@ -81,7 +81,8 @@ def mention(words: Sequence[str]) -> str:
 
 
 def _lift(container: Container, words: Sequence[Word], path: str) -> Launcher:
-    values = literal_env(container)
+    environment = environment_of(container)
+    values = environment.values
     line = _Line(words)
 
     def resolve(word: Word) -> str | None:
@@ -89,7 +90,7 @@ def _lift(container: Container, words: Sequence[Word], path: str) -> Launcher:
             match = _VARIABLE.fullmatch(word.text)
             value = values.get(match[1] or match[2] or match[3]) if match else None
             return None if value is None or _SPLITS.search(value) else value
-        return known_text(word.text, values, container)
+        return environment.known(word.text)
 
     _strip_prefixes(line, resolve, assignments=False)
     if line.words and _base(line.words[0].text) in _SHELLS:
@@ -163,7 +164,7 @@ def _take_string(line: _Line, words: Sequence[str], position: int) -> None:
     line.words = split
 
 
-def _refuse_shell_syntax(text: str, values: dict[str, str]) -> None:
+def _refuse_shell_syntax(text: str, values: Mapping[str, str]) -> None:
     """Kubernetes puts the value of ``$(VAR)`` into the string before the shell reads it, so it may hold syntax."""
     for name in refers(text):
         if _SHELL_SYNTAX.search(values.get(name, "")):

@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from router.workload.expand import argv, expand, literal_env, refers, resolve_argv
+from router.errors import JobError
+from router.workload.expand import argv, check_expansion, expand, literal_env, refers, resolve_argv
 from router.workload.model import Container, ContainerKind, EnvVar, Launcher
 
 VALUES = {"A": "1", "B": "$(A)", "EMPTY": "", "a b": "blank"}
@@ -89,6 +90,33 @@ def make(
 )
 def test_what_is_known_now(container: Container, expected: dict[str, str]):
     assert literal_env(container) == expected
+
+
+@pytest.mark.timeout(20)
+@pytest.mark.parametrize("text", ["$(" * 500_000, "$(" * 500_000 + ")", "$(A)" * 250_000, "$" * 1_000_001])
+def test_long_text_takes_linear_time(text: str):
+    assert len(expand(text, {})) <= len(text)
+    refers(text)
+
+
+def bomb(levels: int) -> tuple[tuple[str, str], ...]:
+    return (("V0", "x" * 100), *((f"V{n}", f"$(V{n - 1})" * 100) for n in range(1, levels)))
+
+
+def test_variables_that_multiply_are_an_error_long_before_they_fill_the_memory():
+    with pytest.raises(JobError) as caught:
+        check_expansion(make(*bomb(20)))
+    assert caught.value.path == "p.env"
+
+
+def test_words_that_multiply_are_an_error():
+    with pytest.raises(JobError) as caught:
+        check_expansion(make(("A", "x" * 10_000), command=("$(A)" * 200,)))
+    assert caught.value.path == "p"
+
+
+def test_ordinary_references_are_fine():
+    check_expansion(make(*bomb(2), command=("$(V1)",)))
 
 
 @pytest.mark.parametrize(
