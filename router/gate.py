@@ -77,7 +77,7 @@ def judge(job: Job, *, requester: Requester, gate: Gate, root: str = "", explain
 def is_managed_elsewhere(job: Job) -> bool:
     """Whether another controller than Kubernetes' own runs this Job (``spec.managedBy``, immutable)."""
     spec = job.get("spec")
-    return isinstance(spec, dict) and spec.get("managedBy") not in {None, "", OWN_CONTROLLER}
+    return isinstance(spec, dict) and spec.get("managedBy") not in (None, "", OWN_CONTROLLER)
 
 
 def untouched(job: Job) -> Judgement:

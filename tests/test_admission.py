@@ -317,26 +317,47 @@ ANYTHING = st.recursive(
 )
 
 
-@st.composite
-def spoiled(draw: st.DrawFn) -> Any:
-    """A good review in which one place, at any depth, holds something else."""
-    pod = sized("3", volumes=[{"name": "v", "emptyDir": {}}], nodeSelector={"a": "b"}, tolerations=[{"key": "k"}])
-    pod["containers"][0] |= {"env": [{"name": "A", "value": "b"}], "volumeMounts": [{"name": "v", "mountPath": "/v"}]}
-    job = job_of({"activeDeadlineSeconds": 60}, pod, labels={"a": "b"}, annotations={OURS + "ranks": "2"})
-    body = review_of(job, stored=copy.deepcopy(job) if draw(st.booleans()) else None)
-    parent: Any = body
-    for _ in range(draw(st.integers(0, 10))):
-        keys = sorted(parent) if isinstance(parent, dict) else list(range(len(parent)))
-        below = [key for key in keys if isinstance(parent[key], dict | list) and parent[key]]
+def spoil(draw: st.DrawFn, document: Any, deepest: int) -> None:
+    """Put something else in one place of a document, at any depth."""
+    parent = document
+    for _ in range(draw(st.integers(0, deepest))):
+        below = [key for key in keys_of(parent) if isinstance(parent[key], dict | list) and parent[key]]
         if not below:
             break
         parent = parent[draw(st.sampled_from(below))]
-    keys = sorted(parent) if isinstance(parent, dict) else list(range(len(parent)))
-    parent[draw(st.sampled_from(keys))] = draw(ANYTHING)
+    parent[draw(st.sampled_from(keys_of(parent)))] = draw(ANYTHING)
+
+
+def keys_of(parent: Any) -> list[Any]:
+    return sorted(parent) if isinstance(parent, dict) else list(range(len(parent)))
+
+
+def rich_job(*, suspend: bool = False) -> dict[str, Any]:
+    pod = sized("3", volumes=[{"name": "v", "emptyDir": {}}], tolerations=[{"key": "k"}])
+    pod["containers"][0] |= {"env": [{"name": "A", "value": "b"}], "volumeMounts": [{"name": "v", "mountPath": "/v"}]}
+    spec = {"activeDeadlineSeconds": 60, "suspend": suspend}
+    return job_of(spec, pod, labels={"a": "b"}, annotations={OURS + "ranks": "2"})
+
+
+@st.composite
+def spoiled_creations(draw: st.DrawFn) -> Any:
+    body = review_of(rich_job())
+    spoil(draw, body, 10)
     return body
 
 
-@given(spoiled() | ANYTHING)
+@st.composite
+def spoiled_updates(draw: st.DrawFn) -> Any:
+    """Updates of Jobs that were sent to HPC, or not, in which one place of either Job holds something else."""
+    stored = rich_job(suspend=draw(st.booleans()))
+    if draw(st.booleans()):
+        stored = patched(stored, review(review_of(stored), gate()).response["response"])
+    new = copy.deepcopy(stored)
+    spoil(draw, draw(st.sampled_from([new, new, stored])), 8)
+    return review_of(new, stored=stored)
+
+
+@given(spoiled_creations() | spoiled_updates() | ANYTHING)
 def test_anything_gets_an_answer_or_is_no_review(body: Any) -> None:
     try:
         answer = review(body, gate())

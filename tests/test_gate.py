@@ -76,7 +76,7 @@ def test_without_a_key_nothing_is_signed() -> None:
     assert OURS + "signature" not in judged.routed["spec"]["template"]["metadata"]["annotations"]
 
 
-@pytest.mark.parametrize("manager", ["kueue.x-k8s.io/multikueue", 3])
+@pytest.mark.parametrize("manager", ["kueue.x-k8s.io/multikueue", 3, [], {"a": "b"}])
 def test_a_job_of_another_controller_is_not_looked_at(manager: Any) -> None:
     job = job_of({"managedBy": manager}, sized("3"), labels={OURS + "target": "hpc"})
 

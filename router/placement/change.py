@@ -109,7 +109,7 @@ def is_users_own_outlasting(toleration: object) -> bool:
     return (
         isinstance(toleration, dict)
         and toleration.get("key") in OUTLASTED
-        and toleration.get("effect") in {NO_EXECUTE, "", None}
+        and toleration.get("effect") in (NO_EXECUTE, "", None)
     )
 
 

@@ -111,4 +111,4 @@ _VALID: Final[Mapping[str, Callable[[object], bool]]] = {
     NODE_SELECTOR: _is_no_mapping,
     NODE_NAME: _is_node_name,
 }
-_ADDED: Final = frozenset({POD_DEADLINE, REPLACEMENT, FAILURE_POLICY, TOKEN, TOLERATIONS})
+_ADDED: Final = (POD_DEADLINE, REPLACEMENT, FAILURE_POLICY, TOKEN, TOLERATIONS)

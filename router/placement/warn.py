@@ -108,5 +108,5 @@ def _failures(routed: Draft) -> Iterator[str]:
 def _loses_token(own: Draft, routed: Draft) -> bool:
     """Whether the Pods had a token that they are likely to use: one of an account of their own, or asked for."""
     before, now = own.pod.get("automountServiceAccountToken"), routed.pod.get("automountServiceAccountToken")
-    wanted = before is True or (before is None and own.pod.get("serviceAccountName") not in {None, "", "default"})
+    wanted = before is True or (before is None and own.pod.get("serviceAccountName") not in (None, "", "default"))
     return now is False and wanted

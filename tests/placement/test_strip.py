@@ -131,6 +131,7 @@ def test_hints_stay_on_job_and_template() -> None:
         ({"spec.template.spec.tolerations": {"-1": {}}}, [], "spec.template.spec.tolerations cannot have been"),
         ({"spec.template.spec.nodeName": "q.s.batchgate"}, [], "spec.template.spec.nodeName cannot have been"),
         ({"spec.template.metadata.labels": {"a": "b"}}, [], "spec.template.metadata.labels cannot have been"),
+        ({}, [["spec.podFailurePolicy"]], '["spec.podFailurePolicy"] is nothing that Batchgate adds'),
         ({}, ["spec.template.spec.containers"], '"spec.template.spec.containers" is nothing that Batchgate adds'),
     ],
 )
