@@ -282,6 +282,29 @@ def test_a_job_that_cannot_be_right_is_an_error_that_names_the_field(manifest: M
     assert error(manifest)[: len(expected)] == expected
 
 
+@pytest.mark.timeout(20)
+@pytest.mark.parametrize(
+    ("fields", "expected"),
+    [
+        (
+            {"env": [{"name": f"V{n}", "value": f"$(V{n - 1})" * 10 + "x"} for n in range(12)]},
+            f"{MAIN}.env: expands to more than 1048576 characters",
+        ),
+        (
+            {"env": [{"name": "A", "value": "x" * 400_000}], "command": ["$(A)", "$(A)", "$(A)"]},
+            f"{MAIN}: command and args expand to more than 1048576 characters",
+        ),
+    ],
+)
+def test_references_that_multiply_are_an_error(fields: Manifest, expected: str):
+    assert error(job(container(**fields))) == expected
+
+
+def test_few_references_in_little_text_are_fine():
+    env = [{"name": f"V{n}", "value": f"$(V{n - 1})" * 2 + "x"} for n in range(8)]
+    assert size(job(container(env=env))).obstacles == ()
+
+
 def test_a_thousand_containers_are_fine():
     assert len(size(job(*[container(f"c{n}") for n in range(1000)])).containers) == 1000
 
