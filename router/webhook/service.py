@@ -77,6 +77,7 @@ class Service:
 
     def status(self) -> dict[str, Any]:
         """What ``/readyz`` shows; errors name the file, never what is in it but by line."""
+        expiry = self.certificate_expiry()
         return {
             "ready": self.ready,
             "draining": self.draining,
@@ -84,6 +85,7 @@ class Service:
                 "generation": self.policy.generation,
                 "loadedAt": self.policy.loaded_at.isoformat() if self.policy.loaded_at else None,
             },
+            "certificate": {"notAfter": expiry.isoformat() if expiry else None},
             "errors": {source.name: source.error for source in self.sources if source.error},
         }
 

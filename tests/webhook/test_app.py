@@ -6,6 +6,7 @@ import json
 import socket
 import ssl
 from contextlib import closing
+from datetime import datetime
 
 import pytest
 
@@ -195,7 +196,10 @@ def test_metrics_count_what_happened(shared_server: Server) -> None:
 
 def test_livez_and_readyz(shared_server: Server) -> None:
     assert json.loads(shared_server.ask("GET", "/livez")[2]) == {"alive": True}
-    assert json.loads(shared_server.ask("GET", "/readyz")[2]) == {
+    shown = json.loads(shared_server.ask("GET", "/readyz")[2])
+    expiry = datetime.fromisoformat(shown.pop("certificate")["notAfter"])
+    assert expiry.timestamp() == shared_server.metrics()["batchgate_certificate_expiry_timestamp_seconds"]
+    assert shown == {
         "ready": True,
         "draining": False,
         "policy": {"generation": 1, "loadedAt": "2026-01-02T00:00:00+00:00"},
