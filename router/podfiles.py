@@ -8,7 +8,6 @@
 from __future__ import annotations
 
 import os
-import secrets as random
 import shutil
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -109,7 +108,7 @@ def write(directory: str | os.PathLike[str], staged: Staged) -> bool:
     if target.exists():
         return False
     _private_directory(target.parent)
-    half = target.with_name(f".{target.name}.{random.token_hex(8)}")
+    half = target.with_name(f".{target.name}.{os.urandom(8).hex()}")
     half.mkdir(mode=_DIRECTORY_MODE)
     try:
         for name in _SUBDIRECTORIES:

@@ -12,7 +12,6 @@ import json
 import os
 import pwd
 import re
-import secrets
 import socket
 import stat
 import sys
@@ -122,7 +121,7 @@ def qsub(state: State, words: Sequence[str]) -> None:  # noqa: D103 - its help s
         state,
         {
             "op": "submit",
-            "token": secrets.token_hex(16),
+            "token": os.urandom(16).hex(),
             "script": script,
             "name": request.name,
             "chunks": [dataclasses.asdict(chunk) for chunk in request.asked.chunks],

@@ -59,54 +59,77 @@ def ctime(moment: float) -> str:
 
 def attributes(job: Job) -> dict[str, Any]:
     """What ``qstat -f`` shows, in its order; nested where it shows ``Resource_List.ncpus``. All values are text."""
-    ran = job.started is not None
+    found = {**_asked(job), **_happened(job)}
+    return {name: found[name] for name in _ORDER if found.get(name) not in (None, {})}
+
+
+def _asked(job: Job) -> dict[str, Any]:
+    """What the submission said."""
     options = job.options
-    return _present(
-        {
-            "Job_Name": job.name,
-            "Job_Owner": f"{job.owner}@{job.host}",
-            "resources_used": dict(job.used),
-            "job_state": job.state,
-            "queue": job.queue,
-            "server": job.server,
-            "Account_Name": options.get("-A"),
-            "Checkpoint": "u",
-            "ctime": ctime(job.created),
-            "Error_Path": f"{job.host}:{job.error}",
-            "exec_host": exec_host(job) if ran else None,
-            "exec_vnode": exec_vnode(job) if ran else None,
-            "Hold_Types": "u" if job.held else "n",
-            "Join_Path": options.get("-j", "n"),
-            "Keep_Files": options.get("-k", "n"),
-            "Mail_Points": options.get("-m", "a"),
-            "mtime": ctime(job.modified),
-            "Output_Path": f"{job.host}:{job.output}",
-            "Priority": options.get("-p", "0"),
-            "qtime": ctime(job.created),
-            "Rerunable": "False" if options.get("-r") == "n" else "True",
-            "Resource_List": dict(job.listed),
-            "Shell_Path_List": options.get("-S"),
-            "stime": ctime(job.started) if job.started is not None else None,
-            "obittime": ctime(job.ended) if ran and job.ended is not None else None,
-            "session_id": str(job.session) if job.session else None,
-            "substate": str(job.substate),
-            "Variable_List": {**job.origin, **job.variables},
-            "umask": job.attributes.get("umask", "").lstrip("0") or None,
-            "comment": job.comment or None,
-            "etime": ctime(job.created) if not job.held else None,
-            "run_count": str(job.run_count) if job.run_count else None,
-            "Stageout_status": str(job.stageout) if job.stageout is not None else None,
-            "Exit_status": str(job.exit_status) if job.exit_status is not None else None,
-            "Submit_arguments": job.arguments,
-            "history_timestamp": str(int(job.ended)) if job.state == FINISHED and job.ended is not None else None,
-            "project": options.get("-P", "_pbs_project_default"),
-            "Submit_Host": job.host,
-        }
-    )
+    return {
+        "Job_Name": job.name,
+        "Job_Owner": f"{job.owner}@{job.host}",
+        "queue": job.queue,
+        "server": job.server,
+        "Account_Name": options.get("-A"),
+        "Checkpoint": "u",
+        "ctime": ctime(job.created),
+        "Error_Path": f"{job.host}:{job.error}",
+        "Join_Path": options.get("-j", "n"),
+        "Keep_Files": options.get("-k", "n"),
+        "Mail_Points": options.get("-m", "a"),
+        "Output_Path": f"{job.host}:{job.output}",
+        "Priority": options.get("-p", "0"),
+        "qtime": ctime(job.created),
+        "Rerunable": "False" if options.get("-r") == "n" else "True",
+        "Resource_List": dict(job.listed),
+        "Shell_Path_List": options.get("-S"),
+        "Variable_List": {**job.origin, **job.variables},
+        "umask": job.attributes.get("umask", "").lstrip("0") or None,
+        "Submit_arguments": job.arguments,
+        "project": options.get("-P", "_pbs_project_default"),
+        "Submit_Host": job.host,
+    }
 
 
-def _present(found: dict[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in found.items() if value is not None and value != {}}
+def _happened(job: Job) -> dict[str, Any]:
+    """What became of the job."""
+    ran = job.started is not None
+    return {
+        "resources_used": dict(job.used),
+        "job_state": job.state,
+        "exec_host": exec_host(job) if ran else None,
+        "exec_vnode": exec_vnode(job) if ran else None,
+        "Hold_Types": "u" if job.held else "n",
+        "mtime": ctime(job.modified),
+        "stime": _moment(job.started),
+        "obittime": _moment(job.ended) if ran else None,
+        "session_id": _figure(job.session),
+        "substate": str(job.substate),
+        "comment": job.comment or None,
+        "etime": None if job.held else ctime(job.created),
+        "run_count": _figure(job.run_count or None),
+        "Stageout_status": _figure(job.stageout),
+        "Exit_status": _figure(job.exit_status),
+        "history_timestamp": _figure(job.ended if job.state == FINISHED else None),
+    }
+
+
+def _moment(moment: float | None) -> str | None:
+    return None if moment is None else ctime(moment)
+
+
+def _figure(value: float | None) -> str | None:
+    return None if value is None else str(int(value))
+
+
+_ORDER: Final = (
+    "Job_Name", "Job_Owner", "resources_used", "job_state", "queue", "server", "Account_Name", "Checkpoint", "ctime",
+    "Error_Path", "exec_host", "exec_vnode", "Hold_Types", "Join_Path", "Keep_Files", "Mail_Points", "mtime",
+    "Output_Path", "Priority", "qtime", "Rerunable", "Resource_List", "Shell_Path_List", "stime", "obittime",
+    "session_id", "substate", "Variable_List", "umask", "comment", "etime", "run_count", "Stageout_status",
+    "Exit_status", "Submit_arguments", "history_timestamp", "project", "Submit_Host",
+)  # fmt: skip
 
 
 _NUMBER: Final = re.compile(r"-?\d+")

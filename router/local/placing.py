@@ -35,11 +35,11 @@ def never(job: Job, queue: Queue) -> str:
         "mem": queue.nodes * queue.memory,
         "ngpus": queue.nodes * queue.gpus,
     }
-    asked = {"ncpus": 0, "mem": 0, "ngpus": 0}
-    for chunk in _chunks(job):
-        asked["ncpus"] += chunk.ncpus
-        asked["mem"] += chunk.memory if queue.memory else 0
-        asked["ngpus"] += chunk.gpus
+    asked = {
+        "ncpus": sum(chunk.count * chunk.ncpus for chunk in job.chunks),
+        "mem": sum(chunk.count * chunk.memory for chunk in job.chunks) if queue.memory else 0,
+        "ngpus": sum(chunk.count * chunk.gpus for chunk in job.chunks),
+    }
     for name, figure in asked.items():
         if figure > have[name]:
             return (

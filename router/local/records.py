@@ -119,7 +119,8 @@ def _checked(values: Mapping[str, Any], keys: Mapping[str, str], where: str) -> 
         elif key in _SWITCHES:
             good = isinstance(value, bool)
         else:
-            good = isinstance(value, int | float) and not isinstance(value, bool) and value >= 0
+            whole = int if keys is _QUEUE_KEYS else int | float
+            good = isinstance(value, whole) and not isinstance(value, bool) and value >= 0
         if not good:
             raise ConfigError(f"{where}{key}: cannot be {value!r}")
     return {keys[key]: value for key, value in values.items()}

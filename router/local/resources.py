@@ -54,6 +54,7 @@ _UNITS: Final = {"": 0, "k": 10, "m": 20, "g": 30, "t": 40, "p": 50}
 _SIZE: Final = re.compile(r"(\d+)([kmgtp]?)([bw]?)", re.IGNORECASE)
 _PLACE: Final = re.compile(r"(?:free|pack|scatter|vscatter)?(?::?(?:excl|exclhost|shared))?(?::?group=\S+)?")
 _WORD_BYTES: Final = 8
+_MOST_RANKS: Final = 100_000  # our own: each is a line of the nodefile
 _SECONDS: Final = (1, 60, 3600)
 
 
@@ -183,7 +184,7 @@ def _chunk(text: str) -> Chunk:
             raise Rejection(_BAD_VALUE, f"{ILLEGAL} Resource_List.select")
         if name not in _COUNTS | _SIZES | _WORDS:
             raise Rejection(_UNKNOWN, f"Unknown resource: {name}")
-        if not value or not _fits(name, value):
+        if not value or not _fits(name, value) or (name == "mpiprocs" and int(value) > _MOST_RANKS):
             raise Rejection(_BAD_VALUE, f"{ILLEGAL} select.{name}")
         values[name] = value
     ncpus = int(values.get("ncpus", "1"))

@@ -195,6 +195,8 @@ def _variables(options: Mapping[str, str], environment: Mapping[str, str]) -> di
             if name not in environment:
                 raise Rejection(_ILLEGAL_RC, _NO_ENVIRONMENT)
             value = environment[name]
+        if not name or "\0" in item:
+            raise Rejection(_ILLEGAL_RC, _NO_ENVIRONMENT)
         exported[name] = value
     return {name: value for name, value in exported.items() if not name.startswith("PBS_O_")}
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import socket
@@ -10,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from router.local import shepherd
 from tests.local.queue import EmbeddedQueue, is_alive, until
 
 
@@ -203,6 +205,28 @@ def test_jobs_outlive_a_killed_daemon(queue: EmbeddedQueue) -> None:
     assert queue.ended(long) == (4, 93)
     assert queue.job(short)["session_id"] == session
     assert queue.ended(short) == (5, 93)
+
+
+def test_a_daemon_killed_before_the_job_began_lets_the_next_one_run_it_once(queue: EmbeddedQueue) -> None:
+    """The record says "running", no shepherd ever claimed the run: as after a kill between the two."""
+    job_id = queue.submit("echo ran >> $WHERE", "-h", "-v", f"WHERE={queue.work / 'runs'}")
+    queue.ok("stop")
+    record = queue.directory / "jobs" / "0" / "job.json"
+    job = json.loads(record.read_text())
+    record.write_text(json.dumps({**job, "state": "R", "held": False, "run_count": 1, "started": time.time()}))
+
+    assert queue.ended(job_id) == (0, 92)
+    assert queue.job(job_id)["run_count"] == 2
+    assert (queue.work / "runs").read_text() == "ran\n"
+
+
+def test_a_shepherd_that_comes_late_runs_nothing(queue: EmbeddedQueue, tmp_path: Path) -> None:
+    (tmp_path / "run.json").write_text("{}")
+    assert shepherd.claim(tmp_path, 1, 0)
+
+    shepherd.main(tmp_path, 1)
+
+    assert not (tmp_path / "exit.json").exists()
 
 
 def test_a_job_whose_shepherd_was_killed_is_lost(queue: EmbeddedQueue) -> None:

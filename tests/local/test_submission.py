@@ -47,6 +47,8 @@ def _parsed(*words: str, script: str = "", environment: dict[str, str] | None = 
         (["-J", "0-3"], 3, "Array job exceeds server or queue size limit"),
         (["-v", "A=a,b"], 1, "cannot send environment with the job"),
         (["-v", "A='a"], 1, "cannot send environment with the job"),
+        (["-v", "=x"], 1, "cannot send environment with the job"),
+        (["-l", "select=1:mpiprocs=100001"], 166, "Illegal attribute or resource value select.mpiprocs"),
         (["-v", "NOT_THERE"], 1, "cannot send environment with the job"),
     ],
 )  # fmt: skip
