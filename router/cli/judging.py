@@ -117,7 +117,7 @@ def judge_all(asked: Asked, opened: gate.Gate, *, explain: bool = False) -> Iter
             yield Judged(manifest)
             continue
         job, root = found
-        requester = _requester(asked, job, opened)
+        requester = _requester(asked, manifest.value, opened)
         try:
             judgement = gate.judge(job, requester=requester, gate=opened, root=root, explain=explain)
         except JobError as error:
@@ -126,8 +126,9 @@ def judge_all(asked: Asked, opened: gate.Gate, *, explain: bool = False) -> Iter
             yield Judged(manifest, judgement, root=root)
 
 
-def _requester(asked: Asked, job: dict[str, Any], opened: gate.Gate) -> Requester:
-    metadata = job.get("metadata")
+def _requester(asked: Asked, value: object, opened: gate.Gate) -> Requester:
+    """Who asks; the namespace is that of the Job or CronJob itself (a Job template has none)."""
+    metadata = value.get("metadata") if isinstance(value, dict) else None
     given = metadata.get("namespace") if isinstance(metadata, dict) else None
     namespace = given if isinstance(given, str) and given else asked.namespace
     return Requester(asked.user, asked.groups, namespace, opened.cluster.namespaces.get(namespace))

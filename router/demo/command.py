@@ -16,7 +16,7 @@ from router.policy.schema import Runtime
 @click.option("--work", default="build/demo", show_default=True, type=click.Path(path_type=Path), help="Emptied first.")
 @click.option("--runtime", type=click.Choice([str(one) for one in Runtime]), help="[default: what the machine has]")
 def demo(examples: Path, work: Path, runtime: str | None) -> None:
-    r"""Judge the examples, run what goes to HPC, show what went where and why.
+    """Judge the examples, run what goes to HPC, show what went where and why.
 
     Exit code 0 only if every outcome was the expected one.
 

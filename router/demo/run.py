@@ -78,7 +78,7 @@ def demo(examples: Path, work: Path, machine: site.Machine) -> bool:
     with tempfile.TemporaryDirectory(prefix="batchgate-demo-") as state:
         with services.webhook(policy, work / "webhook") as server:
             judged = [_judge(example, server) for example in found]
-        with services.queue(Path(state), policy / site.SITES) as commands:
+        with services.queue(Path(state), site.queue_definitions(policy)) as commands:
             outcomes = _run(judged, work_dir, commands, machine)
     return _report(found, outcomes, work, machine)
 

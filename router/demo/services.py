@@ -60,14 +60,14 @@ def webhook(policy: Path, directory: Path) -> Iterator[Webhook]:
 
 
 @contextmanager
-def queue(directory: Path, queues: Path) -> Iterator[Commands]:
+def queue(directory: Path, definitions: str) -> Iterator[Commands]:
     """The embedded queue with its state in ``directory``, stopped at the end with whatever still runs."""
     commands = local.commands_of(str(directory), prefix=(sys.executable, "-m", "router.local"))
-    _run(commands.argv("queues", "--define", str(queues)))
+    _run(commands.argv("queues", "--define", "-"), stdin=definitions)
     try:
         yield commands
     finally:
-        _run(commands.argv("stop"))
+        _run(commands.argv("stop", "--delete"))
 
 
 def _await_ready(process: subprocess.Popen[bytes], found: Webhook, log: Path) -> None:
@@ -83,8 +83,8 @@ def _batchgate(*words: str) -> None:
     _run((sys.executable, "-m", "router", *words))
 
 
-def _run(argv: tuple[str, ...]) -> None:
-    done = subprocess.run(argv, capture_output=True, text=True, check=False, timeout=START_SECONDS)
+def _run(argv: tuple[str, ...], stdin: str = "") -> None:
+    done = subprocess.run(argv, input=stdin, capture_output=True, text=True, check=False, timeout=START_SECONDS)
     if done.returncode:
         raise ConfigError(f"{' '.join(argv)}: exit code {done.returncode}: {done.stderr.strip()}")
 

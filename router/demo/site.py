@@ -5,6 +5,7 @@ Shell: reads the examples' policy, looks for programs, writes the policy directo
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import subprocess
@@ -15,9 +16,11 @@ from typing import Any, Final
 import yaml
 
 from router.errors import ConfigError
-from router.policy.schema import LauncherKind, Runtime
+from router.policy.schema import LauncherKind, Queue, Runtime
 
 SITES: Final = "10-sites.yaml"
+IDLE_SECONDS: Final = 60
+"""After which the queue's process ends by itself, should the demo be killed."""
 _VERSIONS: Final = {
     "Open MPI": LauncherKind.OPENMPI,
     "OpenRTE": LauncherKind.OPENMPI,
@@ -60,6 +63,28 @@ def write_policy(examples: Path, directory: Path, machine: Machine, work_dir: Pa
     policy = yaml.safe_load((source / SITES).read_text())
     policy["sites"] = [_fitted(site, machine, work_dir, image) for site in policy["sites"]]
     (directory / SITES).write_text(yaml.safe_dump(policy, sort_keys=False))
+
+
+def queue_definitions(policy: Path) -> str:
+    """What ``batchgate local queues --define`` takes, for the queues of that policy's site."""
+    (site,) = yaml.safe_load((policy / SITES).read_text())["sites"]
+    queues = [_definition(Queue.model_validate(queue), site["name"]) for queue in site["queues"]]
+    return json.dumps({"queues": queues, "idleSeconds": IDLE_SECONDS})
+
+
+def _definition(queue: Queue, site: str) -> dict[str, Any]:
+    """Times in seconds, memory in PBS' kb, which are 1024 bytes."""
+    defined = {
+        "name": queue.name,
+        "site": site,
+        "nodes": queue.nodes,
+        "cpusPerNode": queue.cpus_per_node,
+        "memory": f"{queue.memory_per_node // 1024}kb" if queue.memory_per_node else None,
+        "gpus": queue.gpus_per_node,
+        "walltimeDefault": queue.walltime_default,
+        "walltimeMax": queue.walltime_max,
+    }
+    return {key: value for key, value in defined.items() if value is not None}
 
 
 def _fitted(site: dict[str, Any], machine: Machine, work_dir: Path, image: Path) -> dict[str, Any]:

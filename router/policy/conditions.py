@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Final
 
-from cel_expr_python import cel  # type: ignore[import-untyped]
+from cel_expr_python import cel
 
 from router import durations, quantity
 from router.policy import variables
