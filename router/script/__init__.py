@@ -1,1 +1,10 @@
-"""The batch script of a Job."""
+"""The batch script of a Job: rendered from a Workload and a Route, one per Pod template.
+
+Pure. ``render`` is the whole of it; ``unsupported`` and ``directive_problems`` say beforehand what it cannot do.
+"""
+
+from router.script.directives import directive_problems
+from router.script.rendering import Script, render
+from router.script.support import unsupported
+
+__all__ = ["Script", "directive_problems", "render", "unsupported"]

@@ -1,0 +1,200 @@
+"""One container as the lines of a bash function: what it runs, in which environment, with which paths.
+
+Pure. Each line calls a function of the templates or sets a variable; every value in it is quoted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Final
+
+from router.policy.decision import Route
+from router.policy.schema import Runtime, Site
+from router.script import images
+from router.script.quoting import quote, words
+from router.script.volumes import EMPTY, STAGED, Place, place_of
+from router.workload import expand
+from router.workload.model import Container, ContainerKind, GpuVendor, Mount, Volume, Workload
+
+_SHARED_MEMORY: Final = "/dev/shm"  # noqa: S108 - a path inside containers
+_TMP: Final = ("/tmp", "/var/tmp")  # noqa: S108
+
+
+@dataclass(frozen=True, slots=True)
+class Devices:
+    """The GPUs of a node: the variable that lists them, a glob of their device files, how many must be visible."""
+
+    variable: str
+    files: str
+    per_node: int
+
+
+_VENDORS: Final = {
+    GpuVendor.NVIDIA: ("CUDA_VISIBLE_DEVICES", "/dev/nvidia[0-9]*", "--nv"),
+    GpuVendor.AMD: ("ROCR_VISIBLE_DEVICES", "/dev/dri/renderD*", "--rocm"),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """What a container's function needs beside the container: where it runs, and whether as ranks of a launcher.
+
+    ``own`` are variables that the user's launcher set, None for a container that is no MPI program. ``first_gpu`` is
+    the place of its first device in the node's list.
+    """
+
+    workload: Workload
+    route: Route
+    devices: Devices | None
+    own: Sequence[str] | None
+    first_gpu: int
+
+
+def vendor_of(workload: Workload, route: Route) -> GpuVendor:
+    """Whose GPUs a Job uses: its own choice, else the queue's."""
+    return workload.gpu_vendor or route.queue.gpu_vendor or GpuVendor.NVIDIA
+
+
+def devices_of(workload: Workload, route: Route) -> Devices | None:
+    """The GPUs that a Job is given on each node; None for a Job without."""
+    per_node = max([chunk.gpus for chunk in route.allocation.chunks])
+    if not per_node:
+        return None
+    variable, files, _ = _VENDORS[vendor_of(workload, route)]
+    return Devices(variable, files, per_node)
+
+
+def block(container: Container, setting: Setting, warnings: list[str]) -> list[str]:
+    """The lines of the function that sets a container's values. Sentences for the user are added to ``warnings``."""
+    site, ranks = setting.route.site, setting.own is not None
+    lines = list(_program(container, ranks=ranks))
+    lines += _environment(container, setting)
+    if gpus := _gpus(container, setting):
+        lines.append(f"gpus={gpus} first_gpu={setting.first_gpu}")
+        lines.append("give_devices") if not ranks else None
+    if site.runtime is Runtime.HOST:
+        return lines
+    lines.append(f"image={quote(images.reference(site, container.image))}")
+    lines.append(f"options=({_options(container, setting, gpus)})")
+    lines += _binds(container, setting, warnings)
+    return lines
+
+
+def _program(container: Container, *, ranks: bool) -> Iterator[str]:
+    if container.command or container.launcher or ranks:
+        yield "command=1"
+    argv = expand.argv(container)
+    yield "needs_argv=1" if argv is None else f"argv=({words(argv)})"
+    directory = (container.launcher.working_dir if container.launcher else "") or container.working_dir
+    if directory:
+        yield f"workdir={quote(directory)}"
+
+
+def _environment(container: Container, setting: Setting) -> Iterator[str]:
+    literal = expand.literal_env(container)
+    given = []
+    if not any(variable.name == "OMP_NUM_THREADS" for variable in container.env):
+        given.append(f"OMP_NUM_THREADS={_threads(container, setting)}")
+    given += [f"{name}={value}" for name, value in literal.items() if "=" not in name]
+    yield f"env=({words(given)})"
+    if setting.own:
+        yield f"own=({words(setting.own)})"
+
+
+def _threads(container: Container, setting: Setting) -> int:
+    """Cores for the threads of one process, which would otherwise take all that the node has."""
+    if setting.own is None and container.cpu is not None and container.cpu.value:
+        return -(-container.cpu.value // 1000)
+    return setting.route.allocation.cores_per_rank
+
+
+def _gpus(container: Container, setting: Setting) -> int:
+    if setting.devices is None:
+        return 0
+    if setting.own is not None:
+        return setting.devices.per_node
+    if container.gpus is not None:
+        return container.gpus.value
+    # Asked for by the Pod as a whole.
+    asked = any(other.gpus for other in setting.workload.containers)
+    return 0 if asked or container.kind is ContainerKind.INIT else setting.devices.per_node
+
+
+def _options(container: Container, setting: Setting, gpus: int) -> str:
+    site = setting.route.site
+    options = [_site_options(site)]
+    if not container.read_only_root and site.writable == "tmpfs":
+        options.append("--writable-tmpfs")
+    elif not container.read_only_root and site.writable == "overlay":
+        options.append('--overlay "$(overlay)"')
+    if gpus:
+        options.append(_VENDORS[vendor_of(setting.workload, setting.route)][2])
+    if images.is_insecure(site, container.image):
+        options.append("--no-https")
+    return " ".join(options)
+
+
+@lru_cache(maxsize=256)
+def _fixed_options(runtime: Runtime, version: str | None, options: tuple[str, ...]) -> str:
+    # Never --contain: a private /dev/shm ends the shared memory of ranks.
+    no_eval = " --no-eval" if understands_no_eval(runtime, version) else ""
+    return f"--cleanenv --no-home{no_eval}" + "".join([f" {quote(option)}" for option in options])
+
+
+def _site_options(site: Site) -> str:
+    return _fixed_options(site.runtime, site.runtime_version, site.runtime_options)
+
+
+@lru_cache(maxsize=64)
+def understands_no_eval(runtime: Runtime, version: str | None) -> bool:
+    """Whether the runtime can be told to take environment values as they are (``--no-eval``).
+
+    Apptainer since 1.1, SingularityCE since 3.10; a site that declares no version has a current one.
+    """
+    if version is None or runtime is Runtime.HOST:
+        return True
+    numbers = tuple(int(part) for part in version.split("."))
+    return numbers >= (3, 10) or (1, 1) <= numbers < (2,)
+
+
+def _binds(container: Container, setting: Setting, warnings: list[str]) -> Iterator[str]:
+    ranks = setting.own is not None
+    volumes = {volume.name: volume for volume in setting.workload.volumes}
+    targets = [mount.path.rstrip("/") or "/" for mount in container.mounts]
+    if not ranks and not any(target in _TMP for target in targets):
+        yield "own_tmp"
+    profile = setting.route.profile
+    for bind in profile.binds if ranks and profile else ():
+        yield f"binds+=(--bind {quote(bind)})"
+    # What lies below another mount comes after it.
+    for mount in sorted(container.mounts, key=lambda mount: mount.path):
+        volume = volumes[mount.volume]
+        if node_s_own(volume, mount, ranks=ranks):
+            warnings.append(
+                f"{volume.path}: at {mount.path} container {container.name} gets the node's own {mount.path}, not an empty directory"
+            )
+        else:
+            yield _bind(volume, mount, setting)
+
+
+def node_s_own(volume: Volume, mount: Mount, *, ranks: bool) -> bool:
+    """Whether an emptyDir gives way to the node's directory: shared memory always, /tmp where ranks meet there."""
+    if volume.kind not in {EMPTY, ""}:
+        return False
+    target = mount.path.rstrip("/")
+    return target == _SHARED_MEMORY or (ranks and target in _TMP)
+
+
+def _bind(volume: Volume, mount: Mount, setting: Setting) -> str:
+    sub, target = quote(mount.sub_path), quote(mount.path)
+    read_only = " ro" if mount.read_only else ""
+    if volume.kind in {EMPTY, ""}:
+        return f"empty {quote(volume.name)} {sub} {target}{read_only}"
+    if volume.kind in STAGED:
+        return f"staged {quote(volume.name)} {sub} {target}"
+    place = place_of(setting.workload, volume, setting.route.site)
+    if not isinstance(place, Place):
+        raise TypeError(f"{volume.path}: {place}; unsupported() says so before a script is rendered")
+    return f"site {quote(place.path)} {sub} {target}{' ro' if place.read_only else read_only}"

@@ -1,0 +1,27 @@
+"""Which file or registry an image comes from on a site. Pure."""
+
+from __future__ import annotations
+
+from router.policy import globs
+from router.policy.schema import Site
+
+
+def mapped(site: Site, image: str) -> str | None:
+    """The site's own file for an image, by the first entry that matches; None where it comes from a registry."""
+    for entry in site.images:
+        if globs.matches((entry.match,), image):
+            return entry.path
+    return None
+
+
+def reference(site: Site, image: str) -> str:
+    """What the runtime is told to run."""
+    return mapped(site, image) or f"docker://{image}"
+
+
+def is_insecure(site: Site, image: str) -> bool:
+    """Whether the image comes from a registry that the site lists as speaking plain http."""
+    host, slash, _ = image.partition("/")
+    if not slash or not ("." in host or ":" in host or host == "localhost"):
+        return False
+    return mapped(site, image) is None and globs.matches(site.insecure_registries, host)

@@ -1,0 +1,142 @@
+"""How each MPI launcher is told ranks, hosts, mapping and binding, and what its ranks need in their environment.
+
+Pure. Spellings: ``mpirun --help`` of Open MPI 4 and 5, ``mpiexec -help`` of Hydra and Intel MPI, ``srun --help``.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from router.policy.decision import Route
+from router.policy.schema import LauncherKind, MpiProfile, System
+from router.script.quoting import quote, words
+from router.workload.model import Container, Launcher
+
+_PLACEMENT: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9:=,._-]*")
+_PROGRAMS: Final = {
+    LauncherKind.OPENMPI: "mpirun",
+    LauncherKind.HYDRA: "mpiexec",
+    LauncherKind.INTELMPI: "mpiexec",
+    LauncherKind.SRUN: "srun",
+}
+_DEFAULT_ENV: Final[Mapping[LauncherKind, Mapping[str, str]]] = {
+    # Ranks of one node live in user namespaces of their own: neither may read the other's memory.
+    LauncherKind.OPENMPI: {"OMPI_MCA_btl_vader_single_copy_mechanism": "none"},
+    LauncherKind.HYDRA: {"UCX_POSIX_USE_PROC_LINK": "n"},
+    LauncherKind.INTELMPI: {},
+    LauncherKind.SRUN: {},
+}
+_HOST_LINE: Final = {
+    LauncherKind.OPENMPI: "%s slots=%d",
+    LauncherKind.HYDRA: "%s:%d",
+    LauncherKind.INTELMPI: "%s:%d",
+    LauncherKind.SRUN: "",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Start:
+    """How the launcher is started: words of bash, some of them quoted variables of the script.
+
+    ``host_line`` is a printf format (host, slots) for the host list, empty where the launcher finds its hosts itself.
+    ``cores_per_line`` is how many lines of the node file make one rank. ``signal`` is what the launcher passes on to
+    its ranks; empty where they watch for a file instead. ``environment`` are profile and defaults, ``own`` what the
+    user's launcher set.
+    """
+
+    program: str
+    path: str
+    options: str
+    host_line: str
+    cores_per_line: int
+    signal: str
+    environment: tuple[str, ...]
+    own: tuple[str, ...]
+    warnings: tuple[str, ...]
+
+
+def start_of(container: Container, route: Route, profile: MpiProfile) -> Start:
+    """How the ranks of a container are started on a site."""
+    kind, slurm = profile.launcher, route.site.system is System.SLURM
+    launcher = container.launcher
+    host_line = "" if slurm else _HOST_LINE[kind]
+    placed, warnings = _placement(launcher, profile)
+    options = [*_OPTIONS[kind](route, '"$scratch/hosts"' if host_line else ""), *placed, words(profile.options)]
+    own = tuple([f"{name}={value}" for name, value in launcher.environment if value is not None]) if launcher else ()
+    return Start(
+        program=_PROGRAMS[kind],
+        path=quote(profile.path or ""),
+        options=" ".join([option for option in options if option]),
+        host_line=host_line,
+        # TORQUE's node file has a line per core, the others' a line per rank.
+        cores_per_line=route.allocation.cores_per_rank if route.site.system is System.TORQUE else 1,
+        signal="USR1" if kind is LauncherKind.OPENMPI else "",
+        environment=tuple([f"{name}={value}" for name, value in {**_DEFAULT_ENV[kind], **profile.env}.items()]),
+        own=own,
+        warnings=warnings,
+    )
+
+
+def _openmpi(route: Route, hosts: str) -> list[str]:
+    return [f"-np {route.allocation.ranks}", f"--hostfile {hosts}" if hosts else ""]
+
+
+def _hydra(route: Route, hosts: str) -> list[str]:
+    return [f"-n {route.allocation.ranks}", f"-f {hosts}" if hosts else ""]
+
+
+def _intelmpi(route: Route, hosts: str) -> list[str]:
+    return [f"-n {route.allocation.ranks}", f"-machinefile {hosts}" if hosts else ""]
+
+
+def _srun(route: Route, _: str) -> list[str]:
+    allocation = route.allocation
+    return [
+        f"--nodes={allocation.nodes} --ntasks={allocation.ranks} --cpus-per-task={allocation.cores_per_rank}",
+        "--export=ALL --kill-on-bad-exit=1",
+    ]
+
+
+_OPTIONS: Final = {
+    LauncherKind.OPENMPI: _openmpi,
+    LauncherKind.HYDRA: _hydra,
+    LauncherKind.INTELMPI: _intelmpi,
+    LauncherKind.SRUN: _srun,
+}
+_SPELLING: Final = {
+    LauncherKind.OPENMPI: ("--map-by {}", "--bind-to {}"),
+    LauncherKind.HYDRA: ("-map-by {}", "-bind-to {}"),
+    LauncherKind.INTELMPI: ("", ""),
+    LauncherKind.SRUN: ("--distribution={}", "--cpu-bind={}"),
+}
+
+
+def _placement(launcher: Launcher | None, profile: MpiProfile) -> tuple[list[str], tuple[str, ...]]:
+    """The user's mapping and binding in the launcher's spelling, and a warning for what it has none for."""
+    placed, warnings = [], []
+    wanted = (launcher.mapping, launcher.binding) if launcher else ("", "")
+    for text, spelling in zip(wanted, _SPELLING[profile.launcher], strict=True):
+        if not text:
+            continue
+        if spelling and _PLACEMENT.fullmatch(text) and _is_ours(launcher, profile):
+            placed.append(spelling.format(text))
+        elif launcher:
+            warnings.append(
+                f"{launcher.source}: the placement {text!r} means nothing to {profile.launcher} and is left out"
+            )
+    if profile.launcher is LauncherKind.OPENMPI and not _binds(placed, profile):
+        # Jobs that share a node would all be bound to its first cores, unless something hides the others' from them.
+        placed.append("--bind-to none")
+    return placed, tuple(warnings)
+
+
+def _is_ours(launcher: Launcher | None, profile: MpiProfile) -> bool:
+    return launcher is not None and (launcher.program.startswith("srun") == (profile.launcher is LauncherKind.SRUN))
+
+
+def _binds(placed: list[str], profile: MpiProfile) -> bool:
+    given = " ".join((*placed, *profile.options, *profile.env))
+    return any(word in given for word in ("bind-to", "cpu-set", "rankfile", ":PE", ":pe", "binding_policy"))

@@ -1,0 +1,153 @@
+"""A Workload and a Route made into one bash script.
+
+Pure, and the same text for the same input. Directives and the Job's own data come from Jinja templates; what is the
+same in every script is static text, chosen by feature. The script is the Job's: everything that differs between its
+Pods is read from the Pod's directory when it runs.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+from importlib import resources
+from typing import Final
+
+from jinja2 import DictLoader, Environment, StrictUndefined, Template
+
+from router import names
+from router.allocation import is_mpi
+from router.policy.decision import Route
+from router.policy.schema import LauncherKind, Runtime, System
+from router.script import directives, mpi
+from router.script.containers import Devices, Setting, block, devices_of, understands_no_eval
+from router.script.quoting import quote, shown, words
+from router.script.support import mpi_container
+from router.workload.model import Container, ContainerKind, Workload
+
+_DIALECTS: Final = {
+    System.OPENPBS: "openpbs.j2",
+    System.LOCAL: "openpbs.j2",
+    System.TORQUE: "torque.j2",
+    System.SLURM: "slurm.j2",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Script:
+    """The text, and sentences for the user about what it does otherwise than the Job says."""
+
+    text: str
+    warnings: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _Ranks:
+    """The container that is started once per rank. ``exports``: its launcher has to be told what to pass on."""
+
+    index: int
+    count: int
+    start: mpi.Start
+    environment: str
+    exports: bool
+
+
+def render(workload: Workload, route: Route) -> Script:
+    """The script of a Job for a queue. ConfigError for a text of the policy that no directive can hold."""
+    warnings: list[str] = []
+    site = route.site
+    devices = devices_of(workload, route)
+    ranks = _ranks(workload, route, warnings)
+    modules = (*site.modules, *(route.profile.modules if ranks and route.profile else ()))
+    request = directives.request_of(route, exclusive=devices is not None and site.gpus == "exclusive")
+    options = _template(_DIALECTS[site.system]).render(
+        options=directives.lines(site.system, request),
+        variable=names.ENV_DIR,
+        cores_per_rank=route.allocation.cores_per_rank,
+    )
+    head = _template("head.j2").render(
+        title=shown(f"{workload.namespace}/{workload.name}"),
+        kinds=" ".join([container.kind for container in workload.containers]),
+        names=words([container.name for container in workload.containers]),
+        deadline=max(1, route.allocation.deadline),
+        grace=route.allocation.grace,
+        restart_policy=quote(workload.restart_policy or "Never"),
+        log_limit=site.log_limit,
+        runtime="" if site.runtime is Runtime.HOST else quote(site.runtime_path or site.runtime),
+        prefix="SINGULARITYENV_" if site.runtime is Runtime.SINGULARITY else "APPTAINERENV_",
+        evaluates="" if understands_no_eval(site.runtime, site.runtime_version) else "1",
+        modules=words(modules),
+        devices=devices,
+        mpi=ranks,
+        blocks=_blocks(workload, route, devices, ranks, warnings),
+        pre="\n".join(site.pre),
+        post="\n".join(site.post),
+    )
+    if request.project and site.system is System.TORQUE:
+        warnings.append(f"Project {request.project} is left out: TORQUE knows no projects.")
+    if site.runtime is Runtime.HOST:
+        warnings.append(f"Site {site.name} runs commands without a container, with its own programs.")
+    parts = (
+        "base.sh",
+        *(("modules.sh",) if modules else ()),
+        "host.sh" if site.runtime is Runtime.HOST else "apptainer.sh",
+        *(("devices.sh",) if devices else ()),
+        "mpi.sh" if ranks else "plain.sh",
+    )
+    return Script(f"{options}{head}{_static(parts)}", tuple(warnings))
+
+
+def _blocks(
+    workload: Workload, route: Route, devices: Devices | None, ranks: _Ranks | None, warnings: list[str]
+) -> list[tuple[str, list[str]]]:
+    """Kind and lines of each container's function."""
+    blocks = []
+    first = 0
+    for index, container in enumerate(workload.containers):
+        own = ranks.start.own if ranks and ranks.index == index else None
+        setting = Setting(workload, route, devices, own, first)
+        blocks.append((container.kind.value, block(container, setting, warnings)))
+        if container.gpus and own is None and container.kind is not ContainerKind.INIT:
+            first += container.gpus.value
+    return blocks
+
+
+def _ranks(workload: Workload, route: Route, warnings: list[str]) -> _Ranks | None:
+    if route.profile is None or not is_mpi(workload, route.profile):
+        return None
+    container = mpi_container(workload)
+    start = mpi.start_of(container, route, route.profile)
+    warnings += start.warnings
+    return _Ranks(
+        index=_index(workload, container),
+        count=route.allocation.ranks,
+        start=start,
+        environment=words(start.environment),
+        exports=route.profile.launcher is LauncherKind.OPENMPI,
+    )
+
+
+def _index(workload: Workload, container: Container) -> int:
+    return next(index for index, other in enumerate(workload.containers) if other is container)
+
+
+@lru_cache(maxsize=1)
+def _environment() -> Environment:
+    folder = resources.files("router.script") / "templates"
+    sources = {entry.name: entry.read_text("utf-8") for entry in folder.iterdir() if entry.name.endswith(".j2")}
+    # A script is no HTML; quoting is the business of router.script.quoting.
+    loader = DictLoader(sources)
+    environment = Environment(loader=loader, undefined=StrictUndefined, keep_trailing_newline=True, autoescape=False)  # noqa: S701
+    environment.trim_blocks = environment.lstrip_blocks = True
+    return environment
+
+
+@lru_cache(maxsize=8)
+def _template(name: str) -> Template:
+    return _environment().get_template(name)
+
+
+@lru_cache(maxsize=32)
+def _static(parts: tuple[str, ...]) -> str:
+    """What is the same in every script with these features; the call of ``main`` stands last."""
+    folder = resources.files("router.script") / "templates"
+    return "".join([(folder / part).read_text("utf-8") for part in parts]) + '\nmain "$@"\n'

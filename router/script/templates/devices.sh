@@ -1,0 +1,38 @@
+
+# $devices: what the batch system granted on this node, as a list; $visible: how many that are.
+find_devices() {
+  local line list files
+  devices=${!device_variable}
+  [[ $devices != NoDevFiles ]] || devices=
+  if [[ ! $devices && -r ${PBS_GPUFILE:-} ]]; then # TORQUE: host-gpuN, a line each
+    while read -r line; do
+      [[ ${line%%-gpu*} != "${HOSTNAME%%.*}"* ]] || devices+=${devices:+,}${line##*-gpu}
+    done <"$PBS_GPUFILE"
+  fi
+  IFS=, read -r -a list <<<"$devices"
+  visible=${#list[@]}
+  if [[ ! $devices ]]; then
+    # shellcheck disable=SC2206
+    files=($device_files)
+    visible=${SLURM_GPUS_ON_NODE:-0}
+    ((visible)) || [[ ! -e ${files[0]} ]] || visible=${#files[@]}
+  fi
+}
+
+too_few() { echo "this Pod asks for $devices_per_node GPUs on each node, and $visible are visible on $HOSTNAME"; }
+
+check_devices() {
+  find_devices
+  ((visible >= devices_per_node)) || refuse 1 "$(too_few)"
+}
+
+# The loaded container's share of the list.
+give_devices() {
+  local list
+  [[ $devices ]] || return
+  IFS=, read -r -a list <<<"$devices"
+  list=("${list[@]:first_gpu:gpus}")
+  IFS=,
+  env+=("$device_variable=${list[*]}")
+  unset IFS
+}

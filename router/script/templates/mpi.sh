@@ -1,0 +1,135 @@
+
+# Hosts in the order of their first line, with the slots of all their lines: hosts may come again (rank 0 is on the first).
+write_hosts() {
+  local host lines=0 order=()
+  local -A slots=()
+  if [[ ! -r ${PBS_NODEFILE:-} ]]; then
+    say 'there is no PBS_NODEFILE to take hosts from'
+    exit 1
+  fi
+  while read -r host _; do
+    [[ $host ]] || continue
+    [[ ${slots[$host]} ]] || order+=("$host")
+    slots[$host]=$((${slots[$host]:-0} + 1)) lines=$((lines + 1))
+  done <"$PBS_NODEFILE"
+  if ((lines / lines_per_rank < ranks)); then
+    say "the batch system gave places for $((lines / lines_per_rank)) ranks, and $ranks are to run"
+    exit 1
+  fi
+  for host in "${order[@]}"; do
+    # shellcheck disable=SC2059
+    printf "$host_line\n" "$host" "$((slots[$host] / lines_per_rank))"
+  done >"$scratch/hosts"
+}
+
+prepare() {
+  if [[ $1 == "$mpi" ]]; then
+    start_ranks
+  else
+    container_words
+  fi
+}
+
+start_ranks() {
+  local path launcher_words=() launcher_env=()
+  launch
+  path=$(type -P "${launcher_path:-$launcher}") || {
+    say "there is no ${launcher_path:-$launcher} on $HOSTNAME; PATH is $PATH"
+    exit 127
+  }
+  [[ ! $host_line ]] || write_hosts
+  write_rank
+  [[ ! ${launcher_env[*]} ]] || export "${launcher_env[@]}"
+  words=("$path" "${launcher_words[@]}" /bin/bash "$dir/rank")
+}
+
+array() { # NAME VALUE...: an assignment that bash reads back
+  printf '%s=(' "$1"
+  shift
+  (($# == 0)) || printf ' %q' "$@"
+  echo ' )'
+}
+
+# The launcher starts this file once for each rank, on every node.
+write_rank() {
+  local variable
+  {
+    printf '#!/bin/bash\nLC_ALL=C\n'
+    for variable in dir name command workdir image runtime env_prefix evaluates gpus first_gpu launcher_signal \
+      device_variable device_files devices_per_node; do
+      printf '%s=%q\n' "$variable" "${!variable}"
+    done
+    array launcher_env "${launcher_env[@]}"
+    array env "${env[@]}"
+    array argv "${argv[@]}"
+    array options "${options[@]}"
+    array binds "${binds[@]}"
+    declare -f rank container_words mount find_devices too_few give_devices end_session guard
+    echo rank
+  } >"$dir/.rank" && mv -T "$dir/.rank" "$dir/rank" || exit 1
+}
+
+# One rank: its launcher's variables into the container, a signal or the file "stop" as TERM, its exit code.
+rank() {
+  local variable entry word value pid='' asked='' worker devices='' passed=()
+  umask 022
+  cd / || exit 1
+  [[ ! ${launcher_env[*]} ]] || export "${launcher_env[@]}"
+  for variable in ${!OMPI_@} ${!PMIX_@} ${!PMI_@} ${!PMI2_@} ${!PRTE_@} ${!HYDRA_@} ${!HYDI_@} ${!I_MPI_@} \
+    ${!MPICH_@} ${!MV2_@} ${!SLURM_@} ${!UCX_@} ${!FI_@} ${!OMP_@}; do
+    passed+=("$variable=${!variable}")
+  done
+  for entry in "${launcher_env[@]}"; do passed+=("$entry"); done
+  env=("${passed[@]}" "${env[@]}")
+  if [[ $devices_per_node ]]; then
+    find_devices
+    ((visible >= devices_per_node)) || {
+      echo "batchgate: $(too_few)" >&2
+      exit 1
+    }
+    give_devices
+  fi
+  [[ ! -d ${PMIX_SERVER_TMPDIR:-} || $PMIX_SERVER_TMPDIR == /tmp/* ]] || mount "$PMIX_SERVER_TMPDIR" "$PMIX_SERVER_TMPDIR"
+  container_words
+  exec 9<> <(:)
+  exec 7> >(exec setsid /bin/bash -c "$(declare -f end_session guard); guard")
+  trap 'asked=1; [[ ! $pid ]] || kill -TERM "$pid" 2>/dev/null' TERM USR1
+  set -m
+  (
+    set +m
+    exec 7>&-
+    (
+      echo "pid $BASHPID" >&9
+      exec setsid "${words[@]}" 9>&-
+    )
+    echo "end $?" >&9
+  ) &
+  worker=$!
+  set +m
+  while :; do
+    if read -r -t 2 -u 9 word value; then
+      [[ $word != end ]] || break
+      pid=$value
+      echo "$pid" >&7
+      [[ ! $asked ]] || kill -TERM "$pid"
+    elif ! kill -0 "$worker" 2>/dev/null; then
+      value=137
+      break
+    elif [[ ! $asked && ! $launcher_signal ]]; then
+      [[ ! -e $dir/stop ]] || kill -TERM $$
+    fi
+  done
+  end_session "$pid"
+  echo 'done' >&7
+  exit "$value"
+}
+
+ask() {
+  if [[ $1 != "$mpi" ]]; then
+    kill -s TERM "${pids[$1]}" 2>/dev/null
+  elif [[ $launcher_signal ]]; then
+    kill -s "$launcher_signal" "${pids[$1]}" 2>/dev/null
+  else
+    : >"$dir/stop"
+  fi
+}
