@@ -16,7 +16,7 @@ sites:
     system: openpbs
     workDir: /work
     queues: [{name: batch, nodes: 4, cpusPerNode: 8}]
-accounts: [{users: ["*"], as: someone}]
+accounts: [{users: [ada], as: ada}]
 """
 RULE = "  - {{name: rule-{n}, when: \"has(job.cpus) && job.cpus > {n} + 1000 && request.user != 'nobody'\", cloud: true}}\n"
 JOB = {

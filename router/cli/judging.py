@@ -30,6 +30,7 @@ class Asked:
     """What the options of a command say."""
 
     files: tuple[str, ...]
+    recursive: bool
     policy: str
     user: str
     groups: tuple[str, ...]
@@ -51,7 +52,7 @@ class Judged:
     @property
     def name(self) -> str:
         """``namespace/name`` of the object, as far as it has them."""
-        return _full_name(self.manifest.value)
+        return _full_name(self.manifest)
 
 
 _OPTIONS = (
@@ -111,7 +112,7 @@ def _key(path: str) -> bytes:
 
 def judge_all(asked: Asked, opened: gate.Gate, *, explain: bool = False) -> Iterator[Judged]:
     """Judge each object of the files, in order."""
-    for manifest in read_manifests(asked.files):
+    for manifest in read_manifests(asked.files, recursive=asked.recursive):
         found = job_of(manifest.value)
         if found is None:
             yield Judged(manifest)
@@ -134,11 +135,11 @@ def _requester(asked: Asked, value: object, opened: gate.Gate) -> Requester:
     return Requester(asked.user, asked.groups, namespace, opened.cluster.namespaces.get(namespace))
 
 
-def _full_name(value: object) -> str:
-    metadata = value.get("metadata") if isinstance(value, dict) else None
+def _full_name(manifest: Manifest) -> str:
+    metadata = manifest.value.get("metadata") if isinstance(manifest.value, dict) else None
     if not isinstance(metadata, dict):
-        return "(no name)"
-    name = metadata.get("name") or f"{metadata.get('generateName', '(no name)')}*"
+        return manifest.place
+    name = metadata.get("name") or f"{metadata.get('generateName', manifest.place)}*"
     return f"{metadata['namespace']}/{name}" if metadata.get("namespace") else str(name)
 
 

@@ -47,24 +47,26 @@ def _read(path: Path) -> bytes:
         return file.read(LARGEST + 1)
 
 
-def read_manifests(paths: Sequence[str]) -> list[Manifest]:
-    """Every object of the files named, Lists taken apart, in order. A directory stands for its manifests."""
+def read_manifests(paths: Sequence[str], *, recursive: bool) -> list[Manifest]:
+    """Every object of the files named, Lists taken apart, in order. A directory stands for the manifests in it."""
     return [
         manifest
         for path in paths
-        for file in _files(path)
+        for file in _files(path, recursive=recursive)
         for document in documents.parse(read_text(file), "standard input" if file == STDIN else file)
         for manifest in _objects(document)
     ]
 
 
-def _files(path: str) -> list[str]:
+def _files(path: str, *, recursive: bool) -> list[str]:
     directory = Path(path)
     if path == STDIN or not directory.is_dir():
         return [path]
-    found = sorted(str(file) for file in directory.rglob("*") if file.suffix in ENDINGS and file.is_file())
+    within = directory.rglob("*") if recursive else directory.iterdir()
+    found = sorted(str(file) for file in within if file.suffix in ENDINGS and file.is_file())
     if not found:
-        raise InputError(f"{path}: holds no file that ends in {', '.join(ENDINGS)}")
+        below = "" if recursive else "; -R also looks in the directories below it"
+        raise InputError(f"{path}: holds no file that ends in {', '.join(ENDINGS)}{below}")
     return found
 
 

@@ -4,6 +4,10 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
+from io import StringIO
+from typing import Final
+
+PIPE_WIDTH: Final = 10_000
 
 
 def print_table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
@@ -16,8 +20,13 @@ def print_table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
         table.add_column(name, overflow="fold", no_wrap=name != head[-1])
     for row in rows:
         table.add_row(*(_plain(cell) for cell in row))
-    width = None if sys.stdout.isatty() else 10_000
-    Console(width=width, markup=False, highlight=False, soft_wrap=False).print(table)
+    if sys.stdout.isatty():
+        Console(markup=False, highlight=False).print(table)
+        return
+    console = Console(file=StringIO(), width=PIPE_WIDTH, markup=False, highlight=False)
+    with console.capture() as captured:
+        console.print(table)
+    print("\n".join(line.rstrip() for line in captured.get().splitlines()))  # noqa: T201
 
 
 def _plain(text: str) -> str:
