@@ -59,6 +59,7 @@ _OPTIONS = (
     click.option(
         "-f", "--filename", "files", multiple=True, required=True, metavar="FILE|DIR|-", help="Manifests; repeatable."
     ),
+    click.option("-R", "--recursive", is_flag=True, help="Also the directories below those of -f."),
     click.option(
         "--policy", default="policies", show_default=True, envvar="BATCHGATE_POLICY", help="Policy directory."
     ),

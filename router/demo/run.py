@@ -16,9 +16,9 @@ from pathlib import Path
 from typing import Any, Final
 
 import click
-import yaml
 
-from router import names, placement
+from router import documents, names, placement
+from router.cli.manifests import read_text
 from router.cli.table import print_table
 from router.demo import batch, sandbox, services, site
 from router.demo.apiserver import Answer, post, review_of
@@ -29,6 +29,7 @@ from router.demo.outcome import (
     NO_LAUNCHER,
     SUCCEEDED,
     UNFINISHED,
+    Expected,
     Outcome,
     differences,
     read_expected,
@@ -52,7 +53,7 @@ class Example:
 
     name: str
     job: dict[str, Any]
-    expected: Any
+    expected: Expected
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,16 +86,21 @@ def demo(examples: Path, work: Path, machine: site.Machine) -> bool:
 
 def _read_examples(examples: Path) -> list[Example]:
     found = [
-        Example(
-            file.parent.name,
-            yaml.safe_load(file.read_text()),
-            yaml.safe_load((file.parent / "expected.yaml").read_text()),
-        )
+        Example(file.parent.name, _read(file), read_expected(_read(expected), str(expected)))
         for file in sorted(examples.glob("*/job.yaml"))
+        for expected in [file.parent / "expected.yaml"]
     ]
     if not found:
         raise ConfigError(f"{examples}: holds no examples (NAME/job.yaml); name their directory: --examples DIR")
     return found
+
+
+def _read(file: Path) -> dict[str, Any]:
+    """The one object of a file. InputError and ConfigError name the file."""
+    values = [document.value for document in documents.parse(read_text(str(file)), str(file))]
+    if len(values) != 1 or not isinstance(values[0], dict):
+        raise ConfigError(f"{file}: is not one object")
+    return values[0]
 
 
 def _introduce(machine: site.Machine) -> None:
@@ -194,7 +200,7 @@ def _decided(judged: Judged) -> dict[str, Any]:
     if judged.workload is not None:
         decided |= {"site": labels[names.KEY_SITE], "queue": labels[names.KEY_QUEUE]}
     said = " ".join([audit.get("reason", ""), *judged.answer.warnings])
-    wanted = judged.example.expected["decision"]
+    wanted = judged.example.expected.decision
     decided["fields"] = [field for field in wanted.get("fields", ()) if field in said]
     decided["audited"] = [part.partition(":")[0] for part in audit.get("audited", "").split("; ") if part]
     return decided
