@@ -219,9 +219,7 @@ def _report(found: Sequence[Example], outcomes: Sequence[Outcome], work: Path, m
     wrong = [
         f"{outcome.job}: {words}"
         for example, outcome in zip(found, outcomes, strict=True)
-        for words in differences(
-            read_expected(example.expected, example.name), outcome, launcher=machine.launcher is not None
-        )
+        for words in differences(example.expected, outcome, launcher=machine.launcher is not None)
     ]
     for words in wrong:
         click.echo(f"Error: {words}", err=True)
