@@ -73,7 +73,6 @@ def block(container: Container, setting: Setting, warnings: list[str]) -> list[s
     lines += _environment(container, setting)
     if gpus := _gpus(container, setting):
         lines.append(f"gpus={gpus} first_gpu={setting.first_gpu}")
-        lines.append("give_devices") if not ranks else None
     if site.runtime is Runtime.HOST:
         return lines
     lines.append(f"image={quote(images.reference(site, container.image))}")
@@ -125,10 +124,10 @@ def _gpus(container: Container, setting: Setting) -> int:
 def _options(container: Container, setting: Setting, gpus: int) -> str:
     site = setting.route.site
     options = [_site_options(site)]
-    if not container.read_only_root and site.writable == "tmpfs":
-        options.append("--writable-tmpfs")
-    elif not container.read_only_root and site.writable == "overlay":
-        options.append('--overlay "$(overlay)"')
+    if not container.read_only_root and site.writable != "none":
+        # Only one process can write an overlay, so ranks have what is in memory.
+        overlay = site.writable == "overlay" and setting.own is None
+        options.append('--overlay "$(overlay)"' if overlay else "--writable-tmpfs")
     if gpus:
         options.append(_VENDORS[vendor_of(setting.workload, setting.route)][2])
     if images.is_insecure(site, container.image):

@@ -64,7 +64,32 @@ def render(workload: Workload, route: Route) -> Script:
         variable=names.ENV_DIR,
         cores_per_rank=route.allocation.cores_per_rank,
     )
-    head = _template("head.j2").render(
+    head = _head(workload, route, modules, devices, ranks, _blocks(workload, route, devices, ranks, warnings))
+    if request.project and site.system is System.TORQUE:
+        warnings.append(f"Project {request.project} is left out: TORQUE knows no projects.")
+    if site.runtime is Runtime.HOST:
+        warnings.append(f"Site {site.name} runs commands without a container, with its own programs.")
+    parts = (
+        "base.sh",
+        *(("modules.sh",) if modules else ()),
+        "host.sh" if site.runtime is Runtime.HOST else "apptainer.sh",
+        *(("devices.sh",) if devices else ()),
+        "mpi.sh" if ranks else "plain.sh",
+    )
+    return Script(f"{options}{head}{_static(parts)}", tuple(warnings))
+
+
+def _head(
+    workload: Workload,
+    route: Route,
+    modules: tuple[str, ...],
+    devices: Devices | None,
+    ranks: _Ranks | None,
+    blocks: list[tuple[str, list[str]]],
+) -> str:
+    """The Job's own data: all of a script that comes from a manifest, and the lines of the site."""
+    site = route.site
+    return _template("head.j2").render(
         title=shown(f"{workload.namespace}/{workload.name}"),
         kinds=" ".join([container.kind for container in workload.containers]),
         names=words([container.name for container in workload.containers]),
@@ -78,22 +103,10 @@ def render(workload: Workload, route: Route) -> Script:
         modules=words(modules),
         devices=devices,
         mpi=ranks,
-        blocks=_blocks(workload, route, devices, ranks, warnings),
+        blocks=blocks,
         pre="\n".join(site.pre),
         post="\n".join(site.post),
     )
-    if request.project and site.system is System.TORQUE:
-        warnings.append(f"Project {request.project} is left out: TORQUE knows no projects.")
-    if site.runtime is Runtime.HOST:
-        warnings.append(f"Site {site.name} runs commands without a container, with its own programs.")
-    parts = (
-        "base.sh",
-        *(("modules.sh",) if modules else ()),
-        "host.sh" if site.runtime is Runtime.HOST else "apptainer.sh",
-        *(("devices.sh",) if devices else ()),
-        "mpi.sh" if ranks else "plain.sh",
-    )
-    return Script(f"{options}{head}{_static(parts)}", tuple(warnings))
 
 
 def _blocks(

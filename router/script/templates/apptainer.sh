@@ -12,6 +12,11 @@ own_tmp() {
   mount "$scratch/$name.tmp" /var/tmp
 }
 
+overlay() {
+  mkdir -p "$scratch/$name.overlay"
+  echo "$scratch/$name.overlay"
+}
+
 # emptyDir VOLUME SUBPATH TARGET [ro]
 empty() {
   mkdir -p "$dir/volumes/$1/$2"

@@ -94,6 +94,7 @@ load() {
     while IFS= read -r -d '' entry; do env+=("$entry"); done <"$dir/env/$name"
   fi
   env+=("${own[@]}")
+  ((gpus == 0)) || [[ $1 == "$mpi" ]] || give_devices
 }
 
 # Stdin to the log, not buffered, up to the site's limit. The reader stays, so that writers never fail.
@@ -162,6 +163,7 @@ worker() {
 }
 
 start() {
+  attend
   [[ ! $ending ]] || return
   set -m # or the container would ignore SIGINT
   (
@@ -210,26 +212,28 @@ turn() {
       unset "pids[i]"
       note exited ",\"container\":\"${names[i]}\",\"code\":$value,\"restart\":$rest"
       ;;
-    end)
-      unset "workers[i]" "pids[i]"
-      finished_with "$i" "$value"
-      ;;
+    end) ended "$i" "$value" ;;
     esac
   else
     for i in "${!workers[@]}"; do
-      kill -0 "${workers[i]}" 2>/dev/null || {
-        unset "workers[i]"
-        finished_with "$i" 137
-      }
+      kill -0 "${workers[i]}" 2>/dev/null && continue
+      # Its last words may have come since the pipe was read; they are not there in the second turn either.
+      ((++missing[i] < 2)) || ended "$i" 137
     done
   fi
+  attend
+}
+
+# What time and signals demand.
+attend() {
+  local i
   clock
   [[ ! $alive ]] || alive_at=$now
   alive=
   if [[ $ending ]]; then
     ((now < kill_at)) || for i in "${!pids[@]}"; do end_session "${pids[i]}"; done
   elif [[ $asked == lost ]]; then
-    stop lost "the claim of this Pod is another's"
+    leave_to_other
   elif [[ $asked ]]; then
     stop signal 'the batch system says so'
   elif ((now >= deadline_at)); then
@@ -239,7 +243,8 @@ turn() {
   fi
 }
 
-finished_with() {
+ended() { # CONTAINER CODE
+  unset "workers[$1]" "pids[$1]"
   [[ ${kinds[$1]} == sidecar || $2 == 0 || $result != 0 ]] || result=$2
 }
 
@@ -285,8 +290,9 @@ refuse() {
 }
 
 leave() {
+  trap '' TERM INT HUP USR1 XCPU
   note ended ",\"code\":$1,\"reason\":\"$ending\""
-  trap '' TERM INT HUP USR1
+  [[ $ending == lost ]] || wait "$!"
   [[ ! $beating ]] || kill -KILL "$beating" 2>/dev/null
   echo 'done' >&7
   rm -rf "$scratch"
@@ -305,6 +311,17 @@ run_containers() {
   until_ended
 }
 
+# The claim has become another's: everything ends at once, and nothing is written into what is now another's.
+leave_to_other() {
+  local i
+  say "the claim of this Pod is another's: ending at once"
+  for i in "${!workers[@]}"; do kill -KILL "${workers[i]}"; done 2>/dev/null
+  for i in "${!pids[@]}"; do end_session "${pids[i]}"; done
+  rm -rf "$scratch"
+  kill -KILL "$beating" 2>/dev/null
+  exit 75
+}
+
 set_up() {
   [[ ${#modules[@]} == 0 ]] || load_modules
   [[ $(type -t before) != function ]] || before 7>&- 8>&- 9>&-
@@ -313,7 +330,7 @@ set_up() {
 }
 
 main() {
-  local workers=() pids=() ending='' asked='' closing='' alive='' kill_at=0 result=0 notes=0 beating=''
+  local workers=() pids=() missing=() ending='' asked='' closing='' alive='' kill_at=0 result=0 notes=0 beating=''
   exec </dev/null # a script may itself come through stdin: bash has read all of it by now
   umask 077
   LC_ALL=C
@@ -335,7 +352,7 @@ main() {
   exec 7> >(exec setsid /bin/bash -c "$(declare -f end_session guard); guard")
   heartbeat &
   beating=$!
-  disown "$beating" # or bash reports its end
+  disown "$beating" 2>/dev/null # or bash reports its end
   note started
   set_up
   run_containers

@@ -28,11 +28,18 @@ check_devices() {
 
 # The loaded container's share of the list.
 give_devices() {
-  local list
+  local list IFS=,
   [[ $devices ]] || return
-  IFS=, read -r -a list <<<"$devices"
+  read -r -a list <<<"$devices"
   list=("${list[@]:first_gpu:gpus}")
-  IFS=,
   env+=("$device_variable=${list[*]}")
-  unset IFS
+}
+
+rank_devices() {
+  find_devices
+  if ((visible < devices_per_node)); then
+    say "$(too_few)"
+    exit 1
+  fi
+  give_devices
 }

@@ -38,9 +38,18 @@ start_ranks() {
     exit 127
   }
   [[ ! $host_line ]] || write_hosts
+  [[ $image != docker://* ]] || pull
   write_rank
   [[ ! ${launcher_env[*]} ]] || export "${launcher_env[@]}"
   words=("$path" "${launcher_words[@]}" /bin/bash "$dir/rank")
+}
+
+# Once for all ranks, which would each pull the image.
+pull() {
+  local no_https=()
+  [[ " ${options[*]} " != *' --no-https '* ]] || no_https=(--no-https)
+  [[ -e $dir/image.sif ]] || "$runtime" pull "${no_https[@]}" "$dir/image.sif" "$image" || exit 125
+  image=$dir/image.sif
 }
 
 array() { # NAME VALUE...: an assignment that bash reads back
@@ -64,7 +73,7 @@ write_rank() {
     array argv "${argv[@]}"
     array options "${options[@]}"
     array binds "${binds[@]}"
-    declare -f rank container_words mount find_devices too_few give_devices end_session guard
+    declare -f rank container_words mount rank_devices find_devices too_few give_devices end_session guard say
     echo rank
   } >"$dir/.rank" && mv -T "$dir/.rank" "$dir/rank" || exit 1
 }
@@ -81,14 +90,7 @@ rank() {
   done
   for entry in "${launcher_env[@]}"; do passed+=("$entry"); done
   env=("${passed[@]}" "${env[@]}")
-  if [[ $devices_per_node ]]; then
-    find_devices
-    ((visible >= devices_per_node)) || {
-      echo "batchgate: $(too_few)" >&2
-      exit 1
-    }
-    give_devices
-  fi
+  [[ ! $devices_per_node ]] || rank_devices
   [[ ! -d ${PMIX_SERVER_TMPDIR:-} || $PMIX_SERVER_TMPDIR == /tmp/* ]] || mount "$PMIX_SERVER_TMPDIR" "$PMIX_SERVER_TMPDIR"
   container_words
   exec 9<> <(:)
