@@ -124,6 +124,9 @@ def _gpus(container: Container, setting: Setting) -> int:
 def _options(container: Container, setting: Setting, gpus: int) -> str:
     site = setting.route.site
     options = [_site_options(site)]
+    if setting.own is None:
+        # What a container leaves behind ends with it, as in Kubernetes. Ranks of one node must see each other.
+        options.append("--pid")
     if not container.read_only_root and site.writable != "none":
         # Only one process can write an overlay, so ranks have what is in memory.
         overlay = site.writable == "overlay" and setting.own is None

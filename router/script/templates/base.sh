@@ -8,7 +8,7 @@ clock() {
   now=${now%%.*}
 }
 
-# Waits without a process of its own, so that nothing is left behind.
+# Waits without a process, of which something could be left behind. Nothing is ever written to 8.
 pause() { read -r -t "$1" -u 8 || :; }
 
 # Only one job may run a Pod. A link can have been made although ln failed (NFS): a count of 2 proves it.
@@ -61,6 +61,16 @@ end_session() {
     # shellcheck disable=SC2086
     set -- "$1" ${line##*) }
     [[ $5 != "$1" ]] || kill -KILL "${directory##*/}" 2>/dev/null
+  done
+}
+
+# Wakes the main loop each second. (A read with a time limit loses what comes at that very moment.)
+tick() {
+  trap '' TERM INT HUP USR1 USR2
+  exec 7>&-
+  while kill -0 $$ 2>/dev/null; do
+    echo tick >&9
+    pause 1
   done
 }
 
@@ -194,33 +204,33 @@ stop() {
   for i in "${!workers[@]}"; do [[ ${kinds[i]} == sidecar ]] || end "$i"; done
 }
 
-# One turn of the main loop: something that happened, or one second.
+# One turn of the main loop: something that happened, or a second.
 turn() {
   local word i value rest
-  if read -r -t 1 -u 9 word i value rest; then
-    case $word in
-    alive) alive=1 ;;
-    lost) asked=lost ;;
-    pid)
-      pids[i]=$value
-      echo "$value" >&7
-      note running ",\"container\":\"${names[i]}\""
-      [[ ! $ending || (${kinds[i]} == sidecar && ! $closing) ]] || end "$i"
-      ;;
-    exit)
-      echo "-${pids[i]}" >&7
-      unset "pids[i]"
-      note exited ",\"container\":\"${names[i]}\",\"code\":$value,\"restart\":$rest"
-      ;;
-    end) ended "$i" "$value" ;;
-    esac
-  else
+  read -r word i value rest <&9
+  case $word in
+  alive) alive=1 ;;
+  lost) asked=lost ;;
+  pid)
+    pids[i]=$value
+    echo "$value" >&7
+    note running ",\"container\":\"${names[i]}\""
+    [[ ! $ending || (${kinds[i]} == sidecar && ! $closing) ]] || end "$i"
+    ;;
+  exit)
+    echo "-${pids[i]}" >&7
+    unset "pids[i]"
+    note exited ",\"container\":\"${names[i]}\",\"code\":$value,\"restart\":$rest"
+    ;;
+  end) ended "$i" "$value" ;;
+  tick)
     for i in "${!workers[@]}"; do
       kill -0 "${workers[i]}" 2>/dev/null && continue
-      # Its last words may have come since the pipe was read; they are not there in the second turn either.
+      # Its last words may still be in the pipe, but not for two ticks.
       ((++missing[i] < 2)) || ended "$i" 137
     done
-  fi
+    ;;
+  esac
   attend
 }
 
@@ -289,11 +299,16 @@ refuse() {
   leave "$1"
 }
 
+silence() {
+  # shellcheck disable=SC2086
+  { disown $beating && kill -KILL $beating; } 2>/dev/null # disowned, or bash would report their ends
+}
+
 leave() {
   trap '' TERM INT HUP USR1 XCPU
   note ended ",\"code\":$1,\"reason\":\"$ending\""
   [[ $ending == lost ]] || wait "$!"
-  [[ ! $beating ]] || kill -KILL "$beating" 2>/dev/null
+  silence
   echo 'done' >&7
   rm -rf "$scratch"
   exit "$1"
@@ -318,7 +333,7 @@ leave_to_other() {
   for i in "${!workers[@]}"; do kill -KILL "${workers[i]}"; done 2>/dev/null
   for i in "${!pids[@]}"; do end_session "${pids[i]}"; done
   rm -rf "$scratch"
-  kill -KILL "$beating" 2>/dev/null
+  silence
   exit 75
 }
 
@@ -352,7 +367,8 @@ main() {
   exec 7> >(exec setsid /bin/bash -c "$(declare -f end_session guard); guard")
   heartbeat &
   beating=$!
-  disown "$beating" 2>/dev/null # or bash reports its end
+  tick &
+  beating+=" $!"
   note started
   set_up
   run_containers

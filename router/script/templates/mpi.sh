@@ -73,14 +73,14 @@ write_rank() {
     array argv "${argv[@]}"
     array options "${options[@]}"
     array binds "${binds[@]}"
-    declare -f rank container_words mount rank_devices find_devices too_few give_devices end_session guard say
+    declare -f rank container_words mount rank_devices find_devices too_few give_devices end_session guard say watch pause
     echo rank
   } >"$dir/.rank" && mv -T "$dir/.rank" "$dir/rank" || exit 1
 }
 
 # One rank: its launcher's variables into the container, a signal or the file "stop" as TERM, its exit code.
 rank() {
-  local variable entry word value pid='' asked='' worker devices='' passed=()
+  local variable entry pid='' asked='' code='' worker devices='' passed=()
   umask 022
   cd / || exit 1
   [[ ! ${launcher_env[*]} ]] || export "${launcher_env[@]}"
@@ -93,7 +93,7 @@ rank() {
   [[ ! $devices_per_node ]] || rank_devices
   [[ ! -d ${PMIX_SERVER_TMPDIR:-} || $PMIX_SERVER_TMPDIR == /tmp/* ]] || mount "$PMIX_SERVER_TMPDIR" "$PMIX_SERVER_TMPDIR"
   container_words
-  exec 9<> <(:)
+  exec 8<> <(:) 9<> <(:)
   exec 7> >(exec setsid /bin/bash -c "$(declare -f end_session guard); guard")
   trap 'asked=1; [[ ! $pid ]] || kill -TERM "$pid" 2>/dev/null' TERM USR1
   set -m
@@ -101,29 +101,34 @@ rank() {
     set +m
     exec 7>&-
     (
-      echo "pid $BASHPID" >&9
-      exec setsid "${words[@]}" 9>&-
+      echo "$BASHPID" >&9
+      exec setsid "${words[@]}" 8>&- 9>&-
     )
-    echo "end $?" >&9
+    echo "$?" >&9
   ) &
   worker=$!
   set +m
-  while :; do
-    if read -r -t 2 -u 9 word value; then
-      [[ $word != end ]] || break
-      pid=$value
-      echo "$pid" >&7
-      [[ ! $asked ]] || kill -TERM "$pid"
-    elif ! kill -0 "$worker" 2>/dev/null; then
-      value=137
-      break
-    elif [[ ! $asked && ! $launcher_signal ]]; then
-      [[ ! -e $dir/stop ]] || kill -TERM $$
-    fi
-  done
+  [[ $launcher_signal ]] || watch &
+  read -r -t 60 -u 9 pid
+  echo "$pid" >&7
+  [[ ! $asked ]] || kill -TERM "$pid"
+  while wait "$worker"; kill -0 "$worker" 2>/dev/null; do :; done # a signal ends a wait
+  read -r -t 1 -u 9 code
   end_session "$pid"
   echo 'done' >&7
-  exit "$value"
+  exit "${code:-137}"
+}
+
+watch() {
+  trap '' TERM USR1
+  exec 7>&-
+  while kill -0 $$ 2>/dev/null; do
+    if [[ -e $dir/stop ]]; then
+      kill -TERM $$
+      return
+    fi
+    pause 5
+  done
 }
 
 ask() {
