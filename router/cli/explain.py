@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 import click
 
 from router import durations, quantity
+from router.allocation import Chunk
 from router.cli.judging import Asked, Judged, complain, judge_all, judging_options, open_gate
 from router.gate import Judgement
 from router.policy.decision import Considered, Decision, Route
@@ -102,16 +103,26 @@ def _route(route: Route) -> list[str]:
     rows = [
         ("site and queue", f"{route.site.name}, {route.queue.name}"),
         ("runs as", ", ".join(_identity(route))),
-        *((title, note) for title, note in allocation.notes),
-        (
-            "walltime",
-            f"{durations.show(allocation.walltime)}; containers end after {durations.show(allocation.deadline)}",
-        ),
+        *(("chunks", _chunk(chunk)) for chunk in allocation.chunks),
+        ("deadline", f"the containers end after {durations.show(allocation.deadline)}"),
+        ("walltime", durations.show(allocation.walltime)),
     ]
     if route.profile is not None:
-        rows.append(("MPI profile", f"{route.profile.name} ({route.profile.launcher})"))
+        rows.append(("MPI profile", f"{route.profile.name} ({route.profile.launcher}), the first whose images match"))
+    rows += [(f"why {title}", note) for title, note in allocation.notes]
     wide = max(len(title) for title, _ in rows)
     return [f"{title:{wide}}  {value}" for title, value in rows]
+
+
+def _chunk(chunk: Chunk) -> str:
+    parts = [f"{chunk.ncpus} cores"]
+    if chunk.ranks > 1:
+        parts.append(f"{chunk.ranks} ranks")
+    if chunk.memory is not None:
+        parts.append(quantity.show_bytes(chunk.memory))
+    if chunk.gpus:
+        parts.append(f"{chunk.gpus} GPUs")
+    return f"{chunk.count} x ({', '.join(parts)})"
 
 
 def _identity(route: Route) -> Iterator[str]:

@@ -1,0 +1,83 @@
+"""``batchgate explain``: the whole text for one Job, and what it says of Jobs that stay or cannot be right."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import yaml
+from click.testing import CliRunner, Result
+
+from router.cli import commands
+
+ROOT = Path(__file__).parent.parent.parent
+POLICY = ["--policy", str(ROOT / "examples" / "policies"), "--user", "ada"]
+
+MPI = """\
+mpi  (JOB:1)
+  asks for
+    CPUs per Pod    8                  spec.template.spec.containers[0].resources.requests.cpu
+    memory per Pod  1Gi                spec.template.spec.containers[0].resources.requests.memory
+    GPUs per Pod    nothing asked for
+    Pods at once    1                  default
+    completions     1                  default
+    walltime        10m                spec.activeDeadlineSeconds
+    MPI container   ranks
+    ranks           8                  mpirun -np 8 in spec.template.spec.containers[0].command
+"""
+CHUNKS = """\
+    chunks              2 x (4 cores, 4 ranks, 512Mi)
+    deadline            the containers end after 10m
+    walltime            11m30s
+"""
+
+
+def explain(path: Path | str, *arguments: str, stdin: str | None = None) -> Result:
+    return CliRunner().invoke(commands, ["explain", "-f", str(path), *POLICY, *arguments], input=stdin)
+
+
+def test_figures_rules_decision_and_chunks() -> None:
+    job = ROOT / "examples" / "03-mpi-over-two-nodes" / "job.yaml"
+
+    result = explain(job, "--no-script")
+
+    assert result.exit_code == 0
+    assert result.stdout.startswith(MPI.replace("JOB", str(job)))
+    assert "gpus: does not hold: job.gpus > 0, with job.gpus = unset\n" in result.stdout
+    assert CHUNKS in result.stdout
+
+
+def test_the_script_ends_it() -> None:
+    result = explain(ROOT / "examples" / "02-large-goes-to-hpc" / "job.yaml")
+
+    expected = (ROOT / "examples" / "02-large-goes-to-hpc" / "script.sh").read_text()
+    assert result.stdout.endswith(f"  script\n\n{expected}\n")
+
+
+def test_what_keeps_a_job_in_the_cloud_is_a_list_of_fields() -> None:
+    result = explain(ROOT / "examples" / "07-cannot-go" / "job.yaml")
+
+    assert "  keeps it in the cloud\n    spec.template.spec.volumes[0].persistentVolumeClaim: " in result.stdout
+
+
+def test_fields_of_a_cronjob_are_named_as_they_stand_in_it() -> None:
+    job = yaml.safe_load((ROOT / "examples" / "07-cannot-go" / "job.yaml").read_text())
+    cron = {
+        "apiVersion": "batch/v1",
+        "kind": "CronJob",
+        "metadata": {"name": "nightly", "namespace": "physics"},
+        "spec": {"schedule": "0 3 * * *", "jobTemplate": {"spec": job["spec"]}},
+    }
+
+    result = explain("-", stdin=yaml.safe_dump(cron))
+
+    assert result.stdout.startswith("physics/nightly  (standard input:1)\n")
+    assert "spec.jobTemplate.spec.template.spec.volumes[0].persistentVolumeClaim" in result.stdout
+
+
+def test_a_job_of_another_controller_is_left_alone() -> None:
+    job = yaml.safe_load((ROOT / "examples" / "02-large-goes-to-hpc" / "job.yaml").read_text())
+    job["spec"]["managedBy"] = "kueue.x-k8s.io/multikueue"
+
+    result = explain("-", stdin=yaml.safe_dump(job))
+
+    assert "is managed by another controller: nothing is changed" in result.stdout
