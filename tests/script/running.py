@@ -95,10 +95,8 @@ class Pod:
         return None if found is None else found["code"]
 
     def awaits_log(self, text: str, container: str = "main", restart: int = 0) -> str:
-        return wait_for(
-            lambda: text in self.log(container, restart) and self.log(container, restart),
-            f"for {text!r} in the log of {container}: {self.log(container, restart)!r}; {self.output()!r}",
-        )
+        wait_for(lambda: text in self.log(container, restart), f"for {text!r} in the log of {container}")
+        return self.log(container, restart)
 
     def notes(self) -> list[dict[str, Any]]:
         """The state notes, in their order."""

@@ -7,9 +7,11 @@ import re
 import signal
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from router.policy.schema import Site
 from tests.script.builders import container, site, text_of, workload
 from tests.script.running import Pod, wait_for
 
@@ -17,11 +19,11 @@ HOST = site("local", runtime="host", margin=5)
 WALLTIME = "batchgate.dev/walltime"
 
 
-def sh(line: str, name: str = "main", **fields: object) -> dict[str, object]:
+def sh(line: str, name: str = "main", **fields: Any) -> dict[str, object]:
     return container("/bin/sh", "-c", line, name=name, **fields)
 
 
-def script(*containers: dict[str, object], where=HOST, **fields: object) -> str:
+def script(*containers: dict[str, object], where: Site = HOST, **fields: Any) -> str:
     return text_of(workload(*containers, **fields), where)
 
 
@@ -175,7 +177,7 @@ def test_on_failure_starts_again_after_the_back_off(pod: Pod) -> None:
 def test_a_second_job_for_the_same_pod_runs_nothing(pod: Pod) -> None:
     text = script(sh("echo ran >>$DIR/ran; sleep 0.5", env=[{"name": "DIR", "value": str(pod.work)}]))
     first = pod.start(text, job_id="1.pbs")
-    wait_for(lambda: (pod.work / "ran").exists())
+    wait_for((pod.work / "ran").exists)
 
     second = pod.start(text, job_id="2.pbs").wait(20)
 

@@ -1,0 +1,191 @@
+"""Ranks for real: Open MPI's mpirun on this machine, with commands in place of containers and with an image."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import socket
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from router.policy.schema import Site
+from tests.script.builders import container, site, text_of, workload
+from tests.script.nasty import NASTY
+from tests.script.running import Pod, wait_for
+from tests.script.test_values import written
+
+MPIRUN = shutil.which("mpirun")
+IMAGE = Path("/srv/hpc-testbed/mpi.sif")
+pytestmark = [pytest.mark.mpi, pytest.mark.skipif(MPIRUN is None, reason="no mpirun on this machine")]
+# mpirun refuses root; only tests ever run it so.
+AS_ROOT = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"} if os.getuid() == 0 else {}
+HOST = socket.gethostname()
+
+
+@pytest.fixture(autouse=True)
+def nodefile(pod: Pod) -> None:
+    pod.environment.update(AS_ROOT, PBS_NODEFILE=str(pod.work / "nodefile"))
+    (pod.work / "nodefile").write_text(f"{HOST}\n" * 4)
+
+
+def where(runtime: str = "host", **profile: Any) -> Site:
+    return site(
+        "local" if runtime == "host" else "openpbs",
+        runtime=runtime,
+        images=[{"match": "mpi:*", "path": str(IMAGE)}],
+        mpi=[{"name": "open-mpi", "launcher": "openmpi", **profile}],
+        queue={"cpusPerNode": 8, "nodes": 2},
+    )
+
+
+def ranks(*words: str, **fields: Any) -> dict[str, Any]:
+    return container("mpirun", "-np", "4", *words, image="mpi:1", **fields)
+
+
+def test_one_program_for_each_rank_with_its_values(pod: Pod) -> None:
+    env = [{"name": f"N{number}", "value": written(value)} for number, value in enumerate(NASTY)]
+    line = 'printf "%s\\0" "$$@" >$DIR/argv.$OMPI_COMM_WORLD_RANK; env -0 >$DIR/env.$OMPI_COMM_WORLD_RANK'
+    env.append({"name": "DIR", "value": str(pod.work)})
+    text = text_of(workload(ranks("sh", "-c", line, "sh", *[written(value) for value in NASTY], env=env)), where())
+
+    assert pod.run(text) == 0, pod.log()
+
+    for rank in range(4):
+        assert (pod.work / f"argv.{rank}").read_bytes().split(b"\0")[:-1] == [value.encode() for value in NASTY]
+        found = dict(entry.split(b"=", 1) for entry in (pod.work / f"env.{rank}").read_bytes().split(b"\0")[:-1])
+        assert found[b"OMPI_COMM_WORLD_SIZE"] == b"4"
+        assert found[b"OMP_NUM_THREADS"] == b"1"
+        assert [found[f"N{number}".encode()] for number in range(len(NASTY))] == [value.encode() for value in NASTY]
+
+
+def test_what_the_user_s_launcher_sets_reaches_the_ranks(pod: Pod) -> None:
+    text = text_of(workload(ranks("-x", "A=of launcher", "-x", "B", "sh", "-c", 'echo "$A $B"', env=[{"name": "A", "value": "own"}, {"name": "B", "value": "kept"}])), where())  # fmt: skip
+
+    assert pod.run(text) == 0, pod.log()
+    assert pod.log() == "of launcher kept\n" * 4
+
+
+def test_the_profile_s_variables_are_there_and_the_job_s_own_win(pod: Pod) -> None:
+    text = text_of(
+        workload(
+            ranks(
+                "sh",
+                "-c",
+                'echo "$UCX_A $UCX_B $OMPI_MCA_btl_vader_single_copy_mechanism"',
+                env=[{"name": "UCX_B", "value": "job"}],
+            )
+        ),
+        where(env={"UCX_A": "profile a", "UCX_B": "profile"}),
+    )
+
+    assert pod.run(text) == 0, pod.log()
+    assert pod.log() == "profile a job none\n" * 4
+
+
+def test_the_exit_code_of_a_rank_is_the_container_s(pod: Pod) -> None:
+    line = "[ $OMPI_COMM_WORLD_RANK != 2 ] || exit 9; sleep 30"
+
+    assert pod.run(text_of(workload(ranks("sh", "-c", line)), where())) == 9
+    assert pod.code() == 9
+
+
+TRAPS = "trap 'echo asked; sleep 3; echo ready; exit 6' TERM; echo up; while :; do sleep 0.1; done"
+
+
+def test_a_signal_gives_each_rank_the_grace_period(pod: Pod) -> None:
+    job = pod.start(text_of(workload(ranks("sh", "-c", TRAPS)), where()))
+    wait_for(lambda: pod.log().count("up") == 4, "for four ranks")
+
+    job.terminate()
+
+    assert job.wait(40) == 6
+    assert (pod.log().count("asked"), pod.log().count("ready")) == (4, 4)
+
+
+def test_after_the_grace_period_all_ranks_are_killed(pod: Pod) -> None:
+    line = "trap '' TERM; echo up $$$$; while :; do sleep 0.1; done"
+    job = pod.start(text_of(workload(ranks("sh", "-c", line), terminationGracePeriodSeconds=1), where()))
+    wait_for(lambda: pod.log().count("up") == 4, "for four ranks")
+    pids = [int(word) for word in pod.log().split() if word.isdigit()]
+
+    job.terminate()
+
+    assert job.wait(40) == 137
+    wait_for(lambda: not any(Path(f"/proc/{pid}").exists() for pid in pids), "for the end of the ranks")
+
+
+def test_a_killed_job_takes_its_ranks_along(pod: Pod) -> None:
+    job = pod.start(text_of(workload(ranks("sh", "-c", "echo up $$$$; exec sleep 300")), where()))
+    wait_for(lambda: pod.log().count("up") == 4, "for four ranks")
+    pids = [int(word) for word in pod.log().split() if word.isdigit()]
+
+    os.killpg(job.pid, 9)
+
+    wait_for(lambda: not any(Path(f"/proc/{pid}").exists() for pid in pids), "for the end of the ranks")
+
+
+def test_too_few_places_are_said_before_ranks_start(pod: Pod) -> None:
+    (pod.work / "nodefile").write_text(f"{HOST}\n")
+
+    assert pod.run(text_of(workload(ranks("echo", "ran")), where())) == 1
+    assert pod.log() == "batchgate: the batch system gave places for 1 ranks, and 4 are to run\n"
+
+
+def test_a_launcher_that_is_not_there_is_one_clear_sentence(pod: Pod) -> None:
+    assert pod.run(text_of(workload(ranks("echo", "ran")), where(path="/no/such/mpirun"))) == 127
+    assert pod.log().startswith("batchgate: there is no /no/such/mpirun on ")
+
+
+def test_another_container_gets_none_of_the_launcher_s_variables(pod: Pod) -> None:
+    text = text_of(workload(ranks("true"), initContainers=[container("env", name="init")]), where())
+
+    assert pod.run(text) == 0
+    assert not [line for line in pod.log("init").splitlines() if line.startswith(("OMPI_", "PMIX_"))]
+
+
+@pytest.mark.apptainer
+@pytest.mark.skipif(not IMAGE.exists(), reason="no image with an MPI program (make bed)")
+class TestInImage:
+    def test_ranks_talk(self, pod: Pod) -> None:
+        assert pod.run(text_of(workload(ranks("/opt/app/hello_mpi")), where("apptainer"))) == 0, pod.log()
+        assert sorted(line.split(" on ")[0] for line in pod.log().splitlines()) == [
+            f"rank {rank} of 4" for rank in range(4)
+        ]
+        assert pod.log().count("sum=10 token=42 container=yes") == 4
+
+    def test_values_arrive_byte_for_byte(self, pod: Pod) -> None:
+        env = [{"name": f"N{number}", "value": written(value)} for number, value in enumerate(NASTY)]
+        mounts = [{"name": "out", "mountPath": "/out"}]
+        line = 'printf "%s\\0" "$$@" >/out/argv.$OMPI_COMM_WORLD_RANK; env -0 >/out/env.$OMPI_COMM_WORLD_RANK'
+        main = ranks("sh", "-c", line, "sh", *[written(value) for value in NASTY], env=env, volumeMounts=mounts)
+        text = text_of(workload(main, volumes=[{"name": "out", "emptyDir": {}}]), where("apptainer"))
+
+        assert pod.run(text) == 0, pod.log()
+
+        out = pod.path / "volumes" / "out"
+        for rank in range(4):
+            assert (out / f"argv.{rank}").read_bytes().split(b"\0")[:-1] == [value.encode() for value in NASTY]
+            found = dict(entry.split(b"=", 1) for entry in (out / f"env.{rank}").read_bytes().split(b"\0")[:-1])
+            assert [found[f"N{number}".encode()] for number in range(len(NASTY))] == [value.encode() for value in NASTY]
+
+    def test_a_signal_gives_each_rank_the_grace_period(self, pod: Pod) -> None:
+        line = "trap 'echo asked; sleep 3; cat /etc/passwd >/dev/null && echo ready; exit 6' TERM; echo up; while :; do sleep 0.1; done"
+        job = pod.start(text_of(workload(ranks("sh", "-c", line)), where("apptainer")))
+        wait_for(lambda: pod.log().count("up") == 4, "for four ranks")
+
+        job.terminate()
+
+        assert job.wait(40) == 6
+        assert (pod.log().count("asked"), pod.log().count("ready")) == (4, 4)
+
+    def test_shared_memory_is_the_node_s_own_though_an_empty_dir_is_mounted_there(self, pod: Pod) -> None:
+        main = ranks(
+            "/opt/app/hello_mpi",
+            volumeMounts=[{"name": "shm", "mountPath": "/dev/shm"}, {"name": "t", "mountPath": "/tmp"}],
+        )
+        volumes = [{"name": "shm", "emptyDir": {"medium": "Memory"}}, {"name": "t", "emptyDir": {}}]
+
+        assert pod.run(text_of(workload(main, volumes=volumes), where("apptainer"))) == 0, pod.log()
+        assert pod.log().count("sum=10 token=42") == 4
