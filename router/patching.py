@@ -5,7 +5,7 @@ Pure. Only what Batchgate may change is compared (the rest is shared, and the sa
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 import jsonpatch
@@ -46,28 +46,42 @@ def diff(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[Operation]:
     """The operations that turn ``old`` into ``new``; none where nothing changed.
 
     ``new`` must be made of ``old`` by ``router.placement``: what lies outside the fields that it changes is not
-    looked at. Moves are not looked for: they save nothing here, and cost a copy of everything as text. The
-    operations share their values with ``new``: they are to be written out, not changed.
+    looked at, nor what the two share. Moves are not looked for: they save nothing here, and cost a copy of everything
+    as text. The operations share their values with ``new``: they are to be written out, not changed.
     """
-    if old is new:
-        return []
-    before, after = _parts(old, new, _TREE)
-    return _Differences(before, after, optimization=False).operations()
+    operations: list[Operation] = []
+    for path, before, after in _parts(old, new, _TREE, ""):
+        for operation in _Differences(before, after, optimization=False).operations():
+            operation["path"] = path + operation["path"]
+            operations.append(operation)
+    return operations
 
 
-def _parts(old: Mapping[str, Any], new: Mapping[str, Any], tree: Mapping[str, Any]) -> tuple[Operation, Operation]:
-    """Both documents without what is the same or never changed."""
+def _parts(
+    old: Mapping[str, Any], new: Mapping[str, Any], tree: Mapping[str, Any], path: str
+) -> Iterator[tuple[str, Operation, Operation]]:
+    """The mappings in which the two documents differ, each with its path and without what both share."""
     before: Operation = {}
     after: Operation = {}
     for name, below in tree.items():
         mine, theirs = old.get(name), new.get(name)
         if mine is theirs and (mine is not None or (name in old) == (name in new)):
             continue
-        if below is not _LEAF and mine and theirs and isinstance(mine, Mapping) and isinstance(theirs, Mapping):
-            before[name], after[name] = _parts(mine, theirs, below)
+        if mine and theirs and isinstance(mine, dict) and isinstance(theirs, dict):
+            here = f"{path}/{name}"
+            if below is _LEAF:
+                yield here, _unshared(mine, theirs), _unshared(theirs, mine)
+            else:
+                yield from _parts(mine, theirs, below, here)
             continue
         if name in old:
             before[name] = mine
         if name in new:
             after[name] = theirs
-    return before, after
+    if before or after:
+        yield path, before, after
+
+
+def _unshared(mapping: Operation, other: Operation) -> Operation:
+    """What the other does not hold as the same value: jsonpatch would write both as text to compare them."""
+    return {key: value for key, value in mapping.items() if other.get(key, other) is not value}
