@@ -1,0 +1,216 @@
+"""What is asked of each batch system, and which further directives may be added."""
+
+from __future__ import annotations
+
+import pytest
+
+from router.allocation import Allocation, Chunk
+from router.errors import ConfigError
+from router.policy.schema import System
+from router.script.directives import Request, directive_problems, lines, request_of, size
+from tests.script.builders import container, route, site, workload
+
+GIB = 1024**3
+
+
+def allocation(*chunks: Chunk, cores_per_rank: int = 1, walltime: int = 3900, deadline: int = 3600) -> Allocation:
+    ranks = sum(chunk.count * chunk.ranks for chunk in chunks)
+    return Allocation(chunks, ranks, cores_per_rank, walltime, deadline, grace=30)
+
+
+ONE = allocation(Chunk(1, 1, 4, 4, 8 * GIB, 0), cores_per_rank=4)
+EVEN = allocation(Chunk(2, 4, 8, 2, 3 * GIB, 0), cores_per_rank=2)
+UNEVEN = allocation(Chunk(1, 4, 4, 1, 2 * GIB, 0), Chunk(2, 3, 3, 1, 3 * GIB // 2, 0))
+GPUS = allocation(Chunk(2, 1, 4, 4, None, 2), cores_per_rank=4)
+
+
+@pytest.mark.parametrize(
+    ("asked", "exclusive", "expected"),
+    [
+        (ONE, False, ["-q q", "-l select=1:ncpus=4:mpiprocs=1:ompthreads=4:mem=8gb", "-l walltime=01:05:00"]),
+        (
+            EVEN,
+            False,
+            ["-q q", "-l select=2:ncpus=8:mpiprocs=4:ompthreads=2:mem=3gb", "-l place=scatter", "-l walltime=01:05:00"],
+        ),
+        (
+            UNEVEN,
+            False,
+            [
+                "-q q",
+                "-l select=1:ncpus=4:mpiprocs=4:ompthreads=1:mem=2gb+2:ncpus=3:mpiprocs=3:ompthreads=1:mem=1536mb",
+                "-l place=scatter",
+                "-l walltime=01:05:00",
+            ],
+        ),
+        (
+            GPUS,
+            True,
+            [
+                "-q q",
+                "-l select=2:ncpus=4:mpiprocs=1:ompthreads=4:ngpus=2",
+                "-l place=scatter:excl",
+                "-l walltime=01:05:00",
+            ],
+        ),
+    ],
+)
+@pytest.mark.parametrize("system", [System.OPENPBS, System.LOCAL])
+def test_openpbs(system: System, asked: Allocation, exclusive: bool, expected: list[str]) -> None:
+    assert lines(system, Request("q", asked, None, None, {}, exclusive)) == expected
+
+
+@pytest.mark.parametrize(
+    ("asked", "exclusive", "expected"),
+    [
+        (ONE, False, ["-q q", "-l nodes=1:ppn=4", "-l mem=8gb", "-l walltime=01:05:00"]),
+        (EVEN, False, ["-q q", "-l nodes=2:ppn=8", "-l mem=6gb", "-l walltime=01:05:00"]),
+        (UNEVEN, False, ["-q q", "-l nodes=1:ppn=4+2:ppn=3", "-l mem=5gb", "-l walltime=01:05:00"]),
+        (GPUS, True, ["-q q", "-l nodes=2:ppn=4:gpus=2", "-l naccesspolicy=singlejob", "-l walltime=01:05:00"]),
+    ],
+)
+def test_torque(asked: Allocation, exclusive: bool, expected: list[str]) -> None:
+    assert lines(System.TORQUE, Request("q", asked, None, None, {}, exclusive)) == expected
+
+
+@pytest.mark.parametrize(
+    ("asked", "exclusive", "expected"),
+    [
+        (ONE, False, "--nodes=1 --ntasks=1 --ntasks-per-node=1 --cpus-per-task=4 --mem=8192M"),
+        (EVEN, False, "--nodes=2 --ntasks=8 --ntasks-per-node=4 --cpus-per-task=2 --mem-per-cpu=384M"),
+        (UNEVEN, False, "--nodes=3 --ntasks=10 --ntasks-per-node=4 --cpus-per-task=1 --mem-per-cpu=512M"),
+        (GPUS, True, "--nodes=2 --ntasks=2 --ntasks-per-node=1 --cpus-per-task=4 --gres=gpu:2 --exclusive"),
+    ],
+)
+def test_slurm(asked: Allocation, exclusive: bool, expected: str) -> None:
+    found = lines(System.SLURM, Request("q", asked, None, None, {}, exclusive))
+
+    assert found == ["--partition=q", *expected.split(), "--time=01:05:00", "--signal=B:USR1@90"]
+
+
+@pytest.mark.parametrize(
+    ("walltime", "deadline", "seconds"),
+    [
+        (3900, 3600, 90),  # grace period and a minute, after the deadline
+        (3630, 3600, 30),  # no room: with the deadline
+        (3640, 3600, 40),
+    ],
+)
+def test_slurm_s_own_warning_comes_no_earlier_than_the_deadline(walltime: int, deadline: int, seconds: int) -> None:
+    asked = allocation(Chunk(1, 1, 1, 1, None, 0), walltime=walltime, deadline=deadline)
+
+    assert f"--signal=B:USR1@{seconds}" in lines(System.SLURM, Request("q", asked, None, None, {}, exclusive=False))
+
+
+@pytest.mark.parametrize(
+    ("system", "account", "project", "expected"),
+    [
+        (System.OPENPBS, "phys", "proj", ["-A phys", "-P proj"]),
+        (System.OPENPBS, "my account", "a b", ['-A "my account"', '-P "a b"']),
+        (System.TORQUE, "phys", "proj", ["-A phys"]),  # -P would name another user to run as
+        (System.SLURM, "phys", "proj", ["--account=phys", "--wckey=proj"]),
+    ],
+)
+def test_account_and_project(system: System, account: str, project: str, expected: list[str]) -> None:
+    plain = lines(system, Request("q", ONE, None, None, {}, exclusive=False))
+    named = lines(system, Request("q", ONE, account, project, {}, exclusive=False))
+
+    assert [line for line in named if line not in plain] == expected
+
+
+@pytest.mark.parametrize(
+    ("system", "extra", "expected"),
+    [
+        (System.OPENPBS, {"filesystems": "home:eagle"}, ["-l filesystems=home:eagle"]),
+        (System.OPENPBS, {"group_list": "phys"}, ["-W group_list=phys"]),
+        (System.OPENPBS, {"resource.my_licence": "2"}, ["-l my_licence=2"]),
+        (System.OPENPBS, {"place": "excl"}, ["-l place=excl"]),
+        (System.OPENPBS, {"chunk.model": "a100"}, ["-l select=1:ncpus=4:mpiprocs=1:ompthreads=4:mem=8gb:model=a100"]),
+        (System.TORQUE, {"node.model": "fast"}, ["-l nodes=1:ppn=4:fast"]),
+        (System.TORQUE, {"qos": "high"}, ["-l qos=high"]),
+        (System.TORQUE, {"reservation": "r1"}, ["-W x=FLAGS:ADVRES:r1"]),
+        (System.SLURM, {"qos": "high"}, ["--qos=high"]),
+        (System.SLURM, {"constraint": "a&b"}, ["--constraint=a&b"]),
+        (System.SLURM, {"exclusive": ""}, ["--exclusive"]),
+    ],
+)
+def test_further_directives(system: System, extra: dict[str, str], expected: list[str]) -> None:
+    plain = lines(system, Request("q", ONE, None, None, {}, exclusive=False))
+
+    assert directive_problems(system, extra) == []
+    assert [
+        line for line in lines(system, Request("q", ONE, None, None, extra, exclusive=False)) if line not in plain
+    ] == expected
+
+
+def test_the_gpu_type_of_slurm() -> None:
+    assert "--gres=gpu:a100:2" in lines(
+        System.SLURM, Request("q", GPUS, None, None, {"gpu-type": "a100"}, exclusive=False)
+    )
+
+
+@pytest.mark.parametrize(
+    ("system", "key", "value", "words"),
+    [
+        (System.OPENPBS, "walltime", "1:00:00", "Batchgate writes it"),
+        (System.OPENPBS, "resource.walltime", "1", "Batchgate writes it"),
+        (System.OPENPBS, "chunk.ncpus", "64", "Batchgate writes it"),
+        (System.OPENPBS, "select", "2", "Batchgate writes it"),
+        (System.OPENPBS, "qsos", "x", "allowed are"),
+        (System.OPENPBS, "-o", "/tmp/x", "allowed are"),
+        (System.OPENPBS, "node.x", "y", "allowed are"),
+        (System.OPENPBS, "group_list", "a b", "has a blank"),
+        (System.OPENPBS, "qos", "", "has no value"),
+        (System.OPENPBS, "qos", "a\n#PBS -l x=1", "control"),
+        (System.OPENPBS, "qos", 'a"b', "a quote"),
+        (System.OPENPBS, "qos", "grün", "non-ASCII"),
+        (System.OPENPBS, "project", "a/b", "a slash"),
+        (System.OPENPBS, "account", "a\nb", "control"),
+        (System.TORQUE, "place", "excl", "Batchgate writes it"),
+        (System.TORQUE, "chunk.x", "y", "allowed are"),
+        (System.SLURM, "partition", "x", "Batchgate writes it"),
+        (System.SLURM, "uid", "0", "allowed are"),
+        (System.SLURM, "export", "ALL", "allowed are"),
+        (System.SLURM, "wrap", "x", "allowed are"),
+        (System.SLURM, "qos", "a\x00b", "control"),
+    ],
+)
+def test_what_may_not_be_added(system: System, key: str, value: str, words: str) -> None:
+    problems = directive_problems(system, {key: value})
+
+    assert len(problems) == 1
+    assert words in problems[0]
+
+
+def test_all_problems_at_once() -> None:
+    assert len(directive_problems(System.SLURM, {"uid": "0", "qos": "a\nb", "wrap": "\t"})) == 4
+
+
+def test_the_later_of_two_that_name_the_same_directive_wins() -> None:
+    where = site(directives={"qos": "site", "software": "s"}, queue={"directives": {"qos": "queue"}})
+    chosen = route(workload(container("true")), where, directives={"qos": "rule"})
+
+    assert request_of(chosen, exclusive=False).extra == {"qos": "rule", "software": "s"}
+
+
+def test_a_text_that_no_directive_can_hold_never_gets_there() -> None:
+    chosen = route(workload(container("true")), site(), account="a\n#PBS -q root")
+
+    with pytest.raises(ConfigError, match="control"):
+        request_of(chosen, exclusive=False)
+
+
+@pytest.mark.parametrize(
+    ("count", "text"),
+    [
+        (1, "1kb"),
+        (1024, "1kb"),
+        (1025, "2kb"),
+        (1024**2, "1mb"),
+        (1536 * 1024**2, "1536mb"),
+        (GIB, "1gb"),
+        (2**40, "1024gb"),
+    ],
+)
+def test_sizes_have_a_unit_and_are_rounded_up(count: int, text: str) -> None:
+    assert size(count) == text

@@ -1,0 +1,102 @@
+"""What keeps a Job in the cloud because of the site it would go to."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from router import script
+from router.policy.fit import profile_of
+from router.workload.model import Workload
+from tests.script.builders import container, site, workload
+
+OPENMPI = [{"name": "om", "launcher": "openmpi"}]
+C0 = "spec.template.spec.containers[0]"
+V0 = "spec.template.spec.volumes[0]"
+
+
+def reasons(job: Workload, **fields: Any) -> dict[str, str]:
+    where = site(fields.pop("system", "openpbs"), **fields)
+    return {obstacle.path: obstacle.reason for obstacle in script.unsupported(job, where, profile_of(job, where))}
+
+
+def with_volume(**source: Any) -> Workload:
+    mounts = [{"name": "v", "mountPath": "/v"}]
+    return workload(container("true", volumeMounts=mounts), volumes=[{"name": "v", **source}])
+
+
+@pytest.mark.parametrize(
+    ("job", "fields"),
+    [
+        (workload(container("true")), {}),
+        (workload(container()), {}),
+        (workload(container("true")), {"system": "local", "runtime": "host"}),
+        (with_volume(emptyDir={}), {}),
+        (with_volume(configMap={"name": "c"}), {}),
+        (with_volume(downwardAPI={"items": []}), {}),
+        (with_volume(projected={"sources": [{"configMap": {"name": "c"}}]}), {}),
+        (with_volume(secret={"secretName": "s"}), {"secrets": "stage"}),
+        (with_volume(projected={"sources": [{"serviceAccountToken": {"path": "t"}}]}), {"tokens": "stage"}),
+        (with_volume(hostPath={"path": "/data/x"}), {"volumes": [{"hostPath": "/data", "path": "/lustre"}]}),
+        (workload(container("mpirun", "-np", "2", "a")), {"mpi": OPENMPI}),
+        (workload(container("true")), {"pull": "never", "images": [{"match": "*", "path": "/x"}]}),
+    ],
+)
+def test_nothing_is_in_the_way(job: Workload, fields: dict[str, Any]) -> None:
+    assert reasons(job, **fields) == {}
+
+
+SECRET_ENV = {"name": "S", "valueFrom": {"secretKeyRef": {"name": "s", "key": "k"}}}
+
+
+@pytest.mark.parametrize(
+    ("job", "fields", "path", "words"),
+    [
+        (workload(container("true")), {"runtime": "host"}, C0, "without a container"),
+        (workload(container()), {"system": "local", "runtime": "host"}, f"{C0}.command", "no image to take an entrypoint"),
+        (with_volume(emptyDir={}), {"system": "local", "runtime": "host"}, f"{C0}.volumeMounts[0]", "runtime host"),
+        (with_volume(secret={"secretName": "s"}), {}, f"{V0}.secret", "is a Secret"),
+        (with_volume(projected={"sources": [{"configMap": {}}, {"secret": {}}]}), {}, f"{V0}.projected.sources[1].secret", "is a Secret"),
+        (with_volume(projected={"sources": [{"serviceAccountToken": {}}]}), {}, f"{V0}.projected.sources[0].serviceAccountToken", "credential"),
+        (with_volume(projected={"sources": [{"clusterTrustBundle": {}}]}), {}, f"{V0}.projected.sources[0].clusterTrustBundle", "do not have"),
+        (with_volume(hostPath={"path": "/etc"}), {}, f"{V0}.hostPath", "offers"),
+        (with_volume(persistentVolumeClaim={"claimName": "c"}), {}, f"{V0}.persistentVolumeClaim", "physics/c"),
+        (with_volume(csi={"driver": "d"}), {}, f"{V0}.csi", "of kind csi"),
+        (workload(container("true", env=[SECRET_ENV])), {}, f"{C0}.env[0].valueFrom.secretKeyRef", "is a Secret"),
+        (workload(container("true")), {"pull": "never"}, f"{C0}.image", "pulls none"),
+        (workload(container("true"), imagePullSecrets=[{"name": "s"}]), {}, f"{C0}.image", "pulled with the Secret s"),
+        (workload(container("mpirun", "-np", "2", "a")), {}, f"{C0}.command", "no MPI profile"),
+        (workload(container("mpirun", "-np", "2", "a")), {"mpi": [{"name": "s", "launcher": "srun"}]}, f"{C0}.command", "no Slurm"),
+        (workload(container()), {"mpi": [{"name": "o", "launcher": "openmpi", "impliesMpi": True}]}, f"{C0}.command", "entrypoint"),
+    ],
+)  # fmt: skip
+def test_a_reason_to_stay(job: Workload, fields: dict[str, Any], path: str, words: str) -> None:
+    found = reasons(job, **fields)
+
+    assert list(found) == [path]
+    assert words in found[path]
+
+
+@pytest.mark.parametrize(
+    ("mount", "field"),
+    [
+        ({"mountPath": "/v", "subPath": "../x"}, "subPath"),
+        ({"mountPath": "/v", "subPath": "a\nb"}, "subPath"),
+        ({"mountPath": "v"}, "mountPath"),
+        ({"mountPath": "/v\n"}, "mountPath"),
+    ],
+)
+def test_a_mount_that_cannot_be(mount: dict[str, str], field: str) -> None:
+    job = workload(container("true", volumeMounts=[{"name": "v", **mount}]), volumes=[{"name": "v", "emptyDir": {}}])
+
+    assert list(reasons(job)) == [f"{C0}.volumeMounts[0].{field}"]
+
+
+def test_all_reasons_at_once() -> None:
+    job = workload(
+        container("true", env=[SECRET_ENV]),
+        volumes=[{"name": "a", "secret": {"secretName": "s"}}, {"name": "b", "iscsi": {}}],
+    )
+
+    assert len(reasons(job, pull="never")) == 4
