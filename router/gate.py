@@ -140,7 +140,7 @@ def _settled(
         script = render(workload, route)
         record = recorded(workload, route, script, requester.user, gate)
         routed = placement.place(stripped.job, decision, script.text, record)
-        if (obstacle := too_large(routed, stripped.job)) is not None:
+        if (obstacle := too_large(routed, stripped.job, stripped.root)) is not None:
             decision, script, routed = _kept_back(decision, route, obstacle), None, None
     if decision.target == "deny":
         return Judgement(job, stripped, job, workload, decision, None, _told(stripped, job, workload, decision, None))
@@ -179,7 +179,10 @@ def _warnings(
     if route is not None and script is not None:
         yield from route.allocation.warnings
         yield from script.warnings
+    if decision.wanted:
+        # Also where the Job cannot go: what would be lost on HPC is often the reason.
         yield from workload.warnings
+    if route is not None and script is not None:
         yield from placement.noticed(stripped.job, routed)
     yield from placement.foreign_keys(stripped, routed)
     yield from stripped.warnings

@@ -70,13 +70,21 @@ _BINARY: Final = ("Ki", "Mi", "Gi", "Ti", "Pi", "Ei")
 
 
 def show_bytes(value: int) -> str:
-    """Bytes for people, exact: the largest binary unit that divides them (``1536Mi``)."""
-    unit = ""
-    for suffix in _BINARY:
-        if not value or value % 1024:
-            break
-        value, unit = value // 1024, suffix
-    return f"{value}{unit}"
+    """Bytes for people, exact, in the shorter spelling: ``1536Mi``, ``3G`` (not ``3000000000``), ``1 byte``."""
+    if value % 1000 and value % 1024:
+        return "1 byte" if value == 1 else f"{value} bytes"
+    return min(_in_units(value, 1024, ("", *_BINARY)), _in_units(value, 1000, ("", *"kMGTPE")), key=len)
+
+
+def _in_units(value: int, step: int, units: tuple[str, ...]) -> str:
+    """The largest unit that divides the value.
+
+    :param step: how much larger each unit is than the one before it
+    """
+    power = 0
+    while value and value % step == 0 and power < len(units) - 1:
+        value, power = value // step, power + 1
+    return f"{value}{units[power]}"
 
 
 def show_cpu(value: int) -> str:

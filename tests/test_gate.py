@@ -205,3 +205,14 @@ def test_identical_input_gives_identical_output() -> None:
     one, other = (judge(copy.deepcopy(job), requester=ADA, gate=gate(RULES)) for _ in range(2))
 
     assert json.dumps(one.routed) == json.dumps(other.routed)
+
+
+def test_a_cronjobs_field_that_is_too_large_is_named_as_it_stands_in_it() -> None:
+    job = job_of(pod=sized("3"))
+    job["spec"]["template"]["spec"]["containers"][0]["env"] = [{"name": "E", "value": "x" * 250_000}]
+
+    judged = judge(job, requester=ADA, gate=gate(), root="spec.jobTemplate.")
+
+    assert judged.decision is not None
+    (obstacle,) = judged.decision.obstacles
+    assert obstacle.path.startswith("spec.jobTemplate.spec.template.spec.containers[0].env")

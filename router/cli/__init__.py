@@ -30,6 +30,10 @@ COMMANDS: Final = {
 }
 
 
+_INTERRUPTED: Final = 130
+"""128 and the number of SIGINT, as shells have it."""
+
+
 class _Unusable(click.ClickException):
     """A configuration, policy or input error, as click shows it."""
 
@@ -58,6 +62,14 @@ class LazyGroup(click.Group):
             return super().invoke(ctx)
         except BatchgateError as error:
             raise _Unusable(str(error)) from error
+        except KeyboardInterrupt:
+            raise SystemExit(_INTERRUPTED) from None
+        except BrokenPipeError:
+            # The reader of a pipe has gone (`| head`): nothing is wrong, and nothing more can be written.
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            raise SystemExit(0) from None
+        except OSError as error:
+            raise _Unusable(f"{error.filename or 'output'}: {error.strerror}") from error
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """List the commands without importing them."""

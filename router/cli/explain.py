@@ -9,7 +9,7 @@ import click
 
 from router import durations, quantity
 from router.allocation import Chunk
-from router.cli.judging import Asked, Judged, complain, judge_all, judging_options, open_gate
+from router.cli.judging import Asked, Judged, complain, judge_all, judging_options, open_gate, say_if_none
 from router.gate import Judgement
 from router.policy.decision import Considered, Decision, Route
 from router.workload.model import Figure, Workload
@@ -27,10 +27,13 @@ def explain(asked: Asked, *, no_script: bool) -> None:
     Example:  batchgate explain -f job.yaml --policy policies --user ada
     """
     refused = False
+    jobs = 0
     for judged in judge_all(asked, open_gate(asked), explain=True):
-        refused |= complain(judged)
         if judged.judgement is not None:
             click.echo("\n".join(_lines(judged, judged.judgement, no_script=no_script)) + "\n")
+        refused |= complain(judged, warnings=False)
+        jobs += judged.judgement is not None or judged.error is not None
+    say_if_none(jobs)
     sys.exit(1 if refused else 0)
 
 
@@ -48,7 +51,8 @@ def _lines(judged: Judged, judgement: Judgement, *, no_script: bool) -> Iterator
     if obstacles:
         yield from _section("keeps it in the cloud", [str(obstacle) for obstacle in obstacles])
     if judgement.warnings:
-        yield from _section("warnings", judgement.warnings)
+        # The first repeats the decision, which stands above.
+        yield from _section("warnings", [text for text in judgement.warnings if judgement.decision.reason not in text])
     if judgement.script is not None and not no_script:
         yield "  script"
         yield ""
@@ -90,8 +94,11 @@ def _show(figure: Figure | None, form: Callable[[int], str]) -> tuple[str, str]:
 
 def _rule(rule: Considered) -> list[str]:
     word = {True: "holds", False: "does not hold", None: "cannot be evaluated"}[rule.held]
+    if rule.audit and rule.held:
+        word = "holds, but only records it (mode: audit)"
     line = f"{rule.rule}: {word}: {rule.why}"
-    return [line, f"  -> {rule.outcome}"] if rule.outcome else [line]
+    would = "would be " if rule.audit else ""
+    return [line, f"  -> {would}{rule.outcome}"] if rule.outcome else [line]
 
 
 def _decision(decision: Decision) -> list[str]:

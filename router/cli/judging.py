@@ -11,18 +11,22 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import click
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from router import gate, policy, signing
 from router.cli.manifests import Manifest, read_manifests, read_text
 from router.clusterfile import read_cluster
-from router.errors import ConfigError, JobError
+from router.errors import ConfigError, InputError, JobError
 from router.policy.decision import NO_QUEUE_STATES, Requester
 from router.policyfiles import read_directory
 from router.workload import job_of
 from router.workload.cluster import UNKNOWN_CLUSTER
+
+JOB_VERSION: Final = "batch/v1"
+JOB_KINDS: Final = frozenset({"Job", "CronJob"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,23 +61,49 @@ class Judged:
 
 _OPTIONS = (
     click.option(
-        "-f", "--filename", "files", multiple=True, required=True, metavar="FILE|DIR|-", help="Manifests; repeatable."
+        "-f",
+        "--filename",
+        "files",
+        multiple=True,
+        required=True,
+        type=click.Path(allow_dash=True),
+        metavar="FILE|DIR|-",
+        help="Manifests; repeatable.",
     ),
     click.option("-R", "--recursive", is_flag=True, help="Also the directories below those of -f."),
     click.option(
-        "--policy", default="policies", show_default=True, envvar="BATCHGATE_POLICY", help="Policy directory."
+        "--policy",
+        default="policies",
+        show_default=True,
+        envvar="BATCHGATE_POLICY",
+        type=click.Path(),
+        metavar="DIR",
+        help="Policy directory.",
     ),
     click.option("--user", help="Who asks. [default: your login name]"),
     click.option("--group", "groups", multiple=True, help="A group of that user; repeatable."),
     click.option("-n", "--namespace", default="default", show_default=True, help="For Jobs that name none."),
-    click.option("--queues", envvar="BATCHGATE_QUEUES", metavar="FILE", help="Queue state; without it none is known."),
+    click.option(
+        "--queues",
+        envvar="BATCHGATE_QUEUES",
+        type=click.Path(),
+        metavar="FILE",
+        help="Queue state; without it none is known.",
+    ),
     click.option(
         "--cluster",
         envvar="BATCHGATE_CLUSTER",
+        type=click.Path(),
         metavar="FILE",
         help="LimitRanges, RuntimeClasses and Namespaces, as kubectl get -o yaml prints them.",
     ),
-    click.option("--signing-key", envvar="BATCHGATE_SIGNING_KEY", metavar="FILE", help="Without it nothing is signed."),
+    click.option(
+        "--signing-key",
+        envvar="BATCHGATE_SIGNING_KEY",
+        type=click.Path(),
+        metavar="FILE",
+        help="Without it nothing is signed.",
+    ),
 )
 
 
@@ -99,21 +129,24 @@ def open_gate(asked: Asked) -> gate.Gate:
         policy=checked,
         cluster=read_cluster(read_text(asked.cluster), asked.cluster) if asked.cluster else UNKNOWN_CLUSTER,
         states=policy.queue_states(read_text(asked.queues), asked.queues) if asked.queues else NO_QUEUE_STATES,
-        signer=signing.load_private(_key(asked.signing_key)) if asked.signing_key else None,
+        signer=_signer(asked.signing_key) if asked.signing_key else None,
         issued_at=int(datetime.now(tz=UTC).timestamp()),
     )
 
 
-def _key(path: str) -> bytes:
+def _signer(path: str) -> Ed25519PrivateKey:
     try:
-        return Path(path).read_bytes()
+        return signing.load_private(Path(path).read_bytes())
     except OSError as error:
         raise ConfigError(f"{path}: the signing key cannot be read: {error.strerror}") from error
+    except ConfigError as error:
+        raise ConfigError(f"{path}: {error}") from error
 
 
 def judge_all(asked: Asked, opened: gate.Gate, *, explain: bool = False) -> Iterator[Judged]:
     """Judge each object of the files, in order."""
     for manifest in read_manifests(asked.files, recursive=asked.recursive):
+        _demand_object(manifest)
         found = job_of(manifest.value)
         if found is None:
             yield Judged(manifest)
@@ -126,6 +159,21 @@ def judge_all(asked: Asked, opened: gate.Gate, *, explain: bool = False) -> Iter
             yield Judged(manifest, error=error, root=root)
         else:
             yield Judged(manifest, judgement, root=root)
+
+
+def _demand_object(manifest: Manifest) -> None:
+    """InputError where the API server would not know what it is given, or where a Job is one that we do not know."""
+    value = manifest.value
+    if not isinstance(value, dict):
+        raise InputError(f"{manifest.place}: is no Kubernetes object: it is {type(value).__name__}, not a mapping")
+    version, kind = value.get("apiVersion"), value.get("kind")
+    for key in ("apiVersion", "kind"):
+        if not isinstance(value.get(key), str):
+            raise InputError(f"{manifest.place}: is no Kubernetes object: {key} is missing or no text")
+    if kind in JOB_KINDS and version != JOB_VERSION and str(version).startswith("batch/"):
+        raise InputError(
+            f"{manifest.place}: {kind} of {version} is not served any more; write apiVersion: {JOB_VERSION}"
+        )
 
 
 def _requester(asked: Asked, value: object, opened: gate.Gate) -> Requester:
@@ -144,14 +192,14 @@ def _full_name(manifest: Manifest) -> str:
     return f"{metadata['namespace']}/{name}" if metadata.get("namespace") else str(name)
 
 
-def complain(judged: Judged) -> bool:
+def complain(judged: Judged, *, warnings: bool = True) -> bool:
     """Print the warnings and the error of one Job to standard error; whether it was denied or invalid."""
     if judged.error is not None:
         click.echo(f"Error: {judged.manifest.place}: {judged.name}: {judged.error}", err=True)
         return True
     if judged.judgement is None:
         return False
-    for warning in judged.judgement.warnings:
+    for warning in judged.judgement.warnings if warnings else ():
         click.echo(f"Warning: {judged.name}: {warning}", err=True)
     decision = judged.judgement.decision
     if decision is not None and decision.target == "deny":
@@ -161,3 +209,9 @@ def complain(judged: Judged) -> bool:
         )
         return True
     return False
+
+
+def say_if_none(jobs: int) -> None:
+    """Say that there was nothing to judge, where silence could be taken for an answer."""
+    if not jobs:
+        click.echo(f"Warning: no Job or CronJob of {JOB_VERSION} was found.", err=True)

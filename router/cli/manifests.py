@@ -49,16 +49,21 @@ def _read(path: Path) -> bytes:
 
 def read_manifests(paths: Sequence[str], *, recursive: bool) -> list[Manifest]:
     """Every object of the files named, Lists taken apart, in order. A directory stands for the manifests in it."""
-    return [
+    found = [
         manifest
         for path in paths
         for file in _files(path, recursive=recursive)
         for document in documents.parse(read_text(file), "standard input" if file == STDIN else file)
         for manifest in _objects(document)
     ]
+    if not found:
+        raise InputError(f"{', '.join('standard input' if path == STDIN else path for path in paths)}: holds no object")
+    return found
 
 
 def _files(path: str, *, recursive: bool) -> list[str]:
+    if path.startswith(("http://", "https://")):
+        raise InputError(f"{path}: nothing is fetched from the network; give a file, or pipe it in with -f -")
     directory = Path(path)
     if path == STDIN or not directory.is_dir():
         return [path]

@@ -6,7 +6,7 @@ import sys
 
 import click
 
-from router.cli.judging import Asked, Judged, complain, judge_all, judging_options, open_gate
+from router.cli.judging import Asked, Judged, complain, judge_all, judging_options, open_gate, say_if_none
 
 
 @click.command()
@@ -20,16 +20,18 @@ def script(asked: Asked) -> None:
     Example:  batchgate script -f job.yaml --policy policies | shellcheck -
     """
     refused = False
-    written = 0
+    written = jobs = 0
     for judged in judge_all(asked, open_gate(asked)):
         refused |= complain(judged)
+        jobs += judged.judgement is not None or judged.error is not None
         if judged.judgement is None or judged.judgement.decision is None:
             continue
         if judged.judgement.script:
             click.echo("\n" * (written > 0) + judged.judgement.script.text, nl=False)
             written += 1
-        elif judged.judgement.decision.target == "cloud":
+        elif judged.judgement.decision.target == "cloud" and not judged.judgement.decision.wanted:
             _say_why(judged)
+    say_if_none(jobs)
     sys.exit(1 if refused else 0)
 
 

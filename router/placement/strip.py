@@ -55,12 +55,14 @@ class Stripped:
     """A Job without anything of ours.
 
     ``taken`` is what it carried under reserved keys (``foreign_keys`` says which of it is worth a warning).
-    ``warnings`` name unknown keys and what was not believed of ``replaced``.
+    ``warnings`` name unknown keys and what was not believed of ``replaced``. ``root`` is what stands before the Job's
+    field paths (``spec.jobTemplate.`` in a CronJob).
     """
 
     job: Job
     taken: tuple[Taken, ...] = ()
     warnings: tuple[str, ...] = ()
+    root: str = ""
 
 
 def strip(job: Job, *, root: str = "", stored: Job | None = None) -> Stripped:
@@ -82,7 +84,8 @@ def strip(job: Job, *, root: str = "", stored: Job | None = None) -> Stripped:
         _restore_empty(draft, replaced)
     warnings = [f"{names.KEY_REPLACED}: {clause}; it was ignored." for clause in wrong]
     warnings += [_unknown(one) for one in found if not _is_reserved(one)]
-    return Stripped(_without_empties(job), tuple(one for one in found if _is_reserved(one)), tuple(warnings))
+    reserved = tuple(one for one in found if _is_reserved(one))
+    return Stripped(_without_empties(job), reserved, tuple(warnings), root)
 
 
 def _annotation(job: Job) -> object:

@@ -109,6 +109,7 @@ def _considered(case: _Case, rule: CheckedRule, verdict: Verdict, decision: Deci
         held=verdict if isinstance(verdict, bool) else None,
         why=sentences.why(rule.condition, verdict, values),
         outcome="" if decision is None else f"{decision.target}: {decision.reason}",
+        audit=rule.rule.mode == "audit",
     )
 
 
@@ -149,8 +150,7 @@ def _hpc(case: _Case, checked: CheckedRule) -> Decision:
     if isinstance(found, Misfit):
         return _not_routable(checked, found.obstacles, found.reason, refused)
     route, passed_over = found
-    state = case.states.states.get((route.site.name, route.queue.name))
-    reason = sentences.sent(route, state, passed_over)
+    reason = sentences.sent(route, case.states, passed_over)
     return Decision("hpc", rule.name, reason, route=route, wanted=True, refused_hints=refused)
 
 

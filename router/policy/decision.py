@@ -63,12 +63,16 @@ class Route:
 
 @dataclass(frozen=True, slots=True)
 class Considered:
-    """One rule that was looked at, for ``explain``: did it hold, why (the condition with the values that it read)."""
+    """One rule that was looked at, for ``explain``: did it hold, why (the condition with the values that it read).
+
+    ``audit``: the rule only records what it would have done.
+    """
 
     rule: str
     held: bool | None
     why: str
     outcome: str = ""
+    audit: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,13 +6,12 @@ Pure. Reads figures, decides nothing.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Final
 
 from router import durations, quantity
 from router.allocation import Allocation
 from router.policy import variables
 from router.policy.conditions import Condition, Verdict
-from router.policy.decision import QueueState, Requester, Route
+from router.policy.decision import QueueStates, Requester, Route
 from router.policy.variables import QueueNow
 from router.workload.model import Workload
 
@@ -23,26 +22,15 @@ def asked(workload: Workload) -> str:
     if workload.cpu is not None:
         figures.append(f"{quantity.show_cpu(workload.cpu.value)} {'core' if workload.cpu.value == 1000 else 'cores'}")
     if workload.memory is not None:
-        figures.append(f"{size(workload.memory.value)} of memory")
+        figures.append(f"{quantity.show_bytes(workload.memory.value)} of memory")
     if workload.gpus is not None:
         figures.append(count(workload.gpus.value, "GPU"))
     if workload.ranks is not None:
         figures.append(count(workload.ranks.value, "MPI rank"))
-    said = ", ".join(figures) or "no cores and no memory named"
+    said = ", ".join(figures) or "nothing"
     pods = variables.pods_at_once(workload)
     said = f"{count(pods, 'Pod')} of {said}" if pods != 1 else said
     return f"{said}, for {durations.show(workload.walltime_asked.value)}" if workload.walltime_asked else said
-
-
-def size(value: int) -> str:
-    """Bytes, exact, in the shorter of the two spellings of Kubernetes: ``8Gi``, ``3G`` (not ``3000000000``)."""
-    decimal, power = value, 0
-    while decimal and decimal % 1000 == 0 and power < len(_DECIMAL) - 1:
-        decimal, power = decimal // 1000, power + 1
-    return min(quantity.show_bytes(value), f"{decimal}{_DECIMAL[power]}", key=len)
-
-
-_DECIMAL: Final = ("", "k", "M", "G", "T", "P", "E")
 
 
 def count(number: int, noun: str) -> str:
@@ -57,15 +45,16 @@ def laid_out(allocation: Allocation) -> str:
     memory = [chunk.count * chunk.memory for chunk in allocation.chunks if chunk.memory is not None]
     parts = [count(allocation.nodes, "node"), count(cores, "core")]
     if memory:
-        parts.append(size(sum(memory)))
+        parts.append(quantity.show_bytes(sum(memory)))
     if gpus:
         parts.append(count(gpus, "GPU"))
     return f"{', '.join(parts)} for {durations.show(allocation.walltime)}"
 
 
-def sent(route: Route, state: QueueState | None, passed_over: str) -> str:
-    """Why a Job goes to a queue."""
-    known = "" if state is not None and state.up is not None else ", whose state is not known"
+def sent(route: Route, states: QueueStates, passed_over: str) -> str:
+    """Why a Job goes to a queue; that its state is not known is said where the state of others is."""
+    state = states.states.get((route.site.name, route.queue.name))
+    known = "" if not states.states or (state and state.up is not None) else ", whose state is not known"
     sentence = (
         f"rule {route.rule.name} sends it to queue {route.queue.name} of site {route.site.name}{known}, "
         f"as {route.identity.user}: {laid_out(route.allocation)}"

@@ -33,7 +33,7 @@ def rule(text: str) -> str:
 
 # what is decided: rules, what the Job asks for, and (target, rule, the reason or its start)
 DECIDED = [
-    ("", None, ("cloud", "rest", "rule rest keeps it in the cloud: it asks for no cores and no memory named")),
+    ("", None, ("cloud", "rest", "rule rest keeps it in the cloud: it asks for nothing")),
     ("", {"cpu": "500m"}, ("cloud", "rest", "rule rest keeps it in the cloud: it asks for 500m cores")),
     (
         rule("when: job.cpus > 4, deny: no more than 4 cores"),
@@ -47,13 +47,13 @@ DECIDED = [
         (
             "hpc",
             "r",
-            "rule r sends it to queue big of site pbs, whose state is not known, as ada: 1 node, 6 cores, 4Gi for 1h",
+            "rule r sends it to queue big of site pbs, as ada: 1 node, 6 cores, 4Gi for 1h",
         ),
     ),
     (
         rule("when: job.cpus > 4, hpc: [{queue: small}, {queue: big}]"),
         LARGE,
-        ("hpc", "r", "rule r sends it to queue big of site pbs, whose state is not known, as ada: 1 node, 6 cores, 4Gi for 1h (queue small of site pbs: it asks for 6"),
+        ("hpc", "r", "rule r sends it to queue big of site pbs, as ada: 1 node, 6 cores, 4Gi for 1h (queue small of site pbs: it asks for 6"),
     ),
     (
         rule("when: job.cpus > 1, hpc: [{queue: small}]"),
@@ -108,7 +108,7 @@ def test_the_first_rule_that_holds_decides() -> None:
 
 
 UP = [
-    (states(), "small", ", whose state is not known"),
+    (states(), "small", ""),
     (states(small=None), "small", ", whose state is not known"),
     (states(small=True), "small", ""),
     (states(small=False), "big", ", whose state is not known"),
