@@ -17,8 +17,9 @@ $(READY): requirements-dev.lock pyproject.toml
 		|| { echo "Batchgate needs Python 3.11 or later; name one with: make PYTHON=python3.12" >&2; exit 2; }
 	rm -rf $(VENV)
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/pip install --quiet --disable-pip-version-check --require-hashes --only-binary :all: -r requirements-dev.lock
-	$(BIN)/pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
+	@echo "Installing the dependencies into $(VENV), pinned by hash; this takes a minute or two."
+	@$(BIN)/pip install --quiet --disable-pip-version-check --require-hashes --only-binary :all: -r requirements-dev.lock
+	@$(BIN)/pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
 	@touch $@
 
 demo: $(READY) ## judge the examples, run what goes to HPC on the embedded queue, show what went where and why

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-from router import names, placement, policy, signing
+from router import durations, names, placement, policy, signing
 from router.errors import JobError
 from router.placement import Record, Stripped
 from router.policy import Policy
@@ -177,6 +177,9 @@ def _warnings(
         yield _sentence("This Job stays in the cloud", decision.reason)
     yield from decision.warnings
     if route is not None and script is not None:
+        if workload.walltime_asked is None:
+            limit = durations.show(route.allocation.deadline)
+            yield f"It names no activeDeadlineSeconds, so its containers end after {limit} on queue {route.queue.name}."
         yield from route.allocation.warnings
         yield from script.warnings
     if decision.wanted:

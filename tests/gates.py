@@ -21,6 +21,7 @@ sites:
     system: openpbs
     host: ssh://login
     workDir: /scratch/{user}
+    mpi: [{name: open-mpi, launcher: openmpi}]
     queues:
       - {name: small, nodes: 1, cpusPerNode: 4, memoryPerNode: 16Gi, walltimeMax: 2h}
       - {name: workq, nodes: 4, cpusPerNode: 8, memoryPerNode: 64Gi, walltimeMax: 24h}

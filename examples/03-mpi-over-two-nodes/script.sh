@@ -4,8 +4,8 @@
 #PBS -l place=scatter
 #PBS -l walltime=00:11:30
 #PBS -A physics
-# The directory of the Pod comes in BATCHGATE_DIR (qsub -v).
 # shellcheck disable=SC2016,SC2034,SC2317,SC2329
+# The directory of the Pod comes in BATCHGATE_DIR (qsub -v).
 
 # --- this Job: default/mpi ---
 kinds=(main)
@@ -50,18 +50,18 @@ clock() {
   now=${now%%.*}
 }
 
-# Waits without a process of its own, so that nothing is left behind.
+# Waits without a process, of which something could be left behind. Nothing is ever written to 8.
 pause() { read -r -t "$1" -u 8 || :; }
 
 # Only one job may run a Pod. A link can have been made although ln failed (NFS): a count of 2 proves it.
 claim() {
   token=$job_id.$RANDOM$RANDOM$RANDOM
-  local own=$dir/claim.$token
-  [[ -d $dir ]] && echo "$token" >"$own" || return 1
-  ln -T "$own" "$dir/claim" 2>/dev/null && return
-  [[ $(stat -c %h "$own") == 2 ]] && return
-  claimed_by && [[ $owner == "$token" ]] && return
-  rm -f "$own"
+  local mine=$dir/claim.$token
+  [[ -d $dir ]] && echo "$token" >"$mine" || return 1
+  ln -T "$mine" "$dir/claim" 2>/dev/null && return
+  [[ $(stat -c %h "$mine") == 2 ]] && return
+  claimed_by && [[ $mineer == "$token" ]] && return
+  rm -f "$mine"
   return 1
 }
 
@@ -106,6 +106,16 @@ end_session() {
   done
 }
 
+# Wakes the main loop each second. (A read with a time limit loses what comes at that very moment.)
+tick() {
+  trap '' TERM INT HUP USR1 USR2
+  exec 7>&-
+  while kill -0 $$ 2>/dev/null; do
+    echo tick >&9
+    pause 1
+  done
+}
+
 # Reads sessions (-N: ended) and, when their writer is gone without "done", kills them. It is a session of its own.
 guard() {
   local word sessions=()
@@ -136,7 +146,7 @@ load() {
     while IFS= read -r -d '' entry; do env+=("$entry"); done <"$dir/env/$name"
   fi
   env+=("${own[@]}")
-  ((gpus == 0)) || [[ $1 == "$mpi" ]] || give_devices
+  ((gpus == 0)) || [[ $1 == "${mpi:-}" ]] || give_devices
 }
 
 # Stdin to the log, not buffered, up to the site's limit. The reader stays, so that writers never fail.
@@ -236,33 +246,33 @@ stop() {
   for i in "${!workers[@]}"; do [[ ${kinds[i]} == sidecar ]] || end "$i"; done
 }
 
-# One turn of the main loop: something that happened, or one second.
+# One turn of the main loop: something that happened, or a second.
 turn() {
   local word i value rest
-  if read -r -t 1 -u 9 word i value rest; then
-    case $word in
-    alive) alive=1 ;;
-    lost) asked=lost ;;
-    pid)
-      pids[i]=$value
-      echo "$value" >&7
-      note running ",\"container\":\"${names[i]}\""
-      [[ ! $ending || (${kinds[i]} == sidecar && ! $closing) ]] || end "$i"
-      ;;
-    exit)
-      echo "-${pids[i]}" >&7
-      unset "pids[i]"
-      note exited ",\"container\":\"${names[i]}\",\"code\":$value,\"restart\":$rest"
-      ;;
-    end) ended "$i" "$value" ;;
-    esac
-  else
+  read -r word i value rest <&9
+  case $word in
+  alive) alive=1 ;;
+  lost) asked=lost ;;
+  pid)
+    pids[i]=$value
+    echo "$value" >&7
+    note running ",\"container\":\"${names[i]}\""
+    [[ ! $ending || (${kinds[i]} == sidecar && ! $closing) ]] || end "$i"
+    ;;
+  exit)
+    echo "-${pids[i]}" >&7
+    unset "pids[i]"
+    note exited ",\"container\":\"${names[i]}\",\"code\":$value,\"restart\":$rest"
+    ;;
+  end) ended "$i" "$value" ;;
+  tick)
     for i in "${!workers[@]}"; do
       kill -0 "${workers[i]}" 2>/dev/null && continue
-      # Its last words may have come since the pipe was read; they are not there in the second turn either.
+      # Its last words may still be in the pipe, but not for two ticks.
       ((++missing[i] < 2)) || ended "$i" 137
     done
-  fi
+    ;;
+  esac
   attend
 }
 
@@ -331,11 +341,16 @@ refuse() {
   leave "$1"
 }
 
+silence() {
+  # shellcheck disable=SC2086
+  { disown $beating && kill -KILL $beating; } 2>/dev/null # disowned, or bash would report their ends
+}
+
 leave() {
   trap '' TERM INT HUP USR1 XCPU
   note ended ",\"code\":$1,\"reason\":\"$ending\""
   [[ $ending == lost ]] || wait "$!"
-  [[ ! $beating ]] || kill -KILL "$beating" 2>/dev/null
+  silence
   echo 'done' >&7
   rm -rf "$scratch"
   exit "$1"
@@ -360,7 +375,7 @@ leave_to_other() {
   for i in "${!workers[@]}"; do kill -KILL "${workers[i]}"; done 2>/dev/null
   for i in "${!pids[@]}"; do end_session "${pids[i]}"; done
   rm -rf "$scratch"
-  kill -KILL "$beating" 2>/dev/null
+  silence
   exit 75
 }
 
@@ -394,7 +409,8 @@ main() {
   exec 7> >(exec setsid /bin/bash -c "$(declare -f end_session guard); guard")
   heartbeat &
   beating=$!
-  disown "$beating" 2>/dev/null # or bash reports its end
+  tick &
+  beating+=" $!"
   note started
   set_up
   run_containers
@@ -552,14 +568,14 @@ write_rank() {
     array argv "${argv[@]}"
     array options "${options[@]}"
     array binds "${binds[@]}"
-    declare -f rank container_words mount rank_devices find_devices too_few give_devices end_session guard say
+    declare -f rank container_words mount rank_devices find_devices too_few give_devices end_session guard say watch pause
     echo rank
   } >"$dir/.rank" && mv -T "$dir/.rank" "$dir/rank" || exit 1
 }
 
 # One rank: its launcher's variables into the container, a signal or the file "stop" as TERM, its exit code.
 rank() {
-  local variable entry word value pid='' asked='' worker devices='' passed=()
+  local variable entry pid='' asked='' code='' worker devices='' passed=()
   umask 022
   cd / || exit 1
   [[ ! ${launcher_env[*]} ]] || export "${launcher_env[@]}"
@@ -572,7 +588,7 @@ rank() {
   [[ ! $devices_per_node ]] || rank_devices
   [[ ! -d ${PMIX_SERVER_TMPDIR:-} || $PMIX_SERVER_TMPDIR == /tmp/* ]] || mount "$PMIX_SERVER_TMPDIR" "$PMIX_SERVER_TMPDIR"
   container_words
-  exec 9<> <(:)
+  exec 8<> <(:) 9<> <(:)
   exec 7> >(exec setsid /bin/bash -c "$(declare -f end_session guard); guard")
   trap 'asked=1; [[ ! $pid ]] || kill -TERM "$pid" 2>/dev/null' TERM USR1
   set -m
@@ -580,29 +596,34 @@ rank() {
     set +m
     exec 7>&-
     (
-      echo "pid $BASHPID" >&9
-      exec setsid "${words[@]}" 9>&-
+      echo "$BASHPID" >&9
+      exec setsid "${words[@]}" 8>&- 9>&-
     )
-    echo "end $?" >&9
+    echo "$?" >&9
   ) &
   worker=$!
   set +m
-  while :; do
-    if read -r -t 2 -u 9 word value; then
-      [[ $word != end ]] || break
-      pid=$value
-      echo "$pid" >&7
-      [[ ! $asked ]] || kill -TERM "$pid"
-    elif ! kill -0 "$worker" 2>/dev/null; then
-      value=137
-      break
-    elif [[ ! $asked && ! $launcher_signal ]]; then
-      [[ ! -e $dir/stop ]] || kill -TERM $$
-    fi
-  done
+  [[ $launcher_signal ]] || watch &
+  read -r -t 60 -u 9 pid
+  echo "$pid" >&7
+  [[ ! $asked ]] || kill -TERM "$pid"
+  while wait "$worker"; kill -0 "$worker" 2>/dev/null; do :; done # a signal ends a wait
+  read -r -t 1 -u 9 code
   end_session "$pid"
   echo 'done' >&7
-  exit "$value"
+  exit "${code:-137}"
+}
+
+watch() {
+  trap '' TERM USR1
+  exec 7>&-
+  while kill -0 $$ 2>/dev/null; do
+    if [[ -e $dir/stop ]]; then
+      kill -TERM $$
+      return
+    fi
+    pause 5
+  done
 }
 
 ask() {

@@ -3,8 +3,8 @@
 #PBS -l select=1:ncpus=3:mpiprocs=1:ompthreads=3:mem=320mb
 #PBS -l walltime=00:30:00
 #PBS -A physics
-# The directory of the Pod comes in BATCHGATE_DIR (qsub -v).
 # shellcheck disable=SC2016,SC2034,SC2317,SC2329
+# The directory of the Pod comes in BATCHGATE_DIR (qsub -v).
 
 # --- this Job: default/pipeline ---
 kinds=(init sidecar main)
@@ -23,7 +23,7 @@ container_0() { # init
   argv=(sh -c 'echo prepared')
   env=(OMP_NUM_THREADS=1)
   image=/var/tmp/batchgate-demo/images/busybox
-  options=(--cleanenv --no-home --no-eval --writable-tmpfs)
+  options=(--cleanenv --no-home --no-eval --pid --writable-tmpfs)
   own_tmp
 }
 
@@ -32,7 +32,7 @@ container_1() { # sidecar
   argv=(sh -c 'trap "echo bye; exit 0" TERM; echo watching; while :; do sleep 0.1; done')
   env=(OMP_NUM_THREADS=1)
   image=/var/tmp/batchgate-demo/images/busybox
-  options=(--cleanenv --no-home --no-eval --writable-tmpfs)
+  options=(--cleanenv --no-home --no-eval --pid --writable-tmpfs)
   own_tmp
 }
 
@@ -41,7 +41,7 @@ container_2() { # main
   argv=(sh -c 'sleep 1; echo worked')
   env=(OMP_NUM_THREADS=2)
   image=/var/tmp/batchgate-demo/images/busybox
-  options=(--cleanenv --no-home --no-eval --writable-tmpfs)
+  options=(--cleanenv --no-home --no-eval --pid --writable-tmpfs)
   own_tmp
 }
 
@@ -55,18 +55,18 @@ clock() {
   now=${now%%.*}
 }
 
-# Waits without a process of its own, so that nothing is left behind.
+# Waits without a process, of which something could be left behind. Nothing is ever written to 8.
 pause() { read -r -t "$1" -u 8 || :; }
 
 # Only one job may run a Pod. A link can have been made although ln failed (NFS): a count of 2 proves it.
 claim() {
   token=$job_id.$RANDOM$RANDOM$RANDOM
-  local own=$dir/claim.$token
-  [[ -d $dir ]] && echo "$token" >"$own" || return 1
-  ln -T "$own" "$dir/claim" 2>/dev/null && return
-  [[ $(stat -c %h "$own") == 2 ]] && return
-  claimed_by && [[ $owner == "$token" ]] && return
-  rm -f "$own"
+  local mine=$dir/claim.$token
+  [[ -d $dir ]] && echo "$token" >"$mine" || return 1
+  ln -T "$mine" "$dir/claim" 2>/dev/null && return
+  [[ $(stat -c %h "$mine") == 2 ]] && return
+  claimed_by && [[ $mineer == "$token" ]] && return
+  rm -f "$mine"
   return 1
 }
 
@@ -111,6 +111,16 @@ end_session() {
   done
 }
 
+# Wakes the main loop each second. (A read with a time limit loses what comes at that very moment.)
+tick() {
+  trap '' TERM INT HUP USR1 USR2
+  exec 7>&-
+  while kill -0 $$ 2>/dev/null; do
+    echo tick >&9
+    pause 1
+  done
+}
+
 # Reads sessions (-N: ended) and, when their writer is gone without "done", kills them. It is a session of its own.
 guard() {
   local word sessions=()
@@ -141,7 +151,7 @@ load() {
     while IFS= read -r -d '' entry; do env+=("$entry"); done <"$dir/env/$name"
   fi
   env+=("${own[@]}")
-  ((gpus == 0)) || [[ $1 == "$mpi" ]] || give_devices
+  ((gpus == 0)) || [[ $1 == "${mpi:-}" ]] || give_devices
 }
 
 # Stdin to the log, not buffered, up to the site's limit. The reader stays, so that writers never fail.
@@ -241,33 +251,33 @@ stop() {
   for i in "${!workers[@]}"; do [[ ${kinds[i]} == sidecar ]] || end "$i"; done
 }
 
-# One turn of the main loop: something that happened, or one second.
+# One turn of the main loop: something that happened, or a second.
 turn() {
   local word i value rest
-  if read -r -t 1 -u 9 word i value rest; then
-    case $word in
-    alive) alive=1 ;;
-    lost) asked=lost ;;
-    pid)
-      pids[i]=$value
-      echo "$value" >&7
-      note running ",\"container\":\"${names[i]}\""
-      [[ ! $ending || (${kinds[i]} == sidecar && ! $closing) ]] || end "$i"
-      ;;
-    exit)
-      echo "-${pids[i]}" >&7
-      unset "pids[i]"
-      note exited ",\"container\":\"${names[i]}\",\"code\":$value,\"restart\":$rest"
-      ;;
-    end) ended "$i" "$value" ;;
-    esac
-  else
+  read -r word i value rest <&9
+  case $word in
+  alive) alive=1 ;;
+  lost) asked=lost ;;
+  pid)
+    pids[i]=$value
+    echo "$value" >&7
+    note running ",\"container\":\"${names[i]}\""
+    [[ ! $ending || (${kinds[i]} == sidecar && ! $closing) ]] || end "$i"
+    ;;
+  exit)
+    echo "-${pids[i]}" >&7
+    unset "pids[i]"
+    note exited ",\"container\":\"${names[i]}\",\"code\":$value,\"restart\":$rest"
+    ;;
+  end) ended "$i" "$value" ;;
+  tick)
     for i in "${!workers[@]}"; do
       kill -0 "${workers[i]}" 2>/dev/null && continue
-      # Its last words may have come since the pipe was read; they are not there in the second turn either.
+      # Its last words may still be in the pipe, but not for two ticks.
       ((++missing[i] < 2)) || ended "$i" 137
     done
-  fi
+    ;;
+  esac
   attend
 }
 
@@ -336,11 +346,16 @@ refuse() {
   leave "$1"
 }
 
+silence() {
+  # shellcheck disable=SC2086
+  { disown $beating && kill -KILL $beating; } 2>/dev/null # disowned, or bash would report their ends
+}
+
 leave() {
   trap '' TERM INT HUP USR1 XCPU
   note ended ",\"code\":$1,\"reason\":\"$ending\""
   [[ $ending == lost ]] || wait "$!"
-  [[ ! $beating ]] || kill -KILL "$beating" 2>/dev/null
+  silence
   echo 'done' >&7
   rm -rf "$scratch"
   exit "$1"
@@ -365,7 +380,7 @@ leave_to_other() {
   for i in "${!workers[@]}"; do kill -KILL "${workers[i]}"; done 2>/dev/null
   for i in "${!pids[@]}"; do end_session "${pids[i]}"; done
   rm -rf "$scratch"
-  kill -KILL "$beating" 2>/dev/null
+  silence
   exit 75
 }
 
@@ -399,7 +414,8 @@ main() {
   exec 7> >(exec setsid /bin/bash -c "$(declare -f end_session guard); guard")
   heartbeat &
   beating=$!
-  disown "$beating" 2>/dev/null # or bash reports its end
+  tick &
+  beating+=" $!"
   note started
   set_up
   run_containers

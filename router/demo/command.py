@@ -13,7 +13,13 @@ from router.policy.schema import Runtime
 
 @click.command()
 @click.option("--examples", default="examples", show_default=True, type=click.Path(path_type=Path), metavar="DIR")
-@click.option("--work", default="build/demo", show_default=True, type=click.Path(path_type=Path), help="Emptied first.")
+@click.option(
+    "--work",
+    default="build/demo",
+    show_default=True,
+    type=click.Path(path_type=Path),
+    help="Where the demo works; emptied first if a demo made it.",
+)
 @click.option("--runtime", type=click.Choice([str(one) for one in Runtime]), help="[default: what the machine has]")
 def demo(examples: Path, work: Path, runtime: str | None) -> None:
     """Judge the examples, run what goes to HPC, show what went where and why.

@@ -6,7 +6,6 @@ Shell: it joins what the other modules of this package do, and prints.
 from __future__ import annotations
 
 import os
-import shutil
 import tempfile
 import time
 import uuid
@@ -35,6 +34,7 @@ from router.demo.outcome import (
     read_expected,
 )
 from router.demo.pods import pods_of
+from router.demo.workplace import workplace
 from router.errors import ConfigError
 from router.hpc import Commands, JobReport, cluster_id
 from router.policy.schema import Runtime
@@ -68,9 +68,13 @@ class Judged:
 def demo(examples: Path, work: Path, machine: site.Machine) -> bool:
     """Run the demo; whether every outcome was the expected one."""
     found = _read_examples(examples)
+    with workplace(work):
+        return _demo(found, examples, work, machine)
+
+
+def _demo(found: Sequence[Example], examples: Path, work: Path, machine: site.Machine) -> bool:
     work_dir, image, policy = work / "site", work / "image", work / "policy"
-    shutil.rmtree(work, ignore_errors=True)
-    work_dir.mkdir(parents=True)
+    work_dir.mkdir()
     if machine.runtime is not Runtime.HOST:
         sandbox.build(image)
     site.write_policy(examples, policy, machine, work_dir, image)
@@ -211,10 +215,13 @@ def _report(found: Sequence[Example], outcomes: Sequence[Outcome], work: Path, m
     head = ("JOB", "DECISION", "RULE", "STATE", "EXIT", "LOG", "REASON")
     print_table(head, [_row(outcome) for outcome in outcomes])
     click.echo()
+    click.echo(
+        "The Pods' directories: log/CONTAINER.RESTART is what a container wrote, exit/CONTAINER.RESTART how it ended."
+    )
     for outcome in outcomes:
         for pod in outcome.pods:
-            click.echo(f"{outcome.job}: {os.path.relpath(pod.directory)}")
-    click.echo(f"log of the webhook: {os.path.relpath(work / 'webhook' / 'webhook.log')}")
+            click.echo(f"  {outcome.job}: {os.path.relpath(pod.directory)}")
+    click.echo(f"The log of the webhook: {os.path.relpath(work / 'webhook' / 'webhook.log')}")
     click.echo()
     wrong = [
         f"{outcome.job}: {words}"

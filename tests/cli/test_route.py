@@ -120,7 +120,7 @@ def test_a_denied_job_is_left_out_and_named() -> None:
 
     assert result.exit_code == 1
     assert yaml.safe_load(result.stdout)["metadata"]["name"] == "small"
-    assert "too-large: denied by rule too-large: No queue here has more than 16 CPUs" in result.stderr
+    assert "too-large: denied by rule too-large: More than 64 CPUs at once" in result.stderr
 
 
 def test_routing_what_was_routed_changes_nothing(tmp_path: Path) -> None:
