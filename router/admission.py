@@ -38,6 +38,8 @@ _LONGEST_NAME: Final = 253
 _CREATE: Final = "CREATE"
 _UPDATE: Final = "UPDATE"
 _INVALID: Final = "invalid"
+# json.dumps would make one anew for every review.
+_JSON: Final = json.JSONEncoder(separators=(",", ":"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +108,7 @@ def _judged(request: _Request, judgement: Judgement) -> Answer:
         inner["status"] = _status(403, "Forbidden", message)
     elif operations := patching.diff(judgement.job, judgement.routed):
         inner["patchType"] = "JSONPatch"
-        inner["patch"] = base64.b64encode(json.dumps(operations, separators=(",", ":")).encode()).decode()
+        inner["patch"] = base64.b64encode(_JSON.encode(operations).encode()).decode()
     return Answer(response, _log_fields(request, allowed=allowed, **fields))
 
 

@@ -20,7 +20,6 @@ from functools import lru_cache
 from typing import Any, Final
 
 from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
-from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 
 from router.errors import ConfigError, SignatureError
@@ -31,6 +30,8 @@ TOLERANCE: Final = 300
 
 _KEY_ID_LENGTH: Final = 16
 _LONGEST: Final = 64 * 1024
+# Reading and writing PEM is imported where it is done: it knows every kind of key there is, and a gate that signs
+# nothing would wait for it longer than for its policy.
 _PEM: Final = re.compile(rb"-----BEGIN [^-]+-----.*?-----END [^-]+-----", re.DOTALL)
 
 
@@ -65,6 +66,7 @@ def script_digest(text: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
 
 
+@lru_cache(maxsize=1024)
 def identity_text(user: str, account: str | None, project: str | None) -> str:
     """The HPC identity as one text that reads back without doubt: compact JSON of ``user``, ``account``, ``project``."""
     identity = {"user": user, "account": account, "project": project}
@@ -102,6 +104,8 @@ def verify(text: str, claims: Claims, keys: Mapping[str, Ed25519PublicKey]) -> C
 
 def load_private(pem: bytes) -> Ed25519PrivateKey:
     """The signing key of a PEM file. ConfigError where it holds none."""
+    from cryptography.hazmat.primitives import serialization  # noqa: PLC0415 - see _PEM
+
     try:
         key = serialization.load_pem_private_key(pem, password=None)
     except (ValueError, TypeError, UnsupportedAlgorithm) as error:
@@ -113,6 +117,8 @@ def load_private(pem: bytes) -> Ed25519PrivateKey:
 
 def load_public(pem: bytes) -> dict[str, Ed25519PublicKey]:
     """The keys of a PEM file by their ids: several while keys are rotated. ConfigError where one is no such key."""
+    from cryptography.hazmat.primitives import serialization  # noqa: PLC0415 - see _PEM
+
     keys = {}
     for block in _PEM.findall(pem):
         try:
@@ -129,6 +135,8 @@ def load_public(pem: bytes) -> dict[str, Ed25519PublicKey]:
 
 def private_pem(key: Ed25519PrivateKey) -> bytes:
     """A signing key as PEM (PKCS #8), unencrypted: its file's mode is its protection."""
+    from cryptography.hazmat.primitives import serialization  # noqa: PLC0415 - see _PEM
+
     return key.private_bytes(
         serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
     )
@@ -136,6 +144,8 @@ def private_pem(key: Ed25519PrivateKey) -> bytes:
 
 def public_pem(keys: Iterable[Ed25519PublicKey]) -> bytes:
     """Public keys as PEM, one after the other."""
+    from cryptography.hazmat.primitives import serialization  # noqa: PLC0415 - see _PEM
+
     return b"".join(
         key.public_bytes(serialization.Encoding.PEM, serialization.PublicFormat.SubjectPublicKeyInfo) for key in keys
     )
