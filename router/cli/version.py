@@ -9,5 +9,9 @@ from router import __version__
 
 @click.command()
 def version() -> None:
-    """Print the version, as `batchgate 0.1.0`."""
+    """Print the version.
+
+    \b
+    Example:  batchgate version
+    """
     click.echo(f"batchgate {__version__}")

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import dataclasses
 import getopt
-import json
 import os
 import pwd
 import re
@@ -24,7 +23,8 @@ import click
 
 from router.errors import ConfigError
 from router.local import client, display, submission
-from router.local.records import FINISHED, Job, config_of, job_of
+from router.local.administration import queues, stop
+from router.local.records import FINISHED, Job, job_of
 from router.local.resources import Rejection
 from router.local.state import VARIABLE, State, default_directory
 
@@ -55,11 +55,14 @@ def local(ctx: click.Context, directory: str) -> None:
 
     Jobs run for real, as you, on this machine. A background process starts with the first command and ends by itself
     when it is idle. Without declared queues (`batchgate local queues --define`) there is one, "workq".
+
+    \b
+    Example:  echo hostname | batchgate local qsub && batchgate local qstat -x
     """
     ctx.obj = State(Path(directory).absolute())
 
 
-def _words(help_text: str) -> Callable[[Callable[[State, Sequence[str]], None]], click.Command]:
+def _words(help_text: str, example: str) -> Callable[[Callable[[State, Sequence[str]], None]], click.Command]:
     """Make a command of a function of (state, words)."""
 
     def decorate(function: Callable[[State, Sequence[str]], None]) -> click.Command:
@@ -75,7 +78,9 @@ def _words(help_text: str) -> Callable[[Callable[[State, Sequence[str]], None]],
                 rc = _STATUS_RC if name == "qstat" else _SYSTEM_RC
                 _fail(name, f"cannot connect to server local (errno=15010): {error}", rc)
 
-        command = _Words(name, callback=run, help=help_text, options_metavar="[OPTIONS AND OPERANDS]")
+        command = _Words(
+            name, callback=run, help=f"{help_text}\n\n\b\nExample:  {example}", options_metavar="[OPTIONS AND OPERANDS]"
+        )
         local.add_command(command)
         return command
 
@@ -109,7 +114,10 @@ def _options(words: Sequence[str], options: str, usage: str) -> tuple[dict[str, 
 # --- submission --------------------------------------------------------------------------------------------------
 
 
-@_words("Submit a script (a file, or standard input); prints the job's id. Options and directives are OpenPBS'.")
+@_words(
+    "Submit a script (a file, or standard input); prints the job's id. Options and directives are OpenPBS'.",
+    "echo hostname | batchgate local qsub -N hello -l select=1:ncpus=1 -o hello.out -j oe",
+)
 def qsub(state: State, words: Sequence[str]) -> None:  # noqa: D103 - its help says it
     operands = _operands(words)
     script, name = _script(operands)
@@ -195,7 +203,10 @@ _QSELECT_USAGE: Final = (
 )
 
 
-@_words("Show jobs: all, those named, those of a queue. -f for all attributes, -x for finished ones too.")
+@_words(
+    "Show jobs: all, those named, those of a queue. -f for all attributes, -x for finished ones too.",
+    "batchgate local qstat -x -f -F json 0.local",
+)
 def qstat(state: State, words: Sequence[str]) -> None:  # noqa: D103 - its help says it
     if words == ("--version",):
         _write(f"pbs_version = {display.VERSION}\n")
@@ -260,7 +271,10 @@ def _found(answer: dict[str, Any], operands: Sequence[str], *, history: bool) ->
     return found, problems, rc
 
 
-@_words("List the ids of jobs by exact criteria; -x adds finished ones, -H shows only these.")
+@_words(
+    "List the ids of jobs by exact criteria; -x adds finished ones, -H shows only these.",
+    "batchgate local qselect -x -N hello",
+)
 def qselect(state: State, words: Sequence[str]) -> None:  # noqa: D103 - its help says it
     options, rest = _options(words, "xHN:q:s:P:A:u:", _QSELECT_USAGE)
     if rest or not _NAME.fullmatch(options.get("-N", "_")):
@@ -301,26 +315,32 @@ def _act(state: State, name: str, ids: Sequence[str], request: dict[str, Any]) -
     _finish(name, client.ask(state, {**request, "ids": list(ids)}))
 
 
-@_words("Delete jobs: TERM, then KILL after the queue's delay; -W force at once; -x forgets them too.")
+@_words(
+    "Delete jobs: TERM, then KILL after the queue's delay; -W force at once; -x forgets them too.",
+    "batchgate local qdel 0.local",
+)
 def qdel(state: State, words: Sequence[str]) -> None:  # noqa: D103 - its help says it
     options, ids = _options(words, "xW:", "qdel [-W force] [-x] job_identifier...")
     force = "force" in options.get("-W", "")
     _act(state, "qdel", ids, {"op": "delete", "force": force, "purge": "-x" in options})
 
 
-@_words("Send a signal (-s NAME or number, TERM by default) to every process of running jobs.")
+@_words(
+    "Send a signal (-s NAME or number, TERM by default) to every process of running jobs.",
+    "batchgate local qsig -s USR1 0.local",
+)
 def qsig(state: State, words: Sequence[str]) -> None:  # noqa: D103 - its help says it
     options, ids = _options(words, "s:", "qsig [-s signal] job_identifier...")
     _act(state, "qsig", ids, {"op": "signal", "signal": options.get("-s", "TERM")})
 
 
-@_words("Hold queued jobs.")
+@_words("Hold queued jobs.", "batchgate local qhold 0.local")
 def qhold(state: State, words: Sequence[str]) -> None:  # noqa: D103 - its help says it
     _, ids = _options(words, "h:", "qhold [-h hold_list] job_identifier...")
     _act(state, "qhold", ids, {"op": "hold"})
 
 
-@_words("Release held jobs.")
+@_words("Release held jobs.", "batchgate local qrls 0.local")
 def qrls(state: State, words: Sequence[str]) -> None:  # noqa: D103 - its help says it
     _, ids = _options(words, "h:", "qrls [-h hold_list] job_identifier...")
     _act(state, "qrls", ids, {"op": "release"})
@@ -329,67 +349,5 @@ def qrls(state: State, words: Sequence[str]) -> None:  # noqa: D103 - its help s
 # --- the queue itself --------------------------------------------------------------------------------------------
 
 
-@local.command()
-@click.option("-o", "--output", type=click.Choice(["table", "json"]), default="table", show_default=True)
-@click.option(
-    "--define", type=click.File("r"), metavar="FILE", help="Declare the queues: JSON, '-' for standard input."
-)
-@click.pass_obj
-def queues(state: State, output: str, define: Any) -> None:
-    r"""Show the queues and how busy they are, or declare them.
-
-    \b
-    {"queues": [{"name": "workq", "nodes": 2, "cpusPerNode": 4, "memory": "8gb", "gpus": 0,
-                 "walltimeMax": 3600, "walltimeDefault": 600, "site": "local",
-                 "enabled": true, "started": true}],
-     "killDelay": 10, "idleSeconds": 300, "historySeconds": 1209600}
-
-    Slots are what is declared, whatever the machine has. Only name, nodes and cpusPerNode are needed; memory and gpus
-    are per node, times are in seconds. `-o json` is what `--queues FILE` of other commands reads.
-    """
-    if define is not None:
-        try:
-            document = json.load(define)
-        except ValueError as error:  # also what is no UTF-8
-            raise ConfigError(f"{define.name}: not JSON: {error}") from error
-        define_queues(state, document)
-        return
-    shown = client.ask(state, {"op": "queues"})["queues"]
-    if output == "json":
-        click.echo(json.dumps({"queues": shown}, indent=2))
-        return
-    for queue in shown:
-        click.echo(
-            f"{queue['queue']:<16} {'up' if queue['up'] else 'down':<5} free nodes {queue['freeNodes']:<4} "
-            f"queued {queue['queuedJobs']:<4} running {queue['runningJobs']}"
-        )
-
-
-def define_queues(state: State, document: object) -> None:
-    """Declare a directory's queues, also while its daemon runs. ConfigError where the document is none."""
-    state.make()
-    before = state.root / "config.json"
-    old = before.read_bytes() if before.exists() else None
-    state.save_config(config_of(document))
-    try:
-        answer = client.ask_running(state, {"op": "reload"})
-    except client.NotServed:
-        return
-    if answer["rc"]:
-        before.write_bytes(old) if old is not None else before.unlink()
-        raise ConfigError("; ".join(answer["stderr"]))
-
-
-@local.command()
-@click.option("--delete", is_flag=True, help="End the jobs too; else they run on and are found again.")
-@click.pass_obj
-def stop(state: State, delete: bool) -> None:  # noqa: FBT001 - click passes a flag so
-    """End the queue's background process. Running jobs go on, unless --delete."""
-    try:
-        if delete:
-            client.ask(state, {"op": "stop", "delete": True})
-        else:
-            client.ask_running(state, {"op": "stop", "delete": False})
-    except client.NotServed:
-        return
-    client.wait_for_end(state)
+local.add_command(queues)
+local.add_command(stop)
