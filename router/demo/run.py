@@ -5,7 +5,6 @@ Shell: it joins what the other modules of this package do, and prints.
 
 from __future__ import annotations
 
-import os
 import tempfile
 import time
 import uuid
@@ -220,8 +219,8 @@ def _report(found: Sequence[Example], outcomes: Sequence[Outcome], work: Path, m
     )
     for outcome in outcomes:
         for pod in outcome.pods:
-            click.echo(f"  {outcome.job}: {os.path.relpath(pod.directory)}")
-    click.echo(f"The log of the webhook: {os.path.relpath(work / 'webhook' / 'webhook.log')}")
+            click.echo(f"  {outcome.job}: {_near(Path(pod.directory))}")
+    click.echo(f"The log of the webhook: {_near(work / 'webhook' / 'webhook.log')}")
     click.echo()
     wrong = [
         f"{outcome.job}: {words}"
@@ -233,6 +232,11 @@ def _report(found: Sequence[Example], outcomes: Sequence[Outcome], work: Path, m
     expected = len(found) - len({words.partition(":")[0] for words in wrong})
     click.echo(f"{expected} of {len(found)} examples came out as expected.")
     return not wrong
+
+
+def _near(path: Path) -> str:
+    """A path as one would type it here."""
+    return str(path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path)
 
 
 def _row(outcome: Outcome) -> tuple[str, ...]:
