@@ -163,6 +163,9 @@ def exactly_one(placed: Placed[T], given: Mapping[str, object], *below: str | in
 
 def directives(placed: Placed[T], system: System, given: Mapping[str, str], *below: str | int) -> Iterator[Problem]:
     """Extra directives that a dialect does not allow."""
+    for key in sorted({"account", "project"} & given.keys()):
+        message = f"directives: {key} belongs to people; write it as {key} of their entry in accounts"
+        yield placed.spot.key_problem(message, *below, "directives", key)
     for problem in script.directive_problems(system, given) if given else ():
         yield placed.spot.key_problem(f"directives: {problem}", *below, "directives")
 
@@ -232,6 +235,12 @@ def _shared(placed: Placed[Account]) -> Iterator[Problem]:
         reached = "groups"
     elif entry.namespaces and not names_people(entry):
         reached = "namespaces"
+    elif system := next(filter(may_be_of_the_cluster, entry.users), ""):
+        message = (
+            f"users: {system!r} is of the cluster's own programs, which create Jobs for everyone; make it an entry "
+            f"with 'controller: true' and without 'as', or write 'shared: true' if everyone may run as {entry.as_}"
+        )
+        yield placed.spot.problem(message, "users", entry.users.index(system))
     if reached:
         yield placed.spot.key_problem(
             f"reached through {reached}: everyone with 'edit' in the namespace can run as {entry.as_}, because they may "
@@ -243,14 +252,24 @@ def _shared(placed: Placed[Account]) -> Iterator[Problem]:
 _SERVICE_ACCOUNT_TEXT: Final = frozenset("abcdefghijklmnopqrstuvwxyz0123456789.-:*?[]!")
 
 
+_CLUSTERS_OWN: Final = "system:"
+
+
 def may_be_service_account(pattern: str) -> bool:
     """Whether a glob over user names can match a service account's (``system:serviceaccount:NAMESPACE:NAME``)."""
+    return _may_begin_with(pattern, SERVICE_ACCOUNT)
+
+
+def may_be_of_the_cluster(pattern: str) -> bool:
+    """Whether a glob over user names can match a component of Kubernetes (``system:kube-controller-manager``)."""
+    return _may_begin_with(pattern, _CLUSTERS_OWN)
+
+
+def _may_begin_with(pattern: str, head: str) -> bool:
     prefix = globs.literal_prefix(pattern)
     if globs.is_literal(pattern):
-        return pattern.startswith(SERVICE_ACCOUNT)
-    return set(pattern) <= _SERVICE_ACCOUNT_TEXT and (
-        prefix.startswith(SERVICE_ACCOUNT) or SERVICE_ACCOUNT.startswith(prefix)
-    )
+        return pattern.startswith(head)
+    return set(pattern) <= _SERVICE_ACCOUNT_TEXT and (prefix.startswith(head) or head.startswith(prefix))
 
 
 def _account_site(placed: Placed[Account], reading: Reading) -> Iterator[Problem]:
@@ -263,6 +282,9 @@ def _account_site(placed: Placed[Account], reading: Reading) -> Iterator[Problem
         yield placed.spot.problem(f"site {entry.site!r} matches no site; there are: {known}", "site")
     for system in dict.fromkeys(site.system for site in reached):
         yield from directives(placed, system, entry.directives)
+        for key, value in (("account", entry.account), ("project", entry.project)):
+            for problem in script.directive_problems(system, {key: value}) if value is not None else ():
+                yield placed.spot.problem(problem, key)
 
 
 # --- tests ------------------------------------------------------------------------------------------------------

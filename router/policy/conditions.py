@@ -91,7 +91,7 @@ def compile_condition(source: str) -> Condition | tuple[Fault, ...]:
     if expression.return_type() != cel.Type.BOOL:
         kind = expression.return_type().name()
         return (Fault(0, f"is {kind.lower()}, not true or false; compare it with something"),)
-    faults = tuple(_bad_constants(source))
+    faults = (*_bad_constants(source), *_bad_patterns(source))
     if faults:
         return faults
     reads, whole = find_reads(source)
@@ -234,6 +234,24 @@ def _bad_constants(source: str) -> list[Fault]:
                 _FUNCTIONS[match["function"]](text_of(match["text"]))
             except ValueError as error:
                 faults.append(Fault(match.start("text"), str(error)))
+    return faults
+
+
+_PATTERN: Final = re.compile(
+    rf"""//[^\n]*|(?:\.\s*matches\s*\(|(?<![\w.])matches\s*\([^(),]*,)\s*(?P<text>{STRING})\s*\)|{STRING}""", re.DOTALL
+)
+
+
+def _bad_patterns(source: str) -> list[Fault]:
+    """``matches('(')``: CEL reads a pattern only when a Job comes. It is asked now, so that the words are RE2's own."""
+    faults = []
+    for match in _PATTERN.finditer(source):
+        if match["text"] is None:
+            continue
+        result = environment().compile(f"''.matches({match['text']})").eval(activation(None, None, {}))
+        if result.type() != cel.Type.BOOL:
+            hint = "; it is no glob: write .* for any text" if text_of(match["text"]).startswith(("*", "?")) else ""
+            faults.append(Fault(match.start("text"), f"{_plain_error(str(result.value()))}{hint}"))
     return faults
 
 

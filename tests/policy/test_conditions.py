@@ -55,6 +55,7 @@ HOLDS = [
     "quantity(string(job.gpus)) == 2",
     "\"quantity('1Gx')\" != '' // seconds('soon')\n",
     "(job).mpi == dyn(job).mpi",
+    r"job.name.matches(r'^\w$') && matches(job.name, '^[a-j]') && job.name.matches(job.name)",
 ]
 
 
@@ -107,6 +108,13 @@ FAULTS = [
     ("job.mpi and job.indexed", 8, "syntax: mismatched input 'and'; write && for and, || for or, ! for not"),
     ("quantity('64Gib') > 1", 9, "'64Gib' is not a quantity such as 500m, 2, 1.5Gi or 1e3"),
     ("job.walltime > seconds('soon')", 23, "'soon' is not a duration; write 5400, 1:30:00 or 1h30m"),
+    ("job.name.matches('(')", 17, "invalid regular expression: missing ): ("),
+    ("matches(request.namespace, r'a(?=b)')", 27, "invalid regular expression: invalid perl operator: (?="),
+    (
+        "'.matches(\"(\")' != '' && request.namespace.matches('*')",
+        51,
+        "invalid regular expression: no argument for repetition operator: *; it is no glob: write .* for any text",
+    ),
     ("job.mpi &&\n  job.memry > 1", 16, "job has no 'memry'; did you mean memory?"),
 ]
 

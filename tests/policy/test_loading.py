@@ -6,12 +6,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from router import names, policy
+from router import names, policy, script
 from router.errors import PolicyError
 from router.policy.schema import Rule, System
 from router.script import directive_problems
 from router.workload.model import GpuVendor
-from tests.policy.given import ACCOUNTS, REST, SITES, UNHURRIED, loaded, problems_of
+from tests.policy.given import ACCOUNTS, ADA, REST, SITES, UNHURRIED, loaded, problems_of, workload
 
 SITE = "sites: [{name: s, system: openpbs, workDir: /w, queues: [{name: q, nodes: 2, cpusPerNode: 4}]}]\n"
 RULES = "rules: [{name: rest, cloud: true}]\n"
@@ -53,6 +53,13 @@ ENTRIES = [
     ("as nobody", "accounts: [^{users: [ada]}]\n", ["accounts[0]: as is missing: the HPC user to run as"]),
     ("root", "accounts: [{users: [ada], as: ^root}]\n", ["account root: as is root, a system user; jobs run as people or as accounts of projects"]),
     ("no site", "accounts: [{users: [ada], as: ada, site: ^'x*'}]\n", ["account ada: site 'x*' matches no site; there are: pbs, gpus"]),
+    ("account of two lines", 'accounts: [{users: [ada], as: ada, account: ^"a\\nb"}]\n', ["account ada: account: 'a\\nb' has a control or non-ASCII character, which batch systems refuse or change"]),
+    ("project in quotes", "accounts: [{users: [ada], as: ada, project: ^\"it's\"}]\n", ["account ada: project: \"it's\" has a quote or backslash"]),
+    ("account abroad", "accounts: [{users: [ada], as: ada, account: ^größe}]\n", ["account ada: account: 'größe' has a control or non-ASCII character"]),
+    ("account among directives", "accounts: [{users: [ada], as: ada, site: gpus, directives: {^account: x}}]\n", ["account ada: directives: account belongs to people; write it as account of their entry in accounts"]),
+    ("directive of two lines", _rule('when: job.mpi, hpc: [{queue: gpu}], ^directives: {qos: "a\\nb"}'), ["rule r: directives: qos: 'a\\nb' has a control or non-ASCII character"]),
+    ("queue of two words", _site("").replace("name: q", 'name: ^"q\\n"'), ["site s: queues[0].name is 'q\\n', which has not the form"]),
+    ("no expression", _rule("when: \"job.name.matches(^'(')\", cloud: true"), ["rule r: when: invalid regular expression: missing ): ("]),
     ("controller as", "accounts: [{users: [c], controller: true, ^as: ada}]\n", ["account ada: a controller creates Jobs for others and runs as nobody itself; remove 'as'"]),
     ("controller of namespaces", "accounts: [{users: [c], controller: true, ^namespaces: [x]}]\n", ["accounts[0]: a controller is one wherever it asks; remove 'namespaces'"]),
     ("controller nobody", "accounts: [^{controller: true, ^namespaces: [x]}]\n", ["accounts[0]: a controller is a user, group or service account; name it", "accounts[0]: a controller is one wherever it asks"]),
@@ -162,6 +169,26 @@ def test_an_account_that_everyone_in_a_namespace_reaches_says_so(entry: str, rea
     assert problems_of({**rest, "p": f"accounts: [{{{entry}, as: ada, shared: true}}]\n"}) == []
 
 
+CLUSTERS_OWN = [
+    "system:kube-controller-manager",
+    "system:kube-*",
+    "system:kube-scheduler",
+    "system:node:n1",
+    "system:node:*",
+    "system:apiserver",
+]
+
+
+@pytest.mark.parametrize("user", CLUSTERS_OWN)
+def test_the_clusters_own_programs_are_no_people(user: str) -> None:
+    rest = {"a.yaml": SITES, "z.yaml": RULES}
+    (found,) = problems_of({**rest, "p": f"accounts: [{{users: [ada, '{user}'], as: ada}}]\n"})
+
+    assert found.startswith(f"p:1:26: account ada: users: '{user}' is of the cluster's own programs, which create Jobs")
+    assert problems_of({**rest, "p": f"accounts: [{{users: ['{user}'], as: ada, shared: true}}]\n"}) == []
+    assert problems_of({**rest, "p": f"accounts: [{{users: ['{user}'], controller: true}}]\n"}) == []
+
+
 @pytest.mark.parametrize(
     "entry", ["users: [ada]", "users: ['*@lab.org']", "groups: [physicists]", "users: [a], namespaces: [l]"]
 )
@@ -231,6 +258,28 @@ def test_directives_are_those_of_the_dialect() -> None:
             ),
         }
     )
+
+
+TEXTS = st.text(max_size=4) | st.text(alphabet="a /\"'\\`$#%,=:\n\tß", min_size=1, max_size=4)
+
+
+@UNHURRIED
+@given(system=st.sampled_from(list(System)), account=TEXTS, project=TEXTS, value=TEXTS)
+def test_what_checks_can_be_written_into_a_script(system: System, account: str, project: str, value: str) -> None:
+    key = {System.SLURM: "comment", System.TORQUE: "group_list"}.get(system, "group_list")
+    site = SITE.replace("openpbs", system).replace("queues:", f"directives: {{{key}: {json.dumps(value)}}}, queues:")
+    person = {"users": ["ada"], "as": "ada", "account": account, "project": project}
+    try:
+        checked = policy.load(
+            {"a": site, "b": json.dumps({"accounts": [person]}), "c": "rules: [{name: r, hpc: [{queue: q}]}]"}
+        )
+    except PolicyError:
+        return
+    job = workload()
+    route = policy.decide(checked, job, ADA).route
+
+    assert route is not None
+    assert account in script.render(job, route).text
 
 
 def test_gpu_resources_of_two_vendors() -> None:
