@@ -1,7 +1,7 @@
 """Lengths of time as people write them: ``90``, ``5:00``, ``2:00:00``, ``1h30m``.
 
 Pure. One grammar for hints and policy files: PBS' own ``[[H:]M:]S`` and the unit form of Go and Kubernetes tools,
-with days. Always whole seconds, never zero: 0 would mean "unlimited" to some batch systems.
+with days. Unlike PBS it has no more than 59 minutes or seconds behind a colon: ``1:90`` is a slip. Always whole seconds, never zero: 0 would mean "unlimited" to some batch systems.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from typing import Final
 LONGEST: Final = 10 * 366 * 86400
 _COLONS: Final = re.compile(r"(?:(?:(\d{1,7}):)?(\d{1,7}):)?(\d{1,10})", re.ASCII)
 _UNITS: Final = re.compile(r"(?:(\d{1,6})d)?(?:(\d{1,7})h)?(?:(\d{1,8})m)?(?:(\d{1,10})s)?", re.ASCII)
+_TWO_FIELDS: Final = re.compile(r"(\d{1,7}):(\d{1,2})", re.ASCII)
 _EXAMPLES: Final = "write 5400, 1:30:00 or 1h30m"
 
 
@@ -23,6 +24,8 @@ def seconds(text: str) -> int:
     if (match := _COLONS.fullmatch(text)) is not None:
         hours, minutes, rest = (int(group or 0) for group in match.groups())
         value = hours * 3600 + minutes * 60 + rest
+        if (match[2] and rest > 59) or (match[1] and minutes > 59):  # two people would read two things
+            raise ValueError(f"{text[:40]!r} has more than 59 minutes or seconds behind a colon; {_EXAMPLES}")
     elif text and (match := _UNITS.fullmatch(text)) is not None:
         days, hours, minutes, rest = (int(group or 0) for group in match.groups())
         value = days * 86400 + hours * 3600 + minutes * 60 + rest
@@ -33,6 +36,16 @@ def seconds(text: str) -> int:
     if value > LONGEST:
         raise ValueError(f"{text!r} is more than ten years; {_EXAMPLES}")
     return value
+
+
+def doubt(text: str) -> str | None:
+    """What is to be said of ``2:00``, which PBS reads as minutes and seconds and many people as hours; else None."""
+    match = _TWO_FIELDS.fullmatch(text.strip())
+    if match is None:
+        return None
+    left, right = int(match[1]), int(match[2])
+    short, long = show(left * 60 + right), show(left * 3600 + right * 60)
+    return f"{text.strip()} is {short}, minutes before the colon as in PBS; write {short}, or {long} if hours are meant"
 
 
 def show(value: int) -> str:

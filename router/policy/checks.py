@@ -11,7 +11,7 @@ from typing import Final
 from router import names, script
 from router.durations import show as show_time
 from router.errors import Problem
-from router.policy import globs
+from router.policy import globs, walltimes
 from router.policy.identity import SERVICE_ACCOUNT, names_people
 from router.policy.reading import Placed, Reading, T
 from router.policy.schema import Account, PolicyTest, Queue, Rule, Runtime, Site, System, VolumeMap
@@ -119,6 +119,7 @@ def _site(placed: Placed[Site]) -> Iterator[Problem]:
     for index, volume in enumerate(site.volumes):
         yield from _volume(placed, index, volume)
     yield from directives(placed, site.system, site.directives)
+    yield from walltimes.too_short(placed)
     for index, queue in enumerate(site.queues):
         yield from _queue(placed, index, queue)
 

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from pydantic import ValidationError
 
 from router.errors import PolicyError, Problem
-from router.policy import checks, globs, rulechecks, states
+from router.policy import checks, globs, rulechecks, states, walltimes
 from router.policy.decision import QueueState
 from router.policy.identity import names_people
 from router.policy.model import CheckedRule, CheckedTest, Policy, queue_keys
@@ -25,6 +25,7 @@ def load(files: Mapping[str, str]) -> Policy:
     reading = read(files)
     problems = list(reading.problems)
     sites = tuple(placed.value for placed in reading.sites)
+    doubts = tuple(text for placed in reading.sites for text in walltimes.doubts(placed))
     queues = queue_keys(sites)
     problems += checks.check_sites(reading.sites)
     problems += checks.check_accounts(reading)
@@ -41,7 +42,7 @@ def load(files: Mapping[str, str]) -> Policy:
         tests=tuple(tests),
         gpu_resources=_gpu_resources(reading),
         digest=_digest(files),
-        warnings=(*warnings, *_nobody(reading, rules)),
+        warnings=(*doubts, *warnings, *_nobody(reading, rules)),
         queues=queues,
     )
 
@@ -98,7 +99,9 @@ def _rule(
     if sites_known:
         problems += rulechecks.unknown_queues(placed, condition, queues)
         problems += rulechecks.impossible(placed, found)
-    doubts = list(rulechecks.doubts(placed, condition, found))
+        problems += walltimes.too_short_for(placed, found)
+    doubts = [*rulechecks.doubts(placed, condition, found), *walltimes.below_default(placed, found)]
+    doubts += walltimes.doubts(placed)
     return CheckedRule(placed.value, condition, tuple(found), placed.spot.line), doubts, problems
 
 

@@ -48,6 +48,9 @@ ENTRIES = [
     ("volume of nothing", _site(", volumes: [^{path: /x}]"), ["site s: needs exactly one of hostPath, nfs, claim"]),
     ("volume of two", _site(", volumes: [{path: /x, hostPath: /y, ^nfs: 'a:/b'}]"), ["site s: nfs beside hostPath: give exactly one of hostPath, nfs, claim"]),
     ("walltimes", _site("", ", walltimeMax: 1h, walltimeDefault: ^2h"), ["site s: queue q: walltimeDefault 2h is beyond walltimeMax 1h, so no Job without a walltime fits"]),
+    ("no time", _site("", ", walltimeMax: ^6m"), ["site s: queue q: walltimeMax 6m leaves the containers no time: the margin of site s is 5m; it must be longer than that by more than 1m"]),
+    ("no time by a rule", _rule("when: job.mpi, hpc: [{queue: small}, {queue: big, maxWalltime: ^60}]"), ["rule r: hpc: queue big: maxWalltime 1m leaves the containers no time: the margin of site pbs is 5m"]),
+    ("minutes over 59", _rule("when: job.mpi, hpc: [{queue: big, maxWalltime: ^'2:99:00'}]"), ["rule r: hpc[0].maxWalltime '2:99:00' has more than 59 minutes or seconds behind a colon; write"]),
     ("GPUs", _site("", ", gpuVendor: ^amd"), ["site s: queue q: gpuVendor is amd, but gpusPerNode is 0; give it or remove it"]),
     ("nobody", "accounts: [^{as: ada}]\n", ["account ada: names nobody: give users, groups, serviceAccounts or namespaces"]),
     ("as nobody", "accounts: [^{users: [ada]}]\n", ["accounts[0]: as is missing: the HPC user to run as"]),
@@ -393,6 +396,9 @@ WARNINGS = [
     ("  - {name: r, when: \"job.labels['a'] == 'b'\", cloud: true}\n", "c.yaml:2: rule r: where the label is not there, job.labels['a'] cannot"),
     ("  - {name: r, when: job.mpi, hpc: [{queue: big, maxNodes: 9}]}\n", "c.yaml:2: rule r: maxNodes 9 changes nothing: queue big has nodes: 4"),
     ("  - {name: r, when: job.mpi, hpc: [{queue: big, maxWalltime: 48h}]}\n", "c.yaml:2: rule r: maxWalltime changes nothing: queue big has walltimeMax 1d"),
+    ("  - {name: r, when: job.mpi, hpc: [{queue: big, maxWalltime: 12:00}]}\n", "c.yaml:2: rule r: maxWalltime 12:00 is 12m, minutes before the colon as in PBS; write 12m, or 12h if hours are meant"),
+    ("  - {name: r, when: job.mpi, hpc: [{queue: big}], defaults: {walltime: '12:00'}}\n", "c.yaml:2: rule r: walltime 12:00 is 12m"),
+    ("  - {name: r, when: \"job.walltime > seconds('2:00')\", cloud: true}\n", "c.yaml:2: rule r: when: 2:00 is 2m"),
     ("  - {name: r, when: \"'a' in job.labels && job.labels['a'] == 'b'\", cloud: true}\n", None),
 ]  # fmt: skip
 
@@ -402,6 +408,27 @@ def test_warnings(rules: str, warning: str | None) -> None:
     found = loaded(rules).warnings
 
     assert [text[: len(warning or "")] for text in found] == ([warning] if warning else [])
+
+
+def test_times_of_sites_with_one_colon_are_doubtful() -> None:
+    checked = policy.load({"a": _site(", margin: 5:00", ", walltimeMax: 48:00"), "c": RULES})
+
+    assert [text.partition(",")[0] for text in checked.warnings] == [
+        "a:1: site s: walltimeMax 48:00 is 48m",
+        "a:1: site s: margin 5:00 is 5m",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("rule", "told"),
+    [("", True), ("defaults: {walltime: 30m}, ", False)],
+)
+def test_a_limit_below_the_queues_default_is_told(rule: str, *, told: bool) -> None:
+    rules = f"rules:\n  - {{name: r, when: job.mpi, {rule}hpc: [{{queue: q, maxWalltime: 1h}}]}}\n{REST}"
+    checked = policy.load({"a": _site("", ", walltimeDefault: 2h"), "b": "accounts: [{users: [a], as: a}]", "c": rules})
+
+    said = "c:2: rule r: Jobs that ask for no walltime get maxWalltime 1h in queue q, not its walltimeDefault 2h"
+    assert checked.warnings == ((said,) if told else ())
 
 
 def test_a_site_that_nobody_may_use() -> None:
