@@ -23,6 +23,10 @@ from router.webhook.metrics import CONTENT_TYPE
 from router.webhook.service import Service
 
 JSON_TYPE: Final = "application/json"
+LARGEST_IN_TURN: Final = 256 * 1024
+"""Bytes of a review that waits for its turn (``Service.turn``). A larger one goes beside them: it may take long, and
+must not hold up the others."""
+
 _DRAINED: Final = 4
 
 
@@ -95,12 +99,14 @@ def _reviewed(service: Service) -> Response:
     started = time.perf_counter()
     if request.mimetype != JSON_TYPE:
         return _unsupported(service)
-    answer = service.review(_parsed(_body(service.body_limit)))
-    body = _written(answer.response)
-    seconds = time.perf_counter() - started
-    _count(service, answer.record, seconds)
-    service.log.info("decision", extra={"fields": {**answer.record, "ms": round(seconds * 1000, 2)}})
-    return Response(body, content_type=JSON_TYPE)
+    body = _body(service.body_limit)
+    with service.turn if len(body) <= LARGEST_IN_TURN else contextlib.nullcontext():
+        answer = service.review(_parsed(body))
+        written = _written(answer.response)
+        seconds = time.perf_counter() - started
+        _count(service, answer.record, seconds)
+        service.log.info("decision", extra={"fields": {**answer.record, "ms": round(seconds * 1000, 2)}})
+    return Response(written, content_type=JSON_TYPE)
 
 
 def _written(review: Mapping[str, Any]) -> str:

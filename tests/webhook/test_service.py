@@ -8,9 +8,10 @@ import threading
 from datetime import UTC, datetime
 from typing import Any
 
+import pytest
 from werkzeug.exceptions import ServiceUnavailable
 
-from router.webhook.app import create_app
+from router.webhook.app import LARGEST_IN_TURN, create_app
 from router.webhook.metrics import Metrics
 from router.webhook.service import Service
 from tests.webhook.fake import FakePolicy, review
@@ -89,3 +90,26 @@ def test_two_services_do_not_share_figures() -> None:
 
     assert "batchgate_review_seconds_count 1.0" in one.exposition().decode()
     assert "batchgate_review_seconds_count 0.0" in other.exposition().decode()
+
+
+@pytest.mark.parametrize(("padding", "in_turn"), [(0, True), (LARGEST_IN_TURN, False)])
+def test_reviews_take_turns_but_a_large_one_holds_up_no_other(padding: int, in_turn: bool) -> None:
+    had_it = []
+
+    def seen(body: object) -> Any:
+        had_it.append(service.turn.locked())
+        return review(body)
+
+    service = _service(review=seen)
+    body = {"uid": "1", "padding": "x" * padding}
+
+    assert create_app(service).test_client().post("/mutate", json=body).status_code == 200
+    assert had_it == [in_turn]
+    assert not service.turn.locked()
+
+
+def test_a_bug_gives_the_turn_back() -> None:
+    service = _service()
+
+    assert create_app(service).test_client().post("/mutate", json={"uid": "1", "bug": "x"}).status_code == 500
+    assert not service.turn.locked()
