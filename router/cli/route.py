@@ -8,7 +8,6 @@ from typing import Final
 
 import click
 
-from router import patching
 from router.cli.judging import Asked, Judged, complain, judge_all, judging_options, open_gate
 from router.cli.output import as_json, as_yaml, placed_back
 from router.cli.table import print_table
@@ -32,6 +31,9 @@ def _print_json(results: Sequence[Judged]) -> None:
 
 
 def _print_patch(results: Sequence[Judged]) -> None:
+    # Imported here: no other output needs jsonpatch.
+    from router import patching  # noqa: PLC0415
+
     entries = []
     for judged in results:
         if judged.judgement is None:
