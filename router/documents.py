@@ -8,6 +8,7 @@ which turns YAML into JSON with Go's YAML 1.1 library, does not. The scalars' ru
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -23,6 +24,8 @@ MOST_ALIASED: Final = 100_000
 """Values that aliases may stand for in one file: real files stay below a hundred, alias bombs grow to billions."""
 
 _Loader: Final[Any] = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+_BREAK: Final = re.compile(r"\r\n|[\n\r\x85\u2028\u2029]")  # what libyaml counts as the end of a line
+_CALCULATES: Final = re.compile(r"[(.=&|]")
 _Event = Any  # PyYAML's stubs know no attributes of events
 
 
@@ -83,9 +86,7 @@ def parse(text: str, source: str) -> tuple[Document, ...]:
     try:
         return tuple(_documents(text, source))
     except yaml.MarkedYAMLError as error:
-        mark = error.problem_mark or error.context_mark
-        place = f"{source}:{mark.line + 1}:{mark.column + 1}" if mark else source
-        problem = _as_json(text, source, f"{place}: is not YAML: {error.problem or error.context}")
+        problem = _as_json(text, source, _not_yaml(error, text, source))
     except yaml.reader.ReaderError as error:
         line = text.count("\n", 0, error.position) + 1
         problem = InputError(
@@ -96,6 +97,56 @@ def parse(text: str, source: str) -> tuple[Document, ...]:
     if isinstance(problem, InputError):
         raise problem
     return problem
+
+
+_KEY: Final = re.compile(r"(?:^|(?<=[\s{,]))([\w.-]+):\s+(?=(\S?))")
+_ONLY_BEHIND_QUOTES: Final = ("did not find expected key", "did not find expected ',' or '}'")
+_HALF_QUOTED: Final = (
+    *_ONLY_BEHIND_QUOTES,
+    "mapping values are",
+    "found character that cannot",
+    "did not find expected whi",
+)
+
+
+def _not_yaml(error: yaml.MarkedYAMLError, text: str, source: str) -> str:
+    """What libyaml says, with its place, and advice where a value needs quotes or has one too few."""
+    mark: Any = error.problem_mark or error.context_mark
+    problem = str(error.problem or error.context)
+    if mark is None:
+        return f"{source}: is not YAML: {problem}"
+    opened = error.context_mark if error.context == "while scanning a quoted scalar" else None
+    if opened is not None and "end of stream" in problem:
+        mark, problem = opened, "the quote that opens here is never closed"
+    elif (opened := _closed_by_another(text, mark.line)) is not None:
+        mark, problem = opened, f"the quote that opens here is closed only in line {mark.line + 1}"
+    else:
+        problem += _advice(text, mark, problem)
+    return f"{source}:{mark.line + 1}:{mark.column + 1}: is not YAML: {problem}"
+
+
+def _closed_by_another(text: str, line: int) -> Any:
+    """Where the quoted scalar began that ends in the line of an error and began in one above it."""
+    opened = None
+    try:
+        for event in yaml.parse(text, Loader=_Loader):
+            if isinstance(event, yaml.ScalarEvent) and event.style in {"'", '"'} and event.end_mark.line == line:
+                opened = event.start_mark if event.start_mark.line < line else None
+    except yaml.YAMLError:
+        return opened
+    return None
+
+
+def _advice(text: str, mark: Any, problem: str) -> str:
+    lines = _BREAK.split(text)
+    line = lines[mark.line] if mark.line < len(lines) else ""
+    before = [match for match in _KEY.finditer(line) if match.end(1) < mark.column]
+    if not before or not problem.startswith(_HALF_QUOTED):
+        return ""
+    key, first = before[-1].groups()
+    if problem.startswith(_ONLY_BEHIND_QUOTES) and first not in {"'", '"', "{", "["}:
+        return ""
+    return "; put the whole condition in quotes" if key == "when" else "; if this is one value, put all of it in quotes"
 
 
 def _as_json(text: str, source: str, message: str) -> tuple[Document, ...] | InputError:
@@ -164,6 +215,9 @@ class _Composer:
         try:
             return scalars.read(event.value, event.tag, plain=not style), place
         except ValueError as error:
+            if event.tag and event.tag.startswith("!") and _CALCULATES.search(event.tag):
+                message = "begins with !, as YAML's tags do; if it is a condition, put the whole condition in quotes"
+                raise self._error(event, message) from None
             raise self._error(event, str(error)) from None
 
     def _alias(self, event: _Event, depth: int) -> tuple[Any, Place]:

@@ -76,6 +76,37 @@ REFUSED = [
     ("a: -.inf", "f:1:4: -.inf is no number that JSON can carry; put it in quotes if it is text"),
     ("? [a]\n: b", "f:1:3: is no key: keys are text"),
     ("{~: 1}", "f:1:2: is no key: keys are text; put it in quotes"),
+    (
+        "when: !has(job.cpus)",
+        "f:1:7: begins with !, as YAML's tags do; if it is a condition, put the whole condition in quotes",
+    ),
+    (
+        "when: !job.mpi",
+        "f:1:7: begins with !, as YAML's tags do; if it is a condition, put the whole condition in quotes",
+    ),
+    ("a: 1\nwhen: 'x' in y\n", "f:2:11: is not YAML: did not find expected key; put the whole condition in quotes"),
+    (
+        "- {name: r, when: 'a' in b, x: 1}",
+        "f:1:23: is not YAML: did not find expected ',' or '}'; put the whole condition in quotes",
+    ),
+    (
+        "when: a ? b : c",
+        "f:1:13: is not YAML: mapping values are not allowed in this context; put the whole condition in quotes",
+    ),
+    (
+        "when: !has(q['x'].up)",
+        "f:1:13: is not YAML: did not find expected whitespace or line break; put the whole condition in quotes",
+    ),
+    (
+        "- name: a: b",
+        "f:1:10: is not YAML: mapping values are not allowed in this context; if this is one value, put all of it in quotes",
+    ),
+    (
+        "a: `x`",
+        "f:1:4: is not YAML: found character that cannot start any token; if this is one value, put all of it in quotes",
+    ),
+    ('a: 1\nb: "x\nc: 1\n', "f:2:4: is not YAML: the quote that opens here is never closed"),
+    ('a: 1\nb: "x\nc: "y"\n', "f:2:4: is not YAML: the quote that opens here is closed only in line 3"),
     ("a: !foo 1", "f:1:4: has the tag !foo, which JSON cannot carry; remove it"),
     ("a: !foo {}", "f:1:4: has the tag !foo, which JSON cannot carry; remove it"),
     ("a: !!set {b, c}", "f:1:4: has the tag tag:yaml.org,2002:set, which JSON cannot carry; remove it"),

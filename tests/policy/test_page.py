@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from pydantic import BaseModel
 
-from router import policy
+from router import documents, policy
 from router.errors import PolicyError
 from router.policy import conditions, schema, variables
 from router.policy.conditions import Condition
@@ -86,8 +86,10 @@ CONDITIONS = [
 
 
 @pytest.mark.parametrize("source", CONDITIONS)
-def test_conditions_compile(source: str) -> None:
-    assert isinstance(conditions.compile_condition(source), Condition)
+def test_conditions_compile_as_they_stand_in_yaml(source: str) -> None:
+    (document,) = documents.parse(f"rules:\n  - name: r\n    when: {source}\n    cloud: true\n", "page")
+
+    assert isinstance(conditions.compile_condition(document.value["rules"][0]["when"]), Condition)
 
 
 def test_conditions_were_found() -> None:
