@@ -49,7 +49,7 @@ class Service:
     ``review`` judges one AdmissionReview (ReviewError where it is none). ``certificate_expiry`` and ``queue_states``
     (how many are known, and when their file was written) are asked for at every scrape. ``draining`` is set at
     SIGTERM and never taken back. Whoever works on a review has its ``turn``: Python lets one thread work at a time, and
-    handing over in the midst of reviews, at each signature and log line, costs a quarter more than one after the other.
+    handing over in the midst of reviews, at each signature and log line, costs more than one after the other.
     """
 
     review: Callable[[object], Answer]
