@@ -18,9 +18,10 @@ from router.placement import Record, Stripped
 from router.policy import Policy
 from router.policy.decision import Decision, QueueStates, Requester, Route
 from router.script import Script, render
-from router.workload import workload_of
+from router.workload import check_bounds, workload_of
 from router.workload.cluster import Cluster
-from router.workload.model import Obstacle, Workload
+from router.workload.expand import written_argv
+from router.workload.model import Container, Obstacle, Workload
 
 Job = dict[str, Any]
 
@@ -65,6 +66,7 @@ def judge(job: Job, *, requester: Requester, gate: Gate, root: str = "", explain
     """
     if is_managed_elsewhere(job):
         return untouched(job)
+    check_bounds(job, root)
     stripped = placement.strip(job, root=root)
     try:
         workload = sized(stripped.job, requester, gate, root)
@@ -122,8 +124,21 @@ def recorded(workload: Workload, route: Route, script: Script, user: str, gate: 
 def too_large(routed: Job, own: Job, root: str = "") -> Obstacle | None:
     """Why the API server would not take the routed copy of the user's own Job; None where it would."""
     size = placement.oversize(routed)
-    if size is None:
-        return None
+    return None if size is None else _oversized(size, own, root)
+
+
+def text_too_large(workload: Workload, own: Job, root: str = "") -> Obstacle | None:
+    """The same without a script, where the texts alone that one would hold are more: quoting them takes long."""
+    size = sum([_text_length(container) for container in workload.containers])
+    return None if size <= placement.LARGEST_ANNOTATIONS else _oversized(size, own, root)
+
+
+def _text_length(container: Container) -> int:
+    words = sum(map(len, written_argv(container)))
+    return words + sum([len(variable.value) for variable in container.env if variable.value])
+
+
+def _oversized(size: int, own: Job, root: str) -> Obstacle:
     path, largest = placement.largest_field(own, root)
     reason = (
         f"is {_kib(largest)} of the {_kib(size)} that script and annotations would take; a Pod template's annotations "
@@ -135,7 +150,9 @@ def too_large(routed: Job, own: Job, root: str = "") -> Obstacle | None:
 def _settled(
     job: Job, stripped: Stripped, workload: Workload, decision: Decision, requester: Requester, gate: Gate
 ) -> Judgement:
-    route, script, routed = decision.route, None, None
+    script = routed = None
+    if (route := decision.route) is not None and (large := text_too_large(workload, stripped.job, stripped.root)):
+        decision, route = _kept_back(decision, route, large), None
     if route is not None:
         script = render(workload, route)
         record = recorded(workload, route, script, requester.user, gate)

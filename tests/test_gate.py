@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from router import signing
+from router import placement, signing
 from router.errors import JobError
 from router.gate import judge
 from router.placement import LARGEST_ANNOTATIONS, oversize
@@ -216,3 +216,37 @@ def test_a_cronjobs_field_that_is_too_large_is_named_as_it_stands_in_it() -> Non
     assert judged.decision is not None
     (obstacle,) = judged.decision.obstacles
     assert obstacle.path.startswith("spec.jobTemplate.spec.template.spec.containers[0].env")
+
+
+def test_what_is_too_much_is_refused_before_anything_is_taken_out_of_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(placement, "strip", None)
+    job = job_of(annotations={"a": "x" * 262_144})
+
+    with pytest.raises(JobError) as caught:
+        judge(job, requester=ADA, gate=gate(), root="spec.jobTemplate.")
+
+    assert caught.value.path == "spec.jobTemplate.metadata.annotations"
+
+
+def test_a_text_that_no_annotation_can_hold_is_not_made_into_a_script(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("router.gate.render", None)
+    job = job_of(pod=sized("3"))
+    job["spec"]["template"]["spec"]["containers"][0]["env"] = [{"name": "A", "value": "\n" * 900_000}]
+
+    judged = judge(job, requester=ADA, gate=gate())
+
+    assert judged.decision is not None
+    assert judged.decision.target == "cloud"
+    assert [one.path for one in judged.decision.obstacles] == ["spec.template.spec.containers[0].env"]
+    assert "a Pod template's annotations may take 200 KiB in all" in judged.decision.reason
+
+
+def test_a_reason_names_fifty_fields_and_counts_the_others() -> None:
+    pod = sized("3", nodeSelector={f"k{index}": "v" for index in range(120)})
+
+    judged = judge(job_of(pod=pod), requester=ADA, gate=gate())
+
+    assert judged.decision is not None
+    assert len(judged.decision.obstacles) == 120
+    assert judged.decision.reason.count("nodeSelector.k") == 50
+    assert judged.decision.reason.endswith("; and 70 more")

@@ -7,7 +7,7 @@ value is one that Kubernetes takes there; whatever else it holds is named and ig
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -27,6 +27,7 @@ from router.placement.draft import (
     TOLERATIONS,
 )
 
+_MOST_NAMED: Final = 10
 _TOLERATION_FIELDS: Final = {"key": str, "operator": str, "value": str, "effect": str, "tolerationSeconds": int}
 
 
@@ -57,9 +58,18 @@ def read_replaced(text: object) -> tuple[Replaced, tuple[str, ...]]:
         return NOTHING, ("it is not the JSON that Batchgate writes",)
     good_was = {path: value for path, value in was.items() if path in _VALID and _VALID[path](value)}
     good_added = frozenset(path for path in added if isinstance(path, str) and path in _ADDED and path not in good_was)
-    wrong = [f"{path} cannot have been {_short(was[path])}" for path in sorted(was.keys() - good_was.keys())]
-    wrong += [f"{_short(path)} is nothing that Batchgate adds" for path in added if path not in _ADDED]
-    return Replaced(good_was, good_added), tuple(wrong)
+    return Replaced(good_was, good_added), tuple(_wrong(was, good_was, added))
+
+
+def _wrong(was: Mapping[str, Any], good: Mapping[str, Any], added: list[Any]) -> Iterator[str]:
+    """One clause for each of the first entries that are not believed, and how many more there are."""
+    paths = sorted(was.keys() - good.keys())
+    strange = [path for path in added if path not in _ADDED]
+    yield from (f"{path[:80]} cannot have been {_short(was[path])}" for path in paths[:_MOST_NAMED])
+    left = max(0, _MOST_NAMED - len(paths))
+    yield from (f"{_short(path)} is nothing that Batchgate adds" for path in strange[:left])
+    if (more := len(paths) + len(strange) - _MOST_NAMED) > 0:
+        yield f"{more} more entries are not what Batchgate writes"
 
 
 def _parsed(text: object) -> object:

@@ -38,6 +38,9 @@ from router.placement.replaced import Replaced, read_replaced
 
 _DOMAIN: Final = names.PREFIX[:-1]
 _RESERVED: Final = names.RESERVED_LABELS | names.RESERVED_ANNOTATIONS
+_MOST_NAMED: Final = 10  # finding the nearest hint takes long, and nobody reads more than a few warnings
+_LONGEST_KEY: Final = 317  # prefix, slash and name, as Kubernetes takes them
+_LONGEST_NAME: Final = 63
 _REPLACED: Final = (POD_LABELS, POD_ANNOTATIONS, NODE_SELECTOR, TOLERATIONS, NODE_NAME)
 
 
@@ -83,7 +86,7 @@ def strip(job: Job, *, root: str = "", stored: Job | None = None) -> Stripped:
         job = closed(draft)
         _restore_empty(draft, replaced)
     warnings = [f"{names.KEY_REPLACED}: {clause}; it was ignored." for clause in wrong]
-    warnings += [_unknown(one) for one in found if not _is_reserved(one)]
+    warnings += _unknown_keys([one for one in found if not _is_reserved(one)])
     reserved = tuple(one for one in found if _is_reserved(one))
     return Stripped(_without_empties(job), reserved, tuple(warnings), root)
 
@@ -205,10 +208,17 @@ def _without_empties(job: Job) -> Job:
     return _without_empties({**job, "metadata": full}) if not full else {**job, "metadata": full}
 
 
+def _unknown_keys(found: list[Taken]) -> Iterator[str]:
+    yield from map(_unknown, found[:_MOST_NAMED])
+    if len(found) > _MOST_NAMED:
+        yield f"{len(found) - _MOST_NAMED} more keys under {names.PREFIX} mean nothing to Batchgate and were taken out."
+
+
 def _unknown(one: Taken) -> str:
     if one.key in names.HINTS:
         return f"{one.key} is a hint and belongs among the annotations, not the {one.path.rpartition('.')[2]}; it was ignored."
     known = [hint.partition("/")[2] for hint in sorted(names.HINTS)]
-    near = difflib.get_close_matches(one.key.rpartition("/")[2], known, n=1)
+    key, name = one.key[:_LONGEST_KEY], one.key.rpartition("/")[2]
+    near = difflib.get_close_matches(name, known, n=1) if len(name) <= _LONGEST_NAME else []
     advice = f"did you mean {names.PREFIX}{near[0]}?" if near else f"hints are {', '.join(known)}."
-    return f"{one.key} means nothing to Batchgate and was taken out; {advice}"
+    return f"{key} means nothing to Batchgate and was taken out; {advice}"

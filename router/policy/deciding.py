@@ -145,7 +145,7 @@ def _hpc(case: _Case, checked: CheckedRule) -> Decision:
         return Decision("cloud", rule.name, reason, refused_hints=refused)
     obstacles = workload.obstacles + _rule_obstacles(checked, workload, refused)
     if obstacles:
-        return _not_routable(checked, obstacles, "; ".join(str(obstacle) for obstacle in obstacles), refused)
+        return _not_routable(checked, obstacles, sentences.in_the_way(obstacles), refused)
     found = _first_that_fits(case, checked)
     if isinstance(found, Misfit):
         return _not_routable(checked, found.obstacles, found.reason, refused)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from router import allocation, script
-from router.policy import globs
+from router.policy import globs, sentences
 from router.policy.decision import QueueState, Requester, Route
 from router.policy.identity import identify
 from router.policy.model import Candidate, Policy
@@ -38,7 +38,7 @@ def fit(
     profile = profile_of(workload, site)
     obstacles = script.unsupported(workload, site, profile)
     if obstacles:
-        return Misfit("; ".join(str(obstacle) for obstacle in obstacles), tuple(obstacles))
+        return Misfit(sentences.in_the_way(obstacles), tuple(obstacles))
     laid_out = allocation.allocate(
         workload,
         site,

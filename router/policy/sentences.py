@@ -5,7 +5,8 @@ Pure. Reads figures, decides nothing.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from typing import Final
 
 from router import durations, quantity
 from router.allocation import Allocation
@@ -13,7 +14,9 @@ from router.policy import variables
 from router.policy.conditions import Condition, Verdict
 from router.policy.decision import QueueStates, Requester, Route
 from router.policy.variables import QueueNow
-from router.workload.model import Workload
+from router.workload.model import Obstacle, Workload
+
+_MOST_NAMED: Final = 50
 
 
 def asked(workload: Workload) -> str:
@@ -36,6 +39,12 @@ def asked(workload: Workload) -> str:
 def count(number: int, noun: str) -> str:
     """``1 node``, ``2 nodes``."""
     return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+
+
+def in_the_way(obstacles: Sequence[Obstacle]) -> str:
+    """The fields that keep a Job where it is, each with its reason; only counted after the first fifty."""
+    named = "; ".join([str(obstacle) for obstacle in obstacles[:_MOST_NAMED]])
+    return f"{named}; and {len(obstacles) - _MOST_NAMED} more" if len(obstacles) > _MOST_NAMED else named
 
 
 def laid_out(allocation: Allocation) -> str:

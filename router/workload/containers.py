@@ -12,7 +12,7 @@ from typing import Final
 
 from router.errors import JobError
 from router.workload.envsources import judge_source
-from router.workload.expand import MOST_TEXT, check_expansion
+from router.workload.expand import MOST_REFERENCES, MOST_TEXT, check_expansion
 from router.workload.fields import (
     Fields,
     Findings,
@@ -152,7 +152,7 @@ def _mount(path: str, fields: Fields) -> Mount:
 
 def check_text(containers: Sequence[Container]) -> None:
     """JobError where commands and environments are larger than any operating system would start, also once expanded."""
-    total = 0
+    total = referred = 0
     for container in containers:
         words = [*(container.command or ()), *(container.args or ())]
         for variable in container.env:
@@ -164,6 +164,11 @@ def check_text(containers: Sequence[Container]) -> None:
         if total > MOST_TEXT:
             raise JobError(container.path, f"command, args and env of the Pod hold more than {MOST_TEXT} characters")
         references = sum([word.count("$(") for word in words])
+        referred += references
+        if referred > MOST_REFERENCES:
+            raise JobError(
+                container.path, f"brings the Pod to {referred} references such as $(NAME); at most {MOST_REFERENCES}"
+            )
         # One reference at most doubles all the text there is, so few of them in little text need no look.
         if references > _FEW_REFERENCES or written << references > MOST_TEXT:
             check_expansion(container)

@@ -7,7 +7,8 @@ exist stays as written. It is no shell: nothing else is special.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
@@ -16,6 +17,10 @@ from router.workload.model import Container
 
 MOST_TEXT: Final = 1024 * 1024
 """Characters that a container's words and variables may have, as written and as expanded."""
+MOST_REFERENCES: Final = 10_000
+"""References, escaped or not and known or not, that a Pod's words and variables may have."""
+_REFERENCE: Final = re.compile(r"\$(?:\$|\(([^)]*)\))")
+"""Only for text up to its last closing parenthesis: where one is missing, each attempt would read to the end."""
 _LATER: Final = "JOB_COMPLETION_INDEX"
 """Added by the Job controller to every container of an Indexed Job, so it is never known from the manifest."""
 
@@ -24,32 +29,21 @@ def expand(text: str, values: Mapping[str, str]) -> str:
     """The text with each reference replaced by its value; a name that is not among them stays as written."""
     if "$" not in text:
         return text
-    return "".join([piece if name is None else values.get(name, piece) for piece, name in _pieces(text)])
+    closed = text.rfind(")") + 1
+    end = text[closed:].replace("$$", "$")
+    if not closed:
+        return end
+    return (
+        _REFERENCE.sub(lambda match: "$" if match[1] is None else values.get(match[1], match[0]), text[:closed]) + end
+    )
 
 
 def refers(text: str) -> tuple[str, ...]:
     """The names that a text refers to, in order, each as often as it occurs."""
-    if "$(" not in text:
+    if "$(" not in text or ")" not in text:
         return ()
-    return tuple([name for _, name in _pieces(text) if name is not None])
-
-
-def _pieces(text: str) -> Iterator[tuple[str, str | None]]:
-    """Literal pieces, and references with their names. In linear time, whatever is left open."""
-    start = 0
-    closed = True
-    while (dollar := text.find("$", start)) >= 0:
-        yield text[start:dollar], None
-        following = text[dollar + 1 : dollar + 2]
-        end = text.find(")", dollar + 2) if closed and following == "(" else -1
-        if end >= 0:
-            yield text[dollar : end + 1], text[dollar + 2 : end]
-            start = end + 1
-            continue
-        closed = closed and following != "("
-        yield ("$" if following == "$" else "$" + following), None
-        start = dollar + 2
-    yield text[start:], None
+    found = _REFERENCE.finditer(text, 0, text.rfind(")") + 1)
+    return tuple([match[1] for match in found if match[1] is not None])
 
 
 @dataclass(frozen=True, slots=True)

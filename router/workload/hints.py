@@ -16,6 +16,8 @@ from router.workload.model import Figure
 
 LARGEST_COUNT: Final = 1_000_000
 _MOST_RESULTS: Final = 1000
+_LONGEST_RESULTS: Final = 12 * 1024
+"""Bytes in UTF-8. They stand in the signature, where JSON and base64 make up to four of each, and it holds 64 KiB."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,6 +89,10 @@ def _results(hint: tuple[str, str] | None) -> tuple[str, ...]:
     if hint is None:
         return ()
     value, path = hint
+    size = len(value) if value.isascii() else len(value.encode("utf-8", "surrogatepass"))
+    if size > _LONGEST_RESULTS:
+        message = f"is {size} bytes long; at most {_LONGEST_RESULTS}"
+        raise JobError(path, f"{message}, so use globs such as out/*.dat or name a directory")
     lines = [line.strip() for line in value.split("\n")]
     found = tuple([line for line in lines if line])
     if len(found) > _MOST_RESULTS:

@@ -23,6 +23,7 @@ _VARIANTS: Final = frozenset(["openmpi", "hydra", "mpich", "mpich2", "lam", "slu
 _MENTION: Final = re.compile(
     r"(?<![\w.-])(?:mpirun|mpiexec|orterun|prterun|srun)(?:\.(?:openmpi|hydra|mpich2?|lam|slurm))?(?![\w-]|\.\w)"
 )
+_LONGEST_SCRIPT: Final = 256 * 1024  # characters: an annotation holds the script, and no more than that
 _SHELLS: Final = frozenset(["sh", "bash", "dash", "ash", "ksh", "zsh"])
 _LONG_OPTIONS: Final = frozenset(["--login", "--norc", "--noprofile", "--posix"])
 _ASSIGNMENT: Final = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)=(.*)", re.DOTALL)
@@ -71,13 +72,23 @@ def find_launcher(container: Container, path: str) -> Launcher | NotLifted | Non
 
 
 def mention(words: Sequence[str]) -> str:
-    """The first launcher named anywhere in the words, or an empty string."""
+    """The first launcher named in the words, or an empty string. A text longer than any script goes nowhere anyway."""
     for word in words:
-        if "run" in word or "mpiexec" in word:  # much faster than the expression, on words that are not long
-            match = _MENTION.search(word)
-            if match is not None:
-                return match.group()
+        # Looking for plain names first is much faster than the expression, on short words and on long ones.
+        if "run" in word or "mpiexec" in word:
+            found = [place for stem in LAUNCHERS if (place := _place_of(stem, word)) is not None]
+            if found:
+                match = _MENTION.match(word, min(found))
+                return match.group() if match else ""
     return ""
+
+
+def _place_of(stem: str, word: str) -> int | None:
+    """Where a launcher's name stands in a word as a name of its own."""
+    place = word.find(stem, 0, _LONGEST_SCRIPT)
+    while place >= 0 and not _MENTION.match(word, place):
+        place = word.find(stem, place + 1, _LONGEST_SCRIPT)
+    return None if place < 0 else place
 
 
 def _lift(container: Container, words: Sequence[Word], path: str) -> Launcher:

@@ -16,6 +16,7 @@ Judge = Callable[[object, str, Findings], None]
 Table = dict[str, "Judge | str | None"]
 """Field name to: None where it is harmless or read elsewhere; a reason, where any value is an obstacle; a function."""
 
+_MOST_NAMED: Final = 50
 UNKNOWN: Final = "is not known to Batchgate"
 
 
@@ -269,4 +270,8 @@ def unhonoured_warning(findings: Findings) -> str | None:
     """One sentence for all the fields that mean nothing where the process runs as the HPC user."""
     if not findings.unhonoured:
         return None
-    return f"{', '.join(findings.unhonoured)}: not applied on HPC, where the process runs as the HPC user"
+    shown = ", ".join(findings.unhonoured[:_MOST_NAMED])
+    more = len(findings.unhonoured) - _MOST_NAMED
+    return (
+        f"{shown}{f' and {more} more' if more > 0 else ''}: not applied on HPC, where the process runs as the HPC user"
+    )

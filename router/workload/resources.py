@@ -95,8 +95,7 @@ def pod_requests(
     containers: Sequence[Asked], pod_level: Fields, pod_level_path: str, overhead: Amounts
 ) -> dict[str, Figure]:
     """What the scheduler reserves for the Pod, in thousandths by resource name; a name that nobody asks for is absent."""
-    effective = [container.effective for container in containers]
-    found = {name: _aggregate(name, containers, effective) for name in _names(effective)}
+    found = _aggregated([(container, container.effective) for container in containers])
     if pod_level:
         _replace(found, containers, pod_level, pod_level_path)
     for name, extra in overhead.items():
@@ -112,7 +111,16 @@ def _names(listed: Iterable[Amounts]) -> dict[str, None]:
     return found
 
 
-def _aggregate(resource: str, containers: Sequence[Asked], amounts_of: Sequence[Amounts]) -> Figure:
+def _aggregated(asked: Sequence[tuple[Asked, Amounts]]) -> dict[str, Figure]:
+    """Each resource for the Pod. A container that does not name one asks for 0 of it, and is not looked at for it."""
+    listed: dict[str, list[tuple[Asked, Figure]]] = {}
+    for container, own in asked:
+        for name, figure in own.items():
+            listed.setdefault(name, []).append((container, figure))
+    return {name: _aggregate(name, found) for name, found in listed.items()}
+
+
+def _aggregate(resource: str, asked: Sequence[tuple[Asked, Figure]]) -> Figure:
     """The larger of the sum over main containers and sidecars, and the peak while some init container runs.
 
     During an init container only the sidecars before it run as well.
@@ -120,15 +128,13 @@ def _aggregate(resource: str, containers: Sequence[Asked], amounts_of: Sequence[
     parts: list[tuple[str, Figure]] = []
     total = sidecars = peak = 0
     peak_at = ""
-    for container, own in zip(containers, amounts_of, strict=True):
-        figure = own.get(resource)
-        value = figure.value if figure else 0
+    for container, figure in asked:
+        value = figure.value
         if container.kind is ContainerKind.INIT:
             use = sidecars + value
         else:
             total += value
-            if figure:
-                parts.append((container.name, figure))
+            parts.append((container.name, figure))
             if container.kind is ContainerKind.MAIN:
                 continue
             sidecars = use = sidecars + value
@@ -156,13 +162,12 @@ def _replace(found: dict[str, Figure], containers: Sequence[Asked], pod_level: F
             raise JobError(figure.origin, "only cpu, memory and hugepages can be asked for at Pod level")
         if name in requests and name in limits and requests[name].value > limits[name].value:
             raise JobError(figure.origin, f"asks for more than the limit in {limits[name].origin}; raise the limit")
-    own = [container.written for container in containers]
-    written = _names(own)
+    written = _aggregated([(container, container.written) for container in containers])
     for name in {**_names([limits, requests]), **(written if limits else {})}:
         if name in requests:
             found[name] = requests[name]
         elif name in written and name in {CPU, MEMORY}:
-            found[name] = _aggregate(name, containers, own)
+            found[name] = written[name]
         elif name in limits:
             found[name] = Figure(limits[name].value, f"{limits[name].origin}, for want of a request")
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import json
 from typing import Any
 
@@ -95,6 +96,42 @@ def test_an_unknown_key_is_taken_out_and_named_with_the_nearest_hint(key: str, w
 
     assert stripped.job == job_of()
     assert stripped.warnings == (warning,)
+
+
+@pytest.mark.parametrize("kind", ["labels", "annotations"])
+def test_many_unknown_keys_are_counted_and_only_the_first_are_looked_at(
+    kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = []
+    near = difflib.get_close_matches
+
+    def counted(*args: Any, **known: Any) -> list[str]:
+        asked.append(args)
+        return near(*args, **known)
+
+    monkeypatch.setattr(difflib, "get_close_matches", counted)
+
+    stripped = strip(job_of(**{kind: {f"{OURS}walltim{index}": "1" for index in range(500)}}))
+
+    assert stripped.job == job_of()
+    assert len(stripped.warnings) == 11
+    assert stripped.warnings[-1] == "490 more keys under batchgate.dev/ mean nothing to Batchgate and were taken out."
+    assert len(asked) == 10
+
+
+def test_a_key_that_is_longer_than_any_name_is_compared_with_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(difflib, "get_close_matches", None)
+
+    stripped = strip(job_of(annotations={OURS + "w" * 900_000: "1"}))
+
+    assert len(stripped.warnings[0]) < 500
+
+
+def test_only_the_first_of_many_things_that_are_not_believed_are_named() -> None:
+    stripped = strip(with_replaced({f"a{index}": index for index in range(500)}, [[], "x"]))
+
+    assert len(stripped.warnings) == 11
+    assert stripped.warnings[-1] == f"{REPLACED}: 492 more entries are not what Batchgate writes; it was ignored."
 
 
 def test_a_hint_among_the_labels_is_named() -> None:

@@ -7,8 +7,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from router.errors import JobError
+from router.workload import workload_of
 from router.workload.expand import argv, check_expansion, expand, literal_env, refers, resolve_argv
 from router.workload.model import Container, ContainerKind, EnvVar, Launcher
+from tests.workload.manifests import container as fields_of
+from tests.workload.manifests import job
 
 VALUES = {"A": "1", "B": "$(A)", "EMPTY": "", "a b": "blank"}
 
@@ -97,6 +100,31 @@ def test_what_is_known_now(container: Container, expected: dict[str, str]):
 def test_long_text_takes_linear_time(text: str):
     assert len(expand(text, {})) <= len(text)
     refers(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("$(A)$(", "1$("),
+        ("$(A$$)", "$(A$$)"),  # a name may hold anything but a closing parenthesis
+        ("$(A)$$$(", "1$$("),
+        ("$$)$(A", "$)$(A"),
+        ("$($(A)", "$($(A)"),
+        ("a)$$(A)b", "a)$(A)b"),
+        ("$", "$"),
+        ("$x$(A)$", "$x1$"),
+    ],
+)
+def test_what_is_left_open_stays_as_written(text: str, expected: str):
+    assert expand(text, {"A": "1"}) == expected
+
+
+def test_more_references_than_anybody_writes_are_an_error_before_they_are_looked_at():
+    manifest = job(fields_of(command=["echo", "$(X)" * 10_001]))
+    with pytest.raises(JobError) as caught:
+        workload_of(manifest, namespace="default")
+    assert caught.value.path == "spec.template.spec.containers[0]"
+    assert "10001 references" in caught.value.message
 
 
 def bomb(levels: int) -> tuple[tuple[str, str], ...]:

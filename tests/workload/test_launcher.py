@@ -6,7 +6,7 @@ import pytest
 
 from router.workload import workload_of
 from router.workload.expand import argv
-from router.workload.launcher import NotLifted, find_launcher
+from router.workload.launcher import NotLifted, find_launcher, mention
 from router.workload.model import Container, ContainerKind, EnvVar, Launcher
 
 PATH = "the command"
@@ -324,3 +324,14 @@ def test_the_program_runs_with_the_values_of_its_references():
     }
     (container,) = workload_of(job, namespace="n").containers
     assert argv(container) == ("sh", "-c", "exec ./a data $HOME")
+
+
+def test_a_launcher_is_found_wherever_it_is_named():
+    assert mention(["xmpirun", "a mpirun-np srun.sh; srun -n 4 && mpirun b"]) == "srun"
+    assert mention(["exec mpirun.mpich x"]) == "mpirun.mpich"
+    assert mention(["mpirun-" * 1000, "run", "mpirun.sh"]) == ""
+    assert mention(["x" * 100_000 + " mpiexec"]) == "mpiexec"
+
+
+def test_no_text_is_searched_beyond_what_a_script_can_hold():
+    assert mention(["x" * 262_144 + " mpirun"]) == ""

@@ -235,3 +235,10 @@ def test_whoever_asks_for_root_is_told():
 def test_what_means_nothing_on_hpc_is_a_warning(pod: Manifest, fields: Manifest, word: str):
     (warning,) = warnings(job(container(**fields), pod=pod))
     assert word in warning
+
+
+def test_fields_without_effect_are_counted_after_fifty():
+    containers = [container(f"c{n}", securityContext={"runAsGroup": 1}) for n in range(60)]
+    (warning,) = workload_of(job(*containers), namespace="default").warnings
+    assert warning.count("runAsGroup") == 50
+    assert "and 10 more: not applied" in warning
