@@ -34,7 +34,12 @@ LONGEST_WARNINGS: Final = 4096
 """Characters of one warning and of all: what the API server cuts warnings to (apiserver/pkg/endpoints/filters)."""
 
 LONGEST_MESSAGE: Final = 4096
+LONGEST_PATH: Final = 512
 _LONGEST_NAME: Final = 253
+_LONGEST_NAMESPACE: Final = 63
+_LONGEST_USER: Final = 256
+_LONGEST_UID: Final = 64
+_LONGEST_OPERATION: Final = 16
 _CREATE: Final = "CREATE"
 _UPDATE: Final = "UPDATE"
 _INVALID: Final = "invalid"
@@ -114,11 +119,9 @@ def _judged(request: _Request, judgement: Judgement) -> Answer:
 
 def _invalid(request: _Request, error: JobError) -> Answer:
     response = _response(request, allowed=False)
-    path, message = _plain(error.path), _plain(error.message)
+    path, message = _cut(_plain(error.path), LONGEST_PATH), _cut(_plain(error.message), LONGEST_MESSAGE)
     status = _status(422, "Invalid", f"{path}: {message}")
-    status["details"] = {
-        "causes": [{"reason": "FieldValueInvalid", "field": path, "message": _cut(message, LONGEST_MESSAGE)}]
-    }
+    status["details"] = {"causes": [{"reason": "FieldValueInvalid", "field": path, "message": message}]}
     response["response"]["status"] = status
     response["response"]["auditAnnotations"] = {"decision": _INVALID, "reason": status["message"]}
     return Answer(response, _log_fields(request, allowed=False, target=_INVALID, reason=status["message"]))
@@ -158,11 +161,11 @@ def _audit_annotations(decision: Decision) -> dict[str, str]:
 
 def _log_fields(request: _Request, *, allowed: bool, **decided: Any) -> dict[str, Any]:
     fields = {
-        "uid": request.uid,
-        "operation": request.operation,
-        "namespace": request.namespace,
-        "name": request.name,
-        "user": request.user,
+        "uid": _cut(request.uid, _LONGEST_UID),
+        "operation": _cut(request.operation, _LONGEST_OPERATION),
+        "namespace": _cut(request.namespace, _LONGEST_NAMESPACE),
+        "name": _cut(request.name, _LONGEST_NAME),
+        "user": _cut(request.user, _LONGEST_USER),
         "dry_run": request.dry_run,
         "allowed": allowed,
         "target": "",
@@ -224,7 +227,7 @@ def _demand_bounded(body: object) -> None:
         total += len(below)
         if total > MOST_VALUES:
             raise ReviewError(f"the review holds more than {MOST_VALUES} mappings and lists")
-        level = below
+        level = [one for one in below if one]
     raise ReviewError(f"the review is nested more than {DEEPEST} levels deep")
 
 

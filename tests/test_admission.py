@@ -365,3 +365,28 @@ def test_anything_gets_an_answer_or_is_no_review(body: Any) -> None:
         return
     json.dumps(answer.response, allow_nan=False)
     assert answer.response["response"]["uid"] == body["request"]["uid"]
+
+
+def test_a_record_holds_names_of_sane_lengths() -> None:
+    long = "n" * 900_000
+    answer = review(review_of(job_of(name=long), user=long, namespace=long), gate())
+
+    lengths = {name: len(answer.record[name]) for name in ("uid", "namespace", "name", "user")}
+    assert lengths == {"uid": 36, "namespace": 63, "name": 253, "user": 256}
+    assert len(json.dumps(answer.record)) < 8192
+
+
+def test_operations_and_names_of_other_requests_are_cut_too() -> None:
+    answer = review(review_of(job_of(), operation="o" * 900_000, name="n" * 900_000), gate())
+
+    assert len(json.dumps(answer.record)) < 1024
+
+
+def test_path_and_message_of_a_denial_are_bounded() -> None:
+    key = "k" * 900_000
+    answer = review(review_of(job_of(labels={key: 3})), gate())
+
+    status = answer.response["response"]["status"]
+    assert len(status["details"]["causes"][0]["field"]) <= 512
+    assert "must be a string" in status["message"]
+    assert len(json.dumps(answer.response)) < 4096
