@@ -86,6 +86,13 @@ def verify(text: str, claims: Claims, keys: Mapping[str, Ed25519PublicKey]) -> C
     :param keys: the public keys in force by their ids (``load_public``)
     :raises SignatureError: with what is missing or differs
     """
+    signed = read(text, keys)
+    compare(signed, claims)
+    return signed
+
+
+def read(text: str, keys: Mapping[str, Ed25519PublicKey]) -> Claims:
+    """What a signature says that one of the keys made. SignatureError where none of them did."""
     version, key_id, payload, proof = _pieces(text)
     if version != VERSION:
         raise SignatureError(f"the signature has format {version[:16]!r}, not {VERSION}: it is of another release")
@@ -97,9 +104,7 @@ def verify(text: str, claims: Claims, keys: Mapping[str, Ed25519PublicKey]) -> C
         key.verify(_decode(proof), text.rpartition(".")[0].encode())
     except InvalidSignature:
         raise SignatureError(f"not signed by key {key_id}: the signature or its claims were altered") from None
-    signed = _claims(_decode(payload))
-    _compare(signed, claims)
-    return signed
+    return _claims(_decode(payload))
 
 
 def load_private(pem: bytes) -> Ed25519PrivateKey:
@@ -197,7 +202,8 @@ def _claims(payload: bytes) -> Claims:
     return Claims(**{**values, "results": tuple(values["results"])})
 
 
-def _compare(signed: Claims, found: Claims) -> None:
+def compare(signed: Claims, found: Claims) -> None:
+    """SignatureError where signed claims are not those of the Pod or Job that carries them; says what differs."""
     differing = [
         f"{name} is signed as {getattr(signed, name)!r} and found as {getattr(found, name)!r}"
         for name in _CLAIMS

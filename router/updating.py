@@ -8,14 +8,19 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
+from datetime import datetime
 from typing import Any, Final
 
-from router import names, placement, policy
-from router.errors import JobError
-from router.gate import Gate, Judgement, is_managed_elsewhere, recorded, sized, too_large, untouched
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
+
+from router import names, placement, policy, signing
+from router.errors import JobError, SignatureError
+from router.gate import Gate, Judgement, is_managed_elsewhere, recorded, sized, text_too_large, too_large, untouched
 from router.placement import Restored
+from router.placement.change import Change
 from router.policy.decision import Decision, QueueState, QueueStates, Requester
 from router.script import render
+from router.workload import check_bounds
 from router.workload.model import Workload
 
 Job = dict[str, Any]
@@ -32,6 +37,7 @@ def judge_update(stored: Job, new: Job, *, requester: Requester, gate: Gate) -> 
     """
     if _changes_nothing(stored, new) or is_managed_elsewhere(new):
         return untouched(new)
+    _demand_bounded(stored, new)
     if not placement.is_routed(stored):
         kept = placement.keep_reserved(stored, new)
         return Judgement(new, kept, kept.job, warnings=(*placement.foreign_keys(kept, kept.job), *kept.warnings))
@@ -51,6 +57,23 @@ def _changes_nothing(stored: Job, new: Job) -> bool:
     if now.get("deletionTimestamp") is not None:
         return True
     return stored.get("spec") == new.get("spec") and all((old.get(k) or {}) == (now.get(k) or {}) for k in _RECORDED)
+
+
+def _demand_bounded(stored: Job, new: Job) -> None:
+    """A Job that grew too large before this gate was there can still be changed; none grows that large now."""
+    try:
+        check_bounds(new)
+    except JobError:
+        if _is_bounded(stored):
+            raise
+
+
+def _is_bounded(job: Job) -> bool:
+    try:
+        check_bounds(job)
+    except JobError:
+        return False
+    return True
 
 
 def _demand_same_deadline(restored: Restored) -> None:
@@ -81,6 +104,9 @@ def _judged_anew(
     stored: Job, new: Job, restored: Restored, requester: Requester, gate: Gate, *, field: str
 ) -> Judgement:
     own, change = restored.now.job, restored.change
+    suspended = _spec(stored).get("suspend") is True
+    if suspended and gate.signer is not None:
+        _demand_signed(stored, change, requester.namespace, gate.signer.public_key())
     asking = _who(stored, requester)
     workload = sized(own, asking, gate)
     decision = policy.decide(gate.policy, workload, asking, _only(gate, change.site, change.queue))
@@ -88,9 +114,11 @@ def _judged_anew(
     if route is None or (route.site.name, route.queue.name) != (change.site, change.queue):
         where = f"queue {change.queue} of site {change.site}"
         raise JobError(field, f"the Job was sent to {where}, and this no longer fits there: {decision.reason}; {ANEW}")
-    if _spec(stored).get("suspend") is not True:
+    if not suspended:
         # Its template cannot change: the script that was signed holds for the further Pods as well.
         return Judgement(new, restored.now, restored.job, workload, decision, None, restored.now.warnings)
+    if (obstacle := text_too_large(workload, own)) is not None:
+        raise JobError(obstacle.path, f"{obstacle.reason}; {ANEW}")
     script = render(workload, route)
     record = recorded(workload, route, script, asking.user, gate, str(_metadata(stored).get("uid") or ""))
     routed = placement.replace_record(restored, decision, script.text, record)
@@ -98,6 +126,46 @@ def _judged_anew(
         raise JobError(obstacle.path, f"{obstacle.reason}; {ANEW}")
     told = _told(restored, routed, workload, decision)
     return Judgement(new, restored.now, routed, workload, decision, script, (*told, *script.warnings))
+
+
+def _demand_signed(stored: Job, change: Change, namespace: str, key: Ed25519PublicKey) -> None:
+    """Sign anew only what was signed before: whoever could write a stored Job past this gate could name any requester.
+
+    JobError where the signature is missing, was not made with the key in force or is not of this Job. Its results are
+    not compared: they are hints, which may have changed since without effect, and are signed anew.
+    """
+    annotations = change.pod_annotations
+    metadata = _metadata(stored)
+    try:
+        signed = signing.read(_text(annotations.get(names.KEY_SIGNATURE)), {signing.key_id(key): key})
+        found = signing.Claims(
+            issued_at=_seconds(metadata.get("creationTimestamp")),
+            namespace=namespace,
+            requester=_text(annotations.get(names.KEY_REQUESTER)),
+            site=change.site,
+            queue=change.queue,
+            account=_text(annotations.get(names.KEY_ACCOUNT)),
+            results=signed.results,
+            script_sha256=signing.script_digest(_text(annotations.get(names.KEY_SCRIPT))),
+            job_uid=_text(metadata.get("uid")),
+        )
+        signing.compare(signed, found)
+    except (SignatureError, UnicodeEncodeError) as error:
+        path = f"spec.template.metadata.annotations[{names.KEY_SIGNATURE}]"
+        reason = f"what is stored was not signed by this gate for this Job ({error}), so nothing is signed in its place"
+        raise JobError(path, f"{reason}; {ANEW}") from error
+
+
+def _seconds(timestamp: object) -> int:
+    """An RFC 3339 time in seconds since 1970; 0, which is no Job's, for anything else."""
+    try:
+        return int(datetime.fromisoformat(_text(timestamp)).timestamp())
+    except (ValueError, OverflowError):
+        return 0
+
+
+def _text(value: object) -> str:
+    return value if isinstance(value, str) else ""
 
 
 def _told(restored: Restored, routed: Job, workload: Workload, decision: Decision) -> Iterator[str]:

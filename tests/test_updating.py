@@ -17,6 +17,7 @@ from tests.gates import ISSUED_AT, KEY, gate, review_of, sized
 from tests.placement.given import job_of
 
 OURS = "batchgate.dev/"
+CREATED = "2027-01-15T08:00:02Z"  # two seconds after ISSUED_AT
 EVERYTHING_STAYS = "rules: [{name: rest, cloud: true}]"
 
 
@@ -30,7 +31,7 @@ def answered(job: Any, opened: Any = None, **request: Any) -> tuple[dict[str, An
 def stored_job(spec: Any = None, pod: Any = None, **metadata: Any) -> dict[str, Any]:
     """A Job as it is stored after its creation."""
     _, job = answered(job_of(spec, pod or sized("3"), **metadata))
-    job["metadata"]["uid"] = "u-1"
+    job["metadata"] |= {"uid": "u-1", "creationTimestamp": CREATED}
     return dict(job)
 
 
@@ -236,3 +237,110 @@ def test_keys_forged_by_an_update_are_taken_out_and_named() -> None:
     assert response["warnings"] == [
         "Only Batchgate sets label batchgate.dev/target: what the Job said there was not used."
     ]
+
+
+@pytest.mark.parametrize(
+    "forged",
+    [
+        {"requester": "mallory"},
+        {"account": '{"user":"root"}'},
+        {"script": "#!/bin/sh\nid\n"},
+        {"signature": "v1.a.b.c"},
+        {"signature": None},
+        {"requester": None},
+    ],
+)
+def test_nothing_is_signed_for_a_stored_job_whose_signature_does_not_hold(forged: dict[str, Any]) -> None:
+    stored = stored_job({"suspend": True})
+    annotations = stored["spec"]["template"]["metadata"]["annotations"]
+    for key, value in forged.items():
+        annotations.pop(OURS + key)
+        if value is not None:
+            annotations[OURS + key] = value
+
+    response, _ = answered(with_cpus(stored, "4"), stored=stored, user="mallory")
+
+    assert response["allowed"] is False
+    assert response["status"]["details"]["causes"][0]["field"] == (
+        "spec.template.metadata.annotations[batchgate.dev/signature]"
+    )
+    assert response["status"]["message"].endswith("delete and create it")
+
+
+@pytest.mark.parametrize(
+    "metadata",
+    [
+        {"creationTimestamp": "2027-01-15T09:00:00Z"},
+        {"creationTimestamp": None},
+        {"creationTimestamp": "yesterday"},
+        {"creationTimestamp": 3},
+    ],
+)
+def test_a_signature_that_another_job_brought_along_does_not_hold(metadata: dict[str, Any]) -> None:
+    stored = stored_job({"suspend": True})
+    stored["metadata"] |= metadata
+
+    response, _ = answered(with_cpus(stored, "4"), stored=stored)
+
+    assert response["allowed"] is False
+    assert response["status"]["message"].endswith("delete and create it")
+
+
+def test_a_signature_of_another_namespace_or_site_does_not_hold() -> None:
+    stored = stored_job({"suspend": True})
+    elsewhere = copy.deepcopy(stored)
+    elsewhere["spec"]["template"]["metadata"]["labels"][OURS + "queue"] = "workq"
+
+    assert answered(with_cpus(stored, "4"), stored=stored, namespace="other")[0]["allowed"] is False
+    assert answered(with_cpus(elsewhere, "4"), stored=elsewhere)[0]["allowed"] is False
+
+
+def test_a_job_that_was_signed_anew_can_be_signed_anew_again() -> None:
+    stored = stored_job({"suspend": True})
+    _, once = answered(with_cpus(stored, "4"), stored=stored, opened=gate(issued_at=ISSUED_AT + 7200))
+
+    response, twice = answered(with_cpus(once, "3"), stored=once, opened=gate(issued_at=ISSUED_AT + 14400))
+
+    assert response["allowed"] is True
+    assert twice["spec"]["template"]["metadata"]["annotations"][OURS + "requester"] == "ada"
+    moved = copy.deepcopy(once)
+    moved["metadata"]["uid"] = "u-2"
+    assert answered(with_cpus(moved, "3"), stored=moved)[0]["allowed"] is False
+
+
+def test_a_text_that_no_annotation_can_hold_is_not_made_into_a_script(monkeypatch: pytest.MonkeyPatch) -> None:
+    stored = stored_job({"suspend": True})
+    new = copy.deepcopy(stored)
+    new["spec"]["template"]["spec"]["containers"][0]["args"] = ["\n" * 300_000]
+    monkeypatch.setattr("router.updating.render", None)
+
+    response, _ = answered(new, stored=stored)
+
+    assert response["status"]["details"]["causes"][0]["field"] == "spec.template.spec.containers[0].args"
+    assert response["status"]["message"].endswith("delete and create it")
+
+
+def test_without_a_signer_nothing_is_verified() -> None:
+    stored = stored_job({"suspend": True})
+    del stored["spec"]["template"]["metadata"]["annotations"][OURS + "signature"]
+
+    response, result = answered(with_cpus(stored, "4"), stored=stored, opened=gate(signer=None))
+
+    assert response["allowed"] is True
+    assert OURS + "signature" not in result["spec"]["template"]["metadata"]["annotations"]
+
+
+def test_an_update_that_brings_too_much_is_refused() -> None:
+    stored = stored_job()
+    new = copy.deepcopy(stored)
+    new["metadata"]["labels"] = {f"batchgate.dev/k{index}": "v" for index in range(30_000)}
+
+    response, _ = answered(new, stored=stored)
+
+    assert response["status"]["details"]["causes"][0]["field"] == "metadata.labels"
+
+
+def test_a_job_that_was_too_much_before_can_still_be_changed() -> None:
+    stored = job_of(labels={f"k{index}": "v" for index in range(1001)})
+
+    assert answered(changed(stored, suspend=True), stored=stored)[0]["allowed"] is True
