@@ -115,7 +115,7 @@ def _not_yaml(error: yaml.MarkedYAMLError, text: str, source: str) -> str:
     problem = str(error.problem or error.context)
     if mark is None:
         return f"{source}: is not YAML: {problem}"
-    opened = error.context_mark if error.context == "while scanning a quoted scalar" else None
+    opened: Any = error.context_mark if error.context == "while scanning a quoted scalar" else None
     if opened is not None and "end of stream" in problem:
         mark, problem = opened, "the quote that opens here is never closed"
     elif (opened := _closed_by_another(text, mark.line)) is not None:
