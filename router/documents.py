@@ -118,8 +118,8 @@ def _not_yaml(error: yaml.MarkedYAMLError, text: str, source: str) -> str:
     opened: Any = error.context_mark if error.context == "while scanning a quoted scalar" else None
     if opened is not None and "end of stream" in problem:
         mark, problem = opened, "the quote that opens here is never closed"
-    elif (opened := _closed_by_another(text, mark.line)) is not None:
-        mark, problem = opened, f"the quote that opens here is closed only in line {mark.line + 1}"
+    elif (began := _closed_by_another(text, mark.line)) is not None:
+        mark, problem = began, f"the quote that opens here is closed only in line {mark.line + 1}"
     else:
         problem += _advice(text, mark, problem)
     return f"{source}:{mark.line + 1}:{mark.column + 1}: is not YAML: {problem}"
@@ -130,8 +130,10 @@ def _closed_by_another(text: str, line: int) -> Any:
     opened = None
     try:
         for event in yaml.parse(text, Loader=_Loader):
-            if isinstance(event, yaml.ScalarEvent) and event.style in {"'", '"'} and event.end_mark.line == line:
-                opened = event.start_mark if event.start_mark.line < line else None
+            start: Any = event.start_mark
+            end: Any = event.end_mark
+            if isinstance(event, yaml.ScalarEvent) and event.style in {"'", '"'} and end.line == line:
+                opened = start if start.line < line else None
     except yaml.YAMLError:
         return opened
     return None

@@ -37,6 +37,10 @@ pause still within Kubernetes' 30 seconds."""
 WATCH_SECONDS: Final = 2.0
 """How often files are looked at for a change. A stat a file; the kubelet itself takes up to a minute to bring one."""
 
+QUEUES_MAX_AGE: Final = 600
+"""Seconds after which the queue state counts as unknown. What writes it does so every minute or so; ten missed in a
+row are no hiccup, and rules that act on waits and free nodes would act on what is long over."""
+
 _LISTEN = re.compile(r"^(?:\[(?P<six>[^\[\]]*)\]|(?P<host>[^\[\]:]*)):(?P<port>[0-9]{1,5})$")
 
 
@@ -69,6 +73,7 @@ class WebhookSettings:
     policy: Path
     signing_key: Path | None = None
     queues: Path | None = None
+    queues_max_age: int = QUEUES_MAX_AGE
     cluster: Path | None = None
     threads: int = THREADS
     body_limit: int = BODY_LIMIT

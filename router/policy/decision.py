@@ -98,11 +98,15 @@ class Decision:
 
 @dataclass(frozen=True, slots=True)
 class QueueStates:
-    """The state of all queues at one moment, by (site, queue). ``warnings``: what the source said and nobody knows."""
+    """The state of all queues at one moment, by (site, queue). ``warnings``: what the source said and nobody knows.
+
+    ``time``: that moment, seconds since 1970, where the source tells it. Not compared: the same again is no news.
+    """
 
     states: Mapping[tuple[str, str], QueueState] = field(default_factory=dict)
     generation: int = 0
     warnings: tuple[str, ...] = ()
+    time: float | None = field(default=None, compare=False)
 
     def __hash__(self) -> int:
         # Messages made of queue states are cached by them; equal states have equal generations and sizes.

@@ -6,9 +6,10 @@ Pure: takes text. The same form as ``batchgate local queues -o json`` prints.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, Any
+from datetime import datetime
+from typing import Annotated, Any, Final
 
-from pydantic import Field, ValidationError
+from pydantic import BeforeValidator, Field, ValidationError
 
 from router import documents
 from router.documents import Document
@@ -34,14 +35,33 @@ class _NamedFigures(QueueFigures):
     queue: str
 
 
+def _moment(value: object) -> float:
+    """Seconds since 1970, from such a number or from RFC 3339 text."""
+    if isinstance(value, bool) or not isinstance(value, str | int | float):
+        raise ValueError(_NO_MOMENT)
+    if not isinstance(value, str):
+        return float(value)
+    try:
+        moment = datetime.fromisoformat(value)
+    except ValueError:
+        raise ValueError(_NO_MOMENT) from None
+    if moment.tzinfo is None:
+        raise ValueError(_NO_MOMENT)
+    return moment.timestamp()
+
+
+_NO_MOMENT: Final = "is no time; write 2026-03-01T12:00:00Z or seconds since 1970"
+
+
 class _StateFile(Entry):
+    time: Annotated[float, BeforeValidator(_moment)] | None = None
     queues: tuple[_NamedFigures, ...]
 
 
 def queue_states(text: str, source: str) -> QueueStates:
     """Read a queue state file (YAML or JSON). InputError names file, line and field; an empty file knows nothing.
 
-    Queues that a policy does not declare are kept: they do no harm.
+    Queues that a policy does not declare are kept: they do no harm. Whether the file is too old is the caller's to say.
     """
     found = documents.parse(text, source)
     if not found:
@@ -60,7 +80,7 @@ def queue_states(text: str, source: str) -> QueueStates:
             line, column = found[0].position(("queues", index))
             raise InputError(f"{source}:{line}:{column}: queue {queue.queue} of site {queue.site} stands twice")
         states[key] = state_of(queue, *key)
-    return QueueStates(states)
+    return QueueStates(states, time=read.time)
 
 
 def _wrong(document: Document, detail: Any) -> str:
@@ -68,6 +88,7 @@ def _wrong(document: Document, detail: Any) -> str:
     line, column = document.position(location)
     path = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in location).lstrip(".")
     message = "is no key of a queue's state" if detail["type"] == "extra_forbidden" else detail["msg"]
+    message = message.removeprefix("Value error, ")
     return f"{document.source}:{line}:{column}: {path or 'the document'}: {message}"
 
 

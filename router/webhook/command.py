@@ -8,10 +8,26 @@ from typing import Any, Final, TypeVar
 
 import click
 
-from router.settings import BODY_LIMIT, THREADS, LogFormat, WebhookSettings, parse_address
+from router import durations
+from router.settings import BODY_LIMIT, QUEUES_MAX_AGE, THREADS, LogFormat, WebhookSettings, parse_address
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 FILE: Final = click.Path(path_type=Path)
+
+
+class _Duration(click.ParamType[int]):
+    """Seconds, from what people write for a time."""
+
+    name = "duration"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        """Read it; a usage error where it is none."""
+        if isinstance(value, int):
+            return value
+        try:
+            return durations.seconds(value)
+        except ValueError as error:
+            self.fail(str(error), param, ctx)
 
 
 def _option(name: str, **attributes: Any) -> Callable[[Command], Command]:
@@ -37,6 +53,12 @@ def _option(name: str, **attributes: Any) -> Callable[[Command], Command]:
 @_option("--signing-key", type=FILE, metavar="FILE", help="Ed25519 key, PEM. Without it nothing is signed.")
 @_option("--queues", type=FILE, metavar="FILE", help="Queue state. Without it none is known.")
 @_option(
+    "--queues-max-age",
+    default=durations.show(QUEUES_MAX_AGE),
+    type=_Duration(),
+    help="Queue state that is older counts as unknown: 90, 5m, 1h30m.",
+)
+@_option(
     "--cluster", type=FILE, metavar="FILE", help="LimitRanges, RuntimeClasses, Namespaces, as kubectl prints them."
 )
 @_option("--threads", default=THREADS, type=click.IntRange(1, 256), help="Reviews that are worked on at once.")
@@ -59,6 +81,7 @@ def webhook(**options: Any) -> None:
         policy=options["policy"],
         signing_key=options["signing_key"],
         queues=options["queues"],
+        queues_max_age=options["queues_max_age"],
         cluster=options["cluster"],
         threads=options["threads"],
         body_limit=options["body_limit"],

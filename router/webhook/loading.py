@@ -10,13 +10,14 @@ import logging
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from werkzeug.exceptions import ServiceUnavailable
 
-from router import admission, policy, signing
+from router import admission, durations, policy, signing
 from router.certs import files
 from router.clusterfile import read_cluster
 from router.errors import ConfigError
@@ -78,7 +79,7 @@ def check(settings: WebhookSettings, log: logging.Logger) -> InForce:
         policy=store,
         certificate=certificate,
         signer=_optional("signing-key", settings.signing_key, _read_signer, log),
-        queues=_optional("queues", settings.queues, _read_queues, log, NO_QUEUE_STATES),
+        queues=_queues(settings, log),
         cluster=_optional("cluster", settings.cluster, _read_cluster, log),
     )
 
@@ -107,6 +108,24 @@ def _optional(
     if path is None:
         return None
     return FileSource(name, (path,), lambda: read(path), log, unknown)
+
+
+def _queues(settings: WebhookSettings, log: logging.Logger) -> FileSource[QueueStates] | None:
+    """The queue state; too old, it is not known: what reads it must not go on with the figures of yesterday."""
+    path, most = settings.queues, settings.queues_max_age
+    if path is None:
+        return None
+
+    def stale(states: QueueStates, modified: float | None) -> str:
+        written = states.time if states.time is not None else modified
+        if written is None or states is NO_QUEUE_STATES or time.time() - written <= most:
+            return ""
+        moment = datetime.fromtimestamp(written, UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
+        return (
+            f"{path} is of {moment}, more than {durations.show(most)} ago; see to what writes it, or --queues-max-age"
+        )
+
+    return FileSource("queues", (path,), lambda: _read_queues(path), log, NO_QUEUE_STATES, stale)
 
 
 def _reporter(log: logging.Logger) -> Callable[[PolicyStore], None]:

@@ -39,10 +39,17 @@ class FileSource(Generic[T]):
 
     :param unknown: the value while the files are unusable. Without it the last good value stays in force, and files
         that are unusable at the start raise.
+    :param stale: says why a value, with when the first file was changed, is too old to be used; empty while it is not.
     """
 
     def __init__(
-        self, name: str, paths: Sequence[Path], read: Callable[[], T], log: logging.Logger, unknown: T | None = None
+        self,
+        name: str,
+        paths: Sequence[Path],
+        read: Callable[[], T],
+        log: logging.Logger,
+        unknown: T | None = None,
+        stale: Callable[[T, float | None], str] = lambda _value, _modified: "",
     ) -> None:
         self.name = name
         self.error = ""
@@ -51,6 +58,7 @@ class FileSource(Generic[T]):
         self._read = read
         self._log = log
         self._unknown = unknown
+        self._stale = stale
         self._seen = _signature(self._paths)
         if unknown is None:
             self.value = read()
@@ -70,7 +78,7 @@ class FileSource(Generic[T]):
         An error can go away by itself: a certificate becomes valid, a half-written pair becomes whole.
         """
         now = _signature(self._paths)
-        if now == self._seen and not self.error:
+        if now == self._seen and not self.error and not self._stale(self.value, self.modified):
             return
         self._seen = now
         self._load()
@@ -81,6 +89,9 @@ class FileSource(Generic[T]):
         except BatchgateError as error:
             self._fail(str(error))
         else:
+            if stale := self._stale(value, self.modified):
+                self._fail(stale)
+                return
             if self.error or value != self.value:
                 self._log.info("reloaded", extra={"fields": {"source": self.name}})
             self.value = value

@@ -29,11 +29,24 @@ def test_what_the_embedded_queue_prints() -> None:
     )
 
 
+@pytest.mark.parametrize("time", ['"2026-03-01T12:00:00Z"', "2026-03-01T13:00:00+01:00", "1772366400", "1772366400.0"])
+def test_the_moment_may_stand_in_the_file(time: str) -> None:
+    assert policy.queue_states(f"time: {time}\nqueues: []\n", "f").time == 1772366400
+
+
+def test_without_it_the_moment_is_not_known() -> None:
+    assert policy.queue_states("queues: []", "f").time is None
+
+
 def test_an_empty_file_knows_nothing() -> None:
     assert policy.queue_states("", "f") == QueueStates()
 
 
+NO_TIME = "is no time; write 2026-03-01T12:00:00Z or seconds since 1970"
 WRONG = [
+    ("time: soon\nqueues: []", f"f:1:7: time: {NO_TIME}"),
+    ("time: 2026-03-01T12:00:00\nqueues: []", f"f:1:7: time: {NO_TIME}"),  # whose noon?
+    ("time: true\nqueues: []", f"f:1:7: time: {NO_TIME}"),
     ("[]", "f:1:1: the document: "),
     ("queues: 1", "f:1:9: queues: "),
     ("queues: [{site: a}]", "f:1:10: queues[0].queue: "),

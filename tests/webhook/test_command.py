@@ -8,6 +8,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing
 from datetime import UTC, datetime, timedelta
@@ -241,6 +242,26 @@ def _ready(server: Server) -> tuple[int, int, set[str]]:
     status, _, body = server.ask("GET", "/readyz")
     shown = json.loads(body)
     return status, shown["policy"]["generation"], set(shown["errors"]) - {"queues"}
+
+
+def test_queue_state_grows_old(setup: Setup, start: Callable[..., Server]) -> None:
+    """By the file's own time, or by the one that stands in it."""
+    down = {"queues": [{"site": "one", "queue": "batch", "up": False}]}
+    setup.queues.write_text(json.dumps(down))
+    os.utime(setup.queues, (1772366400, 1772366400))
+    server = start("--queues-max-age", "5m")
+    said = f"{setup.queues} is of 2026-03-01T12:00:00Z, more than 5m ago; see to what writes it, or --queues-max-age"
+
+    assert json.loads(server.ask("GET", "/readyz")[2])["errors"]["queues"] == said
+    assert server.metrics()["batchgate_queue_states"] == 0
+    assert server.metrics()['batchgate_source_broken{source="queues"}'] == 1
+    assert send(server, review(job()))[1]["response"]["auditAnnotations"]["decision"] == "hpc"
+    assert [line["error"] for line in server.logged("reload failed; nothing is known now")] == [said]
+
+    setup.queues.write_text(json.dumps({"time": time.time(), **down}))
+    os.utime(setup.queues, (1772366400, 1772366400))
+    until(lambda: server.metrics()["batchgate_queue_states"] == 1)
+    assert send(server, review(job()))[1]["response"]["auditAnnotations"]["decision"] == "cloud"
 
 
 def test_queue_state_comes_and_goes(setup: Setup, start: Callable[..., Server]) -> None:

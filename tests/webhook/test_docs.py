@@ -6,7 +6,16 @@ import re
 
 from click import Option
 
-from router.settings import BODY_LIMIT, EXCHANGE_SECONDS, GRACE_SECONDS, KEEPALIVE_SECONDS, THREADS, WATCH_SECONDS
+from router import durations
+from router.settings import (
+    BODY_LIMIT,
+    EXCHANGE_SECONDS,
+    GRACE_SECONDS,
+    KEEPALIVE_SECONDS,
+    QUEUES_MAX_AGE,
+    THREADS,
+    WATCH_SECONDS,
+)
 from router.webhook.command import webhook
 from router.webhook.metrics import Metrics
 from tests.webhook.servers import ROOT
@@ -38,6 +47,7 @@ def test_every_metric_is_in_the_table() -> None:
 def test_the_figures_are_those_of_the_code() -> None:
     assert f"| {THREADS} |" in PAGE
     assert f"| {BODY_LIMIT} |" in PAGE
+    assert f"| `{durations.show(QUEUES_MAX_AGE)}` |" in PAGE
     assert f"kept for {KEEPALIVE_SECONDS} seconds" in PAGE
     assert f"a client has {EXCHANGE_SECONDS} seconds" in PAGE
     assert f"(at most {GRACE_SECONDS} seconds)" in PAGE

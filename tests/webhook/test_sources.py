@@ -142,3 +142,25 @@ def test_a_watcher_looks_at_every_source(tmp_path: Path) -> None:
     until(lambda: source.value == 22)
     assert thread.daemon
     assert thread in threading.enumerate()
+
+
+def test_what_grows_too_old_is_unknown_until_it_is_renewed(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    path = tmp_path / "n"
+    path.write_text("1")
+    too_old: list[tuple[int, bool]] = []
+
+    def stale(value: int, modified: float | None) -> str:
+        return "is too old" if (value, modified is not None) in too_old else ""
+
+    source = FileSource("number", (path,), lambda: int(path.read_text()), LOG, -1, stale)
+    assert (source.value, source.error) == (1, "")
+
+    too_old.append((1, True))
+    source.check()
+    source.check()
+    assert (source.value, source.error, source.failures) == (-1, "is too old", 1)
+    assert [record.message for record in caplog.records] == ["reload failed; nothing is known now"]
+
+    path.write_text("22")
+    source.check()
+    assert (source.value, source.error) == (22, "")
