@@ -67,5 +67,5 @@ container_words() {
     argv=(env -- "${inside[@]}" "${argv[@]}")
     verb='exec'
   fi
-  words=("$runtime" "$verb" "${options[@]}" "${binds[@]}" ${workdir:+--pwd "$workdir"} "$image" "${argv[@]}")
+  words=("$runtime" --quiet "$verb" "${options[@]}" "${binds[@]}" ${workdir:+--pwd "$workdir"} "$image" "${argv[@]}")
 }

@@ -14,12 +14,12 @@ pause() { read -r -t "$1" -u 8 || :; }
 # Only one job may run a Pod. A link can have been made although ln failed (NFS): a count of 2 proves it.
 claim() {
   token=$job_id.$RANDOM$RANDOM$RANDOM
-  local own=$dir/claim.$token
-  [[ -d $dir ]] && echo "$token" >"$own" || return 1
-  ln -T "$own" "$dir/claim" 2>/dev/null && return
-  [[ $(stat -c %h "$own") == 2 ]] && return
+  local mine=$dir/claim.$token
+  [[ -d $dir ]] && echo "$token" >"$mine" || return 1
+  ln -T "$mine" "$dir/claim" 2>/dev/null && return
+  [[ $(stat -c %h "$mine") == 2 ]] && return
   claimed_by && [[ $owner == "$token" ]] && return
-  rm -f "$own"
+  rm -f "$mine"
   return 1
 }
 
@@ -74,9 +74,19 @@ tick() {
   done
 }
 
+# 7: what the guard reads. 8: nothing ever. 9: events. Named pipes, as older shells let process substitutions leak.
+open_pipes() {
+  local pipes=$scratch/pipes
+  mkdir "$pipes" && mkfifo "$pipes/guard" "$pipes/never" "$pipes/events" || exit 75
+  setsid /bin/bash -c "$(declare -f end_session guard); guard \"\$1\"" guard "$scratch" <"$pipes/guard" &
+  exec 7>"$pipes/guard" 8<>"$pipes/never" 9<>"$pipes/events"
+  rm -r "$pipes"
+}
+
 # Reads sessions (-N: ended) and, when their writer is gone without "done", kills them. It is a session of its own.
 guard() {
   local word sessions=()
+  trap '' TERM INT HUP USR1 USR2
   while read -r word; do
     case $word in
     done) return ;;
@@ -85,6 +95,7 @@ guard() {
     esac
   done
   for word in "${!sessions[@]}"; do end_session "$word"; done
+  rm -rf "$1"
 }
 
 # The container's values; those that the agent staged for this Pod win.
@@ -104,7 +115,7 @@ load() {
     while IFS= read -r -d '' entry; do env+=("$entry"); done <"$dir/env/$name"
   fi
   env+=("${own[@]}")
-  ((gpus == 0)) || [[ $1 == "$mpi" ]] || give_devices
+  ((gpus == 0)) || [[ $1 == "${mpi:-}" ]] || give_devices
 }
 
 # Stdin to the log, not buffered, up to the site's limit. The reader stays, so that writers never fail.
@@ -124,6 +135,7 @@ keep_log() {
 run_once() {
   local pipe=$scratch/$name.log.$2 logger pid='' turns=0
   mkfifo "$pipe"
+  : >"$scratch/$name.pid"
   keep_log "$dir/log/$name.$2" <"$pipe" &
   logger=$!
   exec 6>"$pipe"
@@ -140,7 +152,7 @@ run_once() {
   code=$?
   printf -v finished '%(%s)T' -1
   exec 6>&-
-  { read -r pid <"$scratch/$name.pid"; } 2>/dev/null && end_session "$pid"
+  read -r pid <"$scratch/$name.pid" && end_session "$pid"
   while kill -0 "$logger" 2>/dev/null && ((turns++ < 50)); do pause 0.1; done
 }
 
@@ -258,7 +270,7 @@ ended() { # CONTAINER CODE
   [[ ${kinds[$1]} == sidecar || $2 == 0 || $result != 0 ]] || result=$2
 }
 
-# Until none of these kinds runs.
+# Until nothing but sidecars runs.
 until_ended() {
   local i running=1
   while [[ $running ]]; do
@@ -355,7 +367,7 @@ main() {
   job_id=${PBS_JOBID:-${SLURM_JOB_ID:-0}}
   uid=${dir##*/} spool=${dir%/*/*/*/*}/spool
   if [[ $dir != /* ]] || ! claim; then
-    say "job $job_id has no Pod to run (${dir:-no directory given}): nothing is run"
+    say "nothing is run: the Pod's directory is not there, cannot be written, or another job has claimed it: ${dir:-none given}"
     exit 75
   fi
   trap 'asked=${asked:-signal}' TERM INT HUP USR1 XCPU
@@ -363,8 +375,7 @@ main() {
   alive_at=$now deadline_at=$((now + deadline))
   mkdir -p "$dir/log" "$dir/exit" "$spool"
   scratch=$(mktemp -d -p "${TMPDIR:-/tmp}" batchgate.XXXXXXXX || mktemp -d -p /tmp batchgate.XXXXXXXX) || exit 75
-  exec 8<> <(:) 9<> <(:)
-  exec 7> >(exec setsid /bin/bash -c "$(declare -f end_session guard); guard")
+  open_pipes
   heartbeat &
   beating=$!
   tick &

@@ -40,6 +40,7 @@ start_ranks() {
   [[ ! $host_line ]] || write_hosts
   [[ $image != docker://* ]] || pull
   write_rank
+  : >"$dir/stop"
   [[ ! ${launcher_env[*]} ]] || export "${launcher_env[@]}"
   words=("$path" "${launcher_words[@]}" /bin/bash "$dir/rank")
 }
@@ -52,35 +53,38 @@ pull() {
   image=$dir/image.sif
 }
 
-array() { # NAME VALUE...: an assignment that bash reads back
+# Assignments that any bash reads back, byte for byte: NAME, and NAME VALUE...
+scalar() { printf "%s='%s'\n" "$1" "${!1//\'/$quote}"; }
+
+array() {
   printf '%s=(' "$1"
   shift
-  (($# == 0)) || printf ' %q' "$@"
+  (($# == 0)) || printf " '%s'" "${@//\'/$quote}"
   echo ' )'
 }
 
 # The launcher starts this file once for each rank, on every node.
 write_rank() {
-  local variable
+  local variable quote="'\\''"
   {
     printf '#!/bin/bash\nLC_ALL=C\n'
     for variable in dir name command workdir image runtime env_prefix evaluates gpus first_gpu launcher_signal \
       device_variable device_files devices_per_node; do
-      printf '%s=%q\n' "$variable" "${!variable}"
+      scalar "$variable"
     done
     array launcher_env "${launcher_env[@]}"
     array env "${env[@]}"
     array argv "${argv[@]}"
     array options "${options[@]}"
     array binds "${binds[@]}"
-    declare -f rank container_words mount rank_devices find_devices too_few give_devices end_session guard say watch pause
+    declare -f rank container_words mount rank_devices find_devices too_few give_devices end_session open_pipes guard say watch pause
     echo rank
   } >"$dir/.rank" && mv -T "$dir/.rank" "$dir/rank" || exit 1
 }
 
 # One rank: its launcher's variables into the container, a signal or the file "stop" as TERM, its exit code.
 rank() {
-  local variable entry pid='' asked='' code='' worker devices='' passed=()
+  local variable entry scratch pid='' asked='' code='' worker devices='' passed=()
   umask 022
   cd / || exit 1
   [[ ! ${launcher_env[*]} ]] || export "${launcher_env[@]}"
@@ -93,8 +97,9 @@ rank() {
   [[ ! $devices_per_node ]] || rank_devices
   [[ ! -d ${PMIX_SERVER_TMPDIR:-} || $PMIX_SERVER_TMPDIR == /tmp/* ]] || mount "$PMIX_SERVER_TMPDIR" "$PMIX_SERVER_TMPDIR"
   container_words
-  exec 8<> <(:) 9<> <(:)
-  exec 7> >(exec setsid /bin/bash -c "$(declare -f end_session guard); guard")
+  scratch=$(mktemp -d -p "${TMPDIR:-/tmp}" batchgate.XXXXXXXX 2>/dev/null || mktemp -d -p /tmp batchgate.XXXXXXXX) || exit 1
+  open_pipes
+  trap : PIPE # not ignored: programs would inherit that
   trap 'asked=1; [[ ! $pid ]] || kill -TERM "$pid" 2>/dev/null' TERM USR1
   set -m
   (
@@ -115,19 +120,25 @@ rank() {
   while wait "$worker"; kill -0 "$worker" 2>/dev/null; do :; done # a signal ends a wait
   read -r -t 1 -u 9 code
   end_session "$pid"
+  # The first rank that fails makes the launcher kill the others: those that were asked a little later need that little.
+  [[ ! $asked ]] || pause "$([[ $launcher_signal ]] && echo 1 || echo 4)"
   echo 'done' >&7
+  rm -rf "$scratch"
   exit "${code:-137}"
 }
 
+# Opening a file shows what another node has written; a new file may be hidden by this node's cache.
 watch() {
+  local word
   trap '' TERM USR1
   exec 7>&-
   while kill -0 $$ 2>/dev/null; do
-    if [[ -e $dir/stop ]]; then
+    { read -r word <"$dir/stop"; } 2>/dev/null
+    if [[ $word == stop ]]; then
       kill -TERM $$
       return
     fi
-    pause 5
+    pause 3
   done
 }
 
@@ -137,6 +148,6 @@ ask() {
   elif [[ $launcher_signal ]]; then
     kill -s "$launcher_signal" "${pids[$1]}" 2>/dev/null
   else
-    : >"$dir/stop"
+    echo stop >"$dir/stop"
   fi
 }

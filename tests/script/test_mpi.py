@@ -1,0 +1,100 @@
+"""Each launcher's spelling of ranks, hosts, mapping and binding."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from router.script.mpi import Start, start_of
+from tests.script.builders import container, route, site, workload
+
+
+def start(*command: str, launcher: str = "openmpi", system: str = "openpbs", **profile: Any) -> Start:
+    where = site(system, mpi=[{"name": "m", "launcher": launcher, **profile}], queue={"cpusPerNode": 4})
+    job = workload(container(*(command or ("mpirun", "-np", "8", "./a")), resources={"requests": {"cpu": "16"}}))
+    chosen = route(job, where)
+    assert chosen.profile is not None
+    return start_of(job.containers[0], chosen, chosen.profile)
+
+
+@pytest.mark.parametrize(
+    ("launcher", "system", "program", "options", "host_line", "signal"),
+    [
+        ("openmpi", "openpbs", "mpirun", '-np 8 --hostfile "$scratch/hosts" --bind-to none', "%s slots=%d", "USR1"),
+        ("openmpi", "slurm", "mpirun", "-np 8 --bind-to none", "", "USR1"),
+        ("hydra", "torque", "mpiexec", '-n 8 -f "$scratch/hosts"', "%s:%d", ""),
+        ("hydra", "slurm", "mpiexec", "-n 8", "", ""),
+        ("intelmpi", "openpbs", "mpiexec", '-n 8 -machinefile "$scratch/hosts"', "%s:%d", ""),
+        ("srun", "slurm", "srun", "--nodes=4 --ntasks=8 --cpus-per-task=2 --export=ALL --kill-on-bad-exit=1", "", ""),
+    ],
+)
+def test_a_start(launcher: str, system: str, program: str, options: str, host_line: str, signal: str) -> None:
+    found = start(launcher=launcher, system=system)
+
+    assert (found.program, found.options, found.host_line, found.signal) == (program, options, host_line, signal)
+    assert found.warnings == ()
+
+
+def test_torque_counts_cores_per_line() -> None:
+    assert start(system="torque").cores_per_line == 2
+    assert start(system="openpbs").cores_per_line == 1
+
+
+@pytest.mark.parametrize(
+    ("launcher", "expected"),
+    [
+        ("openmpi", ("OMPI_MCA_btl_vader_single_copy_mechanism=none", "A=b c")),
+        ("hydra", ("UCX_POSIX_USE_PROC_LINK=n", "A=b c")),
+    ],
+)
+def test_the_environment_of_launcher_and_profile(launcher: str, expected: tuple[str, ...]) -> None:
+    assert start(launcher=launcher, env={"A": "b c"}).environment == expected
+
+
+def test_a_profile_may_set_a_default_otherwise() -> None:
+    name = "OMPI_MCA_btl_vader_single_copy_mechanism"
+
+    assert start(env={name: "cma"}).environment == (f"{name}=cma",)
+
+
+@pytest.mark.parametrize(
+    ("launcher", "command", "options"),
+    [
+        (
+            "openmpi",
+            ("mpirun", "-np", "8", "--map-by", "ppr:2:node", "--bind-to", "core", "./a"),
+            "--map-by ppr:2:node --bind-to core",
+        ),
+        ("hydra", ("mpiexec", "-n", "8", "-bind-to", "core", "./a"), "-bind-to core"),
+    ],
+)
+def test_the_user_s_placement(launcher: str, command: tuple[str, ...], options: str) -> None:
+    assert start(*command, launcher=launcher).options.endswith(options)
+
+
+def test_a_placement_that_means_nothing_to_the_site_s_launcher_is_named() -> None:
+    found = start("mpirun", "-np", "8", "--bind-to", "core", "./a", launcher="intelmpi")
+
+    assert "core" not in found.options
+    assert len(found.warnings) == 1
+    assert "'core' means nothing to intelmpi" in found.warnings[0]
+
+
+def test_a_placement_is_no_way_to_add_options() -> None:
+    found = start("mpirun", "-np", "8", "--bind-to", "core --mca x $(y)", "./a")
+
+    assert "$(y)" not in found.options
+    assert "--bind-to none" in found.options
+
+
+@pytest.mark.parametrize("options", [("--bind-to", "numa"), ("--map-by", "slot:PE=2"), ("--cpu-set", "0-3")])
+def test_a_profile_s_own_binding_stands_alone(options: tuple[str, ...]) -> None:
+    assert start(options=options).options.endswith(" ".join(options))
+
+
+def test_a_profile_s_options_and_path_are_quoted() -> None:
+    found = start(options=["--mca", "a b"], path="/opt/my mpi/bin/mpirun")
+
+    assert found.options.endswith("--mca 'a b'")
+    assert found.path == "'/opt/my mpi/bin/mpirun'"

@@ -1,0 +1,104 @@
+"""The script as a text: the same for the same input, small, and honest about what it does otherwise."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from router import script
+from router.policy.schema import Runtime
+from router.script.containers import understands_no_eval
+from tests.script.builders import container, route, site, workload
+
+SCRATCH = [{"name": "s", "mountPath": "/scratch"}]
+TWO = (
+    container("sh", "-c", "make all", env=[{"name": "A", "value": "b c"}], volumeMounts=SCRATCH),
+    container("tail", "-f", "/scratch/log", name="follow", volumeMounts=SCRATCH),
+)
+VOLUME = [{"name": "s", "emptyDir": {}}]
+
+
+def rendered(*containers: dict[str, Any], where: Any = None, **fields: Any) -> script.Script:
+    job = workload(*containers, **fields)
+    return script.render(job, route(job, where or site()))
+
+
+def test_the_same_input_gives_the_same_script() -> None:
+    assert rendered(*TWO, volumes=VOLUME) == rendered(*TWO, volumes=VOLUME)
+
+
+@pytest.mark.parametrize("system", ["openpbs", "torque", "slurm", "local"])
+def test_an_ordinary_script_is_small(system: str) -> None:
+    assert len(rendered(*TWO, volumes=VOLUME, where=site(system)).text.encode()) < 16_000
+
+
+def test_the_job_s_name_cannot_leave_its_comment() -> None:
+    job = workload(container("true"))
+    named = type(job)(**{field: getattr(job, field) for field in job.__slots__} | {"name": "a\nrm -rf ~\r\u2028x"})
+
+    text = script.render(named, route(named, site())).text
+
+    assert "# --- this Job: physics/a?rm -rf ~??x ---\n" in text
+
+
+@pytest.mark.parametrize(
+    ("containers", "fields", "where", "words"),
+    [
+        ((container("true"),), {}, site("local", runtime="host"), "without a container"),
+        (
+            (container("true", volumeMounts=[{"name": "s", "mountPath": "/dev/shm"}]),),
+            {"volumes": [{"name": "s", "emptyDir": {"medium": "Memory"}}]},
+            site(),
+            "the node's own /dev/shm",
+        ),
+        (
+            (container("mpirun", "-np", "2", "--bind-to", "core", "a"),),
+            {},
+            site(mpi=[{"name": "i", "launcher": "intelmpi"}]),
+            "means nothing to intelmpi",
+        ),
+    ],
+)
+def test_warnings(containers: tuple[dict[str, Any], ...], fields: dict[str, Any], where: Any, words: str) -> None:
+    warnings = rendered(*containers, where=where, **fields).warnings
+
+    assert len(warnings) == 1
+    assert words in warnings[0]
+
+
+def test_a_project_that_torque_does_not_know_is_named() -> None:
+    job = workload(container("true"))
+
+    warnings = script.render(job, route(job, site("torque"), project="p")).warnings
+
+    assert warnings == ("Project p is left out: TORQUE knows no projects.",)
+
+
+def test_an_ordinary_job_has_no_warnings() -> None:
+    assert rendered(*TWO, volumes=VOLUME).warnings == ()
+
+
+@pytest.mark.parametrize(
+    ("runtime", "version", "expected"),
+    [
+        ("apptainer", None, True),
+        ("apptainer", "1.0.3", False),
+        ("apptainer", "1.1", True),
+        ("apptainer", "1.4.5", True),
+        ("singularity", "3.8.7", False),
+        ("singularity", "3.10.0", True),
+        ("singularity", "4.1", True),
+        ("singularity", "2.6", False),
+    ],
+)
+def test_runtimes_that_take_values_as_they_are(runtime: str, version: str | None, expected: bool) -> None:
+    assert understands_no_eval(Runtime(runtime), version) is expected
+
+
+def test_registries_that_speak_plain_http() -> None:
+    where = site(insecureRegistries=["registry.lab:*"])
+
+    assert "--no-https" in rendered(container("true", image="registry.lab:5000/x"), where=where).text
+    assert "--no-https" not in rendered(container("true", image="other.lab:5000/x"), where=where).text
+    assert "--no-https" not in rendered(container("true", image="busybox"), where=where).text
