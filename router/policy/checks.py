@@ -5,10 +5,11 @@ Pure. Every function returns problems; none raises. Rules are checked in ``route
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import Final
 
-from router import names, script
+from router import names, quantity, script
 from router.durations import show as show_time
 from router.errors import Problem
 from router.policy import globs, walltimes
@@ -110,8 +111,9 @@ def _site(placed: Placed[Site]) -> Iterator[Problem]:
             "use apptainer or singularity",
             "runtime",
         )
-    if site.host != "local" and not site.host.startswith("ssh://"):
-        yield spot.problem(f"host is {site.host!r}; write local or ssh://HOST", "host")
+    if site.host != "local" and not _is_address(site.host):
+        yield spot.problem(f"host is {site.host!r}; write local or ssh://[USER@]HOST[:PORT]", "host")
+    yield from _placeholders(placed, site.work_dir, ("{user}",), "workDir")
     if site.system is System.LOCAL and site.host != "local":
         yield spot.problem("the embedded queue (system local) is on this machine: host is local", "host")
     yield from _duplicates(placed, "queues", [queue.name for queue in site.queues], "queue")
@@ -124,11 +126,38 @@ def _site(placed: Placed[Site]) -> Iterator[Problem]:
         yield from _queue(placed, index, queue)
 
 
+# ssh reads what begins with '-' as an option.
+_ADDRESS: Final = re.compile(
+    r"ssh://(?:[A-Za-z0-9_][\w.-]*@)?(?:[A-Za-z0-9][A-Za-z0-9._-]*|\[[0-9A-Fa-f:.]+\])(?::(?P<port>[0-9]{1,5}))?",
+    re.ASCII,
+)
+
+
+def _is_address(host: str) -> bool:
+    match = _ADDRESS.fullmatch(host)
+    return match is not None and 0 < int(match["port"] or 22) < 65536
+
+
+def _placeholders(placed: Placed[T], path: str, known: tuple[str, ...], *below: str | int) -> Iterator[Problem]:
+    """Braces in a path that nothing fills in."""
+    rest = path
+    for name in known:
+        rest = rest.replace(name, "")
+    if found := _BRACES.search(rest):
+        yield placed.spot.problem(f"{below[-1]}: nothing fills in {found[0]}; known is {' and '.join(known)}", *below)
+
+
+_BRACES: Final = re.compile(r"\{[^{}]*\}?|\}")
+
+
 def _duplicates(placed: Placed[Site], key: str, found: list[str], kind: str) -> Iterator[Problem]:
     for index, name in enumerate(found):
         if name in found[:index]:
             message = f"{kind} {name} is there already in site {placed.value.name}; names are used once"
             yield placed.spot.problem(message, key, index, "name")
+
+
+_LEAST_MEMORY: Final = 64 * 1024**2  # no node has so little: a unit was forgotten
 
 
 def _queue(placed: Placed[Site], index: int, queue: Queue) -> Iterator[Problem]:
@@ -140,6 +169,14 @@ def _queue(placed: Placed[Site], index: int, queue: Queue) -> Iterator[Problem]:
             *at,
             "walltimeDefault",
         )
+    if queue.memory_per_node is not None and queue.memory_per_node < _LEAST_MEMORY:
+        digits = re.match(r"\d*", str(placed.spot.raw(*at, "memoryPerNode")))
+        yield placed.spot.problem(
+            f"queue {queue.name}: memoryPerNode is {quantity.show_bytes(queue.memory_per_node)}; "
+            f"write {digits[0] if digits and digits[0] else 64}Gi?",
+            *at,
+            "memoryPerNode",
+        )
     if queue.gpu_vendor is not None and not queue.gpus_per_node:
         message = f"queue {queue.name}: gpuVendor is {queue.gpu_vendor}, but gpusPerNode is 0; give it or remove it"
         yield placed.spot.problem(message, *at, "gpuVendor")
@@ -149,6 +186,7 @@ def _queue(placed: Placed[Site], index: int, queue: Queue) -> Iterator[Problem]:
 def _volume(placed: Placed[Site], index: int, volume: VolumeMap) -> Iterator[Problem]:
     given = {"hostPath": volume.host_path, "nfs": volume.nfs, "claim": volume.claim}
     yield from exactly_one(placed, given, "volumes", index)
+    yield from _placeholders(placed, volume.path, ("{namespace}", "{claim}"), "volumes", index, "path")
     if volume.nfs is not None and ":/" not in volume.nfs:
         yield placed.spot.problem(f"nfs is {volume.nfs!r}; write server:/export", "volumes", index, "nfs")
 
@@ -271,6 +309,20 @@ def _may_begin_with(pattern: str, head: str) -> bool:
     if globs.is_literal(pattern):
         return pattern.startswith(head)
     return set(pattern) <= _SERVICE_ACCOUNT_TEXT and (prefix.startswith(head) or head.startswith(prefix))
+
+
+def shared_directories(reading: Reading) -> Iterator[str]:
+    """Sites where several HPC users would write into one directory."""
+    for placed in reading.sites:
+        site = placed.value
+        if "{user}" in site.work_dir or site.system is System.LOCAL:  # all of the embedded queue is one user's
+            continue
+        entries = [entry.value for entry in reading.accounts if globs.matches((entry.value.site,), site.name)]
+        users = sorted({entry.as_ for entry in entries if entry.as_ is not None})
+        if site.host != "local" or len(users) > 1:
+            named = f" ({', '.join(users)})" if users else ""
+            own = f"{site.work_dir.rstrip('/')}/{{user}}"
+            yield f"{placed.spot.line}: {placed.spot.where}: workDir is one for all HPC users{named}; write {own}"
 
 
 def _account_site(placed: Placed[Account], reading: Reading) -> Iterator[Problem]:

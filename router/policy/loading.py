@@ -42,7 +42,7 @@ def load(files: Mapping[str, str]) -> Policy:
         tests=tuple(tests),
         gpu_resources=_gpu_resources(reading),
         digest=_digest(files),
-        warnings=(*doubts, *warnings, *_nobody(reading, rules)),
+        warnings=(*doubts, *checks.shared_directories(reading), *warnings, *_nobody(reading, rules)),
         queues=queues,
     )
 

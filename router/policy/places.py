@@ -10,7 +10,7 @@ import unicodedata
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Final
+from typing import Any, Final
 
 from router.documents import Document, Place
 from router.errors import Problem
@@ -71,6 +71,13 @@ class Spot:
     def line(self) -> str:
         """``file:line`` of the entry."""
         return f"{self.file.name}:{self.document.position(self.path)[0]}"
+
+    def raw(self, *below: str | int) -> Any:
+        """The value at a path below, as it is written; there must be one."""
+        value = self.document.value
+        for part in (*self.path, *below):
+            value = value[part]
+        return value
 
     def problem(self, message: str, *below: str | int) -> Problem:
         """A problem with the value at a path below."""

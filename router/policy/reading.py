@@ -141,7 +141,7 @@ _WORDS: Final = {
     "int_type": "is a whole number, without quotes and without a fraction",
     "int_parsing": "is a whole number",
     "int_from_float": "is a whole number",
-    "bool_type": "is true or false",
+    "bool_type": "is true or false, without quotes",
     "bool_parsing": "is true or false",
     "tuple_type": "is a list; start each entry with '-'",
     "list_type": "is a list; start each entry with '-'",
@@ -179,9 +179,15 @@ def _said(detail: ErrorDetails) -> str:
     kind = detail["type"]
     if kind in _WORDS:
         return _WORDS[kind]
+    if kind == "literal_error" and detail["ctx"]["expected"] == "True":
+        return f"is {_as_yaml(detail['input'])}; it may be true, without quotes"
     if kind in _SHAPES:
-        return _SHAPES[kind].format(input=repr(detail["input"])[:80], **detail.get("ctx", {}))
+        return _SHAPES[kind].format(input=_as_yaml(detail["input"]), **detail.get("ctx", {}))
     return detail["msg"][:1].lower() + detail["msg"][1:]
+
+
+def _as_yaml(value: object) -> str:
+    return str(value).lower() if isinstance(value, bool) else repr(value)[:80]
 
 
 def _path(location: tuple[str | int, ...]) -> str:

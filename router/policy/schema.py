@@ -28,6 +28,11 @@ def _bytes(value: object) -> int:
     return quantity.units(value)
 
 
+def _no_number(value: object) -> object:
+    # 1 equals True in Python and not in YAML.
+    return str(value) if isinstance(value, int) and not isinstance(value, bool) else value
+
+
 def _condition(value: object) -> object:
     # `when: true` without quotes is what everybody writes for the last rule.
     return str(value).lower() if isinstance(value, bool) else value
@@ -44,6 +49,7 @@ QueueName = Annotated[
 ]
 Text = Annotated[str, StringConstraints(min_length=1, max_length=4096)]
 AbsolutePath = Annotated[str, StringConstraints(pattern=r"^/[^\x00-\x1f]*$", max_length=4096)]
+Flag = Annotated[bool, Field(strict=True)]
 Count = Annotated[int, Field(ge=0, strict=True)]
 Positive = Annotated[int, Field(ge=1, strict=True)]
 
@@ -96,7 +102,7 @@ class VolumeMap(Entry):
     nfs: Text | None = Field(None, description="'server:/export' of nfs volumes; with what lies below it.")
     claim: Text | None = Field(None, description="Glob over 'namespace/claim' of persistentVolumeClaim volumes.")
     path: AbsolutePath = Field(description="The same data on the site. '{namespace}' and '{claim}' are filled in.")
-    read_only: bool = Field(False, description="Bind read-only, whatever the Job says.")
+    read_only: Flag = Field(False, description="Bind read-only, whatever the Job says.")
 
 
 class MpiProfile(Entry):
@@ -108,7 +114,7 @@ class MpiProfile(Entry):
         None, description="The launcher; else looked up in PATH after the modules are loaded."
     )
     images: tuple[Text, ...] = Field(("*",), description="Globs over the image.")
-    implies_mpi: bool = Field(
+    implies_mpi: Flag = Field(
         False, description="Jobs with a matching image are MPI Jobs though they name no launcher."
     )
     modules: tuple[Text, ...] = Field((), description="Environment modules of this launcher.")
@@ -185,10 +191,10 @@ class Account(Entry):
         (), description="Globs; alone: everyone in them. Beside users, groups, service accounts: only there."
     )
     service_accounts: tuple[Text, ...] = Field((), description="Globs over 'namespace/name'.")
-    controller: bool = Field(
+    controller: Flag = Field(
         False, description="These users create Jobs for others: identity comes from the namespace."
     )
-    shared: bool = Field(False, description="Everyone with 'edit' in the namespace may run as this account: intended.")
+    shared: Flag = Field(False, description="Everyone with 'edit' in the namespace may run as this account: intended.")
     site: Text = Field("*", description="Glob over sites.")
     as_: Annotated[str, StringConstraints(pattern=r"^[a-z_][a-z0-9_.-]{0,31}\$?$")] | None = Field(
         None, alias="as", description="The HPC user; '{user}' is not expanded: one entry a person, or a namespace."
@@ -211,8 +217,8 @@ class Retries(Entry):
     """What is tried again."""
 
     disruptions: Count = Field(5, description="Times that a lost node or an eviction is retried without counting.")
-    on_walltime: bool = Field(False, description="Retry after a walltime kill.")
-    on_memory: bool = Field(False, description="Retry after a memory kill.")
+    on_walltime: Flag = Field(False, description="Retry after a walltime kill.")
+    on_memory: Flag = Field(False, description="Retry after a memory kill.")
 
 
 class Defaults(Entry):
@@ -235,14 +241,14 @@ class Rule(Entry):
     )
     mode: Literal["enforce", "audit"] = "enforce"
     hpc: tuple[Choice, ...] | None = Field(None, min_length=1)
-    cloud: Literal[True] | None = None
+    cloud: Annotated[Literal[True] | None, BeforeValidator(_no_number)] = None
     deny: Text | None = None
     if_not_routable: Literal["cloud", "deny"] = "cloud"
     deadline: Literal["run", "total"] = "run"
     retries: Retries = Retries()
     forbid_hints: tuple[Hint, ...] = ()
     defaults: Defaults = Defaults()
-    kueue: bool = Field(False, description="Also takes Jobs that wait in a Kueue LocalQueue.")
+    kueue: Flag = Field(False, description="Also takes Jobs that wait in a Kueue LocalQueue.")
     directives: dict[str, str] = Field(default_factory=dict)
 
 

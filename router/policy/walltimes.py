@@ -52,10 +52,7 @@ def _no_time(key: str, value: int, site: Site) -> str:
 
 def doubts(placed: Placed[E]) -> Iterator[str]:
     """Times with one colon anywhere in an entry, and in a rule's condition."""
-    entry: object = placed.spot.document.value
-    for part in placed.spot.path:
-        entry = entry[part] if isinstance(entry, dict | list) else None  # type: ignore[index]
-    for key, text in _times(entry):
+    for key, text in _times(placed.spot.raw()):
         if said := durations.doubt(text):
             yield f"{placed.spot.line}: {placed.spot.where}: {key} {said}"
     if isinstance(placed.value, Rule):

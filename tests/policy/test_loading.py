@@ -44,7 +44,21 @@ ENTRIES = [
     ("text", _rule("deny: ^no"), ["rule r: deny is text; put it in quotes if it looks like a number or like yes and no"]),
     ("path", _site(", runtimePath: ^bin/x"), ["site s: runtimePath is 'bin/x', which has not the form ^/[^\\x00-\\x1f]*$"]),
     ("host runtime", _site(", runtime: ^host"), ["site s: runtime host runs commands without any container and is for system local alone; use apptainer or singularity"]),
-    ("host", _site(", host: ^login1"), ["site s: host is 'login1'; write local or ssh://HOST"]),
+    ("host", _site(", host: ^login1"), ["site s: host is 'login1'; write local or ssh://[USER@]HOST[:PORT]"]),
+    ("host as an option", _site(", host: ^'ssh://-oProxyCommand=x'"), ["site s: host is 'ssh://-oProxyCommand=x'; write local or"]),
+    ("user as an option", _site(", host: ^'ssh://-l@x'"), ["site s: host is 'ssh://-l@x'; write local or"]),
+    ("port", _site(", host: ^'ssh://x:99999'"), ["site s: host is 'ssh://x:99999'; write local or"]),
+    ("path on a host", _site(", host: ^'ssh://x/home'"), ["site s: host is 'ssh://x/home'; write local or"]),
+    ("placeholder", _site("").replace("workDir: /w", "workDir: ^'/w/{usr}'"), ["site s: workDir: nothing fills in {usr}; known is {user}"]),
+    ("placeholder of volumes", _site(", volumes: [{claim: x/y, path: ^'/w/{user}/{claim}'}]"), ["site s: path: nothing fills in {user}; known is {namespace} and {claim}"]),
+    ("memory without unit", _site("", ", memoryPerNode: ^256"), ["site s: queue q: memoryPerNode is 256 bytes; write 256Gi?"]),
+    ("thousandths of a byte", _site("", ", memoryPerNode: ^256m"), ["site s: queue q: memoryPerNode is 1 byte; write 256Gi?"]),
+    ("little memory", _site("", ", memoryPerNode: ^63Mi"), ["site s: queue q: memoryPerNode is 63Mi; write 63Gi?"]),
+    ("text for true", "accounts: [{users: ['*'], as: ada, shared: ^'yes'}]\n", ["account ada: shared is true or false, without quotes"]),
+    ("number for true", "accounts: [{users: [c], controller: ^1}]\n", ["accounts[0]: controller is true or false, without quotes"]),
+    ("cloud as text", _rule("when: job.mpi, cloud: ^'true'"), ["rule r: cloud is 'true'; it may be true, without quotes"]),
+    ("cloud as number", _rule("when: job.mpi, cloud: ^1"), ["rule r: cloud is '1'; it may be true, without quotes"]),
+    ("no cloud", _rule("when: job.mpi, cloud: ^no"), ["rule r: cloud is false; it may be true, without quotes"]),
     ("volume of nothing", _site(", volumes: [^{path: /x}]"), ["site s: needs exactly one of hostPath, nfs, claim"]),
     ("volume of two", _site(", volumes: [{path: /x, hostPath: /y, ^nfs: 'a:/b'}]"), ["site s: nfs beside hostPath: give exactly one of hostPath, nfs, claim"]),
     ("walltimes", _site("", ", walltimeMax: 1h, walltimeDefault: ^2h"), ["site s: queue q: walltimeDefault 2h is beyond walltimeMax 1h, so no Job without a walltime fits"]),
@@ -408,6 +422,20 @@ def test_warnings(rules: str, warning: str | None) -> None:
     found = loaded(rules).warnings
 
     assert [text[: len(warning or "")] for text in found] == ([warning] if warning else [])
+
+
+def _doubts(site: str, accounts: str) -> tuple[str, ...]:
+    return policy.load({"a": site, "b": f"accounts: [{accounts}]\n", "c": RULES}).warnings
+
+
+def test_a_directory_that_users_share_is_told() -> None:
+    ada, bob = "{users: [ada], as: ada}", "{users: [bob], as: bob}"
+    said = "a:1: site s: workDir is one for all HPC users"
+
+    assert _doubts(SITE, f"{ada}, {bob}") == (f"{said} (ada, bob); write /w/{{user}}",)
+    assert _doubts(_site(", host: 'ssh://hpc@login.example.org:22'"), "") == (f"{said}; write /w/{{user}}",)
+    assert _doubts(SITE, ada) == ()
+    assert _doubts(SITE.replace("/w,", "'/w/{user}',"), f"{ada}, {bob}") == ()
 
 
 def test_times_of_sites_with_one_colon_are_doubtful() -> None:
