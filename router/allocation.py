@@ -347,10 +347,14 @@ def _asked_time(asked: Figure, grace: int, site: Site, longest: int | None) -> _
     if need > allowed:
         raise _MisfitError(
             f"asks for {durations.show(asked.value)} and {durations.show(grace)} of grace; "
-            f"the longest walltime is {durations.show(allowed)}"
+            f"the longest walltime is {durations.show(allowed)}{_instead(allowed - grace)}"
         )
     walltime = min(_up(need + site.margin, site), allowed)
     return _Time(walltime, asked.value, f"{asked.origin}, with grace period and margin")
+
+
+def _instead(most: int) -> str:
+    return f": ask for at most {durations.show(most)}" if most > 0 else ", which the grace period alone uses up"
 
 
 def _up(seconds: int, site: Site) -> int:

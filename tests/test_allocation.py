@@ -347,9 +347,24 @@ TIMES = [
         30,
         None,
         HOUR,
-        "asks for 59m31s and 30s of grace; the longest walltime is 1h",
+        "asks for 59m31s and 30s of grace; the longest walltime is 1h: ask for at most 59m30s",
     ),
-    ("asked: a day too long", 90000, 30, None, HOUR, "asks for 1d1h and 30s of grace; the longest walltime is 1h"),
+    (
+        "asked: the grace period alone is too long",
+        60,
+        3600,
+        None,
+        HOUR,
+        "asks for 1m and 1h of grace; the longest walltime is 1h, which the grace period alone uses up",
+    ),
+    (
+        "asked: a day too long",
+        90000,
+        30,
+        None,
+        HOUR,
+        "asks for 1d1h and 30s of grace; the longest walltime is 1h: ask for at most 59m30s",
+    ),
     ("asked: no grace period", 100, 0, None, None, (400, 100)),
     ("asked: one second", 1, 0, None, None, (301, 1)),
     (
@@ -358,7 +373,7 @@ TIMES = [
         30,
         None,
         None,
-        "asks for 106751991167300d15h30m7s and 30s of grace; the longest walltime is 3660d",
+        "asks for 106751991167300d15h30m7s and 30s of grace; the longest walltime is 3660d: ask for at most 3659d23h59m30s",
     ),
     ("unset: one hour", None, 30, None, None, (HOUR, HOUR - 330)),
     ("unset: the queue's default", None, 30, 7200, None, (7200, 6870)),
@@ -390,7 +405,13 @@ def test_walltime_and_deadline(
 SLURM_TIMES = [
     ("whole minutes, rounded up", 61, 30, None, (420, 61)),
     ("the maximum counts in whole minutes", 60, 0, 90, (60, 60)),
-    ("rounding never passes the maximum", 61, 0, 90, "asks for 1m1s and 0s of grace; the longest walltime is 1m"),
+    (
+        "rounding never passes the maximum",
+        61,
+        0,
+        90,
+        "asks for 1m1s and 0s of grace; the longest walltime is 1m: ask for at most 1m",
+    ),
     ("the margin is cut to whole minutes", 100, 20, 239, (180, 100)),
     (
         "under a minute there is nothing to ask for, and 0 would mean no limit",
@@ -413,7 +434,7 @@ def test_slurm_counts_minutes(asked: int | None, grace: int, longest: int | None
 
 def test_the_rules_maximum_holds_beside_the_queues():
     found = lay(workload(walltime_asked=1800), queue(walltime_max=7200), max_walltime=900)
-    assert found == "asks for 30m and 30s of grace; the longest walltime is 15m"
+    assert found == "asks for 30m and 30s of grace; the longest walltime is 15m: ask for at most 14m30s"
 
 
 def test_the_rules_default_walltime_comes_before_the_queues():

@@ -133,7 +133,9 @@ class Queue(Entry):
     gpus_per_node: Count = Field(0, description="GPUs of one node.")
     gpu_vendor: GpuVendor | None = Field(None, description="nvidia or amd; any if unset.")
     walltime_default: Seconds | None = Field(None, description="Walltime of Jobs that ask for none; else 1h.")
-    walltime_max: Seconds | None = Field(None, description="Longest walltime.")
+    walltime_max: Seconds | None = Field(
+        None, description="Longest walltime; what a Job asks for and its grace period together must fit."
+    )
     directives: dict[str, str] = Field(default_factory=dict, description="Further directives of the batch system.")
 
 
@@ -209,8 +211,11 @@ class Choice(Entry):
 
     queue: QueueName
     site: Name | None = Field(None, description="Needed where several sites have a queue of that name.")
-    max_nodes: Positive | None = None
-    max_walltime: Seconds | None = None
+    max_nodes: Positive | None = Field(None, description="Most nodes for a Job of this rule, below the queue's.")
+    max_walltime: Seconds | None = Field(
+        None,
+        description="Longest walltime for Jobs of this rule; what they ask for and their grace period must fit.",
+    )
 
 
 class Retries(Entry):
