@@ -96,10 +96,12 @@ def bed() -> Iterator[Bed]:
 
 def where(launcher: str = "openmpi", **fields: Any) -> Site:
     options = ["--mpi=pmix"] if launcher == "srun" else []
+    # The shared-memory store of Debian's PMIx fails now and then under srun, in containers or not.
+    env = {"PMIX_MCA_gds": "hash"} if launcher == "srun" else {}
     return site(
         "slurm",
         images=[{"match": "mpi:*", "path": str(MPI_IMAGE)}, *fields.pop("images", [])],
-        mpi=[{"name": "mpi", "launcher": launcher, "options": options}],
+        mpi=[{"name": "mpi", "launcher": launcher, "options": options, "env": env}],
         queue={"name": "batch", "nodes": 2, "cpusPerNode": 4},
         **fields,
     )

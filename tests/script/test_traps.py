@@ -161,7 +161,7 @@ def run_ranks(
 ) -> list[bytes]:
     (pod.work / "nodefile").write_text("".join(f"{host}\n" for host in nodefile))
     cpu = fields.pop("cpu", None)
-    resources = {"resources": {"requests": {"cpu": cpu}}} if cpu else {}
+    resources: dict[str, Any] = {"resources": {"requests": {"cpu": cpu}}} if cpu else {}
     main = container("mpirun", "-np", str(ranks), "./solver", **resources)
     status = pod.run(
         text_of(workload(main), mpi_site(pod.work, kind, system, **fields)), PBS_NODEFILE=str(pod.work / "nodefile")
