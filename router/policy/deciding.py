@@ -123,8 +123,17 @@ def _outcome(case: _Case, checked: CheckedRule, verdict: Verdict) -> Decision:
     if rule.deny is not None:
         return Decision("deny", rule.name, rule.deny)
     if rule.hpc is None:
-        return Decision("cloud", rule.name, sentences.stays(rule.name, case.workload))
+        return Decision("cloud", rule.name, sentences.stays(rule.name, case.workload, _grounds(case, checked, verdict)))
     return _hpc(case, checked)
+
+
+def _grounds(case: _Case, checked: CheckedRule, verdict: Verdict) -> str:
+    """Why a rule held, with what its condition read; empty for one that holds for every Job."""
+    condition = checked.condition
+    if not condition.reads and not condition.whole:
+        return ""
+    queues = _queues(case.policy, case.states)
+    return sentences.why(condition, verdict, sentences.read_values(condition, case.workload, case.requester, queues))
 
 
 def _undecided(checked: CheckedRule, error: str) -> Decision:

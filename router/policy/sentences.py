@@ -71,9 +71,18 @@ def sent(route: Route, states: QueueStates, passed_over: str) -> str:
     return f"{sentence} ({passed_over})" if passed_over else sentence
 
 
-def stays(rule: str, workload: Workload) -> str:
-    """Why a Job stays in the cloud by a rule that says so."""
-    return f"rule {rule} keeps it in the cloud: it asks for {asked(workload)}"
+_MOST_GROUNDS: Final = 500
+"""Characters: a Job may list many images, and a reason is read in one go."""
+
+
+def stays(rule: str, workload: Workload, grounds: str) -> str:
+    """Why a Job stays in the cloud by a rule that says so.
+
+    :param grounds: why the rule held; empty for one that holds for every Job
+    """
+    if len(grounds) > _MOST_GROUNDS:
+        grounds = grounds[: _MOST_GROUNDS - 1] + "…"
+    return f"rule {rule} keeps it in the cloud: {grounds or f'it asks for {asked(workload)}'}"
 
 
 def read_values(condition: Condition, workload: Workload, requester: Requester, queues: Mapping[str, QueueNow]) -> str:

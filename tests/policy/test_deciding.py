@@ -91,6 +91,28 @@ def test_decisions(rules: str, requests: dict[str, str] | None, expected: tuple[
     assert (decision.route is not None) == (decision.target == "hpc")
 
 
+GROUNDS = [
+    ("queues['big'].waitSeconds > 3600", "queues['big'].waitSeconds > 3600, with queues['big'].waitSeconds = 7200 (2h)"),
+    ("job.cpus > 4 &&  !job.mpi", "job.cpus > 4 && !job.mpi, with job.cpus = 6, job.mpi = false"),
+    ("'big' in queues", "'big' in queues, with queues['pbs/small'].up = unset, queues['pbs/big'].up = true, queues['gpus/gpu'].up = unset"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("when", "grounds"), GROUNDS)
+def test_why_a_rule_keeps_a_job_is_told(when: str, grounds: str) -> None:
+    busy = QueueStates({("pbs", "big"): QueueState("pbs", "big", up=True, wait_seconds=7200)})
+    decision = policy.decide(loaded(rule(f'when: "{when}", cloud: true')), workload({"cpu": "6"}), ADA, busy)
+
+    assert decision.reason == f"rule r keeps it in the cloud: {grounds}"
+
+
+def test_grounds_are_not_told_without_end() -> None:
+    labelled = "'team' in job.labels && job.labels['team'] != '" + "x" * 1000 + "'"
+    decision = policy.decide(loaded(rule(f'when: "{labelled}", cloud: true')), workload({"cpu": "6"}), ADA)
+
+    assert (len(decision.reason), decision.reason[-2:]) == (len("rule r keeps it in the cloud: ") + 500, "x…")
+
+
 @pytest.mark.parametrize(("outcome", "warned"), [("hpc: [{queue: big}]", 0), ("cloud: true", 1), ("deny: stop", 0)])
 def test_an_evaluation_error_is_told_once(outcome: str, warned: int) -> None:
     """In the reason, which is a warning where the Job was wanted or is denied; else in a warning of its own."""
