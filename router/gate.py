@@ -134,8 +134,9 @@ def text_too_large(workload: Workload, own: Job, root: str = "") -> Obstacle | N
 
 
 def _text_length(container: Container) -> int:
-    words = sum(map(len, written_argv(container)))
-    return words + sum([len(variable.value) for variable in container.env if variable.value])
+    """Characters that a container's words and variables take at least, quoted: lines' ends and quotes take two."""
+    texts = (*written_argv(container), *[variable.value for variable in container.env if variable.value])
+    return sum([len(text) + text.count("\n") + text.count("'") for text in texts])
 
 
 def _oversized(size: int, own: Job, root: str) -> Obstacle:

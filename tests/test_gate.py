@@ -228,10 +228,13 @@ def test_what_is_too_much_is_refused_before_anything_is_taken_out_of_it(monkeypa
     assert caught.value.path == "spec.jobTemplate.metadata.annotations"
 
 
-def test_a_text_that_no_annotation_can_hold_is_not_made_into_a_script(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("text", ["x" * 900_000, "\n" * 110_000, "'" * 110_000])
+def test_a_text_that_no_annotation_can_hold_is_not_made_into_a_script(
+    text: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("router.gate.render", None)
     job = job_of(pod=sized("3"))
-    job["spec"]["template"]["spec"]["containers"][0]["env"] = [{"name": "A", "value": "\n" * 900_000}]
+    job["spec"]["template"]["spec"]["containers"][0]["env"] = [{"name": "A", "value": text}]
 
     judged = judge(job, requester=ADA, gate=gate())
 
