@@ -7,7 +7,6 @@ and building an activation costs 1.4 microseconds a queue, so that only queues t
 
 from __future__ import annotations
 
-import difflib
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -17,7 +16,7 @@ from typing import Any, Final
 from cel_expr_python import cel
 
 from router import durations, quantity
-from router.policy import variables
+from router.policy import faults, variables
 
 Verdict = bool | str
 """Whether a condition holds; text where it could not be evaluated: the reason."""
@@ -91,9 +90,9 @@ def compile_condition(source: str) -> Condition | tuple[Fault, ...]:
     if expression.return_type() != cel.Type.BOOL:
         kind = expression.return_type().name()
         return (Fault(0, f"is {kind.lower()}, not true or false; compare it with something"),)
-    faults = (*_bad_constants(source), *_bad_patterns(source))
-    if faults:
-        return faults
+    wrong = (*_bad_constants(source), *_bad_patterns(source))
+    if wrong:
+        return wrong
     reads, whole = find_reads(source)
     return Condition(source, environment().compile(_folded(source)), reads, whole)
 
@@ -161,58 +160,17 @@ def text_of(literal: str) -> str:
 # --- errors ----------------------------------------------------------------------------------------------------
 
 _ERROR: Final = re.compile(r"ERROR: <input>:(\d+):(\d+): ([^\n]*)")
-_NO_FIELD: Final = re.compile(r"undefined field '(\w+)' not found in struct 'batchgate\.(\w+)'")
-_NO_NAME: Final = re.compile(r"undeclared reference to '([\w.]+)'.*")
-_NO_OVERLOAD: Final = re.compile(r"found no matching overload for '([^']*)' applied to '([^']*)'.*")
-_ROOT_OF: Final = {"Job": "job", "Request": "request", "Queue": "queues['…']"}
 
 
 def _faults(source: str, text: str) -> tuple[Fault, ...]:
     lines = source.split("\n")
-    faults = []
+    found = []
     for line, column, message in _ERROR.findall(text):
         before = sum(len(one) + 1 for one in lines[: int(line) - 1])
-        faults.append(Fault(min(before + int(column) - 1, len(source)), _explain(message.strip())))
-    if faults:
-        return tuple(dict.fromkeys(faults))
+        found.append((min(before + int(column) - 1, len(source)), message.strip()))
+    if found:
+        return tuple(dict.fromkeys(Fault(offset, said) for offset, said in faults.explain(found, source)))
     return (Fault(0, f"cannot be compiled: {_plain_error(text)}; make it simpler, or two rules of it"),)
-
-
-def _explain(message: str) -> str:
-    """A compiler's message, with what to do about it where that is known."""
-    message = message.removesuffix("[INVALID_ARGUMENT]").strip()
-    if match := _NO_FIELD.search(message):
-        name, kind = match.groups()
-        known = [variable.name for variable in variables.MESSAGES.get(kind, ())]
-        return f"{_ROOT_OF.get(kind, kind)} has no {name!r}" + _nearest(name, known)
-    if match := _NO_NAME.search(message):
-        names = [f"{root}.{v.name}" for root in ("job", "request") for v in variables.ROOTS[root]]
-        short = {name.partition(".")[2]: name for name in names}
-        name = match[1]
-        return f"there is no {name!r}" + (f"; did you mean {short[name]}?" if name in short else _nearest(name, names))
-    if match := _NO_OVERLOAD.search(message):
-        operator, types = match[1].strip("_"), match[2].strip("()")
-        hint = "; figures are whole numbers: write 3, not 3.0" if "int" in types and "double" in types else ""
-        return f"{operator} does not work on {types.replace('batchgate.', '').replace(', ', ' and ')}{hint}"
-    if "'<EOF>'" in message and "mismatched" in message:
-        return "the condition ends too early" if "input '<EOF>'" in message else _before_expecting(message)
-    return _before_expecting(message)
-
-
-def _before_expecting(message: str) -> str:
-    hint = (
-        "; write quantity('64Gi') for sizes, seconds('2h') for times"
-        if re.search(r"input '[KMGTPEkmhd]i?'", message)
-        else ""
-    )
-    if re.search(r"input '(and|or|not|AND|OR|NOT)'", message):
-        hint = "; write && for and, || for or, ! for not"
-    return message.partition(" expecting ")[0].replace("Syntax error: ", "syntax: ") + hint
-
-
-def _nearest(name: str, known: list[str]) -> str:
-    near = difflib.get_close_matches(name, known, n=1)
-    return f"; did you mean {near[0]}?" if near else f"; there are {', '.join(known)}"
 
 
 def _plain_error(text: str) -> str:
@@ -227,14 +185,14 @@ _FUNCTIONS: Final[Mapping[str, Callable[[str], int]]] = {"quantity": quantity.un
 
 def _bad_constants(source: str) -> list[Fault]:
     """``quantity('64Gib')``: an error that CEL would only find when a Job comes."""
-    faults = []
+    found = []
     for match in _CONSTANT.finditer(source):
         if match["function"] is not None:
             try:
                 _FUNCTIONS[match["function"]](text_of(match["text"]))
             except ValueError as error:
-                faults.append(Fault(match.start("text"), str(error)))
-    return faults
+                found.append(Fault(match.start("text"), str(error)))
+    return found
 
 
 _PATTERN: Final = re.compile(
@@ -244,15 +202,15 @@ _PATTERN: Final = re.compile(
 
 def _bad_patterns(source: str) -> list[Fault]:
     """``matches('(')``: CEL reads a pattern only when a Job comes. It is asked now, so that the words are RE2's own."""
-    faults = []
+    found = []
     for match in _PATTERN.finditer(source):
         if match["text"] is None:
             continue
         result = environment().compile(f"''.matches({match['text']})").eval(activation(None, None, {}))
         if result.type() != cel.Type.BOOL:
             hint = "; it is no glob: write .* for any text" if text_of(match["text"]).startswith(("*", "?")) else ""
-            faults.append(Fault(match.start("text"), f"{_plain_error(str(result.value()))}{hint}"))
-    return faults
+            found.append(Fault(match.start("text"), f"{_plain_error(str(result.value()))}{hint}"))
+    return found
 
 
 def _folded(source: str) -> str:

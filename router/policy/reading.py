@@ -119,7 +119,7 @@ def _read_entry(reading: Reading, kind: str, entry: object, spot: Spot) -> None:
         details = error.errors(include_url=False)
         reading.problems.extend(_problem(detail, model, spot) for detail in details if not _follows(detail, details))
         reading.broken.add(kind)
-        if kind == "rules" and isinstance(entry, dict) and isinstance(entry.get("when"), str):
+        if kind == "rules" and isinstance(entry, dict) and isinstance(entry.get("when"), str) and entry["when"].strip():
             reading.conditions.append((entry["when"], spot))
     else:
         getattr(reading, kind).append(Placed(value, spot))
@@ -177,6 +177,8 @@ _SHAPES: Final = {
 
 def _said(detail: ErrorDetails) -> str:
     kind = detail["type"]
+    if detail["input"] in (None, "") and kind in {"string_type", "string_too_short"}:
+        return "is empty; write true or a condition" if detail["loc"] == ("when",) else "is empty"
     if kind in _WORDS:
         return _WORDS[kind]
     if kind == "literal_error" and detail["ctx"]["expected"] == "True":

@@ -67,7 +67,8 @@ def candidates(placed: Placed[Rule], queues: Queues) -> tuple[list[Candidate], l
     for index, choice in enumerate(placed.value.hpc or ()):
         key = choice.queue if choice.site is None else f"{choice.site}/{choice.queue}"
         if key not in queues:
-            below = ("hpc", index, "queue")
+            sites = {site.name for site, _ in queues.values()}
+            below = ("hpc", index, "queue" if choice.site is None or choice.site in sites else "site")
             problems.append(placed.spot.problem(_unknown_choice(choice, queues), *below))
             continue
         site, queue = queues[key]

@@ -35,7 +35,9 @@ def _no_number(value: object) -> object:
 
 def _condition(value: object) -> object:
     # `when: true` without quotes is what everybody writes for the last rule.
-    return str(value).lower() if isinstance(value, bool) else value
+    if isinstance(value, bool):
+        return str(value).lower()
+    return "" if isinstance(value, str) and not value.strip() else value
 
 
 Seconds = Annotated[int, BeforeValidator(_seconds, json_schema_input_type=str | int)]

@@ -94,11 +94,54 @@ FAULTS = [
     ("job.cpus >", 10, "the condition ends too early"),
     ("job.cpus", 0, "is int, not true or false; compare it with something"),
     ("'x'", 0, "is string, not true or false; compare it with something"),
-    ("job.cpu > 3", 3, "job has no 'cpu'; did you mean cpus?"),
+    ("job.cpu > 3", 4, "job has no 'cpu'; did you mean cpus?"),
     ("cpus > 3", 0, "there is no 'cpus'; did you mean job.cpus?"),
     ("namspace == 'x'", 0, "there is no 'namspace'; did you mean request.namespace?"),
-    ("queues['q'].freeNodez > 1", 11, "queues['…'] has no 'freeNodez'; did you mean freeNodes?"),
+    ("queues['q'].freeNodez > 1", 12, "queues['…'] has no 'freeNodez'; did you mean freeNodes?"),
     ("job.cpus > 3.5", 9, "> does not work on int and double; figures are whole numbers: write 3, not 3.0"),
+    ("request.namespace = 'prod'", 18, "= is no operator; compare with =="),
+    ("job.gpus > 0 & job.mpi", 13, "& is no operator; write && for and"),
+    ("job.gpus > 0 | job.mpi", 13, "| is no operator; write || for or"),
+    ("job.cpus => 3", 9, "=> is no operator; write >="),
+    ("job.memory > '64Gi'", 11, "> does not work on int and string; write quantity('64Gi')"),
+    ('job.walltime <= "1h"', 13, '<= does not work on int and string; write seconds("1h")'),
+    ("job.cpus > '4'", 9, "> does not work on int and string; write a number, without quotes: 4"),
+    (
+        "job.walltime > duration('1h')",
+        13,
+        "> does not work on int and duration; times are whole seconds: write seconds('1h')",
+    ),
+    (
+        "request.groups.contains('physics')",
+        23,
+        "contains does not work on list(string) and string; for a list write 'physics' in request.groups",
+    ),
+    (
+        "request.groups == 'physics'",
+        15,
+        "== does not work on list(string) and string; for a list write 'physics' in request.groups",
+    ),
+    (
+        "request.groups in 'physics'",
+        15,
+        "in does not work on list(string) and string; for a list write 'physics' in request.groups",
+    ),
+    (
+        "request.user == 'a' || 'b'",
+        20,
+        "|| does not work on bool and string; compare on both sides, as in a == 'x' || a == 'y'",
+    ),
+    ("request.namespace.startswith('x')", 18, "there is no function 'startswith'; did you mean startsWith?"),
+    ("sise(job.images) > 1", 0, "there is no function 'sise'; did you mean size?"),
+    ("job.images.exist(i, i == 'x')", 11, "there is no function 'exist'; did you mean exists?"),
+    (
+        "startsWith(request.namespace, 'x')",
+        0,
+        "startsWith is written behind what it asks about, as in request.namespace.startsWith(…)",
+    ),
+    ("request.namespace == prod", 21, "there is no 'prod'; if it is text, put it in quotes: 'prod'"),
+    ("request.namespace == lab.x", 21, "there is no 'lab.x'; if it is text, put it in quotes: 'lab.x'"),
+    ("reqeust.namespace == 'x'", 0, "there is no 'reqeust.namespace'; did you mean request.namespace?"),
     ("job.name > 3", 9, "> does not work on string and int"),
     (
         "job.memory > 64Gi",
@@ -115,7 +158,7 @@ FAULTS = [
         51,
         "invalid regular expression: no argument for repetition operator: *; it is no glob: write .* for any text",
     ),
-    ("job.mpi &&\n  job.memry > 1", 16, "job has no 'memry'; did you mean memory?"),
+    ("job.mpi &&\n  job.memry > 1", 17, "job has no 'memry'; did you mean memory?"),
 ]
 
 
@@ -131,8 +174,8 @@ def test_all_faults_of_a_condition_are_found() -> None:
     faults = conditions.compile_condition("job.cpu > 3 && request.usr == 'x'")
 
     assert faults == (
-        Fault(3, "job has no 'cpu'; did you mean cpus?"),
-        Fault(22, "request has no 'usr'; did you mean user?"),
+        Fault(4, "job has no 'cpu'; did you mean cpus?"),
+        Fault(23, "request has no 'usr'; did you mean user?"),
     )
 
 

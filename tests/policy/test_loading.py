@@ -90,10 +90,14 @@ ENTRIES = [
     ("key of a choice", _rule("when: job.mpi, hpc: [{queue: big, ^max_nodes: 1}]"), ["rule r: unknown key 'hpc[0].max_nodes'; did you mean 'maxNodes'?"]),
     ("no queues", _rule("when: job.mpi, hpc: ^[]"), ["rule r: hpc is empty: it needs at least one entry"]),
     ("one of", _rule("when: job.mpi", "^"), ["rule r: needs exactly one of hpc, cloud, deny"]),
+    ("no condition", _rule("when: ^'', cloud: true"), ["rule r: when is empty; write true or a condition"]),
+    ("blank condition", _rule("when: ^' ', cloud: true"), ["rule r: when is empty; write true or a condition"]),
+    ("null condition", _rule("when: ^~, cloud: true"), ["rule r: when is empty; write true or a condition"]),
+    ("null", "tests: [{name: ^~, job: {}, expect: {target: hpc}}]\n", ["tests[0]: name is empty"]),
     ("two of", _rule("when: job.mpi, cloud: true, ^deny: x"), ["rule r: deny beside cloud: give exactly one of hpc, cloud, deny"]),
     ("key without hpc", _rule("when: job.mpi, cloud: true, ^kueue: true"), ["rule r: kueue is for rules with hpc; this rule sends nothing there"]),
     ("no such queue", _rule("when: job.mpi, hpc: [{queue: ^smal}]"), ["rule r: hpc: queue smal: no site has that queue; there are: small, big, gpu"]),
-    ("no such site", _rule("when: job.mpi, hpc: [{queue: ^big, site: pbs2}]"), ["rule r: hpc: there is no site pbs2; there are: pbs, gpus"]),
+    ("no such site", _rule("when: job.mpi, hpc: [{queue: big, site: ^pbs2}]"), ["rule r: hpc: there is no site pbs2; there are: pbs, gpus"]),
     ("not on that site", _rule("when: job.mpi, hpc: [{queue: ^big, site: gpus}]"), ["rule r: hpc: site gpus has no queue big; it has: gpu"]),
     ("queue twice", _rule("when: job.mpi, hpc: [{queue: big}, {queue: ^big}]"), ["rule r: hpc: queue big stands twice"]),
     ("queue in condition", _rule("when: \"^queues['x'].up\", cloud: true"), ["rule r: when: queues['x']: no site has that queue; there are: small, big, gpu"]),
@@ -154,8 +158,8 @@ def test_all_problems_of_all_files_are_told_in_order() -> None:
             "20.yaml": ("accounts: [{^namespaces: [lab], as: ada}]\n", ["account ada: reached through namespaces"]),
             "30.yaml": (
                 (
-                    "rules:\n  - {name: r, when: job^.cpu > 1, hpc: [{queue: q}]}\n"
-                    "  - {name: rest, when: job^.gpu > 1, cloud: ^please}\n"
+                    "rules:\n  - {name: r, when: job.^cpu > 1, hpc: [{queue: q}]}\n"
+                    "  - {name: rest, when: job.^gpu > 1, cloud: ^please}\n"
                 ),
                 ["rule r: when: job has no 'cpu'", "rule rest: when: job has no 'gpu'", "rule rest: cloud is 'please'"],
             ),
@@ -214,19 +218,19 @@ def test_an_account_of_people_needs_no_word_more(entry: str) -> None:
 
 
 STYLES = [
-    "    when: job.mpi && job^.cpu > 1\n",
-    "    when: 'job.name == ''a'' && job^.cpu > 1'\n",
-    '    when: "job.name == \\"a\\" && \\u006aob^.cpu > 1"\n',
-    "    when: |\n      job.mpi &&\n      job^.cpu > 1\n",
-    "    when: |2-\n\n        job.mpi &&\n\n      job^.cpu > 1\n",
-    "    when: >-\n      job.mpi\n      && job^.cpu\n      > 1\n",
-    "    when: >\n      job.mpi\n        && job^.cpu\n",
-    "    when: job.mpi\n      && job^.cpu > 1\n",
-    '    when: "job.mpi \\\n      && job^.cpu > 1"\n',
-    "    when: &x job^.cpu > 1\n",
-    "    when: !!str 'job^.cpu > 1'\n",
-    "    when:\n      job^.cpu > 1\n",
-    "    when: 'job.name == \"größe\" && job^.cpu > 1'\n",
+    "    when: job.mpi && job.^cpu > 1\n",
+    "    when: 'job.name == ''a'' && job.^cpu > 1'\n",
+    '    when: "job.name == \\"a\\" && \\u006aob.^cpu > 1"\n',
+    "    when: |\n      job.mpi &&\n      job.^cpu > 1\n",
+    "    when: |2-\n\n        job.mpi &&\n\n      job.^cpu > 1\n",
+    "    when: >-\n      job.mpi\n      && job.^cpu\n      > 1\n",
+    "    when: >\n      job.mpi\n        && job.^cpu\n",
+    "    when: job.mpi\n      && job.^cpu > 1\n",
+    '    when: "job.mpi \\\n      && job.^cpu > 1"\n',
+    "    when: &x job.^cpu > 1\n",
+    "    when: !!str 'job.^cpu > 1'\n",
+    "    when:\n      job.^cpu > 1\n",
+    "    when: 'job.name == \"größe\" && job.^cpu > 1'\n",
 ]
 
 
@@ -242,7 +246,7 @@ def test_the_caret_stands_under_the_error_however_the_condition_is_written(when:
     shown, caret = problem.excerpt.split("\n")
     assert f"p:{problem.line}:{problem.column}: " == place
     assert shown == f"  | {text.replace('^', '').splitlines()[problem.line - 1]}"
-    assert shown[caret.index("^") :].startswith(".cpu")
+    assert shown[caret.index("^") :].startswith("cpu")
 
 
 def test_a_caret_under_the_end_stands_behind_the_text() -> None:
