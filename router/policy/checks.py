@@ -353,7 +353,7 @@ def check_tests(reading: Reading, queues: Mapping[str, tuple[Site, Queue]]) -> I
         if test.file is not None and test.file not in reading.manifests:
             message = f"file {test.file!r} is no manifest beside this policy (*.yaml with apiVersion and kind)"
             yield placed.spot.problem(message, "file")
-        if test.expect.rule is not None and test.expect.rule not in rules and "rules" not in reading.broken:
+        if test.expect.rule is not None and rules and test.expect.rule not in rules and "rules" not in reading.broken:
             yield placed.spot.problem(f"expects rule {test.expect.rule}, which is not there", "expect", "rule")
         if "sites" not in reading.broken:
             yield from _expected_place(placed, queues)

@@ -15,7 +15,7 @@ from router.policy import checks, globs, rulechecks, states, walltimes
 from router.policy.decision import QueueState
 from router.policy.identity import names_people
 from router.policy.model import CheckedRule, CheckedTest, Policy, queue_keys
-from router.policy.reading import Placed, Reading, read
+from router.policy.reading import Placed, Reading, nearest, read, said
 from router.policy.schema import PolicyTest, Rule
 from router.workload.model import GpuVendor
 
@@ -81,7 +81,7 @@ def _last(reading: Reading) -> Iterator[Problem]:
     if reading.rules and "rules" not in reading.broken:
         yield from rulechecks.catch_all(reading.rules)
     elif not reading.rules and not reading.broken:
-        yield Problem("", 0, 0, "", "the policy has no rules; the least is: rules: [{name: rest, cloud: true}]")
+        yield Problem("the policy", 0, 0, "", "has no rules; the least is: rules: [{name: rest, cloud: true}]")
 
 
 def _rule(
@@ -128,8 +128,12 @@ def _test_states(
         except ValidationError as error:
             for detail in error.errors(include_url=False):
                 field = detail["loc"][0] if detail["loc"] else ""
-                wrong = "is no figure of a queue" if detail["type"] == "extra_forbidden" else detail["msg"]
-                problems.append(placed.spot.problem(f"queues: {key}: {field}: {wrong}", "queues", key, field))
+                if detail["type"] == "extra_forbidden":
+                    wrong = f"is no figure of a queue{nearest(str(field), states.FIGURES)}"
+                    problems.append(placed.spot.key_problem(f"queues: {key}: {field}: {wrong}", "queues", key, field))
+                else:
+                    wrong = said(detail)
+                    problems.append(placed.spot.problem(f"queues: {key}: {field}: {wrong}", "queues", key, field))
             continue
         if key in queues:
             site, queue = queues[key]

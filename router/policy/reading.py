@@ -96,6 +96,7 @@ def _read_document(reading: Reading, text: PolicyText, document: Document) -> No
     for key, entries in value.items():
         if key not in KINDS:
             reading.problems.append(top.key_problem(f"unknown key {key!r}{nearest(key, list(KINDS))}", key))
+            reading.broken.update(difflib.get_close_matches(key, KINDS, n=1))
         elif isinstance(entries, list):
             for index, entry in enumerate(entries):
                 _read_entry(reading, key, entry, Spot(text, document, (key, index), _label(key, index, entry)))
@@ -159,7 +160,7 @@ def _problem(detail: ErrorDetails, model: type[Entry], spot: Spot) -> Problem:
         key = str(location[-1])
         known = _keys(_model_at(model, location[:-1]))
         return spot.key_problem(f"unknown key {_path(location)!r}{nearest(key, known)}", *location)
-    message = _said(detail)
+    message = said(detail)
     if not location:
         return spot.problem(f"an entry {message}")
     return spot.problem(f"{_path(location)} {message}", *location)
@@ -175,7 +176,8 @@ _SHAPES: Final = {
 }
 
 
-def _said(detail: ErrorDetails) -> str:
+def said(detail: ErrorDetails) -> str:
+    """What is wrong with a value, as a clause that follows its name."""
     kind = detail["type"]
     if detail["input"] in (None, "") and kind in {"string_type", "string_too_short"}:
         return "is empty; write true or a condition" if detail["loc"] == ("when",) else "is empty"

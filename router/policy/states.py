@@ -30,6 +30,9 @@ class QueueFigures(Entry):
     wait_seconds: Figure | None = None
 
 
+FIGURES: Final = [info.alias or name for name, info in QueueFigures.model_fields.items()]
+
+
 class _NamedFigures(QueueFigures):
     site: str
     queue: str

@@ -114,7 +114,8 @@ ENTRIES = [
     ("test of two", "tests: [^{name: t, expect: {target: cloud}}]\n", ["test t: needs exactly one of job, file"]),
     ("test of no rule", "tests: [{name: t, job: {}, expect: {target: cloud, rule: ^x}}]\n", ["test t: expects rule x, which is not there"]),
     ("test of no queue", "tests: [{name: t, job: {}, expect: {target: hpc, queue: ^x}, queues: {^z: {}}}]\n", ["test t: expects queue x, which no site has", "test t: queues: 'z' is no queue; there are: small, big, gpu, pbs/small, pbs/big, gpus/gpu"]),
-    ("test of no figure", "tests: [{name: t, job: {}, expect: {target: hpc}, queues: {big: {free: ^1}}}]\n", ["test t: queues: big: free: is no figure of a queue"]),
+    ("test of no figure", "tests: [{name: t, job: {}, expect: {target: hpc}, queues: {big: {^freeNode: 1}}}]\n", ["test t: queues: big: freeNode: is no figure of a queue; did you mean 'freeNodes'?"]),
+    ("test of a wrong figure", "tests: [{name: t, job: {}, expect: {target: hpc}, queues: {big: {up: ^'yes', freeNodes: ^-1}}}]\n", ["test t: queues: big: up: is true or false, without quotes", "test t: queues: big: freeNodes: is -1; it is at least 0"]),
     ("test of no file", "tests: [{name: t, file: ^x.yaml, expect: {target: hpc}}]\n", ["test t: file 'x.yaml' is no manifest beside this policy (*.yaml with apiVersion and kind)"]),
 ]  # fmt: skip
 
@@ -374,8 +375,21 @@ def test_the_same_queue_on_two_sites_needs_a_site() -> None:
 
 def test_no_rules() -> None:
     assert problems_of({"a.yaml": "sites: []\n"}) == [
-        ": the policy has no rules; the least is: rules: [{name: rest, cloud: true}]"
+        "the policy: has no rules; the least is: rules: [{name: rest, cloud: true}]"
     ]
+
+
+@pytest.mark.parametrize(
+    ("rules", "said"),
+    [
+        ("", "the policy: has no rules; the least is: rules: [{name: rest, cloud: true}]"),
+        ("ruels: [{name: rest, cloud: true}]\n", "r:1:1: unknown key 'ruels'; did you mean 'rules'?"),
+    ],
+)
+def test_without_rules_nothing_is_said_of_tests(rules: str, said: str) -> None:
+    tests = "tests: [{name: t, job: {}, expect: {target: cloud, rule: rest}}]\n"
+
+    assert problems_of({"r": rules, "t": tests}) == [said]
 
 
 def test_a_good_policy() -> None:
