@@ -121,9 +121,25 @@ def constant(source: str) -> int | None:
     return int(result.value()) if result.type() == cel.Type.INT else None
 
 
+def always(source: str) -> bool:
+    """Whether a condition holds for every Job because it is about none: ``true``, ``1 == 1``."""
+    if find_reads(source) != ((), frozenset()):
+        return False
+    made = compile_condition(source)
+    return isinstance(made, Condition) and evaluate(made, activation(None, None, {})) is True
+
+
+def bare(source: str) -> str:
+    """A condition without the white space and comments that mean nothing, to see whether two are the same."""
+    text = _SPACED.sub(lambda match: match["text"] or " ", source)
+    return _NEEDLESS.sub(lambda match: match["text"] or match["sign"] or " ", text).strip()
+
+
 # --- what a condition reads ------------------------------------------------------------------------------------
 
 STRING: Final = r"""[rR]?(?:'''(?:\\.|[^\\])*?'''|\"{3}(?:\\.|[^\\])*?\"{3}|'(?:\\.|[^'\\\n])*'|"(?:\\.|[^"\\\n])*")"""
+_SPACED: Final = re.compile(rf"(?P<text>{STRING})|//[^\n]*", re.DOTALL)
+_NEEDLESS: Final = re.compile(rf"\s*(?P<text>(?<![\w]){STRING})\s*|\s*(?P<sign>[^\w\s])\s*|\s+", re.DOTALL)
 _TOKEN: Final = re.compile(
     rf"""(?P<comment>//[^\n]*)
     |queues\s*\[\s*(?P<queue>{STRING})\s*\](?:\s*\.\s*(?P<figure>\w+))?

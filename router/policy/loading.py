@@ -62,7 +62,7 @@ def _gpu_resources(reading: Reading) -> dict[str, GpuVendor]:
 
 def _rules(reading: Reading, queues: rulechecks.Queues) -> tuple[list[CheckedRule], list[str], list[Problem]]:
     rules: list[CheckedRule] = []
-    warnings: list[str] = []
+    warnings = list(rulechecks.alike(reading.rules))
     problems = list(checks.unique(reading.rules, "rule", lambda rule: rule.name))
     problems += rulechecks.unreachable(reading.rules)
     problems += _last(reading)

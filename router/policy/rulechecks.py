@@ -92,11 +92,11 @@ def _unknown_choice(choice: Choice, queues: Queues) -> str:
 
 
 def unreachable(rules: list[Placed[Rule]]) -> Iterator[Problem]:
-    """Rules that no Job comes to: an earlier one is literally ``true``, or has the same condition."""
+    """Rules that no Job comes to: an earlier one holds for all, or has the same condition."""
     always: Placed[Rule] | None = None
     seen: dict[str, Placed[Rule]] = {}
     for placed in rules:
-        text = " ".join(placed.value.when.split())
+        text = conditions.bare(placed.value.when)
         earlier = always or seen.get(text)
         if earlier is not None:
             why = "holds for every Job" if always is not None else "has the same condition"
@@ -104,7 +104,7 @@ def unreachable(rules: list[Placed[Rule]]) -> Iterator[Problem]:
             yield placed.spot.problem(message, "when")
         elif placed.value.mode == "enforce":
             seen[text] = placed
-            always = placed if text == "true" else None
+            always = placed if conditions.always(placed.value.when) else None
 
 
 def catch_all(rules: list[Placed[Rule]]) -> Iterator[Problem]:
@@ -114,7 +114,7 @@ def catch_all(rules: list[Placed[Rule]]) -> Iterator[Problem]:
         yield last.spot.problem(
             "is the last rule and in mode audit, so it decides nothing; add one: cloud: true", "mode"
         )
-    elif last.value.when.strip() != "true":
+    elif not conditions.always(last.value.when):
         message = "is the last rule and does not hold for every Job; add one after it, e.g. {name: rest, cloud: true}"
         yield last.spot.problem(message, "when")
 
@@ -237,17 +237,35 @@ def _shown(figure: str, value: int) -> str:
 # --- warnings ---------------------------------------------------------------------------------------------------
 
 _INDEXED: Final = re.compile(r"((?:job\.labels|request\.namespaceLabels)\s*\[\s*(" + conditions.STRING + r")\s*\])")
+_DOTTED: Final = re.compile(r"((?:job\.labels|request\.namespaceLabels)\s*\.\s*(\w+))\b(?!\s*\()")
+
+
+def _labels(source: str) -> Iterator[tuple[str, str, str]]:
+    """The labels that a condition reads: as it is written, the key, and whose label it is."""
+    for expression, literal in dict.fromkeys(_INDEXED.findall(source)):
+        yield expression, conditions.text_of(literal), expression.partition("[")[0].strip()
+    for expression, key in dict.fromkeys(_DOTTED.findall(source)):
+        if not re.search(rf"has\s*\(\s*{re.escape(expression)}\s*\)", source):
+            yield expression, key, expression.rpartition(".")[0].strip()
+
+
+def alike(rules: list[Placed[Rule]]) -> Iterator[str]:
+    """Names that differ only in case: metrics and tests would keep apart what people do not."""
+    first: dict[str, Placed[Rule]] = {}
+    for placed in rules:
+        other = first.setdefault(placed.value.name.lower(), placed)
+        if other.value.name != placed.value.name:
+            yield f"{placed.spot.line}: {placed.spot.where}: its name is that of rule {other.value.name} ({other.spot.line}) but for case"
 
 
 def doubts(placed: Placed[Rule], condition: Condition, found: list[Candidate]) -> Iterator[str]:
     """What is allowed and probably not meant."""
     rule, head = placed.value, f"{placed.spot.line}: {placed.spot.where}"
-    for expression, key in dict.fromkeys(_INDEXED.findall(condition.source)):
-        owner = expression.partition("[")[0].strip()
-        if not re.search(re.escape(key) + r"\s*in\s*" + re.escape(owner), condition.source):
+    for expression, key, owner in _labels(condition.source):
+        if not re.search(rf"(['\"]){re.escape(key)}\1\s*in\s*{re.escape(owner)}", condition.source):
             yield (
                 f"{head}: where the label is not there, {expression} cannot be evaluated, and the Job stays in the cloud "
-                f"(or is denied, by a rule that denies); write {key} in {owner} && … before it"
+                f"(or is denied, by a rule that denies); write '{key}' in {owner} && … before it"
             )
     for candidate in found:
         queue, choice = candidate.queue, candidate.choice

@@ -103,6 +103,10 @@ ENTRIES = [
     ("queue in condition", _rule("when: \"^queues['x'].up\", cloud: true"), ["rule r: when: queues['x']: no site has that queue; there are: small, big, gpu"]),
     ("reached: true", "rules:\n  - {name: a, cloud: true}\n  - {name: b, when: ^job.mpi, cloud: true}\n  - ^{name: rest, cloud: true}\n", ["rule b: cannot be reached: rule a (p:2) holds for every Job", "rule rest: cannot be reached: rule a (p:2) holds for every Job"]),
     ("reached: same", "rules:\n  - {name: a, when: job.mpi, cloud: true}\n  - {name: b, when: ^' job.mpi', cloud: true}\n" + REST, ["rule b: cannot be reached: rule a (p:2) has the same condition"]),
+    ("reached: same but for blanks", "rules:\n  - {name: a, when: job.gpus > 0 && job.name=='a  b', cloud: true}\n  - {name: b, when: ^\"job.gpus>0&&job.name == 'a  b' // c\", cloud: true}\n  - {name: c, when: \"job.gpus>0&&job.name == 'a b'\", cloud: true}\n" + REST, ["rule b: cannot be reached: rule a (p:2) has the same condition"]),
+    ("reached: constant", "rules:\n  - {name: a, when: 1 == 1, cloud: true}\n  - ^{name: rest, cloud: true}\n", ["rule rest: cannot be reached: rule a (p:2) holds for every Job"]),
+    ("constant catch-all", "rules:\n  - {name: rest, when: ( true ), cloud: true}\n", []),
+    ("false catch-all", "rules:\n  - {name: rest, when: ^1 > 2, cloud: true}\n", ["rule rest: is the last rule and does not hold for every Job"]),
     ("no catch-all", "rules: [{name: a, when: ^job.mpi, cloud: true}]\n", ["rule a: is the last rule and does not hold for every Job; add one after it, e.g. {name: rest, cloud: true}"]),
     ("audit at the end", "rules: [{name: a, mode: ^audit, cloud: true}]\n", ["rule a: is the last rule and in mode audit, so it decides nothing; add one: cloud: true"]),
     ("same name", "rules:\n  - {name: rest, when: job.mpi, cloud: true}\n  - {name: ^rest, cloud: true}\n", ["rule rest: rule rest is there already, in p:2; names are used once"]),
@@ -426,6 +430,11 @@ def test_the_digest_is_of_names_and_texts() -> None:
 
 WARNINGS = [
     ("  - {name: r, when: \"job.labels['a'] == 'b'\", cloud: true}\n", "c.yaml:2: rule r: where the label is not there, job.labels['a'] cannot"),
+    ("  - {name: r, when: job.labels.tier == 'b', cloud: true}\n", "c.yaml:2: rule r: where the label is not there, job.labels.tier cannot be evaluated, and the Job stays in the cloud (or is denied, by a rule that denies); write 'tier' in job.labels && … before it"),
+    ("  - {name: r, when: has(job.labels.tier) && job.labels.tier == 'b', cloud: true}\n", None),
+    ("  - {name: r, when: \"'tier' in job.labels && job.labels.tier == 'b'\", cloud: true}\n", None),
+    ("  - {name: r, when: \"job.labels.exists(l, l == 'b')\", cloud: true}\n", None),
+    ("  - {name: Rest, when: job.mpi, cloud: true}\n", "c.yaml:3: rule rest: its name is that of rule Rest (c.yaml:2) but for case"),
     ("  - {name: r, when: job.mpi, hpc: [{queue: big, maxNodes: 9}]}\n", "c.yaml:2: rule r: maxNodes 9 changes nothing: queue big has nodes: 4"),
     ("  - {name: r, when: job.mpi, hpc: [{queue: big, maxWalltime: 48h}]}\n", "c.yaml:2: rule r: maxWalltime changes nothing: queue big has walltimeMax 1d"),
     ("  - {name: r, when: job.mpi, hpc: [{queue: big, maxWalltime: 12:00}]}\n", "c.yaml:2: rule r: maxWalltime 12:00 is 12m, minutes before the colon as in PBS; write 12m, or 12h if hours are meant"),
