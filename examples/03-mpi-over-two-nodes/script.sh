@@ -60,7 +60,7 @@ claim() {
   [[ -d $dir ]] && echo "$token" >"$mine" || return 1
   ln -T "$mine" "$dir/claim" 2>/dev/null && return
   [[ $(stat -c %h "$mine") == 2 ]] && return
-  claimed_by && [[ $mineer == "$token" ]] && return
+  claimed_by && [[ $owner == "$token" ]] && return
   rm -f "$mine"
   return 1
 }
@@ -116,17 +116,38 @@ tick() {
   done
 }
 
-# Reads sessions (-N: ended) and, when their writer is gone without "done", kills them. It is a session of its own.
+# 7: what the guard reads. 8: nothing ever. 9: events. Named pipes, as older shells let process substitutions leak.
+open_pipes() {
+  local pipes=$scratch/pipes
+  mkdir "$pipes" && mkfifo "$pipes/guard" "$pipes/never" "$pipes/events" || exit 75
+  setsid /bin/bash -c "$(declare -f end_session guard); guard \"\$1\"" guard "$scratch" <"$pipes/guard" &
+  exec 7>"$pipes/guard" 8<>"$pipes/never" 9<>"$pipes/events"
+  rm -r "$pipes"
+}
+
+# Reads sessions (-N: ended) and process groups (group N, gone N). When their writer is gone without "done", it kills the groups,
+# which would start containers again, then the sessions, also those that only the files of $1 know of by now.
+# It is a session of its own.
 guard() {
-  local word sessions=()
-  while read -r word; do
+  local word number file sessions=() groups=()
+  trap '' TERM INT HUP USR1 USR2
+  while read -r word number; do
     case $word in
     done) return ;;
+    group) groups[number]=1 ;;
+    gone) unset "groups[number]" ;;
     -*) unset "sessions[${word#-}]" ;;
     *) sessions[word]=1 ;;
     esac
   done
+  for word in "${!groups[@]}"; do kill -KILL -- "-$word" 2>/dev/null; done
+  for file in "$1"/*.pid; do
+    number=''
+    { read -r number <"$file"; } 2>/dev/null
+    [[ ! $number ]] || sessions[number]=1
+  done
   for word in "${!sessions[@]}"; do end_session "$word"; done
+  rm -rf "$1"
 }
 
 # The container's values; those that the agent staged for this Pod win.
@@ -166,6 +187,7 @@ keep_log() {
 run_once() {
   local pipe=$scratch/$name.log.$2 logger pid='' turns=0
   mkfifo "$pipe"
+  : >"$scratch/$name.pid"
   keep_log "$dir/log/$name.$2" <"$pipe" &
   logger=$!
   exec 6>"$pipe"
@@ -182,7 +204,8 @@ run_once() {
   code=$?
   printf -v finished '%(%s)T' -1
   exec 6>&-
-  { read -r pid <"$scratch/$name.pid"; } 2>/dev/null && end_session "$pid"
+  read -r pid <"$scratch/$name.pid" && end_session "$pid"
+  : >"$scratch/$name.pid"
   while kill -0 "$logger" 2>/dev/null && ((turns++ < 50)); do pause 0.1; done
 }
 
@@ -191,8 +214,7 @@ write_exit() {
   local signal=0 file=$name.$1
   ((code > 128 && code < 160)) && signal=$((code - 128))
   printf '{"code":%s,"signal":%s,"started":%s,"finished":%s,"deadline":%s}\n' \
-    "$code" "$signal" "$started" "$finished" "$late" >"$dir/exit/.$file"
-  mv -T "$dir/exit/.$file" "$dir/exit/$file"
+    "$code" "$signal" "$started" "$finished" "$late" >"$dir/exit/.$file" && mv -T "$dir/exit/.$file" "$dir/exit/$file"
 }
 
 # Runs container $1 to its end, again where its restart policy says so, and tells the main loop.
@@ -204,7 +226,10 @@ worker() {
   name=${names[$1]} kind=${kinds[$1]}
   while [[ ! $stopping ]]; do
     run_once "$1" "$restart"
-    write_exit "$restart"
+    write_exit "$restart" || {
+      say "how container $name ended ($code) cannot be written to $dir/exit"
+      ((code)) || code=1
+    }
     echo "exit $1 $code $restart" >&9
     [[ $kind == sidecar || ($restart_policy == OnFailure && $code != 0) ]] || break
     ((finished - started < 600)) || delay=10
@@ -224,6 +249,7 @@ start() {
     exit
   ) &
   workers[$1]=$!
+  echo "group $!" >&7
   set +m
 }
 
@@ -278,8 +304,14 @@ turn() {
 
 # What time and signals demand.
 attend() {
-  local i
+  local i gap
   clock
+  # Each second something happens here: a longer gap is time in which the job was suspended, and does not count.
+  gap=$((now - last_turn)) last_turn=$now
+  if ((gap > 15)); then
+    alive_at=$((alive_at + gap)) deadline_at=$((deadline_at + gap))
+    ((!kill_at)) || kill_at=$((kill_at + gap))
+  fi
   [[ ! $alive ]] || alive_at=$now
   alive=
   if [[ $ending ]]; then
@@ -296,11 +328,12 @@ attend() {
 }
 
 ended() { # CONTAINER CODE
+  echo "gone ${workers[$1]}" >&7
   unset "workers[$1]" "pids[$1]"
   [[ ${kinds[$1]} == sidecar || $2 == 0 || $result != 0 ]] || result=$2
 }
 
-# Until none of these kinds runs.
+# Until nothing but sidecars runs.
 until_ended() {
   local i running=1
   while [[ $running ]]; do
@@ -397,16 +430,19 @@ main() {
   job_id=${PBS_JOBID:-${SLURM_JOB_ID:-0}}
   uid=${dir##*/} spool=${dir%/*/*/*/*}/spool
   if [[ $dir != /* ]] || ! claim; then
-    say "job $job_id has no Pod to run (${dir:-no directory given}): nothing is run"
+    say "nothing is run: the Pod's directory is not there, cannot be written, or another job has claimed it: ${dir:-none given}"
     exit 75
   fi
   trap 'asked=${asked:-signal}' TERM INT HUP USR1 XCPU
   clock
-  alive_at=$now deadline_at=$((now + deadline))
+  alive_at=$now last_turn=$now deadline_at=$((now + deadline))
   mkdir -p "$dir/log" "$dir/exit" "$spool"
+  if [[ ! -w $dir/log || ! -w $dir/exit ]]; then
+    say "nothing is run: $dir/log and $dir/exit cannot be written"
+    exit 75
+  fi
   scratch=$(mktemp -d -p "${TMPDIR:-/tmp}" batchgate.XXXXXXXX || mktemp -d -p /tmp batchgate.XXXXXXXX) || exit 75
-  exec 8<> <(:) 9<> <(:)
-  exec 7> >(exec setsid /bin/bash -c "$(declare -f end_session guard); guard")
+  open_pipes
   heartbeat &
   beating=$!
   tick &
@@ -431,29 +467,61 @@ find_runtime() {
 
 # Each container has a /tmp of its own, on the node.
 own_tmp() {
+  rm -rf "$scratch/$name.tmp" # of an earlier run: a container starts from its image
   mkdir -m 1777 "$scratch/$name.tmp"
   mount "$scratch/$name.tmp" /tmp
   mount "$scratch/$name.tmp" /var/tmp
 }
 
 overlay() {
-  mkdir -p "$scratch/$name.overlay"
+  rm -rf "$scratch/$name.overlay"
+  mkdir "$scratch/$name.overlay"
   echo "$scratch/$name.overlay"
+}
+
+# ROOT SUBPATH [ro]: $below, the path below a volume's root, made where it lacks. A container may have planted links in
+# the volume; one that leads out of it is refused, or the host would be bound in.
+find_below() {
+  local root part parts
+  root=$(realpath -e "$1" 2>/dev/null) || missing "$1"
+  below=$root
+  IFS=/ read -r -a parts <<<"$2"
+  for part in "${parts[@]}"; do
+    [[ $part && $part != . ]] || continue
+    [[ ${3:-} || -e $below/$part || -L $below/$part ]] || mkdir "$below/$part"
+    below=$(realpath -e "$below/$part" 2>/dev/null) || missing "$1/$2"
+    if [[ $below/ != "$root"/* ]]; then
+      say "the subPath $2 leads out of its volume, by a link: the container is not started"
+      exit 1
+    fi
+  done
+}
+
+missing() {
+  say "there is no $1 on $HOSTNAME, which is to be mounted: the container is not started"
+  exit 1
 }
 
 # emptyDir VOLUME SUBPATH TARGET [ro]
 empty() {
-  mkdir -p "$dir/volumes/$1/$2"
-  mount "$dir/volumes/$1${2:+/$2}" "$3" "$4"
+  local below
+  mkdir -p "$dir/volumes/$1"
+  find_below "$dir/volumes/$1" "$2"
+  mount "$below" "$3" "$4"
 }
 
 # configMap, secret, downwardAPI, projected: VOLUME SUBPATH TARGET
-staged() { mount "$dir/files/$1${2:+/$2}" "$3" ro; }
+staged() {
+  local below
+  find_below "$dir/files/$1" "$2" ro
+  mount "$below" "$3" ro
+}
 
 # A directory of the site: PATH SUBPATH TARGET [ro]
 site() {
-  [[ -z $2 || $4 == ro ]] || mkdir -p "$1/$2"
-  mount "$1${2:+/$2}" "$3" "$4"
+  local below
+  find_below "$1" "$2" "$4"
+  mount "$below" "$3" "$4"
 }
 
 mount() {
@@ -491,27 +559,30 @@ container_words() {
     argv=(env -- "${inside[@]}" "${argv[@]}")
     verb='exec'
   fi
-  words=("$runtime" "$verb" "${options[@]}" "${binds[@]}" ${workdir:+--pwd "$workdir"} "$image" "${argv[@]}")
+  words=("$runtime" --quiet "$verb" "${options[@]}" "${binds[@]}" ${workdir:+--pwd "$workdir"} "$image" "${argv[@]}")
 }
 
 # Hosts in the order of their first line, with the slots of all their lines: hosts may come again (rank 0 is on the first).
 write_hosts() {
-  local host lines=0 order=()
+  local host places=0 order=()
   local -A slots=()
   if [[ ! -r ${PBS_NODEFILE:-} ]]; then
     say 'there is no PBS_NODEFILE to take hosts from'
     exit 1
   fi
-  while read -r host _; do
+  while read -r host _ || [[ $host ]]; do
     [[ $host ]] || continue
     [[ ${slots[$host]} ]] || order+=("$host")
-    slots[$host]=$((${slots[$host]:-0} + 1)) lines=$((lines + 1))
+    slots[$host]=$((${slots[$host]:-0} + 1))
   done <"$PBS_NODEFILE"
-  if ((lines / lines_per_rank < ranks)); then
-    say "the batch system gave places for $((lines / lines_per_rank)) ranks, and $ranks are to run"
+  # A rank's cores lie on one host: what is left over on each is no place.
+  for host in "${order[@]}"; do places=$((places + slots[$host] / lines_per_rank)); done
+  if ((places < ranks)); then
+    say "the batch system gave places for $places ranks, and $ranks are to run"
     exit 1
   fi
   for host in "${order[@]}"; do
+    ((slots[$host] >= lines_per_rank)) || continue
     # shellcheck disable=SC2059
     printf "$host_line\n" "$host" "$((slots[$host] / lines_per_rank))"
   done >"$scratch/hosts"
@@ -535,6 +606,7 @@ start_ranks() {
   [[ ! $host_line ]] || write_hosts
   [[ $image != docker://* ]] || pull
   write_rank
+  : >"$dir/stop"
   [[ ! ${launcher_env[*]} ]] || export "${launcher_env[@]}"
   words=("$path" "${launcher_words[@]}" /bin/bash "$dir/rank")
 }
@@ -547,35 +619,38 @@ pull() {
   image=$dir/image.sif
 }
 
-array() { # NAME VALUE...: an assignment that bash reads back
+# Assignments that any bash reads back, byte for byte: NAME, and NAME VALUE...
+scalar() { printf "%s='%s'\n" "$1" "${!1//\'/$quote}"; }
+
+array() {
   printf '%s=(' "$1"
   shift
-  (($# == 0)) || printf ' %q' "$@"
+  (($# == 0)) || printf " '%s'" "${@//\'/$quote}"
   echo ' )'
 }
 
 # The launcher starts this file once for each rank, on every node.
 write_rank() {
-  local variable
+  local variable quote="'\\''"
   {
     printf '#!/bin/bash\nLC_ALL=C\n'
     for variable in dir name command workdir image runtime env_prefix evaluates gpus first_gpu launcher_signal \
       device_variable device_files devices_per_node; do
-      printf '%s=%q\n' "$variable" "${!variable}"
+      scalar "$variable"
     done
     array launcher_env "${launcher_env[@]}"
     array env "${env[@]}"
     array argv "${argv[@]}"
     array options "${options[@]}"
     array binds "${binds[@]}"
-    declare -f rank container_words mount rank_devices find_devices too_few give_devices end_session guard say watch pause
+    declare -f rank container_words mount rank_devices find_devices too_few give_devices end_session open_pipes guard say watch pause
     echo rank
   } >"$dir/.rank" && mv -T "$dir/.rank" "$dir/rank" || exit 1
 }
 
 # One rank: its launcher's variables into the container, a signal or the file "stop" as TERM, its exit code.
 rank() {
-  local variable entry pid='' asked='' code='' worker devices='' passed=()
+  local variable entry scratch pid='' asked='' code='' worker devices='' passed=()
   umask 022
   cd / || exit 1
   [[ ! ${launcher_env[*]} ]] || export "${launcher_env[@]}"
@@ -588,8 +663,9 @@ rank() {
   [[ ! $devices_per_node ]] || rank_devices
   [[ ! -d ${PMIX_SERVER_TMPDIR:-} || $PMIX_SERVER_TMPDIR == /tmp/* ]] || mount "$PMIX_SERVER_TMPDIR" "$PMIX_SERVER_TMPDIR"
   container_words
-  exec 8<> <(:) 9<> <(:)
-  exec 7> >(exec setsid /bin/bash -c "$(declare -f end_session guard); guard")
+  scratch=$(mktemp -d -p "${TMPDIR:-/tmp}" batchgate.XXXXXXXX 2>/dev/null || mktemp -d -p /tmp batchgate.XXXXXXXX) || exit 1
+  open_pipes
+  trap : PIPE # not ignored: programs would inherit that
   trap 'asked=1; [[ ! $pid ]] || kill -TERM "$pid" 2>/dev/null' TERM USR1
   set -m
   (
@@ -610,19 +686,25 @@ rank() {
   while wait "$worker"; kill -0 "$worker" 2>/dev/null; do :; done # a signal ends a wait
   read -r -t 1 -u 9 code
   end_session "$pid"
+  # The first rank that fails makes the launcher kill the others: those that were asked a little later need that little.
+  [[ ! $asked ]] || pause "$([[ $launcher_signal ]] && echo 1 || echo 4)"
   echo 'done' >&7
+  rm -rf "$scratch"
   exit "${code:-137}"
 }
 
+# Opening a file shows what another node has written; a new file may be hidden by this node's cache.
 watch() {
+  local word
   trap '' TERM USR1
   exec 7>&-
   while kill -0 $$ 2>/dev/null; do
-    if [[ -e $dir/stop ]]; then
+    { read -r word <"$dir/stop"; } 2>/dev/null
+    if [[ $word == stop ]]; then
       kill -TERM $$
       return
     fi
-    pause 5
+    pause 3
   done
 }
 
@@ -632,7 +714,7 @@ ask() {
   elif [[ $launcher_signal ]]; then
     kill -s "$launcher_signal" "${pids[$1]}" 2>/dev/null
   else
-    : >"$dir/stop"
+    echo stop >"$dir/stop"
   fi
 }
 

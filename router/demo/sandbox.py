@@ -12,7 +12,23 @@ from typing import Final
 
 from router.errors import ConfigError
 
-PROGRAMS: Final = ("sh", "bash", "cat", "date", "echo", "env", "expr", "hostname", "ls", "seq", "sleep", "true", "wc")
+PROGRAMS: Final = (
+    "sh",
+    "bash",
+    "cat",
+    "date",
+    "echo",
+    "env",
+    "expr",
+    "hostname",
+    "ln",
+    "ls",
+    "mkdir",
+    "seq",
+    "sleep",
+    "true",
+    "wc",
+)
 """What the examples' commands use."""
 MOUNT_POINTS: Final = ("dev", "etc", "home", "proc", "root", "sys", "tmp", "var/tmp", "usr/bin", "opt")
 

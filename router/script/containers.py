@@ -5,7 +5,7 @@ Pure. Each line calls a function of the templates or sets a variable; every valu
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Final
@@ -42,7 +42,7 @@ class Setting:
     """What a container's function needs beside the container: where it runs, and whether as ranks of a launcher.
 
     ``own`` are variables that the user's launcher set, None for a container that is no MPI program. ``first_gpu`` is
-    the place of its first device in the node's list.
+    the place of its first device in the node's list. ``volumes`` are the Pod's, by name: made once for all containers.
     """
 
     workload: Workload
@@ -50,6 +50,7 @@ class Setting:
     devices: Devices | None
     own: Sequence[str] | None
     first_gpu: int
+    volumes: Mapping[str, Volume]
 
 
 def vendor_of(workload: Workload, route: Route) -> GpuVendor:
@@ -163,7 +164,6 @@ def understands_no_eval(runtime: Runtime, version: str | None) -> bool:
 
 def _binds(container: Container, setting: Setting, warnings: list[str]) -> Iterator[str]:
     ranks = setting.own is not None
-    volumes = {volume.name: volume for volume in setting.workload.volumes}
     targets = [mount.path.rstrip("/") or "/" for mount in container.mounts]
     if not ranks and not any(target in _TMP for target in targets):
         yield "own_tmp"
@@ -172,7 +172,7 @@ def _binds(container: Container, setting: Setting, warnings: list[str]) -> Itera
         yield f"binds+=(--bind {quote(bind)})"
     # What lies below another mount comes after it.
     for mount in sorted(container.mounts, key=lambda mount: mount.path):
-        volume = volumes[mount.volume]
+        volume = setting.volumes[mount.volume]
         if node_s_own(volume, mount, ranks=ranks):
             warnings.append(
                 f"{volume.path}: at {mount.path} container {container.name} gets the node's own {mount.path}, not an empty directory"

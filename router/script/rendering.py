@@ -115,9 +115,10 @@ def _blocks(
     """Kind and lines of each container's function."""
     blocks = []
     first = 0
+    volumes = {volume.name: volume for volume in workload.volumes}
     for index, container in enumerate(workload.containers):
         own = ranks.start.own if ranks and ranks.index == index else None
-        setting = Setting(workload, route, devices, own, first)
+        setting = Setting(workload, route, devices, own, first, volumes)
         blocks.append((container.kind.value, block(container, setting, warnings)))
         if container.gpus and own is None and container.kind is not ContainerKind.INIT:
             first += container.gpus.value

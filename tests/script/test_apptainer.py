@@ -260,3 +260,58 @@ def test_a_runtime_that_is_not_there_is_one_clear_sentence(pod: Pod, image: Path
     for name in ("main", "two"):
         assert pod.log(name).startswith("batchgate: there is no /no/such/apptainer on ")
         assert pod.code(name) == 127
+
+
+@pytest.mark.parametrize(
+    ("link", "sub_path"), [("/", "x/tmp"), ("/etc", "x"), ("..", "x"), ("/etc/passwd", "x")], ids=str
+)
+def test_a_link_that_leads_out_of_a_volume_is_not_followed(pod: Pod, where: Site, link: str, sub_path: str) -> None:
+    mount = {"name": "shared", "mountPath": "/e"}
+    text = text_of(
+        workload(
+            sh("ls /out; echo ran", volumeMounts=[{"name": "shared", "mountPath": "/out", "subPath": sub_path}]),
+            initContainers=[sh(f"ln -s {link} /e/x", name="plant", volumeMounts=[mount])],
+            volumes=[{"name": "shared", "emptyDir": {}}],
+        ),
+        where,
+    )
+
+    assert pod.run(text) == 1
+    assert (
+        pod.log()
+        == f"batchgate: the subPath {sub_path} leads out of its volume, by a link: the container is not started\n"
+    )
+
+
+def test_a_link_within_a_volume_is_followed(pod: Pod, where: Site) -> None:
+    mount = {"name": "shared", "mountPath": "/e"}
+    text = text_of(
+        workload(
+            sh("cat /out/file", volumeMounts=[{"name": "shared", "mountPath": "/out", "subPath": "x"}]),
+            initContainers=[
+                sh("mkdir /e/deep; echo there >/e/deep/file; ln -s deep /e/x", name="plant", volumeMounts=[mount])
+            ],
+            volumes=[{"name": "shared", "emptyDir": {}}],
+        ),
+        where,
+    )
+
+    assert pod.run(text) == 0, pod.log()
+    assert pod.log() == "there\n"
+
+
+def test_a_container_that_starts_again_has_a_tmp_of_its_own(pod: Pod, where: Site) -> None:
+    text = text_of(
+        workload(
+            sh(
+                "ls /tmp; [ -e /e/second ] || { : >/e/second; : >/tmp/old; exit 7; }",
+                volumeMounts=[{"name": "shared", "mountPath": "/e"}],
+            ),
+            volumes=[{"name": "shared", "emptyDir": {}}],
+            restartPolicy="OnFailure",
+        ),
+        where,
+    )
+
+    assert pod.run(text.replace("delay=10", "delay=1")) == 0
+    assert (pod.log(restart=0), pod.log(restart=1)) == ("", "")

@@ -55,7 +55,7 @@ def test_the_job_s_own_variable_cannot_reach_another_s_devices(pod: Pod) -> None
 
 def test_torque_s_gpu_file(pod: Pod) -> None:
     host = socket.gethostname()
-    (pod.work / "gpufile").write_text(f"{host}-gpu1\n{host}-gpu3\nother-gpu0\n")
+    (pod.work / "gpufile").write_text(f"{host}-gpu1\n{host}-gpu3\nother-gpu0\n{host}0-gpu2\n")
     where = site("torque", runtimePath=str(recorder(pod.work)))
 
     assert pod.run(text_of(workload(gpus(2, "p")), where), PBS_GPUFILE=str(pod.work / "gpufile")) == 0

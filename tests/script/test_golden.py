@@ -59,6 +59,9 @@ def test_it_runs(tmp_path: Path, name: str) -> None:
         .replace("/lustre", f"{tmp_path}/lustre")
     )
     text = text.replace("/project/", f"{tmp_path}/project/")
+    for directory in ("project/physics/results", "lustre/data/set 1"):
+        (tmp_path / directory).mkdir(parents=True)
+    (pod.path / "files" / "conf").mkdir()
 
     status = pod.run(
         text,

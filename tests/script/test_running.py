@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import signal
@@ -340,6 +341,61 @@ def test_a_job_that_is_killed_takes_its_containers_along(pod: Pod) -> None:
     wait_for(lambda: not Path(f"/proc/{pid}").exists(), "for the end of the container")
 
 
+def test_a_script_that_alone_is_killed_starts_nothing_again(pod: Pod) -> None:
+    text = script(sh("echo $$$$; exec sleep 300"), restartPolicy="OnFailure").replace("delay=10", "delay=1")
+    job = pod.start(text, TMPDIR=str(pod.work))
+    pid = int(pod.awaits_log("\n"))
+
+    job.kill()
+    job.wait()
+
+    wait_for(lambda: not Path(f"/proc/{pid}").exists(), "for the end of the container")
+    wait_for(lambda: not list(pod.work.glob("batchgate.*")), "for the end of the temporary files")
+    wait_for(lambda: processes_of(pod) == [], "for the end of the heartbeat")
+    assert not (pod.path / "log" / "main.1").exists()
+
+
+def processes_of(pod: Pod) -> list[str]:
+    """The command lines in which the Pod's work directory stands, or that wait for its next start."""
+    found = []
+    for process in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):
+            words = (process / "cmdline").read_bytes()
+            if str(pod.work).encode() in words:
+                found.append(words.decode())
+    return found
+
+
+def test_a_job_that_was_suspended_goes_on(pod: Pod) -> None:
+    """The batch system stops all processes; to them it is as if the clock had jumped."""
+    text = script(sh("echo up; sleep 4; echo done"), annotations={WALLTIME: "100"})
+    shifted = text.replace("now=${now%%.*}", "now=${now%%.*}\n  [[ ! -e $dir/resumed ]] || now=$((now + 1000))")
+    assert shifted != text
+    job = pod.start(shifted)
+    pod.awaits_log("up\n")
+
+    (pod.path / "resumed").touch()
+
+    assert job.wait(30) == 0
+    assert pod.log() == "up\ndone\n"
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
+def test_a_directory_that_cannot_be_written_runs_nothing(pod: Pod) -> None:
+    (pod.path / "exit").chmod(0o500)
+
+    assert pod.run(script(sh("echo ran"))) == 75
+    assert "cannot be written" in pod.output()
+    assert not (pod.path / "log" / "main.0").exists()
+
+
+def test_an_end_that_cannot_be_written_is_no_success(pod: Pod) -> None:
+    (pod.path / "exit" / "main.0").mkdir()  # mv -T does not replace a directory by a file
+
+    assert pod.run(script(sh("true"))) == 1
+    assert "how container main ended (0) cannot be written" in pod.output()
+
+
 def test_a_container_has_the_signals_of_a_fresh_process(pod: Pod) -> None:
     pod.run(script(sh("grep SigIgn /proc/self/status")))
 
@@ -380,7 +436,7 @@ def test_output_is_in_the_log_at_once_and_byte_for_byte(pod: Pod) -> None:
 def test_an_exit_file_appears_whole(pod: Pod) -> None:
     text = script(sh("true"))
 
-    assert re.search(r'>"\$dir/exit/\.\$file"\n  mv -T', text)
+    assert re.search(r'>"\$dir/exit/\.\$file" && mv -T', text)
 
 
 # --- the site's lines -----------------------------------------------------------------------------------------------

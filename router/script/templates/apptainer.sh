@@ -7,29 +7,61 @@ find_runtime() {
 
 # Each container has a /tmp of its own, on the node.
 own_tmp() {
+  rm -rf "$scratch/$name.tmp" # of an earlier run: a container starts from its image
   mkdir -m 1777 "$scratch/$name.tmp"
   mount "$scratch/$name.tmp" /tmp
   mount "$scratch/$name.tmp" /var/tmp
 }
 
 overlay() {
-  mkdir -p "$scratch/$name.overlay"
+  rm -rf "$scratch/$name.overlay"
+  mkdir "$scratch/$name.overlay"
   echo "$scratch/$name.overlay"
+}
+
+# ROOT SUBPATH [ro]: $below, the path below a volume's root, made where it lacks. A container may have planted links in
+# the volume; one that leads out of it is refused, or the host would be bound in.
+find_below() {
+  local root part parts
+  root=$(realpath -e "$1" 2>/dev/null) || missing "$1"
+  below=$root
+  IFS=/ read -r -a parts <<<"$2"
+  for part in "${parts[@]}"; do
+    [[ $part && $part != . ]] || continue
+    [[ ${3:-} || -e $below/$part || -L $below/$part ]] || mkdir "$below/$part"
+    below=$(realpath -e "$below/$part" 2>/dev/null) || missing "$1/$2"
+    if [[ $below/ != "$root"/* ]]; then
+      say "the subPath $2 leads out of its volume, by a link: the container is not started"
+      exit 1
+    fi
+  done
+}
+
+missing() {
+  say "there is no $1 on $HOSTNAME, which is to be mounted: the container is not started"
+  exit 1
 }
 
 # emptyDir VOLUME SUBPATH TARGET [ro]
 empty() {
-  mkdir -p "$dir/volumes/$1/$2"
-  mount "$dir/volumes/$1${2:+/$2}" "$3" "$4"
+  local below
+  mkdir -p "$dir/volumes/$1"
+  find_below "$dir/volumes/$1" "$2"
+  mount "$below" "$3" "$4"
 }
 
 # configMap, secret, downwardAPI, projected: VOLUME SUBPATH TARGET
-staged() { mount "$dir/files/$1${2:+/$2}" "$3" ro; }
+staged() {
+  local below
+  find_below "$dir/files/$1" "$2" ro
+  mount "$below" "$3" ro
+}
 
 # A directory of the site: PATH SUBPATH TARGET [ro]
 site() {
-  [[ -z $2 || $4 == ro ]] || mkdir -p "$1/$2"
-  mount "$1${2:+/$2}" "$3" "$4"
+  local below
+  find_below "$1" "$2" "$4"
+  mount "$below" "$3" "$4"
 }
 
 mount() {

@@ -6,7 +6,8 @@ find_devices() {
   [[ $devices != NoDevFiles ]] || devices=
   if [[ ! $devices && -r ${PBS_GPUFILE:-} ]]; then # TORQUE: host-gpuN, a line each
     while read -r line; do
-      [[ ${line%%-gpu*} != "${HOSTNAME%%.*}"* ]] || devices+=${devices:+,}${line##*-gpu}
+      local host=${line%-gpu*}
+      [[ ${host%%.*} != "${HOSTNAME%%.*}" ]] || devices+=${devices:+,}${line##*-gpu}
     done <"$PBS_GPUFILE"
   fi
   IFS=, read -r -a list <<<"$devices"

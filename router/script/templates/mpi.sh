@@ -1,22 +1,25 @@
 
 # Hosts in the order of their first line, with the slots of all their lines: hosts may come again (rank 0 is on the first).
 write_hosts() {
-  local host lines=0 order=()
+  local host places=0 order=()
   local -A slots=()
   if [[ ! -r ${PBS_NODEFILE:-} ]]; then
     say 'there is no PBS_NODEFILE to take hosts from'
     exit 1
   fi
-  while read -r host _; do
+  while read -r host _ || [[ $host ]]; do
     [[ $host ]] || continue
     [[ ${slots[$host]} ]] || order+=("$host")
-    slots[$host]=$((${slots[$host]:-0} + 1)) lines=$((lines + 1))
+    slots[$host]=$((${slots[$host]:-0} + 1))
   done <"$PBS_NODEFILE"
-  if ((lines / lines_per_rank < ranks)); then
-    say "the batch system gave places for $((lines / lines_per_rank)) ranks, and $ranks are to run"
+  # A rank's cores lie on one host: what is left over on each is no place.
+  for host in "${order[@]}"; do places=$((places + slots[$host] / lines_per_rank)); done
+  if ((places < ranks)); then
+    say "the batch system gave places for $places ranks, and $ranks are to run"
     exit 1
   fi
   for host in "${order[@]}"; do
+    ((slots[$host] >= lines_per_rank)) || continue
     # shellcheck disable=SC2059
     printf "$host_line\n" "$host" "$((slots[$host] / lines_per_rank))"
   done >"$scratch/hosts"

@@ -116,16 +116,26 @@ open_pipes() {
   rm -r "$pipes"
 }
 
-# Reads sessions (-N: ended) and, when their writer is gone without "done", kills them. It is a session of its own.
+# Reads sessions (-N: ended) and process groups (group N, gone N). When their writer is gone without "done", it kills the groups,
+# which would start containers again, then the sessions, also those that only the files of $1 know of by now.
+# It is a session of its own.
 guard() {
-  local word sessions=()
+  local word number file sessions=() groups=()
   trap '' TERM INT HUP USR1 USR2
-  while read -r word; do
+  while read -r word number; do
     case $word in
     done) return ;;
+    group) groups[number]=1 ;;
+    gone) unset "groups[number]" ;;
     -*) unset "sessions[${word#-}]" ;;
     *) sessions[word]=1 ;;
     esac
+  done
+  for word in "${!groups[@]}"; do kill -KILL -- "-$word" 2>/dev/null; done
+  for file in "$1"/*.pid; do
+    number=''
+    { read -r number <"$file"; } 2>/dev/null
+    [[ ! $number ]] || sessions[number]=1
   done
   for word in "${!sessions[@]}"; do end_session "$word"; done
   rm -rf "$1"
@@ -186,6 +196,7 @@ run_once() {
   printf -v finished '%(%s)T' -1
   exec 6>&-
   read -r pid <"$scratch/$name.pid" && end_session "$pid"
+  : >"$scratch/$name.pid"
   while kill -0 "$logger" 2>/dev/null && ((turns++ < 50)); do pause 0.1; done
 }
 
@@ -194,8 +205,7 @@ write_exit() {
   local signal=0 file=$name.$1
   ((code > 128 && code < 160)) && signal=$((code - 128))
   printf '{"code":%s,"signal":%s,"started":%s,"finished":%s,"deadline":%s}\n' \
-    "$code" "$signal" "$started" "$finished" "$late" >"$dir/exit/.$file"
-  mv -T "$dir/exit/.$file" "$dir/exit/$file"
+    "$code" "$signal" "$started" "$finished" "$late" >"$dir/exit/.$file" && mv -T "$dir/exit/.$file" "$dir/exit/$file"
 }
 
 # Runs container $1 to its end, again where its restart policy says so, and tells the main loop.
@@ -207,7 +217,10 @@ worker() {
   name=${names[$1]} kind=${kinds[$1]}
   while [[ ! $stopping ]]; do
     run_once "$1" "$restart"
-    write_exit "$restart"
+    write_exit "$restart" || {
+      say "how container $name ended ($code) cannot be written to $dir/exit"
+      ((code)) || code=1
+    }
     echo "exit $1 $code $restart" >&9
     [[ $kind == sidecar || ($restart_policy == OnFailure && $code != 0) ]] || break
     ((finished - started < 600)) || delay=10
@@ -227,6 +240,7 @@ start() {
     exit
   ) &
   workers[$1]=$!
+  echo "group $!" >&7
   set +m
 }
 
@@ -281,8 +295,14 @@ turn() {
 
 # What time and signals demand.
 attend() {
-  local i
+  local i gap
   clock
+  # Each second something happens here: a longer gap is time in which the job was suspended, and does not count.
+  gap=$((now - last_turn)) last_turn=$now
+  if ((gap > 15)); then
+    alive_at=$((alive_at + gap)) deadline_at=$((deadline_at + gap))
+    ((!kill_at)) || kill_at=$((kill_at + gap))
+  fi
   [[ ! $alive ]] || alive_at=$now
   alive=
   if [[ $ending ]]; then
@@ -299,6 +319,7 @@ attend() {
 }
 
 ended() { # CONTAINER CODE
+  echo "gone ${workers[$1]}" >&7
   unset "workers[$1]" "pids[$1]"
   [[ ${kinds[$1]} == sidecar || $2 == 0 || $result != 0 ]] || result=$2
 }
@@ -405,8 +426,12 @@ main() {
   fi
   trap 'asked=${asked:-signal}' TERM INT HUP USR1 XCPU
   clock
-  alive_at=$now deadline_at=$((now + deadline))
+  alive_at=$now last_turn=$now deadline_at=$((now + deadline))
   mkdir -p "$dir/log" "$dir/exit" "$spool"
+  if [[ ! -w $dir/log || ! -w $dir/exit ]]; then
+    say "nothing is run: $dir/log and $dir/exit cannot be written"
+    exit 75
+  fi
   scratch=$(mktemp -d -p "${TMPDIR:-/tmp}" batchgate.XXXXXXXX || mktemp -d -p /tmp batchgate.XXXXXXXX) || exit 75
   open_pipes
   heartbeat &
@@ -433,29 +458,61 @@ find_runtime() {
 
 # Each container has a /tmp of its own, on the node.
 own_tmp() {
+  rm -rf "$scratch/$name.tmp" # of an earlier run: a container starts from its image
   mkdir -m 1777 "$scratch/$name.tmp"
   mount "$scratch/$name.tmp" /tmp
   mount "$scratch/$name.tmp" /var/tmp
 }
 
 overlay() {
-  mkdir -p "$scratch/$name.overlay"
+  rm -rf "$scratch/$name.overlay"
+  mkdir "$scratch/$name.overlay"
   echo "$scratch/$name.overlay"
+}
+
+# ROOT SUBPATH [ro]: $below, the path below a volume's root, made where it lacks. A container may have planted links in
+# the volume; one that leads out of it is refused, or the host would be bound in.
+find_below() {
+  local root part parts
+  root=$(realpath -e "$1" 2>/dev/null) || missing "$1"
+  below=$root
+  IFS=/ read -r -a parts <<<"$2"
+  for part in "${parts[@]}"; do
+    [[ $part && $part != . ]] || continue
+    [[ ${3:-} || -e $below/$part || -L $below/$part ]] || mkdir "$below/$part"
+    below=$(realpath -e "$below/$part" 2>/dev/null) || missing "$1/$2"
+    if [[ $below/ != "$root"/* ]]; then
+      say "the subPath $2 leads out of its volume, by a link: the container is not started"
+      exit 1
+    fi
+  done
+}
+
+missing() {
+  say "there is no $1 on $HOSTNAME, which is to be mounted: the container is not started"
+  exit 1
 }
 
 # emptyDir VOLUME SUBPATH TARGET [ro]
 empty() {
-  mkdir -p "$dir/volumes/$1/$2"
-  mount "$dir/volumes/$1${2:+/$2}" "$3" "$4"
+  local below
+  mkdir -p "$dir/volumes/$1"
+  find_below "$dir/volumes/$1" "$2"
+  mount "$below" "$3" "$4"
 }
 
 # configMap, secret, downwardAPI, projected: VOLUME SUBPATH TARGET
-staged() { mount "$dir/files/$1${2:+/$2}" "$3" ro; }
+staged() {
+  local below
+  find_below "$dir/files/$1" "$2" ro
+  mount "$below" "$3" ro
+}
 
 # A directory of the site: PATH SUBPATH TARGET [ro]
 site() {
-  [[ -z $2 || $4 == ro ]] || mkdir -p "$1/$2"
-  mount "$1${2:+/$2}" "$3" "$4"
+  local below
+  find_below "$1" "$2" "$4"
+  mount "$below" "$3" "$4"
 }
 
 mount() {
@@ -503,7 +560,8 @@ find_devices() {
   [[ $devices != NoDevFiles ]] || devices=
   if [[ ! $devices && -r ${PBS_GPUFILE:-} ]]; then # TORQUE: host-gpuN, a line each
     while read -r line; do
-      [[ ${line%%-gpu*} != "${HOSTNAME%%.*}"* ]] || devices+=${devices:+,}${line##*-gpu}
+      local host=${line%-gpu*}
+      [[ ${host%%.*} != "${HOSTNAME%%.*}" ]] || devices+=${devices:+,}${line##*-gpu}
     done <"$PBS_GPUFILE"
   fi
   IFS=, read -r -a list <<<"$devices"
