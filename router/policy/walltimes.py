@@ -29,7 +29,8 @@ def too_short(placed: Placed[Site]) -> Iterator[Problem]:
     site = placed.value
     for index, queue in enumerate(site.queues):
         if queue.walltime_max is not None and (said := _no_time("walltimeMax", queue.walltime_max, site)):
-            yield placed.spot.problem(f"queue {queue.name}: {said}", "queues", index, "walltimeMax")
+            below = ("queues", index, "walltimeMax")
+            yield placed.spot.problem(f"queue {queue.name}: {said}{_meant(placed.spot.raw(*below))}", *below)
 
 
 def too_short_for(placed: Placed[Rule], found: list[Candidate]) -> Iterator[Problem]:
@@ -38,7 +39,14 @@ def too_short_for(placed: Placed[Rule], found: list[Candidate]) -> Iterator[Prob
         limit = candidate.choice.max_walltime
         if limit is not None and (said := _no_time("maxWalltime", limit, candidate.site)):
             index = (placed.value.hpc or ()).index(candidate.choice)
-            yield placed.spot.problem(f"hpc: queue {candidate.queue.name}: {said}", "hpc", index, "maxWalltime")
+            below = ("hpc", index, "maxWalltime")
+            said += _meant(placed.spot.raw(*below))
+            yield placed.spot.problem(f"hpc: queue {candidate.queue.name}: {said}", *below)
+
+
+def _meant(written: object) -> str:
+    said = durations.doubt(written) if isinstance(written, str) else None
+    return f"; {said}" if said else ""
 
 
 def _no_time(key: str, value: int, site: Site) -> str:
