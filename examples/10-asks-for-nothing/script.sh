@@ -436,6 +436,8 @@ main() {
   beating+=" $!"
   note started
   set_up
+  clock
+  alive_at=$now last_turn=$now # modules and lines of the site take their time, of which nothing is to be concluded
   run_containers
   end_sidecars
   [[ $(type -t after) != function ]] || after 7>&- 8>&- 9>&-

@@ -171,7 +171,7 @@ class Site(Entry):
     pull: Literal["host", "job", "never"] = Field(
         "host", description="Who pulls images: the host before submission, the job itself, or nobody."
     )
-    requeue: Literal["never", "allowed"] = Field("never", description="Whether the batch system may start a job again.")
+    requeue: Literal["never"] = Field("never", description="The batch system may not start a job again; no other value yet.")
     secrets: Literal["stage", "cloud"] = Field(
         "cloud", description="Stage Secrets into the Pod's directory, or keep Jobs that need one in the cloud."
     )
