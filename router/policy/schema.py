@@ -59,7 +59,9 @@ Positive = Annotated[int, Field(ge=1, strict=True)]
 class Entry(BaseModel):
     """Common to every entry: frozen, camelCase keys, nothing unknown."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", alias_generator=to_camel, populate_by_name=True)
+    model_config = ConfigDict(
+        defer_build=True, frozen=True, extra="forbid", alias_generator=to_camel, populate_by_name=True
+    )
 
 
 class System(StrEnum):
@@ -171,7 +173,9 @@ class Site(Entry):
     pull: Literal["host", "job", "never"] = Field(
         "host", description="Who pulls images: the host before submission, the job itself, or nobody."
     )
-    requeue: Literal["never"] = Field("never", description="The batch system may not start a job again; no other value yet.")
+    requeue: Literal["never"] = Field(
+        "never", description="The batch system may not start a job again; no other value yet."
+    )
     secrets: Literal["stage", "cloud"] = Field(
         "cloud", description="Stage Secrets into the Pod's directory, or keep Jobs that need one in the cloud."
     )
