@@ -62,10 +62,10 @@ def test_a_new_certificate_is_taken_up_without_a_failed_request(start: Start, pk
                 _await_certificate(server, pair.public)
         finally:
             stop.set()
-        answers = [status for one in asking for status in one.result()]
+        answers = [one.result() for one in asking]
 
-    assert set(answers) == {200}
-    assert len(answers) > 100
+    assert {status for one in answers for status in one} == {200}
+    assert min(len(one) for one in answers) >= 6  # each client asked while each certificate was in force
     assert server.process.poll() is None
 
 
