@@ -30,7 +30,9 @@ class Row:
 def write(name: str, rows: list[Row]) -> bool:
     """Write and print the rows; whether all promises hold."""
     DIRECTORY.mkdir(parents=True, exist_ok=True)
-    (DIRECTORY / f"{name}.json").write_text(json.dumps([asdict(row) | {"kept": row.kept} for row in rows], indent=2) + "\n")
+    (DIRECTORY / f"{name}.json").write_text(
+        json.dumps([asdict(row) | {"kept": row.kept} for row in rows], indent=2) + "\n"
+    )
     for row in rows:
         bound = "" if row.bound is None else f"  ({'at least' if row.at_least else 'at most'} {row.bound:g})"
         print(f"{'' if row.kept else 'MISSED '}{row.figure:<72}{row.value:>10.3f} {row.unit}{bound}")

@@ -44,7 +44,8 @@ _FINISHED, _UNKNOWN_JOB, _BAD_HOST, _SYSTEM = 35, 153, 160, 162
 _FULL: Final = frozenset({38, 39, 173})
 _NO_COMMAND: Final = frozenset({126, 127})
 _NO_CONNECTION: Final = re.compile(
-    r"cannot connect|couldn't connect|connection (?:refused|reset|timed out)|unknown host|timed? ?out|end of file", re.IGNORECASE
+    r"cannot connect|couldn't connect|connection (?:refused|reset|timed out)|unknown host|timed? ?out|end of file",
+    re.IGNORECASE,
 )
 _TEMPORARY: Final = re.compile(r"temporar", re.IGNORECASE)
 
