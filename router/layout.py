@@ -27,7 +27,6 @@ OUTPUT: Final = "output"
 """What the batch system itself catches of the script's output (nothing of the containers)."""
 SPOOL: Final = "spool"
 PODS: Final = "pods"
-SIF: Final = "images"
 
 
 @dataclass(frozen=True, slots=True)

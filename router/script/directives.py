@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final
 
+from router import durations
 from router.allocation import Allocation, Chunk
 from router.errors import ConfigError
 from router.policy.decision import Route
@@ -307,8 +308,7 @@ def size(count: int) -> str:
 
 def _clock(seconds: int) -> str:
     # 0 would be killed at once by OpenPBS and mean "no limit" to Slurm.
-    seconds = max(1, seconds)
-    return f"{seconds // 3600:02}:{seconds // 60 % 60:02}:{seconds % 60:02}"
+    return durations.hms(max(1, seconds))
 
 
 def _quoted(text: str) -> str:
