@@ -79,7 +79,7 @@ def _demo(found: Sequence[Example], examples: Path, work: Path, machine: site.Ma
     site.write_policy(examples, policy, machine, work_dir, image)
     _introduce(machine)
     # A socket's path has room for about 100 characters, so the queue's state lies in a short place.
-    with tempfile.TemporaryDirectory(prefix="batchgate-demo-") as state:
+    with tempfile.TemporaryDirectory(prefix="batchgate-demo-", ignore_cleanup_errors=True) as state:
         with services.webhook(policy, work / "webhook") as server:
             judged = [_judge(example, server) for example in found]
         with services.queue(Path(state), site.queue_definitions(policy)) as commands:

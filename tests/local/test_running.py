@@ -188,7 +188,7 @@ def test_nothing_of_a_job_outlives_it(queue: EmbeddedQueue) -> None:
     pid = int(queue.output())
 
     assert queue.ended(job_id) == (0, 92)
-    assert not is_alive(pid)
+    until(lambda: not is_alive(pid))
 
 
 def test_jobs_outlive_a_killed_daemon(queue: EmbeddedQueue) -> None:
@@ -266,7 +266,7 @@ def test_stopped_jobs_run_on_and_are_found_again(queue: EmbeddedQueue) -> None:
 
     queue.ok("stop")
 
-    assert not is_alive(daemon)
+    until(lambda: not is_alive(daemon))
     assert queue.job(job_id)["job_state"] == "R"
     assert queue.ok("stop", "--delete") == ""
     assert queue.ended(job_id) == (265, 91)
