@@ -32,7 +32,11 @@ def _missing() -> str:
         return "no Slurm test bed on this machine (make bed)"
     if os.getuid() != 0:
         return "needs root to hand files to the test bed's user"
-    up = subprocess.run(["ssh", "-F", SSH, "hpc-testbed", "sinfo -h"], capture_output=True, check=False, timeout=20)
+    ask = ["ssh", "-F", SSH, "-o", "ConnectTimeout=5", "hpc-testbed", "timeout 10 sinfo -h"]
+    try:
+        up = subprocess.run(ask, capture_output=True, check=False, timeout=20)
+    except subprocess.TimeoutExpired:
+        return "the Slurm test bed does not answer (make bed)"
     return "" if up.returncode == 0 else "the Slurm test bed is not up (make bed)"
 
 
