@@ -32,7 +32,7 @@ def _missing() -> str:
         return "no Slurm test bed on this machine (make bed)"
     if os.getuid() != 0:
         return "needs root to hand files to the test bed's user"
-    ask = ["ssh", "-F", SSH, "-o", "ConnectTimeout=5", "hpc-testbed", "timeout 10 sinfo -h"]
+    ask = ["ssh", "-F", str(SSH), "-o", "ConnectTimeout=5", "hpc-testbed", "timeout 10 sinfo -h"]
     try:
         up = subprocess.run(ask, capture_output=True, check=False, timeout=20)
     except subprocess.TimeoutExpired:
