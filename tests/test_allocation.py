@@ -48,7 +48,7 @@ def queue(**fields: Any) -> Queue:
 
 
 def site(system: System = System.OPENPBS, **fields: Any) -> Site:
-    return Site(name="cluster", system=system, work_dir="/work/{user}", queues=(queue(),), **fields)
+    return Site(name="cluster", system=system, work_dir="/scratch/{user}", queues=(queue(),), **fields)
 
 
 def lay(work: Workload, on: Queue | None = None, at: Site | None = None, **others: Any) -> Allocation | str:

@@ -18,13 +18,13 @@ SITES = """
 sites:
   - name: pbs
     system: openpbs
-    workDir: /work/{user}
+    workDir: /scratch/{user}
     queues:
       - {name: small, nodes: 1, cpusPerNode: 4, memoryPerNode: 8Gi, walltimeMax: 1h}
       - {name: big, nodes: 4, cpusPerNode: 8, memoryPerNode: 32Gi, walltimeMax: 24h}
   - name: gpus
     system: slurm
-    workDir: /work/{user}
+    workDir: /scratch/{user}
     queues:
       - {name: gpu, nodes: 2, cpusPerNode: 16, gpusPerNode: 4, gpuVendor: nvidia}
 """

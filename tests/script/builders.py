@@ -41,7 +41,14 @@ def workload(*containers: dict[str, Any], annotations: dict[str, str] | None = N
 def site(system: str = "openpbs", *, queue: dict[str, Any] | None = None, **fields: Any) -> Site:
     """A site with one queue, given as a policy file would."""
     queue = {"name": "workq", "nodes": 4, "cpusPerNode": 8, "gpusPerNode": 4, **(queue or {})}
-    document = {"name": "hpc1", "system": system, "workDir": "/work/{user}", "margin": 60, "queues": [queue], **fields}
+    document = {
+        "name": "hpc1",
+        "system": system,
+        "workDir": "/scratch/{user}",
+        "margin": 60,
+        "queues": [queue],
+        **fields,
+    }
     return Site.model_validate(document)
 
 
