@@ -15,26 +15,14 @@ from typing import Any, Final
 
 import click
 
-from router import documents, names, placement
-from router.cli.manifests import read_text
-from router.cli.table import print_table
+from router import names, placement
 from router.demo import batch, sandbox, services, site
 from router.demo.apiserver import Answer, post, review_of
-from router.demo.outcome import (
-    DENIED,
-    FAILED,
-    KEPT,
-    NO_LAUNCHER,
-    SUCCEEDED,
-    UNFINISHED,
-    Expected,
-    Outcome,
-    differences,
-    read_expected,
-)
+from router.demo.examples import Example, read_examples
+from router.demo.outcome import DENIED, FAILED, KEPT, NO_LAUNCHER, SUCCEEDED, UNFINISHED, Outcome
 from router.demo.pods import pods_of
+from router.demo.report import near, print_outcomes, print_verdict
 from router.demo.workplace import workplace
-from router.errors import ConfigError
 from router.hpc import Commands, JobReport, cluster_id
 from router.policy.schema import Runtime
 from router.workload import workload_of
@@ -44,15 +32,6 @@ USER: Final = "ada"
 NAMESPACE: Final = "default"
 PATIENCE: Final = 180
 """Seconds for all jobs together; they take a few."""
-
-
-@dataclass(frozen=True, slots=True)
-class Example:
-    """One example directory."""
-
-    name: str
-    job: dict[str, Any]
-    expected: Expected
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +45,7 @@ class Judged:
 
 def demo(examples: Path, work: Path, machine: site.Machine) -> bool:
     """Run the demo; whether every outcome was the expected one."""
-    found = _read_examples(examples)
+    found = read_examples(examples)
     with workplace(work):
         return _demo(found, examples, work, machine)
 
@@ -85,25 +64,6 @@ def _demo(found: Sequence[Example], examples: Path, work: Path, machine: site.Ma
         with services.queue(Path(state), site.queue_definitions(policy)) as commands:
             outcomes = _run(judged, work_dir, commands, machine)
     return _report(found, outcomes, work, machine)
-
-
-def _read_examples(examples: Path) -> list[Example]:
-    found = [
-        Example(file.parent.name, _read(file), read_expected(_read(expected), str(expected)))
-        for file in sorted(examples.glob("*/job.yaml"))
-        for expected in [file.parent / "expected.yaml"]
-    ]
-    if not found:
-        raise ConfigError(f"{examples}: holds no examples (NAME/job.yaml); name their directory: --examples DIR")
-    return found
-
-
-def _read(file: Path) -> dict[str, Any]:
-    """The one object of a file. InputError and ConfigError name the file."""
-    values = [document.value for document in documents.parse(read_text(str(file)), str(file))]
-    if len(values) != 1 or not isinstance(values[0], dict):
-        raise ConfigError(f"{file}: is not one object")
-    return values[0]
 
 
 def _introduce(machine: site.Machine) -> None:
@@ -210,37 +170,13 @@ def _decided(judged: Judged) -> dict[str, Any]:
 
 
 def _report(found: Sequence[Example], outcomes: Sequence[Outcome], work: Path, machine: site.Machine) -> bool:
-    click.echo()
-    head = ("JOB", "DECISION", "RULE", "STATE", "EXIT", "LOG", "REASON")
-    print_table(head, [_row(outcome) for outcome in outcomes])
-    click.echo()
+    print_outcomes(outcomes)
     click.echo(
         "The Pods' directories: log/CONTAINER.RESTART is what a container wrote, exit/CONTAINER.RESTART how it ended."
     )
     for outcome in outcomes:
         for pod in outcome.pods:
-            click.echo(f"  {outcome.job}: {_near(Path(pod.directory))}")
-    click.echo(f"The log of the webhook: {_near(work / 'webhook' / 'webhook.log')}")
+            click.echo(f"  {outcome.job}: {near(Path(pod.directory))}")
+    click.echo(f"The log of the webhook: {near(work / 'webhook' / 'webhook.log')}")
     click.echo()
-    wrong = [
-        f"{outcome.job}: {words}"
-        for example, outcome in zip(found, outcomes, strict=True)
-        for words in differences(example.expected, outcome, launcher=machine.launcher is not None)
-    ]
-    for words in wrong:
-        click.echo(f"Error: {words}", err=True)
-    expected = len(found) - len({words.partition(":")[0] for words in wrong})
-    click.echo(f"{expected} of {len(found)} examples came out as expected.")
-    return not wrong
-
-
-def _near(path: Path) -> str:
-    """A path as one would type it here."""
-    return str(path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path)
-
-
-def _row(outcome: Outcome) -> tuple[str, ...]:
-    target = str(outcome.decision["target"])
-    where = f"{target}: {outcome.decision['queue']}" if "queue" in outcome.decision else target
-    code = "" if outcome.exit_code is None else str(outcome.exit_code)
-    return (outcome.job, where, str(outcome.decision["rule"]), outcome.state, code, outcome.log_line, outcome.reason)
+    return print_verdict(found, outcomes, launcher=machine.launcher is not None)

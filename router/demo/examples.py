@@ -1,0 +1,45 @@
+"""The examples that a demo runs: each a Job and what is expected of it.
+
+Shell: reads files.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from router import documents
+from router.cli.manifests import read_text
+from router.demo.outcome import Expected, read_expected
+from router.errors import ConfigError
+
+
+@dataclass(frozen=True, slots=True)
+class Example:
+    """One example directory; ``file`` is its Job's manifest."""
+
+    name: str
+    file: Path
+    job: dict[str, Any]
+    expected: Expected
+
+
+def read_examples(examples: Path) -> list[Example]:
+    """Every example below a directory, in the order of their names. ConfigError and InputError name the file."""
+    found = [
+        Example(file.parent.name, file, _read(file), read_expected(_read(expected), str(expected)))
+        for file in sorted(examples.glob("*/job.yaml"))
+        for expected in [file.parent / "expected.yaml"]
+    ]
+    if not found:
+        raise ConfigError(f"{examples}: holds no examples (NAME/job.yaml); name their directory: --examples DIR")
+    return found
+
+
+def _read(file: Path) -> dict[str, Any]:
+    """The one object of a file. InputError and ConfigError name the file."""
+    values = [document.value for document in documents.parse(read_text(str(file)), str(file))]
+    if len(values) != 1 or not isinstance(values[0], dict):
+        raise ConfigError(f"{file}: is not one object")
+    return values[0]

@@ -1,0 +1,52 @@
+"""What a demo says at its end: a table of all examples, and what did not come out as expected.
+
+Prints.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import click
+
+from router.cli.table import print_table
+from router.demo.examples import Example
+from router.demo.outcome import Outcome, differences
+
+
+def print_outcomes(outcomes: Sequence[Outcome]) -> None:
+    """One row an example."""
+    click.echo()
+    head = ("JOB", "DECISION", "RULE", "STATE", "EXIT", "LOG", "REASON")
+    print_table(head, [_row(outcome) for outcome in outcomes])
+    click.echo()
+
+
+def print_verdict(found: Sequence[Example], outcomes: Sequence[Outcome], *, launcher: bool) -> bool:
+    """Name every difference from what was expected; whether there was none.
+
+    :param launcher: whether the machine has an MPI launcher
+    """
+    wrong = [
+        (outcome.job, words)
+        for example, outcome in zip(found, outcomes, strict=True)
+        for words in differences(example.expected, outcome, launcher=launcher)
+    ]
+    for job, words in wrong:
+        click.echo(f"Error: {job}: {words}", err=True)
+    expected = len(found) - len({job for job, _ in wrong})
+    click.echo(f"{expected} of {len(found)} examples came out as expected.")
+    return not wrong
+
+
+def near(path: Path) -> str:
+    """A path as one would type it here."""
+    return str(path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path)
+
+
+def _row(outcome: Outcome) -> tuple[str, ...]:
+    target = str(outcome.decision["target"])
+    where = f"{target}: {outcome.decision['queue']}" if "queue" in outcome.decision else target
+    code = "" if outcome.exit_code is None else str(outcome.exit_code)
+    return (outcome.job, where, str(outcome.decision["rule"]), outcome.state, code, outcome.log_line, outcome.reason)
