@@ -14,6 +14,11 @@
        + Refused          the batch system refuses the job for good  -> Pod Failed, reason, its words
        + Full             a limit on queued jobs                     -> Pod Pending, back-off per user and queue
        + OutputError      output not understood                      -> as Unavailable, logged as an error
+     x ApiError           the Kubernetes API server said no          -> as the caller can: 403 and 422 need a person
+       + ApiUnavailable   cannot connect, time-out, 429, 5xx         -> again; a write may have been done all the same
+       + NotFound         404                                        -> it is not there
+       + Conflict         409: changed meanwhile, or exists already  -> read again, decide again
+       + Gone             410: this version is too old               -> list again
 
 Caught in two places only: the Flask error handler and the agent's step for one Pod (and, for people, at the very
 top of the command line). Every message says what is wrong, where, and what to do about it.
@@ -116,3 +121,41 @@ class Full(BatchError):
 
 class OutputError(BatchError):
     """The batch system's output is not understood."""
+
+
+class ApiError(BatchgateError):
+    """The Kubernetes API server did not do what it was asked.
+
+    :param status: the HTTP status, or 0 where no answer came
+    :param reason: the reason of the answer's Status object (``Forbidden``, ``AlreadyExists``), or our own word
+    :param message: the server's words
+    :param path: what was asked, e.g. ``PATCH /api/v1/nodes/x/status``
+    :param retry_after: seconds the server asks to wait before the next try, None where it names none
+    """
+
+    def __init__(
+        self, status: int, reason: str, message: str, path: str, *, retry_after: float | None = None
+    ) -> None:
+        words = f"{status} {reason}" if status else reason
+        super().__init__(f"{path}: {message} ({words})")
+        self.status = status
+        self.reason = reason
+        self.message = message
+        self.path = path
+        self.retry_after = retry_after
+
+
+class ApiUnavailable(ApiError):
+    """The API server cannot be asked now: try again later. Whether a write was done is not known."""
+
+
+class NotFound(ApiError):
+    """There is no such object (or no such kind of object)."""
+
+
+class Conflict(ApiError):
+    """The object changed since it was read, is another (uid), or exists already."""
+
+
+class Gone(ApiError):
+    """The resourceVersion or the page asked for is too old: list again."""

@@ -1,0 +1,328 @@
+"""Requests to the Kubernetes API: JSON in, JSON out, one pool of connections for all threads of a process.
+
+Knows HTTP and the API's conventions (Status objects, pages, watches); no kind of object. Objects are plain dicts: model
+objects of the official client are twice as large and are made far slower. Credentials are that client's business
+(``credentials``).
+
+Paths are the API's own, e.g. ``/api/v1/namespaces/x/pods/y/status``.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import urlencode
+
+import urllib3
+from urllib3.exceptions import HTTPError, ProtocolError, SSLError
+
+from router import __version__
+from router.errors import ApiError, ApiUnavailable, ConfigError, Conflict, Gone, NotFound
+
+if TYPE_CHECKING:
+    from router.kube.credentials import Access
+
+__all__ = ["Api", "ApiError", "ApiUnavailable", "Conflict", "Gone", "Json", "NotFound", "Stream", "connect"]
+
+Json = dict[str, Any]
+
+MERGE: Final = "application/merge-patch+json"
+STRATEGIC: Final = "application/strategic-merge-patch+json"
+JSON_PATCH: Final = "application/json-patch+json"
+
+_CONNECT_SECONDS: Final = 10.0
+_RELOAD_SECONDS: Final = 10.0
+"""Credentials that were refused are read again at most this often."""
+_WATCH_MARGIN: Final = 15.0
+"""A watch that is silent for so many seconds beyond its time is given up."""
+_CLASSES: Final[Mapping[int, type[ApiError]]] = {404: NotFound, 409: Conflict, 410: Gone}
+_TRY_AGAIN: Final = frozenset({408, 429, 500, 502, 503, 504})
+
+
+def connect(kubeconfig: str | None) -> Api:
+    """The API server of this kubeconfig, else of ``$KUBECONFIG``, else of the cluster whose Pod we are.
+
+    Nothing is asked yet: a server that is down shows at the first request.
+
+    :raises ConfigError: no credentials, or none that can be used
+    """
+    from router.kube import credentials  # noqa: PLC0415 - most of a second that other commands do not pay
+
+    return Api(lambda: credentials.load(kubeconfig))
+
+
+@dataclass(frozen=True, slots=True)
+class _Request:
+    method: str
+    path: str
+    query: Mapping[str, object] = field(default_factory=dict)
+    body: bytes | None = None
+    content: str = "application/json"
+    seconds: float = 30
+    stream: bool = False
+
+    @property
+    def place(self) -> str:
+        return f"{'WATCH' if self.stream else self.method} {self.path}"
+
+    @property
+    def url(self) -> str:
+        return f"{self.path}?{urlencode(self.query)}" if self.query else self.path
+
+
+class Api:
+    """One API server, for all threads of a process.
+
+    :param load: reads the credentials; called again when the server refuses them (rotated files, a token revoked)
+
+    Every request raises :class:`ApiError` or a child of it, and nothing else. ``seconds`` bounds the wait for a
+    connection and for each part of the answer.
+    """
+
+    def __init__(self, load: Callable[[], Access]) -> None:
+        self._load = load
+        self._lock = threading.Lock()
+        self._access = load()
+        self._loaded = time.monotonic()
+
+    @property
+    def host(self) -> str:
+        """The server's URL."""
+        return self._access.host
+
+    def get(self, path: str, seconds: float = 30, **query: object) -> Json:
+        """The object, or the list, at a path."""
+        return self._json(_Request("GET", path, query, seconds=seconds))
+
+    def find(self, path: str, seconds: float = 30) -> Json | None:
+        """The object at a path, or None where there is none."""
+        try:
+            return self.get(path, seconds)
+        except NotFound:
+            return None
+
+    def create(self, path: str, body: Json, seconds: float = 30) -> Json:
+        """Create an object below the path of its kind; a Conflict says that the name is taken."""
+        return self._json(_Request("POST", path, body=_bytes(body), seconds=seconds))
+
+    def replace(self, path: str, body: Json, seconds: float = 30) -> Json:
+        """Replace an object; with ``metadata.resourceVersion`` in it, a Conflict says that it changed meanwhile."""
+        return self._json(_Request("PUT", path, body=_bytes(body), seconds=seconds))
+
+    def patch(self, path: str, body: Json | list[Json], kind: str = MERGE, seconds: float = 30) -> Json:
+        """Patch an object: a merge patch, a strategic one, or a JSON Patch (a list of operations)."""
+        return self._json(_Request("PATCH", path, body=_bytes(body), content=kind, seconds=seconds))
+
+    def delete(
+        self, path: str, *, grace: int | None = None, uid: str | None = None, propagation: str | None = None
+    ) -> None:
+        """Delete an object.
+
+        :param grace: seconds; None leaves it to the object
+        :param uid: delete this very object only; a Conflict says that another one has its name
+        :param propagation: ``Foreground``, ``Background`` or ``Orphan``; None is the kind's default
+        """
+        options: Json = {"kind": "DeleteOptions", "apiVersion": "v1"}
+        if grace is not None:
+            options["gracePeriodSeconds"] = grace
+        if uid is not None:
+            options["preconditions"] = {"uid": uid}
+        if propagation is not None:
+            options["propagationPolicy"] = propagation
+        self._json(_Request("DELETE", path, body=_bytes(options)))
+
+    def pages(self, path: str, *, limit: int = 500, **query: object) -> Iterator[tuple[list[Json], str]]:
+        """The objects of a list, page by page, each with the list's resourceVersion.
+
+        All pages show one moment. :class:`Gone` in the middle says that this moment is too long ago: start again.
+        """
+        token = ""
+        while True:
+            more = {"continue": token} if token else {}
+            page = self._json(_Request("GET", path, {"limit": limit, **query, **more}))
+            metadata = page.get("metadata") or {}
+            yield page.get("items") or [], str(metadata.get("resourceVersion", ""))
+            token = metadata.get("continue") or ""
+            if not token:
+                return
+
+    def watch(self, path: str, resource_version: str, *, seconds: int, **query: object) -> Stream:
+        """What happens to a list's objects after a version: events as the API writes them, bookmarks included.
+
+        The request is made at once, and the server ends it after ``seconds``. The caller closes the stream.
+        """
+        asked = {
+            "watch": 1,
+            "resourceVersion": resource_version,
+            "allowWatchBookmarks": "true",
+            "timeoutSeconds": seconds,
+            **query,
+        }
+        request = _Request("GET", path, asked, seconds=seconds + _WATCH_MARGIN, stream=True)
+        return Stream(self._answer(request), request.place)
+
+    def _json(self, request: _Request) -> Json:
+        response = self._answer(request)
+        try:
+            answer = json.loads(response.data)
+        except ValueError as error:
+            raise _silence(request.place, f"the answer is no JSON ({error}): a proxy in between?") from error
+        if not isinstance(answer, dict):
+            raise _silence(request.place, "the answer is no JSON object: a proxy in between?")
+        return answer
+
+    def _answer(self, request: _Request) -> urllib3.BaseHTTPResponse:
+        """The answer to a request that was granted; asks once more where credentials had to be read again."""
+        used = self._access
+        response = self._send(request, used)
+        if response.status == 401 and self._reload(used, request.place):
+            response.release_conn()
+            response = self._send(request, self._access)
+        if response.status >= 300:
+            raise _refusal(response, request.place)
+        return response
+
+    def _send(self, request: _Request, access: Access) -> urllib3.BaseHTTPResponse:
+        try:
+            headers = _headers(request, access.authorization())
+        except ConfigError as error:
+            raise _silence(request.place, str(error)) from error
+        try:
+            return _once(request, access, headers)
+        except ProtocolError as error:
+            if request.method != "GET":
+                raise _silence(request.place, _words(error)) from error
+        except SSLError as error:
+            self._reload(access, request.place)  # the cluster's CA may have been renewed
+            raise _silence(request.place, _words(error)) from error
+        except HTTPError as error:
+            raise _silence(request.place, _words(error)) from error
+        try:  # a server that restarts cuts connections that were idle: reading is repeated once
+            return _once(request, access, headers)
+        except HTTPError as error:
+            raise _silence(request.place, _words(error)) from error
+
+    def _reload(self, used: Access, place: str) -> bool:
+        """Read the credentials again; whether there may be others now than those used."""
+        with self._lock:
+            if self._access is not used:
+                return True
+            if time.monotonic() - self._loaded < _RELOAD_SECONDS:
+                return False
+            self._loaded = time.monotonic()
+            try:
+                self._access = self._load()
+            except ConfigError as error:
+                raise _silence(place, f"credentials were refused, and cannot be read again: {error}") from error
+            return True
+
+
+class Stream:
+    """An open watch: iterate over its events, close it in the end (from any thread; a waiting reader wakes up)."""
+
+    def __init__(self, response: urllib3.BaseHTTPResponse, place: str) -> None:
+        self._response = response
+        self._place = place
+        self._closed = False
+
+    def __iter__(self) -> Iterator[Json]:
+        """Events until the server ends the watch or it is closed.
+
+        :raises Gone: the version asked for is too old
+        :raises ApiUnavailable: the connection was cut, also in the middle of an event
+        """
+        try:
+            for line in self._lines():
+                yield self._event(line)
+        except (HTTPError, OSError, ValueError) as error:
+            if not self._closed:
+                raise _silence(self._place, f"the watch was cut: {_words(error)}") from error
+        finally:
+            self.close()
+
+    def close(self) -> None:
+        """End it; again is no error."""
+        if self._closed:
+            return
+        self._closed = True
+        with contextlib.suppress(OSError, ValueError, RuntimeError):
+            self._response.shutdown()  # wakes a reader; fails where nothing is left to be read
+        with contextlib.suppress(OSError, ValueError):
+            self._response.close()
+
+    def _lines(self) -> Iterator[bytes]:
+        rest = b""
+        while part := self._response.read1(65536):
+            *lines, rest = (rest + part).split(b"\n")
+            yield from lines
+        if rest and not self._closed:
+            yield rest
+
+    def _event(self, line: bytes) -> Json:
+        event = json.loads(line)
+        if not isinstance(event, dict) or not isinstance(event.get("object"), dict):
+            raise ValueError("what came is no watch event")
+        if event.get("type") == "ERROR":
+            raise _failure(event["object"], int(event["object"].get("code") or 0), self._place)
+        return event
+
+
+def _bytes(body: object) -> bytes:
+    return json.dumps(body, separators=(",", ":")).encode()
+
+
+def _headers(request: _Request, authorization: str | None) -> dict[str, str]:
+    headers = {"Accept": "application/json", "User-Agent": f"batchgate/{__version__}"}
+    if request.body is not None:
+        headers["Content-Type"] = request.content
+    if authorization is not None:
+        headers["Authorization"] = authorization
+    return headers
+
+
+def _once(request: _Request, access: Access, headers: Mapping[str, str]) -> urllib3.BaseHTTPResponse:
+    return access.pool.request(
+        request.method,
+        access.host + request.url,
+        body=request.body,
+        headers=headers,
+        timeout=urllib3.Timeout(connect=min(request.seconds, _CONNECT_SECONDS), read=request.seconds),
+        preload_content=not request.stream,
+        retries=False,
+    )
+
+
+def _refusal(response: urllib3.BaseHTTPResponse, place: str) -> ApiError:
+    try:
+        data = response.data  # of a stream, it is read here
+    except HTTPError:
+        data = b""
+    try:
+        status = json.loads(data)
+    except ValueError:
+        status = None
+    if not isinstance(status, dict):  # a proxy's page, or the plain text of some filters of the API server
+        status = {"message": " ".join(data.decode(errors="replace").split())[:300]}
+    return _failure(status, response.status, place, response.headers.get("Retry-After"))
+
+
+def _failure(status: Json, code: int, place: str, after: str | None = None) -> ApiError:
+    """The exception of a Status object; a delay is named in a header of the answer or in its details."""
+    kind = _CLASSES.get(code, ApiUnavailable if code in _TRY_AGAIN else ApiError)
+    named = (status.get("details") or {}).get("retryAfterSeconds")
+    seconds = float(after) if after and after.isdigit() else (float(named) if isinstance(named, int) else None)
+    reason = str(status.get("reason") or "Unknown")
+    return kind(code, reason, str(status.get("message") or "no message"), place, retry_after=seconds)
+
+
+def _silence(place: str, words: str) -> ApiUnavailable:
+    return ApiUnavailable(0, "no answer", words, place)
+
+
+def _words(error: BaseException) -> str:
+    return " ".join(str(error).split()) or type(error).__name__

@@ -1,0 +1,154 @@
+"""Where the API server is and how we prove who we are: from a kubeconfig file or from the Pod we run in.
+
+Knows the ``kubernetes`` client's configuration and nothing of requests. Importing that client takes most of a second:
+``router.kube.client.connect`` imports this module when it is needed.
+
+Private keys that a kubeconfig holds inline are written to a file for the moment of loading only (OpenSSL reads files):
+one TLS context is made, shared by all connections, and the file is removed.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+import ssl
+import tempfile
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Final
+
+import urllib3
+import yaml
+from kubernetes.client import Configuration
+from kubernetes.client.rest import should_bypass_proxies
+from kubernetes.config import ConfigException, load_incluster_config, load_kube_config
+from urllib3.connection import HTTPConnection
+from urllib3.exceptions import HTTPError
+
+from router.errors import ConfigError
+
+# Finds a dead peer within a minute, also where nothing is to be said for long: a firewall forgets idle connections.
+SOCKET_OPTIONS: Final = (
+    *HTTPConnection.default_socket_options,
+    (socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1),
+    (socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, 30),
+    (socket.IPPROTO_TCP, socket.TCP_KEEPINTVL, 10),
+    (socket.IPPROTO_TCP, socket.TCP_KEEPCNT, 3),
+)
+CONNECTIONS: Final = 32
+"""Idle connections that are kept; more may be open at a time."""
+
+_UNREADABLE: Final = (ConfigException, yaml.YAMLError, OSError, ValueError, TypeError, KeyError, AttributeError)
+"""What the client raises for a broken kubeconfig: it looks at few of the types in it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Access:
+    """A way to one API server.
+
+    ``host`` is a URL without a slash at its end. ``authorization`` gives the value of the header, or None where a
+    client certificate (in ``pool``) is the proof; it renews what has run out, and may run a program for that.
+    """
+
+    host: str
+    pool: urllib3.PoolManager
+    authorization: Callable[[], str | None]
+
+
+def load(kubeconfig: str | None) -> Access:
+    """Read the credentials: of this file, else of ``$KUBECONFIG``, else of the Pod that we run in.
+
+    :raises ConfigError: there are none, or they cannot be used; says which file and what to do
+    """
+    source = kubeconfig or os.environ.get("KUBECONFIG") or ""
+    configuration = Configuration()
+    with tempfile.TemporaryDirectory(prefix="batchgate-") as directory:
+        if source:
+            _from_file(configuration, source, directory)
+        else:
+            _from_pod(configuration)
+        _check_proof(configuration, source or "the Pod's service account")
+        pool = _pool(configuration, source or "the Pod's service account")
+    return Access(configuration.host.rstrip("/"), pool, _authorization(configuration))
+
+
+def _from_file(configuration: Any, source: str, directory: str) -> None:
+    if not any(os.access(path, os.R_OK) for path in source.split(os.pathsep) if path):
+        raise ConfigError(f"kubeconfig {source}: cannot be read; name a file with --kubeconfig or KUBECONFIG")
+    try:
+        load_kube_config(  # type: ignore[no-untyped-call]  # this part of the client has no types
+            config_file=source, client_configuration=configuration, persist_config=False, temp_file_path=directory
+        )
+    except _UNREADABLE as error:
+        raise ConfigError(f"kubeconfig {source}: {_one_line(error)}; see 'kubectl config view'") from error
+
+
+def _from_pod(configuration: Any) -> None:
+    try:
+        load_incluster_config(client_configuration=configuration)  # type: ignore[no-untyped-call]
+    except (ConfigException, OSError) as error:
+        raise ConfigError(
+            "no Kubernetes cluster: neither --kubeconfig nor KUBECONFIG is given, and this is no Pod with a service "
+            f"account ({_one_line(error)}); name a kubeconfig file (~/.kube/config is not read by itself)"
+        ) from error
+
+
+def _check_proof(configuration: Any, source: str) -> None:
+    """The client logs a credential plug-in that fails and goes on as nobody: stop here instead."""
+    if configuration.host.startswith("http://"):
+        return  # `kubectl proxy`, which adds its own
+    if not configuration.api_key and not configuration.cert_file:
+        raise ConfigError(
+            f"{source}: its user has no credentials: no token, no client certificate, or an exec plug-in that failed "
+            "(its own words are above); try 'kubectl auth whoami' with it"
+        )
+
+
+def _pool(configuration: Any, source: str) -> urllib3.PoolManager:
+    options: dict[str, Any] = {"maxsize": CONNECTIONS, "socket_options": SOCKET_OPTIONS}
+    if configuration.host.startswith("https://"):
+        options["ssl_context"] = _tls(configuration, source)
+    if configuration.tls_server_name:
+        options["server_hostname"] = options["assert_hostname"] = configuration.tls_server_name
+    if not configuration.proxy or should_bypass_proxies(configuration.host, configuration.no_proxy or ""):
+        return urllib3.PoolManager(**options)
+    try:
+        return urllib3.ProxyManager(configuration.proxy, **options)
+    except HTTPError as error:
+        raise ConfigError(
+            f"proxy {configuration.proxy}: {_one_line(error)}; give an http:// or https:// URL"
+        ) from error
+
+
+def _tls(configuration: Any, source: str) -> ssl.SSLContext:
+    try:
+        context = ssl.create_default_context(cafile=configuration.ssl_ca_cert)
+        # From Python 3.13 on, certificates must carry an authority key id. Go asks for none, so some clusters have none.
+        context.verify_flags &= ~ssl.VERIFY_X509_STRICT
+        if not configuration.verify_ssl:
+            context.check_hostname = False
+            context.verify_mode = ssl.CERT_NONE
+        if configuration.cert_file:
+            context.load_cert_chain(configuration.cert_file, configuration.key_file)
+    except OSError as error:
+        raise ConfigError(f"{source}: certificate or key cannot be used: {_one_line(error)}") from error
+    return context
+
+
+def _authorization(configuration: Any) -> Callable[[], str | None]:
+    lock = threading.Lock()
+
+    def header() -> str | None:
+        with lock:  # the client's own renewal is not made for threads
+            try:
+                value = configuration.get_api_key_with_prefix("BearerToken")
+            except _UNREADABLE as error:
+                raise ConfigError(f"the token cannot be renewed: {_one_line(error)}") from error
+        return str(value).strip() if value else None
+
+    return header
+
+
+def _one_line(error: BaseException) -> str:
+    return " ".join(str(error).split()) or type(error).__name__
