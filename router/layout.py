@@ -29,6 +29,14 @@ SPOOL: Final = "spool"
 PODS: Final = "pods"
 
 
+def site_directory(work_dir: str, user: str, site: str, cluster: str) -> str:
+    """The directory of one cluster's Jobs on a site: ``<workDir>/<site>.<cluster id>``.
+
+    Several clusters, and several sites of a policy, may share a workDir. ``{user}`` in it is the HPC user.
+    """
+    return str(PurePosixPath(work_dir.replace("{user}", user), f"{site}.{cluster}"))
+
+
 @dataclass(frozen=True, slots=True)
 class PodDirectory:
     """The files of one Pod. All paths are absolute, on the site."""
