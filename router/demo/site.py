@@ -5,6 +5,7 @@ Shell: reads the examples' policy, looks for programs, writes the policy directo
 
 from __future__ import annotations
 
+import getpass
 import json
 import os
 import shutil
@@ -19,6 +20,7 @@ from router.errors import ConfigError
 from router.policy.schema import LauncherKind, Queue, Runtime
 
 SITES: Final = "10-sites.yaml"
+ACCOUNTS: Final = "20-accounts.yaml"
 IDLE_SECONDS: Final = 60
 """After which the queue's process ends by itself, should the demo be killed."""
 _VERSIONS: Final = {
@@ -63,6 +65,10 @@ def write_policy(examples: Path, directory: Path, machine: Machine, work_dir: Pa
     policy = yaml.safe_load((source / SITES).read_text())
     policy["sites"] = [_fitted(site, machine, work_dir, image) for site in policy["sites"]]
     (directory / SITES).write_text(yaml.safe_dump(policy, sort_keys=False))
+    accounts = yaml.safe_load((source / ACCOUNTS).read_text())
+    # The embedded queue runs jobs as whoever runs the demo, and as nobody else.
+    accounts["accounts"] = [{**account, "as": getpass.getuser()} for account in accounts["accounts"]]
+    (directory / ACCOUNTS).write_text(yaml.safe_dump(accounts, sort_keys=False))
 
 
 def queue_definitions(policy: Path) -> str:
