@@ -239,12 +239,12 @@ def check_accounts(reading: Reading) -> Iterator[Problem]:
         entry = placed.value
         if not names_people(entry) and not entry.namespaces:
             yield placed.spot.problem("names nobody: give users, groups, serviceAccounts or namespaces")
-        yield from _whom(placed)
+        yield from _whom(placed, reading)
         yield from _shared(placed)
         yield from _account_site(placed, reading)
 
 
-def _whom(placed: Placed[Account]) -> Iterator[Problem]:
+def _whom(placed: Placed[Account], reading: Reading) -> Iterator[Problem]:
     entry, spot = placed.value, placed.spot
     if entry.controller:
         if entry.as_ is not None:
@@ -256,8 +256,14 @@ def _whom(placed: Placed[Account]) -> Iterator[Problem]:
             yield spot.key_problem(message, "namespaces")
     elif entry.as_ is None:
         yield spot.problem("as is missing: the HPC user to run as")
-    elif entry.as_ in SYSTEM_USERS or entry.as_.startswith("systemd-"):
+    elif (entry.as_ in SYSTEM_USERS or entry.as_.startswith("systemd-")) and not _is_embedded_only(entry, reading):
         yield spot.problem(f"as is {entry.as_}, a system user; jobs run as people or as accounts of projects", "as")
+
+
+def _is_embedded_only(entry: Account, reading: Reading) -> bool:
+    """Whether all its sites are embedded queues, which run jobs as whoever started them: in a container that is root."""
+    systems = {placed.value.system for placed in reading.sites if globs.matches((entry.site,), placed.value.name)}
+    return systems == {System.LOCAL}
 
 
 def _shared(placed: Placed[Account]) -> Iterator[Problem]:

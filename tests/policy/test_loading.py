@@ -25,6 +25,13 @@ def _rule(text: str, mark: str = "") -> str:
     return f"rules:\n  - {mark}{{name: r, {text}}}\n{REST}"
 
 
+def test_the_embedded_queue_runs_jobs_as_a_system_user_that_started_it() -> None:
+    site = SITE.replace("openpbs", "local").replace("queues:", "runtime: host, queues:")
+    accounts = "accounts: [{users: [ada], as: root, site: s}]\n"
+
+    assert policy.load({"a.yaml": site + accounts + RULES}).accounts[0].as_ == "root"
+
+
 # Each row: what is written beside a whole policy, with ^ before each place that is told, and what is told there.
 ENTRIES = [
     ("unknown key", _site(", ^hosts: x"), ["site s: unknown key 'hosts'; did you mean 'host'?"]),
