@@ -123,6 +123,12 @@ class BatchSystem(Protocol):
     def parse_list(self, stdout: str) -> tuple[str, ...]:
         """Job ids of the cheap list. OutputError."""
 
+    def states_argv(self, user: str, commands: Commands = ...) -> tuple[str, ...]:
+        """The cheap list of a user's jobs that are not over, with their states."""
+
+    def parse_states(self, stdout: str) -> dict[str, JobState]:
+        """States by job id. A table may cut a long id: it then ends in ``*``. OutputError."""
+
     def details_argv(self, job_ids: Sequence[str], commands: Commands = ...) -> tuple[str, ...]:
         """Everything about these jobs, finished or not."""
 

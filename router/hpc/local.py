@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 from typing import Final
 
 from router.hpc import Commands, Submission, openpbs
-from router.hpc.openpbs import NAME_LIMIT, STATES, failure, job_id, parse_details, parse_list, unknown_ids
+from router.hpc.openpbs import NAME_LIMIT, STATES, failure, job_id, parse_details, parse_list, parse_states, unknown_ids
 
 __all__ = [
     "DEFAULT",
@@ -23,7 +23,9 @@ __all__ = [
     "list_argv",
     "parse_details",
     "parse_list",
+    "parse_states",
     "signal_argv",
+    "states_argv",
     "submit_argv",
     "unknown_ids",
 ]
@@ -53,6 +55,11 @@ def submit_argv(submission: Submission, commands: Commands = DEFAULT) -> tuple[s
 def list_argv(*, user: str = "", name: str = "", commands: Commands = DEFAULT) -> tuple[str, ...]:
     """See ``router.hpc.openpbs``."""
     return openpbs.list_argv(user=user, name=name, commands=commands)
+
+
+def states_argv(user: str, commands: Commands = DEFAULT) -> tuple[str, ...]:
+    """See ``router.hpc.openpbs``."""
+    return openpbs.states_argv(user, commands)
 
 
 def details_argv(job_ids: Sequence[str], commands: Commands = DEFAULT) -> tuple[str, ...]:

@@ -36,6 +36,8 @@ STATES: Final[Mapping[str, JobState]] = {
 }
 
 _ID: Final = re.compile(r"\d+(?:\[\d*\])?\.[A-Za-z0-9][A-Za-z0-9._-]*")
+_CUT_ID: Final = re.compile(r"\d+(?:\[\d*\])?(?:\.[A-Za-z0-9._-]*)?\*?")
+_CELLS: Final = 11
 _UNKNOWN: Final = re.compile(r"(?:Unknown Job Id|maintain job history)\s+(\d+(?:\[\d*\])?\.[A-Za-z0-9._-]+)")
 _UNSAFE_DIRECTORY: Final = re.compile(r"[\\\"'\x00-\x1f\x7f]")
 
@@ -100,6 +102,28 @@ def parse_list(stdout: str) -> tuple[str, ...]:
         if not _ID.fullmatch(found):
             raise OutputError(("qselect",), 0, f"not a job id: {found[:200]!r}")
     return ids
+
+
+def states_argv(user: str, commands: Commands = DEFAULT) -> tuple[str, ...]:
+    """``qstat -w -u``: a table of one user's jobs that are not over. (``-F`` conflicts with ``-u``.)"""
+    return commands.argv("qstat", "-w", "-u", user)
+
+
+def parse_states(stdout: str) -> dict[str, JobState]:
+    """The rows below the table's rule: id first, state last but one of eleven cells. OutputError."""
+    if not stdout.strip():
+        return {}
+    lines = stdout.splitlines()
+    rule = next((number for number, line in enumerate(lines) if line and not line.strip("- ")), None)
+    if rule is None or not stdout.endswith("\n"):
+        raise OutputError(("qstat", "-w"), 0, f"not a whole table of qstat: {stdout[:200]!r}")
+    states = {}
+    for line in lines[rule + 1 :]:
+        cells = line.split()
+        if len(cells) != _CELLS or not _CUT_ID.fullmatch(cells[0]) or len(cells[-2]) != 1:
+            raise OutputError(("qstat", "-w"), 0, f"not a row of qstat: {line[:200]!r}")
+        states[cells[0]] = STATES.get(cells[-2], JobState.UNKNOWN)
+    return states
 
 
 def details_argv(job_ids: Sequence[str], commands: Commands = DEFAULT) -> tuple[str, ...]:

@@ -181,6 +181,56 @@ def test_the_list() -> None:
             openpbs.parse_list(bad)
 
 
+TABLE = """
+vm:
+                                                                                                   Req'd  Req'd   Elap
+Job ID                         Username        Queue           Jobname         SessID   NDS  TSK   Memory Time  S Time
+------------------------------ --------------- --------------- --------------- -------- ---- ----- ------ ----- - -----
+234.vm                         hpcuser         workq           wf-abc123.step*      --     1     1   50mb 00:01 H   --
+10429.vm                       hpcuser         workq           notrap             26607    2     4  200mb 00:05 R 00:00
+10433.vm                       hpcuser         workq           wantall              --     4    16    --    --  Q   --
+71[].cluster-server-with-a-lo* hpcuser         workq           array                --     1     1    --    --  B   --
+9.vm                           hpcuser         workq           new                  --     1     1    --    --  ?   --
+"""
+"""Rows as recorded (60-idempotent.txt, 90-qstat-ans.txt), in the wide table's columns."""
+
+
+def test_the_states_of_a_users_jobs() -> None:
+    assert openpbs.parse_states(TABLE) == {
+        "234.vm": JobState.HELD,
+        "10429.vm": JobState.RUNNING,
+        "10433.vm": JobState.QUEUED,
+        "71[].cluster-server-with-a-lo*": JobState.RUNNING,
+        "9.vm": JobState.UNKNOWN,
+    }
+    assert openpbs.parse_states("") == {}
+
+
+def test_the_recorded_row_of_the_wide_table() -> None:
+    lines = _recorded("60-idempotent.txt").splitlines()
+    at = lines.index("$ qstat -w -a | tail -2")
+    shown = "".join(line.removeprefix("stdout| ") + "\n" for line in lines[at + 1 : at + 3])
+
+    assert openpbs.parse_states(shown) == {"234.vm": JobState.HELD}
+
+
+@pytest.mark.parametrize("end", range(1, len(TABLE)))
+def test_a_table_cut_off_is_no_answer_or_ends_with_a_whole_row(end: int) -> None:
+    """A cut between two rows cannot be seen; that is why nothing is concluded from what a list lacks."""
+    try:
+        found = openpbs.parse_states(TABLE[:end])
+    except OutputError:
+        return
+    assert found == {} or TABLE[end - 1] == "\n"
+    assert found.items() <= openpbs.parse_states(TABLE).items()
+
+
+@pytest.mark.parametrize("row", ["hello\n", "234.vm hpcuser workq x -- 1 1 -- -- HH --\n", "234 a b\n"])
+def test_a_row_that_is_none(row: str) -> None:
+    with pytest.raises(OutputError):
+        openpbs.parse_states(TABLE + row)
+
+
 def test_the_fixed_options_of_a_submission() -> None:
     submission = Submission("pod.0123abcd.uid", "/w/script", "/w/pods/a", "/w/pods/a/output")
 
@@ -207,6 +257,7 @@ def test_the_other_commands() -> None:
 
     assert openpbs.list_argv(user="ada", commands=commands) == (*start, "qselect", "-x", "-u", "ada")
     assert openpbs.list_argv(name="a.b", commands=commands) == (*start, "qselect", "-x", "-N", "a.b")
+    assert openpbs.states_argv("ada", commands) == (*start, "qstat", "-w", "-u", "ada")
     assert openpbs.details_argv(["0.vm"], commands) == (*start, "qstat", "-x", "-f", "-F", "json", "0.vm")
     two = openpbs.details_argv(["0.vm", "1.vm"], commands)
     assert two == (*start, "qstat", "-x", "-f", "-F", "dsv", "0.vm", "1.vm")
