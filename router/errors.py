@@ -19,6 +19,7 @@
        + NotFound         404                                        -> it is not there
        + Conflict         409: changed meanwhile, or exists already  -> read again, decide again
        + Gone             410: this version is too old               -> list again
+     x RequestError       a request to the kubelet API is refused    -> its HTTP status, one sentence
 
 Caught in two places only: the Flask error handler and the agent's step for one Pod (and, for people, at the very
 top of the command line). Every message says what is wrong, where, and what to do about it.
@@ -159,3 +160,16 @@ class Conflict(ApiError):
 
 class Gone(ApiError):
     """The resourceVersion or the page asked for is too old: list again."""
+
+
+class RequestError(BatchgateError):
+    """A request to the kubelet API that is not granted.
+
+    :param status: HTTP status of the answer
+    :param text: its body: one sentence, which kubectl shows
+    """
+
+    def __init__(self, status: int, text: str) -> None:
+        super().__init__(f"{status}: {text}")
+        self.status = status
+        self.text = text

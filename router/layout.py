@@ -72,6 +72,10 @@ class PodDirectory:
         """Stdout and stderr of one run of a container, raw bytes."""
         return self.path / LOG / f"{container}.{restart}"
 
+    def index(self, container: str, restart: int = 0) -> PurePosixPath:
+        """When which part of a log was seen first; written by the agent only, beside the log, and no log itself."""
+        return self.path / LOG / f".{container}.{restart}.index"
+
     def exit(self, container: str, restart: int = 0) -> PurePosixPath:
         """JSON: code, signal, started, finished, deadline; renamed into place when the run has ended."""
         return self.path / EXIT / f"{container}.{restart}"
