@@ -1,0 +1,160 @@
+"""Keep what is known of a list's objects in step with the API server: list in pages, then watch, for as long as wanted.
+
+Knows the rules of list and watch and nothing of the objects: they are handed on as they come and dropped, so that a
+caller who keeps a small projection needs memory for those only.
+
+The rules (Kubernetes API concepts, "Efficient detection of changes"): a watch goes on from the resourceVersion of the
+last event or bookmark that was handed on, so that a cut connection loses nothing and repeats nothing; 410 means that
+the version is too old, and the whole list is read again. As etcd can be restored to an older state, in which case
+versions go backwards and a watch may stay silent, the list is also read again every hour.
+"""
+
+from __future__ import annotations
+
+import logging
+import math
+import random
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping
+from typing import Final
+
+from router.errors import ApiError, Gone
+from router.kube.client import Api, Json, Stream
+
+log: Final = logging.getLogger("batchgate.kube")
+
+WATCH_SECONDS: Final = 60
+"""A bookmark comes 2 s before the end at the latest, so a healthy watch shows life at least this often."""
+LIST_AGAIN_SECONDS: Final = 3600.0
+PAGE: Final = 500
+FIRST_DELAY: Final = 0.2
+LONGEST_DELAY: Final = 10.0
+_SHORT: Final = 1.0
+"""A watch that ends sooner and brought nothing counts as a failure, so that it is not asked for in a tight loop."""
+
+
+class Watch(threading.Thread):
+    """The objects at a path, listed and watched by a thread of its own; ``start`` it, ``stop`` it in the end.
+
+    :param path: of a list, e.g. ``/api/v1/pods``
+    :param on_list: takes all objects there are, lazily, page by page; what it does not name is gone. The iterator
+        raises :class:`ApiError` when a later page cannot be had: let it pass, and replace what was known only at the end
+    :param on_change: takes ``ADDED``, ``MODIFIED`` or ``DELETED`` and the object
+    :param query: ``labelSelector``, ``fieldSelector``
+
+    Both are called by this thread alone, in the order of what happened. An exception in them ends the thread, which
+    then shows as ``is_alive()`` false; it is never swallowed.
+    """
+
+    def __init__(
+        self,
+        api: Api,
+        path: str,
+        on_list: Callable[[Iterator[Json]], None],
+        on_change: Callable[[str, Json], None],
+        query: Mapping[str, str] | None = None,
+    ) -> None:
+        super().__init__(name=f"watch {path}", daemon=True)
+        self.synced = threading.Event()
+        """Set once the list was read for the first time."""
+        self.problem = ""
+        """Why the API server does not answer now, empty while it does."""
+        self._api = api
+        self._path = path
+        self._on_list = on_list
+        self._on_change = on_change
+        self._query = dict(query or {})
+        self._since = -math.inf
+        self._version = ""
+        self._listed = -math.inf
+        self._stopping = threading.Event()
+        self._lock = threading.Lock()
+        self._stream: Stream | None = None
+
+    @property
+    def since(self) -> float:
+        """Monotonic time of the last sign of life; minus infinity before the first."""
+        return self._since
+
+    def stop(self) -> None:
+        """End the thread; it may be waited for with ``join``."""
+        self._stopping.set()
+        with self._lock:
+            stream = self._stream
+        if stream is not None:
+            stream.close()
+
+    def run(self) -> None:
+        """What the thread does."""
+        delay = FIRST_DELAY
+        while not self._stopping.is_set():
+            try:
+                quick = self._step()
+            except Gone as error:
+                self._version = ""
+                quick = True
+                log.info("%s; listing again", error)
+            except ApiError as error:
+                self._note(error)
+                self._stopping.wait(max(_jitter(delay), error.retry_after or 0))
+                delay = min(delay * 2, LONGEST_DELAY)
+                continue
+            if quick:
+                self._stopping.wait(_jitter(delay))
+                delay = min(delay * 2, LONGEST_DELAY)
+            else:
+                delay = FIRST_DELAY
+
+    def _step(self) -> bool:
+        """List where that is due, then follow one watch to its end; whether that ended suspiciously soon."""
+        if not self._version or time.monotonic() - self._listed > LIST_AGAIN_SECONDS:
+            self._list()
+        began, version = time.monotonic(), self._version
+        self._follow()
+        return version == self._version and time.monotonic() - began < _SHORT
+
+    def _list(self) -> None:
+        versions: list[str] = []
+        objects = self._objects(versions)
+        self._on_list(objects)
+        deque(objects, maxlen=0)  # what the caller did not care to read; the version is known at the end only
+        self._version = versions[-1]
+        self._listed = time.monotonic()
+        self.synced.set()
+
+    def _objects(self, versions: list[str]) -> Iterator[Json]:
+        for page, version in self._api.pages(self._path, limit=PAGE, **self._query):
+            self._alive()
+            versions.append(version)
+            yield from page
+
+    def _follow(self) -> None:
+        stream = self._api.watch(self._path, self._version, seconds=WATCH_SECONDS, **self._query)
+        with self._lock:
+            self._stream = stream
+        if self._stopping.is_set():  # asked while the request was on its way
+            stream.close()
+        self._alive()
+        for event in stream:
+            self._alive()
+            kind, found = event["type"], event["object"]
+            if kind in ("ADDED", "MODIFIED", "DELETED"):
+                self._on_change(kind, found)
+            self._version = found["metadata"]["resourceVersion"]
+
+    def _alive(self) -> None:
+        self._since = time.monotonic()
+        if self.problem:
+            log.info("%s: the API server answers again", self._path)
+            self.problem = ""
+
+    def _note(self, error: ApiError) -> None:
+        if str(error) != self.problem and not self._stopping.is_set():
+            self.problem = str(error)
+            log.warning("%s; trying again", error)
+
+
+def _jitter(delay: float) -> float:
+    return delay * random.uniform(0.7, 1.3)  # noqa: S311 - spreads the requests of many, keeps no secret
