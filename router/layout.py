@@ -72,7 +72,7 @@ class PodDirectory:
         """Stdout and stderr of one run of a container, raw bytes."""
         return self.path / LOG / f"{container}.{restart}"
 
-    def index(self, container: str, restart: int = 0) -> PurePosixPath:
+    def log_index(self, container: str, restart: int = 0) -> PurePosixPath:
         """When which part of a log was seen first; written by the agent only, beside the log, and no log itself."""
         return self.path / LOG / f".{container}.{restart}.index"
 
