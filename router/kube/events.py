@@ -1,0 +1,258 @@
+"""Events: what people read below ``kubectl describe``.
+
+Knows core/v1 Events. The same words about the same object are one Event whose count goes up, also after a restart: its
+name is made of them. Telling never waits and never fails; what cannot be sent is kept while there is room.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+import threading
+import time
+from collections import OrderedDict
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from typing import Final, Literal
+
+from router.errors import ApiError, ApiUnavailable, Conflict, NotFound
+from router.kube.client import Api, Json
+
+log: Final = logging.getLogger("batchgate.kube")
+
+COMPONENT: Final = "batchgate-agent"
+LONGEST_MESSAGE: Final = 1024
+"""Bytes, as in events.k8s.io/v1, which shows the same objects."""
+LONGEST_QUEUE: Final = 10_000
+REPEAT_SECONDS: Final = 30.0
+"""Repeats within this time after an Event was sent are counted here and sent with the next one: a load limit."""
+_LONGEST_NAME: Final = 253
+_REMEMBERED: Final = 10_000
+_TRIES: Final = 12
+"""Of an Event that the API server fails at (500). One that it cannot be told now is kept."""
+_FIRST_DELAY: Final = 0.2
+_LONGEST_DELAY: Final = 10.0
+
+Kind = Literal["Normal", "Warning"]
+
+
+@dataclass(frozen=True, slots=True)
+class Reference:
+    """The object that an Event is about. ``namespace`` is empty for Nodes and other things of the whole cluster."""
+
+    kind: str
+    namespace: str
+    name: str
+    uid: str
+    api_version: str = "v1"
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """One Event, as often as it was told since it was last sent; times are seconds since 1970."""
+
+    regarding: Reference
+    kind: Kind
+    reason: str
+    message: str
+    first: float
+    last: float
+    count: int = 1
+
+    @property
+    def namespace(self) -> str:
+        """Where the Event lies: with its object, or in ``default`` where that has no namespace (as the API asks)."""
+        return self.regarding.namespace or "default"
+
+    @property
+    def name(self) -> str:
+        """A name that the same words about the same object always have."""
+        words = (self.regarding.uid, self.regarding.kind, self.kind, self.reason, self.message)
+        digest = hashlib.sha256("\0".join(words).encode(errors="replace")).hexdigest()[:16]
+        return f"{self.regarding.name[: _LONGEST_NAME - len(digest) - 1].rstrip('.-')}.{digest}"
+
+
+def shortened(message: str, limit: int = LONGEST_MESSAGE) -> str:
+    """The message in at most so many bytes of UTF-8, cut between characters, with ``…`` where something was cut."""
+    data = message.encode(errors="replace")
+    if len(data) <= limit:
+        return data.decode()
+    mark = "…"
+    return data[: limit - len(mark.encode())].decode(errors="ignore") + mark
+
+
+def event_object(told: Told, instance: str) -> Json:
+    """The Event as the API takes it. ``instance`` says which process told it."""
+    about = told.regarding
+    involved = {
+        "apiVersion": about.api_version,
+        "kind": about.kind,
+        "namespace": about.namespace,
+        "name": about.name,
+        "uid": about.uid,
+    }
+    return {
+        "apiVersion": "v1",
+        "kind": "Event",
+        "metadata": {"name": told.name, "namespace": told.namespace},
+        "involvedObject": {key: value for key, value in involved.items() if value},
+        "type": told.kind,
+        "reason": told.reason,
+        "message": told.message,
+        "source": {"component": COMPONENT},
+        "reportingComponent": COMPONENT,
+        "reportingInstance": instance,
+        "firstTimestamp": _stamp(told.first),
+        "lastTimestamp": _stamp(told.last),
+        "count": told.count,
+    }
+
+
+def _stamp(moment: float) -> str:
+    return datetime.fromtimestamp(moment, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+@dataclass(slots=True)
+class _Sent:
+    """What is known of an Event that the API server has: its count, when it was sent (monotonic), what came since."""
+
+    count: int
+    at: float
+    unsent: int = 0
+
+
+class Recorder:
+    """Sends Events by a thread of its own: ``start`` it, ``stop`` it in the end.
+
+    :param instance: which process this is, e.g. the agent's identity
+    """
+
+    def __init__(self, api: Api, instance: str) -> None:
+        self.dropped = 0
+        """Events that were given up: no room, or refused by the API server."""
+        self._api = api
+        self._instance = instance[:128]
+        self._condition = threading.Condition()
+        self._waiting: OrderedDict[str, Told] = OrderedDict()
+        self._sent: OrderedDict[str, _Sent] = OrderedDict()
+        self._busy = False
+        self._stopping = False
+        self._refusals: set[tuple[int, str]] = set()
+        self._thread = threading.Thread(target=self._run, name="events", daemon=True)
+
+    def start(self) -> None:
+        """Begin to send."""
+        self._thread.start()
+
+    def stop(self, seconds: float = 2.0) -> None:
+        """Send what waits, for so many seconds at most, and end."""
+        self.flush(seconds)
+        with self._condition:
+            self._stopping = True
+            self._condition.notify_all()
+
+    def tell(self, regarding: Reference, kind: Kind, reason: str, message: str) -> None:
+        """Record that this happened to an object now."""
+        now = time.time()
+        told = Told(regarding, kind, reason, shortened(message), now, now)
+        with self._condition:
+            self._add(told.name, told)
+            self._condition.notify_all()
+
+    def flush(self, seconds: float) -> bool:
+        """Wait until all is sent, at most so long; whether it is."""
+        with self._condition:
+            return self._condition.wait_for(lambda: not self._waiting and not self._busy, seconds)
+
+    def _add(self, name: str, told: Told) -> None:
+        sent = self._sent.get(name)
+        if (waiting := self._waiting.get(name)) is not None:
+            self._waiting[name] = _joined(waiting, told)
+        elif sent is not None and time.monotonic() - sent.at < REPEAT_SECONDS:
+            sent.unsent += 1
+        elif len(self._waiting) >= LONGEST_QUEUE:
+            self.dropped += 1
+        else:
+            self._waiting[name] = told if sent is None else replace(told, count=1 + sent.unsent)
+            if sent is not None:
+                sent.unsent = 0
+
+    def _run(self) -> None:
+        tries, delay = 0, _FIRST_DELAY
+        while (told := self._next()) is not None:
+            try:
+                self._send(told)
+            except ApiUnavailable as error:
+                tries += error.status == 500
+                if tries < _TRIES:
+                    self._put_back(told, max(delay, error.retry_after or 0))
+                    delay = min(delay * 2, _LONGEST_DELAY)
+                    continue
+                self._give_up(told, error)
+            except ApiError as error:
+                self._give_up(told, error)
+            tries, delay = 0, _FIRST_DELAY
+            self._rest()
+
+    def _next(self) -> Told | None:
+        with self._condition:
+            self._condition.wait_for(lambda: self._waiting or self._stopping)
+            if self._stopping:
+                return None
+            self._busy = True
+            return self._waiting.popitem(last=False)[1]
+
+    def _rest(self) -> None:
+        with self._condition:
+            self._busy = False
+            self._condition.notify_all()
+
+    def _put_back(self, told: Told, seconds: float) -> None:
+        """The first to be sent again, after a pause."""
+        with self._condition:
+            self._busy = False
+            later = self._waiting.get(told.name)
+            self._waiting[told.name] = _joined(told, later) if later else told
+            self._waiting.move_to_end(told.name, last=False)
+            self._condition.wait_for(lambda: self._stopping, seconds)
+
+    def _give_up(self, told: Told, error: ApiError) -> None:
+        self.dropped += told.count
+        if (error.status, error.reason) not in self._refusals:  # one line a kind of refusal, not one an Event
+            self._refusals.add((error.status, error.reason))
+            log.warning("Events like %s about %s are not written: %s", told.reason, told.regarding.name, error)
+
+    def _send(self, told: Told) -> None:
+        collection = f"/api/v1/namespaces/{told.namespace}/events"
+        sent = self._sent.get(told.name)
+        if sent is None or not self._count_up(collection, told, sent.count):
+            try:
+                self._api.create(collection, event_object(told, self._instance))
+                count = told.count
+            except Conflict:  # of a process before this one
+                count = int((self._api.find(f"{collection}/{told.name}") or {}).get("count") or 0)
+                self._count_up(collection, told, count)
+                count += told.count
+        else:
+            count = sent.count + told.count
+        self._remember(told.name, count)
+
+    def _count_up(self, collection: str, told: Told, before: int) -> bool:
+        """Whether there still was an Event to be counted up: they are deleted after an hour."""
+        change: Json = {"count": before + told.count, "lastTimestamp": _stamp(told.last)}
+        try:
+            self._api.patch(f"{collection}/{told.name}", change)
+        except NotFound:
+            return False
+        return True
+
+    def _remember(self, name: str, count: int) -> None:
+        with self._condition:
+            unsent = known.unsent if (known := self._sent.pop(name, None)) else 0
+            self._sent[name] = _Sent(count, time.monotonic(), unsent)
+            if len(self._sent) > _REMEMBERED:
+                self._sent.popitem(last=False)
+
+
+def _joined(earlier: Told, later: Told) -> Told:
+    return replace(earlier, last=later.last, count=earlier.count + later.count)
