@@ -92,8 +92,8 @@ def webhook(**options: Any) -> None:
 
 def _serve(settings: WebhookSettings) -> None:
     # Imported here: `batchgate webhook --help` and a usage error need neither CEL nor gunicorn.
+    from router import logs  # noqa: PLC0415
     from router.webhook import loading, serve  # noqa: PLC0415
-    from router.webhook import log as logs  # noqa: PLC0415
 
     log = logs.configure(settings.log_format)
     listener = serve.bind(settings.listen)

@@ -25,10 +25,10 @@ from router.gate import Gate
 from router.policy.decision import NO_QUEUE_STATES, QueueStates
 from router.policyfiles import PolicyStore
 from router.settings import WATCH_SECONDS, WebhookSettings
+from router.sources import FileSource, Source, watch
 from router.webhook import tls
 from router.webhook.metrics import Metrics
 from router.webhook.service import Service
-from router.webhook.sources import FileSource, Source, watch
 from router.webhook.tls import ServerTls
 from router.workload.cluster import UNKNOWN_CLUSTER, Cluster
 

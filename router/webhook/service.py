@@ -14,8 +14,8 @@ from datetime import datetime
 from typing import Any, Protocol
 
 from router.settings import BODY_LIMIT
+from router.sources import Source
 from router.webhook.metrics import Metrics
-from router.webhook.sources import Source
 
 
 class Answer(Protocol):

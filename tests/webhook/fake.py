@@ -13,13 +13,13 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from router import logs
 from router.errors import ReviewError
 from router.settings import LogFormat, WebhookSettings, parse_address
-from router.webhook import log as logs
+from router.sources import FileSource, watch
 from router.webhook import serve, tls
 from router.webhook.metrics import Metrics
 from router.webhook.service import Service
-from router.webhook.sources import FileSource, watch
 from router.webhook.worker import GateWorker
 
 
