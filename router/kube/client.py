@@ -223,11 +223,13 @@ class Api:
 
 
 class Stream:
-    """An open watch: iterate over its events, close it in the end (from any thread; a waiting reader wakes up)."""
+    """An open watch: iterate over its events once, close it in the end (from any thread; a waiting reader wakes up)."""
 
     def __init__(self, response: urllib3.BaseHTTPResponse, place: str) -> None:
         self._response = response
         self._place = place
+        self._lock = threading.Lock()
+        self._reading = False
         self._closed = False
 
     def __iter__(self) -> Iterator[Json]:
@@ -236,23 +238,33 @@ class Stream:
         :raises Gone: the version asked for is too old
         :raises ApiUnavailable: the connection was cut, also in the middle of an event
         """
+        with self._lock:
+            if self._closed:
+                return
+            self._reading = True
         try:
             for line in self._lines():
                 yield self._event(line)
         except (HTTPError, OSError, ValueError) as error:
             if not self._closed:
                 raise _silence(self._place, f"the watch was cut: {_words(error)}") from error
+        except AttributeError:  # TLS sockets lose their inner half when another thread shuts them
+            if not self._closed:
+                raise
         finally:
-            self.close()
+            self._closed = True
+            self._response.close()
 
     def close(self) -> None:
         """End it; again is no error."""
-        if self._closed:
-            return
-        self._closed = True
+        with self._lock:
+            if self._closed:
+                return
+            self._closed = True
+            reading = self._reading
         with contextlib.suppress(OSError, ValueError, RuntimeError):
             self._response.shutdown()  # wakes a reader; fails where nothing is left to be read
-        with contextlib.suppress(OSError, ValueError):
+        if not reading:  # else the reader closes it: it may be in the middle of it
             self._response.close()
 
     def _lines(self) -> Iterator[bytes]:
