@@ -1,0 +1,208 @@
+"""May this Pod be run? The proof that it carries, the Job that it belongs to, and what was added to it on the way.
+
+Pure. What the API server's guards could not judge is judged here: signatures, and that the Pod is what was signed.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Final
+
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
+
+from router import names, signing
+from router.errors import SignatureError
+
+Fields = Mapping[str, Any]
+
+_PROOF: Final = (names.KEY_SCRIPT, names.KEY_REQUESTER, names.KEY_ACCOUNT, names.KEY_SIGNATURE)
+_PLACE: Final = (names.KEY_SITE, names.KEY_QUEUE)
+_GROUPS: Final = ("initContainers", "containers")
+_WORDS: Final = ("image", "command", "args", "workingDir", "restartPolicy")
+_MOUNT: Final = ("name", "mountPath", "subPath")
+_ENDED: Final = frozenset({"Complete", "Failed"})
+
+
+@dataclass(frozen=True, slots=True)
+class Approved:
+    """What is signed of a Pod that may be run: as whom, the script, and what is brought back."""
+
+    user: str
+    script: str
+    results: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Needs:
+    """Objects of the Pod's namespace that its files are made from, by name."""
+
+    config_maps: tuple[str, ...]
+    secrets: tuple[str, ...]
+
+
+def controller(pod: Fields) -> tuple[str, str] | None:
+    """Name and uid of the Job that controls a Pod; None where its controller is no Job."""
+    for owner in _metadata(pod).get("ownerReferences") or ():
+        if owner.get("controller"):
+            is_job = owner.get("kind") == "Job" and str(owner.get("apiVersion", "")).startswith("batch/")
+            return (owner["name"], owner["uid"]) if is_job else None
+    return None
+
+
+def is_living(job: Fields) -> bool:
+    """Whether a Job still wants its Pods: neither deleted nor over."""
+    conditions = (job.get("status") or {}).get("conditions") or ()
+    ended = any(one.get("type") in _ENDED and one.get("status") == "True" for one in conditions)
+    return not ended and not _metadata(job).get("deletionTimestamp")
+
+
+def approve(pod: Fields, job: Fields, site: str, keys: Mapping[str, Ed25519PublicKey]) -> Approved:
+    """Hold a Pod against its Job and both against the signature.
+
+    :param job: the Pod's controller, as the API server has it now
+    :param site: whose agent this is
+    :param keys: the public keys in force
+    :raises SignatureError: what is missing or differs
+    """
+    own, template = _metadata(pod), _metadata((job.get("spec") or {}).get("template") or {})
+    annotations, labels = template.get("annotations") or {}, template.get("labels") or {}
+    _demand_same(own, template)
+    place = tuple(str(labels.get(key, "")) for key in _PLACE)
+    if place[0] != site:
+        raise SignatureError(f"the Job was sent to site {place[0]!r}, and this is the agent of {site!r}")
+    node = names.node_name(*place)
+    if (pod.get("spec") or {}).get("nodeName") != node:
+        raise SignatureError(f"the Pod is on node {pod['spec'].get('nodeName')!r}, and queue {place[1]} is {node}")
+    script = _text(annotations.get(names.KEY_SCRIPT))
+    signed = signing.read(_text(annotations.get(names.KEY_SIGNATURE)), keys)
+    found = signing.Claims(
+        issued_at=_seconds(_metadata(job).get("creationTimestamp")),
+        namespace=_text(_metadata(job).get("namespace")),
+        requester=_text(annotations.get(names.KEY_REQUESTER)),
+        site=place[0],
+        queue=place[1],
+        account=_text(annotations.get(names.KEY_ACCOUNT)),
+        results=signed.results,  # hints: they may have changed since without effect; what was signed holds
+        script_sha256=_digest(script),
+        job_uid=_text(_metadata(job).get("uid")),
+    )
+    signing.compare(signed, found)
+    return Approved(_user(signed.account), script, signed.results)
+
+
+def _demand_same(own: Fields, template: Fields) -> None:
+    """The Pod's proof is its template's: whoever could change one Pod could not have changed the Job."""
+    for kind, keys in (("annotations", _PROOF), ("labels", _PLACE)):
+        mine, theirs = own.get(kind) or {}, template.get(kind) or {}
+        for key in keys:
+            if not theirs.get(key):
+                raise SignatureError(f"its Job's template has no {key}: it was not routed by Batchgate, or not signed")
+            if mine.get(key) != theirs[key]:
+                raise SignatureError(f"its {key} is not that of its Job's template")
+
+
+def additions(pod: Fields, job: Fields) -> tuple[str, ...]:
+    """What a Pod has that its Job's template lacks or has otherwise, and the script therefore does not run.
+
+    ``container sidecar``, ``volume token``, ``command of container main``. Requests and limits are left out: what a
+    LimitRange adds changes nothing that is run.
+    """
+    own, template = pod.get("spec") or {}, (job["spec"].get("template") or {}).get("spec") or {}
+    return tuple(dict.fromkeys([*_containers(own, template), *_volumes(own, template)]))
+
+
+def _containers(own: Fields, template: Fields) -> Iterator[str]:
+    for group in _GROUPS:
+        known = {one["name"]: one for one in template.get(group) or ()}
+        for container in own.get(group) or ():
+            theirs = known.pop(container["name"], None)
+            if theirs is None:
+                yield f"container {container['name']}"
+                continue
+            for field in _WORDS:
+                if (container.get(field) or None) != (theirs.get(field) or None):
+                    yield f"{field} of container {container['name']}"
+            if _mounts(container) != _mounts(theirs):
+                yield f"volumeMounts of container {container['name']}"
+        yield from (f"no container {name}" for name in known)
+    if (own.get("restartPolicy") or None) != (template.get("restartPolicy") or None):
+        yield "restartPolicy"
+
+
+def _mounts(container: Fields) -> set[tuple[object, ...]]:
+    return {tuple(mount.get(key) for key in _MOUNT) for mount in container.get("volumeMounts") or ()}
+
+
+def _volumes(own: Fields, template: Fields) -> Iterator[str]:
+    known = {volume["name"] for volume in template.get("volumes") or ()}
+    yield from (f"volume {one['name']}" for one in own.get("volumes") or () if one["name"] not in known)
+
+
+def needs(pod: Fields) -> Needs:
+    """The ConfigMaps and Secrets that a Pod's environment and volumes name, optional ones included."""
+    config_maps: dict[str, None] = {}
+    secrets: dict[str, None] = {}
+    for reference in _references(pod.get("spec") or {}):
+        for key, into in _SOURCES.items():
+            source = reference.get(key)
+            name = (source or {}).get("name") or (source or {}).get("secretName")
+            if name:
+                (config_maps if into else secrets)[name] = None
+    return Needs(tuple(config_maps), tuple(secrets))
+
+
+_SOURCES: Final = {
+    "configMapKeyRef": True,
+    "configMapRef": True,
+    "configMap": True,
+    "secretKeyRef": False,
+    "secretRef": False,
+    "secret": False,
+}
+"""Fields that name an object: True for a ConfigMap."""
+
+
+def _references(spec: Fields) -> Iterator[Fields]:
+    for group in _GROUPS:
+        for container in spec.get(group) or ():
+            yield from container.get("envFrom") or ()
+            yield from (one["valueFrom"] for one in container.get("env") or () if one.get("valueFrom"))
+    for volume in spec.get("volumes") or ():
+        yield volume
+        yield from (volume.get("projected") or {}).get("sources") or ()
+
+
+def _user(account: str) -> str:
+    """The HPC user of an identity's text. It is signed, so only another release of ours can have written it otherwise."""
+    try:
+        user = json.loads(account).get("user")
+    except (ValueError, AttributeError):
+        user = None
+    if not isinstance(user, str) or not user:
+        raise SignatureError(f"names no HPC user: {account[:200]!r}")
+    return user
+
+
+def _seconds(timestamp: object) -> int:
+    try:
+        return int(datetime.fromisoformat(_text(timestamp)).timestamp())
+    except (ValueError, OverflowError):
+        return 0
+
+
+def _digest(script: str) -> str:
+    try:
+        return signing.script_digest(script)
+    except UnicodeEncodeError:
+        raise SignatureError("its script holds half a character, which nothing of ours ever signed") from None
+
+
+def _metadata(value: Fields) -> Fields:
+    return value.get("metadata") or {}
+
+
+def _text(value: object) -> str:
+    return value if isinstance(value, str) else ""

@@ -1,0 +1,217 @@
+"""What may be run: signature, owner and Pod held against each other. Each test alters one thing of a Pod that may."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+from router import names, signing
+from router.agent.approval import additions, approve, controller, is_living, needs
+from router.errors import SignatureError
+from router.gate import judge
+from router.policy.decision import Requester
+from tests.gates import ISSUED_AT, KEY, gate, sized
+
+KEYS = {signing.key_id(KEY.public_key()): KEY.public_key()}
+SITE = "hpc1"
+UID = "0b1e8d3c-2f0a-4a5e-9a3e-1d2c3b4a5f6e"
+
+
+def routed_job(**pod: Any) -> dict[str, Any]:
+    """A Job as the API server stores it after the webhook."""
+    job = {
+        "apiVersion": "batch/v1",
+        "kind": "Job",
+        "metadata": {"name": "solve", "namespace": "default", "annotations": {names.HINT_RESULTS: "out/*.dat"}},
+        "spec": {"template": {"metadata": {}, "spec": {"restartPolicy": "Never", **sized("4", **pod)}}},
+    }
+    stored = judge(job, requester=Requester("ada", (), "default"), gate=gate()).routed
+    created = datetime.fromtimestamp(ISSUED_AT, UTC).isoformat().replace("+00:00", "Z")
+    return {**stored, "metadata": {**stored["metadata"], "uid": UID, "creationTimestamp": created}}
+
+
+def pod_of(job: dict[str, Any]) -> dict[str, Any]:
+    """The Job controller's Pod."""
+    template = copy.deepcopy(job["spec"]["template"])
+    owner = {"apiVersion": "batch/v1", "kind": "Job", "name": "solve", "uid": UID, "controller": True}
+    metadata = {"name": "solve-x7k2p", "namespace": "default", "uid": "pod-uid", "ownerReferences": [owner]}
+    return {"metadata": {**metadata, **template["metadata"]}, "spec": template["spec"]}
+
+
+def test_a_routed_pod_may_run() -> None:
+    job = routed_job()
+
+    approved = approve(pod_of(job), job, SITE, KEYS)
+
+    assert approved.user == "ada"
+    assert approved.results == ("out/*.dat",)
+    assert approved.script == job["spec"]["template"]["metadata"]["annotations"][names.KEY_SCRIPT]
+    assert additions(pod_of(job), job) == ()
+    assert controller(pod_of(job)) == ("solve", UID)
+
+
+def test_results_are_those_that_were_signed() -> None:
+    """A hint that somebody changed since has no effect."""
+    job = routed_job()
+    pod = pod_of(job)
+    job["metadata"]["annotations"][names.HINT_RESULTS] = "/etc/passwd"
+
+    assert approve(pod, job, SITE, KEYS).results == ("out/*.dat",)
+
+
+Change = Callable[[dict[str, Any], dict[str, Any]], None]
+
+
+def _annotation(which: str, key: str, value: str | None) -> Change:
+    def change(pod: dict[str, Any], job: dict[str, Any]) -> None:
+        for one in (pod, job["spec"]["template"]) if which == "both" else (pod,):
+            if value is None:
+                del one["metadata"]["annotations"][key]
+            else:
+                one["metadata"]["annotations"][key] = value
+
+    return change
+
+
+def _label(key: str, value: str) -> Change:
+    def change(pod: dict[str, Any], job: dict[str, Any]) -> None:
+        for one in (pod, job["spec"]["template"]):
+            one["metadata"]["labels"][key] = value
+
+    return change
+
+
+def _job_metadata(key: str, value: str) -> Change:
+    def change(_pod: dict[str, Any], job: dict[str, Any]) -> None:
+        job["metadata"][key] = value
+
+    return change
+
+
+def _node(pod: dict[str, Any], _job: dict[str, Any]) -> None:
+    pod["spec"]["nodeName"] = "other.hpc1.batchgate"
+
+
+def _other_key(pod: dict[str, Any], job: dict[str, Any]) -> None:
+    claims = signing.read(pod["metadata"]["annotations"][names.KEY_SIGNATURE], KEYS)
+    forged = signing.sign(claims, Ed25519PrivateKey.generate())
+    _annotation("both", names.KEY_SIGNATURE, forged)(pod, job)
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (_annotation("pod", names.KEY_SCRIPT, "rm -rf ~"), "script is not that of its Job's template"),
+        (_annotation("both", names.KEY_SCRIPT, "rm -rf ~"), "script_sha256 is signed as"),
+        (_annotation("both", names.KEY_ACCOUNT, '{"user":"root"}'), "account is signed as"),
+        (_annotation("both", names.KEY_REQUESTER, "eve"), "requester is signed as"),
+        (_annotation("both", names.KEY_SIGNATURE, None), "has no batchgate.dev/signature"),
+        (_annotation("both", names.KEY_SIGNATURE, "v1.x.y.z"), "not among the keys in force"),
+        (_annotation("pod", names.KEY_SIGNATURE, None), "is not that of its Job's template"),
+        (_other_key, "not among the keys in force"),
+        (_label(names.KEY_QUEUE, "other"), "is on node"),
+        (_label(names.KEY_SITE, "hpc2"), "and this is the agent of 'hpc1'"),
+        (_node, "is on node 'other.hpc1.batchgate'"),
+        (_job_metadata("namespace", "elsewhere"), "namespace is signed as"),
+        (_job_metadata("creationTimestamp", "2020-01-01T00:00:00Z"), "from the Job's creation"),
+        (_job_metadata("creationTimestamp", "no time"), "from the Job's creation"),
+    ],
+)
+def test_what_was_altered_is_never_run(change: Change, words: str) -> None:
+    job = routed_job()
+    pod = pod_of(job)
+    change(pod, job)
+
+    with pytest.raises(SignatureError, match=words):
+        approve(pod, job, SITE, KEYS)
+
+
+def test_a_job_that_was_never_routed() -> None:
+    job = {"metadata": {"name": "x"}, "spec": {"template": {"spec": sized("4")}}}
+
+    with pytest.raises(SignatureError, match="was not routed by Batchgate"):
+        approve(pod_of({**job, "spec": {"template": {"metadata": {}, "spec": sized("4")}}}), job, SITE, KEYS)
+
+
+def test_the_owner_is_the_controller_and_a_job() -> None:
+    pod = pod_of(routed_job())
+    (owner,) = pod["metadata"]["ownerReferences"]
+    for changed in ({"controller": False}, {"kind": "ReplicaSet", "apiVersion": "apps/v1"}, {"apiVersion": "x/v1"}):
+        pod["metadata"]["ownerReferences"] = [{**owner, **changed}]
+        assert controller(pod) is None
+    del pod["metadata"]["ownerReferences"]
+    assert controller(pod) is None
+
+
+def test_a_job_that_is_over_or_deleted_wants_no_run() -> None:
+    job = routed_job()
+
+    assert is_living(job)
+    assert is_living({**job, "status": {"conditions": [{"type": "Failed", "status": "False"}]}})
+    for kind in ("Complete", "Failed"):
+        assert not is_living({**job, "status": {"conditions": [{"type": kind, "status": "True"}]}})
+    assert not is_living({**job, "metadata": {**job["metadata"], "deletionTimestamp": "2026-01-01T00:00:00Z"}})
+
+
+def _volume(**source: Any) -> dict[str, Any]:
+    return {"name": "v", **source}
+
+
+@pytest.mark.parametrize(
+    ("change", "expected"),
+    [
+        (lambda spec: spec["containers"].append({"name": "proxy", "image": "x"}), ("container proxy",)),
+        (lambda spec: spec.update(initContainers=[{"name": "init", "image": "x"}]), ("container init",)),
+        (lambda spec: spec.update(volumes=[_volume(emptyDir={})]), ("volume v",)),
+        (lambda spec: spec["containers"][0].update(image="mirror/busybox"), ("image of container c",)),
+        (lambda spec: spec["containers"][0].update(command=["sh"]), ("command of container c",)),
+        (lambda spec: spec["containers"][0].update(args=["x"]), ("args of container c",)),
+        (
+            lambda spec: spec["containers"][0].update(volumeMounts=[{"name": "v", "mountPath": "/v"}]),
+            ("volumeMounts of container c",),
+        ),
+        (lambda spec: spec["containers"].clear(), ("no container c",)),
+        (lambda spec: spec.update(restartPolicy="OnFailure"), ("restartPolicy",)),
+        (lambda spec: spec["containers"][0].update(resources={"limits": {"memory": "9Gi"}}), ()),
+        (lambda spec: spec["containers"][0].update(env=[{"name": "JOB_COMPLETION_INDEX", "value": "0"}]), ()),
+        (lambda spec: spec["containers"][0].update(imagePullPolicy="Always"), ()),
+        (lambda spec: spec.update(imagePullSecrets=[{"name": "x"}]), ()),
+    ],
+)
+def test_what_a_pod_has_that_its_template_lacks(change: Callable[[Any], None], expected: tuple[str, ...]) -> None:
+    job = routed_job()
+    pod = pod_of(job)
+    change(pod["spec"])
+
+    assert additions(pod, job) == expected
+
+
+def test_the_objects_that_a_pod_needs() -> None:
+    env = [
+        {"name": "A", "valueFrom": {"configMapKeyRef": {"name": "env", "key": "a"}}},
+        {"name": "B", "valueFrom": {"secretKeyRef": {"name": "password", "key": "b", "optional": True}}},
+        {"name": "C", "valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}}},
+        {"name": "D", "value": "plain"},
+    ]
+    env_from = [{"configMapRef": {"name": "all"}}, {"secretRef": {"name": "all-secrets"}}]
+    volumes = [
+        _volume(configMap={"name": "files"}),
+        _volume(secret={"secretName": "keys"}),
+        _volume(emptyDir={}),
+        _volume(projected={"sources": [{"configMap": {"name": "part"}}, {"secret": {"name": "half"}}]}),
+    ]
+    spec = {
+        "containers": [{"name": "c", "env": env}],
+        "initContainers": [{"name": "i", "envFrom": env_from}],
+        "volumes": volumes,
+    }
+
+    found = needs({"spec": spec})
+
+    assert found.config_maps == ("all", "env", "files", "part")
+    assert found.secrets == ("all-secrets", "password", "keys", "half")
