@@ -1,0 +1,194 @@
+"""Which of several agents acts: the holder of a Lease.
+
+Knows the Lease and clocks. The rules are those of client-go's leader election: a candidate takes over when the Lease
+did not change for the time that it names, by the candidate's own clock, counted from when it first saw it so; the
+leader counts from before its last successful renewal was sent, and stops after two thirds of that time. So it has
+stopped before anybody else can begin, whatever the machines' clocks say. A change is made only to the version of the
+Lease that was read.
+
+Renewals have a thread of their own, which waits for nothing but the API server.
+"""
+
+from __future__ import annotations
+
+import logging
+import math
+import secrets
+import threading
+import time
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Final
+
+from router.errors import ApiError, Conflict, NotFound
+from router.kube.client import Api, Json
+
+log: Final = logging.getLogger("batchgate.agent")
+
+_CLOCK: Final = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
+"""Unlike the ordinary monotonic clock it goes on while the machine is suspended."""
+_RENEWALS: Final = 5
+"""So often within the Lease's time, so that two may fail."""
+_LEAD: Final = 2 / 3
+"""The part of the Lease's time, from the start of a renewal, for which the leader trusts it."""
+_LONGEST_PAUSE: Final = 1.0
+"""Of a candidate: this soon it sees that the Lease was released."""
+
+
+def clock() -> float:
+    """Seconds by a clock that is never set and does not stop."""
+    return time.clock_gettime(_CLOCK)
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """What a candidate last saw: the Lease's version, empty where there is none, and since when that has not changed."""
+
+    version: str
+    since: float
+
+
+def is_free(lease: Json | None, identity: str, seen: Seen | None, now: float, seconds: float) -> bool:
+    """Whether the Lease may be taken: nobody's, ours already, or not renewed for the time that its holder promised.
+
+    :param seen: what was seen before by this process, None at its first look
+    :param seconds: the promise where the Lease names none, or has been deleted: its holder may not know yet
+    """
+    if lease is None:
+        return seen is None or now - seen.since > seconds
+    spec = lease.get("spec") or {}
+    if (spec.get("holderIdentity") or "") in ("", identity):
+        return True
+    return seen is not None and now - seen.since > (spec.get("leaseDurationSeconds") or seconds)
+
+
+def held(lease: Json | None, identity: str, seconds: int, moment: datetime) -> Json:
+    """The spec of a Lease that is ours from this moment on, from what it says now."""
+    before: Json = (lease or {}).get("spec") or {}
+    stamp = micro_time(moment)
+    renewed: Json = {**before, "holderIdentity": identity, "leaseDurationSeconds": seconds, "renewTime": stamp}
+    if before.get("holderIdentity") == identity:
+        return renewed
+    changes = int(before.get("leaseTransitions") or 0) + bool(before)
+    return {**renewed, "acquireTime": stamp, "leaseTransitions": changes}
+
+
+def micro_time(moment: datetime) -> str:
+    """A time as Leases have it, with microseconds."""
+    return moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+
+
+class Election:
+    """One candidate: ``start`` it, ``wait`` to lead, look at ``leading`` before each act, ``release`` in the end.
+
+    :param identity: shown as the holder; a random part is added, so that two processes never share one by mistake
+    :param seconds: how long the Lease lasts without a renewal; a whole number, at least 1
+    """
+
+    def __init__(self, api: Api, namespace: str, lease_name: str, identity: str, seconds: int) -> None:
+        self.identity = f"{identity}_{secrets.token_hex(4)}"
+        self.problem = ""
+        """Why the Lease cannot be read or written now, empty while it can."""
+        self._api = api
+        self._collection = f"/apis/coordination.k8s.io/v1/namespaces/{namespace}/leases"
+        self._name = lease_name
+        self._seconds = seconds
+        self._condition = threading.Condition()
+        self._stopping = threading.Event()
+        self._until = -math.inf
+        self._term = 0
+        self._lease: Json | None = None
+        self._seen: Seen | None = None
+        self._thread = threading.Thread(target=self._run, name="election", daemon=True)
+
+    def start(self) -> None:
+        """Begin to compete."""
+        self._thread.start()
+
+    @property
+    def leading(self) -> bool:
+        """Whether this process leads now. False in good time before anybody else can, and after ``release``."""
+        return clock() < self._until and not self._stopping.is_set()
+
+    @property
+    def term(self) -> int:
+        """How often this process took the lead. If it has grown, somebody else may have led in between."""
+        return self._term
+
+    def wait(self, seconds: float | None = None) -> bool:
+        """Wait to lead, at most so long; whether this process does."""
+        with self._condition:
+            return self._condition.wait_for(lambda: self.leading, seconds)
+
+    def release(self) -> None:
+        """Lead and compete no more; the next one begins at once. Whatever needs the lead must have ended before."""
+        self._stopping.set()
+        if self._thread.is_alive():
+            self._thread.join(self._patience + 1)
+        if self._thread.is_alive() or self._lease is None or not self._holds():
+            return
+        spec = {**self._lease["spec"], "holderIdentity": "", "renewTime": micro_time(datetime.now(UTC))}
+        try:
+            self._write(spec)
+        except ApiError as error:
+            log.warning("the lead is not handed over, the next leader waits %d s: %s", self._seconds, error)
+
+    @property
+    def _patience(self) -> float:
+        """For one request: there is time for a second one before the lead is lost."""
+        return self._seconds / 3
+
+    def _run(self) -> None:
+        led = False
+        while not self._stopping.is_set():
+            began = clock()
+            try:
+                self._try()
+                self.problem = ""
+            except ApiError as error:
+                self.problem = str(error)
+            if led != self.leading:
+                led = not led
+                log.info("leading" if led else "not leading any more", extra={"fields": self._fields()})
+            pause = self._seconds / _RENEWALS
+            self._stopping.wait(max(0.0, began + (pause if led else min(pause, _LONGEST_PAUSE)) - clock()))
+
+    def _fields(self) -> dict[str, str]:
+        return {"lease": self._name, "identity": self.identity, "problem": self.problem}
+
+    def _try(self) -> None:
+        """Renew or take the Lease; without the lead, look at it first."""
+        if not self.leading:
+            before = self._seen
+            self._look()
+            if not is_free(self._lease, self.identity, before and self._seen, clock(), self._seconds):
+                return
+        began = clock()
+        ours = self._holds()
+        try:
+            self._lease = self._write(held(self._lease, self.identity, self._seconds, datetime.now(UTC)))
+        except (Conflict, NotFound):
+            self._look()  # somebody was quicker, or an answer to ourselves got lost: the holder's name says which
+            if not self._holds():
+                self._until = -math.inf
+            return
+        with self._condition:
+            self._term += not ours
+            self._until = began + self._seconds * _LEAD
+            self._condition.notify_all()
+
+    def _holds(self) -> bool:
+        spec = (self._lease or {}).get("spec") or {}
+        return spec.get("holderIdentity") == self.identity
+
+    def _look(self) -> None:
+        self._lease = self._api.find(f"{self._collection}/{self._name}", self._patience)
+        version = self._lease["metadata"]["resourceVersion"] if self._lease else ""
+        if self._seen is None or self._seen.version != version:
+            self._seen = Seen(version, clock())
+
+    def _write(self, spec: Json) -> Json:
+        if self._lease is None:
+            kind: Json = {"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": {"name": self._name}}
+            return self._api.create(self._collection, {**kind, "spec": spec}, self._patience)
+        return self._api.replace(f"{self._collection}/{self._name}", {**self._lease, "spec": spec}, self._patience)
