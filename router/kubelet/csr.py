@@ -1,0 +1,115 @@
+"""Requests for a serving certificate from the signer ``kubernetes.io/kubelet-serving``.
+
+Pure but for the random numbers of keys. The signer's rules are the API server's (``ValidateKubeletServingCSR``): the
+subject is a node's, addresses stand in subjectAltName, and nothing but a server's usages is asked for.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import ipaddress
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Final
+
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import NameOID
+
+SIGNER: Final = "kubernetes.io/kubelet-serving"
+PATH: Final = "/apis/certificates.k8s.io/v1/certificatesigningrequests"
+
+RENEWED_AT: Final = 0.75
+"""Share of a certificate's life after which another is asked for; kubelets do it between 0.7 and 0.9."""
+
+
+@dataclass(frozen=True, slots=True)
+class Issued:
+    """Signed: the certificate and what leads to its CA, PEM."""
+
+    certificate: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Waiting:
+    """Nobody has approved it, or it is approved and not signed yet."""
+
+    approved: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Turned:
+    """Denied by a person, or failed at the signer; the words are theirs."""
+
+    words: str
+
+
+def new_key() -> bytes:
+    """A private key for one certificate, PEM."""
+    return ec.generate_private_key(ec.SECP256R1()).private_bytes(
+        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+    )
+
+
+def request(key: bytes, node: str, addresses: Sequence[str]) -> dict[str, Any]:
+    """The CertificateSigningRequest for this key.
+
+    Its name comes from the key, so that asking twice with one key is one request.
+
+    :param node: one of our Nodes; the signer wants a node's name, and TLS clients look at the addresses only
+    :param addresses: IP addresses or DNS names under which the API server reaches us, at least one
+    """
+    private = serialization.load_pem_private_key(key, password=None)
+    if not isinstance(private, ec.EllipticCurvePrivateKey):
+        raise TypeError("the key is one of new_key")
+    names = [
+        x509.NameAttribute(NameOID.ORGANIZATION_NAME, "system:nodes"),
+        x509.NameAttribute(NameOID.COMMON_NAME, f"system:node:{node}"),
+    ]
+    signed = (
+        x509.CertificateSigningRequestBuilder()
+        .subject_name(x509.Name(names))
+        .add_extension(x509.SubjectAlternativeName([_name(address) for address in addresses]), critical=False)
+        .sign(private, hashes.SHA256())
+    )
+    public = private.public_key().public_bytes(
+        serialization.Encoding.DER, serialization.PublicFormat.SubjectPublicKeyInfo
+    )
+    return {
+        "apiVersion": "certificates.k8s.io/v1",
+        "kind": "CertificateSigningRequest",
+        "metadata": {"name": f"batchgate-kubelet-{hashlib.sha256(public).hexdigest()[:20]}"},
+        "spec": {
+            "signerName": SIGNER,
+            "usages": ["digital signature", "server auth"],
+            "request": base64.b64encode(signed.public_bytes(serialization.Encoding.PEM)).decode(),
+        },
+    }
+
+
+def outcome(answer: Mapping[str, Any]) -> Issued | Waiting | Turned:
+    """What has become of a request."""
+    status = answer.get("status") or {}
+    conditions = {condition.get("type"): condition for condition in status.get("conditions") or ()}
+    for kind in ("Denied", "Failed"):
+        if kind in conditions:
+            words = conditions[kind].get("message") or conditions[kind].get("reason") or "no reason given"
+            return Turned(f"{kind.lower()}: {words}")
+    if status.get("certificate"):
+        return Issued(base64.b64decode(status["certificate"]))
+    return Waiting(approved="Approved" in conditions)
+
+
+def renewal(not_before: datetime, not_after: datetime) -> datetime:
+    """When another certificate is asked for."""
+    return not_before + (not_after - not_before) * RENEWED_AT
+
+
+def _name(address: str) -> x509.GeneralName:
+    try:
+        return x509.IPAddress(ipaddress.ip_address(address))
+    except ValueError:
+        return x509.DNSName(address)

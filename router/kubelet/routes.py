@@ -1,0 +1,79 @@
+"""What a request asks for, by its method and path.
+
+Pure. The paths are the kubelet's; those that it serves beside these are not found here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Final
+from urllib.parse import unquote
+
+from router.errors import RequestError
+
+
+class Target(StrEnum):
+    """What can be asked for."""
+
+    LOGS = "containerLogs"
+    PODS = "pods"
+    SUMMARY = "stats/summary"
+    RESOURCES = "metrics/resource"
+    HEALTH = "healthz"
+
+
+@dataclass(frozen=True, slots=True)
+class Route:
+    """A target; for logs, of which container."""
+
+    target: Target
+    namespace: str = ""
+    pod: str = ""
+    container: str = ""
+
+
+_PLAIN: Final = frozenset({Target.PODS, Target.SUMMARY, Target.RESOURCES, Target.HEALTH})
+_STREAMS: Final[Mapping[str, str]] = {
+    "exec": "exec",
+    "run": "running a command in it",
+    "attach": "attach",
+    "portForward": "port-forward",
+    "cri": "attaching to it",
+}
+_LENGTH: Final = 253
+"""Characters of the longest name that Kubernetes knows (RFC 1123 subdomain)."""
+
+
+def route(method: str, path: str) -> Route:
+    """What is asked for.
+
+    :param path: of the URL, as it came, without the query
+    :raises RequestError: 404 there is no such path, 405 it cannot be asked so, 501 batch jobs cannot do it
+    """
+    parts = path.removeprefix("/").removesuffix("/").split("/")
+    if parts[0] in _STREAMS:
+        raise RequestError(
+            501,
+            f"{_STREAMS[parts[0]]} is not possible: this Pod runs as a batch job on the nodes of an HPC site; "
+            "kubectl logs and kubectl describe show what it does",
+        )
+    found = _found(parts)
+    if found is None:
+        raise RequestError(404, "404 page not found")
+    if method != "GET":
+        raise RequestError(405, "405: Method Not Allowed")
+    return found
+
+
+def _found(parts: list[str]) -> Route | None:
+    whole = "/".join(parts)
+    if whole in _PLAIN:
+        return Route(Target(whole))
+    if parts[0] != Target.LOGS or len(parts) != 4:
+        return None
+    names = [unquote(part) for part in parts[1:]]
+    if any(not name or "/" in name or len(name) > _LENGTH for name in names):
+        return None
+    return Route(Target.LOGS, *names)

@@ -1,0 +1,95 @@
+"""Which run of a container a request for logs means, as the kubelet decides it.
+
+Pure. The sentences are the kubelet's own (``validateContainerLogStatus``): kubectl shows them, and tools look for them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from router.errors import RequestError
+from router.layout import PodDirectory
+
+
+class RunState(StrEnum):
+    """What a container does, by the same words as its status."""
+
+    WAITING = "waiting"
+    RUNNING = "running"
+    TERMINATED = "terminated"
+
+
+@dataclass(frozen=True, slots=True)
+class LoggedContainer:
+    """One container, init container or sidecar.
+
+    :param run: number of the last run that has started, from 0; None before the first
+    :param reason: why it waits
+    """
+
+    name: str
+    state: RunState
+    run: int | None = None
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class LoggedPod:
+    """A Pod of ours, queued, running or ended.
+
+    :param node: the Node that it is bound to, whether or not its queue is still in the policy
+    :param directory: where its logs lie
+    """
+
+    namespace: str
+    name: str
+    uid: str
+    node: str
+    directory: PodDirectory
+    containers: tuple[LoggedContainer, ...]
+
+
+def container_of(pod: LoggedPod, name: str) -> LoggedContainer:
+    """The container of that name.
+
+    :raises RequestError: 404, the Pod has none
+    """
+    for container in pod.containers:
+        if container.name == name:
+            return container
+    raise RequestError(404, f'container "{name}" not found in pod "{pod.name}"')
+
+
+def run_of(pod: LoggedPod, container: LoggedContainer, *, previous: bool) -> int:
+    """Number of the run whose log is meant.
+
+    While a container waits to be started again, its last run is the current one and the previous one alike.
+
+    :raises RequestError: 400, there is no such run
+    """
+    waiting = container.state is RunState.WAITING
+    if previous:
+        run = container.run if waiting or container.run is None else container.run - 1
+        if run is None or run < 0:
+            raise RequestError(400, f'previous terminated container "{container.name}" in pod "{pod.name}" not found')
+        return run
+    if container.run is not None:
+        return container.run
+    if container.state is RunState.TERMINATED:
+        raise RequestError(400, f'container "{container.name}" in pod "{pod.name}" is terminated')
+    reason = f": {container.reason}" if container.reason else " - no logs yet"
+    raise RequestError(400, f'container "{container.name}" in pod "{pod.name}" is waiting to start{reason}')
+
+
+def is_written(pod: LoggedPod | None, uid: str, name: str, run: int) -> bool:
+    """Whether this run of a container may still write to its log.
+
+    :param pod: the Pod as it is now; None where it is gone. Another one of the same name has another uid.
+    """
+    if pod is None or pod.uid != uid:
+        return False
+    return any(
+        container.name == name and container.run == run and container.state is RunState.RUNNING
+        for container in pod.containers
+    )
