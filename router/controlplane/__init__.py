@@ -1,0 +1,4 @@
+"""A real Kubernetes control plane on this machine, for tests and the demo: etcd, API server, controller-manager, scheduler.
+
+Shell: builds programs, starts and ends processes. Nothing of the product needs it.
+"""

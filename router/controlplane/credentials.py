@@ -1,0 +1,108 @@
+"""Who is who on a control plane: its CAs, its servers' certificates, and a kubeconfig for each identity.
+
+Pure but for the random numbers of keys: takes names and times, returns PEM bytes and kubeconfig values. The CA and the
+servers' certificates are made by ``router.certs.issuing``, as the webhook's are.
+"""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any, Final
+
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
+
+from router.certs.issuing import BACKDATED, Pair
+
+CLIENT_DAYS: Final = 365
+
+
+@dataclass(frozen=True, slots=True)
+class Identity:
+    """A name and groups, as the API server reads them from a client certificate: common name and organizations."""
+
+    name: str
+    groups: tuple[str, ...] = ()
+
+
+ADMIN: Final = Identity("admin", ("system:masters",))
+CONTROLLER_MANAGER: Final = Identity("system:kube-controller-manager")
+SCHEDULER: Final = Identity("system:kube-scheduler")
+KUBELET_CLIENT: Final = Identity("kube-apiserver-kubelet-client")
+"""As whom the API server calls kubelets; the cluster role ``system:kubelet-api-admin`` is bound to it."""
+FRONT_PROXY: Final = Identity("front-proxy-client")
+ETCD_CLIENT: Final = Identity("kube-apiserver-etcd-client")
+
+
+def node(name: str) -> Identity:
+    """The identity of a kubelet, to which the Node authorizer gives what its own Pods need."""
+    return Identity(f"system:node:{name}", ("system:nodes",))
+
+
+def make_client(ca: Pair, identity: Identity, now: datetime) -> Pair:
+    """A client certificate for an identity, signed by the CA; valid from now, for a year at most as the CA is."""
+    authority = x509.load_pem_x509_certificate(ca.public)
+    authority_key = serialization.load_pem_private_key(ca.private, password=None)
+    if not isinstance(authority_key, ec.EllipticCurvePrivateKey):
+        raise TypeError("the CA's key is made by router.certs.issuing and an elliptic curve key")
+    key = ec.generate_private_key(ec.SECP256R1())
+    groups = [x509.NameAttribute(NameOID.ORGANIZATION_NAME, group) for group in identity.groups]
+    builder = (
+        x509.CertificateBuilder()
+        .subject_name(x509.Name([*groups, x509.NameAttribute(NameOID.COMMON_NAME, identity.name)]))
+        .issuer_name(authority.subject)
+        .public_key(key.public_key())
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(now - BACKDATED)
+        .not_valid_after(min(now + timedelta(days=CLIENT_DAYS), authority.not_valid_after_utc))
+        .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
+        .add_extension(x509.ExtendedKeyUsage([ExtendedKeyUsageOID.CLIENT_AUTH]), critical=False)
+        .add_extension(x509.AuthorityKeyIdentifier.from_issuer_public_key(authority_key.public_key()), critical=False)
+    )
+    certificate = builder.sign(authority_key, hashes.SHA256())
+    return Pair(certificate.public_bytes(serialization.Encoding.PEM), _private_pem(key))
+
+
+def make_token_keys() -> Pair:
+    """What the API server signs service account tokens with (ES256)."""
+    key = ec.generate_private_key(ec.SECP256R1())
+    public = key.public_key().public_bytes(serialization.Encoding.PEM, serialization.PublicFormat.SubjectPublicKeyInfo)
+    return Pair(public, _private_pem(key))
+
+
+def certificate_user(client: Pair) -> dict[str, Any]:
+    """The ``user`` of a kubeconfig that shows a client certificate."""
+    return {"client-certificate-data": _encoded(client.public), "client-key-data": _encoded(client.private)}
+
+
+def kubeconfig(server: str, ca: bytes, name: str, user: dict[str, Any]) -> dict[str, Any]:
+    """A kubeconfig of one cluster, one user and namespace ``default``."""
+    return {
+        "apiVersion": "v1",
+        "kind": "Config",
+        "clusters": [{"name": "batchgate", "cluster": {"server": server, "certificate-authority-data": _encoded(ca)}}],
+        "users": [{"name": name, "user": user}],
+        "contexts": [{"name": name, "context": {"cluster": "batchgate", "user": name, "namespace": "default"}}],
+        "current-context": name,
+    }
+
+
+def server_names(addresses: Sequence[str]) -> list[str]:
+    """What the API server's certificate is for: how Pods call it, and this machine's addresses."""
+    inside = ["kubernetes", "kubernetes.default", "kubernetes.default.svc", "kubernetes.default.svc.cluster.local"]
+    return [*inside, "localhost", *addresses]
+
+
+def _encoded(pem: bytes) -> str:
+    return base64.b64encode(pem).decode()
+
+
+def _private_pem(key: ec.EllipticCurvePrivateKey) -> bytes:
+    return key.private_bytes(
+        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+    )

@@ -1,0 +1,42 @@
+"""A real control plane for every test that asks for one: one for the whole run, and a namespace of its own each."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+
+import pytest
+
+from router.controlplane import programs
+from router.controlplane.options import RESEARCHERS
+from router.controlplane.plane import ControlPlane
+from router.controlplane.start import control_plane
+
+_NUMBERS = itertools.count(1)
+
+
+@pytest.fixture(scope="session")
+def control_plane_programs() -> programs.Programs:
+    """Where etcd, the API server and the others are. The test is skipped where they are not."""
+    try:
+        return programs.find()
+    except programs.NoPrograms as error:
+        pytest.skip(f"no control plane: {error}")
+
+
+@pytest.fixture(scope="session")
+def plane(
+    control_plane_programs: programs.Programs, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[ControlPlane]:
+    """One control plane for the whole run, with ordinary settings. Tests leave it as they found it; see ``namespace``."""
+    with control_plane(tmp_path_factory.mktemp("control-plane") / "plane") as started:
+        yield started
+
+
+@pytest.fixture
+def namespace(plane: ControlPlane) -> Iterator[str]:
+    """A namespace of the test's own, which the users ada and ben may edit; deleted after it, with all that is in it."""
+    name = f"test-{next(_NUMBERS)}"
+    plane.make_namespaces({name: (RESEARCHERS,)})
+    yield name
+    plane.kubectl("delete", "namespace", name, "--wait=false")
