@@ -5,7 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 
-BENCHMARKS = ("bench.pipeline", "bench.rules", "bench.route", "bench.webhook", "bench.memory")
+BENCHMARKS = ("bench.pipeline", "bench.rules", "bench.route", "bench.webhook", "bench.memory", "bench.overhead")
 
 
 def main() -> None:
