@@ -15,10 +15,11 @@ from typing import Any, Final
 
 from router import quantity
 from router.errors import JobError
+from router.names import COMPLETION_INDEX
 from router.workload import expand
 
 INDEX_VARIABLE: Final = "JOB_COMPLETION_INDEX"
-INDEX_KEY: Final = "batch.kubernetes.io/job-completion-index"
+INDEX_KEY: Final = COMPLETION_INDEX
 
 # validation.IsEnvVarName; since 1.32 a cluster may allow more, but no ConfigMap key needs it.
 _ENV_NAME: Final = re.compile(r"[-._a-zA-Z][-._a-zA-Z0-9]*")
