@@ -170,6 +170,7 @@ def test_on_failure_starts_again_after_the_back_off(pod: Pod) -> None:
     assert (first["code"], second["code"]) == (7, 0)
     assert second["started"] - first["finished"] >= 1
     assert (pod.log(restart=0), pod.log(restart=1)) == ("run\n", "run\n")
+    assert [note["restart"] for note in pod.notes() if note["event"] == "running"] == [0, 1]
 
 
 # --- one Pod, one run -----------------------------------------------------------------------------------------------

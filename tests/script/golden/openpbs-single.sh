@@ -187,7 +187,7 @@ run_once() {
     umask 022
     prepare "$1"
     echo "$BASHPID" >"$scratch/$name.pid"
-    echo "pid $1 $BASHPID" >&9
+    echo "pid $1 $BASHPID $2" >&9
     exec setsid "${words[@]}" </dev/null 6>&- 8>&- 9>&-
   )
   code=$?
@@ -271,7 +271,7 @@ turn() {
   pid)
     pids[i]=$value
     echo "$value" >&7
-    note running ",\"container\":\"${names[i]}\""
+    note running ",\"container\":\"${names[i]}\",\"restart\":$rest"
     [[ ! $ending || (${kinds[i]} == sidecar && ! $closing) ]] || end "$i"
     ;;
   exit)
