@@ -2,10 +2,15 @@
 
 import sys
 
-if sys.argv[1:2] == ["serve"]:
+from router.local import calling, client
+
+_words = sys.argv[1:]
+if _words[:1] == ["serve"]:
     from router.local.daemon import main
 
-    main(sys.argv[2], int(sys.argv[3]))
+    main(_words[1], int(_words[2]))
+elif _words and _words[0] in calling.COMMANDS and _words[1:] != ["--help"]:
+    sys.exit(calling.run(client.default_directory(), _words[0], _words[1:]))
 else:
     from router.errors import BatchgateError
     from router.local.commands import local

@@ -1,4 +1,4 @@
-"""``batchgate local queues`` and ``stop``: the two commands of the embedded queue that OpenPBS does not have.
+"""``batchgate local queues``, ``faults`` and ``stop``: commands of the embedded queue that OpenPBS does not have.
 
 Reads files, asks the background process, prints.
 """
@@ -6,6 +6,8 @@ Reads files, asks the background process, prints.
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import click
@@ -16,23 +18,38 @@ from router.local.records import config_of
 from router.local.state import State
 
 
+def _asked(ask: Callable[[str, dict[str, Any]], dict[str, Any]], root: str, request: dict[str, Any]) -> dict[str, Any]:
+    """The background process' answer. ConfigError where there is none, or it refuses."""
+    try:
+        answer = ask(root, request)
+    except client.Unusable as error:
+        raise ConfigError(str(error)) from error
+    if answer["rc"]:
+        raise ConfigError(answer["err"])
+    return answer
+
+
 @click.command()
 @click.option("-o", "--output", type=click.Choice(["table", "json"]), default="table", show_default=True)
 @click.option(
     "--define", type=click.File("r"), metavar="FILE", help="Declare the queues: JSON, '-' for standard input."
 )
 @click.pass_obj
-def queues(state: State, output: str, define: Any) -> None:
+def queues(root: str, output: str, define: Any) -> None:
     """Show the queues and how busy they are, or declare them.
 
     \b
     {"queues": [{"name": "workq", "nodes": 2, "cpusPerNode": 4, "memory": "8gb", "gpus": 0,
                  "walltimeMax": 3600, "walltimeDefault": 600, "site": "local",
-                 "enabled": true, "started": true}],
-     "killDelay": 10, "idleSeconds": 300, "historySeconds": 1209600}
+                 "enabled": true, "started": true,
+                 "maxQueued": 1000, "maxQueuedPerUser": 100, "maxQueuedCpusPerUser": 400}],
+     "killDelay": 10, "idleSeconds": 300, "historySeconds": 1209600,
+     "enforceMemory": true, "operators": []}
 
     Slots are what is declared, whatever the machine has. Only name, nodes and cpusPerNode are needed; memory and gpus
-    are per node, times are in seconds. `-o json` is what `--queues FILE` of other commands reads.
+    are per node, times are in seconds. The three limits on jobs that wait or run may also stand beside "queues", for
+    all of them together. enforceMemory kills a job that has more in memory than it asked for; operators see and change
+    everybody's jobs. `-o json` is what `--queues FILE` of other commands reads.
 
     \b
     Example:  batchgate local queues -o json > queues.json
@@ -42,9 +59,9 @@ def queues(state: State, output: str, define: Any) -> None:
             document = json.load(define)
         except ValueError as error:  # also what is no UTF-8
             raise ConfigError(f"{define.name}: not JSON: {error}") from error
-        define_queues(state, document)
+        define_queues(root, document)
         return
-    shown = client.ask(state, {"op": "queues"})["queues"]
+    shown = _asked(client.ask, root, {"op": "queues"})["queues"]
     if output == "json":
         click.echo(json.dumps({"queues": shown}, indent=2))
         return
@@ -55,35 +72,65 @@ def queues(state: State, output: str, define: Any) -> None:
         )
 
 
-def define_queues(state: State, document: object) -> None:
+def define_queues(root: str, document: object) -> None:
     """Declare a directory's queues, also while its daemon runs. ConfigError where the document is none."""
+    state = State(Path(root))
     state.make()
     before = state.root / "config.json"
     old = before.read_bytes() if before.exists() else None
     state.save_config(config_of(document))
     try:
-        answer = client.ask_running(state, {"op": "reload"})
+        _asked(client.ask_running, root, {"op": "reload"})
     except client.NotServed:
         return
-    if answer["rc"]:
+    except ConfigError:
         before.write_bytes(old) if old is not None else before.unlink()
-        raise ConfigError("; ".join(answer["stderr"]))
+        raise
+
+
+@click.command()
+@click.argument("words", nargs=-1, metavar="[none | NAME=on|off|SECONDS]...")
+@click.option("-o", "--output", type=click.Choice(["table", "json"]), default="table", show_default=True)
+@click.pass_obj
+def faults(root: str, words: tuple[str, ...], output: str) -> None:
+    """Show what goes wrong, or make something go wrong, from the next command on.
+
+    \b
+    unreachable    no command reaches the queue; jobs start, run and end as ever
+    answers-lost   commands do their work and then fail with "End of File"
+    history-lost   finished jobs are forgotten, for good
+    others-hidden  users see no jobs but their own (query_other_jobs is False)
+    list-empty     lists without ids are empty, with exit code 0
+    jobs-unknown   questions by id are answered with "Unknown Job Id"
+    delay          answers are late by so many seconds
+    none           all of that ends
+
+    A command with BATCHGATE_LOCAL_FAULTS=ignore in its environment sees things as they are.
+
+    \b
+    Example:  batchgate local faults unreachable=on && batchgate local qstat
+    """
+    shown = _asked(client.ask, root, {"op": "faults", "words": words})["faults"]
+    if output == "json":
+        click.echo(json.dumps(shown, indent=2))
+        return
+    for name, value in shown.items():
+        text = ("on" if value else "off") if isinstance(value, bool) else f"{value:g} s"
+        click.echo(f"{name:<14} {text}")
 
 
 @click.command()
 @click.option("--delete", is_flag=True, help="End the jobs too; else they run on and are found again.")
 @click.pass_obj
-def stop(state: State, delete: bool) -> None:  # noqa: FBT001 - click passes a flag so
+def stop(root: str, delete: bool) -> None:  # noqa: FBT001 - click passes a flag so
     """End the queue's background process. Running jobs go on, unless --delete.
 
     \b
     Example:  batchgate local stop --delete
     """
+    ask = client.ask if delete else client.ask_running
     try:
-        if delete:
-            client.ask(state, {"op": "stop", "delete": True})
-        else:
-            client.ask_running(state, {"op": "stop", "delete": False})
+        _asked(ask, root, {"op": "stop", "delete": delete})
     except client.NotServed:
         return
-    client.wait_for_end(state)
+    client.wait_for_end(root)

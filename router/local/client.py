@@ -1,92 +1,109 @@
 """From a command to the embedded queue's daemon, which is started when none answers.
 
-Shell: one request, one answer over a unix socket.
+Shell: one request, one answer over a unix socket. Light: a ``qsub`` is a whole process, and imports nothing that it
+does not need; what is dear is imported where it is used.
 """
 
 from __future__ import annotations
 
-import contextlib
-import fcntl
 import json
 import os
 import socket
-import subprocess
 import sys
 import time
-from collections.abc import Iterator
-from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
-from router.errors import ConfigError
-from router.local.state import State
-
-_START_SECONDS: Final = 20.0
-_PAUSE: Final = 0.01
-_BLOCK: Final = 1 << 16
+VARIABLE = "BATCHGATE_LOCAL"
+_START_SECONDS = 20.0
+_PAUSE = 0.01
+_BLOCK = 1 << 16
+_PRIVATE = 0o700
 
 
 class NotServed(Exception):
     """No daemon serves the directory."""
 
 
-def ask(state: State, request: dict[str, Any]) -> dict[str, Any]:
-    """The daemon's answer; a daemon is started where there is none. ConfigError where none can be."""
-    state.make()
+class Unusable(Exception):
+    """No daemon can be started for the directory; the words say why."""
+
+
+def default_directory() -> str:
+    """``$BATCHGATE_LOCAL``, else ``batchgate/local`` in the user's state directory (XDG base directories)."""
+    named = os.environ.get(VARIABLE)
+    if named:
+        return os.path.abspath(named)  # noqa: PTH100 - pathlib takes longer to import than all of this module
+    base = os.environ.get("XDG_STATE_HOME") or os.path.expanduser("~/.local/state")  # noqa: PTH111 - as above
+    return f"{base}/batchgate/local"
+
+
+def ask(root: str, request: dict[str, Any]) -> dict[str, Any]:
+    """The daemon's answer; a daemon is started where there is none. Unusable where none can be."""
     deadline = time.monotonic() + _START_SECONDS
     while True:
         try:
-            return ask_running(state, request)
+            return ask_running(root, request)
         except NotServed:
-            _start(state)
+            _start(root)
         if time.monotonic() > deadline:
-            raise ConfigError(f"{state.root}: the embedded queue does not answer; see {state.log}")
+            raise Unusable(f"{root}: the embedded queue does not answer; see {root}/log")
         time.sleep(_PAUSE)  # only while another command's daemon is about to serve, or one is about to end
 
 
-def ask_running(state: State, request: dict[str, Any]) -> dict[str, Any]:
+def ask_running(root: str, request: dict[str, Any]) -> dict[str, Any]:
     """The answer of a daemon that serves already. NotServed where there is none, or it ended meanwhile."""
+    received = bytearray()
     with socket.socket(socket.AF_UNIX) as connection:
         try:
-            with _short_path(state.socket) as path:
-                connection.connect(path)
+            _connect(connection, root)
             connection.sendall(json.dumps(request).encode() + b"\n")
-        except (FileNotFoundError, ConnectionError) as error:
+            while block := connection.recv(_BLOCK):
+                received += block
+        except (FileNotFoundError, NotADirectoryError, ConnectionError) as error:
             raise NotServed from error
-        received = bytearray()
-        while block := connection.recv(_BLOCK):
-            received += block
     if not received.endswith(b"\n"):
         raise NotServed
     answer: dict[str, Any] = json.loads(received)
     return answer
 
 
-@contextlib.contextmanager
-def _short_path(path: Path) -> Iterator[str]:
-    """A name for a socket in a directory whose own name is too long for sun_path (108 bytes)."""
-    directory = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY)
+def _connect(connection: socket.socket, root: str) -> None:
+    """Connect by a short name: that of the directory may be too long for sun_path (108 bytes)."""
+    directory = os.open(root, os.O_RDONLY | os.O_DIRECTORY)
     try:
-        yield f"/proc/self/fd/{directory}/{path.name}"
+        connection.connect(f"/proc/self/fd/{directory}/socket")
     finally:
         os.close(directory)
 
 
-def _start(state: State) -> None:
-    """Start a daemon and wait until it serves, or has seen that another one does. ConfigError with its words."""
+def _start(root: str) -> None:
+    """Start a daemon and wait until it serves, or has seen that another one does. Unusable, with its words."""
+    import subprocess  # noqa: PLC0415 - for the first command only
+
+    try:
+        os.makedirs(root, mode=_PRIVATE, exist_ok=True)  # noqa: PTH103 - see default_directory
+        os.makedirs(f"{root}/jobs", mode=_PRIVATE, exist_ok=True)  # noqa: PTH103
+    except OSError as error:
+        raise Unusable(f"{root}: cannot be the embedded queue's directory: {error.strerror}") from error
+    package = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))  # noqa: PTH100, PTH120
     reading, writing = os.pipe()
-    with os.fdopen(reading) as words, state.log.open("a") as log:
+    with os.fdopen(reading) as words, open(f"{root}/log", "a") as log:  # noqa: PTH123
         subprocess.Popen(
-            [sys.executable, "-m", "router.local", "serve", str(state.root), str(writing)],
-            stdin=subprocess.DEVNULL, stdout=log, stderr=log, pass_fds=[writing], start_new_session=True,
-            cwd=Path(__file__).parent.parent.parent,
+            [sys.executable, "-m", "router.local", "serve", root, str(writing)],
+            stdin=subprocess.DEVNULL, stdout=log, stderr=log, pass_fds=[writing], start_new_session=True, cwd=package,
         )  # fmt: skip
         os.close(writing)
         said = words.read().strip()
     if said not in {"", "ready"}:
-        raise ConfigError(said)
+        raise Unusable(said)
 
 
-def wait_for_end(state: State) -> None:
+def wait_for_end(root: str) -> None:
     """Return when no daemon holds the directory any more."""
-    with contextlib.suppress(FileNotFoundError), state.lock.open() as file:
-        fcntl.flock(file, fcntl.LOCK_EX)
+    import fcntl  # noqa: PLC0415 - for one command only
+
+    try:
+        with open(f"{root}/lock") as file:  # noqa: PTH123
+            fcntl.flock(file, fcntl.LOCK_EX)
+    except FileNotFoundError:
+        return

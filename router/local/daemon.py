@@ -14,7 +14,6 @@ import os
 import selectors
 import signal
 import socket
-import subprocess
 import sys
 import time
 from collections.abc import Iterator
@@ -23,24 +22,26 @@ from pathlib import Path
 from typing import Final
 
 from router.errors import BatchgateError
+from router.local import answering, running, shepherd
 from router.local import ledger as ledgers
-from router.local import running
-from router.local.ledger import Ledger
+from router.local.ledger import Ledger, Shepherd
 from router.local.records import Job
 from router.local.state import State
 
 _LARGEST_REQUEST: Final = 64 << 20
 _BLOCK: Final = 1 << 16
-_TICK: Final = 3600.0
+_SWEEP: Final = 60.0
+"""Seconds between two looks for jobs that are older than the history."""
 
 
 @dataclass(slots=True)
 class _Conversation:
-    """One command's connection: one line in, one line out."""
+    """One command's connection: one line in, one line out, not before ``due`` (monotonic)."""
 
     connection: socket.socket
     received: bytearray = field(default_factory=bytearray)
     reply: bytes = b""
+    due: float = 0.0
 
 
 @dataclass(slots=True)
@@ -49,17 +50,22 @@ class _Watch:
 
     job: Job
     descriptor: int
-    process: subprocess.Popen[str] | None
+    process: Shepherd
 
 
 @dataclass(slots=True)
 class Daemon:
-    """What the one loop knows. ``busy`` is when something last happened (monotonic)."""
+    """What the one loop knows. ``busy`` is when something last happened, ``sweep`` when to forget (both monotonic).
+
+    ``late`` are the conversations whose answer waits for its time.
+    """
 
     ledger: Ledger
     selector: selectors.BaseSelector
     listener: socket.socket
     busy: float
+    sweep: float
+    late: list[_Conversation] = field(default_factory=list)
     stopping: bool = False
     draining: bool = False
 
@@ -69,12 +75,12 @@ def serve(state: State, ready: int) -> None:
     with _locked(state) as alone:
         if not alone:
             return
-        ledger = Ledger(state, state.config(), state.jobs())
+        ledger = ledgers.opened(state)
         with _listening(state) as listener, selectors.DefaultSelector() as selector:
             selector.register(listener, selectors.EVENT_READ, None)
-            daemon = Daemon(ledger, selector, listener, time.monotonic())
-            ledgers.recover(ledger)
-            _settle(daemon)
+            now = time.monotonic()
+            daemon = Daemon(ledger, selector, listener, now, now + _SWEEP)
+            _watch_started(daemon)
             with contextlib.suppress(BrokenPipeError):  # the command that waits for it may have been killed
                 os.write(ready, b"ready\n")
             os.close(ready)
@@ -104,7 +110,7 @@ def _listening(state: State) -> Iterator[socket.socket]:
     state.socket.unlink(missing_ok=True)
     with socket.socket(socket.AF_UNIX) as listener:
         listener.bind(state.socket.name)
-        listener.listen(128)
+        listener.listen(1024)
         listener.setblocking(False)  # noqa: FBT003 - the socket's own signature
         try:
             yield listener
@@ -113,21 +119,19 @@ def _listening(state: State) -> Iterator[socket.socket]:
 
 
 def _is_over(daemon: Daemon) -> bool:
-    talking = any(isinstance(key.data, _Conversation) for key in daemon.selector.get_map().values())
+    talking = any(isinstance(key.data, _Conversation) for key in daemon.selector.get_map().values()) or daemon.late
     if daemon.stopping:
-        return not talking and not (daemon.draining and daemon.ledger.active())
+        return not talking and not (daemon.draining and daemon.ledger.runs())
     idle = time.monotonic() - daemon.busy >= daemon.ledger.config.idle
-    return idle and not talking and not daemon.ledger.active()
+    return idle and not talking and not daemon.ledger.runs() and not daemon.ledger.changed
 
 
 def _turn(daemon: Daemon) -> None:
-    """Sleep until something happens, and do it."""
-    now = time.time()
-    kill_at = ledgers.kill_overdue(daemon.ledger, now)
-    until_idle = daemon.busy + daemon.ledger.config.idle - time.monotonic()
-    waits = [_TICK, _TICK if kill_at is None else kill_at - now]
-    waits.append(_TICK if daemon.ledger.active() else until_idle)
-    for key, _ in daemon.selector.select(max(0.0, min(waits))):
+    """Start what can start, sleep until something happens, and do it."""
+    if not daemon.stopping:
+        ledgers.schedule(daemon.ledger)
+        _watch_started(daemon)
+    for key, _ in daemon.selector.select(_until_next(daemon)):
         daemon.busy = time.monotonic()
         if key.data is None:
             _accept(daemon)
@@ -135,6 +139,24 @@ def _turn(daemon: Daemon) -> None:
             _ended(daemon, key.data)
         else:
             _converse(daemon, key.data)
+    _send_late(daemon)
+    if time.monotonic() >= daemon.sweep or _forgets(daemon):
+        daemon.sweep = time.monotonic() + (_SWEEP if ledgers.forget_old(daemon.ledger) else 0)
+
+
+def _forgets(daemon: Daemon) -> bool:
+    """Whether there is a history that the faults have lost."""
+    return daemon.ledger.faults.history_lost and bool(daemon.ledger.finished)
+
+
+def _until_next(daemon: Daemon) -> float:
+    now = time.monotonic()
+    if (daemon.ledger.changed and not daemon.stopping) or _forgets(daemon):
+        return 0.0
+    times = [daemon.sweep, *(talk.due for talk in daemon.late)]
+    if not daemon.ledger.runs():
+        times.append(daemon.busy + daemon.ledger.config.idle)
+    return max(0.0, min(times) - now)
 
 
 def _accept(daemon: Daemon) -> None:
@@ -150,25 +172,19 @@ def _ended(daemon: Daemon, watch: _Watch) -> None:
     if watch.process is not None:
         watch.process.wait()
     ledgers.end(daemon.ledger, watch.job)
-    _settle(daemon)
 
 
-def _settle(daemon: Daemon) -> None:
-    """Start what can start now, and watch what was started; a shepherd that is gone already has ended its job."""
-    while True:
-        if not daemon.stopping:
-            ledgers.schedule(daemon.ledger)
-        if not daemon.ledger.started:
-            return
-        started, daemon.ledger.started = daemon.ledger.started, []
-        for job, process in started:
-            descriptor = _pidfd(job)
-            if descriptor is not None:
-                daemon.selector.register(descriptor, selectors.EVENT_READ, _Watch(job, descriptor, process))
-                continue
-            if process is not None:
-                process.wait()
-            ledgers.end(daemon.ledger, job)
+def _watch_started(daemon: Daemon) -> None:
+    """Watch what was started; a shepherd that is gone already has ended its job."""
+    started, daemon.ledger.started = daemon.ledger.started, []
+    for job, process in started:
+        descriptor = _pidfd(job)
+        if descriptor is not None:
+            daemon.selector.register(descriptor, selectors.EVENT_READ, _Watch(job, descriptor, process))
+            continue
+        if process is not None:
+            process.wait()
+        ledgers.end(daemon.ledger, job)
 
 
 def _pidfd(job: Job) -> int | None:
@@ -185,40 +201,79 @@ def _pidfd(job: Job) -> int | None:
     return None
 
 
+# --- conversations -----------------------------------------------------------------------------------------------
+
+
 def _converse(daemon: Daemon, talk: _Conversation) -> None:
     try:
-        if talk.reply:
-            talk.reply = talk.reply[talk.connection.send(talk.reply) :]
-            done = not talk.reply
-        else:
-            done = _receive(daemon, talk)
+        done = _send(talk) if talk.reply else _receive(daemon, talk)
     except BlockingIOError:
         return
     except ConnectionError:  # the command was killed; what it asked for is done all the same
         done = True
     if done:
+        _hang_up(daemon, talk)
+
+
+def _hang_up(daemon: Daemon, talk: _Conversation) -> None:
+    with contextlib.suppress(KeyError):  # one that waits for its time is not listened to
         daemon.selector.unregister(talk.connection)
-        talk.connection.close()
-        _settle(daemon)
+    talk.connection.close()
+
+
+def _send(talk: _Conversation) -> bool:
+    """Send on; True where all is sent."""
+    talk.reply = talk.reply[talk.connection.send(talk.reply) :]
+    return not talk.reply
 
 
 def _receive(daemon: Daemon, talk: _Conversation) -> bool:
-    """Read on; True where the conversation is over without an answer."""
+    """Read on; True where the conversation is over: nothing more comes, or the answer is out."""
     block = talk.connection.recv(_BLOCK)
     talk.received += block
     if not block or len(talk.received) > _LARGEST_REQUEST:
         return True
     if not talk.received.endswith(b"\n"):
         return False
-    answer = ledgers.handle(daemon.ledger, json.loads(talk.received))
+    try:
+        request = json.loads(talk.received)
+    except ValueError:
+        return True
+    answer = answering.handle(daemon.ledger, request)
+    talk.reply = json.dumps(answer).encode() + b"\n"
     if answer.get("stop"):
         daemon.stopping, daemon.draining = True, answer["delete"]
-    talk.reply = json.dumps(answer).encode() + b"\n"
+    delay = daemon.ledger.faults.delay
+    if delay and answering.can_be_late(request) and "needs" not in answer:
+        talk.due = time.monotonic() + delay
+        daemon.selector.unregister(talk.connection)
+        daemon.late.append(talk)
+        return False
+    return _begin_to_send(daemon, talk)
+
+
+def _begin_to_send(daemon: Daemon, talk: _Conversation) -> bool:
     with contextlib.suppress(BlockingIOError):
-        talk.reply = talk.reply[talk.connection.send(talk.reply) :]
-    if talk.reply:
-        daemon.selector.modify(talk.connection, selectors.EVENT_WRITE, talk)
-    return not talk.reply
+        if _send(talk):
+            return True
+    with contextlib.suppress(KeyError):
+        daemon.selector.unregister(talk.connection)
+    daemon.selector.register(talk.connection, selectors.EVENT_WRITE, talk)
+    return False
+
+
+def _send_late(daemon: Daemon) -> None:
+    """The answers whose time has come."""
+    now = time.monotonic()
+    due = [talk for talk in daemon.late if talk.due <= now]
+    daemon.late = [talk for talk in daemon.late if talk.due > now]
+    for talk in due:
+        try:
+            done = _begin_to_send(daemon, talk)
+        except ConnectionError:
+            done = True
+        if done:
+            _hang_up(daemon, talk)
 
 
 def main(directory: str, ready: int) -> None:
@@ -226,6 +281,7 @@ def main(directory: str, ready: int) -> None:
     os.umask(0o077)
     for number in (signal.SIGINT, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)
+    signal.pthread_sigmask(signal.SIG_BLOCK, [shepherd.POKE])  # shepherds inherit it, and are never without
     try:
         serve(State(Path(directory)), ready)
     except (BatchgateError, OSError) as error:

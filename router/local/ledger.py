@@ -1,76 +1,215 @@
-"""What the embedded queue does when it is asked: submit, show, delete, signal, hold, release; and whom it starts next.
+"""The jobs of one directory as the daemon has them in memory, and whom it starts next.
 
-Knows the jobs of one directory and OpenPBS' answers (exit code, words). Changes jobs and saves them; sockets and
-waiting are the daemon's. Every answer is a mapping with ``rc``, ``stderr`` and what the command shows.
+Knows jobs, their order and their indexes; saves what it changes. What commands ask is ``router.local.answering``;
+sockets and waiting are the daemon's. Nothing here walks through all jobs but the start, so that 10,000 of them and a
+long history cost a submission nothing.
 """
 
 from __future__ import annotations
 
-import getpass
-import signal
 import subprocess
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Final
 
 from router.local import placing, running
-from router.local.records import ACTIVE, EXITING, FINISHED, HELD, QUEUED, RUNNING, Config, Job, Queue, record_of
-from router.local.resources import Chunk, clock
+from router.local.faults import Faults
+from router.local.records import ACTIVE, FINISHED, HELD, QUEUED, RUNNING, SUSPENDED, Config, Job, Queue
 from router.local.state import State
 
-Answer = dict[str, Any]
-_FINISHED_RC, _UNKNOWN_RC, _UNKNOWN_QUEUE, _DISABLED, _LIMITS, _BAD_STATE, _BAD_SIGNAL = (
-    35,
-    153,
-    170,
-    173,
-    188,
-    168,
-    165,
-)
+Jobs = dict[int, Job]
+Shepherd = subprocess.Popen[bytes] | None
+_MOST_STARTS: Final = 8
+"""Jobs that one call starts: the daemon answers commands in between."""
+_MOST_FORGOTTEN: Final = 100
+NOT_NOW: Final = "Not Running: Not enough free nodes available"
 
 
 @dataclass(slots=True)
 class Ledger:
-    """The jobs of one directory. ``started`` holds the shepherds to wait for, until the daemon takes them."""
+    """The jobs of one directory, by number and in the orders that questions need.
+
+    ``finished`` is in the order of their ends. ``changed`` are the queues in which something may be able to start.
+    ``started`` holds the shepherds to wait for, until the daemon takes them.
+    """
 
     state: State
     config: Config
-    jobs: dict[int, Job]
-    started: list[tuple[Job, subprocess.Popen[str] | None]] = field(default_factory=list)
+    faults: Faults
+    jobs: Jobs = field(default_factory=dict)
+    living: Jobs = field(default_factory=dict)
+    active: dict[str, Jobs] = field(default_factory=dict)
+    waiting: dict[str, Jobs] = field(default_factory=dict)
+    finished: Jobs = field(default_factory=dict)
+    of_owner: dict[str, Jobs] = field(default_factory=dict)
+    of_name: dict[str, Jobs] = field(default_factory=dict)
+    tokens: dict[str, int] = field(default_factory=dict)
+    changed: set[str] = field(default_factory=set)
+    started: list[tuple[Job, Shepherd]] = field(default_factory=list)
 
-    def active(self, queue: str = "") -> list[Job]:
-        """Jobs that run, of one queue or of all."""
-        return [job for job in self.jobs.values() if job.state in ACTIVE and queue in {"", job.queue}]
+    def runs(self) -> bool:
+        """Whether any job has processes."""
+        return any(self.active.values())
+
+    def occupying(self, queue: str) -> list[Job]:
+        """The jobs that take up a queue's nodes; those that are suspended do not."""
+        return [job for job in self.active.get(queue, {}).values() if job.state != SUSPENDED]
 
 
-def recover(ledger: Ledger) -> None:
-    """After a start: find again what an earlier daemon left running."""
-    for job in ledger.active():
-        if running.adopt(job, ledger.state):
-            ledger.started.append((job, None))
-        ledger.state.save(job)
-    limit = time.time() - ledger.config.history
-    for seq in [seq for seq, job in ledger.jobs.items() if job.state == FINISHED and (job.ended or 0) < limit]:
-        _forget(ledger, seq)
+def opened(state: State) -> Ledger:
+    """The ledger of a directory: every job found again, whatever became of an earlier daemon. ConfigError."""
+    ledger = Ledger(state, state.config(), state.faults())
+    jobs = state.jobs()
+    for job in jobs.values():
+        if job.state in ACTIVE:
+            _find_again(ledger, job)
+        add(ledger, job)
+    ledger.finished = dict(sorted(ledger.finished.items(), key=lambda item: item[1].ended or 0))
+    ledger.changed = set(ledger.waiting) | set(ledger.active)
+    forget_old(ledger)
+    return ledger
+
+
+def _find_again(ledger: Ledger, job: Job) -> None:
+    """A job that had been started, or was about to be."""
+    if running.adopt(job, ledger.state):
+        ledger.started.append((job, None))
+        return
+    if job.deleted_by:
+        end_unstarted(job)
+    ledger.state.save(job)
+
+
+def end_unstarted(job: Job) -> None:
+    """A job that is deleted before it ran: it has no exit status."""
+    job.state, job.substate, job.ended, job.kill_at = FINISHED, running.DELETED, time.time(), None
+    job.comment = f"{job.comment} and terminated" if job.comment else ""
+
+
+def add(ledger: Ledger, job: Job) -> None:
+    """Take a job into all indexes."""
+    ledger.jobs[job.seq] = job
+    ledger.tokens[job.token] = job.seq
+    ledger.of_owner.setdefault(job.owner, {})[job.seq] = job
+    ledger.of_name.setdefault(job.name, {})[job.seq] = job
+    moved(ledger, job)
+
+
+def moved(ledger: Ledger, job: Job) -> None:
+    """A job's state has changed: save it, and put it where its state belongs."""
+    places = (
+        (ledger.living, job.state != FINISHED),
+        (ledger.active.setdefault(job.queue, {}), job.state in ACTIVE),
+        (ledger.waiting.setdefault(job.queue, {}), job.state == QUEUED),
+        (ledger.finished, job.state == FINISHED),
+    )
+    for jobs, belongs in places:
+        if belongs and job.seq not in jobs:
+            jobs[job.seq] = job
+        elif not belongs:
+            jobs.pop(job.seq, None)
+    first = next(iter(ledger.waiting[job.queue].values()), job)
+    if job.state != QUEUED or first is job or first.comment != NOT_NOW:  # else it waits behind one that waits
+        ledger.changed.add(job.queue)
+
+
+def save(ledger: Ledger, job: Job) -> None:
+    """Write a job down and put it where its state belongs."""
+    ledger.state.save(job)
+    moved(ledger, job)
+
+
+def forget(ledger: Ledger, job: Job) -> None:
+    """Know nothing of a job any more."""
+    indexes: Iterable[Jobs] = (ledger.jobs, ledger.living, ledger.finished, *ledger.active.values())
+    for jobs in (*indexes, *ledger.waiting.values()):
+        jobs.pop(job.seq, None)
+    for index, key in ((ledger.of_owner, job.owner), (ledger.of_name, job.name)):
+        index[key].pop(job.seq, None)
+        if not index[key]:
+            del index[key]
+    ledger.tokens.pop(job.token, None)
+    ledger.state.forget(job.seq)
+
+
+def forget_old(ledger: Ledger) -> bool:
+    """Forget finished jobs that are older than the history, or all where it is lost. False where more are left.
+
+    Some at a time: removing a job's files takes a while.
+    """
+    oldest = time.time() - ledger.config.history
+    for count, job in enumerate(list(_prefix(ledger.finished, _MOST_FORGOTTEN + 1))):
+        if not ledger.faults.history_lost and (job.ended or 0) >= oldest:
+            return True
+        if count == _MOST_FORGOTTEN:
+            return False
+        forget(ledger, job)
+    return True
+
+
+def _prefix(jobs: Jobs, count: int) -> Iterator[Job]:
+    for _, job in zip(range(count), jobs.values(), strict=False):
+        yield job
+
+
+def end(ledger: Ledger, job: Job) -> None:
+    """A job's shepherd has ended."""
+    running.finish(job, ledger.state)
+    moved(ledger, job)
+    if job.purge or ledger.faults.history_lost:
+        forget(ledger, job)
+
+
+# --- starting ----------------------------------------------------------------------------------------------------
 
 
 def schedule(ledger: Ledger) -> None:
-    """Start what fits, first come first served in each queue; say of the others why they wait."""
-    for queue in ledger.config.queues:
-        if not queue.started:
+    """Start what fits, first come first served in each queue; ``changed`` keeps the queues that are not done."""
+    room = _MOST_STARTS
+    for name in sorted(ledger.changed):
+        queue = ledger.config.queue(name)
+        if queue is not None and queue.name == name and queue.started:
+            room -= _schedule_queue(ledger, queue, room)
+        if room <= 0:
+            return
+        ledger.changed.discard(name)
+
+
+def _schedule_queue(ledger: Ledger, queue: Queue, room: int) -> int:
+    """Start at most ``room`` jobs of a queue; how many were started."""
+    occupying = ledger.occupying(queue.name)
+    _resume(ledger, queue, occupying)
+    started = 0
+    for job in list(ledger.waiting.get(queue.name, {}).values()):
+        if job.comment.startswith(placing.NEVER):
             continue
-        for job in [job for job in ledger.jobs.values() if job.queue == queue.name and job.state == QUEUED]:
+        shares = placing.place(job, queue, occupying)
+        if shares is None:
             words = placing.never(job, queue)
-            shares = None if words else placing.place(job, queue, ledger.active(queue.name))
-            if shares is None:
-                _comment(ledger, job, words or "Not Running: Not enough free nodes available")
-                if words:
-                    continue
-                break
-            job.shares = shares
-            ledger.started.append((job, running.start(job, ledger.state, ledger.config)))
+            _comment(ledger, job, words or NOT_NOW)
+            if words:
+                continue
+            break
+        if started == room:
+            break
+        job.shares = shares
+        ledger.started.append((job, running.start(job, ledger.state, ledger.config)))
+        moved(ledger, job)
+        occupying.append(job)
+        started += 1
+    return started
+
+
+def _resume(ledger: Ledger, queue: Queue, occupying: list[Job]) -> None:
+    """Suspended jobs that shall go on do so before others start, once their own slots are free."""
+    for job in list(ledger.active.get(queue.name, {}).values()):
+        asked = job.state == SUSPENDED and job.substate == running.TO_BE_RESUMED
+        if asked and placing.has_room(job, queue, occupying):
+            job.state, job.substate, job.modified = RUNNING, running.STARTED, time.time()
+            save(ledger, job)
+            running.order(job, ledger.state)
+            occupying.append(job)
 
 
 def _comment(ledger: Ledger, job: Job, words: str) -> None:
@@ -79,233 +218,29 @@ def _comment(ledger: Ledger, job: Job, words: str) -> None:
         ledger.state.save(job)
 
 
-def end(ledger: Ledger, job: Job) -> None:
-    """A job's shepherd has ended."""
-    running.finish(job, ledger.state)
-    if job.purge:
-        _forget(ledger, job.seq)
+def reconfigure(ledger: Ledger, config: Config) -> None:
+    """Go by another configuration; what could never run may be able to now."""
+    ledger.config = config
+    for jobs in ledger.waiting.values():
+        for job in jobs.values():
+            job.comment = "" if job.comment.startswith(placing.NEVER) else job.comment
+    ledger.changed = set(ledger.waiting) | set(ledger.active)
 
 
-def _forget(ledger: Ledger, seq: int) -> None:
-    ledger.jobs.pop(seq, None)
-    ledger.state.forget(seq)
-
-
-def kill_overdue(ledger: Ledger, now: float) -> float | None:
-    """KILL what did not heed TERM in time; the next such moment, None where there is none."""
-    waiting = [job for job in ledger.active() if job.kill_at is not None]
-    for job in waiting:
-        if job.kill_at is not None and job.kill_at <= now:
-            job.kill_at = None
-            ledger.state.save(job)
-            running.send(job, signal.SIGKILL)
-    return min((job.kill_at for job in waiting if job.kill_at is not None), default=None)
-
-
-def handle(ledger: Ledger, request: Mapping[str, Any]) -> Answer:
-    """One request of a command."""
-    operation = _OPERATIONS.get(request.get("op", ""))
-    if operation is None:
-        return {"rc": 1, "stderr": [f"the embedded queue does not know {request.get('op')!r}"]}
-    return operation(ledger, request)
-
-
-def _submit(ledger: Ledger, request: Mapping[str, Any]) -> Answer:
-    for job in ledger.jobs.values():
-        if job.token == request["token"]:  # asked again, because a daemon died before its answer arrived
-            return {"rc": 0, "stdout": job.job_id}
-    queue = ledger.config.queue(request["options"].get("-q", "").partition("@")[0])
-    if queue is None:
-        return {"rc": _UNKNOWN_QUEUE, "stderr": ["Unknown queue"]}
-    if not queue.enabled:
-        return {"rc": _DISABLED, "stderr": ["Queue is not enabled"]}
-    walltime = queue.walltime_default if request["walltime"] is None else request["walltime"]
-    if queue.walltime_max is not None and walltime is not None and walltime > queue.walltime_max:
-        ledger.state.next_sequence()  # rejected submissions burn ids
-        return {"rc": _LIMITS, "stderr": ["Job violates queue and/or server resource limits"]}
-    if walltime is None:
-        walltime = queue.walltime_max
-    job = _job(ledger, request, queue, walltime)
-    ledger.state.write(job.seq, "script", request["script"])
-    ledger.state.save(job)
-    ledger.jobs[job.seq] = job
-    return {"rc": 0, "stdout": job.job_id}
-
-
-def _job(ledger: Ledger, request: Mapping[str, Any], queue: Queue, walltime: int | None) -> Job:
-    seq, now, options = ledger.state.next_sequence(), time.time(), request["options"]
-    held = "-h" in options
-    listed = request["listed"] | ({} if walltime is None else {"walltime": clock(walltime)})
-    name, server = request["name"], ledger.config.server
-    return Job(
-        seq=seq,
-        server=server,
-        name=name,
-        owner=getpass.getuser() if not request.get("user") else request["user"],
-        host=request["host"],
-        queue=queue.name,
-        state=HELD if held else QUEUED,
-        substate=running.HELD_SUBSTATE if held else running.WAITING,
-        chunks=[Chunk(**chunk) for chunk in request["chunks"]],
-        place=request["place"],
-        walltime=walltime,
-        listed=dict(sorted(listed.items())),
-        options=options,
-        attributes=request["attributes"],
-        variables=request["variables"],
-        origin=request["origin"] | {"PBS_O_QUEUE": queue.name},
-        arguments=request["arguments"],
-        output=_output(request, "-o", f"{name}.o{seq}", f"{seq}.{server}.OU"),
-        error=_output(request, "-e", f"{name}.e{seq}", f"{seq}.{server}.ER"),
-        created=now,
-        modified=now,
-        held=held,
-        token=request["token"],
-    )
-
-
-def _output(request: Mapping[str, Any], flag: str, default: str, inside: str) -> str:
-    """Where output goes: the path given, the default beside the submission, or a file in the directory given."""
-    path = request["options"].get(flag)
-    if path is None:
-        return f"{request['origin']['PBS_O_WORKDIR']}/{default}"
-    _, colon, after = path.partition(":/")
-    path = f"/{after}" if colon and "/" not in path.partition(":/")[0] else path
-    whole = path if path.startswith("/") else f"{request['origin']['PBS_O_WORKDIR']}/{path}"
-    return f"{whole.rstrip('/')}/{inside}" if whole.endswith("/") or flag in request.get("directories", ()) else whole
-
-
-def _show(ledger: Ledger, _: Mapping[str, Any]) -> Answer:
-    jobs = [record_of(job) for job in ledger.jobs.values()]
-    return {
-        "rc": 0,
-        "jobs": jobs,
-        "server": ledger.config.server,
-        "queues": [queue.name for queue in ledger.config.queues],
-    }
-
-
-def _each(
-    act: Callable[[Ledger, Job, Mapping[str, Any]], tuple[int, str]],
-) -> Callable[[Ledger, Mapping[str, Any]], Answer]:
-    """An operation on several ids: the exit code of the last that failed, one line for each."""
-
-    def operate(ledger: Ledger, request: Mapping[str, Any]) -> Answer:
-        answer: Answer = {"rc": 0, "stderr": []}
-        for text in request["ids"]:
-            seq = int(text.partition(".")[0])
-            job, job_id = ledger.jobs.get(seq), f"{seq}.{ledger.config.server}"
-            rc, words = act(ledger, job, request) if job else (_UNKNOWN_RC, "Unknown Job Id")
-            if rc:
-                answer["rc"] = rc
-                answer["stderr"].append(f"{words} {job_id}")
-        return answer
-
-    return operate
-
-
-def _delete(ledger: Ledger, job: Job, request: Mapping[str, Any]) -> tuple[int, str]:
-    forced, purge = bool(request.get("force")), bool(request.get("purge"))
-    if job.state == FINISHED:
-        if purge:
-            _forget(ledger, job.seq)
-        return (0, "") if purge else (_FINISHED_RC, "Job has finished")
-    job.deleted_by, job.forced, job.purge, job.modified = f"{job.owner}@{job.host}", forced, purge, time.time()
-    if job.state not in ACTIVE:
-        job.state, job.substate, job.ended = FINISHED, running.DELETED, time.time()
-        job.comment = f"{job.comment} and terminated".strip() if job.comment else ""
-        ledger.state.save(job)
-        if purge:
-            _forget(ledger, job.seq)
-        return 0, ""
-    if " and terminated" not in job.comment:
-        job.comment += f" and terminated by {job.deleted_by}"
-    job.kill_at = job.kill_at or time.time() + ledger.config.kill_delay
-    ledger.state.save(job)
-    running.send(job, signal.SIGKILL if forced else signal.SIGTERM)
-    return 0, ""
-
-
-def _signal(ledger: Ledger, job: Job, request: Mapping[str, Any]) -> tuple[int, str]:
-    name = str(request["signal"]).upper().removeprefix("SIG")
-    known = {item.name.removeprefix("SIG"): int(item) for item in signal.Signals}
-    number = int(name) if name.isdigit() else known.get(name)
-    if number is None or not 0 <= number < signal.NSIG:
-        return _BAD_SIGNAL, "Unknown/illegal signal name"
-    if job.state == FINISHED:
-        return _FINISHED_RC, "Job has finished"
-    if job.state != RUNNING:
-        return _BAD_STATE, "Request invalid for state of job"
-    job.signals.append(number)
-    ledger.state.save(job)
-    if number:
-        running.send(job, number)
-    return 0, ""
-
-
-def _hold(ledger: Ledger, job: Job, _: Mapping[str, Any]) -> tuple[int, str]:
-    if job.state == FINISHED:
-        return _FINISHED_RC, "Job has finished"
+def hold(ledger: Ledger, job: Job) -> None:
+    """Hold a job; one that runs goes on, and is only marked."""
     job.held, job.modified = True, time.time()
     if job.state == QUEUED:
         job.state, job.substate = HELD, running.HELD_SUBSTATE
         job.comment = f"Job held by {job.owner} on {time.ctime()}"
-    ledger.state.save(job)
-    return 0, ""
+    save(ledger, job)
 
 
-def _release(ledger: Ledger, job: Job, _: Mapping[str, Any]) -> tuple[int, str]:
-    if job.state == FINISHED:
-        return _FINISHED_RC, "Job has finished"
+def release(ledger: Ledger, job: Job) -> None:
+    """Let a held job wait like the others."""
     job.held, job.modified = False, time.time()
     if job.state == HELD:
         job.state, job.substate, job.comment = QUEUED, running.WAITING, ""
-    ledger.state.save(job)
-    return 0, ""
-
-
-def _queues(ledger: Ledger, _: Mapping[str, Any]) -> Answer:
-    return {"rc": 0, "queues": [_queue_state(ledger, queue) for queue in ledger.config.queues]}
-
-
-def _queue_state(ledger: Ledger, queue: Queue) -> dict[str, Any]:
-    states = [job.state for job in ledger.jobs.values() if job.queue == queue.name]
-    return {
-        "site": queue.site,
-        "queue": queue.name,
-        "up": queue.enabled and queue.started,
-        "freeNodes": placing.free_nodes(queue, ledger.active(queue.name)),
-        "queuedJobs": states.count(QUEUED),
-        "runningJobs": states.count(RUNNING) + states.count(EXITING),
-    }
-
-
-def _reload(ledger: Ledger, _: Mapping[str, Any]) -> Answer:
-    config = ledger.state.config()
-    kept = {queue.name for queue in config.queues}
-    lost = sorted({job.queue for job in ledger.jobs.values() if job.state != FINISHED} - kept)
-    if lost:
-        return {"rc": 1, "stderr": [f"jobs that are not over need the queue {', '.join(lost)}"]}
-    ledger.config = config
-    return {"rc": 0}
-
-
-def _stop(ledger: Ledger, request: Mapping[str, Any]) -> Answer:
-    """End the daemon; with ``delete`` all jobs first, at once."""
-    living = [job for job in ledger.jobs.values() if job.state != FINISHED]
-    for job in living if request.get("delete") else ():
-        _delete(ledger, job, {"force": True})
-    return {"rc": 0, "stop": True, "delete": bool(request.get("delete")), "running": len(ledger.active())}
-
-
-_OPERATIONS: Final[Mapping[str, Callable[[Ledger, Mapping[str, Any]], Answer]]] = {
-    "submit": _submit,
-    "show": _show,
-    "delete": _each(_delete),
-    "signal": _each(_signal),
-    "hold": _each(_hold),
-    "release": _each(_release),
-    "queues": _queues,
-    "reload": _reload,
-    "stop": _stop,
-}
+    save(ledger, job)
+    ledger.waiting[job.queue] = dict(sorted(ledger.waiting[job.queue].items()))
+    ledger.changed.add(job.queue)

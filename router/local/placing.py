@@ -7,9 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from typing import Final
 
 from router.local.records import Job, Queue, Share
 from router.local.resources import Chunk
+
+NEVER: Final = "Can Never Run: "
 
 
 @dataclass(slots=True)
@@ -24,6 +27,21 @@ class _Node:
 def place(job: Job, queue: Queue, running: Iterable[Job]) -> list[Share] | None:
     """The shares of a job beside those that run; None where it does not fit now."""
     return _fit(job, queue, _nodes(queue, running))
+
+
+def has_room(job: Job, queue: Queue, running: Iterable[Job]) -> bool:
+    """Whether a suspended job's own shares are free again: it goes on where its processes are."""
+    nodes = _nodes(queue, running)
+    alone = "excl" in job.place
+    for share in job.shares:
+        if share.node >= len(nodes):
+            continue
+        node = nodes[share.node]
+        node.ncpus, node.memory = node.ncpus - share.ncpus, node.memory - share.memory
+        if node.ncpus < 0 or node.memory < 0 or (alone and node.used) or not set(share.gpus) <= set(node.gpus):
+            return False
+        node.gpus = [gpu for gpu in node.gpus if gpu not in share.gpus]
+    return True
 
 
 def never(job: Job, queue: Queue) -> str:
@@ -42,10 +60,8 @@ def never(job: Job, queue: Queue) -> str:
     }
     for name, figure in asked.items():
         if figure > have[name]:
-            return (
-                f"Can Never Run: Insufficient amount of resource: {name} (R: {figure} A: {have[name]} T: {have[name]})"
-            )
-    return "Can Never Run: Not enough total nodes available"
+            return f"{NEVER}Insufficient amount of resource: {name} (R: {figure} A: {have[name]} T: {have[name]})"
+    return f"{NEVER}Not enough total nodes available"
 
 
 def free_nodes(queue: Queue, running: Iterable[Job]) -> int:

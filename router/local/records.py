@@ -15,8 +15,21 @@ from typing import Any, Final
 from router.errors import ConfigError
 from router.local.resources import Chunk, size
 
-QUEUED, HELD, RUNNING, EXITING, FINISHED = "Q", "H", "R", "E", "F"
-ACTIVE: Final = frozenset({RUNNING, EXITING})
+QUEUED, HELD, RUNNING, SUSPENDED, EXITING, FINISHED = "Q", "H", "R", "S", "E", "F"
+ACTIVE: Final = frozenset({RUNNING, SUSPENDED, EXITING})
+"""States of a job that has processes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """Most jobs that may be queued or run, of everybody and of one user, and most cores of one user's jobs.
+
+    None is no limit. OpenPBS has them on a queue and on the whole server (max_queued, max_queued_res.ncpus).
+    """
+
+    jobs: int | None = None
+    user_jobs: int | None = None
+    user_ncpus: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +46,7 @@ class Queue:
     site: str = "local"
     enabled: bool = True
     started: bool = True
+    limits: Limits = Limits()
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +54,8 @@ class Config:
     """A state directory's configuration. ``memory`` 0 is no limit; ``path`` is the jobs' PATH.
 
     ``kill_delay``: between TERM and KILL. ``idle``: the daemon ends after so long without a running job or a request.
-    ``history``: finished jobs are known so long.
+    ``history``: finished jobs are known so long. ``enforce_memory``: a job with more in memory than it asked for is
+    killed. ``operators``: users who see and change everybody's jobs.
     """
 
     queues: tuple[Queue, ...]
@@ -49,6 +64,9 @@ class Config:
     idle: float = 300
     history: float = 14 * 24 * 3600
     path: str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+    enforce_memory: bool = True
+    operators: tuple[str, ...] = ()
+    limits: Limits = Limits()
 
     def queue(self, name: str) -> Queue | None:
         """The queue of that name, the first for the empty name; None where there is none."""
@@ -70,15 +88,19 @@ _QUEUE_KEYS: Final = {
     "enabled": "enabled",
     "started": "started",
 }
+_LIMIT_KEYS: Final = {"maxQueued": "jobs", "maxQueuedPerUser": "user_jobs", "maxQueuedCpusPerUser": "user_ncpus"}
 _CONFIG_KEYS: Final = {
     "server": "server",
     "killDelay": "kill_delay",
     "idleSeconds": "idle",
     "historySeconds": "history",
     "path": "path",
+    "enforceMemory": "enforce_memory",
+    "operators": "operators",
 }
 _TEXT_KEYS: Final = frozenset({"name", "site", "server", "path"})
-_SWITCHES: Final = frozenset({"enabled", "started"})
+_SWITCHES: Final = frozenset({"enabled", "started", "enforceMemory"})
+_PARTS_OF_SECONDS: Final = frozenset({"killDelay", "idleSeconds", "historySeconds"})
 
 
 def config_of(document: object) -> Config:
@@ -110,31 +132,44 @@ def _queue(entry: object, where: str) -> Queue:
 
 
 def _checked(values: Mapping[str, Any], keys: Mapping[str, str], where: str) -> dict[str, Any]:
+    """Values by attribute, those of ``Limits`` together."""
+    limits: dict[str, int] = {}
+    found: dict[str, Any] = {"limits": limits}
     for key, value in values.items():
-        if key not in keys:
-            raise ConfigError(f"{where}{key}: is unknown; there are {', '.join(keys)}")
-        if key in _TEXT_KEYS:
-            plain = key == "path" or not re.search(r"[\s/]", str(value))
-            good = isinstance(value, str) and bool(value) and plain
-        elif key in _SWITCHES:
-            good = isinstance(value, bool)
-        else:
-            whole = int if keys is _QUEUE_KEYS else int | float
-            good = isinstance(value, whole) and not isinstance(value, bool) and value >= 0
-        if not good:
+        if key not in keys and key not in _LIMIT_KEYS:
+            raise ConfigError(f"{where}{key}: is unknown; there are {', '.join((*keys, *_LIMIT_KEYS))}")
+        if not _is_good(key, value):
             raise ConfigError(f"{where}{key}: cannot be {value!r}")
-    return {keys[key]: value for key, value in values.items()}
+        if key in _LIMIT_KEYS:
+            limits[_LIMIT_KEYS[key]] = value
+        else:
+            found[keys[key]] = tuple(value) if isinstance(value, list) else value
+    return {**found, "limits": Limits(**limits)}
+
+
+def _is_good(key: str, value: object) -> bool:
+    if key == "operators":
+        return isinstance(value, list) and all(isinstance(name, str) and name for name in value)
+    if key in _TEXT_KEYS:
+        plain = key == "path" or not re.search(r"[\s/]", str(value))
+        return isinstance(value, str) and bool(value) and plain
+    if key in _SWITCHES:
+        return isinstance(value, bool)
+    kinds = int | float if key in _PARTS_OF_SECONDS else int
+    return isinstance(value, kinds) and not isinstance(value, bool) and value >= 0
 
 
 def document_of(config: Config) -> dict[str, Any]:
     """A configuration as ``config.json`` holds it."""
-    names = {attribute: key for key, attribute in _CONFIG_KEYS.items()}
-    document: dict[str, Any] = {key: getattr(config, attribute) for attribute, key in names.items()}
-    document["queues"] = [
-        {key: value for key, attribute in _QUEUE_KEYS.items() if (value := getattr(queue, attribute)) is not None}
-        for queue in config.queues
-    ]
+    document = _written(config, _CONFIG_KEYS)
+    document["queues"] = [_written(queue, _QUEUE_KEYS) for queue in config.queues]
     return document
+
+
+def _written(entry: Config | Queue, keys: Mapping[str, str]) -> dict[str, Any]:
+    own = {key: getattr(entry, attribute) for key, attribute in keys.items()}
+    limits = {key: getattr(entry.limits, attribute) for key, attribute in _LIMIT_KEYS.items()}
+    return {key: value for key, value in (own | limits).items() if value is not None}
 
 
 @dataclass(slots=True)
@@ -195,6 +230,11 @@ class Job:
     def job_id(self) -> str:
         """``<seq>.<server>``."""
         return f"{self.seq}.{self.server}"
+
+    @property
+    def ncpus(self) -> int:
+        """Cores of the whole job."""
+        return sum(chunk.count * chunk.ncpus for chunk in self.chunks)
 
 
 def job_of(document: Mapping[str, Any]) -> Job:

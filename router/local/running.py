@@ -1,6 +1,6 @@
-"""Starting a job under its shepherd, and what its end means in OpenPBS' terms.
+"""Starting a job under its shepherd, telling the shepherd what to do, and what the job's end means in OpenPBS' terms.
 
-Shell: starts processes, sends signals, reads the shepherd's notes. Knows one job at a time, nothing of queues.
+Shell: starts processes, writes orders, reads the shepherd's notes. Knows one job at a time, nothing of queues.
 """
 
 from __future__ import annotations
@@ -18,21 +18,26 @@ from pathlib import Path
 from typing import Any, Final
 
 from router.local import display, shepherd
-from router.local.records import FINISHED, QUEUED, RUNNING, Config, Job
+from router.local.records import FINISHED, QUEUED, RUNNING, SUSPENDED, Config, Job
 from router.local.resources import clock
 from router.local.state import State
 
 # Exit_status and substate as OpenPBS records them.
-WALLTIME_STATUS, LOST_STATUS, DELETED_STATUS, FORCED_STATUS = -29, -20, 271, 265
-ENDED_WELL, DELETED, ENDED_BADLY, WAITING, STARTED, HELD_SUBSTATE = 92, 91, 93, 10, 42, 20
+LOST_STATUS, DELETED_STATUS, FORCED_STATUS = -20, 271, 265
+EXCEEDED_STATUS: Final = {"walltime": -29, "mem": -27}
+ENDED_WELL, DELETED, ENDED_BADLY, WAITING, STARTING, STARTED, HELD_SUBSTATE = 92, 91, 93, 10, 41, 42, 20
+SUSPENDED_BY_HAND, TO_BE_RESUMED = 43, 45
 _DEFAULT_UMASK: Final = 0o077
 _SIGNALLED_FROM_OUTSIDE, _SIGNALLED_INSIDE = 256, 128
 _SHEPHERD: Final = str(Path(shepherd.__file__).resolve())
 
 
-def start(job: Job, state: State, config: Config) -> subprocess.Popen[str]:
-    """Start a job that has its shares; the record is saved before and after, so that a crash loses no run."""
-    job.state, job.substate, job.started, job.modified = RUNNING, STARTED, time.time(), time.time()
+def start(job: Job, state: State, config: Config) -> subprocess.Popen[bytes]:
+    """Start a job that has its shares; the record is saved before and after, so that a crash loses no run.
+
+    Nothing is waited for: the shepherd notes the job's session itself. SIGUSR1 must be blocked, which it inherits.
+    """
+    job.state, job.substate, job.started, job.modified = RUNNING, STARTING, time.time(), time.time()
     job.run_count += 1
     job.comment = f"Job run at {time.strftime('%a %b %d at %H:%M')} on {display.exec_vnode(job)}"
     run = _run_file(job, state, config)
@@ -40,11 +45,8 @@ def start(job: Job, state: State, config: Config) -> subprocess.Popen[str]:
     state.save(job)
     process = subprocess.Popen(
         [sys.executable, "-I", "-S", _SHEPHERD, str(state.job_directory(job.seq)), str(job.run_count)],
-        stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, start_new_session=True, text=True,
+        stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, start_new_session=True,
     )  # fmt: skip
-    assert process.stdout is not None  # noqa: S101 - asked for above
-    with process.stdout as line:
-        job.session = int(line.readline() or 0) or None
     job.shepherd = [process.pid, shepherd.start_time(process.pid) or 0]
     state.save(job)
     return process
@@ -65,6 +67,7 @@ def _run_file(job: Job, state: State, config: Config) -> dict[str, Any]:
         "output": job.error if job.options.get("-j") == "eo" else job.output,
         "error": None if job.options.get("-j") in {"oe", "eo"} else job.error,
         "walltime": job.walltime,
+        "memory": sum(share.memory for share in job.shares) if config.enforce_memory else 0,
         "kill_delay": config.kill_delay,
     }
 
@@ -105,10 +108,20 @@ def _environment(job: Job, config: Config, nodefile: str) -> dict[str, str]:
     }
 
 
-def send(job: Job, number: int) -> None:
-    """A signal to every process of the job's session."""
-    if job.session:
-        shepherd.signal_session(job.session, number)
+def order(job: Job, state: State) -> None:
+    """Tell the job's shepherd what its record demands: signals, suspension, a time to kill.
+
+    The record is saved before: a shepherd may be told twice, and does once what it is told.
+    """
+    orders = {
+        "signals": job.signals,
+        "suspended": job.state == SUSPENDED and not job.deleted_by,
+        "kill_at": job.kill_at,
+    }
+    state.write_whole(job.seq, shepherd.ORDERS, json.dumps(orders))
+    if is_watched(job):
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(job.shepherd[0], shepherd.POKE)
 
 
 def is_watched(job: Job) -> bool:
@@ -124,16 +137,26 @@ def adopt(job: Job, state: State) -> bool:
     owner = state.read_json(job.seq, f"claim.{job.run_count}")
     if isinstance(owner, list):
         job.shepherd = owner
-    job.session = state.read_json(job.seq, "session") or job.session
+    order(job, state)
     return True
+
+
+def find_session(job: Job, state: State) -> None:
+    """Note a running job's session, once its shepherd has written it down."""
+    if job.session is None:
+        job.session = state.read_json(job.seq, "session") or None
+    if job.session is not None and job.substate == STARTING:
+        job.substate = STARTED
 
 
 def finish(job: Job, state: State) -> None:
     """Record the end of a job whose shepherd has ended."""
     note = state.read_json(job.seq, "exit.json")
+    find_session(job, state)
     if note is None:  # the shepherd itself was killed, or the machine
-        send(job, signal.SIGKILL)
-        note = {"status": 0, "signal": 0, "walltime": False, "ended": time.time(), "lost": True}
+        if job.session:
+            shepherd.signal_session(job.session, signal.SIGKILL)
+        note = {"status": 0, "signal": 0, "ended": time.time(), "lost": True}
     job.ended, job.modified, job.state = note["ended"], time.time(), FINISHED
     job.exit_status, job.substate, words = _verdict(job, note)
     job.comment += words
@@ -144,9 +167,9 @@ def finish(job: Job, state: State) -> None:
         "cput": clock(note.get("cpu", 0)),
         "mem": f"{note.get('memory', 0) // 1024}kb",
         "ncpus": job.listed.get("ncpus", "1"),
-        "walltime": clock(job.ended - (note.get("started") or job.started or job.ended)),
+        "walltime": clock(note.get("ran", job.ended - (note.get("started") or job.started or job.ended))),
     }
-    for name in ("run.json", "nodefile"):
+    for name in ("run.json", "nodefile", shepherd.ORDERS):
         with contextlib.suppress(FileNotFoundError):
             (state.job_directory(job.seq) / name).unlink()
     state.save(job)
@@ -158,8 +181,9 @@ def _verdict(job: Job, note: dict[str, Any]) -> tuple[int, int, str]:
         return FORCED_STATUS if job.forced else DELETED_STATUS, DELETED, ""
     if note.get("lost"):
         return LOST_STATUS, ENDED_BADLY, ""
-    if note["walltime"]:
-        return WALLTIME_STATUS, ENDED_BADLY, " and exceeded resource walltime"
+    exceeded = note.get("exceeded")
+    if exceeded:
+        return EXCEEDED_STATUS[exceeded], ENDED_BADLY, f" and exceeded resource {exceeded}"
     status = note["status"]
     if note["signal"]:
         outside = note["signal"] in job.signals

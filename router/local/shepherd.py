@@ -1,8 +1,9 @@
-"""One process a job: starts the script, keeps the walltime, notes how it ended.
+"""One process a job: starts the script, keeps walltime and memory, stops and continues it, notes how it ended.
 
 Knows its job's directory and nothing of queues; run by path, with the standard library alone, so that it starts in
-10 ms. It survives the daemon: its ``exit.json`` is how the next daemon learns of the end. As a subreaper it also ends
-what a job leaves behind, in whatever session. Usage: ``shepherd.py DIRECTORY RUN``.
+10 ms. It survives the daemon: its ``exit.json`` is how the next daemon learns of the end, and the daemon's orders
+(signals, suspension, a time to kill) are a file that it reads whenever it gets SIGUSR1. As a subreaper it also ends
+what a job leaves behind, in whatever session. Usage: ``shepherd.py DIRECTORY RUN``, with SIGUSR1 blocked.
 """
 
 from __future__ import annotations
@@ -16,10 +17,17 @@ import time
 from pathlib import Path
 from typing import Any, Final
 
+ORDERS: Final = "orders.json"
+POKE: Final = signal.SIGUSR1
 _SUBREAPER: Final = 36  # PR_SET_CHILD_SUBREAPER, prctl(2)
 _NO_SHELL: Final = 254
 _EMPTY_SCRIPT: Final = 127
 _OPEN: Final = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND
+_LOOK: Final = 1.0
+"""Seconds between two looks at a job's memory."""
+_LONG: Final = 3600.0
+# The daemon ignores some signals, and what is ignored stays so: bash could not even trap it.
+_DEFAULT_AGAIN: Final = signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP}
 
 
 def start_time(pid: int) -> int | None:
@@ -59,14 +67,17 @@ def signal_session(session: int, number: int) -> None:
             os.kill(pid, number)
 
 
-def _descendants() -> list[int]:
+def _descendants() -> dict[int, str]:
+    """All that descends from this process, in whatever session, and its state (T: stopped)."""
     children: dict[int, list[int]] = {}
+    states: dict[int, str] = {}
     for pid, fields in _processes():
         children.setdefault(int(fields[1]), []).append(pid)
+        states[pid] = fields[0]
     found = list(children.get(os.getpid(), ()))
     for pid in found:
         found += children.get(pid, ())
-    return found
+    return {pid: states[pid] for pid in found}
 
 
 def write_whole(path: Path, text: str) -> None:
@@ -125,7 +136,7 @@ def _launch(job: dict[str, Any], output: int, error: int) -> int | None:
     try:
         return os.posix_spawn(
             shell, [shell, job["script"]], job["env"], file_actions=actions, setsid=True, setsigmask=[],
-            setsigdef=[signal.SIGPIPE, signal.SIGXFSZ],
+            setsigdef=_DEFAULT_AGAIN,
         )  # fmt: skip
     except OSError as reason:
         os.write(error, f"exec of {shell} failed with error: {reason.strerror}\n".encode())
@@ -146,21 +157,162 @@ def _reap(pid: int) -> int | None:
             status = code
 
 
-def _follow(pid: int, walltime: float | None, kill_delay: float) -> tuple[int, bool]:
-    """Wait for the job's shell; (wait status, whether the walltime ended it). TERM first, KILL after the delay."""
-    limits = [] if walltime is None else [(walltime, signal.SIGTERM), (walltime + kill_delay, signal.SIGKILL)]
-    begun = time.monotonic()
-    exceeded = False
+# --- memory ------------------------------------------------------------------------------------------------------
+
+
+def _family(pid: int) -> list[int]:
+    """A process's descendants, by the kernel's own lists; no look at any other process."""
+    found: list[int] = []
+    left = [pid]
+    while left:
+        parent = left.pop()
+        with contextlib.suppress(OSError):
+            for task in os.listdir(f"/proc/{parent}/task"):  # noqa: PTH208 - names
+                left += map(int, Path(f"/proc/{parent}/task/{task}/children").read_text().split())
+        found.append(parent)
+    return found[1:]
+
+
+def _resident(pid: int) -> int:
+    """Bytes of a process that are in memory, those that it shares included."""
+    try:
+        return int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * os.sysconf("SC_PAGESIZE")
+    except (OSError, IndexError):
+        return 0
+
+
+def _fair_share(pid: int) -> int:
+    """The same, with each page divided among those that share it; as ``_resident`` where that is not to be had."""
+    with contextlib.suppress(OSError):
+        for line in Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines():
+            if line.startswith("Pss:"):
+                return int(line.split()[1]) * 1024
+    return _resident(pid)
+
+
+def _memory(limit: int) -> int:
+    """Bytes that the job has in memory: the exact figure, which is dearer, only where the rough one is over the limit."""
+    family = _family(os.getpid())
+    rough = sum(map(_resident, family))
+    return rough if rough <= limit else sum(map(_fair_share, family))
+
+
+# --- following a job ---------------------------------------------------------------------------------------------
+
+
+class _Run:
+    """A job as it runs. Times are of the monotonic clock, but ``kill_at``, which is the daemon's (since 1970).
+
+    ``exceeded`` is the resource that ended it, in OpenPBS' word. ``stopped`` is when a suspension began,
+    ``away`` how long former ones took. ``obeyed`` counts the signals that were sent.
+    """
+
+    __slots__ = ("away", "begun", "directory", "error", "exceeded", "kill_at", "limits", "look", "memory", "obeyed",
+                 "peak", "pid", "stopped", "walltime")  # fmt: skip
+
+    def __init__(self, pid: int, directory: Path, job: dict[str, Any], error: int) -> None:
+        self.pid, self.directory, self.error = pid, directory, error
+        self.walltime: float | None = job["walltime"]
+        self.limits: list[tuple[float, int]] = []
+        if self.walltime is not None:
+            self.limits = [(self.walltime, signal.SIGTERM), (self.walltime + job["kill_delay"], signal.SIGKILL)]
+        self.memory: int = job["memory"]
+        self.begun = self.look = time.monotonic()
+        self.away = 0.0
+        self.stopped: float | None = None
+        self.kill_at: float | None = None
+        self.obeyed = self.peak = 0
+        self.exceeded = ""
+
+    def ran(self, now: float) -> float:
+        """Seconds that it has run, without suspensions."""
+        return (self.stopped or now) - self.begun - self.away
+
+
+def _follow(run: _Run) -> int:
+    """Wait for the job's shell, and do what time, memory and the daemon demand meanwhile; its wait status."""
+    _obey(run)
     while True:
-        status = _reap(pid)
+        status = _reap(run.pid)
         if status is not None:
-            return status, exceeded
-        left = limits[0][0] - (time.monotonic() - begun) if limits else 3600.0
-        if left > 0:
-            signal.sigtimedwait([signal.SIGCHLD], left)
-        elif limits:
-            exceeded = True
-            signal_session(pid, limits.pop(0)[1])
+            return status
+        _watch_memory(run)
+        got = signal.sigtimedwait([signal.SIGCHLD, POKE], _until_next(run))
+        if got is not None and got.si_signo == POKE:
+            _obey(run)
+
+
+def _until_next(run: _Run) -> float:
+    """Do what is due; seconds until something else will be."""
+    now = time.monotonic()
+    waits = [_LONG]
+    if run.kill_at is not None:
+        waits.append(run.kill_at - time.time())
+        if waits[-1] <= 0:
+            run.kill_at = None
+            signal_session(run.pid, signal.SIGKILL)
+    if run.stopped is None:
+        if run.limits and run.ran(now) >= run.limits[0][0]:
+            _exceed(run, "walltime", f"{int(run.ran(now))} exceeded limit {int(run.walltime or 0)}")
+            signal_session(run.pid, run.limits.pop(0)[1])
+        waits += [limit - run.ran(now) for limit, _ in run.limits[:1]]
+        waits += [run.look - now] if run.memory else []
+    return max(0.0, min(waits))
+
+
+def _watch_memory(run: _Run) -> None:
+    now = time.monotonic()
+    if not run.memory or run.stopped is not None or now < run.look:
+        return
+    used = _memory(run.memory)
+    run.peak = max(run.peak, used)
+    run.look = now + _LOOK
+    if used > run.memory:
+        _exceed(run, "mem", f"{used // 1024}kb exceeded limit {run.memory // 1024}kb")
+        signal_session(run.pid, signal.SIGKILL)
+
+
+def _exceed(run: _Run, resource: str, words: str) -> None:
+    """Note what ended the job, and say it on its stderr as pbs_mom does; the first reason counts."""
+    if run.exceeded:
+        return
+    run.exceeded = resource
+    with contextlib.suppress(OSError):
+        os.write(run.error, f"=>> PBS: job killed: {resource} {words}\n".encode())
+
+
+def _obey(run: _Run) -> None:
+    """Read the daemon's orders and do what is new in them."""
+    try:
+        orders = json.loads((run.directory / ORDERS).read_text())
+    except (OSError, ValueError):
+        return
+    if orders["suspended"] != (run.stopped is not None):
+        _suspend(run) if orders["suspended"] else _resume(run)
+    for number in orders["signals"][run.obeyed :]:
+        run.obeyed += 1
+        signal_session(run.pid, number)
+    run.kill_at = orders["kill_at"]
+
+
+def _suspend(run: _Run) -> None:
+    """Stop all of the job's processes, in whatever session, also those that begin meanwhile."""
+    run.stopped = time.monotonic()
+    while moving := [pid for pid, state in _descendants().items() if state not in "Tt"]:
+        for pid in moving:
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.kill(pid, signal.SIGSTOP)
+        if time.monotonic() - run.stopped > 1.0:
+            return  # what waits for a disk stops when it comes back from there
+        time.sleep(0.001)
+
+
+def _resume(run: _Run) -> None:
+    run.away += time.monotonic() - (run.stopped or 0.0)
+    run.stopped = None
+    for pid in _descendants():
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.kill(pid, signal.SIGCONT)
 
 
 def _end_leftovers() -> None:
@@ -183,10 +335,10 @@ def _scratch(job: dict[str, Any]) -> str:
 
 def main(directory: Path, run: int) -> None:
     """Run one job to its end."""
+    signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGCHLD, POKE])
     if not claim(directory, run, os.getpid()):
         return
     job = json.loads((directory / "run.json").read_text())
-    signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGCHLD])
     _become_subreaper()
     scratch = _scratch(job)
     job["env"]["TMPDIR"] = scratch
@@ -199,15 +351,13 @@ def main(directory: Path, run: int) -> None:
     empty = Path(job["script"]).stat().st_size == 0
     pid = None if empty else _launch(job, output, error)
     write_whole(directory / "session", str(pid or 0))
-    with contextlib.suppress(BrokenPipeError):  # the daemon that waits for this line may have been killed
-        os.write(1, f"{pid or 0}\n".encode())
-    os.close(1)
-    note: dict[str, Any] = {"status": _EMPTY_SCRIPT if empty else _NO_SHELL, "signal": 0, "walltime": False}
+    note: dict[str, Any] = {"status": _EMPTY_SCRIPT if empty else _NO_SHELL, "signal": 0, "exceeded": ""}
     if pid is not None:
-        status, note["walltime"] = _follow(pid, job["walltime"], job["kill_delay"])
+        job_run = _Run(pid, directory, job, error)
+        code = os.waitstatus_to_exitcode(_follow(job_run))
         _end_leftovers()
-        code = os.waitstatus_to_exitcode(status)
-        note |= {"status": max(code, 0), "signal": max(-code, 0)}
+        note = {"status": max(code, 0), "signal": max(-code, 0), "exceeded": job_run.exceeded}
+        note |= {"ran": job_run.ran(time.monotonic()), "peak": job_run.peak}
     _finish(directory, note, begun, delivered=delivered, scratch=scratch)
 
 
@@ -218,7 +368,7 @@ def _finish(directory: Path, note: dict[str, Any], begun: float, *, delivered: b
     usage = resource.getrusage(resource.RUSAGE_CHILDREN)
     ended = time.time()
     note |= {"started": begun, "ended": ended, "delivered": delivered}
-    note |= {"cpu": usage.ru_utime + usage.ru_stime, "memory": usage.ru_maxrss * 1024}
+    note |= {"cpu": usage.ru_utime + usage.ru_stime, "memory": max(usage.ru_maxrss * 1024, note.get("peak", 0))}
     os.chdir("/")
     shutil.rmtree(scratch, ignore_errors=True)
     write_whole(directory / "exit.json", json.dumps(note))

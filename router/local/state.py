@@ -1,7 +1,8 @@
 """The embedded queue's directory: configuration, jobs, scripts; each file written whole or not at all.
 
-Shell: files, and nothing else. ``<dir>/config.json``, ``sequence``, ``lock``, ``socket``, ``log``, and for each job
-``jobs/<seq>/`` with ``job.json``, ``script``, ``run.json``, ``nodefile``, ``session``, ``claim.<run>``, ``exit.json``.
+Shell: files, and nothing else. ``<dir>/config.json``, ``faults.json``, ``sequence``, ``lock``, ``socket``, ``log``, and
+for each job ``jobs/<seq>/`` with ``job.json``, ``script``, ``run.json``, ``nodefile``, ``session``, ``orders.json``,
+``claim.<run>``, ``exit.json``. Files outlive a kill of the daemon at any point, not a crash of the machine.
 """
 
 from __future__ import annotations
@@ -14,20 +15,12 @@ from pathlib import Path
 from typing import Any, Final
 
 from router.errors import ConfigError
+from router.local import faults
+from router.local.faults import Faults
 from router.local.records import Config, Job, config_of, document_of, job_of, record_of
 from router.local.shepherd import write_whole
 
-VARIABLE: Final = "BATCHGATE_LOCAL"
 PRIVATE: Final = 0o700
-
-
-def default_directory() -> str:
-    """``$BATCHGATE_LOCAL``, else ``batchgate/local`` in the user's state directory (XDG base directories)."""
-    named = os.environ.get(VARIABLE)
-    if named:
-        return named
-    base = os.environ.get("XDG_STATE_HOME") or os.path.expanduser("~/.local/state")  # noqa: PTH111 - str all along
-    return f"{base}/batchgate/local"
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +71,20 @@ class State:
         """Write the configuration."""
         write_whole(self.root / "config.json", json.dumps(document_of(config), indent=2) + "\n")
 
+    def faults(self) -> Faults:
+        """The faults that are switched on."""
+        path = self.root / "faults.json"
+        try:
+            return faults.faults_of(json.loads(path.read_text()))
+        except FileNotFoundError:
+            return faults.NO_FAULTS
+        except (OSError, ValueError, ConfigError) as error:
+            raise ConfigError(f"{path}: {error}") from error
+
+    def save_faults(self, now: Faults) -> None:
+        """Write the faults."""
+        write_whole(self.root / "faults.json", json.dumps(faults.document_of(now), indent=2) + "\n")
+
     def next_sequence(self) -> int:
         """A number that no job of this directory had. The first is 0, as OpenPBS'."""
         path = self.root / "sequence"
@@ -86,11 +93,18 @@ class State:
         return number
 
     def jobs(self) -> dict[int, Job]:
-        """Every job by number. ConfigError names a file that is not a job's record."""
+        """Every job by number. ConfigError names a file that is not a job's record.
+
+        A directory without a record is that of a submission which was cut off before anybody was told its id.
+        """
         found: dict[int, Job] = {}
-        for path in (self.root / "jobs").glob("*/job.json"):
+        for entry in os.scandir(self.root / "jobs"):
+            path = Path(entry.path, "job.json")
             try:
-                job = job_of(json.loads(path.read_text()))
+                job = job_of(json.loads(path.read_bytes()))
+            except FileNotFoundError:
+                shutil.rmtree(entry.path, ignore_errors=True)
+                continue
             except (ValueError, ConfigError) as error:
                 raise ConfigError(f"{path}: {error}; remove its directory to go on without it") from error
             found[job.seq] = job
@@ -113,6 +127,10 @@ class State:
         path = directory / name
         path.write_bytes(text.encode(errors="surrogateescape"))
         return path
+
+    def write_whole(self, seq: int, name: str, text: str) -> None:
+        """A file of a job's directory that is there whole or not at all."""
+        write_whole(self.job_directory(seq) / name, text)
 
     def read_json(self, seq: int, name: str) -> Any:
         """A JSON file of a job's directory, None where it is not there or not whole."""

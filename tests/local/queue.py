@@ -84,6 +84,12 @@ class EmbeddedQueue:
         """The job once it is in that state."""
         return until(lambda: self.job(job_id), lambda job: job["job_state"] == state)
 
+    def runs(self, job_id: str) -> int:
+        """The session of a job once its script runs."""
+        job = until(lambda: self.job(job_id), lambda job: job["substate"] == 42)
+        session: int = job["session_id"]
+        return session
+
     def ended(self, job_id: str) -> tuple[int | None, int]:
         """Exit_status (None where there is none) and substate of a job once it is over."""
         job = self.reached(job_id, "F")

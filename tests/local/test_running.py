@@ -196,7 +196,7 @@ def test_jobs_outlive_a_killed_daemon(queue: EmbeddedQueue) -> None:
     long = queue.submit(f"until test -e '{go}'; do sleep 0.05; done; exit 4")
     queue.reached(long, "R")
     short = queue.submit(f"until test -e '{go}'; do sleep 0.05; done; sleep 1; exit 5")
-    session = queue.reached(short, "R")["session_id"]
+    session = queue.runs(short)
 
     os.kill(queue.daemon(), signal.SIGKILL)
     go.touch()
@@ -231,7 +231,7 @@ def test_a_shepherd_that_comes_late_runs_nothing(queue: EmbeddedQueue, tmp_path:
 
 def test_a_job_whose_shepherd_was_killed_is_lost(queue: EmbeddedQueue) -> None:
     job_id = queue.submit("sleep 60")
-    session = queue.reached(job_id, "R")["session_id"]
+    session = queue.runs(job_id)
     shepherd = int(Path(f"/proc/{session}/stat").read_text().rpartition(")")[2].split()[1])
 
     os.kill(shepherd, signal.SIGKILL)
