@@ -29,6 +29,7 @@ KEY_JOB_ID: Final = PREFIX + "job-id"
 KEY_QUEUE_NOW: Final = PREFIX + "queue-now"
 KEY_EXIT: Final = PREFIX + "exit"
 KEY_RESOURCES_USED: Final = PREFIX + "resources-used"
+KEY_NOT_RUN: Final = PREFIX + "not-run"
 
 # --- hints, the only keys that users set ----------------------------------------------------------------------
 HINT_WALLTIME: Final = PREFIX + "walltime"
@@ -53,6 +54,7 @@ RESERVED_ANNOTATIONS: Final = frozenset(
         KEY_QUEUE_NOW,
         KEY_EXIT,
         KEY_RESOURCES_USED,
+        KEY_NOT_RUN,
     }
 )
 
@@ -64,6 +66,17 @@ TAINT_QUEUE: Final = KEY_QUEUE
 TAINT_NOT_READY: Final = "node.kubernetes.io/not-ready"
 TAINT_UNREACHABLE: Final = "node.kubernetes.io/unreachable"
 NODE_SUFFIX: Final = ".batchgate"
+LABEL_NODES: Final = PREFIX + "nodes"
+LABEL_NCPUS: Final = PREFIX + "ncpus-per-node"
+LABEL_MEMORY: Final = PREFIX + "mem-per-node"
+LABEL_WALLTIME: Final = PREFIX + "walltime-max"
+LABEL_NO_BALANCER: Final = "node.kubernetes.io/exclude-from-external-load-balancers"
+CONDITION_HPC_UNAVAILABLE: Final = "HPCUnavailable"
+CONDITION_ORPHAN_LIMIT: Final = "OrphanLimit"
+REASON_NODE_DELETED: Final = "NodeDeleted"
+REASON_NODE_NOT_OURS: Final = "NodeNotOurs"
+REASON_NODE_LEFT_OVER: Final = "NodeLeftOver"
+REASON_NOT_RUN: Final = "NotRun"
 
 # --- Pod conditions that the agent sets and a podFailurePolicy matches ----------------------------------------
 CONDITION_WALLTIME: Final = PREFIX + "WalltimeExceeded"
