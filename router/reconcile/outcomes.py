@@ -1,0 +1,203 @@
+"""What an answer from outside changes in what is known of a Pod.
+
+Pure. One function for each thing that can be learnt; the agent calls it when an action of a plan has come out, or when
+it has seen something, and plans again. What did not come out (the batch system or the host could not be reached) changes
+nothing but ``surroundings``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+
+from router.hpc import JobReport, JobState
+from router.podlife import Life, Note, fold_all, read_exit, with_alive, with_claim, with_exit
+from router.podview import PodView
+from router.reconcile.model import Attempt, Facts, Inspection, Job
+
+
+def first(pod: PodView) -> Facts:
+    """What is known of a Pod that was never seen before: what stands on it."""
+    return _noting(Facts(pod), pod.job_id)
+
+
+def with_pod(facts: Facts, pod: PodView) -> Facts:
+    """The Pod has changed."""
+    return replace(facts, pod=pod)
+
+
+def wrote(facts: Facts, pod: PodView, now: float) -> Facts:
+    """A status was written; the API server answered with this Pod."""
+    return replace(facts, pod=pod, written_at=now)
+
+
+def surroundings(facts: Facts, *, reachable: bool, older: Sequence[str], disruptions: int) -> Facts:
+    """What is not of this Pod: whether the batch system answers, the fence, lost Pods of the same Job and index."""
+    return replace(facts, reachable=reachable, older=tuple(older), disruptions=disruptions)
+
+
+# --- the directory ------------------------------------------------------------------------------------------------
+
+
+def found_directory(facts: Facts) -> Facts:
+    """A first submission found the Pod's directory there: an earlier agent has made it, and perhaps submitted."""
+    return replace(facts, submitting=False, staged=True, looked=False)
+
+
+def inspected(facts: Facts, inspection: Inspection, now: float) -> tuple[Facts, tuple[str, ...]]:
+    """The Pod's directory was read. Also words about files that cannot be right."""
+    facts = replace(facts, inspected=now, staged=inspection.exists)
+    if not inspection.exists:
+        return facts, ()
+    life = with_alive(with_claim(facts.life, inspection.claim), inspection.alive, inspection.clock)
+    words = []
+    for name, content in inspection.exits:
+        found = read_exit(name, content)
+        if isinstance(found, str):
+            words.append(found)
+        else:
+            life = with_exit(life, *found)
+    facts = _living(facts, life, now)
+    noted = inspection.job_id.decode(errors="replace").strip()
+    return (facts if facts.noted else _noting(facts, noted)), tuple(words)
+
+
+def noticed(facts: Facts, notes: Iterable[Note], now: float) -> Facts:
+    """Notes from the spool."""
+    return _living(facts, fold_all(facts.life, notes), now)
+
+
+def sealed(facts: Facts, claim: bytes | None, now: float) -> Facts:
+    """The agent tried to take the claim; ``claim`` is what it holds now, None where there is no directory."""
+    if claim is None:
+        return replace(facts, staged=False)
+    return _living(replace(facts, staged=True), with_claim(facts.life, claim), now)
+
+
+def _living(facts: Facts, life: Life, now: float) -> Facts:
+    ended = facts.ended_seen if facts.ended_seen is not None else now
+    facts = replace(facts, life=life, ended_seen=ended if life.end else None)
+    return _with_job(facts, life.notes.job) if life.notes else facts
+
+
+# --- the batch system ---------------------------------------------------------------------------------------------
+
+
+def looked(facts: Facts, reports: Iterable[JobReport], now: float) -> Facts:
+    """The batch system was searched for the Pod's tag."""
+    for report in reports:
+        facts = reported(facts, report, now)
+    return replace(facts, looked=True)
+
+
+def reported(facts: Facts, report: JobReport, now: float) -> Facts:
+    """Details of a job. One that another Pod's name or directory stands on has only the id of a job that is gone."""
+    if not _is_of(report, facts.pod.uid):
+        return unknown(facts, report.job_id, now) if _job(facts, report.job_id) else facts
+    facts = _with_job(facts, report.job_id)
+    job = _job(facts, report.job_id)
+    assert job is not None  # noqa: S101 - put there the line before
+    over = job.over_since if job.over_since is not None else now
+    return _put(
+        facts,
+        replace(
+            job,
+            report=report,
+            over_since=over if report.state is JobState.FINISHED else None,
+            unknown_since=None,
+            unknown_last=None,
+        ),
+    )
+
+
+def unknown(facts: Facts, job_id: str, now: float) -> Facts:
+    """The batch system, asked by id as the owner, knows no such job. It may have had a record of its end before."""
+    facts = _with_job(facts, job_id)
+    job = _job(facts, job_id)
+    assert job is not None  # noqa: S101 - put there the line before
+    if job.finished:
+        return facts
+    since = job.unknown_since if job.unknown_since is not None else now
+    return _put(facts, replace(job, unknown_since=since, unknown_last=now))
+
+
+def _is_of(report: JobReport, uid: str) -> bool:
+    """Whether a job carries the Pod's tag. A hook may have changed the name; the directory is then the proof."""
+    if report.directory:
+        return report.directory.rstrip("/").endswith(f"/{uid}")
+    return not report.name or report.name.endswith(uid)
+
+
+# --- submission ---------------------------------------------------------------------------------------------------
+
+
+def submitting(facts: Facts) -> Facts:
+    """A submission has begun."""
+    return replace(facts, submitting=True, attempt=None)
+
+
+def submitted(facts: Facts, job_id: str) -> Facts:
+    """The submit command has answered with a job id."""
+    facts = replace(facts, submitting=False, staged=True, looked=True, attempt=None)
+    return replace(_with_job(facts, job_id), noted=job_id)
+
+
+def held_back(facts: Facts, attempt: Attempt, *, staged: bool) -> Facts:
+    """No job was made, surely: nothing was submitted, or the batch system said no. ``staged``: the directory is made."""
+    return replace(facts, submitting=False, attempt=attempt, staged=staged or facts.staged)
+
+
+def unclear(facts: Facts, attempt: Attempt) -> Facts:
+    """A submit command was run and nobody knows whether it made a job: look before anything else."""
+    return replace(facts, submitting=False, attempt=attempt, staged=True, looked=False)
+
+
+def adopted(facts: Facts, job_id: str) -> Facts:
+    """The job's id is noted in the Pod's directory."""
+    return replace(facts, noted=job_id)
+
+
+# --- the end ------------------------------------------------------------------------------------------------------
+
+
+def signalled(facts: Facts, now: float) -> Facts:
+    """The script was asked to end, whether or not the command came out well."""
+    since = facts.signalled_at if facts.signalled_at is not None else now
+    return replace(facts, signals=facts.signals + 1, signalled_at=since, signalled_last=now)
+
+
+def deleted(facts: Facts, job_id: str, now: float) -> Facts:
+    """A job's deletion was asked for, whether or not the command came out well."""
+    job = _job(facts, job_id)
+    return _put(facts, replace(job, deletes=job.deletes + 1, deleted_at=now)) if job else facts
+
+
+def collecting(facts: Facts, now: float) -> Facts:
+    """Results are being brought."""
+    return replace(facts, collecting_since=facts.collecting_since if facts.collecting_since is not None else now)
+
+
+def collected(facts: Facts) -> Facts:
+    """Results are there, or cannot be had (an Event said so)."""
+    return replace(facts, collected=True)
+
+
+# --- jobs ---------------------------------------------------------------------------------------------------------
+
+
+def _noting(facts: Facts, job_id: str) -> Facts:
+    if not job_id:
+        return facts
+    return replace(_with_job(facts, job_id), noted=job_id, staged=True if facts.staged is None else facts.staged)
+
+
+def _job(facts: Facts, job_id: str) -> Job | None:
+    return next((one for one in facts.jobs if one.job_id == job_id), None)
+
+
+def _with_job(facts: Facts, job_id: str) -> Facts:
+    return facts if _job(facts, job_id) else replace(facts, jobs=(*facts.jobs, Job(job_id)))
+
+
+def _put(facts: Facts, job: Job) -> Facts:
+    return replace(facts, jobs=tuple(job if one.job_id == job.job_id else one for one in facts.jobs))
