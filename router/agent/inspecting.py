@@ -1,0 +1,54 @@
+"""Reading a Pod's directory: what its script has left there.
+
+Shell. A look at the files as they are; ``router.reconcile.outcomes`` says what they mean.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from typing import Final
+
+from router import layout
+from router.host import Host
+from router.layout import PodDirectory
+from router.reconcile.model import Inspection
+
+_LONGEST: Final = 4096
+"""Bytes of a file that is read: claims and exit files have a line."""
+_MOST_EXITS: Final = 2000
+
+
+def inspect(host: Host, directory: PodDirectory) -> Inspection:
+    """The Pod's directory now. OSError where it cannot be read."""
+    if host.status(directory.path) is None:
+        return Inspection(exists=False)
+    clock = host.clock()
+    times = [host.modified(directory.path / name) for name in (layout.ALIVE, layout.CLAIM)]
+    return Inspection(
+        exists=True,
+        claim=small(host, directory, layout.CLAIM),
+        alive=max((time for time in times if time is not None), default=None),
+        clock=clock,
+        exits=tuple(_exits(host, directory)),
+        job_id=small(host, directory, layout.JOB_ID),
+    )
+
+
+def small(host: Host, directory: PodDirectory, name: str) -> bytes:
+    """A small file of the directory; empty where there is none, or a link or pipe that somebody put in its place."""
+    if host.size(directory.path / name) is None:
+        return b""
+    with contextlib.suppress(FileNotFoundError):
+        return host.read(directory.path / name, 0, _LONGEST)
+    return b""
+
+
+def _exits(host: Host, directory: PodDirectory) -> Iterator[tuple[str, bytes]]:
+    names = [name for name in host.names(directory.path / layout.EXIT) if not name.startswith(".")]
+    # Of a container that has restarted often only the last runs matter, and these have the highest numbers.
+    names.sort(
+        key=lambda name: int(number) if (number := name.rpartition(".")[2]).isascii() and number.isdigit() else 0
+    )
+    for name in names[-_MOST_EXITS:]:
+        yield name, small(host, directory, f"{layout.EXIT}/{name}")

@@ -1,0 +1,189 @@
+"""From a Pod to its batch job: look at everything afresh, write its files, submit, and note the id.
+
+Shell. Each step can be the last one before the program is killed, and is safe to come to again: the directory is
+written whole or not at all and shows that a job may have been made, for which the plan then looks before it submits
+once more. Should two jobs come of it all the same, the claim in the directory lets only one of them run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
+
+from router import layout, names, placement, podfiles
+from router.agent.approval import Approved, additions, approve, controller, is_living, needs
+from router.agent.batch import Batch
+from router.errors import BatchgateError, JobError
+from router.host import Host
+from router.hpc import Submission, job_name
+from router.kube.client import Api
+from router.layout import PodDirectory
+from router.podview import PodView
+from router.policy.schema import Site
+from router.workload import workload_of
+from router.workload.model import GpuVendor, Workload
+
+Json = dict[str, Any]
+Keys = Mapping[str, Ed25519PublicKey]
+
+
+class Withdrawn(BatchgateError):
+    """The Pod or its Job is gone, deleted or over: there is nothing to submit any more."""
+
+
+class WrongUser(BatchgateError):
+    """The Pod's account is another HPC user than the agent, which acts for nobody else."""
+
+
+class Added(BatchgateError):
+    """The Pod has what its Job's template lacks, and what the signed script would therefore not run."""
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where this agent submits.
+
+    ``root`` is the cluster's directory on the site. ``user`` is whom accounts must name; empty where the batch system
+    runs everything as the agent's own user (the embedded queue), whatever accounts say.
+    """
+
+    site: Site
+    cluster: str
+    root: str
+    user: str
+    gpu_resources: Mapping[str, GpuVendor] = field(default_factory=dict)
+
+
+class DirectoryExists(BatchgateError):
+    """The directory of a Pod that nobody is known to have submitted is there: an earlier agent may have done so."""
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """A Pod whose files are there. ``warnings`` are sentences for Events."""
+
+    submission: Submission
+    directory: PodDirectory
+    warnings: tuple[str, ...] = ()
+
+
+class Submitter:
+    """Submits the Pods of one site.
+
+    :param keys: the public keys in force, asked for at each submission
+    """
+
+    def __init__(self, api: Api, host: Host, batch: Batch, place: Place, keys: Callable[[], Keys]) -> None:
+        self._api = api
+        self._host = host
+        self._batch = batch
+        self._place = place
+        self._keys = keys
+
+    def directory(self, view: PodView) -> PodDirectory:
+        """The Pod's files on the site."""
+        return PodDirectory(self._place.root, view.job_uid, view.index, view.uid)
+
+    def tag(self, view: PodView) -> str:
+        """The name of the Pod's job."""
+        return job_name(view.name, self._place.cluster, view.uid, self._batch.name_limit)
+
+    def prepare(self, view: PodView, *, fresh: bool) -> Prepared:
+        """Judge a Pod and write its files, unless they are there. Nothing is submitted yet.
+
+        :param fresh: no submission is known to have been tried
+        :raises Withdrawn: nothing is wanted any more
+        :raises SignatureError: the Pod does not prove what it should
+        :raises WrongUser, Added: it can never be run as it is
+        :raises JobError: what its files are made from is not there
+        :raises DirectoryExists: only where it is fresh
+        :raises ApiError: the API server cannot be asked
+        """
+        pod, job = self._fresh(view)
+        approved = approve(pod, job, self._place.site.name, self._keys())
+        self._demand_runnable(pod, job, approved)
+        directory = self.directory(view)
+        submission = Submission(
+            name=self.tag(view),
+            script=str(directory.script),
+            directory=str(directory.path),
+            output=str(directory.output),
+        )
+        if self._host.status(directory.path) is None:
+            staged = self._staged(pod, job, approved)
+            if self._host.write_pod(directory.path, staged):
+                return Prepared(submission, directory, staged.warnings)
+        if fresh:
+            raise DirectoryExists(f"{directory.path} is there already")
+        return Prepared(submission, directory)
+
+    def submit(self, prepared: Prepared) -> str:
+        """Run the submit command; the id of the new job, which is noted in the directory.
+
+        :raises BatchError: Refused and Full made no job; Unavailable and OutputError leave that open
+        """
+        job_id = self._batch.submit(prepared.submission)
+        self.note(prepared.directory, job_id)
+        return job_id
+
+    def note(self, directory: PodDirectory, job_id: str) -> None:
+        """Keep a job's id in the Pod's directory."""
+        self._host.put(directory.job_id, f"{job_id}\n".encode())
+
+    def _fresh(self, view: PodView) -> tuple[Json, Json]:
+        """Pod and Job as the API server has them now: the watch may be behind."""
+        pod = self._api.find(f"/api/v1/namespaces/{view.namespace}/pods/{view.name}")
+        if pod is None or pod["metadata"]["uid"] != view.uid or pod["metadata"].get("deletionTimestamp"):
+            raise Withdrawn(f"Pod {view.key} is gone or being deleted")
+        owner = controller(pod)
+        if owner is None:
+            raise Added("is no Pod of a Job: only the Pods of Jobs are run")
+        name, uid = owner
+        job = self._api.find(f"/apis/batch/v1/namespaces/{view.namespace}/jobs/{name}")
+        if job is None or job["metadata"]["uid"] != uid or not is_living(job):
+            raise Withdrawn(f"Job {view.namespace}/{name} of Pod {view.name} is gone or over")
+        return pod, job
+
+    def _demand_runnable(self, pod: Json, job: Json, approved: Approved) -> None:
+        user = self._place.user
+        if user and approved.user != user:
+            raise WrongUser(
+                f"the account of this Job is HPC user {approved.user}, and this agent runs Jobs as {user} only"
+            )
+        if extra := additions(pod, job):
+            raise Added(
+                f"differs from its Job's template ({', '.join(extra)}), so that the signed script would not run what "
+                "the Pod says; exempt the namespace, or these Pods, from the webhook that does this"
+            )
+        if secrets := needs(pod).secrets:
+            raise JobError("spec", f"needs Secret {', '.join(secrets)}, and Secrets are not brought to this site")
+
+    def _staged(self, pod: Json, job: Json, approved: Approved) -> podfiles.Staged:
+        namespace = pod["metadata"]["namespace"]
+        found = {
+            name: self._api.find(f"/api/v1/namespaces/{namespace}/configmaps/{name}") for name in needs(pod).config_maps
+        }
+        staged = podfiles.stage(
+            pod,
+            self._workload(job, namespace),
+            config_maps={name: one for name, one in found.items() if one is not None},
+            allocatable=self._allocatable(pod),
+        )
+        return staged.add(layout.SCRIPT, approved.script.encode())
+
+    def _workload(self, job: Json, namespace: str) -> Workload:
+        """The Job as the webhook sized it: what of its containers stands in the script."""
+        own = placement.strip(job).job
+        return workload_of(own, namespace=namespace, gpu_resources=self._place.gpu_resources)
+
+    def _allocatable(self, pod: Json) -> dict[str, str]:
+        """What a limit that is not set reads as, as the kubelet has it: all of the node."""
+        node = pod["spec"].get("nodeName")
+        for queue in self._place.site.queues:
+            if names.node_name(self._place.site.name, queue.name) == node:
+                memory = {"memory": str(queue.memory_per_node)} if queue.memory_per_node else {}
+                return {"cpu": str(queue.cpus_per_node), **memory}
+        return {}

@@ -1,0 +1,106 @@
+"""Whose turn it is: keys that are due now or later, never twice at once.
+
+Shell (a lock, a clock). As in Kubernetes' controllers a key that is woken while somebody works on it comes again when
+that is done, so that no news is lost and no two threads ever work on one Pod.
+"""
+
+from __future__ import annotations
+
+import heapq
+import threading
+import time
+from collections import OrderedDict
+
+
+class Workqueue:
+    """Keys in the order in which they were woken. All methods may be called by any thread. Times are monotonic."""
+
+    def __init__(self) -> None:
+        self._condition = threading.Condition()
+        self._ready: OrderedDict[str, None] = OrderedDict()
+        self._working: set[str] = set()
+        self._again: set[str] = set()
+        self._later: list[tuple[float, str]] = []
+        self._due: dict[str, float] = {}
+        self._closed = False
+
+    def wake(self, key: str) -> None:
+        """Let somebody look at this key as soon as possible."""
+        with self._condition:
+            self._wake(key)
+            self._condition.notify()
+
+    def at(self, key: str, moment: float) -> None:
+        """Wake the key at this time at the latest; an earlier time that was given before holds."""
+        with self._condition:
+            known = self._due.get(key)
+            if known is not None and known <= moment:
+                return
+            self._due[key] = moment
+            heapq.heappush(self._later, (moment, key))
+            if self._later[0][1] == key:  # somebody has to wait for less long now
+                self._condition.notify()
+
+    def take(self) -> str | None:
+        """The next key, waited for; None once the queue is closed. It is the caller's until ``done``."""
+        with self._condition:
+            while not self._closed:
+                pause = self._ripen()
+                if self._ready:
+                    key, _ = self._ready.popitem(last=False)
+                    self._working.add(key)
+                    return key
+                self._condition.wait(pause)
+            return None
+
+    def done(self, key: str) -> None:
+        """The caller's work on the key is over."""
+        with self._condition:
+            self._working.discard(key)
+            if key in self._again:
+                self._again.discard(key)
+                self._wake(key)
+            self._condition.notify_all()
+
+    def forget(self, key: str) -> None:
+        """Drop a key that is no more."""
+        with self._condition:
+            self._ready.pop(key, None)
+            self._again.discard(key)
+            self._due.pop(key, None)
+
+    def close(self) -> None:
+        """Hand out nothing more."""
+        with self._condition:
+            self._closed = True
+            self._condition.notify_all()
+
+    def idle(self, seconds: float) -> bool:
+        """Wait until nobody works on any key, at most so long; whether that is so."""
+        with self._condition:
+            return self._condition.wait_for(lambda: not self._working, seconds)
+
+    def __len__(self) -> int:
+        """How many keys wait for somebody now."""
+        with self._condition:
+            return len(self._ready)
+
+    def _wake(self, key: str) -> None:
+        self._due.pop(key, None)
+        if key in self._working:
+            self._again.add(key)
+        else:
+            self._ready[key] = None
+
+    def _ripen(self) -> float | None:
+        """Wake what is due; seconds until the next is, None where nothing waits for a time."""
+        now = time.monotonic()
+        while self._later:
+            moment, key = self._later[0]
+            if self._due.get(key) == moment and moment > now:
+                return moment - now
+            heapq.heappop(self._later)
+            if self._due.get(key) == moment:
+                self._wake(key)
+                self._condition.notify()
+        return None

@@ -1,0 +1,85 @@
+"""Reading a Pod's directory, whatever lies there."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from router.agent.inspecting import inspect
+from router.host.local import LocalHost
+from router.layout import PodDirectory
+from router.reconcile.model import Inspection
+
+
+@pytest.fixture
+def directory(tmp_path: Path) -> PodDirectory:
+    return PodDirectory(str(tmp_path / "site"), "job", "0", "pod")
+
+
+@pytest.fixture
+def host(directory: PodDirectory) -> LocalHost:
+    return LocalHost(directory.work_dir)
+
+
+def test_no_directory(host: LocalHost, directory: PodDirectory) -> None:
+    assert inspect(host, directory) == Inspection(exists=False)
+
+
+def test_a_directory_that_was_just_made(host: LocalHost, directory: PodDirectory) -> None:
+    host.make_directory(directory.path)
+
+    found = inspect(host, directory)
+
+    assert (found.exists, found.claim, found.alive, found.exits, found.job_id) == (True, b"", None, (), b"")
+    assert abs(found.clock - (host.modified(directory.path) or 0)) < 60
+
+
+def test_everything_that_a_script_leaves(host: LocalHost, directory: PodDirectory) -> None:
+    host.put(directory.job_id, b"7.server\n")
+    host.put(directory.path / "claim", b"7.server.123\n")
+    host.put(directory.path / "alive", b"")
+    os.utime(directory.path / "alive", (5_000, 5_000))
+    os.utime(directory.path / "claim", (4_000, 4_000))
+    for number in (10, 9):
+        host.put(directory.exit("main", number), f"{number}\n".encode())
+    host.put(directory.path / "exit" / ".main.11", b"half")
+
+    found = inspect(host, directory)
+
+    assert found.job_id == b"7.server\n"
+    assert found.claim == b"7.server.123\n"
+    assert found.alive == 5_000
+    assert found.exits == (("main.9", b"9\n"), ("main.10", b"10\n"))
+
+
+def test_the_claim_is_a_sign_of_life_until_the_first_heartbeat(host: LocalHost, directory: PodDirectory) -> None:
+    host.put(directory.path / "claim", b"7.server.123\n")
+    os.utime(directory.path / "claim", (4_000, 4_000))
+
+    assert inspect(host, directory).alive == 4_000
+
+
+def test_what_a_program_puts_in_a_files_place_reads_as_nothing(
+    host: LocalHost, directory: PodDirectory, tmp_path: Path
+) -> None:
+    (tmp_path / "secret").write_text("7.server.1\n")
+    host.make_directory(directory.path / "exit")
+    Path(directory.path / "claim").symlink_to(tmp_path / "secret")
+    os.mkfifo(directory.exit("main"))
+    Path(directory.exit("other")).mkdir()
+
+    found = inspect(host, directory)
+
+    assert (found.claim, sorted(found.exits)) == (b"", [("main.0", b""), ("other.0", b"")])
+
+
+def test_of_a_container_that_restarts_for_ever_the_last_runs_are_read(host: LocalHost, directory: PodDirectory) -> None:
+    for number in range(2100):
+        host.put(directory.exit("main", number), b"x\n")
+
+    exits = inspect(host, directory).exits
+
+    assert len(exits) == 2000
+    assert exits[-1] == ("main.2099", b"x\n")
