@@ -1,0 +1,258 @@
+"""Pods of DaemonSets that tolerate everything: bound, and reported Running and Ready, without being run.
+
+A virtual node takes no Pods from the scheduler (``pods: 0``), so such a Pod would stay Pending, and one that is Pending
+or Failed stops its DaemonSet's rollout on all nodes of the cluster. An annotation and an Event say that nothing runs.
+
+The DaemonSet controller says by a node affinity on ``metadata.name`` which node a Pod is for. Routed Pods carry our
+queue's label; these do not, and are watched apart: those of the whole cluster that have no node yet (few at any time),
+and those of our nodes.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from enum import Enum
+from functools import partial
+from typing import Any, Final
+
+from router import names
+from router.errors import ApiError, Conflict, NotFound
+from router.kube.client import STRATEGIC, Api, Json
+from router.kube.events import Recorder, Reference
+from router.kube.watching import Watch
+
+log: Final = logging.getLogger("batchgate.agent")
+
+NOTE: Final = "not run: Batchgate's virtual nodes run Jobs only; reported Ready so that the DaemonSet's rollout goes on"
+_ADVICE: Final = "a node affinity 'type NotIn [virtual-kubelet]' keeps the DaemonSet off"
+_PODS: Final = "/api/v1/pods"
+_NOT_ROUTED: Final = f"!{names.KEY_QUEUE}"
+_SECONDS: Final = 10.0
+_SHORTEST_DELAY: Final = 2.0
+_LONGEST_DELAY: Final = 60.0
+_ENDED: Final = frozenset({"Succeeded", "Failed"})
+_CONDITIONS: Final = ("Initialized", "ContainersReady", "Ready")
+
+
+class Act(Enum):
+    """What is to be done with a Pod of a DaemonSet."""
+
+    BIND = "bind"
+    REPORT = "report"
+    END = "end"
+
+
+def act_on(pod: Mapping[str, Any], nodes: frozenset[str]) -> Act | None:
+    """What is to be done with a Pod, if it is a DaemonSet's and on one of our nodes or meant for one."""
+    if not is_of_daemon_set(pod):
+        return None
+    node, deleted = pod["spec"].get("nodeName"), pod["metadata"].get("deletionTimestamp") is not None
+    if not node:
+        return Act.BIND if not deleted and node_meant(pod) in nodes else None
+    if node not in nodes:
+        return None
+    if deleted:
+        return Act.END
+    status = pod.get("status") or {}
+    phase = status.get("phase")
+    ready = {one.get("type"): one.get("status") for one in status.get("conditions") or []}
+    if phase in _ENDED or (phase == "Running" and all(ready.get(kind) == "True" for kind in _CONDITIONS)):
+        return None
+    return Act.REPORT
+
+
+def is_of_daemon_set(pod: Mapping[str, Any]) -> bool:
+    """Whether a DaemonSet's controller made the Pod."""
+    owners = pod["metadata"].get("ownerReferences") or []
+    return any(owner.get("kind") == "DaemonSet" and owner.get("controller") for owner in owners)
+
+
+def node_meant(pod: Mapping[str, Any]) -> str | None:
+    """The node that a DaemonSet's Pod is for: the one that its required node affinity names; None where it names none."""
+    affinity = (pod["spec"].get("affinity") or {}).get("nodeAffinity") or {}
+    required = affinity.get("requiredDuringSchedulingIgnoredDuringExecution") or {}
+    for term in required.get("nodeSelectorTerms") or []:
+        for rule in term.get("matchFields") or []:
+            if rule.get("key") == "metadata.name" and rule.get("operator") == "In" and len(rule["values"]) == 1:
+                return str(rule["values"][0])
+    return None
+
+
+def binding(pod: Mapping[str, Any], node: str) -> Json:
+    """The Binding of this very Pod to a node."""
+    metadata = pod["metadata"]
+    return {
+        "apiVersion": "v1",
+        "kind": "Binding",
+        "metadata": {"name": metadata["name"], "namespace": metadata["namespace"], "uid": metadata["uid"]},
+        "target": {"apiVersion": "v1", "kind": "Node", "name": node},
+    }
+
+
+def running(pod: Mapping[str, Any], address: str, now: datetime) -> Json:
+    """A strategic merge patch of the status subresource: Running and Ready since now, and a note that nothing runs."""
+    stamp = _stamp(now)
+    why = {"reason": names.REASON_NOT_RUN, "message": NOTE}
+    return {
+        "metadata": {"uid": pod["metadata"]["uid"], "annotations": {names.KEY_NOT_RUN: NOTE}},
+        "status": {
+            "phase": "Running",
+            "startTime": (pod.get("status") or {}).get("startTime") or stamp,
+            "hostIP": address,
+            "hostIPs": [{"ip": address}],
+            "conditions": [
+                {"type": kind, "status": "True", "lastTransitionTime": stamp, **why} for kind in _CONDITIONS
+            ],
+            "containerStatuses": [
+                _container(one, {"running": {"startedAt": stamp}}, ready=True) for one in pod["spec"]["containers"]
+            ],
+        },
+    }
+
+
+def ended(pod: Mapping[str, Any], now: datetime) -> Json:
+    """A strategic merge patch of the status subresource: over. Nothing ran, so nothing failed."""
+    state = {"terminated": {"exitCode": 0, "reason": names.REASON_NOT_RUN, "finishedAt": _stamp(now)}}
+    containers = [_container(one, state, ready=False) for one in pod["spec"]["containers"]]
+    return {
+        "metadata": {"uid": pod["metadata"]["uid"]},
+        "status": {"phase": "Succeeded", "containerStatuses": containers},
+    }
+
+
+def _container(container: Mapping[str, Any], state: Json, *, ready: bool) -> Json:
+    return {
+        "name": container["name"],
+        "image": container.get("image", ""),
+        "imageID": "",
+        "ready": ready,
+        "started": ready,
+        "restartCount": 0,
+        "state": state,
+    }
+
+
+def _stamp(moment: datetime) -> str:
+    return moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+@dataclass(slots=True)
+class _Task:
+    """A Pod that something is to be done with, and when the next try may be (monotonic)."""
+
+    pod: Json
+    act: Act
+    again: float = 0.0
+    delay: float = _SHORTEST_DELAY
+
+
+class DaemonSets:
+    """Answers for the Pods of DaemonSets on our nodes: ``start`` it, ``stop`` it in the end.
+
+    Only the agent that leads may run it.
+
+    :param nodes: names of our virtual nodes
+    :param address: that the Nodes publish
+    """
+
+    def __init__(self, api: Api, nodes: Iterable[str], address: str, recorder: Recorder) -> None:
+        self._api = api
+        self._nodes = frozenset(nodes)
+        self._address = address
+        self._recorder = recorder
+        self._condition = threading.Condition()
+        self._tasks: dict[tuple[str, str], _Task] = {}
+        self._stopping = False
+        self._watches = [self._watch(node) for node in ("", *sorted(self._nodes))]
+        self._thread = threading.Thread(target=self._run, name="daemonsets", daemon=True)
+
+    @property
+    def alive(self) -> bool:
+        """Whether its threads run."""
+        return all(thread.is_alive() for thread in (*self._watches, self._thread))
+
+    def start(self) -> None:
+        """Begin to answer."""
+        for thread in (*self._watches, self._thread):
+            thread.start()
+
+    def stop(self) -> None:
+        """End; the Pods stay as they are."""
+        for watch in self._watches:
+            watch.stop()
+        with self._condition:
+            self._stopping = True
+            self._condition.notify_all()
+        self._thread.join(_SECONDS)
+
+    def _watch(self, node: str) -> Watch:
+        """Of the Pods that are on a node and not routed; of those without a node where it is empty."""
+        selectors = {"fieldSelector": f"spec.nodeName={node}", "labelSelector": _NOT_ROUTED}
+        return Watch(self._api, _PODS, partial(self._on_list, node), partial(self._on_change, node), selectors)
+
+    def _on_list(self, node: str, pods: Iterator[Json]) -> None:
+        found = [(pod, act) for pod in pods if (act := act_on(pod, self._nodes))]
+        with self._condition:
+            for key in [key for key in self._tasks if key[0] == node]:
+                del self._tasks[key]
+            for pod, act in found:
+                self._tasks[node, pod["metadata"]["uid"]] = _Task(pod, act)
+            self._condition.notify_all()
+
+    def _on_change(self, node: str, kind: str, pod: Json) -> None:
+        act = None if kind == "DELETED" else act_on(pod, self._nodes)
+        key = (node, pod["metadata"]["uid"])
+        with self._condition:
+            before = self._tasks.pop(key, None)
+            if act is not None:
+                self._tasks[key] = _Task(pod, act)
+                if before is not None and before.act is act:  # our own change did not help: slower
+                    self._tasks[key].again, self._tasks[key].delay = before.again, before.delay
+            self._condition.notify_all()
+
+    def _run(self) -> None:
+        while (task := self._next()) is not None:
+            try:
+                self._perform(task)
+            except (NotFound, Conflict):
+                pass  # it is another Pod or another version by now: the watch will show it
+            except ApiError as error:
+                log.warning("Pod %s: cannot %s: %s", _name(task.pod), task.act.value, error)
+            with self._condition:  # done or not: if the watch does not show that it was, it is tried again
+                task.again = time.monotonic() + task.delay
+                task.delay = min(task.delay * 2, _LONGEST_DELAY)
+
+    def _next(self) -> _Task | None:
+        with self._condition:
+            while not self._stopping:
+                now = time.monotonic()
+                task = min(self._tasks.values(), key=lambda one: one.again, default=None)
+                if task is not None and task.again <= now:
+                    return task
+                self._condition.wait(None if task is None else task.again - now)
+            return None
+
+    def _perform(self, task: _Task) -> None:
+        pod, now = task.pod, datetime.now(UTC)
+        metadata = pod["metadata"]
+        path = f"/api/v1/namespaces/{metadata['namespace']}/pods/{metadata['name']}"
+        match task.act:
+            case Act.BIND:
+                self._api.create(f"{path}/binding", binding(pod, str(node_meant(pod))), _SECONDS)
+            case Act.REPORT:
+                self._api.patch(f"{path}/status", running(pod, self._address, now), STRATEGIC, _SECONDS)
+                about = Reference("Pod", metadata["namespace"], metadata["name"], metadata["uid"])
+                self._recorder.tell(about, "Warning", names.REASON_NOT_RUN, f"{NOTE}; {_ADVICE}")
+            case Act.END:
+                if (pod.get("status") or {}).get("phase") not in _ENDED:
+                    self._api.patch(f"{path}/status", ended(pod, now), STRATEGIC, _SECONDS)
+                self._api.delete(path, grace=0, uid=metadata["uid"])
+
+
+def _name(pod: Json) -> str:
+    return f"{pod['metadata']['namespace']}/{pod['metadata']['name']}"
