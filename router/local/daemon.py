@@ -14,7 +14,6 @@ import os
 import selectors
 import signal
 import socket
-import sys
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -34,14 +33,14 @@ _SWEEP: Final = 60.0
 """Seconds between two looks for jobs that are older than the history."""
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class _Conversation:
-    """One command's connection: one line in, one line out, not before ``due`` (monotonic)."""
+    """One command's connection: one line in, at ``asked`` (monotonic), and one line out."""
 
     connection: socket.socket
     received: bytearray = field(default_factory=bytearray)
     reply: bytes = b""
-    due: float = 0.0
+    asked: float = 0.0
 
 
 @dataclass(slots=True)
@@ -153,7 +152,7 @@ def _until_next(daemon: Daemon) -> float:
     now = time.monotonic()
     if (daemon.ledger.changed and not daemon.stopping) or _forgets(daemon):
         return 0.0
-    times = [daemon.sweep, *(talk.due for talk in daemon.late)]
+    times = [daemon.sweep, *(_due(daemon, talk) for talk in daemon.late)]
     if not daemon.ledger.runs():
         times.append(daemon.busy + daemon.ledger.config.idle)
     return max(0.0, min(times) - now)
@@ -243,9 +242,8 @@ def _receive(daemon: Daemon, talk: _Conversation) -> bool:
     talk.reply = json.dumps(answer).encode() + b"\n"
     if answer.get("stop"):
         daemon.stopping, daemon.draining = True, answer["delete"]
-    delay = daemon.ledger.faults.delay
-    if delay and answering.can_be_late(request) and "needs" not in answer:
-        talk.due = time.monotonic() + delay
+    if daemon.ledger.faults.delay and answering.can_be_late(request) and "needs" not in answer:
+        talk.asked = time.monotonic()
         daemon.selector.unregister(talk.connection)
         daemon.late.append(talk)
         return False
@@ -262,11 +260,16 @@ def _begin_to_send(daemon: Daemon, talk: _Conversation) -> bool:
     return False
 
 
+def _due(daemon: Daemon, talk: _Conversation) -> float:
+    """When a late answer goes out: by the delay that is in force now."""
+    return talk.asked + (0 if daemon.stopping else daemon.ledger.faults.delay)
+
+
 def _send_late(daemon: Daemon) -> None:
     """The answers whose time has come."""
     now = time.monotonic()
-    due = [talk for talk in daemon.late if talk.due <= now]
-    daemon.late = [talk for talk in daemon.late if talk.due > now]
+    due = [talk for talk in daemon.late if _due(daemon, talk) <= now]
+    daemon.late = [talk for talk in daemon.late if talk not in due]
     for talk in due:
         try:
             done = _begin_to_send(daemon, talk)
@@ -276,8 +279,8 @@ def _send_late(daemon: Daemon) -> None:
             _hang_up(daemon, talk)
 
 
-def main(directory: str, ready: int) -> None:
-    """The process that ``router.local.client`` starts."""
+def main(directory: str, ready: int) -> int:
+    """The process that ``router.local.client`` starts; its exit code."""
     os.umask(0o077)
     for number in (signal.SIGINT, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)
@@ -287,8 +290,5 @@ def main(directory: str, ready: int) -> None:
     except (BatchgateError, OSError) as error:
         with contextlib.suppress(OSError):
             os.write(ready, f"{error}\n".encode())
-        sys.exit(1)
-
-
-if __name__ == "__main__":
-    main(sys.argv[1], int(sys.argv[2]))
+        return 1
+    return 0

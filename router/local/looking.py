@@ -146,8 +146,12 @@ def qselect(ledger: Ledger, call: Call) -> Answer:
     if queue and ledger.config.queue(queue) is None:
         raise Rejection(_UNKNOWN_QUEUE, "Unknown queue destination")
     jobs = () if _lists_nothing(ledger, call) else _candidates(ledger, options).values()
+    users = _users(options["-u"]) if "-u" in options else None
     chosen = [job for job in jobs if _selected(job, options, queue) and _sees(ledger, call, job)]
-    chosen.sort(key=lambda job: job.seq)
+    chosen = sorted(
+        (job for job in chosen if users is None or job.owner in users),
+        key=lambda job: job.seq,
+    )
     return {"rc": 0, "out": "".join(f"{job.job_id}\n" for job in chosen), "err": ""}
 
 
@@ -177,5 +181,4 @@ def _selected(job: Job, options: Mapping[str, str], queue: str) -> bool:
         and job.state in options.get("-s", job.state)
         and options.get("-P", job.options.get("-P")) == job.options.get("-P")
         and options.get("-A", job.options.get("-A")) == job.options.get("-A")
-        and ("-u" not in options or job.owner in _users(options["-u"]))
     )

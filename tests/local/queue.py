@@ -47,17 +47,26 @@ class EmbeddedQueue:
 
     def run(self, *words: str, stdin: str = "") -> Run:
         """One command to its end."""
-        environment = {
+        done = subprocess.run(
+            [sys.executable, "-m", "router.local", *words],
+            cwd=self.work, env=self._environment(), input=stdin, capture_output=True, text=True, timeout=60, check=False,
+        )  # fmt: skip
+        return Run(done.returncode, done.stdout, done.stderr)
+
+    def started(self, *words: str) -> subprocess.Popen[bytes]:
+        """One command that is not waited for; nothing comes through its standard input."""
+        return subprocess.Popen(
+            [sys.executable, "-m", "router.local", *words],
+            cwd=self.work, env=self._environment(), stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
+        )  # fmt: skip
+
+    def _environment(self) -> dict[str, str]:
+        return {
             "PATH": os.environ["PATH"],
             "BATCHGATE_LOCAL": str(self.directory),
             "TMPDIR": str(self.work),
             **self.environment,
         }
-        done = subprocess.run(
-            [sys.executable, "-m", "router.local", *words],
-            cwd=self.work, env=environment, input=stdin, capture_output=True, text=True, timeout=60, check=False,
-        )  # fmt: skip
-        return Run(done.returncode, done.stdout, done.stderr)
 
     def ok(self, *words: str, stdin: str = "") -> str:
         """What a command prints that must succeed."""
