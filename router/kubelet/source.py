@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import PurePath
 from typing import Any, Protocol
 
+from router.host import Status
 from router.kubelet.figures import NodeUsage
 from router.kubelet.runs import LoggedPod
 
@@ -17,14 +18,11 @@ from router.kubelet.runs import LoggedPod
 class Files(Protocol):
     """Of ``router.host.Host``, what logs need. Errors are OSError, or BatchError where the site is far away."""
 
-    def size(self, path: PurePath | str) -> int | None:
-        """Bytes of an ordinary file; None where there is none."""
-
-    def modified(self, path: PurePath | str) -> float | None:
-        """When it was last written, seconds since 1970; None where there is none."""
+    def status(self, path: PurePath | str) -> Status | None:
+        """What a name is; None where there is none."""
 
     def read(self, path: PurePath | str, offset: int = 0, limit: int = ...) -> bytes:
-        """Bytes of a file, fewer than ``limit`` only at its end. FileNotFoundError; OSError for a link."""
+        """Bytes of an ordinary file, fewer than ``limit`` only at its end. FileNotFoundError; OSError for a link."""
 
     def put(self, path: PurePath | str, content: bytes) -> None:
         """Write a file, whole or not at all."""

@@ -1,0 +1,131 @@
+"""The serving certificate, asked of the cluster: requested, awaited, kept, renewed.
+
+Shell: the API server and, where one is named, a directory that outlives the process. One step at a time, none of which
+waits: an admin approves requests, and that may take days.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import Final
+
+from router.certs import checking, files
+from router.certs.issuing import Pair
+from router.errors import ConfigError, Conflict
+from router.kube.client import Api
+from router.kubelet import csr
+
+log: Final = logging.getLogger("batchgate.kubelet")
+
+CERTIFICATE: Final = "kubelet.crt"
+KEY: Final = "kubelet.key"
+ASKED_KEY: Final = "kubelet.asked.key"
+"""The key of a request that waits, so that a restart does not make another request."""
+
+AGAIN: Final = timedelta(minutes=15)
+"""After a request was denied or failed."""
+
+
+class ServingCertificate:
+    """The certificate of one server.
+
+    :param node: one of our Nodes, for the signer's rule; see ``csr``
+    :param addresses: what the API server connects to
+    :param directory: where certificate and keys are kept; None: a restart asks, and waits, anew
+    """
+
+    def __init__(self, api: Api, node: str, addresses: Sequence[str], directory: Path | None = None) -> None:
+        self._api = api
+        self._node = node
+        self._addresses = tuple(addresses)
+        self._directory = directory
+        self._renewal: datetime | None = None
+        self._key: bytes | None = None
+        self._again: datetime | None = None
+        self.waiting = ""
+        """The name of the request that nobody has approved yet; empty where none waits."""
+
+    def load(self, now: datetime) -> Pair | None:
+        """The certificate that an earlier life of this server left, if it still holds."""
+        if self._directory is None:
+            return None
+        if (self._directory / ASKED_KEY).exists():
+            self._key = files.read(self._directory / ASKED_KEY, "a key")
+        if not (self._directory / CERTIFICATE).exists():
+            return None
+        try:
+            pair = Pair(
+                files.read(self._directory / CERTIFICATE, "the certificate of the kubelet API"),
+                files.read(self._directory / KEY, "the key of the kubelet API's certificate"),
+            )
+            self._check(pair, now)
+        except ConfigError as error:
+            log.warning("another certificate of the kubelet API is asked for: %s", error)
+            return None
+        return pair
+
+    def step(self, now: datetime) -> Pair | None:
+        """Do what is next; a certificate where one was just issued.
+
+        :raises ApiError: the API server could not be asked; the next step tries again
+        :raises ConfigError: the directory cannot be written
+        """
+        if self._key is None:
+            if (self._renewal is not None and now < self._renewal) or (self._again is not None and now < self._again):
+                return None
+            key = csr.new_key()
+            self._keep({ASKED_KEY: key})
+            self._key = key
+        request = csr.request(self._key, self._node, self._addresses)
+        name = request["metadata"]["name"]
+        answer = self._api.find(f"{csr.PATH}/{name}", seconds=10)
+        if answer is None:
+            try:
+                answer = self._api.create(csr.PATH, request, seconds=10)
+            except Conflict:  # an answer that was lost
+                return None
+            log.warning("the kubelet API's certificate waits for approval: kubectl certificate approve %s", name)
+        return self._judge(name, self._key, csr.outcome(answer), now)
+
+    def _judge(
+        self, name: str, key: bytes, outcome: csr.Issued | csr.Waiting | csr.Turned, now: datetime
+    ) -> Pair | None:
+        self.waiting = ""
+        if isinstance(outcome, csr.Waiting):
+            self.waiting = "" if outcome.approved else name
+            return None
+        try:
+            pair = self._usable(key, outcome, now)
+        except ConfigError as error:
+            log.warning("the request %s for the kubelet API's certificate is no use, another follows: %s", name, error)
+            self._again = now + AGAIN
+            self._forget()
+            return None
+        self._keep({CERTIFICATE: pair.public, KEY: pair.private})
+        self._forget()
+        return pair
+
+    def _usable(self, key: bytes, outcome: csr.Issued | csr.Turned, now: datetime) -> Pair:
+        if isinstance(outcome, csr.Turned):
+            raise ConfigError(outcome.words)
+        pair = Pair(outcome.certificate, key)
+        self._check(pair, now)
+        return pair
+
+    def _check(self, pair: Pair, now: datetime) -> None:
+        certificate = checking.certificates_of(pair.public, "the certificate")[0]
+        key = checking.private_key_of(pair.private, "the key")
+        checking.check_server(certificate, key, self._addresses, now, "the certificate")
+        self._renewal = csr.renewal(certificate.not_valid_before_utc, certificate.not_valid_after_utc)
+
+    def _keep(self, data: dict[str, bytes]) -> None:
+        if self._directory is not None:
+            files.write_all(self._directory, data)
+
+    def _forget(self) -> None:
+        self._key = None
+        if self._directory is not None:
+            (self._directory / ASKED_KEY).unlink(missing_ok=True)

@@ -1,0 +1,169 @@
+"""The kubelet API as one thing to start and stop: server, who may use it, certificate, CA of the clients.
+
+Shell. Beside the server's thread there is one that looks after what changes: the serving certificate, and the CA that
+the API server's own certificate comes from, as the cluster publishes it for servers like this one.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Final
+
+from router.certs import checking
+from router.certs.issuing import Pair
+from router.errors import ApiError, ConfigError
+from router.kube.client import Api
+from router.kubelet import tls
+from router.kubelet.answering import Answers
+from router.kubelet.certificate import ServingCertificate
+from router.kubelet.indexes import Indexes
+from router.kubelet.limits import STREAMS, Places
+from router.kubelet.reviews import Reviews
+from router.kubelet.server import Server
+from router.kubelet.source import LogSource
+from router.kubelet.streaming import Pace, Streams
+
+log: Final = logging.getLogger("batchgate.kubelet")
+
+CLIENT_CA: Final = "/api/v1/namespaces/kube-system/configmaps/extension-apiserver-authentication"
+
+UPKEEP_SECONDS: Final = 5.0
+"""Between two looks at a request for a certificate that waits."""
+
+CA_SECONDS: Final = 60.0
+"""Between two looks at the CA of clients. A CA is replaced over days, both being valid."""
+
+FILE_THREADS: Final = 16
+"""Threads that read logs. Each read is short, but a file server that hangs holds them."""
+
+ASKING_THREADS: Final = 8
+"""Threads that wait for the API server's word on who may what."""
+
+
+@dataclass(frozen=True, slots=True)
+class KubeletSettings:
+    """What the kubelet API can be told.
+
+    :param node: one of our Nodes, which the certificate names
+    :param addresses: IP addresses that our Nodes publish
+    :param self_signed: do not ask the cluster for a certificate
+    :param directory: where an issued certificate is kept over restarts; None: nowhere
+    """
+
+    node: str
+    addresses: tuple[str, ...]
+    self_signed: bool = False
+    directory: Path | None = None
+    pace: Pace = field(default_factory=Pace)
+    streams: int = STREAMS
+    upkeep_seconds: float = UPKEEP_SECONDS
+
+
+class Kubelet:
+    """The kubelet API of one site."""
+
+    def __init__(self, api: Api, source: LogSource, indexes: Indexes, settings: KubeletSettings) -> None:
+        self._api = api
+        self._settings = settings
+        self._files = ThreadPoolExecutor(FILE_THREADS, "kubelet-files")
+        self._asking = ThreadPoolExecutor(ASKING_THREADS, "kubelet-asking")
+        now = datetime.now(UTC)
+        self._issued = None if settings.self_signed else self._new_certificate()
+        kept = self._issued.load(now) if self._issued is not None else None
+        self._pair: Pair = kept or tls.self_signed(settings.addresses, now)
+        self._client_ca: bytes | None = None
+        self._ca_read = float("-inf")
+        answers = Answers(
+            source=source,
+            reviews=Reviews(api),
+            streams=Streams(source, indexes, self._files, settings.pace),
+            places=Places(settings.streams),
+            workers=self._asking,
+        )
+        self._server = Server(answers.handle, tls.context(self._pair, None))
+        self._ending = threading.Event()
+        self._upkeep = threading.Thread(target=self._look_after, name="kubelet-upkeep", daemon=True)
+
+    @property
+    def waiting_for(self) -> str:
+        """The CertificateSigningRequest that an admin has to approve; empty where there is none.
+
+        Until then the server's certificate is its own, which an API server that verifies will not accept.
+        """
+        return "" if self._issued is None else self._issued.waiting
+
+    def start(self) -> None:
+        """Start; ``listen`` comes next."""
+        self._server.start()
+        self._keep()
+        self._upkeep.start()
+
+    def listen(self, host: str, port: int, node: str = "") -> int:
+        """Listen for what is asked of one Node, or with an empty name of all; the port, a free one where 0 was given.
+
+        :raises ConfigError: cannot listen there
+        """
+        return self._server.listen(host, port, node)
+
+    def unlisten(self, node: str = "") -> None:
+        """Listen no more for this Node."""
+        self._server.unlisten(node)
+
+    def stop(self) -> None:
+        """Cut all connections, end all threads."""
+        self._ending.set()
+        self._server.stop()
+        self._upkeep.join()
+        self._files.shutdown(wait=False, cancel_futures=True)
+        self._asking.shutdown(wait=False, cancel_futures=True)
+
+    def _new_certificate(self) -> ServingCertificate:
+        settings = self._settings
+        return ServingCertificate(self._api, settings.node, settings.addresses, settings.directory)
+
+    def _look_after(self) -> None:
+        while not self._ending.wait(self._settings.upkeep_seconds):
+            self._keep()
+
+    def _keep(self) -> None:
+        """Look at all that may change; what cannot be done now is done the next time."""
+        before = (self._pair, self._client_ca)
+        for keep in (self._keep_client_ca, self._keep_certificate):
+            try:
+                keep()
+            except (ApiError, ConfigError) as error:
+                log.warning("the kubelet API's certificates could not be looked after: %s", error)
+        if (self._pair, self._client_ca) != before:
+            try:
+                self._server.use(tls.context(self._pair, self._client_ca))
+            except ConfigError as error:
+                log.warning("the kubelet API keeps its certificates of before: %s", error)
+
+    def _keep_client_ca(self) -> None:
+        if time.monotonic() - self._ca_read < CA_SECONDS:
+            return
+        published = self._api.get(CLIENT_CA, seconds=10)
+        text = (published.get("data") or {}).get("client-ca-file")
+        if text:
+            checking.certificates_of(text.encode(), f"client-ca-file of {CLIENT_CA}")
+        elif self._client_ca is None:
+            log.warning("the cluster publishes no CA of clients: only tokens open the kubelet API")
+        self._client_ca = text.encode() if text else None
+        self._ca_read = time.monotonic()
+
+    def _keep_certificate(self) -> None:
+        now = datetime.now(UTC)
+        issued = None
+        try:
+            issued = None if self._issued is None else self._issued.step(now)
+        finally:
+            if issued is not None:
+                self._pair = issued
+            elif tls.ends_soon(self._pair, now):
+                self._pair = tls.self_signed(self._settings.addresses, now)

@@ -1,0 +1,222 @@
+"""HTTPS connections: accepted, bounded, and given to a handler, in one thread with an event loop.
+
+Shell: sockets, TLS, HTTP by aiohttp. A connection serves one request, so that nothing is to be kept alive and no answer
+meets a connection that closes. Handshakes and heads of requests have their time each; neither stops another one. A TLS
+context that is put in place counts from the next connection on.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import logging
+import socket
+import ssl
+import threading
+from collections.abc import Awaitable, Callable, Coroutine
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, Final, TypeVar
+
+from aiohttp import web
+from aiohttp.http_exceptions import HttpProcessingError
+
+from router.errors import ConfigError
+
+log: Final = logging.getLogger("batchgate.kubelet")
+
+HANDSHAKE_SECONDS: Final = 10.0
+"""For a TLS handshake. One takes a few round trips."""
+
+HEAD_SECONDS: Final = 10.0
+"""From the end of the handshake to the end of a request's head."""
+
+HEAD_LINES: Final = 64
+HEAD_FIELD_BYTES: Final = 16 * 1024
+"""A header's length: tokens of identity providers carry all groups of their user."""
+
+CONNECTIONS: Final = 600
+"""Connections at once, those in their handshake included; more than the streams, so that a question still comes in."""
+
+CALL_SECONDS: Final = 30.0
+_STOP_SECONDS: Final = 0.2
+_FULL: Final = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM})
+# A peer that is gone without a word is noticed after 70 seconds.
+_KEEPALIVE: Final = (
+    (socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1),
+    (socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, 30),
+    (socket.IPPROTO_TCP, socket.TCP_KEEPINTVL, 10),
+    (socket.IPPROTO_TCP, socket.TCP_KEEPCNT, 4),
+)
+
+Handler = Callable[[str, web.BaseRequest], Awaitable[web.StreamResponse]]
+"""Answers a request that came to the port of this Node (empty: the port of all Nodes)."""
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class _Listener:
+    """A port."""
+
+    socket: socket.socket
+    accepting: asyncio.Task[None]
+
+
+class Server:
+    """The server. ``stop`` ends what ``start`` began.
+
+    :param handle: called in the server's thread; cancelled when the client goes away
+    :param context: TLS, until another is put in place
+    """
+
+    def __init__(self, handle: Handler, context: ssl.SSLContext, connections: int = CONNECTIONS) -> None:
+        self._handle = handle
+        self._context = context
+        self._connections = connections
+        self._listeners: dict[str, _Listener] = {}
+        self._http: dict[str, web.Server] = {}
+        self._handshakes: set[asyncio.Task[None]] = set()
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._run, name="kubelet-api", daemon=True)
+
+    def start(self) -> None:
+        """Start the thread; nothing is listened to yet."""
+        self._thread.start()
+
+    def use(self, context: ssl.SSLContext) -> None:
+        """Serve new connections with this context."""
+        self._context = context
+
+    def listen(self, host: str, port: int, node: str = "") -> int:
+        """Listen for what is asked of a Node; the port, which was free where 0 was given.
+
+        :param host: address to bind; empty for all
+        :raises ConfigError: the port is taken, or the address is none of this machine
+        """
+        return self._call(self._listen(host, port, node))
+
+    def unlisten(self, node: str = "") -> None:
+        """Listen no more for this Node; what is being answered goes on."""
+        self._call(self._unlisten(node))
+
+    def stop(self) -> None:
+        """Cut all connections and end the thread."""
+        if not self._thread.is_alive():
+            return
+        self._call(self._stop())
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join()
+
+    def _run(self) -> None:
+        asyncio.set_event_loop(self._loop)
+        try:
+            self._loop.run_forever()
+        finally:
+            self._loop.close()
+
+    def _call(self, coroutine: Coroutine[Any, Any, T]) -> T:
+        return asyncio.run_coroutine_threadsafe(coroutine, self._loop).result(CALL_SECONDS)
+
+    async def _listen(self, host: str, port: int, node: str) -> int:
+        if node in self._listeners:
+            raise ConfigError(f"the kubelet API listens for node {node or '*'} already")
+        listening = _bound(host, port)
+        http = self._http.setdefault(node, self._new_http(node))
+        self._listeners[node] = _Listener(listening, self._loop.create_task(self._accept(listening, http)))
+        return int(listening.getsockname()[1])
+
+    def _new_http(self, node: str) -> web.Server:
+        return web.Server(
+            partial(self._handle, node),
+            handler_cancellation=True,
+            keepalive_timeout=HEAD_SECONDS,  # aiohttp counts it for the first head too
+            lingering_time=1.0,
+            max_headers=HEAD_LINES,
+            max_field_size=HEAD_FIELD_BYTES,
+            access_log=None,
+            logger=_quiet_logger(),
+        )
+
+    async def _unlisten(self, node: str) -> None:
+        listener = self._listeners.pop(node, None)
+        if listener is not None:
+            listener.accepting.cancel()
+            await asyncio.wait([listener.accepting])
+            listener.socket.close()
+
+    async def _stop(self) -> None:
+        for node in list(self._listeners):
+            await self._unlisten(node)
+        for handshake in self._handshakes:
+            handshake.cancel()
+        for http in self._http.values():
+            for connection in http.connections:
+                if connection.transport is not None:
+                    connection.transport.abort()
+            await http.shutdown(_STOP_SECONDS)
+        if self._handshakes:
+            await asyncio.wait(self._handshakes)
+
+    async def _accept(self, listening: socket.socket, http: web.Server) -> None:
+        while True:
+            try:
+                client, address = await self._loop.sock_accept(listening)
+            except OSError as error:
+                if error.errno in _FULL:
+                    log.warning("the kubelet API takes no connection for a second: %s", error.strerror)
+                    await asyncio.sleep(1)
+                continue
+            if len(self._handshakes) + self._established() >= self._connections:
+                client.close()
+                continue
+            task = self._loop.create_task(self._connect(client, address, http))
+            self._handshakes.add(task)
+            task.add_done_callback(self._handshakes.discard)
+
+    def _established(self) -> int:
+        return sum(len(http.connections) for http in self._http.values())
+
+    async def _connect(self, client: socket.socket, address: tuple[Any, ...], http: web.Server) -> None:
+        try:
+            for option in _KEEPALIVE:
+                client.setsockopt(*option)
+            await self._loop.connect_accepted_socket(
+                http,
+                client,
+                ssl=self._context,
+                ssl_handshake_timeout=HANDSHAKE_SECONDS,
+                ssl_shutdown_timeout=1.0,
+            )
+        except OSError as error:
+            client.close()
+            # SSLErrors are among them. Those who just go away, as probes of the port do, are worth no line.
+            if isinstance(error, ssl.SSLError) and error.reason:
+                log.warning("TLS handshake with %s failed: %s", address[0], error.reason.lower().replace("_", " "))
+
+
+def _bound(host: str, port: int) -> socket.socket:
+    both = not host and socket.has_dualstack_ipv6()
+    family = socket.AF_INET6 if both or ":" in host else socket.AF_INET
+    try:
+        listening = socket.create_server(
+            ("::" if both else host, port), family=family, backlog=256, dualstack_ipv6=both
+        )
+    except OSError as error:
+        reason = (error.strerror or str(error)).lower()
+        raise ConfigError(f"the kubelet API cannot listen on {host or '*'}:{port}: {reason}") from None
+    listening.settimeout(0)
+    return listening
+
+
+def _quiet_logger() -> logging.Logger:
+    """The lines of aiohttp, without a traceback where only the client's bytes were no HTTP."""
+    logger = logging.getLogger("batchgate.kubelet.http")
+    if not logger.filters:
+        logger.addFilter(_without_bad_requests)
+    return logger
+
+
+def _without_bad_requests(record: logging.LogRecord) -> bool:
+    error = record.exc_info[1] if record.exc_info else None
+    return not isinstance(error, HttpProcessingError)

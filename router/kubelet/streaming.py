@@ -1,0 +1,194 @@
+"""A log as a stream of bytes: opened where the request wants it, and followed while the container runs.
+
+Shell: an event loop, worker threads for the files, the clock. A log is read anew for each block, by path and offset:
+network file systems show what was written only to those who open a file again. So memory does not depend on a log's
+size, and a file server that hangs stops nobody but those who wait for it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import AsyncGenerator
+from concurrent.futures import Executor
+from dataclasses import dataclass
+from typing import Final
+
+from router.errors import BatchError, RequestError
+from router.kubelet import index, printing, tail
+from router.kubelet.index import Times
+from router.kubelet.indexes import Indexes, Run
+from router.kubelet.query import LogQuery
+from router.kubelet.runs import LoggedPod, is_written
+from router.kubelet.source import LogSource
+
+log: Final = logging.getLogger("batchgate.kubelet")
+
+BLOCK: Final = 64 * 1024
+"""Bytes of a log that are read at once."""
+
+PATIENCE_SECONDS: Final = 120.0
+"""How long a follower waits for a site whose files cannot be read, before its stream is cut."""
+
+
+@dataclass(frozen=True, slots=True)
+class Pace:
+    """How followers wait.
+
+    :param poll_seconds: between two looks at a log
+    :param settle_seconds: how long after the container's end a log must have been quiet to be complete: 0 for local
+        files, for network file systems the time for which they may hide a file's size (``fs_delay``)
+    """
+
+    poll_seconds: float = 0.5
+    settle_seconds: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What of which log."""
+
+    pod: LoggedPod
+    run: Run
+    query: LogQuery
+
+
+@dataclass(frozen=True, slots=True)
+class Opened:
+    """A log, and where to begin. ``end`` is an offset beyond which nothing is read, None for as far as it goes."""
+
+    wanted: Wanted
+    start: int
+    end: int | None
+    times: Times | None
+    printer: printing.Printer
+
+
+class Cut(Exception):
+    """The stream cannot go on. What was sent is not all of it, and the client must see that."""
+
+
+class Streams:
+    """The logs of one site.
+
+    :param workers: threads that wait for files
+    """
+
+    def __init__(self, source: LogSource, indexes: Indexes, workers: Executor, pace: Pace) -> None:
+        self._source = source
+        self._indexes = indexes
+        self._workers = workers
+        self._pace = pace
+
+    async def open(self, wanted: Wanted) -> Opened:
+        """Find where to begin.
+
+        :raises RequestError: 400 there is no such log, 502 the site cannot be reached
+        """
+        loop = asyncio.get_running_loop()
+        try:
+            return await loop.run_in_executor(self._workers, self._open, wanted)
+        except (OSError, BatchError) as error:
+            raise RequestError(
+                502, f"the log of {_name(wanted)} cannot be read now, try again later: {error}"
+            ) from error
+
+    async def bytes_of(self, opened: Opened) -> AsyncGenerator[bytes, None]:
+        """What is sent, as it comes; ends with the log.
+
+        :raises Cut: the files cannot be read any more
+        """
+        follow = opened.wanted.query.follow
+        position, quiet, failing = opened.start, None, None
+        while True:
+            ended = not follow or not self._is_written(opened.wanted)
+            now = asyncio.get_running_loop().time()
+            length = BLOCK if opened.end is None else min(BLOCK, opened.end - position)
+            try:
+                data = await self._read(opened, position, length)
+                failing = None
+            except (OSError, BatchError) as error:
+                failing = now if failing is None else failing
+                if not follow or now - failing >= PATIENCE_SECONDS:
+                    raise Cut(f"the log of {_name(opened.wanted)} cannot be read any more: {error}") from error
+                data = b""
+            position += len(data)
+            if out := self._printed(opened, data, position):
+                yield out
+            if opened.printer.done:
+                return
+            if data and len(data) == length:
+                quiet = None
+                continue
+            if ended and failing is None:
+                quiet = now if quiet is None or data else quiet
+                if not follow or now - quiet >= self._pace.settle_seconds:
+                    return
+            await asyncio.sleep(self._pace.poll_seconds)
+
+    async def _read(self, opened: Opened, position: int, length: int) -> bytes:
+        loop = asyncio.get_running_loop()
+        run = opened.wanted.run
+        try:
+            return await loop.run_in_executor(self._workers, run.files.read, run.log, position, length)
+        except FileNotFoundError:
+            if position == 0:  # not there yet, or not seen yet
+                return b""
+            raise
+
+    def _printed(self, opened: Opened, data: bytes, position: int) -> bytes:
+        now = _now()
+        if data and opened.times is not None:
+            opened.times.seen(position, now)
+        if data and len(data) < BLOCK:  # up to its end
+            self._indexes.saw(opened.wanted.run, position, now)
+        return opened.printer.feed(data)
+
+    def _is_written(self, wanted: Wanted) -> bool:
+        pod = self._source.pod(wanted.pod.namespace, wanted.pod.name)
+        return is_written(pod, wanted.pod.uid, wanted.run.container, wanted.run.number)
+
+    def _open(self, wanted: Wanted) -> Opened:
+        run, query = wanted.run, wanted.query
+        status = run.files.status(run.log)
+        if (status is None and not self._is_written(wanted)) or (status is not None and status.kind != "file"):
+            raise RequestError(
+                400,
+                f"the log of {_name(wanted)} is not there: the site has removed the Pod's directory, "
+                "or its file system does not show it yet",
+            )
+        size, modified = (0, _now()) if status is None else (status.size, int(status.modified * 1000))
+        self._indexes.saw(run, size, modified)
+        start = 0 if query.tail is None else _tail_start(run, size, query.tail)
+        times, skip = None, False
+        if query.timestamps or query.since is not None:
+            marks = self._indexes.marks(run)
+            last = index.noted(marks[-1] if marks else None, size, modified, _now())
+            marks = marks if last is None else (*marks, last)
+            since = 0 if query.since is None else min(size, index.since(marks, query.since))
+            if since > start:
+                # A line is as old as its first byte: if the byte before ends none, one goes on here.
+                start, skip = since - 1, True
+            times = Times(marks) if query.timestamps else None
+        printer = printing.Printer(start, times=times, limit=query.limit, skip=skip)
+        end = size if query.tail is not None and not query.follow else None
+        return Opened(wanted, start, end, times, printer)
+
+
+def _tail_start(run: Run, size: int, lines: int) -> int:
+    conversation = tail.tail_start(size, lines)
+    try:
+        offset, length = next(conversation)
+        while True:
+            offset, length = conversation.send(run.files.read(run.log, offset, length))
+    except StopIteration as end:
+        return int(end.value)
+
+
+def _name(wanted: Wanted) -> str:
+    return f'container "{wanted.run.container}" in pod "{wanted.pod.name}" (run {wanted.run.number})'
+
+
+def _now() -> int:
+    return int(time.time() * 1000)
