@@ -110,7 +110,7 @@ def _pool(configuration: Any, source: str) -> urllib3.PoolManager:
     if configuration.host.startswith("https://"):
         options["ssl_context"] = _tls(configuration, source)
     if configuration.tls_server_name:
-        options["server_hostname"] = options["assert_hostname"] = configuration.tls_server_name
+        options["server_hostname"] = configuration.tls_server_name
     if not configuration.proxy or should_bypass_proxies(configuration.host, configuration.no_proxy or ""):
         return urllib3.PoolManager(**options)
     try:
