@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from types import MappingProxyType
 from typing import Final
 
 from router.hpc import JobReport, JobState
@@ -18,7 +17,6 @@ from router.podview import PodView
 
 NORMAL: Final = "Normal"
 WARNING: Final = "Warning"
-_NOTHING: Final[Mapping[str, str]] = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +53,7 @@ class Job:
 
     ``report`` is the last that was had, None before the first. ``over_since`` is when it was first seen FINISHED.
     ``unknown_since`` and ``unknown_last`` are the times of the first and the last answer "unknown id" to a question by
-    id as its owner since the last report. ``deletes`` counts deletions that were asked for, ``deleted_at`` the last.
+    id as its owner since the last report, ``heard`` of the last answer of either kind. ``deletes`` counts deletions that were asked for, ``deleted_at`` the last.
     """
 
     job_id: str
@@ -63,6 +61,7 @@ class Job:
     over_since: float | None = None
     unknown_since: float | None = None
     unknown_last: float | None = None
+    heard: float | None = None
     deletes: int = 0
     deleted_at: float | None = None
 
@@ -109,6 +108,7 @@ class Facts:
     :param submitting: a submission is under way: nothing is concluded from there being no job
     :param older: what may still run of older Pods of the same Job and index, each in words: the fence
     :param disruptions: Pods of the same Job and index that were already excused as lost
+    :param sealed_at: when the agent last tried to take the claim
     :param signals: how often the script was asked to end, ``signalled_at`` first and ``signalled_last`` last
     :param ended_seen: when the script's last word was first seen
     :param collecting_since: when the results were first asked for; ``collected``: they are there, or cannot be had
@@ -127,6 +127,7 @@ class Facts:
     attempt: Attempt | None = None
     older: tuple[str, ...] = ()
     disruptions: int = 0
+    sealed_at: float | None = None
     signals: int = 0
     signalled_at: float | None = None
     signalled_last: float | None = None
@@ -142,7 +143,8 @@ class Inspection:
 
     :param exists: whether there is such a directory; what else is here is empty then
     :param claim: content of ``claim``, empty where it is not there
-    :param alive: modification time of ``alive`` or ``claim``, the younger, by the file server's clock
+    :param claimed_at: modification time of ``claim``, by the file server's clock
+    :param alive: modification time of ``alive``
     :param clock: the file server's time at this look
     :param exits: name and content of each file in ``exit/``
     :param job_id: content of the noted job id
@@ -150,6 +152,7 @@ class Inspection:
 
     exists: bool
     claim: bytes = b""
+    claimed_at: float | None = None
     alive: float | None = None
     clock: float = 0
     exits: tuple[tuple[str, bytes], ...] = ()
@@ -250,7 +253,7 @@ class Plan:
     """
 
     actions: tuple[Action, ...] = ()
-    annotations: Mapping[str, str] = _NOTHING
+    annotations: Mapping[str, str] = field(default_factory=dict)
     status: PodStatus | None = None
     again_at: float | None = None
     over: bool = False

@@ -7,7 +7,7 @@ nothing but ``surroundings``.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 
 from router.hpc import JobReport, JobState
@@ -49,7 +49,10 @@ def inspected(facts: Facts, inspection: Inspection, now: float) -> tuple[Facts, 
     facts = replace(facts, inspected=now, staged=inspection.exists)
     if not inspection.exists:
         return facts, ()
-    life = with_alive(with_claim(facts.life, inspection.claim), inspection.alive, inspection.clock)
+    life = with_claim(facts.life, inspection.claim)
+    if not life.cancelled:  # what the agent itself has put there is no sign of the script's life
+        life = with_alive(life, inspection.claimed_at, inspection.clock)
+    life = with_alive(life, inspection.alive, inspection.clock)
     words = []
     for name, content in inspection.exits:
         found = read_exit(name, content)
@@ -71,7 +74,7 @@ def sealed(facts: Facts, claim: bytes | None, now: float) -> Facts:
     """The agent tried to take the claim; ``claim`` is what it holds now, None where there is no directory."""
     if claim is None:
         return replace(facts, staged=False)
-    return _living(replace(facts, staged=True), with_claim(facts.life, claim), now)
+    return _living(replace(facts, staged=True, sealed_at=now), with_claim(facts.life, claim), now)
 
 
 def _living(facts: Facts, life: Life, now: float) -> Facts:
@@ -93,32 +96,33 @@ def looked(facts: Facts, reports: Iterable[JobReport], now: float) -> Facts:
 def reported(facts: Facts, report: JobReport, now: float) -> Facts:
     """Details of a job. One that another Pod's name or directory stands on has only the id of a job that is gone."""
     if not _is_of(report, facts.pod.uid):
-        return unknown(facts, report.job_id, now) if _job(facts, report.job_id) else facts
-    facts = _with_job(facts, report.job_id)
-    job = _job(facts, report.job_id)
-    assert job is not None  # noqa: S101 - put there the line before
-    over = job.over_since if job.over_since is not None else now
-    return _put(
+        known = any(one.job_id == report.job_id for one in facts.jobs)
+        return unknown(facts, report.job_id, now) if known else facts
+    over = report.state is JobState.FINISHED
+    return _changed(
         facts,
-        replace(
+        report.job_id,
+        lambda job: replace(
             job,
             report=report,
-            over_since=over if report.state is JobState.FINISHED else None,
+            over_since=(job.over_since if job.over_since is not None else now) if over else None,
             unknown_since=None,
             unknown_last=None,
+            heard=now,
         ),
     )
 
 
 def unknown(facts: Facts, job_id: str, now: float) -> Facts:
-    """The batch system, asked by id as the owner, knows no such job. It may have had a record of its end before."""
-    facts = _with_job(facts, job_id)
-    job = _job(facts, job_id)
-    assert job is not None  # noqa: S101 - put there the line before
-    if job.finished:
-        return facts
-    since = job.unknown_since if job.unknown_since is not None else now
-    return _put(facts, replace(job, unknown_since=since, unknown_last=now))
+    """The batch system, asked by id as the owner, knows no such job. A record of its end that was had before holds."""
+
+    def change(job: Job) -> Job:
+        if job.finished:
+            return job
+        since = now if job.unknown_since is None else job.unknown_since
+        return replace(job, unknown_since=since, unknown_last=now, heard=now)
+
+    return _changed(facts, job_id, change)
 
 
 def _is_of(report: JobReport, uid: str) -> bool:
@@ -144,7 +148,8 @@ def submitted(facts: Facts, job_id: str) -> Facts:
 
 def held_back(facts: Facts, attempt: Attempt, *, staged: bool) -> Facts:
     """No job was made, surely: nothing was submitted, or the batch system said no. ``staged``: the directory is made."""
-    return replace(facts, submitting=False, attempt=attempt, staged=staged or facts.staged)
+    facts = replace(facts, submitting=False, attempt=attempt)
+    return replace(facts, staged=True, looked=True) if staged else facts
 
 
 def unclear(facts: Facts, attempt: Attempt) -> Facts:
@@ -168,8 +173,7 @@ def signalled(facts: Facts, now: float) -> Facts:
 
 def deleted(facts: Facts, job_id: str, now: float) -> Facts:
     """A job's deletion was asked for, whether or not the command came out well."""
-    job = _job(facts, job_id)
-    return _put(facts, replace(job, deletes=job.deletes + 1, deleted_at=now)) if job else facts
+    return _changed(facts, job_id, lambda job: replace(job, deletes=job.deletes + 1, deleted_at=now))
 
 
 def collecting(facts: Facts, now: float) -> Facts:
@@ -191,13 +195,11 @@ def _noting(facts: Facts, job_id: str) -> Facts:
     return replace(_with_job(facts, job_id), noted=job_id, staged=True if facts.staged is None else facts.staged)
 
 
-def _job(facts: Facts, job_id: str) -> Job | None:
-    return next((one for one in facts.jobs if one.job_id == job_id), None)
-
-
 def _with_job(facts: Facts, job_id: str) -> Facts:
-    return facts if _job(facts, job_id) else replace(facts, jobs=(*facts.jobs, Job(job_id)))
+    return _changed(facts, job_id, lambda job: job)
 
 
-def _put(facts: Facts, job: Job) -> Facts:
-    return replace(facts, jobs=tuple(job if one.job_id == job.job_id else one for one in facts.jobs))
+def _changed(facts: Facts, job_id: str, change: Callable[[Job], Job]) -> Facts:
+    """One of the jobs changed, which is put there if need be."""
+    known = facts.jobs if any(one.job_id == job_id for one in facts.jobs) else (*facts.jobs, Job(job_id))
+    return replace(facts, jobs=tuple(change(one) if one.job_id == job_id else one for one in known))

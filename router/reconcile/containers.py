@@ -1,0 +1,179 @@
+"""Container states, as a kubelet would report them, from what the script has left.
+
+Pure. Init containers are ready when they have ended with 0, sidecars and the others while they run. Times come from the
+files, clamped to the Pod's creation and now: clocks differ.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from router.hpc import JobState
+from router.names import (
+    CONDITION_MEMORY,
+    REASON_BACK_OFF,
+    REASON_COMPLETED,
+    REASON_CREATING,
+    REASON_DEADLINE,
+    REASON_ERROR,
+    REASON_HELD,
+    REASON_INITIALIZING,
+    REASON_MEMORY,
+    REASON_OLDER_RUN,
+    REASON_QUEUED,
+    REASON_REQUEUED,
+    REASON_UNKNOWN,
+)
+from router.podlife import Exit, Run
+from router.podstatus import ContainerStatus, Running, State, Terminated, Waiting
+from router.podview import PodContainer
+from router.reconcile.endings import Ending
+from router.reconcile.following import followed
+from router.reconcile.model import Facts
+from router.workload.model import ContainerKind
+
+_KILLED: Final = 137
+_UNRECORDED: Final = "how it ended was not recorded before the Pod was over"
+_RUNS: Final = frozenset({JobState.RUNNING, JobState.SUSPENDED, JobState.EXITING})
+_QUEUES: Final = {JobState.QUEUED: REASON_QUEUED, JobState.HELD: REASON_HELD}
+
+
+def waiting(facts: Facts) -> Waiting | None:
+    """What containers that have not begun are waiting for; None where nothing is known that was not known before."""
+    job = followed(facts)
+    state = job.report.state if job and job.report else None
+    words = " ".join(job.report.reason.split()) if job and job.report else ""
+    if state in _QUEUES:
+        return Waiting(REASON_REQUEUED if facts.life.ran else _QUEUES[state], words)
+    if facts.life.ran or state in _RUNS:
+        init = facts.pod.of_kind(ContainerKind.INIT, ContainerKind.SIDECAR)
+        return Waiting(REASON_INITIALIZING if init else REASON_CREATING)
+    if job is None:
+        return _before_submission(facts)
+    return None if state is not None or _stored_waiting(facts) else Waiting(REASON_QUEUED)
+
+
+def _before_submission(facts: Facts) -> Waiting | None:
+    if facts.older:
+        return Waiting(REASON_OLDER_RUN, "; ".join(facts.older))
+    return Waiting(facts.attempt.reason, facts.attempt.message) if facts.attempt else None
+
+
+def _stored_waiting(facts: Facts) -> bool:
+    status = facts.pod.status
+    states = [one.state for one in (*status.init_containers, *status.containers)]
+    return any(isinstance(state, Waiting) and state.reason in _QUEUES.values() for state in states)
+
+
+def statuses(facts: Facts, before: Waiting, ending: Ending | None, now: float) -> tuple[ContainerStatus, ...]:
+    """Every container's status, in the order of the view. ``before``: what those that have not begun wait for."""
+    return tuple(_status(facts, one, before, ending, now) for one in facts.pod.containers)
+
+
+def _status(
+    facts: Facts, container: PodContainer, before: Waiting, ending: Ending | None, now: float
+) -> ContainerStatus:
+    run = facts.life.run(container.name)
+    state = _over(facts, container, run, ending, now) if ending else _going(facts, container, run, before, now)
+    running = isinstance(state, Running)
+    done = container.kind is ContainerKind.INIT and isinstance(state, Terminated) and state.code == 0
+    last = run.previous if run else None
+    if run and run.exit and isinstance(state, Waiting):
+        last = run.exit
+    return ContainerStatus(
+        name=container.name,
+        state=state,
+        last=_ended(facts, last, None, now) if last else None,
+        restarts=run.restart if run else 0,
+        ready=running or done,
+        started=running,
+    )
+
+
+def _going(facts: Facts, container: PodContainer, run: Run | None, before: Waiting, now: float) -> State:
+    """The state in a Pod that is not over."""
+    if run is None:
+        return before
+    if run.exit is None:
+        if before.reason == REASON_REQUEUED:
+            return before
+        began = run.began if run.began is not None else run.exited.time if run.exited else now
+        return Running(_clamped(facts, began, now))
+    again = container.kind is ContainerKind.SIDECAR or (facts.pod.restarts and run.exit.code != 0)
+    if again and facts.life.end is None:
+        return Waiting(REASON_BACK_OFF, f"exited with code {run.exit.code}; is started again after a while")
+    return _ended(facts, run.exit, None, now)
+
+
+def _over(facts: Facts, container: PodContainer, run: Run | None, ending: Ending, now: float) -> State:
+    """The state in a Pod that is over."""
+    if run is None:
+        return _never_begun(facts, container, ending, now)
+    if run.exit is not None:
+        return _ended(facts, run.exit, ending, now)
+    began = None if run.began is None else _clamped(facts, run.began, now)
+    if run.exited is not None:
+        reason = REASON_COMPLETED if run.exited.code == 0 else REASON_ERROR
+        finished = _clamped(facts, run.exited.time, now)
+        return Terminated(run.exited.code, reason, _signal(run.exited.code), started=began, finished=finished)
+    return _unrecorded(facts, ending, began, now)
+
+
+def _never_begun(facts: Facts, container: PodContainer, ending: Ending, now: float) -> State:
+    """A container of which no file speaks. What was said of it before, when files were there, still holds."""
+    said = facts.pod.status.container(container.name)
+    if said is not None and isinstance(said.state, Running):
+        return _unrecorded(facts, ending, said.state.started, now)
+    if said is not None and isinstance(said.state, Terminated):
+        return said.state
+    if ending.never_ran:
+        return Waiting(ending.reason)
+    before = facts.pod.of_kind(ContainerKind.INIT)
+    ready = all(_well(facts, one) for one in before)
+    if container.kind is not ContainerKind.MAIN or not ready:
+        return Waiting(REASON_INITIALIZING)
+    if facts.life.end is not None:
+        return Waiting(ending.reason or REASON_ERROR)
+    return _unrecorded(facts, ending, None, now)
+
+
+def _well(facts: Facts, container: PodContainer) -> bool:
+    run = facts.life.run(container.name)
+    return run is not None and run.exit is not None and run.exit.code == 0
+
+
+def _unrecorded(facts: Facts, ending: Ending, started: int | None, now: float) -> Terminated:
+    """A container that was killed together with its script, or of whose end the files have been lost."""
+    job = followed(facts)
+    ended = job.report.ended.timestamp() if job and job.report and job.report.ended else now
+    finished = max(_clamped(facts, ended, now), started or 0)
+    reason = ending.reason if ending.reason in {REASON_MEMORY, REASON_DEADLINE} else REASON_UNKNOWN
+    return Terminated(_KILLED, reason, _signal(_KILLED), _UNRECORDED, started, finished)
+
+
+def _ended(facts: Facts, one: Exit, ending: Ending | None, now: float) -> Terminated:
+    started = _clamped(facts, one.started, now)
+    finished = max(_clamped(facts, one.finished, now), started)
+    return Terminated(one.code, _reason(facts, one, ending), one.signal, started=started, finished=finished)
+
+
+def _reason(facts: Facts, one: Exit, ending: Ending | None) -> str:
+    """The file gives the code, the batch system's verdict the reason (hpc.md 5)."""
+    if one.deadline or (ending and ending.reason == REASON_DEADLINE and one.signal):
+        return REASON_DEADLINE
+    if ending and ending.condition == CONDITION_MEMORY and (one.signal == 9 or not _anyone_killed(facts)):
+        return REASON_MEMORY
+    return REASON_COMPLETED if one.code == 0 else REASON_ERROR
+
+
+def _anyone_killed(facts: Facts) -> bool:
+    runs = [facts.life.run(one.name) for one in facts.pod.containers]
+    return any(run is not None and (run.exit is None or run.exit.signal == 9) for run in runs)
+
+
+def _signal(code: int) -> int:
+    return code - 128 if 128 < code < 160 else 0
+
+
+def _clamped(facts: Facts, time: float, now: float) -> int:
+    return int(max(min(time, now), facts.pod.created))

@@ -1,0 +1,198 @@
+"""Whether a Pod's run is over, and how it ended.
+
+Pure. Truth comes from three sources: the script's files give exit codes, the batch system's record gives its verdict of a
+kill, which overrules a zero, and the claim says whether anything can still start (hpc.md 1, 2, 5). A server that does
+not answer proves nothing.
+"""
+
+from __future__ import annotations
+
+from router.hpc import JobState, Verdict
+from router.podlife import End
+from router.reconcile.endings import Ending, by_files, by_record, lost, never_ran
+from router.reconcile.files import complete
+from router.reconcile.following import followed, wanted_no_more
+from router.reconcile.model import Ask, Facts, Inspect, Job, Seal, Take, Terms
+from router.reconcile.waiting import Wait, both, stretched
+
+_FRESH = 15.0
+"""How old, in seconds, a look at ``alive`` may be that a loss is concluded from: one heartbeat."""
+
+_NOT_CLAIMED = 75
+"""The script's exit code where it has run nothing (EX_TEMPFAIL)."""
+
+
+def judge(facts: Facts, terms: Terms, now: float) -> Ending | Wait:
+    """How the Pod's run has ended, or what to do and to wait for until that is known."""
+    job = followed(facts)
+    if facts.submitting:
+        return Wait()
+    if facts.life.ran and job is not None:
+        return _started(facts, job, terms, now)
+    return _not_started(facts, job, terms, now)
+
+
+# --- nothing has started ------------------------------------------------------------------------------------------
+
+
+def _not_started(facts: Facts, job: Job | None, terms: Terms, now: float) -> Ending | Wait:
+    if facts.life.sealed:
+        return _nothing_starts(facts, job)
+    if wanted_no_more(facts):
+        return _unwanted(facts, job, terms, now)
+    if job is None:
+        return Wait()
+    if job.finished:
+        return _over_without_claim(facts, job, terms, now)
+    return _unknown_without_claim(facts, job, terms, now) if job.unknown else Wait()
+
+
+def _unwanted(facts: Facts, job: Job | None, terms: Terms, now: float) -> Ending | Wait:
+    """A Pod that shall not run, and as far as is known does not: what is in its directory comes first."""
+    if facts.staged is None or (facts.staged and facts.inspected is None):
+        return Wait((Inspect(),))
+    return _seal(facts, terms, now) if facts.staged else _nothing_starts(facts, job)
+
+
+def _seal(facts: Facts, terms: Terms, now: float) -> Wait:
+    """Take the claim if it is nobody's. Whose it is otherwise may not be readable at once."""
+    again = now if facts.sealed_at is None else facts.sealed_at + terms.retry
+    return Wait((Seal(),) if now >= again else (), max(again, now + terms.retry))
+
+
+def _nothing_starts(facts: Facts, job: Job | None) -> Ending | Wait:
+    """Nothing can start, sealed or without directory. Jobs that are left go first where the batch system can be told."""
+    if facts.reachable:
+        unheard = tuple(one.job_id for one in facts.jobs if one.report is None and not one.unknown)
+        if unheard:
+            return Wait((Ask(unheard),))
+        if any(one.alive for one in facts.jobs) or (facts.staged and not facts.looked):
+            return Wait()
+    return never_ran(facts, job)
+
+
+def _over_without_claim(facts: Facts, job: Job, terms: Terms, now: float) -> Ending | Wait:
+    """The batch system says that all is over and no claim is seen: it may only be late."""
+    if facts.staged is False:
+        return _nothing_starts(facts, job)
+    over = job.over_since if job.over_since is not None else now
+    started = job.report is not None and (job.report.started is not None or job.report.exit_status is not None)
+    delay = terms.fs_delay if started else 0
+    return _inspected(facts, over, delay, terms, now) or _seal(facts, terms, now)
+
+
+def _unknown_without_claim(facts: Facts, job: Job, terms: Terms, now: float) -> Ending | Wait:
+    """No such job, and nothing has started: lost, if it stays so, and if nothing can start any more."""
+    since, last = _unknown_times(job, now)
+    if last - since < terms.lost_proof:
+        return _ask_at(job, since + terms.lost_proof, now)
+    if facts.staged is False:
+        return _nothing_starts(facts, job)
+    return _inspected(facts, last, 0, terms, now) or _seal(facts, terms, now)
+
+
+# --- a script has had the claim -----------------------------------------------------------------------------------
+
+
+def _started(facts: Facts, job: Job, terms: Terms, now: float) -> Ending | Wait:
+    if job.finished:
+        return _recorded(facts, job, terms, now)
+    if facts.life.end is not None:
+        return _without_record(facts, job, facts.life.end, terms, now)
+    if job.unknown:
+        return _vanished(facts, job, terms, now)
+    return Wait()
+
+
+def _recorded(facts: Facts, job: Job, terms: Terms, now: float) -> Ending | Wait:
+    """The batch system has a record of the end: the files give the codes, when they are there."""
+    verdict = job.report.verdict if job.report else None
+    if facts.life.end is None and (verdict is Verdict.NODE_LOST or _started_again(facts, job)):
+        return _silent(facts, job, terms, now) or lost(facts, job, Verdict.NODE_LOST)
+    over = job.over_since if job.over_since is not None else now
+    return _files(facts, over, terms, now) or by_record(facts, job)
+
+
+def _started_again(facts: Facts, job: Job) -> bool:
+    """Whether the batch system, which was told not to, has started a job a second time: that start ran nothing."""
+    begun = facts.life.notes is not None and facts.life.notes.start is not None
+    return begun and job.report is not None and job.report.exit_status == _NOT_CLAIMED
+
+
+def _without_record(facts: Facts, job: Job, end: End, terms: Terms, now: float) -> Ending | Wait:
+    """The script has said its last word: the batch system's is waited for, though not for long."""
+    seen = facts.ended_seen if facts.ended_seen is not None else now
+    files = _files(facts, seen, terms, now)
+    patience = seen + terms.record_patience
+    if now >= patience or (job.unknown_last is not None and job.unknown_last >= seen):
+        return files or by_files(facts, job, end)
+    asking = (
+        Wait((Ask((job.job_id,)),), min(patience, now + terms.retry / 2)) if facts.reachable else Wait((), patience)
+    )
+    return both((files, asking)) if files else asking
+
+
+def _vanished(facts: Facts, job: Job, terms: Terms, now: float) -> Ending | Wait:
+    """A job that has started, has not said its last word, and that the batch system does not know."""
+    since, last = _unknown_times(job, now)
+    if facts.inspected is None or facts.inspected < since:
+        return Wait((Inspect(),))
+    if _agreed(job):
+        return _files(facts, since, terms, now) or by_files(facts, job, None)
+    silence = facts.life.silence
+    if silence is not None and silence >= terms.silence and complete(facts):
+        return by_files(facts, job, None)
+    if last - since < terms.lost_proof and not facts.life.cancelled:
+        return _ask_at(job, since + terms.lost_proof, now)
+    return _silent(facts, job, terms, now) or lost(facts, job, None)
+
+
+def _agreed(job: Job) -> bool:
+    """Whether a job is unknown because it ended: it was ending, or it was deleted for us and then no longer known.
+
+    A batch system without history forgets a job as soon as it is over, and it is over when its processes are gone.
+    """
+    ending = job.report is not None and job.report.state is JobState.EXITING
+    return ending or (job.deleted_at is not None and (job.unknown_last or 0) > job.deleted_at)
+
+
+def _silent(facts: Facts, job: Job, terms: Terms, now: float) -> Wait | None:
+    """What is missing to the proof that a script runs nothing any more: silence, and the claim taken from it."""
+    if facts.inspected is None:
+        return Wait((Inspect(),), node_lost=True)
+    silence = facts.life.silence
+    if silence is None:  # nothing but the claim was ever there, and that is the agent's by now
+        silence = terms.silence if facts.life.cancelled else 0.0
+    if silence < terms.silence:
+        again = facts.inspected + terms.silence - silence
+        return Wait((Inspect(),) if now >= again else (), max(again, now + terms.retry), node_lost=True)
+    if facts.life.cancelled:
+        return None
+    fresh = now - facts.inspected <= _FRESH
+    return Wait((Take(job.job_id) if fresh else Inspect(),), node_lost=True)
+
+
+# --- looking again ------------------------------------------------------------------------------------------------
+
+
+def _files(facts: Facts, since: float, terms: Terms, now: float) -> Wait | None:
+    """What is missing to the files of the end; None where they are complete, or as complete as they will be."""
+    return None if complete(facts) else _inspected(facts, since, terms.fs_delay, terms, now)
+
+
+def _inspected(facts: Facts, since: float, delay: float, terms: Terms, now: float) -> Wait | None:
+    """None where the directory was read so long after something that all that was written before it is there."""
+    if facts.inspected is not None and facts.inspected >= since + delay:
+        return None
+    again = min(stretched(since, facts.inspected, terms), since + delay)
+    return Wait((Inspect(),) if now >= again else (), max(again, now + terms.retry / 2))
+
+
+def _ask_at(job: Job, at: float, now: float) -> Wait:
+    return Wait((Ask((job.job_id,)),) if now >= at else (), at)
+
+
+def _unknown_times(job: Job, now: float) -> tuple[float, float]:
+    """Of the first and the last answer that there is no such job."""
+    since = job.unknown_since if job.unknown_since is not None else now
+    return since, job.unknown_last if job.unknown_last is not None else since

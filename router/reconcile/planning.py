@@ -1,0 +1,186 @@
+"""The decision about one Pod: ``plan(facts, terms, now) -> Plan``.
+
+Pure and idempotent. In the order of the questions: is the Pod over by its stored status; has its run ended; is it
+wanted no more; has it a job; and if not, may one be submitted. Design 9 and hpc.md 1 to 5 give the rules.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import replace
+
+from router.hpc import Verdict
+from router.names import KEY_EXIT, KEY_JOB_ID, KEY_QUEUE_NOW, KEY_RESOURCES_USED, REASON_NOT_VERIFIED
+from router.podstatus import PodStatus
+from router.reconcile.cancelling import cancel, delete_others
+from router.reconcile.ending import judge
+from router.reconcile.endings import Ending
+from router.reconcile.following import concluded, departed, followed, wanted_no_more
+from router.reconcile.model import (
+    Action,
+    Adopt,
+    Ask,
+    Attempt,
+    Collect,
+    Facts,
+    Inspect,
+    Job,
+    Look,
+    Plan,
+    Release,
+    Submit,
+    Terms,
+)
+from router.reconcile.status import status
+from router.reconcile.telling import events
+from router.reconcile.waiting import Wait, both, sooner
+from router.reconcile.words import only_words_differ
+
+
+def plan(facts: Facts, terms: Terms, now: float) -> Plan:
+    """What to do now about a Pod."""
+    facts = _with_controller(facts)
+    if facts.pod.status.terminal and concluded(facts.pod.status):
+        return _after(facts, terms, now)
+    verdict = judge(facts, terms, now)
+    if isinstance(verdict, Ending):
+        return _over(facts, verdict, terms, now)
+    if wanted_no_more(facts):
+        found = both((verdict, cancel(facts, terms, now)))
+    elif followed(facts) is not None:
+        found = both((verdict, _follow(facts, terms, now)))
+    else:
+        found = both((verdict, _begin(facts, now)))
+    return _going(facts, found, terms, now)
+
+
+def _with_controller(facts: Facts) -> Facts:
+    """A Pod without a Job has no directory and is never run."""
+    if facts.pod.job_uid:
+        return facts
+    message = "no Job controls this Pod: only Pods of Jobs run on HPC"
+    return replace(facts, staged=False, attempt=Attempt(REASON_NOT_VERIFIED, message, final=True))
+
+
+# --- before and during the run ------------------------------------------------------------------------------------
+
+
+def _begin(facts: Facts, now: float) -> Wait:
+    """No job is known: one is submitted, unless there may be one, or something stands in the way."""
+    if facts.submitting:
+        return Wait()
+    if facts.staged and facts.inspected is None:
+        return Wait((Inspect(),))
+    attempt = facts.attempt
+    if attempt is not None and now < attempt.not_before:
+        return Wait((), attempt.not_before)
+    if not facts.reachable:
+        return Wait()
+    if facts.staged and not facts.looked:
+        return Wait((Look(),))
+    return Wait() if facts.older else Wait((Submit(fresh=not facts.staged),))
+
+
+def _follow(facts: Facts, terms: Terms, now: float) -> Wait:
+    """A job is known and not over: note it, hear of it, see what its script leaves."""
+    job = followed(facts)
+    if job is None or facts.submitting:
+        return Wait()
+    actions: list[Action] = []
+    if facts.noted != job.job_id and facts.staged:
+        actions.append(Adopt(job.job_id))
+    if facts.reachable and job.report is None and not job.unknown:
+        actions.append(Ask((job.job_id,)))
+    return both((Wait(tuple(actions)), _see(facts, job, terms, now), delete_others(facts, terms, now)))
+
+
+def _see(facts: Facts, job: Job, terms: Terms, now: float) -> Wait:
+    """Read the directory where more must be in it than is known: a claim behind a note, an exit file, a start."""
+    if facts.inspected is None:
+        return Wait((Inspect(),)) if facts.staged else Wait()
+    begun = bool(facts.life.jobs) or (job.alive and job.report is not None and job.report.started is not None)
+    if not facts.life.unread and (facts.life.claimed or not begun):
+        return Wait()
+    again = facts.inspected + (terms.retry / 2 if facts.life.jobs else terms.retry_most / 2)
+    return Wait((Inspect(),) if now >= again else (), max(again, now + terms.retry / 2))
+
+
+def _going(facts: Facts, wait: Wait, terms: Terms, now: float) -> Plan:
+    """The plan for a Pod that is not over."""
+    if departed(facts.pod):
+        return Plan(wait.actions, again_at=wait.again_at)
+    found = status(facts, None, terms, now, node_lost=wait.node_lost)
+    annotations = _annotations(facts)
+    later = _words_later(facts, found, terms, now)
+    if later is not None:
+        return Plan(wait.actions, annotations, again_at=sooner(wait.again_at, later))
+    told = events(facts, found, annotations)
+    write = found if found != facts.pod.status else None
+    return Plan((*wait.actions, *told), annotations, write, wait.again_at)
+
+
+def _words_later(facts: Facts, found: PodStatus, terms: Terms, now: float) -> float | None:
+    """When to write a status that says the same in other words: a scheduler changes its comments every minute."""
+    if facts.written_at is None or not only_words_differ(facts.pod.status, found):
+        return None
+    later = facts.written_at + terms.words_interval
+    return later if now < later else None
+
+
+# --- the end ------------------------------------------------------------------------------------------------------
+
+
+def _over(facts: Facts, ending: Ending, terms: Terms, now: float) -> Plan:
+    """The run has ended: results first, for a while, then the terminal status with all that is known of the end."""
+    rest = delete_others(facts, terms, now)
+    if departed(facts.pod) or facts.pod.status.terminal:
+        return Plan(rest.actions, again_at=rest.again_at, over=True)
+    annotations = _annotations(facts)
+    results = Wait() if ending.never_ran else _results(facts, terms, now)
+    if results.again_at is not None:
+        found = both((results, rest))
+        return Plan(found.actions, annotations, again_at=found.again_at)
+    written = status(facts, ending, terms, now)
+    actions = (*rest.actions, *events(facts, written, annotations))
+    return Plan(actions, annotations, written, rest.again_at)
+
+
+def _results(facts: Facts, terms: Terms, now: float) -> Wait:
+    """Results that are still to come; nothing once they are there, or have been waited for long enough."""
+    if facts.collected:
+        return Wait()
+    if facts.collecting_since is None:
+        return Wait((Collect(),), now + terms.collect_patience)
+    until = facts.collecting_since + terms.collect_patience
+    return Wait((), until) if now < until else Wait()
+
+
+def _after(facts: Facts, terms: Terms, now: float) -> Plan:
+    """The agent has written the end: what is left is to clean up, and to let a deleted Pod go."""
+    ran = facts.pod.status.started is not None
+    results = _results(facts, terms, now) if ran else Wait()
+    rest = delete_others(facts, terms, now)
+    found = both((results, rest))
+    held = facts.pod.deleting and facts.pod.grace > 0  # without grace the API server waits for finalizers alone
+    release = (Release(),) if held and results.again_at is None else ()
+    return Plan((*found.actions, *release), _annotations(facts), again_at=found.again_at, over=results.again_at is None)
+
+
+def _annotations(facts: Facts) -> Mapping[str, str]:
+    """The agent's annotations that are not on the Pod as they should be."""
+    job = followed(facts)
+    if job is None:
+        return {}
+    wanted = {KEY_JOB_ID: (job.job_id, facts.pod.job_id)}
+    report = job.report
+    if report is not None:
+        moved = report.queue if report.queue != facts.pod.queue or facts.pod.queue_now else ""
+        wanted[KEY_QUEUE_NOW] = (moved, facts.pod.queue_now)
+    if report is not None and report.verdict is not None:
+        status = "none" if report.exit_status is None else str(report.exit_status)
+        how = status if report.verdict is Verdict.ENDED else f"{status} ({report.verdict})"
+        wanted[KEY_EXIT] = (how, facts.pod.exit)
+        used = json.dumps(dict(report.used), sort_keys=True) if report.used else ""
+        wanted[KEY_RESOURCES_USED] = (used, facts.pod.used)
+    return {key: want for key, (want, have) in wanted.items() if want and want != have}

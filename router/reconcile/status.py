@@ -1,0 +1,222 @@
+"""The status of a Pod, from what is known of it.
+
+Pure. ``status`` says what is so; ``settled`` puts it beside what the API server has: what has been said is not taken back
+(a terminal status is never rewritten, an ended container never runs again unless it restarts), and what has not changed
+keeps its times.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Final
+
+from router.hpc import JobState
+from router.names import (
+    CONDITION_CONTAINERS_READY,
+    CONDITION_DISRUPTION,
+    CONDITION_INITIALIZED,
+    CONDITION_NODE_LOST,
+    CONDITION_READY,
+    CONDITION_SCHEDULED,
+    CONDITION_SUSPENDED,
+    REASON_BACK_OFF,
+    REASON_CONTAINERS_NOT_INITIALIZED,
+    REASON_CONTAINERS_NOT_READY,
+    REASON_CREATING,
+    REASON_INITIALIZING,
+    REASON_NODE_LOST,
+    REASON_POD_COMPLETED,
+    REASON_POD_FAILED,
+    REASON_REQUEUED,
+    REASON_RESUMED,
+    REASON_SUSPENDED,
+)
+from router.podstatus import (
+    CONDITIONS,
+    FAILED,
+    PENDING,
+    RUNNING,
+    SUCCEEDED,
+    Condition,
+    ContainerStatus,
+    PodStatus,
+    Running,
+    State,
+    Terminated,
+    Waiting,
+)
+from router.podview import PodView
+from router.reconcile.containers import statuses, waiting
+from router.reconcile.endings import Ending
+from router.reconcile.following import followed
+from router.reconcile.model import Facts, Terms
+from router.workload.model import ContainerKind
+
+_STARTING: Final = frozenset({REASON_CREATING, REASON_INITIALIZING})
+_LEAVES_RUNNING: Final = frozenset({REASON_REQUEUED, REASON_BACK_OFF})
+_STARTED: Final = frozenset({JobState.RUNNING, JobState.SUSPENDED, JobState.EXITING})
+
+
+def status(facts: Facts, ending: Ending | None, terms: Terms, now: float, *, node_lost: bool = False) -> PodStatus:
+    """The Pod's status as it should stand on the API server; equal to the stored one where nothing is to be written."""
+    stored = facts.pod.status
+    before = waiting(facts)
+    if ending is None and before is None:
+        return stored
+    every = statuses(facts, before or Waiting(""), ending, now)
+    every = tuple(_settled_container(facts.pod, stored.container(one.name), one) for one in every)
+    phase = _phase(facts, every, ending)
+    mains = {one.name for one in facts.pod.of_kind(ContainerKind.MAIN)}
+    queued = before is not None and phase == PENDING and before.reason not in _STARTING
+    said = ending or (before if queued else None)
+    found = PodStatus(
+        phase=phase,
+        reason=said.reason if said else "",
+        message=said.message if said else "",
+        started=_started(facts, now),
+        conditions=(*_kubelets(facts.pod, every, phase, now), *_ours(facts, ending, terms, now, node_lost=node_lost)),
+        init_containers=tuple(one for one in every if one.name not in mains),
+        containers=tuple(one for one in every if one.name in mains),
+    )
+    return settled(stored, found)
+
+
+def settled(stored: PodStatus, found: PodStatus) -> PodStatus:
+    """What is found, without taking back what has been said. (Containers are settled one by one before.)"""
+    if stored.terminal:
+        return stored
+    known = {one.kind: one for one in found.conditions}
+    for said in stored.conditions:
+        if said.kind == CONDITION_DISRUPTION and said.holds:
+            known[said.kind] = said  # by whoever evicts the Pod
+        elif said.kind not in known:
+            known[said.kind] = said
+        elif known[said.kind].status == said.status:
+            known[said.kind] = replace(known[said.kind], since=said.since)
+    return replace(
+        found,
+        phase=RUNNING if stored.phase == RUNNING and found.phase == PENDING else found.phase,
+        started=stored.started if stored.started is not None else found.started,
+        conditions=tuple(known[kind] for kind in CONDITIONS if kind in known),
+    )
+
+
+def _settled_container(pod: PodView, said: ContainerStatus | None, found: ContainerStatus) -> ContainerStatus:
+    """One container. What fewer runs are known of than were said before is not seen whole: files come late."""
+    if said is None:
+        return found
+    if isinstance(said.state, Terminated) and not _runs_again(pod, said.name, said.state):
+        return said
+    if found.restarts < said.restarts:
+        return replace(found, restarts=said.restarts) if isinstance(found.state, Terminated) else said
+    if found.restarts > said.restarts:
+        return found
+    if isinstance(said.state, Running) and isinstance(found.state, Waiting):
+        return found if found.state.reason in _LEAVES_RUNNING else said
+    same_last = said.last and found.last and said.last.code == found.last.code
+    return replace(found, state=_with_times(said.state, found.state), last=said.last if same_last else found.last)
+
+
+def _runs_again(pod: PodView, name: str, ended: Terminated) -> bool:
+    """As the API server sees it (ValidateContainerStateTransition)."""
+    sidecar = any(one.name == name for one in pod.of_kind(ContainerKind.SIDECAR))
+    return sidecar or (pod.restarts and ended.code != 0)
+
+
+def _with_times(said: State, found: State) -> State:
+    """The same state with the times that were said before: those of files are clamped to an ever later now."""
+    if isinstance(said, Running) and isinstance(found, Running):
+        return said
+    if isinstance(said, Terminated) and isinstance(found, Terminated) and said.code == found.code:
+        return replace(found, started=said.started, finished=said.finished)
+    return found
+
+
+def _phase(facts: Facts, every: tuple[ContainerStatus, ...], ending: Ending | None) -> str:
+    """The kubelet's rule: Pending until the init containers have done their work."""
+    if ending is not None:
+        return SUCCEEDED if ending.succeeded else FAILED
+    job = followed(facts)
+    if not facts.life.ran and not (job and job.report and job.report.state in _STARTED):
+        return PENDING
+    mains = {one.name for one in facts.pod.of_kind(ContainerKind.MAIN)}
+    if any(_begun(one) for one in every if one.name in mains):
+        return RUNNING
+    return RUNNING if all(_initialized(facts.pod, one) for one in every if one.name not in mains) else PENDING
+
+
+def _begun(one: ContainerStatus) -> bool:
+    return not isinstance(one.state, Waiting) or one.last is not None
+
+
+def _initialized(pod: PodView, one: ContainerStatus) -> bool:
+    """Whether an init container has done its work, a sidecar is up."""
+    sidecar = any(known.name == one.name for known in pod.of_kind(ContainerKind.SIDECAR))
+    return one.started if sidecar else one.ready
+
+
+def _started(facts: Facts, now: float) -> int | None:
+    """When the batch job began: activeDeadlineSeconds counts from a Pod's startTime, and not in the queue."""
+    job, notes = followed(facts), facts.life.notes
+    report = job.report if job else None
+    if notes is not None and notes.start is not None:
+        began: float = notes.start.time
+    elif report is not None and report.started is not None and (facts.life.ran or report.state in _STARTED):
+        began = report.started.timestamp()
+    else:
+        return None
+    return int(max(min(began, now), facts.pod.created))
+
+
+# --- conditions ---------------------------------------------------------------------------------------------------
+
+
+def _kubelets(pod: PodView, every: tuple[ContainerStatus, ...], phase: str, now: float) -> tuple[Condition, ...]:
+    """The conditions that a kubelet sets, in its words (pkg/kubelet/status/generate.go)."""
+    over = {SUCCEEDED: REASON_POD_COMPLETED, FAILED: REASON_POD_FAILED}.get(phase, "")
+    mains = {one.name for one in pod.of_kind(ContainerKind.MAIN)}
+    sidecars = {one.name for one in pod.of_kind(ContainerKind.SIDECAR)}
+    missing = [one.name for one in every if one.name not in mains and not _initialized(pod, one)]
+    if phase == SUCCEEDED or any(_begun(one) for one in every if one.name in mains):
+        missing = []
+    unready = [one.name for one in every if one.name in mains | sidecars and not one.ready]
+    since = int(now)
+    if over:
+        ready = ("False", since, over, "")
+    elif unready:
+        ready = ("False", since, REASON_CONTAINERS_NOT_READY, _listed("unready", unready))
+    else:
+        ready = ("True", since, "", "")
+    return (
+        Condition(CONDITION_SCHEDULED, "True", pod.created),
+        Condition(
+            CONDITION_INITIALIZED, "False", since, REASON_CONTAINERS_NOT_INITIALIZED, _listed("incomplete", missing)
+        )
+        if missing
+        else Condition(CONDITION_INITIALIZED, "True", since, over if phase == SUCCEEDED else ""),
+        Condition(CONDITION_CONTAINERS_READY, *ready),
+        Condition(CONDITION_READY, *ready),
+    )
+
+
+def _listed(what: str, names: list[str]) -> str:
+    return f"containers with {what} status: [{' '.join(names)}]"
+
+
+def _ours(facts: Facts, ending: Ending | None, terms: Terms, now: float, *, node_lost: bool) -> tuple[Condition, ...]:
+    """What only a batch system knows. A condition that has held and does so no more stays as False."""
+    job, stored, since = followed(facts), facts.pod.status, int(now)
+    found = []
+    if ending is None and job and job.report and job.report.state is JobState.SUSPENDED:
+        found.append(Condition(CONDITION_SUSPENDED, "True", since, REASON_SUSPENDED, job.report.reason))
+    elif stored.holds(CONDITION_SUSPENDED):
+        found.append(Condition(CONDITION_SUSPENDED, "False", since, REASON_RESUMED))
+    if node_lost:
+        words = "the batch system has lost the job's node; what runs there ends by itself"
+        found.append(Condition(CONDITION_NODE_LOST, "True", since, REASON_NODE_LOST, words))
+    elif stored.holds(CONDITION_NODE_LOST) and ending is None:
+        found.append(Condition(CONDITION_NODE_LOST, "False", since, REASON_RESUMED))
+    excused = facts.disruptions < terms.disruptions
+    if ending and ending.condition and (ending.condition != CONDITION_DISRUPTION or excused):
+        found.append(Condition(ending.condition, "True", since, ending.reason, ending.message))
+    return tuple(found)

@@ -1,0 +1,83 @@
+"""The Events that a change of a Pod's status is worth.
+
+Pure. They follow from the difference between what the API server has and what is written now, so that nobody has to
+remember what was told: an agent that is killed in between tells once more or once less.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from router.names import (
+    CONDITION_NODE_LOST,
+    CONDITION_SUSPENDED,
+    KEY_JOB_ID,
+    REASON_BACK_OFF,
+    REASON_CREATING,
+    REASON_INITIALIZING,
+    REASON_QUEUED,
+    REASON_RESUMED,
+    REASON_STARTED,
+    REASON_SUBMITTED,
+)
+from router.podstatus import FAILED, PENDING, PodStatus, Waiting
+from router.reconcile.following import followed
+from router.reconcile.model import NORMAL, WARNING, Facts, Tell
+
+_QUIET = frozenset({"", REASON_CREATING, REASON_INITIALIZING, REASON_BACK_OFF})
+
+
+def events(facts: Facts, found: PodStatus, annotations: Mapping[str, str]) -> tuple[Tell, ...]:
+    """What is told when this status and these annotations are written."""
+    told = [*_submitted(facts, annotations)]
+    if found != facts.pod.status:
+        told += [*_waits(facts.pod.status, found), *_begins(facts, found), *_restarts(facts.pod.status, found)]
+        told += [*_conditions(facts.pod.status, found), *_fails(facts.pod.status, found)]
+    return tuple(told)
+
+
+def _submitted(facts: Facts, annotations: Mapping[str, str]) -> Iterator[Tell]:
+    if KEY_JOB_ID in annotations:
+        job_id = annotations[KEY_JOB_ID]
+        yield Tell(NORMAL, REASON_SUBMITTED, f"Batch job {job_id} in queue {facts.pod.queue} of site {facts.pod.site}")
+
+
+def _waits(stored: PodStatus, found: PodStatus) -> Iterator[Tell]:
+    """Why the Pod waits, in the batch system's words; that it waits in the queue at all is told with its submission."""
+    now, before = (found.reason, found.message), (stored.reason, stored.message)
+    if found.phase != PENDING or now == before or found.reason in _QUIET or now == (REASON_QUEUED, ""):
+        return
+    kind = NORMAL if found.reason == REASON_QUEUED else WARNING
+    yield Tell(kind, found.reason, found.message or found.reason)
+
+
+def _begins(facts: Facts, found: PodStatus) -> Iterator[Tell]:
+    if found.started is None or facts.pod.status.started is not None:
+        return
+    job = followed(facts)
+    notes = facts.life.notes
+    host = notes.start.host if notes and notes.start else job.report.hosts if job and job.report else ""
+    where = f" on {host}" if host else ""
+    yield Tell(NORMAL, REASON_STARTED, f"Batch job {job.job_id if job else ''} has started{where}")
+
+
+def _restarts(stored: PodStatus, found: PodStatus) -> Iterator[Tell]:
+    for one in (*found.init_containers, *found.containers):
+        was = stored.container(one.name)
+        backs_off = isinstance(one.state, Waiting) and one.state.reason == REASON_BACK_OFF
+        if isinstance(one.state, Waiting) and backs_off and (was is None or was.state != one.state):
+            yield Tell(WARNING, "BackOff", f"Container {one.name} {one.state.message}")
+
+
+def _conditions(stored: PodStatus, found: PodStatus) -> Iterator[Tell]:
+    for kind in (CONDITION_SUSPENDED, CONDITION_NODE_LOST):
+        now = found.condition(kind)
+        if now is None or now.holds == stored.holds(kind):
+            continue
+        words = now.message or ("The batch system has suspended the job" if now.holds else "The job goes on")
+        yield Tell(WARNING if now.holds else NORMAL, kind if now.holds else REASON_RESUMED, words)
+
+
+def _fails(stored: PodStatus, found: PodStatus) -> Iterator[Tell]:
+    if found.phase == FAILED and not stored.terminal and found.reason:
+        yield Tell(WARNING, found.reason, found.message or found.reason)

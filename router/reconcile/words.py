@@ -1,0 +1,29 @@
+"""Whether two statuses say the same in other words.
+
+Pure.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from router.podstatus import ContainerStatus, PodStatus, Waiting
+
+
+def only_words_differ(one: PodStatus, other: PodStatus) -> bool:
+    """Whether they differ, and in nothing but messages."""
+    return one != other and _without_words(one) == _without_words(other)
+
+
+def _without_words(status: PodStatus) -> PodStatus:
+    return replace(
+        status,
+        message="",
+        conditions=tuple(replace(one, message="") for one in status.conditions),
+        init_containers=tuple(_silent(one) for one in status.init_containers),
+        containers=tuple(_silent(one) for one in status.containers),
+    )
+
+
+def _silent(one: ContainerStatus) -> ContainerStatus:
+    return replace(one, state=Waiting(one.state.reason)) if isinstance(one.state, Waiting) else one
