@@ -13,12 +13,17 @@ from dataclasses import replace
 from router.hpc import JobReport, JobState
 from router.podlife import Life, Note, fold_all, read_exit, with_alive, with_claim, with_exit
 from router.podview import PodView
+from router.reconcile.following import departed
 from router.reconcile.model import Attempt, Facts, Inspection, Job
 
 
 def first(pod: PodView) -> Facts:
-    """What is known of a Pod that was never seen before: what stands on it."""
-    return _noting(Facts(pod), pod.job_id)
+    """What is known of a Pod that was never seen before: what stands on it.
+
+    What is left of a Pod that is gone has come from the batch system's list, and its name is not known any more: it is
+    not searched for.
+    """
+    return _noting(Facts(pod, looked=departed(pod)), pod.job_id)
 
 
 def with_pod(facts: Facts, pod: PodView) -> Facts:

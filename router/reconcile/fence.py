@@ -1,0 +1,71 @@
+"""The fence: while an older run of the same Job and index may be alive, nothing new is submitted (design 9).
+
+Pure. Neither a deleted Node, nor ``delete pod --force``, nor the garbage collector of Pods then makes work run twice at
+once. For Jobs that are not Indexed the Pods are alike: there it is the number of runs that must not grow beyond the
+Job's parallelism.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from router.layout import NO_INDEX
+from router.names import CONDITION_DISRUPTION
+from router.podview import PodView
+from router.reconcile.following import concluded, departed, followed
+from router.reconcile.model import Facts
+
+
+@dataclass(frozen=True, slots=True)
+class Rival:
+    """Another Pod of the same Job, or what is left of one.
+
+    :param age: its place in the order of creation: time and uid; what has no Pod any more is older than all that have
+    :param what: it in words
+    """
+
+    uid: str
+    job_uid: str
+    index: str
+    age: tuple[int, str]
+    what: str
+
+
+def rival(facts: Facts, *, over: bool) -> Rival | None:
+    """What a Pod, or what is left of it, is to the other Pods of its Job; None where nothing of it can run.
+
+    :param over: what the last plan for it said
+    """
+    pod = facts.pod
+    if over or concluded(pod.status):
+        return None
+    job = followed(facts)
+    what = f"batch job {job.job_id}" if job else "an earlier run"
+    if not departed(pod):
+        what += f" of Pod {pod.name}" if job else f", Pod {pod.name}"
+    else:
+        what += f" of a Pod that is gone ({pod.uid})"
+    return Rival(pod.uid, pod.job_uid, pod.index, (pod.created, pod.uid), what + " may still run")
+
+
+def in_the_way(pod: PodView, rivals: Iterable[Rival], *, parallelism: int) -> tuple[str, ...]:
+    """What keeps a Pod from being submitted, each in words; empty where nothing does.
+
+    :param rivals: of any Job
+    :param parallelism: of the Pod's Job
+    """
+    mine = (pod.created, pod.uid)
+    older = [one for one in rivals if one.job_uid == pod.job_uid and one.uid != pod.uid and one.age < mine]
+    if pod.index != NO_INDEX:
+        return tuple(sorted(one.what for one in older if one.index == pod.index))
+    return tuple(sorted(one.what for one in older)) if len(older) >= max(1, parallelism) else ()
+
+
+def excused(pod: PodView, pods: Iterable[PodView]) -> int:
+    """How many Pods of the same Job and index were already lost without being a failure."""
+    return sum(
+        one.status.terminal and one.status.holds(CONDITION_DISRUPTION)
+        for one in pods
+        if one.job_uid == pod.job_uid and one.index == pod.index and one.uid != pod.uid
+    )
