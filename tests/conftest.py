@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from router.controlplane import programs
+from router.controlplane import installing, programs
 from router.controlplane.options import RESEARCHERS
 from router.controlplane.plane import ControlPlane
 from router.controlplane.start import control_plane
@@ -28,8 +28,12 @@ def control_plane_programs() -> programs.Programs:
 def plane(
     control_plane_programs: programs.Programs, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[ControlPlane]:
-    """One control plane for the whole run, with ordinary settings. Tests leave it as they found it; see ``namespace``."""
+    """One control plane for the whole run, with ordinary settings and what ``manifests/base`` installs, guards included.
+
+    Tests leave it as they found it; see ``namespace``.
+    """
     with control_plane(tmp_path_factory.mktemp("control-plane") / "plane") as started:
+        installing.install(started)
         yield started
 
 

@@ -1,0 +1,122 @@
+"""Install Batchgate on a control plane, from the manifests that a user would apply.
+
+Shell: runs ``kubectl apply -k`` on folders of ``manifests/``. What a cluster has and this one lacks is a Service in front
+of the webhook: an overlay written here names its URL on loopback instead.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import os
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Final
+
+import yaml
+
+from router import names
+from router.controlplane import programs
+from router.controlplane.plane import ControlPlane
+from router.errors import ConfigError
+
+MANIFESTS: Final = programs.MODULE.parent / "manifests"
+ACTIVE_SECONDS: Final = 60.0
+"""How long the API server may take to act by a new policy or webhook. It takes about a second."""
+_PAUSE: Final = 0.1
+_REGISTRATION: Final = "batchgate"
+
+
+def install(plane: ControlPlane) -> None:
+    """Namespace, service accounts, their roles and the guards; returns when the guards are in force.
+
+    :raises ConfigError: kubectl refuses a manifest, or the guards do not come into force
+    """
+    plane.kubectl("apply", "-k", str(MANIFESTS / "base"))
+    stranger = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": f"guard-probe{names.NODE_SUFFIX}"}}
+
+    def guarded() -> bool:
+        done = plane.run_kubectl("create", "--dry-run=server", "-f", "-", stdin=json.dumps(stranger))
+        return bool(done.returncode) and "ValidatingAdmissionPolicy" in done.stderr
+
+    _await(guarded, "the guards of manifests/guards are not in force")
+
+
+def agent(plane: ControlPlane) -> Path:
+    """The kubeconfig of the agent's service account, with a token for a day."""
+    return plane.service_account(names.SYSTEM_NAMESPACE, names.AGENT_ACCOUNT)
+
+
+def webhook(plane: ControlPlane) -> Path:
+    """The kubeconfig of the webhook's service account, with a token for a day."""
+    return plane.service_account(names.SYSTEM_NAMESPACE, names.WEBHOOK_ACCOUNT)
+
+
+def register(plane: ControlPlane, url: str, ca_file: Path, namespaces: Sequence[str]) -> None:
+    """Have the API server ask the webhook about Jobs of these namespaces; returns when it does.
+
+    :param url: as ``https://127.0.0.1:8443``; the webhook must answer there already
+    :param ca_file: the CA of its certificate, PEM
+    :raises ConfigError: the API server does not reach it; with its words
+    """
+    for namespace in namespaces:
+        plane.kubectl("label", "namespace", namespace, "--overwrite", f"{names.LABEL_GATE}={names.GATE_ENABLED}")
+    overlay = _overlay(plane.directory / "registration", url, ca_file)
+    plane.kubectl("apply", "-k", str(overlay))
+    said = ""
+
+    def asked() -> bool:
+        nonlocal said
+        # Nobody's: an account that no policy knows is judged as well, and a dry run leaves nothing.
+        done = plane.run_kubectl("create", "--dry-run=server", "-o", "json", "-f", "-", stdin=_probe(namespaces[0]))
+        said = done.stderr
+        if done.returncode:
+            return "denied the request" in done.stderr
+        return names.KEY_TARGET in json.loads(done.stdout)["metadata"].get("labels", {})
+
+    _await(asked, "the API server does not ask the webhook about Jobs", lambda: said)
+
+
+def unregister(plane: ControlPlane, namespaces: Sequence[str]) -> None:
+    """Take back what ``register`` did."""
+    plane.kubectl("delete", "mutatingwebhookconfiguration", _REGISTRATION, "--ignore-not-found")
+    for namespace in namespaces:
+        plane.kubectl("label", "namespace", namespace, f"{names.LABEL_GATE}-")
+
+
+def _overlay(directory: Path, url: str, ca_file: Path) -> Path:
+    """A kustomization of its own beside the plane's files: kubectl takes nothing from outside a kustomization's folder
+    but other kustomizations, by relative path.
+    """
+    directory.mkdir(exist_ok=True)
+    client = {"url": f"{url}/mutate", "caBundle": base64.b64encode(ca_file.read_bytes()).decode()}
+    change = [{"op": "replace", "path": "/webhooks/0/clientConfig", "value": client}]
+    kustomization = {
+        "apiVersion": "kustomize.config.k8s.io/v1beta1",
+        "kind": "Kustomization",
+        "resources": [os.path.relpath(MANIFESTS / "registration", directory.resolve())],
+        "patches": [{"target": {"kind": "MutatingWebhookConfiguration"}, "patch": yaml.safe_dump(change)}],
+    }
+    (directory / "kustomization.yaml").write_text(yaml.safe_dump(kustomization))
+    return directory
+
+
+def _probe(namespace: str) -> str:
+    container = {"name": "c", "image": "probe", "resources": {"requests": {"cpu": "1m"}}}
+    return json.dumps(
+        {
+            "apiVersion": "batch/v1",
+            "kind": "Job",
+            "metadata": {"generateName": "probe-", "namespace": namespace},
+            "spec": {"template": {"spec": {"restartPolicy": "Never", "containers": [container]}}},
+        }
+    )
+
+
+def _await(holds: Callable[[], bool], problem: str, said: Callable[[], str] = str) -> None:
+    until = time.monotonic() + ACTIVE_SECONDS
+    while not holds():
+        if time.monotonic() > until:
+            raise ConfigError(f"{problem} after {ACTIVE_SECONDS:.0f} s: {said().strip() or 'nothing was said'}")
+        time.sleep(_PAUSE)

@@ -1,0 +1,369 @@
+"""The guards of manifests/, asked on a real API server: who may do what to Pods, Bindings, Nodes.
+
+Nearly everything is asked as a dry run by an admin who impersonates somebody: RBAC would let an admin do all of it, so
+that what is refused is refused by a guard.
+"""
+
+from __future__ import annotations
+
+import http.client
+import json
+import re
+import ssl
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from router import names
+from router.controlplane.installing import MANIFESTS
+from router.controlplane.plane import ControlPlane
+
+NODE = names.node_name("demo", "batch")
+NODES = "/api/v1/nodes"
+AGENT = f"system:serviceaccount:{names.SYSTEM_NAMESPACE}:{names.AGENT_ACCOUNT}"
+VIRTUAL_KUBELET = f"system:node:{NODE}"
+KUBELET = "system:node:cloud-1"
+JOB_CONTROLLER = "system:serviceaccount:kube-system:job-controller"
+DAEMON_SETS = "system:serviceaccount:kube-system:daemon-set-controller"
+REPLICA_SETS = "system:serviceaccount:kube-system:replicaset-controller"
+POD_GC = "system:serviceaccount:kube-system:pod-garbage-collector"
+CLOUD = "system:serviceaccount:kube-system:cloud-node-lifecycle-controller"
+ALL_CONTROLLERS = "system:kube-controller-manager"
+SCHEDULER = "system:kube-scheduler"
+PERSON = "boss"
+"""Somebody whom RBAC allows everything."""
+
+Json = dict[str, Any]
+
+
+def pod(spec: Json | None = None, metadata: Json | None = None) -> Json:
+    container = {"name": "c", "image": "busybox:1.36", "resources": {"requests": {"cpu": "1"}}}
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"generateName": "p-", **(metadata or {})},
+        "spec": {"containers": [container], **(spec or {})},
+    }
+
+
+def affinity(term: Json) -> Json:
+    required = {"nodeSelectorTerms": [term]}
+    return {"affinity": {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": required}}}
+
+
+FIELD = {"key": "metadata.name", "operator": "In", "values": [NODE]}
+PLAIN = pod()
+SELECTING = pod({"nodeSelector": {names.KEY_QUEUE: "batch"}})
+REQUIRING = pod(affinity({"matchExpressions": [{"key": names.KEY_SITE, "operator": "Exists"}]}))
+BY_FIELD = pod(affinity({"matchFields": [FIELD]}))
+FOR_HPC = {
+    "named": pod({"nodeName": NODE}),
+    "selecting": SELECTING,
+    "requiring": REQUIRING,
+    "labelled": pod(metadata={"labels": {names.KEY_TARGET: "hpc"}}),
+    "annotated": pod(metadata={"annotations": {names.KEY_SCRIPT: "#!/bin/sh"}}),
+    "below": pod(metadata={"annotations": {"x.batchgate.dev/y": "z"}}),
+    "hinted": pod(metadata={"annotations": {names.HINT_WALLTIME: "1h"}}),
+}
+OTHERS = pod(
+    {"nodeName": "cloud-1", "nodeSelector": {"notbatchgate.dev/x": "y"}},
+    {"labels": {"app": "x"}, "annotations": {"batchgate.devious/x": "y", "note": "batchgate.dev/script"}},
+)
+
+
+class Asker:
+    """Asks as anybody, over one connection: kubectl would take ten times as long for each question."""
+
+    def __init__(self, plane: ControlPlane, namespace: str) -> None:
+        context = ssl.create_default_context(cafile=str(plane.ca_file))
+        context.load_cert_chain(plane.place.pki("admin.crt"), plane.place.pki("admin.key"))
+        port = plane.place.ports.apiserver
+        self._connection = http.client.HTTPSConnection("127.0.0.1", port, timeout=60, context=context)
+        self._namespace = namespace
+
+    def __call__(self, user: str, method: str, path: str, body: Json | None = None, *, dry: bool = True) -> str:
+        """What the guards say to this, empty where they allow it. Whatever else refuses it is an error of the test."""
+        groups = ["system:masters", *(["system:serviceaccounts"] if user.startswith("system:serviceaccount:") else [])]
+        whole = path if path.startswith("/") else f"/api/v1/namespaces/{self._namespace}/{path}"
+        self._connection.putrequest(method, f"{whole}?dryRun=All" if dry else whole)
+        # A DELETE with a body would take its options from there, and be no dry run.
+        content = json.dumps(body).encode() if body else b""
+        kind = "application/strategic-merge-patch+json" if method == "PATCH" else "application/json"
+        for name, value in (("Content-Type", kind), ("Content-Length", str(len(content))), ("Impersonate-User", user)):
+            self._connection.putheader(name, value)
+        for group in groups:
+            self._connection.putheader("Impersonate-Group", group)
+        self._connection.endheaders(content)
+        response = self._connection.getresponse()
+        said: str = json.loads(response.read()).get("message", "")
+        if response.status < 300:
+            return ""
+        assert "ValidatingAdmissionPolicy" in said, f"{method} {path} as {user}: {said}"
+        return said
+
+    def close(self) -> None:
+        self._connection.close()
+
+
+@pytest.fixture(scope="module")
+def ask(plane: ControlPlane) -> Iterator[Asker]:
+    """In one namespace for all: making one takes longer than what is asked in it."""
+    plane.make_namespaces({"guards": ()})
+    asker = Asker(plane, "guards")
+    yield asker
+    asker.close()
+    plane.kubectl("delete", "namespace", "guards", "--wait=false")
+
+
+@pytest.fixture
+def made(ask: Asker) -> Iterator[Callable[[str, Json], str]]:
+    """Makes Pods for real, gone after the test; their names."""
+    paths: list[str] = []
+
+    def make(user: str, thing: Json) -> str:
+        assert ask(user, "POST", "pods", thing, dry=False) == ""
+        name: str = thing["metadata"]["name"]
+        paths.append(f"pods/{name}")
+        return name
+
+    yield make
+    for path in paths:
+        now = {"kind": "DeleteOptions", "apiVersion": "v1", "gracePeriodSeconds": 0}
+        assert ask(PERSON, "DELETE", path, now, dry=False) == ""
+
+
+@pytest.fixture
+def routed(made: Callable[[str, Json], str]) -> str:
+    """A Pod on our node, as the Job controller makes it."""
+    thing = pod(
+        {"nodeName": NODE, "nodeSelector": {names.KEY_QUEUE: "batch"}},
+        {"name": "routed", "labels": {names.KEY_TARGET: "hpc"}, "annotations": {names.KEY_SCRIPT: "x"}},
+    )
+    return made(JOB_CONTROLLER, thing)
+
+
+@pytest.mark.parametrize("thing", FOR_HPC.values(), ids=FOR_HPC)
+def test_pods_for_hpc_are_made_by_the_job_controller_only(ask: Asker, thing: Json) -> None:
+    for user in (PERSON, REPLICA_SETS, DAEMON_SETS, KUBELET):
+        said = ask(user, "POST", "pods", thing)
+        assert "are made by the Job controller only" in said, user
+        assert user in said
+    # The agent's own guard speaks as well; which of the two is heard is not said.
+    assert ask(AGENT, "POST", "pods", thing)
+
+    for user in (JOB_CONTROLLER, ALL_CONTROLLERS):
+        assert ask(user, "POST", "pods", thing) == ""
+
+
+def test_a_daemon_set_names_its_node(ask: Asker) -> None:
+    for user in (DAEMON_SETS, ALL_CONTROLLERS):
+        assert ask(user, "POST", "pods", BY_FIELD) == ""
+
+    assert "only a DaemonSet names a virtual node" in ask(PERSON, "POST", "pods", BY_FIELD)
+
+
+@pytest.mark.parametrize("thing", [PLAIN, OTHERS], ids=["plain", "others"])
+def test_other_pods_are_nobodys_business(ask: Asker, thing: Json) -> None:
+    for user in (PERSON, REPLICA_SETS, JOB_CONTROLLER):
+        assert ask(user, "POST", "pods", thing) == ""
+
+
+@pytest.mark.parametrize(
+    ("change", "by_others"),
+    [
+        ({"annotations": {names.KEY_JOB_ID: "7.server"}}, False),
+        ({"annotations": {names.KEY_SCRIPT: "y"}}, False),
+        ({"annotations": {names.KEY_SCRIPT: None}}, False),
+        ({"labels": {names.KEY_TARGET: "cloud"}}, False),
+        ({"labels": {names.KEY_SITE: "demo"}}, False),
+        ({"labels": {"app": "x"}, "annotations": {"note": "y"}}, True),
+    ],
+)
+@pytest.mark.parametrize("subresource", ["", "/status"])
+def test_only_the_agent_changes_our_keys_on_pods(
+    ask: Asker, routed: str, change: Json, by_others: bool, subresource: str
+) -> None:
+    path = f"pods/{routed}{subresource}"
+
+    for user in (JOB_CONTROLLER, POD_GC, *(() if subresource else (PERSON, KUBELET))):
+        said = ask(user, "PATCH", path, {"metadata": change})
+        assert bool(said) != by_others, user
+        assert by_others or "are changed by the agent only" in said
+    for user in (AGENT, VIRTUAL_KUBELET):
+        assert ask(user, "PATCH", path, {"metadata": change}) == ""
+
+
+def test_the_status_of_our_pods_is_the_agents(ask: Asker, routed: str) -> None:
+    change = {"status": {"phase": "Succeeded"}}
+
+    # What drains nodes and collects garbage adds the condition DisruptionTarget, and sets the phase of lost Pods.
+    for user in (AGENT, VIRTUAL_KUBELET, POD_GC, ALL_CONTROLLERS, SCHEDULER):
+        assert ask(user, "PATCH", f"pods/{routed}/status", change) == ""
+    for user in (PERSON, KUBELET, "system:serviceaccount:default:default"):
+        assert "is written by the agent" in ask(user, "PATCH", f"pods/{routed}/status", change)
+
+
+def test_a_batch_job_gets_no_debug_container_and_no_other_size(ask: Asker, routed: str, virtual_node: str) -> None:
+    debugger = {"spec": {"ephemeralContainers": [{"name": "d", "image": "busybox:1.36"}]}}
+    larger = {"spec": {"containers": [{"name": "c", "resources": {"requests": {"cpu": "500m"}}}]}}
+
+    for user in (PERSON, AGENT):
+        assert "cannot be changed any more" in ask(user, "PATCH", f"pods/{routed}/ephemeralcontainers", debugger)
+        assert "cannot be changed any more" in ask(user, "PATCH", f"pods/{routed}/resize", larger)
+
+
+def test_a_gated_pod_is_not_sent_to_us_later(ask: Asker, made: Callable[[str, Json], str]) -> None:
+    made(PERSON, pod({"schedulingGates": [{"name": "example.com/wait"}]}, {"name": "gated"}))
+
+    for thing in (SELECTING, REQUIRING, BY_FIELD):
+        fields = {key: thing["spec"][key] for key in ("nodeSelector", "affinity") if key in thing["spec"]}
+        assert "no Pod is moved to a virtual node" in ask(PERSON, "PATCH", "pods/gated", {"spec": fields})
+    assert ask(PERSON, "PATCH", "pods/gated", {"spec": {"nodeSelector": {"disk": "ssd"}}}) == ""
+
+
+@pytest.mark.parametrize("path", ["pods/plain/binding", "bindings"])
+def test_only_the_agent_binds_to_our_nodes_and_to_no_other(
+    ask: Asker, made: Callable[[str, Json], str], path: str
+) -> None:
+    # The scheduler finds no node for it, so that it stays as it is.
+    made(PERSON, pod({"nodeSelector": {"no": "such"}}, {"name": "plain"}))
+
+    def bind(user: str, place: str, **metadata: Json) -> str:
+        target = {"apiVersion": "v1", "kind": "Node", "name": place}
+        binding = {"apiVersion": "v1", "kind": "Binding", "metadata": {"name": "plain", **metadata}, "target": target}
+        return ask(user, "POST", path, binding)
+
+    for user in (PERSON, SCHEDULER, JOB_CONTROLLER, VIRTUAL_KUBELET):
+        assert "are bound to virtual nodes of batchgate by the agent only" in bind(user, NODE)
+        assert bind(user, "cloud-1") == ""
+    assert bind(AGENT, NODE) == ""
+    assert "which binds to no other node" in bind(AGENT, "cloud-1")
+    for user, place in ((SCHEDULER, "cloud-1"), (AGENT, NODE)):
+        for kind in ("labels", "annotations"):
+            assert "carries no keys of batchgate.dev" in bind(user, place, **{kind: {names.KEY_SITE: "demo"}})
+
+
+def node(name: str, spec: Json | None = None, **metadata: Json) -> Json:
+    return {"apiVersion": "v1", "kind": "Node", "metadata": {"name": name, **metadata}, "spec": spec or {}}
+
+
+OUR_TAINT = {"key": names.TAINT_QUEUE, "value": "batch", "effect": "NoSchedule"}
+
+
+@pytest.mark.parametrize(
+    "thing",
+    [
+        node(NODE),
+        node("cloud-2", labels={names.KEY_QUEUE: "batch"}),
+        node("cloud-2", annotations={names.KEY_QUEUE: "batch"}),
+        node("cloud-2", {"taints": [OUR_TAINT]}),
+        node("cloud-2", {"providerID": "batchgate://demo/batch"}),
+    ],
+    ids=["name", "label", "annotation", "taint", "provider"],
+)
+def test_our_marks_on_nodes_are_the_agents(ask: Asker, thing: Json) -> None:
+    for user in (PERSON, ALL_CONTROLLERS):
+        said = ask(user, "POST", NODES, thing)
+        assert "batchgate" in said
+        assert user in said
+    assert ask(PERSON, "POST", NODES, node("cloud-2", {"taints": [{"key": "a", "effect": "NoSchedule"}]})) == ""
+    # The agent makes Nodes of our names, and no others.
+    assert bool(ask(AGENT, "POST", NODES, thing)) == (thing["metadata"]["name"] != NODE)
+
+
+@pytest.fixture
+def virtual_node(ask: Asker) -> Iterator[str]:
+    thing = node(
+        NODE, {"providerID": "batchgate://demo/batch", "taints": [OUR_TAINT]}, labels={names.KEY_QUEUE: "batch"}
+    )
+    assert ask(AGENT, "POST", NODES, thing, dry=False) == ""
+    room = {"cpu": "100k", "memory": "100Ti"}
+    status = {"status": {"capacity": room, "allocatable": room}}
+    assert ask(AGENT, "PATCH", f"{NODES}/{NODE}/status", status, dry=False) == ""
+    yield f"{NODES}/{NODE}"
+    assert ask(PERSON, "DELETE", f"{NODES}/{NODE}", dry=False) == ""
+
+
+@pytest.mark.parametrize("user", [PERSON, ALL_CONTROLLERS, CLOUD])
+def test_a_virtual_node_is_marked_by_the_agent(ask: Asker, virtual_node: str, user: str) -> None:
+    for change in (
+        {"metadata": {"labels": {names.KEY_QUEUE: "other"}}},
+        {"metadata": {"labels": {names.KEY_QUEUE: None}}},
+        {"metadata": {"annotations": {names.KEY_SITE: "x"}}},
+        {"spec": {"taints": [{**OUR_TAINT, "value": "x"}]}},
+        {"spec": {"taints": [{**OUR_TAINT, "effect": "NoExecute"}]}},
+        {"spec": {"taints": None}},
+    ):
+        assert "are the agent's, not to be changed by" in ask(user, "PATCH", virtual_node, change)
+        if "metadata" in change:
+            assert "are the agent's, not to be changed by" in ask(user, "PATCH", f"{virtual_node}/status", change)
+    # Others put marks of their own on it.
+    taint = {"key": "node.kubernetes.io/not-ready", "effect": "NoSchedule"}
+    own = {
+        "metadata": {"labels": {"example.com/x": "y"}},
+        "spec": {"unschedulable": True, "taints": [taint, OUR_TAINT]},
+    }
+    assert ask(user, "PATCH", virtual_node, own) == ""
+
+
+def test_a_virtual_node_is_deleted_by_people(ask: Asker, virtual_node: str) -> None:
+    for user in (CLOUD, ALL_CONTROLLERS, "system:cloud-controller-manager"):
+        assert "are deleted by people only" in ask(user, "DELETE", virtual_node)
+    assert ask(PERSON, "DELETE", virtual_node) == ""
+
+
+def test_the_agent_is_kept_to_what_is_ours(ask: Asker, routed: str, made: Callable[[str, Json], str]) -> None:
+    made(PERSON, pod({"nodeName": "cloud-1"}, {"name": "theirs"}))
+    label = {"metadata": {"labels": {"a": "b"}}}
+    phase = {"status": {"phase": "Failed"}}
+
+    for method, subresource, change in (("PATCH", "", label), ("PATCH", "/status", phase), ("DELETE", "", None)):
+        assert "and to nothing else" in ask(AGENT, method, f"pods/theirs{subresource}", change)
+        assert ask(AGENT, method, f"pods/{routed}{subresource}", change) == ""
+
+
+@pytest.mark.parametrize(
+    ("user", "lease", "where", "allowed"),
+    [
+        (AGENT, NODE, "kube-node-lease", True),
+        (AGENT, "cloud-1", "kube-node-lease", False),
+        (AGENT, "batchgate-agent-demo", names.SYSTEM_NAMESPACE, True),
+        (AGENT, "kube-scheduler", "kube-system", False),
+        (PERSON, "cloud-1", "kube-node-lease", True),
+    ],
+)
+def test_leases(ask: Asker, user: str, lease: str, where: str, allowed: bool) -> None:
+    thing = {"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": {"name": lease}, "spec": {}}
+
+    assert (ask(user, "POST", f"/apis/coordination.k8s.io/v1/namespaces/{where}/leases", thing) == "") == allowed
+
+
+def test_the_guards_compile_without_a_warning(plane: ControlPlane) -> None:
+    policies = plane.get("validatingadmissionpolicies", "-l", "app.kubernetes.io/part-of=batchgate")["items"]
+
+    assert {policy["metadata"]["name"] for policy in policies} == {
+        "agent.batchgate.dev",
+        "bindings.batchgate.dev",
+        "nodes.batchgate.dev",
+        "pods.batchgate.dev",
+    }
+    for policy in policies:
+        # Told once the controller-manager has checked it; no guard of these has a warning then.
+        assert policy.get("status", {}).get("typeChecking", {}) == {}, policy["metadata"]["name"]
+
+
+def test_the_guards_know_the_keys_that_names_knows() -> None:
+    text = "".join(file.read_text() for file in sorted((MANIFESTS / "guards").glob("*.yaml")))
+    patterns = set(re.findall(r"matches\('([^']*)'\)", text))
+    assert len(patterns) == 1
+    pattern = patterns.pop()
+
+    for key in (names.KEY_SITE, names.KEY_SCRIPT, "x.batchgate.dev/y", "batchgate.dev", "batchgate.dev/"):
+        assert re.search(pattern, key)
+        assert names.is_ours(key)
+    for key in ("notbatchgate.dev/x", "batchgate.devious/x", "x/batchgate.dev/y", "x/y", ""):
+        assert not re.search(pattern, key)
+        assert not names.is_ours(key)
+    assert set(re.findall(r"endsWith\('([^']*)'\)", text)) == {names.NODE_SUFFIX}
+    assert set(re.findall(r"system:serviceaccount:batch[^']*", text)) == {AGENT}
