@@ -26,6 +26,10 @@ _MOUNT: Final = ("name", "mountPath", "subPath")
 _ENDED: Final = frozenset({"Complete", "Failed"})
 
 
+class UnknownKey(SignatureError):
+    """Signed with a key that is not in force, or not yet: keys change, and their halves do not arrive at once."""
+
+
 @dataclass(frozen=True, slots=True)
 class Approved:
     """What is signed of a Pod that may be run: as whom, the script, and what is brought back."""
@@ -77,7 +81,7 @@ def approve(pod: Fields, job: Fields, site: str, keys: Mapping[str, Ed25519Publi
     if (pod.get("spec") or {}).get("nodeName") != node:
         raise SignatureError(f"the Pod is on node {pod['spec'].get('nodeName')!r}, and queue {place[1]} is {node}")
     script = _text(annotations.get(names.KEY_SCRIPT))
-    signed = signing.read(_text(annotations.get(names.KEY_SIGNATURE)), keys)
+    signed = _read(_text(annotations.get(names.KEY_SIGNATURE)), keys)
     found = signing.Claims(
         issued_at=_seconds(_metadata(job).get("creationTimestamp")),
         namespace=_text(_metadata(job).get("namespace")),
@@ -91,6 +95,15 @@ def approve(pod: Fields, job: Fields, site: str, keys: Mapping[str, Ed25519Publi
     )
     signing.compare(signed, found)
     return Approved(_user(signed.account), script, signed.results)
+
+
+def _read(signature: str, keys: Mapping[str, Ed25519PublicKey]) -> signing.Claims:
+    try:
+        return signing.read(signature, keys)
+    except SignatureError as error:
+        if signature.count(".") == 3 and signature.split(".")[1] not in keys:
+            raise UnknownKey(str(error)) from None
+        raise
 
 
 def _demand_same(own: Fields, template: Fields) -> None:

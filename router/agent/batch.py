@@ -39,7 +39,7 @@ class Batch:
         self._system = system
         self._commands = commands
         self._seconds = seconds
-        self._metrics = metrics
+        self.metrics = metrics
         self._log = logging.getLogger("batchgate")
 
     def submit(self, submission: Submission) -> str:
@@ -87,12 +87,12 @@ class Batch:
         except BatchError as error:
             outcome = next((word for kind_of, word in _OUTCOMES if isinstance(error, kind_of)), "failed")
             if isinstance(error, OutputError):
-                self._metrics.wrong_output.inc()
+                self.metrics.wrong_output.inc()
                 self._log.error("not understood", extra={"fields": {"command": kind, "error": str(error)[:2000]}})
             raise
         finally:
-            self._metrics.commands.labels(kind, outcome).inc()
-            self._metrics.command_seconds.labels(kind).observe(watch.seconds)
+            self.metrics.commands.labels(kind, outcome).inc()
+            self.metrics.command_seconds.labels(kind).observe(watch.seconds)
 
 
 def _zone() -> tzinfo:

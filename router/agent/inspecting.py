@@ -24,11 +24,11 @@ def inspect(host: Host, directory: PodDirectory) -> Inspection:
     if host.status(directory.path) is None:
         return Inspection(exists=False)
     clock = host.clock()
-    times = [host.modified(directory.path / name) for name in (layout.ALIVE, layout.CLAIM)]
     return Inspection(
         exists=True,
         claim=small(host, directory, layout.CLAIM),
-        alive=max((time for time in times if time is not None), default=None),
+        claimed_at=host.modified(directory.path / layout.CLAIM),
+        alive=host.modified(directory.path / layout.ALIVE),
         clock=clock,
         exits=tuple(_exits(host, directory)),
         job_id=small(host, directory, layout.JOB_ID),

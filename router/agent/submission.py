@@ -87,9 +87,9 @@ class Submitter:
         """The Pod's files on the site."""
         return PodDirectory(self._place.root, view.job_uid, view.index, view.uid)
 
-    def tag(self, view: PodView) -> str:
-        """The name of the Pod's job."""
-        return job_name(view.name, self._place.cluster, view.uid, self._batch.name_limit)
+    def tag(self, name: str, uid: str) -> str:
+        """The name of a Pod's job."""
+        return job_name(name, self._place.cluster, uid, self._batch.name_limit)
 
     def prepare(self, view: PodView, *, fresh: bool) -> Prepared:
         """Judge a Pod and write its files, unless they are there. Nothing is submitted yet.
@@ -107,7 +107,7 @@ class Submitter:
         self._demand_runnable(pod, job, approved)
         directory = self.directory(view)
         submission = Submission(
-            name=self.tag(view),
+            name=self.tag(view.name, view.uid),
             script=str(directory.script),
             directory=str(directory.path),
             output=str(directory.output),

@@ -1,0 +1,260 @@
+"""Doing what a plan says for one Pod, and telling its facts how that came out.
+
+Shell. ``quick`` actions touch files at most; ``slow`` ones wait for the batch system or the API server and are run in
+the background. What cannot be done raises; whoever calls says so and tries again.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from functools import partial
+from typing import Final, Protocol
+
+from router import layout, names
+from router.agent.attempts import attempt_of
+from router.agent.backoff import FullQueues
+from router.agent.batch import Batch
+from router.agent.inspecting import inspect, small
+from router.agent.metrics import Metrics
+from router.agent.observing import Observer
+from router.agent.records import Record
+from router.agent.submission import DirectoryExists, Submitter
+from router.errors import BatchError, BatchgateError, Full, OutputError, Refused, Unavailable
+from router.host import Host
+from router.kube.client import STRATEGIC, Api
+from router.kube.events import Recorder, Reference
+from router.podlife import CANCELLED
+from router.podstatus import PodStatus, as_patch
+from router.podview import view
+from router.reconcile import outcomes
+from router.reconcile.model import (
+    Action,
+    Adopt,
+    Ask,
+    Attempt,
+    Collect,
+    Delete,
+    Facts,
+    Inspect,
+    Look,
+    Release,
+    Seal,
+    Signal,
+    Submit,
+    Take,
+    Tell,
+)
+
+log: Final = logging.getLogger("batchgate.agent")
+
+SLOW: Final = (Look, Submit, Signal, Delete, Collect)
+TERM: Final = "TERM"
+
+
+class Collector(Protocol):
+    """Brings a Pod's results and logs to where the site's admin wants them."""
+
+    def collect(self, record: Record) -> None:
+        """Bring them. Whatever cannot be brought is told in an Event; OSError, ApiError: try again."""
+
+
+@dataclass(frozen=True, slots=True)
+class Tools:
+    """What acting needs."""
+
+    api: Api
+    host: Host
+    batch: Batch
+    submitter: Submitter
+    observer: Observer
+    collector: Collector
+    recorder: Recorder
+    full: FullQueues
+    metrics: Metrics
+
+
+def quick(tools: Tools, record: Record, action: Action) -> bool:
+    """Do one quick action; whether what is known of the Pod may be other now."""
+    now = time.time()
+    match action:
+        case Inspect():
+            _inspect(tools, record, now)
+        case Adopt(job_id):
+            tools.submitter.note(record.directory, job_id)
+            record.change(partial(outcomes.adopted, job_id=job_id))
+            _told("adopted", record, job=job_id)
+        case Seal():
+            tools.host.link_claim(record.directory.path, CANCELLED)
+            _sealed(tools, record, now)
+        case Take(job_id):
+            tools.host.put(record.directory.path / layout.CLAIM, f"{CANCELLED}\n".encode())
+            _told("claim taken", record, job=job_id)
+            _sealed(tools, record, now)
+        case Ask(job_ids):
+            tools.observer.ask(job_ids)
+            return False
+        case Tell(kind, reason, message):
+            tell(tools, record, kind, reason, message)
+            return False
+        case Release():
+            _release(tools, record)
+            return False
+    return True
+
+
+def slow(tools: Tools, record: Record, action: Action) -> None:
+    """Do one action that waits for others."""
+    match action:
+        case Submit(fresh):
+            submit(tools, record, fresh=fresh)
+        case Look():
+            _look(tools, record)
+        case Signal(job_id):
+            _tried(lambda: tools.batch.signal(job_id, TERM), "signalled", record, job_id)
+            record.change(partial(outcomes.signalled, now=time.time()))
+        case Delete(job_id):
+            _tried(lambda: tools.batch.cancel([job_id]), "deleted", record, job_id)
+            record.change(partial(outcomes.deleted, job_id=job_id, now=time.time()))
+        case Collect():
+            tools.collector.collect(record)
+            record.change(outcomes.collected)
+    tools.observer.hurry()
+
+
+def tell(tools: Tools, record: Record, kind: str, reason: str, message: str) -> None:
+    """An Event about the Pod; of one that is gone only a line of the log is left."""
+    if record.facts.pod.name:
+        about = Reference("Pod", record.namespace, record.name, record.uid)
+        tools.recorder.tell(about, "Warning" if kind == "Warning" else "Normal", reason, message)
+    _told("event", record, reason=reason, words=message)
+
+
+def annotate(tools: Tools, record: Record, annotations: dict[str, str]) -> None:
+    """Set annotations of the Pod. NotFound and Conflict where it is gone or another; ApiError."""
+    pod = record.facts.pod
+    body = {"metadata": {"uid": pod.uid, "annotations": annotations}}
+    answer = tools.api.patch(f"/api/v1/namespaces/{pod.namespace}/pods/{pod.name}", body)
+    record.wrote(view(answer), outcomes.with_pod)
+
+
+def report(tools: Tools, record: Record, status: PodStatus) -> None:
+    """Write the Pod's status. NotFound and Conflict where it is gone or another; ApiError."""
+    pod = record.facts.pod
+    path = f"/api/v1/namespaces/{pod.namespace}/pods/{pod.name}/status"
+    answer = tools.api.patch(path, as_patch(status, uid=pod.uid, images=pod.images), STRATEGIC)
+    record.wrote(view(answer), partial(outcomes.wrote, now=time.time()))
+    if status.terminal and not pod.status.terminal:
+        _told("ended", record, phase=status.phase, reason=status.reason, words=status.message)
+        if (end := _finished(status)) is not None:
+            tools.metrics.report_seconds.observe(max(0.0, time.time() - end))
+    elif status.phase != pod.status.phase:
+        _told("phase", record, phase=status.phase)
+
+
+def submit(tools: Tools, record: Record, *, fresh: bool) -> None:
+    """Submit a Pod: how ever that comes out, the facts say so."""
+    pod, staged, tried = record.facts.pod, False, False
+    try:
+        if (held := tools.full.held(pod.queue)) is not None:
+            until, words = held
+            attempt = Attempt(names.REASON_QUEUE_FULL, words, not_before=until)
+            record.change(partial(outcomes.held_back, attempt=attempt, staged=False))
+            return
+        prepared = tools.submitter.prepare(pod, fresh=fresh)
+        staged = tried = True
+        job_id = tools.submitter.submit(prepared)
+    except DirectoryExists:
+        record.change(outcomes.found_directory)
+    except Full as error:
+        attempt = Attempt(names.REASON_QUEUE_FULL, error.words, not_before=tools.full.refused(pod.queue, error.words))
+        record.change(partial(outcomes.held_back, attempt=attempt, staged=True))
+        _told("full", record, queue=pod.queue, words=error.words)
+    except (BatchgateError, OSError) as error:
+        _not_submitted(tools, record, error, staged=staged, tried=tried)
+    else:
+        tools.full.took(pod.queue)
+        record.change(partial(outcomes.submitted, job_id=job_id))
+        tools.metrics.submission_seconds.observe(max(0.0, time.time() - pod.created))
+        _told("submitted", record, job=job_id)
+        for words in prepared.warnings:
+            tell(tools, record, "Warning", names.REASON_ENV_NAMES, words)
+
+
+def _not_submitted(tools: Tools, record: Record, error: BatchgateError | OSError, *, staged: bool, tried: bool) -> None:
+    attempt = attempt_of(error, time.time())
+    open_end = isinstance(error, Unavailable | OutputError) or (tried and not isinstance(error, BatchError))
+    if isinstance(error, Refused) or not open_end:
+        record.change(partial(outcomes.held_back, attempt=attempt, staged=staged))
+    else:
+        record.change(partial(outcomes.unclear, attempt=attempt))
+    if isinstance(error, Refused):
+        tools.full.took(record.facts.pod.queue)  # it answers, and others may fit
+    words = "unclear" if open_end else "not submitted"
+    log.warning(words, extra={"fields": {"pod": record.key, "uid": record.uid, "error": str(error)[:2000]}})
+
+
+def _inspect(tools: Tools, record: Record, now: float) -> None:
+    found = inspect(tools.host, record.directory)
+    words: list[str] = []
+
+    def learn(facts: Facts) -> Facts:
+        facts, said = outcomes.inspected(facts, found, now)
+        words.extend(said)
+        return facts
+
+    record.change(learn)
+    for one in words:
+        log.warning("a file is not believed", extra={"fields": {"pod": record.key, "file": one}})
+
+
+def _sealed(tools: Tools, record: Record, now: float) -> None:
+    there = tools.host.status(record.directory.path) is not None
+    claim = small(tools.host, record.directory, layout.CLAIM) if there else None
+    record.change(partial(outcomes.sealed, claim=claim, now=now))
+
+
+def _look(tools: Tools, record: Record) -> None:
+    """Search by the job's name; of a Pod that is gone and whose name nobody knows, by its uid among all of ours."""
+    if record.name:
+        ids = tools.batch.find(tools.submitter.tag(record.name, record.uid))
+        reports = list(tools.batch.details(ids).values()) if ids else []
+    else:
+        reports = tools.observer.search(record.uid)
+    record.change(partial(outcomes.looked, reports=reports, now=time.time()))
+    _told("looked", record, jobs=[one.job_id for one in reports])
+
+
+def _release(tools: Tools, record: Record) -> None:
+    pod = record.facts.pod
+    tools.api.delete(f"/api/v1/namespaces/{pod.namespace}/pods/{pod.name}", grace=0, uid=pod.uid)
+    _told("released", record)
+
+
+def _tried(command: Callable[[], None], what: str, record: Record, job_id: str) -> None:
+    """Run a command that ends a job. It counts as tried whatever it says: the job's state tells whether it worked."""
+    error = ""
+    try:
+        command()
+    except BatchError as failure:
+        error = failure.words.strip() or str(failure)
+    _told(what, record, job=job_id, error=error or None)
+
+
+def _finished(status: PodStatus) -> int | None:
+    """When the last container ended, as far as files tell."""
+    return max(_ends(status), default=None)
+
+
+def _ends(status: PodStatus) -> Iterable[int]:
+    for one in status.containers:
+        finished = getattr(one.state, "finished", None)
+        if finished is not None:
+            yield finished
+
+
+def _told(what: str, record: Record, **fields: object) -> None:
+    told = {key: value for key, value in fields.items() if value not in (None, "")}
+    log.info(what, extra={"fields": {"pod": record.key, "uid": record.uid, **told}})

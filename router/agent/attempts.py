@@ -1,0 +1,49 @@
+"""What a submission that came to nothing means for its Pod: it fails for good, or waits in words and is tried again.
+
+Pure.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from router import names
+from router.agent.approval import UnknownKey
+from router.agent.submission import Added, Withdrawn, WrongUser
+from router.errors import (
+    ApiError,
+    BatchError,
+    BatchgateError,
+    Refused,
+    SignatureError,
+)
+from router.reconcile.model import Attempt
+
+SOON: Final = 10.0
+"""Seconds before what a person or a controller may have put right is looked at again: what a kubelet takes."""
+LATER: Final = 300.0
+"""The same where only another Pod would be right."""
+_MEANING: Final[tuple[tuple[type[Exception], str, float | None], ...]] = (
+    (WrongUser, names.REASON_WRONG_USER, None),
+    (Refused, names.REASON_REFUSED, None),
+    (UnknownKey, names.REASON_NOT_VERIFIED, SOON),  # its public half may be on its way to us
+    (SignatureError, names.REASON_NOT_VERIFIED, None),
+    (Added, names.REASON_CONFIG_ERROR, LATER),
+    (Withdrawn, names.REASON_CREATING, SOON),
+    (ApiError, names.REASON_CREATING, SOON),
+    (BatchError, names.REASON_QUEUED, SOON),
+    (Exception, names.REASON_CONFIG_ERROR, SOON),
+)
+"""The first class that fits gives reason and pause; no pause: never again."""
+
+
+def attempt_of(error: BatchgateError | OSError, now: float) -> Attempt:
+    """How a submission came out that made no job, surely.
+
+    :param now: seconds since 1970
+    """
+    reason, pause = next((reason, pause) for kind, reason, pause in _MEANING if isinstance(error, kind))
+    words = error.words.strip() if isinstance(error, BatchError) else ""
+    if pause is None:
+        return Attempt(reason, words or str(error), final=True)
+    return Attempt(reason, words or str(error), not_before=now + pause)

@@ -1,0 +1,63 @@
+"""Whether the batch system answers, and when it is asked again while it does not.
+
+Shell (a lock, a clock). A server that cannot be asked is no job that has ended: nothing of any Pod changes, only the
+Nodes say so, and it is asked less and less often until it answers.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+
+from router.errors import BatchError
+
+
+class Reach:
+    """The reachability of one site.
+
+    :param changed: called with the reason when it becomes unreachable, and with an empty text when it answers again
+    :param first: seconds before it is asked again, doubled each time up to ``longest``
+    """
+
+    def __init__(self, changed: Callable[[str], None], *, first: float, longest: float) -> None:
+        self._changed = changed
+        self._first = first
+        self._longest = longest
+        self._lock = threading.Lock()
+        self._reason = ""
+        self._failures = 0
+        self._again = 0.0
+
+    @property
+    def ok(self) -> bool:
+        """Whether it answered when it was last asked."""
+        return not self._reason
+
+    @property
+    def reason(self) -> str:
+        """Why it is held to be unreachable; empty while it answers."""
+        return self._reason
+
+    @property
+    def again(self) -> float:
+        """Monotonic time before which it should not be asked again; in the past while it answers."""
+        return self._again if self._reason else 0.0
+
+    def answered(self) -> None:
+        """It has answered a question about all of our jobs."""
+        with self._lock:
+            self._failures, was, self._reason = 0, self._reason, ""
+        if was:
+            self._changed("")
+
+    def failed(self, error: BatchError | str) -> None:
+        """It could not be asked, or its answer was not understood."""
+        words = error if isinstance(error, str) else error.words.strip() or str(error)
+        with self._lock:
+            was, self._reason = self._reason, words or "no answer"
+            pause = min(self._first * (1 << min(self._failures, 16)), self._longest)
+            self._failures += 1
+            self._again = time.monotonic() + pause
+        if not was:
+            self._changed(self._reason)

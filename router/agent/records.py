@@ -1,0 +1,183 @@
+"""What the agent knows of each Pod, by several keys.
+
+Shell (locks), memory only: all of it is made anew from the cluster and the site after a restart. A record's facts are
+a frozen value that is exchanged whole, under the record's lock, so that whoever reads them needs none.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from typing import Final
+
+from router.layout import PodDirectory
+from router.podview import PodView, departed
+from router.reconcile import outcomes
+from router.reconcile.model import Facts
+
+_OWN_WRITES: Final = 60.0
+"""Seconds for which a version that we wrote is not exchanged for an older one that a watch brings late. Longer than any
+watch lags; not for ever, as versions go back when a cluster is restored from a backup."""
+
+
+class Record:
+    """One Pod: its facts, what is under way for it, how often steps for it have failed.
+
+    ``name`` is kept beyond the Pod, of whose batch job it is part of the name. ``busy`` are kinds of actions that run
+    in the background now.
+    """
+
+    __slots__ = (
+        "_facts",
+        "_lock",
+        "_written",
+        "busy",
+        "directory",
+        "failures",
+        "fenced",
+        "missing",
+        "name",
+        "namespace",
+        "over",
+        "owed",
+        "seen",
+    )
+
+    def __init__(self, facts: Facts, directory: PodDirectory) -> None:
+        self._lock = threading.Lock()
+        self._facts = facts
+        self._written = 0.0
+        self.directory = directory
+        self.namespace = facts.pod.namespace
+        self.name = facts.pod.name
+        self.busy: set[str] = set()
+        self.failures = 0
+        self.fenced = False
+        """Whether the directories of older Pods of its Job and index were looked at."""
+        self.over = False
+        """Whether the last plan found nothing left on the site that could still run."""
+        self.missing: float | None = None
+        """Since when the API server shows no such Pod, in seconds since 1970; its job is not touched for that alone."""
+        self.owed = False
+        """Whether bringing its results has failed and is tried again."""
+        self.seen: set[str] = set()
+        """Names of spool notes that were read."""
+
+    @property
+    def facts(self) -> Facts:
+        """What is known now."""
+        return self._facts
+
+    @property
+    def uid(self) -> str:
+        """The Pod's."""
+        return self.directory.pod_uid
+
+    @property
+    def key(self) -> str:
+        """``namespace/name``, also of a Pod that is gone; its uid where that was never known."""
+        return f"{self.namespace}/{self.name}" if self.name else self.uid
+
+    def change(self, function: Callable[[Facts], Facts]) -> Facts:
+        """Exchange the facts for what the function makes of them."""
+        with self._lock:
+            self._facts = function(self._facts)
+            return self._facts
+
+    def wrote(self, pod: PodView, function: Callable[[Facts, PodView], Facts]) -> None:
+        """The API server answered a write of ours with this Pod."""
+        with self._lock:
+            self._facts = function(self._facts, pod)
+            self._written = time.monotonic()
+
+    def saw(self, pod: PodView) -> bool:
+        """The API server showed this Pod; whether that is news."""
+        with self._lock:
+            self.missing = None
+            known = self._facts.pod
+            if known == pod or (self._is_older(pod, known) and time.monotonic() - self._written < _OWN_WRITES):
+                return False
+            self._facts = outcomes.with_pod(self._facts, pod)
+            return True
+
+    def depart(self) -> None:
+        """The Pod is surely no more: what is left of it on the site is brought to its end."""
+        with self._lock:
+            pod, jobs = self._facts.pod, self._facts.jobs
+            gone = departed(
+                uid=self.uid,
+                job_uid=self.directory.job_uid,
+                index=self.directory.index,
+                job_id=pod.job_id or (jobs[0].job_id if jobs else ""),
+            )
+            self._facts = outcomes.with_pod(self._facts, gone)
+            self.missing = None
+
+    @staticmethod
+    def _is_older(pod: PodView, known: PodView) -> bool:
+        one, other = pod.resource_version, known.resource_version
+        return one.isdigit() and other.isdigit() and int(one) < int(other)
+
+
+class Records:
+    """All records, by uid, by ``namespace/name``, and by Job and index.
+
+    :param directory: where the files of a Pod lie
+    """
+
+    def __init__(self, directory: Callable[[PodView], PodDirectory]) -> None:
+        self._directory = directory
+        self._lock = threading.Lock()
+        self._by_uid: dict[str, Record] = {}
+        self._by_key: dict[str, str] = {}
+        self._by_place: dict[tuple[str, str], set[str]] = {}
+
+    def get(self, uid: str) -> Record | None:
+        """The record of a Pod; None where there is none."""
+        return self._by_uid.get(uid)
+
+    def named(self, namespace: str, name: str) -> Record | None:
+        """The record of the Pod that has this name now, or had it last."""
+        uid = self._by_key.get(f"{namespace}/{name}")
+        return None if uid is None else self._by_uid.get(uid)
+
+    def all(self) -> list[Record]:
+        """Every record there is now."""
+        with self._lock:
+            return list(self._by_uid.values())
+
+    def siblings(self, record: Record) -> list[Record]:
+        """The other records of the same Job and index."""
+        with self._lock:
+            alike = self._by_place.get(_place(record.directory), ())
+            return [self._by_uid[uid] for uid in alike if uid != record.uid]
+
+    def add(self, facts: Facts) -> Record:
+        """The record of a Pod, made with these facts where there is none."""
+        pod = facts.pod
+        with self._lock:
+            record = self._by_uid.get(pod.uid)
+            if record is None:
+                record = Record(facts, self._directory(pod))
+                self._by_uid[pod.uid] = record
+                self._by_place.setdefault(_place(record.directory), set()).add(pod.uid)
+            if pod.name:
+                self._by_key[pod.key] = pod.uid
+            return record
+
+    def drop(self, record: Record) -> None:
+        """Nothing is left of a Pod, in the cluster or on the site, that could still change."""
+        with self._lock:
+            self._by_uid.pop(record.uid, None)
+            place = _place(record.directory)
+            alike = self._by_place.get(place, set())
+            alike.discard(record.uid)
+            if not alike:
+                self._by_place.pop(place, None)
+            if self._by_key.get(record.key) == record.uid:
+                del self._by_key[record.key]
+
+
+def _place(directory: PodDirectory) -> tuple[str, str]:
+    return directory.job_uid, directory.index

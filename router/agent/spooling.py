@@ -1,0 +1,115 @@
+"""The spool: small files in which scripts tell each change of state, found by listing one directory a second.
+
+Shell: one thread. That costs the batch system nothing. What a note tells is folded into its Pod's facts; details of its
+job are then asked for at once. Notes of a Pod go when nothing of it can change any more.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import threading
+import time
+from collections.abc import Callable, Iterable
+from functools import partial
+from pathlib import PurePosixPath
+from typing import Final
+
+from router import layout
+from router.agent.records import Record, Records
+from router.host import Host
+from router.podlife import Note, read_note
+from router.reconcile import outcomes
+
+log: Final = logging.getLogger("batchgate.agent")
+
+SECONDS: Final = 1.0
+_LONGEST_NOTE: Final = 4096
+_LONGEST_PAUSE: Final = 30.0
+
+
+class Spool:
+    """The notes of one site; ``start`` it when the Pods are known, ``stop`` it in the end.
+
+    :param root: this cluster's directory on the site
+    :param news: called with a Pod's record and its new notes, which its facts hold already
+    """
+
+    def __init__(self, host: Host, root: str, records: Records, news: Callable[[Record, list[Note]], None]) -> None:
+        self._host = host
+        self._path = PurePosixPath(root, layout.SPOOL)
+        self._records = records
+        self._news = news
+        self._names: dict[str, set[str]] = {}
+        self._stopping = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="spool", daemon=True)
+
+    def start(self) -> None:
+        """Begin to list it. OSError where the directory cannot be made."""
+        self._host.make_directory(self._path)
+        self._thread.start()
+
+    def stop(self) -> None:
+        """List it no more."""
+        self._stopping.set()
+
+    @property
+    def alive(self) -> bool:
+        """Whether its thread runs."""
+        return self._thread.is_alive()
+
+    def uids(self) -> set[str]:
+        """The uids of Pods of which there are notes."""
+        return set(self._names)
+
+    def clear(self, uid: str) -> None:
+        """Remove the notes of a Pod. OSError."""
+        for name in self._names.get(uid, ()):
+            self._host.remove(self._path / name)
+        self._names.pop(uid, None)
+
+    def look(self) -> None:
+        """List the directory once and read what is new of the Pods that are known. OSError."""
+        by_uid: dict[str, set[str]] = {}
+        for name in self._host.names(self._path):
+            if not name.startswith("."):  # one that is being written
+                by_uid.setdefault(name.partition(".")[0], set()).add(name)
+        self._names = by_uid
+        for uid, names in by_uid.items():
+            record = self._records.get(uid)
+            if record is not None and (fresh := names - record.seen):
+                self._read(record, sorted(fresh))
+
+    def _run(self) -> None:
+        pause, told = SECONDS, ""
+        while not self._stopping.wait(pause):
+            try:
+                self.look()
+                pause, told = SECONDS, ""
+            except OSError as error:
+                pause = min(2 * pause, _LONGEST_PAUSE)
+                if str(error) != told:
+                    told = str(error)
+                    log.warning("the spool cannot be read", extra={"fields": {"path": str(self._path), "error": told}})
+
+    def _read(self, record: Record, names: Iterable[str]) -> None:
+        notes = []
+        for name in names:
+            note = self._note(name)
+            if isinstance(note, Note):
+                notes.append(note)
+            elif note:
+                log.warning("a note is not believed", extra={"fields": {"pod": record.key, "note": note}})
+            record.seen.add(name)
+        if notes:
+            record.change(partial(outcomes.noticed, notes=notes, now=time.time()))
+            self._news(record, notes)
+
+    def _note(self, name: str) -> Note | str:
+        """A note, words about what is none, or nothing where it has just gone."""
+        path = self._path / name
+        if self._host.size(path) is None:
+            return f"{name}: no ordinary file"
+        with contextlib.suppress(FileNotFoundError):
+            return read_note(name, self._host.read(path, 0, _LONGEST_NOTE))
+        return ""

@@ -1,0 +1,239 @@
+"""The steps for single Pods: plan, act, plan again, until nothing is left to do now; one bad Pod never stops another.
+
+Shell: a few threads that plan and do what is quick, and more that wait for the batch system or copy results. At most
+one thread plans for a Pod at a time, and at most one action of a kind is under way for it. The one place of the agent
+where every exception is caught: it is logged with the Pod, which comes again later.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from functools import partial
+from typing import Final
+
+from router import names
+from router.agent import acting
+from router.agent.acting import Tools
+from router.agent.fencing import Fence
+from router.agent.reach import Reach
+from router.agent.records import Record, Records
+from router.agent.workqueue import Workqueue
+from router.errors import ApiError, ApiUnavailable, Conflict, NotFound
+from router.podview import view
+from router.reconcile import outcomes
+from router.reconcile.model import Action, Attempt, Collect, Plan, Submit, Terms
+from router.reconcile.planning import plan
+
+log: Final = logging.getLogger("batchgate.agent")
+
+PLANNERS: Final = 4
+ENDERS: Final = 3
+COLLECTORS: Final = 2
+_ROUNDS: Final = 20
+"""Plans of one turn. More would be a plan that never comes to rest, which must not take all of a core."""
+_FIRST_PAUSE: Final = 1.0
+_LONGEST_PAUSE: Final = 60.0
+_TOLD_AGAIN: Final = 5
+"""A step that fails again and again is logged in full so often, then once for every doubling."""
+
+
+@dataclass(frozen=True, slots=True)
+class Deciding:
+    """What planning needs beside the Pod's facts.
+
+    :param acting: whether this agent leads: asked before each action
+    :param finished: called when nothing is left of a Pod on the site that could still change; OSError
+    """
+
+    terms: Terms
+    reach: Reach
+    fence: Fence
+    acting: Callable[[], bool]
+    finished: Callable[[Record], None]
+
+
+class Steps:
+    """Takes Pods from the queue and brings them on; ``start`` it, ``stop`` it in the end.
+
+    :param submitters: submissions that are made at once
+    """
+
+    def __init__(
+        self, queue: Workqueue, records: Records, tools: Tools, deciding: Deciding, *, submitters: int
+    ) -> None:
+        self._queue = queue
+        self._records = records
+        self._tools = tools
+        self._deciding = deciding
+        self._metrics = tools.metrics
+        self._threads = [
+            threading.Thread(target=self._work, name=f"planner-{number}", daemon=True) for number in range(PLANNERS)
+        ]
+        self._submitting = ThreadPoolExecutor(submitters, "submit")
+        self._ending = ThreadPoolExecutor(ENDERS, "end")
+        self._collecting = ThreadPoolExecutor(COLLECTORS, "collect")
+
+    @property
+    def alive(self) -> bool:
+        """Whether all of its threads run."""
+        return all(thread.is_alive() for thread in self._threads)
+
+    def start(self) -> None:
+        """Begin."""
+        for thread in self._threads:
+            thread.start()
+
+    def stop(self, seconds: float) -> bool:
+        """Begin nothing more and finish what is in hand, within so many seconds; whether it was finished."""
+        until = time.monotonic() + seconds
+        self._queue.close()
+        pools = (self._submitting, self._ending, self._collecting)
+        for pool in pools:
+            pool.shutdown(wait=False, cancel_futures=True)
+        finished = self._queue.idle(seconds)
+        while any(record.busy for record in self._records.all()) and time.monotonic() < until:
+            time.sleep(0.05)
+        return finished and time.monotonic() < until
+
+    def _work(self) -> None:
+        while (uid := self._queue.take()) is not None:
+            record = self._records.get(uid)
+            if record is not None:
+                self._guarded(record, "plan", partial(self._advance, record))
+            self._queue.done(uid)
+
+    def _guarded(self, record: Record, what: str, function: Callable[[], None]) -> bool:
+        """Do something for one Pod, whatever comes of it; whether it came out well."""
+        try:
+            try:
+                function()
+            except (NotFound, Conflict) as error:
+                self._read_again(record, error)
+        except Exception as error:  # noqa: BLE001 - one bad Pod never stops the others
+            self._failed(record, what, error)
+            return False
+        self._metrics.steps.labels(what, "ok").inc()
+        record.failures = 0
+        return True
+
+    def _failed(self, record: Record, what: str, error: Exception) -> None:
+        record.failures += 1
+        self._metrics.steps.labels(what, "failed").inc()
+        pause = min(_FIRST_PAUSE * (1 << min(record.failures - 1, 16)), _LONGEST_PAUSE)
+        if isinstance(error, ApiError) and error.retry_after:
+            pause = max(pause, error.retry_after)
+        self._queue.at(record.uid, time.monotonic() + pause)
+        count = record.failures
+        if count > _TOLD_AGAIN and count & (count - 1):
+            return
+        fields = {
+            "pod": record.key,
+            "uid": record.uid,
+            "step": what,
+            "error": f"{type(error).__name__}: {error}"[:2000],
+        }
+        ordinary = isinstance(error, ApiError | OSError)
+        level = logging.WARNING if isinstance(error, ApiUnavailable) else logging.ERROR
+        log.log(level, "step failed", extra={"fields": fields}, exc_info=None if ordinary else error)
+
+    def _read_again(self, record: Record, error: ApiError) -> None:
+        """The Pod is gone, or another has its name: the watch will say so, but perhaps not soon.
+
+        Raises the error again where that is not so.
+        """
+        found = self._tools.api.find(f"/api/v1/namespaces/{record.namespace}/pods/{record.name}")
+        if found is not None and found["metadata"]["uid"] == record.uid:
+            record.wrote(view(found), outcomes.with_pod)
+            raise error
+        record.missing = record.missing or time.time()
+
+    def _advance(self, record: Record) -> None:
+        """Plan and act until nothing is left that can be done now."""
+        for _ in range(_ROUNDS):
+            if not self._deciding.acting() or record.missing is not None:
+                return
+            found = self._plan(record)
+            if not self._perform(record, found):
+                self._rest(record, found)
+                return
+        log.warning("a plan that does not come to rest", extra={"fields": {"pod": record.key, "uid": record.uid}})
+        self._queue.at(record.uid, time.monotonic() + _FIRST_PAUSE)
+
+    def _plan(self, record: Record) -> Plan:
+        fence = self._deciding.fence
+        if not record.fenced and not record.facts.jobs:
+            fence.look(record)
+            record.fenced = True
+        surroundings = partial(
+            outcomes.surroundings,
+            reachable=self._deciding.reach.ok,
+            older=fence.older(record),
+            disruptions=fence.disruptions(record),
+        )
+        return plan(record.change(surroundings), self._deciding.terms, time.time())
+
+    def _perform(self, record: Record, found: Plan) -> bool:
+        """Do what a plan says, in its order; whether it is worth planning again at once."""
+        news = False
+        for action in found.actions:
+            if not self._deciding.acting():
+                return False
+            if isinstance(action, acting.SLOW):
+                self._begin(record, action)
+            else:
+                news |= acting.quick(self._tools, record, action)
+        if found.annotations and self._deciding.acting():
+            acting.annotate(self._tools, record, dict(found.annotations))
+            news = True
+        if found.status is not None and self._deciding.acting():
+            acting.report(self._tools, record, found.status)
+            news = True
+        return news
+
+    def _rest(self, record: Record, found: Plan) -> None:
+        """Nothing is left to do now: when to look again, and whether ever."""
+        if found.over and not record.over:
+            self._deciding.finished(record)
+        record.over = found.over
+        if found.again_at is not None:
+            pause = max(0.0, found.again_at - time.time())
+            self._queue.at(record.uid, time.monotonic() + pause)
+        if record.owed and not record.busy:
+            self._begin(record, Collect())
+        if found.over and not record.facts.pod.name and not record.busy and not record.owed:
+            self._records.drop(record)
+            self._queue.forget(record.uid)
+
+    def _begin(self, record: Record, action: Action) -> None:
+        """Start a slow action, unless one of its kind is under way for this Pod."""
+        kind = type(action).__name__.lower()
+        if kind in record.busy:
+            return
+        record.busy.add(kind)
+        if isinstance(action, Submit):
+            record.change(outcomes.submitting)
+        elif isinstance(action, Collect):
+            record.change(partial(outcomes.collecting, now=time.time()))
+        pools = {"submit": self._submitting, "collect": self._collecting}
+        try:
+            pools.get(kind, self._ending).submit(self._run, record, kind, action)
+        except RuntimeError:  # the agent is ending
+            record.busy.discard(kind)
+
+    def _run(self, record: Record, kind: str, action: Action) -> None:
+        well = False
+        if self._deciding.acting():
+            well = self._guarded(record, kind, partial(acting.slow, self._tools, record, action))
+        if isinstance(action, Collect):
+            record.owed = not well
+        if record.facts.submitting and isinstance(action, Submit):  # nobody knows how far it came
+            attempt = Attempt(names.REASON_QUEUED, "", not_before=time.time() + _FIRST_PAUSE)
+            record.change(partial(outcomes.unclear, attempt=attempt))
+        record.busy.discard(kind)
+        if well:
+            self._queue.wake(record.uid)

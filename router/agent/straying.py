@@ -1,0 +1,99 @@
+"""Batch jobs whose Pods are no more: missed, confirmed to be gone, and in the end cancelled.
+
+Shell around ``router.reconcile.strays``. A record is missing from when the API server no longer shows its Pod, or from
+when a job of this cluster was found that belongs to no Pod at all. Nothing is done to its job for that alone.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable
+from typing import Any, Final
+
+from router import names
+from router.agent.records import Record, Records
+from router.kube.client import Api
+from router.podview import view
+from router.reconcile.strays import Stray, reaping
+
+log: Final = logging.getLogger("batchgate.agent")
+
+_CONFIRMED: Final = 300.0
+"""Seconds for which the API server's word that there is no such Pod is believed."""
+
+
+class Strays:
+    """The strays of one site.
+
+    :param patience: seconds that a job is without a Pod before it is cancelled
+    :param wake: called with the uid of each Pod about which there is something to do
+    :param limit: called with words when so many are due that a person has to look, with none once that is over
+    """
+
+    def __init__(
+        self, api: Api, records: Records, *, patience: float, wake: Callable[[str], None], limit: Callable[[str], None]
+    ) -> None:
+        self._api = api
+        self._records = records
+        self._patience = patience
+        self._wake = wake
+        self._limit = limit
+        self._too_many = ""
+        self._confirmed: dict[str, float] = {}
+
+    def look(self) -> int:
+        """Look at all that is missing now; how many Pods' jobs are to be cancelled from now on. ApiError."""
+        now = time.time()
+        records = self._records.all()
+        missing = {record.uid: record for record in records if record.missing is not None}
+        self._confirmed = {uid: when for uid, when in self._confirmed.items() if now - when < _CONFIRMED}
+        ours = sum(not job.finished for record in records for job in record.facts.jobs)
+        found = reaping(self._strays(missing), ours, now, patience=self._patience)
+        if found.confirm:
+            for uid in found.confirm:
+                self._ask_for(missing[uid], now)
+            missing = {uid: record for uid, record in missing.items() if record.missing is not None}
+            found = reaping(self._strays(missing), ours, now, patience=self._patience)
+        if found.too_many != self._too_many:
+            self._too_many = found.too_many
+            self._limit(found.too_many)
+        for uid in found.reap:
+            self._end(missing[uid])
+        return len(found.reap)
+
+    def _strays(self, missing: dict[str, Record]) -> list[Stray]:
+        return [
+            Stray(uid, record.missing or 0.0, uid in self._confirmed, self._is_awaited(record))
+            for uid, record in missing.items()
+        ]
+
+    def _is_awaited(self, record: Record) -> bool:
+        """Whether a Pod waits at the fence for the end of this one: then it surely was replaced."""
+        return any(one.missing is None and one.facts.older for one in self._records.siblings(record))
+
+    def _ask_for(self, record: Record, now: float) -> None:
+        """Ask the API server for one Pod, past all caches."""
+        for pod in self._pods_like(record):
+            if pod["metadata"]["uid"] == record.uid:
+                log.warning("a missing Pod is there", extra={"fields": {"pod": record.key, "uid": record.uid}})
+                record.saw(view(pod))
+                self._wake(record.uid)
+                return
+        self._confirmed[record.uid] = now
+
+    def _pods_like(self, record: Record) -> list[dict[str, Any]]:
+        """The Pod of its name; where its namespace is not known, all Pods that it could be."""
+        if record.namespace:
+            found = self._api.find(f"/api/v1/namespaces/{record.namespace}/pods/{record.name}")
+            return [] if found is None else [found]
+        query: dict[str, Any] = {"labelSelector": f"{names.CONTROLLER_UID}={record.directory.job_uid}"}
+        if not record.directory.job_uid:
+            query = {"fieldSelector": f"metadata.name={record.name}"}
+        return [pod for page, _ in self._api.pages("/api/v1/pods", **query) for pod in page]
+
+    def _end(self, record: Record) -> None:
+        jobs = [job.job_id for job in record.facts.jobs]
+        log.info("reaped", extra={"fields": {"pod": record.key, "uid": record.uid, "jobs": jobs}})
+        record.depart()
+        self._wake(record.uid)

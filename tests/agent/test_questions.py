@@ -1,0 +1,111 @@
+"""What a cycle asks after the list, and whose job a report is of."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from router.agent.questions import MOST_WORDS, Questions, is_same, number_of, place_of, questions, uid_of, unanswered
+from router.hpc import JobReport, JobState
+from router.reconcile.model import Job
+
+Q, R, H, E, F = JobState.QUEUED, JobState.RUNNING, JobState.HELD, JobState.EXITING, JobState.FINISHED
+ROOT = "/scratch/ada/hpc1.0a1b2c3d"
+NOW = 10_000.0
+
+
+def job(job_id: str, state: JobState | None = None, **more: Any) -> Job:
+    """A job as it was last reported; ``state`` None: never."""
+    report = None if state is None else JobReport(job_id, state, "?")
+    return Job(job_id, report, **more)
+
+
+@pytest.mark.parametrize(
+    ("listed", "jobs", "expected"),
+    [
+        ({}, [], Questions()),
+        ({"1.s": R}, [job("1.s", R)], Questions()),
+        ({"1.s": R}, [job("1.s", Q)], Questions(changed=("1.s",))),
+        ({"1.s": R}, [job("1.s")], Questions(changed=("1.s",))),
+        ({"1.s": R}, [job("1.s", R, unknown_since=1, unknown_last=9_999)], Questions(changed=("1.s",))),
+        ({}, [job("1.s", R)], Questions(gone=("1.s",))),
+        ({}, [job("1.s")], Questions(gone=("1.s",))),
+        ({}, [job("1.s", F)], Questions()),
+        ({}, [job("1.s", R, unknown_since=1, unknown_last=NOW - 1)], Questions()),
+        ({}, [job("1.s", R, unknown_since=1, unknown_last=NOW - 61)], Questions(gone=("1.s",))),
+        ({"1.s": R, "2.s": Q, "3.s": R}, [job("2.s", H)], Questions(new=("1.s",), changed=("2.s",))),
+        ({"1.s": Q, "2.s": H}, [job("1.s", Q), job("2.s", H)], Questions(words=("2.s", "1.s"))),
+    ],
+)
+def test_details_only_of_what_changed_left_or_is_new(
+    listed: dict[str, JobState], jobs: list[Job], expected: Questions
+) -> None:
+    assert questions(listed, jobs, others={"3.s"}, asked={"1.s": 9_000, "2.s": 8_000}, now=NOW) == expected
+
+
+def test_no_more_than_so_many_are_asked_for_words() -> None:
+    listed = {f"{number}.s": Q for number in range(1000)}
+    jobs = [job(job_id, Q) for job_id in listed]
+    asked = {f"{number}.s": float(number) for number in range(500, 1000)}
+
+    found = questions(listed, jobs, others=(), asked=asked, now=NOW)
+
+    assert len(found.all) == MOST_WORDS
+    assert set(found.words) <= {f"{number}.s" for number in range(500)}
+
+
+def test_ids_that_the_table_has_cut() -> None:
+    """Known ones are found by their number; of others only the number can be asked for."""
+    listed = {"12345.a-server-with-a-long-na*": R, "7.a-server-with-a-long-name-i*": Q, "8.other*": R}
+    jobs = [job("12345.a-server-with-a-long-name.example.org", R)]
+
+    found = questions(listed, jobs, others={"8.other*"}, asked={}, now=NOW)
+
+    assert found == Questions(new=("7",))
+
+
+@given(st.dictionaries(st.from_regex(r"[0-9]{1,3}\.s", fullmatch=True), st.sampled_from(JobState)))
+def test_a_cycle_after_all_was_answered_asks_at_most_for_words(listed: dict[str, JobState]) -> None:
+    jobs = [job(job_id, state) for job_id, state in listed.items()]
+
+    found = questions(listed, jobs, others=(), asked={}, now=NOW)
+
+    assert (found.changed, found.gone, set(found.new)) == ((), (), {one.job_id for one in jobs if one.finished})
+
+
+def test_ids_that_are_the_same() -> None:
+    assert is_same("12.ser*", "12.server")
+    assert not is_same("12.ser*", "12.sir")
+    assert is_same("12.server", "12.server")
+    assert not is_same("12.server", "12.server2")
+    assert (number_of("12.ser*"), number_of("12[].ser*"), number_of("12.server")) == ("12", "12[]", "12.server")
+
+
+@pytest.mark.parametrize(
+    ("name", "directory", "expected"),
+    [
+        ("solve-x.0a1b2c3d.pod-uid", f"{ROOT}/pods/job-uid/3/pod-uid", "pod-uid"),
+        ("renamed-by-a-hook", f"{ROOT}/pods/job-uid/3/pod-uid/", "pod-uid"),
+        ("solve-x.0a1b2c3d.pod-uid", "", "pod-uid"),
+        ("d.pod-uid", "", ""),
+        ("solve-x.99999999.pod-uid", "", ""),
+        ("solve-x.99999999.pod-uid", "/scratch/ada/hpc1.99999999/pods/job-uid/3/pod-uid", ""),
+        ("x", f"{ROOT}/pods/../3/pod-uid", ""),
+        ("x", f"{ROOT}/pods/pod-uid", ""),
+        ("STDIN", "", ""),
+    ],
+)
+def test_whose_job_it_is(name: str, directory: str, expected: str) -> None:
+    report = JobReport("1.s", R, "R", name=name, directory=directory)
+
+    assert uid_of(report, ROOT, "0a1b2c3d") == expected
+    if place_of(report, ROOT):
+        assert place_of(report, ROOT) == ("job-uid", "3", expected)
+
+
+def test_what_was_not_answered() -> None:
+    """Of an id that was cut nothing can be said: the answer has another name."""
+    assert list(unanswered(["1.s", "2.s", "7"], {"1.s": JobReport("1.s", R, "R")})) == ["2.s"]
