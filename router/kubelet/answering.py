@@ -35,7 +35,7 @@ log: Final = logging.getLogger("batchgate.kubelet")
 STUCK_SECONDS: Final = 4 * 3600
 """How long a client may read nothing of what it asked for: what a kubelet allows an idle stream. A pager is patient."""
 
-BUFFER_BYTES: Final = 64 * 1024
+BUFFER_BYTES: Final = 16 * 1024
 """What is held for a client that reads slowly."""
 
 T = TypeVar("T")

@@ -76,7 +76,7 @@ class Server:
         self._connections = connections
         self._listeners: dict[str, _Listener] = {}
         self._http: dict[str, web.Server] = {}
-        self._handshakes: set[asyncio.Task[None]] = set()
+        self._handshakes: dict[asyncio.Task[None], web.RequestHandler] = {}
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._run, name="kubelet-api", daemon=True)
 
@@ -167,22 +167,24 @@ class Server:
                     log.warning("the kubelet API takes no connection for a second: %s", error.strerror)
                     await asyncio.sleep(1)
                 continue
-            if len(self._handshakes) + self._established() >= self._connections:
+            if self._open() >= self._connections:
                 client.close()
                 continue
-            task = self._loop.create_task(self._connect(client, address, http))
-            self._handshakes.add(task)
-            task.add_done_callback(self._handshakes.discard)
+            connection = http()
+            task = self._loop.create_task(self._connect(client, address, connection))
+            self._handshakes[task] = connection
+            task.add_done_callback(self._handshakes.pop)
 
-    def _established(self) -> int:
-        return sum(len(http.connections) for http in self._http.values())
+    def _open(self) -> int:
+        established = sum(len(http.connections) for http in self._http.values())
+        return established + sum(connection.transport is None for connection in self._handshakes.values())
 
-    async def _connect(self, client: socket.socket, address: tuple[Any, ...], http: web.Server) -> None:
+    async def _connect(self, client: socket.socket, address: tuple[Any, ...], connection: web.RequestHandler) -> None:
         try:
             for option in _KEEPALIVE:
                 client.setsockopt(*option)
             await self._loop.connect_accepted_socket(
-                http,
+                lambda: connection,
                 client,
                 ssl=self._context,
                 ssl_handshake_timeout=HANDSHAKE_SECONDS,

@@ -25,7 +25,7 @@ from router.kubelet.source import LogSource
 
 log: Final = logging.getLogger("batchgate.kubelet")
 
-BLOCK: Final = 64 * 1024
+BLOCK: Final = 32 * 1024
 """Bytes of a log that are read at once."""
 
 PATIENCE_SECONDS: Final = 120.0
@@ -56,9 +56,14 @@ class Wanted:
 
 @dataclass(frozen=True, slots=True)
 class Opened:
-    """A log, and where to begin. ``end`` is an offset beyond which nothing is read, None for as far as it goes."""
+    """A log, and where to begin.
+
+    :param there: whether it was there; a log that a running container has not begun may come later
+    :param end: an offset beyond which nothing is read, None for as far as it goes
+    """
 
     wanted: Wanted
+    there: bool
     start: int
     end: int | None
     times: Times | None
@@ -133,9 +138,9 @@ class Streams:
         try:
             return await loop.run_in_executor(self._workers, run.files.read, run.log, position, length)
         except FileNotFoundError:
-            if position == 0:  # not there yet, or not seen yet
-                return b""
-            raise
+            if opened.there:
+                raise
+            return b""
 
     def _printed(self, opened: Opened, data: bytes, position: int) -> bytes:
         now = _now()
@@ -173,7 +178,7 @@ class Streams:
             times = Times(marks) if query.timestamps else None
         printer = printing.Printer(start, times=times, limit=query.limit, skip=skip)
         end = size if query.tail is not None and not query.follow else None
-        return Opened(wanted, start, end, times, printer)
+        return Opened(wanted, status is not None, start, end, times, printer)
 
 
 def _tail_start(run: Run, size: int, lines: int) -> int:

@@ -247,11 +247,12 @@ class Served:
 
 
 @contextlib.contextmanager
-def served(directory: Path, **settings: Any) -> Iterator[Served]:
+def served(directory: Path, trouble: ApiError | None = None, **settings: Any) -> Iterator[Served]:
     """A kubelet API on a free port, with a site and a cluster that tests change."""
     ca = issuing.make_ca(datetime.now(UTC))
     (directory / "site").mkdir(mode=0o700)
     site, cluster = Site(directory / "site"), Cluster(ca.public)
+    cluster.trouble = trouble
     options: dict[str, Any] = {"self_signed": True, "pace": QUICK} | settings
     kubelet = Kubelet(
         cluster,  # type: ignore[arg-type]  # what it asks of an Api, this answers
