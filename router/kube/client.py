@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import ssl
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -198,7 +199,8 @@ class Api:
             if request.method != "GET":
                 raise _silence(request.place, _words(error)) from error
         except SSLError as error:
-            self._reload(access, request.place)  # the cluster's CA may have been renewed
+            if any(isinstance(cause, ssl.SSLCertVerificationError) for cause in error.args):
+                self._reload(access, request.place)  # the cluster's CA may have been renewed
             raise _silence(request.place, _words(error)) from error
         except HTTPError as error:
             raise _silence(request.place, _words(error)) from error

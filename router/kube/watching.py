@@ -5,8 +5,11 @@ caller who keeps a small projection needs memory for those only.
 
 The rules (Kubernetes API concepts, "Efficient detection of changes"): a watch goes on from the resourceVersion of the
 last event or bookmark that was handed on, so that a cut connection loses nothing and repeats nothing; 410 means that
-the version is too old, and the whole list is read again. As etcd can be restored to an older state, in which case
-versions go backwards and a watch may stay silent, the list is also read again every hour.
+the version is too old, and the whole list is read again.
+
+A server whose etcd was restored to an older state answers a watch from a later version with silence (measured). So
+after a watch that brought nothing the version of now is asked for; and whatever went by unseen is found at the latest
+when the list is read again, every hour.
 """
 
 from __future__ import annotations
@@ -26,11 +29,12 @@ from router.kube.client import Api, Json, Stream
 log: Final = logging.getLogger("batchgate.kube")
 
 WATCH_SECONDS: Final = 60
-"""A bookmark comes 2 s before the end at the latest, so a healthy watch shows life at least this often."""
+"""Each new watch is a sign of life: bookmarks are not, a server with nothing to say may leave them out (measured)."""
 LIST_AGAIN_SECONDS: Final = 3600.0
 PAGE: Final = 500
 FIRST_DELAY: Final = 0.2
 LONGEST_DELAY: Final = 10.0
+_SECONDS: Final = 30.0
 _SHORT: Final = 1.0
 """A watch that ends sooner and brought nothing counts as a failure, so that it is not asked for in a tight loop."""
 
@@ -113,7 +117,20 @@ class Watch(threading.Thread):
             self._list()
         began, version = time.monotonic(), self._version
         self._follow()
-        return version == self._version and time.monotonic() - began < _SHORT
+        if self._version != version or self._stopping.is_set():
+            return False
+        if self._went_back():
+            log.warning(
+                "%s: the versions of objects went backwards, an older state was restored; listing again", self._path
+            )
+            self._version = ""
+        return time.monotonic() - began < _SHORT
+
+    def _went_back(self) -> bool:
+        """Versions are decimal numbers, and may be compared (Kubernetes API concepts, "Resource versions")."""
+        metadata = self._api.get(self._path, _SECONDS, limit=1, **self._query)["metadata"]
+        now = str(metadata["resourceVersion"])
+        return now.isdecimal() and self._version.isdecimal() and int(now) < int(self._version)
 
     def _list(self) -> None:
         versions: list[str] = []
