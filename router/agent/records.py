@@ -94,7 +94,7 @@ class Record:
     def saw(self, pod: PodView) -> bool:
         """The API server showed this Pod; whether that is news."""
         with self._lock:
-            self.missing = None
+            self.missing, self.name, self.namespace = None, pod.name, pod.namespace
             known = self._facts.pod
             if known == pod or (self._is_older(pod, known) and time.monotonic() - self._written < _OWN_WRITES):
                 return False

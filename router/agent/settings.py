@@ -26,7 +26,16 @@ COMMAND_SECONDS: Final = 60
 """For one command of the batch system. A busy server takes long; one that takes longer has lost us."""
 
 HANDS: Final = 8
-"""Pods that are worked on at once. Most of the time goes into waiting for the batch system's commands."""
+"""Submissions that are made at once. Most of their time goes into waiting for the submit command."""
+
+NODE_LEASE_SECONDS: Final = 40
+"""Of a Node's Lease: a kubelet's default."""
+
+ORPHAN_SECONDS: Final = 900
+"""How long a job is without a Pod before it is cancelled: an API server that comes back has shown its Pods by then."""
+
+LOST_SECONDS: Final = 600
+"""Between two answers "unknown id" that prove a job to be lost."""
 
 KEEP_SECONDS: Final = 7 * 86400
 """How long a Pod's directory stays after its Pod has gone."""
@@ -42,7 +51,9 @@ class AgentSettings:
     :param namespace: of the election's Lease
     :param cluster: eight hex digits that stand for the cluster in job names; None: from ``kube-system``'s uid
     :param local_state: the directory of the embedded queue, for sites of system ``local``
-    :param serving_certificate: certificate and key of the kubelet API; None: asked of the cluster, unless self-signed
+    :param local_commands: words before the embedded queue's commands; empty: this very program
+    :param self_signed: the kubelet API has a certificate of its own making; else one is asked of the cluster
+    :param certificates: where an issued certificate is kept, so that a restart need not wait for another
     """
 
     site: str
@@ -58,10 +69,15 @@ class AgentSettings:
     lease_seconds: int = LEASE_SECONDS
     cycle_seconds: int = CYCLE_SECONDS
     quick_seconds: int = QUICK_SECONDS
+    node_lease_seconds: int = NODE_LEASE_SECONDS
     command_seconds: int = COMMAND_SECONDS
+    orphan_seconds: int = ORPHAN_SECONDS
+    lost_seconds: int = LOST_SECONDS
     hands: int = HANDS
     keep_seconds: int = KEEP_SECONDS
     results: Path | None = None
     local_state: Path | None = None
+    local_commands: str = ""
     self_signed: bool = False
+    certificates: Path | None = None
     log_format: LogFormat = LogFormat.JSON

@@ -18,6 +18,7 @@ from router import __version__
 from router.errors import BatchgateError
 
 COMMANDS: Final = {
+    "agent": ("router.cli.agent", "agent", "Run the Pods of virtual nodes as batch jobs, and report them."),
     "certs": ("router.certs.commands", "certs", "Make and show certificates and signing keys."),
     "demo": ("router.demo.command", "demo", "Judge the examples, run what goes to HPC, show what went where."),
     "explain": ("router.cli.explain", "explain", "Say what a Job asks for, where it goes, and why."),

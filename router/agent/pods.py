@@ -1,0 +1,72 @@
+"""The Pods of the site, listed and watched, as records.
+
+Shell: what the watch brings is projected, and dropped.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Iterator
+from typing import Final
+
+from router import names
+from router.agent.records import Record, Records
+from router.kube.client import Api, Json
+from router.kube.watching import Watch
+from router.podview import PodView, view
+from router.reconcile import outcomes
+
+log: Final = logging.getLogger("batchgate.agent")
+
+_PODS: Final = "/api/v1/pods"
+
+
+class Pods:
+    """Keeps the records in step with the Pods that carry the site's label and are bound to its Nodes.
+
+    Also those of a queue that has left the policy: their jobs may still run.
+
+    :param wake: called with the uid of each Pod that is new or has changed
+    """
+
+    def __init__(self, api: Api, site: str, records: Records, wake: Callable[[str], None]) -> None:
+        self._site = site
+        self._records = records
+        self._wake = wake
+        selector = {"labelSelector": f"{names.KEY_SITE}={site}"}
+        self.watch = Watch(api, _PODS, self._on_list, self._on_change, selector)
+
+    def _on_list(self, pods: Iterator[Json]) -> None:
+        before = self._records.all()
+        shown = {found.uid for pod in pods if (found := self._take(pod)) is not None}
+        for record in before:
+            if record.uid not in shown:
+                self._missed(record)
+
+    def _on_change(self, kind: str, pod: Json) -> None:
+        if kind != "DELETED":
+            self._take(pod)
+        elif (record := self._records.get(pod["metadata"]["uid"])) is not None:
+            self._missed(record)
+
+    def _take(self, pod: Json) -> PodView | None:
+        """Keep what is needed of a Pod; None where it is not one of ours."""
+        found = view(pod)
+        if not self._is_ours(found):
+            return None
+        record = self._records.add(outcomes.first(found))
+        if record.facts.pod is found or record.saw(found):
+            self._wake(found.uid)
+        return found
+
+    def _is_ours(self, pod: PodView) -> bool:
+        return bool(pod.queue) and pod.site == self._site and pod.node == names.node_name(self._site, pod.queue)
+
+    def _missed(self, record: Record) -> None:
+        """A Pod is there no more. What may still run of it is not touched before that is sure."""
+        if record.over:
+            self._records.drop(record)
+        elif record.missing is None and record.facts.pod.name:
+            record.missing = time.time()
+            log.info("missing", extra={"fields": {"pod": record.key, "uid": record.uid}})

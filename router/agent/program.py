@@ -1,0 +1,234 @@
+"""``batchgate agent`` from its settings to its end: check everything, wait to lead, lead, hand over.
+
+Shell. The exit code is 0 after SIGTERM, 1 where this process has to be started anew (the lead was lost, a thread has
+ended), 2 for settings that cannot work.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import pwd
+import signal
+import socket
+import sys
+import threading
+from pathlib import Path
+from typing import Final, NoReturn
+
+from router import logs, names, signing
+from router.agent import serving, sites
+from router.agent.batch import Batch
+from router.agent.election import Election
+from router.agent.leading import HAND_OVER_SECONDS, TURN_SECONDS, Lead, World
+from router.agent.metrics import Metrics
+from router.agent.records import Record
+from router.agent.serving import Answer, verdict
+from router.agent.settings import AgentSettings
+from router.agent.submission import Keys, Place
+from router.certs import files
+from router.errors import ApiError, ConfigError
+from router.host.local import LocalHost
+from router.hpc import cluster_id
+from router.kube.client import connect
+from router.kube.events import Recorder
+from router.layout import site_directory
+from router.policy.model import Policy
+from router.policy.schema import Site, System
+from router.policyfiles import PolicyStore
+from router.reconcile.model import Terms
+from router.settings import WATCH_SECONDS
+from router.sources import FileSource, watch
+
+log: Final = logging.getLogger("batchgate.agent")
+
+_AGAIN: Final = 1
+"""The exit code that asks to be started anew."""
+_LOCAL_DELAY: Final = 2.0
+"""The embedded queue's nodes are this machine: a file is seen at once, but for a machine that is busy."""
+_EVENTS_SECONDS: Final = 2.0
+_PAUSE: Final = 2.0
+
+
+class NoResults:
+    """Where no directory for results is named, none are brought."""
+
+    def collect(self, record: Record) -> None:
+        """Nothing to do."""
+
+
+def run(settings: AgentSettings) -> NoReturn:
+    """Run until SIGTERM or until something is wrong; ends the process.
+
+    :raises ConfigError: before anything is touched, where the settings cannot work
+    """
+    logs.configure(settings.log_format)
+    store = PolicyStore(settings.policy)
+    policy = store.load()
+    site = sites.site_of(policy, settings.site)
+    sites.demand_user(site, os.geteuid())
+    agent = Agent(settings, site, policy)
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: agent.stop())
+    agent.serve()
+    code = agent.run(store)
+    if agent.anew:
+        log.info("starting anew, as the policy has changed for this site")
+        os.execv(sys.executable, [sys.executable, *sys.orig_argv[1:]])  # noqa: S606 - as this one was started
+    # Threads that wait for a command are not waited for: what they do is found by whoever leads next.
+    logging.shutdown()
+    os._exit(code)
+
+
+class Agent:
+    """One process: candidate, then leader."""
+
+    def __init__(self, settings: AgentSettings, site: Site, policy: Policy) -> None:
+        self.anew = False
+        """Whether the program has to be started anew with another policy."""
+        self._settings = settings
+        self._site = site
+        self._gpus = policy.gpu_resources
+        self._user = pwd.getpwuid(os.geteuid()).pw_name
+        self._commands = sites.commands_of(site, settings.local_state, settings.local_commands)
+        self._keys = FileSource("public-key", (settings.public_key,), lambda: _read_keys(settings.public_key), log)
+        self._api = connect(settings.kubeconfig)
+        self._metrics = Metrics()
+        self._stopping = threading.Event()
+        self._lead: Lead | None = None
+
+    def stop(self) -> None:
+        """Hand over and end; may be called by a signal's handler."""
+        self._stopping.set()
+
+    def serve(self) -> None:
+        """Serve probes and metrics. ConfigError where that cannot be."""
+        serving.serve(self._settings.metrics, live=self._live, ready=self._ready, metrics=self._metrics.text)
+
+    def run(self, store: PolicyStore) -> int:
+        """The whole life; the exit code."""
+        watch((store, self._keys), WATCH_SECONDS)
+        world = self._world()
+        if world is None:
+            return 0
+        world.recorder.start()
+        world.election.start()
+        log.info("waiting to lead", extra={"fields": {"identity": world.election.identity}})
+        while not self._stopping.is_set() and not world.election.wait(_PAUSE):
+            self._look_at(store)
+        code = 0
+        if not self._stopping.is_set():
+            code = self._leading(world, store)
+        world.recorder.stop(_EVENTS_SECONDS)
+        world.election.release()
+        log.info("ended", extra={"fields": {"code": code}})
+        return code
+
+    def _leading(self, world: World, store: PolicyStore) -> int:
+        self._lead = lead = Lead(world)
+        self._metrics.show(lead.jobs, lead.ages)
+        self._metrics.leading.set(1)
+        lead.start()
+        while not self._stopping.wait(TURN_SECONDS):
+            if not world.election.leading:
+                log.error("the lead is lost", extra={"fields": {"problem": world.election.problem}})
+                return _AGAIN
+            if lead.problem:
+                log.error("a part of the agent has ended", extra={"fields": {"problem": lead.problem}})
+                return _AGAIN
+            lead.turn()
+            self._look_at(store)
+        self._metrics.leading.set(0)
+        lead.stop(HAND_OVER_SECONDS)
+        return 0
+
+    def _look_at(self, store: PolicyStore) -> None:
+        """Whether the policy has changed for this site: then everything is put together anew."""
+        policy = store.policy
+        if policy is None:
+            return
+        try:
+            site = sites.site_of(policy, self._settings.site)
+        except ConfigError:
+            return  # the site has gone or cannot be driven: what it was stays in force for what runs there
+        if site != self._site or policy.gpu_resources != self._gpus:
+            self.anew = True
+            self.stop()
+
+    def _world(self) -> World | None:
+        """What there is before anybody leads; None where the end came first. ConfigError."""
+        settings, site = self._settings, self._site
+        cluster = settings.cluster or self._cluster()
+        if not cluster:
+            return None
+        root = site_directory(site.work_dir, self._user, site.name, cluster)
+        host = LocalHost(root)
+        host.check()
+        own = site.system is System.LOCAL
+        if own:
+            log.info("the embedded queue runs every job as this user", extra={"fields": {"user": self._user}})
+        election = Election(
+            self._api, settings.namespace, f"batchgate-{_label(site.name)}", _identity(settings), settings.lease_seconds
+        )
+        return World(
+            settings=settings,
+            place=Place(site, cluster, root, "" if own else self._user, self._gpus),
+            terms=_terms(settings, site),
+            api=self._api,
+            host=host,
+            batch=Batch(
+                host,
+                sites.system_of(site),
+                self._commands,
+                user=self._user,
+                seconds=settings.command_seconds,
+                metrics=self._metrics,
+            ),
+            metrics=self._metrics,
+            election=election,
+            recorder=Recorder(self._api, election.identity),
+            collector=NoResults(),
+            keys=lambda: self._keys.value,
+        )
+
+    def _cluster(self) -> str:
+        """The cluster's eight digits, waited for while the API server is down; empty where the end came first."""
+        while not self._stopping.is_set():
+            try:
+                found = self._api.get("/api/v1/namespaces/kube-system")
+            except ApiError as error:
+                log.warning("waiting for the API server", extra={"fields": {"error": str(error)}})
+                self._stopping.wait(_PAUSE)
+            else:
+                return cluster_id(found["metadata"]["uid"])
+        return ""
+
+    def _live(self) -> Answer:
+        return verdict(self._lead.problem if self._lead is not None else "")
+
+    def _ready(self) -> Answer:
+        """A standby is ready: it can take over."""
+        if self._stopping.is_set():
+            return verdict("ending")
+        return verdict("", leading=False) if self._lead is None else verdict(self._lead.ready, leading=True)
+
+
+def _terms(settings: AgentSettings, site: Site) -> Terms:
+    delay = min(_LOCAL_DELAY, site.fs_delay) if site.system is System.LOCAL else site.fs_delay
+    return Terms(fs_delay=delay, lost_proof=settings.lost_seconds)
+
+
+def _identity(settings: AgentSettings) -> str:
+    return settings.identity or socket.gethostname()
+
+
+def _label(site: str) -> str:
+    """The site's name as a part of an object's name."""
+    return names.node_name(site, site).removesuffix(names.NODE_SUFFIX).rpartition(".")[2]
+
+
+def _read_keys(path: Path) -> Keys:
+    try:
+        return signing.load_public(files.read(path, "the public key"))
+    except ConfigError as error:
+        raise ConfigError(str(error) if str(path) in str(error) else f"public key {path}: {error}") from None

@@ -1,0 +1,70 @@
+"""The agent's site: found in the policy, held to what this agent can drive.
+
+Pure.
+"""
+
+from __future__ import annotations
+
+import shlex
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final
+
+from router.errors import ConfigError
+from router.hpc import BatchSystem, Commands, local, openpbs
+from router.policy.model import Policy
+from router.policy.schema import Site, System
+
+_SYSTEMS: Final[dict[System, BatchSystem]] = {System.OPENPBS: openpbs, System.LOCAL: local}
+_LOCAL: Final = "local"
+
+
+def site_of(policy: Policy, name: str) -> Site:
+    """The site of that name. ConfigError where there is none, or it is one that this agent cannot drive."""
+    site = next((one for one in policy.sites if one.name == name), None)
+    if site is None:
+        known = ", ".join(one.name for one in policy.sites) or "none"
+        raise ConfigError(f"the policy has no site {name!r}; its sites are: {known}")
+    if site.system not in _SYSTEMS:
+        able = " and ".join(str(system) for system in _SYSTEMS)
+        raise ConfigError(f"site {name}: system {site.system} cannot be driven yet; this agent drives {able}")
+    if site.host != _LOCAL:
+        raise ConfigError(f"site {name}: host {site.host} cannot be reached yet; run the agent there, with host: local")
+    for kind, way in (("secrets", site.secrets), ("tokens", site.tokens)):
+        if way == "stage":
+            raise ConfigError(f"site {name}: {kind}: stage cannot be done yet; write {kind}: cloud")
+    return site
+
+
+def demand_user(site: Site, uid: int) -> None:
+    """ConfigError where the agent runs as root though the batch system is a real one."""
+    if uid == 0 and site.system is not System.LOCAL:
+        raise ConfigError(
+            f"site {site.name}: the agent does not run as root; start it as the user whose jobs it submits"
+        )
+
+
+def system_of(site: Site) -> BatchSystem:
+    """The module of the site's batch system."""
+    return _SYSTEMS[site.system]
+
+
+def commands_of(site: Site, state: Path | None, prefix: str) -> Commands:
+    """How the site's commands are reached.
+
+    :param state: the directory of the embedded queue, for system ``local``
+    :param prefix: words before the embedded queue's commands, as a shell splits them; empty for this very program
+    """
+    if site.system is not System.LOCAL:
+        return system_of(site).DEFAULT
+    if state is None:
+        raise ConfigError(f"site {site.name}: name the directory of its embedded queue: --local-state DIR")
+    return local.commands_of(str(state), prefix=_words(prefix) or (sys.executable, "-m", "router.local"))
+
+
+def _words(prefix: str) -> Sequence[str]:
+    try:
+        return tuple(shlex.split(prefix))
+    except ValueError as error:
+        raise ConfigError(f"--local-commands {prefix!r}: {error}") from None

@@ -1,0 +1,146 @@
+"""``batchgate agent``: read the options, run."""
+
+from __future__ import annotations
+
+import ipaddress
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Final, TypeVar
+
+import click
+
+from router import durations
+from router.agent import settings as defaults
+from router.agent.settings import AgentSettings
+from router.errors import ConfigError
+from router.settings import Address, LogFormat, parse_address
+
+Command = TypeVar("Command", bound=Callable[..., Any])
+FILE: Final = click.Path(path_type=Path)
+_CLUSTER: Final = re.compile(r"[0-9a-f]{8}")
+
+
+class _Duration(click.ParamType[int]):
+    """Seconds, from what people write for a time."""
+
+    name = "duration"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        """Read it; a usage error where it is none, or no second."""
+        if isinstance(value, int):
+            return value
+        try:
+            found = durations.seconds(value)
+        except ValueError as error:
+            self.fail(str(error), param, ctx)
+        if found < 1:
+            self.fail(f"{value!r} is less than a second", param, ctx)
+        return found
+
+
+def _option(name: str, **attributes: Any) -> Callable[[Command], Command]:
+    """An option that is also read from BATCHGATE_AGENT_NAME and, where that is not set, from BATCHGATE_NAME."""
+    shouted = name.removeprefix("--").replace("-", "_").upper()
+    attributes.setdefault("show_default", True)
+    variables = [f"BATCHGATE_AGENT_{shouted}", f"BATCHGATE_{shouted}", *attributes.pop("also", ())]
+    return click.option(name, envvar=variables, show_envvar=False, **attributes)
+
+
+def _seconds(name: str, default: int, help_text: str) -> Callable[[Command], Command]:
+    return _option(name, default=durations.show(default), type=_Duration(), help=help_text)
+
+
+@click.command()
+@_option("--site", required=True, metavar="NAME", help="The site of the policy whose Pods are run.")
+@_option("--policy", default="policies", type=FILE, metavar="DIR", help="Policy directory.")
+@_option("--public-key", required=True, type=FILE, metavar="FILE", help="What the webhook's signatures are held to.")
+@_option("--kubeconfig", metavar="FILE", help="Else $KUBECONFIG, else the cluster whose Pod this is.")
+@_option("--listen", default=":10250", metavar="HOST:PORT", help="For the kubelet API: logs. Port 0 is a free one.")
+@_option("--address", metavar="IP", help="Where the API server reaches --listen; the Nodes publish it.")
+@_option("--metrics", default=":8080", metavar="HOST:PORT", help="For /livez, /readyz and /metrics, plain HTTP.")
+@_option("--self-signed", is_flag=True, help="Make the kubelet API's certificate instead of asking the cluster.")
+@_option("--certificates", type=FILE, metavar="DIR", help="Keeps the certificate that the cluster has issued.")
+@_option("--namespace", default=defaults.NAMESPACE, metavar="NAME", help="Of the Lease by which a leader is elected.")
+@_option("--identity", default="", metavar="NAME", help="Shown as the leader's; the host's name by default.")
+@_option("--cluster-id", metavar="DIGITS", help="Eight hex digits in jobs' names; by default from kube-system's uid.")
+@_option("--results-dir", type=FILE, metavar="DIR", help="Where results and logs are brought; else they are not.")
+@_option("--local-state", type=FILE, metavar="DIR", also=("BATCHGATE_LOCAL",), help="The embedded queue's directory.")
+@_option("--local-commands", default="", metavar="WORDS", help="Before the embedded queue's commands.")
+@_seconds("--lease-seconds", defaults.LEASE_SECONDS, "How long a leader that is gone is waited for.")
+@_seconds("--node-lease-seconds", defaults.NODE_LEASE_SECONDS, "Of the Nodes' Leases.")
+@_seconds("--cycle-seconds", defaults.CYCLE_SECONDS, "Between two questions to the batch system.")
+@_seconds("--quick-seconds", defaults.QUICK_SECONDS, "The same for a minute after a change of ours.")
+@_seconds("--command-seconds", defaults.COMMAND_SECONDS, "For one command of the batch system.")
+@_seconds("--orphan-seconds", defaults.ORPHAN_SECONDS, "A job without a Pod is cancelled after so long.")
+@_seconds("--lost-seconds", defaults.LOST_SECONDS, "Between two answers that prove a job to be lost.")
+@_seconds("--keep-seconds", defaults.KEEP_SECONDS, "A Pod's directory stays so long after its Pod has gone.")
+@_option("--hands", default=defaults.HANDS, type=click.IntRange(1, 64), help="Submissions that are made at once.")
+@_option("--log-format", default="json", type=click.Choice([str(one) for one in LogFormat]), help="Of log lines.")
+def agent(**options: Any) -> None:
+    """Run the Pods of a site's virtual nodes as batch jobs, and report what becomes of them.
+
+    Several may run for one site; one of them leads, the others wait. Each option is also read from the environment:
+    --public-key from BATCHGATE_AGENT_PUBLIC_KEY, else from BATCHGATE_PUBLIC_KEY. Policy and keys are read again when
+    their files change. Runs as the user whose jobs it submits, never as root (but for the embedded queue).
+
+    \b
+    Example: batchgate agent --site local --policy policies --public-key certs/signing.pub \\
+             --address 10.0.0.7 --local-state ~/.local/state/batchgate/local
+    """
+    settings = _settings(options)
+    # Imported here: `batchgate agent --help` and a usage error need neither CEL nor the Kubernetes client.
+    from router.agent.program import run  # noqa: PLC0415
+
+    run(settings)
+
+
+def _settings(options: dict[str, Any]) -> AgentSettings:
+    listen = parse_address(options["listen"])
+    cluster = options["cluster_id"]
+    if cluster is not None and not _CLUSTER.fullmatch(cluster):
+        raise ConfigError(f"--cluster-id {cluster!r}: eight hex digits were expected, like 0a1b2c3d")
+    if options["quick_seconds"] > options["cycle_seconds"]:
+        raise ConfigError("--quick-seconds is more than --cycle-seconds; quick means more often")
+    return AgentSettings(
+        site=options["site"],
+        policy=options["policy"],
+        public_key=options["public_key"],
+        listen=listen,
+        metrics=parse_address(options["metrics"]),
+        address=_address(options["address"], listen),
+        kubeconfig=options["kubeconfig"],
+        namespace=options["namespace"],
+        identity=options["identity"],
+        cluster=cluster,
+        lease_seconds=options["lease_seconds"],
+        cycle_seconds=options["cycle_seconds"],
+        quick_seconds=options["quick_seconds"],
+        node_lease_seconds=options["node_lease_seconds"],
+        command_seconds=options["command_seconds"],
+        orphan_seconds=options["orphan_seconds"],
+        lost_seconds=options["lost_seconds"],
+        hands=options["hands"],
+        keep_seconds=options["keep_seconds"],
+        results=options["results_dir"],
+        local_state=options["local_state"].absolute() if options["local_state"] else None,
+        local_commands=options["local_commands"],
+        self_signed=options["self_signed"],
+        certificates=options["certificates"],
+        log_format=LogFormat(options["log_format"]),
+    )
+
+
+def _address(text: str | None, listen: Address) -> str:
+    """The IP that Nodes publish: the one named, else the one that is listened on."""
+    wanted = text if text is not None else listen.host
+    try:
+        found = ipaddress.ip_address(wanted)
+    except ValueError:
+        found = None
+    if found is None or found.is_unspecified:
+        raise ConfigError(
+            f"--address {text!r} is no IP address of this machine" if text is not None
+            else "name the IP under which the API server reaches this machine: --address IP"
+        )  # fmt: skip
+    return str(found)
