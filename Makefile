@@ -6,7 +6,7 @@ BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check format bench lock clean
+.PHONY: help demo test kill-test check format bench lock clean
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):[^#]*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 20
@@ -27,6 +27,9 @@ demo: $(READY) ## judge the examples, run what goes to HPC on the embedded queue
 
 test: $(READY) ## every test that this machine can run; what is skipped is listed with its reason
 	$(BIN)/pytest
+
+kill-test: $(READY) ## the long forms of the tests that kill and cut off: real times, 100 kills; about an hour
+	BATCHGATE_KILL_TEST=1 $(BIN)/pytest tests/agent/whole
 
 check: $(READY) ## lint, format, types, layers, shellcheck on generated scripts, the default policies
 	$(BIN)/ruff check .
