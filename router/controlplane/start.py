@@ -7,17 +7,16 @@ process where that is killed (``router.controlplane.keeper``).
 from __future__ import annotations
 
 import os
-import random
 import shutil
-import socket
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import fields
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
 
 from router.certs.issuing import Pair, make_ca, make_server_certificate
-from router.controlplane import arguments, credentials, programs
+from router.controlplane import arguments, credentials, ports, programs
 from router.controlplane.arguments import ADDRESS, Place, Ports
 from router.controlplane.credentials import Identity
 from router.controlplane.options import APISERVER, CONTROLLER_MANAGER, ETCD, SCHEDULER, Options
@@ -26,9 +25,6 @@ from router.controlplane.processes import Component, Keeper, start_keeper
 from router.errors import ConfigError
 
 _TRIES: Final = 3
-_PORTS: Final = range(10_000, 32_768)
-"""Below the ports that Linux gives to outgoing connections: one of those could take a port while its component is
-being restarted."""
 _PORT_TAKEN: Final = "address already in use"
 
 
@@ -53,7 +49,7 @@ def start(directory: Path, options: Options | None = None) -> ControlPlane:
     wanted = options or Options()
     for tries_left in reversed(range(_TRIES)):
         directory.mkdir(mode=0o700, parents=True)
-        place = Place(directory.resolve(), _free_ports())
+        place = Place(directory.resolve(), Ports(*ports.free(len(fields(Ports)), ADDRESS)))
         keeper = start_keeper(directory / "keeper.log")
         try:
             return _start(found, place, wanted, keeper)
@@ -155,21 +151,3 @@ def _kubelet_callers() -> dict[str, object]:
             {"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": credentials.KUBELET_CLIENT.name}
         ],
     }
-
-
-def _free_ports() -> Ports:
-    """Ports that nobody listens on now; all held at once, so that they differ."""
-    held: list[socket.socket] = []
-    try:
-        while len(held) < len(Ports.__dataclass_fields__):
-            candidate = socket.socket()
-            try:
-                candidate.bind((ADDRESS, random.choice(_PORTS)))  # noqa: S311 - a free number, no secret
-            except OSError:
-                candidate.close()
-                continue
-            held.append(candidate)
-        return Ports(*(one.getsockname()[1] for one in held))
-    finally:
-        for one in held:
-            one.close()
