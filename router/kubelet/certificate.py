@@ -53,7 +53,7 @@ class ServingCertificate:
         if self._directory is None:
             return None
         if (self._directory / ASKED_KEY).exists():
-            self._key = files.read(self._directory / ASKED_KEY, "a key")
+            self._key = csr.key_of(files.read(self._directory / ASKED_KEY, "a key"))
         if not (self._directory / CERTIFICATE).exists():
             return None
         try:

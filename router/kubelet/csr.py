@@ -54,6 +54,15 @@ def new_key() -> bytes:
     )
 
 
+def key_of(data: bytes) -> bytes | None:
+    """The key, if the bytes are one that ``new_key`` made."""
+    try:
+        private = serialization.load_pem_private_key(data, password=None)
+    except (ValueError, TypeError):
+        return None
+    return data if isinstance(private, ec.EllipticCurvePrivateKey) else None
+
+
 def request(key: bytes, node: str, addresses: Sequence[str]) -> dict[str, Any]:
     """The CertificateSigningRequest for this key.
 
