@@ -46,6 +46,7 @@ def _stack(directory: Path, options: Options) -> Iterator[Stack]:
         running = _start(plane, site, directory)
         stack.callback(running.webhook.end)
         for agent in (running.agent, running.standby):
+            surroundings.programs.append(agent)
             stack.callback(agent.kill)
         yield running
 

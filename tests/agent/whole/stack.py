@@ -10,6 +10,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -30,18 +31,24 @@ NAMESPACE = "default"
 LEASE_SECONDS = 3
 COMMAND_SECONDS = 5
 """After which the agent gives a command up. Short, so that a late answer is one."""
-LEADS = "leading"
-"""How the line begins that an agent logs when it has become the leader."""
+LEADS, WAITS = "leading", "waiting to lead"
+"""How the lines begin that an agent logs when it has become the leader, and when it begins to wait for that."""
+LEASE = f"batchgate-{SITE}"
 NODES = tuple(names.node_name(SITE, queue) for queue in (WIDE, NARROW))
 _TAIL = 60
 _ROOT = Path(__file__).parent.parent.parent.parent
 
 
-@dataclass
 class Agent:
-    """One agent process; ``start`` after ``kill`` is a new process of the same identity."""
+    """One agent, started again where it ends by itself, as a Deployment or systemd would; what a test kills stays dead.
 
-    component: Component
+    It ends by itself when it has lost the lead, for one.
+    """
+
+    def __init__(self, component: Component) -> None:
+        self.component = component
+        self.wanted = False
+        self._lock = threading.Lock()
 
     @property
     def name(self) -> str:
@@ -57,16 +64,28 @@ class Agent:
         return self.component.running
 
     def start(self) -> None:
-        self.component.start()
+        with self._lock:
+            self.wanted = True
+            self.component.start()
+
+    def keep(self) -> None:
+        """Start it again where it has ended though it is wanted."""
+        with self._lock:
+            if self.wanted and not self.component.running:
+                self.component.start()
 
     def kill(self) -> None:
         """SIGKILL, also of one that is stopped; nothing where there is none."""
-        if self.running:
-            self.component.end(signal.SIGKILL)
+        self._end(signal.SIGKILL, 10)
 
-    def terminate(self, seconds: float = 30) -> int:
+    def terminate(self) -> int:
         """SIGTERM, and the exit code; minus 9 where it had to be killed in the end."""
-        return self.component.end(signal.SIGTERM, seconds)
+        return self._end(signal.SIGTERM, 30)
+
+    def _end(self, number: int, seconds: float) -> int:
+        with self._lock:
+            self.wanted = False
+            return self.component.end(number, seconds) if self.component.running else 0
 
     def pause(self) -> None:
         """SIGSTOP: it does nothing until ``resume``, and does not know it."""
@@ -120,7 +139,7 @@ class Stack:
             if not part.running:
                 self.plane.start(name)
         self.standby.kill()
-        if self.agent.running:
+        if self.agent.wanted:
             self.agent.resume()
         else:
             self.agent.start()
@@ -266,10 +285,14 @@ def agent_argv(site: Site, kubeconfig: Path, public_key: Path, identity: str) ->
         "--listen": "127.0.0.1:0",
         "--metrics": "127.0.0.1:0",
         "--address": "127.0.0.1",
+        "--certificates": site.root / f"{identity}-certificates",
         "--lease-seconds": LEASE_SECONDS,
+        "--node-lease-seconds": 12,
         "--cycle-seconds": 2,
         "--quick-seconds": 1,
         "--command-seconds": COMMAND_SECONDS,
+        "--orphan-seconds": 5,
+        "--lost-seconds": 60,
         "--results-dir": site.results,
         "--local-state": site.queue,
         "--local-commands": f"{sys.executable} {Path(unreliable.__file__)} {site.faults}",

@@ -1,4 +1,4 @@
-"""What a cluster has besides its control plane: another node that is well, and an admin who approves certificates."""
+"""What a cluster has besides its control plane: a second node, an admin, and who starts a program that has ended."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import Any
 from router import names
 from router.errors import ApiError
 from router.kube.client import STRATEGIC, Api
+from tests.agent.whole.stack import Agent
 
 CLOUD = "cloud-1"
 _SECONDS = 1.0
@@ -26,6 +27,8 @@ class Surroundings(threading.Thread):
 
     def __init__(self, api: Api, *, plain_node: bool) -> None:
         super().__init__(name="surroundings", daemon=True)
+        self.programs: list[Agent] = []
+        """What is started again where it ends by itself."""
         self._api = api
         self._plain_node = plain_node
         self._ended = threading.Event()
@@ -33,6 +36,8 @@ class Surroundings(threading.Thread):
     def run(self) -> None:
         """Once a second; while the API server is away, nothing is done."""
         while not self._ended.wait(_SECONDS):
+            for program in self.programs:
+                program.keep()
             try:
                 self._approve()
                 if self._plain_node:
