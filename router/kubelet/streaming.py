@@ -8,12 +8,12 @@ size, and a file server that hangs stops nobody but those who wait for it.
 from __future__ import annotations
 
 import asyncio
-import logging
+import functools
 import time
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Callable
 from concurrent.futures import Executor
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, ParamSpec, TypeVar
 
 from router.errors import BatchError, RequestError
 from router.kubelet import index, printing, tail
@@ -23,7 +23,8 @@ from router.kubelet.query import LogQuery
 from router.kubelet.runs import LoggedPod, is_written
 from router.kubelet.source import LogSource
 
-log: Final = logging.getLogger("batchgate.kubelet")
+P = ParamSpec("P")
+T = TypeVar("T")
 
 BLOCK: Final = 32 * 1024
 """Bytes of a log that are read at once."""
@@ -91,9 +92,8 @@ class Streams:
 
         :raises RequestError: 400 there is no such log, 502 the site cannot be reached
         """
-        loop = asyncio.get_running_loop()
         try:
-            return await loop.run_in_executor(self._workers, self._open, wanted)
+            return await self._opened(wanted)
         except (OSError, BatchError) as error:
             raise RequestError(
                 502, f"the log of {_name(wanted)} cannot be read now, try again later: {error}"
@@ -133,14 +133,18 @@ class Streams:
             await asyncio.sleep(self._pace.poll_seconds)
 
     async def _read(self, opened: Opened, position: int, length: int) -> bytes:
-        loop = asyncio.get_running_loop()
         run = opened.wanted.run
         try:
-            return await loop.run_in_executor(self._workers, run.files.read, run.log, position, length)
+            return await self._call(run.files.read, run.log, position, length)
         except FileNotFoundError:
             if opened.there:
                 raise
             return b""
+
+    async def _call(self, function: Callable[P, T], *arguments: P.args, **named: P.kwargs) -> T:
+        """Call it in a worker thread. Each block is a call of its own, so that all streams have their turn."""
+        call = functools.partial(function, *arguments, **named)
+        return await asyncio.get_running_loop().run_in_executor(self._workers, call)
 
     def _printed(self, opened: Opened, data: bytes, position: int) -> bytes:
         now = _now()
@@ -154,9 +158,9 @@ class Streams:
         pod = self._source.pod(wanted.pod.namespace, wanted.pod.name)
         return is_written(pod, wanted.pod.uid, wanted.run.container, wanted.run.number)
 
-    def _open(self, wanted: Wanted) -> Opened:
+    async def _opened(self, wanted: Wanted) -> Opened:
         run, query = wanted.run, wanted.query
-        status = run.files.status(run.log)
+        status = await self._call(run.files.status, run.log)
         if (status is None and not self._is_written(wanted)) or (status is not None and status.kind != "file"):
             raise RequestError(
                 400,
@@ -165,10 +169,10 @@ class Streams:
             )
         size, modified = (0, _now()) if status is None else (status.size, int(status.modified * 1000))
         self._indexes.saw(run, size, modified)
-        start = 0 if query.tail is None else _tail_start(run, size, query.tail)
+        start = 0 if query.tail is None else await self._tail_start(run, size, query.tail)
         times, skip = None, False
         if query.timestamps or query.since is not None:
-            marks = self._indexes.marks(run)
+            marks = await self._call(self._indexes.marks, run)
             last = index.noted(marks[-1] if marks else None, size, modified, _now())
             marks = marks if last is None else (*marks, last)
             since = 0 if query.since is None else min(size, index.since(marks, query.since))
@@ -180,15 +184,14 @@ class Streams:
         end = size if query.tail is not None and not query.follow else None
         return Opened(wanted, status is not None, start, end, times, printer)
 
-
-def _tail_start(run: Run, size: int, lines: int) -> int:
-    conversation = tail.tail_start(size, lines)
-    try:
-        offset, length = next(conversation)
-        while True:
-            offset, length = conversation.send(run.files.read(run.log, offset, length))
-    except StopIteration as end:
-        return int(end.value)
+    async def _tail_start(self, run: Run, size: int, lines: int) -> int:
+        conversation = tail.tail_start(size, lines)
+        try:
+            offset, length = next(conversation)
+            while True:
+                offset, length = conversation.send(await self._call(run.files.read, run.log, offset, length))
+        except StopIteration as end:
+            return int(end.value)
 
 
 def _name(wanted: Wanted) -> str:
