@@ -44,7 +44,7 @@ def script_of(command: Sequence[str], work: Path) -> tuple[str, ...]:
     opened = gate.Gate(_policy(work), Cluster(), QueueStates(), None, 0)
     judged = gate.judge(job, requester=Requester("ada", (), "default"), gate=opened)
     assert judged.script is not None, judged.decision
-    directory = layout.PodDirectory(str(work), "job", layout.NO_INDEX, uuid.uuid4().hex)
+    directory = layout.PodDirectory(str(work / "site"), "job", layout.NO_INDEX, uuid.uuid4().hex)
     pod = judged.routed["spec"]["template"]
     staged = podfiles.stage(pod, workload_of(job, namespace="default")).add(layout.SCRIPT, judged.script.text.encode())
     podfiles.write(directory.path, staged)
@@ -63,7 +63,7 @@ def container(command: Sequence[str]) -> dict[str, object]:
 def _policy(work: Path) -> policy.Policy:
     directory = work / "policy"
     if not directory.exists():
-        write_policy(Path("examples"), directory, Machine(Runtime.HOST, None, ""), work, work)
+        write_policy(Path("examples"), directory, Machine(Runtime.HOST, None, ""), work)
     return policy.load(read_directory(directory))
 
 
@@ -94,7 +94,7 @@ def main() -> None:
     """Print both, with the promises of the design."""
     with tempfile.TemporaryDirectory() as directory:
         work = Path(directory)
-        (work / layout.SPOOL).mkdir()
+        (work / "site" / layout.SPOOL).mkdir(parents=True)
         bare = statistics.median(seconds(NOTHING) for _ in range(RUNS))
         scripted = statistics.median(seconds(script_of(NOTHING, work)) for _ in range(RUNS))
         cores = sorted(os.sched_getaffinity(0))[:2]

@@ -20,19 +20,25 @@ from router.policy.schema import Runtime
     type=click.Path(path_type=Path),
     help="Where the demo works; emptied first if a demo made it.",
 )
+@click.option("--no-control-plane", is_flag=True, help="Post the examples to the webhook without a cluster.")
 @click.option("--runtime", type=click.Choice([str(one) for one in Runtime]), help="[default: what the machine has]")
-def demo(examples: Path, work: Path, runtime: str | None) -> None:
-    """Judge the examples, run what goes to HPC, show what went where and why.
+def demo(examples: Path, work: Path, runtime: str | None, no_control_plane: bool) -> None:  # noqa: FBT001 - click's
+    """Apply the examples to a real control plane, run what goes to HPC, show what went where and why.
+
+    Builds the control plane once, with Go; where it cannot be had, the examples are posted to the webhook instead.
 
     Exit code 0 only if every outcome was the expected one.
 
     \b
     Example:  batchgate demo --work /tmp/demo
     """
-    from router.demo import site  # noqa: PLC0415 - the help text needs none of it
-    from router.demo.run import demo as run  # noqa: PLC0415
+    from router.demo import run, site, whole  # noqa: PLC0415 - the help text needs none of it
 
     machine = site.look()
     if runtime is not None:
         machine = replace(machine, runtime=Runtime(runtime))
-    sys.exit(0 if run(examples, work.resolve(), machine) else 1)
+    lacking = "" if no_control_plane else whole.can_be_had()
+    if lacking:
+        click.echo(f"No control plane can be had here: {lacking}\n", err=True)
+    demonstrate = run.demo if lacking or no_control_plane else whole.demo
+    sys.exit(0 if demonstrate(examples, work.resolve(), machine) else 1)

@@ -51,11 +51,11 @@ def demo(examples: Path, work: Path, machine: site.Machine) -> bool:
 
 
 def _demo(found: Sequence[Example], examples: Path, work: Path, machine: site.Machine) -> bool:
-    work_dir, image, policy = work / "site", work / "image", work / "policy"
+    work_dir, policy = work / site.WORK_DIR, work / "policy"
     work_dir.mkdir()
     if machine.runtime is not Runtime.HOST:
-        sandbox.build(image)
-    site.write_policy(examples, policy, machine, work_dir, image)
+        sandbox.build(work / site.IMAGE)
+    site.write_policy(examples, policy, machine, work)
     _introduce(machine)
     # A socket's path has room for about 100 characters, so the queue's state lies in a short place.
     with tempfile.TemporaryDirectory(prefix="batchgate-demo-", ignore_cleanup_errors=True) as state:

@@ -35,8 +35,8 @@ class Webhook:
 @contextmanager
 def webhook(policy: Path, directory: Path) -> Iterator[Webhook]:
     """Start ``batchgate webhook`` with a certificate of its own; SIGTERM at the end."""
-    _batchgate("certs", "create", str(directory), "--host-name", "localhost", "--signing-key")
-    port = _free_port()
+    batchgate("certs", "create", str(directory), "--host-name", "localhost", "--signing-key")
+    port = free_port()
     options = {
         "--listen": f"127.0.0.1:{port}",
         "--host-name": "localhost",
@@ -79,7 +79,8 @@ def _await_ready(process: subprocess.Popen[bytes], found: Webhook, log: Path) ->
         time.sleep(0.1)
 
 
-def _batchgate(*words: str) -> None:
+def batchgate(*words: str) -> None:
+    """Run one of our own commands. ConfigError with its words where it fails."""
     _run((sys.executable, "-m", "router", *words))
 
 
@@ -89,7 +90,8 @@ def _run(argv: tuple[str, ...], stdin: str = "") -> None:
         raise ConfigError(f"{' '.join(argv)}: exit code {done.returncode}: {done.stderr.strip()}")
 
 
-def _free_port() -> int:
+def free_port() -> int:
+    """A port of loopback that nobody listens on now."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port: int = probe.getsockname()[1]

@@ -21,6 +21,8 @@ from router.policy.schema import LauncherKind, Queue, Runtime
 
 SITES: Final = "10-sites.yaml"
 ACCOUNTS: Final = "20-accounts.yaml"
+WORK_DIR, RESULTS, IMAGE = "site", "results", "image"
+"""What the site has below a demo's directory."""
 IDLE_SECONDS: Final = 60
 """After which the queue's process ends by itself, should the demo be killed."""
 _VERSIONS: Final = {
@@ -54,8 +56,11 @@ def _launcher_kind(path: str) -> LauncherKind | None:
     return next((kind for words, kind in _VERSIONS.items() if words in said), None)
 
 
-def write_policy(examples: Path, directory: Path, machine: Machine, work_dir: Path, image: Path) -> None:
-    """Write the policy of the examples, with the site as this machine can run it, to ``directory``."""
+def write_policy(examples: Path, directory: Path, machine: Machine, work: Path) -> None:
+    """Write the policy of the examples, with the site as this machine can run it, to ``directory``.
+
+    Pods' files, results and the image lie below ``work``.
+    """
     source = examples / "policies"
     if not (source / SITES).is_file():
         raise ConfigError(
@@ -63,7 +68,7 @@ def write_policy(examples: Path, directory: Path, machine: Machine, work_dir: Pa
         )
     shutil.copytree(source, directory)
     policy = yaml.safe_load((source / SITES).read_text())
-    policy["sites"] = [_fitted(site, machine, work_dir, image) for site in policy["sites"]]
+    policy["sites"] = [_fitted(site, machine, work) for site in policy["sites"]]
     (directory / SITES).write_text(yaml.safe_dump(policy, sort_keys=False))
     accounts = yaml.safe_load((source / ACCOUNTS).read_text())
     # The embedded queue runs jobs as whoever runs the demo, and as nobody else.
@@ -76,6 +81,13 @@ def queue_definitions(policy: Path) -> str:
     (site,) = yaml.safe_load((policy / SITES).read_text())["sites"]
     queues = [_definition(Queue.model_validate(queue), site["name"]) for queue in site["queues"]]
     return json.dumps({"queues": queues, "idleSeconds": IDLE_SECONDS})
+
+
+def site_name(policy: Path) -> str:
+    """The name of that policy's one site."""
+    (site,) = yaml.safe_load((policy / SITES).read_text())["sites"]
+    name: str = site["name"]
+    return name
 
 
 def _definition(queue: Queue, site: str) -> dict[str, Any]:
@@ -93,12 +105,13 @@ def _definition(queue: Queue, site: str) -> dict[str, Any]:
     return {key: value for key, value in defined.items() if value is not None}
 
 
-def _fitted(site: dict[str, Any], machine: Machine, work_dir: Path, image: Path) -> dict[str, Any]:
-    fitted = {**site, "workDir": str(work_dir), "runtime": str(machine.runtime)}
+def _fitted(site: dict[str, Any], machine: Machine, work: Path) -> dict[str, Any]:
+    places = {"workDir": str(work / WORK_DIR), "resultsDir": str(work / RESULTS)}
+    fitted = {**site, **places, "runtime": str(machine.runtime)}
     if machine.runtime is Runtime.HOST:
         del fitted["images"]
     else:
-        fitted["images"] = [{"match": "busybox:*", "path": str(image)}]
+        fitted["images"] = [{"match": "busybox:*", "path": str(work / IMAGE)}]
     if machine.launcher is not None:
         profile = {"name": "this-machine", "launcher": str(machine.launcher), "path": machine.launcher_path}
         # Open MPI refuses root unless told; an ordinary user's demo does not need to say so.
