@@ -192,6 +192,8 @@ def _not_submitted(tools: Tools, record: Record, error: BatchgateError | OSError
         record.change(partial(outcomes.unclear, attempt=attempt))
     if isinstance(error, Refused):
         tools.full.took(record.facts.pod.queue)  # it answers, and others may fit
+    if open_end:
+        tools.observer.check()
     words = "unclear" if open_end else "not submitted"
     log.warning(words, extra={"fields": {"pod": record.key, "uid": record.uid, "error": str(error)[:2000]}})
 

@@ -21,6 +21,8 @@ from router.reconcile.model import Attempt
 
 SOON: Final = 10.0
 """Seconds before what a person or a controller may have put right is looked at again: what a kubelet takes."""
+AT_ONCE: Final = 2.0
+"""The same where the plan first looks whether a job was made after all."""
 LATER: Final = 300.0
 """The same where only another Pod would be right."""
 _MEANING: Final[tuple[tuple[type[Exception], str, float | None], ...]] = (
@@ -31,7 +33,7 @@ _MEANING: Final[tuple[tuple[type[Exception], str, float | None], ...]] = (
     (Added, names.REASON_CONFIG_ERROR, LATER),
     (Withdrawn, names.REASON_CREATING, SOON),
     (ApiError, names.REASON_CREATING, SOON),
-    (BatchError, names.REASON_QUEUED, SOON),
+    (BatchError, names.REASON_QUEUED, AT_ONCE),
     (Exception, names.REASON_CONFIG_ERROR, SOON),
 )
 """The first class that fits gives reason and pause; no pause: never again."""

@@ -155,7 +155,7 @@ class Lead:
                 self._world.metrics.orphans.inc(reaped)
 
     def stop(self, seconds: float) -> None:
-        """Begin nothing more, finish what is in hand within so many seconds, end."""
+        """Begin nothing more, finish what is in hand within so many seconds, end. Logs are served until the very end."""
         finished = self._steps.stop(seconds)
         if not finished:
             log.warning("not everything in hand was finished; the next leader finds it")
@@ -166,7 +166,6 @@ class Lead:
         self._daemonsets.stop()
         if self._nodes is not None:
             self._nodes.stop()
-        self._kubelet.stop()
 
     def jobs(self) -> Mapping[str, int]:
         """Pods by the state of their job, for the metrics."""
@@ -190,6 +189,8 @@ class Lead:
             self._indexing.start()
         if self._observer.looked.is_set() or not self._reach.ok:
             self._began = True
+            self._reach_changed(self._reach.reason)  # what an earlier leader has said of it may be over
+            self._orphan_limit("")
             records = self.records.all()
             self._steps.start()
             log.info("adopted", extra={"fields": {"pods": len(records)}})

@@ -121,6 +121,12 @@ class Observer:
             self._due.changed = time.monotonic()
             self._condition.notify_all()
 
+    def check(self) -> None:
+        """Look at everything as soon as possible: a command has failed that should not have."""
+        with self._condition:
+            self._due.last = -math.inf
+            self._condition.notify_all()
+
     def search(self, uid: str) -> list[JobReport]:
         """Reports of all living jobs that carry a Pod's uid, asked for now. BatchError."""
         listed = self._batch.states()

@@ -198,7 +198,11 @@ class Steps:
     def _rest(self, record: Record, found: Plan) -> None:
         """Nothing is left to do now: when to look again, and whether ever."""
         if found.over and not record.over:
+            record.over = True
             self._deciding.finished(record)
+            for one in self._records.siblings(record):
+                if one.facts.older:  # it waits at the fence
+                    self._queue.wake(one.uid)
         record.over = found.over
         if found.again_at is not None:
             pause = max(0.0, found.again_at - time.time())

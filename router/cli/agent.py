@@ -27,16 +27,13 @@ class _Duration(click.ParamType[int]):
     name = "duration"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
-        """Read it; a usage error where it is none, or no second."""
+        """Read it; a usage error where it is none."""
         if isinstance(value, int):
             return value
         try:
-            found = durations.seconds(value)
+            return durations.seconds(value)
         except ValueError as error:
             self.fail(str(error), param, ctx)
-        if found < 1:
-            self.fail(f"{value!r} is less than a second", param, ctx)
-        return found
 
 
 def _option(name: str, **attributes: Any) -> Callable[[Command], Command]:

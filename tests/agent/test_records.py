@@ -1,0 +1,105 @@
+"""Records: what the API server shows late does not undo what it answered; every key leads to the right Pod."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from router.agent.records import Records
+from router.layout import PodDirectory
+from router.podview import PodView, view
+from router.reconcile import outcomes
+
+
+def pod(uid: str = "u1", name: str = "p", version: str = "5", index: str | None = None, **status: Any) -> PodView:
+    """A Pod as the API server shows it."""
+    owner = {"apiVersion": "batch/v1", "kind": "Job", "name": "j", "uid": "job-1", "controller": True}
+    annotations = {} if index is None else {"batch.kubernetes.io/job-completion-index": index}
+    metadata = {"namespace": "ns", "name": name, "uid": uid, "resourceVersion": version, "annotations": annotations}
+    return view({"metadata": {**metadata, "ownerReferences": [owner]}, "spec": {}, "status": status})
+
+
+def records() -> Records:
+    return Records(lambda view: PodDirectory("/w", view.job_uid, view.index, view.uid))
+
+
+def test_a_record_is_found_by_every_key() -> None:
+    found = records()
+    record = found.add(outcomes.first(pod(index="3")))
+
+    assert found.get("u1") is record
+    assert found.named("ns", "p") is record
+    assert found.add(outcomes.first(pod(index="3"))) is record
+    assert str(record.directory.path) == "/w/pods/job-1/3/u1"
+    assert found.all() == [record]
+    found.drop(record)
+    assert (found.get("u1"), found.named("ns", "p"), found.all()) == (None, None, [])
+
+
+def test_a_name_leads_to_the_pod_that_has_it_now() -> None:
+    """A Pod of a StatefulSet-like name, deleted and made again: the old one is still followed by its uid."""
+    found = records()
+    old = found.add(outcomes.first(pod("old")))
+    new = found.add(outcomes.first(pod("new")))
+
+    assert found.named("ns", "p") is new
+    found.drop(old)
+    assert found.named("ns", "p") is new
+
+
+def test_siblings_are_of_the_same_job_and_index() -> None:
+    found = records()
+    first, second, other = (
+        found.add(outcomes.first(pod(uid, uid, index=index))) for uid, index in (("a", "0"), ("b", "0"), ("c", "1"))
+    )
+
+    assert found.siblings(first) == [second]
+    assert found.siblings(other) == []
+    found.drop(second)
+    assert found.siblings(first) == []
+
+
+def test_an_older_version_does_not_undo_what_we_wrote() -> None:
+    """Our write was answered with version 7; the watch still brings 6, which it had on its way."""
+    record = records().add(outcomes.first(pod(version="5")))
+    record.wrote(pod(version="7", phase="Running"), outcomes.with_pod)
+
+    assert not record.saw(pod(version="6"))
+    assert record.facts.pod.status.phase == "Running"
+    assert record.saw(pod(version="8", phase="Failed"))
+    assert record.facts.pod.status.phase == "Failed"
+
+
+def test_an_older_version_counts_where_we_have_not_written_lately() -> None:
+    """A cluster restored from a backup: versions went back, and what it shows is what there is."""
+    record = records().add(outcomes.first(pod(version="900", phase="Running")))
+
+    assert record.saw(pod(version="6", phase="Pending"))
+    assert record.facts.pod.status.phase == "Pending"
+
+
+def test_nothing_new_is_no_news() -> None:
+    record = records().add(outcomes.first(pod()))
+
+    assert not record.saw(pod())
+
+
+def test_a_missing_pod_that_is_seen_again_is_missing_no_more() -> None:
+    record = records().add(outcomes.first(pod()))
+    record.missing = 5.0
+
+    record.saw(pod())
+
+    assert record.missing is None
+
+
+def test_what_is_left_of_a_pod_keeps_its_name_for_the_search() -> None:
+    record = records().add(outcomes.submitted(outcomes.first(pod(index="3")), "7.server"))
+    record.missing = 5.0
+
+    record.depart()
+
+    gone = record.facts.pod
+    assert (gone.name, gone.uid, gone.job_uid, gone.index, gone.deleting) == ("", "u1", "job-1", "3", True)
+    assert (record.name, record.key) == ("p", "ns/p")
+    assert record.missing is None
+    assert [job.job_id for job in record.facts.jobs] == ["7.server"]

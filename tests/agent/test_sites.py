@@ -1,0 +1,73 @@
+"""Which sites this agent can drive, and by which commands."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from router import policy
+from router.agent.sites import commands_of, demand_user, site_of, system_of
+from router.errors import ConfigError
+from router.hpc import local, openpbs
+from router.policy.model import Policy
+
+
+def loaded(**site: Any) -> Policy:
+    """A policy of one site ``s``."""
+    import yaml  # noqa: PLC0415
+
+    fields = {"name": "s", "system": "local", "workDir": "/w", "runtime": "host", **site}
+    fields["queues"] = [{"name": "q", "nodes": 1, "cpusPerNode": 1}]
+    if fields["system"] != "local":
+        fields["runtime"] = "apptainer"
+    places = {"sites": [fields], "accounts": [{"users": ["ada"], "as": "ada"}]}
+    rules = {"rules": [{"name": "rest", "cloud": True}]}
+    return policy.load({"a.yaml": yaml.safe_dump(places), "b.yaml": yaml.safe_dump(rules)})
+
+
+def test_a_site_that_can_be_driven() -> None:
+    assert site_of(loaded(), "s").name == "s"
+    assert system_of(site_of(loaded(), "s")) is local
+    assert system_of(site_of(loaded(system="openpbs"), "s")) is openpbs
+
+
+@pytest.mark.parametrize(
+    ("site", "name", "words"),
+    [
+        ({}, "t", "the policy has no site 't'; its sites are: s"),
+        ({"system": "slurm"}, "s", "system slurm cannot be driven yet; this agent drives openpbs and local"),
+        ({"system": "torque"}, "s", "system torque cannot be driven yet"),
+        ({"system": "openpbs", "host": "ssh://login"}, "s", "host ssh://login cannot be reached yet"),
+        ({"secrets": "stage"}, "s", "secrets: stage cannot be done yet; write secrets: cloud"),
+        ({"tokens": "stage"}, "s", "tokens: stage cannot be done yet"),
+    ],
+)
+def test_a_site_that_cannot(site: dict[str, Any], name: str, words: str) -> None:
+    with pytest.raises(ConfigError, match=words):
+        site_of(loaded(**site), name)
+
+
+def test_root_drives_the_embedded_queue_only() -> None:
+    demand_user(site_of(loaded(), "s"), 0)
+    demand_user(site_of(loaded(system="openpbs"), "s"), 1000)
+    with pytest.raises(ConfigError, match="does not run as root"):
+        demand_user(site_of(loaded(system="openpbs"), "s"), 0)
+
+
+def test_the_commands_of_the_embedded_queue() -> None:
+    site = site_of(loaded(), "s")
+
+    plain = commands_of(site, Path("/q"), "").argv("qstat")
+    assert plain[-5:] == ("BATCHGATE_LOCAL=/q", sys.executable, "-m", "router.local", "qstat")
+    assert commands_of(site, Path("/q"), "python 'my wrapper.py'").prefix == ("python", "my wrapper.py")
+    with pytest.raises(ConfigError, match="--local-state DIR"):
+        commands_of(site, None, "")
+    with pytest.raises(ConfigError, match="No closing quotation"):
+        commands_of(site, Path("/q"), "python 'x")
+
+
+def test_the_commands_of_openpbs_are_those_of_an_ordinary_installation() -> None:
+    assert commands_of(site_of(loaded(system="openpbs"), "s"), None, "") == openpbs.DEFAULT
