@@ -6,10 +6,10 @@ BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test kill-test check format bench lock clean
+.PHONY: help demo test kill-test check format bench control-plane-programs control-plane control-plane-down lock clean
 
 help: ## this list
-	@sed -n 's/^\([a-z-]*\):[^#]*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 20
+	@sed -n 's/^\([a-z-]*\):[^#]*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 32
 
 # The lock files hold every dependency with its hashes. A stamp that is older than they are makes the environment anew.
 $(READY): requirements-dev.lock pyproject.toml
@@ -47,6 +47,15 @@ format: $(READY) ## let ruff put the code into shape
 
 bench: $(READY) ## measure, as ratios in one run; written to build/bench/
 	$(BIN)/python -m bench
+
+control-plane-programs: $(READY) ## build etcd and Kubernetes once, with Go; as root on Debian also install what a real node needs
+	@$(BIN)/python -m router.controlplane
+
+control-plane: $(READY) ## leave a control plane running, with webhook, agent and queue; prints what to export
+	@$(BIN)/python -m router.demo.standing up
+
+control-plane-down: $(READY) ## end it
+	@$(BIN)/python -m router.demo.standing down
 
 lock: ## resolve the dependencies anew (needs uv)
 	uv pip compile -q --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header \

@@ -25,6 +25,8 @@ MANIFESTS: Final = programs.MODULE.parent / "manifests"
 ACTIVE_SECONDS: Final = 60.0
 """How long the API server may take to act by a new policy or webhook. It takes about a second."""
 _PAUSE: Final = 0.1
+_TOKEN_HOURS: Final = 30 * 24
+"""A plane is left running for days; in a cluster the kubelet renews the token."""
 _REGISTRATION: Final = "batchgate"
 
 
@@ -44,13 +46,13 @@ def install(plane: ControlPlane) -> None:
 
 
 def agent(plane: ControlPlane) -> Path:
-    """The kubeconfig of the agent's service account, with a token for a day."""
-    return plane.service_account(names.SYSTEM_NAMESPACE, names.AGENT_ACCOUNT)
+    """The kubeconfig of the agent's service account, with a token for a month."""
+    return plane.service_account(names.SYSTEM_NAMESPACE, names.AGENT_ACCOUNT, hours=_TOKEN_HOURS)
 
 
 def webhook(plane: ControlPlane) -> Path:
-    """The kubeconfig of the webhook's service account, with a token for a day."""
-    return plane.service_account(names.SYSTEM_NAMESPACE, names.WEBHOOK_ACCOUNT)
+    """The kubeconfig of the webhook's service account, with a token for a month."""
+    return plane.service_account(names.SYSTEM_NAMESPACE, names.WEBHOOK_ACCOUNT, hours=_TOKEN_HOURS)
 
 
 def register(plane: ControlPlane, url: str, ca_file: Path, namespaces: Sequence[str]) -> None:
@@ -83,6 +85,30 @@ def unregister(plane: ControlPlane, namespaces: Sequence[str]) -> None:
     plane.kubectl("delete", "mutatingwebhookconfiguration", _REGISTRATION, "--ignore-not-found")
     for namespace in namespaces:
         plane.kubectl("label", "namespace", namespace, f"{names.LABEL_GATE}-")
+
+
+def approve(plane: ControlPlane) -> None:
+    """Wait until the agent asks for a serving certificate, and approve it, as an admin would.
+
+    Only requests of the agent itself, for the signer of kubelets' serving certificates, are approved.
+
+    :raises ConfigError: the agent has not asked, or the signer has not answered, in time
+    """
+    account = f"system:serviceaccount:{names.SYSTEM_NAMESPACE}:{names.AGENT_ACCOUNT}"
+
+    def issued() -> bool:
+        requests = [
+            request
+            for request in plane.get("certificatesigningrequests")["items"]
+            if request["spec"].get("username") == account
+            and request["spec"]["signerName"] == "kubernetes.io/kubelet-serving"
+        ]
+        waiting = [one["metadata"]["name"] for one in requests if not one.get("status", {}).get("conditions")]
+        if waiting:
+            plane.kubectl("certificate", "approve", *waiting)
+        return any(one.get("status", {}).get("certificate") for one in requests)
+
+    _await(issued, "the agent has no serving certificate", lambda: "see its log")
 
 
 def _overlay(directory: Path, url: str, ca_file: Path) -> Path:

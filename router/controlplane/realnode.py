@@ -81,14 +81,26 @@ def obstacle() -> str:
     """Why this machine can have no real node; empty where it can."""
     if os.geteuid() != 0:
         return "only root can run a kubelet"
-    lacking = [name for name in _PROGRAMS if shutil.which(name) is None]
-    if lacking or not _plugins():
-        return f"{', '.join(lacking) or 'the network plugins'} not installed; Debian's packages {' '.join(PACKAGES)}"
+    if found := lacking():
+        return f"it lacks {', '.join(found)}; Debian's packages are {' '.join(PACKAGES)}"
+    return ""
+
+
+def lacking() -> list[str]:
+    """What a node needs and this machine does not have, in words."""
+    found = [name for name in _PROGRAMS if shutil.which(name, path=_path()) is None]
+    if _plugins() is None:
+        found.append("the plugin bridge of CNI")
     try:
         image.busybox()
-    except ConfigError as error:
-        return str(error)
-    return ""
+    except ConfigError:
+        found.append("a static busybox")
+    return found
+
+
+def _path() -> str:
+    """Where root's programs are, also for a caller whose PATH lacks them."""
+    return f"{os.environ.get('PATH', os.defpath)}:/usr/sbin:/sbin"
 
 
 def start(plane: ControlPlane, name: str, images: Sequence[str]) -> Component:
@@ -117,7 +129,7 @@ def start(plane: ControlPlane, name: str, images: Sequence[str]) -> Component:
         "cert-dir": files,
     }
     environment = {
-        "PATH": f"{os.environ.get('PATH', os.defpath)}:/usr/sbin:/sbin",
+        "PATH": _path(),
         "HOME": str(files),
         "NODE_FILES": str(files),
         "NODE_SOCKET": "/run/containerd.sock",

@@ -1,0 +1,201 @@
+"""A control plane left running, with the webhook, the agent and the embedded queue on it: ``make control-plane``.
+
+Shell: starts what the demo starts, leaves it, and finds it again by a file in its directory to end it.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Final
+
+import click
+
+from router.controlplane import building, cloudnode, packages
+from router.controlplane import start as starting
+from router.controlplane.options import ADA, BEN, EVE
+from router.controlplane.plane import ControlPlane
+from router.demo import sandbox, site, stack
+from router.errors import BatchgateError, ConfigError
+from router.hpc import Commands, local
+from router.policy.schema import Runtime
+
+DIRECTORY: Final = Path("build/control-plane")
+EXPORTS: Final = Path("build/control-plane.env")
+_STATE: Final = "state.json"
+_SECONDS: Final = 60
+_END_SECONDS: Final = 90.0
+_PAUSE: Final = 0.1
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """What is needed to end it: the keeper's process, when that was started (ticks), and where the queue's state is."""
+
+    pid: int
+    started: int
+    queue: str
+
+    def is_alive(self) -> bool:
+        """Whether the keeper runs, and is the one that was meant: a number is used again in time."""
+        return _started(self.pid) == self.started
+
+
+@click.group()
+def commands() -> None:
+    """A control plane left running, for trying things out."""
+
+
+@commands.command()
+@click.option("--examples", default="examples", show_default=True, type=click.Path(path_type=Path), metavar="DIR")
+def up(examples: Path) -> None:
+    """Start one and leave it running; print what a shell must export to use it."""
+    found = _read()
+    if found is not None and found.is_alive():
+        click.echo("A control plane runs already; `make control-plane-down` ends it.")
+        click.echo(EXPORTS.read_text(), nl=False)
+        return
+    _clear(found)
+    building.ensure(click.echo)
+    packages.ensure(click.echo)
+    DIRECTORY.parent.mkdir(parents=True, exist_ok=True)
+    _start(examples, DIRECTORY.resolve())
+    click.echo(f"\nUse it with: . {EXPORTS}\n")
+    click.echo(EXPORTS.read_text(), nl=False)
+
+
+@commands.command()
+def down() -> None:
+    """End it, with all that runs on it."""
+    found = _read()
+    if found is None:
+        click.echo("No control plane was left running.")
+        return
+    _clear(found)
+    click.echo("The control plane has ended.")
+
+
+def _start(examples: Path, directory: Path) -> None:
+    machine = site.look()
+    work = directory / "work"
+    # A socket's path has room for about 100 characters, so the queue's state lies in a short place.
+    queue = Path(tempfile.mkdtemp(prefix="batchgate-")) / "queue"
+    click.echo("Starting etcd, kube-apiserver, kube-controller-manager, kube-scheduler …")
+    plane = starting.start(directory)
+    standing = Standing(plane.keeper.pid, _started(plane.keeper.pid), str(queue))
+    _write(standing)
+    try:
+        node = cloudnode.join(plane)
+        click.echo("Starting the webhook, the agent and the embedded queue …")
+        (work / site.WORK_DIR).mkdir(parents=True)
+        if machine.runtime is not Runtime.HOST:
+            sandbox.build(work / site.IMAGE)
+        site.write_policy(examples, work / "policy", machine, work)
+        defined = _define(queue, site.queue_definitions(work / "policy"))
+        running = stack.start(plane, stack.Places(work, queue, work / "policy"), defined)
+        _write_exports(plane, running, queue, node)
+    except BaseException:
+        _clear(standing)
+        plane.keeper.close()
+        raise
+    plane.keeper.leave()
+
+
+def _define(queue: Path, definitions: str) -> Commands:
+    defined = _commands(queue)
+    _run(defined.argv("queues", "--define", "-"), definitions)
+    return defined
+
+
+def _commands(queue: Path) -> Commands:
+    return local.commands_of(str(queue), prefix=(sys.executable, "-m", "router.local"))
+
+
+def _write_exports(plane: ControlPlane, running: stack.Stack, queue: Path, node: cloudnode.CloudNode) -> None:
+    files = [str(plane.kubeconfig(name)) for name in (ADA.name, BEN.name, EVE.name, "admin")]
+    merged = _run([str(plane.programs.kubectl), "config", "view", "--flatten"], KUBECONFIG=os.pathsep.join(files))
+    kubeconfig = plane.directory / "kubeconfig" / "all.yaml"
+    kubeconfig.touch(mode=0o600)
+    kubeconfig.write_text(merged)
+    what = "runs them" if node.real else f"does not run them: {node.obstacle.splitlines()[0]}"
+    lines = [
+        "# Contexts: ada (the current one), ben, eve, admin: `kubectl --context admin get nodes`.",
+        f"# Jobs that stay in the cloud are bound to node {node.name}, which {what}.",
+        f"export KUBECONFIG={shlex.quote(str(kubeconfig))}",
+        f"export BATCHGATE_LOCAL={shlex.quote(str(queue))}",
+        f"export BATCHGATE_RESULTS={shlex.quote(str(running.results))}",
+        f'export PATH={shlex.quote(str(Path(sys.executable).parent))}:"$PATH"',
+        f"# Logs: {running.webhook.log}",
+        f"#       {running.agent.log}",
+        f"#       {plane.place.logs}",
+    ]
+    EXPORTS.write_text("\n".join(lines) + "\n")
+
+
+def _clear(found: Standing | None) -> None:
+    """End what was left running, and delete its files."""
+    if found is None:
+        return
+    if Path(found.queue).exists():
+        _run(_commands(Path(found.queue)).argv("stop", "--delete"))
+    if found.is_alive():
+        os.kill(found.pid, signal.SIGTERM)
+        until = time.monotonic() + _END_SECONDS
+        while found.is_alive():
+            if time.monotonic() > until:
+                raise ConfigError(f"process {found.pid} has not ended {_END_SECONDS:.0f} s after SIGTERM")
+            time.sleep(_PAUSE)
+    shutil.rmtree(Path(found.queue).parent, ignore_errors=True)
+    shutil.rmtree(DIRECTORY)
+    EXPORTS.unlink(missing_ok=True)
+
+
+def _write(standing: Standing) -> None:
+    (DIRECTORY / _STATE).write_text(json.dumps(asdict(standing)))
+
+
+def _read() -> Standing | None:
+    try:
+        return Standing(**json.loads((DIRECTORY / _STATE).read_text()))
+    except FileNotFoundError:
+        return None
+
+
+def _started(pid: int) -> int:
+    """When a process was started, in ticks since the machine was; 0 where there is none, or it has ended."""
+    try:
+        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    except OSError:
+        return 0
+    return 0 if fields[0] == "Z" else int(fields[19])
+
+
+def _run(argv: tuple[str, ...] | list[str], stdin: str = "", **environment: str) -> str:
+    done = subprocess.run(
+        argv,
+        input=stdin,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=_SECONDS,
+        env={**os.environ, **environment},
+    )
+    if done.returncode:
+        raise ConfigError(f"{' '.join(argv)}: exit code {done.returncode}: {done.stderr.strip()}")
+    return done.stdout
+
+
+if __name__ == "__main__":
+    try:
+        commands()
+    except BatchgateError as error:
+        sys.exit(f"Error: {error}")

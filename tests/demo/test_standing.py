@@ -1,0 +1,81 @@
+"""A control plane that is left running: used by what it exports, found again, ended whole."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from router.controlplane.programs import Programs
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
+SECONDS = 300
+
+
+def standing(directory: Path, *words: str) -> str:
+    argv = [sys.executable, "-m", "router.demo.standing", *words]
+    done = subprocess.run(argv, cwd=directory, capture_output=True, text=True, timeout=SECONDS, check=False)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Iterator[Path]:
+    yield tmp_path
+    standing(tmp_path, "down")
+
+
+def shell(place: Path, script: str) -> str:
+    """What a shell prints that has taken the exports."""
+    argv = ["/bin/sh", "-ec", f". build/control-plane.env; {script}"]
+    environment = {"PATH": os.environ["PATH"], "HOME": str(place)}
+    done = subprocess.run(
+        argv, cwd=place, env=environment, capture_output=True, text=True, timeout=SECONDS, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+@pytest.mark.timeout(900)
+def test_it_is_used_by_what_it_exports_and_ended_whole(control_plane_programs: Programs, place: Path) -> None:
+    printed = standing(place, "up", "--examples", str(EXAMPLES))
+
+    exports = (place / "build/control-plane.env").read_text()
+    assert exports in printed
+    assert "runs already" in standing(place, "up", "--examples", str(EXAMPLES))
+    assert shell(place, "kubectl auth whoami -o jsonpath={.status.userInfo.username}") == "ada"
+    assert shell(place, "kubectl --context admin auth whoami -o jsonpath={.status.userInfo.username}") == "admin"
+    shell(place, f"kubectl apply -f {EXAMPLES}/02-large-goes-to-hpc/job.yaml")
+    shell(place, "kubectl wait --for=condition=Complete job/large --timeout=120s")
+    assert shell(place, "kubectl logs job/large") == "the sum of 1 to 1000 is 500500\n"
+    state = json.loads((place / "build/control-plane/state.json").read_text())
+
+    standing(place, "down")
+
+    assert list((place / "build").iterdir()) == []
+    assert not Path(state["queue"]).parent.exists()
+    assert processes_below(place, Path(state["queue"])) == []
+    assert "No control plane" in standing(place, "down")
+
+
+def processes_below(*directories: Path) -> list[str]:
+    until = time.monotonic() + 30
+    while found := [line for line in _command_lines() if any(f"{one}" in line for one in directories)]:
+        if time.monotonic() > until:
+            break
+        time.sleep(0.1)
+    return found
+
+
+def _command_lines() -> Iterator[str]:
+    for entry in Path("/proc").glob("[0-9]*"):
+        try:
+            yield (entry / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
+        except OSError:
+            continue
