@@ -38,7 +38,7 @@ QUICK = Pace(poll_seconds=0.05)
 T = TypeVar("T")
 
 
-def until(look: Callable[[], T | None], seconds: float = 30) -> T:
+def until(look: Callable[[], T | None], seconds: float = 60) -> T:
     """What ``look`` finds, once it finds something."""
     deadline = time.monotonic() + seconds
     while True:

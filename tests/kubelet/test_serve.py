@@ -328,8 +328,8 @@ def test_a_connection_serves_one_request(api: Served) -> None:
 
 
 def test_who_only_connects_stops_nobody_and_is_sent_away(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(server, "HANDSHAKE_SECONDS", 1)
-    monkeypatch.setattr(server, "HEAD_SECONDS", 1)
+    monkeypatch.setattr(server, "HANDSHAKE_SECONDS", 5)
+    monkeypatch.setattr(server, "HEAD_SECONDS", 5)
     with served(tmp_path) as api:
         silent = [socket.create_connection(("127.0.0.1", api.port), timeout=60) for _ in range(50)]
         shaken = [api.connect() for _ in range(20)]

@@ -61,7 +61,7 @@ def workers() -> Iterator[ThreadPoolExecutor]:
 
 
 async def soon(holds: Callable[[], bool]) -> None:
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(60):
         while not holds():  # noqa: ASYNC110 - what is waited for happens in threads and files
             await asyncio.sleep(0.01)
 
@@ -78,7 +78,7 @@ class Reader:
 
     async def end(self) -> bytes:
         assert self.task is not None
-        await asyncio.wait_for(self.task, 30)
+        await asyncio.wait_for(self.task, 60)
         return self.got
 
 
