@@ -22,10 +22,11 @@ $(READY): requirements-dev.lock pyproject.toml
 	@$(BIN)/pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
 	@touch $@
 
-demo: $(READY) ## judge the examples, run what goes to HPC on the embedded queue, show what went where and why
+demo: $(READY) ## apply the examples to a real control plane, run what goes to HPC, show what went where and why
 	@$(BIN)/batchgate demo
 
 test: $(READY) ## every test that this machine can run; what is skipped is listed with its reason
+	@$(BIN)/python -m router.controlplane || echo "Tests that need a control plane are skipped." >&2
 	$(BIN)/pytest
 
 kill-test: $(READY) ## the long forms of the tests that kill and cut off: real times, 100 kills; about an hour
