@@ -13,7 +13,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Final
@@ -54,10 +54,18 @@ _LONGEST_DELAY: Final = 5.0
 
 @dataclass(frozen=True, slots=True)
 class Endpoint:
-    """Where the API server reaches the kubelet API: an IP, and a port."""
+    """Where the API server reaches the kubelet API: an IP, and a port.
+
+    ``ports`` names the port of a queue that has one of its own: a request to a kubelet does not say which node is meant.
+    """
 
     address: str
     port: int
+    ports: Mapping[str, int] = field(default_factory=dict)
+
+    def port_of(self, queue: str) -> int:
+        """The port that the Node of a queue publishes."""
+        return self.ports.get(queue, self.port)
 
 
 @dataclass(slots=True)
@@ -101,7 +109,8 @@ class Nodes:
         self._stopping = False
         self._kept: dict[str, _Kept] = {}
         for queue in site.queues:
-            node = VirtualNode(site.name, queue.name, declared(queue), endpoint.address, endpoint.port, version="")
+            port = endpoint.port_of(queue.name)
+            node = VirtualNode(site.name, queue.name, declared(queue), endpoint.address, port, version="")
             self._kept[node.name] = _Kept(node)
         self._left_over: set[str] = set()
         self._version = ""

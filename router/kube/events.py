@@ -229,8 +229,9 @@ class Recorder:
             try:
                 self._api.create(collection, event_object(told, self._instance))
                 count = told.count
-            except Conflict:  # of a process before this one
-                count = int((self._api.find(f"{collection}/{told.name}") or {}).get("count") or 0)
+            except Conflict:  # of a process before this one; a patch tells its count, we may not read Events
+                found = self._api.patch(f"{collection}/{told.name}", {"lastTimestamp": _stamp(told.last)})
+                count = int(found.get("count") or 0)
                 self._count_up(collection, told, count)
                 count += told.count
         else:

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from router.controlplane import installing
 from router.controlplane.plane import ControlPlane
 from router.kube import events
 from router.kube.client import Api, connect
@@ -185,9 +186,12 @@ def test_repeats_are_counted_up_and_not_written_each_time(
     assert event["lastTimestamp"] >= event["firstTimestamp"]
 
 
-def test_a_process_after_this_one_counts_on(api: Api, pod: Reference, recorders: list[Recorder]) -> None:
+def test_a_process_after_this_one_counts_on(
+    plane: ControlPlane, api: Api, pod: Reference, recorders: list[Recorder]
+) -> None:
+    agent = connect(str(installing.agent(plane)))  # which may write Events, and not read them
     for expected in (1, 2, 3):
-        recorder = started(recorders, api)
+        recorder = started(recorders, agent)
         recorder.tell(pod, "Normal", "Submitted", "batch job 17.server")
         assert recorder.flush(60)
         (event,) = ours(api, pod.namespace)
