@@ -64,8 +64,7 @@ def register(plane: ControlPlane, url: str, ca_file: Path, namespaces: Sequence[
     """
     for namespace in namespaces:
         plane.kubectl("label", "namespace", namespace, "--overwrite", f"{names.LABEL_GATE}={names.GATE_ENABLED}")
-    overlay = _overlay(plane.directory / "registration", url, ca_file)
-    plane.kubectl("apply", "-k", str(overlay))
+    plane.kubectl("apply", "-k", str(overlay(plane.directory / "registration", url, ca_file)))
     said = ""
 
     def asked() -> bool:
@@ -111,13 +110,13 @@ def approve(plane: ControlPlane) -> None:
     _await(issued, "the agent has no serving certificate", lambda: "see its log")
 
 
-def _overlay(directory: Path, url: str, ca_file: Path) -> Path:
+def overlay(directory: Path, url: str, ca_file: Path) -> Path:
     """A kustomization of its own beside the plane's files: kubectl takes nothing from outside a kustomization's folder
     but other kustomizations, by relative path.
     """
     directory.mkdir(exist_ok=True)
     client = {"url": f"{url}/mutate", "caBundle": base64.b64encode(ca_file.read_bytes()).decode()}
-    change = [{"op": "replace", "path": "/webhooks/0/clientConfig", "value": client}]
+    change = [{"op": "add", "path": "/webhooks/0/clientConfig", "value": client}]
     kustomization = {
         "apiVersion": "kustomize.config.k8s.io/v1beta1",
         "kind": "Kustomization",
