@@ -133,6 +133,8 @@ REASON_STARTED: Final = "Started"
 REASON_SUSPENDED: Final = "Suspended"
 REASON_RESUMED: Final = "Resumed"
 REASON_NODE_LOST: Final = "NodeLost"
+REASON_RESULTS: Final = "ResultsBrought"
+REASON_RESULTS_INCOMPLETE: Final = "ResultsIncomplete"
 
 # --- other projects' keys that we must know --------------------------------------------------------------------
 KUEUE_QUEUE_NAME: Final = "kueue.x-k8s.io/queue-name"

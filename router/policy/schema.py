@@ -186,6 +186,15 @@ class Site(Entry):
         "tmpfs", description="Where a container's writes outside volumes go."
     )
     log_limit: Bytes = Field(10 * 1024**3, description="Largest log file of a container.")
+    results_dir: AbsolutePath | None = Field(
+        None, description="Where the agent brings results and logs; nothing is brought if unset."
+    )
+    results_limit: Bytes = Field(10 * 1024**3, description="Most bytes that are brought of one Pod, logs included.")
+    results_files: Positive = Field(10_000, description="Most files that are brought of one Pod.")
+    results_reserve: Bytes = Field(1024**3, description="Bytes that stay free where results are brought.")
+    keep: Seconds = Field(
+        7 * 86400, description="How long a Pod's directory stays on the site after the last sign of life in it."
+    )
     directives: dict[str, str] = Field(default_factory=dict, description="Further directives of the batch system.")
     queues: tuple[Queue, ...] = Field(min_length=1)
 

@@ -1,0 +1,338 @@
+"""A Pod's results: which files they are, where they are brought, and the manifest of what was brought.
+
+Pure. A path of the hint ``results`` is taken in one of two ways (docs/results.md): if its first part names an
+``emptyDir`` of the Pod, it lies below that; else it is relative to the working directory of each container, and what
+of it a mounted ``emptyDir`` holds is meant. Nothing else that a container writes outlives it. Names of files are text
+with surrogates for bytes that are no UTF-8 (``os.fsdecode``).
+"""
+
+from __future__ import annotations
+
+import fnmatch
+import glob
+import json
+import re
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any, Final
+
+from router.podlife import Exit
+from router.workload.model import Container, Workload
+
+MANIFEST: Final = "manifest.json"
+RESULTS: Final = "results"
+VERSION: Final = 1
+_EMPTY: Final = frozenset({"emptyDir", ""})
+_ANY_DEPTH: Final = "**"
+_UID_DIGITS: Final = 8
+MOST_LEFT: Final = 1000
+"""Files left behind that are named; all are counted."""
+_LONGEST_PLAN: Final = 1000
+_LONGEST_PROBLEM: Final = 500
+_NAME: Final = re.compile(r"[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?")
+
+Pattern = tuple[str, ...]
+"""Globs, one for each part of a path; empty: the directory itself, with all in it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """Files below a volume. ``said`` is the path as the user wrote it."""
+
+    said: str
+    volume: str
+    pattern: Pattern
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What is to be brought of a Pod. ``problems`` are sentences about paths that can be nowhere."""
+
+    wanted: tuple[Wanted, ...] = ()
+    problems: tuple[str, ...] = ()
+
+
+# --- which files -------------------------------------------------------------------------------------------------
+
+
+def resolve(workload: Workload, paths: Iterable[str]) -> Plan:
+    """What the paths of a Job's hint mean in its Pods."""
+    empty = {volume.name for volume in workload.volumes if volume.kind in _EMPTY}
+    wanted: dict[Wanted, None] = {}
+    problems = []
+    for said in paths:
+        parts = _parts(said)
+        if parts and parts[0] in empty and not said.startswith("./"):
+            found = [Wanted(said, parts[0], parts[1:])]
+        else:
+            found = [one for container in workload.containers for one in _in_mounts(said, parts, container, empty)]
+        wanted.update(dict.fromkeys(found))
+        if not found:
+            problems.append(_nowhere(said, parts, workload))
+    return Plan(tuple(wanted), tuple(problems))
+
+
+def _parts(path: str) -> Pattern:
+    return tuple(part for part in path.split("/") if part not in {"", "."})
+
+
+def _in_mounts(said: str, parts: Pattern, container: Container, volumes: Collection[str]) -> Iterator[Wanted]:
+    whole = opened([(*_working_directory(container), *parts)])
+    for mount in container.mounts:
+        if mount.volume in volumes:
+            inside = _inside(whole, _parts(mount.path))
+            below = tuple(glob.escape(part) for part in _parts(mount.sub_path))
+            yield from (Wanted(said, mount.volume, (*below, *rest)) for rest in sorted(inside))
+
+
+def _working_directory(container: Container) -> Pattern:
+    """Its parts as patterns that match only themselves."""
+    directory = (container.launcher.working_dir if container.launcher else "") or container.working_dir
+    return tuple(glob.escape(part) for part in _parts(directory))
+
+
+def _inside(patterns: frozenset[Pattern], directory: Pattern) -> frozenset[Pattern]:
+    """What is left of patterns below a directory."""
+    for name in directory:
+        patterns = after(patterns, name)
+    return patterns
+
+
+def _nowhere(said: str, parts: Pattern, workload: Workload) -> str:
+    kinds = {volume.name: volume.kind for volume in workload.volumes if volume.kind not in _EMPTY}
+    there = next((one for container in workload.containers for one in _in_mounts(said, parts, container, kinds)), None)
+    if there is not None or (parts and parts[0] in kinds):
+        volume = there.volume if there else parts[0]
+        return f"{said}: lies in volume {volume} ({kinds[volume]}), which is no emptyDir: nothing is brought from there"
+    return f"{said}: lies in no emptyDir of the Pod, and nothing else that a container writes outlives it"
+
+
+def opened(patterns: Iterable[Pattern]) -> frozenset[Pattern]:
+    """The patterns as ``after`` takes them: also without a leading ``**``, which may be no directory at all."""
+    found = set(patterns)
+    for pattern in tuple(found):
+        rest = pattern
+        while rest and rest[0] == _ANY_DEPTH:
+            rest = rest[1:]
+            found.add(rest)
+    return frozenset(found)
+
+
+def after(patterns: frozenset[Pattern], name: str) -> frozenset[Pattern]:
+    """What is left of patterns below an entry of a directory; nothing where none matches it.
+
+    As in a shell, ``*`` and ``?`` match no name that begins with a dot, unless the dot is written. ``**`` is any number
+    of directories, also none. Where a pattern is used up (``()``), all that lies below is meant, hidden or not.
+    """
+    left: set[Pattern] = set()
+    for pattern in patterns:
+        if not pattern:
+            left.add(pattern)
+        elif pattern[0] == _ANY_DEPTH:
+            left.update(() if name.startswith(".") else (pattern,))
+        elif _matches(name, pattern[0]):
+            left.add(pattern[1:])
+    return opened(left)
+
+
+def is_meant(patterns: frozenset[Pattern]) -> bool:
+    """Whether a file of which these patterns are left is one of those that are wanted."""
+    return () in patterns
+
+
+def _matches(name: str, pattern: str) -> bool:
+    return (not name.startswith(".") or pattern.startswith(".")) and fnmatch.fnmatchcase(name, pattern)
+
+
+def plan_text(plan: Plan) -> bytes:
+    """A plan as a file of the Pod's directory: what is brought is decided when the Job is verified."""
+    document = {"version": VERSION, "wanted": [asdict(one) for one in plan.wanted], "problems": plan.problems}
+    return json.dumps(document).encode() + b"\n"
+
+
+def read_plan(content: bytes) -> Plan:
+    """The plan of a file; an empty one where it is none. The Job's own user can write there, so nothing is believed
+    but what names a place below a volume.
+    """
+    try:
+        document = json.loads(content)
+        wanted = tuple(_wanted(one) for one in document["wanted"][:_LONGEST_PLAN])
+        problems = tuple(str(one)[:_LONGEST_PROBLEM] for one in document["problems"][:_LONGEST_PLAN])
+    except (ValueError, TypeError, KeyError, RecursionError):
+        return Plan()
+    return Plan(wanted, problems)
+
+
+def _wanted(document: Mapping[str, Any]) -> Wanted:
+    volume, pattern = str(document["volume"]), tuple(str(part) for part in document["pattern"])
+    if not all(map(_is_part, (volume, *pattern))):
+        raise ValueError(f"{document!r} lies below no volume")
+    return Wanted(str(document["said"]), volume, pattern)
+
+
+def _is_part(text: str) -> bool:
+    return text not in {"", ".", ".."} and "/" not in text and "\0" not in text
+
+
+# --- where to ----------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Subject:
+    """Whose results they are. ``job_id`` is the batch job's; ``exits`` how each container's last run ended."""
+
+    namespace: str
+    job: str
+    pod: str
+    uid: str
+    job_uid: str
+    index: str
+    site: str
+    queue: str
+    job_id: str = ""
+    exits: Mapping[str, Exit] = field(default_factory=dict)
+
+
+def place(subject: Subject) -> tuple[str, str, str]:
+    """The directory of a Pod below the site's: ``<namespace>/<job>/<pod>.<short uid>``.
+
+    ValueError where a name is none of Kubernetes': it would be somewhere else.
+    """
+    for name in (subject.namespace, subject.job, subject.pod, subject.uid):
+        if not _NAME.fullmatch(name):
+            raise ValueError(f"{name!r} is no name of an object of Kubernetes")
+    return subject.namespace, subject.job, f"{subject.pod}.{subject.uid[:_UID_DIGITS]}"
+
+
+# --- the manifest ------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Brought:
+    """One file: its path below the Pod's results, bytes, SHA-256 in hex, modification time (since 1970).
+
+    ``changed``: it was being written while it was copied.
+    """
+
+    path: str
+    size: int
+    sha256: str
+    modified: float
+    changed: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Left:
+    """One file or directory that was not brought, and why."""
+
+    path: str
+    reason: str
+    size: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Collected:
+    """What was brought of a Pod, and what not.
+
+    ``missing`` are paths of the hint that nothing matched. ``left`` holds at most ``MOST_LEFT``, ``left_count`` counts
+    all.
+    """
+
+    files: tuple[Brought, ...] = ()
+    left: tuple[Left, ...] = ()
+    left_count: int = 0
+    missing: tuple[str, ...] = ()
+    problems: tuple[str, ...] = ()
+
+    @property
+    def complete(self) -> bool:
+        """Whether all that was asked for is there."""
+        return not (self.left_count or self.missing or self.problems or any(one.changed for one in self.files))
+
+    @property
+    def size(self) -> int:
+        """Bytes of all files."""
+        return sum(one.size for one in self.files)
+
+
+def manifest_text(subject: Subject, plan: Plan, collected: Collected) -> bytes:
+    """``manifest.json``: the last file that is written. Names that are no UTF-8 are shown with ``\\xNN``, and
+    ``pathHex`` has their bytes.
+    """
+    document = {
+        "version": VERSION,
+        "namespace": subject.namespace,
+        "job": subject.job,
+        "jobUid": subject.job_uid,
+        "index": subject.index,
+        "pod": subject.pod,
+        "podUid": subject.uid,
+        "site": subject.site,
+        "queue": subject.queue,
+        "batchJob": subject.job_id,
+        "containers": {name: asdict(exit_) for name, exit_ in sorted(subject.exits.items())},
+        "asked": sorted({one.said for one in plan.wanted}),
+        "complete": collected.complete,
+        "size": collected.size,
+        "files": [_file(one) for one in collected.files],
+        "left": [_left(one) for one in collected.left],
+        "leftCount": collected.left_count,
+        "missing": list(collected.missing),
+        "problems": list(collected.problems),
+    }
+    return json.dumps(document, indent=1, ensure_ascii=False).encode() + b"\n"
+
+
+def _file(one: Brought) -> dict[str, Any]:
+    shown = _path(one.path) | {"size": one.size, "sha256": one.sha256, "modified": round(one.modified, 6)}
+    return shown | ({"changed": True} if one.changed else {})
+
+
+def _left(one: Left) -> dict[str, Any]:
+    return _path(one.path) | ({} if one.size is None else {"size": one.size}) | {"reason": one.reason}
+
+
+def _path(path: str) -> dict[str, str]:
+    raw = path.encode(errors="surrogateescape")
+    try:
+        return {"path": raw.decode()}
+    except UnicodeDecodeError:
+        return {"path": raw.decode(errors="backslashreplace"), "pathHex": raw.hex()}
+
+
+# --- words -------------------------------------------------------------------------------------------------------
+
+_UNITS: Final = (("Gi", 30), ("Mi", 20), ("Ki", 10))
+_MOST_NAMED: Final = 3
+
+
+def sentence(collected: Collected, where: str) -> str:
+    """What an Event says about it."""
+    count = len(collected.files)
+    said = f"{count} file{'' if count == 1 else 's'}, {_shown(collected.size)}, brought to {where}"
+    return "; ".join([said, *_shortfalls(collected)])
+
+
+def _shortfalls(collected: Collected) -> Iterator[str]:
+    if collected.missing:
+        yield f"nothing matched {_named(collected.missing)}"
+    yield from collected.problems[:_MOST_NAMED]
+    if collected.left_count:
+        first = collected.left[0]
+        more = f" and {collected.left_count - 1} more" if collected.left_count > 1 else ""
+        yield f"not brought: {_path(first.path)['path']} ({first.reason}){more}"
+    if changed := [one.path for one in collected.files if one.changed]:
+        yield f"changed while they were copied: {_named(changed)}"
+
+
+def _named(names: Collection[str]) -> str:
+    shown = [_path(name)["path"] for name in names][:_MOST_NAMED]
+    more = len(names) - len(shown)
+    return ", ".join(shown) + (f" and {more} more" if more else "")
+
+
+def _shown(size: int) -> str:
+    for unit, shift in _UNITS:
+        if size >= 1 << shift:
+            return f"{size / (1 << shift):.1f} {unit}B"
+    return f"{size} bytes"

@@ -1,0 +1,240 @@
+"""Which files are results, what a manifest says, what an Event says."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from router import results
+from router.podlife import Exit
+from router.results import Brought, Collected, Left, Plan, Subject, Wanted
+from router.workload import workload_of
+
+SUBJECT = Subject("lab", "solve", "solve-x7k2p", "0f9c2d3e-aaaa", "1111-2222", "noindex", "hpc1", "workq", "7.vm")
+
+
+def _plan(paths: list[str], *containers: dict[str, Any], volumes: list[dict[str, Any]]) -> Plan:
+    given = [{"name": f"c{number}", "image": "i", **one} for number, one in enumerate(containers)]
+    spec = {"restartPolicy": "Never", "containers": given, "volumes": volumes}
+    job = {
+        "apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "j"}, "spec": {"template": {"spec": spec}},
+    }  # fmt: skip
+    return results.resolve(workload_of(job, namespace="n"), paths)
+
+
+def _mount(name: str, path: str, sub_path: str = "") -> dict[str, str]:
+    return {"name": name, "mountPath": path, **({"subPath": sub_path} if sub_path else {})}
+
+
+VOLUMES: list[dict[str, Any]] = [{"name": name, "emptyDir": {}} for name in ("work", "out", "data")]
+WORK, OUT, DATA = VOLUMES
+
+
+@pytest.mark.parametrize(
+    ("path", "container", "wanted"),
+    [
+        # by the name of a volume
+        ("work/a/*.dat", {}, [("work", ("a", "*.dat"))]),
+        ("work", {}, [("work", ())]),
+        ("work/", {"workingDir": "/elsewhere"}, [("work", ())]),
+        ("work//a/./b", {}, [("work", ("a", "b"))]),
+        # relative to the working directory, which lies in a volume
+        ("*.dat", {"workingDir": "/w", "volumeMounts": [_mount("work", "/w")]}, [("work", ("*.dat",))]),
+        ("a/b", {"workingDir": "/w/sub", "volumeMounts": [_mount("work", "/w")]}, [("work", ("sub", "a", "b"))]),
+        (".", {"workingDir": "/w/s", "volumeMounts": [_mount("work", "/w/")]}, [("work", ("s",))]),
+        ("a", {"workingDir": "/w", "volumeMounts": [_mount("work", "/w", "in/[x]")]}, [("work", ("in", "[[]x]", "a"))]),
+        # as the container sees it, whatever the working directory
+        ("w/a", {"volumeMounts": [_mount("work", "/w")]}, [("work", ("a",))]),
+        ("w", {"volumeMounts": [_mount("work", "/w/deep/er")]}, [("work", ())]),
+        ("*/a", {"volumeMounts": [_mount("work", "/w"), _mount("data", "/d")]}, [("data", ("a",)), ("work", ("a",))]),
+        ("**/*.h5", {"volumeMounts": [_mount("work", "/w")]}, [("work", ("*.h5",)), ("work", ("**", "*.h5"))]),
+        # a mount in a volume: both can hold it
+        (
+            "out/x",
+            {"workingDir": "/w", "volumeMounts": [_mount("work", "/w"), _mount("data", "/w/out")]},
+            [("work", ("out", "x")), ("data", ("x",))],
+        ),
+        # a volume's name and a directory of the same name
+        ("data/x", {"workingDir": "/w", "volumeMounts": [_mount("work", "/w")]}, [("data", ("x",))]),
+        ("./data/x", {"workingDir": "/w", "volumeMounts": [_mount("work", "/w")]}, [("work", ("data", "x"))]),
+        # a directory whose name has wildcards is that directory
+        ("a", {"workingDir": "/w/*", "volumeMounts": [_mount("work", "/w")]}, [("work", ("[*]", "a"))]),
+        # the launcher's own working directory
+        (
+            "a",
+            {"command": ["mpirun", "-np", "2", "-wdir", "/w/run", "./solver"], "volumeMounts": [_mount("work", "/w")]},
+            [("work", ("run", "a"))],
+        ),
+    ],
+)  # fmt: skip
+def test_what_a_path_means(path: str, container: dict[str, Any], wanted: list[tuple[str, tuple[str, ...]]]) -> None:
+    plan = _plan([path], container, volumes=[WORK, DATA])
+
+    assert plan.problems == ()
+    assert sorted(plan.wanted, key=str) == sorted((Wanted(path, *one) for one in wanted), key=str)
+
+
+def test_a_path_means_what_each_container_sees() -> None:
+    one = {"workingDir": "/w", "volumeMounts": [_mount("work", "/w")]}
+    two = {"workingDir": "/o", "volumeMounts": [_mount("out", "/o"), _mount("work", "/w")]}
+
+    plan = _plan(["a", "work/b"], one, two, volumes=[WORK, OUT])
+
+    assert plan.wanted == (Wanted("a", "work", ("a",)), Wanted("a", "out", ("a",)), Wanted("work/b", "work", ("b",)))
+
+
+@pytest.mark.parametrize(
+    ("path", "words"),
+    [
+        ("a", "a: lies in no emptyDir of the Pod, and nothing else that a container writes outlives it"),
+        ("d/a", "d/a: lies in volume disk (hostPath), which is no emptyDir: nothing is brought from there"),
+        ("disk/a", "disk/a: lies in volume disk (hostPath), which is no emptyDir: nothing is brought from there"),
+    ],
+)
+def test_paths_that_can_be_nowhere(path: str, words: str) -> None:
+    disk = {"name": "disk", "hostPath": {"path": "/x"}}
+
+    plan = _plan([path], {"workingDir": "/app", "volumeMounts": [_mount("disk", "/app/d")]}, volumes=[disk])
+
+    assert plan == Plan((), (words,))
+
+
+@pytest.mark.parametrize(
+    ("pattern", "path", "meant"),
+    [
+        ((), "a/.b/c", True),
+        (("a",), "a", True),
+        (("a",), "a/b/.c", True),
+        (("a",), "ab", False),
+        (("a",), "b/a", False),
+        (("*.dat",), "x.dat", True),
+        (("*.dat",), ".x.dat", False),
+        ((".*",), ".x.dat", True),
+        (("*.dat",), "a/x.dat", False),
+        (("a", "?", "x[ab]"), "a/1/xb", True),
+        (("a", "?", "x[ab]"), "a/12/xb", False),
+        (("**", "x"), "x", True),
+        (("**", "x"), "a/b/x", True),
+        (("**", "x"), "a/.b/x", False),
+        (("a", "**"), "a/b", True),
+        (("a", "**"), "b", False),
+        (("**", "b", "**", "x"), "a/b/c/x", True),
+        (("**", "b", "**", "x"), "b/x", True),
+        (("**", "b", "**", "x"), "a/x", False),
+        (("["), "[", True),
+        (("*" * 40 + "b",), "a" * 200, False),
+    ],
+)
+def test_globs(pattern: tuple[str, ...], path: str, meant: bool) -> None:
+    patterns = results.opened([tuple(pattern)])
+    for name in path.split("/"):
+        patterns = results.after(patterns, name)
+
+    assert results.is_meant(patterns) is meant
+
+
+_PARTS = st.text(st.characters(exclude_characters="/\0", codec="utf-8"), min_size=1, max_size=8).filter(
+    lambda part: part not in {".", ".."}
+)
+
+
+@given(st.lists(st.tuples(st.text(), _PARTS, st.lists(_PARTS).map(tuple)).map(lambda one: Wanted(*one))))
+def test_a_plan_is_read_as_it_was_written(wanted: list[Wanted]) -> None:
+    plan = Plan(tuple(wanted), ("a sentence",))
+
+    assert results.read_plan(results.plan_text(plan)) == plan
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"", b"{", b"[]", b"null", b"\xff", b'{"wanted": 1, "problems": []}', b'{"wanted": [{}], "problems": []}',
+        b'{"wanted": [{"said": "x", "volume": "..", "pattern": []}], "problems": []}',
+        b'{"wanted": [{"said": "x", "volume": "v", "pattern": ["a", ".."]}], "problems": []}',
+        b'{"wanted": [{"said": "x", "volume": "v", "pattern": ["a/b"]}], "problems": []}',
+        b'{"wanted": [{"said": "x", "volume": "", "pattern": []}], "problems": []}',
+        b'{"wanted": [{"said": "x", "volume": "v", "pattern": ["\\u0000"]}], "problems": []}',
+        b"[" * 100_000,
+    ],
+)  # fmt: skip
+def test_what_is_no_plan_brings_nothing(content: bytes) -> None:
+    assert results.read_plan(content) == Plan()
+
+
+@given(st.binary())
+def test_any_file_is_a_plan_or_none(content: bytes) -> None:
+    results.read_plan(content)
+
+
+def test_where_results_go() -> None:
+    assert results.place(SUBJECT) == ("lab", "solve", "solve-x7k2p.0f9c2d3e")
+
+
+@pytest.mark.parametrize("name", ["", "..", "a/b", ".a", "A", "a\n", "a" * 254])
+@pytest.mark.parametrize("field", ["namespace", "job", "pod", "uid"])
+def test_names_that_lead_elsewhere(name: str, field: str) -> None:
+    with pytest.raises(ValueError, match="no name of an object"):
+        results.place(Subject(**{**_fields(), field: name}))
+
+
+def _fields() -> dict[str, Any]:
+    return {name: getattr(SUBJECT, name) for name in Subject.__dataclass_fields__}
+
+
+def test_a_manifest() -> None:
+    subject = Subject(**{**_fields(), "exits": {"solve": Exit(1, 137, 9, 100, 200, deadline=True)}})
+    collected = Collected(
+        files=(Brought("log/solve.0", 3, "abc", 7.25), Brought("results/v/\udcff", 2, "def", 8.0, changed=True)),
+        left=(Left("results/v/link", "a link, or no ordinary file"), Left("results/v/big", "more than it may be", 99)),
+        left_count=2,
+        missing=("out",),
+        problems=("x: lies nowhere",),
+    )
+
+    plan = Plan((Wanted("v", "v", ()), Wanted("out", "v", ("out",)), Wanted("out", "w", ("out",))))
+
+    assert json.loads(results.manifest_text(subject, plan, collected)) == {
+        "version": 1, "namespace": "lab", "job": "solve", "jobUid": "1111-2222", "index": "noindex",
+        "pod": "solve-x7k2p", "podUid": "0f9c2d3e-aaaa", "site": "hpc1", "queue": "workq", "batchJob": "7.vm",
+        "containers": {
+            "solve": {"restart": 1, "code": 137, "signal": 9, "started": 100, "finished": 200, "deadline": True}
+        },
+        "asked": ["out", "v"], "complete": False, "size": 5,
+        "files": [
+            {"path": "log/solve.0", "size": 3, "sha256": "abc", "modified": 7.25},
+            {"path": "results/v/\\xff", "pathHex": b"results/v/\xff".hex(), "size": 2, "sha256": "def",
+             "modified": 8.0, "changed": True},
+        ],
+        "left": [
+            {"path": "results/v/link", "reason": "a link, or no ordinary file"},
+            {"path": "results/v/big", "size": 99, "reason": "more than it may be"},
+        ],
+        "leftCount": 2, "missing": ["out"], "problems": ["x: lies nowhere"],
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("collected", "complete", "words"),
+    [
+        (Collected(), True, "0 files, 0 bytes, brought to /r"),
+        (Collected(files=(Brought("a", 1536, "", 0),)), True, "1 file, 1.5 KiB, brought to /r"),
+        (
+            Collected(
+                files=(Brought("a", 3 << 30, "", 0), Brought("b", 0, "", 0, changed=True)), missing=tuple("wxyz")
+            ),
+            False,
+            "2 files, 3.0 GiB, brought to /r; nothing matched w, x, y and 1 more; changed while they were copied: b",
+        ),
+        (
+            Collected(left=(Left("l", "a link"),), left_count=5, problems=("p: lies nowhere",)),
+            False,
+            "0 files, 0 bytes, brought to /r; p: lies nowhere; not brought: l (a link) and 4 more",
+        ),
+    ],
+)
+def test_the_words_of_an_event(collected: Collected, complete: bool, words: str) -> None:
+    assert (collected.complete, results.sentence(collected, "/r")) == (complete, words)
