@@ -31,7 +31,8 @@ log: Final = logging.getLogger("batchgate.kube")
 WATCH_SECONDS: Final = 60
 """Each new watch is a sign of life: bookmarks are not, a server with nothing to say may leave them out (measured)."""
 LIST_AGAIN_SECONDS: Final = 3600.0
-PAGE: Final = 500
+PAGE: Final = 200
+"""Objects asked for at a time: routed Pods carry their script, and two pages of them are in memory at once."""
 FIRST_DELAY: Final = 0.2
 LONGEST_DELAY: Final = 10.0
 _SECONDS: Final = 30.0
