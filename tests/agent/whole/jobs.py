@@ -44,7 +44,10 @@ class Runs:
     directory: Path
 
     def container(self, job: str, body: str, *, name: str = "main", cpus: int = BUSY, **fields: Any) -> dict[str, Any]:
-        """A container that tells of its start, does something, and tells of its end, with its exit code."""
+        """A container that tells of its start, does something, and tells of its end unless a signal is its end.
+
+        The body may set traps, and may end by ``exit CODE``.
+        """
         file = self.directory / job
         text = (
             f'tell() {{ echo "$1 {name} $POD_NAME $POD_UID" >>{file}; }}\n'

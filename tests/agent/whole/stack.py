@@ -13,6 +13,7 @@ import sys
 import threading
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -135,6 +136,7 @@ class Stack:
     def make_well(self) -> None:
         """Whatever a test did: everything runs, one agent alone, and the queue answers."""
         self.site.local("faults", "none")
+        unreliable.forget(self.site.faults)
         for name, part in self.plane.components.items():
             if not part.running:
                 self.plane.start(name)
@@ -167,6 +169,15 @@ class Stack:
     def await_submitted(self, *jobs: str) -> None:
         """Until each of these Jobs has a batch job."""
         until(lambda: [job for job in jobs if not self.site.of(job)], lambda left: not left, what="for batch jobs")
+
+    def await_running(self, *jobs: str) -> None:
+        """Until Kubernetes knows that the main container of each of these Jobs runs."""
+        for job in jobs:
+            until(partial(self._is_running, job), what=f"for {job} to be seen running")
+
+    def _is_running(self, job: str) -> bool:
+        statuses = [one for pod in self.pods(job) for one in pod["status"].get("containerStatuses", ())]
+        return any("running" in one["state"] for one in statuses)
 
     def await_phase(self, job: str, phase: str) -> dict[str, Any]:
         """The one Pod of a Job, once it is in that phase."""

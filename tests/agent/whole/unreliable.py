@@ -23,6 +23,7 @@ from pathlib import Path
 
 DIE_BEFORE, DIE_AFTER, LOST, LATE = "die-before", "die-after", "lost", "late"
 _REAL = [sys.executable, "-m", "router.local"]
+_MET = ".met"
 _UNREACHABLE = "qsub: cannot connect to server local (errno=15010)"
 
 
@@ -33,17 +34,24 @@ def plan(directory: Path, kind: str, *, times: int = 1, seconds: float = 0) -> N
         (directory / f"{number:04}.{kind}").write_text(str(seconds))
 
 
+def forget(directory: Path) -> None:
+    """Let no further submission fail."""
+    for path in directory.iterdir():
+        if not path.name.endswith(_MET):
+            path.unlink(missing_ok=True)
+
+
 def met(directory: Path) -> list[str]:
     """The kinds of faults that submissions have met so far."""
-    return [path.name.split(".")[1] for path in sorted(directory.iterdir()) if path.name.endswith(".met")]
+    return [path.name.split(".")[1] for path in sorted(directory.iterdir()) if path.name.endswith(_MET)]
 
 
 def _next(directory: Path) -> tuple[str, float]:
     """The fault for this submission, and its seconds; no other process gets the same."""
     for path in sorted(directory.iterdir()):
-        if path.name.endswith(".met"):
+        if path.name.endswith(_MET):
             continue
-        mine = path.with_name(f"{path.name}.met")
+        mine = path.with_name(f"{path.name}{_MET}")
         try:
             path.rename(mine)
         except FileNotFoundError:
