@@ -7,13 +7,12 @@ cannot be right is a well-formed denial that names the field (the user's).
 
 from __future__ import annotations
 
-import base64
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from router import patching
+from router import patching, patchtext
 from router.errors import JobError, ReviewError
 from router.gate import Gate, Judgement, judge
 from router.policy.decision import Decision, Requester
@@ -43,8 +42,6 @@ _LONGEST_OPERATION: Final = 16
 _CREATE: Final = "CREATE"
 _UPDATE: Final = "UPDATE"
 _INVALID: Final = "invalid"
-# json.dumps would make one anew for every review.
-_JSON: Final = json.JSONEncoder(separators=(",", ":"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,7 +110,10 @@ def _judged(request: _Request, judgement: Judgement) -> Answer:
         inner["status"] = _status(403, "Forbidden", message)
     elif operations := patching.diff(judgement.job, judgement.routed):
         inner["patchType"] = "JSONPatch"
-        inner["patch"] = base64.b64encode(_JSON.encode(operations).encode()).decode()
+        script = judgement.script
+        inner["patch"] = (
+            patchtext.encoded(operations, script.text, script.common) if script else patchtext.encoded(operations)
+        )
     return Answer(response, _log_fields(request, allowed=allowed, **fields))
 
 

@@ -10,9 +10,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import lru_cache
 from importlib import resources
-from typing import Final
+from typing import Any, Final
 
-from jinja2 import DictLoader, Environment, StrictUndefined, Template
+from jinja2 import Environment, StrictUndefined, Template
 
 from router import names
 from router.allocation import is_mpi
@@ -34,10 +34,14 @@ _DIALECTS: Final = {
 
 @dataclass(frozen=True, slots=True)
 class Script:
-    """The text, and sentences for the user about what it does otherwise than the Job says."""
+    """The text, and sentences for the user about what it does otherwise than the Job says.
+
+    ``common`` is the text's end, which is the same in every script with these features.
+    """
 
     text: str
     warnings: tuple[str, ...]
+    common: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,12 +63,12 @@ def render(workload: Workload, route: Route) -> Script:
     ranks = _ranks(workload, route, warnings)
     modules = (*site.modules, *(route.profile.modules if ranks and route.profile else ()))
     request = directives.request_of(route, exclusive=devices is not None and site.gpus == "exclusive")
-    options = _template(_DIALECTS[site.system]).render(
+    data = _data(workload, route, modules, devices, ranks)
+    own = _template(_DIALECTS[site.system]).render(
+        data,
         options=directives.lines(site.system, request),
-        variable=names.ENV_DIR,
-        cores_per_rank=route.allocation.cores_per_rank,
+        blocks=_blocks(workload, route, devices, ranks, warnings),
     )
-    head = _head(workload, route, modules, devices, ranks, _blocks(workload, route, devices, ranks, warnings))
     if request.project and site.system is System.TORQUE:
         warnings.append(f"Project {request.project} is left out: TORQUE knows no projects.")
     if site.runtime is Runtime.HOST:
@@ -76,37 +80,34 @@ def render(workload: Workload, route: Route) -> Script:
         *(("devices.sh",) if devices else ()),
         "mpi.sh" if ranks else "plain.sh",
     )
-    return Script(f"{options}{head}{_static(parts)}", tuple(warnings))
+    common = _common(parts)
+    return Script(f"{own}{common}", tuple(warnings), common)
 
 
-def _head(
-    workload: Workload,
-    route: Route,
-    modules: tuple[str, ...],
-    devices: Devices | None,
-    ranks: _Ranks | None,
-    blocks: list[tuple[str, list[str]]],
-) -> str:
-    """The Job's own data: all of a script that comes from a manifest, and the lines of the site."""
+def _data(
+    workload: Workload, route: Route, modules: tuple[str, ...], devices: Devices | None, ranks: _Ranks | None
+) -> dict[str, Any]:
+    """What templates read of the Job, and the lines of the site."""
     site = route.site
-    return _template("head.j2").render(
-        title=shown(f"{workload.namespace}/{workload.name}"),
-        kinds=" ".join([container.kind for container in workload.containers]),
-        names=words([container.name for container in workload.containers]),
-        deadline=max(1, route.allocation.deadline),
-        grace=route.allocation.grace,
-        restart_policy=quote(workload.restart_policy or "Never"),
-        log_limit=site.log_limit,
-        runtime="" if site.runtime is Runtime.HOST else quote(site.runtime_path or site.runtime),
-        prefix="SINGULARITYENV_" if site.runtime is Runtime.SINGULARITY else "APPTAINERENV_",
-        evaluates="" if understands_no_eval(site.runtime, site.runtime_version) else "1",
-        modules=words(modules),
-        devices=devices,
-        mpi=ranks,
-        blocks=blocks,
-        pre="\n".join(site.pre),
-        post="\n".join(site.post),
-    )
+    return {
+        "variable": names.ENV_DIR,
+        "cores_per_rank": route.allocation.cores_per_rank,
+        "title": shown(f"{workload.namespace}/{workload.name}"),
+        "kinds": " ".join([container.kind for container in workload.containers]),
+        "names": words([container.name for container in workload.containers]),
+        "deadline": max(1, route.allocation.deadline),
+        "grace": route.allocation.grace,
+        "restart_policy": quote(workload.restart_policy or "Never"),
+        "log_limit": site.log_limit,
+        "runtime": "" if site.runtime is Runtime.HOST else quote(site.runtime_path or site.runtime),
+        "prefix": "SINGULARITYENV_" if site.runtime is Runtime.SINGULARITY else "APPTAINERENV_",
+        "evaluates": "" if understands_no_eval(site.runtime, site.runtime_version) else "1",
+        "modules": words(modules),
+        "devices": devices,
+        "mpi": ranks,
+        "pre": "\n".join(site.pre),
+        "post": "\n".join(site.post),
+    }
 
 
 def _blocks(
@@ -146,22 +147,23 @@ def _index(workload: Workload, container: Container) -> int:
 
 @lru_cache(maxsize=1)
 def _environment() -> Environment:
-    folder = resources.files("router.script") / "templates"
-    sources = {entry.name: entry.read_text("utf-8") for entry in folder.iterdir() if entry.name.endswith(".j2")}
     # A script is no HTML; quoting is the business of router.script.quoting.
-    loader = DictLoader(sources)
-    environment = Environment(loader=loader, undefined=StrictUndefined, keep_trailing_newline=True, autoescape=False)  # noqa: S701
+    environment = Environment(undefined=StrictUndefined, keep_trailing_newline=True, autoescape=False)  # noqa: S701
     environment.trim_blocks = environment.lstrip_blocks = True
     return environment
 
 
 @lru_cache(maxsize=8)
-def _template(name: str) -> Template:
-    return _environment().get_template(name)
+def _template(dialect: str) -> Template:
+    """A dialect's directives and what follows in every dialect, as one template: rendering two costs more."""
+    return _environment().from_string(_source(dialect) + _source("head.j2"))
+
+
+def _source(name: str) -> str:
+    return (resources.files("router.script") / "templates" / name).read_text("utf-8")
 
 
 @lru_cache(maxsize=32)
-def _static(parts: tuple[str, ...]) -> str:
+def _common(parts: tuple[str, ...]) -> str:
     """What is the same in every script with these features; the call of ``main`` stands last."""
-    folder = resources.files("router.script") / "templates"
-    return "".join([(folder / part).read_text("utf-8") for part in parts]) + '\nmain "$@"\n'
+    return "".join([_source(part) for part in parts]) + '\nmain "$@"\n'
