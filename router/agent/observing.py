@@ -12,7 +12,7 @@ import math
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Final
 
@@ -195,7 +195,8 @@ class Observer:
         for job_id, report in reports.items():
             self._asked[job_id] = now
             if (record := self._record_of(report, now)) is not None:
-                record.change(partial(outcomes.reported, report=report, now=now))
+                # What a job asked for is in the Pod; of 10,000 jobs it would be kept for nothing.
+                record.change(partial(outcomes.reported, report=replace(report, resources={}), now=now))
                 news[record.uid] = record
             elif not self._uid_of(report):
                 self._others.update(one for one in shown or () if questions.is_same(one, job_id))

@@ -89,7 +89,7 @@ def test_a_missing_pod_that_is_seen_again_is_missing_no_more() -> None:
 
     record.saw(pod())
 
-    assert record.missing is None
+    assert not record.missing
 
 
 def test_what_is_left_of_a_pod_keeps_its_name_for_the_search() -> None:
@@ -101,5 +101,5 @@ def test_what_is_left_of_a_pod_keeps_its_name_for_the_search() -> None:
     gone = record.facts.pod
     assert (gone.name, gone.uid, gone.job_uid, gone.index, gone.deleting) == ("", "u1", "job-1", "3", True)
     assert (record.name, record.key) == ("p", "ns/p")
-    assert record.missing is None
+    assert not record.missing
     assert [job.job_id for job in record.facts.jobs] == ["7.server"]
