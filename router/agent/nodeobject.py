@@ -121,7 +121,7 @@ def labels(node: VirtualNode) -> dict[str, str]:
     known = (
         None if figures.nodes is None else str(figures.nodes),
         None if figures.cpus_per_node is None else str(figures.cpus_per_node),
-        None if memory is None else quantity.show_bytes(memory).partition(" ")[0],
+        None if memory is None else _quantity(memory),
         None if walltime is None else durations.show(walltime),
     )
     return found | {key: value for key, value in zip(_LABELS, known, strict=True) if value is not None}
@@ -142,7 +142,11 @@ def capacity(figures: QueueFigures) -> dict[str, str]:
         "memory": figures.memory_per_node,
         figures.gpu_resource: figures.gpus_per_node,
     }
-    return {name: str(nodes * count) for name, count in per_node.items() if count is not None}
+    return {name: _quantity(nodes * count) for name, count in per_node.items() if count is not None}
+
+
+def _quantity(value: int) -> str:
+    return quantity.show_bytes(value).partition(" ")[0] if value > 10**6 else str(value)
 
 
 def allocatable(figures: QueueFigures) -> dict[str, str]:
