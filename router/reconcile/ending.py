@@ -126,9 +126,10 @@ def _without_record(facts: Facts, job: Job, end: End, terms: Terms, now: float) 
     patience = seen + terms.record_patience
     if now >= patience or (job.unknown_last is not None and job.unknown_last >= seen):
         return files or by_files(facts, job, end)
-    asking = (
-        Wait((Ask((job.job_id,)),), min(patience, now + terms.retry / 2)) if facts.reachable else Wait((), patience)
-    )
+    asking = Wait((), patience)
+    if facts.reachable:
+        again = job.heard + terms.retry / 2 if job.heard is not None else now
+        asking = Wait((Ask((job.job_id,)),) if now >= again else (), min(patience, max(again, now + terms.retry / 2)))
     return both((files, asking)) if files else asking
 
 

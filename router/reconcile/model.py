@@ -249,7 +249,7 @@ class Plan:
     :param annotations: of the Pod, those to be set, empty where they are as they should be
     :param status: to be written, None where it is as it should be
     :param again_at: plan again at this time at the latest, None: when something has changed
-    :param over: nothing is left of the Pod on the site that could still run, and nothing has to be done there
+    :param over: nothing of the Pod can still run; of one that is gone, nothing is left in the batch system either
     """
 
     actions: tuple[Action, ...] = ()

@@ -16,7 +16,7 @@ from router.podstatus import PodStatus
 from router.reconcile.cancelling import cancel, delete_others
 from router.reconcile.ending import judge
 from router.reconcile.endings import Ending
-from router.reconcile.following import concluded, departed, followed, wanted_no_more
+from router.reconcile.following import concluded, departed, followed, others, wanted_no_more
 from router.reconcile.model import (
     Action,
     Adopt,
@@ -42,7 +42,7 @@ def plan(facts: Facts, terms: Terms, now: float) -> Plan:
     """What to do now about a Pod."""
     facts = _with_controller(facts)
     if facts.pod.status.terminal and concluded(facts.pod.status):
-        return _after(facts, terms, now)
+        return _after(facts, terms, now, ran=facts.pod.status.started is not None)
     verdict = judge(facts, terms, now)
     if isinstance(verdict, Ending):
         return _over(facts, verdict, terms, now)
@@ -134,8 +134,10 @@ def _words_later(facts: Facts, found: PodStatus, terms: Terms, now: float) -> fl
 def _over(facts: Facts, ending: Ending, terms: Terms, now: float) -> Plan:
     """The run has ended: results first, for a while, then the terminal status with all that is known of the end."""
     rest = delete_others(facts, terms, now)
-    if departed(facts.pod) or facts.pod.status.terminal:
-        return Plan(rest.actions, again_at=rest.again_at, over=True)
+    if departed(facts.pod):
+        return Plan(rest.actions, again_at=rest.again_at, over=not any(one.alive for one in others(facts)))
+    if facts.pod.status.terminal:  # by somebody else's hand
+        return _after(facts, terms, now, ran=not ending.never_ran)
     annotations = _annotations(facts)
     results = Wait() if ending.never_ran else _results(facts, terms, now)
     if results.again_at is not None:
@@ -156,15 +158,14 @@ def _results(facts: Facts, terms: Terms, now: float) -> Wait:
     return Wait((), until) if now < until else Wait()
 
 
-def _after(facts: Facts, terms: Terms, now: float) -> Plan:
-    """The agent has written the end: what is left is to clean up, and to let a deleted Pod go."""
-    ran = facts.pod.status.started is not None
+def _after(facts: Facts, terms: Terms, now: float, *, ran: bool) -> Plan:
+    """The end is written, and nothing runs: what is left is to clean up, and to let a deleted Pod go."""
     results = _results(facts, terms, now) if ran else Wait()
     rest = delete_others(facts, terms, now)
     found = both((results, rest))
     held = facts.pod.deleting and facts.pod.grace > 0  # without grace the API server waits for finalizers alone
     release = (Release(),) if held and results.again_at is None else ()
-    return Plan((*found.actions, *release), _annotations(facts), again_at=found.again_at, over=results.again_at is None)
+    return Plan((*found.actions, *release), _annotations(facts), again_at=found.again_at, over=True)
 
 
 def _annotations(facts: Facts) -> Mapping[str, str]:

@@ -7,6 +7,8 @@ killed after any of its steps.
 
 from __future__ import annotations
 
+import contextlib
+
 import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
@@ -46,10 +48,8 @@ class Life(RuleBasedStateMachine):
     @rule(fuse=st.integers(0, 12))
     def agent_is_killed(self, fuse: int) -> None:
         self.agent.fuse = fuse
-        try:
+        with contextlib.suppress(Killed):
             self.agent.cycle()
-        except Killed:
-            pass
         self.agent.restart()
 
     @rule(code=st.sampled_from([0, 0, 3]))

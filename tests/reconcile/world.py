@@ -19,6 +19,7 @@ from router.podview import departed, view
 from router.reconcile import outcomes
 from router.reconcile.fence import in_the_way, rival
 from router.reconcile.model import (
+    Action,
     Adopt,
     Ask,
     Attempt,
@@ -393,7 +394,7 @@ class Agent:
         world = self.world
         self._see_pods()
         for uid in self.facts:
-            self._learn(uid, lambda facts, uid=uid: outcomes.noticed(facts, world.spool(uid), world.now))
+            self._learn(uid, outcomes.noticed, world.spool(uid), world.now)
         if world.reachable:
             self._see_jobs()
         for uid in list(self.facts):
@@ -413,8 +414,8 @@ class Agent:
         self.plans.pop(uid, None)
         self.strays.pop(uid, None)
 
-    def _learn(self, uid: str, change: Callable[[Facts], Facts]) -> None:
-        self.facts[uid] = change(self.facts[uid])
+    def _learn(self, uid: str, outcome: Callable[..., Facts], *learnt: Any, **more: Any) -> None:
+        self.facts[uid] = outcome(self.facts[uid], *learnt, **more)
 
     def _see_pods(self) -> None:
         for uid in list(self.facts):
@@ -423,7 +424,7 @@ class Agent:
         for uid, pod in self.world.pods.items():
             seen = view(pod)
             if uid in self.facts:
-                self._learn(uid, lambda facts, seen=seen: outcomes.with_pod(facts, seen))
+                self._learn(uid, outcomes.with_pod, seen)
             else:
                 self.facts[uid] = outcomes.first(seen)
 
@@ -437,22 +438,21 @@ class Agent:
                 self.facts[uid] = outcomes.first(gone)
                 self.strays[uid] = Stray(uid, world.now, confirmed=False)
             if uid in self.facts:
-                self._learn(uid, lambda facts, one=report: outcomes.reported(facts, one, world.now))
+                self._learn(uid, outcomes.reported, report, world.now)
         if self.fresh:
             for uid in self.facts:
-                self._learn(uid, lambda facts: outcomes.looked(facts, (), world.now))
+                self._learn(uid, outcomes.looked, (), world.now)
             self.fresh = False
         for uid, facts in list(self.facts.items()):
-            left = [one.job_id for one in facts.jobs if one.job_id not in listed and not one.finished]
-            self._ask(uid, [one for one in left if one in world.jobs or True])
+            self._ask(uid, [one.job_id for one in facts.jobs if one.job_id not in listed and not one.finished])
 
     def _ask(self, uid: str, job_ids: list[str] | tuple[str, ...]) -> None:
         for job_id in job_ids:
-            report, now = self.world.report(job_id), self.world.now
+            report = self.world.report(job_id)
             if report is None:
-                self._learn(uid, lambda facts, one=job_id: outcomes.unknown(facts, one, now))
+                self._learn(uid, outcomes.unknown, job_id, self.world.now)
             else:
-                self._learn(uid, lambda facts, one=report: outcomes.reported(facts, one, now))
+                self._learn(uid, outcomes.reported, report, self.world.now)
 
     def _surround(self, uid: str) -> None:
         rivals = []
@@ -461,9 +461,7 @@ class Agent:
             found = rival(facts, over=made.over if made else False)
             rivals += [found] if found else []
         older = in_the_way(self.facts[uid].pod, rivals, parallelism=1)
-        self._learn(
-            uid, lambda facts: outcomes.surroundings(facts, reachable=self.world.reachable, older=older, disruptions=0)
-        )
+        self._learn(uid, outcomes.surroundings, reachable=self.world.reachable, older=older, disruptions=0)
 
     def _allowed(self, uid: str) -> bool:
         """Strays are left alone until they are reaped."""
@@ -494,57 +492,64 @@ class Agent:
             self._burn()
             pod = self.facts[uid].pod
             self.world.patch_status(uid, as_patch(made.status, uid=uid, images=pod.images))
-            now = self.world.now
             done = True
-            self._learn(uid, lambda facts: outcomes.wrote(facts, view(self.world.pods[uid]), now))
+            self._learn(uid, outcomes.wrote, view(self.world.pods[uid]), self.world.now)
             assert self.facts[uid].pod.status == made.status, "what is written reads back as it was"
         if done and uid in self.world.pods:
-            self._learn(uid, lambda facts: outcomes.with_pod(facts, view(self.world.pods[uid])))
+            self._learn(uid, outcomes.with_pod, view(self.world.pods[uid]))
         return done
 
-    def _act(self, uid: str, action: object) -> bool:
+    def _act(self, uid: str, action: Action) -> bool:
         world, now = self.world, self.world.now
         if isinstance(action, Tell):
             return False
-        if isinstance(action, Look | Ask | Signal | Delete | Submit) and not world.reachable:
-            raise AssertionError(f"{action} although the batch system does not answer")
+        if isinstance(action, Look | Ask | Signal | Delete | Submit):
+            assert world.reachable, f"{action} although the batch system does not answer"
         self._burn()
         match action:
             case Inspect():
-                self._learn(uid, lambda facts: outcomes.inspected(facts, world.inspect(uid), now)[0])
-            case Look():
-                found = [one for one in world.listed(finished=True).values() if one.directory.endswith(uid)]
-                self._learn(uid, lambda facts: outcomes.looked(facts, found, now))
-            case Ask(job_ids):
-                self._ask(uid, job_ids)
-            case Submit(fresh):
-                self._submit(uid, fresh=fresh)
+                self.facts[uid], words = outcomes.inspected(self.facts[uid], world.inspect(uid), now)
+                assert words == ()
             case Adopt(job_id):
                 world.directories[uid].job_id = job_id
-                self._learn(uid, lambda facts: outcomes.adopted(facts, job_id))
-            case Signal(job_id):
-                world.ask_to_end(job_id)
-                self._learn(uid, lambda facts: outcomes.signalled(facts, now))
-            case Delete(job_id):
-                world.cancel(job_id)
-                self._learn(uid, lambda facts: outcomes.deleted(facts, job_id, now))
+                self._learn(uid, outcomes.adopted, job_id)
             case Seal() | Take():
                 self._claim(uid, take=isinstance(action, Take))
             case Collect():
-                self._learn(uid, lambda facts: outcomes.collected(outcomes.collecting(facts, now)))
+                self._learn(uid, outcomes.collecting, now)
+                self._learn(uid, outcomes.collected)
             case Release():
                 world.delete_pod(uid, grace=0)
                 return False
             case _:
-                raise AssertionError(action)
+                self._tell_batch(uid, action)
         return True
+
+    def _tell_batch(self, uid: str, action: Action) -> None:
+        world, now = self.world, self.world.now
+        match action:
+            case Look():
+                found = [one for one in world.listed(finished=True).values() if one.directory.endswith(uid)]
+                self._learn(uid, outcomes.looked, found, now)
+            case Ask(job_ids):
+                self._ask(uid, job_ids)
+            case Submit(fresh):
+                self._submit(uid, fresh=fresh)
+            case Signal(job_id):
+                world.ask_to_end(job_id)
+                self._learn(uid, outcomes.signalled, now)
+            case Delete(job_id):
+                world.cancel(job_id)
+                self._learn(uid, outcomes.deleted, job_id, now)
+            case _:
+                raise AssertionError(action)
 
     def _claim(self, uid: str, *, take: bool) -> None:
         directory, now = self.world.directories.get(uid), self.world.now
         if directory is not None and (take or not directory.claim):
             directory.claim, directory.claimed_at = "cancelled", now
         claim = None if directory is None else f"{directory.claim}\n".encode()
-        self._learn(uid, lambda facts: outcomes.sealed(facts, claim, now))
+        self._learn(uid, outcomes.sealed, claim, now)
 
     def _submit(self, uid: str, *, fresh: bool) -> None:
         world, now = self.world, self.world.now
@@ -558,14 +563,14 @@ class Agent:
         later = Attempt("QueueFull", "too many jobs", not_before=now + 5)
         if mood in {"lost", "late"}:
             world.submit(uid, delay=20 if mood == "late" else 0)
-            self._learn(uid, lambda facts: outcomes.unclear(facts, later))
+            self._learn(uid, outcomes.unclear, later)
         elif mood == "full":
-            self._learn(uid, lambda facts: outcomes.held_back(facts, later, staged=True))
+            self._learn(uid, outcomes.held_back, later, staged=True)
         elif mood == "refused":
             no = Attempt("Refused", "no such queue", final=True)
-            self._learn(uid, lambda facts: outcomes.held_back(facts, no, staged=True))
+            self._learn(uid, outcomes.held_back, no, staged=True)
         else:
             job_id = world.submit(uid)
             self._burn()
             world.directories[uid].job_id = job_id
-            self._learn(uid, lambda facts: outcomes.submitted(facts, job_id))
+            self._learn(uid, outcomes.submitted, job_id)

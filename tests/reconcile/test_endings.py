@@ -1,0 +1,252 @@
+"""How a Pod ends, by what the batch system and the files say: a table of whole endings."""
+
+from __future__ import annotations
+
+import pytest
+
+from router.hpc import JobState, Verdict
+from router.names import CONDITION_DISRUPTION, CONDITION_MEMORY, CONDITION_WALLTIME
+from router.podlife import Life
+from router.podview import PodView
+from router.reconcile.ending import judge
+from router.reconcile.endings import Ending
+from router.reconcile.model import Attempt, Facts, Job
+from router.reconcile.waiting import Wait
+from tests.reconcile.given import (
+    ALL_WELL,
+    INIT,
+    MAIN,
+    NOTHING,
+    PLAIN,
+    SIDECAR,
+    TERMS,
+    T,
+    began,
+    deleted,
+    ended,
+    exited,
+    facts,
+    job,
+    left,
+    life,
+    over,
+    pod,
+    report,
+)
+
+LATER = T + 1000
+"""Long after all delays for files."""
+
+THREE = pod(("prepare", INIT), ("proxy", SIDECAR), ("main", MAIN))
+OK = Ending(succeeded=True)
+FAILED = Ending()
+
+
+@pytest.mark.parametrize(
+    ("view", "record", "found", "expected"),
+    [
+        # The script's own end.
+        (PLAIN, over(), ALL_WELL, OK),
+        (PLAIN, over(status=3), life(began(), exited(code=3), ended(3), exits=(left(3),)), FAILED),
+        (PLAIN, over(status=1), ALL_WELL, OK),
+        (
+            PLAIN,
+            over(status=1),
+            life(began(), ended(1)),
+            Ending("JobFailed", "job 7.pbs ended with exit code 1 before all containers had"),
+        ),
+        (
+            PLAIN,
+            over(status=0),
+            life(),
+            Ending("JobFailed", "job 7.pbs ended with exit code 0 before all containers had"),
+        ),
+        (THREE, over(), life(ended(), exits=(left(0, "prepare"), left(0), left(143, "proxy"))), OK),
+        (THREE, over(status=2), life(ended(2), exits=(left(2, "prepare"),)), FAILED),
+        (pod(restart_policy="OnFailure"), over(), life(ended(), exits=(left(1), left(0, restart=1))), OK),
+        # The script's own deadline.
+        (
+            PLAIN,
+            over(status=124),
+            life(began(), ended(124, "deadline"), exits=(left(0, deadline=True),)),
+            Ending("DeadlineExceeded", "job 7.pbs was ended at its deadline", CONDITION_WALLTIME),
+        ),
+        # The batch system's verdict overrules a zero.
+        (
+            PLAIN,
+            over(Verdict.WALLTIME, -29, reason="Job exceeded  walltime"),
+            ALL_WELL,
+            Ending("DeadlineExceeded", "job 7.pbs exceeded its walltime: Job exceeded walltime", CONDITION_WALLTIME),
+        ),
+        (
+            PLAIN,
+            over(Verdict.MEMORY, -27),
+            ALL_WELL,
+            Ending("OOMKilled", "job 7.pbs exceeded its memory", CONDITION_MEMORY),
+        ),
+        (
+            PLAIN,
+            over(Verdict.CPU_TIME, -28),
+            life(),
+            Ending("CPUTimeExceeded", "job 7.pbs exceeded its CPU time", CONDITION_WALLTIME),
+        ),
+        (
+            PLAIN,
+            over(Verdict.DELETED, 271, reason="terminated by root"),
+            ALL_WELL,
+            Ending("JobDeleted", "job 7.pbs was deleted in the batch system: terminated by root"),
+        ),
+        (
+            deleted(),
+            over(Verdict.DELETED, 271),
+            ALL_WELL,
+            Ending("Cancelled", "job 7.pbs was cancelled: the Pod was deleted"),
+        ),
+        (
+            PLAIN,
+            over(Verdict.NODE_LOST, -20),
+            ALL_WELL,
+            Ending("NodeFailed", "job 7.pbs was lost with its node", CONDITION_DISRUPTION),
+        ),
+        (PLAIN, over(Verdict.NEVER_RAN, -2), life(), Ending("JobFailed", "job 7.pbs could not be started")),
+        # A termination that the script has recorded overrules a zero, too.
+        (
+            PLAIN,
+            over(status=143),
+            life(began(), ended(143, "signal"), exits=(left(0),)),
+            Ending("JobDeleted", "job 7.pbs was told to end by the batch system"),
+        ),
+        (
+            deleted(),
+            over(status=143),
+            life(began(), ended(143, "signal"), exits=(left(0),)),
+            Ending("Cancelled", "job 7.pbs was cancelled: the Pod was deleted"),
+        ),
+        (
+            PLAIN,
+            over(status=143),
+            life(began(), ended(143, "lost"), exits=(left(143),)),
+            Ending(
+                "NodeFailed",
+                "job 7.pbs was ended by its script: the Pod's directory could not be reached from the node",
+                CONDITION_DISRUPTION,
+            ),
+        ),
+        # A Pod that was deleted when it had already ended well, has ended well.
+        (deleted(), over(), ALL_WELL, OK),
+        # Files without the script's last word, which could not be written.
+        (PLAIN, over(), life(exits=(left(),)), OK),
+        (PLAIN, over(status=5), life(exits=(left(5),)), FAILED),
+    ],
+)
+def test_the_end_of_what_has_run(view: PodView, record: object, found: Life, expected: Ending) -> None:
+    known = facts(view, job(record), life=found, inspected=LATER)  # type: ignore[arg-type]
+
+    assert judge(known, TERMS, LATER) == expected
+
+
+DELETED = over(Verdict.DELETED, None, started=None)
+SEALED = life(claim=b"cancelled\n")
+
+
+@pytest.mark.parametrize(
+    ("known", "expected"),
+    [
+        (
+            facts(PLAIN, job(DELETED), life=SEALED),
+            Ending("JobDeleted", "job 7.pbs was deleted in the batch system before it had started", never_ran=True),
+        ),
+        (
+            facts(deleted(), job(DELETED), life=SEALED),
+            Ending("Cancelled", "the Pod was deleted before anything of it had started", never_ran=True),
+        ),
+        (
+            facts(PLAIN, job(over(Verdict.NEVER_RAN, None, reason="afterok failed")), life=SEALED),
+            Ending("JobFailed", "job 7.pbs could not be started: afterok failed", never_ran=True),
+        ),
+        (
+            facts(PLAIN, job(over(Verdict.ENDED, 75)), life=SEALED),
+            Ending("JobFailed", "job 7.pbs ended without having run anything (exit code 75)", never_ran=True),
+        ),
+        (
+            facts(PLAIN, job(over(Verdict.NODE_LOST, -20)), life=SEALED),
+            Ending("NodeFailed", "job 7.pbs was lost with its node", CONDITION_DISRUPTION, never_ran=True),
+        ),
+        (
+            facts(PLAIN, job(unknown_since=T, unknown_last=T + 700), life=SEALED),
+            Ending(
+                "JobLost",
+                "job 7.pbs is not known to the batch system any more, and had not started",
+                CONDITION_DISRUPTION,
+                never_ran=True,
+            ),
+        ),
+        (
+            facts(deleted(), staged=False),
+            Ending("Cancelled", "the Pod was deleted before anything of it had started", never_ran=True),
+        ),
+        (
+            facts(PLAIN, attempt=Attempt("Refused", "Unknown queue", final=True), staged=False),
+            Ending("Refused", "Unknown queue", never_ran=True),
+        ),
+        (
+            facts(
+                PLAIN, attempt=Attempt("Refused", "Unknown queue", final=True), staged=True, looked=True, life=SEALED
+            ),
+            Ending("Refused", "Unknown queue", never_ran=True),
+        ),
+        # Sealed, and the batch system cannot be told: the Pod may go all the same.
+        (
+            facts(deleted(), job(report(JobState.QUEUED)), life=SEALED, reachable=False),
+            Ending("Cancelled", "the Pod was deleted before anything of it had started", never_ran=True),
+        ),
+    ],
+)
+def test_the_end_of_what_has_never_started(known: Facts, expected: Ending) -> None:
+    assert judge(known, TERMS, LATER) == expected
+
+
+@pytest.mark.parametrize(
+    "known",
+    [
+        facts(),
+        facts(PLAIN, job(report(JobState.QUEUED))),
+        facts(PLAIN, job(report(JobState.HELD))),
+        facts(PLAIN, job(report()), life=life(began())),
+        facts(PLAIN, job(report(JobState.EXITING)), life=life(began())),
+        facts(PLAIN, job(report(JobState.SUSPENDED)), life=life(began())),
+        facts(PLAIN, job(report(JobState.UNKNOWN)), life=life(began())),
+        facts(PLAIN, job(), reachable=False),
+        facts(PLAIN, job(), life=life(began()), reachable=False),
+        facts(PLAIN, submitting=True),
+    ],
+)
+def test_nothing_is_concluded_from_what_goes_on(known: Facts) -> None:
+    assert judge(known, TERMS, LATER) == Wait()
+
+
+def test_a_sealed_pod_waits_for_its_jobs_to_be_gone_where_they_can_be_deleted() -> None:
+    known = facts(deleted(), job(report(JobState.QUEUED)), life=SEALED)
+
+    assert judge(known, TERMS, LATER) == Wait()
+
+
+def test_jobs_are_known_by_the_one_that_the_claim_names() -> None:
+    other = Job("9.pbs", report(JobState.QUEUED, "9.pbs"))
+
+    assert judge(facts(PLAIN, other, job(over()), life=ALL_WELL), TERMS, LATER) == OK
+
+
+def test_notes_of_a_job_without_the_claim_end_nothing() -> None:
+    known = facts(PLAIN, job(report()), life=life(ended(), exits=(left(),), claim=b"9.pbs.1\n"))
+
+    assert judge(known, TERMS, LATER) == Wait()
+    assert judge(facts(PLAIN, job(report()), life=NOTHING), TERMS, LATER) == Wait()
+
+
+def test_an_exit_that_only_a_note_tells_does_not_succeed() -> None:
+    """The file could not be written: the script itself then exits with 1."""
+    known = facts(PLAIN, job(over(status=1)), life=life(began(), exited(), ended(1)), inspected=LATER)
+
+    assert isinstance(found := judge(known, TERMS, LATER), Ending)
+    assert not found.succeeded
