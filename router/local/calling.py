@@ -9,7 +9,6 @@ import os
 import pwd
 import stat
 import sys
-from typing import Any
 
 from router.local import client
 
@@ -26,17 +25,18 @@ def run(root: str, name: str, words: list[str]) -> int:
     try:
         answer = client.ask(root, request)
         if "needs" in answer:
-            answer = _with_script(root, request, answer["needs"])
+            answer = _with_script(root, request, str(answer["needs"]))
     except client.Unusable as error:
         answer = _cannot_connect(name, words, str(error))
     # As bytes: names and values may hold what is not UTF-8.
     for stream, text in ((sys.stdout, answer["out"]), (sys.stderr, answer["err"])):
-        stream.buffer.write(text.encode(errors="surrogateescape"))
+        stream.buffer.write(str(text).encode(errors="surrogateescape"))
         stream.flush()
-    return int(answer["rc"])
+    rc = answer["rc"]
+    return rc if isinstance(rc, int) else 1
 
 
-def _request(name: str, words: list[str]) -> dict[str, Any]:
+def _request(name: str, words: list[str]) -> dict[str, object]:
     return {
         "op": name,
         "words": words,
@@ -56,7 +56,7 @@ def _account() -> str:
         return str(os.getuid())
 
 
-def _with_script(root: str, request: dict[str, Any], path: str) -> dict[str, Any]:
+def _with_script(root: str, request: dict[str, object], path: str) -> dict[str, object]:
     """The answer to a submission whose script is a file, or comes through standard input."""
     try:
         if path == "-":
@@ -71,7 +71,7 @@ def _with_script(root: str, request: dict[str, Any], path: str) -> dict[str, Any
     return client.ask(root, {**request, "script": content.decode(errors="surrogateescape")})
 
 
-def _cannot_connect(name: str, words: list[str], reason: str) -> dict[str, Any]:
+def _cannot_connect(name: str, words: list[str], reason: str) -> dict[str, object]:
     from router.local import looking  # noqa: PLC0415 - only where nothing can be asked
 
     return looking.cannot_connect(name, words, reason)

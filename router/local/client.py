@@ -11,7 +11,6 @@ import os
 import socket
 import sys
 import time
-from typing import Any
 
 VARIABLE = "BATCHGATE_LOCAL"
 _START_SECONDS = 20.0
@@ -43,7 +42,7 @@ def program() -> tuple[str, ...]:
     return (sys.executable, "-I", "-S", f"{here}/pbs.py")
 
 
-def ask(root: str, request: dict[str, Any]) -> dict[str, Any]:
+def ask(root: str, request: dict[str, object]) -> dict[str, object]:
     """The daemon's answer; a daemon is started where there is none. Unusable where none can be."""
     deadline = time.monotonic() + _START_SECONDS
     while True:
@@ -56,7 +55,7 @@ def ask(root: str, request: dict[str, Any]) -> dict[str, Any]:
         time.sleep(_PAUSE)  # only while another command's daemon is about to serve, or one is about to end
 
 
-def ask_running(root: str, request: dict[str, Any]) -> dict[str, Any]:
+def ask_running(root: str, request: dict[str, object]) -> dict[str, object]:
     """The answer of a daemon that serves already. NotServed where there is none, or it ended meanwhile."""
     received = bytearray()
     with socket.socket(socket.AF_UNIX) as connection:
@@ -69,7 +68,7 @@ def ask_running(root: str, request: dict[str, Any]) -> dict[str, Any]:
             raise NotServed from error
     if not received.endswith(b"\n"):
         raise NotServed
-    answer: dict[str, Any] = json.loads(received)
+    answer: dict[str, object] = json.loads(received)
     return answer
 
 

@@ -327,3 +327,18 @@ def test_a_burst_is_bound_by_the_commands_not_by_the_daemon(queue: EmbeddedQueue
 
     assert ids == {f"{number}.local\n" for number in range(200)}
     assert _cpu(queue.daemon()) - daemon < commands / 3
+
+
+DEAR = {"dataclasses", "inspect", "pathlib", "subprocess", "typing", "click", "getopt", "router.errors"}
+IMPORTING = "import sys; sys.path.insert(0, sys.argv[1]); from router.local import calling; print(*sys.modules)"
+
+
+def test_a_command_imports_nothing_dear() -> None:
+    """Half of the time of a process that only asks would be imports."""
+    root = str(Path(client.__file__).parents[2])
+    argv = [sys.executable, "-I", "-S", "-c", IMPORTING, root]
+
+    loaded = subprocess.run(argv, capture_output=True, text=True, check=True).stdout.split()
+
+    assert "router.local.client" in loaded
+    assert DEAR.isdisjoint(loaded)
