@@ -1,0 +1,94 @@
+"""From a Job's creation to its batch job, and from its container's end to its Pod's terminal status, a Job a second.
+
+The agent has its default times: the batch system is looked at every 5 seconds while something happens. The container
+writes the time of its own end into a file; what is told of it is taken when a watch shows it, as ``kubectl wait`` would.
+"""
+
+from __future__ import annotations
+
+import statistics
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from bench.report import Row, write
+from bench.whole import JOBS, LABEL, PODS, Whole, job, machine, size, until, whole
+from router.kube.watching import Watch
+
+SIZE = 60
+SECONDS = 300.0
+"""For the last Job to end, on a machine however busy."""
+
+
+class Ends:
+    """When a watch showed first that the Pod of each Job is over; seconds since 1970."""
+
+    def __init__(self, way: Whole) -> None:
+        self.seen: dict[str, float] = {}
+        self.watch = Watch(way.api, PODS, self._on_list, self._on_change, {"labelSelector": LABEL})
+
+    def _on_list(self, pods: Iterator[dict[str, Any]]) -> None:
+        for pod in pods:
+            self._on_change("ADDED", pod)
+
+    def _on_change(self, _kind: str, pod: dict[str, Any]) -> None:
+        if pod["status"]["phase"] in {"Succeeded", "Failed"}:
+            self.seen.setdefault(pod["metadata"]["labels"][LABEL], time.time())
+
+
+def main() -> None:
+    """Create Jobs, a second apart; print medians and the slowest."""
+    count = size(SIZE)
+    before = machine("before")
+    with whole() as way:
+        ends = Ends(way)
+        ends.watch.start()
+        until(ends.watch.synced.is_set, "the list of Pods", SECONDS)
+        _create(way, ["warm-up"])
+        until(lambda: "warm-up" in ends.seen, "the end of the first Job", SECONDS)
+        names = [f"latency-{number:04}" for number in range(count)]
+        created = _create(way, names)
+        until(lambda: all(name in ends.seen for name in names), "the end of all Jobs", SECONDS)
+        ends.watch.stop()
+        queued = {one.name.rpartition("-")[0]: one.created for one in _batch_jobs(way)}
+        submission = [queued[name] - created[name] for name in names]
+        report = [ends.seen[name] - float((way.root / "files" / name).read_text()) for name in names]
+    rows = [
+        *before,
+        Row("Job created to batch job queued: median", statistics.median(submission), "s", 1.0),
+        Row("Job created to batch job queued: 95th percentile", _percentile(submission), "s", 2.0),
+        Row("container's end to terminal Pod status: median", statistics.median(report), "s", 2.0),
+        Row("container's end to terminal Pod status: 95th percentile", _percentile(report), "s"),
+        *machine("after"),
+    ]
+    sys.exit(not write("latency", rows))
+
+
+def _create(way: Whole, names: Sequence[str]) -> dict[str, float]:
+    """When each was asked for: the webhook's time counts."""
+    created = {}
+    begun = time.monotonic()
+    for number, name in enumerate(names):
+        time.sleep(max(0.0, begun + number - time.monotonic()))
+        created[name] = time.time()
+        way.api.create(JOBS, job(name, f"date +%s.%N >{way.root}/files/{name}"))
+    return created
+
+
+def _batch_jobs(way: Whole) -> list[Any]:
+    """The queue's records, their names cut to those of Pods."""
+    found = []
+    for one in way.queue.jobs().values():
+        one.name = one.name.partition(".")[0]
+        found.append(one)
+    return found
+
+
+def _percentile(values: Sequence[float]) -> float:
+    """The 95th, without guessing beyond the slowest."""
+    return statistics.quantiles(values, n=20, method="inclusive")[18]
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,206 @@
+"""The whole way for benchmarks: a real control plane, the webhook, the agent with its default times, the embedded queue.
+
+The control plane's controllers may send more requests a second than those of a default cluster (20), so that what is
+measured is ours; this is said in the output. All Jobs go to one queue, which has more places than there are Jobs.
+"""
+
+from __future__ import annotations
+
+import argparse
+import getpass
+import json
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+import urllib.request
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import yaml
+from prometheus_client.parser import text_string_to_metric_families
+
+from bench.report import Row
+from router.agent import sites
+from router.controlplane import building
+from router.controlplane.options import ADA, Options
+from router.controlplane.start import control_plane
+from router.demo.stack import Places, Stack, stack
+from router.hpc import Commands
+from router.kube.client import Api, connect
+from router.local.state import State
+from router.policyfiles import PolicyStore
+
+SITE, QUEUE, NAMESPACE = "bench", "batch", "default"
+LABEL = "bench"
+"""On every Pod, with the name of its Job."""
+JOBS = f"/apis/batch/v1/namespaces/{NAMESPACE}/jobs"
+PODS = f"/api/v1/namespaces/{NAMESPACE}/pods"
+CLIENTS = 8
+_NODES, _CORES = 128, 64
+_IDLE_SECONDS = 3600
+_STOP_SECONDS = 600
+_PAUSE = 0.1
+_PYTHON_RUNS = 9
+
+
+@dataclass(frozen=True)
+class Whole:
+    """What a benchmark has. ``api`` acts as a user who may edit the namespace, ``root`` is for files of containers."""
+
+    root: Path
+    stack: Stack
+    api: Api
+    queue: State
+
+    @property
+    def commands(self) -> Commands:
+        """The agent's commands, for this queue."""
+        return self.commands_of(self.queue.root)
+
+    def commands_of(self, directory: Path) -> Commands:
+        """The very commands that the agent would run, for an embedded queue of any directory."""
+        site = sites.site_of(PolicyStore(self.root / "policy").load(), SITE)
+        return sites.commands_of(site, directory, "")
+
+    def create(self, names: Sequence[str], words: str) -> None:
+        """Create these Jobs from several threads at once, all of them with the same words for the shell."""
+        with ThreadPoolExecutor(CLIENTS) as clients:
+            list(clients.map(lambda name: self.api.create(JOBS, job(name, words)), names))
+
+    def submitted(self) -> int:
+        """Jobs that the queue has ever been given: nothing is read but names, so that it may be asked often."""
+        return sum(1 for _ in (self.queue.root / "jobs").iterdir())
+
+    def metric(self, name: str, **labels: str) -> float:
+        """One of the agent's figures now; 0 where it shows none, or does not answer."""
+        argv = list(self.stack.agent.argv)
+        return scraped(argv[argv.index("--metrics") + 1], name, **labels)
+
+    def log(self, after: int) -> list[dict[str, Any]]:
+        """Whole lines of the agent's log behind so many bytes."""
+        with self.stack.agent.log.open("rb") as file:
+            file.seek(after)
+            return [json.loads(line) for line in file.read().splitlines(keepends=True) if line.endswith(b"\n")]
+
+
+def scraped(address: str, name: str, **labels: str) -> float:
+    """The sum of an agent's samples with this name and these labels; 0 where it has none, or does not answer."""
+    try:
+        with urllib.request.urlopen(f"http://{address}/metrics", timeout=10) as reply:
+            text = reply.read().decode()
+    except OSError:
+        return 0.0
+    samples = [sample for family in text_string_to_metric_families(text) for sample in family.samples]
+    return sum(one.value for one in samples if one.name == name and labels.items() <= one.labels.items())
+
+
+@contextmanager
+def whole(*, started: bool = True) -> Iterator[Whole]:
+    """Start everything, end it with the block. ``started``: whether the queue starts what it is given."""
+    building.ensure(lambda words: print(words, file=sys.stderr))
+    # A socket's path has room for about 100 characters, so all lies in a short place.
+    with tempfile.TemporaryDirectory(prefix="bg-bench-", ignore_cleanup_errors=True) as name:
+        root = Path(name)
+        for directory in ("site", "files", "policy"):
+            (root / directory).mkdir()
+        for file, document in policy(root).items():
+            (root / "policy" / file).write_text(yaml.safe_dump(document, sort_keys=False))
+        print("the control plane's controllers and scheduler have raised client limits (500 requests a second)")
+        places = Places(root, root / "queue", root / "policy")
+        with control_plane(root / "plane", Options(raised_limits=True)) as plane, stack(plane, places) as running:
+            found = Whole(root, running, connect(str(plane.kubeconfig(ADA.name))), State(places.queue))
+            define(running.commands, started=started)
+            try:
+                yield found
+            finally:
+                running.agent.end()
+                run(running.commands.argv("stop", "--delete"))
+
+
+def define(commands: Commands, *, started: bool) -> None:
+    """Declare the queue of an embedded queue's directory."""
+    queue = {"name": QUEUE, "site": SITE, "nodes": _NODES, "cpusPerNode": _CORES, "started": started}
+    document = {"queues": [queue], "killDelay": 1, "idleSeconds": _IDLE_SECONDS}
+    run(commands.argv("queues", "--define", "-"), json.dumps(document))
+
+
+def run(argv: Sequence[str], stdin: str = "") -> str:
+    """Run a command that must succeed; what it prints."""
+    done = subprocess.run(argv, input=stdin, capture_output=True, text=True, check=False, timeout=_STOP_SECONDS)
+    if done.returncode:
+        raise SystemExit(f"{' '.join(argv)}: exit code {done.returncode}: {done.stderr}")
+    return done.stdout
+
+
+def policy(root: Path) -> dict[str, Any]:
+    """Policy files by name: one site, one queue, everything goes there. Results are brought, as at an ordinary site."""
+    queue = {
+        "name": QUEUE, "nodes": _NODES, "cpusPerNode": _CORES, "walltimeDefault": "1h", "walltimeMax": "24h",
+    }  # fmt: skip
+    places = {"workDir": str(root / "site"), "resultsDir": str(root / "results")}
+    site = {"name": SITE, "system": "local", **places, "runtime": "host", "queues": [queue]}
+    accounts = [
+        {"users": ["system:kube-controller-manager"], "controller": True},
+        {"users": [ADA.name], "site": SITE, "as": getpass.getuser()},
+    ]
+    return {
+        "10-sites.yaml": {"sites": [site]},
+        "20-accounts.yaml": {"accounts": accounts},
+        "30-rules.yaml": {"rules": [{"name": "all", "hpc": [{"queue": QUEUE}]}]},
+    }
+
+
+def job(name: str, words: str) -> dict[str, Any]:
+    """A Job of one container, one core, which the shell runs these words in."""
+    container = {
+        "name": "main",
+        "image": "busybox:1.36",
+        "command": ["/bin/sh", "-c", words],
+        "resources": {"requests": {"cpu": "1"}},
+    }
+    template = {
+        "metadata": {"labels": {LABEL: name}},
+        "spec": {"restartPolicy": "Never", "terminationGracePeriodSeconds": 1, "containers": [container]},
+    }
+    metadata = {"name": name, "namespace": NAMESPACE}
+    spec = {"backoffLimit": 0, "template": template}
+    return {"apiVersion": "batch/v1", "kind": "Job", "metadata": metadata, "spec": spec}
+
+
+def until(holds: Callable[[], bool], what: str, seconds: float, pause: float = _PAUSE) -> None:
+    """Wait until it holds; ends the program where that takes too long."""
+    end = time.monotonic() + seconds
+    while not holds():
+        if time.monotonic() > end:
+            raise SystemExit(f"{what}: not after {seconds:.0f} s")
+        time.sleep(pause)
+
+
+def size(usual: int) -> int:
+    """How many Jobs: as ``--size`` says."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--size", type=int, default=usual, help=f"Jobs; the promises are about {usual}.")
+    found: int = parser.parse_args().size
+    return found
+
+
+def machine(when: str) -> list[Row]:
+    """What the machine is like now: figures of a busy one say little."""
+    took = []
+    for _ in range(_PYTHON_RUNS):
+        start = time.perf_counter()
+        subprocess.run([sys.executable, "-c", "pass"], check=True)
+        took.append(time.perf_counter() - start)
+    load = os.getloadavg()[0]
+    cores = len(os.sched_getaffinity(0))
+    return [
+        Row(f"{when}: python -c pass", statistics.median(took), "s"),
+        Row(f"{when}: processes that want one of {cores} cores (1 min)", load, ""),
+    ]
