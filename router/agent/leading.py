@@ -87,18 +87,8 @@ class Lead:
         )
         self._pods = Pods(api, place.site.name, self.records, self._queue.wake)
         fence = Fence(api, world.host, self.records, place.root)
-        tools = Tools(
-            api=api,
-            host=world.host,
-            batch=world.batch,
-            submitter=submitter,
-            observer=self._observer,
-            collector=world.collector,
-            recorder=world.recorder,
-            full=FullQueues(first=settings.quick_seconds),
-            metrics=world.metrics,
-        )
         deciding = Deciding(world.terms, self._reach, fence, lambda: world.election.leading, self._finished)
+        tools = _tools(world, submitter, self._observer)
         self._steps = Steps(self._queue, self.records, tools, deciding, submitters=settings.hands)
         self._strays = Strays(
             api, self.records, patience=settings.orphan_seconds, wake=self._queue.wake, limit=self._orphan_limit
@@ -131,9 +121,13 @@ class Lead:
         """Serve the kubelet API, keep the Nodes, list the Pods. ConfigError, ApiError."""
         world, listen = self._world, self._world.settings.listen
         self._kubelet.start()
-        port = self._kubelet.listen(listen.host, listen.port)
-        log.info("kubelet API", extra={"fields": {"address": world.settings.address, "port": port}})
-        endpoint = Endpoint(world.settings.address, port)
+        ports = {}
+        for number, queue in enumerate(world.place.site.queues):  # a request does not name the Node that it is for
+            wanted = listen.port + number if listen.port else 0
+            node = names.node_name(world.place.site.name, queue.name)
+            ports[queue.name] = self._kubelet.listen(listen.host, wanted, node)
+        log.info("kubelet API", extra={"fields": {"address": world.settings.address, "ports": ports}})
+        endpoint = Endpoint(world.settings.address, min(ports.values()), ports)
         self._nodes = Nodes(world.api, world.place.site, endpoint, world.settings.node_lease_seconds, world.recorder)
         self._nodes.start()
         self._pods.watch.start()
@@ -232,6 +226,20 @@ class Lead:
         if self._nodes is not None:
             status, reason = ("True", "TooMany") if words else ("False", "Few")
             self._nodes.condition(None, names.CONDITION_ORPHAN_LIMIT, status, reason, words or "none is left alone")
+
+
+def _tools(world: World, submitter: Submitter, observer: Observer) -> Tools:
+    return Tools(
+        api=world.api,
+        host=world.host,
+        batch=world.batch,
+        submitter=submitter,
+        observer=observer,
+        collector=world.collector,
+        recorder=world.recorder,
+        full=FullQueues(first=world.settings.quick_seconds),
+        metrics=world.metrics,
+    )
 
 
 def _state(record: Record) -> str:

@@ -22,7 +22,7 @@ from router.agent.batch import Batch
 from router.agent.election import Election
 from router.agent.leading import HAND_OVER_SECONDS, TURN_SECONDS, Lead, World
 from router.agent.metrics import Metrics
-from router.agent.records import Record
+from router.agent.results import Results
 from router.agent.serving import Answer, verdict
 from router.agent.settings import AgentSettings
 from router.agent.submission import Keys, Place
@@ -48,13 +48,6 @@ _LOCAL_DELAY: Final = 2.0
 """The embedded queue's nodes are this machine: a file is seen at once, but for a machine that is busy."""
 _EVENTS_SECONDS: Final = 2.0
 _PAUSE: Final = 2.0
-
-
-class NoResults:
-    """Where no directory for results is named, none are brought."""
-
-    def collect(self, record: Record) -> None:
-        """Nothing to do."""
 
 
 def run(settings: AgentSettings) -> NoReturn:
@@ -164,15 +157,13 @@ class Agent:
         root = site_directory(site.work_dir, self._user, site.name, cluster)
         host = LocalHost(root)
         host.check()
-        own = site.system is System.LOCAL
-        if own:
-            log.info("the embedded queue runs every job as this user", extra={"fields": {"user": self._user}})
         election = Election(
             self._api, settings.namespace, f"batchgate-{_label(site.name)}", _identity(settings), settings.lease_seconds
         )
+        recorder = Recorder(self._api, election.identity)
         return World(
             settings=settings,
-            place=Place(site, cluster, root, "" if own else self._user, self._gpus),
+            place=Place(site, cluster, root, self._user, self._gpus),
             terms=_terms(settings, site),
             api=self._api,
             host=host,
@@ -186,8 +177,8 @@ class Agent:
             ),
             metrics=self._metrics,
             election=election,
-            recorder=Recorder(self._api, election.identity),
-            collector=NoResults(),
+            recorder=recorder,
+            collector=Results(host, site, recorder.tell),
             keys=lambda: self._keys.value,
         )
 

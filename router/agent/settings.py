@@ -37,9 +37,6 @@ ORPHAN_SECONDS: Final = 900
 LOST_SECONDS: Final = 600
 """Between two answers "unknown id" that prove a job to be lost."""
 
-KEEP_SECONDS: Final = 7 * 86400
-"""How long a Pod's directory stays after its Pod has gone."""
-
 
 @dataclass(frozen=True, slots=True)
 class AgentSettings:
@@ -74,8 +71,6 @@ class AgentSettings:
     orphan_seconds: int = ORPHAN_SECONDS
     lost_seconds: int = LOST_SECONDS
     hands: int = HANDS
-    keep_seconds: int = KEEP_SECONDS
-    results: Path | None = None
     local_state: Path | None = None
     local_commands: str = ""
     self_signed: bool = False

@@ -13,7 +13,7 @@ from typing import Any
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
-from router import layout, names, placement, podfiles
+from router import layout, names, placement, podfiles, results
 from router.agent.approval import Approved, additions, approve, controller, is_living, needs
 from router.agent.batch import Batch
 from router.errors import BatchgateError, JobError
@@ -46,8 +46,7 @@ class Added(BatchgateError):
 class Place:
     """Where this agent submits.
 
-    ``root`` is the cluster's directory on the site. ``user`` is whom accounts must name; empty where the batch system
-    runs everything as the agent's own user (the embedded queue), whatever accounts say.
+    ``root`` is the cluster's directory on the site. ``user`` is the HPC user whom accounts must name: the agent's own.
     """
 
     site: Site
@@ -149,7 +148,7 @@ class Submitter:
 
     def _demand_runnable(self, pod: Json, job: Json, approved: Approved) -> None:
         user = self._place.user
-        if user and approved.user != user:
+        if approved.user != user:
             raise WrongUser(
                 f"the account of this Job is HPC user {approved.user}, and this agent runs Jobs as {user} only"
             )
@@ -166,13 +165,15 @@ class Submitter:
         found = {
             name: self._api.find(f"/api/v1/namespaces/{namespace}/configmaps/{name}") for name in needs(pod).config_maps
         }
+        workload = self._workload(job, namespace)
         staged = podfiles.stage(
             pod,
-            self._workload(job, namespace),
+            workload,
             config_maps={name: one for name, one in found.items() if one is not None},
             allocatable=self._allocatable(pod),
         )
-        return staged.add(layout.SCRIPT, approved.script.encode())
+        plan = results.plan_text(results.resolve(workload, approved.results))
+        return staged.add(layout.SCRIPT, approved.script.encode()).add(layout.RESULTS, plan)
 
     def _workload(self, job: Json, namespace: str) -> Workload:
         """The Job as the webhook sized it: what of its containers stands in the script."""

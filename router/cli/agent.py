@@ -61,7 +61,6 @@ def _seconds(name: str, default: int, help_text: str) -> Callable[[Command], Com
 @_option("--namespace", default=defaults.NAMESPACE, metavar="NAME", help="Of the Lease by which a leader is elected.")
 @_option("--identity", default="", metavar="NAME", help="Shown as the leader's; the host's name by default.")
 @_option("--cluster-id", metavar="DIGITS", help="Eight hex digits in jobs' names; by default from kube-system's uid.")
-@_option("--results-dir", type=FILE, metavar="DIR", help="Where results and logs are brought; else they are not.")
 @_option("--local-state", type=FILE, metavar="DIR", also=("BATCHGATE_LOCAL",), help="The embedded queue's directory.")
 @_option("--local-commands", default="", metavar="WORDS", help="Before the embedded queue's commands.")
 @_seconds("--lease-seconds", defaults.LEASE_SECONDS, "How long a leader that is gone is waited for.")
@@ -71,7 +70,6 @@ def _seconds(name: str, default: int, help_text: str) -> Callable[[Command], Com
 @_seconds("--command-seconds", defaults.COMMAND_SECONDS, "For one command of the batch system.")
 @_seconds("--orphan-seconds", defaults.ORPHAN_SECONDS, "A job without a Pod is cancelled after so long.")
 @_seconds("--lost-seconds", defaults.LOST_SECONDS, "Between two answers that prove a job to be lost.")
-@_seconds("--keep-seconds", defaults.KEEP_SECONDS, "A Pod's directory stays so long after its Pod has gone.")
 @_option("--hands", default=defaults.HANDS, type=click.IntRange(1, 64), help="Submissions that are made at once.")
 @_option("--log-format", default="json", type=click.Choice([str(one) for one in LogFormat]), help="Of log lines.")
 def agent(**options: Any) -> None:
@@ -118,8 +116,6 @@ def _settings(options: dict[str, Any]) -> AgentSettings:
         orphan_seconds=options["orphan_seconds"],
         lost_seconds=options["lost_seconds"],
         hands=options["hands"],
-        keep_seconds=options["keep_seconds"],
-        results=options["results_dir"],
         local_state=options["local_state"].absolute() if options["local_state"] else None,
         local_commands=options["local_commands"],
         self_signed=options["self_signed"],

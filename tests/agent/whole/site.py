@@ -140,6 +140,7 @@ def _policy(work: Path) -> dict[str, Any]:
         "name": SITE,
         "system": "local",
         "workDir": str(work),
+        "resultsDir": str(work.parent / "results"),
         "runtime": "host",
         "margin": 5,
         "fsDelay": 2,

@@ -304,7 +304,6 @@ def agent_argv(site: Site, kubeconfig: Path, public_key: Path, identity: str) ->
         "--command-seconds": COMMAND_SECONDS,
         "--orphan-seconds": 5,
         "--lost-seconds": 60,
-        "--results-dir": site.results,
         "--local-state": site.queue,
         "--local-commands": f"{sys.executable} {Path(unreliable.__file__)} {site.faults}",
     }
