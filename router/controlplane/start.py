@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import fields
 from datetime import UTC, datetime
 from pathlib import Path
@@ -47,20 +47,26 @@ def start(directory: Path, options: Options | None = None) -> ControlPlane:
     """Start one that the caller ends with ``plane.keeper.close()``, or leaves with ``plane.keeper.leave()``."""
     found = programs.find()
     wanted = options or Options()
-    for tries_left in reversed(range(_TRIES)):
+    for _ in range(_TRIES - 1):
+        try:
+            return _try(found, directory, wanted)
+        except ConfigError as error:
+            # Between the choice of a port and its use, somebody else took it.
+            if _PORT_TAKEN not in str(error):
+                raise
+    return _try(found, directory, wanted)
+
+
+def _try(found: programs.Programs, directory: Path, options: Options) -> ControlPlane:
+    with ExitStack() as undone:
         directory.mkdir(mode=0o700, parents=True)
+        undone.callback(shutil.rmtree, directory)
         place = Place(directory.resolve(), Ports(*ports.free(len(fields(Ports)), ADDRESS)))
         keeper = start_keeper(directory / "keeper.log")
-        try:
-            return _start(found, place, wanted, keeper)
-        except BaseException as error:
-            keeper.close()
-            # Between the choice of a port and its use, somebody else took it.
-            again = tries_left and isinstance(error, ConfigError) and _PORT_TAKEN in str(error)
-            shutil.rmtree(directory)
-            if not again:
-                raise
-    raise AssertionError("unreachable")
+        undone.callback(keeper.close)
+        plane = _start(found, place, options, keeper)
+        undone.pop_all()
+    return plane
 
 
 def _start(found: programs.Programs, place: Place, options: Options, keeper: Keeper) -> ControlPlane:

@@ -14,6 +14,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from contextlib import ExitStack
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Final
@@ -93,7 +94,9 @@ def _start(examples: Path, directory: Path) -> None:
     plane = starting.start(directory)
     standing = Standing(plane.keeper.pid, _started(plane.keeper.pid), str(queue))
     _write(standing)
-    try:
+    with ExitStack() as undone:
+        undone.callback(plane.keeper.close)
+        undone.callback(_clear, standing)
         node = cloudnode.join(plane)
         click.echo("Starting the webhook, the agent and the embedded queue …")
         (work / site.WORK_DIR).mkdir(parents=True)
@@ -103,10 +106,7 @@ def _start(examples: Path, directory: Path) -> None:
         defined = _define(queue, site.queue_definitions(work / "policy"))
         running = stack.start(plane, stack.Places(work, queue, work / "policy"), defined)
         _write_exports(plane, running, queue, node)
-    except BaseException:
-        _clear(standing)
-        plane.keeper.close()
-        raise
+        undone.pop_all()
     plane.keeper.leave()
 
 

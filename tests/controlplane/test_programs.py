@@ -82,11 +82,18 @@ def test_elsewhere_than_in_a_checkout_a_folder_is_asked_for(
 PACKAGES = {"etcd": "example.test/small/server/v3", "kubelet": "example.test/small/cmd/kubelet"}
 
 
-@pytest.fixture
-def small(empty: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
-    """A module with two programs in place of Kubernetes', which takes minutes."""
+@pytest.fixture(scope="session")
+def go_cache() -> str:
+    """Where Go keeps what it has compiled; below XDG_CACHE_HOME by default, which these tests change."""
     if shutil.which("go") is None:
         pytest.skip("no Go on this machine")
+    return subprocess.run(["go", "env", "GOCACHE"], capture_output=True, text=True, check=True).stdout.strip()
+
+
+@pytest.fixture
+def small(go_cache: str, empty: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
+    """A module with two programs in place of Kubernetes', which takes minutes."""
+    monkeypatch.setenv("GOCACHE", go_cache)
     module = tmp_path / "module"
     for path in ("server/v3", "cmd/kubelet"):
         (module / path).mkdir(parents=True)
