@@ -10,6 +10,7 @@ import http.client
 import json
 import re
 import ssl
+import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -348,9 +349,13 @@ def test_the_guards_compile_without_a_warning(plane: ControlPlane) -> None:
         "nodes.batchgate.dev",
         "pods.batchgate.dev",
     }
-    for policy in policies:
-        # Told once the controller-manager has checked it; no guard of these has a warning then.
-        assert policy.get("status", {}).get("typeChecking", {}) == {}, policy["metadata"]["name"]
+    # The controller-manager checks their types, and says so when it has.
+    until = time.monotonic() + 60
+    for name in (policy["metadata"]["name"] for policy in policies):
+        while "typeChecking" not in (status := plane.get("validatingadmissionpolicy", name).get("status", {})):
+            assert time.monotonic() < until, name
+            time.sleep(0.1)
+        assert status["typeChecking"] == {}, name
 
 
 def test_the_guards_know_the_keys_that_names_knows() -> None:
