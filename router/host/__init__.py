@@ -78,6 +78,9 @@ class Host(Protocol):
     def remove(self, path: PurePath | str) -> None:
         """Remove a file; nothing where there is none."""
 
+    def remove_directory(self, path: PurePath | str) -> None:
+        """Remove a directory that is empty; nothing where it is not, or where there is none."""
+
     def remove_tree(self, path: PurePath | str) -> None:
         """Remove a directory and all below it; nothing where there is none."""
 

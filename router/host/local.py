@@ -7,8 +7,8 @@ over. Its environment is whatever its argv says (``env -i``): nothing of ours is
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
-import shutil
 import signal
 import stat
 import subprocess
@@ -18,7 +18,7 @@ from typing import Final
 
 from router import layout, podfiles
 from router.errors import ConfigError
-from router.host import MOST_READ, Ended, Status
+from router.host import MOST_READ, Ended, Status, removing
 from router.host.beneath import PRIVATE, below, directory, parent
 
 _AFTER_KILL: Final = 2.0
@@ -149,10 +149,19 @@ class LocalHost:
         with contextlib.suppress(FileNotFoundError), parent(self._root, path) as (found, name):
             os.unlink(name, dir_fd=found)
 
+    def remove_directory(self, path: PurePath | str) -> None:
+        """See ``Host``."""
+        try:
+            with parent(self._root, path) as (found, name):
+                os.rmdir(name, dir_fd=found)
+        except OSError as error:
+            if error.errno not in {errno.ENOENT, errno.ENOTEMPTY, errno.EEXIST}:
+                raise
+
     def remove_tree(self, path: PurePath | str) -> None:
         """See ``Host``."""
         with contextlib.suppress(FileNotFoundError), parent(self._root, path) as (found, name):
-            shutil.rmtree(name, dir_fd=found)
+            removing.remove_tree(found, name)
 
     def clock(self) -> float:
         """See ``Host``."""
