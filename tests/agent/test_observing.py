@@ -1,0 +1,211 @@
+"""The batch system asked in few questions, on a real embedded queue: what comes of it stands in the Pods' facts."""
+
+from __future__ import annotations
+
+import getpass
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from router.agent.batch import Batch
+from router.agent.metrics import Metrics
+from router.agent.observing import Asking, Observer
+from router.agent.reach import Reach
+from router.agent.records import Record, Records
+from router.errors import Refused
+from router.host.local import LocalHost
+from router.hpc import JobState, Submission, job_name, local
+from router.layout import PodDirectory
+from router.reconcile import outcomes
+from tests.agent.test_records import pod
+from tests.local.conftest import queue as queue  # noqa: PLC0414 - a fixture
+from tests.local.queue import EmbeddedQueue, until
+
+CLUSTER = "0a1b2c3d"
+
+
+class Site:
+    """An embedded queue, a directory, and an observer of both."""
+
+    def __init__(self, queue: EmbeddedQueue, tmp_path: Path) -> None:
+        self.queue = queue
+        self.root = str(tmp_path / "site")
+        self.host = LocalHost(self.root)
+        self.metrics = Metrics()
+        commands = local.commands_of(str(queue.directory), prefix=(sys.executable, "-m", "router.local"))
+        self.batch = Batch(self.host, local, commands, user=getpass.getuser(), seconds=60, metrics=self.metrics)
+        self.records = Records(lambda view: PodDirectory(self.root, view.job_uid, view.index, view.uid))
+        self.said: list[str] = []
+        self.reach = Reach(self.said.append, first=0.2, longest=1)
+        self.woken: list[str] = []
+        asking = Asking(self.root, CLUSTER, usual=0.5, quick=0.5)
+        self.observer = Observer(
+            self.batch, asking, self.records, self.reach, wake=self.woken.append, notice=lambda: None
+        )
+
+    def directory(self, uid: str, index: str = "3") -> PodDirectory:
+        return PodDirectory(self.root, "job-1", index, uid)
+
+    def submit(self, uid: str, script: str = "sleep 600") -> str:
+        """A batch job with a Pod's tag and directory."""
+        directory = self.directory(uid)
+        self.host.put(directory.script, f"#!/bin/bash\n{script}\n".encode())
+        name = job_name("p", CLUSTER, uid, self.batch.name_limit)
+        return self.batch.submit(Submission(name, str(directory.script), str(directory.path), str(directory.output)))
+
+    def record(self, uid: str) -> Record:
+        return self.records.add(outcomes.first(pod(uid, uid, index="3")))
+
+    def asked(self, kind: str) -> float:
+        """How many commands of a kind were run."""
+        return float(self.metrics.commands.labels(kind, "ok")._value.get())
+
+
+@pytest.fixture
+def site(queue: EmbeddedQueue, tmp_path: Path) -> Iterator[Site]:
+    made = Site(queue, tmp_path)
+    yield made
+    made.observer.stop()
+
+
+def state(record: Record) -> JobState | None:
+    """Of the Pod's one job."""
+    jobs = record.facts.jobs
+    return jobs[0].report.state if jobs and jobs[0].report else None
+
+
+def test_a_job_is_found_by_its_tag_and_followed_to_its_end(site: Site) -> None:
+    record = site.record("u1")
+    job_id = site.submit("u1")
+
+    site.observer.start()
+
+    until(lambda: state(record), lambda seen: seen is JobState.RUNNING)
+    assert [job.job_id for job in record.facts.jobs] == [job_id]
+    assert site.observer.looked.wait(30)
+    until(lambda: record.facts.looked)
+    assert "u1" in site.woken
+    site.batch.cancel([job_id])
+    until(lambda: state(record), lambda seen: seen is JobState.FINISHED)
+    assert record.facts.jobs[0].over_since is not None
+
+
+def test_many_jobs_cost_as_many_questions_as_one(site: Site) -> None:
+    """Two commands a cycle at most, and one while nothing changes."""
+    site.queue.define({"name": "workq", "nodes": 4, "cpusPerNode": 40, "memory": "64gb", "walltimeMax": 3600})
+    records = [site.record(f"u{number}") for number in range(12)]
+    for record in records:
+        site.submit(record.uid)
+
+    site.observer.start()
+
+    until(lambda: [state(record) for record in records], lambda seen: set(seen) == {JobState.RUNNING})
+    lists = site.asked("list")
+    details = site.asked("details")
+    assert details <= lists + 1
+    until(lambda: site.asked("list"), lambda count: count >= lists + 3)
+    assert site.asked("details") <= details + 1
+
+
+def test_a_job_of_ours_without_a_pod_is_missed_and_not_touched(site: Site) -> None:
+    job_id = site.submit("stray")
+
+    site.observer.start()
+
+    record = until(lambda: site.records.get("stray"))
+    assert record is not None
+    assert record.missing is not None
+    assert (record.name, record.directory) == ("p", site.directory("stray"))
+    assert [job.job_id for job in record.facts.jobs] == [job_id]
+    assert site.queue.job(job_id)["job_state"] in {"Q", "R"}
+
+
+def test_other_jobs_of_the_same_user_are_nothing_to_us(site: Site) -> None:
+    site.queue.submit("sleep 600", "-N", "by-hand")
+    site.observer.start()
+
+    assert site.observer.looked.wait(30)
+    details = site.asked("details")
+    lists = site.asked("list")
+    until(lambda: site.asked("list"), lambda count: count >= lists + 3)
+
+    assert site.records.all() == []
+    assert site.asked("details") == details, "asked about once"
+
+
+def test_a_job_that_the_server_forgot_is_unknown(site: Site) -> None:
+    record = site.record("u1")
+    job_id = site.submit("u1")
+    site.observer.start()
+    until(lambda: state(record))
+
+    site.queue.ok("qdel", "-x", "-W", "force", job_id)
+
+    until(lambda: record.facts.jobs[0].unknown)
+    assert record.facts.jobs[0].unknown_since is not None
+
+
+def test_jobs_that_vanish_all_at_once_are_not_believed_to_be_gone(site: Site) -> None:
+    records = [site.record(f"u{number}") for number in range(5)]
+    ids = [site.submit(record.uid, "exec sleep 600") for record in records]
+    site.observer.start()
+    until(lambda: [state(record) for record in records], all)
+
+    site.queue.ok("qdel", "-x", "-W", "force", *ids)
+
+    until(lambda: site.reach.reason, lambda words: "vanished at once" in words)
+    assert [record.facts.jobs[0].unknown for record in records] == [False] * 5
+
+
+def test_a_server_that_does_not_answer_changes_nothing(site: Site) -> None:
+    record = site.record("u1")
+    site.submit("u1")
+    site.observer.start()
+    until(lambda: state(record))
+    before = record.facts
+
+    site.queue.ok("faults", "unreachable=on")
+    until(lambda: not site.reach.ok)
+    assert record.facts == before
+    site.queue.run("faults", "none")
+    until(lambda: site.reach.ok)
+
+    assert [bool(words) for words in site.said[-2:]] == [True, False]
+
+
+def test_a_question_for_one_job_is_answered_between_the_cycles(queue: EmbeddedQueue, tmp_path: Path) -> None:
+    site = Site(queue, tmp_path)
+    site.observer = Observer(
+        site.batch,
+        Asking(site.root, CLUSTER, usual=3600, quick=3600),
+        site.records,
+        site.reach,
+        wake=site.woken.append,
+        notice=lambda: None,
+    )
+    record = site.record("u1")
+    site.observer.start()
+    assert site.observer.looked.wait(30)
+    job_id = site.submit("u1")
+    record.change(lambda facts: outcomes.submitted(facts, job_id))
+
+    site.observer.ask([job_id])
+
+    until(lambda: state(record))
+    assert site.asked("list") == 1
+    site.observer.stop()
+
+
+def test_what_a_submission_is_refused_for_is_told_in_the_servers_words(site: Site) -> None:
+    with pytest.raises(Refused, match="limits"):
+        site.submit("u1", "#PBS -l walltime=99:00:00\ntrue")
+
+
+def test_a_pods_job_is_found_by_its_name(site: Site) -> None:
+    job_id = site.submit("u1")
+
+    assert site.batch.find(job_name("p", CLUSTER, "u1", site.batch.name_limit)) == (job_id,)
+    assert site.batch.find("nobody.x.y") == ()
+    assert [report.job_id for report in site.observer.search("u1")] == [job_id]
