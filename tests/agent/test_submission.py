@@ -1,0 +1,173 @@
+"""From a Pod to its files: judged afresh, staged whole, never twice. The cluster is a dict of its objects by path."""
+
+from __future__ import annotations
+
+import copy
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+
+from router import names
+from router.agent.batch import Batch
+from router.agent.metrics import Metrics
+from router.agent.submission import Added, DirectoryExists, Place, Submitter, Withdrawn, WrongUser
+from router.errors import JobError, SignatureError
+from router.host.local import LocalHost
+from router.hpc import openpbs
+from router.kube.client import Api
+from router.podview import view
+from tests.agent.test_approval import KEYS, SITE, pod_of, routed_job
+from tests.gates import checked
+
+POD = "/api/v1/namespaces/default/pods/solve-x7k2p"
+JOB = "/apis/batch/v1/namespaces/default/jobs/solve"
+MAP = "/api/v1/namespaces/default/configmaps/settings"
+
+
+class Cluster:
+    """The API server's answers to a GET."""
+
+    def __init__(self, objects: dict[str, Any]) -> None:
+        self.objects = objects
+
+    def find(self, path: str) -> dict[str, Any] | None:
+        return copy.deepcopy(self.objects.get(path))
+
+
+class World:
+    """A cluster with one routed Job, and a submitter for its site."""
+
+    def __init__(self, tmp_path: Path, user: str = "ada", **pod: Any) -> None:
+        job = routed_job(**pod)
+        self.cluster = Cluster({POD: pod_of(job), JOB: job})
+        (site,) = checked().sites
+        self.root = str(tmp_path / "site")
+        self.host = LocalHost(self.root)
+        place = Place(site, "0a1b2c3d", self.root, user)
+        batch = Batch(self.host, openpbs, openpbs.DEFAULT, user=user, seconds=30, metrics=Metrics())
+        self.submitter = Submitter(cast("Api", self.cluster), self.host, batch, place, lambda: KEYS)
+        self.view = view(self.pod)
+
+    @property
+    def pod(self) -> dict[str, Any]:
+        found: dict[str, Any] = self.cluster.objects[POD]
+        return found
+
+    @property
+    def job(self) -> dict[str, Any]:
+        found: dict[str, Any] = self.cluster.objects[JOB]
+        return found
+
+    def prepare(self, *, fresh: bool = True) -> Any:
+        return self.submitter.prepare(self.view, fresh=fresh)
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> World:
+    return World(tmp_path)
+
+
+def test_a_pods_files_and_the_submission_of_its_script(world: World) -> None:
+    prepared = world.prepare()
+
+    directory = prepared.directory
+    assert str(directory.path) == f"{world.root}/pods/{world.view.job_uid}/noindex/pod-uid"
+    script = world.job["spec"]["template"]["metadata"]["annotations"][names.KEY_SCRIPT]
+    assert world.host.read(directory.script).decode() == script
+    assert b"*.dat" in world.host.read(directory.path / "results")
+    assert prepared.submission.name == "solve-x7k2p.0a1b2c3d.pod-uid"
+    assert prepared.submission.directory == str(directory.path)
+    assert SITE == "hpc1"
+
+
+def test_a_directory_that_is_there_is_a_reason_to_look_first_and_is_then_used_as_it_is(world: World) -> None:
+    first = world.prepare()
+    world.host.put(first.directory.path / "kept", b"as it was")
+
+    with pytest.raises(DirectoryExists):
+        world.prepare()
+
+    assert world.prepare(fresh=False).submission == first.submission
+    assert world.host.read(first.directory.path / "kept") == b"as it was"
+
+
+def _without(path: str) -> Any:
+    return lambda world: world.cluster.objects.pop(path)
+
+
+def _metadata(path: str, **fields: Any) -> Any:
+    return lambda world: world.cluster.objects[path]["metadata"].update(fields)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        _without(POD),
+        _without(JOB),
+        _metadata(POD, uid="another"),
+        _metadata(POD, deletionTimestamp="2026-01-01T00:00:00Z"),
+        _metadata(JOB, uid="another"),
+        _metadata(JOB, deletionTimestamp="2026-01-01T00:00:00Z"),
+        lambda world: world.job.update(status={"conditions": [{"type": "Failed", "status": "True"}]}),
+    ],
+)
+def test_what_nobody_wants_any_more_is_not_submitted(world: World, change: Any) -> None:
+    """The watch may be behind: what counts is what the API server says now."""
+    change(world)
+
+    with pytest.raises(Withdrawn):
+        world.prepare()
+    assert world.host.names(world.root) == []
+
+
+def test_a_pod_that_is_altered_is_never_run(world: World) -> None:
+    world.pod["metadata"]["annotations"][names.KEY_SCRIPT] += "\nrm -rf ~"
+
+    with pytest.raises(SignatureError):
+        world.prepare()
+    assert world.host.names(world.root) == []
+
+
+def test_a_pod_with_more_than_its_template_is_not_run(world: World) -> None:
+    world.pod["spec"]["containers"].append({"name": "proxy", "image": "mesh"})
+
+    with pytest.raises(Added, match=r"differs from its Job's template \(container proxy\)"):
+        world.prepare()
+
+
+def test_a_pod_of_no_job_is_not_run(world: World) -> None:
+    del world.pod["metadata"]["ownerReferences"]
+
+    with pytest.raises(Added, match="only the Pods of Jobs"):
+        world.prepare()
+
+
+def test_nobody_runs_as_somebody_else(tmp_path: Path) -> None:
+    with pytest.raises(WrongUser, match="is HPC user ada, and this agent runs Jobs as ben only"):
+        World(tmp_path, user="ben").prepare()
+
+
+def test_values_of_config_maps_are_staged_and_waited_for(tmp_path: Path) -> None:
+    world = World(tmp_path)
+    source = {"configMapKeyRef": {"name": "settings", "key": "mode"}}
+    for spec in (world.pod["spec"], world.job["spec"]["template"]["spec"]):
+        spec["containers"][0]["env"] = [{"name": "MODE", "valueFrom": source}]
+
+    with pytest.raises(JobError, match="ConfigMap 'settings' does not exist"):
+        world.prepare()
+    assert world.host.names(world.root) == []
+
+    world.cluster.objects[MAP] = {"data": {"mode": "fast"}}
+    prepared = world.prepare()
+    assert world.host.read(prepared.directory.env("c")) == b"MODE=fast\0"
+
+
+def test_secrets_do_not_come_to_the_site(tmp_path: Path) -> None:
+    world = World(tmp_path)
+    source = {"secretKeyRef": {"name": "password", "key": "p"}}
+    for spec in (world.pod["spec"], world.job["spec"]["template"]["spec"]):
+        spec["containers"][0]["env"] = [{"name": "P", "valueFrom": source}]
+
+    with pytest.raises(JobError, match="needs Secret password"):
+        world.prepare()
