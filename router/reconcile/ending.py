@@ -85,7 +85,7 @@ def _unknown_without_claim(facts: Facts, job: Job, terms: Terms, now: float) -> 
     """No such job, and nothing has started: lost, if it stays so, and if nothing can start any more."""
     since, last = _unknown_times(job, now)
     if last - since < terms.lost_proof:
-        return _ask_at(job, since + terms.lost_proof, now)
+        return _ask_at(facts, job, since + terms.lost_proof, terms, now)
     if facts.staged is False:
         return _nothing_starts(facts, job)
     return _inspected(facts, last, 0, terms, now) or _seal(facts, terms, now)
@@ -144,7 +144,7 @@ def _vanished(facts: Facts, job: Job, terms: Terms, now: float) -> Ending | Wait
     if silence is not None and silence >= terms.silence and complete(facts):
         return by_files(facts, job, None)
     if last - since < terms.lost_proof and not facts.life.cancelled:
-        return _ask_at(job, since + terms.lost_proof, now)
+        return _ask_at(facts, job, since + terms.lost_proof, terms, now)
     return _silent(facts, job, terms, now) or lost(facts, job, None)
 
 
@@ -189,8 +189,12 @@ def _inspected(facts: Facts, since: float, delay: float, terms: Terms, now: floa
     return Wait((Inspect(),) if now >= again else (), max(again, now + terms.retry / 2))
 
 
-def _ask_at(job: Job, at: float, now: float) -> Wait:
-    return Wait((Ask((job.job_id,)),) if now >= at else (), at)
+def _ask_at(facts: Facts, job: Job, at: float, terms: Terms, now: float) -> Wait:
+    """Ask once more by id, not before that time."""
+    if not facts.reachable:
+        return Wait()
+    again = max(at, job.heard + terms.retry if job.heard is not None else at)
+    return Wait((Ask((job.job_id,)),) if now >= again else (), max(again, now + terms.retry))
 
 
 def _unknown_times(job: Job, now: float) -> tuple[float, float]:

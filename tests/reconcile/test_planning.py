@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from router.hpc import JobState, Verdict
 from router.names import (
@@ -38,6 +40,7 @@ from router.reconcile.model import (
 from router.reconcile.planning import plan
 from tests.reconcile.given import (
     ALL_WELL,
+    NOTHING,
     PLAIN,
     TERMS,
     T,
@@ -346,6 +349,7 @@ GONE = job(report(), unknown_since=T + 200.0, unknown_last=T + 200.0)
         # The first answer "unknown id": nothing, until ten minutes later.
         (facts(NOTED, GONE, life=life(began()), inspected=T + 201.0), T + 205, ()),
         (facts(NOTED, GONE, life=life(began()), inspected=T + 201.0), T + 800, (Ask(("7.pbs",)),)),
+        (facts(NOTED, GONE, life=life(began()), inspected=T + 201.0, reachable=False), T + 800, ()),
         # The second: is the script alive?
         (
             facts(NOTED, replace(GONE, unknown_last=T + 800.0), life=life(began()), inspected=T + 201.0),
@@ -461,3 +465,34 @@ def test_files_that_come_late_are_waited_for() -> None:
     final = plan(replace(known, inspected=NOW + TERMS.fs_delay, collected=True), TERMS, NOW + TERMS.fs_delay).status
     assert final is not None
     assert (final.phase, final.reason) == ("Failed", "JobFailed")
+
+
+PLANNED = st.builds(
+    facts,
+    st.sampled_from([PLAIN, NOTED, deleted(), deleted(grace=0), pod(status=ENDED), deleted(status=ENDED)]),
+    st.sampled_from([QUEUED, RUNNING, GONE, job(), job(over()), job(over(Verdict.NODE_LOST, -20))]),
+    life=st.sampled_from(
+        [NOTHING, SEALED, ALL_WELL, life(began()), life(began(), exited()), life(began(), silence=400)]
+    ),
+    reachable=st.booleans(),
+    looked=st.booleans(),
+    staged=st.sampled_from([None, True, False]),
+    inspected=st.sampled_from([None, T + 50.0, T + 100.0, T + 800.0]),
+    ended_seen=st.sampled_from([None, T + 60.0]),
+    collecting_since=st.sampled_from([None, T + 60.0]),
+    collected=st.booleans(),
+    signals=st.just(0),
+    attempt=st.sampled_from([None, Attempt("QueueFull", "", not_before=T + 900.0), Attempt("Refused", "", final=True)]),
+)
+
+
+@given(known=PLANNED, now=st.integers(T + 100, T + 2000))
+def test_every_plan_does_something_or_rests(known: Facts, now: int) -> None:
+    """A plan that asks to be made again at once, without having done anything, would turn the agent in circles."""
+    made = plan(known, TERMS, now)
+
+    acts = [one for one in made.actions if not isinstance(one, Tell)]
+    if not acts and made.status is None and not made.annotations:
+        assert made.again_at is None or made.again_at > now
+    if not known.reachable:
+        assert not any(isinstance(one, Look | Ask | Submit | Signal | Delete) for one in acts)
