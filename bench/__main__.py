@@ -5,7 +5,10 @@ from __future__ import annotations
 import subprocess
 import sys
 
-BENCHMARKS = ("bench.pipeline", "bench.rules", "bench.route", "bench.webhook", "bench.memory", "bench.overhead")
+BENCHMARKS = (
+    *("bench.pipeline", "bench.rules", "bench.route", "bench.webhook", "bench.memory", "bench.overhead"),
+    *("bench.latency", "bench.burst", "bench.adoption", "bench.many"),
+)
 
 
 def main() -> None:

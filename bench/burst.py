@@ -13,9 +13,8 @@ import time
 from pathlib import Path
 
 from bench.report import Row, write
-from bench.whole import Whole, define, machine, run, size, until, whole
+from bench.whole import Whole, define, machine, records, run, size, until, whole
 from router.hpc import Submission, local
-from router.local.state import State
 from router.names import ENV_DIR
 
 SIZE = 500
@@ -36,6 +35,7 @@ def main() -> None:
         way.create(names, "true")
         accepted = count / (time.monotonic() - begun)
         until(lambda: way.submitted() > count, "all submissions", SECONDS, pause=1.0)
+        until(lambda: len(way.batch_jobs()) > count, "the records of all submissions", SECONDS)
         burst = _rate(way.queue, "burst-")
         loops.append(_bare(way, submission, "after", bare))
     alone = statistics.harmonic_mean(loops)
@@ -54,28 +54,28 @@ def main() -> None:
 def _first(way: Whole) -> Submission:
     """One Job comes before all others, so that everything is warm; the submission that the agent made for it."""
     way.create(["first"], "true")
-    until(lambda: len(way.queue.jobs()) == 1, "the first submission", SECONDS)
-    (found,) = way.queue.jobs().values()
+    until(lambda: len(way.batch_jobs()) == 1, "the first submission", SECONDS)
+    (found,) = way.batch_jobs()
     directory = Path(found.variables[ENV_DIR])
     return Submission(found.name, str(directory / "script"), str(directory), str(directory / "output"))
 
 
 def _bare(way: Whole, submission: Submission, name: str, count: int) -> float:
     """Submissions a second of the loop."""
-    state = State(way.root / name)
-    commands = way.commands_of(state.root)
+    queue = way.root / name
+    commands = way.commands_of(queue)
     define(commands, started=False)
     argv = local.submit_argv(submission, commands)
     run(argv)  # starts the queue's process
     run(["bash", "-c", 'for ((n = 0; n < $0; n++)); do "$@" || exit; done', str(count), *argv])
-    found = _rate(state, "", skip=1)
+    found = _rate(queue, "", skip=1)
     run(commands.argv("stop", "--delete"))
     return found
 
 
-def _rate(state: State, prefix: str, skip: int = 0) -> float:
+def _rate(queue: Path, prefix: str, skip: int = 0) -> float:
     """Submissions a second, from the first to the last of those whose name begins so."""
-    times = sorted(one.created for one in state.jobs().values() if one.name.startswith(prefix))[skip:]
+    times = sorted(one.created for one in records(queue) if one.name.startswith(prefix))[skip:]
     return (len(times) - 1) / (times[-1] - times[0])
 
 

@@ -51,7 +51,8 @@ def main() -> None:
         created = _create(way, names)
         until(lambda: all(name in ends.seen for name in names), "the end of all Jobs", SECONDS)
         ends.watch.stop()
-        queued = {one.name.rpartition("-")[0]: one.created for one in _batch_jobs(way)}
+        # A batch job is named <Job>-<five letters>.<cluster>.<Pod's uid>.
+        queued = {one.name.partition(".")[0].rpartition("-")[0]: one.created for one in way.batch_jobs()}
         submission = [queued[name] - created[name] for name in names]
         report = [ends.seen[name] - float((way.root / "files" / name).read_text()) for name in names]
     rows = [
@@ -74,15 +75,6 @@ def _create(way: Whole, names: Sequence[str]) -> dict[str, float]:
         created[name] = time.time()
         way.api.create(JOBS, job(name, f"date +%s.%N >{way.root}/files/{name}"))
     return created
-
-
-def _batch_jobs(way: Whole) -> list[Any]:
-    """The queue's records, their names cut to those of Pods."""
-    found = []
-    for one in way.queue.jobs().values():
-        one.name = one.name.partition(".")[0]
-        found.append(one)
-    return found
 
 
 def _percentile(values: Sequence[float]) -> float:

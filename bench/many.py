@@ -29,6 +29,8 @@ from bench import simulated
 from bench.report import Row, write
 from bench.whole import QUEUE, SITE, job, machine, policy, scraped, until
 from router import gate, signing
+from router.agent.questions import MOST_WORDS
+from router.agent.settings import CYCLE_SECONDS
 from router.controlplane.options import ADA
 from router.demo.services import free_port
 from router.layout import site_directory
@@ -39,8 +41,8 @@ from router.workload.cluster import UNKNOWN_CLUSTER
 SIZE = 10_000
 SECONDS = 120.0
 """For which the quiet agent is watched: four cycles."""
-QUIET_SECONDS = 65.0
-"""Without a step, after which the agent is at its default interval again: it looks more often for a minute."""
+AT_REST = 0.8
+"""The part of the default interval that lies between two cycles at least, where nothing makes it look more often."""
 LONGEST = 1800.0
 STATUS = ("list", "details", "find")
 """Kinds of commands that only ask."""
@@ -100,15 +102,15 @@ def main() -> None:
         begun = time.monotonic()
         until(lambda: _known(agent) == asked.size, "all jobs known", LONGEST, pause=1.0)
         known = time.monotonic() - begun
-        _await_quiet(agent, asked.quiet)
-        settled = time.monotonic() - begun - asked.quiet
+        _await_rest(agent)
+        settled = time.monotonic() - begun
         first = agent.look()
         _await_cycles(agent, first, asked.seconds)
         last = agent.look()
     rows = [*before, *_rows(first, last, asked.size), *machine("after")]
     rows[len(before) : len(before)] = [
         Row(f"from the start of the process to {asked.size} jobs known", known, "s"),
-        Row("from the start of the process to nothing left to be said", settled, "s"),
+        Row("from the start of the process to the first cycle at rest", settled, "s"),
         Row("processor time until then", first.own, "s"),
     ]
     sys.exit(not write("many", rows))
@@ -118,7 +120,7 @@ def _rows(first: Look, last: Look, count: int) -> list[Row]:
     seconds, cycles = last.when - first.when, last.cycles - first.cycles
     return [
         Row("cycles looked at", cycles, ""),
-        Row("steps for Pods meanwhile", last.steps - first.steps, ""),
+        Row("plans made for Pods meanwhile", last.steps - first.steps, ""),
         Row(f"{count} jobs: status commands a cycle", (last.asked - first.asked) / cycles, "", 2.0),
         Row(f"{count} jobs: of one core, the agent", (last.own - first.own) / seconds * 100, "%", 20.0),
         Row("the same, the commands that it runs", (last.commands - first.commands) / seconds * 100, "%"),
@@ -127,16 +129,18 @@ def _rows(first: Look, last: Look, count: int) -> list[Row]:
     ]
 
 
-def _await_quiet(agent: Agent, seconds: float) -> None:
-    """Until no step was made for so long."""
-    steps, since = agent.metric("steps_total"), time.monotonic()
-    end = since + LONGEST
-    while time.monotonic() - since < seconds:
-        if time.monotonic() > end:
-            raise SystemExit(f"the agent did not come to rest in {LONGEST:.0f} s")
-        time.sleep(1)
-        if (now := agent.metric("steps_total")) != steps:
-            steps, since = now, time.monotonic()
+def _await_rest(agent: Agent) -> None:
+    """Until a cycle has come at the default interval, and little more was planned since the one before than it asked about."""
+    end = time.monotonic() + LONGEST
+    before = agent.look()
+    while time.monotonic() < end:
+        cycles = before.cycles
+        until(lambda: agent.metric("cycle_seconds_count") > cycles, "another cycle", LONGEST, pause=1.0)  # noqa: B023
+        now = agent.look()
+        if now.when - before.when > AT_REST * CYCLE_SECONDS and now.steps - before.steps <= 2 * MOST_WORDS:
+            return
+        before = now
+    raise SystemExit(f"the agent did not come to rest in {LONGEST:.0f} s")
 
 
 def _await_cycles(agent: Agent, first: Look, seconds: float) -> None:
@@ -238,7 +242,6 @@ def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser()
     parser.add_argument("--size", type=int, default=SIZE, help=f"jobs of ours; the promises are about {SIZE}")
     parser.add_argument("--seconds", type=float, default=SECONDS, help="for which the quiet agent is watched")
-    parser.add_argument("--quiet", type=float, default=QUIET_SECONDS, help="seconds without a step before that")
     return parser.parse_args()
 
 

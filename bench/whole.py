@@ -7,6 +7,7 @@ measured is ours; this is said in the output. All Jobs go to one queue, which ha
 from __future__ import annotations
 
 import argparse
+import contextlib
 import getpass
 import json
 import os
@@ -34,7 +35,7 @@ from router.controlplane.start import control_plane
 from router.demo.stack import Places, Stack, stack
 from router.hpc import Commands
 from router.kube.client import Api, connect
-from router.local.state import State
+from router.local.records import Job, job_of
 from router.policyfiles import PolicyStore
 
 SITE, QUEUE, NAMESPACE = "bench", "batch", "default"
@@ -52,17 +53,21 @@ _PYTHON_RUNS = 9
 
 @dataclass(frozen=True)
 class Whole:
-    """What a benchmark has. ``api`` acts as a user who may edit the namespace, ``root`` is for files of containers."""
+    """What a benchmark has.
+
+    ``api`` acts as a user who may edit the namespace, ``root`` is for files of containers, ``queue`` is the embedded
+    queue's directory.
+    """
 
     root: Path
     stack: Stack
     api: Api
-    queue: State
+    queue: Path
 
     @property
     def commands(self) -> Commands:
         """The agent's commands, for this queue."""
-        return self.commands_of(self.queue.root)
+        return self.commands_of(self.queue)
 
     def commands_of(self, directory: Path) -> Commands:
         """The very commands that the agent would run, for an embedded queue of any directory."""
@@ -74,9 +79,13 @@ class Whole:
         with ThreadPoolExecutor(CLIENTS) as clients:
             list(clients.map(lambda name: self.api.create(JOBS, job(name, words)), names))
 
+    def batch_jobs(self) -> list[Job]:
+        """The queue's records of all jobs."""
+        return records(self.queue)
+
     def submitted(self) -> int:
         """Jobs that the queue has ever been given: nothing is read but names, so that it may be asked often."""
-        return sum(1 for _ in (self.queue.root / "jobs").iterdir())
+        return sum(1 for _ in (self.queue / "jobs").iterdir())
 
     def metric(self, name: str, **labels: str) -> float:
         """One of the agent's figures now; 0 where it shows none, or does not answer."""
@@ -88,6 +97,15 @@ class Whole:
         with self.stack.agent.log.open("rb") as file:
             file.seek(after)
             return [json.loads(line) for line in file.read().splitlines(keepends=True) if line.endswith(b"\n")]
+
+
+def records(queue: Path) -> list[Job]:
+    """The jobs of an embedded queue's directory, read beside its process: a record that is being made is left alone."""
+    found = []
+    for entry in (queue / "jobs").iterdir():
+        with contextlib.suppress(FileNotFoundError):
+            found.append(job_of(json.loads((entry / "job.json").read_bytes())))
+    return found
 
 
 def scraped(address: str, name: str, **labels: str) -> float:
@@ -115,7 +133,7 @@ def whole(*, started: bool = True) -> Iterator[Whole]:
         print("the control plane's controllers and scheduler have raised client limits (500 requests a second)")
         places = Places(root, root / "queue", root / "policy")
         with control_plane(root / "plane", Options(raised_limits=True)) as plane, stack(plane, places) as running:
-            found = Whole(root, running, connect(str(plane.kubeconfig(ADA.name))), State(places.queue))
+            found = Whole(root, running, connect(str(plane.kubeconfig(ADA.name))), places.queue)
             define(running.commands, started=started)
             try:
                 yield found
