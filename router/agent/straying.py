@@ -47,6 +47,8 @@ class Strays:
         now = time.time()
         records = self._records.all()
         missing = {record.uid: record for record in records if record.missing is not None}
+        for record in [one for one in missing.values() if one.over]:  # it went while its end was being written
+            self._records.drop(missing.pop(record.uid))
         self._confirmed = {uid: when for uid, when in self._confirmed.items() if now - when < _CONFIRMED}
         ours = sum(not job.finished for record in records for job in record.facts.jobs)
         found = reaping(self._strays(missing), ours, now, patience=self._patience)

@@ -53,7 +53,12 @@ def _seconds(name: str, default: int, help_text: str) -> Callable[[Command], Com
 @_option("--policy", default="policies", type=FILE, metavar="DIR", help="Policy directory.")
 @_option("--public-key", required=True, type=FILE, metavar="FILE", help="What the webhook's signatures are held to.")
 @_option("--kubeconfig", metavar="FILE", help="Else $KUBECONFIG, else the cluster whose Pod this is.")
-@_option("--listen", default=":10250", metavar="HOST:PORT", help="For the kubelet API: logs. Port 0 is a free one.")
+@_option(
+    "--listen",
+    default=":10250",
+    metavar="HOST:PORT",
+    help="For the kubelet API of the first queue's Node; those of the others take the next ports. 0: free ones.",
+)
 @_option("--address", metavar="IP", help="Where the API server reaches --listen; the Nodes publish it.")
 @_option("--metrics", default=":8080", metavar="HOST:PORT", help="For /livez, /readyz and /metrics, plain HTTP.")
 @_option("--self-signed", is_flag=True, help="Make the kubelet API's certificate instead of asking the cluster.")
