@@ -56,7 +56,7 @@ def run(settings: AgentSettings) -> NoReturn:
     :raises ConfigError: before anything is touched, where the settings cannot work
     """
     logs.configure(settings.log_format)
-    store = PolicyStore(settings.policy)
+    store = PolicyStore(settings.policy, on_reload=_reloaded)
     policy = store.load()
     site = sites.site_of(policy, settings.site)
     sites.demand_user(site, os.geteuid())
@@ -202,6 +202,14 @@ class Agent:
         if self._stopping.is_set():
             return verdict("ending")
         return verdict("", leading=False) if self._lead is None else verdict(self._lead.ready, leading=True)
+
+
+def _reloaded(store: PolicyStore) -> None:
+    if store.error:
+        fields = {"source": store.name, "error": store.error}
+        log.error("reload failed; the last good one stays in force", extra={"fields": fields})
+    else:
+        log.info("reloaded", extra={"fields": {"source": store.name}})
 
 
 def _terms(settings: AgentSettings, site: Site) -> Terms:
