@@ -1,0 +1,139 @@
+"""Steps for single Pods: one that cannot be attended to is tried again, and holds up nobody else."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+
+from router.agent.acting import Tools
+from router.agent.backoff import FullQueues
+from router.agent.fencing import Fence
+from router.agent.metrics import Metrics
+from router.agent.reach import Reach
+from router.agent.records import Record, Records
+from router.agent.steps import Deciding, Steps
+from router.agent.submission import WrongUser
+from router.agent.workqueue import Workqueue
+from router.host.local import LocalHost
+from router.layout import PodDirectory
+from router.podview import view
+from router.reconcile import outcomes
+from router.reconcile.model import Terms
+from tests.local.queue import until
+
+
+def raw(uid: str) -> dict[str, Any]:
+    """A Pod as the API server has it."""
+    owner = {"apiVersion": "batch/v1", "kind": "Job", "name": "j", "uid": f"job-{uid}", "controller": True}
+    metadata = {"namespace": "ns", "name": uid, "uid": uid, "resourceVersion": "1", "ownerReferences": [owner]}
+    spec = {"containers": [{"name": "main", "image": "busybox"}], "restartPolicy": "Never"}
+    return {"metadata": metadata, "spec": spec, "status": {"phase": "Pending"}}
+
+
+class World:
+    """Steps over a cluster of dicts. A Pod named ``bad`` cannot even be looked at; all others are nobody's account."""
+
+    def __init__(self, root: Path) -> None:
+        self.pods = {uid: raw(uid) for uid in ("bad", "good", "other")}
+        self.leads = True
+        self.asked: list[str] = []
+        self.told: list[tuple[str, str]] = []
+        self.records = Records(lambda view: PodDirectory(str(root), view.job_uid, view.index, view.uid))
+        self.queue = Workqueue()
+        nothing = SimpleNamespace(ask=lambda ids: None, hurry=lambda: None, check=lambda: None)
+        tools = SimpleNamespace(
+            api=self,
+            host=LocalHost(root),
+            submitter=self,
+            observer=nothing,
+            full=FullQueues(),
+            metrics=Metrics(),
+            recorder=SimpleNamespace(tell=lambda about, kind, reason, words: self.told.append((about.name, reason))),
+        )
+        fence = SimpleNamespace(look=self._look, older=lambda record: (), disruptions=lambda record: 0)
+        reach = Reach(lambda words: None, first=1, longest=1)
+        deciding = Deciding(Terms(), reach, cast("Fence", fence), lambda: self.leads, lambda record: None)
+        self.steps = Steps(self.queue, self.records, cast("Tools", tools), deciding, submitters=2)
+        self.metrics = tools.metrics
+
+    def _look(self, record: Record) -> None:
+        self.asked.append(record.uid)
+        if record.uid == "bad":
+            raise ZeroDivisionError("a bug that nobody foresaw")
+
+    def prepare(self, pod: Any, *, fresh: bool) -> None:
+        raise WrongUser(f"the account of {pod.name} is somebody else's")
+
+    def patch(self, path: str, body: dict[str, Any], kind: str = "") -> dict[str, Any]:
+        uid = path.split("/")[6]
+        pod: dict[str, Any] = json.loads(json.dumps(self.pods[uid]))
+        pod["status"] |= body.get("status", {})
+        pod["metadata"]["resourceVersion"] = str(int(pod["metadata"]["resourceVersion"]) + 1)
+        self.pods[uid] = pod
+        return pod
+
+    def add(self, uid: str) -> Record:
+        record = self.records.add(outcomes.first(view(self.pods[uid])))
+        self.queue.wake(uid)
+        return record
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> Iterator[World]:
+    made = World(tmp_path / "site")
+    yield made
+    made.steps.stop(10)
+
+
+def test_a_pod_whose_step_raises_anything_comes_again_and_stops_nobody(world: World) -> None:
+    bad, good, other = world.add("bad"), world.add("good"), world.add("other")
+
+    world.steps.start()
+
+    for record in (good, other):
+        until(lambda: record.facts.pod.status.phase, lambda phase: phase == "Failed")  # noqa: B023 - used at once
+    assert good.facts.pod.status.reason == "WrongUser"
+    assert ("good", "WrongUser") in world.told
+    until(lambda: world.asked.count("bad"), lambda count: count >= 2)
+    assert bad.facts.pod.status.phase == "Pending"
+    assert world.steps.alive
+
+
+def test_whoever_does_not_lead_does_nothing(world: World) -> None:
+    world.leads = False
+    record = world.add("good")
+
+    world.steps.start()
+
+    assert world.queue.idle(30)
+    until(lambda: len(world.queue), lambda waiting: waiting == 0)
+    assert record.facts.pod.status.phase == "Pending"
+    assert world.asked == []
+
+
+def test_a_pod_that_is_missed_is_left_alone(world: World) -> None:
+    record = world.add("good")
+    record.missing = 1.0
+
+    world.steps.start()
+    world.add("other")
+
+    other = world.records.get("other")
+    until(lambda: other is not None and other.facts.pod.status.phase == "Failed")
+    assert "good" not in world.asked
+
+
+def test_the_end_finishes_what_is_in_hand_and_begins_nothing(world: World) -> None:
+    world.steps.start()
+    record = world.add("good")
+    until(lambda: record.facts.pod.status.phase, lambda phase: phase == "Failed")
+
+    assert world.steps.stop(30)
+
+    world.add("other")
+    assert world.pods["other"]["status"]["phase"] == "Pending"
