@@ -111,10 +111,12 @@ def test_every_job_ends_as_it_would_have(stack: Stack) -> None:
     workload = Workload(stack, random.Random(seed + 1), seconds=KILLS * 6)
     thread = threading.Thread(target=workload.submit)
 
+    leads = 0  # it leads already when the first life begins
     thread.start()
     for _ in range(KILLS):
-        _live(stack, rng)
+        _live(stack, rng, leads)
         stack.agent.kill()
+        leads = len(stack.agent.logged(LEADS))
         stack.agent.start()
     thread.join()
 
@@ -122,10 +124,12 @@ def test_every_job_ends_as_it_would_have(stack: Stack) -> None:
     assert _wrong(stack, workload) == []
 
 
-def _live(stack: Stack, rng: random.Random) -> None:
-    """Let the agent live for a while: mostly until it leads and has begun to act, now and then not even so long."""
+def _live(stack: Stack, rng: random.Random, leads: int) -> None:
+    """Let the agent live for a while: mostly until it leads and has begun to act, now and then not even so long.
+
+    ``leads`` is how often it had become the leader in the lives before.
+    """
     if rng.random() < 0.8:
-        leads = len(stack.agent.logged(LEADS))
         until(lambda: len(stack.agent.logged(LEADS)) > leads, what="for the agent to lead", pause=0.05)
         time.sleep(rng.uniform(0, 3))
     else:
