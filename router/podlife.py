@@ -140,8 +140,8 @@ class Life:
     """All that is known of a Pod's directory and of its notes.
 
     ``owner`` is the batch job that the claim names or named, ``cancelled`` whether the agent has it now. ``alive`` is
-    when the script last gave a sign of life (the younger of ``alive`` and ``claim``), ``clock`` the file server's time
-    when that was looked at.
+    when the script last gave a sign of life (touched ``alive``, made the claim), ``clock`` the file server's time when
+    that was looked at.
     """
 
     owner: str = ""
@@ -268,7 +268,7 @@ def with_claim(life: Life, content: bytes) -> Life:
 
 
 def with_alive(life: Life, alive: float | None, clock: float) -> Life:
-    """The same with the times of ``alive`` (or ``claim``, where younger) and of the file server at that look."""
+    """The same with a sign of life and the file server's time when it was looked for."""
     times = [time for time in (life.alive, alive) if time is not None]
     return replace(life, alive=max(times, default=None), clock=max(life.clock or clock, clock))
 

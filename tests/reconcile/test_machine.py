@@ -144,6 +144,11 @@ class Life(RuleBasedStateMachine):
         if pod["status"]["phase"] not in TERMINAL:
             pod["status"]["phase"] = "Failed"
 
+    def _is_awaited(self, job_id: str) -> bool:
+        """Whether the batch system will start a job by itself: what nobody wants stays queued until it is deleted."""
+        uid = self.world.jobs[job_id].uid
+        return self.world.wanted(uid) and not self.world.directories[uid].claim
+
     # --- what always holds -----------------------------------------------------------------------------------------
 
     @invariant()
@@ -162,11 +167,12 @@ class Life(RuleBasedStateMachine):
             world.pass_time(45)
             for job_id in self._jobs(JobState.HELD):
                 world.jobs[job_id].state = JobState.QUEUED
-            if int(world.now) % 90 < 45:
-                for job_id in self._jobs(JobState.QUEUED)[:1]:
-                    world.start(world.jobs[job_id])
+            queued = [job_id for job_id in self._jobs(JobState.QUEUED) if self._is_awaited(job_id)]
+            for job_id in queued[:1]:
+                world.start(world.jobs[job_id])
             for process in world.processes.values():
-                world.go_on(process, 0)
+                if process.asked or process.stage == "exited" or world.wanted(process.uid):
+                    world.go_on(process, 0)
             agent.cycle()
             world.control()
             self.nothing_is_wrong()

@@ -104,6 +104,7 @@ class World:
         self.processes: dict[str, Process] = {}
         self.runs: dict[str, list[str]] = {}
         self.cancelled: set[str] = set()
+        self.ended: set[str] = set()
         self.reachable = True
         self.mood = "ok"
         self.made = 0
@@ -157,6 +158,7 @@ class World:
         pod["status"] = {key: value for key, value in {**old, **new}.items() if value is not None}
         pod["status"]["conditions"] = list(conditions.values())
         if new["phase"] in TERMINAL and old["phase"] not in TERMINAL:
+            self.ended.add(uid)
             self._check_end(uid, new["phase"])
 
     def _check_end(self, uid: str, phase: str) -> None:
@@ -202,6 +204,11 @@ class World:
         done = any(pod["status"]["phase"] == "Succeeded" for pod in self.pods.values())
         if not going and not done and self.made < 4:
             self.create_pod()
+
+    def wanted(self, uid: str) -> bool:
+        """Whether a Pod is there, not deleted and not over."""
+        pod = self.pods.get(uid)
+        return pod is not None and "deletionTimestamp" not in pod["metadata"] and pod["status"]["phase"] not in TERMINAL
 
     # --- files ---------------------------------------------------------------------------------------------------
 
@@ -263,6 +270,8 @@ class World:
                 return
             process.stage, process.began = "running", self.now
             self.runs.setdefault(process.uid, []).append(process.job_id)
+            if process.uid in self.ended:
+                self.wrong.append(f"{process.uid}: starts after its end")
             self._note(process, "running", container="main", restart=0)
             alive = [one for one in self.processes.values() if one.stage == "running"]
             if len(alive) > 1:
