@@ -8,7 +8,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Iterator
-from typing import Final
+from typing import Any, Final
 
 from router import names
 from router.agent.records import Record, Records
@@ -70,3 +70,9 @@ class Pods:
         elif record.missing is None and record.facts.pod.name:
             record.missing = time.time()
             log.info("missing", extra={"fields": {"pod": record.key, "uid": record.uid}})
+
+
+def uids_of(api: Api, job_uid: str) -> set[str]:
+    """The uids of a Job's Pods as the API server has them now, past all caches. ApiError."""
+    query: dict[str, Any] = {"labelSelector": f"{names.CONTROLLER_UID}={job_uid}"}
+    return {pod["metadata"]["uid"] for page, _ in api.pages(_PODS, **query) for pod in page}
