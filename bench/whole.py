@@ -33,6 +33,7 @@ from router.controlplane import building
 from router.controlplane.options import ADA, Options
 from router.controlplane.start import control_plane
 from router.demo.stack import Places, Stack, stack
+from router.errors import ConfigError
 from router.hpc import Commands
 from router.kube.client import Api, connect
 from router.local.records import Job, job_of
@@ -46,7 +47,8 @@ PODS = f"/api/v1/namespaces/{NAMESPACE}/pods"
 CLIENTS = 8
 _NODES, _CORES = 128, 64
 _IDLE_SECONDS = 3600
-_STOP_SECONDS = 600
+_STOP_SECONDS = 1800
+"""For one command. The end of a thousand jobs takes minutes: each looks through all processes for what it left."""
 _PAUSE = 0.1
 _PYTHON_RUNS = 9
 
@@ -121,7 +123,19 @@ def scraped(address: str, name: str, **labels: str) -> float:
 
 @contextmanager
 def whole(*, started: bool = True) -> Iterator[Whole]:
-    """Start everything, end it with the block. ``started``: whether the queue starts what it is given."""
+    """Start everything, end it with the block; ends the program where that cannot be, with the reason.
+
+    :param started: whether the queue starts what it is given
+    """
+    try:
+        with _whole(started=started) as found:
+            yield found
+    except ConfigError as error:
+        raise SystemExit(f"Error: {error}") from error
+
+
+@contextmanager
+def _whole(*, started: bool) -> Iterator[Whole]:
     building.ensure(lambda words: print(words, file=sys.stderr))
     # A socket's path has room for about 100 characters, so all lies in a short place.
     with tempfile.TemporaryDirectory(prefix="bg-bench-", ignore_cleanup_errors=True) as name:
