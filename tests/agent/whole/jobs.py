@@ -51,7 +51,7 @@ class Runs:
         file = self.directory / job
         text = (
             f'tell() {{ echo "$1 {name} $POD_NAME $POD_UID" >>{file}; }}\n'
-            f"tell start\n({body}\n)\ncode=$?\ntell end\nexit $code\n"
+            f'exit() {{ tell end; builtin exit "$1"; }}\ntell start\n{body}\nexit $?\n'
         )
         env = [
             {"name": MARK, "value": str(self.directory)},

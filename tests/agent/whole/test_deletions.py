@@ -47,15 +47,16 @@ def test_a_deleted_job_leaves_nothing(stack: Stack, agent: str) -> None:
     stack.await_started(ahead)
     jobs: list[str] = []
     for state, bring in STATES.items():
-        for how in ("background", "foreground"):
-            name = unique(state)
-            jobs.append(name)
+        made = [unique(state) for _ in range(2)]
+        jobs += made
+        for name in made:
             bring(stack, name)
-            if agent == "down":
-                stack.agent.kill()
+        if agent == "down":
+            stack.agent.kill()
+        for name, how in zip(made, ("background", "foreground"), strict=True):
             stack.user.ok("delete", "job", name, f"--cascade={how}", "--wait=false")
-            if agent == "down":
-                stack.agent.start()
+        if agent == "down":
+            stack.agent.start()
 
     stack.await_gone(*jobs)
     assert [name for name in jobs if stack.runs.twice(name)] == []
