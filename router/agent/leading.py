@@ -10,12 +10,14 @@ import time
 from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Final
 
 from router import names
 from router.agent.acting import Collector, Tools
 from router.agent.backoff import FullQueues
 from router.agent.batch import Batch
+from router.agent.cleaning import Cleaning, Keeping
 from router.agent.daemonsets import DaemonSets
 from router.agent.election import Election
 from router.agent.fencing import Fence
@@ -24,7 +26,7 @@ from router.agent.logged import Logged
 from router.agent.metrics import Metrics
 from router.agent.nodes import Endpoint, Nodes
 from router.agent.observing import Asking, Observer
-from router.agent.pods import Pods
+from router.agent.pods import Pods, uids_of
 from router.agent.reach import Reach
 from router.agent.records import Record, Records
 from router.agent.settings import AgentSettings
@@ -95,6 +97,10 @@ class Lead:
         )
         indexes = Indexes()
         self._indexing = Indexing(world.host, self.records, indexes)
+        keeping = Keeping(place.root, place.site.keep)
+        self._cleaning = Cleaning(
+            world.host, world.batch, self.records, keeping, pods_of=partial(uids_of, api), ready=self._acts
+        )
         addresses = (settings.address,)
         nodes = [names.node_name(place.site.name, queue.name) for queue in place.site.queues]
         kubelet = KubeletSettings(nodes[0], addresses, settings.self_signed, settings.certificates)
@@ -156,6 +162,7 @@ class Lead:
         self._observer.stop()
         self._spool.stop()
         self._indexing.stop()
+        self._cleaning.stop()
         self._pods.watch.stop()
         self._daemonsets.stop()
         if self._nodes is not None:
@@ -187,6 +194,7 @@ class Lead:
             self._orphan_limit("")
             records = self.records.all()
             self._steps.start()
+            self._cleaning.start()
             log.info("adopted", extra={"fields": {"pods": len(records)}})
 
     def _alive(self) -> dict[str, bool]:
@@ -195,8 +203,12 @@ class Lead:
             found["nodes"] = self._nodes.alive
         if self._began:
             found |= {"observer": self._observer.alive, "spool": self._spool.alive, "steps": self._steps.alive}
-            found["indexing"] = self._indexing.alive
+            found |= {"indexing": self._indexing.alive, "cleaning": self._cleaning.alive}
         return found
+
+    def _acts(self) -> bool:
+        """Whether this agent leads and knows all Pods and all living jobs."""
+        return self._began and self._observer.looked.is_set() and self._world.election.leading
 
     def _notes(self, record: Record, notes: list[Note]) -> None:
         """Scripts have told something: their jobs are asked about at once."""
