@@ -17,14 +17,13 @@ from dataclasses import dataclass
 from pathlib import PurePosixPath
 from typing import Final
 
-from router import layout, names
+from router import layout
 from router.agent.batch import Batch
 from router.agent.inspecting import small
 from router.agent.records import Records
 from router.errors import ApiError, BatchError
 from router.host import Host
 from router.hpc import JobReport, JobState
-from router.kube.client import Api
 from router.layout import PodDirectory
 from router.podlife import CANCELLED, Life, with_claim
 
@@ -90,12 +89,6 @@ class Cleaned:
 
     pods: int = 0
     notes: int = 0
-
-
-def pods_of(api: Api, job_uid: str) -> set[str]:
-    """The uids of a Job's Pods, past all caches. ApiError."""
-    pages = api.pages("/api/v1/pods", labelSelector=f"{names.CONTROLLER_UID}={job_uid}")
-    return {pod["metadata"]["uid"] for page, _ in pages for pod in page}
 
 
 class Cleaning:

@@ -60,6 +60,7 @@ class Ledger:
 def opened(state: State) -> Ledger:
     """The ledger of a directory: every job found again, whatever became of an earlier daemon. ConfigError."""
     ledger = Ledger(state, state.config(), state.faults())
+    state.tidy()
     jobs = state.jobs()
     for job in jobs.values():
         if job.state in ACTIVE:

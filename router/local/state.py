@@ -93,22 +93,24 @@ class State:
         return number
 
     def jobs(self) -> dict[int, Job]:
-        """Every job by number. ConfigError names a file that is not a job's record.
-
-        A directory without a record is that of a submission which was cut off before anybody was told its id.
-        """
+        """Every job by number; also beside a daemon. ConfigError names a file that is not a job's record."""
         found: dict[int, Job] = {}
         for entry in os.scandir(self.root / "jobs"):
             path = Path(entry.path, "job.json")
             try:
                 job = job_of(json.loads(path.read_bytes()))
             except FileNotFoundError:
-                shutil.rmtree(entry.path, ignore_errors=True)
                 continue
             except (ValueError, ConfigError) as error:
                 raise ConfigError(f"{path}: {error}; remove its directory to go on without it") from error
             found[job.seq] = job
         return dict(sorted(found.items()))
+
+    def tidy(self) -> None:
+        """Remove what submissions left that were cut off before anybody was told an id. For the daemon, at its start."""
+        for entry in os.scandir(self.root / "jobs"):
+            if not Path(entry.path, "job.json").exists():
+                shutil.rmtree(entry.path, ignore_errors=True)
 
     def save(self, job: Job) -> None:
         """Write a job's record."""

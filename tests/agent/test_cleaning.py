@@ -14,8 +14,9 @@ import pytest
 from router import layout
 from router.agent import cleaning
 from router.agent.batch import Batch
-from router.agent.cleaning import Cleaned, Cleaning, Keeping, is_over, last_sign, pods_of
+from router.agent.cleaning import Cleaned, Cleaning, Keeping, is_over, last_sign
 from router.agent.metrics import Metrics
+from router.agent.pods import uids_of
 from router.agent.records import Records
 from router.controlplane import installing
 from router.controlplane.plane import ControlPlane
@@ -316,7 +317,7 @@ def test_the_pods_of_a_job_as_the_api_server_has_them(plane: ControlPlane, names
     uid = plane.get("job", "j", "-n", namespace)["metadata"]["uid"]
     listed = until(lambda: plane.get("pods", "-n", namespace)["items"], lambda items: len(items) == 2)
 
-    assert pods_of(api, uid) == {one["metadata"]["uid"] for one in listed}
+    assert uids_of(api, uid) == {one["metadata"]["uid"] for one in listed}
 
     plane.kubectl("delete", "job", "j", "-n", namespace)
-    until(lambda: pods_of(api, uid), lambda found: found == set())
+    until(lambda: uids_of(api, uid), lambda found: found == set())
