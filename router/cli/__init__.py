@@ -6,6 +6,7 @@ so that ``batchgate local qsub`` does not pay for what only the webhook needs.
 
 from __future__ import annotations
 
+import gc
 import importlib
 import os
 import sys
@@ -31,6 +32,7 @@ COMMANDS: Final = {
 }
 
 
+_SELDOM: Final = 10_000
 _INTERRUPTED: Final = 130
 """128 and the number of SIGINT, as shells have it."""
 
@@ -98,6 +100,10 @@ def commands() -> None:
 def main() -> None:
     """Run the command line."""
     sys.excepthook = _show_bug
+    # What modules make while they load stays: looking through it again and again is a tenth of a short command.
+    gc.set_threshold(_SELDOM)
+    # Nothing of ours is a plug-in of pydantic, which would look through all installed packages for some.
+    os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "1")
     commands.main(prog_name="batchgate")
 
 
