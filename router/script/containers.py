@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Final
 
+from router import layout
 from router.policy.decision import Route
 from router.policy.schema import Runtime, Site
 from router.script import images
@@ -178,7 +179,7 @@ def _binds(container: Container, setting: Setting, warnings: list[str]) -> Itera
                 f"{volume.path}: at {mount.path} container {container.name} gets the node's own {mount.path}, not an empty directory"
             )
         else:
-            yield _bind(volume, mount, setting)
+            yield from _bind(volume, mount, setting)
 
 
 def node_s_own(volume: Volume, mount: Mount, *, ranks: bool) -> bool:
@@ -189,14 +190,16 @@ def node_s_own(volume: Volume, mount: Mount, *, ranks: bool) -> bool:
     return target == _SHARED_MEMORY or (ranks and target in _TMP)
 
 
-def _bind(volume: Volume, mount: Mount, setting: Setting) -> str:
-    sub, target = quote(mount.sub_path), quote(mount.path)
-    read_only = " ro" if mount.read_only else ""
+def _bind(volume: Volume, mount: Mount, setting: Setting) -> Iterator[str]:
+    name = quote(volume.name)
+    rest = f"{quote(mount.sub_path)} {quote(mount.path)}{' ro' if mount.read_only else ''}"
     if volume.kind in {EMPTY, ""}:
-        return f"empty {quote(volume.name)} {sub} {target}{read_only}"
-    if volume.kind in STAGED:
-        return f"staged {quote(volume.name)} {sub} {target}"
-    place = place_of(setting.workload, volume, setting.route.site)
-    if not isinstance(place, Place):
-        raise TypeError(f"{volume.path}: {place}; unsupported() says so before a script is rendered")
-    return f"site {quote(place.path)} {sub} {target}{' ro' if place.read_only else read_only}"
+        yield f'mkdir -p "$dir"/{layout.VOLUMES}/{name}'
+        yield f'volume "$dir"/{layout.VOLUMES}/{name} {rest}'
+    elif volume.kind in STAGED:
+        yield f'volume "$dir"/{layout.FILES}/{name} {quote(mount.sub_path)} {quote(mount.path)} ro'
+    else:
+        place = place_of(setting.workload, volume, setting.route.site)
+        if not isinstance(place, Place):
+            raise TypeError(f"{volume.path}: {place}; unsupported() says so before a script is rendered")
+        yield f"volume {quote(place.path)} {rest}{' ro' if place.read_only and not mount.read_only else ''}"

@@ -17,7 +17,7 @@ from jinja2 import Environment, StrictUndefined, Template
 from router import names
 from router.allocation import is_mpi
 from router.policy.decision import Route
-from router.policy.schema import LauncherKind, Runtime, System
+from router.policy.schema import LauncherKind, Runtime, Site, System
 from router.script import directives, mpi
 from router.script.containers import Devices, Setting, block, devices_of, understands_no_eval
 from router.script.quoting import quote, shown, words
@@ -76,12 +76,21 @@ def render(workload: Workload, route: Route) -> Script:
     parts = (
         "base.sh",
         *(("modules.sh",) if modules else ()),
-        "host.sh" if site.runtime is Runtime.HOST else "apptainer.sh",
+        *(("host.sh",) if site.runtime is Runtime.HOST else _container_parts(workload, site)),
         *(("devices.sh",) if devices else ()),
         "mpi.sh" if ranks else "plain.sh",
     )
     common = _common(parts)
     return Script(f"{own}{common}", tuple(warnings), common)
+
+
+def _container_parts(workload: Workload, site: Site) -> tuple[str, ...]:
+    """What a runtime for containers needs: of volumes and overlays only where there are some."""
+    return (
+        "apptainer.sh",
+        *(("volumes.sh",) if any(container.mounts for container in workload.containers) else ()),
+        *(("overlay.sh",) if site.writable == "overlay" else ()),
+    )
 
 
 def _data(

@@ -5,6 +5,7 @@ Pure. Paths are judged as text: what is below a mapped directory is below it by 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
@@ -13,6 +14,7 @@ from router.policy import globs
 from router.policy.schema import Site
 from router.workload.model import Volume, Workload
 
+_CONTROL: Final = re.compile(r"[\x00-\x1f\x7f]")
 STAGED: Final = frozenset({"configMap", "secret", "downwardAPI", "projected"})
 EMPTY: Final = "emptyDir"
 
@@ -85,7 +87,7 @@ def sub_path_problem(sub_path: str) -> str | None:
 
 def path_problem(path: str) -> str | None:
     """Why a path can be bound to no container, as one clause."""
-    if any(character < " " or character == "\x7f" for character in path):
+    if _CONTROL.search(path):
         return "has a control character"
     return None
 

@@ -64,7 +64,13 @@ def test_torque_s_gpu_file(pod: Pod) -> None:
 
 @pytest.mark.parametrize(
     "variables",
-    [{"CUDA_VISIBLE_DEVICES": "0"}, {"CUDA_VISIBLE_DEVICES": "NoDevFiles"}, {"SLURM_GPUS_ON_NODE": "1"}, {}],
+    [
+        {"CUDA_VISIBLE_DEVICES": "0"},
+        {"CUDA_VISIBLE_DEVICES": "NoDevFiles"},
+        {"SLURM_GPUS_ON_NODE": "1"},
+        {"SLURM_GPUS_ON_NODE": "2"},  # granted, and no device is there
+        {},
+    ],
 )
 def test_fewer_than_asked_ends_the_job_at_once_with_that_sentence(pod: Pod, variables: dict[str, str]) -> None:
     text = text_of(workload(gpus(2, "/bin/sh", "-c", "echo ran")), HOST).replace(
@@ -84,6 +90,15 @@ def test_without_a_list_the_device_files_count(pod: Pod) -> None:
 
     assert pod.run(text) == 0
     assert pod.log() == "\n"
+
+
+def test_of_device_files_only_as_many_as_slurm_granted_count(pod: Pod) -> None:
+    for number in range(4):
+        (pod.work / f"nvidia{number}").touch()
+    text = text_of(workload(gpus(2, *SHOW)), HOST).replace("/dev/nvidia", f"{pod.work}/nvidia")
+
+    assert pod.run(text, SLURM_GPUS_ON_NODE="1") == 1
+    assert "this Pod asks for 2 GPUs on each node, and 1 are visible" in pod.log()
 
 
 @pytest.mark.parametrize(("vendor", "option"), [("nvidia", b"--nv"), ("amd", b"--rocm")])

@@ -3,22 +3,33 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from router import layout, script
+from tests.script.builders import container, site, text_of, workload
 
 TEMPLATES = Path(script.__file__).parent / "templates"
 
 
 @pytest.mark.parametrize(
     "name",
-    [layout.ARGV, layout.ENV, layout.FILES, layout.VOLUMES, layout.LOG, layout.EXIT, layout.CLAIM, layout.ALIVE],
+    [layout.ARGV, layout.ENV, layout.LOG, layout.EXIT, layout.CLAIM, layout.ALIVE],
 )
 def test_what_lies_in_the_pod_s_directory(name: str) -> None:
     text = "".join(path.read_text() for path in sorted(TEMPLATES.glob("*.sh")))
 
     assert f"$dir/{name}" in text
+
+
+@pytest.mark.parametrize(
+    ("source", "directory"), [({"emptyDir": {}}, layout.VOLUMES), ({"configMap": {"name": "c"}}, layout.FILES)]
+)
+def test_the_volumes_of_a_pod_lie_there(source: dict[str, Any], directory: str) -> None:
+    mounting = container("true", volumeMounts=[{"name": "v", "mountPath": "/v"}])
+
+    assert f'volume "$dir"/{directory}/v ' in text_of(workload(mounting, volumes=[{"name": "v", **source}]), site())
 
 
 def test_the_spool_directory_is_found_from_the_pod_s() -> None:

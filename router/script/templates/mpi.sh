@@ -1,156 +1,156 @@
 
 # Hosts in the order of their first line, with the slots of all their lines: hosts may come again (rank 0 is on the first).
 write_hosts() {
-  local host places=0 order=()
-  local -A slots=()
-  if [[ ! -r ${PBS_NODEFILE:-} ]]; then
-    say 'there is no PBS_NODEFILE to take hosts from'
-    exit 1
-  fi
-  while read -r host _ || [[ $host ]]; do
-    [[ $host ]] || continue
-    [[ ${slots[$host]} ]] || order+=("$host")
-    slots[$host]=$((${slots[$host]:-0} + 1))
-  done <"$PBS_NODEFILE"
-  # A rank's cores lie on one host: what is left over on each is no place.
-  for host in "${order[@]}"; do places=$((places + slots[$host] / lines_per_rank)); done
-  if ((places < ranks)); then
-    say "the batch system gave places for $places ranks, and $ranks are to run"
-    exit 1
-  fi
-  for host in "${order[@]}"; do
-    ((slots[$host] >= lines_per_rank)) || continue
-    # shellcheck disable=SC2059
-    printf "$host_line\n" "$host" "$((slots[$host] / lines_per_rank))"
-  done >"$scratch/hosts"
+	local host places=0 order=()
+	local -A slots=()
+	if [[ ! -r ${PBS_NODEFILE:-} ]]; then
+		say 'there is no PBS_NODEFILE to take hosts from'
+		exit 1
+	fi
+	while read -r host _ || [[ $host ]]; do
+		[[ $host ]] || continue
+		[[ ${slots[$host]} ]] || order+=("$host")
+		slots[$host]=$((${slots[$host]:-0} + 1))
+	done <"$PBS_NODEFILE"
+	# A rank's cores lie on one host: what is left over on each is no place.
+	for host in "${order[@]}"; do places=$((places + slots[$host] / lines_per_rank)); done
+	if ((places < ranks)); then
+		say "the batch system gave places for $places ranks, and $ranks are to run"
+		exit 1
+	fi
+	for host in "${order[@]}"; do
+		((slots[$host] >= lines_per_rank)) || continue
+		# shellcheck disable=SC2059
+		printf "$host_line\n" "$host" "$((slots[$host] / lines_per_rank))"
+	done >"$scratch/hosts"
 }
 
 prepare() {
-  if [[ $1 == "$mpi" ]]; then
-    start_ranks
-  else
-    container_words
-  fi
+	if [[ $1 == "$mpi" ]]; then
+		start_ranks
+	else
+		container_words
+	fi
 }
 
 start_ranks() {
-  local path launcher_words=() launcher_env=()
-  launch
-  path=$(type -P "${launcher_path:-$launcher}") || {
-    say "there is no ${launcher_path:-$launcher} on $HOSTNAME; PATH is $PATH"
-    exit 127
-  }
-  [[ ! $host_line ]] || write_hosts
-  [[ $image != docker://* ]] || pull
-  write_rank
-  : >"$dir/stop"
-  [[ ! ${launcher_env[*]} ]] || export "${launcher_env[@]}"
-  words=("$path" "${launcher_words[@]}" /bin/bash "$dir/rank")
+	local path launcher_words=() launcher_env=()
+	launch
+	path=$(type -P "${launcher_path:-$launcher}") || {
+		say "there is no ${launcher_path:-$launcher} on $HOSTNAME; PATH is $PATH"
+		exit 127
+	}
+	[[ ! $host_line ]] || write_hosts
+	[[ $image != docker://* ]] || pull
+	write_rank
+	: >"$dir/stop"
+	[[ ! ${launcher_env[*]} ]] || export "${launcher_env[@]}"
+	words=("$path" "${launcher_words[@]}" /bin/bash "$dir/rank")
 }
 
 # Once for all ranks, which would each pull the image.
 pull() {
-  local no_https=()
-  [[ " ${options[*]} " != *' --no-https '* ]] || no_https=(--no-https)
-  [[ -e $dir/image.sif ]] || "$runtime" pull "${no_https[@]}" "$dir/image.sif" "$image" || exit 125
-  image=$dir/image.sif
+	local no_https=()
+	[[ " ${options[*]} " != *' --no-https '* ]] || no_https=(--no-https)
+	[[ -e $dir/image.sif ]] || "$runtime" pull "${no_https[@]}" "$dir/image.sif" "$image" || exit 125
+	image=$dir/image.sif
 }
 
 # Assignments that any bash reads back, byte for byte: NAME, and NAME VALUE...
 scalar() { printf "%s='%s'\n" "$1" "${!1//\'/$quote}"; }
 
 array() {
-  printf '%s=(' "$1"
-  shift
-  (($# == 0)) || printf " '%s'" "${@//\'/$quote}"
-  echo ' )'
+	printf '%s=(' "$1"
+	shift
+	(($# == 0)) || printf " '%s'" "${@//\'/$quote}"
+	echo ' )'
 }
 
 # The launcher starts this file once for each rank, on every node.
 write_rank() {
-  local variable quote="'\\''"
-  {
-    printf '#!/bin/bash\nLC_ALL=C\n'
-    for variable in dir name command workdir image runtime env_prefix evaluates gpus first_gpu launcher_signal \
-      device_variable device_files devices_per_node; do
-      scalar "$variable"
-    done
-    array launcher_env "${launcher_env[@]}"
-    array env "${env[@]}"
-    array argv "${argv[@]}"
-    array options "${options[@]}"
-    array binds "${binds[@]}"
-    declare -f rank container_words mount rank_devices find_devices too_few give_devices end_session open_pipes guard say watch pause
-    echo rank
-  } >"$dir/.rank" && mv -T "$dir/.rank" "$dir/rank" || exit 1
+	local variable quote="'\\''"
+	{
+		printf '#!/bin/bash\nLC_ALL=C\n'
+		for variable in dir name command workdir image runtime env_prefix evaluates gpus first_gpu launcher_signal \
+			device_variable device_files devices_per_node; do
+			scalar "$variable"
+		done
+		array launcher_env "${launcher_env[@]}"
+		array env "${env[@]}"
+		array argv "${argv[@]}"
+		array options "${options[@]}"
+		array binds "${binds[@]}"
+		declare -f rank container_words mount rank_devices find_devices too_few give_devices end_session open_pipes guard say watch pause
+		echo rank
+	} >"$dir/.rank" && mv -T "$dir/.rank" "$dir/rank" || exit 1
 }
 
 # One rank: its launcher's variables into the container, a signal or the file "stop" as TERM, its exit code.
 rank() {
-  local variable entry scratch pid='' asked='' code='' worker devices='' passed=()
-  umask 022
-  cd / || exit 1
-  [[ ! ${launcher_env[*]} ]] || export "${launcher_env[@]}"
-  for variable in ${!OMPI_@} ${!PMIX_@} ${!PMI_@} ${!PMI2_@} ${!PRTE_@} ${!HYDRA_@} ${!HYDI_@} ${!I_MPI_@} \
-    ${!MPICH_@} ${!MV2_@} ${!SLURM_@} ${!UCX_@} ${!FI_@} ${!OMP_@}; do
-    passed+=("$variable=${!variable}")
-  done
-  for entry in "${launcher_env[@]}"; do passed+=("$entry"); done
-  env=("${passed[@]}" "${env[@]}")
-  [[ ! $devices_per_node ]] || rank_devices
-  [[ ! -d ${PMIX_SERVER_TMPDIR:-} || $PMIX_SERVER_TMPDIR == /tmp/* ]] || mount "$PMIX_SERVER_TMPDIR" "$PMIX_SERVER_TMPDIR"
-  container_words
-  scratch=$(mktemp -d -p "${TMPDIR:-/tmp}" batchgate.XXXXXXXX 2>/dev/null || mktemp -d -p /tmp batchgate.XXXXXXXX) || exit 1
-  open_pipes
-  trap : PIPE # not ignored: programs would inherit that
-  trap 'asked=1; [[ ! $pid ]] || kill -TERM "$pid" 2>/dev/null' TERM USR1
-  set -m
-  (
-    set +m
-    exec 7>&-
-    (
-      echo "$BASHPID" >&9
-      exec setsid "${words[@]}" 8>&- 9>&-
-    )
-    echo "$?" >&9
-  ) &
-  worker=$!
-  set +m
-  [[ $launcher_signal ]] || watch &
-  read -r -t 60 -u 9 pid
-  echo "$pid" >&7
-  [[ ! $asked ]] || kill -TERM "$pid"
-  while wait "$worker"; kill -0 "$worker" 2>/dev/null; do :; done # a signal ends a wait
-  read -r -t 1 -u 9 code
-  end_session "$pid"
-  # The first rank that fails makes the launcher kill the others: those that were asked a little later need that little.
-  [[ ! $asked ]] || pause "$([[ $launcher_signal ]] && echo 1 || echo 4)"
-  echo 'done' >&7
-  rm -rf "$scratch"
-  exit "${code:-137}"
+	local variable entry scratch pid='' asked='' code='' worker devices='' passed=()
+	umask 022
+	cd / || exit 1
+	[[ ! ${launcher_env[*]} ]] || export "${launcher_env[@]}"
+	for variable in ${!OMPI_@} ${!PMIX_@} ${!PMI_@} ${!PMI2_@} ${!PRTE_@} ${!HYDRA_@} ${!HYDI_@} ${!I_MPI_@} \
+		${!MPICH_@} ${!MV2_@} ${!SLURM_@} ${!UCX_@} ${!FI_@} ${!OMP_@}; do
+		passed+=("$variable=${!variable}")
+	done
+	for entry in "${launcher_env[@]}"; do passed+=("$entry"); done
+	env=("${passed[@]}" "${env[@]}")
+	[[ ! $devices_per_node ]] || rank_devices
+	[[ ! -d ${PMIX_SERVER_TMPDIR:-} || $PMIX_SERVER_TMPDIR == /tmp/* ]] || mount "$PMIX_SERVER_TMPDIR" "$PMIX_SERVER_TMPDIR"
+	container_words
+	scratch=$(mktemp -d -p "${TMPDIR:-/tmp}" batchgate.XXXXXXXX 2>/dev/null || mktemp -d -p /tmp batchgate.XXXXXXXX) || exit 1
+	open_pipes
+	trap : PIPE # not ignored: programs would inherit that
+	trap 'asked=1; [[ ! $pid ]] || kill -TERM "$pid" 2>/dev/null' TERM USR1
+	set -m
+	(
+		set +m
+		exec 7>&-
+		(
+			echo "$BASHPID" >&9
+			exec setsid "${words[@]}" 8>&- 9>&-
+		)
+		echo "$?" >&9
+	) &
+	worker=$!
+	set +m
+	[[ $launcher_signal ]] || watch &
+	read -r -t 60 -u 9 pid
+	echo "$pid" >&7
+	[[ ! $asked ]] || kill -TERM "$pid"
+	while wait "$worker"; kill -0 "$worker" 2>/dev/null; do :; done # a signal ends a wait
+	read -r -t 1 -u 9 code
+	end_session "$pid"
+	# The first rank that fails makes the launcher kill the others: those that were asked a little later need that little.
+	[[ ! $asked ]] || pause "$([[ $launcher_signal ]] && echo 1 || echo 4)"
+	echo 'done' >&7
+	rm -rf "$scratch"
+	exit "${code:-137}"
 }
 
 # Opening a file shows what another node has written; a new file may be hidden by this node's cache.
 watch() {
-  local word
-  trap '' TERM USR1
-  exec 7>&-
-  while kill -0 $$ 2>/dev/null; do
-    { read -r word <"$dir/stop"; } 2>/dev/null
-    if [[ $word == stop ]]; then
-      kill -TERM $$
-      return
-    fi
-    pause 3
-  done
+	local word
+	trap '' TERM USR1
+	exec 7>&-
+	while kill -0 $$ 2>/dev/null; do
+		{ read -r word <"$dir/stop"; } 2>/dev/null
+		if [[ $word == stop ]]; then
+			kill -TERM $$
+			return
+		fi
+		pause 3
+	done
 }
 
 ask() {
-  if [[ $1 != "$mpi" ]]; then
-    kill -s TERM "${pids[$1]}" 2>/dev/null
-  elif [[ $launcher_signal ]]; then
-    kill -s "$launcher_signal" "${pids[$1]}" 2>/dev/null
-  else
-    echo stop >"$dir/stop"
-  fi
+	if [[ $1 != "$mpi" ]]; then
+		kill -s TERM "${pids[$1]}" 2>/dev/null
+	elif [[ $launcher_signal ]]; then
+		kill -s "$launcher_signal" "${pids[$1]}" 2>/dev/null
+	else
+		echo stop >"$dir/stop"
+	fi
 }

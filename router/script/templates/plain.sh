@@ -1,6 +1,6 @@
 
 prepare() {
-  container_words
+	container_words
 }
 
 ask() { kill -s TERM "${pids[$1]}" 2>/dev/null; }
