@@ -38,6 +38,9 @@ NO_EXECUTE: Final = "NoExecute"
 OUTLASTED: Final = (names.TAINT_NOT_READY, names.TAINT_UNREACHABLE)
 """The taints of a node whose agent is down: running batch jobs are not to be evicted for that."""
 
+# json.dumps would make one anew for every Job.
+_JSON: Final = json.JSONEncoder(sort_keys=True, separators=(",", ":"))
+
 
 @dataclass(frozen=True, slots=True)
 class Record:
@@ -86,7 +89,7 @@ class Kept:
 
     def text(self) -> str:
         """The annotation ``replaced``: compact JSON, the same for the same values."""
-        return json.dumps({"added": sorted(self.added), "was": self.was}, sort_keys=True, separators=(",", ":"))
+        return _JSON.encode({"added": sorted(self.added), "was": self.was})
 
 
 def unlimited(taint: str) -> Job:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import fnmatch
 import re
-from collections.abc import Iterable
 from functools import lru_cache
 from typing import Final
 
@@ -12,13 +11,13 @@ _WILD: Final = re.compile(r"[*?\[]")
 
 
 @lru_cache(maxsize=4096)
-def _compiled(pattern: str) -> re.Pattern[str]:
-    return re.compile(fnmatch.translate(pattern))
+def _compiled(patterns: tuple[str, ...]) -> re.Pattern[str]:
+    return re.compile("|".join([fnmatch.translate(pattern) for pattern in patterns]))
 
 
-def matches(patterns: Iterable[str], text: str) -> bool:
-    """Whether any of the patterns matches the whole text."""
-    return any(pattern == text or _compiled(pattern).match(text) is not None for pattern in patterns)
+def matches(patterns: tuple[str, ...], text: str) -> bool:
+    """Whether any of the patterns matches the whole text, or is it literally."""
+    return text in patterns or (bool(patterns) and _compiled(patterns).match(text) is not None)
 
 
 def is_literal(pattern: str) -> bool:

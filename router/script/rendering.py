@@ -159,6 +159,8 @@ def _environment() -> Environment:
     # A script is no HTML; quoting is the business of router.script.quoting.
     environment = Environment(undefined=StrictUndefined, keep_trailing_newline=True, autoescape=False)  # noqa: S701
     environment.trim_blocks = environment.lstrip_blocks = True
+    # No template uses Jinja's own functions, and they would be copied for every script.
+    environment.globals.clear()
     return environment
 
 

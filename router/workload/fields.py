@@ -125,10 +125,19 @@ def texts(owner: Fields, key: str, path: str) -> tuple[str, ...] | None:
     if value is None:
         return None
     found = as_list(value, step(path, key))
-    for index, item in enumerate(found):
-        if not (type(item) is str and item.isascii() and "\0" not in item):
+    if not _is_plain(found):
+        for index, item in enumerate(found):
             data_text(item, f"{step(path, key)}[{index}]")
     return tuple(found) or None  # type: ignore[arg-type]  # each item was just seen to be a string
+
+
+def _is_plain(found: list[object]) -> bool:
+    """Whether these are strings in which nothing is to be looked for; one look at all of them together."""
+    try:
+        together = "".join(found)  # type: ignore[arg-type]  # what is no string is what this is to find out
+    except TypeError:
+        return False
+    return together.isascii() and "\0" not in together
 
 
 def flag(owner: Fields, key: str, path: str) -> bool:
