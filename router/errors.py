@@ -134,9 +134,7 @@ class ApiError(BatchgateError):
     :param retry_after: seconds the server asks to wait before the next try, None where it names none
     """
 
-    def __init__(
-        self, status: int, reason: str, message: str, path: str, *, retry_after: float | None = None
-    ) -> None:
+    def __init__(self, status: int, reason: str, message: str, path: str, *, retry_after: float | None = None) -> None:
         words = f"{status} {reason}" if status else reason
         super().__init__(f"{path}: {message} ({words})")
         self.status = status
