@@ -16,12 +16,14 @@ from typing import Any, Final
 import click
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-from router import gate, policy, signing
+from router import durations, gate, policy, signing
 from router.cli.manifests import Manifest, read_manifests, read_text
 from router.clusterfile import read_cluster
 from router.errors import ConfigError, InputError, JobError
-from router.policy.decision import NO_QUEUE_STATES, Requester
+from router.policy.decision import NO_QUEUE_STATES, QueueStates, Requester
 from router.policyfiles import read_directory
+from router.settings import QUEUES_MAX_AGE
+from router.webhook.command import Duration
 from router.workload import job_of
 from router.workload.cluster import UNKNOWN_CLUSTER
 
@@ -40,6 +42,7 @@ class Asked:
     groups: tuple[str, ...]
     namespace: str
     queues: str | None
+    queues_max_age: int
     cluster: str | None
     signing_key: str | None
 
@@ -91,6 +94,14 @@ _OPTIONS = (
         help="Queue state; without it none is known.",
     ),
     click.option(
+        "--queues-max-age",
+        envvar="BATCHGATE_QUEUES_MAX_AGE",
+        default=durations.show(QUEUES_MAX_AGE),
+        show_default=True,
+        type=Duration(),
+        help="Queue state whose `time` is older counts as unknown, as in the webhook.",
+    ),
+    click.option(
         "--cluster",
         envvar="BATCHGATE_CLUSTER",
         type=click.Path(),
@@ -128,10 +139,19 @@ def open_gate(asked: Asked) -> gate.Gate:
     return gate.Gate(
         policy=checked,
         cluster=read_cluster(read_text(asked.cluster), asked.cluster) if asked.cluster else UNKNOWN_CLUSTER,
-        states=policy.queue_states(read_text(asked.queues), asked.queues) if asked.queues else NO_QUEUE_STATES,
+        states=_states(asked.queues, asked.queues_max_age) if asked.queues else NO_QUEUE_STATES,
         signer=_signer(asked.signing_key) if asked.signing_key else None,
         issued_at=int(datetime.now(tz=UTC).timestamp()),
     )
+
+
+def _states(path: str, most: int) -> QueueStates:
+    """The queue state of a file. One that does not say when it was written is taken as it is."""
+    states = policy.queue_states(read_text(path), path)
+    if problem := policy.age_problem(states, now=datetime.now(tz=UTC).timestamp(), most=most):
+        click.echo(f"Warning: {path} {problem}: the queues' state counts as unknown (--queues-max-age)", err=True)
+        return NO_QUEUE_STATES
+    return states
 
 
 def _signer(path: str) -> Ed25519PrivateKey:

@@ -15,14 +15,25 @@ if TYPE_CHECKING:
     from router.policy.model import CheckedRule, Policy
     from router.policy.schema import json_schema
     from router.policy.selftests import TestResult, run_tests
-    from router.policy.states import queue_states
+    from router.policy.states import age_problem, queue_states
 
-__all__ = ["CheckedRule", "Policy", "TestResult", "decide", "json_schema", "load", "queue_states", "run_tests"]
+__all__ = [
+    "CheckedRule",
+    "Policy",
+    "TestResult",
+    "age_problem",
+    "decide",
+    "json_schema",
+    "load",
+    "queue_states",
+    "run_tests",
+]
 
 _HOME: Final = {
     "CheckedRule": "model",
     "Policy": "model",
     "TestResult": "selftests",
+    "age_problem": "states",
     "decide": "deciding",
     "json_schema": "schema",
     "load": "loading",

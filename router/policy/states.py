@@ -6,12 +6,12 @@ Pure: takes text. The same form as ``batchgate local queues -o json`` prints.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Annotated, Any, Final
 
 from pydantic import BeforeValidator, Field, ValidationError
 
-from router import documents
+from router import documents, durations
 from router.documents import Document
 from router.errors import InputError
 from router.policy.decision import QueueState, QueueStates
@@ -84,6 +84,20 @@ def queue_states(text: str, source: str) -> QueueStates:
             raise InputError(f"{source}:{line}:{column}: queue {queue.queue} of site {queue.site} stands twice")
         states[key] = state_of(queue, *key)
     return QueueStates(states, time=read.time)
+
+
+def age_problem(states: QueueStates, *, now: float, most: int, written: float | None = None) -> str:
+    """Why a state is too old to go by, as the rest of a sentence; empty where it is not, or where nobody says when.
+
+    :param now: seconds since 1970
+    :param most: the age in seconds up to which it is used
+    :param written: when it was written, where the state itself does not say
+    """
+    moment = states.time if states.time is not None else written
+    if moment is None or now - moment <= most:
+        return ""
+    shown = datetime.fromtimestamp(moment, UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
+    return f"is of {shown}, more than {durations.show(most)} ago"
 
 
 def _wrong(document: Document, detail: Any) -> str:

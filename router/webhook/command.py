@@ -15,7 +15,7 @@ Command = TypeVar("Command", bound=Callable[..., Any])
 FILE: Final = click.Path(path_type=Path)
 
 
-class _Duration(click.ParamType[int]):
+class Duration(click.ParamType[int]):
     """Seconds, from what people write for a time."""
 
     name = "duration"
@@ -55,7 +55,7 @@ def _option(name: str, **attributes: Any) -> Callable[[Command], Command]:
 @_option(
     "--queues-max-age",
     default=durations.show(QUEUES_MAX_AGE),
-    type=_Duration(),
+    type=Duration(),
     help="Queue state that is older counts as unknown: 90, 5m, 1h30m.",
 )
 @_option(

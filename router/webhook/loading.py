@@ -10,14 +10,13 @@ import logging
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from werkzeug.exceptions import ServiceUnavailable
 
-from router import admission, durations, policy, signing
+from router import admission, policy, signing
 from router.certs import files
 from router.clusterfile import read_cluster
 from router.errors import ConfigError
@@ -117,13 +116,10 @@ def _queues(settings: WebhookSettings, log: logging.Logger) -> FileSource[QueueS
         return None
 
     def stale(states: QueueStates, modified: float | None) -> str:
-        written = states.time if states.time is not None else modified
-        if written is None or states is NO_QUEUE_STATES or time.time() - written <= most:
+        if states is NO_QUEUE_STATES:
             return ""
-        moment = datetime.fromtimestamp(written, UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
-        return (
-            f"{path} is of {moment}, more than {durations.show(most)} ago; see to what writes it, or --queues-max-age"
-        )
+        problem = policy.age_problem(states, now=time.time(), most=most, written=modified)
+        return f"{path} {problem}; see to what writes it, or --queues-max-age" if problem else ""
 
     return FileSource("queues", (path,), lambda: _read_queues(path), log, NO_QUEUE_STATES, stale)
 

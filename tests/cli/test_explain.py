@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
+import pytest
 import yaml
 from click.testing import CliRunner, Result
 
@@ -81,3 +83,28 @@ def test_a_job_of_another_controller_is_left_alone() -> None:
     result = explain("-", stdin=yaml.safe_dump(job))
 
     assert "is managed by another controller: nothing is changed" in result.stdout
+
+
+@pytest.mark.parametrize(
+    ("written", "arguments", "known"),
+    [
+        (timedelta(minutes=1), [], True),
+        (timedelta(minutes=11), [], False),
+        (timedelta(minutes=11), ["--queues-max-age", "1h"], True),
+        (None, [], True),  # a file that does not say when is taken as it is: somebody wrote it to try something
+    ],
+)
+def test_queue_state_counts_as_unknown_when_the_webhook_would_say_so(
+    tmp_path: Path, written: timedelta | None, arguments: list[str], known: bool
+) -> None:
+    time = f"time: {(datetime.now(UTC) - written).isoformat()}\n" if written else ""
+    queues = tmp_path / "queues.yaml"
+    queues.write_text(f"{time}queues: [{{site: demo, queue: batch, up: false}}]\n")
+
+    result = explain(
+        ROOT / "examples" / "02-large-goes-to-hpc" / "job.yaml", "--no-script", "--queues", str(queues), *arguments
+    )
+
+    assert ("the queue is down" in result.stdout) is known
+    assert (f"Warning: {queues} is of " in result.stderr) is not known
+    assert ("more than 10m ago" in result.stderr) is not known

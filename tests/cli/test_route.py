@@ -83,12 +83,22 @@ def test_table_has_a_row_for_each_object() -> None:
     assert result.exit_code == 1
 
 
-def test_what_is_no_job_passes_through_unchanged() -> None:
-    others = "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: a\ndata:\n  b: '1'\n"
+@pytest.mark.parametrize(("version", "kind"), [("v1", "ConfigMap"), ("batch.volcano.sh/v1alpha1", "Job")])
+def test_what_is_no_job_passes_through_unchanged(version: str, kind: str) -> None:
+    # A Job of another API group is another controller's; the webhook is never asked about it.
+    others = f"apiVersion: {version}\nkind: {kind}\nmetadata:\n  name: a\ndata:\n  b: '1'\n"
 
     result = run("route", "-f", "-", *BASE, stdin=others)
 
     assert (0, others) == (result.exit_code, result.stdout)
+
+
+@pytest.mark.parametrize(("version", "kind"), [("batch/v1beta1", "CronJob"), ("batch/v2alpha1", "CronJob")])
+def test_a_version_of_its_own_group_that_is_not_served_is_an_error(version: str, kind: str) -> None:
+    result = run("route", "-f", "-", *BASE, stdin=f"apiVersion: {version}\nkind: {kind}\nmetadata: {{name: a}}\n")
+
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert f"{kind} of {version} is not served any more; write apiVersion: batch/v1" in result.stderr
 
 
 def test_the_job_of_a_cronjob_is_routed_in_its_place() -> None:

@@ -70,3 +70,19 @@ def test_what_is_wrong_is_told_with_its_place(text: str, message: str) -> None:
 
 def test_equal_states_hash_equally() -> None:
     assert hash(policy.queue_states(json.dumps(FILE), "f")) == hash(policy.queue_states(json.dumps(FILE), "g"))
+
+
+@pytest.mark.parametrize(
+    ("time", "written", "problem"),
+    [
+        (1_772_366_400.0, None, ""),
+        (1_772_366_399.0, None, "is of 2026-03-01T11:59:59Z, more than 10m ago"),
+        (1_772_366_400.0, 1_000_000_000.0, ""),  # what it says itself counts
+        (None, 1_772_366_399.0, "is of 2026-03-01T11:59:59Z, more than 10m ago"),
+        (None, None, ""),
+    ],
+)
+def test_a_state_that_is_too_old(time: float | None, written: float | None, problem: str) -> None:
+    states = QueueStates(time=time)
+
+    assert policy.age_problem(states, now=1_772_367_000, most=600, written=written) == problem
