@@ -22,7 +22,7 @@ _LONGEST_RESULTS: Final = 12 * 1024
 
 @dataclass(frozen=True, slots=True)
 class Hints:
-    """What the hints say. ``given`` are the keys without prefix."""
+    """What the hints say. ``given`` are the keys without prefix; ``doubts`` sentences on what may be meant otherwise."""
 
     walltime: Figure | None = None
     ranks: Figure | None = None
@@ -31,6 +31,7 @@ class Hints:
     results: tuple[str, ...] = ()
     route: str = ""
     given: frozenset[str] = frozenset()
+    doubts: tuple[str, ...] = ()
 
     @property
     def asks_for_ranks(self) -> bool:
@@ -58,6 +59,7 @@ def read_hints(job: Mapping[str, str], job_path: str, template: Mapping[str, str
         results=_results(found.get(names.HINT_RESULTS)),
         route=_route(found.get(names.HINT_ROUTE)),
         given=frozenset(key[len(names.PREFIX) :] for key in found),
+        doubts=_doubts(found.get(names.HINT_WALLTIME)),
     )
     _check_together(hints)
     return hints
@@ -71,6 +73,11 @@ def _duration(hint: tuple[str, str] | None) -> Figure | None:
         return Figure(durations.seconds(value), path)
     except ValueError as error:
         raise JobError(path, str(error)) from error
+
+
+def _doubts(walltime: tuple[str, str] | None) -> tuple[str, ...]:
+    said = durations.doubt(walltime[0]) if walltime is not None else None
+    return (f"{names.HINT_WALLTIME} {said}.",) if said is not None else ()
 
 
 def _count(hint: tuple[str, str] | None) -> Figure | None:

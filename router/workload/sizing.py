@@ -91,6 +91,7 @@ def workload_of(
     sized = _size_pod(manifest, cluster, gpus, findings)
     containers, mpi = lift_launchers(sized.containers, manifest.hints, findings)
     walltime = _walltime(manifest, findings)
+    findings.warnings.extend(manifest.hints.doubts)
     if (warning := unhonoured_warning(findings)) is not None:
         findings.warnings.append(warning)
     return _assemble(manifest, sized, (containers, mpi), walltime, findings)

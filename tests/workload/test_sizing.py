@@ -145,6 +145,18 @@ def test_walltime_is_the_hint_else_the_pods_deadline_else_the_jobs(
     assert size(manifest).walltime_asked == expected
 
 
+@pytest.mark.parametrize(
+    ("hint", "warnings"),
+    [
+        ("2:00", (f"{TIME} 2:00 is 2m, minutes before the colon as in PBS; write 2m, or 2h if hours are meant.",)),
+        ("2:00:00", ()),
+        ("120", ()),
+    ],
+)
+def test_a_time_that_two_people_read_in_two_ways_is_told(hint: str, warnings: tuple[str, ...]):
+    assert size(annotated(job(), {TIME: hint})).warnings == warnings
+
+
 def test_no_time_at_all_is_a_reason_to_stay():
     found = size(job(activeDeadlineSeconds=0))
     assert found.walltime_asked is None
