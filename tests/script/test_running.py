@@ -14,7 +14,7 @@ import pytest
 
 from router.policy.schema import Site
 from tests.script.builders import container, site, text_of, workload
-from tests.script.running import Pod, wait_for
+from tests.script.running import LONG, Pod, wait_for
 
 HOST = site("local", runtime="host", margin=5)
 WALLTIME = "batchgate.dev/walltime"
@@ -181,12 +181,12 @@ def test_a_second_job_for_the_same_pod_runs_nothing(pod: Pod) -> None:
     first = pod.start(text, job_id="1.pbs")
     wait_for((pod.work / "ran").exists)
 
-    second = pod.start(text, job_id="2.pbs").wait(20)
+    second = pod.start(text, job_id="2.pbs").wait(LONG)
 
     assert second == 75
     assert "nothing is run" in pod.output(1)
-    assert first.wait(20) == 0
-    assert pod.start(text, job_id="3.pbs").wait(20) == 75
+    assert first.wait(LONG) == 0
+    assert pod.start(text, job_id="3.pbs").wait(LONG) == 75
     assert (pod.work / "ran").read_text() == "ran\n"
     assert (pod.path / "claim").read_text().startswith("1.pbs.")
     assert len(list(pod.path.glob("claim.*"))) == 1
@@ -236,7 +236,7 @@ def test_a_job_whose_claim_became_another_s_ends_at_once(pod: Pod) -> None:
     (pod.path / "claim.new").write_text("8.pbs.1\n")
     (pod.path / "claim.new").rename(pod.path / "claim")
 
-    assert job.wait(30) == 75
+    assert job.wait(LONG) == 75
     assert pod.exit() is None
 
 
@@ -251,7 +251,7 @@ def test_alive_is_touched_and_a_job_that_cannot_do_so_ends_itself(pod: Pod) -> N
 
     pod.path.rename(pod.work / "away")
 
-    assert job.wait(30) == 143
+    assert job.wait(LONG) == 143
     assert "cannot be reached" in pod.output()
 
 
@@ -268,7 +268,7 @@ def test_a_signal_of_the_batch_system_reaches_the_container_with_its_grace_perio
 
     job.send_signal(word)
 
-    assert job.wait(30) == 6
+    assert job.wait(LONG) == 6
     assert pod.log() == "up\nasked\nready\n"
     assert pod.exit()["deadline"] is False  # type: ignore[index]
     assert pod.notes()[-1]["reason"] == "signal"
@@ -282,7 +282,7 @@ def test_a_signal_to_all_of_a_job_s_session_leaves_the_container_its_grace_perio
     for pid in session:
         os.kill(pid, signal.SIGTERM)
 
-    assert job.wait(30) == 6
+    assert job.wait(LONG) == 6
     assert pod.log() == "up\nasked\nready\n"
 
 
@@ -300,7 +300,7 @@ def test_after_the_grace_period_the_container_is_killed(pod: Pod) -> None:
 
     job.terminate()
 
-    assert job.wait(30) == 137
+    assert job.wait(LONG) == 137
     assert time.monotonic() - asked >= 1.5
     assert (pod.exit() or {}).get("signal") == 9
 
@@ -311,14 +311,14 @@ def test_a_program_that_hears_term_and_exits_0_is_no_success(pod: Pod) -> None:
 
     job.terminate()
 
-    assert job.wait(30) == 143
+    assert job.wait(LONG) == 143
     assert pod.code() == 0
 
 
 def test_at_the_deadline_term_then_kill_and_the_exit_file_says_so(pod: Pod) -> None:
     job = pod.start(script(sh(DEAF), annotations={WALLTIME: "2"}, terminationGracePeriodSeconds=1))
 
-    assert job.wait(30) == 137
+    assert job.wait(LONG) == 137
     found = pod.exit()
     assert found is not None
     assert found["deadline"] is True
@@ -329,7 +329,7 @@ def test_at_the_deadline_term_then_kill_and_the_exit_file_says_so(pod: Pod) -> N
 def test_the_deadline_ends_the_back_off(pod: Pod) -> None:
     job = pod.start(script(sh("exit 7"), restartPolicy="OnFailure", annotations={WALLTIME: "2"}))
 
-    assert job.wait(30) == 7
+    assert job.wait(LONG) == 7
     assert pod.exit(restart=1) is None
 
 
@@ -377,7 +377,7 @@ def test_a_job_that_was_suspended_goes_on(pod: Pod) -> None:
 
     (pod.path / "resumed").touch()
 
-    assert job.wait(30) == 0
+    assert job.wait(LONG) == 0
     assert pod.log() == "up\ndone\n"
 
 
@@ -440,7 +440,7 @@ def test_output_is_in_the_log_at_once_and_byte_for_byte(pod: Pod) -> None:
     wait_for(lambda: path.exists() and path.read_bytes() == b"a\0\xffb")
 
     (pod.work / "go").touch()
-    assert job.wait(20) == 0
+    assert job.wait(LONG) == 0
 
 
 def test_an_exit_file_appears_whole(pod: Pod) -> None:

@@ -24,7 +24,7 @@ T = TypeVar("T")
 ROOT = Path(__file__).parent.parent.parent
 
 
-def until(condition: Callable[[], T], seconds: float = 20) -> T:
+def until(condition: Callable[[], T], seconds: float = 90) -> T:
     """Poll until the condition holds; its value."""
     end = time.monotonic() + seconds
     while not (value := condition()):
@@ -101,7 +101,7 @@ class Server:
     def logged(self, message: str) -> list[dict[str, Any]]:
         return [line for line in self.lines() if line["message"].startswith(message)]
 
-    def connect(self, timeout: float = 20) -> http.client.HTTPSConnection:
+    def connect(self, timeout: float = 60) -> http.client.HTTPSConnection:
         host = "::1" if self.address.startswith("[") else "localhost"
         connection = http.client.HTTPSConnection(host, self.port, context=self.tls, timeout=timeout)
         connection.connect()
