@@ -8,7 +8,7 @@ and building an activation costs 1.4 microseconds a queue, so that only queues t
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Final
@@ -211,22 +211,50 @@ def _bad_constants(source: str) -> list[Fault]:
     return found
 
 
-_PATTERN: Final = re.compile(
-    rf"""//[^\n]*|(?:\.\s*matches\s*\(|(?<![\w.])matches\s*\([^(),]*,)\s*(?P<text>{STRING})\s*\)|{STRING}""", re.DOTALL
+_STEP: Final = re.compile(
+    rf"//[^\n]*|{STRING}|(?P<call>(?<!\w)matches\s*\()|(?P<open>[(\[{{])|(?P<close>[)\]}}])|(?P<comma>,)", re.DOTALL
 )
+
+
+def _patterns(source: str) -> Iterator[tuple[int, str]]:
+    """The last argument of each ``matches(…)``, with its offset: it is the pattern, however ``matches`` is called."""
+    starts: list[
+        int | None
+    ] = []  # of each open bracket, where its last argument begins; None where it is no call of it
+    for match in _STEP.finditer(source):
+        if match["call"] or match["open"]:
+            starts.append(match.end() if match["call"] else None)
+        elif match["comma"] and starts and starts[-1] is not None:
+            starts[-1] = match.end()
+        elif match["close"] and starts and (start := starts.pop()) is not None:
+            text = source[start : match.start()]
+            yield start + len(text) - len(text.lstrip()), text.strip()
+
+
+def made_patterns(source: str) -> tuple[str, ...]:
+    """The patterns of ``matches`` that are put together from what a Job says: nobody knows yet whether they are some."""
+    return tuple(text for _, text in _patterns(source) if _tried(text) is None)
 
 
 def _bad_patterns(source: str) -> list[Fault]:
     """``matches('(')``: CEL reads a pattern only when a Job comes. It is asked now, so that the words are RE2's own."""
     found = []
-    for match in _PATTERN.finditer(source):
-        if match["text"] is None:
-            continue
-        result = environment().compile(f"''.matches({match['text']})").eval(activation(None, None, {}))
-        if result.type() != cel.Type.BOOL:
-            hint = "; it is no glob: write .* for any text" if text_of(match["text"]).startswith(("*", "?")) else ""
-            found.append(Fault(match.start("text"), f"{_plain_error(str(result.value()))}{hint}"))
+    for offset, text in _patterns(source):
+        result = _tried(text)
+        if result is not None and result.type() != cel.Type.BOOL:
+            hint = "; it is no glob: write .* for any text" if text.lstrip("rR\"'").startswith(("*", "?")) else ""
+            found.append(Fault(offset, f"{_plain_error(str(result.value()))}{hint}"))
     return found
+
+
+def _tried(pattern: str) -> Any:
+    """What matching with a pattern comes to; None for one that reads a variable, also one of a macro."""
+    if find_reads(pattern) != ((), frozenset()):
+        return None
+    try:
+        return environment().compile(f"''.matches({pattern})").eval(activation(None, None, {}))
+    except RuntimeError:
+        return None
 
 
 def _folded(source: str) -> str:

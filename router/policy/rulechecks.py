@@ -267,6 +267,11 @@ def doubts(placed: Placed[Rule], condition: Condition, found: list[Candidate]) -
                 f"{head}: where the label is not there, {expression} cannot be evaluated, and the Job stays in the cloud "
                 f"(or is denied, by a rule that denies); write '{key}' in {owner} && … before it"
             )
+    for pattern in conditions.made_patterns(condition.source):
+        yield (
+            f"{head}: the pattern {pattern} of matches() is known only when a Job comes; where it is no regular "
+            "expression the condition cannot be evaluated, and the Job stays in the cloud (or is denied)"
+        )
     for candidate in found:
         queue, choice = candidate.queue, candidate.choice
         if choice.max_nodes is not None and choice.max_nodes > queue.nodes:

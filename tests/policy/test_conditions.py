@@ -158,6 +158,9 @@ FAULTS = [
         51,
         "invalid regular expression: no argument for repetition operator: *; it is no glob: write .* for any text",
     ),
+    ("matches(string(job.cpus), '(')", 26, "invalid regular expression: missing ): ("),
+    ("job.name.matches('a' + '(')", 17, "invalid regular expression: missing ): a("),
+    ("job.name.matches( ('(') )", 18, "invalid regular expression: missing ): ("),
     ("job.mpi &&\n  job.memry > 1", 17, "job has no 'memry'; did you mean memory?"),
 ]
 
