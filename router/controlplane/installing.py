@@ -9,6 +9,8 @@ from __future__ import annotations
 import base64
 import json
 import os
+import socket
+import ssl
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -25,6 +27,7 @@ MANIFESTS: Final = programs.MODULE.parent / "manifests"
 ACTIVE_SECONDS: Final = 60.0
 """How long the API server may take to act by a new policy or webhook. It takes about a second."""
 _PAUSE: Final = 0.1
+_CONNECT_SECONDS: Final = 10.0
 _TOKEN_HOURS: Final = 30 * 24
 """A plane is left running for days; in a cluster the kubelet renews the token."""
 _REGISTRATION: Final = "batchgate"
@@ -108,6 +111,26 @@ def approve(plane: ControlPlane) -> None:
         return any(one.get("status", {}).get("certificate") for one in requests)
 
     _await(issued, "the agent has no serving certificate", lambda: "see its log")
+    _await(lambda: _serves(plane), "the agent does not serve logs with its certificate", lambda: "see its log")
+
+
+def _serves(plane: ControlPlane) -> bool:
+    """Whether every Node of ours is served with a certificate that the API server trusts: it is taken up a little later."""
+    context = ssl.create_default_context(cafile=str(plane.ca_file))
+    nodes = plane.get("nodes", "-l", names.KEY_SITE)["items"]
+    for node in nodes:
+        status = node["status"]
+        port = status["daemonEndpoints"]["kubeletEndpoint"]["Port"]
+        address = next(one["address"] for one in status["addresses"] if one["type"] == "InternalIP")
+        try:
+            with (
+                socket.create_connection((address, port), timeout=_CONNECT_SECONDS) as plain,
+                context.wrap_socket(plain, server_hostname=address),
+            ):
+                continue
+        except OSError:
+            return False
+    return bool(nodes)
 
 
 def overlay(directory: Path, url: str, ca_file: Path) -> Path:

@@ -335,9 +335,9 @@ def _scratch(job: dict[str, Any]) -> str:
 
 def main(directory: Path, run: int) -> None:
     """Run one job to its end."""
-    signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGCHLD, POKE])
     if not claim(directory, run, os.getpid()):
         return
+    signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGCHLD, POKE])
     job = json.loads((directory / "run.json").read_text())
     _become_subreaper()
     scratch = _scratch(job)
