@@ -6,27 +6,46 @@ Shell. Every command has a time limit; every failure is a BatchError, as the bat
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence
+import math
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import datetime, tzinfo
+from functools import partial
 from typing import Final, TypeVar
 
 from router.agent.metrics import Metrics, Stopwatch
 from router.errors import BatchError, Full, OutputError, Refused, Unavailable
 from router.host import Host
-from router.hpc import BatchSystem, Commands, JobReport, JobState, Submission
+from router.hpc import BatchSystem, Commands, JobReport, JobState, QueueState, Submission
 
 T = TypeVar("T")
 
 MOST_IDS: Final = 2000
 """Ids of one details question: about 40 kB of arguments and 3 MB of answer."""
+MOST_PROOFS: Final = 5
+"""Jobs of one question whose absence is proved, where that takes a command for each."""
+LISTED_SECONDS: Final = 1.0
+"""How long a list that told everything is not asked for again."""
 
 _OUTCOMES: Final = ((Full, "full"), (Refused, "refused"), (OutputError, "not understood"), (Unavailable, "unavailable"))
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What became of the jobs that were asked about.
+
+    ``unknown`` are those that the batch system says it does not have. Those in neither could not be asked about now.
+    """
+
+    reports: Mapping[str, JobReport]
+    unknown: frozenset[str] = frozenset()
 
 
 class Batch:
     """One site's batch system, asked and told as one user.
 
-    :param user: whose jobs are listed
+    :param user: whose jobs are listed; several users' names are joined by commas
     :param seconds: for each command
     """
 
@@ -41,6 +60,7 @@ class Batch:
         self._seconds = seconds
         self.metrics = metrics
         self._log = logging.getLogger("batchgate")
+        self._listed: tuple[float, Mapping[str, JobReport]] = (-math.inf, {})
 
     def submit(self, submission: Submission) -> str:
         """The new job's id. Refused, Full, Unavailable (the job may exist all the same), OutputError (so may it)."""
@@ -55,17 +75,71 @@ class Batch:
     def states(self) -> dict[str, JobState]:
         """States of our jobs that are not over, by id (which a table may have cut: it then ends in ``*``)."""
         argv = self._system.states_argv(self.user, self._commands)
-        return self._counted("list", lambda: self._system.parse_states(self._run(argv)))
+        return self._counted("list", lambda: self._states(self._run(argv)))
+
+    def _states(self, stdout: str) -> dict[str, JobState]:
+        reports = self._system.parse_listed(stdout, zone=_zone())
+        self._listed = (time.monotonic(), reports)
+        states = {job_id: one.state for job_id, one in reports.items()} or self._system.parse_states(stdout)
+        return {job_id: state for job_id, state in states.items() if state is not JobState.FINISHED}
 
     def details(self, job_ids: Sequence[str]) -> dict[str, JobReport]:
-        """Reports of these jobs; one that is not among them is not known to the server. At most ``MOST_IDS``."""
-        argv = self._system.details_argv(job_ids, self._commands)
+        """Reports of these jobs, as far as there are any; see ``ask`` for what the lack of one means."""
+        return dict(self.ask(job_ids).reports)
+
+    def ask(self, job_ids: Sequence[str]) -> Answer:
+        """What became of these jobs, of which there are at most ``MOST_IDS``.
+
+        Those that the list has just told all about cost no command. What has left the batch system's own list is
+        looked for in its records, whose word is taken only for jobs that are over; then, where absence needs a proof
+        of its own, so many of the rest are asked about one by one.
+        """
+        listed, then = self._listed[1], self._listed[0]
+        fresh = time.monotonic() - then <= LISTED_SECONDS
+        reports = {job_id: listed[job_id] for job_id in job_ids if fresh and job_id in listed}
+        missing = [job_id for job_id in job_ids if job_id not in reports]
+        if missing and not (fresh and listed):
+            reports |= self._followed(self._reports(self._system.details_argv(missing, self._commands)))
+        missing = self._missing(job_ids, reports)
+        if missing and (argv := self._system.past_argv(missing, self._commands)) is not None:
+            past = self._reports(argv)
+            reports |= {job_id: one for job_id, one in past.items() if one.state is JobState.FINISHED}
+            missing = self._missing(missing, reports)
+        proofs = {job_id: self._system.proof_argv(job_id, self._commands) for job_id in missing}
+        unknown = {job_id for job_id, argv in proofs.items() if argv is None}
+        asked = [(job_id, argv) for job_id, argv in proofs.items() if argv is not None][:MOST_PROOFS]
+        for job_id, argv in asked:
+            found = self._reports(argv)
+            reports |= found
+            unknown |= set() if found else {job_id}
+        return Answer(reports, frozenset(unknown))
+
+    def _missing(self, job_ids: Sequence[str], reports: Mapping[str, JobReport]) -> list[str]:
+        return [job_id for job_id in job_ids if job_id not in reports and self._system.is_id(job_id)]
+
+    def _followed(self, reports: Mapping[str, JobReport]) -> dict[str, JobReport]:
+        """The reports with those of jobs that were moved to another server as that one tells them, where it does."""
+        found = dict(reports)
+        for job_id, report in reports.items():
+            server = report.queue.partition("@")[2]
+            if report.state is JobState.MOVED and server:
+                argv = self._system.details_argv([f"{job_id}@{server}"], self._commands)
+                found |= self._reports(argv)
+        return found
+
+    def _reports(self, argv: Sequence[str]) -> dict[str, JobReport]:
         return self._counted("details", lambda: self._system.parse_details(self._run(argv), zone=_zone()))
+
+    def queues(self) -> dict[str, QueueState]:
+        """How the queues and their nodes are, by the queue's name."""
+        argvs = self._system.queues_argvs(self._commands)
+        return self._counted("queues", lambda: self._system.parse_queues([self._run(argv) for argv in argvs]))
 
     def cancel(self, job_ids: Sequence[str]) -> None:
         """End these jobs, queued or running."""
-        argv = self._system.cancel_argv(job_ids, self._commands)
-        self._counted("cancel", lambda: self._run(argv))
+        for job_id in job_ids:
+            argv = self._system.cancel_argv(job_id, self._commands)
+            self._counted("cancel", partial(self._run, argv))
 
     def signal(self, job_id: str, signal: str) -> None:
         """Send a signal to a running job's script."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, tzinfo
 from enum import StrEnum
@@ -39,6 +39,7 @@ class Verdict(StrEnum):
     CPU_TIME = "cpu time"
     MEMORY = "memory"
     NODE_LOST = "node lost"
+    PREEMPTED = "preempted"  # ended to make room for others
     NEVER_RAN = "never ran"  # over without having started: a dependency that can never hold, a start that failed
 
 
@@ -94,52 +95,108 @@ class Commands:
     """How a site's commands are reached: words before each (``batchgate local``), and their whole environment.
 
     Nothing of the caller's environment is passed on: commands run under ``env -i`` with these variables.
+    ``history`` says whether the batch system keeps records of jobs that are over, as far as asking differs: OpenPBS'
+    ``job_history_enable``, which is off by default; Slurm's accounting (slurmdbd).
     """
 
     environment: tuple[tuple[str, str], ...] = (("PATH", "/opt/pbs/bin:/usr/local/bin:/usr/bin:/bin"),)
     prefix: tuple[str, ...] = ()
+    history: bool = True
 
     def argv(self, *words: str) -> tuple[str, ...]:
         """A whole command."""
         return ("env", "-i", *(f"{name}={value}" for name, value in self.environment), *self.prefix, *words)
 
 
+@dataclass(frozen=True, slots=True)
+class QueueState:
+    """One queue as the batch system shows it. None: it does not say, or sets no limit.
+
+    ``enabled``: jobs can be submitted; ``started``: jobs are started. ``reason`` is why not, in its own words.
+    ``destinations`` are the queues behind a routing queue. ``nodes_max``, ``walltime_max`` and ``walltime_default``
+    (seconds) are a job's, ``queued_max`` and ``running_max`` numbers of jobs, one user's where there is such a limit.
+    ``nodes`` counts those in order; ``free_nodes`` have no job. ``cores_per_node``, ``memory_per_node`` (bytes) and
+    ``gpus_per_node`` are the most that any one node has. ``queued`` jobs wait to be started; held ones do not count.
+    """
+
+    name: str
+    enabled: bool
+    started: bool
+    reason: str = ""
+    destinations: tuple[str, ...] = ()
+    walltime_max: int | None = None
+    walltime_default: int | None = None
+    nodes_max: int | None = None
+    queued_max: int | None = None
+    running_max: int | None = None
+    nodes: int | None = None
+    free_nodes: int | None = None
+    cores_per_node: int | None = None
+    memory_per_node: int | None = None
+    gpus_per_node: int | None = None
+    free_cores: int | None = None
+    queued: int | None = None
+    running: int | None = None
+
+
 class BatchSystem(Protocol):
-    """What a module of this package offers. ``DEFAULT`` are the commands of an ordinary installation."""
+    """What a module of this package offers. ``DEFAULT`` are the commands of an ordinary installation.
+
+    A job is asked about in up to three steps: ``details_argv``; ``past_argv`` for those that it does not know;
+    ``proof_argv`` for those that both do not know. Where a step is None, the one before it has the last word.
+    """
 
     DEFAULT: Commands
     NAME_LIMIT: int
     STATES: Mapping[str, JobState]
 
     def submit_argv(self, submission: Submission, commands: Commands = ...) -> tuple[str, ...]:
-        """The submit command."""
+        """The submit command. ConfigError where a path is one that it cannot carry."""
 
     def job_id(self, stdout: str) -> str:
         """The job id in a submit command's output. OutputError where there is none."""
 
+    def is_id(self, text: str) -> bool:
+        """Whether this is a whole job id: not one that a table has cut, nor the number of one."""
+
     def list_argv(self, *, user: str = "", name: str = "", commands: Commands = ...) -> tuple[str, ...]:
-        """The cheap list of jobs, finished ones included: of one user, or of exactly that name."""
+        """The list of jobs' ids, finished ones included: of one user, or of exactly that name."""
 
     def parse_list(self, stdout: str) -> tuple[str, ...]:
-        """Job ids of the cheap list. OutputError."""
+        """Job ids of that list. OutputError."""
 
-    def states_argv(self, user: str, commands: Commands = ...) -> tuple[str, ...]:
-        """The cheap list of a user's jobs that are not over, with their states."""
+    def states_argv(self, users: str, commands: Commands = ...) -> tuple[str, ...]:
+        """The cheap list of a user's jobs, or of several users' (names joined by commas), with their states."""
 
     def parse_states(self, stdout: str) -> dict[str, JobState]:
-        """States by job id. A table may cut a long id: it then ends in ``*``. OutputError."""
+        """States by job id, perhaps with jobs that are over. A cut id ends in ``*``. OutputError."""
+
+    def parse_listed(self, stdout: str, *, zone: tzinfo = UTC) -> dict[str, JobReport]:
+        """What the cheap list alone tells as well as ``details_argv`` would; empty where it tells less. OutputError."""
 
     def details_argv(self, job_ids: Sequence[str], commands: Commands = ...) -> tuple[str, ...]:
-        """Everything about these jobs, finished or not."""
+        """Everything about these jobs."""
+
+    def past_argv(self, job_ids: Sequence[str], commands: Commands = ...) -> tuple[str, ...] | None:
+        """The records of jobs that may be over. What they say of jobs that are not over is not to be believed."""
+
+    def proof_argv(self, job_id: str, commands: Commands = ...) -> tuple[str, ...] | None:
+        """Whether there is such a job, asked as its owner: without an answer about it there is none."""
 
     def parse_details(self, stdout: str, *, zone: tzinfo = UTC) -> dict[str, JobReport]:
-        """Reports by job id; a job that is not among them is not known. OutputError."""
+        """Reports by job id, of what any of these three commands prints. OutputError."""
 
-    def cancel_argv(self, job_ids: Iterable[str], commands: Commands = ...) -> tuple[str, ...]:
-        """End these jobs, queued or running."""
+    def cancel_argv(self, job_id: str, commands: Commands = ...) -> tuple[str, ...]:
+        """End this job, queued or running. One id a command: a mixture with unknown ids can crash a server."""
 
     def signal_argv(self, job_id: str, signal: str, commands: Commands = ...) -> tuple[str, ...]:
-        """Send a signal (``TERM``) to a running job."""
+        """Send a signal (``TERM``) to a running job's script."""
+
+    def queues_argvs(self, commands: Commands = ...) -> tuple[tuple[str, ...], ...]:
+        """The commands that together tell how all queues and their nodes are."""
+
+    def parse_queues(self, outputs: Sequence[str]) -> dict[str, QueueState]:
+        """Queues by name, of what those commands printed, in their order. OutputError."""
 
     def failure(self, argv: Sequence[str], returncode: int | None, stderr: str) -> BatchError | None:
         """What a command's end means: None where it did its work, or where all it says is that a job is gone."""

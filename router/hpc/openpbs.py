@@ -1,4 +1,4 @@
-"""OpenPBS and PBS Professional: the words of qsub, qselect, qstat, qdel and qsig, and what they answer.
+"""OpenPBS and PBS Professional: the words of qsub, qselect, qstat, pbsnodes, qdel and qsig, and what they answer.
 
 Pure. Everything here was measured on OpenPBS 23.06.06; the recordings are in the tests. Traps that shaped it: the
 first job id is 0; qstat's JSON prints only the first of several ids, and its values are numbers, null or lists where
@@ -8,12 +8,13 @@ they look so; a record without Exit_status is no success; an answer without jobs
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, tzinfo
 from typing import Final
 
 from router.errors import BatchError, ConfigError, Full, OutputError, Refused, Unavailable
-from router.hpc import Commands, JobReport, JobState, Submission
+from router.hpc import Commands, JobReport, JobState, QueueState, Submission
+from router.hpc.openpbsqueues import queue_states
 from router.hpc.openpbsrecords import dsv_records, json_records, report
 from router.names import ENV_DIR
 
@@ -87,10 +88,15 @@ def job_id(stdout: str) -> str:
     raise OutputError(("qsub",), 0, f"no job id in the output of qsub: {stdout[:500]!r}")
 
 
+def is_id(text: str) -> bool:
+    """A number and a server: ``0.vm``, ``39[2].vm``."""
+    return bool(_ID.fullmatch(text))
+
+
 def list_argv(*, user: str = "", name: str = "", commands: Commands = DEFAULT) -> tuple[str, ...]:
-    """``qselect -x``: exact matches, finished jobs included."""
+    """``qselect -x``: exact matches, finished jobs included where the server keeps them."""
     words = (*(("-u", user) if user else ()), *(("-N", name) if name else ()))
-    return commands.argv("qselect", "-x", *words)
+    return commands.argv("qselect", *_past(commands), *words)
 
 
 def parse_list(stdout: str) -> tuple[str, ...]:
@@ -104,9 +110,9 @@ def parse_list(stdout: str) -> tuple[str, ...]:
     return ids
 
 
-def states_argv(user: str, commands: Commands = DEFAULT) -> tuple[str, ...]:
-    """``qstat -w -u``: a table of one user's jobs that are not over. (``-F`` conflicts with ``-u``.)"""
-    return commands.argv("qstat", "-w", "-u", user)
+def states_argv(users: str, commands: Commands = DEFAULT) -> tuple[str, ...]:
+    """``qstat -w -u``: a table of these users' jobs that are not over. (``-F`` conflicts with ``-u``.)"""
+    return commands.argv("qstat", "-w", "-u", users)
 
 
 def parse_states(stdout: str) -> dict[str, JobState]:
@@ -126,12 +132,24 @@ def parse_states(stdout: str) -> dict[str, JobState]:
     return states
 
 
+def parse_listed(stdout: str, *, zone: tzinfo = UTC) -> dict[str, JobReport]:  # noqa: ARG001 - as the Protocol has it
+    """Nothing: the table cuts what matters."""
+    return {}
+
+
 def details_argv(job_ids: Sequence[str], commands: Commands = DEFAULT) -> tuple[str, ...]:
-    """``qstat -x -f`` of these ids: JSON for one, dsv for several, of which JSON would print only the first."""
+    """``qstat -x -f`` of these ids: JSON for one, dsv for several, of which JSON would print only the first.
+
+    Without ``-x`` where the server keeps no history.
+    """
     if not job_ids:
         raise ValueError("details of no job: qstat without ids lists the whole server")
     form = "json" if len(job_ids) == 1 else "dsv"
-    return commands.argv("qstat", "-x", "-f", "-F", form, *job_ids)
+    return commands.argv("qstat", *_past(commands), "-f", "-F", form, *job_ids)
+
+
+def _past(commands: Commands) -> tuple[str, ...]:
+    return ("-x",) if commands.history else ()
 
 
 def parse_details(stdout: str, *, zone: tzinfo = UTC) -> dict[str, JobReport]:
@@ -140,19 +158,40 @@ def parse_details(stdout: str, *, zone: tzinfo = UTC) -> dict[str, JobReport]:
     return {found: report(found, attributes, STATES, zone) for found, attributes in records.items()}
 
 
+def past_argv(job_ids: Sequence[str], commands: Commands = DEFAULT) -> tuple[str, ...] | None:  # noqa: ARG001
+    """None: ``qstat -x`` shows jobs that are over."""
+    return None
+
+
+def proof_argv(job_id: str, commands: Commands = DEFAULT) -> tuple[str, ...] | None:  # noqa: ARG001
+    """None: what qstat does not know by its id is unknown."""
+    return None
+
+
 def unknown_ids(stderr: str) -> frozenset[str]:
     """The ids that qstat says it does not know (or no longer: without history it says so of finished jobs)."""
     return frozenset(_UNKNOWN.findall(stderr))
 
 
-def cancel_argv(job_ids: Iterable[str], commands: Commands = DEFAULT) -> tuple[str, ...]:
+def cancel_argv(job_id: str, commands: Commands = DEFAULT) -> tuple[str, ...]:
     """``qdel``: TERM, then KILL after the server's kill_delay; queued jobs go at once."""
-    return commands.argv("qdel", *job_ids)
+    return commands.argv("qdel", job_id)
 
 
 def signal_argv(job_id: str, signal: str, commands: Commands = DEFAULT) -> tuple[str, ...]:
     """``qsig -s TERM ID``."""
     return commands.argv("qsig", "-s", signal, job_id)
+
+
+def queues_argvs(commands: Commands = DEFAULT) -> tuple[tuple[str, ...], ...]:
+    """``qstat -Qf`` and ``pbsnodes -av``."""
+    return commands.argv("qstat", "-Qf", "-F", "json"), commands.argv("pbsnodes", "-av", "-F", "json")
+
+
+def parse_queues(outputs: Sequence[str]) -> dict[str, QueueState]:
+    """Queues by name. OutputError."""
+    queues, nodes = outputs
+    return queue_states(queues, nodes)
 
 
 def failure(argv: Sequence[str], returncode: int | None, stderr: str) -> BatchError | None:

@@ -22,6 +22,7 @@ from router.names import (
     REASON_JOB_LOST,
     REASON_MEMORY,
     REASON_NODE_FAILED,
+    REASON_PREEMPTED,
 )
 from router.podlife import End
 from router.reconcile.files import all_well
@@ -51,6 +52,7 @@ _VERDICTS: Final = {
     Verdict.CPU_TIME: (REASON_CPU_TIME, "exceeded its CPU time", CONDITION_WALLTIME),
     Verdict.MEMORY: (REASON_MEMORY, "exceeded its memory", CONDITION_MEMORY),
     Verdict.NODE_LOST: (REASON_NODE_FAILED, "was lost with its node", CONDITION_DISRUPTION),
+    Verdict.PREEMPTED: (REASON_PREEMPTED, "was ended to make room for others", CONDITION_DISRUPTION),
     Verdict.NEVER_RAN: (REASON_JOB_FAILED, "could not be started", ""),
 }
 """What a verdict is called. More CPU time than allowed is a limit of time: to run again would not help either."""

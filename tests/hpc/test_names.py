@@ -45,7 +45,7 @@ def test_the_cluster_id_is_eight_digits_of_the_sha256() -> None:
 def test_the_embedded_queue_is_openpbs_behind_its_own_command() -> None:
     commands = local.commands_of("/state dir", ("python", "-m", "router.local"))
 
-    assert local.cancel_argv(["0.local"], commands) == (
+    assert local.cancel_argv("0.local", commands) == (
         "env", "-i", "PATH=/usr/local/bin:/usr/bin:/bin", "BATCHGATE_LOCAL=/state dir",
         "python", "-m", "router.local", "qdel", "0.local",
     )  # fmt: skip

@@ -1,4 +1,4 @@
-"""OpenPBS' words against recordings of a real server (transcripts/openpbs)."""
+"""OpenPBS' words against recordings of a real server (recorded/openpbs)."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from router.errors import BatchError, ConfigError, Full, OutputError, Refused, Unavailable
 from router.hpc import Commands, JobState, Submission, Verdict, openpbs
 
-TRANSCRIPTS = Path(__file__).parent / "transcripts" / "openpbs"
-RECORDS = sorted(TRANSCRIPTS.glob("*.json"))
+TRANSCRIPTS = Path(__file__).parent / "recorded" / "openpbs"
+RECORDS = sorted(path for path in TRANSCRIPTS.glob("*.json") if '"Jobs"' in path.read_text())
 USUAL = "env -i PATH=/opt/pbs/bin:/usr/local/bin:/usr/bin:/bin"
 
 
@@ -261,7 +261,7 @@ def test_the_other_commands() -> None:
     assert openpbs.details_argv(["0.vm"], commands) == (*start, "qstat", "-x", "-f", "-F", "json", "0.vm")
     two = openpbs.details_argv(["0.vm", "1.vm"], commands)
     assert two == (*start, "qstat", "-x", "-f", "-F", "dsv", "0.vm", "1.vm")
-    assert openpbs.cancel_argv(["0.vm", "1.vm"], commands) == (*start, "qdel", "0.vm", "1.vm")
+    assert openpbs.cancel_argv("0.vm", commands) == (*start, "qdel", "0.vm")
     assert openpbs.signal_argv("0.vm", "TERM", commands) == (*start, "qsig", "-s", "TERM", "0.vm")
     with pytest.raises(ValueError, match="lists the whole server"):
         openpbs.details_argv([])

@@ -172,7 +172,8 @@ def test_a_submission_that_the_agent_makes(queue: EmbeddedQueue) -> None:
     assert isinstance(report.ended, datetime)
     assert single[job_id] == report
     assert (directory / "output").read_text() == f"{directory}\n"
-    run(local.cancel_argv([job_id, other], commands))
+    run(local.cancel_argv(job_id, commands))
+    run(local.cancel_argv(other, commands))
 
 
 def _run(argv: tuple[str, ...], cwd: Path) -> Run:

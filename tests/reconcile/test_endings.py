@@ -108,6 +108,12 @@ FAILED = Ending()
             ALL_WELL,
             Ending("NodeFailed", "job 7.pbs was lost with its node", CONDITION_DISRUPTION),
         ),
+        (
+            PLAIN,
+            over(Verdict.PREEMPTED, 143),
+            ALL_WELL,
+            Ending("Preempted", "job 7.pbs was ended to make room for others", CONDITION_DISRUPTION),
+        ),
         (PLAIN, over(Verdict.NEVER_RAN, -2), life(), Ending("JobFailed", "job 7.pbs could not be started")),
         # A termination that the script has recorded overrules a zero, too.
         (

@@ -1,0 +1,196 @@
+"""Slurm: the words of sbatch, squeue, sacct, scontrol and scancel, and what their ends mean.
+
+Pure. Every command of Slurm fails with exit code 1, so its words decide. Traps that shaped it: a list drops ids that are
+unknown, purged or hidden without a word; sacct lags behind squeue and shows a job that ran as PENDING; only
+``scontrol show job ID`` says that there is no such job, and it takes one id. Fields of our own choice end in control
+characters, as names and paths may hold anything else.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from datetime import UTC, tzinfo
+from typing import Final
+
+from router.errors import BatchError, ConfigError, Full, OutputError, Refused, Unavailable
+from router.hpc import Commands, JobReport, JobState, QueueState, Submission
+from router.hpc.slurmqueues import queue_states
+from router.hpc.slurmrecords import (
+    LISTED,
+    RECORD_END,
+    RECORDED,
+    STATES,
+    UNIT_END,
+    accounting_reports,
+    controller_report,
+    listed_reports,
+)
+
+__all__ = ["STATES"]
+
+DEFAULT: Final = Commands(
+    environment=(("PATH", "/opt/slurm/bin:/usr/local/bin:/usr/bin:/bin"), ("SLURM_TIME_FORMAT", "%s")),
+)
+"""Slurm's own times have no zone; with this variable they are seconds since 1970."""
+NAME_LIMIT: Final = 255
+"""Slurm itself sets none; its accounting keeps so many characters."""
+
+_ID: Final = re.compile(r"\d{1,10}")
+_PARSABLE: Final = re.compile(r"(\d{1,10})(?:;[A-Za-z0-9_.-]+)?")
+_FORMAT: Final = ",".join(f"{name}:{UNIT_END}" for name in LISTED[:-1]) + f",{LISTED[-1]}:{RECORD_END}"
+_CONTROL: Final = re.compile(r"[\x00-\x1f\x7f]")
+
+_NO_COMMAND: Final = frozenset({126, 127})
+_GONE: Final = re.compile(r"invalid job id specified|already (?:completing or )?completed|not running", re.IGNORECASE)
+_FULL: Final = re.compile(
+    r"\w*Max(?:Submit)?Jobs?(?:PerUser|PerAccount|PerAcct)?Limit\b|\w*SubmitJobs?(?:PerUser|PerAccount|PerAcct)?Limit\b"
+    r"|temporarily|partition (?:not available|is (?:down|drained|inactive))|required partition not available",
+    re.IGNORECASE,
+)
+_NO_ANSWER: Final = re.compile(
+    r"unable to contact|connect(?:ion)? (?:failure|refused|reset|timed out|error)|timed out|zero bytes were transmitted"
+    r"|could not establish a configuration|dns srv lookup failed|standby mode|authentication (?:credential|error|plugin)"
+    r"|munge|failed to open persistent connection|communication (?:error|shutdown)|unexpected message|incompatible version"
+    r"|send/recv|retrying|accounting storage is disabled|slurmdbd",
+    re.IGNORECASE,
+)
+
+
+def submit_argv(submission: Submission, commands: Commands = DEFAULT) -> tuple[str, ...]:
+    """``sbatch`` with the fixed options of hpc.md 1.
+
+    The Pod's directory is the script's argument, and its working directory, by which it is found again. A percent
+    sign in the output's path would be a pattern. ConfigError where a path holds control characters.
+    """
+    for path in (submission.script, submission.directory, submission.output):
+        if _CONTROL.search(path):
+            raise ConfigError(f"{path!r}: Slurm's lists cannot carry control characters; choose another workDir")
+    output = submission.output.replace("%", "%%")
+    fixed = ("--parsable", "--export=NONE", "--no-requeue", f"--job-name={submission.name}")
+    places = (f"--chdir={submission.directory}", f"--output={output}")
+    return commands.argv("sbatch", *fixed, *places, submission.script, submission.directory)
+
+
+def job_id(stdout: str) -> str:
+    """The last line that is exactly ``ID`` or ``ID;cluster``: plugins print lines of their own. OutputError."""
+    for line in reversed(stdout.splitlines()):
+        if found := _PARSABLE.fullmatch(line.strip()):
+            return found[1]
+    raise OutputError(("sbatch",), 0, f"no job id in the output of sbatch: {stdout[:500]!r}")
+
+
+def is_id(text: str) -> bool:
+    """A number: Slurm's ids have nothing else."""
+    return bool(_ID.fullmatch(text))
+
+
+def list_argv(*, user: str = "", name: str = "", commands: Commands = DEFAULT) -> tuple[str, ...]:
+    """``squeue -t all``: exact matches; jobs that are over are listed until MinJobAge (300 s by default)."""
+    words = (*(("-u", user) if user else ()), *((f"--name={name}",) if name else ()))
+    return commands.argv("squeue", "-h", "-t", "all", *words, "-O", f"JobID:{RECORD_END}")
+
+
+def parse_list(stdout: str) -> tuple[str, ...]:
+    """Ids, each once, lowest first. OutputError."""
+    if stdout and not stdout.endswith(f"{RECORD_END}\n"):
+        raise OutputError(("squeue",), 0, "the list ends within a record")
+    ids = {one.strip() for one in stdout.split(f"{RECORD_END}\n")[:-1]}
+    for found in ids:
+        if not _ID.fullmatch(found):
+            raise OutputError(("squeue",), 0, f"not a job id: {found[:200]!r}")
+    return tuple(sorted(ids, key=int))
+
+
+def states_argv(users: str, commands: Commands = DEFAULT) -> tuple[str, ...]:
+    """``squeue -t all -u``: all that Slurm's controller knows of these users' jobs."""
+    return commands.argv("squeue", "-h", "-t", "all", "-u", users, "-O", _FORMAT)
+
+
+def parse_states(stdout: str) -> dict[str, JobState]:
+    """States by id, of jobs that are over as well. OutputError."""
+    return {found: report.state for found, report in listed_reports(stdout, UTC).items()}
+
+
+def parse_listed(stdout: str, *, zone: tzinfo = UTC) -> dict[str, JobReport]:
+    """All of the list: it has state, reason and exit code, so no second command is needed. OutputError."""
+    return listed_reports(stdout, zone)
+
+
+def details_argv(job_ids: Sequence[str], commands: Commands = DEFAULT) -> tuple[str, ...]:
+    """``squeue -t all -j``; it drops unknown ids without a word where there are several."""
+    if not job_ids:
+        raise ValueError("details of no job: squeue without ids lists the whole server")
+    return commands.argv("squeue", "-h", "-t", "all", "-j", ",".join(job_ids), "-O", _FORMAT)
+
+
+def past_argv(job_ids: Sequence[str], commands: Commands = DEFAULT) -> tuple[str, ...] | None:
+    """``sacct -j``, of the job and its steps, where accounting is on: jobs that squeue has forgotten."""
+    if not commands.history:
+        return None
+    fields = ",".join(RECORDED)
+    words = ("-n", "-P", f"--delimiter={UNIT_END}", "-o", fields)
+    return commands.argv("sacct", *words, "-j", ",".join(job_ids))
+
+
+def proof_argv(job_id: str, commands: Commands = DEFAULT) -> tuple[str, ...] | None:
+    """``scontrol show job ID``: fails with "Invalid job id" where there is none, or it is hidden from the asker."""
+    return commands.argv("scontrol", "show", "job", job_id)
+
+
+def parse_details(stdout: str, *, zone: tzinfo = UTC) -> dict[str, JobReport]:
+    """What squeue, sacct or scontrol print of jobs, as the three commands above ask for it. OutputError."""
+    if not stdout.strip():
+        return {}
+    if stdout.startswith("JobId="):
+        return controller_report(stdout, zone)
+    if RECORD_END in stdout:
+        return listed_reports(stdout, zone)
+    return accounting_reports(stdout, zone)
+
+
+def cancel_argv(job_id: str, commands: Commands = DEFAULT) -> tuple[str, ...]:
+    """``scancel``: TERM to all of it, then KILL after KillWait; queued jobs go at once."""
+    return commands.argv("scancel", job_id)
+
+
+def signal_argv(job_id: str, signal: str, commands: Commands = DEFAULT) -> tuple[str, ...]:
+    """``scancel -b -s TERM ID``: the script alone, which passes it on; ``--full`` would reach the image's process."""
+    return commands.argv("scancel", "-b", "-s", signal, job_id)
+
+
+def queues_argvs(commands: Commands = DEFAULT) -> tuple[tuple[str, ...], ...]:
+    """Partitions, nodes, and the partition and state of each job that is waiting or running."""
+    return (
+        commands.argv("scontrol", "-a", "-o", "show", "partition"),
+        commands.argv("scontrol", "-a", "-o", "show", "node"),
+        commands.argv("squeue", "-a", "-h", "-t", "PENDING,RUNNING", "-o", "%T %P"),
+    )
+
+
+def parse_queues(outputs: Sequence[str]) -> dict[str, QueueState]:
+    """Partitions by name. With ``PrivateData=jobs`` only the asker's jobs are counted. OutputError."""
+    partitions, nodes, jobs = outputs
+    return queue_states(partitions, nodes, jobs)
+
+
+def failure(argv: Sequence[str], returncode: int | None, stderr: str) -> BatchError | None:
+    """What a command's end means; None for success, and where all it says is that a job is over or not there.
+
+    Words of a lost connection count even with exit code 0. Unknown words are Refused for sbatch, Unavailable for all
+    else. ``AssocMaxSubmitJobLimit`` and its like, on a line before the general one, are Full.
+    """
+    words = stderr.strip()
+    if returncode is None or returncode < 0 or returncode in _NO_COMMAND:
+        return Unavailable(argv, returncode, words or "the command could not be run to its end")
+    submitting = "sbatch" in argv
+    if returncode == 0:
+        return Unavailable(argv, 0, words) if not submitting and _NO_ANSWER.search(words) else None
+    if not submitting:
+        gone = _GONE.search(words) and not _NO_ANSWER.search(words)
+        return None if gone else Unavailable(argv, returncode, words)
+    if _FULL.search(words):
+        return Full(argv, returncode, words)
+    if _NO_ANSWER.search(words):
+        return Unavailable(argv, returncode, words)
+    return Refused(argv, returncode, words)

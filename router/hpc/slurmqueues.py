@@ -1,0 +1,121 @@
+"""Partitions and nodes as scontrol shows them, and the state of queues that they mean.
+
+Pure. A CPU of Slurm is what the site counts as one: a core, or a thread of one.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from router.errors import OutputError
+from router.hpc import QueueState, figures
+
+_PARTITION, _NODE = "PartitionName", "NodeName"
+_WORD: Final = re.compile(r"([A-Za-z][A-Za-z0-9:/_]*)=(\S*)")
+_GPUS: Final = re.compile(r"gpu(?::[^,:()]+)?:(\d{1,6})")
+_RUNS: Final = frozenset({"RUNNING", "SUSPENDED", "COMPLETING"})
+_OPEN: Final = {"UP": (True, True), "DOWN": (True, False), "DRAIN": (False, True), "INACTIVE": (False, False)}
+"""State of a partition -> whether it takes jobs, whether it starts them (slurm.conf(5))."""
+_WORKING: Final = frozenset({"IDLE", "MIXED", "ALLOCATED", "COMPLETING", "POWERED_DOWN", "CLOUD"})
+
+
+@dataclass(frozen=True, slots=True)
+class _Node:
+    partitions: frozenset[str]
+    works: bool
+    idle: bool
+    cores: int | None
+    free: int
+    memory: int | None
+    gpus: int | None
+
+
+def queue_states(partitions: str, nodes: str, jobs: str) -> dict[str, QueueState]:
+    """Queues by name, of ``scontrol -o show partition``, ``scontrol -o show node`` and ``squeue -o "%T %P"``.
+
+    :raises OutputError: one of them is not understood
+    """
+    known = [_node(one) for one in _lines(nodes, _NODE)]
+    counted = _counts(jobs)
+    found = {}
+    for one in _lines(partitions, _PARTITION):
+        name = one[_PARTITION]
+        found[name] = _queue(name, one, [node for node in known if name in node.partitions], counted)
+    return found
+
+
+def _lines(text: str, first: str) -> Iterable[dict[str, str]]:
+    if text and not text.endswith("\n"):
+        raise OutputError(("scontrol",), 0, "the answer ends within a line")
+    for line in text.splitlines():
+        if not line.strip() or line.startswith("No "):  # "No nodes in the system"
+            continue
+        found = dict(_WORD.findall(line))
+        if not line.startswith(f"{first}=") or "State" not in found:
+            raise OutputError(("scontrol",), 0, f"not a line with {first} and State: {line[:200]!r}")
+        yield found
+
+
+def _node(found: Mapping[str, str]) -> _Node:
+    state = found["State"]
+    words = frozenset(re.sub(r"[^A-Z_+]", "", state).split("+"))
+    works = words <= _WORKING and not state.endswith("*")
+    try:
+        cores = figures.count(found.get("CPUEfctv", found.get("CPUTot", "")))
+        taken = figures.count(found.get("CPUAlloc", "")) or 0
+        memory = figures.mebibytes(found.get("RealMemory", ""))
+    except ValueError as error:
+        raise OutputError(("scontrol",), 0, f"node {found[_NODE]}: {error}") from error
+    gpus = sum(int(one) for one in _GPUS.findall(found.get("Gres", "")))
+    partitions = frozenset(found.get("Partitions", "").split(","))
+    free = max((cores or 0) - taken, 0) if works else 0
+    return _Node(partitions, works, works and words == {"IDLE"}, cores, free, memory, gpus)
+
+
+def _counts(jobs: str) -> Counter[tuple[str, str]]:
+    if jobs and not jobs.endswith("\n"):
+        raise OutputError(("squeue",), 0, "the list ends within a line")
+    counted: Counter[tuple[str, str]] = Counter()
+    for line in jobs.splitlines():
+        found = re.fullmatch(r"([A-Z_]+) (\S+)\s*", line)
+        if not found:
+            raise OutputError(("squeue",), 0, f"not a state and partitions: {line[:200]!r}")
+        # A job that waits may wait for several partitions at once.
+        for partition in found[2].split(","):
+            counted["running" if found[1] in _RUNS else "queued", partition] += 1
+    return counted
+
+
+def _queue(
+    name: str, found: Mapping[str, str], nodes: Iterable[_Node], counted: Mapping[tuple[str, str], int]
+) -> QueueState:
+    if found["State"] not in _OPEN:
+        raise OutputError(("scontrol",), 0, f"partition {name}: not a state: {found['State'][:100]!r}")
+    enabled, started = _OPEN[found["State"]]
+    nodes = tuple(nodes)
+    try:
+        walltimes = [figures.seconds(found.get(key, "")) for key in ("MaxTime", "DefaultTime")]
+        most_nodes = figures.count(found.get("MaxNodes", ""))
+    except ValueError as error:
+        raise OutputError(("scontrol",), 0, f"partition {name}: {error}") from error
+    return QueueState(
+        name=name,
+        enabled=enabled,
+        started=started,
+        reason="" if enabled and started else f"State={found['State']}",
+        walltime_max=walltimes[0],
+        walltime_default=walltimes[1],
+        nodes_max=most_nodes,
+        nodes=sum(node.works for node in nodes),
+        free_nodes=sum(node.idle for node in nodes),
+        cores_per_node=figures.most(node.cores for node in nodes),
+        memory_per_node=figures.most(node.memory for node in nodes),
+        gpus_per_node=figures.most(node.gpus for node in nodes),
+        free_cores=sum(node.free for node in nodes),
+        queued=counted.get(("queued", name), 0),
+        running=counted.get(("running", name), 0),
+    )
