@@ -97,6 +97,27 @@ def approve(pod: Fields, job: Fields, site: str, keys: Mapping[str, Ed25519Publi
     return Approved(_user(signed.account), script, signed.results)
 
 
+def owner_of(pod: Fields, site: str, keys: Mapping[str, Ed25519PublicKey]) -> str:
+    """The HPC user for whom a Pod was signed: whose files and batch job it has. It need not be one that may be run.
+
+    :raises SignatureError: it does not prove that; UnknownKey where the key is not in force any more, or not yet
+    """
+    own, found = _metadata(pod), controller(pod)
+    signed = _read(_text((own.get("annotations") or {}).get(names.KEY_SIGNATURE)), keys)
+    job_uid = found[1] if found else ""
+    if (signed.namespace, signed.site, signed.job_uid or job_uid) != (own.get("namespace"), site, job_uid):
+        raise SignatureError("the signature is that of another namespace, site or Job")
+    return _user(signed.account)
+
+
+def named_user(account: str) -> str:
+    """The HPC user whom an account's annotation names, which proves nothing; empty where it names none."""
+    try:
+        return _user(account)
+    except SignatureError:
+        return ""
+
+
 def _read(signature: str, keys: Mapping[str, Ed25519PublicKey]) -> signing.Claims:
     try:
         return signing.read(signature, keys)

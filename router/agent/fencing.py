@@ -16,7 +16,6 @@ from router.host import Host
 from router.kube.client import Api
 from router.layout import NO_INDEX
 from router.podview import departed
-from router.reconcile import outcomes
 from router.reconcile.fence import excused, in_the_way, rival
 
 _JOB_SECONDS: Final = 30.0
@@ -42,7 +41,7 @@ class Fence:
         for uid in self._host.names(job / record.directory.index):
             if not uid.startswith(".") and self._records.get(uid) is None:
                 left = departed(uid=uid, job_uid=record.directory.job_uid, index=record.directory.index)
-                self._records.add(outcomes.first(left)).missing = time.time()
+                self._records.found(left, time.time())
 
     def older(self, record: Record) -> tuple[str, ...]:
         """What keeps a Pod from being submitted, each in words. ApiError."""

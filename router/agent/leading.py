@@ -6,68 +6,36 @@ Shell: puts the parts together.
 from __future__ import annotations
 
 import logging
+import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from functools import partial
+from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
 from typing import Final
 
 from router import names
-from router.agent.acting import Collector, Tools
-from router.agent.backoff import FullQueues
-from router.agent.batch import Batch
-from router.agent.cleaning import Cleaning, Keeping
+from router.agent.approval import owner_of
+from router.agent.attending import Attending, Shared, World
 from router.agent.daemonsets import DaemonSets
-from router.agent.election import Election
-from router.agent.fencing import Fence
-from router.agent.indexing import Indexing
 from router.agent.logged import Logged
-from router.agent.metrics import Metrics
 from router.agent.nodes import Endpoint, Nodes
-from router.agent.observing import Asking, Observer
-from router.agent.pods import Pods, uids_of
-from router.agent.reach import Reach
-from router.agent.records import Record, Records
-from router.agent.settings import AgentSettings
-from router.agent.spooling import Spool
-from router.agent.steps import Deciding, Steps
+from router.agent.pods import Pods
+from router.agent.records import Record, Records, SiteRecords
 from router.agent.straying import Strays
-from router.agent.submission import Keys, Place, Submitter
-from router.agent.workqueue import Workqueue
-from router.errors import ApiError
+from router.agent.submission import Withdrawn, WrongUser
+from router.errors import ApiError, BatchgateError, SignatureError
 from router.host import Host
-from router.kube.client import Api
-from router.kube.events import Recorder
+from router.kube.client import Json
 from router.kubelet.indexes import Indexes
 from router.kubelet.serve import Kubelet, KubeletSettings
-from router.podlife import Note
+from router.podview import PodView
 from router.reconcile.following import followed
-from router.reconcile.model import Terms
 
 log: Final = logging.getLogger("batchgate.agent")
 
 TURN_SECONDS: Final = 1.0
 HAND_OVER_SECONDS: Final = 10.0
 _STRAYS_SECONDS: Final = 5.0
-_LONGEST_BACK_OFF: Final = 60.0
-
-
-@dataclass(frozen=True, slots=True)
-class World:
-    """What there is before anybody leads."""
-
-    settings: AgentSettings
-    place: Place
-    terms: Terms
-    api: Api
-    host: Host
-    batch: Batch
-    metrics: Metrics
-    election: Election
-    recorder: Recorder
-    collector: Collector
-    keys: Callable[[], Keys]
 
 
 class Lead:
@@ -75,39 +43,28 @@ class Lead:
 
     def __init__(self, world: World) -> None:
         self._world = world
-        settings, place, api = world.settings, world.place, world.api
-        submitter = Submitter(api, world.host, world.batch, place, world.keys)
-        self._queue = Workqueue()
-        self.records = Records(submitter.directory)
-        self._reach = Reach(
-            self._reach_changed, first=settings.quick_seconds, longest=max(_LONGEST_BACK_OFF, settings.cycle_seconds)
-        )
-        self._spool = Spool(world.host, place.root, self.records, self._notes)
-        asking = Asking(place.root, place.cluster, settings.cycle_seconds, settings.quick_seconds)
-        self._observer = Observer(
-            world.batch, asking, self.records, self._reach, wake=self._queue.wake, notice=self._spool.look
-        )
-        self._pods = Pods(api, place.site.name, self.records, self._queue.wake)
-        fence = Fence(api, world.host, self.records, place.root)
-        deciding = Deciding(world.terms, self._reach, fence, lambda: world.election.leading, self._finished)
-        tools = _tools(world, submitter, self._observer)
-        self._steps = Steps(self._queue, self.records, tools, deciding, submitters=settings.hands)
-        self._strays = Strays(
-            api, self.records, patience=settings.orphan_seconds, wake=self._queue.wake, limit=self._orphan_limit
-        )
+        settings, site, api = world.settings, world.site, world.api
+        self.records = SiteRecords()
+        self._pods = Pods(api, site.name, self.records, admit=self._admit, wake=self._wake)
         indexes = Indexes()
-        self._indexing = Indexing(world.host, self.records, indexes)
-        keeping = Keeping(place.root, place.site.keep)
-        self._cleaning = Cleaning(
-            world.host, world.batch, self.records, keeping, pods_of=partial(uids_of, api), ready=self._acts
+        self._shared = Shared(self.records, indexes, self._pods.watch.synced, self._reach_changed)
+        self._lock = threading.Lock()
+        self._users: dict[str, Attending] = {}
+        self._nobody = Attending(world, world.nobody, self._shared, self._elsewhere)
+        self._strays = Strays(
+            api,
+            self.records,
+            patience=settings.orphan_seconds,
+            take=self._pods.take,
+            wake=self._wake,
+            limit=self._orphan_limit,
         )
-        addresses = (settings.address,)
-        nodes = [names.node_name(place.site.name, queue.name) for queue in place.site.queues]
-        kubelet = KubeletSettings(nodes[0], addresses, settings.self_signed, settings.certificates)
-        self._kubelet = Kubelet(api, Logged(api, world.host, self.records, place.site.name), indexes, kubelet)
+        nodes = [names.node_name(site.name, queue.name) for queue in site.queues]
+        kubelet = KubeletSettings(nodes[0], (settings.address,), settings.self_signed, settings.certificates)
+        self._kubelet = Kubelet(api, Logged(api, self._host_of, self.records, site.name), indexes, kubelet)
         self._daemonsets = DaemonSets(api, nodes, settings.address, world.recorder)
         self._nodes: Nodes | None = None
-        self._began = False
+        self._said_limit = False
         self._strays_at = 0.0
 
     @property
@@ -121,29 +78,34 @@ class Lead:
         """Why Pods are not attended to yet; empty once they are."""
         if not self._pods.watch.synced.is_set():
             return self._pods.watch.problem or "the Pods are not listed yet"
-        return "" if self._began else "the batch system has not answered yet"
+        return "" if self._all_began() else "the batch system has not answered yet"
 
     def start(self) -> None:
         """Serve the kubelet API, keep the Nodes, list the Pods. ConfigError, ApiError."""
         world, listen = self._world, self._world.settings.listen
         self._kubelet.start()
         ports = {}
-        for number, queue in enumerate(world.place.site.queues):  # a request does not name the Node that it is for
+        for number, queue in enumerate(world.site.queues):  # a request does not name the Node that it is for
             wanted = listen.port + number if listen.port else 0
-            node = names.node_name(world.place.site.name, queue.name)
+            node = names.node_name(world.site.name, queue.name)
             ports[queue.name] = self._kubelet.listen(listen.host, wanted, node)
         log.info("kubelet API", extra={"fields": {"address": world.settings.address, "ports": ports}})
         endpoint = Endpoint(world.settings.address, min(ports.values()), ports)
-        self._nodes = Nodes(world.api, world.place.site, endpoint, world.settings.node_lease_seconds, world.recorder)
+        self._nodes = Nodes(world.api, world.site, endpoint, world.settings.node_lease_seconds, world.recorder)
         self._nodes.start()
+        self._nobody.start()
+        for user in world.seats.users:
+            self._of(user)
         self._pods.watch.start()
         self._daemonsets.start()
 
     def turn(self) -> None:
         """What is done every second beside the threads' work."""
-        if not self._began:
-            self._begin()
+        if not self._all_began():
             return
+        if not self._said_limit:
+            self._said_limit = True
+            self._orphan_limit("")  # what an earlier leader has said of it may be over
         now = time.monotonic()
         if now >= self._strays_at:
             self._strays_at = now + _STRAYS_SECONDS
@@ -156,13 +118,11 @@ class Lead:
 
     def stop(self, seconds: float) -> None:
         """Begin nothing more, finish what is in hand within so many seconds, end. Logs are served until the very end."""
-        finished = self._steps.stop(seconds)
-        if not finished:
+        attending = self._all()
+        with ThreadPoolExecutor(len(attending), "ending") as pool:
+            finished = list(pool.map(lambda one: one.stop(seconds), attending))
+        if not all(finished):
             log.warning("not everything in hand was finished; the next leader finds it")
-        self._observer.stop()
-        self._spool.stop()
-        self._indexing.stop()
-        self._cleaning.stop()
         self._pods.watch.stop()
         self._daemonsets.stop()
         if self._nodes is not None:
@@ -176,61 +136,72 @@ class Lead:
         """Seconds since the watches gave a sign of life."""
         return {"pods": max(0.0, time.monotonic() - self._pods.watch.since)}
 
-    def _begin(self) -> None:
-        """Once the Pods, the notes and the living jobs are known, planning begins: not before, or it would guess.
+    def _all(self) -> list[Attending]:
+        with self._lock:
+            return [self._nobody, *self._users.values()]
 
-        Where the batch system cannot be asked it begins too: what does not need it is done.
-        """
-        if not self._pods.watch.synced.is_set():
-            return
-        if not self._observer.alive:
-            self._spool.look()
-            self._observer.start()
-            self._spool.start()
-            self._indexing.start()
-        if self._observer.looked.is_set() or not self._reach.ok:
-            self._began = True
-            self._reach_changed(self._reach.reason)  # what an earlier leader has said of it may be over
-            self._orphan_limit("")
-            records = self.records.all()
-            self._steps.start()
-            self._cleaning.start()
-            log.info("adopted", extra={"fields": {"pods": len(records)}})
+    def _all_began(self) -> bool:
+        return all(one.began for one in self._all())
 
     def _alive(self) -> dict[str, bool]:
         found = {"watch": self._pods.watch.is_alive(), "daemonsets": self._daemonsets.alive}
         if self._nodes is not None:
             found["nodes"] = self._nodes.alive
-        if self._began:
-            found |= {"observer": self._observer.alive, "spool": self._spool.alive, "steps": self._steps.alive}
-            found |= {"indexing": self._indexing.alive, "cleaning": self._cleaning.alive}
+        for one in self._all():
+            found |= one.alive()
         return found
 
-    def _acts(self) -> bool:
-        """Whether this agent leads and knows all Pods and all living jobs."""
-        return self._began and self._observer.looked.is_set() and self._world.election.leading
+    def _of(self, user: str) -> Attending:
+        """Who attends to a user's Pods, from now on where nobody did. WrongUser."""
+        with self._lock:
+            if user not in self._users:
+                self._users[user] = Attending(self._world, self._world.seats.of(user), self._shared)
+                self._users[user].start()
+            return self._users[user]
 
-    def _notes(self, record: Record, notes: list[Note]) -> None:
-        """Scripts have told something: their jobs are asked about at once."""
-        self._queue.wake(record.uid)
-        self._observer.ask({note.job for note in notes})
-        self._observer.hurry()
+    def _admit(self, pod: Json, found: PodView) -> Records:
+        """The records of the HPC user for whom a Pod was signed; those of nobody where that cannot be told."""
+        try:
+            return self._of(owner_of(pod, self._world.site.name, self._world.keys())).records
+        except (SignatureError, WrongUser) as error:
+            if found.job_id and not found.status.terminal:
+                fields = {"pod": found.key, "uid": found.uid, "error": str(error)}
+                log.warning("it is not proven whose a running Pod is", extra={"fields": fields})
+            return self._nobody.records
 
-    def _finished(self, record: Record) -> None:
-        """Nothing of a Pod can change any more: its notes go."""
-        self._spool.clear(record.uid)
+    def _elsewhere(self, uid: str, user: str) -> BatchgateError:
+        """A Pod was nobody's, and its signature is now seen to be a user's: it is that user's from now on."""
+        try:
+            attending = self._of(user)
+        except WrongUser as error:
+            return error
+        record = self._nobody.records.get(uid)
+        if record is not None:
+            attending.records.take_over(record, self._nobody.records)
+            attending.wake(uid)
+        return Withdrawn(f"is submitted as HPC user {user}")
 
-    def _reach_changed(self, reason: str) -> None:
-        status = "True" if reason else "False"
-        words = reason or "the batch system answers"
-        log.log(logging.WARNING if reason else logging.INFO, "batch system", extra={"fields": {"words": words}})
+    def _holding(self, uid: str) -> Attending | None:
+        return next((one for one in self._all() if one.records.get(uid) is not None), None)
+
+    def _wake(self, uid: str) -> None:
+        if (holding := self._holding(uid)) is not None:
+            holding.wake(uid)
+
+    def _host_of(self, uid: str) -> Host:
+        holding = self._holding(uid)
+        return (holding or self._nobody).seat.host
+
+    def _reach_changed(self) -> None:
+        """The site is unreachable when no user reaches it; one user's trouble is told in the log alone."""
+        with self._lock:
+            reasons = [one.reach.reason for one in self._users.values()]
+        reason = reasons[0] if reasons and all(reasons) else ""
         self._world.metrics.reachable.set(0 if reason else 1)
         if self._nodes is not None:
-            kind = names.CONDITION_HPC_UNAVAILABLE
+            kind, status = names.CONDITION_HPC_UNAVAILABLE, "True" if reason else "False"
+            words = reason or "the batch system answers"
             self._nodes.condition(None, kind, status, "NoAnswer" if reason else "Answers", words)
-        for record in self.records.all():
-            if not record.over:
-                self._queue.wake(record.uid)
 
     def _orphan_limit(self, words: str) -> None:
         if words:
@@ -238,20 +209,6 @@ class Lead:
         if self._nodes is not None:
             status, reason = ("True", "TooMany") if words else ("False", "Few")
             self._nodes.condition(None, names.CONDITION_ORPHAN_LIMIT, status, reason, words or "none is left alone")
-
-
-def _tools(world: World, submitter: Submitter, observer: Observer) -> Tools:
-    return Tools(
-        api=world.api,
-        host=world.host,
-        batch=world.batch,
-        submitter=submitter,
-        observer=observer,
-        collector=world.collector,
-        recorder=world.recorder,
-        full=FullQueues(first=world.settings.quick_seconds),
-        metrics=world.metrics,
-    )
 
 
 def _state(record: Record) -> str:

@@ -6,11 +6,11 @@ Shell only in ``pods``, which asks the API server. ``router.kubelet.source.LogSo
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 from router import names
-from router.agent.records import Record, Records
+from router.agent.records import Record, SiteRecords
 from router.durations import seconds as duration
 from router.host import Host
 from router.hpc import JobReport
@@ -25,11 +25,14 @@ _STATES: Final = {Running: RunState.RUNNING, Terminated: RunState.TERMINATED, Wa
 
 
 class Logged:
-    """See ``router.kubelet.source.LogSource``."""
+    """See ``router.kubelet.source.LogSource``.
 
-    def __init__(self, api: Api, host: Host, records: Records, site: str) -> None:
+    :param host_of: where the files of a Pod lie, by its uid
+    """
+
+    def __init__(self, api: Api, host_of: Callable[[str], Host], records: SiteRecords, site: str) -> None:
         self._api = api
-        self._host = host
+        self._host_of = host_of
         self._records = records
         self._site = site
         self._began = time.time()
@@ -39,9 +42,9 @@ class Logged:
         record = self._records.named(namespace, name)
         return None if record is None or not record.facts.pod.name else logged(record)
 
-    def files(self, pod: LoggedPod) -> Host:  # noqa: ARG002 - one host has all of a site's files
-        """Where logs lie."""
-        return self._host
+    def files(self, pod: LoggedPod) -> Host:
+        """Where logs lie: they are read as the Pod's HPC user."""
+        return self._host_of(pod.uid)
 
     def pods(self, node: str) -> Sequence[Mapping[str, Any]]:
         """The Pods of a Node as the API server has them: what is kept here is less. ApiError."""

@@ -11,13 +11,13 @@ import logging
 import math
 import threading
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Final
 
 from router.agent import questions
-from router.agent.batch import MOST_IDS, Batch
+from router.agent.batch import MOST_IDS, Answer, Batch
 from router.agent.metrics import Stopwatch
 from router.agent.reach import Reach
 from router.agent.records import Record, Records
@@ -43,12 +43,14 @@ class Asking:
     :param cluster: its eight digits in jobs' names
     :param usual: seconds between two cycles
     :param quick: the same for a minute after any change of ours
+    :param idle: the same while there is no Pod
     """
 
     root: str
     cluster: str
     usual: float
     quick: float
+    idle: float
 
 
 @dataclass(slots=True)
@@ -81,6 +83,8 @@ class Observer:
     ) -> None:
         self.looked = threading.Event()
         """Set once all jobs were seen that were there at the start."""
+        self.began = False
+        """Whether it was started."""
         self._batch = batch
         self._asking = asking
         self._records = records
@@ -96,6 +100,7 @@ class Observer:
 
     def start(self) -> None:
         """Begin to look, at once."""
+        self.began = True
         self._thread.start()
 
     def stop(self) -> None:
@@ -130,14 +135,14 @@ class Observer:
     def search(self, uid: str) -> list[JobReport]:
         """Reports of all living jobs that carry a Pod's uid, asked for now. BatchError."""
         listed = self._batch.states()
-        reports = self._details([questions.number_of(job_id) for job_id in listed])
-        return [one for one in reports.values() if self._uid_of(one) == uid]
+        found = self._details([questions.number_of(job_id) for job_id in listed])
+        return [one for one in found.reports.values() if self._uid_of(one) == uid]
 
     def _run(self) -> None:
         while (urgent := self._next()) is not None:
             try:
                 if urgent:
-                    self._answer(urgent, self._details(urgent))
+                    self._answer(self._details(urgent))
                 else:
                     self._cycle()
                     self._reach.answered()
@@ -152,7 +157,8 @@ class Observer:
             while not self._due.stopping:
                 now, due = time.monotonic(), self._due
                 pause = self._reach.again - now
-                cycle = due.last + interval(due.changed, now, quick=self._asking.quick, slow=self._asking.usual)
+                slow = self._asking.usual if self._records.any() else self._asking.idle
+                cycle = due.last + interval(due.changed, now, quick=self._asking.quick, slow=slow)
                 if pause <= 0 and now >= cycle:
                     due.last = now
                     return ()
@@ -173,36 +179,37 @@ class Observer:
         jobs = [job for record in records if not record.over for job in record.facts.jobs]
         asked = questions.questions(listed, jobs, self._others, self._asked, began)
         ids = asked.all if not self.looked.is_set() else asked.all[:MOST_IDS]
-        self._answer(ids, self._details(ids), shown=listed)
+        self._answer(self._details(ids), shown=listed)
         self._prune(listed)
         if not self.looked.is_set():
             self._looked(records)
         self._metrics.cycle_seconds.observe(watch.seconds)
 
-    def _details(self, ids: Sequence[str]) -> dict[str, JobReport]:
-        """Reports of any number of jobs. More than one command only at the start, or where very many end at once."""
+    def _details(self, ids: Sequence[str]) -> Answer:
+        """What became of any number of jobs. Many commands only at the start, or where very many end at once."""
         reports: dict[str, JobReport] = {}
+        unknown: set[str] = set()
         for first in range(0, len(ids), MOST_IDS):
-            reports |= self._batch.details(ids[first : first + MOST_IDS])
-        return reports
+            found = self._batch.ask(ids[first : first + MOST_IDS])
+            reports |= found.reports
+            unknown |= found.unknown
+        return Answer(reports, frozenset(unknown))
 
-    def _answer(
-        self, asked: Sequence[str], reports: Mapping[str, JobReport], shown: Mapping[str, JobState] | None = None
-    ) -> None:
+    def _answer(self, answer: Answer, shown: Mapping[str, JobState] | None = None) -> None:
         """Hand each report, or that there is none, to the Pod that it concerns."""
         now = time.time()
         news: dict[str, Record] = {}
-        for job_id, report in reports.items():
+        for job_id, report in answer.reports.items():
             self._asked[job_id] = now
             if (record := self._record_of(report, now)) is not None:
                 # What a job asked for is in the Pod; of 10,000 jobs it would be kept for nothing.
                 record.change(partial(outcomes.reported, report=replace(report, resources={}), now=now))
                 news[record.uid] = record
-            elif not self._uid_of(report):
+            else:
                 self._others.update(one for one in shown or () if questions.is_same(one, job_id))
         for uid in news:
             self._wake(uid)
-        self._unknown(set(questions.unanswered(asked, reports)), now)
+        self._unknown(answer.unknown, now)
 
     def _record_of(self, report: JobReport, now: float) -> Record | None:
         """The Pod that a job is of; for a living one of our cluster whose Pod is not there, one that is missing."""
@@ -211,13 +218,16 @@ class Observer:
         if record is not None or not uid or report.state is JobState.FINISHED:
             return record
         job, index, _ = questions.place_of(report, self._asking.root) or ("", NO_INDEX, uid)
-        record = self._records.add(outcomes.first(departed(uid=uid, job_uid=job, index=index, job_id=report.job_id)))
-        record.name = report.name.removesuffix(f".{self._asking.cluster}.{uid}")
-        record.missing = now
-        log.warning("a job without a Pod", extra={"fields": {"job": report.job_id, "name": report.name}})
+        record = self._records.found(departed(uid=uid, job_uid=job, index=index, job_id=report.job_id), now)
+        fields = {"job": report.job_id, "name": report.name, "user": self._records.user}
+        if record is None:
+            log.warning("a job that says to be another user's Pod's", extra={"fields": fields})
+        elif not record.name:
+            record.name = report.name.removesuffix(f".{self._asking.cluster}.{uid}")
+            log.warning("a job without a Pod", extra={"fields": fields})
         return record
 
-    def _unknown(self, ids: set[str], now: float) -> None:
+    def _unknown(self, ids: Collection[str], now: float) -> None:
         """Tell the Pods whose jobs the batch system does not know.
 
         :raises Unavailable: so many vanished at once that it is not believed

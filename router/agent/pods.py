@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from typing import Any, Final
 
 from router import names
-from router.agent.records import Record, Records
+from router.agent.records import Record, Records, SiteRecords
 from router.kube.client import Api, Json
 from router.kube.watching import Watch
 from router.podview import PodView, view
@@ -27,38 +27,59 @@ class Pods:
 
     Also those of a queue that has left the policy: their jobs may still run.
 
+    :param admit: the records among which a Pod belongs: those of its HPC user
     :param wake: called with the uid of each Pod that is new or has changed
     """
 
-    def __init__(self, api: Api, site: str, records: Records, wake: Callable[[str], None]) -> None:
+    def __init__(
+        self,
+        api: Api,
+        site: str,
+        records: SiteRecords,
+        *,
+        admit: Callable[[Json, PodView], Records],
+        wake: Callable[[str], None],
+    ) -> None:
         self._site = site
         self._records = records
+        self._admit = admit
         self._wake = wake
         selector = {"labelSelector": f"{names.KEY_SITE}={site}"}
         self.watch = Watch(api, _PODS, self._on_list, self._on_change, selector)
 
     def _on_list(self, pods: Iterator[Json]) -> None:
         before = self._records.all()
-        shown = {found.uid for pod in pods if (found := self._take(pod)) is not None}
+        shown = {found.uid for pod in pods if (found := self.take(pod)) is not None}
         for record in before:
             if record.uid not in shown:
                 self._missed(record)
 
     def _on_change(self, kind: str, pod: Json) -> None:
         if kind != "DELETED":
-            self._take(pod)
+            self.take(pod)
         elif (record := self._records.get(pod["metadata"]["uid"])) is not None:
             self._missed(record)
 
-    def _take(self, pod: Json) -> PodView | None:
+    def take(self, pod: Json) -> PodView | None:
         """Keep what is needed of a Pod; None where it is not one of ours."""
         found = view(pod)
         if not self._is_ours(found):
             return None
-        record = self._records.add(outcomes.first(found))
+        record = self._holding(pod, found).add(outcomes.first(found))
         if record.facts.pod is found or record.saw(found):
             self._wake(found.uid)
         return found
+
+    def _holding(self, pod: Json, found: PodView) -> Records:
+        """The records of its user. What was found of it on the site before, among another's jobs, was not its own."""
+        holding = self._records.holding(found.uid)
+        known = holding.get(found.uid) if holding is not None else None
+        if holding is not None and known is not None and known.facts.pod.name:
+            return holding
+        right = self._admit(pod, found)
+        if holding is not None and known is not None and holding is not right:
+            holding.drop(known)
+        return right
 
     def _is_ours(self, pod: PodView) -> bool:
         return bool(pod.queue) and pod.site == self._site and pod.node == names.node_name(self._site, pod.queue)

@@ -18,23 +18,26 @@ from typing import Final, NoReturn
 
 from router import logs, names, signing
 from router.agent import serving, sites
+from router.agent.attending import World
 from router.agent.batch import Batch
 from router.agent.election import Election
-from router.agent.leading import HAND_OVER_SECONDS, TURN_SECONDS, Lead, World
+from router.agent.leading import HAND_OVER_SECONDS, TURN_SECONDS, Lead
 from router.agent.metrics import Metrics
-from router.agent.results import Results
+from router.agent.nowhere import Nowhere
+from router.agent.seats import Seat, Seats
 from router.agent.serving import Answer, verdict
 from router.agent.settings import AgentSettings
-from router.agent.submission import Keys, Place
+from router.agent.submission import Keys
 from router.certs import files
 from router.errors import ApiError, ConfigError
-from router.host.local import LocalHost
+from router.host import Host
+from router.host.reach import Reach
 from router.hpc import cluster_id
 from router.kube.client import connect
 from router.kube.events import Recorder
 from router.layout import site_directory
 from router.policy.model import Policy
-from router.policy.schema import Site, System
+from router.policy.schema import Access, Site, System
 from router.policyfiles import PolicyStore
 from router.reconcile.model import Terms
 from router.settings import WATCH_SECONDS
@@ -82,7 +85,9 @@ class Agent:
         self._settings = settings
         self._site = site
         self._gpus = policy.gpu_resources
+        self._accounts = policy.accounts
         self._user = pwd.getpwuid(os.geteuid()).pw_name
+        self._hosts = Reach(site, self._user)
         self._commands = sites.commands_of(site, settings.local_state, settings.local_commands)
         self._keys = FileSource("public-key", (settings.public_key,), lambda: _read_keys(settings.public_key), log)
         self._api = connect(settings.kubeconfig)
@@ -113,6 +118,7 @@ class Agent:
         if not self._stopping.is_set():
             code = self._leading(world, store)
         world.recorder.stop(_EVENTS_SECONDS)
+        self._hosts.close()
         world.election.release()
         log.info("ended", extra={"fields": {"code": code}})
         return code
@@ -144,7 +150,8 @@ class Agent:
             site = sites.site_of(policy, self._settings.site)
         except ConfigError:
             return  # the site has gone or cannot be driven: what it was stays in force for what runs there
-        if site != self._site or policy.gpu_resources != self._gpus:
+        now = (site, policy.gpu_resources, sites.users_of(site, policy.accounts, self._user))
+        if now != (self._site, self._gpus, sites.users_of(self._site, self._accounts, self._user)):
             self.anew = True
             self.stop()
 
@@ -154,33 +161,55 @@ class Agent:
         cluster = settings.cluster or self._cluster()
         if not cluster:
             return None
-        root = site_directory(site.work_dir, self._user, site.name, cluster)
-        host = LocalHost(root)
-        host.check()
+        seats = self._seats(cluster)
+        if site.host == sites.LOCAL and site.access is Access.OWN:
+            seats.of(self._user).host.check()
         election = Election(
             self._api, settings.namespace, f"batchgate-{_label(site.name)}", _identity(settings), settings.lease_seconds
         )
         recorder = Recorder(self._api, election.identity)
         return World(
             settings=settings,
-            place=Place(site, cluster, root, self._user, self._gpus),
+            site=site,
+            cluster=cluster,
+            gpu_resources=self._gpus,
             terms=_terms(settings, site),
             api=self._api,
-            host=host,
-            batch=Batch(
-                host,
-                sites.system_of(site),
-                self._commands,
-                user=self._user,
-                seconds=settings.command_seconds,
-                metrics=self._metrics,
-            ),
+            seats=seats,
+            nobody=self._seat(Nowhere(), "", ""),
             metrics=self._metrics,
             election=election,
             recorder=recorder,
-            collector=Results(host, site, recorder.tell),
             keys=lambda: self._keys.value,
         )
+
+    def _seats(self, cluster: str) -> Seats:
+        """The seats of this deployment: as the site's access has a way to each user."""
+        site, hosts = self._site, self._hosts
+
+        def host_of(user: str) -> tuple[Host, str]:
+            root = site_directory(site.work_dir, user, site.name, cluster)
+            return hosts.host_of(user, root), root
+
+        def refusal(user: str) -> str:
+            try:
+                sites.demand_account(site, user)
+                host_of(user)
+            except ConfigError as error:
+                return str(error)
+            return ""
+
+        def make(user: str) -> Seat:
+            host, root = host_of(user)
+            return self._seat(host, root, user)
+
+        return Seats(sites.users_of(site, self._accounts, self._user), make=make, refusal=refusal)
+
+    def _seat(self, host: Host, root: str, user: str) -> Seat:
+        seconds = self._settings.command_seconds
+        system = sites.system_of(self._site)
+        batch = Batch(host, system, self._commands, user=user, seconds=seconds, metrics=self._metrics)
+        return Seat(user, root, host, batch)
 
     def _cluster(self) -> str:
         """The cluster's eight digits, waited for while the API server is down; empty where the end came first."""

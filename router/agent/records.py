@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable
 from typing import Final
 
+from router.agent.approval import named_user
 from router.layout import PodDirectory
 from router.podview import PodView, departed
 from router.reconcile import outcomes
@@ -121,13 +122,19 @@ class Record:
 
 
 class Records:
-    """All records, by uid, by ``namespace/name``, and by Job and index.
+    """The records of one HPC user's Pods, by uid, by ``namespace/name``, and by Job and index.
 
     :param directory: where the files of a Pod lie
+    :param user: the HPC user; empty where it is not known whose Pods these are
+    :param site: the records of all users, among which these are shown
     """
 
-    def __init__(self, directory: Callable[[PodView], PodDirectory]) -> None:
+    def __init__(
+        self, directory: Callable[[PodView], PodDirectory], *, user: str = "", site: SiteRecords | None = None
+    ) -> None:
+        self.user = user
         self._directory = directory
+        self._site = site
         self._lock = threading.Lock()
         self._by_uid: dict[str, Record] = {}
         self._by_key: dict[str, str] = {}
@@ -146,6 +153,10 @@ class Records:
         """Every record there is now."""
         with self._lock:
             return list(self._by_uid.values())
+
+    def any(self) -> bool:
+        """Whether there is any record."""
+        return bool(self._by_uid)
 
     def siblings(self, record: Record) -> list[Record]:
         """The other records of the same Job and index."""
@@ -166,6 +177,32 @@ class Records:
                 self._by_key[pod.key] = pod.uid
             return record
 
+    def found(self, left: PodView, now: float) -> Record | None:
+        """The record of a Pod of which a job or directory was found among this user's; None where it is another's.
+
+        A Pod that is nobody's so far, and that says to be this user's, is from then on. One that nobody knows is
+        missing from now on.
+
+        :param left: what can be told of it from there: ``podview.departed``
+        :param now: seconds since 1970
+        """
+        if (record := self.get(left.uid)) is not None:
+            return record
+        holding = self._site.holding(left.uid) if self._site is not None else None
+        if holding is None:
+            record = self.add(outcomes.first(left))
+            record.missing = now
+            return record
+        other = holding.get(left.uid)
+        if other is None or holding.user or named_user(other.facts.pod.account) != self.user:
+            return None
+        return self.take_over(other, holding)
+
+    def take_over(self, record: Record, holding: Records) -> Record:
+        """The record of a Pod that was held among other records: what is known of it is found anew."""
+        holding.drop(record)
+        return self.add(outcomes.first(record.facts.pod))
+
     def drop(self, record: Record) -> None:
         """Nothing is left of a Pod, in the cluster or on the site, that could still change."""
         with self._lock:
@@ -177,6 +214,48 @@ class Records:
                 self._by_place.pop(place, None)
             if self._by_key.get(record.key) == record.uid:
                 del self._by_key[record.key]
+
+
+class SiteRecords:
+    """The records of all users of a site. Each user's are kept apart, so that nobody's Pods are another's siblings."""
+
+    def __init__(self) -> None:
+        self._parts: tuple[Records, ...] = ()
+
+    def join(self, records: Records) -> None:
+        """Also show these from now on."""
+        self._parts = (*self._parts, records)
+
+    def holding(self, uid: str) -> Records | None:
+        """The records among which a Pod is; None where it is not known."""
+        return next((part for part in self._parts if part.get(uid) is not None), None)
+
+    def get(self, uid: str) -> Record | None:
+        """The record of a Pod; None where there is none."""
+        return next((found for part in self._parts if (found := part.get(uid)) is not None), None)
+
+    def named(self, namespace: str, name: str) -> Record | None:
+        """The record of the Pod that has this name now, or had it last."""
+        found = [one for part in self._parts if (one := part.named(namespace, name)) is not None]
+        return max(found, key=lambda one: one.facts.pod.created, default=None)
+
+    def all(self) -> list[Record]:
+        """Every record there is now."""
+        return [record for part in self._parts for record in part.all()]
+
+    def unclaimed(self) -> list[Record]:
+        """The records of Pods that are nobody's."""
+        return [record for part in self._parts if not part.user for record in part.all()]
+
+    def siblings(self, record: Record) -> list[Record]:
+        """The other records of the same user, Job and index."""
+        return next((part.siblings(record) for part in self._parts if part.get(record.uid) is record), [])
+
+    def drop(self, record: Record) -> None:
+        """Nothing is left of a Pod, in the cluster or on the site, that could still change."""
+        for part in self._parts:
+            if part.get(record.uid) is record:
+                part.drop(record)
 
 
 def _place(directory: PodDirectory) -> tuple[str, str]:

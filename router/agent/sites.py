@@ -7,17 +7,23 @@ from __future__ import annotations
 
 import shlex
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Final
 
 from router.errors import ConfigError
-from router.hpc import BatchSystem, Commands, local, openpbs
+from router.hpc import BatchSystem, Commands, local, openpbs, slurm
 from router.policy.model import Policy
-from router.policy.schema import Site, System
+from router.policy.schema import Access, Account, Site, System
 
-_SYSTEMS: Final[dict[System, BatchSystem]] = {System.OPENPBS: openpbs, System.LOCAL: local}
-_LOCAL: Final = "local"
+_SYSTEMS: Final[dict[System, BatchSystem]] = {
+    System.OPENPBS: openpbs,
+    System.SLURM: slurm,
+    System.LOCAL: local,
+}
+LOCAL: Final = "local"
+"""The host of a site that is this machine."""
 
 
 def site_of(policy: Policy, name: str) -> Site:
@@ -27,10 +33,8 @@ def site_of(policy: Policy, name: str) -> Site:
         known = ", ".join(one.name for one in policy.sites) or "none"
         raise ConfigError(f"the policy has no site {name!r}; its sites are: {known}")
     if site.system not in _SYSTEMS:
-        able = " and ".join(str(system) for system in _SYSTEMS)
+        able = ", ".join(str(system) for system in _SYSTEMS)
         raise ConfigError(f"site {name}: system {site.system} cannot be driven yet; this agent drives {able}")
-    if site.host != _LOCAL:
-        raise ConfigError(f"site {name}: host {site.host} cannot be reached yet; run the agent there, with host: local")
     for kind, way in (("secrets", site.secrets), ("tokens", site.tokens)):
         if way == "stage":
             raise ConfigError(f"site {name}: {kind}: stage cannot be done yet; write {kind}: cloud")
@@ -43,6 +47,22 @@ def demand_user(site: Site, uid: int) -> None:
         raise ConfigError(
             f"site {site.name}: the agent does not run as root; start it as the user whose jobs it submits"
         )
+
+
+def users_of(site: Site, accounts: Iterable[Account], own: str) -> frozenset[str]:
+    """The HPC users whom accounts name for a site; of an embedded queue its one user, the agent's own.
+
+    :param own: the name of the user that the agent is
+    """
+    if site.system is System.LOCAL and site.access is Access.OWN:
+        return frozenset({own})
+    return frozenset(one.as_ for one in accounts if one.as_ is not None and fnmatchcase(site.name, one.site))
+
+
+def demand_account(site: Site, user: str) -> None:
+    """ConfigError where jobs of a real batch system would be root's."""
+    if user == "root" and site.system is not System.LOCAL:
+        raise ConfigError(f"site {site.name}: nothing is run as root; see `as` in accounts")
 
 
 def system_of(site: Site) -> BatchSystem:

@@ -12,9 +12,8 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from router import names
-from router.agent.records import Record, Records
-from router.kube.client import Api
-from router.podview import view
+from router.agent.records import Record, Records, SiteRecords
+from router.kube.client import Api, Json
 from router.reconcile.strays import Stray, reaping
 
 log: Final = logging.getLogger("batchgate.agent")
@@ -27,16 +26,25 @@ class Strays:
     """The strays of one site.
 
     :param patience: seconds that a job is without a Pod before it is cancelled
+    :param take: called with a Pod that is there after all, as if the watch had shown it
     :param wake: called with the uid of each Pod about which there is something to do
     :param limit: called with words when so many are due that a person has to look, with none once that is over
     """
 
     def __init__(
-        self, api: Api, records: Records, *, patience: float, wake: Callable[[str], None], limit: Callable[[str], None]
+        self,
+        api: Api,
+        records: Records | SiteRecords,
+        *,
+        patience: float,
+        take: Callable[[Json], object],
+        wake: Callable[[str], None],
+        limit: Callable[[str], None],
     ) -> None:
         self._api = api
         self._records = records
         self._patience = patience
+        self._take = take
         self._wake = wake
         self._limit = limit
         self._too_many = ""
@@ -79,8 +87,7 @@ class Strays:
         for pod in self._pods_like(record):
             if pod["metadata"]["uid"] == record.uid:
                 log.warning("a missing Pod is there", extra={"fields": {"pod": record.key, "uid": record.uid}})
-                record.saw(view(pod))
-                self._wake(record.uid)
+                self._take(pod)
                 return
         self._confirmed[record.uid] = now
 

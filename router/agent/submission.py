@@ -35,7 +35,7 @@ class Withdrawn(BatchgateError):
 
 
 class WrongUser(BatchgateError):
-    """The Pod's account is another HPC user than the agent, which acts for nobody else."""
+    """The Pod's account is an HPC user as whom this agent may not act."""
 
 
 class Added(BatchgateError):
@@ -46,7 +46,7 @@ class Added(BatchgateError):
 class Place:
     """Where this agent submits.
 
-    ``root`` is the cluster's directory on the site. ``user`` is the HPC user whom accounts must name: the agent's own.
+    ``root`` is the cluster's directory on the site. ``user`` is the HPC user whom accounts must name.
     """
 
     site: Site
@@ -73,14 +73,24 @@ class Submitter:
     """Submits the Pods of one site.
 
     :param keys: the public keys in force, asked for at each submission
+    :param elsewhere: what is to be raised for a Pod, by its uid, that is this other HPC user's
     """
 
-    def __init__(self, api: Api, host: Host, batch: Batch, place: Place, keys: Callable[[], Keys]) -> None:
+    def __init__(
+        self,
+        api: Api,
+        host: Host,
+        batch: Batch,
+        place: Place,
+        keys: Callable[[], Keys],
+        elsewhere: Callable[[str, str], BatchgateError] | None = None,
+    ) -> None:
         self._api = api
         self._host = host
         self._batch = batch
         self._place = place
         self._keys = keys
+        self._elsewhere = elsewhere or self._wrong_user
 
     def directory(self, view: PodView) -> PodDirectory:
         """The Pod's files on the site."""
@@ -147,11 +157,8 @@ class Submitter:
         return pod, job
 
     def _demand_runnable(self, pod: Json, job: Json, approved: Approved) -> None:
-        user = self._place.user
-        if approved.user != user:
-            raise WrongUser(
-                f"the account of this Job is HPC user {approved.user}, and this agent runs Jobs as {user} only"
-            )
+        if approved.user != self._place.user:
+            raise self._elsewhere(pod["metadata"]["uid"], approved.user)
         if extra := additions(pod, job):
             raise Added(
                 f"differs from its Job's template ({', '.join(extra)}), so that the signed script would not run what "
@@ -159,6 +166,10 @@ class Submitter:
             )
         if secrets := needs(pod).secrets:
             raise JobError("spec", f"needs Secret {', '.join(secrets)}, and Secrets are not brought to this site")
+
+    def _wrong_user(self, _: str, user: str) -> WrongUser:
+        own = self._place.user
+        return WrongUser(f"the account of this Job is HPC user {user}, and this agent runs Jobs as {own} only")
 
     def _staged(self, pod: Json, job: Json, approved: Approved) -> podfiles.Staged:
         namespace = pod["metadata"]["namespace"]

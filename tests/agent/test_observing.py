@@ -40,7 +40,7 @@ class Site:
         self.said: list[str] = []
         self.reach = Reach(self.said.append, first=0.2, longest=1)
         self.woken: list[str] = []
-        asking = Asking(self.root, CLUSTER, usual=0.5, quick=0.5)
+        asking = Asking(self.root, CLUSTER, usual=0.5, quick=0.5, idle=0.5)
         self.observer = Observer(
             self.batch, asking, self.records, self.reach, wake=self.woken.append, notice=lambda: None
         )
@@ -179,7 +179,7 @@ def test_a_question_for_one_job_is_answered_between_the_cycles(queue: EmbeddedQu
     site = Site(queue, tmp_path)
     site.observer = Observer(
         site.batch,
-        Asking(site.root, CLUSTER, usual=3600, quick=3600),
+        Asking(site.root, CLUSTER, usual=3600, quick=3600, idle=3600),
         site.records,
         site.reach,
         wake=site.woken.append,

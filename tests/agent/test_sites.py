@@ -9,10 +9,11 @@ from typing import Any
 import pytest
 
 from router import policy
-from router.agent.sites import commands_of, demand_user, site_of, system_of
+from router.agent.sites import commands_of, demand_account, demand_user, site_of, system_of, users_of
 from router.errors import ConfigError
 from router.hpc import local, openpbs
 from router.policy.model import Policy
+from router.policy.schema import Account
 
 
 def loaded(**site: Any) -> Policy:
@@ -38,9 +39,6 @@ def test_a_site_that_can_be_driven() -> None:
     ("site", "name", "words"),
     [
         ({}, "t", "the policy has no site 't'; its sites are: s"),
-        ({"system": "slurm"}, "s", "system slurm cannot be driven yet; this agent drives openpbs and local"),
-        ({"system": "torque"}, "s", "system torque cannot be driven yet"),
-        ({"system": "openpbs", "host": "ssh://login"}, "s", "host ssh://login cannot be reached yet"),
         ({"secrets": "stage"}, "s", "secrets: stage cannot be done yet; write secrets: cloud"),
         ({"tokens": "stage"}, "s", "tokens: stage cannot be done yet"),
     ],
@@ -48,6 +46,23 @@ def test_a_site_that_can_be_driven() -> None:
 def test_a_site_that_cannot(site: dict[str, Any], name: str, words: str) -> None:
     with pytest.raises(ConfigError, match=words):
         site_of(loaded(**site), name)
+
+
+def test_users_are_those_whom_accounts_name_for_the_site() -> None:
+    site = site_of(loaded(system="slurm", workDir="/w/{user}", access="sudo"), "s")
+    accounts = [
+        Account.model_validate({"users": ["*"], "as": user, "site": place})
+        for user, place in (("ada", "*"), ("ben", "s"), ("eve", "t"))
+    ]
+
+    assert users_of(site, [*accounts, Account(users=("x",))], "agent") == {"ada", "ben"}
+    assert users_of(site_of(loaded(), "s"), accounts, "agent") == {"agent"}, "an embedded queue has one user"
+
+
+def test_nothing_real_is_run_as_root() -> None:
+    demand_account(site_of(loaded(), "s"), "root")
+    with pytest.raises(ConfigError, match="nothing is run as root"):
+        demand_account(site_of(loaded(system="slurm"), "s"), "root")
 
 
 def test_root_drives_the_embedded_queue_only() -> None:

@@ -13,7 +13,7 @@ from router.agent.straying import Strays
 from router.hpc import JobReport, JobState
 from router.kube.client import Api
 from router.layout import PodDirectory
-from router.podview import departed
+from router.podview import departed, view
 from router.reconcile import outcomes
 from tests.agent.test_records import pod
 
@@ -48,9 +48,17 @@ class World:
             cast("Api", self.cluster),
             self.records,
             patience=PATIENCE,
+            take=self.take,
             wake=self.woken.append,
             limit=self.limits.append,
         )
+
+    def take(self, raw: dict[str, Any]) -> None:
+        """What the watch does with a Pod."""
+        record = self.records.get(raw["metadata"]["uid"])
+        assert record is not None
+        record.saw(view(raw))
+        self.woken.append(record.uid)
 
     def missed(self, uid: str, *, seconds: float) -> Record:
         """A Pod with a running job that the API server has not shown for so long."""

@@ -1,0 +1,280 @@
+"""All that runs for one HPC user while this agent leads: apart from that of the others, as users' troubles are.
+
+Shell: puts the parts together. A user's full disk, locked account or hanging file server holds up the threads of that
+user alone. Pods that are nobody's are attended to as well: they are told why they are not run, and let go.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import partial
+from typing import Final
+
+from router.agent.acting import Tools
+from router.agent.approval import named_user
+from router.agent.backoff import FullQueues
+from router.agent.cleaning import Cleaning, Keeping
+from router.agent.election import Election
+from router.agent.fencing import Fence
+from router.agent.indexing import Indexing
+from router.agent.metrics import Metrics
+from router.agent.observing import Asking, Observer
+from router.agent.pods import uids_of
+from router.agent.reach import Reach
+from router.agent.records import Record, Records, SiteRecords
+from router.agent.results import Results
+from router.agent.seats import Seat, Seats
+from router.agent.settings import AgentSettings
+from router.agent.spooling import Spool
+from router.agent.steps import Deciding, Steps
+from router.agent.submission import Keys, Place, Submitter
+from router.agent.workqueue import Workqueue
+from router.errors import BatchError, BatchgateError, ConfigError
+from router.kube.client import Api
+from router.kube.events import Recorder
+from router.kubelet.indexes import Indexes
+from router.podlife import Note
+from router.podview import departed
+from router.policy.schema import Site
+from router.reconcile.model import Terms
+from router.workload.model import GpuVendor
+
+log: Final = logging.getLogger("batchgate.agent")
+
+_TURN_SECONDS: Final = 1.0
+_CLAIM_SECONDS: Final = 10.0
+_LONGEST_BACK_OFF: Final = 60.0
+_IDLE: Final = 10
+"""A user without Pods is looked at so much more seldom, where there are others."""
+
+
+@dataclass(frozen=True, slots=True)
+class World:
+    """What there is before anybody leads.
+
+    ``cluster`` are its eight digits in jobs' names. ``nobody`` is the seat of Pods that are no HPC user's.
+    """
+
+    settings: AgentSettings
+    site: Site
+    cluster: str
+    gpu_resources: Mapping[str, GpuVendor]
+    terms: Terms
+    api: Api
+    seats: Seats
+    nobody: Seat
+    metrics: Metrics
+    election: Election
+    recorder: Recorder
+    keys: Callable[[], Keys]
+
+
+@dataclass(frozen=True, slots=True)
+class Shared:
+    """What all users of the site share while this agent leads.
+
+    :param listed: set once all Pods are known
+    :param changed: called when the batch system has become unreachable for a user, or answers again
+    """
+
+    records: SiteRecords
+    indexes: Indexes
+    listed: threading.Event
+    changed: Callable[[], None]
+
+
+class Attending:
+    """One user's Pods, from that user's seat; ``start``, and ``stop`` in the end.
+
+    :param elsewhere: see ``Submitter``
+    """
+
+    def __init__(
+        self,
+        world: World,
+        seat: Seat,
+        shared: Shared,
+        elsewhere: Callable[[str, str], BatchgateError] | None = None,
+    ) -> None:
+        self._world = world
+        self._shared = shared
+        self.seat = seat
+        settings, site = world.settings, world.site
+        place = Place(site, world.cluster, seat.root, seat.user, world.gpu_resources)
+        submitter = Submitter(world.api, seat.host, seat.batch, place, world.keys, elsewhere)
+        self._directory = submitter.directory
+        self._queue = Workqueue()
+        self.records = Records(submitter.directory, user=seat.user, site=shared.records)
+        self.reach = Reach(
+            self._reach_changed, first=settings.quick_seconds, longest=max(_LONGEST_BACK_OFF, settings.cycle_seconds)
+        )
+        self._spool = Spool(seat.host, seat.root, self.records, self._notes)
+        self._observer = Observer(
+            seat.batch,
+            _asking(world, seat),
+            self.records,
+            self.reach,
+            wake=self._queue.wake,
+            notice=self._spool.look,
+        )
+        fence = Fence(world.api, seat.host, self.records, seat.root)
+        deciding = Deciding(world.terms, self.reach, fence, lambda: world.election.leading, self._finished)
+        tools = _tools(world, seat, submitter, self._observer)
+        self._steps = Steps(self._queue, self.records, tools, deciding, submitters=settings.hands)
+        self._indexing = Indexing(seat.host, self.records, shared.indexes)
+        keeping = Keeping(seat.root, site.keep)
+        self._cleaning = Cleaning(
+            seat.host, seat.batch, self.records, keeping, pods_of=partial(uids_of, world.api), ready=self._acts
+        )
+        self._stopping = threading.Event()
+        self._thread = threading.Thread(target=self._run, name=f"attending {seat.user}".strip(), daemon=True)
+        self._claims_at = 0.0
+        self.began = False
+        """Whether its Pods are attended to."""
+
+    def start(self) -> None:
+        """Begin, once all Pods are known."""
+        self._shared.records.join(self.records)
+        self._thread.start()
+
+    def stop(self, seconds: float) -> bool:
+        """Begin nothing more, finish what is in hand within so many seconds, end; whether it was finished."""
+        self._stopping.set()
+        finished = self._steps.stop(seconds)
+        self._observer.stop()
+        self._spool.stop()
+        self._indexing.stop()
+        self._cleaning.stop()
+        return finished
+
+    def wake(self, uid: str) -> None:
+        """Let somebody look at a Pod. One that has a job is not touched before it is known whose that is."""
+        record = self.records.get(uid)
+        if self.seat.user or record is None or not record.facts.pod.job_id:
+            self._queue.wake(uid)
+
+    def alive(self) -> dict[str, bool]:
+        """Whether the threads run that should."""
+        found = {"attending": self._thread.is_alive()}
+        if self.began:
+            found["steps"] = self._steps.alive
+            found["cleaning"] = self._cleaning.alive or not self.seat.user
+        if self._observer.began:
+            found |= {"observer": self._observer.alive, "spool": self._spool.alive, "indexing": self._indexing.alive}
+        return {f"{name} {self.seat.user}".strip(): alive for name, alive in found.items()}
+
+    def _run(self) -> None:
+        while not self._stopping.wait(_TURN_SECONDS):
+            if not self._shared.listed.is_set():
+                continue
+            if not self.seat.user:
+                self._begin()
+            elif not self._observer.began:
+                self._look()
+            elif self._observer.looked.is_set():
+                self._begin()
+                self._claim()
+
+    def _look(self) -> None:
+        """Once the Pods, the notes and the living jobs are known, planning begins: not before, or it would guess.
+
+        Where the site or the batch system cannot be asked it begins too: what does not need them is done.
+        """
+        if time.monotonic() < self.reach.again:
+            return
+        try:
+            self.seat.host.check()
+            self._spool.look()
+            self._spool.start()
+        except (OSError, BatchError, ConfigError) as error:
+            self.reach.failed(error if isinstance(error, BatchError) else str(error))
+            self._begin()
+            return
+        self._observer.start()
+        self._indexing.start()
+
+    def _begin(self) -> None:
+        if self.began:
+            return
+        self.began = True
+        self._reach_changed(self.reach.reason)  # what an earlier leader has said of it may be over
+        records = self.records.all()
+        self._steps.start()
+        if self.seat.user:
+            self._cleaning.start()
+        log.info("adopted", extra={"fields": {"pods": len(records), "user": self.seat.user}})
+
+    def _claim(self) -> None:
+        """Take over the Pods that are nobody's, say to be this user's, and have a directory among this user's files.
+
+        The key with which a running Pod was signed may have gone since.
+        """
+        now = time.monotonic()
+        if now < self._claims_at:
+            return
+        self._claims_at = now + _CLAIM_SECONDS
+        for record in self._shared.records.unclaimed():
+            pod = record.facts.pod
+            if not pod.job_id or named_user(pod.account) != self.seat.user:
+                continue
+            try:
+                there = self.seat.host.status(self._directory(pod).path) is not None
+            except OSError as error:
+                self._say_unreadable(error)
+                return
+            if there:
+                self.records.found(departed(uid=pod.uid, job_uid=pod.job_uid, index=pod.index), time.time())
+                self._queue.wake(pod.uid)
+
+    def _say_unreadable(self, error: OSError) -> None:
+        fields = {"user": self.seat.user, "error": str(error)}
+        log.warning("directories of Pods cannot be looked for", extra={"fields": fields})
+
+    def _acts(self) -> bool:
+        """Whether this agent leads and knows all Pods and all living jobs."""
+        return self.began and self._observer.looked.is_set() and self._world.election.leading
+
+    def _notes(self, record: Record, notes: list[Note]) -> None:
+        """Scripts have told something: their jobs are asked about at once."""
+        self._queue.wake(record.uid)
+        self._observer.ask({note.job for note in notes})
+        self._observer.hurry()
+
+    def _finished(self, record: Record) -> None:
+        """Nothing of a Pod can change any more: its notes go."""
+        self._spool.clear(record.uid)
+
+    def _reach_changed(self, reason: str) -> None:
+        words = reason or "the batch system answers"
+        fields = {"words": words, "user": self.seat.user}
+        if self.seat.user:
+            log.log(logging.WARNING if reason else logging.INFO, "batch system", extra={"fields": fields})
+        self._shared.changed()
+        for record in self.records.all():
+            if not record.over:
+                self.wake(record.uid)
+
+
+def _asking(world: World, seat: Seat) -> Asking:
+    settings = world.settings
+    several = len(world.seats.users) > 1
+    idle = settings.cycle_seconds * _IDLE if several else settings.cycle_seconds
+    return Asking(seat.root, world.cluster, settings.cycle_seconds, settings.quick_seconds, idle)
+
+
+def _tools(world: World, seat: Seat, submitter: Submitter, observer: Observer) -> Tools:
+    return Tools(
+        api=world.api,
+        host=seat.host,
+        batch=seat.batch,
+        submitter=submitter,
+        observer=observer,
+        collector=Results(seat.host, world.site, world.recorder.tell),
+        recorder=world.recorder,
+        full=FullQueues(first=world.settings.quick_seconds),
+        metrics=world.metrics,
+    )
