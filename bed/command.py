@@ -1,0 +1,81 @@
+"""``python -m bed``: up, down, status, start, stop.
+
+Shell: reads the command line, prints.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+
+import click
+
+from bed import daemons, making, site, standing
+from bed.commands import BedError
+from bed.layout import Layout
+
+
+@click.group()
+def commands() -> None:
+    """A small, real HPC site on this machine: Slurm, sshd, Apptainer, Open MPI."""
+
+
+@commands.command()
+@click.option(
+    "--accounting/--no-accounting", default=True, help="with slurmdbd, which an operator and submit limits need"
+)
+@click.option("--image/--no-image", default=True, help="make the small image")
+def up(*, accounting: bool, image: bool) -> None:
+    """Make the bed and start it; what is there already stays."""
+    making.up(Layout(), accounting=accounting, with_image=image, tell=click.echo)
+
+
+@commands.command()
+@click.option("--clean", is_flag=True, help="also remove files, users and devices; the packages stay")
+def down(*, clean: bool) -> None:
+    """End all that runs. Keys, image, job numbers and accounting data stay."""
+    making.down(Layout(), clean=clean, tell=click.echo)
+
+
+@commands.command()
+@click.option("--json", "as_json", is_flag=True, help="for programs")
+def status(*, as_json: bool) -> None:
+    """What runs. Exit code 1 where something does not."""
+    layout = Layout()
+    running, nodes, mounts = making.status(layout), site.node_states(), making.mounts(layout)
+    if as_json:
+        click.echo(json.dumps({"daemons": running, "nodes": nodes, "mounts": mounts}))
+    else:
+        for name, pid in running.items():
+            click.echo(f"{name:<10} {f'pid {pid}' if pid else 'down':<14} {nodes.get(name, '')}".rstrip())
+        for point in mounts:
+            click.echo(f"mounted    {point}")
+    sys.exit(0 if all(running.values()) else 1)
+
+
+@commands.command()
+def start() -> None:
+    """Start what does not run of the bed that was made."""
+    layout = Layout()
+    site.start(layout, standing.variant(layout))
+
+
+@commands.command()
+@click.argument("names", nargs=-1, required=True)
+def stop(names: tuple[str, ...]) -> None:
+    """End single daemons, as a test does: slurmctld, slurmdbd, sshd, node1, …"""
+    layout = Layout()
+    known = {daemon.name: daemon for daemon in daemons.all_daemons(layout)}
+    for name in names:
+        if name not in known:
+            raise BedError(f"{name} is no daemon of the bed; there are {', '.join(known)}")
+        daemons.stop(layout, known[name])
+
+
+def main() -> None:
+    """Run the command line; what is wrong is one sentence, and exit code 2."""
+    try:
+        commands(prog_name="python -m bed")
+    except BedError as error:
+        click.echo(f"bed: {error}", err=True)
+        sys.exit(2)

@@ -1,0 +1,108 @@
+"""Letting a program that was linked against a newer glibc run with the machine's.
+
+Pure: bytes to bytes. Linked against glibc 2.38 or later, ``strtol`` and its like are called ``__isoc23_strtol`` (they
+also know C23's ``0b``); nothing else of it is asked for by the programs this is for. The layout of ELF files is that of
+the System V ABI, symbol versions those of the Linux Standard Base.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Final
+
+_PREFIX: Final = "__isoc23_"
+_LITTLE_64: Final = b"\x7fELF\x02\x01"
+_DYNSYM: Final = 11
+_VERNEED: Final = 0x6FFFFFFE
+_VERSYM: Final = 0x6FFFFFFF
+_ANY_VERSION: Final = 1
+"""VER_NDX_GLOBAL: the symbol of that name, whatever its version."""
+_WEAK: Final = 2
+"""VER_FLG_WEAK: the loader goes on without this version."""
+
+
+class UnsuitableError(ValueError):
+    """The program needs more of the newer glibc than can be given it, or is no program at all."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Section:
+    kind: int
+    offset: int
+    size: int
+    link: int
+
+
+def with_older_glibc(program: bytes, newest: tuple[int, int]) -> bytes:
+    """The same program, asking for nothing newer than ``newest``.
+
+    :param newest: the glibc that is there, as (2, 36)
+    :raises UnsuitableError: not a 64-bit little-endian ELF file, or it needs another symbol of a newer glibc
+    """
+    if program[:6] != _LITTLE_64:
+        raise UnsuitableError("not a 64-bit little-endian ELF file")
+    sections = _sections(program)
+    by_kind = {section.kind: section for section in sections}
+    if not {_DYNSYM, _VERNEED, _VERSYM} <= set(by_kind):
+        return program
+    changed = bytearray(program)
+    needs = by_kind[_VERNEED]
+    too_new = set()
+    for at, name in _needs(program, needs.offset, sections[needs.link].offset):
+        if _is_newer(name, newest):
+            flags, index = struct.unpack_from("<HH", program, at + 4)
+            struct.pack_into("<H", changed, at + 4, flags | _WEAK)
+            too_new.add(index)
+    symbols = by_kind[_DYNSYM]
+    for number in range(symbols.size // 24):
+        version_at = by_kind[_VERSYM].offset + 2 * number
+        if struct.unpack_from("<H", program, version_at)[0] & 0x7FFF not in too_new:
+            continue
+        symbol_at = symbols.offset + 24 * number
+        (name_at,) = struct.unpack_from("<I", program, symbol_at)
+        name = _text(program, sections[symbols.link].offset + name_at)
+        if not name.startswith(_PREFIX):
+            raise UnsuitableError(f"it needs {name} of a newer glibc")
+        # A name may begin anywhere in the table of strings: that of strtol is the end of the longer one.
+        struct.pack_into("<I", changed, symbol_at, name_at + len(_PREFIX))
+        struct.pack_into("<H", changed, version_at, _ANY_VERSION)
+    return bytes(changed)
+
+
+def _sections(program: bytes) -> list[_Section]:
+    (table,) = struct.unpack_from("<Q", program, 0x28)
+    size, count = struct.unpack_from("<HH", program, 0x3A)
+    found = []
+    for number in range(count):
+        fields = struct.unpack_from("<IIQQQQIIQQ", program, table + number * size)
+        found.append(_Section(kind=fields[1], offset=fields[4], size=fields[5], link=fields[6]))
+    return found
+
+
+def _needs(program: bytes, start: int, strings: int) -> Iterator[tuple[int, str]]:
+    """Where each needed version's record is, and the version's name."""
+    library = start
+    while True:
+        _, count, _, first, step = struct.unpack_from("<HHIII", program, library)
+        at = library + first
+        for _ in range(count):
+            _, _, _, name, following = struct.unpack_from("<IHHII", program, at)
+            yield at, _text(program, strings + name)
+            at += following
+        if not step:
+            return
+        library += step
+
+
+def _is_newer(version: str, newest: tuple[int, int]) -> bool:
+    family, _, number = version.partition("_")
+    parts = number.split(".")
+    if family != "GLIBC" or not all(part.isdecimal() for part in parts):
+        return False
+    return tuple(map(int, parts)) > newest
+
+
+def _text(program: bytes, at: int) -> str:
+    return program[at : program.index(b"\0", at)].decode("ascii")

@@ -1,0 +1,211 @@
+"""Slurm's configuration files.
+
+Pure: text from a layout and a variant. Parameters are explained in slurm.conf(5), cgroup.conf(5), gres.conf(5) and
+slurmdbd.conf(5) of Slurm 22.05.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from bed.layout import CONTROLLER, CORES, GPU_NODES, GPUS, MARK, NODES, Layout, Variant
+
+CLUSTER: Final = "bed"
+MEMORY: Final = {"node1": 4000, "node2": 4000, "node3": 8000, "node4": 8000}
+"""MB of each node."""
+DATABASE: Final = "slurm_acct_db"
+
+
+@dataclass(frozen=True, slots=True)
+class Queue:
+    """A partition; times as Slurm writes them."""
+
+    name: str
+    nodes: tuple[str, ...]
+    default_time: str
+    longest: str
+    extra: str = ""
+
+
+QUEUES: Final = (
+    Queue("batch", NODES[:2], "01:00:00", "24:00:00", "Default=YES"),
+    Queue("debug", NODES[:2], "00:05:00", "00:30:00", "MaxNodes=1 PriorityJobFactor=10"),
+    Queue("gpu", GPU_NODES, "00:30:00", "12:00:00"),
+    Queue("all", NODES, "00:30:00", "04:00:00"),
+)
+MEMORY_PER_CORE: Final = 500
+"""MB a job gets for each core, unless it asks for more or less."""
+
+
+def slurm_conf(layout: Layout, variant: Variant) -> str:
+    """``slurm.conf``."""
+    sections = (
+        _addresses(layout),
+        _paths(layout),
+        _control(variant),
+        _accounting(layout, variant),
+        _scheduling(layout),
+        {"GresTypes": "gpu"} if variant.gpus else {},
+    )
+    lines = [f"# {MARK}; it is written anew by every `up`."]
+    for section in sections:
+        lines += [f"{key}={value}" for key, value in section.items()]
+    lines += [_node_line(layout, variant, node) for node in NODES]
+    lines += [_queue_line(queue) for queue in QUEUES]
+    return "\n".join(lines) + "\n"
+
+
+def _addresses(layout: Layout) -> Mapping[str, object]:
+    return {
+        "ClusterName": CLUSTER,
+        "SlurmctldHost": f"{CONTROLLER}(127.0.0.1)",
+        "SlurmctldPort": layout.controller_port,
+        # Every daemon binds to what its own host name resolves to, which is loopback, and not to all addresses.
+        "CommunicationParameters": "NoInAddrAny,NoCtldInAddrAny",
+        "AuthType": "auth/munge",
+        "AuthInfo": f"socket={layout.munge_socket}",
+    }
+
+
+def _paths(layout: Layout) -> Mapping[str, object]:
+    return {
+        "SlurmUser": "slurm",
+        "StateSaveLocation": layout.state / "slurmctld",
+        "SlurmdSpoolDir": layout.state / "slurmd" / "%n",
+        "SlurmctldPidFile": layout.own_pid_file("slurmctld"),
+        "SlurmdPidFile": layout.own_pid_file("slurmd-%n"),
+        "SlurmctldLogFile": layout.logs / "slurmctld.log",
+        "SlurmdLogFile": layout.logs / "slurmd-%n.log",
+    }
+
+
+def _control(variant: Variant) -> Mapping[str, object]:
+    if variant.cgroups:
+        kind = {"ProctrackType": "proctrack/cgroup", "TaskPlugin": "task/cgroup", "JobAcctGatherParams": "UsePss"}
+    else:
+        # Without cgroups a job's memory can only be polled, and nothing keeps it from a device.
+        kind = {
+            "ProctrackType": "proctrack/linuxproc",
+            "TaskPlugin": "task/none",
+            "JobAcctGatherParams": "UsePss,OverMemoryKill",
+        }
+    return {
+        **kind,
+        # Four nodes of four cores on whatever machine this is: slurmd believes what stands below.
+        "SlurmdParameters": "config_overrides",
+        "JobAcctGatherType": "jobacct_gather/linux",
+        "JobAcctGatherFrequency": 2,
+        "KillWait": 5,
+        "CompleteWait": 0,
+        "ReturnToService": 2,
+        "SlurmdTimeout": 10,
+        "MpiDefault": "none",
+        "MailProg": "/bin/true",
+    }
+
+
+def _accounting(layout: Layout, variant: Variant) -> Mapping[str, object]:
+    if not variant.accounting:
+        return {"AccountingStorageType": "accounting_storage/none", "PrivateData": "jobs"}
+    return {
+        "AccountingStorageType": "accounting_storage/slurmdbd",
+        "AccountingStorageHost": "127.0.0.1",
+        "AccountingStoragePort": layout.accounting_port,
+        # With munge this is not a password but the socket, which sacctmgr and sacct do not take from AuthInfo.
+        "AccountingStoragePass": layout.munge_socket,
+        "AccountingStorageEnforce": "associations,limits",
+        "PrivateData": "jobs",
+    }
+
+
+def _scheduling(layout: Layout) -> Mapping[str, object]:
+    return {
+        "SelectType": "select/cons_tres",
+        "SelectTypeParameters": "CR_Core_Memory",
+        "SchedulerType": "sched/backfill",
+        # A test should not wait for a scheduler that was made for ten thousand jobs.
+        "SchedulerParameters": "batch_sched_delay=0,sched_min_interval=0,sched_interval=2,bf_interval=2",
+        # What exceeds a queue is refused at submission, as PBS does, not left waiting for ever.
+        "EnforcePartLimits": "ALL",
+        "MinJobAge": layout.keep,
+    }
+
+
+def _node_line(layout: Layout, variant: Variant, node: str) -> str:
+    gpus = f" Gres=gpu:{GPUS}" if variant.gpus and node in GPU_NODES else ""
+    return (
+        f"NodeName={node} NodeAddr=127.0.0.1 Port={layout.node_port(node)} "
+        f"CPUs={CORES} RealMemory={MEMORY[node]}{gpus} State=UNKNOWN"
+    )
+
+
+def _queue_line(queue: Queue) -> str:
+    words = [
+        f"PartitionName={queue.name}",
+        f"Nodes={','.join(queue.nodes)}",
+        f"DefaultTime={queue.default_time}",
+        f"MaxTime={queue.longest}",
+        f"DefMemPerCPU={MEMORY_PER_CORE}",
+        *queue.extra.split(),
+        "State=UP",
+    ]
+    return " ".join(words)
+
+
+def gres_conf(variant: Variant) -> str:
+    """``gres.conf``: a GPU counts only with a device file."""
+    lines = [f"# {MARK}."]
+    if variant.gpus:
+        lines += [f"NodeName={node} Name=gpu File=/dev/nvidia[0-{GPUS - 1}]" for node in GPU_NODES]
+    return "\n".join(lines) + "\n"
+
+
+def cgroup_conf(variant: Variant) -> str:
+    """``cgroup.conf``. Cores are not constrained: a node pretends to have more than the machine."""
+    held = "yes" if variant.cgroups else "no"
+    return (
+        f"# {MARK}.\n"
+        "CgroupPlugin=cgroup/v1\n"
+        "ConstrainCores=no\n"
+        f"ConstrainRAMSpace={held}\n"
+        "ConstrainSwapSpace=no\n"
+        f"ConstrainDevices={held}\n"
+    )
+
+
+def slurmdbd_conf(layout: Layout, password: str) -> str:
+    """``slurmdbd.conf``; slurmdbd starts only when this file is readable to its user alone."""
+    settings = {
+        "AuthType": "auth/munge",
+        "AuthInfo": f"socket={layout.munge_socket}",
+        "DbdHost": CONTROLLER,
+        "DbdAddr": "127.0.0.1",
+        "DbdPort": layout.accounting_port,
+        "SlurmUser": "slurm",
+        "CommunicationParameters": "NoInAddrAny,NoCtldInAddrAny",
+        "PidFile": layout.own_pid_file("slurmdbd"),
+        "LogFile": layout.logs / "slurmdbd.log",
+        "PrivateData": "jobs",
+        "StorageType": "accounting_storage/mysql",
+        "StorageHost": "127.0.0.1",
+        "StoragePort": layout.database_port,
+        "StorageUser": "slurm",
+        "StoragePass": password,
+        "StorageLoc": DATABASE,
+    }
+    return "\n".join([f"# {MARK}.", *(f"{key}={value}" for key, value in settings.items())]) + "\n"
+
+
+def controllers_mounted(mounts: str) -> bool:
+    """Whether the cgroup v1 controllers that Slurm needs are mounted.
+
+    :param mounts: the text of /proc/mounts
+    """
+    found: set[str] = set()
+    for line in mounts.splitlines():
+        fields = line.split()
+        if len(fields) > 3 and fields[2] == "cgroup":
+            found.update(fields[3].split(","))
+    return {"memory", "devices", "freezer", "cpuset", "cpuacct"} <= found
