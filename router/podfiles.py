@@ -23,7 +23,8 @@ from router.workload import expand
 from router.workload.model import Container, Workload
 
 _NOTHING: Final[Mapping[str, Any]] = MappingProxyType({})
-_SUBDIRECTORIES: Final = (layout.ARGV, layout.ENV, layout.FILES, layout.LOG, layout.EXIT)
+SUBDIRECTORIES: Final = (layout.ARGV, layout.ENV, layout.FILES, layout.LOG, layout.EXIT)
+"""What every Pod's directory has, with files or without."""
 _DIRECTORY_MODE: Final = 0o700
 _FILE_MODE: Final = 0o600
 
@@ -111,7 +112,7 @@ def write(directory: str | os.PathLike[str], staged: Staged) -> bool:
     half = target.with_name(f".{target.name}.{os.urandom(8).hex()}")
     half.mkdir(mode=_DIRECTORY_MODE)
     try:
-        for name in _SUBDIRECTORIES:
+        for name in SUBDIRECTORIES:
             (half / name).mkdir(mode=_DIRECTORY_MODE)
         for name, content in staged.files.items():
             _write_file(half, name, content, staged.modes.get(name, _FILE_MODE))

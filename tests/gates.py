@@ -20,6 +20,9 @@ sites:
   - name: hpc1
     system: openpbs
     host: ssh://login
+    access: own-keys
+    knownHosts: /etc/batchgate/known_hosts
+    keys: /etc/batchgate/keys
     workDir: /scratch/{user}
     mpi: [{name: open-mpi, launcher: openmpi}]
     queues:

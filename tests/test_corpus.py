@@ -31,6 +31,9 @@ sites:
   - name: big
     system: openpbs
     host: ssh://login
+    access: own-keys
+    knownHosts: /etc/batchgate/known_hosts
+    keys: /etc/batchgate/keys
     workDir: /scratch/{user}
     secrets: stage
     tokens: stage

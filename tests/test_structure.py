@@ -13,6 +13,8 @@ ROOT = Path(__file__).parent.parent
 SOURCES = sorted((ROOT / "router").rglob("*.py"))
 LONGEST_MODULE = 400
 LONGEST_FUNCTION = 40
+ONE_FILE = {ROOT / "router/host/sitehelper.py": 600}
+"""What an admin reads and installs as one file, and how long that may be."""
 BROAD_EXCEPTS = {"router/webhook/app.py", "router/agent/steps.py"}
 """The Flask error handler, and the agent's step for one Pod."""
 
@@ -31,7 +33,11 @@ def _lines_of(node: ast.FunctionDef | ast.AsyncFunctionDef) -> int:
 
 
 def test_no_module_is_longer_than_it_may_be() -> None:
-    long = {str(path): count for path in SOURCES if (count := len(path.read_text().splitlines())) > LONGEST_MODULE}
+    long = {
+        str(path): count
+        for path in SOURCES
+        if (count := len(path.read_text().splitlines())) > ONE_FILE.get(path, LONGEST_MODULE)
+    }
 
     assert long == {}
 

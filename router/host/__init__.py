@@ -34,13 +34,33 @@ class Status:
     modified: float
 
 
+class HostUnavailable(OSError):
+    """The host, the connection to it or the site helper on it does not answer; one sentence with what to do.
+
+    ``lasting``: it will be so until a person has changed something (a host key, sudo's rules, the site helper).
+    """
+
+    def __init__(self, sentence: str, *, lasting: bool = False) -> None:
+        super().__init__(sentence)
+        self.lasting = lasting
+
+    def again(self) -> HostUnavailable:
+        """The same, to be raised once more: an exception that several threads raise would collect all their frames."""
+        return HostUnavailable(str(self), lasting=self.lasting)
+
+
 class Host(Protocol):
-    """Commands and files, as the one user that this agent is.
+    """Commands and files, as one user: the agent's own, or another that the site lets it act for.
 
     Paths are absolute and lie below the site's directory; ValueError for any other. No link is followed below it: the
     programs of Jobs write there, and what they plant must lead nowhere. A link reads as a name of kind ``other``.
     What is not there is None, an empty list or FileNotFoundError, as said; other errors of the file system are OSError.
+    Of a host that is not this machine, HostUnavailable too: whether what was asked was done is then not known. A command
+    is never sent twice.
     """
+
+    def check(self) -> None:
+        """Reach it, and make the directory sure. ConfigError, HostUnavailable: it cannot be used, and why."""
 
     def run(self, argv: Sequence[str], seconds: float, stdin: bytes = b"") -> Ended:
         """Run a command to its end, or end it after so many seconds."""

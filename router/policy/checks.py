@@ -12,10 +12,10 @@ from typing import Final
 from router import names, quantity, script
 from router.durations import show as show_time
 from router.errors import Problem
-from router.policy import globs, walltimes
+from router.policy import globs, walltimes, ways
 from router.policy.identity import SERVICE_ACCOUNT, names_people
 from router.policy.reading import Placed, Reading, T
-from router.policy.schema import Account, PolicyTest, Queue, Rule, Runtime, Site, System, VolumeMap
+from router.policy.schema import Access, Account, PolicyTest, Queue, Rule, Runtime, Site, System, VolumeMap
 
 SYSTEM_USERS: Final = frozenset(
     [
@@ -111,11 +111,8 @@ def _site(placed: Placed[Site]) -> Iterator[Problem]:
             "use apptainer or singularity",
             "runtime",
         )
-    if site.host != "local" and not _is_address(site.host):
-        yield spot.problem(f"host is {site.host!r}; write local or ssh://[USER@]HOST[:PORT]", "host")
+    yield from ways.check(placed)
     yield from _placeholders(placed, site.work_dir, ("{user}",), "workDir")
-    if site.system is System.LOCAL and site.host != "local":
-        yield spot.problem("the embedded queue (system local) is on this machine: host is local", "host")
     yield from _duplicates(placed, "queues", [queue.name for queue in site.queues], "queue")
     yield from _duplicates(placed, "mpi", [profile.name for profile in site.mpi], "MPI profile")
     for index, volume in enumerate(site.volumes):
@@ -124,18 +121,6 @@ def _site(placed: Placed[Site]) -> Iterator[Problem]:
     yield from walltimes.too_short(placed)
     for index, queue in enumerate(site.queues):
         yield from _queue(placed, index, queue)
-
-
-# ssh reads what begins with '-' as an option.
-_ADDRESS: Final = re.compile(
-    r"ssh://(?:[A-Za-z0-9_][\w.-]*@)?(?:[A-Za-z0-9][A-Za-z0-9._-]*|\[[0-9A-Fa-f:.]+\])(?::(?P<port>[0-9]{1,5}))?",
-    re.ASCII,
-)
-
-
-def _is_address(host: str) -> bool:
-    match = _ADDRESS.fullmatch(host)
-    return match is not None and 0 < int(match["port"] or 22) < 65536
 
 
 def _placeholders(placed: Placed[T], path: str, known: tuple[str, ...], *below: str | int) -> Iterator[Problem]:
@@ -325,7 +310,7 @@ def shared_directories(reading: Reading) -> Iterator[str]:
             continue
         entries = [entry.value for entry in reading.accounts if globs.matches((entry.value.site,), site.name)]
         users = sorted({entry.as_ for entry in entries if entry.as_ is not None})
-        if site.host != "local" or len(users) > 1:
+        if site.access is not Access.OWN or len(users) > 1:
             named = f" ({', '.join(users)})" if users else ""
             own = f"{site.work_dir.rstrip('/')}/{{user}}"
             yield f"{placed.spot.line}: {placed.spot.where}: workDir is one for all HPC users{named}; write {own}"

@@ -90,6 +90,14 @@ class LauncherKind(StrEnum):
     SRUN = "srun"
 
 
+class Access(StrEnum):
+    """How the agent acts for the HPC users of a site."""
+
+    OWN = "own"
+    OWN_KEYS = "own-keys"
+    SUDO = "sudo"
+
+
 class ImageMap(Entry):
     """Images whose name matches run from a file or directory of the site instead of a registry."""
 
@@ -149,6 +157,20 @@ class Site(Entry):
     name: Name
     system: System
     host: Text = Field("local", description="'local', or 'ssh://host' of a login node.")
+    access: Access = Field(
+        Access.OWN,
+        description="own: one HPC user, who the agent is or logs in as; own-keys: each by a key of their own; sudo.",
+    )
+    known_hosts: AbsolutePath | None = Field(
+        None, description="The file with the login node's host keys, on the agent's machine; needed with ssh."
+    )
+    keys: AbsolutePath | None = Field(
+        None,
+        description="The agent's private key; for own-keys the directory of one key per HPC user. Else its ssh agent.",
+    )
+    helper: AbsolutePath = Field(
+        "/usr/local/libexec/batchgate/sitehelper", description="The site helper, where the admin installed it."
+    )
     work_dir: AbsolutePath = Field(description="Directory for Pods' files, on the site; '{user}' is the HPC user.")
     runtime: Runtime = Runtime.APPTAINER
     runtime_path: AbsolutePath | None = Field(None, description="The runtime; else looked up in PATH.")

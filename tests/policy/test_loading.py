@@ -56,6 +56,17 @@ ENTRIES = [
     ("user as an option", _site(", host: ^'ssh://-l@x'"), ["site s: host is 'ssh://-l@x'; write local or"]),
     ("port", _site(", host: ^'ssh://x:99999'"), ["site s: host is 'ssh://x:99999'; write local or"]),
     ("path on a host", _site(", host: ^'ssh://x/home'"), ["site s: host is 'ssh://x/home'; write local or"]),
+    ("no known hosts", _site(", host: ^'ssh://hpc@x'"), ["site s: knownHosts is missing: the file with the login node's host keys; nobody is trusted on first use"]),
+    ("nobody to log in as", _site(", knownHosts: /k, host: ^'ssh://x'"), ["site s: access own: host names no user to log in as; write ssh://USER@HOST"]),
+    ("nobody to start sudo", _site(", knownHosts: /k, access: sudo, host: ^'ssh://x'"), ["site s: access sudo: host names no user to log in as; write ssh://USER@HOST"]),
+    ("a user beside own keys", _site(", knownHosts: /k, access: own-keys, keys: /d, host: ^'ssh://hpc@x'"), ["site s: access own-keys: every HPC user logs in; remove hpc@ from host"]),
+    ("own keys that are nowhere", _site(", knownHosts: /k, host: 'ssh://x', access: ^own-keys"), ["site s: access own-keys: keys is missing: the directory of one private key per HPC user"]),
+    ("own keys without ssh", _site(", access: ^own-keys"), ["site s: access own-keys is for a host that is reached by ssh; write own or sudo"]),
+    ("known hosts without ssh", _site(", ^knownHosts: /k"), ["site s: knownHosts is for a host that is reached by ssh; remove it, or write that host"]),
+    ("keys without ssh", _site(", access: sudo, ^keys: /k"), ["site s: keys is for a host that is reached by ssh; remove it, or write that host"]),
+    ("access", _site(", access: ^root"), ["site s: access is 'root'; it may be 'own', 'own-keys' or 'sudo'"]),
+    ("helper", _site(", helper: ^bin/x"), ["site s: helper is 'bin/x', which has not the form ^/"]),
+    ("embedded queue of many", _site(", access: ^sudo").replace("openpbs", "local"), ["site s: the embedded queue (system local) runs everything as one user: access is own"]),
     ("placeholder", _site("").replace("workDir: /w", "workDir: ^'/w/{usr}'"), ["site s: workDir: nothing fills in {usr}; known is {user}"]),
     ("placeholder of volumes", _site(", volumes: [{claim: x/y, path: ^'/w/{user}/{claim}'}]"), ["site s: path: nothing fills in {user}; known is {namespace} and {claim}"]),
     ("memory without unit", _site("", ", memoryPerNode: ^256"), ["site s: queue q: memoryPerNode is 256 bytes; write 256Gi?"]),
@@ -471,7 +482,9 @@ def test_a_directory_that_users_share_is_told() -> None:
     said = "a:1: site s: workDir is one for all HPC users"
 
     assert _doubts(SITE, f"{ada}, {bob}") == (f"{said} (ada, bob); write /w/{{user}}",)
-    assert _doubts(_site(", host: 'ssh://hpc@login.example.org:22'"), "") == (f"{said}; write /w/{{user}}",)
+    by_ssh = ", host: 'ssh://login.example.org:22', knownHosts: /k, access: own-keys, keys: /keys"
+    assert _doubts(_site(by_ssh), "") == (f"{said}; write /w/{{user}}",)
+    assert _doubts(_site(", host: 'ssh://hpc@login.example.org:22', knownHosts: /k"), "") == (), "one user"
     assert _doubts(SITE, ada) == ()
     assert _doubts(SITE.replace("/w,", "'/w/{user}',"), f"{ada}, {bob}") == ()
 

@@ -1,0 +1,163 @@
+"""The conversation with one site helper: requests of many threads, told apart by their numbers.
+
+Shell, but for the bytes, which ``router.host.framing`` knows. What carries them is a Channel that an Opener opens: a
+session of an ssh connection, or a process of this machine. Its callbacks run in the event loop's thread.
+"""
+
+from __future__ import annotations
+
+import itertools
+import threading
+import time
+from collections.abc import Mapping
+from concurrent.futures import Future
+from typing import Final, Protocol
+
+from router.host import HostUnavailable, sentences
+from router.host.eventloop import EventLoop
+from router.host.framing import Decoder, FramingError, Message, encode
+from router.host.sentences import Place
+from router.host.sitehelper import AFTER_KILL, VERSION
+
+_ON_THE_WAY: Final = 5.0 + 2 * AFTER_KILL
+"""Seconds that an answer may take beyond what the request itself may."""
+_PING: Final = 5.0
+_COMPLAINT: Final = 4096
+
+
+class Channel(Protocol):
+    """The stdin of a site helper. Both are called in the event loop's thread, and do not block."""
+
+    def write(self, data: bytes) -> None:
+        """Send it, in order."""
+
+    def close(self, *, doubtful: bool) -> None:
+        """End it. ``doubtful``: what carries it did not answer, and is to carry nothing new."""
+
+
+class Listener(Protocol):
+    """Who hears of a site helper."""
+
+    def received(self, data: bytes) -> None:
+        """Bytes of its stdout."""
+
+    def complained(self, data: bytes) -> None:
+        """Bytes of its stderr."""
+
+    def ended(self, code: int | None) -> None:
+        """It is gone, or the way to it; its exit code where there is one."""
+
+
+class Opener(Protocol):
+    """A way to one user's site helper."""
+
+    place: Place
+
+    async def open(self, listener: Listener) -> Channel:
+        """Start it. HostUnavailable."""
+
+
+class Link:
+    """One site helper, from ``begin`` until it is lost; thread-safe."""
+
+    def __init__(self, loop: EventLoop, place: Place) -> None:
+        self._loop = loop
+        self._place = place
+        self._lock = threading.Lock()
+        self._decoder = Decoder()
+        self._complaint = b""
+        self._waiting: dict[int, Future[Message]] = {}
+        self._numbers = itertools.count()
+        self._begun = 0.0
+        self._channel: Channel | None = None
+        self.lost: HostUnavailable | None = None
+        """Why it cannot be used any more."""
+        self.gone = threading.Event()
+        """Set once the site helper, or the way to it, has ended."""
+
+    def begin(self, opener: Opener, root: str, seconds: float) -> None:
+        """Start the site helper and name the directory. HostUnavailable."""
+        try:
+            self._channel = self._loop.run(opener.open(self), seconds)
+        except TimeoutError:
+            raise sentences.silent(self._place, seconds, alive=False) from None
+        self._begun = time.monotonic()
+        head = self.ask({"do": "hello", "root": root}, b"", seconds).head
+        if head.get("version") != VERSION:
+            raise self.drop(sentences.other_version(self._place, head.get("version"), VERSION))
+        if "error" in head:
+            raise self.drop(sentences.no_root(self._place, int(head.get("errno") or 0), str(head["error"])))
+
+    def received(self, data: bytes) -> None:
+        """See ``Listener``."""
+        try:
+            messages = self._decoder.feed(data)
+        except FramingError as error:
+            self.drop(sentences.no_helper(self._place, str(error)))
+            return
+        for message in messages:
+            with self._lock:
+                waiting = self._waiting.pop(message.head.get("n", -1), None)
+            if waiting is not None:
+                waiting.set_result(message)
+
+    def complained(self, data: bytes) -> None:
+        """See ``Listener``."""
+        self._complaint = (self._complaint + data)[-_COMPLAINT:]
+
+    def ended(self, code: int | None) -> None:
+        """See ``Listener``."""
+        self.drop(sentences.ended(self._place, code, self._complaint.decode(errors="replace")))
+        self.gone.set()
+
+    def ask(self, head: Mapping[str, object], body: bytes, seconds: float) -> Message:
+        """The answer to a request. HostUnavailable: whether it was carried out is not known; OSError: it was too long."""
+        waiting, number = self._send(head, body, seconds)
+        try:
+            return waiting.result(seconds + _ON_THE_WAY)
+        except TimeoutError:
+            with self._lock:
+                self._waiting.pop(number, None)
+        alive = self.answers()
+        error = sentences.silent(self._place, seconds, alive=alive)
+        if not alive:
+            self.drop(error, doubtful=True)
+        raise error
+
+    def answers(self, seconds: float = _PING) -> bool:
+        """Whether the site helper itself answers at once, whatever its file system does."""
+        try:
+            waiting, _ = self._send({"do": "ping"}, b"", seconds)
+            waiting.result(seconds)
+        except (TimeoutError, HostUnavailable):
+            return False
+        return True
+
+    def drop(self, error: HostUnavailable, *, doubtful: bool = False) -> HostUnavailable:
+        """Use it no more; whoever waits gets the error, which is returned. The first error stays."""
+        with self._lock:
+            self.lost = self.lost or error
+            waiting, self._waiting = list(self._waiting.values()), {}
+        for one in waiting:
+            one.set_exception(self.lost.again())
+        if self._channel is not None:
+            self._loop.call(_close, self._channel, doubtful)
+        return self.lost.again()
+
+    def _send(self, head: Mapping[str, object], body: bytes, seconds: float) -> tuple[Future[Message], int]:
+        number = next(self._numbers)
+        at = time.monotonic() - self._begun
+        raw = encode({**head, "n": number, "at": at, "seconds": seconds}, body)
+        waiting: Future[Message] = Future()
+        with self._lock:
+            if self.lost is not None:
+                raise self.lost.again()
+            assert self._channel is not None  # noqa: S101 - nothing is sent before it is open
+            self._waiting[number] = waiting
+            channel = self._channel
+        self._loop.call(channel.write, raw)
+        return waiting, number
+
+
+def _close(channel: Channel, doubtful: bool) -> None:  # noqa: FBT001 - called by the loop, which passes no names
+    channel.close(doubtful=doubtful)

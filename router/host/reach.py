@@ -1,0 +1,112 @@
+"""How the users of one site are reached: as the agent's own user, over ssh, through sudo.
+
+Shell. The policy's ``access`` says which; a user for whom there is no way is refused by name, never served as another.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import re
+import threading
+from pathlib import PurePath, PurePosixPath
+from typing import Final
+
+from router.errors import ConfigError
+from router.host import Host
+from router.host.eventloop import EventLoop
+from router.host.link import Opener
+from router.host.local import LocalHost
+from router.host.logins import Login
+from router.host.remote import Patience, RemoteHost
+from router.host.sentences import Place
+from router.host.ssh import Connections, SshOpener
+from router.host.sudo import LocalOpener, sudo_argv
+from router.policy.addresses import LOCAL, Address, address_of
+from router.policy.schema import Access, Site
+
+_ENDING: Final = 5.0
+_USER: Final = re.compile(r"[a-z_][a-z0-9_.-]{0,31}\$?")
+"""The form of an account's ``as``: it becomes the name of a file and a word of a command."""
+
+
+class Reach:
+    """The hosts of one site's users; thread-safe.
+
+    :param own: the name of the user that the agent itself is
+    """
+
+    def __init__(self, site: Site, own: str, patience: Patience | None = None) -> None:
+        self._site = site
+        self._own = own
+        self._patience = patience
+        self._address = None if site.host == LOCAL else _address(site)
+        self._loop = EventLoop()
+        self._lock = threading.Lock()
+        self._hosts: dict[tuple[str, PurePosixPath], Host] = {}
+        self._logins: dict[Login, Connections] = {}
+
+    def host_of(self, user: str, root: PurePath | str) -> Host:
+        """The host as that user, for files below that directory. Nothing is connected yet.
+
+        ConfigError where the site's access has no way to that user.
+        """
+        key = user, PurePosixPath(root)
+        with self._lock:
+            if key not in self._hosts:
+                self._demand(user)
+                self._hosts[key] = self._made(user, key[1])
+            return self._hosts[key]
+
+    def close(self) -> None:
+        """End the site helpers, the connections and the loop's thread."""
+        with self._lock:
+            hosts, logins = list(self._hosts.values()), list(self._logins.values())
+        for host in hosts:
+            if isinstance(host, RemoteHost):
+                host.close()
+        for connections in logins:
+            with contextlib.suppress(OSError):
+                self._loop.run(connections.close(), _ENDING)
+        self._loop.stop()
+
+    def _demand(self, user: str) -> None:
+        site = self._site
+        if _USER.fullmatch(user) is None:
+            raise ConfigError(f"site {site.name}: {user!r} is no name of a user; see `as` in accounts")
+        only = (self._address.user if self._address is not None else self._own) if site.access is Access.OWN else user
+        if user != only:
+            raise ConfigError(
+                f"site {site.name}: access: own runs everything as {only}, so nothing can be done as {user}; "
+                f"write access: own-keys or sudo, or `as: {only}` in accounts"
+            )
+
+    def _made(self, user: str, root: PurePosixPath) -> Host:
+        if self._address is None and self._site.access is Access.OWN:
+            return LocalHost(root)
+        return RemoteHost(root, self._opener(user), self._loop, self._patience)
+
+    def _opener(self, user: str) -> Opener:
+        site, sudo = self._site, self._site.access is Access.SUDO
+        place = Place(user, "this machine" if self._address is None else self._address.known_as, site.helper, sudo)
+        argv = sudo_argv(user, site.helper) if sudo else (site.helper,)
+        if self._address is None:
+            return LocalOpener(argv, place)
+        return SshOpener(self._connections(self._login(user, self._address)), argv, place)
+
+    def _login(self, user: str, address: Address) -> Login:
+        site = self._site
+        own_keys = site.access is Access.OWN_KEYS
+        key = f"{site.keys}/{user}" if own_keys else site.keys or ""
+        return Login(address, user if own_keys else address.user, site.known_hosts or "", key)
+
+    def _connections(self, login: Login) -> Connections:
+        if login not in self._logins:
+            self._logins[login] = Connections(login)
+        return self._logins[login]
+
+
+def _address(site: Site) -> Address:
+    address = address_of(site.host)
+    if address is None:
+        raise ConfigError(f"site {site.name}: host {site.host} is not understood")
+    return address

@@ -1,0 +1,115 @@
+"""What is wrong with a host, in one sentence that says what to do.
+
+Pure. The words of sshd, sudo and login shells are looked for in what they print: they have no other form.
+"""
+
+from __future__ import annotations
+
+import errno
+from dataclasses import dataclass
+from typing import Final
+
+from router.host import HostUnavailable
+
+PAGE: Final = "docs/hosts.md"
+_ERRNOS: Final = {
+    errno.ENOSPC: "no space is left on that file system; free some, or choose another workDir",
+    errno.EDQUOT: "the user's quota is used up; remove files, ask the site for more, or choose another workDir",
+    errno.EROFS: "that file system is mounted read-only; choose a workDir where the user may write",
+    errno.EACCES: "the user may not do that there; see the owner and the mode of the directories above",
+    errno.ESTALE: "the file server does not know that directory any more; ask the site to look at its mounts",
+    errno.EIO: "the file system has an error; ask the site to look at it",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a site helper runs: a user on a host, the file, and whether sudo starts it."""
+
+    user: str
+    host: str
+    helper: str
+    sudo: bool = False
+
+    def __str__(self) -> str:
+        return f"{self.user} on {self.host}"
+
+
+def of_errno(number: int, words: str) -> str:
+    """The file system's words, or better ones."""
+    return _ERRNOS.get(number, words)
+
+
+# What sudo, a shell or the site helper said, and what that means. The first line that is found counts.
+_COMPLAINTS: Final = (
+    ("password is required", "sudo asks for a password; give the agent's account a NOPASSWD rule for {helper}"),
+    ("terminal is required", "sudo asks for a password; give the agent's account a NOPASSWD rule for {helper}"),
+    ("you must have a tty", "sudo wants a terminal; write !requiretty for {helper} into sudoers"),
+    ("not in the sudoers file", "sudo permits the agent's account nothing; give it a rule for {helper}"),
+    ("may not run sudo", "sudo permits the agent's account nothing; give it a rule for {helper}"),
+    ("is not allowed to ", "sudo does not permit {helper} as {user}; give the agent's account a rule for both"),
+    ("unknown user", "there is no user {user}; see the accounts of the policy"),
+    ("account validation failure", "the account {user} is locked or has expired; ask the site"),
+    ("account is not available", "{user} has no login shell (nologin); give the account one, or use access: sudo"),
+    ("does not serve uid", "the site helper refuses: {words}"),
+    ("bad interpreter", "the first line of {helper} names a Python that is not there; name one, 3.6 or later"),
+    ("unable to execute", "{helper} cannot be run: {words}; see its first line and its mode"),
+    ("sudo: command not found", "there is no sudo; install it, or use another access"),
+)
+_NOT_FOUND: Final = 127
+_NOT_RUN: Final = 126
+
+
+def ended(place: Place, code: int | None, complaint: str) -> HostUnavailable:
+    """Why a site helper is not there any more.
+
+    :param code: its exit code, None where none was told (a signal, a connection that is lost)
+    :param complaint: what it, sudo or the shell wrote to stderr
+    """
+    lines = [line.strip() for line in complaint.splitlines() if line.strip()]
+    for words, meaning in _COMPLAINTS:
+        for line in lines:
+            if words in line:
+                text = meaning.format(helper=place.helper, user=place.user, words=line)
+                return HostUnavailable(f"{place}: {text} ({PAGE})", lasting=True)
+    if code == _NOT_FOUND or any("command not found" in line for line in lines):
+        text = f"there is no site helper at {place.helper}; install it there, or see helper in the policy ({PAGE})"
+        return HostUnavailable(f"{place}: {text}", lasting=True)
+    if code == _NOT_RUN:
+        text = (
+            f"{place.helper} may not be executed; make it root's with mode 0755, not on a noexec file system ({PAGE})"
+        )
+        return HostUnavailable(f"{place}: {text}", lasting=True)
+    how = "was cut off" if code is None else f"ended (exit {code})"
+    said = f": {lines[-1]}" if lines else "; it is started again with the next request"
+    return HostUnavailable(f"{place}: the site helper {how}{said}")
+
+
+def no_helper(place: Place, words: str) -> HostUnavailable:
+    """Something answers that is no site helper."""
+    text = f"{place.helper} does not answer as a site helper: {words}; see what the login shell of that user prints"
+    return HostUnavailable(f"{place}: {text}", lasting=True)
+
+
+def other_version(place: Place, found: object, wanted: int) -> HostUnavailable:
+    """The site helper is not the agent's."""
+    text = (
+        f"the site helper {place.helper} has version {found}, this agent needs {wanted}; install the one of this agent"
+    )
+    return HostUnavailable(f"{place}: {text} ({PAGE})", lasting=True)
+
+
+def no_root(place: Place, number: int, words: str) -> HostUnavailable:
+    """The site's directory cannot be used or made."""
+    path, colon, rest = words.partition(": ")
+    text = f"{path}: {of_errno(number, rest)}" if colon and number in _ERRNOS else words
+    return HostUnavailable(f"{place}: the site's work directory cannot be used: {text}", lasting=True)
+
+
+def silent(place: Place, seconds: float, *, alive: bool) -> HostUnavailable:
+    """A request was not answered in time."""
+    if alive:
+        text = f"the file system gave no answer within {seconds:g} seconds; ask the site to look at it if that lasts"
+    else:
+        text = f"no answer within {seconds:g} seconds; the connection is made anew with the next request"
+    return HostUnavailable(f"{place}: {text}")

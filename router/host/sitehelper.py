@@ -1,0 +1,559 @@
+#!/usr/bin/python3 -I
+"""The site helper: what a Batchgate agent may do on this machine as one of its users, and nothing else.
+
+One file for an admin to read and to install: Python 3.6 and its standard library. It answers requests on stdin with
+answers on stdout until stdin ends. A message is two lengths (4 bytes each, big-endian), a JSON object and raw bytes.
+Files: only below one directory of the user's own, and no link below it is followed. Commands: only those of the batch
+system, by name, with a time limit and without a shell. It never serves root or a system account.
+"""
+
+# Names are bytes here, and most of them stand below a descriptor: nothing for pathlib.
+# ruff: noqa: PTH101, PTH103, PTH113, PTH116, PTH118, PTH119, PTH208
+
+import contextlib
+import errno
+import json
+import os
+import pwd
+import re
+import selectors
+import signal
+import stat
+import struct
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager
+from typing import Any, BinaryIO
+
+# What an admin may set for a site.
+LEAST_UID = 1000  # nobody with a lower uid is served
+ROOTS = ()  # where users' directories may lie, e.g. ("/scratch/{user}/batchgate",); empty: anywhere
+FURTHER_PROGRAMS = ()  # commands beside PROGRAMS: names, or whole paths that are run whoever owns them
+
+VERSION = 1
+MAGIC = b"\0batchgate-sitehelper\0"  # first on stdout: whatever a login shell prints before it is no answer
+LENGTHS = struct.Struct(">II")
+MOST_HEAD, MOST_BODY, MOST_OUTPUT = 4 << 20, 64 << 20, 16 << 20  # bytes
+PBS = ("qsub", "qstat", "qselect", "qdel", "qsig", "qhold", "qrls", "qmove", "qalter", "pbsnodes")
+SLURM = ("sbatch", "squeue", "sacct", "sacctmgr", "scontrol", "scancel", "sinfo")
+PROGRAMS = frozenset([*PBS, *SLURM])
+VARIABLES = re.compile(
+    r"(PATH|HOME|USER|LOGNAME|LANG|LC_[A-Z]+|TZ|(PBS|SLURM|SBATCH|SQUEUE|SACCT|SINFO|BATCHGATE)_\w+)"
+)
+PATH = "/usr/local/bin:/usr/bin:/bin"
+AFTER_KILL = 2.0  # seconds to wait for a killed command's pipes
+THREADS = 16
+BLOCK = 1 << 16
+
+STEP = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+DIRECTORY_MODE, FILE_MODE = 0o700, 0o600
+CLOCK = b".clock"
+
+
+class Session:
+    """One run of the helper: the user's directory, when it began, the commands that run."""
+
+    def __init__(self, root: "bytes") -> None:
+        self.root = root
+        self.begun = time.monotonic()
+        self.running = set()  # type: set[int]
+
+
+@contextlib.contextmanager
+def walked(at: "int", steps: "list[bytes]", *, make: "bool" = False) -> "Iterator[int]":
+    """A descriptor of the directory at the end of the steps, no link followed. Takes the first one over."""
+    try:
+        for step in steps:
+            if make:
+                with contextlib.suppress(FileExistsError):
+                    os.mkdir(step, DIRECTORY_MODE, dir_fd=at)
+            following = os.open(step, STEP, dir_fd=at)
+            os.close(at)
+            at = following
+        yield at
+    finally:
+        os.close(at)
+
+
+def opened(session: "Session", steps: "list[bytes]", *, make: "bool" = False) -> "AbstractContextManager[int]":
+    """The same from the user's directory. FileNotFoundError where it is not there, unless it is made."""
+    if make:
+        os.makedirs(session.root, DIRECTORY_MODE, exist_ok=True)
+    return walked(os.open(session.root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC), steps, make=make)
+
+
+@contextlib.contextmanager
+def parent(session: "Session", path: "str", *, make: "bool" = False) -> "Iterator[tuple[int, bytes]]":
+    """The directory that holds a path, and the path's name in it."""
+    steps = steps_of(session.root, path)
+    if not steps:
+        raise ValueError(f"{path!r} is the directory itself")
+    with opened(session, steps[:-1], make=make) as found:
+        yield found, steps[-1]
+
+
+def parts_of(path: "bytes") -> "list[bytes]":
+    """The names in a path."""
+    return [part for part in path.split(b"/") if part not in (b"", b".")]
+
+
+def steps_of(root: "bytes", path: "str") -> "list[bytes]":
+    """The steps from the root to a path. ValueError where it does not lie below it."""
+    raw = raw_of(path)
+    parts, above = parts_of(raw), parts_of(root)
+    if not raw.startswith(b"/") or b"\0" in raw or b".." in parts or parts[: len(above)] != above:
+        raise ValueError(f"{path!r} does not lie below {root.decode('utf-8', 'replace')!r}")
+    return parts[len(above) :]
+
+
+def raw_of(text: "str") -> "bytes":
+    """A name as the file system has it, whatever this machine's locale is."""
+    return text.encode("utf-8", "surrogateescape")
+
+
+def hidden(name: "bytes") -> "bytes":
+    """A hidden name that nobody else has."""
+    return b"." + name + b"." + os.urandom(8).hex().encode()
+
+
+def write_file(at: "int", name: "bytes", content: "bytes", mode: "int" = FILE_MODE) -> "None":
+    """Write a new file."""
+    with os.fdopen(os.open(name, NEW, FILE_MODE, dir_fd=at), "wb") as file:
+        file.write(content)
+        os.fchmod(file.fileno(), mode)
+
+
+def exists(name: "bytes", at: "int") -> "bool":
+    """Whether there is anything of that name."""
+    with contextlib.suppress(FileNotFoundError):
+        os.stat(name, dir_fd=at, follow_symlinks=False)
+        return True
+    return False
+
+
+# Operations: the session, the request's fields and its bytes; a value for JSON and bytes.
+
+
+def do_names(session: "Session", asked: "dict[str, Any]", _body: "bytes") -> "tuple[object, bytes]":
+    """The names in a directory, NUL between them."""
+    with contextlib.suppress(FileNotFoundError), opened(session, steps_of(session.root, asked["path"])) as found:
+        return None, b"\0".join(os.fsencode(name) for name in os.listdir(found))
+    return None, b""
+
+
+def do_status(session: "Session", asked: "dict[str, Any]", _body: "bytes") -> "tuple[object, bytes]":
+    """Kind, size, seconds since 1970; null where there is nothing."""
+    with contextlib.suppress(FileNotFoundError), parent(session, asked["path"]) as (found, name):
+        seen = os.stat(name, dir_fd=found, follow_symlinks=False)
+        kind = "file" if stat.S_ISREG(seen.st_mode) else "directory" if stat.S_ISDIR(seen.st_mode) else "other"
+        return [kind, seen.st_size, seen.st_mtime], b""
+    return None, b""
+
+
+def do_read(session: "Session", asked: "dict[str, Any]", _body: "bytes") -> "tuple[object, bytes]":
+    """Bytes of an ordinary file."""
+    with parent(session, asked["path"]) as (found, name):
+        file = os.open(name, READ, dir_fd=found)
+    with os.fdopen(file, "rb") as source:
+        if not stat.S_ISREG(os.fstat(file).st_mode):
+            raise OSError(0, "is no ordinary file")
+        source.seek(asked["offset"])
+        return None, source.read(min(asked["limit"], MOST_BODY))
+
+
+def do_put(session: "Session", asked: "dict[str, Any]", body: "bytes") -> "tuple[object, bytes]":
+    """Write a file, whole or not at all."""
+    with parent(session, asked["path"], make=True) as (found, name):
+        half = hidden(name)
+        try:
+            write_file(found, half, body)
+            os.rename(half, name, src_dir_fd=found, dst_dir_fd=found)
+        except OSError:
+            with contextlib.suppress(FileNotFoundError):
+                os.unlink(half, dir_fd=found)
+            raise
+    return None, b""
+
+
+def do_make_directory(session: "Session", asked: "dict[str, Any]", _body: "bytes") -> "tuple[object, bytes]":
+    """Make a directory and those above it."""
+    with opened(session, steps_of(session.root, asked["path"]), make=True):
+        return None, b""
+
+
+def do_write_pod(session: "Session", asked: "dict[str, Any]", body: "bytes") -> "tuple[object, bytes]":
+    """Make a directory with all its files, whole or not at all; false where it was there."""
+    with parent(session, asked["path"], make=True) as (found, name):
+        if exists(name, found):
+            return False, b""
+        half = hidden(name)
+        os.mkdir(half, DIRECTORY_MODE, dir_fd=found)
+        try:
+            fill(found, half, asked, body)
+            os.rename(half, name, src_dir_fd=found, dst_dir_fd=found)
+        except OSError:
+            if exists(name, found):  # another submission was faster: a rename onto a directory with files fails
+                return False, b""
+            raise
+        finally:
+            if exists(half, found):
+                remove_tree(found, half)
+    return True, b""
+
+
+def fill(at: "int", half: "bytes", asked: "dict[str, Any]", body: "bytes") -> "None":
+    """Write the directories and the files (path, length, mode) of a Pod below a new directory."""
+    start = 0
+    files = [[path + "/.", 0, None] for path in asked["directories"]] + asked["files"]
+    for path, length, mode in files:
+        parts = raw_of(path).split(b"/")
+        if path.startswith("/") or b".." in parts or (mode is not None and parts[-1] in (b"", b".")):
+            raise ValueError(f"{path!r} leaves the Pod's directory")
+        with walked(os.dup(at), [half, *parts_of(b"/".join(parts[:-1]))], make=True) as found:
+            if mode is not None:
+                write_file(found, parts[-1], body[start : start + length], mode & DIRECTORY_MODE)
+        start += length
+
+
+def do_link_claim(session: "Session", asked: "dict[str, Any]", _body: "bytes") -> "tuple[object, bytes]":
+    """Take a claim; true where it is ours, or its directory is not there. What counts is the link (NFS)."""
+    with contextlib.suppress(FileNotFoundError), parent(session, asked["path"]) as (found, name):
+        token = asked["token"].encode()
+        mine = b".".join([name, token, os.urandom(8).hex().encode()])
+        write_file(found, mine, token + b"\n")
+        try:
+            with contextlib.suppress(OSError):
+                os.link(mine, name, src_dir_fd=found, dst_dir_fd=found, follow_symlinks=False)
+                return True, b""
+            if os.stat(mine, dir_fd=found).st_nlink == 2:
+                return True, b""
+            with contextlib.suppress(OSError), os.fdopen(os.open(name, READ, dir_fd=found), "rb") as claim:
+                return claim.readline(256).strip() == token, b""
+            return False, b""
+        finally:
+            os.unlink(mine, dir_fd=found)
+    return True, b""
+
+
+def do_remove(session: "Session", asked: "dict[str, Any]", _body: "bytes") -> "tuple[object, bytes]":
+    """Remove a file, a directory that is empty, or a directory and all below it; nothing where there is none."""
+    with contextlib.suppress(FileNotFoundError), parent(session, asked["path"]) as (found, name):
+        if asked["what"] == "file":
+            os.unlink(name, dir_fd=found)
+        elif asked["what"] == "tree":
+            remove_tree(found, name)
+        else:
+            try:
+                os.rmdir(name, dir_fd=found)
+            except OSError as error:
+                if error.errno not in (errno.ENOTEMPTY, errno.EEXIST):
+                    raise
+    return None, b""
+
+
+def remove_tree(at: "int", name: "bytes") -> "None":
+    """Remove a directory, however deep it is: what lies below is moved to its top and emptied there."""
+    with entered(at, name) as top:
+        while True:
+            directories = unlink_others(top)
+            for directory in directories:
+                with entered(top, directory) as found:
+                    for below in unlink_others(found):
+                        open_up(found, below)
+                        os.rename(below, hidden(b""), src_dir_fd=found, dst_dir_fd=top)
+                os.rmdir(directory, dir_fd=top)
+            if not directories:
+                break
+    os.rmdir(name, dir_fd=at)
+
+
+def entered(at: "int", name: "bytes") -> "AbstractContextManager[int]":
+    """A descriptor of a directory that may be changed."""
+    open_up(at, name)
+    return walked(os.dup(at), [name])
+
+
+def open_up(at: "int", name: "bytes") -> "None":
+    """Let the owner do all in a directory."""
+    found = os.open(name, os.O_PATH | STEP, dir_fd=at)
+    try:
+        os.chmod(f"/proc/self/fd/{found}", DIRECTORY_MODE)
+    finally:
+        os.close(found)
+
+
+def unlink_others(found: "int") -> "list[bytes]":
+    """Remove all that is no directory; the names of the directories."""
+    directories = []
+    for name in map(os.fsencode, os.listdir(found)):
+        if stat.S_ISDIR(os.stat(name, dir_fd=found, follow_symlinks=False).st_mode):
+            directories.append(name)
+        else:
+            os.unlink(name, dir_fd=found)
+    return directories
+
+
+def do_clock(session: "Session", _asked: "dict[str, Any]", _body: "bytes") -> "tuple[object, bytes]":
+    """The file server's time."""
+    with opened(session, [], make=True) as found:
+        file = os.open(CLOCK, os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, FILE_MODE, dir_fd=found)
+    try:
+        os.utime(file)
+        return os.fstat(file).st_mtime, b""
+    finally:
+        os.close(file)
+
+
+def do_run(session: "Session", asked: "dict[str, Any]", body: "bytes") -> "tuple[object, bytes]":
+    """Run a command of the batch system: its exit code, null where it was not started or not ended; its output."""
+    try:
+        environment, argv = command_of(asked["argv"])
+        process = subprocess.Popen(  # type: Any
+            [raw_of(word) for word in argv],
+            executable=raw_of(program_of(argv[0], environment.get("PATH", PATH))),
+            env={raw_of(name): raw_of(value) for name, value in environment.items()},
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            start_new_session=True,
+            cwd="/",
+        )
+    except OSError as error:
+        return [None, 0], raw_of(f"{argv[0]}: {error.strerror}")
+    except ValueError as error:
+        return [None, 0], raw_of(str(error))
+    session.running.add(process.pid)
+    try:
+        return ended(process, body, asked["seconds"], session.begun + asked["at"] + asked["seconds"])
+    finally:
+        session.running.discard(process.pid)
+        for pipe in (process.stdin, process.stdout, process.stderr):
+            with contextlib.suppress(OSError):
+                pipe.close()
+
+
+def command_of(argv: "list[str]") -> "tuple[dict[str, str], list[str]]":
+    """The environment and the words of a command: ``env -i NAME=VALUE... program ...``, or the program alone."""
+    environment, words = {"PATH": PATH}, list(argv)
+    if words[:2] == ["env", "-i"]:
+        environment, words = {}, words[2:]
+        while words and "=" in words[0]:
+            name, _, value = words.pop(0).partition("=")
+            if VARIABLES.fullmatch(name) is None:
+                raise ValueError(f"the site helper gives no command the variable {name}")
+            environment[name] = value
+    if not words or any("\0" in word for word in list(argv)):
+        raise ValueError("the site helper was given no command")
+    return environment, words
+
+
+def program_of(name: "str", path: "str") -> "str":
+    """The file of a program. ValueError where it may not be run; FileNotFoundError."""
+    if name not in FURTHER_PROGRAMS and os.path.basename(name) not in PROGRAMS.union(FURTHER_PROGRAMS):
+        raise ValueError(f"the site helper runs no {name}; FURTHER_PROGRAMS in it may name it")
+    for found in [name] if "/" in name else [os.path.join(directory, name) for directory in path.split(":")]:
+        if found.startswith("/") and os.path.isfile(found) and os.access(found, os.X_OK):
+            seen = os.stat(found)
+            if name.startswith("/") and name in FURTHER_PROGRAMS:
+                return found
+            if seen.st_uid == os.getuid() != 0 or seen.st_mode & stat.S_IWOTH:
+                raise ValueError(f"the site helper does not run {found}, which the user can change")
+            return found
+    raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT))
+
+
+def ended(process: "Any", body: "bytes", seconds: "float", until: "float") -> "tuple[object, bytes]":
+    """How a command ended; it is killed, with what it started, when its time or the room for its output is over.
+
+    Its time counts from the question, not from its start: then nothing is begun for somebody who waits no more.
+    """
+    kept = {process.stdout: bytearray(), process.stderr: bytearray()}
+    words = ""
+    if exchanged(process, body, kept, until):
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            process.wait(max(0, until - time.monotonic()))
+    if process.returncode is None:
+        large = sum(map(len, kept.values())) > MOST_OUTPUT
+        words = f"printed more than {MOST_OUTPUT} bytes" if large else f"gave no answer within {seconds:g} seconds"
+        kill(process.pid)
+        exchanged(process, b"", kept, time.monotonic() + AFTER_KILL)
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            process.wait(AFTER_KILL)
+    out, err = bytes(kept[process.stdout]), bytes(kept[process.stderr])
+    return [None if words else process.returncode, len(out)], out + err + words.encode()
+
+
+def exchanged(process: "Any", body: "bytes", kept: "dict[Any, bytearray]", until: "float") -> "bool":
+    """Write and read until all pipes are closed; false where the time or the room was over before."""
+    left = memoryview(body)
+    with selectors.DefaultSelector() as selector:
+        for pipe in [*kept, process.stdin]:
+            if not pipe.closed:
+                os.set_blocking(pipe.fileno(), False)
+                selector.register(pipe, selectors.EVENT_WRITE if pipe is process.stdin else selectors.EVENT_READ)
+        while selector.get_map():
+            if time.monotonic() >= until or sum(map(len, kept.values())) > MOST_OUTPUT:
+                return False
+            ready = selector.select(max(0, until - time.monotonic()))  # type: Any
+            for key, _ in ready:
+                if key.fileobj is process.stdin:
+                    left = left[written(key.fd, left) :]
+                    finished = not left
+                else:
+                    block = os.read(key.fd, BLOCK)
+                    kept[key.fileobj] += block
+                    finished = not block
+                if finished:
+                    selector.unregister(key.fileobj)
+                    key.fileobj.close()
+    return True
+
+
+def written(descriptor: "int", data: "memoryview") -> "int":
+    """Bytes that a pipe took; all, where nobody reads it any more."""
+    try:
+        return os.write(descriptor, data[:BLOCK])
+    except BrokenPipeError:
+        return len(data)
+
+
+def kill(pid: "int") -> "None":
+    """Kill a command and what it started."""
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        os.killpg(pid, signal.SIGKILL)
+
+
+def do_nothing(_session: "Session", asked: "dict[str, Any]", _body: "bytes") -> "tuple[object, bytes]":
+    """The answer to a ping; TimeoutError for what was asked so long ago that nobody waits for the answer."""
+    if asked["do"] != "ping":
+        raise TimeoutError(errno.ETIMEDOUT, "arrived too late, and was not done")
+    return None, b""
+
+
+OPERATIONS = {
+    "names": do_names,
+    "status": do_status,
+    "read": do_read,
+    "put": do_put,
+    "make_directory": do_make_directory,
+    "write_pod": do_write_pod,
+    "link_claim": do_link_claim,
+    "remove": do_remove,
+    "clock": do_clock,
+    "run": do_run,
+    "ping": do_nothing,
+    "late": do_nothing,
+}
+
+
+def answer(session: "Session", asked: "dict[str, Any]", body: "bytes", sink: "Sink") -> "None":
+    """Do what is asked, unless the question is so old that nobody waits for the answer, and answer."""
+    told, out = {"n": asked.get("n")}, b""  # type: dict[str, object], bytes
+    try:
+        late = time.monotonic() - session.begun - asked["at"] > asked["seconds"]
+        told["value"], out = OPERATIONS["late" if late else asked["do"]](session, asked, body)
+    except OSError as error:
+        told["errno"], told["error"] = error.errno or 0, error.strerror or str(error)
+    except (ValueError, KeyError, TypeError) as error:
+        told["errno"], told["error"] = -1, str(error) if isinstance(error, ValueError) else "is not understood"
+    sink.send(told, out)
+
+
+def begin(asked: "dict[str, Any]") -> "Session":
+    """Make the user's directory sure: there, nobody else's, mode 0700. OSError, ValueError."""
+    session, user = Session(raw_of(asked["root"])), pwd.getpwuid(os.getuid()).pw_name
+    places = [parts_of(raw_of(place.replace("{user}", user))) for place in ROOTS or ("/",)]
+    parts = parts_of(session.root)
+    if b".." in parts or not any(parts[: len(place)] == place for place in places):
+        raise ValueError(f"{asked['root']} does not lie below a directory that ROOTS in the site helper names")
+    with opened(session, [], make=True) as found:
+        seen = os.fstat(found)
+        if seen.st_uid != os.getuid():
+            raise ValueError(f"{asked['root']} belongs to uid {seen.st_uid}, and not to {user}")
+        if seen.st_mode & 0o077:
+            os.fchmod(found, DIRECTORY_MODE)
+    return session
+
+
+class Sink:
+    """Where answers go: whole ones, of several threads."""
+
+    def __init__(self, descriptor: "int") -> None:
+        self.descriptor = descriptor
+        self.lock = threading.Lock()
+
+    def send(self, head: "dict[str, object]", body: "bytes") -> "None":
+        """One message; nothing where nobody listens any more."""
+        if len(body) > MOST_BODY:
+            head, body = {"n": head.get("n"), "errno": errno.EFBIG, "error": "is more than one answer holds"}, b""
+        raw = json.dumps(head).encode()
+        left = memoryview(LENGTHS.pack(len(raw), len(body)) + raw + body)
+        with self.lock, contextlib.suppress(BrokenPipeError):
+            while left:
+                left = left[os.write(self.descriptor, left) :]
+
+
+def receive(source: "BinaryIO") -> "tuple[dict[str, Any], bytes]":
+    """The next message. EOFError at the end; ValueError where it is none."""
+    lengths = source.read(LENGTHS.size)
+    if len(lengths) < LENGTHS.size:
+        raise EOFError
+    head, body = LENGTHS.unpack(lengths)
+    if head > MOST_HEAD or body > MOST_BODY:
+        raise ValueError(f"a message of {head + body} bytes")
+    raw = source.read(head + body)
+    if len(raw) < head + body:
+        raise EOFError
+    asked = json.loads(raw[:head].decode())
+    if not isinstance(asked, dict):
+        raise ValueError("no JSON object")
+    return asked, raw[head:]
+
+
+def serve(source: "BinaryIO", sink: "Sink") -> "None":
+    """Answer until the requests end."""
+    asked, _ = receive(source)
+    try:
+        session = begin(asked)
+    except (OSError, ValueError) as error:
+        words = f"{asked['root']}: {error.strerror}" if isinstance(error, OSError) else str(error)
+        sink.send({"n": 0, "version": VERSION, "errno": getattr(error, "errno", -1), "error": words}, b"")
+        return
+    sink.send({"n": 0, "value": None, "version": VERSION}, b"")
+    pool = ThreadPoolExecutor(THREADS)
+    with contextlib.suppress(EOFError):
+        while True:
+            asked, body = receive(source)
+            if asked.get("do") == "ping":  # answered though all threads wait for a file system
+                answer(session, asked, body, sink)
+            else:
+                pool.submit(answer, session, asked, body, sink)
+    for pid in list(session.running):
+        kill(pid)
+
+
+def main() -> "None":
+    """Serve the requests on stdin, as the user that this process is."""
+    if os.getuid() < LEAST_UID or os.getuid() != os.geteuid():
+        sys.stderr.write(f"the site helper does not serve uid {os.getuid()}: LEAST_UID in it is {LEAST_UID}\n")
+        sys.exit(3)
+    os.umask(0o077)
+    source, sink = os.fdopen(os.dup(0), "rb"), Sink(os.dup(1))
+    nothing = os.open(os.devnull, os.O_RDWR)
+    for descriptor in (0, 1):
+        os.dup2(nothing, descriptor)
+    os.write(sink.descriptor, MAGIC)
+    with contextlib.suppress(EOFError):
+        serve(source, sink)
+    sys.stdout.flush()
+    os._exit(0)  # not waiting for a thread that waits for a file system
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,109 @@
+"""The site helper as a process of this machine: of another user by sudo, or of the agent's own.
+
+Shell.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import signal
+from collections.abc import Sequence
+from typing import Final
+
+from router.host import HostUnavailable, sentences
+from router.host.link import Channel, Listener
+from router.host.sentences import Place
+
+_STDERR: Final = 2
+_ENDING: Final = 3.0
+"""Seconds in which a site helper ends whose stdin was closed, before it is killed."""
+
+
+def sudo_argv(user: str, helper: str) -> tuple[str, ...]:
+    """The command that starts a user's site helper: never with a password, never with a shell."""
+    return ("sudo", "-n", "-u", user, "--", helper)
+
+
+class LocalOpener:
+    """See ``router.host.link.Opener``.
+
+    :param argv: the command whose stdin and stdout are the site helper's
+    """
+
+    def __init__(self, argv: Sequence[str], place: Place) -> None:
+        self.place = place
+        self._argv = tuple(argv)
+
+    async def open(self, listener: Listener) -> Channel:
+        """See ``router.host.link.Opener``."""
+        loop = asyncio.get_running_loop()
+        try:
+            _, conversation = await loop.subprocess_exec(
+                lambda: _Conversation(listener), *self._argv, start_new_session=True
+            )
+        except OSError as error:
+            missing = f"{self._argv[0]}: command not found" if isinstance(error, FileNotFoundError) else str(error)
+            raise _unstarted(self.place, missing) from None
+        return conversation
+
+
+def _unstarted(place: Place, words: str) -> HostUnavailable:
+    return sentences.ended(place, 126 if "not found" not in words else None, words)
+
+
+class _Conversation(asyncio.SubprocessProtocol):
+    """One process; also its Channel."""
+
+    def __init__(self, listener: Listener) -> None:
+        self._listener = listener
+        self._transport: asyncio.SubprocessTransport | None = None
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Called by the loop."""
+        if isinstance(transport, asyncio.SubprocessTransport):
+            self._transport = transport
+
+    def pipe_data_received(self, fd: int, data: bytes | str) -> None:
+        """Called by the loop."""
+        raw = data if isinstance(data, bytes) else data.encode()
+        if fd == _STDERR:
+            self._listener.complained(raw)
+        else:
+            self._listener.received(raw)
+
+    def connection_lost(self, _error: Exception | None) -> None:
+        """Called by the loop when the process has ended and its pipes are closed."""
+        code = None
+        if self._transport is not None:
+            code = self._transport.get_returncode()
+            self._transport.close()
+            self._transport = None
+        self._listener.ended(code if code is None or code >= 0 else None)
+
+    def write(self, data: bytes) -> None:
+        """See ``router.host.link.Channel``."""
+        stdin = self._transport.get_pipe_transport(0) if self._transport is not None else None
+        if isinstance(stdin, asyncio.WriteTransport) and not stdin.is_closing():
+            stdin.write(data)
+
+    def close(self, *, doubtful: bool) -> None:
+        """See ``router.host.link.Channel``. A site helper ends with its stdin; one that is doubtful is ended at once."""
+        transport = self._transport
+        if transport is None:
+            return
+        stdin = transport.get_pipe_transport(0)
+        if isinstance(stdin, asyncio.WriteTransport):
+            stdin.abort()
+        if doubtful:
+            self._end()
+        else:
+            asyncio.get_running_loop().call_later(_ENDING, self._end)
+
+    def _end(self) -> None:
+        """Close all pipes and kill the process, or ask sudo, which is root's, to end."""
+        if self._transport is not None and self._transport.get_returncode() is None:
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                self._transport.send_signal(signal.SIGTERM)
+            with contextlib.suppress(PermissionError):
+                self._transport.close()

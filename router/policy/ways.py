@@ -1,0 +1,52 @@
+"""What must fit together of a site's host, access, knownHosts and keys.
+
+Pure.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from router.errors import Problem
+from router.policy import addresses
+from router.policy.reading import Placed
+from router.policy.schema import Access, Site, System
+
+
+def check(placed: Placed[Site]) -> Iterator[Problem]:
+    """What does not fit."""
+    site, spot = placed.value, placed.spot
+    if site.system is System.LOCAL and site.host != addresses.LOCAL:
+        yield spot.problem("the embedded queue (system local) is on this machine: host is local", "host")
+    elif site.system is System.LOCAL and site.access is not Access.OWN:
+        yield spot.problem("the embedded queue (system local) runs everything as one user: access is own", "access")
+    elif site.host == addresses.LOCAL:
+        yield from _here(placed)
+    elif (address := addresses.address_of(site.host)) is None:
+        yield spot.problem(f"host is {site.host!r}; write local or {addresses.FORM}", "host")
+    else:
+        yield from _by_ssh(placed, address)
+
+
+def _here(placed: Placed[Site]) -> Iterator[Problem]:
+    site, spot = placed.value, placed.spot
+    if site.access is Access.OWN_KEYS:
+        yield spot.problem("access own-keys is for a host that is reached by ssh; write own or sudo", "access")
+    for key, value in (("knownHosts", site.known_hosts), ("keys", site.keys)):
+        if value is not None:
+            yield spot.key_problem(f"{key} is for a host that is reached by ssh; remove it, or write that host", key)
+
+
+def _by_ssh(placed: Placed[Site], address: addresses.Address) -> Iterator[Problem]:
+    site, spot = placed.value, placed.spot
+    if site.known_hosts is None:
+        message = "knownHosts is missing: the file with the login node's host keys; nobody is trusted on first use"
+        yield spot.problem(message, "host")
+    if site.access is not Access.OWN_KEYS:
+        if not address.user:
+            yield spot.problem(f"access {site.access}: host names no user to log in as; write ssh://USER@HOST", "host")
+        return
+    if address.user:
+        yield spot.problem(f"access own-keys: every HPC user logs in; remove {address.user}@ from host", "host")
+    if site.keys is None:
+        yield spot.problem("access own-keys: keys is missing: the directory of one private key per HPC user", "access")
