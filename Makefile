@@ -6,7 +6,7 @@ BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test kill-test check format bench control-plane-programs control-plane control-plane-down lock clean
+.PHONY: help demo test kill-test check format bench control-plane-programs control-plane control-plane-down bed bed-down lock clean
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):[^#]*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 32
@@ -57,6 +57,13 @@ control-plane: $(READY) ## leave a control plane running, with webhook, agent an
 
 control-plane-down: $(READY) ## end it
 	@$(BIN)/python -m router.demo.standing down
+
+# ACCOUNTING=no: without slurmdbd.
+bed: $(READY) ## as root on Debian 12: a small real HPC site on loopback: Slurm, sshd, Apptainer, Open MPI; two minutes
+	@$(BIN)/python -m bed up $(if $(filter no,$(ACCOUNTING)),--no-accounting)
+
+bed-down: $(READY) ## end it; keys, image and job numbers stay
+	@$(BIN)/python -m bed down
 
 lock: ## resolve the dependencies anew (needs uv)
 	uv pip compile -q --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header \
