@@ -66,6 +66,7 @@ def _start(plane: ControlPlane, site: Site, directory: Path) -> Stack:
     first.start()
     stack = Stack(plane, site, user, admin, webhook, first, second)
     stack.await_nodes()
+    installing.approve(plane)  # and waits until logs are served with what was issued
     return stack
 
 

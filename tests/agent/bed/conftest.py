@@ -1,0 +1,122 @@
+"""A control plane, the webhook, and the agent in front of the bed; skipped, with the reason, where no bed stands."""
+
+from __future__ import annotations
+
+import contextlib
+import shutil
+import tempfile
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from router import names
+from router.controlplane import installing, programs
+from router.controlplane.options import RESEARCHERS, Options
+from router.controlplane.plane import ControlPlane
+from router.controlplane.processes import Component
+from router.controlplane.realnode import is_ready
+from router.controlplane.start import control_plane
+from router.demo import services
+from router.kube.client import connect
+from tests.agent.bed.site import QUEUE, SITE, BedSite, obstacle
+from tests.agent.whole.kubectl import Kubectl
+from tests.agent.whole.stack import Agent, await_webhook
+from tests.agent.whole.surroundings import Surroundings
+from tests.agent.whole.waiting import until
+
+NAMESPACE = "default"
+NODE = names.node_name(SITE, QUEUE)
+
+
+@dataclass
+class Stack:
+    """What a test has: two people, and the agent."""
+
+    plane: ControlPlane
+    site: BedSite
+    ada: Kubectl
+    ben: Kubectl
+    admin: Kubectl
+    agent: Agent
+
+
+@dataclass
+class Cluster:
+    """A control plane with Batchgate installed, and where a test's programs are kept."""
+
+    plane: ControlPlane
+    directory: Path
+    surroundings: Surroundings
+
+
+@pytest.fixture(scope="package")
+def cluster(
+    control_plane_programs: programs.Programs,
+    tmp_path_factory: pytest.TempPathFactory,
+) -> Iterator[Cluster]:
+    if words := obstacle():
+        pytest.skip(words)
+    directory = tmp_path_factory.mktemp("bed")
+    options = Options(editors={NAMESPACE: (RESEARCHERS,)})
+    with control_plane(directory / "plane", options) as plane:
+        installing.install(plane)
+        surroundings = Surroundings(connect(str(plane.kubeconfig())), plain_node=True)
+        surroundings.start()
+        yield Cluster(plane, directory, surroundings)
+        surroundings.stop()
+
+
+@contextlib.contextmanager
+def reached(cluster: Cluster, way: str) -> Iterator[Stack]:
+    """The agent and the webhook for one way to the bed's users."""
+    # The agent's user must be able to come to its files, and pytest's own directories are root's.
+    with tempfile.TemporaryDirectory(prefix="bg-", ignore_cleanup_errors=True) as root, contextlib.ExitStack() as stack:
+        Path(root).chmod(0o711)
+        site = BedSite(way, Path(root) / "agent")
+        site.make()
+        certificates = Path(root) / "webhook"
+        services.batchgate("certs", "create", str(certificates), "--host-name", "localhost", "--signing-key")
+        webhook = _component(cluster, f"webhook-{way}", _webhook_argv(site, certificates), Path(root))
+        stack.callback(webhook.end)
+        webhook.start()
+        url = await_webhook(webhook, certificates / "ca.crt")
+        installing.register(cluster.plane, url, certificates / "ca.crt", (NAMESPACE,))
+        kubeconfig, key = site.home / "kubeconfig", site.home / "signing.pub"
+        shutil.copy(installing.agent(cluster.plane), kubeconfig)
+        shutil.copy(certificates / "signing.pub", key)
+        site.give(site.home)
+        agent = Agent(_component(cluster, f"agent-{way}", site.argv(kubeconfig, key), site.home))
+        cluster.surroundings.programs.append(agent)
+        stack.callback(cluster.surroundings.programs.remove, agent)
+        stack.callback(agent.kill)
+        agent.start()
+        people = (Kubectl(cluster.plane.kubeconfig(name), NAMESPACE, Path(root)) for name in ("ada", "ben", "admin"))
+        found = Stack(cluster.plane, site, *people, agent)
+        _await_ready(found)
+        yield found
+
+
+def _await_ready(stack: Stack) -> None:
+    until(lambda: is_ready(stack.plane, NODE), what="for the Node")
+    installing.approve(stack.plane)  # and waits until logs are served with what was issued
+
+
+def _component(cluster: Cluster, name: str, argv: list[str], home: Path) -> Component:
+    environment = {"PATH": "/usr/local/bin:/usr/bin:/bin", "HOME": str(home), "TMPDIR": str(home)}
+    return Component(name, argv, cluster.plane.place.logs, environment, cluster.plane.keeper)
+
+
+def _webhook_argv(site: BedSite, certificates: Path) -> list[str]:
+    import sys  # noqa: PLC0415
+
+    options = {
+        "--listen": "127.0.0.1:0",
+        "--host-name": "localhost",
+        "--cert": certificates / "tls.crt",
+        "--key": certificates / "tls.key",
+        "--signing-key": certificates / "signing.key",
+        "--policy": site.policy,
+    }
+    return [sys.executable, "-m", "router", "webhook", *(str(word) for pair in options.items() for word in pair)]
