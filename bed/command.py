@@ -25,23 +25,26 @@ def commands() -> None:
     "--accounting/--no-accounting", default=True, help="with slurmdbd, which an operator and submit limits need"
 )
 @click.option("--image/--no-image", default=True, help="make the small image")
-def up(*, accounting: bool, image: bool) -> None:
+@click.option("--ssh-port", default=Layout().ssh_port, show_default=True, help="of the login node, on loopback")
+@click.option("--first-port", default=Layout().first_port, show_default=True, help="Slurm takes it and the 13 after it")
+def up(*, accounting: bool, image: bool, ssh_port: int, first_port: int) -> None:
     """Make the bed and start it; what is there already stays."""
-    making.up(Layout(), accounting=accounting, with_image=image, tell=click.echo)
+    layout = Layout(ssh_port=ssh_port, first_port=first_port)
+    making.up(layout, accounting=accounting, with_image=image, tell=click.echo)
 
 
 @commands.command()
 @click.option("--clean", is_flag=True, help="also remove files, users and devices; the packages stay")
 def down(*, clean: bool) -> None:
     """End all that runs. Keys, image, job numbers and accounting data stay."""
-    making.down(Layout(), clean=clean, tell=click.echo)
+    making.down(standing.layout(), clean=clean, tell=click.echo)
 
 
 @commands.command()
 @click.option("--json", "as_json", is_flag=True, help="for programs")
 def status(*, as_json: bool) -> None:
     """What runs. Exit code 1 where something does not."""
-    layout = Layout()
+    layout = standing.layout()
     running, nodes, mounts = making.status(layout), site.node_states(), making.mounts(layout)
     if as_json:
         click.echo(json.dumps({"daemons": running, "nodes": nodes, "mounts": mounts}))
@@ -56,7 +59,7 @@ def status(*, as_json: bool) -> None:
 @commands.command()
 def start() -> None:
     """Start what does not run of the bed that was made."""
-    layout = Layout()
+    layout = standing.layout()
     site.start(layout, standing.variant(layout))
 
 
@@ -64,7 +67,7 @@ def start() -> None:
 @click.argument("names", nargs=-1, required=True)
 def stop(names: tuple[str, ...]) -> None:
     """End single daemons, as a test does: slurmctld, slurmdbd, sshd, node1, …"""
-    layout = Layout()
+    layout = standing.layout()
     known = {daemon.name: daemon for daemon in daemons.all_daemons(layout)}
     for name in names:
         if name not in known:

@@ -19,8 +19,6 @@ _VERNEED: Final = 0x6FFFFFFE
 _VERSYM: Final = 0x6FFFFFFF
 _ANY_VERSION: Final = 1
 """VER_NDX_GLOBAL: the symbol of that name, whatever its version."""
-_WEAK: Final = 2
-"""VER_FLG_WEAK: the loader goes on without this version."""
 
 
 class UnsuitableError(ValueError):
@@ -50,11 +48,11 @@ def with_older_glibc(program: bytes, newest: tuple[int, int]) -> bytes:
     changed = bytearray(program)
     needs = by_kind[_VERNEED]
     too_new = set()
-    for at, name in _needs(program, needs.offset, sections[needs.link].offset):
-        if _is_newer(name, newest):
-            flags, index = struct.unpack_from("<HH", program, at + 4)
-            struct.pack_into("<H", changed, at + 4, flags | _WEAK)
-            too_new.add(index)
+    for versions in _needs(program, needs.offset, sections[needs.link].offset):
+        known = [at for at, name in versions if not _is_newer(name, newest)]
+        for at, name in versions:
+            if _is_newer(name, newest):
+                too_new.add(_ask_for_older(program, changed, at, known))
     symbols = by_kind[_DYNSYM]
     for number in range(symbols.size // 24):
         version_at = by_kind[_VERSYM].offset + 2 * number
@@ -81,16 +79,30 @@ def _sections(program: bytes) -> list[_Section]:
     return found
 
 
-def _needs(program: bytes, start: int, strings: int) -> Iterator[tuple[int, str]]:
-    """Where each needed version's record is, and the version's name."""
+def _ask_for_older(program: bytes, changed: bytearray, at: int, known: list[int]) -> int:
+    """Let one record of a needed version name an older one, which the library has; the version's index.
+
+    A record cannot be left out, and the loader warns of each that it does not find.
+    """
+    if not known:
+        raise UnsuitableError("it needs a library of which no older version would do")
+    hashed, _, _, name, _ = struct.unpack_from("<IHHII", program, known[0])
+    struct.pack_into("<I", changed, at, hashed)
+    struct.pack_into("<I", changed, at + 8, name)
+    return int(struct.unpack_from("<H", program, at + 6)[0])
+
+
+def _needs(program: bytes, start: int, strings: int) -> Iterator[list[tuple[int, str]]]:
+    """For each library the versions that are needed of it: where the record is, and the version's name."""
     library = start
     while True:
         _, count, _, first, step = struct.unpack_from("<HHIII", program, library)
-        at = library + first
+        at, versions = library + first, []
         for _ in range(count):
             _, _, _, name, following = struct.unpack_from("<IHHII", program, at)
-            yield at, _text(program, strings + name)
+            versions.append((at, _text(program, strings + name)))
             at += following
+        yield versions
         if not step:
             return
         library += step

@@ -68,11 +68,11 @@ def up(layout: Layout, *, accounting: bool, with_image: bool, tell: Callable[[st
     _install(layout, variant, with_image=with_image, say=say)
     files.claim_munge_key(layout)
     restart = _changed(layout, variant)
+    if restart:
+        say("Another variant of the bed runs; it is ended, and its jobs with it.")
+        site.stop(layout)
     site.configure(layout, variant)
     standing.note(layout, variant)
-    if restart:
-        say(f"The bed was {'with' if not accounting else 'without'} accounting: Slurm starts anew.")
-        site.stop(layout)
     started = site.start(layout, variant)
     say(f"Started: {', '.join(started)}." if started else "All daemons ran already.")
     path = environment.write(layout, variant, BUILD)
@@ -82,12 +82,13 @@ def up(layout: Layout, *, accounting: bool, with_image: bool, tell: Callable[[st
 
 
 def _changed(layout: Layout, variant: Variant) -> bool:
-    """Whether another variant runs."""
+    """Whether another variant runs, or the same on other ports."""
     try:
         before = standing.variant(layout)
     except BedError:
         return False
-    return before != variant and daemons.running(layout, daemons.controller()) is not None
+    moved = standing.layout(layout) != layout
+    return (moved or before != variant) and daemons.running(layout, daemons.controller()) is not None
 
 
 def _install(layout: Layout, variant: Variant, *, with_image: bool, say: Callable[[str], None]) -> None:

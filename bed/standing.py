@@ -6,7 +6,7 @@ Shell: one small file in the state directory.
 from __future__ import annotations
 
 import json
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 
 from bed.commands import BedError
@@ -14,8 +14,18 @@ from bed.layout import Layout, Variant
 
 
 def note(layout: Layout, variant: Variant) -> None:
-    """Write down the variant."""
-    _path(layout).write_text(json.dumps(asdict(variant)) + "\n")
+    """Write down the variant and the ports."""
+    ports = {"ssh_port": layout.ssh_port, "first_port": layout.first_port}
+    _path(layout).write_text(json.dumps({"variant": asdict(variant), "ports": ports}) + "\n")
+
+
+def layout(default: Layout | None = None) -> Layout:
+    """The layout of the bed that was made last; where none was, the default."""
+    start = default or Layout()
+    try:
+        return replace(start, **json.loads(_path(start).read_text())["ports"])
+    except FileNotFoundError:
+        return start
 
 
 def variant(layout: Layout) -> Variant:
@@ -24,10 +34,10 @@ def variant(layout: Layout) -> Variant:
     :raises BedError: none was
     """
     try:
-        return Variant(**json.loads(_path(layout).read_text()))
+        return Variant(**json.loads(_path(layout).read_text())["variant"])
     except FileNotFoundError:
         raise BedError("no bed was made on this machine; `make bed` makes one") from None
 
 
 def _path(layout: Layout) -> Path:
-    return layout.state / "variant.json"
+    return layout.state / "standing.json"

@@ -6,7 +6,7 @@ import os
 
 import pytest
 
-from bed import making
+from bed import making, standing
 from bed.commands import BedError
 from bed.layout import Layout
 
@@ -20,7 +20,7 @@ def layout() -> Layout:
     """Of the bed that stands here. The test is skipped where none does."""
     if os.geteuid():
         pytest.skip("the bed is looked at as root")
-    found = Layout()
+    found = standing.layout()
     try:
         down = [name for name, pid in making.status(found).items() if not pid]
     except BedError as error:

@@ -19,17 +19,15 @@ from collections.abc import Callable
 from pathlib import Path
 
 from bed import daemons, site, standing
-from bed.layout import OPERATOR, SERVICE, USERS, Layout
+from bed.layout import OPERATOR, SERVICE, USERS
 
 ADA, BEN = USERS
-LAYOUT = Layout()
+LAYOUT = standing.layout()
 QUEUE = (
     "JobID:|,ArrayJobID:|,ArrayTaskID:|,State:|,Reason:|,exit_code:|,Partition:|,UserName:|,SubmitTime:|,StartTime:|"
     ",EndTime:|,PendingTime:|,TimeLimit:|,NodeList:|,Restarts:|,WorkDir:|,Comment:|,Name:|"
 )
-HISTORY = (
-    "JobIDRaw,State,ExitCode,DerivedExitCode,Submit,Start,End,Elapsed,Partition,User,Account,NodeList,Restarts,JobName"
-)
+HISTORY = "JobIDRaw,State,ExitCode,DerivedExitCode,Submit,Start,End,Elapsed,Partition,User,Account,NodeList,JobName"
 
 
 class Recorder:
