@@ -9,7 +9,7 @@ import logging
 import math
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, tzinfo
 from functools import partial
 from typing import Final, TypeVar
@@ -17,9 +17,10 @@ from typing import Final, TypeVar
 from router.agent.metrics import Metrics, Stopwatch
 from router.errors import BatchError, Full, OutputError, Refused, Unavailable
 from router.host import Host
-from router.hpc import BatchSystem, Commands, JobReport, JobState, QueueState, Submission
+from router.hpc import BatchSystem, Commands, JobReport, JobState, NoHistory, QueueState, Submission
 
 T = TypeVar("T")
+Parsed = TypeVar("Parsed", dict[str, JobReport], tuple[str, ...])
 
 MOST_IDS: Final = 2000
 """Ids of one details question: about 40 kB of arguments and 3 MB of answer."""
@@ -69,8 +70,9 @@ class Batch:
 
     def find(self, name: str) -> tuple[str, ...]:
         """Ids of the jobs of exactly that name, also finished ones, oldest first."""
-        argv = self._system.list_argv(name=name, commands=self._commands)
-        return self._counted("find", lambda: self._system.parse_list(self._run(argv)))
+        return self._asked(
+            "find", lambda: self._system.list_argv(name=name, commands=self._commands), self._system.parse_list
+        )
 
     def states(self) -> dict[str, JobState]:
         """States of our jobs that are not over, by id (which a table may have cut: it then ends in ``*``)."""
@@ -99,19 +101,17 @@ class Batch:
         reports = {job_id: listed[job_id] for job_id in job_ids if fresh and job_id in listed}
         missing = [job_id for job_id in job_ids if job_id not in reports]
         if missing and not (fresh and listed):
-            reports |= self._followed(self._reports(self._system.details_argv(missing, self._commands)))
+            reports |= self._followed(self._reports(self._system.details_argv, missing))
         missing = self._missing(job_ids, reports)
-        if missing and (argv := self._system.past_argv(missing, self._commands)) is not None:
-            past = self._reports(argv)
+        if missing:
+            past = self._reports(self._system.past_argv, missing)
             reports |= {job_id: one for job_id, one in past.items() if one.state is JobState.FINISHED}
             missing = self._missing(missing, reports)
-        proofs = {job_id: self._system.proof_argv(job_id, self._commands) for job_id in missing}
-        unknown = {job_id for job_id, argv in proofs.items() if argv is None}
-        asked = [(job_id, argv) for job_id, argv in proofs.items() if argv is not None][:MOST_PROOFS]
-        for job_id, argv in asked:
-            found = self._reports(argv)
-            reports |= found
-            unknown |= set() if found else {job_id}
+        unknown = set(missing)
+        if missing and self._system.proof_argv(missing[0], self._commands) is not None:
+            proofs = [self._reports(self._proof, [job_id]) for job_id in missing[:MOST_PROOFS]]
+            reports |= {job_id: one for found in proofs for job_id, one in found.items()}
+            unknown = set(missing[:MOST_PROOFS]).difference(reports)
         return Answer(reports, frozenset(unknown))
 
     def _missing(self, job_ids: Sequence[str], reports: Mapping[str, JobReport]) -> list[str]:
@@ -123,12 +123,41 @@ class Batch:
         for job_id, report in reports.items():
             server = report.queue.partition("@")[2]
             if report.state is JobState.MOVED and server:
-                argv = self._system.details_argv([f"{job_id}@{server}"], self._commands)
-                found |= self._reports(argv)
+                found |= self._reports(self._system.details_argv, [f"{job_id}@{server}"])
         return found
 
-    def _reports(self, argv: Sequence[str]) -> dict[str, JobReport]:
-        return self._counted("details", lambda: self._system.parse_details(self._run(argv), zone=_zone()))
+    def _proof(self, job_ids: Sequence[str], commands: Commands) -> tuple[str, ...] | None:
+        return self._system.proof_argv(job_ids[0], commands)
+
+    def _reports(
+        self, command: Callable[[Sequence[str], Commands], tuple[str, ...] | None], job_ids: Sequence[str]
+    ) -> dict[str, JobReport]:
+        return self._asked(
+            "details",
+            lambda: command(job_ids, self._commands),
+            lambda stdout: self._system.parse_details(stdout, zone=_zone()),
+        )
+
+    def _asked(
+        self, kind: str, command: Callable[[], tuple[str, ...] | None], parse: Callable[[str], Parsed]
+    ) -> Parsed:
+        """What a command's output means; of no command, that of nothing.
+
+        A batch system that keeps no history says so once; from then on it is asked as such.
+        """
+        try:
+            return self._told(kind, command(), parse)
+        except NoHistory as error:
+            if not self._commands.history:
+                raise
+            self._log.warning(
+                "the batch system keeps no records of ended jobs", extra={"fields": {"words": error.words}}
+            )
+            self._commands = replace(self._commands, history=False)
+        return self._told(kind, command(), parse)
+
+    def _told(self, kind: str, argv: Sequence[str] | None, parse: Callable[[str], Parsed]) -> Parsed:
+        return parse("") if argv is None else self._counted(kind, lambda: parse(self._run(argv)))
 
     def queues(self) -> dict[str, QueueState]:
         """How the queues and their nodes are, by the queue's name."""

@@ -14,7 +14,7 @@ from datetime import UTC, datetime, tzinfo
 from enum import StrEnum
 from typing import Final, Protocol
 
-from router.errors import BatchError
+from router.errors import BatchError, Unavailable
 
 
 class JobState(StrEnum):
@@ -139,6 +139,10 @@ class QueueState:
     running: int | None = None
 
 
+class NoHistory(Unavailable):
+    """The batch system keeps no records of jobs that are over, and was asked for them: ``Commands.history`` is wrong."""
+
+
 class BatchSystem(Protocol):
     """What a module of this package offers. ``DEFAULT`` are the commands of an ordinary installation.
 
@@ -190,7 +194,7 @@ class BatchSystem(Protocol):
         """End this job, queued or running. One id a command: a mixture with unknown ids can crash a server."""
 
     def signal_argv(self, job_id: str, signal: str, commands: Commands = ...) -> tuple[str, ...]:
-        """Send a signal (``TERM``) to a running job's script."""
+        """Tell a running job's script of a signal (``TERM``), and nothing but the script where that is possible."""
 
     def queues_argvs(self, commands: Commands = ...) -> tuple[tuple[str, ...], ...]:
         """The commands that together tell how all queues and their nodes are."""

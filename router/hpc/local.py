@@ -94,8 +94,8 @@ def cancel_argv(job_id: str, commands: Commands = DEFAULT) -> tuple[str, ...]:
 
 
 def signal_argv(job_id: str, signal: str, commands: Commands = DEFAULT) -> tuple[str, ...]:
-    """See ``router.hpc.openpbs``."""
-    return openpbs.signal_argv(job_id, signal, commands)
+    """``qsig -s TERM ID``: the script runs without a shell above it."""
+    return commands.argv("qsig", "-s", signal, job_id)
 
 
 def queues_argvs(commands: Commands = DEFAULT) -> tuple[tuple[str, ...], ...]:

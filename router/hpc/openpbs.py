@@ -13,7 +13,7 @@ from datetime import UTC, tzinfo
 from typing import Final
 
 from router.errors import BatchError, ConfigError, Full, OutputError, Refused, Unavailable
-from router.hpc import Commands, JobReport, JobState, QueueState, Submission
+from router.hpc import Commands, JobReport, JobState, NoHistory, QueueState, Submission
 from router.hpc.openpbsqueues import queue_states
 from router.hpc.openpbsrecords import dsv_records, json_records, report
 from router.names import ENV_DIR
@@ -50,6 +50,8 @@ _NO_CONNECTION: Final = re.compile(
     r"cannot connect|couldn't connect|connection (?:refused|reset|timed out)|unknown host|timed? ?out|end of file",
     re.IGNORECASE,
 )
+_NO_HISTORY: Final = re.compile(r"not configured to maintain job history", re.IGNORECASE)
+_IN_PLACE_OF: Final[Mapping[str, str]] = {"TERM": "INT"}
 _TEMPORARY: Final = re.compile(r"temporar", re.IGNORECASE)
 
 
@@ -179,8 +181,11 @@ def cancel_argv(job_id: str, commands: Commands = DEFAULT) -> tuple[str, ...]:
 
 
 def signal_argv(job_id: str, signal: str, commands: Commands = DEFAULT) -> tuple[str, ...]:
-    """``qsig -s TERM ID``."""
-    return commands.argv("qsig", "-s", signal, job_id)
+    """``qsig``, with INT for TERM: the signal goes to all of the job's session, whose first process is a shell that
+    runs the script as its child. TERM ends that shell, and with it the job, before the script has done anything
+    (measured: exit status 271, once 0); INT the shell leaves to the script, and processes in its background ignore it.
+    """
+    return commands.argv("qsig", "-s", _IN_PLACE_OF.get(signal, signal), job_id)
 
 
 def queues_argvs(commands: Commands = DEFAULT) -> tuple[tuple[str, ...], ...]:
@@ -197,20 +202,21 @@ def parse_queues(outputs: Sequence[str]) -> dict[str, QueueState]:
 def failure(argv: Sequence[str], returncode: int | None, stderr: str) -> BatchError | None:
     """What a command's end means; None for success, and where a job of those asked about is finished or unknown.
 
-    An answer of exit code 0 with words of a lost connection is a lost connection. Codes that are not in pbs-facts
+    An answer of exit code 0 with words of a lost connection is a lost connection. Without history, ``-x`` answers with
+    exit code 0 and no job at all, also where the job runs: that is no answer. Codes that are not in pbs-facts
     are Refused for qsub, as hpc.md 5 says, and Unavailable for every other command: they say nothing about a job.
     """
     words = stderr.strip()
     if returncode is None or returncode < 0 or returncode in _NO_COMMAND:
         return Unavailable(argv, returncode, words or "the command could not be run to its end")
     submitting = "qsub" in argv
-    if returncode == 0:
-        return Unavailable(argv, 0, words) if not submitting and _NO_CONNECTION.search(words) else None
-    if returncode in {_BAD_HOST, _SYSTEM} or _NO_CONNECTION.search(words):
-        return Unavailable(argv, returncode, words)
-    if not submitting:
-        gone = returncode in {_FINISHED, _UNKNOWN_JOB}
-        return None if gone else Unavailable(argv, returncode, words)
-    if returncode in _FULL or _TEMPORARY.search(words):
-        return Full(argv, returncode, words)
-    return Refused(argv, returncode, words)
+    if not submitting and _NO_HISTORY.search(words):
+        return NoHistory(argv, returncode, words)
+    no_connection = returncode in {_BAD_HOST, _SYSTEM} or _NO_CONNECTION.search(words)
+    if returncode == 0 and (submitting or not no_connection):
+        return None
+    if submitting and not no_connection:
+        kind = Full if returncode in _FULL or _TEMPORARY.search(words) else Refused
+        return kind(argv, returncode, words)
+    gone = returncode in {_FINISHED, _UNKNOWN_JOB} and not no_connection
+    return None if gone else Unavailable(argv, returncode, words)

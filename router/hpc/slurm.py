@@ -9,30 +9,28 @@ characters, as names and paths may hold anything else.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, tzinfo
 from typing import Final
 
 from router.errors import BatchError, ConfigError, Full, OutputError, Refused, Unavailable
-from router.hpc import Commands, JobReport, JobState, QueueState, Submission
+from router.hpc import Commands, JobReport, JobState, NoHistory, QueueState, Submission, slurmrecords
 from router.hpc.slurmqueues import queue_states
 from router.hpc.slurmrecords import (
     LISTED,
     RECORD_END,
     RECORDED,
-    STATES,
     UNIT_END,
     accounting_reports,
     controller_report,
     listed_reports,
 )
 
-__all__ = ["STATES"]
-
 DEFAULT: Final = Commands(
     environment=(("PATH", "/opt/slurm/bin:/usr/local/bin:/usr/bin:/bin"), ("SLURM_TIME_FORMAT", "%s")),
 )
 """Slurm's own times have no zone; with this variable they are seconds since 1970."""
+STATES: Final[Mapping[str, JobState]] = slurmrecords.STATES
 NAME_LIMIT: Final = 255
 """Slurm itself sets none; its accounting keeps so many characters."""
 
@@ -48,11 +46,12 @@ _FULL: Final = re.compile(
     r"|temporarily|partition (?:not available|is (?:down|drained|inactive))|required partition not available",
     re.IGNORECASE,
 )
+_NO_HISTORY: Final = "accounting storage is disabled"
 _NO_ANSWER: Final = re.compile(
     r"unable to contact|connect(?:ion)? (?:failure|refused|reset|timed out|error)|timed out|zero bytes were transmitted"
     r"|could not establish a configuration|dns srv lookup failed|standby mode|authentication (?:credential|error|plugin)"
     r"|munge|failed to open persistent connection|communication (?:error|shutdown)|unexpected message|incompatible version"
-    r"|send/recv|retrying|accounting storage is disabled|slurmdbd",
+    r"|send/recv|retrying|slurmdbd",
     re.IGNORECASE,
 )
 
@@ -184,13 +183,11 @@ def failure(argv: Sequence[str], returncode: int | None, stderr: str) -> BatchEr
     if returncode is None or returncode < 0 or returncode in _NO_COMMAND:
         return Unavailable(argv, returncode, words or "the command could not be run to its end")
     submitting = "sbatch" in argv
-    if returncode == 0:
-        return Unavailable(argv, 0, words) if not submitting and _NO_ANSWER.search(words) else None
-    if not submitting:
-        gone = _GONE.search(words) and not _NO_ANSWER.search(words)
-        return None if gone else Unavailable(argv, returncode, words)
-    if _FULL.search(words):
-        return Full(argv, returncode, words)
-    if _NO_ANSWER.search(words):
-        return Unavailable(argv, returncode, words)
-    return Refused(argv, returncode, words)
+    if not submitting and _NO_HISTORY in words:
+        return NoHistory(argv, returncode, words)
+    no_answer = _NO_ANSWER.search(words)
+    if submitting and returncode:
+        kind = Full if _FULL.search(words) else Unavailable if no_answer else Refused
+        return kind(argv, returncode, words)
+    done = submitting or ((returncode == 0 or _GONE.search(words)) and not no_answer)
+    return None if done else Unavailable(argv, returncode, words)

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from router.errors import BatchError, ConfigError, Full, OutputError, Refused, Unavailable
-from router.hpc import Commands, JobState, Submission, Verdict, openpbs
+from router.hpc import Commands, JobState, NoHistory, Submission, Verdict, openpbs
 
 TRANSCRIPTS = Path(__file__).parent / "recorded" / "openpbs"
 RECORDS = sorted(path for path in TRANSCRIPTS.glob("*.json") if '"Jobs"' in path.read_text())
@@ -262,7 +262,11 @@ def test_the_other_commands() -> None:
     two = openpbs.details_argv(["0.vm", "1.vm"], commands)
     assert two == (*start, "qstat", "-x", "-f", "-F", "dsv", "0.vm", "1.vm")
     assert openpbs.cancel_argv("0.vm", commands) == (*start, "qdel", "0.vm")
-    assert openpbs.signal_argv("0.vm", "TERM", commands) == (*start, "qsig", "-s", "TERM", "0.vm")
+    assert openpbs.signal_argv("0.vm", "TERM", commands) == (*start, "qsig", "-s", "INT", "0.vm")
+    assert openpbs.signal_argv("0.vm", "USR1", commands) == (*start, "qsig", "-s", "USR1", "0.vm")
+    forgetful = Commands((("PATH", "/bin"),), history=False)
+    assert openpbs.details_argv(["0.vm"], forgetful)[-5:] == ("qstat", "-f", "-F", "json", "0.vm")
+    assert openpbs.list_argv(user="ada", commands=forgetful)[-3:] == ("qselect", "-u", "ada")
     with pytest.raises(ValueError, match="lists the whole server"):
         openpbs.details_argv([])
 
@@ -290,6 +294,8 @@ def test_the_other_commands() -> None:
         ("qstat", 0, "", None),
         ("qstat", 0, "qstat: cannot connect to server vm (errno=15010)", Unavailable),
         ("qstat", 153, "qstat: Unknown Job Id 9.vm", None),
+        ("qstat", 0, "qstat: PBS is not configured to maintain job history 9.vm", NoHistory),
+        ("qselect", 0, "qselect: PBS is not configured to maintain job history", NoHistory),
         ("qstat", 35, "qstat: 9.vm Job has finished, use -x or -H", None),
         ("qstat", 255, "Connection refused\nqstat: cannot connect to server vm (errno=15010)", Unavailable),
         ("qstat", 2, "qstat: conflicting options.", Unavailable),

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from router.errors import BatchError, ConfigError, Full, OutputError, Refused, Unavailable
-from router.hpc import Commands, JobState, Submission, Verdict, slurm
+from router.hpc import Commands, JobState, NoHistory, Submission, Verdict, slurm
 from router.hpc.slurmrecords import LISTED, RECORD_END, RECORDED, UNIT_END
 
 USUAL = "env -i PATH=/opt/slurm/bin:/usr/local/bin:/usr/bin:/bin SLURM_TIME_FORMAT=%s"
@@ -262,7 +262,7 @@ def test_a_path_that_no_list_can_carry(path: str) -> None:
         ("squeue", 1, "squeue: error: Invalid user: nobody-here\n", Unavailable),
         ("squeue", 0, "squeue: error: slurm_receive_msg: Zero Bytes were transmitted or received\n", Unavailable),
         ("scontrol", 1, "slurm_load_jobs error: Invalid job id specified\n", None),
-        ("sacct", 1, "Slurm accounting storage is disabled\n", Unavailable),
+        ("sacct", 1, "Slurm accounting storage is disabled\n", NoHistory),
         ("sacct", 1, "sacct: error: slurm_persist_conn_open_without_init: failed to open persistent connection to host:localhost:6819: Connection refused\n", Unavailable),
         ("scancel", 1, "scancel: error: Kill job error on job id 99: Invalid job id specified\n", None),
         ("scancel", 1, "scancel: error: Kill job error on job id 9: Job/step already completing or completed\n", None),

@@ -186,7 +186,10 @@ def ends(record: Recorder) -> None:
         "completed": submit(*where, wrap="true"),
         "failed": submit(*where, wrap="exit 7"),
         "failed-signal": submit(*where, wrap="kill -SEGV $$"),
-        "memory": submit(*where, "--mem", "50", wrap="head -c 400M /dev/zero | tail -c 1 >/dev/null"),
+        # Longer than the 2 s between two looks at the memory, where no cgroup holds it.
+        "memory": submit(
+            *where, "--mem", "50", wrap="/usr/bin/python3 -c 'import time; x = b\"1\" * (400 << 20); time.sleep(9)'"
+        ),
     }
     done = ("COMPLETED", "FAILED", "OUT_OF_MEMORY")
     for name, job in jobs.items():

@@ -1,0 +1,194 @@
+"""TORQUE: the words of qsub, qselect, qstat, pbsnodes, qdel and qsig, and what they answer.
+
+Pure. Measured on TORQUE's 6.1 line; the recordings are in the tests. It is no OpenPBS: no JSON, no ``-x`` for history
+(jobs that are over stay for ``keep_completed`` seconds as state C), other exit codes, ``-P`` is another user, a script
+with ``select`` is taken without a word, and ``qstat`` of an array's id lists every job.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from datetime import UTC, tzinfo
+from typing import Final
+
+from router.errors import BatchError, ConfigError, Full, OutputError, Refused, Unavailable
+from router.hpc import Commands, JobReport, JobState, QueueState, Submission
+from router.hpc.torquequeues import queue_states
+from router.hpc.torquerecords import ID, reports
+from router.names import ENV_DIR
+
+DEFAULT: Final = Commands(environment=(("PATH", "/opt/torque/bin:/usr/local/bin:/usr/bin:/bin"),))
+NAME_LIMIT: Final = 256
+
+STATES: Final[Mapping[str, JobState]] = {
+    "Q": JobState.QUEUED,
+    "T": JobState.QUEUED,
+    "W": JobState.QUEUED,
+    "H": JobState.HELD,
+    "R": JobState.RUNNING,
+    "S": JobState.SUSPENDED,
+    "E": JobState.EXITING,
+    "C": JobState.FINISHED,
+}
+
+_CUT_ID: Final = re.compile(r"\d+(?:\[\d*\])?(?:\.[A-Za-z0-9._-]*)?")
+_CELLS: Final = 11
+_TABLE_ID: Final = 22
+"""Characters of an id that the table has room for; it cuts the rest without a sign."""
+_UNSAFE_DIRECTORY: Final = re.compile(r"[\\\"',\x00-\x1f\x7f]")
+_UNSAFE_OUTPUT: Final = re.compile(r"[:$\\\"',\x00-\x1f\x7f]")
+
+# PBSE codes modulo 256, as the commands exit (10-qsub-errors.txt), and errno of a refused connection.
+_UNKNOWN_JOB, _END_OF_FILE, _REFUSED_CONNECTION = 153, 67, 111
+_DISABLED: Final = 175
+_NO_COMMAND: Final = frozenset({126, 127})
+_FULL: Final = re.compile(r"maximum number of jobs already in queue|queue is not enabled|temporar", re.IGNORECASE)
+_NO_CONNECTION: Final = re.compile(
+    r"cannot connect|could not connect|unable to communicate|connection (?:refused|reset|timed out)|end of file"
+    r"|time(?:d)? ?out|too busy|communication failure|shutting down|no free connections|trqauthd|resolve host",
+    re.IGNORECASE,
+)
+_GONE: Final = re.compile(r"unknown job id|invalid state for job|request invalid for state of job", re.IGNORECASE)
+_IN_PLACE_OF: Final[Mapping[str, str]] = {"TERM": "INT"}
+
+
+def submit_argv(submission: Submission, commands: Commands = DEFAULT) -> tuple[str, ...]:
+    """``qsub`` with the fixed options of hpc.md 1; the reasons are those of ``router.hpc.openpbs``.
+
+    ConfigError where a path holds what ``-o`` or ``-v`` cannot carry unchanged.
+    """
+    for path, unsafe in ((submission.output, _UNSAFE_OUTPUT), (submission.directory, _UNSAFE_DIRECTORY)):
+        if unsafe.search(path) or path != path.rstrip():
+            raise ConfigError(
+                f"{path!r}: TORQUE's qsub does not carry quotes, commas, backslashes, control characters or trailing "
+                "blanks in a path, nor colons and dollars in that of an output file; choose another workDir"
+            )
+    words = ("-N", submission.name, "-o", submission.output, "-j", "oe", "-r", "n", "-S", "/bin/bash")
+    fixed = ("-W", "umask=0077", "-v", f"{ENV_DIR}={submission.directory}", submission.script)
+    return commands.argv("qsub", *words, *fixed)
+
+
+def job_id(stdout: str) -> str:
+    """The last line that is exactly a job id: filters print lines of their own. OutputError."""
+    for line in reversed(stdout.splitlines()):
+        if ID.fullmatch(line.strip()):
+            return line.strip()
+    raise OutputError(("qsub",), 0, f"no job id in the output of qsub: {stdout[:500]!r}")
+
+
+def is_id(text: str) -> bool:
+    """A number and a server: ``0.vm``, ``39[2].vm``."""
+    return bool(ID.fullmatch(text))
+
+
+def list_argv(*, user: str = "", name: str = "", commands: Commands = DEFAULT) -> tuple[str, ...]:
+    """``qselect``: exact matches; jobs that are over as long as they are kept."""
+    words = (*(("-u", user) if user else ()), *(("-N", name) if name else ()))
+    return commands.argv("qselect", *words)
+
+
+def parse_list(stdout: str) -> tuple[str, ...]:
+    """One id a line. OutputError."""
+    if stdout and not stdout.endswith("\n"):
+        raise OutputError(("qselect",), 0, "the list ends within a line")
+    ids = tuple(line.strip() for line in stdout.splitlines() if line.strip())
+    for found in ids:
+        if not ID.fullmatch(found):
+            raise OutputError(("qselect",), 0, f"not a job id: {found[:200]!r}")
+    return ids
+
+
+def states_argv(users: str, commands: Commands = DEFAULT) -> tuple[str, ...]:
+    """``qstat -u``: a table. (``-x`` has no effect beside ``-u``.)"""
+    return commands.argv("qstat", "-u", users)
+
+
+def parse_states(stdout: str) -> dict[str, JobState]:
+    """The rows below the table's rule: id first, state last but one of eleven cells. OutputError.
+
+    An id as long as its column may have been cut: it gets a ``*``.
+    """
+    if not stdout.strip():
+        return {}
+    lines = stdout.splitlines()
+    rule = next((number for number, line in enumerate(lines) if line and not line.strip("- ")), None)
+    if rule is None or not stdout.endswith("\n"):
+        raise OutputError(("qstat", "-u"), 0, f"not a whole table of qstat: {stdout[:200]!r}")
+    states = {}
+    for line in lines[rule + 1 :]:
+        cells = line.split()
+        if len(cells) != _CELLS or not _CUT_ID.fullmatch(cells[0]) or not re.fullmatch(r"[A-Z]", cells[-2]):
+            raise OutputError(("qstat", "-u"), 0, f"not a row of qstat: {line[:200]!r}")
+        shown = cells[0] if len(cells[0]) < _TABLE_ID else f"{cells[0]}*"
+        states[shown] = STATES.get(cells[-2], JobState.UNKNOWN)
+    return states
+
+
+def parse_listed(stdout: str, *, zone: tzinfo = UTC) -> dict[str, JobReport]:  # noqa: ARG001
+    """Nothing: the table cuts what matters."""
+    return {}
+
+
+def details_argv(job_ids: Sequence[str], commands: Commands = DEFAULT) -> tuple[str, ...]:
+    """``qstat -f -x``: XML."""
+    if not job_ids:
+        raise ValueError("details of no job: qstat without ids lists the whole server")
+    return commands.argv("qstat", "-f", "-x", *job_ids)
+
+
+def past_argv(job_ids: Sequence[str], commands: Commands = DEFAULT) -> tuple[str, ...] | None:  # noqa: ARG001
+    """None: qstat shows jobs that are over, as long as there is a record of them."""
+    return None
+
+
+def proof_argv(job_id: str, commands: Commands = DEFAULT) -> tuple[str, ...] | None:  # noqa: ARG001
+    """None: what qstat does not know by its id is unknown."""
+    return None
+
+
+def parse_details(stdout: str, *, zone: tzinfo = UTC) -> dict[str, JobReport]:  # noqa: ARG001
+    """Reports by id. Times need no zone. OutputError."""
+    return reports(stdout, STATES)
+
+
+def cancel_argv(job_id: str, commands: Commands = DEFAULT) -> tuple[str, ...]:
+    """``qdel``."""
+    return commands.argv("qdel", job_id)
+
+
+def signal_argv(job_id: str, signal: str, commands: Commands = DEFAULT) -> tuple[str, ...]:
+    """``qsig``, with INT for TERM as on OpenPBS: here as there a shell stands above the script."""
+    return commands.argv("qsig", "-s", _IN_PLACE_OF.get(signal, signal), job_id)
+
+
+def queues_argvs(commands: Commands = DEFAULT) -> tuple[tuple[str, ...], ...]:
+    """``qstat -Q -f`` and ``pbsnodes -x``."""
+    return commands.argv("qstat", "-Q", "-f"), commands.argv("pbsnodes", "-x")
+
+
+def parse_queues(outputs: Sequence[str]) -> dict[str, QueueState]:
+    """Queues by name. OutputError."""
+    queues, nodes = outputs
+    return queue_states(queues, nodes)
+
+
+def failure(argv: Sequence[str], returncode: int | None, stderr: str) -> BatchError | None:
+    """What a command's end means; None for success, and where a job of those asked about is over or unknown.
+
+    Codes that are not known are Refused for qsub, Unavailable for every other command.
+    """
+    words = stderr.strip()
+    if returncode is None or returncode < 0 or returncode in _NO_COMMAND:
+        return Unavailable(argv, returncode, words or "the command could not be run to its end")
+    submitting = "qsub" in argv
+    no_connection = returncode in {_END_OF_FILE, _REFUSED_CONNECTION} or _NO_CONNECTION.search(words)
+    if returncode == 0 and (submitting or not no_connection):
+        return None
+    if no_connection:
+        return Unavailable(argv, returncode, words)
+    if submitting:
+        kind = Full if returncode == _DISABLED or _FULL.search(words) else Refused
+        return kind(argv, returncode, words)
+    gone = returncode == _UNKNOWN_JOB or _GONE.search(words)
+    return None if gone else Unavailable(argv, returncode, words)

@@ -1,0 +1,117 @@
+"""What TORQUE's qstat -f -x prints of jobs, and the report that it means.
+
+Pure. Of several ids it prints several XML documents, one after another. Times are seconds since 1970.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from datetime import UTC, datetime
+from typing import Final
+from xml.etree import ElementTree as ET
+
+from router.errors import OutputError
+from router.hpc import JobReport, JobState, Verdict
+from router.names import ENV_DIR
+
+ID: Final = re.compile(r"\d+(?:\[\d*\])?\.[A-Za-z0-9][A-Za-z0-9._-]*")
+
+_DOCUMENT_END: Final = "</Data>"
+_DECLARATION: Final = re.compile(r"<!(?:DOCTYPE|ENTITY)", re.IGNORECASE)
+_VARIABLE: Final = re.compile(rf"(?:^|,){ENV_DIR}=([^,]*)")
+# JOB_EXEC_OVERLIMIT_… of pbs_job.h, and what a shell's end by TERM or KILL from outside is counted as.
+_VERDICTS: Final[Mapping[int, Verdict]] = {
+    -10: Verdict.MEMORY,
+    -11: Verdict.WALLTIME,
+    -12: Verdict.CPU_TIME,
+    265: Verdict.DELETED,
+    271: Verdict.DELETED,
+}
+
+
+def elements(text: str, kind: str, argv: tuple[str, ...]) -> Iterator[ET.Element]:
+    """The elements of that kind in all documents of an answer. OutputError."""
+    *documents, rest = text.split(_DOCUMENT_END)
+    if rest.strip() or _DECLARATION.search(text):
+        raise OutputError(argv, 0, f"no whole XML documents: {rest[:200]!r}")
+    for document in documents:
+        try:
+            # Without declarations there are no entities, which is what is unsafe in XML.
+            root = ET.fromstring(document.strip() + _DOCUMENT_END)  # noqa: S314
+        except (ET.ParseError, ValueError) as error:
+            raise OutputError(argv, 0, f"not XML: {error}: {document[:200]!r}") from error
+        if root.tag != "Data" or any(one.tag != kind for one in root) or (root.text or "").strip():
+            raise OutputError(argv, 0, f"not a list of {kind}: {document[:200]!r}")
+        yield from root
+
+
+def reports(text: str, states: Mapping[str, JobState]) -> dict[str, JobReport]:
+    """Reports by job id. OutputError."""
+    found = {}
+    for job in elements(text, "Job", ("qstat", "-x")):
+        report = _report(job, states)
+        found[report.job_id] = report
+    return found
+
+
+def _report(job: ET.Element, states: Mapping[str, JobState]) -> JobReport:
+    job_id, code = _text(job, "Job_Id"), _text(job, "job_state")
+    if not ID.fullmatch(job_id) or not re.fullmatch(r"[A-Z]", code):
+        raise OutputError(("qstat", "-x"), 0, f"not a job, or without a state: {job_id[:200]!r} {code[:20]!r}")
+    state = states.get(code, JobState.UNKNOWN)
+    status = _status(job_id, _text(job, "exit_status"))
+    variable = _VARIABLE.search(_text(job, "Variable_List"))
+    started = _time(job_id, _text(job, "start_time"))
+    return JobReport(
+        job_id=job_id,
+        state=state,
+        code=code,
+        exit_status=status,
+        verdict=_verdict(status, started) if state is JobState.FINISHED else None,
+        reason=_text(job, "comment"),
+        name=_text(job, "Job_Name"),
+        owner=_text(job, "Job_Owner").partition("@")[0],
+        queue=_text(job, "queue"),
+        directory=variable[1] if variable else "",
+        hosts=_text(job, "exec_host"),
+        resources=_group(job, "Resource_List"),
+        used=_group(job, "resources_used"),
+        submitted=_time(job_id, _text(job, "qtime")),
+        started=started,
+        ended=_time(job_id, _text(job, "comp_time")),
+    )
+
+
+def _verdict(status: int | None, started: datetime | None) -> Verdict:
+    """Why a job is over. Deleted while it waited: no exit status, no start, and nothing else to tell it by."""
+    if status is None:
+        return Verdict.NEVER_RAN if started else Verdict.DELETED
+    if status in _VERDICTS:
+        return _VERDICTS[status]
+    return Verdict.ENDED if status >= 0 else Verdict.NEVER_RAN
+
+
+def _status(job_id: str, text: str) -> int | None:
+    if not text:
+        return None
+    if not re.fullmatch(r"-?\d{1,9}", text):
+        raise OutputError(("qstat", "-x"), 0, f"{job_id}: not an exit_status: {text[:200]!r}")
+    return int(text)
+
+
+def _time(job_id: str, text: str) -> datetime | None:
+    if not text:
+        return None
+    if not re.fullmatch(r"\d{1,11}", text):
+        raise OutputError(("qstat", "-x"), 0, f"{job_id}: not a time: {text[:200]!r}")
+    return datetime.fromtimestamp(int(text), UTC)
+
+
+def _text(element: ET.Element, name: str) -> str:
+    return (element.findtext(name) or "").strip()
+
+
+def _group(element: ET.Element, name: str) -> dict[str, str]:
+    found = element.find(name)
+    return {} if found is None else {one.tag: (one.text or "").strip() for one in found}
