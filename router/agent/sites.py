@@ -13,13 +13,14 @@ from pathlib import Path
 from typing import Final
 
 from router.errors import ConfigError
-from router.hpc import BatchSystem, Commands, local, openpbs, slurm
+from router.hpc import BatchSystem, Commands, local, openpbs, slurm, torque
 from router.policy.model import Policy
 from router.policy.schema import Access, Account, Site, System
 
 _SYSTEMS: Final[dict[System, BatchSystem]] = {
     System.OPENPBS: openpbs,
     System.SLURM: slurm,
+    System.TORQUE: torque,
     System.LOCAL: local,
 }
 LOCAL: Final = "local"

@@ -11,7 +11,7 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from router import names, signing
-from router.agent.approval import additions, approve, controller, is_living, needs
+from router.agent.approval import UnknownKey, additions, approve, controller, is_living, named_user, needs, owner_of
 from router.errors import SignatureError
 from router.gate import judge
 from router.policy.decision import Requester
@@ -62,6 +62,34 @@ def test_results_are_those_that_were_signed() -> None:
     job["metadata"]["annotations"][names.HINT_RESULTS] = "/etc/passwd"
 
     assert approve(pod, job, SITE, KEYS).results == ("out/*.dat",)
+
+
+def test_whose_a_pod_is_stands_in_its_signature_alone() -> None:
+    pod = pod_of(routed_job())
+    pod["metadata"]["annotations"][names.KEY_ACCOUNT] = '{"user":"eve"}'
+
+    assert owner_of(pod, SITE, KEYS) == "ada"
+
+
+@pytest.mark.parametrize(
+    ("change", "site", "keys", "words"),
+    [
+        (lambda pod: None, SITE, {}, "not among the keys in force"),
+        (lambda pod: pod["metadata"].update(namespace="other"), SITE, KEYS, "another namespace, site or Job"),
+        (lambda pod: None, "hpc2", KEYS, "another namespace, site or Job"),
+        (lambda pod: pod["metadata"]["annotations"].pop(names.KEY_SIGNATURE), SITE, KEYS, "signature"),
+    ],
+)
+def test_nobodys_pod(change: Callable[[Any], None], site: str, keys: Any, words: str) -> None:
+    pod = pod_of(routed_job())
+    change(pod)
+
+    with pytest.raises(UnknownKey if not keys else SignatureError, match=words):
+        owner_of(pod, site, keys)
+
+
+def test_the_user_whom_an_account_names() -> None:
+    assert [named_user(text) for text in ('{"user":"ada"}', '{"user":""}', "ada", "")] == ["ada", "", "", ""]
 
 
 Change = Callable[[dict[str, Any], dict[str, Any]], None]

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
-from router.agent.records import Records
+from router.agent.records import Records, SiteRecords
 from router.layout import PodDirectory
-from router.podview import PodView, view
+from router.podview import PodView, departed, view
 from router.reconcile import outcomes
 
 
@@ -103,3 +104,69 @@ def test_what_is_left_of_a_pod_keeps_its_name_for_the_search() -> None:
     assert (record.name, record.key) == ("p", "ns/p")
     assert not record.missing
     assert [job.job_id for job in record.facts.jobs] == ["7.server"]
+
+
+def of_users(*users: str) -> tuple[SiteRecords, list[Records]]:
+    """Records of some users; nobody's have an empty name."""
+    site = SiteRecords()
+    parts = [
+        Records(
+            lambda view, user=user: PodDirectory(f"/w/{user}", view.job_uid, view.index, view.uid), user=user, site=site
+        )  # type: ignore[misc]
+        for user in users
+    ]
+    for part in parts:
+        site.join(part)
+    return site, parts
+
+
+def signed_for(user: str, uid: str = "u1") -> PodView:
+    return replace(pod(uid, uid), account=f'{{"user":"{user}"}}', job_id="7")
+
+
+LEFT = departed(uid="u1", job_uid="job-1", index="0", job_id="7")
+
+
+def test_each_user_has_records_of_their_own_and_the_site_knows_them_all() -> None:
+    site, (ada, ben) = of_users("ada", "ben")
+    one, other = ada.add(outcomes.first(pod("a", "a", index="0"))), ben.add(outcomes.first(pod("b", "b", index="0")))
+
+    assert (site.get("a"), site.named("ns", "b"), site.all()) == (one, other, [one, other])
+    assert (site.holding("b"), site.holding("c")) == (ben, None)
+    assert site.siblings(one) == [], "the same Job and index of another user is another Job's"
+    assert str(other.directory.path) == "/w/ben/pods/job-1/0/b"
+    site.drop(one)
+    assert site.all() == [other]
+
+
+def test_what_is_found_on_the_site_and_is_nobodys_pod_is_missing() -> None:
+    _, (ada,) = of_users("ada")
+
+    record = ada.found(LEFT, 5.0)
+
+    assert record is not None
+    assert (record.missing, record.facts.pod.name) == (5.0, "")
+    assert ada.found(LEFT, 9.0) is record
+    assert record.missing == 5.0
+
+
+def test_another_users_pod_is_not_taken_over_by_whoever_names_it() -> None:
+    """A user can submit a job that says to be another's Pod's, or make a directory of its name."""
+    site, (ada, ben) = of_users("ada", "ben")
+    right = ada.add(outcomes.first(signed_for("ada")))
+
+    assert ben.found(LEFT, 5.0) is None
+    assert site.get("u1") is right
+
+
+def test_a_pod_whose_key_has_gone_is_its_users_by_what_its_job_has_left() -> None:
+    site, (nobody, ada, ben) = of_users("", "ada", "ben")
+    before = nobody.add(outcomes.first(signed_for("ada")))
+
+    assert site.unclaimed() == [before]
+    assert ben.found(LEFT, 5.0) is None, "it says to be ada's"
+    record = ada.found(LEFT, 5.0)
+
+    assert record is not None
+    assert (record.name, record.missing, str(record.directory.path)) == ("u1", None, "/w/ada/pods/job-1/noindex/u1")
+    assert (site.unclaimed(), site.holding("u1")) == ([], ada)
