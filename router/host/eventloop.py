@@ -16,6 +16,9 @@ Ts = TypeVarTuple("Ts")
 _ENDING: Final = 5.0
 """Seconds that ``stop`` waits for what is being closed."""
 
+_TURNS: Final = 10
+"""Turns of the loop after its end, in which sockets close that were told to."""
+
 
 class EventLoop:
     """Started with the first request; thread-safe. Nothing may be asked of it from within."""
@@ -74,5 +77,7 @@ def _serve(loop: asyncio.AbstractEventLoop) -> None:
             task.cancel()
         if left:
             loop.run_until_complete(asyncio.wait(left, timeout=_ENDING / 2))
+        for _ in range(_TURNS):
+            loop.run_until_complete(asyncio.sleep(0))
     finally:
         loop.close()
