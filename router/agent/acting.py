@@ -232,6 +232,7 @@ def _look(tools: Tools, record: Record) -> None:
 def _release(tools: Tools, record: Record) -> None:
     pod = record.facts.pod
     tools.api.delete(f"/api/v1/namespaces/{pod.namespace}/pods/{pod.name}", grace=0, uid=pod.uid)
+    record.change(partial(outcomes.released, now=time.time()))
     _told("released", record)
 
 

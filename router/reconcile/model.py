@@ -112,6 +112,7 @@ class Facts:
     :param signals: how often the script was asked to end, ``signalled_at`` first and ``signalled_last`` last
     :param ended_seen: when the script's last word was first seen
     :param collecting_since: when the results were first asked for; ``collected``: they are there, or cannot be had
+    :param releases: how often the Pod's deletion for good was asked for, ``released_at`` last
     :param written_at: when a status was last written
     """
 
@@ -134,6 +135,8 @@ class Facts:
     ended_seen: float | None = None
     collecting_since: float | None = None
     collected: bool = False
+    releases: int = 0
+    released_at: float | None = None
     written_at: float | None = None
 
 
@@ -227,7 +230,7 @@ class Collect:
 
 @dataclass(frozen=True, slots=True)
 class Release:
-    """Delete the Pod with grace period 0, its uid as the precondition."""
+    """Delete the Pod with grace period 0, its uid as the precondition -> ``released``."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -34,7 +34,7 @@ from router.reconcile.model import (
 )
 from router.reconcile.status import status
 from router.reconcile.telling import events
-from router.reconcile.waiting import Wait, both, sooner
+from router.reconcile.waiting import Wait, both, due, sooner
 from router.reconcile.words import only_words_differ
 
 
@@ -162,10 +162,26 @@ def _after(facts: Facts, terms: Terms, now: float, *, ran: bool) -> Plan:
     """The end is written, and nothing runs: what is left is to clean up, and to let a deleted Pod go."""
     results = _results(facts, terms, now) if ran else Wait()
     rest = delete_others(facts, terms, now)
-    found = both((results, rest))
-    held = facts.pod.deleting and facts.pod.grace > 0  # without grace the API server waits for finalizers alone
-    release = (Release(),) if held and results.again_at is None else ()
-    return Plan((*found.actions, *release), _annotations(facts), again_at=found.again_at, over=True)
+    release = _release(facts, terms, now) if results.again_at is None else Wait()
+    found = both((results, rest, release))
+    return Plan(found.actions, _annotations(facts), again_at=found.again_at, over=True)
+
+
+def _release(facts: Facts, terms: Terms, now: float) -> Wait:
+    """Let a deleted Pod go.
+
+    The API server does that in two steps (``BeforeDelete`` of apiserver/pkg/registry/rest): it writes that there is no
+    grace any more, and then takes the object away, unless a finalizer holds it. When whoever asked dies between the two
+    the object stays until somebody asks once more. For a Pod with a Node that is its kubelet, and here the agent.
+    """
+    pod = facts.pod
+    if pod.deleted_at is None or departed(pod):
+        return Wait()
+    if pod.grace == 0 and pod.finalizers:
+        return Wait()  # it goes with the last of them
+    first = 0 if pod.grace else pod.deleted_at + terms.retry  # somebody else's deletion may be under way
+    again = max(first, due(facts.releases, facts.released_at, terms))
+    return Wait((Release(),), now + terms.retry) if now >= again else Wait((), again)
 
 
 def _annotations(facts: Facts) -> Mapping[str, str]:

@@ -310,13 +310,28 @@ ENDED = PodStatus(
     ("known", "expected"),
     [
         (facts(deleted(status=ENDED), collected=True), (Release(),)),
+        (facts(deleted(status=ENDED), collected=True, releases=1, released_at=NOW - 1.0), ()),
+        (facts(deleted(status=ENDED), collected=True, releases=1, released_at=NOW - 2.0), (Release(),)),
+        (facts(deleted(grace=0, status=ENDED), collected=True), ()),
+        (facts(deleted(grace=0, finalizers=False, status=ENDED), collected=True), (Release(),)),
+        (facts(replace(deleted(grace=0, finalizers=False, status=ENDED), deleted_at=NOW), collected=True), ()),
         (facts(deleted(status=ENDED)), (Collect(),)),
         (facts(deleted(status=ENDED), collecting_since=T), (Release(),)),
-        (facts(deleted(grace=0, status=ENDED), collected=True), ()),
         (facts(pod(status=ENDED), collected=True), ()),
         (facts(deleted(status=replace(ENDED, started=None))), (Release(),)),
     ],
-    ids=["deleted", "results first", "results are late", "finalizers hold it", "not deleted", "never ran"],
+    ids=[
+        "deleted",
+        "just released",
+        "released in vain",
+        "finalizers hold it",
+        "cut off in the middle",
+        "others delete it now",
+        "results first",
+        "results are late",
+        "not deleted",
+        "never ran",
+    ],
 )
 def test_a_pod_is_let_go_only_when_its_end_is_written(known: Facts, expected: tuple[object, ...]) -> None:
     made = plan(known, TERMS, NOW)
