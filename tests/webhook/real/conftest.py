@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -36,6 +37,7 @@ rules:
 """
 ANCHOR = "gate-anchor"
 """A namespace that is gated throughout; tests have their own, which opt in as users' do."""
+_NUMBERS = itertools.count(1)
 
 
 @pytest.fixture(scope="package")
@@ -65,6 +67,15 @@ def webhook(plane: ControlPlane, tmp_path_factory: pytest.TempPathFactory) -> It
 def jobs(plane: ControlPlane, webhook: Server, namespace: str) -> Gated:
     """The test's own namespace, for ada, behind the webhook."""
     return gated(plane, namespace, _public(webhook))
+
+
+@pytest.fixture
+def free(plane: ControlPlane, webhook: Server) -> Iterator[Gated]:
+    """A namespace for ada that did not opt in: there the API server does what it does without a webhook."""
+    name = f"free-{next(_NUMBERS)}"
+    plane.make_namespaces({name: (RESEARCHERS,)})
+    yield Gated(plane, name, _public(webhook))
+    plane.kubectl("delete", "namespace", name, "--wait=false")
 
 
 def _public(webhook: Server) -> Path:

@@ -47,14 +47,31 @@ def test_server_side_apply_again_changes_nothing(jobs: Gated, sent: Json) -> Non
     assert spec(jobs.get()) == spec(first)
 
 
-def test_replace_with_what_was_sent_first(jobs: Gated) -> None:
-    jobs.done("create", "-f", "-", sent=NOTED)
+def test_replace_with_what_was_sent_first_is_refused_as_everywhere(jobs: Gated, free: Gated) -> None:
+    """The API server writes a selector into each Job, which cannot be changed, and a replacement lacks it."""
+    refused = []
+    for where in (jobs, free):
+        where.done("create", "-f", "-", sent=NOTED)
+        before = where.get()
+        run = where.run("replace", "-f", "-", sent=NOTED)
+        assert (run.returncode, where.get()) == (1, before)
+        refused.append("spec.selector: Required value" in run.stderr)
+
+    assert refused == [True, True]
+
+
+def test_replace_by_force_makes_a_new_job_that_reads_as_the_first(jobs: Gated) -> None:
+    sent = NOTED["spec"] | {"suspend": True}  # without Pods, which only an agent would let go
+    jobs.done("create", "-f", "-", sent=NOTED | {"spec": sent})
     first = jobs.get()
 
-    jobs.done("replace", "-f", "-", sent=NOTED)
+    jobs.done("replace", "--force", "-f", "-", sent=NOTED | {"spec": sent})
 
-    assert spec(jobs.get()) == spec(first)
-    assert target(jobs.get()) == "hpc"
+    second = jobs.get()
+    assert second["metadata"]["uid"] != first["metadata"]["uid"]
+    assert target(second) == "hpc"
+    assert second["metadata"]["annotations"] == first["metadata"]["annotations"]
+    assert script(second) == script(first)
 
 
 def test_replace_with_what_is_stored(jobs: Gated) -> None:
@@ -117,9 +134,9 @@ def test_growth_beyond_what_the_rule_allows_is_denied(jobs: Gated) -> None:
 
 
 def test_a_job_in_the_cloud_is_not_judged_anew(jobs: Gated) -> None:
-    jobs.create(job(pod={"containers": [container(cpu="1")]}))
+    jobs.create(job(pod={"containers": [container(cpu="1")]}, parallelism=1, completions=100))
 
-    jobs.done("patch", "job", "solve", "-p", json.dumps({"spec": {"parallelism": 40, "completions": 40}}))
+    jobs.done("patch", "job", "solve", "-p", json.dumps({"spec": {"parallelism": 40}}))
 
     assert target(jobs.get()) == "cloud"
     assert "nodeName" not in jobs.get()["spec"]["template"]["spec"]
