@@ -21,6 +21,7 @@ from router.names import (
     KEY_QUEUE,
     KEY_QUEUE_NOW,
     KEY_RESOURCES_USED,
+    KEY_RULE,
     KEY_SCRIPT,
     KEY_SIGNATURE,
     KEY_SITE,
@@ -52,7 +53,7 @@ class PodView:
     ``grace`` the deletion's seconds of grace, before a deletion the spec's. ``finalizers``: one at least is on it, as the
     Job controller's on every Pod of a Job. ``deadline`` is activeDeadlineSeconds. ``signed``: it carries script, account and signature (which proves
     nothing yet). ``containers`` stand in the order of their start: init containers and sidecars, then the others.
-    ``job_id`` to ``used`` are the agent's own annotations, empty where not set. ``status`` is what the API server has.
+    ``rule`` names the policy's rule that sent it here. ``job_id`` to ``used`` are the agent's own annotations, empty where not set. ``status`` is what the API server has.
     """
 
     namespace: str
@@ -73,6 +74,7 @@ class PodView:
     restart_policy: str
     deadline: int | None
     containers: tuple[PodContainer, ...]
+    rule: str
     account: str
     signed: bool
     job_id: str
@@ -136,6 +138,7 @@ def view(pod: Mapping[str, Any]) -> PodView:
         restart_policy=intern(spec.get("restartPolicy") or "Always"),
         deadline=spec.get("activeDeadlineSeconds"),
         containers=tuple(_containers(spec)),
+        rule=intern(annotations.get(KEY_RULE) or ""),
         account=intern(annotations.get(KEY_ACCOUNT) or ""),
         signed=all(annotations.get(key) for key in (KEY_SCRIPT, KEY_ACCOUNT, KEY_SIGNATURE)),
         job_id=annotations.get(KEY_JOB_ID) or "",
@@ -203,6 +206,7 @@ def departed(*, uid: str, job_uid: str, index: str, job_id: str = "") -> PodView
         restart_policy="Never",
         deadline=None,
         containers=(),
+        rule="",
         account="",
         signed=False,
         job_id=job_id,

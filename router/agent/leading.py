@@ -42,6 +42,7 @@ from router.kube.events import Recorder
 from router.kubelet.indexes import Indexes
 from router.kubelet.serve import Kubelet, KubeletSettings
 from router.podlife import Note
+from router.podview import PodView
 from router.reconcile.following import followed
 from router.reconcile.model import Terms
 
@@ -59,7 +60,7 @@ class World:
 
     settings: AgentSettings
     place: Place
-    terms: Terms
+    terms: Callable[[PodView], Terms]
     api: Api
     host: Host
     batch: Batch

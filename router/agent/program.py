@@ -33,6 +33,7 @@ from router.hpc import cluster_id
 from router.kube.client import connect
 from router.kube.events import Recorder
 from router.layout import site_directory
+from router.podview import PodView
 from router.policy.model import Policy
 from router.policy.schema import Site, System
 from router.policyfiles import PolicyStore
@@ -81,6 +82,8 @@ class Agent:
         """Whether the program has to be started anew with another policy."""
         self._settings = settings
         self._site = site
+        self._policy = policy
+        self._base = _terms(settings, site)
         self._gpus = policy.gpu_resources
         self._user = pwd.getpwuid(os.geteuid()).pw_name
         self._commands = sites.commands_of(site, settings.local_state, settings.local_commands)
@@ -140,6 +143,7 @@ class Agent:
         policy = store.policy
         if policy is None:
             return
+        self._policy = policy
         try:
             site = sites.site_of(policy, self._settings.site)
         except ConfigError:
@@ -164,7 +168,7 @@ class Agent:
         return World(
             settings=settings,
             place=Place(site, cluster, root, self._user, self._gpus),
-            terms=_terms(settings, site),
+            terms=self._terms,
             api=self._api,
             host=host,
             batch=Batch(
@@ -181,6 +185,10 @@ class Agent:
             collector=Results(host, site, recorder.tell),
             keys=lambda: self._keys.value,
         )
+
+    def _terms(self, pod: PodView) -> Terms:
+        """What holds for a Pod by the policy of this moment."""
+        return sites.terms_of(self._base, self._policy, pod.rule)
 
     def _cluster(self) -> str:
         """The cluster's eight digits, waited for while the API server is down; empty where the end came first."""

@@ -41,6 +41,7 @@ PLAIN = PodView(
     restart_policy="Never",
     deadline=None,
     containers=(PodContainer("main", "app:1", MAIN),),
+    rule="gpu",
     account="{}",
     signed=True,
     job_id="",
