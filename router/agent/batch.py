@@ -13,7 +13,7 @@ from typing import Final, TypeVar
 from router.agent.metrics import Metrics, Stopwatch
 from router.errors import BatchError, Full, OutputError, Refused, Unavailable
 from router.host import Host
-from router.hpc import BatchSystem, Commands, JobReport, JobState, Submission
+from router.hpc import BatchSystem, Commands, JobReport, JobState, QueueState, Submission
 
 T = TypeVar("T")
 
@@ -62,9 +62,16 @@ class Batch:
         argv = self._system.details_argv(job_ids, self._commands)
         return self._counted("details", lambda: self._system.parse_details(self._run(argv), zone=_zone()))
 
-    def cancel(self, job_ids: Sequence[str]) -> None:
-        """End these jobs, queued or running."""
-        argv = self._system.cancel_argv(job_ids, self._commands)
+    def queues(self) -> dict[str, QueueState]:
+        """How the queues and their nodes are, by the queue's name; nothing where the batch system cannot be asked so."""
+        argvs = self._system.queues_argvs(self._commands)
+        if not argvs:
+            return {}
+        return self._counted("queues", lambda: self._system.parse_queues([self._run(argv) for argv in argvs]))
+
+    def cancel(self, job_ids: Sequence[str], *, force: bool = False) -> None:
+        """End these jobs, queued or running; by force also those that are ending already, or whose node is away."""
+        argv = self._system.cancel_argv(job_ids, self._commands, force=force)
         self._counted("cancel", lambda: self._run(argv))
 
     def signal(self, job_id: str, signal: str) -> None:

@@ -27,6 +27,7 @@ from router.agent.metrics import Metrics
 from router.agent.nodes import Endpoint, Nodes
 from router.agent.observing import Asking, Observer
 from router.agent.pods import Pods, uids_of
+from router.agent.queuestate import Board, QueueStates
 from router.agent.reach import Reach
 from router.agent.records import Record, Records
 from router.agent.settings import AgentSettings
@@ -102,6 +103,10 @@ class Lead:
         self._cleaning = Cleaning(
             world.host, world.batch, self.records, keeping, pods_of=partial(uids_of, api), ready=self._acts
         )
+        board = Board(settings.namespace, place.site.name, tuple(queue.name for queue in place.site.queues))
+        self._queue_states = QueueStates(
+            api, world.batch, board, ready=lambda: self._reach.ok and world.election.leading
+        )
         addresses = (settings.address,)
         nodes = [names.node_name(place.site.name, queue.name) for queue in place.site.queues]
         kubelet = KubeletSettings(nodes[0], addresses, settings.self_signed, settings.certificates)
@@ -164,6 +169,7 @@ class Lead:
         self._spool.stop()
         self._indexing.stop()
         self._cleaning.stop()
+        self._queue_states.stop()
         self._pods.watch.stop()
         self._daemonsets.stop()
         if self._nodes is not None:
@@ -196,6 +202,7 @@ class Lead:
             records = self.records.all()
             self._steps.start()
             self._cleaning.start()
+            self._queue_states.start()
             log.info("adopted", extra={"fields": {"pods": len(records)}})
 
     def _alive(self) -> dict[str, bool]:
@@ -205,6 +212,7 @@ class Lead:
         if self._began:
             found |= {"observer": self._observer.alive, "spool": self._spool.alive, "steps": self._steps.alive}
             found |= {"indexing": self._indexing.alive, "cleaning": self._cleaning.alive}
+            found["queue state"] = self._queue_states.alive
         return found
 
     def _acts(self) -> bool:

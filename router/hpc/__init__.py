@@ -104,6 +104,23 @@ class Commands:
         return ("env", "-i", *(f"{name}={value}" for name, value in self.environment), *self.prefix, *words)
 
 
+@dataclass(frozen=True, slots=True)
+class QueueState:
+    """One queue as the batch system shows it. None: it does not say.
+
+    ``enabled``: jobs can be submitted; ``started``: jobs are started. ``reason`` is why not, in its own words.
+    ``free_nodes`` have no job. ``queued`` jobs wait to be started; held ones do not count.
+    """
+
+    name: str
+    enabled: bool
+    started: bool
+    reason: str = ""
+    free_nodes: int | None = None
+    queued: int | None = None
+    running: int | None = None
+
+
 class BatchSystem(Protocol):
     """What a module of this package offers. ``DEFAULT`` are the commands of an ordinary installation."""
 
@@ -135,11 +152,17 @@ class BatchSystem(Protocol):
     def parse_details(self, stdout: str, *, zone: tzinfo = UTC) -> dict[str, JobReport]:
         """Reports by job id; a job that is not among them is not known. OutputError."""
 
-    def cancel_argv(self, job_ids: Iterable[str], commands: Commands = ...) -> tuple[str, ...]:
+    def cancel_argv(self, job_ids: Iterable[str], commands: Commands = ..., *, force: bool = False) -> tuple[str, ...]:
         """End these jobs, queued or running."""
 
     def signal_argv(self, job_id: str, signal: str, commands: Commands = ...) -> tuple[str, ...]:
         """Send a signal (``TERM``) to a running job."""
+
+    def queues_argvs(self, commands: Commands = ...) -> tuple[tuple[str, ...], ...]:
+        """The commands that together tell how all queues and their nodes are."""
+
+    def parse_queues(self, outputs: Sequence[str]) -> dict[str, QueueState]:
+        """Queues by name, of what those commands printed, in their order. OutputError."""
 
     def failure(self, argv: Sequence[str], returncode: int | None, stderr: str) -> BatchError | None:
         """What a command's end means: None where it did its work, or where all it says is that a job is gone."""

@@ -5,10 +5,12 @@ Pure. It answers as OpenPBS does, so everything but the commands themselves is t
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Sequence
 from typing import Final
 
-from router.hpc import Commands, Submission, openpbs
+from router.errors import OutputError
+from router.hpc import Commands, QueueState, Submission, openpbs
 from router.hpc.openpbs import NAME_LIMIT, STATES, failure, job_id, parse_details, parse_list, parse_states, unknown_ids
 
 __all__ = [
@@ -23,7 +25,9 @@ __all__ = [
     "list_argv",
     "parse_details",
     "parse_list",
+    "parse_queues",
     "parse_states",
+    "queues_argvs",
     "signal_argv",
     "states_argv",
     "submit_argv",
@@ -67,11 +71,44 @@ def details_argv(job_ids: Sequence[str], commands: Commands = DEFAULT) -> tuple[
     return openpbs.details_argv(job_ids, commands)
 
 
-def cancel_argv(job_ids: Iterable[str], commands: Commands = DEFAULT) -> tuple[str, ...]:
+def cancel_argv(job_ids: Iterable[str], commands: Commands = DEFAULT, *, force: bool = False) -> tuple[str, ...]:
     """See ``router.hpc.openpbs``."""
-    return openpbs.cancel_argv(job_ids, commands)
+    return openpbs.cancel_argv(job_ids, commands, force=force)
 
 
 def signal_argv(job_id: str, signal: str, commands: Commands = DEFAULT) -> tuple[str, ...]:
     """See ``router.hpc.openpbs``."""
     return openpbs.signal_argv(job_id, signal, commands)
+
+
+def queues_argvs(commands: Commands = DEFAULT) -> tuple[tuple[str, ...], ...]:
+    """``batchgate local queues -o json``: the embedded queue has no pbsnodes."""
+    return (commands.argv("queues", "-o", "json"),)
+
+
+def parse_queues(outputs: Sequence[str]) -> dict[str, QueueState]:
+    """Queues by name, with the figures that rules may use; their limits are those that it was declared with.
+
+    :raises OutputError: not what the command prints
+    """
+    (text,) = outputs
+    try:
+        return {one["queue"]: _queue(one) for one in json.loads(text)["queues"]}
+    except (ValueError, RecursionError, KeyError, TypeError) as error:
+        raise OutputError(("queues",), 0, f"not the state of queues: {error}: {text[:200]!r}") from error
+
+
+def _queue(found: dict[str, object]) -> QueueState:
+    figures = [found["freeNodes"], found["queuedJobs"], found["runningJobs"]]
+    name, up = found["queue"], found["up"]
+    if not isinstance(name, str) or not isinstance(up, bool):
+        raise TypeError("queue is no text, or up no truth")
+    free, queued, running = (_figure(one) for one in figures)
+    reason = "" if up else "not enabled, or not started"
+    return QueueState(name=name, enabled=up, started=up, reason=reason, free_nodes=free, queued=queued, running=running)
+
+
+def _figure(value: object) -> int:
+    if isinstance(value, bool) or not isinstance(value, int) or value < 0:
+        raise TypeError(f"{value!r} is no figure")
+    return value

@@ -13,7 +13,7 @@ from datetime import UTC, tzinfo
 from typing import Final
 
 from router.errors import BatchError, ConfigError, Full, OutputError, Refused, Unavailable
-from router.hpc import Commands, JobReport, JobState, Submission
+from router.hpc import Commands, JobReport, JobState, QueueState, Submission
 from router.hpc.openpbsrecords import dsv_records, json_records, report
 from router.names import ENV_DIR
 
@@ -145,14 +145,27 @@ def unknown_ids(stderr: str) -> frozenset[str]:
     return frozenset(_UNKNOWN.findall(stderr))
 
 
-def cancel_argv(job_ids: Iterable[str], commands: Commands = DEFAULT) -> tuple[str, ...]:
-    """``qdel``: TERM, then KILL after the server's kill_delay; queued jobs go at once."""
-    return commands.argv("qdel", *job_ids)
+def cancel_argv(job_ids: Iterable[str], commands: Commands = DEFAULT, *, force: bool = False) -> tuple[str, ...]:
+    """``qdel``: TERM, then KILL after the server's kill_delay; queued jobs go at once.
+
+    By force also a job that is exiting, or whose node does not answer; its processes are killed at once.
+    """
+    return commands.argv("qdel", *(("-W", "force") if force else ()), *job_ids)
 
 
 def signal_argv(job_id: str, signal: str, commands: Commands = DEFAULT) -> tuple[str, ...]:
     """``qsig -s TERM ID``."""
     return commands.argv("qsig", "-s", signal, job_id)
+
+
+def queues_argvs(commands: Commands = DEFAULT) -> tuple[tuple[str, ...], ...]:  # noqa: ARG001 - the protocol's
+    """None yet: nothing is known of queues, which rules see as such."""
+    return ()
+
+
+def parse_queues(outputs: Sequence[str]) -> dict[str, QueueState]:  # noqa: ARG001 - the protocol's
+    """No queue, as no command was asked."""
+    return {}
 
 
 def failure(argv: Sequence[str], returncode: int | None, stderr: str) -> BatchError | None:
