@@ -11,12 +11,12 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from router.hpc import Verdict
-from router.names import KEY_EXIT, KEY_JOB_ID, KEY_QUEUE_NOW, KEY_RESOURCES_USED, REASON_NOT_VERIFIED
+from router.names import CONDITION_READY, KEY_EXIT, KEY_JOB_ID, KEY_QUEUE_NOW, KEY_RESOURCES_USED, REASON_NOT_VERIFIED
 from router.podstatus import PodStatus
-from router.reconcile.cancelling import cancel, delete_others
+from router.reconcile.cancelling import cancel, delete_lingering, delete_others
 from router.reconcile.ending import judge
 from router.reconcile.endings import Ending
-from router.reconcile.following import concluded, departed, followed, others, wanted_no_more
+from router.reconcile.following import concluded, departed, followed, wanted_no_more
 from router.reconcile.model import (
     Action,
     Adopt,
@@ -135,7 +135,8 @@ def _over(facts: Facts, ending: Ending, terms: Terms, now: float) -> Plan:
     """The run has ended: results first, for a while, then the terminal status with all that is known of the end."""
     rest = delete_others(facts, terms, now)
     if departed(facts.pod):
-        return Plan(rest.actions, again_at=rest.again_at, over=not any(one.alive for one in others(facts)))
+        found = both((rest, delete_lingering(facts, facts.ended_seen, terms, now)))
+        return Plan(found.actions, again_at=found.again_at, over=not any(one.alive for one in facts.jobs))
     if facts.pod.status.terminal:  # by somebody else's hand
         return _after(facts, terms, now, ran=not ending.never_ran)
     annotations = _annotations(facts)
@@ -163,8 +164,16 @@ def _after(facts: Facts, terms: Terms, now: float, *, ran: bool) -> Plan:
     results = _results(facts, terms, now) if ran else Wait()
     rest = delete_others(facts, terms, now)
     release = _release(facts, terms, now) if results.again_at is None else Wait()
-    found = both((results, rest, release))
+    found = both((results, rest, release, delete_lingering(facts, _ended_at(facts), terms, now)))
     return Plan(found.actions, _annotations(facts), again_at=found.again_at, over=True)
+
+
+def _ended_at(facts: Facts) -> float | None:
+    """When the end of the run was known: an agent that has started since reads it from the Pod."""
+    if facts.ended_seen is not None:
+        return facts.ended_seen
+    ready = facts.pod.status.condition(CONDITION_READY)
+    return ready.since if ready is not None and concluded(facts.pod.status) else None
 
 
 def _release(facts: Facts, terms: Terms, now: float) -> Wait:

@@ -262,6 +262,8 @@ def test_the_other_commands() -> None:
     two = openpbs.details_argv(["0.vm", "1.vm"], commands)
     assert two == (*start, "qstat", "-x", "-f", "-F", "dsv", "0.vm", "1.vm")
     assert openpbs.cancel_argv(["0.vm", "1.vm"], commands) == (*start, "qdel", "0.vm", "1.vm")
+    forced = openpbs.cancel_argv(["0.vm"], commands, force=True)
+    assert forced == (*start, "qdel", "-W", "force", "0.vm")
     assert openpbs.signal_argv("0.vm", "TERM", commands) == (*start, "qsig", "-s", "TERM", "0.vm")
     with pytest.raises(ValueError, match="lists the whole server"):
         openpbs.details_argv([])

@@ -88,6 +88,8 @@ class BatchJob:
     ended: float | None = None
     appears: float = 0
     kill_at: float | None = None
+    lingers: bool = False
+    """Whether it does not end with its script, but only when it is deleted."""
 
 
 class World:
@@ -301,7 +303,7 @@ class World:
         self._note(process, "ended", code=code, reason=reason)
         process.stage = "gone"
         job = self.jobs[process.job_id]
-        if job.state is not JobState.FINISHED:
+        if job.state is not JobState.FINISHED and not job.lingers:
             self.finish(job, Verdict.DELETED if job.kill_at is not None else Verdict.ENDED, code)
 
     def kill(self, process: Process) -> None:
