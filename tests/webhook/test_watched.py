@@ -134,7 +134,7 @@ def test_what_was_known_stays_while_the_api_server_is_away(plane: ControlPlane, 
             await_true(lambda: cluster.value.namespaces[namespace].get("tier") == "gold", "what was missed")
 
 
-def test_a_webhook_is_not_ready_and_judges_nothing_before_it_has_seen_the_cluster(
+def test_a_webhook_judges_nothing_before_it_has_seen_the_cluster_and_then_needs_it_no_more(
     plane: ControlPlane, tmp_path: Path
 ) -> None:
     pki = make_pki(tmp_path / "certs")
@@ -154,6 +154,13 @@ def test_a_webhook_is_not_ready_and_judges_nothing_before_it_has_seen_the_cluste
             wire.refuses = False
             await_true(lambda: server.ask("GET", "/readyz")[0] == 200, "ready")
             await_true(lambda: "cluster" not in status(server)["errors"], "the error to go")
+
+            # A review needs nothing of the API server: with the wire cut it is answered as ever.
+            wire.refuses = True
+            wire.cut()
+            await_true(lambda: "cluster" in status(server)["errors"], "the error again")
+            assert server.review(**review_of({}))[0] == 200
+            assert server.ask("GET", "/readyz")[0] == 200
             assert server.terminate() == 0
 
 
