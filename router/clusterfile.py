@@ -24,17 +24,33 @@ def read_cluster(text: str, source: str) -> Cluster:
         kind, metadata = item.get("kind"), _mapping(item, "metadata", place)
         name = _name(metadata, place)
         if kind == "Namespace":
-            namespaces[name] = _strings(metadata, "labels", place)
+            namespaces[name] = labels_of(item, place)
         elif kind == "RuntimeClass":
-            overheads[name] = _strings(_mapping(item, "overhead", place), "podFixed", place)
+            overheads[name] = overhead_of(item, place)
         elif kind == "LimitRange":
             namespace = str(metadata.get("namespace") or "default")
-            limits[namespace] = limits.get(namespace, ()) + tuple(_container_limits(item, name, place))
+            limits[namespace] = limits.get(namespace, ()) + defaults_of(item, place)
         else:
             raise InputError(
                 f"{place}: kind {kind!r} says nothing about Jobs; give Namespaces, LimitRanges and RuntimeClasses: {COMMAND}"
             )
     return Cluster(namespaces=namespaces, limits=limits, overheads=overheads)
+
+
+def labels_of(item: Mapping[str, object], place: str) -> Mapping[str, str]:
+    """The labels of a Namespace. InputError, with the place, where a field has the wrong type."""
+    return _strings(_mapping(item, "metadata", place), "labels", place)
+
+
+def overhead_of(item: Mapping[str, object], place: str) -> Mapping[str, str]:
+    """What Pods of a RuntimeClass need beyond their containers."""
+    return _strings(_mapping(item, "overhead", place), "podFixed", place)
+
+
+def defaults_of(item: Mapping[str, object], place: str) -> tuple[LimitDefaults, ...]:
+    """What a LimitRange gives to containers that do not say."""
+    name = _name(_mapping(item, "metadata", place), place)
+    return tuple(_container_limits(item, name, place))
 
 
 def _objects(text: str, source: str) -> Iterator[tuple[Mapping[str, object], str]]:

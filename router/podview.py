@@ -15,13 +15,13 @@ from typing import Any, Final
 from router.layout import NO_INDEX
 from router.names import (
     COMPLETION_INDEX,
-    JOB_TRACKING,
     KEY_ACCOUNT,
     KEY_EXIT,
     KEY_JOB_ID,
     KEY_QUEUE,
     KEY_QUEUE_NOW,
     KEY_RESOURCES_USED,
+    KEY_RULE,
     KEY_SCRIPT,
     KEY_SIGNATURE,
     KEY_SITE,
@@ -50,10 +50,10 @@ class PodView:
     ``site`` and ``queue`` are its labels, ``node`` its nodeName. ``owner`` is the kind of its controller (``Job``,
     ``DaemonSet``) or empty, ``job`` and ``job_uid`` that controller's name and uid where it is a Job. ``index`` is the
     completion index as ``layout`` names it. ``deleted_at`` is the deletionTimestamp (the end of the grace period),
-    ``grace`` the deletion's seconds of grace, before a deletion the spec's. ``tracked``: the Job controller's finalizer
-    is on it. ``deadline`` is activeDeadlineSeconds. ``signed``: it carries script, account and signature (which proves
+    ``grace`` the deletion's seconds of grace, before a deletion the spec's. ``finalizers``: one at least is on it, as the
+    Job controller's on every Pod of a Job. ``deadline`` is activeDeadlineSeconds. ``signed``: it carries script, account and signature (which proves
     nothing yet). ``containers`` stand in the order of their start: init containers and sidecars, then the others.
-    ``job_id`` to ``used`` are the agent's own annotations, empty where not set. ``status`` is what the API server has.
+    ``rule`` names the policy's rule that sent it here. ``job_id`` to ``used`` are the agent's own annotations, empty where not set. ``status`` is what the API server has.
     """
 
     namespace: str
@@ -70,10 +70,11 @@ class PodView:
     created: int
     deleted_at: int | None
     grace: int
-    tracked: bool
+    finalizers: bool
     restart_policy: str
     deadline: int | None
     containers: tuple[PodContainer, ...]
+    rule: str
     account: str
     signed: bool
     job_id: str
@@ -133,10 +134,11 @@ def view(pod: Mapping[str, Any]) -> PodView:
         created=seconds(metadata.get("creationTimestamp")) or 0,
         deleted_at=seconds(metadata.get("deletionTimestamp")),
         grace=_grace(metadata, spec),
-        tracked=JOB_TRACKING in (metadata.get("finalizers") or ()),
+        finalizers=bool(metadata.get("finalizers")),
         restart_policy=intern(spec.get("restartPolicy") or "Always"),
         deadline=spec.get("activeDeadlineSeconds"),
         containers=tuple(_containers(spec)),
+        rule=intern(annotations.get(KEY_RULE) or ""),
         account=intern(annotations.get(KEY_ACCOUNT) or ""),
         signed=all(annotations.get(key) for key in (KEY_SCRIPT, KEY_ACCOUNT, KEY_SIGNATURE)),
         job_id=annotations.get(KEY_JOB_ID) or "",
@@ -200,10 +202,11 @@ def departed(*, uid: str, job_uid: str, index: str, job_id: str = "") -> PodView
         created=0,
         deleted_at=0,
         grace=0,
-        tracked=False,
+        finalizers=False,
         restart_policy="Never",
         deadline=None,
         containers=(),
+        rule="",
         account="",
         signed=False,
         job_id=job_id,

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Final
 
 from router.errors import ConfigError
+from router.names import SYSTEM_NAMESPACE
 
 BODY_LIMIT: Final = 7 * 1024 * 1024
 """Bytes of a review that are read at most. The API server takes objects of up to 3 MiB; a review of an UPDATE carries
@@ -41,6 +42,9 @@ QUEUES_MAX_AGE: Final = 600
 """Seconds after which the queue state counts as unknown. What writes it does so every minute or so; ten missed in a
 row are no hiccup, and rules that act on waits and free nodes would act on what is long over."""
 
+NAMESPACE: Final = SYSTEM_NAMESPACE
+"""Where Batchgate's own objects are, as ``manifests/`` have it."""
+
 _LISTEN = re.compile(r"^(?:\[(?P<six>[^\[\]]*)\]|(?P<host>[^\[\]:]*)):(?P<port>[0-9]{1,5})$")
 
 
@@ -64,7 +68,12 @@ class Address:
 
 @dataclass(frozen=True, slots=True)
 class WebhookSettings:
-    """All that ``batchgate webhook`` can be told."""
+    """All that ``batchgate webhook`` can be told.
+
+    :param in_cluster: watch the cluster whose Pod we are, by its service account
+    :param kubeconfig: watch the cluster of this file
+    :param namespace: where agents publish the state of the queues; with one of the two only
+    """
 
     listen: Address
     host_names: tuple[str, ...]
@@ -75,6 +84,9 @@ class WebhookSettings:
     queues: Path | None = None
     queues_max_age: int = QUEUES_MAX_AGE
     cluster: Path | None = None
+    kubeconfig: Path | None = None
+    in_cluster: bool = False
+    namespace: str = NAMESPACE
     threads: int = THREADS
     body_limit: int = BODY_LIMIT
     log_format: LogFormat = LogFormat.JSON

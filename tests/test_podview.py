@@ -20,6 +20,7 @@ def pod(number: int = 1, **metadata: Any) -> dict[str, Any]:
     """A routed Pod as the API server serves it. (Its text is read anew: nothing is shared by accident.)"""
     annotations = {
         "batch.kubernetes.io/job-completion-index": "3",
+        "batchgate.dev/rule": "gpu",
         "batchgate.dev/script": "#!/bin/bash\n" + "x" * 10_000,
         "batchgate.dev/account": ACCOUNT,
         "batchgate.dev/signature": "v1.key.claims.signature",
@@ -73,7 +74,7 @@ VIEW = PodView(
     created=1_700_000_000,
     deleted_at=None,
     grace=45,
-    tracked=True,
+    finalizers=True,
     restart_policy="OnFailure",
     deadline=3600,
     containers=(
@@ -81,6 +82,7 @@ VIEW = PodView(
         PodContainer("proxy", "proxy:1", ContainerKind.SIDECAR),
         PodContainer("main", "app:2", ContainerKind.MAIN),
     ),
+    rule="gpu",
     account=ACCOUNT,
     signed=True,
     job_id="1.pbs",

@@ -115,8 +115,8 @@ def slow(tools: Tools, record: Record, action: Action) -> None:
         case Signal(job_id):
             _tried(lambda: tools.batch.signal(job_id, TERM), "signalled", record, job_id)
             record.change(partial(outcomes.signalled, now=time.time()))
-        case Delete(job_id):
-            _tried(lambda: tools.batch.cancel([job_id]), "deleted", record, job_id)
+        case Delete(job_id, force):
+            _tried(lambda: tools.batch.cancel([job_id], force=force), "deleted", record, job_id)
             record.change(partial(outcomes.deleted, job_id=job_id, now=time.time()))
         case Collect():
             tools.collector.collect(record)
@@ -232,6 +232,7 @@ def _look(tools: Tools, record: Record) -> None:
 def _release(tools: Tools, record: Record) -> None:
     pod = record.facts.pod
     tools.api.delete(f"/api/v1/namespaces/{pod.namespace}/pods/{pod.name}", grace=0, uid=pod.uid)
+    record.change(partial(outcomes.released, now=time.time()))
     _told("released", record)
 
 

@@ -38,7 +38,7 @@ from router.kube.client import Api
 from router.kube.events import Recorder
 from router.kubelet.indexes import Indexes
 from router.podlife import Note
-from router.podview import departed
+from router.podview import PodView, departed
 from router.policy.schema import Site
 from router.reconcile.model import Terms
 from router.workload.model import GpuVendor
@@ -63,7 +63,7 @@ class World:
     site: Site
     cluster: str
     gpu_resources: Mapping[str, GpuVendor]
-    terms: Terms
+    terms: Callable[[PodView], Terms]
     api: Api
     seats: Seats
     nobody: Seat

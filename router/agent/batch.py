@@ -164,10 +164,10 @@ class Batch:
         argvs = self._system.queues_argvs(self._commands)
         return self._counted("queues", lambda: self._system.parse_queues([self._run(argv) for argv in argvs]))
 
-    def cancel(self, job_ids: Sequence[str]) -> None:
-        """End these jobs, queued or running."""
+    def cancel(self, job_ids: Sequence[str], *, force: bool = False) -> None:
+        """End these jobs, queued or running; by force also those that are ending already, or whose node is away."""
         for job_id in job_ids:
-            argv = self._system.cancel_argv(job_id, self._commands)
+            argv = self._system.cancel_argv(job_id, self._commands, force=force)
             self._counted("cancel", partial(self._run, argv))
 
     def signal(self, job_id: str, signal: str) -> None:

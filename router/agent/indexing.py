@@ -48,12 +48,18 @@ class Indexing:
 
     def _run(self) -> None:
         while not self._stopping.wait(SECONDS):
-            running = {run for record in self._records.all() for run in self._runs(record)}
-            for run in running:
-                self._try(run, ended=False)
-            for run in self._growing - running:
-                self._try(run, ended=True)
-            self._growing = running
+            self.look()
+
+    def look(self) -> None:
+        """Look at each running log once, and for the last time at those that have ended.
+
+        Where that failed it is tried again, for as long as the Pod is known.
+        """
+        running = {run for record in self._records.all() for run in self._runs(record)}
+        for run in running:
+            self._try(run, ended=False)
+        left = {run for run in self._growing - running if not self._try(run, ended=True)}
+        self._growing = running | {run for run in left if self._records.get(run.directory.pod_uid) is not None}
 
     def _runs(self, record: Record) -> Iterator[Run]:
         if record.facts.pod.status.started is None or record.facts.pod.status.terminal:
@@ -62,7 +68,7 @@ class Indexing:
             if one.run is not None and one.state is RunState.RUNNING:
                 yield Run(self._host, record.directory, one.name, one.run)
 
-    def _try(self, run: Run, *, ended: bool) -> None:
+    def _try(self, run: Run, *, ended: bool) -> bool:
         try:
             if ended:
                 self._indexes.end(run)
@@ -71,3 +77,5 @@ class Indexing:
         except (OSError, BatchError) as error:
             fields = {"log": str(run.log), "error": str(error)}
             log.info("the times of a log are not noted", extra={"fields": fields})
+            return False
+        return True

@@ -20,11 +20,13 @@ from router.agent.daemonsets import DaemonSets
 from router.agent.logged import Logged
 from router.agent.nodes import Endpoint, Nodes
 from router.agent.pods import Pods
+from router.agent.queuestate import Board, QueueStates
 from router.agent.records import Record, Records, SiteRecords
 from router.agent.straying import Strays
 from router.agent.submission import Withdrawn, WrongUser
 from router.errors import ApiError, BatchgateError, SignatureError
 from router.host import Host
+from router.hpc import QueueState
 from router.kube.client import Json
 from router.kubelet.indexes import Indexes
 from router.kubelet.serve import Kubelet, KubeletSettings
@@ -62,6 +64,8 @@ class Lead:
         nodes = [names.node_name(site.name, queue.name) for queue in site.queues]
         kubelet = KubeletSettings(nodes[0], (settings.address,), settings.self_signed, settings.certificates)
         self._kubelet = Kubelet(api, Logged(api, self._host_of, self.records, site.name), indexes, kubelet)
+        board = Board(settings.namespace, site.name, tuple(queue.name for queue in site.queues))
+        self._queue_states = QueueStates(api, self._queues, board, ready=lambda: world.election.leading)
         self._daemonsets = DaemonSets(api, nodes, settings.address, world.recorder)
         self._nodes: Nodes | None = None
         self._said_limit = False
@@ -96,6 +100,7 @@ class Lead:
         self._nobody.start()
         for user in world.seats.users:
             self._of(user)
+        self._queue_states.start()
         self._pods.watch.start()
         self._daemonsets.start()
 
@@ -123,6 +128,7 @@ class Lead:
             finished = list(pool.map(lambda one: one.stop(seconds), attending))
         if not all(finished):
             log.warning("not everything in hand was finished; the next leader finds it")
+        self._queue_states.stop()
         self._pods.watch.stop()
         self._daemonsets.stop()
         if self._nodes is not None:
@@ -147,6 +153,7 @@ class Lead:
         found = {"watch": self._pods.watch.is_alive(), "daemonsets": self._daemonsets.alive}
         if self._nodes is not None:
             found["nodes"] = self._nodes.alive
+            found["queue state"] = self._queue_states.alive
         for one in self._all():
             found |= one.alive()
         return found
@@ -180,6 +187,12 @@ class Lead:
             attending.records.take_over(record, self._nobody.records)
             attending.wake(uid)
         return Withdrawn(f"is submitted as HPC user {user}")
+
+    def _queues(self) -> Mapping[str, QueueState]:
+        """How the queues are, asked as a user who reaches the batch system; nothing where nobody does."""
+        with self._lock:
+            reaching = [one for one in self._users.values() if one.began and one.reach.ok]
+        return reaching[0].seat.batch.queues() if reaching else {}
 
     def _holding(self, uid: str) -> Attending | None:
         return next((one for one in self._all() if one.records.get(uid) is not None), None)

@@ -36,6 +36,7 @@ from router.hpc import cluster_id
 from router.kube.client import connect
 from router.kube.events import Recorder
 from router.layout import site_directory
+from router.podview import PodView
 from router.policy.model import Policy
 from router.policy.schema import Access, Site, System
 from router.policyfiles import PolicyStore
@@ -84,6 +85,8 @@ class Agent:
         """Whether the program has to be started anew with another policy."""
         self._settings = settings
         self._site = site
+        self._policy = policy
+        self._base = _terms(settings, site)
         self._gpus = policy.gpu_resources
         self._accounts = policy.accounts
         self._user = pwd.getpwuid(os.geteuid()).pw_name
@@ -146,6 +149,7 @@ class Agent:
         policy = store.policy
         if policy is None:
             return
+        self._policy = policy
         try:
             site = sites.site_of(policy, self._settings.site)
         except ConfigError:
@@ -173,7 +177,7 @@ class Agent:
             site=site,
             cluster=cluster,
             gpu_resources=self._gpus,
-            terms=_terms(settings, site),
+            terms=self._terms,
             api=self._api,
             seats=seats,
             nobody=self._seat(Nowhere(), "", ""),
@@ -210,6 +214,10 @@ class Agent:
         system = sites.system_of(self._site)
         batch = Batch(host, system, self._commands, user=user, seconds=seconds, metrics=self._metrics)
         return Seat(user, root, host, batch)
+
+    def _terms(self, pod: PodView) -> Terms:
+        """What holds for a Pod by the policy of this moment."""
+        return sites.terms_of(self._base, self._policy, pod.rule)
 
     def _cluster(self) -> str:
         """The cluster's eight digits, waited for while the API server is down; empty where the end came first."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 import shlex
 import sys
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Final
@@ -16,6 +17,7 @@ from router.errors import ConfigError
 from router.hpc import BatchSystem, Commands, local, openpbs, slurm, torque
 from router.policy.model import Policy
 from router.policy.schema import Access, Account, Site, System
+from router.reconcile.model import Terms
 
 _SYSTEMS: Final[dict[System, BatchSystem]] = {
     System.OPENPBS: openpbs,
@@ -82,6 +84,15 @@ def commands_of(site: Site, state: Path | None, prefix: str) -> Commands:
     if state is None:
         raise ConfigError(f"site {site.name}: name the directory of its embedded queue: --local-state DIR")
     return local.commands_of(str(state), prefix=_words(prefix) or (sys.executable, "-m", "router.local"))
+
+
+def terms_of(base: Terms, policy: Policy, rule: str) -> Terms:
+    """What holds for the Pods that this rule has sent: lost nodes are excused as often as its ``retries`` say.
+
+    A rule that the policy has no more leaves ``base``, which is as a rule that says nothing of it.
+    """
+    found = next((one.rule for one in policy.rules if one.name == rule), None)
+    return base if found is None else replace(base, disruptions=found.retries.disruptions)
 
 
 def _words(prefix: str) -> Sequence[str]:

@@ -75,8 +75,8 @@ class Spool:
             if not name.startswith("."):  # one that is being written
                 by_uid.setdefault(name.partition(".")[0], set()).add(name)
         self._names = by_uid
-        for uid, names in by_uid.items():
-            record = self._records.get(uid)
+        for uid, names in list(by_uid.items()):  # a copy: whoever lets a Pod go takes its notes out meanwhile
+            record = self._records.get(uid) if uid in by_uid else None
             if record is not None and (fresh := names - record.seen):
                 self._read(record, sorted(fresh))
 
@@ -108,7 +108,10 @@ class Spool:
     def _note(self, name: str) -> Note | str:
         """A note, words about what is none, or nothing where it has just gone."""
         path = self._path / name
-        if self._host.size(path) is None:
+        status = self._host.status(path)
+        if status is None:
+            return ""
+        if status.kind != "file":
             return f"{name}: no ordinary file"
         with contextlib.suppress(FileNotFoundError):
             return read_note(name, self._host.read(path, 0, _LONGEST_NOTE))

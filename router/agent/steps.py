@@ -24,7 +24,7 @@ from router.agent.reach import Reach
 from router.agent.records import Record, Records
 from router.agent.workqueue import Workqueue
 from router.errors import ApiError, ApiUnavailable, Conflict, NotFound
-from router.podview import view
+from router.podview import PodView, view
 from router.reconcile import outcomes
 from router.reconcile.model import Action, Attempt, Collect, Plan, Submit, Terms
 from router.reconcile.planning import plan
@@ -46,11 +46,12 @@ _TOLD_AGAIN: Final = 5
 class Deciding:
     """What planning needs beside the Pod's facts.
 
+    :param terms: what holds for a Pod
     :param acting: whether this agent leads: asked before each action
     :param finished: called when nothing is left of a Pod on the site that could still change; OSError
     """
 
-    terms: Terms
+    terms: Callable[[PodView], Terms]
     reach: Reach
     fence: Fence
     acting: Callable[[], bool]
@@ -175,7 +176,8 @@ class Steps:
             older=fence.older(record),
             disruptions=fence.disruptions(record),
         )
-        return plan(record.change(surroundings), self._deciding.terms, time.time())
+        facts = record.change(surroundings)
+        return plan(facts, self._deciding.terms(facts.pod), time.time())
 
     def _perform(self, record: Record, found: Plan) -> bool:
         """Do what a plan says, in its order; whether it is worth planning again at once."""

@@ -88,6 +88,7 @@ def _webhook(plane: ControlPlane, places: Places) -> tuple[Component, str]:
         "--key": str(directory / "tls.key"),
         "--signing-key": str(directory / "signing.key"),
         "--policy": str(places.policy),
+        "--kubeconfig": str(installing.webhook(plane)),
     }
     component = _component(plane, places, "webhook", options)
     url = f"https://localhost:{port}"

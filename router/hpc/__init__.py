@@ -190,8 +190,11 @@ class BatchSystem(Protocol):
     def parse_details(self, stdout: str, *, zone: tzinfo = UTC) -> dict[str, JobReport]:
         """Reports by job id, of what any of these three commands prints. OutputError."""
 
-    def cancel_argv(self, job_id: str, commands: Commands = ...) -> tuple[str, ...]:
-        """End this job, queued or running. One id a command: a mixture with unknown ids can crash a server."""
+    def cancel_argv(self, job_id: str, commands: Commands = ..., *, force: bool = False) -> tuple[str, ...]:
+        """End this job, queued or running. One id a command: a mixture with unknown ids can crash a server.
+
+        ``force``: also where it is ending already, or its node is away, as far as a user may ask for that.
+        """
 
     def signal_argv(self, job_id: str, signal: str, commands: Commands = ...) -> tuple[str, ...]:
         """Tell a running job's script of a signal (``TERM``), and nothing but the script where that is possible."""

@@ -88,9 +88,9 @@ def details_argv(job_ids: Sequence[str], commands: Commands = DEFAULT) -> tuple[
     return openpbs.details_argv(job_ids, commands)
 
 
-def cancel_argv(job_id: str, commands: Commands = DEFAULT) -> tuple[str, ...]:
+def cancel_argv(job_id: str, commands: Commands = DEFAULT, *, force: bool = False) -> tuple[str, ...]:
     """See ``router.hpc.openpbs``."""
-    return openpbs.cancel_argv(job_id, commands)
+    return openpbs.cancel_argv(job_id, commands, force=force)
 
 
 def signal_argv(job_id: str, signal: str, commands: Commands = DEFAULT) -> tuple[str, ...]:

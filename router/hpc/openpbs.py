@@ -175,9 +175,12 @@ def unknown_ids(stderr: str) -> frozenset[str]:
     return frozenset(_UNKNOWN.findall(stderr))
 
 
-def cancel_argv(job_id: str, commands: Commands = DEFAULT) -> tuple[str, ...]:
-    """``qdel``: TERM, then KILL after the server's kill_delay; queued jobs go at once."""
-    return commands.argv("qdel", job_id)
+def cancel_argv(job_id: str, commands: Commands = DEFAULT, *, force: bool = False) -> tuple[str, ...]:
+    """``qdel``: TERM, then KILL after the server's kill_delay; queued jobs go at once.
+
+    By force also a job that is exiting, or whose node does not answer; its processes are killed at once.
+    """
+    return commands.argv("qdel", *(("-W", "force") if force else ()), job_id)
 
 
 def signal_argv(job_id: str, signal: str, commands: Commands = DEFAULT) -> tuple[str, ...]:

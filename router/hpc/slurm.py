@@ -148,8 +148,8 @@ def parse_details(stdout: str, *, zone: tzinfo = UTC) -> dict[str, JobReport]:
     return accounting_reports(stdout, zone)
 
 
-def cancel_argv(job_id: str, commands: Commands = DEFAULT) -> tuple[str, ...]:
-    """``scancel``: TERM to all of it, then KILL after KillWait; queued jobs go at once."""
+def cancel_argv(job_id: str, commands: Commands = DEFAULT, *, force: bool = False) -> tuple[str, ...]:  # noqa: ARG001 - the protocol's
+    """``scancel``: TERM to all of it, then KILL after KillWait; queued jobs go at once. It knows no force: the controller does that."""
     return commands.argv("scancel", job_id)
 
 

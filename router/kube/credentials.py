@@ -63,14 +63,26 @@ def load(kubeconfig: str | None) -> Access:
     """
     source = kubeconfig or os.environ.get("KUBECONFIG") or ""
     configuration = Configuration()
-    with tempfile.TemporaryDirectory(prefix="batchgate-") as directory:
-        if source:
-            _from_file(configuration, source, directory)
-        else:
-            _from_pod(configuration)
-        _check_proof(configuration, source or "the Pod's service account")
-        pool = _pool(configuration, source or "the Pod's service account")
-    return Access(configuration.host.rstrip("/"), pool, _authorization(configuration))
+    if not source:
+        _from_pod(configuration)
+        return _access(configuration, "the Pod's service account")
+    with _directory(source) as directory:
+        _from_file(configuration, source, directory)
+        return _access(configuration, source)
+
+
+def _directory(source: str) -> tempfile.TemporaryDirectory[str]:
+    try:
+        return tempfile.TemporaryDirectory(prefix="batchgate-")
+    except OSError as error:
+        raise ConfigError(
+            f"kubeconfig {source}: there is no place for a temporary file ({_one_line(error)}); give TMPDIR a directory"
+        ) from error
+
+
+def _access(configuration: Any, source: str) -> Access:
+    _check_proof(configuration, source)
+    return Access(configuration.host.rstrip("/"), _pool(configuration, source), _authorization(configuration))
 
 
 def _from_file(configuration: Any, source: str, directory: str) -> None:

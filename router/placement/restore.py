@@ -37,7 +37,7 @@ class Restored:
     """An updated Job that had been sent to HPC.
 
     ``before`` and ``now`` are the user's own Job as stored and as asked for; ``job`` is the latter with our values
-    as they are stored.
+    as they are stored. ``replaced`` is the stored annotation of that name; empty where it is not believed.
     """
 
     before: Stripped
@@ -45,6 +45,7 @@ class Restored:
     job: Job
     change: Change
     moved_deadline: bool
+    replaced: str
 
 
 def is_routed(stored: Job) -> bool:
@@ -64,8 +65,9 @@ def is_routed(stored: Job) -> bool:
 def restore(stored: Job, new: Job) -> Restored:
     """Our values of a routed Job, put back into its update. JobError where a field has the wrong type."""
     before, now = strip(stored), strip(new, stored=stored)
-    change, moved = _change_of(stored)
-    return Restored(before, now, apply(now.job, change), change, moved)
+    change = _change_of(stored)
+    text = _believed(stored)
+    return Restored(before, now, _applied(before, now, change, text), change, change.move_deadline, text)
 
 
 def replace_record(restored: Restored, decision: Decision, script: str, record: Record) -> Job:
@@ -74,7 +76,34 @@ def replace_record(restored: Restored, decision: Decision, script: str, record: 
     change = dataclasses.replace(
         restored.change, job_annotations=judged, pod_annotations={**judged, **proof(script, record)}
     )
-    return apply(restored.now.job, change)
+    return _applied(restored.before, restored.now, change, restored.replaced)
+
+
+def _applied(before: Stripped, now: Stripped, change: Change, replaced: str) -> Job:
+    """The change in the Job that is asked for now, with the annotation ``replaced`` as it is stored wherever it holds.
+
+    Made anew it would read otherwise: the API server adds labels to the template after admission, so that metadata
+    which was empty no longer is, and every update would differ from what is stored.
+    """
+    routed = apply(now.job, change)
+    annotations = routed["metadata"]["annotations"]
+    same = replaced and annotations[names.KEY_REPLACED] == _recorded(apply(before.job, change))
+    if not same or annotations[names.KEY_REPLACED] == replaced:
+        return routed
+    metadata = {**routed["metadata"], "annotations": {**annotations, names.KEY_REPLACED: replaced}}
+    return {**routed, "metadata": metadata}
+
+
+def _recorded(job: Job) -> object:
+    """The annotation ``replaced`` of a Job."""
+    metadata = mapping(job, "metadata", "metadata")
+    return mapping(metadata, "annotations", "metadata.annotations").get(names.KEY_REPLACED)
+
+
+def _believed(stored: Job) -> str:
+    """The stored annotation ``replaced`` where all of it is believed, else empty."""
+    text = _recorded(stored)
+    return text if isinstance(text, str) and not read_replaced(text)[1] else ""
 
 
 def keep_reserved(stored: Job, new: Job) -> Stripped:
@@ -89,12 +118,11 @@ def keep_reserved(stored: Job, new: Job) -> Stripped:
     return Stripped(closed(draft), arrived.taken, arrived.warnings)
 
 
-def _change_of(stored: Job) -> tuple[Change, bool]:
+def _change_of(stored: Job) -> Change:
     draft = opened(stored)
-    annotations = mapping(draft.metadata, "annotations", "metadata.annotations")
     labels = mapping(draft.pod_metadata, "labels", "spec.template.metadata.labels")
-    replaced, _ = read_replaced(annotations.get(names.KEY_REPLACED))
-    change = Change(
+    replaced, _ = read_replaced(_recorded(stored))
+    return Change(
         node=draft.pod["nodeName"],
         site=labels[names.KEY_SITE],
         queue=labels[names.KEY_QUEUE],
@@ -104,7 +132,6 @@ def _change_of(stored: Job) -> tuple[Change, bool]:
         failure_policy=draft.spec.get("podFailurePolicy") if FAILURE_POLICY in replaced else None,
         no_token=TOKEN in replaced,
     )
-    return change, change.move_deadline
 
 
 def _ours(metadata: Mapping[str, Any]) -> Iterator[tuple[str, str]]:

@@ -14,6 +14,8 @@ from router.reconcile.following import followed, others
 from router.reconcile.model import Action, Ask, Delete, Facts, Job, Look, Signal, Terms
 from router.reconcile.waiting import Wait, both, due
 
+_GENTLE_DELETES: Final = 3
+"""A job whose run has ended and that so many deletions did not end is deleted by force."""
 _RUNS: Final = frozenset({JobState.RUNNING, JobState.SUSPENDED, JobState.UNKNOWN})
 
 
@@ -37,6 +39,31 @@ def delete_others(facts: Facts, terms: Terms, now: float) -> Wait:
     if not facts.reachable or not facts.life.claimed:
         return Wait()
     return both(_delete(one, terms, now) for one in others(facts))
+
+
+def delete_lingering(facts: Facts, since: float | None, terms: Terms, now: float) -> Wait:
+    """Delete the Pod's own job where the batch system still has it long after the end of its run.
+
+    Nothing of the Pod runs any more, but the job holds its nodes, and nobody else would ever end it.
+
+    :param since: when the end was known; None where it is not
+    """
+    job = followed(facts)
+    if job is None or not job.alive or job.report is None or since is None or not facts.reachable:
+        return Wait()
+    patience = since + terms.linger
+    if now < patience:
+        return Wait((), patience)
+    if (
+        job.heard is None or job.heard < patience
+    ):  # it may have ended unnoticed: jobs of Pods that are over are not asked about
+        return Wait((Ask((job.job_id,)),), now + terms.retry)
+    again = due(job.deletes, job.deleted_at, terms)
+    if now < again:
+        return Wait((), again)
+    asking: tuple[Action, ...] = (Ask((job.job_id,)),) if job.deletes else ()
+    force = job.report.state is JobState.EXITING or job.deletes >= _GENTLE_DELETES
+    return Wait((*asking, Delete(job.job_id, force=force)), now + terms.retry)
 
 
 def _settled(facts: Facts) -> bool:

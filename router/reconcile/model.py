@@ -30,6 +30,7 @@ class Terms:
     :param record_patience: how long a script that has ended waits for the batch system's record of the end
     :param collect_patience: how long the terminal status waits for results
     :param kill_slack: between the end of the grace period, at which the script kills, and the deletion of its job
+    :param linger: how long the batch system may take to end a job whose run has ended (epilogue, stage-out)
     :param retry: before something is asked, signalled or deleted once more; doubled each time up to ``retry_most``
     :param words_interval: a status that differs in nothing but the batch system's words is written this often at most
     :param disruptions: so many lost Pods of a Job and index are no failure (the policy's ``retries.disruptions``)
@@ -41,6 +42,7 @@ class Terms:
     record_patience: float = 30
     collect_patience: float = 60
     kill_slack: float = 5
+    linger: float = 300
     retry: float = 2
     retry_most: float = 60
     words_interval: float = 60
@@ -112,6 +114,7 @@ class Facts:
     :param signals: how often the script was asked to end, ``signalled_at`` first and ``signalled_last`` last
     :param ended_seen: when the script's last word was first seen
     :param collecting_since: when the results were first asked for; ``collected``: they are there, or cannot be had
+    :param releases: how often the Pod's deletion for good was asked for, ``released_at`` last
     :param written_at: when a status was last written
     """
 
@@ -134,6 +137,8 @@ class Facts:
     ended_seen: float | None = None
     collecting_since: float | None = None
     collected: bool = False
+    releases: int = 0
+    released_at: float | None = None
     written_at: float | None = None
 
 
@@ -203,9 +208,10 @@ class Signal:
 
 @dataclass(frozen=True, slots=True)
 class Delete:
-    """Delete this one job -> ``deleted``."""
+    """Delete this one job -> ``deleted``. ``force``: also where its node does not answer or it is ending already."""
 
     job_id: str
+    force: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -227,7 +233,7 @@ class Collect:
 
 @dataclass(frozen=True, slots=True)
 class Release:
-    """Delete the Pod with grace period 0, its uid as the precondition."""
+    """Delete the Pod with grace period 0, its uid as the precondition -> ``released``."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -181,6 +181,11 @@ def deleted(facts: Facts, job_id: str, now: float) -> Facts:
     return _changed(facts, job_id, lambda job: replace(job, deletes=job.deletes + 1, deleted_at=now))
 
 
+def released(facts: Facts, now: float) -> Facts:
+    """The Pod's deletion for good was asked for."""
+    return replace(facts, releases=facts.releases + 1, released_at=now)
+
+
 def collecting(facts: Facts, now: float) -> Facts:
     """Results are being brought."""
     return replace(facts, collecting_since=facts.collecting_since if facts.collecting_since is not None else now)

@@ -11,12 +11,12 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from router.hpc import Verdict
-from router.names import KEY_EXIT, KEY_JOB_ID, KEY_QUEUE_NOW, KEY_RESOURCES_USED, REASON_NOT_VERIFIED
+from router.names import CONDITION_READY, KEY_EXIT, KEY_JOB_ID, KEY_QUEUE_NOW, KEY_RESOURCES_USED, REASON_NOT_VERIFIED
 from router.podstatus import PodStatus
-from router.reconcile.cancelling import cancel, delete_others
+from router.reconcile.cancelling import cancel, delete_lingering, delete_others
 from router.reconcile.ending import judge
 from router.reconcile.endings import Ending
-from router.reconcile.following import concluded, departed, followed, others, wanted_no_more
+from router.reconcile.following import concluded, departed, followed, wanted_no_more
 from router.reconcile.model import (
     Action,
     Adopt,
@@ -34,7 +34,7 @@ from router.reconcile.model import (
 )
 from router.reconcile.status import status
 from router.reconcile.telling import events
-from router.reconcile.waiting import Wait, both, sooner
+from router.reconcile.waiting import Wait, both, due, sooner
 from router.reconcile.words import only_words_differ
 
 
@@ -135,7 +135,8 @@ def _over(facts: Facts, ending: Ending, terms: Terms, now: float) -> Plan:
     """The run has ended: results first, for a while, then the terminal status with all that is known of the end."""
     rest = delete_others(facts, terms, now)
     if departed(facts.pod):
-        return Plan(rest.actions, again_at=rest.again_at, over=not any(one.alive for one in others(facts)))
+        found = both((rest, delete_lingering(facts, facts.ended_seen, terms, now)))
+        return Plan(found.actions, again_at=found.again_at, over=not any(one.alive for one in facts.jobs))
     if facts.pod.status.terminal:  # by somebody else's hand
         return _after(facts, terms, now, ran=not ending.never_ran)
     annotations = _annotations(facts)
@@ -162,10 +163,34 @@ def _after(facts: Facts, terms: Terms, now: float, *, ran: bool) -> Plan:
     """The end is written, and nothing runs: what is left is to clean up, and to let a deleted Pod go."""
     results = _results(facts, terms, now) if ran else Wait()
     rest = delete_others(facts, terms, now)
-    found = both((results, rest))
-    held = facts.pod.deleting and facts.pod.grace > 0  # without grace the API server waits for finalizers alone
-    release = (Release(),) if held and results.again_at is None else ()
-    return Plan((*found.actions, *release), _annotations(facts), again_at=found.again_at, over=True)
+    release = _release(facts, terms, now) if results.again_at is None else Wait()
+    found = both((results, rest, release, delete_lingering(facts, _ended_at(facts), terms, now)))
+    return Plan(found.actions, _annotations(facts), again_at=found.again_at, over=True)
+
+
+def _ended_at(facts: Facts) -> float | None:
+    """When the end of the run was known: an agent that has started since reads it from the Pod."""
+    if facts.ended_seen is not None:
+        return facts.ended_seen
+    ready = facts.pod.status.condition(CONDITION_READY)
+    return ready.since if ready is not None and concluded(facts.pod.status) else None
+
+
+def _release(facts: Facts, terms: Terms, now: float) -> Wait:
+    """Let a deleted Pod go.
+
+    The API server does that in two steps (``BeforeDelete`` of apiserver/pkg/registry/rest): it writes that there is no
+    grace any more, and then takes the object away, unless a finalizer holds it. When whoever asked dies between the two
+    the object stays until somebody asks once more. For a Pod with a Node that is its kubelet, and here the agent.
+    """
+    pod = facts.pod
+    if pod.deleted_at is None or departed(pod):
+        return Wait()
+    if pod.grace == 0 and pod.finalizers:
+        return Wait()  # it goes with the last of them
+    first = 0 if pod.grace else pod.deleted_at + terms.retry  # somebody else's deletion may be under way
+    again = max(first, due(facts.releases, facts.released_at, terms))
+    return Wait((Release(),), now + terms.retry) if now >= again else Wait((), again)
 
 
 def _annotations(facts: Facts) -> Mapping[str, str]:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
 import click
 
 from router import durations
-from router.settings import BODY_LIMIT, QUEUES_MAX_AGE, THREADS, LogFormat, WebhookSettings, parse_address
+from router.settings import BODY_LIMIT, NAMESPACE, QUEUES_MAX_AGE, THREADS, LogFormat, WebhookSettings, parse_address
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 FILE: Final = click.Path(path_type=Path)
@@ -61,6 +61,9 @@ def _option(name: str, **attributes: Any) -> Callable[[Command], Command]:
 @_option(
     "--cluster", type=FILE, metavar="FILE", help="LimitRanges, RuntimeClasses, Namespaces, as kubectl prints them."
 )
+@_option("--kubeconfig", type=FILE, metavar="FILE", help="Watch these, and the queue state, in that cluster instead.")
+@_option("--in-cluster", is_flag=True, help="The same in the cluster that this runs in, by its service account.")
+@_option("--namespace", default=NAMESPACE, metavar="NAME", help="Where agents publish the queue state.")
 @_option("--threads", default=THREADS, type=click.IntRange(1, 256), help="Reviews that are worked on at once.")
 @_option("--body-limit", default=BODY_LIMIT, type=click.IntRange(1024), metavar="BYTES", help="Of a review.")
 @_option("--log-format", default="json", type=click.Choice([str(one) for one in LogFormat]), help="Of log lines.")
@@ -68,11 +71,13 @@ def webhook(**options: Any) -> None:
     """Serve admission reviews over TLS: POST /mutate, GET /livez, /readyz, /metrics.
 
     Each option is also read from the environment: --signing-key from BATCHGATE_WEBHOOK_SIGNING_KEY, else from
-    BATCHGATE_SIGNING_KEY. Policy, certificate, keys and queue state are read again when their files change.
+    BATCHGATE_SIGNING_KEY. Policy, certificate, keys and queue state are read again when their files change. The cluster
+    is asked for nothing while a review is answered: what is known of it comes from --cluster or from watches.
 
     \b
     Example: batchgate webhook --listen 127.0.0.1:8443 --host-name localhost --cert certs/tls.crt --key certs/tls.key
     """
+    _demand_one_cluster(options)
     settings = WebhookSettings(
         listen=parse_address(options["listen"]),
         host_names=options["host_name"],
@@ -83,11 +88,21 @@ def webhook(**options: Any) -> None:
         queues=options["queues"],
         queues_max_age=options["queues_max_age"],
         cluster=options["cluster"],
+        kubeconfig=options["kubeconfig"],
+        in_cluster=options["in_cluster"],
+        namespace=options["namespace"],
         threads=options["threads"],
         body_limit=options["body_limit"],
         log_format=LogFormat(options["log_format"]),
     )
     _serve(settings)
+
+
+def _demand_one_cluster(options: Mapping[str, Any]) -> None:
+    given = [name for name in ("cluster", "kubeconfig", "in_cluster") if options[name]]
+    if len(given) > 1:
+        shown = " and ".join("--" + name.replace("_", "-") for name in given)
+        raise click.UsageError(f"{shown} each say where the cluster is known from; give one of them")
 
 
 def _serve(settings: WebhookSettings) -> None:

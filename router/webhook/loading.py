@@ -11,7 +11,8 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from threading import Thread
+from typing import Any, Protocol, TypeVar
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from werkzeug.exceptions import ServiceUnavailable
@@ -31,16 +32,54 @@ from router.webhook.service import Service
 from router.webhook.tls import ServerTls
 from router.workload.cluster import UNKNOWN_CLUSTER, Cluster
 
+T_co = TypeVar("T_co", covariant=True)
+
+
+class Known(Source, Protocol[T_co]):
+    """A value that a file or a cluster tells. ``modified``: when it was written, seconds since 1970, where that is known."""
+
+    @property
+    def value(self) -> T_co:
+        """The value in force."""
+
+    @property
+    def modified(self) -> float | None:
+        """When it was written."""
+
+
+class Followed(Source, Protocol):
+    """What is kept by watches of a cluster."""
+
+    @property
+    def watches(self) -> Sequence[Thread]:
+        """Their threads."""
+
+    @property
+    def synced(self) -> bool:
+        """Whether all of it was seen once."""
+
+    def start(self) -> None:
+        """Begin to watch."""
+
 
 @dataclass(frozen=True)
 class InForce:
-    """The sources of everything that a review is judged by. None: the setting was not given."""
+    """The sources of everything that a review is judged by. None: the setting was not given.
+
+    ``followed`` are those of them that follow a cluster.
+    """
 
     policy: PolicyStore
     certificate: FileSource[ServerTls]
     signer: FileSource[Ed25519PrivateKey] | None
-    queues: FileSource[QueueStates] | None
-    cluster: FileSource[Cluster] | None
+    queues: Known[QueueStates] | None
+    cluster: Known[Cluster] | None
+    followed: Sequence[Followed] = ()
+
+    @property
+    def synced(self) -> bool:
+        """Whether all that is followed was seen once."""
+        return all(followed.synced for followed in self.followed)
 
     @property
     def sources(self) -> Sequence[Source]:
@@ -49,9 +88,11 @@ class InForce:
         return tuple(source for source in every if source is not None)
 
     def gate(self) -> Gate:
-        """What is known at this moment. ServiceUnavailable where no policy is."""
+        """What is known at this moment. ServiceUnavailable where no policy is, or nothing of the cluster yet."""
         if self.policy.policy is None:
             raise ServiceUnavailable("no policy is in force; /readyz tells why")
+        if not self.synced:
+            raise ServiceUnavailable("nothing is known of the cluster yet; /readyz tells why")
         return Gate(
             policy=self.policy.policy,
             cluster=self.cluster.value if self.cluster else UNKNOWN_CLUSTER,
@@ -64,7 +105,8 @@ class InForce:
 def check(settings: WebhookSettings, log: logging.Logger) -> InForce:
     """Read everything once. ConfigError or InputError where the webhook could not start with it.
 
-    The queue state is the exception: it is another program's, may come later, and is unknown until then.
+    Of a cluster only the credentials are read; it is not asked yet. The queue state is another program's: it may come
+    later, and is unknown until then.
     """
     store = PolicyStore(settings.policy, on_reload=_reporter(log))
     store.load()
@@ -74,19 +116,30 @@ def check(settings: WebhookSettings, log: logging.Logger) -> InForce:
         lambda: tls.load(settings.certificate, settings.key, settings.host_names),
         log,
     )
-    return InForce(
-        policy=store,
-        certificate=certificate,
-        signer=_optional("signing-key", settings.signing_key, _read_signer, log),
-        queues=_queues(settings, log),
-        cluster=_optional("cluster", settings.cluster, _read_cluster, log),
-    )
+    cluster: Known[Cluster] | None = _optional("cluster", settings.cluster, _read_cluster, log)
+    queues: Known[QueueStates] | None = _queues(settings, log)
+    followed: list[Followed] = []
+    if settings.kubeconfig is not None or settings.in_cluster:
+        # Imported here: without a cluster nothing of HTTP and credentials is needed.
+        from router.kube.client import connect  # noqa: PLC0415
+        from router.webhook.watched import WatchedCluster, WatchedQueues  # noqa: PLC0415
+
+        api = connect(str(settings.kubeconfig) if settings.kubeconfig else None)
+        cluster = known = WatchedCluster(api, log)
+        followed.append(known)
+        if queues is None:
+            queues = states = WatchedQueues(api, settings.namespace, settings.queues_max_age, log)
+            followed.append(states)
+    signer = _optional("signing-key", settings.signing_key, _read_signer, log)
+    return InForce(store, certificate, signer, queues, cluster, followed)
 
 
 def load(in_force: InForce, settings: WebhookSettings, log: logging.Logger) -> Service:
     """The service of one worker. What changed since the arbiter read it is read again first."""
     for source in in_force.sources:
         source.check()
+    for followed in in_force.followed:
+        followed.start()
     queues = in_force.queues
     return Service(
         review=lambda body: admission.review(body, in_force.gate()),
@@ -97,7 +150,11 @@ def load(in_force: InForce, settings: WebhookSettings, log: logging.Logger) -> S
         certificate_expiry=lambda: in_force.certificate.value.not_after,
         queue_states=lambda: (len(queues.value.states), queues.modified or 0.0) if queues else (0, 0.0),
         body_limit=settings.body_limit,
-        watcher=watch(in_force.sources, WATCH_SECONDS),
+        watchers=(
+            watch(in_force.sources, WATCH_SECONDS),
+            *[thread for followed in in_force.followed for thread in followed.watches],
+        ),
+        synced=lambda: in_force.synced,
     )
 
 

@@ -47,9 +47,10 @@ class Service:
     """The parts of a running webhook.
 
     ``review`` judges one AdmissionReview (ReviewError where it is none). ``certificate_expiry`` and ``queue_states``
-    (how many are known, and when their file was written) are asked for at every scrape. ``draining`` is set at
-    SIGTERM and never taken back. Whoever works on a review has its ``turn``: Python lets one thread work at a time, and
-    handing over in the midst of reviews, at each signature and log line, costs more than one after the other.
+    (how many are known, and when they were written) are asked for at every scrape. ``synced`` says whether the cluster,
+    where it is watched, was seen once. ``draining`` is set at SIGTERM and never taken back. Whoever works on a review
+    has its ``turn``: Python lets one thread work at a time, and handing over in the midst of reviews, at each signature
+    and log line, costs more than one after the other.
     """
 
     review: Callable[[object], Answer]
@@ -60,7 +61,8 @@ class Service:
     certificate_expiry: Callable[[], datetime | None] = lambda: None
     queue_states: Callable[[], tuple[int, float]] = lambda: (0, 0.0)
     body_limit: int = BODY_LIMIT
-    watcher: threading.Thread | None = None
+    watchers: Sequence[threading.Thread] = ()
+    synced: Callable[[], bool] = lambda: True
     draining: bool = False
     turn: threading.Lock = field(default_factory=threading.Lock)
 
@@ -69,13 +71,13 @@ class Service:
 
     @property
     def alive(self) -> bool:
-        """False where files are no longer watched, which only a restart repairs."""
-        return self.watcher is None or self.watcher.is_alive()
+        """False where files or the cluster are no longer watched, which only a restart repairs."""
+        return all(watcher.is_alive() for watcher in self.watchers)
 
     @property
     def ready(self) -> bool:
         """Whether reviews may be sent here."""
-        return self.policy.generation > 0 and not self.draining
+        return self.policy.generation > 0 and self.synced() and not self.draining
 
     def status(self) -> dict[str, Any]:
         """What ``/readyz`` shows; errors name the file, never what is in it but by line."""
@@ -83,6 +85,7 @@ class Service:
         return {
             "ready": self.ready,
             "draining": self.draining,
+            "synced": self.synced(),
             "policy": {
                 "generation": self.policy.generation,
                 "loadedAt": self.policy.loaded_at.isoformat() if self.policy.loaded_at else None,

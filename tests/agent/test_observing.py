@@ -92,6 +92,20 @@ def test_a_job_is_found_by_its_tag_and_followed_to_its_end(site: Site) -> None:
     assert record.facts.jobs[0].over_since is not None
 
 
+def test_a_job_that_does_not_end_by_itself_ends_by_force(site: Site) -> None:
+    """It hears no TERM, and the queue would give it a day."""
+    site.queue.define({"name": "workq", "nodes": 1, "cpusPerNode": 4}, killDelay=86400)
+    record = site.record("u1")
+    job_id = site.submit("u1", "trap '' TERM; while :; do sleep 1; done")
+    site.observer.start()
+    until(lambda: state(record), lambda seen: seen is JobState.RUNNING)
+
+    site.batch.cancel([job_id])
+    site.batch.cancel([job_id], force=True)
+
+    until(lambda: state(record), lambda seen: seen is JobState.FINISHED)
+
+
 def test_many_jobs_cost_as_many_questions_as_one(site: Site) -> None:
     """Two commands a cycle at most, and one while nothing changes."""
     site.queue.define({"name": "workq", "nodes": 4, "cpusPerNode": 40, "memory": "64gb", "walltimeMax": 3600})

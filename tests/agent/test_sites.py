@@ -3,21 +3,23 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from router import policy
-from router.agent.sites import commands_of, demand_account, demand_user, site_of, system_of, users_of
+from router.agent.sites import commands_of, demand_account, demand_user, site_of, system_of, terms_of, users_of
 from router.errors import ConfigError
 from router.hpc import local, openpbs
 from router.policy.model import Policy
-from router.policy.schema import Account
+from router.policy.schema import Account, Retries
+from router.reconcile.model import Terms
 
 
-def loaded(**site: Any) -> Policy:
-    """A policy of one site ``s``."""
+def loaded(retries: dict[str, Any] | None = None, **site: Any) -> Policy:
+    """A policy of one site ``s``, with a rule ``big`` that sends Jobs there."""
     import yaml  # noqa: PLC0415
 
     fields = {"name": "s", "system": "local", "workDir": "/w", "runtime": "host", **site}
@@ -25,7 +27,8 @@ def loaded(**site: Any) -> Policy:
     if fields["system"] != "local":
         fields["runtime"] = "apptainer"
     places = {"sites": [fields], "accounts": [{"users": ["ada"], "as": "ada"}]}
-    rules = {"rules": [{"name": "rest", "cloud": True}]}
+    big = {"name": "big", "when": "job.cpus == 1", "hpc": [{"queue": "q"}], **({"retries": retries} if retries else {})}
+    rules = {"rules": [big, {"name": "rest", "cloud": True}]}
     return policy.load({"a.yaml": yaml.safe_dump(places), "b.yaml": yaml.safe_dump(rules)})
 
 
@@ -82,6 +85,16 @@ def test_the_commands_of_the_embedded_queue() -> None:
         commands_of(site, None, "")
     with pytest.raises(ConfigError, match="No closing quotation"):
         commands_of(site, Path("/q"), "python 'x")
+
+
+def test_lost_nodes_are_excused_as_often_as_the_rule_says() -> None:
+    base = Terms(fs_delay=7)
+
+    assert terms_of(base, loaded({"disruptions": 2}), "big") == replace(base, disruptions=2)
+    assert terms_of(base, loaded({"disruptions": 0}), "big") == replace(base, disruptions=0)
+    assert terms_of(base, loaded({"onMemory": True}), "big") == replace(base, disruptions=Retries().disruptions)
+    assert terms_of(base, loaded({"disruptions": 2}), "a rule of last week") == base
+    assert base.disruptions == Retries().disruptions
 
 
 def test_the_commands_of_openpbs_are_those_of_an_ordinary_installation() -> None:

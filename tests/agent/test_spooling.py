@@ -98,3 +98,23 @@ def test_no_spool_yet_is_nothing(tmp_path: Path) -> None:
     site.spool.look()
 
     assert site.news == []
+
+
+def test_notes_that_go_while_the_spool_is_looked_at(site: Site) -> None:
+    """A Pod is let go by another thread, in the middle of a look."""
+    for uid in ("u1", "u2", "u3"):
+        site.records.add(outcomes.first(pod(uid)))
+        site.write(f"{uid}.1.started")
+    told = site.spool._news
+
+    def clear_others(record: Record, notes: list[Note]) -> None:
+        told(record, notes)
+        for uid in {"u1", "u2", "u3"} - {record.uid}:
+            site.spool.clear(uid)
+
+    site.spool._news = clear_others
+    site.spool.look()
+
+    [(first, numbers)] = site.news  # the directory's order is the file system's
+    assert numbers == [1]
+    assert site.names() == [f"{first}.1.started"]

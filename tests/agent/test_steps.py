@@ -57,7 +57,7 @@ class World:
         )
         fence = SimpleNamespace(look=self._look, older=lambda record: (), disruptions=lambda record: 0)
         reach = Reach(lambda words: None, first=1, longest=1)
-        deciding = Deciding(Terms(), reach, cast("Fence", fence), lambda: self.leads, lambda record: None)
+        deciding = Deciding(lambda pod: Terms(), reach, cast("Fence", fence), lambda: self.leads, lambda record: None)
         self.steps = Steps(self.queue, self.records, cast("Tools", tools), deciding, submitters=2)
         self.metrics = tools.metrics
 

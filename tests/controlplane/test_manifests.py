@@ -137,12 +137,13 @@ MAY = {
         "create certificatesigningrequests.certificates.k8s.io",
         "get configmaps/extension-apiserver-authentication -n kube-system",
         "get namespaces/kube-system",
+        f"patch configmaps/{names.QUEUES_CONFIG_MAP} {SYSTEM}",
     ],
     names.WEBHOOK_ACCOUNT: [
         "watch namespaces",
         "watch limitranges --all-namespaces",
         "watch runtimeclasses.node.k8s.io",
-        "watch nodes",
+        f"watch configmaps/{names.QUEUES_CONFIG_MAP} {SYSTEM}",
     ],
 }
 MAY_NOT = {
@@ -155,6 +156,7 @@ MAY_NOT = {
         "patch jobs.batch -n default",
         "list configmaps -n default",
         "update configmaps -n kube-system",
+        f"patch configmaps {SYSTEM}",
         "create serviceaccounts --subresource=token -n default",
         "create pods --subresource=exec -n default",
         "approve certificatesigningrequests.certificates.k8s.io",
@@ -166,6 +168,8 @@ MAY_NOT = {
     names.WEBHOOK_ACCOUNT: [
         "get secrets -n default",
         f"get configmaps {SYSTEM}",
+        f"patch configmaps/{names.QUEUES_CONFIG_MAP} {SYSTEM}",
+        "watch nodes",
         "list pods --all-namespaces",
         "create pods -n default",
         "patch nodes",

@@ -49,6 +49,7 @@ def test_the_embedded_queue_is_openpbs_behind_its_own_command() -> None:
         "env", "-i", "PATH=/usr/local/bin:/usr/bin:/bin", "BATCHGATE_LOCAL=/state dir",
         "python", "-m", "router.local", "qdel", "0.local",
     )  # fmt: skip
+    assert local.cancel_argv(["0.local"], force=True)[-4:] == ("qdel", "-W", "force", "0.local")
     assert local.signal_argv("0.local", "TERM")[-5:] == ("local", "qsig", "-s", "TERM", "0.local")
 
 

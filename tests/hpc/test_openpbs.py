@@ -262,6 +262,7 @@ def test_the_other_commands() -> None:
     two = openpbs.details_argv(["0.vm", "1.vm"], commands)
     assert two == (*start, "qstat", "-x", "-f", "-F", "dsv", "0.vm", "1.vm")
     assert openpbs.cancel_argv("0.vm", commands) == (*start, "qdel", "0.vm")
+    assert openpbs.cancel_argv("0.vm", commands, force=True) == (*start, "qdel", "-W", "force", "0.vm")
     assert openpbs.signal_argv("0.vm", "TERM", commands) == (*start, "qsig", "-s", "INT", "0.vm")
     assert openpbs.signal_argv("0.vm", "USR1", commands) == (*start, "qsig", "-s", "USR1", "0.vm")
     forgetful = Commands((("PATH", "/bin"),), history=False)

@@ -181,6 +181,11 @@ def test_a_program_that_fails_later_makes_the_server_unavailable(
     await_true(lambda: whoami(api).endswith(":robot"), "the program gives a token again")
 
 
+def read_only(*_: object, **__: object) -> str:
+    """A Pod's file system, where nothing can be written."""
+    raise FileNotFoundError("No usable temporary directory found")
+
+
 def test_a_pod_uses_its_service_account(
     plane: ControlPlane,
     token: Callable[[str], str],
@@ -196,6 +201,7 @@ def test_a_pod_uses_its_service_account(
     file.write_text(token("pod"))
     monkeypatch.setattr(incluster_config, "SERVICE_TOKEN_FILENAME", str(file))
     monkeypatch.setattr(incluster_config, "SERVICE_CERT_FILENAME", str(plane.ca_file))
+    monkeypatch.setattr(tempfile, "mkdtemp", read_only)
 
     api = connect(None)
     assert whoami(api) == f"system:serviceaccount:{namespace}:pod"

@@ -75,6 +75,62 @@ def test_any_file_that_is_applied_twice_changes_nothing(
     assert restore(stored, applied(copy.deepcopy(stored), own)).job == stored
 
 
+def as_kept(stored: dict[str, Any]) -> dict[str, Any]:
+    """A Job as the API server keeps it: after admission it writes the selector and the labels that this matches."""
+    made = {"batch.kubernetes.io/controller-uid": "u-1", "batch.kubernetes.io/job-name": "solve"}
+    kept = copy.deepcopy(stored)
+    metadata = kept["spec"]["template"]["metadata"]
+    metadata["labels"] = {**metadata["labels"], **made}
+    return {**kept, "spec": {**kept["spec"], "selector": {"matchLabels": made}}}
+
+
+@given(jobs(), decisions, scripts, records)
+def test_what_the_api_server_writes_after_us_changes_nothing(
+    job: Any, decision: Decision, script: str, record: Record
+) -> None:
+    own = strip(job).job
+    metadata = own["spec"]["template"].get("metadata", {})
+    assume(decision.route is not None and metadata is not None and metadata.get("labels", {}) is not None)
+    kept = as_kept(place(own, decision, script, record))
+
+    assert restore(kept, kept).job == kept
+    assert restore(kept, applied(copy.deepcopy(kept), own)).job == kept
+
+
+def test_a_template_without_metadata_is_recorded_as_it_was_sent() -> None:
+    own = job_of()
+    own["spec"]["template"]["metadata"] = {}  # as the API server writes a template without any
+    kept = as_kept(place(own, to_hpc(), SCRIPT, RECORD))
+    labelled = copy.deepcopy(kept)
+    labelled["metadata"]["labels"]["note"] = "seen"
+
+    assert "spec.template.metadata" in json.loads(kept["metadata"]["annotations"][OURS + "replaced"])["was"]
+    assert restore(kept, labelled).job == labelled
+
+
+def test_a_field_that_the_user_changes_later_is_recorded() -> None:
+    stored = place(job_of({"podReplacementPolicy": "Failed"}), to_hpc(), SCRIPT, RECORD)
+    new = applied(stored, {"spec": {"podReplacementPolicy": "TerminatingOrFailed"}})
+
+    restored = restore(stored, new).job
+
+    recorded = json.loads(restored["metadata"]["annotations"][OURS + "replaced"])
+    assert restored["spec"] == stored["spec"]
+    assert recorded["was"]["spec.podReplacementPolicy"] == "TerminatingOrFailed"
+    assert strip(restored).job["spec"]["podReplacementPolicy"] == "TerminatingOrFailed"
+
+
+def test_a_record_that_is_not_believed_is_written_anew() -> None:
+    stored = stored_job()
+    good = stored["metadata"]["annotations"][OURS + "replaced"]
+    text = json.dumps({**json.loads(good), "more": 1})
+    stored["metadata"]["annotations"][OURS + "replaced"] = text
+
+    recorded = restore(stored, stored).job["metadata"]["annotations"][OURS + "replaced"]
+
+    assert recorded != text
+
+
 def test_what_the_user_changes_goes_through_and_ours_stays() -> None:
     stored = stored_job()
     new = applied(

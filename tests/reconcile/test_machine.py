@@ -100,6 +100,12 @@ class Life(RuleBasedStateMachine):
 
     @precondition(lambda self: self._jobs(JobState.RUNNING))
     @rule(data=st.data())
+    def a_job_will_not_end_with_its_script(self, data: st.DataObject) -> None:
+        """An epilogue that hangs."""
+        self.world.jobs[data.draw(st.sampled_from(self._jobs(JobState.RUNNING)))].lingers = True
+
+    @precondition(lambda self: self._jobs(JobState.RUNNING))
+    @rule(data=st.data())
     def a_node_is_lost(self, data: st.DataObject) -> None:
         job = self.world.jobs[data.draw(st.sampled_from(self._jobs(JobState.RUNNING)))]
         if job.job_id in self.world.processes:

@@ -19,6 +19,7 @@ from router.names import (
     KEY_RESOURCES_USED,
 )
 from router.podstatus import Condition, ContainerStatus, PodStatus, Running, Terminated, Waiting
+from router.podview import departed
 from router.reconcile.model import (
     Adopt,
     Ask,
@@ -43,6 +44,7 @@ from tests.reconcile.given import (
     NOTHING,
     PLAIN,
     TERMS,
+    UID,
     T,
     began,
     deleted,
@@ -310,18 +312,84 @@ ENDED = PodStatus(
     ("known", "expected"),
     [
         (facts(deleted(status=ENDED), collected=True), (Release(),)),
+        (facts(deleted(status=ENDED), collected=True, releases=1, released_at=NOW - 1.0), ()),
+        (facts(deleted(status=ENDED), collected=True, releases=1, released_at=NOW - 2.0), (Release(),)),
+        (facts(deleted(grace=0, status=ENDED), collected=True), ()),
+        (facts(deleted(grace=0, finalizers=False, status=ENDED), collected=True), (Release(),)),
+        (facts(replace(deleted(grace=0, finalizers=False, status=ENDED), deleted_at=NOW), collected=True), ()),
         (facts(deleted(status=ENDED)), (Collect(),)),
         (facts(deleted(status=ENDED), collecting_since=T), (Release(),)),
-        (facts(deleted(grace=0, status=ENDED), collected=True), ()),
         (facts(pod(status=ENDED), collected=True), ()),
         (facts(deleted(status=replace(ENDED, started=None))), (Release(),)),
     ],
-    ids=["deleted", "results first", "results are late", "finalizers hold it", "not deleted", "never ran"],
+    ids=[
+        "deleted",
+        "just released",
+        "released in vain",
+        "finalizers hold it",
+        "cut off in the middle",
+        "others delete it now",
+        "results first",
+        "results are late",
+        "not deleted",
+        "never ran",
+    ],
 )
 def test_a_pod_is_let_go_only_when_its_end_is_written(known: Facts, expected: tuple[object, ...]) -> None:
     made = plan(known, TERMS, NOW)
 
     assert (made.actions, made.status, made.over) == (expected, None, True)
+
+
+LINGER = TERMS.linger
+LINGERS = job(report(), heard=NOW - 1.0)
+AFTER = NOW - LINGER - 10
+
+
+@pytest.mark.parametrize(
+    ("one", "since", "expected"),
+    [
+        (LINGERS, NOW - LINGER + 10, ()),
+        (job(report(), heard=AFTER), AFTER, (Ask(("7.pbs",)),)),
+        (LINGERS, AFTER, (Delete("7.pbs"),)),
+        (replace(LINGERS, deletes=1, deleted_at=NOW - 1.0), AFTER, ()),
+        (replace(LINGERS, deletes=1, deleted_at=NOW - 2.0), AFTER, (Ask(("7.pbs",)), Delete("7.pbs"))),
+        (replace(LINGERS, deletes=3, deleted_at=NOW - 60.0), AFTER, (Ask(("7.pbs",)), Delete("7.pbs", force=True))),
+        (job(report(JobState.EXITING), heard=NOW - 1.0), AFTER, (Delete("7.pbs", force=True),)),
+        (job(report(JobState.SUSPENDED), heard=NOW - 1.0), AFTER, (Delete("7.pbs"),)),
+        (job(over(), heard=NOW - 1.0), AFTER, ()),
+        (replace(LINGERS, unknown_since=NOW, unknown_last=NOW), AFTER, ()),
+    ],
+    ids=["soon", "unheard", "late", "just deleted", "again", "force", "exiting", "suspended", "over", "unknown"],
+)
+def test_a_job_that_lingers_after_its_end_is_deleted(one: Job, since: float, expected: tuple[object, ...]) -> None:
+    """The script has said its last word, the Pod's end is written, and the batch system does not end the job."""
+    known = facts(pod(status=ENDED, job_id="7.pbs"), one, life=ALL_WELL, collected=True, ended_seen=since)
+    known = replace(known, pod=replace(known.pod, exit="0", used="{}") if one.finished else known.pod)
+
+    made = plan(known, TERMS, NOW)
+
+    assert (made.actions, made.status, made.over) == (expected, None, True)
+    assert plan(replace(known, reachable=False), TERMS, NOW).actions == ()
+
+
+def test_a_restarted_agent_knows_since_when_a_job_lingers() -> None:
+    long_ago = replace(ENDED, conditions=(Condition(CONDITION_READY, "False", int(AFTER), "PodFailed"),))
+    lately = replace(ENDED, conditions=(Condition(CONDITION_READY, "False", int(NOW) - 10, "PodFailed"),))
+
+    assert plan(facts(pod(status=long_ago, job_id="7.pbs"), LINGERS, collected=True), TERMS, NOW).actions == (
+        Delete("7.pbs"),
+    )
+    made = plan(facts(pod(status=lately, job_id="7.pbs"), LINGERS, collected=True), TERMS, NOW)
+    assert (made.actions, made.again_at) == ((), int(NOW) - 10 + LINGER)
+
+
+def test_what_lingers_of_a_pod_that_is_gone_is_not_over() -> None:
+    gone = departed(uid=UID, job_uid="job-uid", index="0", job_id="7.pbs")
+    known = facts(gone, LINGERS, life=ALL_WELL, ended_seen=AFTER)
+
+    assert plan(known, TERMS, NOW) == Plan((Delete("7.pbs"),), again_at=NOW + TERMS.retry)
+    assert plan(replace(known, jobs=(job(over()),)), TERMS, NOW) == Plan(over=True)
 
 
 def test_a_terminal_status_of_somebody_else_s_does_not_end_the_job() -> None:

@@ -88,6 +88,8 @@ class BatchJob:
     ended: float | None = None
     appears: float = 0
     kill_at: float | None = None
+    lingers: bool = False
+    """Whether it does not end with its script, but only when it is deleted."""
 
 
 class World:
@@ -173,21 +175,28 @@ class World:
         content = directory.exits.get("main.0") if directory else None
         return json.loads(content)["code"] if content else None
 
-    def delete_pod(self, uid: str, *, grace: int) -> None:
+    def delete_pod(self, uid: str, *, grace: int, between: Callable[[], None] = lambda: None) -> None:
+        """Delete a Pod. Without grace the API server does that in two steps, and a caller who dies between them, in
+        ``between``, cuts it off: it serves nobody any more.
+        """
         pod = self.pods[uid]
         if pod["status"]["phase"] in TERMINAL:
             grace = 0
         if "deletionTimestamp" not in pod["metadata"] or grace == 0:
             pod["metadata"]["deletionTimestamp"] = rfc3339(self.now + grace)
             pod["metadata"]["deletionGracePeriodSeconds"] = grace
-        self._finalize(uid)
+        between()
+        self._remove_what_nothing_holds(uid)
 
     def _finalize(self, uid: str) -> None:
-        """The Job controller takes its finalizer off Pods that are over; the API server removes what nothing holds."""
+        """The Job controller takes its finalizer off Pods that are over: the API server looks at them again then."""
         pod = self.pods[uid]
-        if pod["status"]["phase"] in TERMINAL:
+        if pod["status"]["phase"] in TERMINAL and pod["metadata"]["finalizers"]:
             pod["metadata"]["finalizers"] = []
-        metadata = pod["metadata"]
+            self._remove_what_nothing_holds(uid)
+
+    def _remove_what_nothing_holds(self, uid: str) -> None:
+        metadata = self.pods[uid]["metadata"]
         gone = "deletionTimestamp" in metadata and metadata["deletionGracePeriodSeconds"] == 0
         if gone and not metadata["finalizers"]:
             self.remove_pod(uid)
@@ -294,7 +303,7 @@ class World:
         self._note(process, "ended", code=code, reason=reason)
         process.stage = "gone"
         job = self.jobs[process.job_id]
-        if job.state is not JobState.FINISHED:
+        if job.state is not JobState.FINISHED and not job.lingers:
             self.finish(job, Verdict.DELETED if job.kill_at is not None else Verdict.ENDED, code)
 
     def kill(self, process: Process) -> None:
@@ -528,7 +537,8 @@ class Agent:
                 self._learn(uid, outcomes.collecting, now)
                 self._learn(uid, outcomes.collected)
             case Release():
-                world.delete_pod(uid, grace=0)
+                world.delete_pod(uid, grace=0, between=self._burn)
+                self._learn(uid, outcomes.released, now)
                 return False
             case _:
                 self._tell_batch(uid, action)

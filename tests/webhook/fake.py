@@ -83,7 +83,7 @@ def main() -> None:
             log=log,
             sources=(certificate,),
             certificate_expiry=lambda: certificate.value.not_after,
-            watcher=watch((certificate,), asked.watch),
+            watchers=(watch((certificate,), asked.watch),),
         )
 
     serve.run(settings, serve.bind(settings.listen), load, certificate)

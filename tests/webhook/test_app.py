@@ -202,6 +202,7 @@ def test_livez_and_readyz(shared_server: Server) -> None:
     assert shown == {
         "ready": True,
         "draining": False,
+        "synced": True,
         "policy": {"generation": 1, "loadedAt": "2026-01-02T00:00:00+00:00"},
         "errors": {},
     }

@@ -364,6 +364,9 @@ def test_other_files_that_it_does_not_start_with(setup: Setup, tmp_path: Path) -
     assert str(setup.pki.key) in refused(setup, signing_key=setup.pki.key)
     assert "does not exist" in refused(setup, signing_key=tmp_path / "none")
     assert "does not exist" in refused(setup, cluster=tmp_path / "none")
+    assert "none: cannot be read; name a file with --kubeconfig" in refused(setup, kubeconfig=tmp_path / "none")
+    both = refused(setup, kubeconfig=tmp_path / "none", cluster=tmp_path / "none")
+    assert both.endswith("--cluster and --kubeconfig each say where the cluster is known from; give one of them")
     setup.rules.write_text(POLICY + "  - {name: rest, cloud: true}\n")
     assert "all.yaml:" in refused(setup)
 

@@ -52,8 +52,15 @@ def test_not_alive_once_nobody_watches_the_files() -> None:
     ended.start()
     ended.join()
 
-    assert _get(_service(watcher=ended), "/livez") == (503, {"alive": False})
-    assert _get(_service(watcher=threading.main_thread()), "/livez") == (200, {"alive": True})
+    here = threading.main_thread()
+    assert _get(_service(watchers=(here, ended)), "/livez") == (503, {"alive": False})
+    assert _get(_service(watchers=(here,)), "/livez") == (200, {"alive": True})
+
+
+def test_not_ready_before_the_cluster_was_seen() -> None:
+    status, shown = _get(_service(synced=lambda: False), "/readyz")
+
+    assert (status, shown["ready"], shown["synced"]) == (503, False, False)
 
 
 def test_a_review_without_a_policy_is_503_and_nothing_is_counted_as_decided() -> None:

@@ -54,7 +54,7 @@ def _stack(directory: Path, options: Options) -> Iterator[Stack]:
 def _start(plane: ControlPlane, site: Site, directory: Path) -> Stack:
     certificates = directory / "webhook"
     services.batchgate("certs", "create", str(certificates), "--host-name", "localhost", "--signing-key")
-    webhook = component(plane, "webhook", webhook_argv(site, certificates), site)
+    webhook = component(plane, "webhook", webhook_argv(site, certificates, installing.webhook(plane)), site)
     webhook.start()
     url = await_webhook(webhook, certificates / "ca.crt")
     installing.register(plane, url, certificates / "ca.crt", NAMESPACES)

@@ -272,7 +272,7 @@ def _address(part: Component) -> str:
     return next((line["address"] for line in lines if line["message"] == "listening"), "")
 
 
-def webhook_argv(site: Site, certificates: Path) -> list[str]:
+def webhook_argv(site: Site, certificates: Path, kubeconfig: Path) -> list[str]:
     """The command line of a webhook."""
     options = {
         "--listen": "127.0.0.1:0",
@@ -281,6 +281,7 @@ def webhook_argv(site: Site, certificates: Path) -> list[str]:
         "--key": certificates / "tls.key",
         "--signing-key": certificates / "signing.key",
         "--policy": site.policy,
+        "--kubeconfig": kubeconfig,
     }
     return [sys.executable, "-m", "router", "webhook", *(str(word) for pair in options.items() for word in pair)]
 

@@ -9,6 +9,7 @@ import pytest
 
 from router import names
 from tests.agent.whole.jobs import unique
+from tests.agent.whole.long import LONG
 from tests.agent.whole.stack import LEASE, LEASE_SECONDS, WAITS, Agent, Stack
 from tests.agent.whole.waiting import until
 
@@ -72,7 +73,7 @@ def test_a_killed_leader_is_replaced(stack: Stack, standby: Agent) -> None:
 
 def test_a_leader_that_was_asleep_never_acts_again(stack: Stack, standby: Agent) -> None:
     """It is stopped in the middle of its work, and goes on when another leads: a claim that it has lost."""
-    for _ in range(3):
+    for _ in range(5 if LONG else 1):
         first_leads = leader(stack).startswith(stack.agent.name)
         asleep, awake = (stack.agent, standby) if first_leads else (standby, stack.agent)
         _fall_asleep(stack, asleep, awake)

@@ -35,12 +35,13 @@ def test_a_submission_whose_answer_never_came_runs_once(stack: Stack, kind: str)
 def test_an_answer_that_comes_too_late_is_found_again(stack: Stack) -> None:
     """The queue takes the job at once, and says so when nobody waits any more."""
     name = unique("slow")
+    before = len(unreliable.met(stack.site.faults))
+    unreliable.plan(stack.site.faults, unreliable.SLOW, seconds=COMMAND_SECONDS + 3)
 
-    with stack.site.faulty(f"delay={COMMAND_SECONDS + 3}"):
-        stack.user.apply(stack.runs.job(name))
-        until(lambda: stack.site.of(name), what="for the batch job")
+    stack.user.apply(stack.runs.job(name))
 
     assert stack.await_end(name) == ["Complete"]
+    assert unreliable.met(stack.site.faults)[before:] == [unreliable.SLOW]
     assert stack.runs.started(name) == 1
     assert len(stack.site.of(name)) == 1
 

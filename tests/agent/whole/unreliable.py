@@ -6,6 +6,7 @@
 * ``die-before``: is killed before it has asked the queue;
 * ``die-after``: is killed when the queue has taken the job, before anybody has read the job's id;
 * ``lost``: the job is taken, and the answer is a connection that broke (OpenPBS' exit code 162, no id);
+* ``slow``: the job is taken at once, and the answer comes when whoever asked has long given up;
 * ``late``: says nothing until whoever asked has long given up, and is taken by the queue only then, by a process that
   lives on: the request is under way and cannot be called back.
 
@@ -21,14 +22,14 @@ import sys
 import time
 from pathlib import Path
 
-DIE_BEFORE, DIE_AFTER, LOST, LATE = "die-before", "die-after", "lost", "late"
+DIE_BEFORE, DIE_AFTER, LOST, SLOW, LATE = "die-before", "die-after", "lost", "slow", "late"
 _REAL = [sys.executable, "-m", "router.local"]
 _MET = ".met"
 _UNREACHABLE = "qsub: cannot connect to server local (errno=15010)"
 
 
 def plan(directory: Path, kind: str, *, times: int = 1, seconds: float = 0) -> None:
-    """Let the next submissions fail in this way. ``seconds`` is how late ``late`` is."""
+    """Let the next submissions fail in this way. ``seconds`` is how late ``slow`` and ``late`` are."""
     taken = len(list(directory.iterdir()))
     for number in range(taken, taken + times):
         (directory / f"{number:04}.{kind}").write_text(str(seconds))
@@ -74,6 +75,8 @@ def _submit(words: list[str], kind: str, seconds: float) -> int:
     done = subprocess.run([*_REAL, *words], capture_output=True, text=True, check=False)
     if kind == DIE_AFTER:
         os.kill(os.getpid(), signal.SIGKILL)
+    if kind == SLOW:
+        time.sleep(seconds)
     if kind == LOST:
         print(_UNREACHABLE, file=sys.stderr)  # noqa: T201 - the command's own output
         return 162

@@ -1,0 +1,223 @@
+"""What the webhook knows of the cluster: caches that are kept by watches, so that no review ever asks the API server.
+
+Shell. Each is a source like a file: a value that is in force, and why it may be out of date. While the API server
+cannot be reached, what was known last stays in force.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, Final, Generic, TypeVar
+
+from router import clusterfile, names, policy
+from router.errors import InputError
+from router.kube.client import Api
+from router.kube.watching import Watch
+from router.policy.decision import NO_QUEUE_STATES, QueueState, QueueStates
+from router.workload.cluster import Cluster, LimitDefaults
+
+T = TypeVar("T")
+Json = dict[str, Any]
+Key = tuple[str, str]
+"""Namespace and name; objects without a namespace have an empty one."""
+
+NAMESPACES: Final = "/api/v1/namespaces"
+LIMIT_RANGES: Final = "/api/v1/limitranges"
+RUNTIME_CLASSES: Final = "/apis/node.k8s.io/v1/runtimeclasses"
+
+
+class Cache(Generic[T]):
+    """A projection of each object of a list.
+
+    ``objects`` is replaced as a whole at each change: whoever reads it holds one state.
+
+    :param project: what is kept of an object
+    :param changed: called after each change, by the watch's thread
+    """
+
+    def __init__(
+        self,
+        api: Api,
+        path: str,
+        project: Callable[[Json], T],
+        changed: Callable[[], None],
+        query: Mapping[str, str] | None = None,
+    ) -> None:
+        self.objects: Mapping[Key, T] = {}
+        self.watch = Watch(api, path, self._listed, self._seen, query)
+        self._project = project
+        self._changed = changed
+
+    def _listed(self, objects: Iterator[Json]) -> None:
+        self.objects = {_key(found): self._project(found) for found in objects}
+        self._changed()
+
+    def _seen(self, kind: str, found: Json) -> None:
+        key = _key(found)
+        others = {other: value for other, value in self.objects.items() if other != key}
+        self.objects = others if kind == "DELETED" else {**others, key: self._project(found)}
+        self._changed()
+
+
+def _key(found: Json) -> Key:
+    metadata = found["metadata"]
+    return metadata.get("namespace", ""), metadata["name"]
+
+
+class Watched:
+    """What all sources that are watched share; see ``router.sources.Source`` for ``error`` and ``failures``."""
+
+    name = ""
+
+    def __init__(self, log: logging.Logger) -> None:
+        self.error = ""
+        self.failures = 0
+        self._log = log
+
+    @property
+    def watches(self) -> tuple[Watch, ...]:
+        """The threads behind it."""
+        raise NotImplementedError
+
+    @property
+    def synced(self) -> bool:
+        """Whether everything was listed once: before, nothing is known, which is no state to judge by."""
+        return all(watch.synced.is_set() for watch in self.watches)
+
+    def start(self) -> None:
+        """Begin to watch."""
+        for watch in self.watches:
+            watch.start()
+
+    def check(self) -> None:
+        """Look whether the watches are well; called every other second."""
+        self._tell("; ".join(dict.fromkeys(watch.problem for watch in self.watches if watch.problem)))
+
+    def _tell(self, error: str) -> None:
+        if error == self.error:
+            return
+        self.error = error
+        if error:
+            self.failures += 1
+            self._log.error("out of date", extra={"fields": {"source": self.name, "error": error}})
+        else:
+            self._log.info("up to date again", extra={"fields": {"source": self.name}})
+
+
+class WatchedCluster(Watched):
+    """Namespaces' labels, LimitRanges' defaults and RuntimeClasses' overhead. ``value`` is never changed in place."""
+
+    name = "cluster"
+
+    def __init__(self, api: Api, log: logging.Logger) -> None:
+        super().__init__(log)
+        self.value = Cluster()
+        self.modified: float | None = None
+        self._lock = threading.Lock()
+        self._labels = Cache(api, NAMESPACES, _labels, self._put_together)
+        self._defaults = Cache(api, LIMIT_RANGES, _defaults, self._put_together)
+        self._overheads = Cache(api, RUNTIME_CLASSES, _overhead, self._put_together)
+
+    @property
+    def watches(self) -> tuple[Watch, ...]:
+        """One a kind."""
+        return self._labels.watch, self._defaults.watch, self._overheads.watch
+
+    def _put_together(self) -> None:
+        with self._lock:
+            limits: dict[str, tuple[LimitDefaults, ...]] = {}
+            for (namespace, _), found in sorted(self._defaults.objects.items(), key=lambda item: item[0]):
+                limits[namespace] = limits.get(namespace, ()) + found
+            self.value = Cluster(
+                namespaces={name: labels for (_, name), labels in self._labels.objects.items()},
+                limits=limits,
+                overheads={name: overhead for (_, name), overhead in self._overheads.objects.items()},
+            )
+
+
+# The API server has seen to it that these fields have their types: an InputError would be a bug, and end the thread.
+def _labels(found: Json) -> Mapping[str, str]:
+    return clusterfile.labels_of(found, NAMESPACES)
+
+
+def _defaults(found: Json) -> tuple[LimitDefaults, ...]:
+    return clusterfile.defaults_of(found, LIMIT_RANGES)
+
+
+def _overhead(found: Json) -> Mapping[str, str]:
+    return clusterfile.overhead_of(found, RUNTIME_CLASSES)
+
+
+class WatchedQueues(Watched):
+    """The queue state that agents publish in a ConfigMap: a document for each site, under a key of its own.
+
+    :param most: seconds; a document whose ``time`` is older, or that has none, counts as unknown
+    """
+
+    name = "queues"
+
+    def __init__(self, api: Api, namespace: str, most: int, log: logging.Logger) -> None:
+        super().__init__(log)
+        self.value = NO_QUEUE_STATES
+        self.modified: float | None = None
+        self._most = most
+        self._place = f"ConfigMap {namespace}/{names.QUEUES_CONFIG_MAP}"
+        self._lock = threading.Lock()
+        self._found: Cache[Mapping[str, QueueStates | str]] = Cache(
+            api,
+            f"/api/v1/namespaces/{namespace}/configmaps",
+            self._documents,
+            self.check,
+            {"fieldSelector": f"metadata.name={names.QUEUES_CONFIG_MAP}"},
+        )
+
+    @property
+    def watches(self) -> tuple[Watch, ...]:
+        """One."""
+        return (self._found.watch,)
+
+    @property
+    def synced(self) -> bool:
+        """Always: that the state of queues is not known is a state that rules can tell."""
+        return True
+
+    def check(self) -> None:
+        """Also forget what has become too old."""
+        with self._lock:
+            documents = next(iter(self._found.objects.values()), None)
+            problems = [self._found.watch.problem] if self._found.watch.problem else []
+            if documents is None and self._found.watch.synced.is_set():
+                problems.append(f"there is no {self._place}; an agent publishes it")
+            states: dict[Key, QueueState] = {}
+            times: list[float] = []
+            for key, document in (documents or {}).items():
+                if isinstance(document, str):
+                    problems.append(document)
+                elif problem := self._age_problem(document):
+                    problems.append(f"{self._place}, {key} {problem}")
+                else:
+                    states.update(document.states)
+                    times.append(document.time or 0.0)
+            found = QueueStates(states, time=min(times, default=None)) if states else NO_QUEUE_STATES
+            # The same object while nothing changed: what conditions read is cached by it.
+            self.value = self.value if found == self.value else found
+            self.modified = min(times, default=None)
+            self._tell("; ".join(problems))
+
+    def _age_problem(self, document: QueueStates) -> str:
+        if document.time is None:
+            return "has no time, so nobody can know how old it is"
+        problem = policy.age_problem(document, now=time.time(), most=self._most)
+        return f"{problem}; see to its agent, or --queues-max-age" if problem else ""
+
+    def _documents(self, found: Json) -> Mapping[str, QueueStates | str]:
+        return {key: self._read(key, str(text)) for key, text in (found.get("data") or {}).items()}
+
+    def _read(self, key: str, text: str) -> QueueStates | str:
+        try:
+            return policy.queue_states(text, f"{self._place}, {key}")
+        except InputError as error:
+            return str(error)

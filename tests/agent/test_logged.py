@@ -1,0 +1,201 @@
+"""Pods as the kubelet API shows them: states as their status says them, runs as their files do, usage as the job's."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+
+from router import names
+from router.agent.logged import Logged, logged, usage_of
+from router.agent.records import Record, Records
+from router.host.local import LocalHost
+from router.hpc import JobReport, JobState
+from router.kube.client import Api
+from router.kubelet.figures import ContainerUsage
+from router.kubelet.runs import LoggedContainer, RunState
+from router.layout import PodDirectory
+from router.podlife import fold_all
+from router.podstatus import ContainerStatus, PodStatus, Running, State, Terminated, Waiting
+from router.podview import PodView
+from router.reconcile import outcomes
+from tests.reconcile.given import JOB, MAIN, NOTHING, SIDECAR, UID, T, began, life, note, pod, report
+
+NOWHERE = cast("Api", object())
+"""Is not asked."""
+
+
+def records() -> Records:
+    return Records(lambda view: PodDirectory("/w", view.job_uid, view.index, view.uid))
+
+
+def record_of(view: PodView, *reports: JobReport, known: Records | None = None) -> Record:
+    """A Pod that the agent knows, with what the batch system says of its job."""
+    record = (known or records()).add(outcomes.first(view))
+    for one in reports:
+        record.change(lambda facts: outcomes.reported(facts, one, T + 100))  # noqa: B023 - called at once
+    return record
+
+
+def running(*containers: ContainerStatus, **fields: object) -> PodView:
+    return pod(status=PodStatus(phase="Running", started=T + 10, containers=containers), **fields)
+
+
+@pytest.mark.parametrize(
+    ("state", "restarts", "expected"),
+    [
+        (Running(T + 12), 0, LoggedContainer("main", RunState.RUNNING, 0)),
+        (Terminated(1, "Error"), 2, LoggedContainer("main", RunState.TERMINATED, 2)),
+        (Waiting("Queued"), 0, LoggedContainer("main", RunState.WAITING, None, "Queued")),
+        (Waiting("CrashLoopBackOff"), 3, LoggedContainer("main", RunState.WAITING, 3, "CrashLoopBackOff")),
+    ],
+    ids=["running", "ended", "queued", "restarting"],
+)
+def test_the_run_of_a_container_by_its_status(state: State, restarts: int, expected: LoggedContainer) -> None:
+    """An agent that has just started knows no notes."""
+    found = logged(record_of(running(ContainerStatus("main", state, restarts=restarts))))
+
+    assert found.containers == (expected,)
+    assert (found.namespace, found.name, found.uid, found.node) == ("lab", "train-0", UID, "batch.hpc1.batchgate")
+    assert str(found.directory.log("main", 1)) == f"/w/pods/job-uid/0/{UID}/log/main.1"
+
+
+def test_the_files_know_a_run_before_its_status_does() -> None:
+    record = record_of(running(ContainerStatus("main", Running(T + 12))))
+    record.change(lambda facts: replace(facts, life=life(began(), began(restart=1, time=T + 40))))
+
+    assert logged(record).containers == (LoggedContainer("main", RunState.RUNNING, 1),)
+
+
+def test_a_container_without_a_status_waits() -> None:
+    record = record_of(pod(("main", MAIN), ("proxy", SIDECAR)))
+
+    assert logged(record).containers == (
+        LoggedContainer("main", RunState.WAITING, None, names.REASON_CREATING),
+        LoggedContainer("proxy", RunState.WAITING, None, names.REASON_CREATING),
+    )
+
+
+def test_a_pod_is_found_by_its_name_for_as_long_as_there_is_one(tmp_path: Path) -> None:
+    known = records()
+    record = record_of(running(ContainerStatus("main", Running(T + 12))), known=known)
+    source = Logged(NOWHERE, LocalHost(tmp_path), known, "hpc1")
+
+    found = source.pod("lab", "train-0")
+
+    assert found == logged(record)
+    assert found is not None
+    assert isinstance(source.files(found), LocalHost)
+    assert source.pod("lab", "train-1") is None
+    assert source.pod("other", "train-0") is None
+    record.depart()
+    assert source.pod("lab", "train-0") is None
+
+
+@pytest.mark.parametrize(
+    ("used", "expected"),
+    [
+        ({"cput": "00:01:05", "mem": "2048kb"}, (65.0, 2 << 20)),
+        ({"mem": "2048kb"}, (None, 2 << 20)),
+        ({"cput": "soon", "mem": "much"}, (None, None)),
+    ],
+)
+def test_what_a_running_job_uses(used: dict[str, str], expected: tuple[float | None, int | None]) -> None:
+    found = usage_of(record_of(running(ContainerStatus("main", Running(T + 12)), job_id=JOB), report(used=used)))
+
+    assert found is not None
+    assert found.usage is not None
+    assert (found.usage.cpu_seconds, found.usage.memory_bytes) == expected
+    assert (found.namespace, found.name, found.uid, found.started) == ("lab", "train-0", UID, T + 10)
+    assert found.containers == (ContainerUsage("main", T + 12, found.usage),)
+
+
+def test_what_a_job_uses_is_not_shared_out_among_its_containers() -> None:
+    view = replace(
+        running(ContainerStatus("main", Running(T + 12)), ContainerStatus("proxy", Running(T + 11)), job_id=JOB),
+        containers=pod(("main", MAIN), ("proxy", SIDECAR)).containers,
+    )
+
+    found = usage_of(record_of(view, report(used={"mem": "4kb"})))
+
+    assert found is not None
+    assert found.usage is not None
+    assert found.usage.memory_bytes == 4096
+    assert found.containers == (ContainerUsage("main", T + 12), ContainerUsage("proxy", T + 11))
+
+
+def test_what_nobody_knows_is_left_out() -> None:
+    view = running(ContainerStatus("main", Running(T + 12)), job_id=JOB)
+    over = replace(view, status=replace(view.status, phase="Succeeded"))
+
+    assert usage_of(record_of(pod())) is None
+    assert usage_of(record_of(over, report(used={"mem": "4kb"}))) is None
+    for known in (record_of(view), record_of(view, report())):
+        found = usage_of(known)
+        assert found is not None
+        assert found.usage is None
+
+
+def test_the_usage_of_a_node_is_that_of_its_pods(tmp_path: Path) -> None:
+    known = records()
+    status = PodStatus(phase="Running", started=T, containers=(ContainerStatus("main", Running(T)),))
+    for name, node in (("a", "one"), ("b", "two"), ("c", "one")):
+        record_of(pod(name=name, uid=name, node=node, status=status), known=known)
+    record_of(pod(name="waits", uid="d", node="one"), known=known)
+    source = Logged(NOWHERE, LocalHost(tmp_path), known, "hpc1")
+
+    assert [one.name for one in source.usage("one").pods] == ["a", "c"]
+    assert [one.name for one in source.usage("").pods] == ["a", "b", "c"]
+    assert source.usage("one").name == "one"
+
+
+class Cluster:
+    """The API server's Pods, by the two selectors that are used."""
+
+    def __init__(self, *pods: dict[str, Any]) -> None:
+        self.every = pods
+
+    def pages(self, path: str, **query: str) -> Iterator[tuple[list[Any], str]]:
+        assert path == "/api/v1/pods"
+        key, site = query["labelSelector"].split("=")
+        node = query.get("fieldSelector", "").removeprefix("spec.nodeName=")
+        for one in self.every:  # a page each
+            if one["metadata"]["labels"].get(key) == site and node in ("", one["spec"]["nodeName"]):
+                yield [one], "7"
+
+
+def test_the_pods_of_a_node_are_the_api_server_s(tmp_path: Path) -> None:
+    """Whole Pods of the site, by the label that says so; not of others on the same Node."""
+
+    def made(name: str, node: str, **labels: str) -> dict[str, Any]:
+        return {"metadata": {"name": name, "labels": labels}, "spec": {"nodeName": node, "containers": []}}
+
+    ours = {names.KEY_SITE: "hpc1"}
+    every = made("a", "one", **ours), made("b", "two", **ours), made("c", "one"), made("d", "one", **ours)
+    source = Logged(cast("Api", Cluster(*every)), LocalHost(tmp_path), records(), "hpc1")
+
+    assert source.pods("one") == [every[0], every[3]]
+    assert source.pods("") == [every[0], every[1], every[3]]
+
+
+def test_notes_of_another_job_say_nothing_of_a_run() -> None:
+    """Only the job with the claim has run anything."""
+    record = record_of(running(ContainerStatus("main", Waiting("Queued"))))
+    record.change(
+        lambda facts: replace(facts, life=fold_all(NOTHING, [note("running", T, container="main", restart=0)]))
+    )
+
+    assert logged(record).containers == (LoggedContainer("main", RunState.WAITING, None, "Queued"),)
+
+
+def test_a_suspended_job_still_uses_memory() -> None:
+    view = running(ContainerStatus("main", Running(T + 12)), job_id=JOB)
+
+    found = usage_of(record_of(view, report(JobState.SUSPENDED, used={"mem": "4kb"})))
+
+    assert found is not None
+    assert found.usage is not None
+    assert found.usage.memory_bytes == 4096

@@ -1,0 +1,84 @@
+"""A Job that no webhook has seen, with all the keys that only Batchgate sets: the signature decides, and nothing runs."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+from router import names, signing
+from router.controlplane.options import RESEARCHERS
+from tests.agent.whole.jobs import LABEL, unique
+from tests.agent.whole.kubectl import Kubectl
+from tests.agent.whole.site import SITE, WIDE
+from tests.agent.whole.stack import Stack
+from tests.agent.whole.waiting import stays, until
+
+pytestmark = pytest.mark.timeout(600)
+
+
+@pytest.fixture
+def ungated(stack: Stack) -> Iterator[Kubectl]:
+    """The user in a namespace of theirs that did not opt in, as any namespace is where the webhook is not asked."""
+    namespace = unique("ungated")
+    stack.plane.make_namespaces({namespace: (RESEARCHERS,)})
+    yield stack.user.elsewhere(namespace)
+    stack.plane.kubectl("delete", "namespace", namespace, "--timeout=120s")
+
+
+def copied(stack: Stack, name: str, how: str, namespace: str) -> dict[str, Any]:
+    """The Job that the webhook made of the user's own, as a new one; its proof is the webhook's, none, or home-made."""
+    stack.user.apply(stack.runs.job(name, suspend=True))
+    stored = stack.job(name)
+    template = json.loads(json.dumps(stored["spec"]["template"]))
+    labels, proof = template["metadata"]["labels"], template["metadata"]["annotations"]
+    for key in [key for key in labels if key.rpartition("/")[2] in {"controller-uid", "job-name"}]:
+        del labels[key]
+    if how == "none":
+        del proof[names.KEY_SIGNATURE]
+    elif how == "of a key of their own":
+        proof[names.KEY_SIGNATURE] = signing.sign(_claims(proof, namespace), Ed25519PrivateKey.generate())
+    spec = {key: value for key, value in stored["spec"].items() if key not in {"selector", "suspend", "template"}}
+    return {
+        "apiVersion": "batch/v1",
+        "kind": "Job",
+        "metadata": {"name": name, "labels": stored["metadata"]["labels"], "annotations": {}},
+        "spec": {**spec, "template": template},
+    }
+
+
+def _claims(proof: dict[str, str], namespace: str) -> signing.Claims:
+    """All that the agent will hold a signature against, right in every part."""
+    return signing.Claims(
+        issued_at=int(time.time()),
+        namespace=namespace,
+        requester=proof[names.KEY_REQUESTER],
+        site=SITE,
+        queue=WIDE,
+        account=proof[names.KEY_ACCOUNT],
+        results=(),
+        script_sha256=signing.script_digest(proof[names.KEY_SCRIPT]),
+    )
+
+
+@pytest.mark.parametrize("how", ["the webhook's own", "none", "of a key of their own"])
+def test_a_job_that_no_webhook_has_seen_never_runs(stack: Stack, ungated: Kubectl, how: str) -> None:
+    """Its Pods are the Job controller's, which the guards let through to our nodes."""
+    name = unique("unseen")
+    ungated.apply(copied(stack, name, how, ungated.namespace))
+
+    (pod,) = until(lambda: ungated.every("pods", f"{LABEL}={name}"), what="for its Pod")
+    assert pod["spec"]["nodeName"] == names.node_name(SITE, WIDE)
+
+    def told() -> list[str]:
+        chosen = ("--field-selector", f"involvedObject.name={pod['metadata']['name']},type=Warning")
+        return [one["message"] for one in json.loads(ungated.ok("get", "events", *chosen, "-o", "json"))["items"]]
+
+    words = until(told, what="for a Warning")
+    assert any("sign" in one for one in words), words
+    stays(lambda: stack.site.of(name), lambda jobs: not jobs, seconds=3, what="never submitted")
+    assert stack.runs.lines(name) == []

@@ -1,0 +1,82 @@
+"""The webhook in front of a real API server, registered as ``manifests/`` have it; no agent runs, and none is needed."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from router.certs import issuing
+from router.controlplane import installing
+from router.controlplane.options import RESEARCHERS
+from router.controlplane.plane import ControlPlane
+from tests.webhook.real.gated import Gated, gated
+from tests.webhook.servers import Server, make_pki, serving
+
+POLICY = """
+sites:
+  - name: demo
+    system: openpbs
+    host: ssh://login
+    workDir: /scratch/{user}
+    mpi: [{name: open-mpi, launcher: openmpi}]
+    queues:
+      - {name: batch, nodes: 4, cpusPerNode: 8, memoryPerNode: 64Gi, walltimeDefault: 1h, walltimeMax: 24h}
+accounts:
+  - users: ["system:serviceaccount:kube-system:cronjob-controller", "system:kube-controller-manager"]
+    controller: true
+  - {users: [ada], as: ada, account: physics}
+  - {namespaces: ["test-*"], shared: true, as: research}
+rules:
+  - {name: vast, when: "job.totalCpus > 64", deny: "64 CPUs are the most"}
+  - {name: strict, when: "job.cpus >= 2 && 'strict' in job.labels", hpc: [{queue: batch}], ifNotRoutable: deny}
+  - {name: large, when: job.cpus >= 2, hpc: [{queue: batch}]}
+  - {name: small, cloud: true}
+"""
+ANCHOR = "gate-anchor"
+"""A namespace that is gated throughout; tests have their own, which opt in as users' do."""
+_NUMBERS = itertools.count(1)
+
+
+@pytest.fixture(scope="package")
+def webhook(plane: ControlPlane, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    """The running webhook, which the API server asks; it watches the cluster as its own service account."""
+    directory = tmp_path_factory.mktemp("webhook")
+    pki = make_pki(directory / "certs")
+    (directory / "policies").mkdir()
+    (directory / "policies" / "all.yaml").write_text(POLICY)
+    keys = issuing.make_signing_keys()
+    (directory / "signing.key").write_bytes(keys.private)
+    (directory / "signing.pub").write_bytes(keys.public)
+    argv = ["router", "webhook", "--listen", "127.0.0.1:0", "--host-name", "localhost"]
+    argv += ["--cert", str(pki.certificate), "--key", str(pki.key), "--signing-key", str(directory / "signing.key")]
+    argv += ["--policy", str(directory / "policies"), "--kubeconfig", str(installing.webhook(plane))]
+    with serving(argv, pki, directory / "log") as server:
+        plane.make_namespaces({ANCHOR: (RESEARCHERS,)})
+        installing.register(plane, f"https://localhost:{server.port}", pki.directory / "ca.crt", [ANCHOR])
+        try:
+            yield server
+        finally:
+            installing.unregister(plane, [ANCHOR])
+            plane.kubectl("delete", "namespace", ANCHOR, "--wait=false")
+
+
+@pytest.fixture
+def jobs(plane: ControlPlane, webhook: Server, namespace: str) -> Gated:
+    """The test's own namespace, for ada, behind the webhook."""
+    return gated(plane, namespace, _public(webhook))
+
+
+@pytest.fixture
+def free(plane: ControlPlane, webhook: Server) -> Iterator[Gated]:
+    """A namespace for ada that did not opt in: there the API server does what it does without a webhook."""
+    name = f"free-{next(_NUMBERS)}"
+    plane.make_namespaces({name: (RESEARCHERS,)})
+    yield Gated(plane, name, _public(webhook))
+    plane.kubectl("delete", "namespace", name, "--wait=false")
+
+
+def _public(webhook: Server) -> Path:
+    return webhook.log_file.parent / "signing.pub"

@@ -1,0 +1,150 @@
+"""Jobs that somebody else makes or changes: the CronJob controller, kubectl from a CronJob, another webhook after ours."""
+
+from __future__ import annotations
+
+import base64
+import contextlib
+import http.server
+import json
+import ssl
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from router import names
+from router.controlplane.plane import ControlPlane
+from router.webhook.tls import load
+from tests.kube.wire import await_true
+from tests.webhook.real.gated import Gated, Json, job, script, target, template_annotations
+from tests.webhook.servers import Pki, make_pki
+
+INJECTED = {"name": "INJECTED", "value": "by another webhook"}
+
+
+def cron_job(**fields: Any) -> Json:
+    spec = job()["spec"]
+    return {
+        "apiVersion": "batch/v1",
+        "kind": "CronJob",
+        "metadata": {"name": "nightly"},
+        "spec": {"schedule": "* * * * *", "jobTemplate": {"spec": spec}, **fields},
+    }
+
+
+@pytest.mark.timeout(300)
+def test_a_cron_job_fires_for_its_namespace(jobs: Gated) -> None:
+    jobs.done("create", "-f", "-", sent=cron_job())
+    assert "nodeName" not in jobs.get("nightly", "cronjob")["spec"]["jobTemplate"]["spec"]["template"]["spec"]
+
+    def made() -> list[Json]:
+        listed: list[Json] = json.loads(jobs.done("get", "jobs", "-o", "json").stdout)["items"]
+        return listed
+
+    await_true(made, "the CronJob to fire, which it does each minute", 180)
+    jobs.done("patch", "cronjob", "nightly", "-p", json.dumps({"spec": {"suspend": True}}))
+    stored = made()[0]
+    assert target(stored) == "hpc"
+    # The controller asks, and its name says nothing: it runs as the namespace does.
+    assert template_annotations(stored)[names.KEY_REQUESTER] == "system:serviceaccount:kube-system:cronjob-controller"
+    assert json.loads(template_annotations(stored)[names.KEY_ACCOUNT]) == {"user": "research"}
+
+
+def test_create_job_from_a_cron_job(jobs: Gated) -> None:
+    jobs.done("create", "-f", "-", sent=cron_job(suspend=True))
+
+    jobs.done("create", "job", "by-hand", "--from=cronjob/nightly")
+
+    stored = jobs.get("by-hand")
+    assert target(stored) == "hpc"
+    assert template_annotations(stored)[names.KEY_REQUESTER] == "ada"
+
+
+class Injecting(http.server.BaseHTTPRequestHandler):
+    """A webhook that gives the first container of each Job a variable, as injectors do; JSON Patch, on a kept connection."""
+
+    protocol_version = "HTTP/1.1"
+
+    def do_POST(self) -> None:
+        body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        answer: Json = {"uid": body["request"]["uid"], "allowed": True}
+        container = body["request"]["object"]["spec"]["template"]["spec"]["containers"][0]
+        if INJECTED not in container.get("env", []):
+            path = "/spec/template/spec/containers/0/env"
+            patch = [{"op": "add", "path": path, "value": [*container.get("env", []), INJECTED]}]
+            answer |= {"patchType": "JSONPatch", "patch": base64.b64encode(json.dumps(patch).encode()).decode()}
+        reply = json.dumps({"apiVersion": body["apiVersion"], "kind": body["kind"], "response": answer}).encode()
+        self.send_response(200)
+        self.send_header("Content-Type", "application/json")
+        self.send_header("Content-Length", str(len(reply)))
+        self.end_headers()
+        self.wfile.write(reply)
+
+    def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the name is the base class's
+        pass
+
+
+@contextlib.contextmanager
+def injecting(pki: Pki) -> Iterator[int]:
+    """The other webhook's port."""
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Injecting)
+    context: ssl.SSLContext = load(pki.certificate, pki.key, ("localhost",)).context
+    server.socket = context.wrap_socket(server.socket, server_side=True)
+    thread = threading.Thread(target=server.serve_forever)
+    thread.start()
+    try:
+        yield server.server_address[1]
+    finally:
+        server.shutdown()
+        thread.join()
+        server.server_close()
+
+
+@pytest.fixture
+def injector(plane: ControlPlane, jobs: Gated, tmp_path: Path) -> Iterator[None]:
+    """Another mutating webhook, whose configuration comes after ours, for the test's namespace alone."""
+    pki = make_pki(tmp_path / "injector")
+    name = f"zz-injector-{jobs.namespace}"
+    with injecting(pki) as port:
+        ca = base64.b64encode((pki.directory / "ca.crt").read_bytes()).decode()
+        webhook = {
+            "name": "injector.example.org",
+            "admissionReviewVersions": ["v1"],
+            "clientConfig": {"url": f"https://localhost:{port}/", "caBundle": ca},
+            "rules": [{"apiGroups": ["batch"], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["jobs"]}],
+            "namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": jobs.namespace}},
+            "sideEffects": "None",
+        }
+        plane.apply(
+            {
+                "apiVersion": "admissionregistration.k8s.io/v1",
+                "kind": "MutatingWebhookConfiguration",
+                "metadata": {"name": name},
+                "webhooks": [webhook],
+            }
+        )
+        try:
+            await_true(lambda: injected(jobs.create(job("probe"), "--dry-run=server")), "the injector is asked")
+            yield
+        finally:
+            plane.kubectl("delete", "mutatingwebhookconfiguration", name)
+
+
+def injected(stored: Json) -> bool:
+    return INJECTED in stored["spec"]["template"]["spec"]["containers"][0].get("env", [])
+
+
+@pytest.mark.usefixtures("injector")
+def test_the_script_follows_what_another_webhook_changed_after_ours(jobs: Gated) -> None:
+    stored = jobs.create(job())
+
+    assert injected(stored)
+    assert target(stored) == "hpc"
+    assert "'INJECTED=by another webhook'" in script(stored)
+    # Called again, we found our own values, took them for ours, and put nothing in twice.
+    assert len(stored["spec"]["template"]["spec"]["tolerations"]) == 3
+    # What the API server fills in before it asks us is the user's own.
+    own = {"spec.podReplacementPolicy": "TerminatingOrFailed", "spec.template.metadata": {}}
+    assert json.loads(stored["metadata"]["annotations"][names.KEY_REPLACED])["was"] == own
