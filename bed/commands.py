@@ -15,7 +15,8 @@ from typing import Final
 PATH: Final = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 """The bed's own: a Python of pyenv or of a virtual environment that stands first must not run Debian's scripts."""
 
-_SECONDS: Final = 300
+_SECONDS: Final = 900
+"""Long: a busy machine unpacks packages slowly, and what hangs shows sooner in its log."""
 _PAUSE: Final = 0.1
 _LAST_LINES: Final = 15
 
@@ -42,7 +43,7 @@ def run(
 
     :param extra: variables beside those of ``environment``
     :return: its standard output
-    :raises BedError: it failed, is not there, or has not ended within 300 s; with the last lines of what it said
+    :raises BedError: it failed, is not there, or has not ended within 900 s; with the last lines of what it said
     """
     done = attempt(argv, stdin=stdin, cwd=cwd, extra=extra)
     if done.returncode:

@@ -1,4 +1,5 @@
-"""Record what Slurm says, from the bed: ``python -m tests.hpc.recorded.slurm.record DIRECTORY``, as root where it is up.
+"""Record what Slurm says, from the bed: ``python -m tests.hpc.recorded.slurm.record DIRECTORY [PART …]``,
+as root where it is up.
 
 The bed's daemons and one node are stopped and started for it, so nobody else should use the bed meanwhile. What is
 recorded depends on the variant that is up: a directory each.
@@ -38,18 +39,21 @@ class Recorder:
 
     def __init__(self, directory: Path) -> None:
         self.directory = directory
-        self.lines: list[str] = []
         directory.mkdir(parents=True, exist_ok=True)
+        index = directory / "index.txt"
+        before = index.read_text().splitlines()[1:] if index.exists() else []
+        self.lines = {line.split("\t")[0]: line for line in before}
 
     def __call__(self, name: str, *argv: str, user: str = ADA) -> str:
         """Record one command; its standard output."""
         done = run(*argv, user=user)
         (self.directory / f"{name}.out").write_bytes(done.stdout)
+        (self.directory / f"{name}.err").unlink(missing_ok=True)
         if done.stderr:
             (self.directory / f"{name}.err").write_bytes(done.stderr)
-        self.lines.append("\t".join((name, str(done.returncode), user, shlex.join(argv))))
+        self.lines[name] = "\t".join((name, str(done.returncode), user, shlex.join(argv)))
         (self.directory / "index.txt").write_text(
-            "name\texit code\tuser\tcommand line\n" + "\n".join(self.lines) + "\n"
+            "name\texit code\tuser\tcommand line\n" + "\n".join(self.lines.values()) + "\n"
         )
         return done.stdout.decode(errors="replace").strip()
 
@@ -289,20 +293,29 @@ def site_questions(record: Recorder) -> None:
     record("site.sprio", "sprio", "-h")
 
 
-def main() -> None:
-    """Record all into the directory that the argument names."""
-    record = Recorder(Path(sys.argv[1]).resolve())
-    site_questions(record)
-    refusals(record)
+def living(record: Recorder) -> None:
+    """Jobs that wait and run, as they are, as others see them, and with the server down."""
     jobs = waiting(record)
     hidden(record, jobs[0])
     down(record, jobs[0])
     run("scancel", *jobs)
     until(lambda: not run("squeue", "-h").stdout, "an empty queue")
+
+
+def full(record: Recorder) -> None:
+    """``limits``, which are the accounting's."""
     if standing.variant(LAYOUT).accounting:
         limits(record)
-    ends(record)
-    lost_node(record)
+
+
+PARTS = {part.__name__: part for part in (site_questions, refusals, living, full, ends, lost_node)}
+
+
+def main() -> None:
+    """Record into the directory that the first argument names; further arguments name parts, else all are recorded."""
+    record = Recorder(Path(sys.argv[1]).resolve())
+    for name in sys.argv[2:] or PARTS:
+        PARTS[name](record)
 
 
 if __name__ == "__main__":
