@@ -18,6 +18,7 @@ from router.agent.approval import owner_of
 from router.agent.attending import Attending, Shared, World
 from router.agent.daemonsets import DaemonSets
 from router.agent.logged import Logged
+from router.agent.nodeobject import declared, queue_condition, reported
 from router.agent.nodes import Endpoint, Nodes
 from router.agent.pods import Pods
 from router.agent.queuestate import Board, QueueStates
@@ -31,6 +32,7 @@ from router.kube.client import Json
 from router.kubelet.indexes import Indexes
 from router.kubelet.serve import Kubelet, KubeletSettings
 from router.podview import PodView
+from router.policy.schema import Queue
 from router.reconcile.following import followed
 
 log: Final = logging.getLogger("batchgate.agent")
@@ -189,10 +191,24 @@ class Lead:
         return Withdrawn(f"is submitted as HPC user {user}")
 
     def _queues(self) -> Mapping[str, QueueState]:
-        """How the queues are, asked as a user who reaches the batch system; nothing where nobody does."""
+        """How the queues are, asked as a user who reaches the batch system; nothing where nobody does.
+
+        The Nodes show it as well.
+        """
         with self._lock:
             reaching = [one for one in self._users.values() if one.began and one.reach.ok]
-        return reaching[0].seat.batch.queues() if reaching else {}
+        found = reaching[0].seat.batch.queues() if reaching else {}
+        for queue in self._world.site.queues if found else ():
+            self._show(queue, found.get(queue.name))
+        return found
+
+    def _show(self, queue: Queue, state: QueueState | None) -> None:
+        if self._nodes is None:
+            return
+        if state is not None:
+            self._nodes.figures(queue.name, reported(declared(queue), state))
+        seen = queue_condition(queue.name, state)
+        self._nodes.condition(queue.name, seen.type, seen.status, seen.reason, seen.message)
 
     def _holding(self, uid: str) -> Attending | None:
         return next((one for one in self._all() if one.records.get(uid) is not None), None)

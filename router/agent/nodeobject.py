@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any, Final
 
 from router import __version__, durations, names, quantity
+from router.hpc import QueueState
 from router.policy.schema import Queue
 
 Json = dict[str, Any]
@@ -53,6 +54,23 @@ def declared(queue: Queue) -> QueueFigures:
     )
 
 
+def reported(figures: QueueFigures, state: QueueState) -> QueueFigures:
+    """What the batch system says of a queue; what is declared, where it does not say.
+
+    ``nodes`` are those that are in order and that one job may have.
+    """
+    nodes = [one for one in (state.nodes, state.nodes_max) if one is not None]
+    gpus = figures.gpus_per_node if state.gpus_per_node is None else state.gpus_per_node or None
+    return replace(
+        figures,
+        nodes=min(nodes, default=figures.nodes),
+        cpus_per_node=figures.cpus_per_node if state.cores_per_node is None else state.cores_per_node,
+        memory_per_node=figures.memory_per_node if state.memory_per_node is None else state.memory_per_node,
+        gpus_per_node=gpus,
+        walltime_max=figures.walltime_max if state.walltime_max is None else state.walltime_max,
+    )
+
+
 @dataclass(frozen=True, slots=True)
 class Condition:
     """One condition as it should be. ``status`` is ``True``, ``False`` or ``Unknown``."""
@@ -61,6 +79,18 @@ class Condition:
     status: str
     reason: str
     message: str
+
+
+def queue_condition(queue: str, state: QueueState | None) -> Condition:
+    """Whether a queue takes and starts jobs; None: the batch system, which tells of others, does not name it."""
+    kind = names.CONDITION_QUEUE_CLOSED
+    if state is None:
+        return Condition(kind, "True", "NotThere", f"the batch system has no queue {queue}, or does not show it")
+    if not state.enabled:
+        return Condition(kind, "True", "Disabled", state.reason or "it takes no jobs")
+    if not state.started:
+        return Condition(kind, "True", "Stopped", state.reason or "it starts no jobs")
+    return Condition(kind, "False", "Open", "it takes and starts jobs")
 
 
 @dataclass(frozen=True, slots=True)

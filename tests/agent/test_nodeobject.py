@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from copy import deepcopy
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -21,8 +22,11 @@ from router.agent.nodeobject import (
     lease_object,
     metadata_patch,
     node_object,
+    queue_condition,
+    reported,
     status_patch,
 )
+from router.hpc import QueueState
 from router.policy.schema import Queue
 from router.workload.model import GpuVendor
 
@@ -298,3 +302,44 @@ def test_the_lease_goes_with_its_node() -> None:
             "renewTime": "2026-03-01T12:00:00.000000Z",
         },
     }
+
+
+@pytest.mark.parametrize(
+    ("state", "expected"),
+    [
+        (QueueState("q", enabled=True, started=True), FIGURES),
+        (
+            QueueState(
+                "q",
+                enabled=True,
+                started=True,
+                nodes=2,
+                cores_per_node=4,
+                memory_per_node=GI,
+                gpus_per_node=1,
+                walltime_max=60,
+            ),
+            QueueFigures(nodes=2, cpus_per_node=4, memory_per_node=GI, gpus_per_node=1, walltime_max=60),
+        ),
+        (QueueState("q", enabled=True, started=True, nodes=9, nodes_max=4), replace(FIGURES, nodes=4)),
+        (
+            QueueState("q", enabled=True, started=True, nodes=0, gpus_per_node=0),
+            replace(FIGURES, nodes=0, gpus_per_node=None),
+        ),
+    ],
+)
+def test_what_the_batch_system_says_holds_before_what_is_declared(state: QueueState, expected: QueueFigures) -> None:
+    assert reported(FIGURES, state) == expected
+
+
+@pytest.mark.parametrize(
+    ("state", "expected"),
+    [
+        (QueueState("q", enabled=True, started=True), ("False", "Open", "it takes and starts jobs")),
+        (QueueState("q", enabled=False, started=True, reason="drained"), ("True", "Disabled", "drained")),
+        (QueueState("q", enabled=True, started=False), ("True", "Stopped", "it starts no jobs")),
+        (None, ("True", "NotThere", "the batch system has no queue q, or does not show it")),
+    ],
+)
+def test_a_node_says_whether_its_queue_takes_jobs(state: QueueState | None, expected: tuple[str, str, str]) -> None:
+    assert queue_condition("q", state) == Condition("QueueClosed", *expected)
