@@ -24,6 +24,7 @@ from bed.layout import OPERATOR, SERVICE, USERS
 
 ADA, BEN = USERS
 LAYOUT = standing.layout()
+ACCOUNTING = standing.variant(LAYOUT).accounting
 QUEUE = (
     "JobID:|,ArrayJobID:|,ArrayTaskID:|,State:|,Reason:|,exit_code:|,Partition:|,UserName:|,SubmitTime:|,StartTime:|"
     ",EndTime:|,PendingTime:|,TimeLimit:|,NodeList:|,Restarts:|,WorkDir:|,Comment:|,Name:|"
@@ -102,7 +103,8 @@ def details(record: Recorder, name: str, job: str, user: str = ADA) -> None:
     record(f"{name}.scontrol", "scontrol", "show", "job", job, user=user)
     record(f"{name}.scontrol-line", "scontrol", "show", "job", "-o", job, user=user)
     record(f"{name}.squeue", "squeue", "-h", "-t", "all", "-j", job, "-O", QUEUE, user=user)
-    record(f"{name}.sacct", "sacct", "-n", "-P", "-X", "-j", job, "-o", HISTORY, user=user)
+    if ACCOUNTING:
+        record(f"{name}.sacct", "sacct", "-n", "-P", "-X", "-j", job, "-o", HISTORY, user=user)
 
 
 def refusals(record: Recorder) -> None:
@@ -224,6 +226,8 @@ def ends(record: Recorder) -> None:
     record("scancel.ended", "scancel", jobs["completed"])
     record("scancel.ended-signal", "scancel", "-b", "-s", "TERM", jobs["completed"])
     details(record, "timeout", reach(late, "TIMEOUT"))
+    if not ACCOUNTING:
+        return
     record("ended.sacct-many", "sacct", "-n", "-P", "-X", "-j", ",".join(jobs.values()), "-o", HISTORY)
     record("ended.sacct-steps", "sacct", "-n", "-P", "-j", ",".join(jobs.values()), "-o", HISTORY)
     record("ended.sacct-json", "sacct", "--json", "-j", ",".join(jobs.values()))
@@ -255,7 +259,7 @@ def down(record: Recorder, job: str) -> None:
     record("down.ping", "scontrol", "ping")
     details(record, "down", job)
     site.start(LAYOUT, standing.variant(LAYOUT))
-    if standing.variant(LAYOUT).accounting:
+    if ACCOUNTING:
         daemons.stop(LAYOUT, by_name["slurmdbd"])
         record("accounting-down.sacct", "sacct", "-n", "-P", "-X", "-j", job, "-o", HISTORY)
         site.start(LAYOUT, standing.variant(LAYOUT))
@@ -304,7 +308,7 @@ def living(record: Recorder) -> None:
 
 def full(record: Recorder) -> None:
     """``limits``, which are the accounting's."""
-    if standing.variant(LAYOUT).accounting:
+    if ACCOUNTING:
         limits(record)
 
 
