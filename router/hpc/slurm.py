@@ -22,7 +22,7 @@ from router.hpc.slurmrecords import (
     RECORDED,
     UNIT_END,
     accounting_reports,
-    controller_report,
+    controller_reports,
     listed_reports,
 )
 
@@ -142,14 +142,17 @@ def parse_details(stdout: str, *, zone: tzinfo = UTC) -> dict[str, JobReport]:
     if not stdout.strip():
         return {}
     if stdout.startswith("JobId="):
-        return controller_report(stdout, zone)
+        return controller_reports(stdout, zone)
     if RECORD_END in stdout:
         return listed_reports(stdout, zone)
     return accounting_reports(stdout, zone)
 
 
-def cancel_argv(job_id: str, commands: Commands = DEFAULT, *, force: bool = False) -> tuple[str, ...]:  # noqa: ARG001 - the protocol's
-    """``scancel``: TERM to all of it, then KILL after KillWait; queued jobs go at once. It knows no force: the controller does that."""
+def cancel_argv(job_id: str, commands: Commands = DEFAULT, *, force: bool = False) -> tuple[str, ...]:  # noqa: ARG001
+    """``scancel``: TERM to all of it, then KILL after KillWait; queued jobs go at once.
+
+    It knows no force: what a node does not answer to, the controller ends by itself.
+    """
     return commands.argv("scancel", job_id)
 
 

@@ -84,7 +84,7 @@ _JOB: Final = re.compile(r"\d{1,10}")
 _STEP: Final = re.compile(r"(\d{1,10})(?:\+\d+)?(?:\.[A-Za-z0-9_+]+)?")
 _WHOLE_LINE: Final = re.compile(r"(Command|WorkDir|StdErr|StdIn|StdOut|Comment|AdminComment|SystemComment)=(.*)")
 _WORD: Final = re.compile(r"([A-Za-z][A-Za-z0-9:/_.]*)=(\S*)")
-_SIGNALLED: Final = 128
+_SIGNALLED, _LAST_SIGNAL = 128, 31
 _SHOW: Final = ("scontrol", "show", "job")
 _SHOWN: Final = frozenset(
     {
@@ -187,13 +187,18 @@ def _figure(text: str) -> float:
     return float(found[1]) * 1024.0 ** " KMGT".index(found[2] or " ") if found else -1.0
 
 
-def controller_report(text: str, zone: tzinfo) -> dict[str, JobReport]:
-    """The report of the one job of ``scontrol show job ID``, by id. OutputError.
+def controller_reports(text: str, zone: tzinfo) -> dict[str, JobReport]:
+    """Reports by id, of ``scontrol show job ID``: of one job, or of all those of an array. OutputError.
 
-    Each free text stands on a line of its own: the name on the first one, paths on others.
+    A job ends in an empty line. Each free text stands on a line of its own: the name on the first one, paths on others.
     """
-    if not text.endswith("\n"):
-        raise OutputError(_SHOW, 0, "the answer ends within a line")
+    if not text.endswith("\n\n"):
+        raise OutputError(_SHOW, 0, "the answer ends within a job")
+    jobs = [_shown(job, zone) for job in re.split(r"\n\s*\n(?=JobId=)", text)]
+    return {job.job_id: job for job in jobs}
+
+
+def _shown(text: str, zone: tzinfo) -> JobReport:
     found: dict[str, str] = {}
     for name, value in _attributes(text):
         if found.setdefault(name, value) != value:
@@ -205,7 +210,7 @@ def controller_report(text: str, zone: tzinfo) -> dict[str, JobReport]:
     times = (found["SubmitTime"], found["StartTime"], found["EndTime"])
     what = (found["JobId"], found["JobState"], found["ExitCode"], found["Reason"], user, found["Partition"])
     spent = (found["NodeList"], found["RunTime"], found["TimeLimit"], found["JobName"], found["WorkDir"])
-    return {found["JobId"]: _report(_Raw("scontrol", *what, *times, *spent), zone)}
+    return _report(_Raw("scontrol", *what, *times, *spent), zone)
 
 
 def _attributes(text: str) -> Iterator[tuple[str, str]]:
@@ -259,7 +264,9 @@ def _report(raw: _Raw, zone: tzinfo) -> JobReport:
 
 def _verdict(word: str, reason: str, exited: int | None) -> Verdict:
     verdict = _VERDICTS[word]
-    if word == "FAILED" and (_NOT_STARTED.search(reason) or exited == 0):
+    # JobLaunchFailure is also said of a script that a signal killed; what never began has other codes.
+    signalled = _SIGNALLED < (exited or 0) <= _SIGNALLED + _LAST_SIGNAL
+    if word == "FAILED" and ((_NOT_STARTED.search(reason) and not signalled) or exited == 0):
         return Verdict.NEVER_RAN
     return verdict
 

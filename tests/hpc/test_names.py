@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from router import hpc
-from router.hpc import BatchSystem, local, openpbs
+from router.hpc import BatchSystem, local, openpbs, slurm, torque
 
 UID = "0b1c2d3e-0000-4000-8000-000000000001"
 
@@ -49,11 +49,11 @@ def test_the_embedded_queue_is_openpbs_behind_its_own_command() -> None:
         "env", "-i", "PATH=/usr/local/bin:/usr/bin:/bin", "BATCHGATE_LOCAL=/state dir",
         "python", "-m", "router.local", "qdel", "0.local",
     )  # fmt: skip
-    assert local.cancel_argv(["0.local"], force=True)[-4:] == ("qdel", "-W", "force", "0.local")
+    assert local.cancel_argv("0.local", force=True)[-4:] == ("qdel", "-W", "force", "0.local")
     assert local.signal_argv("0.local", "TERM")[-5:] == ("local", "qsig", "-s", "TERM", "0.local")
 
 
 def test_the_modules_are_batch_systems() -> None:
-    systems: list[BatchSystem] = [openpbs, local]
+    systems: list[BatchSystem] = [openpbs, local, torque, slurm]
 
-    assert [system.NAME_LIMIT for system in systems] == [230, 230]
+    assert [system.NAME_LIMIT for system in systems] == [230, 230, 256, 255]

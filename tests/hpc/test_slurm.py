@@ -55,6 +55,7 @@ def recorded(**fields: str) -> str:
         ("FAILED", "NonZeroExitCode", "1792", (JobState.FINISHED, 7, Verdict.ENDED)),
         ("FAILED", "RaisedSignal:9(Killed)", "9", (JobState.FINISHED, 137, Verdict.ENDED)),
         ("FAILED", "RaisedSignal:11(Segmentation_fault)", "139", (JobState.FINISHED, 139, Verdict.ENDED)),
+        ("FAILED", "JobLaunchFailure", "11", (JobState.FINISHED, 139, Verdict.ENDED)),
         ("FAILED", "JobLaunchFailure", "256", (JobState.FINISHED, 1, Verdict.NEVER_RAN)),
         ("FAILED", "None", "0", (JobState.FINISHED, None, Verdict.NEVER_RAN)),
         ("TIMEOUT", "TimeLimit", "15", (JobState.FINISHED, 143, Verdict.WALLTIME)),
