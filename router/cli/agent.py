@@ -82,7 +82,8 @@ def agent(**options: Any) -> None:
 
     Several may run for one site; one of them leads, the others wait. Each option is also read from the environment:
     --public-key from BATCHGATE_AGENT_PUBLIC_KEY, else from BATCHGATE_PUBLIC_KEY. Policy and keys are read again when
-    their files change. Runs as the user whose jobs it submits, never as root (but for the embedded queue).
+    their files change. How it acts for the HPC users of the
+    site is said by the site's access. Never runs as root (but for the embedded queue).
 
     \b
     Example: batchgate agent --site local --policy policies --public-key certs/signing.pub \\
