@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import shutil
+import sys
 import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -92,8 +93,10 @@ def reached(cluster: Cluster, way: str) -> Iterator[Stack]:
         stack.callback(cluster.surroundings.programs.remove, agent)
         stack.callback(agent.kill)
         agent.start()
-        people = (Kubectl(cluster.plane.kubeconfig(name), NAMESPACE, Path(root)) for name in ("ada", "ben", "admin"))
-        found = Stack(cluster.plane, site, *people, agent)
+        ada, ben, admin = (
+            Kubectl(cluster.plane.kubeconfig(name), NAMESPACE, Path(root)) for name in ("ada", "ben", "admin")
+        )
+        found = Stack(cluster.plane, site, ada, ben, admin, agent)
         _await_ready(found)
         yield found
 
@@ -109,8 +112,6 @@ def _component(cluster: Cluster, name: str, argv: list[str], home: Path) -> Comp
 
 
 def _webhook_argv(site: BedSite, certificates: Path) -> list[str]:
-    import sys  # noqa: PLC0415
-
     options = {
         "--listen": "127.0.0.1:0",
         "--host-name": "localhost",

@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
-import json
-import secrets
 import subprocess
 from collections.abc import Iterator
-from typing import Any
 
 import pytest
 
 from tests.agent.bed.conftest import Cluster, Stack, reached
-from tests.agent.bed.site import ADA, ALONE, BEN, LOCAL, LOCAL_SUDO, OWN_KEYS, SUDO, as_user, files_of, living, slurm
-from tests.agent.whole.jobs import LABEL, finished, job_of
-from tests.agent.whole.kubectl import Kubectl
+from tests.agent.bed.jobs import SECONDS, apply, end_of, exit_code, job, pod_of, printed
+from tests.agent.bed.site import ADA, BEN, LOCAL_SUDO, OWN_KEYS, SUDO, as_user, files_of, living
+from tests.agent.whole.jobs import LABEL, finished
 from tests.agent.whole.waiting import until
 
 pytestmark = [pytest.mark.slurm, pytest.mark.apptainer, pytest.mark.timeout(600)]
-SECONDS = 240.0
 
 
 @pytest.fixture(scope="module", params=[OWN_KEYS, SUDO, LOCAL_SUDO])
@@ -25,54 +21,6 @@ def stack(cluster: Cluster, request: pytest.FixtureRequest) -> Iterator[Stack]:
     """Each way on which several users are reached."""
     with reached(cluster, request.param) as found:
         yield found
-
-
-@pytest.fixture(scope="module", params=[ALONE, LOCAL])
-def alone(cluster: Cluster, request: pytest.FixtureRequest) -> Iterator[Stack]:
-    """One unprivileged user: over that user's own login, and on the login node itself."""
-    with reached(cluster, request.param) as found:
-        yield found
-
-
-def job(text: str, **spec: Any) -> dict[str, Any]:
-    """A Job that goes to HPC."""
-    container = {
-        "name": "main",
-        "image": "busybox:1.36",
-        "command": ["/bin/sh", "-c", text],
-        "resources": {"requests": {"cpu": "2", "memory": "64Mi"}},
-    }
-    pod = spec.pop("pod", {})
-    return job_of(f"bed-{secrets.token_hex(4)}", [container], pod=pod, annotations={}, **spec)
-
-
-def apply(who: Kubectl, made: dict[str, Any]) -> str:
-    """Apply a Job; its name."""
-    who.ok("apply", "-f", "-", stdin=json.dumps(made))
-    return str(made["metadata"]["name"])
-
-
-def pod_of(who: Kubectl, name: str) -> dict[str, Any]:
-    """The Job's one Pod."""
-    (found,) = until(lambda: who.every("pods", f"{LABEL}={name}"), lambda pods: len(pods) == 1, what=f"Pod of {name}")
-    return found
-
-
-def end_of(who: Kubectl, name: str) -> str:
-    """``Complete`` or ``Failed``, waited for."""
-    return until(
-        lambda: finished(who.get("job", name) or {}), seconds=SECONDS, what=f"{name}: {pod_of(who, name)['status']}"
-    )
-
-
-def exit_code(who: Kubectl, name: str) -> int:
-    state = pod_of(who, name)["status"]["containerStatuses"][0]["state"]
-    return int(state["terminated"]["exitCode"])
-
-
-def printed(who: Kubectl, name: str) -> list[str]:
-    """What the program has printed. A runtime from another release warns of the machine's libraries first."""
-    return [line for line in who.ok("logs", f"job/{name}").splitlines() if "weak version" not in line]
 
 
 def test_each_ones_jobs_run_as_that_user_and_nobody_sees_the_others_files(stack: Stack) -> None:
@@ -142,15 +90,3 @@ def test_one_users_trouble_is_that_users_alone(stack: Stack) -> None:
     finally:
         subprocess.run(["chmod", "700", work], check=True)
     assert end_of(stack.ben, waiting) == "Complete"
-
-
-def test_one_unprivileged_user_runs_nobody_elses_jobs(alone: Stack) -> None:
-    well, refused = apply(alone.ada, job("echo mine")), apply(alone.ben, job("echo never"))
-
-    assert end_of(alone.ada, well) == "Complete"
-    assert printed(alone.ada, well) == ["mine"]
-    assert end_of(alone.ben, refused) == "Failed"
-    status = pod_of(alone.ben, refused)["status"]
-    assert status["reason"] == "WrongUser"
-    assert f"nothing can be done as {BEN}" in status["message"]
-    assert not slurm("squeue", "--noheader", "--user", BEN, "--states", "all", "--name", refused)
