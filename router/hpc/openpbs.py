@@ -43,7 +43,7 @@ _UNKNOWN: Final = re.compile(r"(?:Unknown Job Id|maintain job history)\s+(\d+(?:
 _UNSAFE_DIRECTORY: Final = re.compile(r"[\\\"'\x00-\x1f\x7f]")
 
 # PBSE codes modulo 256 (pbs_error.h), as the commands exit.
-_FINISHED, _UNKNOWN_JOB, _BAD_HOST, _SYSTEM = 35, 153, 160, 162
+_FINISHED, _UNKNOWN_JOB, _BAD_HOST, _SYSTEM, _BAD_STATE = 35, 153, 160, 162, 168
 _FULL: Final = frozenset({38, 39, 173})
 _NO_COMMAND: Final = frozenset({126, 127})
 _NO_CONNECTION: Final = re.compile(
@@ -203,7 +203,7 @@ def parse_queues(outputs: Sequence[str]) -> dict[str, QueueState]:
 
 
 def failure(argv: Sequence[str], returncode: int | None, stderr: str) -> BatchError | None:
-    """What a command's end means; None for success, and where a job of those asked about is finished or unknown.
+    """What a command's end means; None for success, and where a job of those asked about is finished, unknown, or in a state that forbids it.
 
     An answer of exit code 0 with words of a lost connection is a lost connection. Without history, ``-x`` answers with
     exit code 0 and no job at all, also where the job runs: that is no answer. Codes that are not in pbs-facts
@@ -221,5 +221,5 @@ def failure(argv: Sequence[str], returncode: int | None, stderr: str) -> BatchEr
     if submitting and not no_connection:
         kind = Full if returncode in _FULL or _TEMPORARY.search(words) else Refused
         return kind(argv, returncode, words)
-    gone = returncode in {_FINISHED, _UNKNOWN_JOB} and not no_connection
+    gone = returncode in {_FINISHED, _UNKNOWN_JOB, _BAD_STATE} and not no_connection
     return None if gone else Unavailable(argv, returncode, words)

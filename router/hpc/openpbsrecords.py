@@ -1,8 +1,8 @@
 """What qstat -f prints of a job, as JSON or dsv, and the report that it means.
 
 Pure. JSON values may be numbers, null, booleans or lists where the text looked so (``-v X=007`` is 7): everything is
-read back to text. In dsv a delimiter inside a value stands behind a backslash; a newline in a value is followed by a
-line that does not begin with ``Job Id:``.
+read back to text. In dsv a delimiter inside a value stands behind a backslash, and a newline is the two characters
+``\\n`` (23.06.06); where it is one, the line after it does not begin with ``Job Id:``.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ def dsv_records(text: str) -> dict[str, dict[str, Any]]:
 def _attributes(fields: list[str]) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for field in fields:
-        name, equals, value = field.replace("\\|", "|").partition("=")
+        name, equals, value = field.replace("\\|", "|").replace("\\n", "\n").partition("=")
         if not equals:
             raise OutputError(_ARGV, 0, f"not an attribute: {field[:200]!r}")
         group, dot, resource = name.partition(".")

@@ -152,7 +152,7 @@ def parse_details(stdout: str, *, zone: tzinfo = UTC) -> dict[str, JobReport]:  
     return reports(stdout, STATES)
 
 
-def cancel_argv(job_id: str, commands: Commands = DEFAULT, *, force: bool = False) -> tuple[str, ...]:  # noqa: ARG001 - the protocol's
+def cancel_argv(job_id: str, commands: Commands = DEFAULT, *, force: bool = False) -> tuple[str, ...]:  # noqa: ARG001
     """``qdel``. Force (``-p``) is its operators' alone."""
     return commands.argv("qdel", job_id)
 
