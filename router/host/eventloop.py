@@ -11,6 +11,8 @@ import threading
 from collections.abc import Callable, Coroutine
 from typing import Any, Final, TypeVar, TypeVarTuple
 
+from router.host import HostUnavailable
+
 T = TypeVar("T")
 Ts = TypeVarTuple("Ts")
 _ENDING: Final = 5.0
@@ -34,7 +36,7 @@ class EventLoop:
         with self._lock:
             if self._stopped:
                 work.close()
-                raise OSError("the agent ends")
+                raise HostUnavailable("the agent ends")
             future = asyncio.run_coroutine_threadsafe(work, self._started())
         try:
             return future.result(seconds)

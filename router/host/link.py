@@ -81,6 +81,9 @@ class Link:
             self._channel = self._loop.run(opener.open(self), seconds)
         except TimeoutError:
             raise sentences.silent(self._place, seconds, alive=False) from None
+        finally:
+            if self._channel is None:
+                self.gone.set()
         self._begun = time.monotonic()
         head = self.ask({"do": "hello", "root": root}, b"", seconds).head
         if head.get("version") != VERSION:

@@ -196,13 +196,13 @@ class RemoteHost:
                 return self._link
             if self._failure is not None and time.monotonic() < self._not_before:
                 raise self._failure.again()
-            link = Link(self._loop, self._opener.place)
+            self._link = link = Link(self._loop, self._opener.place)
             try:
                 link.begin(self._opener, str(self._root), self._patience.connect)
             except HostUnavailable as error:
                 self._fail(link.drop(error))
                 raise
-            self._link, self._failure, self._failures = link, None, 0
+            self._failure, self._failures = None, 0
             return link
 
     def _fail(self, error: HostUnavailable) -> None:

@@ -460,7 +460,7 @@ def answer(session: "Session", asked: "dict[str, Any]", body: "bytes", sink: "Si
         told["value"], out = OPERATIONS["late" if late else asked["do"]](session, asked, body)
     except OSError as error:
         told["errno"], told["error"] = error.errno or 0, error.strerror or str(error)
-    except (ValueError, KeyError, TypeError) as error:
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
         told["errno"], told["error"] = -1, str(error) if isinstance(error, ValueError) else "is not understood"
     sink.send(told, out)
 

@@ -1,0 +1,241 @@
+"""The site helper by itself: whom it serves, what it runs, and that the oldest Python understands it."""
+
+from __future__ import annotations
+
+import ast
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from router.host import HostUnavailable, sitehelper
+from router.host.eventloop import EventLoop
+from router.host.framing import Decoder, encode
+from router.host.remote import RemoteHost
+from tests.host import contract, helpers
+
+
+@pytest.fixture
+def loop() -> Iterator[EventLoop]:
+    started = EventLoop()
+    yield started
+    started.stop()
+
+
+@pytest.fixture
+def made(tmp_path: Path, loop: EventLoop) -> Iterator[Callable[[Path], RemoteHost]]:
+    hosts = []
+
+    def make(helper: Path) -> RemoteHost:
+        hosts.append(RemoteHost(tmp_path / "site", helpers.piped(helper), loop))
+        return hosts[-1]
+
+    yield make
+    for host in hosts:
+        host.close()
+
+
+def test_it_is_written_in_python_3_6_and_its_standard_library() -> None:
+    tree = ast.parse(Path(sitehelper.__file__).read_text(), feature_version=(3, 6))
+
+    imported = {name.name for node in ast.walk(tree) if isinstance(node, ast.Import) for name in node.names}
+    imported |= {str(node.module) for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)}
+    assert {name.partition(".")[0] for name in imported} <= sys.stdlib_module_names
+    assert "__future__" not in imported, "annotations came with 3.7"
+
+
+def test_nobody_with_a_low_uid_is_served(tmp_path: Path, made: Callable[[Path], RemoteHost]) -> None:
+    helper = helpers.installed(tmp_path, least_uid=os.getuid() + 1)
+
+    with pytest.raises(HostUnavailable, match=f"does not serve uid {os.getuid()}") as caught:
+        made(helper).check()
+
+    assert caught.value.lasting
+    assert not (tmp_path / "site").exists()
+
+
+def test_as_it_is_shipped_it_serves_no_system_account() -> None:
+    assert (sitehelper.LEAST_UID, sitehelper.ROOTS, sitehelper.FURTHER_PROGRAMS) == (1000, (), ())
+
+
+def test_the_directory_lies_where_the_installer_says(tmp_path: Path, made: Callable[[Path], RemoteHost]) -> None:
+    made(helpers.installed(tmp_path, roots=[str(tmp_path)])).check()
+
+    with pytest.raises(HostUnavailable, match="does not lie below a directory that ROOTS in the site helper names"):
+        made(helpers.installed(tmp_path, roots=[f"{tmp_path}/{{user}}", f"{tmp_path}/sit"])).check()
+
+
+def test_a_directory_of_somebody_else_is_refused(tmp_path: Path, made: Callable[[Path], RemoteHost]) -> None:
+    if os.geteuid() != 0:
+        pytest.skip("only root can make a directory somebody else's")
+    (tmp_path / "site").mkdir()
+    os.chown(tmp_path / "site", 12345, 12345)
+
+    with pytest.raises(HostUnavailable, match="belongs to uid 12345"):
+        made(helpers.installed(tmp_path)).check()
+
+
+def test_a_directory_that_cannot_be_made_is_one_sentence(tmp_path: Path, made: Callable[[Path], RemoteHost]) -> None:
+    (tmp_path / "site").write_text("a file")
+
+    with pytest.raises(HostUnavailable, match=r"the site's work directory cannot be used: .*/site: File exists"):
+        made(helpers.installed(tmp_path)).check()
+
+
+@pytest.mark.parametrize(
+    ("argv", "words"),
+    [
+        (["sh", "-c", "id"], "runs no sh;"),
+        (["/bin/sh", "-c", "id"], "runs no /bin/sh;"),
+        (["env", "-i", "PATH=/bin", "sh", "-c", "id"], "runs no sh;"),
+        (["env", "sh"], "runs no env;"),
+        (["env", "-i", "LD_PRELOAD=/x.so", "qstat"], "gives no command the variable LD_PRELOAD"),
+        (["env", "-i", "BASH_ENV=/x", "qstat"], "gives no command the variable BASH_ENV"),
+        (["env", "-i", "PATH=/bin"], "was given no command"),
+        (["qstat", "a\0b"], "was given no command"),
+        (["env", "-i", "PATH=relative", "qstat"], "qstat: No such file or directory"),
+    ],
+)
+def test_what_it_does_not_run(argv: list[str], words: str, tmp_path: Path, made: Callable[[Path], RemoteHost]) -> None:
+    done = made(helpers.installed(tmp_path)).run(argv, 60)
+
+    assert done.returncode is None
+    assert words in done.stderr.decode()
+
+
+def test_a_command_that_others_can_change_is_not_run(tmp_path: Path, made: Callable[[Path], RemoteHost]) -> None:
+    (tmp_path / "qstat").write_text("#!/bin/sh\necho theirs\n")
+    (tmp_path / "qstat").chmod(0o777)
+    argv = ["env", "-i", f"PATH={tmp_path}:/bin", "qstat"]
+
+    done = made(helpers.installed(tmp_path)).run(argv, 60)
+
+    assert (done.returncode, done.stderr.decode()) == (
+        None,
+        f"the site helper does not run {tmp_path}/qstat, which the user can change",
+    )
+
+
+def test_a_command_that_the_installer_names_is_run_whoever_owns_it(
+    tmp_path: Path, made: Callable[[Path], RemoteHost]
+) -> None:
+    (tmp_path / "qstat").write_text("#!/bin/sh\necho $0 $1\n")
+    (tmp_path / "qstat").chmod(0o777)
+    helper = helpers.installed(tmp_path, programs=[f"{tmp_path}/qstat"])
+
+    done = made(helper).run(["env", "-i", "PATH=/bin", f"{tmp_path}/qstat", "a b"], 60)
+
+    assert (done.returncode, done.stdout.decode()) == (0, f"{tmp_path}/qstat a b\n")
+
+
+def test_output_without_an_end_is_cut(tmp_path: Path, made: Callable[[Path], RemoteHost]) -> None:
+    host = made(helpers.installed(tmp_path, programs=[contract.SHELL]))
+
+    done = host.run([contract.SHELL, "-c", "cat /dev/zero"], 100)
+
+    assert done.returncode is None
+    assert len(done.stdout) < sitehelper.MOST_OUTPUT + 2 * sitehelper.BLOCK
+    assert done.stderr == b"printed more than 16777216 bytes"
+
+
+class Spoken:
+    """A site helper that is spoken to by hand."""
+
+    def __init__(self, helper: Path, root: Path) -> None:
+        self.process = subprocess.Popen([helper], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        self.decoder = Decoder()
+        self.say({"n": 0, "do": "hello", "root": str(root)})
+        self.hear()
+
+    def say(self, head: dict[str, object], body: bytes = b"") -> None:
+        assert self.process.stdin is not None
+        self.process.stdin.write(encode(head, body))
+        self.process.stdin.flush()
+
+    def hear(self) -> dict[str, object]:
+        assert self.process.stdout is not None
+        while True:
+            data = os.read(self.process.stdout.fileno(), 1 << 16)
+            assert data
+            if messages := self.decoder.feed(data):
+                return dict(messages[0].head)
+
+    def end(self) -> int:
+        assert self.process.stdin is not None
+        assert self.process.stdout is not None
+        self.process.stdin.close()
+        self.process.stdout.close()
+        return self.process.wait(60)
+
+
+@pytest.fixture
+def spoken(tmp_path: Path) -> Iterator[Spoken]:
+    one = Spoken(helpers.installed(tmp_path, programs=[contract.SHELL]), tmp_path / "site")
+    yield one
+    one.process.kill()
+    one.end()
+
+
+def test_what_arrives_too_late_is_not_done(spoken: Spoken, tmp_path: Path) -> None:
+    asked = {"do": "put", "path": str(tmp_path / "site" / "a")}
+
+    spoken.say({"n": 1, "at": -100.0, "seconds": 60.0, **asked}, b"x")
+    late = spoken.hear()
+    spoken.say({"n": 2, "do": "run", "argv": [contract.SHELL, "-c", f"touch {tmp_path}/ran"], "at": -9.0, "seconds": 5})
+    too = spoken.hear()
+
+    assert (late["n"], late["error"]) == (1, "arrived too late, and was not done")
+    assert (too["n"], too["error"]) == (2, "arrived too late, and was not done")
+    assert list((tmp_path / "site").iterdir()) == []
+    assert not (tmp_path / "ran").exists()
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [{"do": "shell"}, {}, {"do": "names"}, {"do": "read", "path": 5}, {"do": "run", "argv": 7}],
+    ids=str,
+)
+def test_a_question_that_is_none_is_refused_and_the_next_is_answered(spoken: Spoken, asked: dict[str, object]) -> None:
+    spoken.say({"n": 1, "at": 0.0, "seconds": 600.0, **asked})
+    answer = spoken.hear()
+    spoken.say({"n": 2, "do": "ping", "at": 0.0, "seconds": 600.0})
+
+    assert (answer["n"], answer["errno"]) == (1, -1)
+    assert spoken.hear()["n"] == 2
+
+
+def test_commands_end_with_who_asked_for_them(spoken: Spoken, tmp_path: Path) -> None:
+    pid = tmp_path / "pid"
+    argv = [contract.SHELL, "-c", f"echo $$ > {pid}; sleep 600"]
+    spoken.say({"n": 1, "do": "run", "argv": argv, "at": 0.0, "seconds": 500.0})
+    deadline = time.monotonic() + 60
+    while not (pid.exists() and pid.read_text().strip()):
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+
+    assert spoken.end() == 0
+
+    while _lives(int(pid.read_text())):
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+
+
+def _lives(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in {"Z", "X"}
+    except (ProcessLookupError, FileNotFoundError):
+        return False
+
+
+def test_a_message_that_is_too_long_ends_it(spoken: Spoken) -> None:
+    assert spoken.process.stdin is not None
+    spoken.process.stdin.write(sitehelper.LENGTHS.pack(1 << 30, 0))
+    spoken.process.stdin.flush()
+
+    assert spoken.process.wait(60) not in {0, -signal.SIGKILL}
