@@ -86,22 +86,45 @@ class Batch:
         return {job_id: state for job_id, state in states.items() if state is not JobState.FINISHED}
 
     def details(self, job_ids: Sequence[str]) -> dict[str, JobReport]:
-        """Reports of these jobs, as far as there are any; see ``ask`` for what the lack of one means."""
-        return dict(self.ask(job_ids).reports)
+        """Reports of these jobs, as far as there are any; see ``ask`` for what the lack of one means.
+
+        Unavailable also where only the records of jobs that are over cannot be asked.
+        """
+        reports = self._known(job_ids)
+        return self._past(job_ids, reports)[0]
 
     def ask(self, job_ids: Sequence[str]) -> Answer:
         """What became of these jobs, of which there are at most ``MOST_IDS``.
 
         Those that the list has just told all about cost no command. What has left the batch system's own list is
         looked for in its records, whose word is taken only for jobs that are over; then, where absence needs a proof
-        of its own, so many of the rest are asked about one by one.
+        of its own, so many of the rest are asked about one by one. Where the records cannot be asked now, nothing is
+        said of what they may hold.
         """
+        reports = self._known(job_ids)
+        try:
+            return Answer(*self._past(job_ids, reports))
+        except Unavailable as error:
+            if not reports:
+                raise
+            self._log.warning("the records of ended jobs cannot be asked", extra={"fields": {"error": str(error)}})
+            return Answer(reports)
+
+    def _known(self, job_ids: Sequence[str]) -> dict[str, JobReport]:
+        """The jobs that the batch system itself knows."""
         listed, then = self._listed[1], self._listed[0]
         fresh = time.monotonic() - then <= LISTED_SECONDS
         reports = {job_id: listed[job_id] for job_id in job_ids if fresh and job_id in listed}
         missing = [job_id for job_id in job_ids if job_id not in reports]
         if missing and not (fresh and listed):
             reports |= self._followed(self._reports(self._system.details_argv, missing))
+        return reports
+
+    def _past(
+        self, job_ids: Sequence[str], known: Mapping[str, JobReport]
+    ) -> tuple[dict[str, JobReport], frozenset[str]]:
+        """Those and what the records tell of the others, and which of these are proved not to be there."""
+        reports = dict(known)
         missing = self._missing(job_ids, reports)
         if missing:
             past = self._reports(self._system.past_argv, missing)
@@ -112,7 +135,7 @@ class Batch:
             proofs = [self._reports(self._proof, [job_id]) for job_id in missing[:MOST_PROOFS]]
             reports |= {job_id: one for found in proofs for job_id, one in found.items()}
             unknown = set(missing[:MOST_PROOFS]).difference(reports)
-        return Answer(reports, frozenset(unknown))
+        return reports, frozenset(unknown)
 
     def _missing(self, job_ids: Sequence[str], reports: Mapping[str, JobReport]) -> list[str]:
         return [job_id for job_id in job_ids if job_id not in reports and self._system.is_id(job_id)]

@@ -31,7 +31,7 @@ VERSIONS = {"slurm": ("sbatch", "Slurm|slurm"), "openpbs": ("qstat", "pbs_versio
 )
 def site(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Site]:
     name: str = request.param
-    yield from embedded(tmp_path) if name == "local" else real(name, tmp_path)
+    yield from embedded(tmp_path) if name == "local" else real(name)
 
 
 def embedded(directory: Path) -> Iterator[Site]:
@@ -51,7 +51,7 @@ def embedded(directory: Path) -> Iterator[Site]:
     ignoring.run("stop", "--delete")
 
 
-def real(name: str, directory: Path) -> Iterator[Site]:
+def real(name: str) -> Iterator[Site]:
     system = REAL[name]
     user = os.environ.get("BATCHGATE_CONTRACT_USER", "") if os.getuid() == 0 else pwd.getpwuid(os.getuid()).pw_name
     program, word = VERSIONS[name]
@@ -74,11 +74,11 @@ def real(name: str, directory: Path) -> Iterator[Site]:
             if os.getuid() != 0:
                 pytest.skip(f"{name}: only root can take the network from a command")
             return replace(commands, prefix=("/usr/bin/unshare", "-n", *prefix))
-        configuration = directory / "slurm.conf"
+        configuration = work / "slurm.conf"
         configuration.write_text(
             "ClusterName=nowhere\nSlurmctldHost=localhost\nSlurmctldPort=1\nMessageTimeout=2\nSlurmctldTimeout=2\n"
         )
-        directory.chmod(0o755)
+        configuration.chmod(0o644)
         return replace(commands, environment=(*commands.environment, ("SLURM_CONF", str(configuration))))
 
     found = Site(name, system, commands, user, work, unreachable)
