@@ -103,8 +103,8 @@ class Attending:
         self._world = world
         self._shared = shared
         self.seat = seat
-        settings, site = world.settings, world.site
-        place = Place(site, world.cluster, seat.root, seat.user, world.gpu_resources)
+        settings = world.settings
+        place = Place(world.site, world.cluster, seat.root, seat.user, world.gpu_resources)
         submitter = Submitter(world.api, seat.host, seat.batch, place, world.keys, elsewhere)
         self._directory = submitter.directory
         self._queue = Workqueue()
@@ -126,15 +126,17 @@ class Attending:
         tools = _tools(world, seat, submitter, self._observer)
         self._steps = Steps(self._queue, self.records, tools, deciding, submitters=settings.hands)
         self._indexing = Indexing(seat.host, self.records, shared.indexes)
-        keeping = Keeping(seat.root, site.keep)
-        self._cleaning = Cleaning(
-            seat.host, seat.batch, self.records, keeping, pods_of=partial(uids_of, world.api), ready=self._acts
-        )
+        self._cleaning = self._make_cleaning()
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._run, name=f"attending {seat.user}".strip(), daemon=True)
         self._claims_at = 0.0
         self.began = False
         """Whether its Pods are attended to."""
+
+    def _make_cleaning(self) -> Cleaning:
+        seat, keeping = self.seat, Keeping(self.seat.root, self._world.site.keep)
+        pods_of = partial(uids_of, self._world.api)
+        return Cleaning(seat.host, seat.batch, self.records, keeping, pods_of=pods_of, ready=self._acts)
 
     def start(self) -> None:
         """Begin, once all Pods are known."""
