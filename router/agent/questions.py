@@ -6,7 +6,7 @@ Pure. hpc.md 2: details only of jobs that changed, left the list or are new; nev
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
@@ -119,8 +119,3 @@ def place_of(report: JobReport, root: str) -> tuple[str, str, str] | None:
     if below == report.directory or len(parts) != 3 or not all(_PART.fullmatch(part) for part in parts):
         return None
     return parts[0], parts[1], parts[2]
-
-
-def unanswered(asked: Iterable[str], reports: Mapping[str, JobReport]) -> Iterator[str]:
-    """The ids that were asked about by their whole name and that the server does not know."""
-    return (job_id for job_id in asked if job_id not in reports and "." in job_id)

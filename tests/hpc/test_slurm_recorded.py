@@ -10,11 +10,11 @@ from pathlib import Path
 import pytest
 
 from router.errors import BatchError, Full, Refused, Unavailable
-from router.hpc import JobReport, JobState, Verdict, slurm
+from router.hpc import JobReport, JobState, NoHistory, Verdict, slurm
 from router.hpc.slurmrecords import LISTED, RECORD_END, RECORDED, UNIT_END
 from tests.hpc.recordings import ROOT
 
-PLACE = ROOT / "slurm" / "accounting"
+PLACE, WITHOUT = (ROOT / "slurm" / name for name in ("accounting", "without-accounting"))
 SACCT = {"JobIDRaw", "State", "ExitCode", "Submit", "Start", "End", "Partition", "User", "NodeList", "Elapsed"}
 
 
@@ -31,11 +31,11 @@ class Kept:
         return self.words[0]
 
 
-def _kept() -> list[Kept]:
+def _kept(place: Path) -> list[Kept]:
     found = []
-    for line in (PLACE / "index.txt").read_text().splitlines()[1:]:
+    for line in (place / "index.txt").read_text().splitlines()[1:]:
         name, rc, _, command = line.split("\t", 3)
-        out, err = (_text(PLACE / f"{name}.{kind}") for kind in ("out", "err"))
+        out, err = (_text(place / f"{name}.{kind}") for kind in ("out", "err"))
         found.append(Kept(name, int(rc), tuple(shlex.split(command)), out, err))
     return found
 
@@ -44,7 +44,9 @@ def _text(path: Path) -> str:
     return path.read_text(errors="surrogateescape") if path.exists() else ""
 
 
-KEPT = _kept()
+KEPT = _kept(PLACE)
+PLAIN = _kept(WITHOUT)
+"""Without slurmdbd: sacct says only that there is none."""
 
 
 def _fields(one: Kept) -> list[str]:
@@ -81,9 +83,10 @@ def _of_one_job(one: Kept) -> bool:
 
 
 STORIES: dict[str, dict[str, Kept]] = defaultdict(dict)
-for _one in KEPT:
-    if _of_one_job(_one) and not _one.name.startswith(("newline", "nasty", "ended")):
-        STORIES[_one.name.partition(".")[0]][_one.tool] = _one
+for _kind, _all in (("", KEPT), (" without accounting", PLAIN)):
+    for _one in _all:
+        if _of_one_job(_one) and not _one.name.startswith(("newline", "nasty", "ended")):
+            STORIES[_one.name.partition(".")[0] + _kind][_one.tool] = _one
 
 
 @pytest.mark.parametrize("story", sorted(STORIES))
@@ -148,6 +151,13 @@ def test_what_recorded_failures_mean(start: str, tools: set[str], expected: type
     assert {one.name: type(slurm.failure(one.words, one.rc, one.err)) for one in failed} == {
         one.name: expected for one in failed
     }
+
+
+def test_what_failures_without_accounting_mean() -> None:
+    failed = [one for one in PLAIN if one.rc and one.tool == "sacct" and not one.name.startswith("down")]
+
+    assert failed
+    assert {type(slurm.failure(one.words, one.rc, one.err)) for one in failed} == {NoHistory}
 
 
 def test_the_recorded_partitions() -> None:
