@@ -206,6 +206,7 @@ def controllers_mounted(mounts: str) -> bool:
     found: set[str] = set()
     for line in mounts.splitlines():
         fields = line.split()
-        if len(fields) > 3 and fields[2] == "cgroup":
+        # Slurm looks there only (CgroupMountpoint); another tree is another root's.
+        if len(fields) > 3 and fields[2] == "cgroup" and fields[1].startswith("/sys/fs/cgroup/"):
             found.update(fields[3].split(","))
     return {"memory", "devices", "freezer", "cpuset", "cpuacct"} <= found

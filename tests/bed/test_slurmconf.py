@@ -126,6 +126,7 @@ V1 = "".join(
     [
         (V1, True),
         (V1.replace("memory", "pids"), False),
+        (V1.replace("/sys/", "/other/root/sys/"), False),
         ("cgroup2 /sys/fs/cgroup cgroup2 rw,memory,devices,freezer,cpuset,cpuacct 0 0\n", False),
         ("", False),
         ("garbage\n\n", False),
