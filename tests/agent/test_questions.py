@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from router.agent.questions import MOST_WORDS, Questions, is_same, number_of, place_of, questions, uid_of, unanswered
+from router.agent.questions import MOST_WORDS, Questions, is_same, number_of, place_of, questions, uid_of
 from router.hpc import JobReport, JobState
 from router.reconcile.model import Job
 
@@ -104,8 +104,3 @@ def test_whose_job_it_is(name: str, directory: str, expected: str) -> None:
     assert uid_of(report, ROOT, "0a1b2c3d") == expected
     if place_of(report, ROOT):
         assert place_of(report, ROOT) == ("job-uid", "3", expected)
-
-
-def test_what_was_not_answered() -> None:
-    """Of an id that was cut nothing can be said: the answer has another name."""
-    assert list(unanswered(["1.s", "2.s", "7"], {"1.s": JobReport("1.s", R, "R")})) == ["2.s"]
