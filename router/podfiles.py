@@ -79,14 +79,17 @@ def stage(
 
 def _container_files(container: Container, values: Mapping[str, str], sources: Sources) -> dict[str, bytes]:
     files: dict[str, bytes] = {}
+    path = sources.path(container.name)
     literal = expand.literal_env(container)
     later = {name: value for name, value in values.items() if literal.get(name) != value}
     if later:
         words = [f"{name}={value}" for name, value in later.items()]
-        files[f"{layout.ENV}/{container.name}"] = _terminated(words, f"{sources.path(container.name)}.env")
+        files[f"{layout.ENV}/{container.name}"] = _terminated(words, f"{path}.env")
     if expand.argv(container) is None:
-        argv = expand.resolve_argv(container, values)
-        files[f"{layout.ARGV}/{container.name}"] = _terminated(argv, f"{sources.path(container.name)}.command")
+        where = f"{path}.{'command' if container.command else 'args'}"
+        room = expand.MOST_STRINGS - sum([len(name) + len(value) + 2 for name, value in values.items()])
+        argv = expand.resolve_argv(container, values, where, room)
+        files[f"{layout.ARGV}/{container.name}"] = _terminated(argv, where)
     return files
 
 
@@ -95,7 +98,12 @@ def _terminated(words: list[str] | tuple[str, ...], path: str) -> bytes:
         if "\0" in word:
             name = word.partition("=")[0]
             raise JobError(path, f"the value of {name!r} contains a NUL byte, which no process can be given")
-    return b"".join(word.encode(errors="surrogateescape") + b"\0" for word in words)
+    encoded = [word.encode(errors="surrogateescape") for word in words]
+    if (longest := max(map(len, encoded), default=0)) > expand.LONGEST_STRING:
+        raise expand.string_too_large(path, longest)
+    if sum(map(len, encoded)) + len(encoded) > expand.MOST_STRINGS:
+        raise expand.strings_too_large(path)
+    return b"".join([word + b"\0" for word in encoded])
 
 
 def write(directory: str | os.PathLike[str], staged: Staged) -> bool:

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from router import podfiles
-from router.errors import JobError
+from router.errors import JobError, TooLarge
 from router.podfiles import Staged
 from router.workload.model import Container, ContainerKind, EnvVar, Figure, Workload
 
@@ -189,6 +189,65 @@ def test_the_completion_index_is_known_to_command_and_environment() -> None:
     staged = _staged({"command": ["run", "--part=$(JOB_COMPLETION_INDEX)", ""]}, metadata={"annotations": index})
 
     assert staged.files == {"env/main": b"JOB_COMPLETION_INDEX=7\0", "argv/main": b"run\0--part=7\0\0"}
+
+
+def _doubling(levels: int) -> dict[str, Any]:
+    first = {"name": "X0", "valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}}}
+    return {"env": [first, *({"name": f"X{n}", "value": f"$(X{n - 1})$(X{n - 1})"} for n in range(1, levels))]}
+
+
+def _large(number: int) -> dict[str, Any]:
+    return {"configMapRef": {"name": "large"}, "prefix": f"P{number}_"}
+
+
+MAIN = "spec.containers[0]"
+
+
+@pytest.mark.parametrize(
+    ("manifest", "path"),
+    [
+        (_doubling(45), f"{MAIN}.env[14].value"),  # 13 characters, doubled
+        ({"env": [{"name": "A", "value": "x" * 131_072}]}, f"{MAIN}.env[0].value"),
+        ({"envFrom": [{"configMapRef": {"name": "long"}}]}, f"{MAIN}.envFrom[0]"),
+        (
+            {"env": [{"name": "A", "valueFrom": {"configMapKeyRef": {"name": "long", "key": "K"}}}]},
+            f"{MAIN}.env[0].valueFrom.configMapKeyRef",
+        ),
+        ({"envFrom": [_large(number) for number in range(1000)]}, f"{MAIN}.envFrom[2]"),
+        ({"envFrom": [{"configMapRef": {"name": "large"}}] * 1000}, f"{MAIN}.envFrom[2]"),
+        (
+            {"envFrom": [_large(0), _large(1)], "env": [{"name": f"E{n}", "value": "$(P0_K1)"} for n in range(9)]},
+            f"{MAIN}.env[2]",
+        ),
+        ({"envFrom": [_large(0), _large(1)], "command": ["echo", *["$(P1_K1)"] * 9]}, f"{MAIN}.command"),
+        ({"env": [{"name": "A", "valueFrom": {"configMapKeyRef": {"name": "wide", "key": "K"}}}]}, f"{MAIN}.env"),
+    ],
+)
+def test_what_no_process_can_be_given_is_an_error_before_it_is_built(manifest: dict[str, Any], path: str) -> None:
+    maps = {
+        "large": {"data": {f"K{n}": "x" * 100_000 for n in range(9)}},
+        "long": {"data": {"K": "x" * 131_072}},
+        "wide": {"data": {"K": "é" * 65_534 + "abc"}},  # 131,071 bytes, and two more for the name
+    }
+    pod = {"metadata": POD_META, "spec": {"containers": [{"name": "main", **manifest}]}}
+    workload = _workload(_container(manifest | {"env": manifest.get("env", [])[:1]}))
+
+    with pytest.raises(TooLarge) as error:
+        podfiles.stage(pod, workload, config_maps=maps)
+
+    assert error.value.path == path
+    assert "bytes" in error.value.message
+
+
+def test_keys_that_cannot_be_names_are_not_told_without_end() -> None:
+    maps = {"bad": {"data": {f"{n}x": "" for n in range(30_000)}}}
+    manifest = {"envFrom": [{"configMapRef": {"name": "bad"}}]}
+    pod = {"metadata": POD_META, "spec": {"containers": [{"name": "main", **manifest}]}}
+
+    (warning,) = podfiles.stage(pod, _workload(_container(manifest)), config_maps=maps).warnings
+
+    assert "and 29990 more: not valid" in warning
+    assert len(warning) < 200
 
 
 def test_a_value_with_nul_is_refused() -> None:
