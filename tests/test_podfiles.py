@@ -12,7 +12,7 @@ import pytest
 from router import podfiles
 from router.errors import JobError, TooLarge
 from router.podfiles import Staged
-from router.workload.model import Container, ContainerKind, EnvVar, Figure, Workload
+from router.workload.model import Container, ContainerKind, EnvVar, Figure, Mount, Workload
 
 POD_META = {
     "name": "train-0-abcde",
@@ -57,6 +57,7 @@ def _container(manifest: Mapping[str, Any]) -> Container:
             for item in manifest.get("env", ())
         ),
         env_from=bool(manifest.get("envFrom")),
+        mounts=tuple(Mount(name, f"/{name}") for name in manifest.get("mounted", ())),
     )
 
 
@@ -260,7 +261,67 @@ def test_a_value_with_nul_is_refused() -> None:
 
 
 def _volume(**volume: Any) -> Staged:
-    return _staged({}, volumes=[{"name": "v", **volume}])
+    return _staged({"mounted": ["v"]}, volumes=[{"name": "v", **volume}])
+
+
+def test_a_volume_that_nobody_mounts_is_not_made() -> None:
+    volumes = [{"name": "v", "configMap": {"name": "absent"}}, {"name": "w", "configMap": {"name": "more"}}]
+
+    assert set(_staged({"mounted": ["w"]}, volumes=volumes).files) == {"files/w/RATE", "files/w/EXTRA"}
+
+
+def _many(count: int, name: str = "large", path: str = "") -> dict[str, Any]:
+    return {"configMap": {"name": name, "items": [{"key": "K", "path": f"{path}{n}"} for n in range(count)]}}
+
+
+NOTES = [{"path": str(n), "fieldRef": {"fieldPath": "metadata.annotations"}} for n in range(200)]
+
+
+@pytest.mark.parametrize(
+    ("volumes", "path", "words"),
+    [
+        ([_many(500)] * 5, "spec.volumes[v0].configMap", "500000000 bytes; at most 33554432"),
+        ([_many(30)] * 5, "spec.volumes[v1]", "60000000 bytes; at most 33554432"),
+        ([_many(999, "small")] * 3, "spec.volumes[v2]", "3000 files and directories; at most 2000"),
+        ([_many(33, "small", "/".join("abcdefghij") + f"/{n}") for n in range(61)], "spec.volumes[v45]", "2024 files"),
+        ([_many(1, "small", "a/" * 32)], "spec.volumes[v0].configMap", "33 parts; at most 32"),
+        ([{"configMap": {"name": "keys"}}], "spec.volumes[v0].configMap", "5000 files"),
+        (
+            [{"projected": {"sources": [_many(30)] * 1000}}],
+            "spec.volumes[v0].projected.sources[1].configMap",
+            "60000000",
+        ),
+        ([{"downwardAPI": {"items": NOTES}}], "spec.volumes[v0].downwardAPI.items[167]", "33600"),
+    ],
+)
+def test_no_pod_fills_the_disk_of_a_site(volumes: list[dict[str, Any]], path: str, words: str) -> None:
+    maps = {
+        "large": {"data": {"K": "x" * 1_000_000}},
+        "small": {"data": {"K": "x"}},
+        "keys": {"data": {f"k{n}": "" for n in range(5000)}},
+    }
+    named = [{"name": f"v{number}", **volume} for number, volume in enumerate(volumes)]
+    manifest = {"mounted": [volume["name"] for volume in named]}
+    metadata = {**POD_META, "annotations": {"a": "x" * 200_000}}
+    pod = {"metadata": metadata, "spec": {"containers": [{"name": "main"}], "volumes": named}}
+
+    with pytest.raises(TooLarge) as error:
+        podfiles.stage(pod, _workload(_container(manifest)), config_maps=maps)
+
+    assert (error.value.path, words in error.value.message) == (path, True), error.value
+
+
+def test_contents_that_are_laid_out_many_times_are_there_once() -> None:
+    maps = {"large": {"data": {"K": "x" * 1_000_000}}}
+    pod = {
+        "metadata": POD_META,
+        "spec": {"containers": [{"name": "main"}], "volumes": [{"name": "v", **_many(33)}, {"name": "w"}]},
+    }
+
+    staged = podfiles.stage(pod, _workload(_container({"mounted": ["v"]})), config_maps=maps)
+
+    assert len(staged.files) == 33
+    assert len({id(content) for content in staged.files.values()}) == 1
 
 
 def test_volumes() -> None:
@@ -336,7 +397,7 @@ def test_a_token_where_the_site_stages_it() -> None:
     volume = {"name": "v", "projected": {"sources": [{"serviceAccountToken": {"path": "token"}}]}}
     pod = {"metadata": POD_META, "spec": {"containers": [{"name": "main"}], "volumes": [volume]}}
 
-    staged = podfiles.stage(pod, _workload(_container({})), tokens={"v/token": "secret"})
+    staged = podfiles.stage(pod, _workload(_container({"mounted": ["v"]})), tokens={"v/token": "secret"})
 
     assert staged.files == {"files/v/token": b"secret"}
 
