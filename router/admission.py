@@ -37,6 +37,8 @@ LONGEST_PATH: Final = 512
 _LONGEST_NAME: Final = 253
 _LONGEST_NAMESPACE: Final = 63
 _LONGEST_USER: Final = 256
+_LONGEST_GROUP: Final = 256
+_MOST_GROUPS: Final = 100
 _LONGEST_UID: Final = 64
 _LONGEST_OPERATION: Final = 16
 _CREATE: Final = "CREATE"
@@ -48,8 +50,9 @@ _INVALID: Final = "invalid"
 class Answer:
     """The whole AdmissionReview to send, and the fields of the log line.
 
-    ``record`` holds ``uid``, ``operation``, ``namespace``, ``name``, ``user``, ``dry_run``, ``allowed``, ``target``
-    (cloud, hpc, deny, invalid or untouched), ``rule``, ``reason``, ``site``, ``queue`` and ``audited`` (rules' names).
+    ``record`` holds ``uid``, ``operation``, ``namespace``, ``name``, ``user``, ``groups`` (the first 100),
+    ``groups_left_out`` (how many more there are), ``dry_run``, ``allowed``, ``target`` (cloud, hpc, deny, invalid or
+    untouched), ``rule``, ``reason``, ``site``, ``queue`` and ``audited`` (rules' names).
     """
 
     response: dict[str, Any]
@@ -166,6 +169,8 @@ def _log_fields(request: _Request, *, allowed: bool, **decided: Any) -> dict[str
         "namespace": _cut(request.namespace, _LONGEST_NAMESPACE),
         "name": _cut(request.name, _LONGEST_NAME),
         "user": _cut(request.user, _LONGEST_USER),
+        "groups": tuple(_cut(group, _LONGEST_GROUP) for group in request.groups[:_MOST_GROUPS]),
+        "groups_left_out": max(0, len(request.groups) - _MOST_GROUPS),
         "dry_run": request.dry_run,
         "allowed": allowed,
         "target": "",

@@ -1,6 +1,6 @@
 """How a Workload is laid out on a queue: chunks, cores per rank, memory, walltime.
 
-A pure function of (Workload, what a queue's nodes have, the rule's defaults), by the rules of hpc.md 7 and 4.
+A pure function of (Workload, what a queue's nodes have, the rule's defaults), by the rules of docs/judging.md.
 """
 
 from __future__ import annotations
@@ -200,7 +200,7 @@ def _one_chunk(ask: _Ask, queue: Queue) -> tuple[Chunk, ...]:
 
 
 def _ask_of_ranks(workload: Workload, defaults: Defaults, notes: list[tuple[str, str]], warnings: list[str]) -> _Ask:
-    """Ranks and the cores of each (hpc.md 7): cores per rank as asked, else the CPU request shared out."""
+    """Ranks and the cores of each: cores per rank as asked, else the CPU request shared out."""
     cpu = _cpu(workload, defaults)
     millis = cpu.value if cpu else 0
     own = workload.cores_per_rank
@@ -318,7 +318,7 @@ def _chunk(ask: _Ask, count: int, ranks: int, nodes: int) -> Chunk:
 
 
 def _time(workload: Workload, site: Site, queue: Queue, defaults: Defaults, longest: int | None) -> _Time:
-    """Walltime and deadline (design.md 5, hpc.md 4): only the margin may be cut."""
+    """Walltime and deadline: only the margin may be cut."""
     if longest is not None:
         longest = _down(longest, site)
     if workload.walltime_asked is not None:

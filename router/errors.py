@@ -8,6 +8,7 @@
      x InputError         a manifest file that cannot be read        -> exit 2; carries file and line
      x ReviewError        not an AdmissionReview we understand       -> HTTP 400
      x JobError           this Job is not valid; carries field path  -> denied
+       + TooLarge         its Pod holds more than can be run         -> Pod Failed, reason
      x SignatureError     not what the webhook signed                -> never run
      x BatchError         argv, exit code, the batch system's words
        + Unavailable      time-out, cannot connect                   -> again, with back-off; Pod untouched
@@ -58,6 +59,10 @@ class JobError(BatchgateError):
         super().__init__(f"{path}: {message}")
         self.path = path
         self.message = message
+
+
+class TooLarge(JobError):
+    """A Pod whose environment, words or files are more than a process or a site can be given. Never run as it is."""
 
 
 class SignatureError(BatchgateError):

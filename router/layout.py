@@ -1,7 +1,7 @@
 """From a Pod's uid to every path under a site's work directory.
 
-Pure. The script, the agent and the log server agree on these names because they all take them from here; hpc.md 1
-and 3 give the rules. A Pod's directory is ``<work dir>/pods/<job uid>/<index>/<pod uid>``.
+Pure. The script, the agent and the log server agree on these names because they all take them from here;
+docs/script.md says what each file holds. A Pod's directory is ``<work dir>/pods/<job uid>/<index>/<pod uid>``.
 """
 
 from __future__ import annotations

@@ -10,7 +10,7 @@ import base64
 import binascii
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 from router import quantity
@@ -23,6 +23,7 @@ INDEX_KEY: Final = COMPLETION_INDEX
 
 # validation.IsEnvVarName; since 1.32 a cluster may allow more, but no ConfigMap key needs it.
 _ENV_NAME: Final = re.compile(r"[-._a-zA-Z][-._a-zA-Z0-9]*")
+_MOST_NAMED: Final = 10
 _KEYED_FIELD: Final = re.compile(r"metadata\.(labels|annotations)\['([^']*)'\]")
 _UNKNOWN_HERE: Final = frozenset({"status.hostIP", "status.hostIPs", "status.podIP", "status.podIPs"})
 _RESOURCES: Final = re.compile(r"(limits|requests)\.(cpu|memory|ephemeral-storage|hugepages-[A-Za-z0-9]+)")
@@ -37,6 +38,8 @@ class Sources:
     secrets: Mapping[str, Mapping[str, Any]]
     allocatable: Mapping[str, str]
     tokens: Mapping[str, str]
+    _contents: dict[tuple[str, str], dict[str, bytes]] = field(default_factory=dict, repr=False, compare=False)
+    """Of ConfigMaps and Secrets by kind and name: decoded once, and shared by all that refer to them."""
 
     def containers(self) -> Iterator[tuple[str, Mapping[str, Any]]]:
         """Every container with its field path."""
@@ -63,15 +66,22 @@ class Sources:
         found = self._found(self.config_maps, reference, path, "ConfigMap")
         if found is None:
             return None
-        contents = {
-            key: str(value).encode(errors="surrogateescape") for key, value in (found.get("data") or {}).items()
-        }
-        return contents | _decoded(found.get("binaryData"), path)
+        known = ("ConfigMap", str(reference.get("name")))
+        if known not in self._contents:
+            data = found.get("data") or {}
+            contents = {key: str(value).encode(errors="surrogateescape") for key, value in data.items()}
+            self._contents[known] = contents | _decoded(found.get("binaryData"), path)
+        return self._contents[known]
 
     def secret(self, reference: Mapping[str, Any], path: str) -> dict[str, bytes] | None:
         """Contents by key; None where it does not exist and may not."""
         found = self._found(self.secrets, reference, path, "Secret")
-        return None if found is None else _decoded(found.get("data"), path)
+        if found is None:
+            return None
+        known = ("Secret", str(reference.get("name") or reference.get("secretName")))
+        if known not in self._contents:
+            self._contents[known] = _decoded(found.get("data"), path)
+        return self._contents[known]
 
     def _found(
         self, objects: Mapping[str, Mapping[str, Any]], reference: Mapping[str, Any], path: str, kind: str
@@ -92,14 +102,22 @@ def _decoded(data: Mapping[str, str] | None, path: str) -> dict[str, bytes]:
 
 
 def environment(name: str, sources: Sources) -> tuple[dict[str, str], list[str]]:
-    """Every variable of a container in the order of its making, and warnings about names that cannot be."""
+    """Every variable of a container in the order of its making, and warnings about names that cannot be.
+
+    :raises TooLarge: no process can be given as much; found before it is built
+    """
     container, path = sources.container(name), sources.path(name)
     values, warnings = _from_objects(container, path, sources)
+    size = sum(map(_size, values.items()))
     for index, variable in enumerate(container.get("env") or ()):
         value = _value(variable, values, f"{path}.env[{index}]", name, sources)
         if value is not None:
-            values.pop(variable["name"], None)
+            if (before := values.pop(variable["name"], None)) is not None:
+                size -= _size((variable["name"], before))
             values[variable["name"]] = value
+            size += _size((variable["name"], value))
+            if size > expand.MOST_STRINGS:
+                raise expand.strings_too_large(f"{path}.env[{index}]")
     metadata = sources.pod.get("metadata") or {}
     number = (metadata.get("annotations") or {}).get(INDEX_KEY)
     if number is not None:
@@ -107,9 +125,15 @@ def environment(name: str, sources: Sources) -> tuple[dict[str, str], list[str]]
     return values, warnings
 
 
+def _size(variable: tuple[str, str]) -> int:
+    """Characters that a variable takes, with ``=`` and the NUL behind it."""
+    return sum(map(len, variable)) + 2
+
+
 def _from_objects(container: Mapping[str, Any], path: str, sources: Sources) -> tuple[dict[str, str], list[str]]:
     values: dict[str, str] = {}
     warnings: list[str] = []
+    size = 0
     for index, entry in enumerate(container.get("envFrom") or ()):
         where = f"{path}.envFrom[{index}]"
         if "configMapRef" in entry:
@@ -121,11 +145,20 @@ def _from_objects(container: Mapping[str, Any], path: str, sources: Sources) -> 
             reference = entry.get("secretRef") or {}
             contents = sources.secret(reference, f"{where}.secretRef") or {}
         named = {f"{entry.get('prefix') or ''}{key}": value for key, value in sorted(contents.items())}
-        invalid = [key for key in named if not _ENV_NAME.fullmatch(key)]
+        # What a later one overrides counts too: many with many keys each would take long.
+        size += sum([len(key) + len(value) + 2 for key, value in named.items()])
+        if size > expand.MOST_STRINGS:
+            raise expand.strings_too_large(where)
+        invalid = dict.fromkeys(key for key in named if not _ENV_NAME.fullmatch(key))
         if invalid:
-            warnings.append(f"{where}: skipped {', '.join(invalid)}: not valid as names of environment variables")
-        values.update((key, _text(value)) for key, value in named.items() if key not in invalid)
+            warnings.append(_skipped(where, list(invalid)))
+        values.update((key, _text(value, where)) for key, value in named.items() if key not in invalid)
     return values, warnings
+
+
+def _skipped(where: str, invalid: list[str]) -> str:
+    more = f" and {len(invalid) - _MOST_NAMED} more" if len(invalid) > _MOST_NAMED else ""
+    return f"{where}: skipped {', '.join(invalid[:_MOST_NAMED])}{more}: not valid as names of environment variables"
 
 
 def _value(
@@ -134,7 +167,7 @@ def _value(
     """One variable's value, None for an optional one that is not there."""
     source = variable.get("valueFrom")
     if variable.get("value") or not source:
-        return expand.expand(variable.get("value") or "", values)
+        return expand.expand_within(variable.get("value") or "", values, f"{path}.value")
     if "fieldRef" in source:
         return field_value(source["fieldRef"], f"{path}.valueFrom.fieldRef", sources)
     if "resourceFieldRef" in source:
@@ -150,13 +183,15 @@ def _value(
 def _keyed(contents: Mapping[str, bytes], reference: Mapping[str, Any], path: str) -> str | None:
     key = reference.get("key", "")
     if key in contents:
-        return _text(contents[key])
+        return _text(contents[key], path)
     if reference.get("optional"):
         return None
     raise JobError(path, f"{reference.get('name')!r} has no key {key!r}; add it or mark it optional")
 
 
-def _text(value: bytes) -> str:
+def _text(value: bytes, path: str) -> str:
+    if len(value) > expand.LONGEST_STRING:
+        raise expand.string_too_large(path, len(value))
     return value.decode(errors="surrogateescape")
 
 

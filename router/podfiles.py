@@ -18,7 +18,7 @@ from typing import Any, Final
 from router import layout
 from router.errors import JobError
 from router.podenv import Sources, environment
-from router.podvolumes import volume_files
+from router.podvolumes import Contents, check_amount, entries, volume_files
 from router.workload import expand
 from router.workload.model import Container, Workload
 
@@ -59,35 +59,54 @@ def stage(
     ``config_maps`` and ``secrets`` are objects of the Pod's namespace as the API serves them, by name. ``allocatable``
     is what a limit that is not set reads as (``cpu``, ``memory``, ``ephemeral-storage`` quantities: the queue's node);
     ``tokens`` are service account tokens by ``<volume>/<path>``, where the site stages them. Only what the script
-    cannot know is staged: values that the manifest gives literally stand in the script. JobError names the field.
+    cannot know is staged: values that the manifest gives literally stand in the script, and a volume that no container
+    mounts is made by no kubelet either. JobError names the field, as does TooLarge, before anything is written.
     """
     sources = Sources(pod, config_maps, secrets, allocatable, tokens)
     files: dict[str, bytes] = {}
     modes: dict[str, int] = {}
     warnings: list[str] = []
+    size = 0
     for container in workload.containers:
         values, notes = environment(container.name, sources)
         warnings += notes
-        files.update(_container_files(container, values, sources))
+        own = _container_files(container, values, sources)
+        size += sum(map(len, own.values()))
+        files.update(own)
+        check_amount(sources.path(container.name), size, len(files))
+    count = len(files)
+    mounted = {mount.volume for container in workload.containers for mount in container.mounts}
     for volume in pod["spec"].get("volumes") or ():
-        for path, (content, mode) in volume_files(volume, sources).items():
-            name = f"{layout.FILES}/{volume['name']}/{path}"
-            files[name] = content
-            if mode & _DIRECTORY_MODE != _FILE_MODE and not name.endswith("/"):
-                modes[name] = mode & _DIRECTORY_MODE
+        if volume.get("name") not in mounted:
+            continue
+        contents = volume_files(volume, sources)
+        size, count = size + sum([len(content) for content, _ in contents.values()]), count + entries(contents)
+        check_amount(f"spec.volumes[{volume['name']}]", size, count)
+        _lay_out(contents, f"{layout.FILES}/{volume['name']}", files, modes)
     return Staged(files, modes, tuple(warnings))
+
+
+def _lay_out(contents: Contents, below: str, files: dict[str, bytes], modes: dict[str, int]) -> None:
+    for path, (content, mode) in contents.items():
+        name = f"{below}/{path}"
+        files[name] = content
+        if mode & _DIRECTORY_MODE != _FILE_MODE and not name.endswith("/"):
+            modes[name] = mode & _DIRECTORY_MODE
 
 
 def _container_files(container: Container, values: Mapping[str, str], sources: Sources) -> dict[str, bytes]:
     files: dict[str, bytes] = {}
+    path = sources.path(container.name)
     literal = expand.literal_env(container)
     later = {name: value for name, value in values.items() if literal.get(name) != value}
     if later:
         words = [f"{name}={value}" for name, value in later.items()]
-        files[f"{layout.ENV}/{container.name}"] = _terminated(words, f"{sources.path(container.name)}.env")
+        files[f"{layout.ENV}/{container.name}"] = _terminated(words, f"{path}.env")
     if expand.argv(container) is None:
-        argv = expand.resolve_argv(container, values)
-        files[f"{layout.ARGV}/{container.name}"] = _terminated(argv, f"{sources.path(container.name)}.command")
+        where = f"{path}.{'command' if container.command else 'args'}"
+        room = expand.MOST_STRINGS - sum([len(name) + len(value) + 2 for name, value in values.items()])
+        argv = expand.resolve_argv(container, values, where, room)
+        files[f"{layout.ARGV}/{container.name}"] = _terminated(argv, where)
     return files
 
 
@@ -96,7 +115,12 @@ def _terminated(words: list[str] | tuple[str, ...], path: str) -> bytes:
         if "\0" in word:
             name = word.partition("=")[0]
             raise JobError(path, f"the value of {name!r} contains a NUL byte, which no process can be given")
-    return b"".join(word.encode(errors="surrogateescape") + b"\0" for word in words)
+    encoded = [word.encode(errors="surrogateescape") for word in words]
+    if (longest := max(map(len, encoded), default=0)) > expand.LONGEST_STRING:
+        raise expand.string_too_large(path, longest)
+    if sum(map(len, encoded)) + len(encoded) > expand.MOST_STRINGS:
+        raise expand.strings_too_large(path)
+    return b"".join([word + b"\0" for word in encoded])
 
 
 def write(directory: str | os.PathLike[str], staged: Staged) -> bool:

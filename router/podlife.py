@@ -2,7 +2,7 @@
 
 Pure. Files come in any order, twice, late or cut: folding them in is idempotent and does not depend on the order. A file
 that cannot be right is answered with a word about it and changes nothing. Times are seconds since 1970 by the clock of
-whoever wrote them. The script writes these files (``router/script/templates/base.sh``); hpc.md 1 and 3 give the rules.
+whoever wrote them. The script writes these files (``router/script/templates/base.sh``); docs/script.md describes them.
 """
 
 from __future__ import annotations

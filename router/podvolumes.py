@@ -9,11 +9,18 @@ from collections.abc import Callable, Mapping
 from pathlib import PurePosixPath
 from typing import Any, Final
 
-from router.errors import JobError
+from router.errors import JobError, TooLarge
 from router.podenv import Sources, field_value, resource_value
 
 Contents = dict[str, tuple[bytes, int]]
 _DEFAULT_MODE: Final = 0o644
+MOST_BYTES: Final = 32 * 1024 * 1024
+"""Of one Pod's files. A ConfigMap has 1 MiB at most, but its keys can be laid out any number of times, and what a kubelet
+writes on a disk of its own is written here where all users of a site have theirs."""
+MOST_FILES: Final = 2000
+"""Files and directories of one Pod: users of a site share what its file system has of them."""
+_DEEPEST: Final = 32
+"""Directories of one file's path."""
 
 
 def volume_files(volume: Mapping[str, Any], sources: Sources) -> Contents:
@@ -26,9 +33,27 @@ def volume_files(volume: Mapping[str, Any], sources: Sources) -> Contents:
         if kind in volume:
             definition = volume[kind] or {}
             files = source(definition, f"{where}.{kind}", definition.get("defaultMode", _DEFAULT_MODE), sources, volume)
+            check_amount(f"{where}.{kind}", sum([len(content) for content, _ in files.values()]), len(files))
             _check(files, f"{where}.{kind}")
             return files or {"": (b"", _DEFAULT_MODE)}
     return {}
+
+
+def entries(files: Contents) -> int:
+    """Files and directories that a volume is made of."""
+    return len(files) + len({parent for name in files for parent in PurePosixPath(name).parents})
+
+
+def check_amount(path: str, size: int, count: int) -> None:
+    """TooLarge where one Pod would have more bytes or files than are written for it.
+
+    :param path: the field that brings them to so many
+    """
+    advice = "put large data into a volume claim or a directory of the site"
+    if size > MOST_BYTES:
+        raise TooLarge(path, f"brings the Pod's files to {size} bytes; at most {MOST_BYTES}, so {advice}")
+    if count > MOST_FILES:
+        raise TooLarge(path, f"brings the Pod to {count} files and directories; at most {MOST_FILES}, so {advice}")
 
 
 def _config_map(
@@ -59,6 +84,7 @@ def _chosen(contents: Mapping[str, bytes] | None, definition: Mapping[str, Any],
 
 def _downward(definition: Mapping[str, Any], path: str, mode: int, sources: Sources, _: Mapping[str, Any]) -> Contents:
     files: Contents = {}
+    size = 0
     for index, item in enumerate(definition.get("items") or ()):
         where = f"{path}.items[{index}]"
         if item.get("fieldRef"):
@@ -66,7 +92,10 @@ def _downward(definition: Mapping[str, Any], path: str, mode: int, sources: Sour
         else:
             reference = item.get("resourceFieldRef") or {}
             text = resource_value(reference, f"{where}.resourceFieldRef", "", sources)
-        files[item.get("path", "")] = (text.encode(errors="surrogateescape"), item.get("mode") or mode)
+        content = text.encode(errors="surrogateescape")
+        files[item.get("path", "")] = (content, item.get("mode") or mode)
+        size += len(content)
+        check_amount(where, size, len(files))
     return files
 
 
@@ -74,13 +103,18 @@ def _projected(
     definition: Mapping[str, Any], path: str, mode: int, sources: Sources, volume: Mapping[str, Any]
 ) -> Contents:
     files: Contents = {}
+    size = count = 0
     for index, entry in enumerate(definition.get("sources") or ()):
         for kind, source in entry.items():
             where = f"{path}.sources[{index}].{kind}"
             reader = _PROJECTIONS.get(kind)
             if reader is None:
                 raise JobError(where, f"{kind} is not available on HPC")
-            files.update(reader(source or {}, where, mode, sources, volume))
+            found = reader(source or {}, where, mode, sources, volume)
+            files.update(found)
+            # What a later source overrides counts too: it has to be made before it is known to be overridden.
+            size, count = size + sum([len(content) for content, _ in found.values()]), count + len(found)
+            check_amount(where, size, count)
     return files
 
 
@@ -114,7 +148,9 @@ def _check(files: Contents, path: str) -> None:
     for name in files:
         pure = PurePosixPath(name)
         if not name or pure.is_absolute() or ".." in pure.parts or "\0" in name or str(pure) != name:
-            raise JobError(path, f"the path {name!r} is not a plain relative path inside the volume")
+            raise JobError(path, f"the path {name[:200]!r} is not a plain relative path inside the volume")
+        if len(pure.parts) > _DEEPEST:
+            raise TooLarge(path, f"the path {name[:200]!r} has {len(pure.parts)} parts; at most {_DEEPEST}")
         for parent in pure.parents:
             if str(parent) in files:
                 raise JobError(path, f"the path {name!r} needs a directory where {str(parent)!r} is a file")

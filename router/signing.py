@@ -1,6 +1,6 @@
 """What the webhook signs, the signature's text, and its verification by the agent.
 
-Pure: keys and texts in, texts and claims out. Knows nothing of Kubernetes.
+Pure: keys and texts in, texts and claims out. Of Kubernetes it knows where a stored Job carries what was signed.
 
 A signature is ``v1.<key id>.<claims>.<Ed25519 signature>``: the claims are JSON, they and the signature in base64url
 without padding, and what is signed is everything before the last dot, so that neither version nor key can be exchanged.
@@ -16,12 +16,14 @@ import json
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields
+from datetime import datetime
 from functools import lru_cache
 from typing import Any, Final
 
 from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 
+from router import names
 from router.errors import ConfigError, SignatureError
 
 VERSION: Final = "v1"
@@ -64,6 +66,49 @@ _JSON: Final = json.JSONEncoder(sort_keys=True, separators=(",", ":"))
 def script_digest(text: str) -> str:
     """SHA-256 of a script in UTF-8, in hex. UnicodeEncodeError where it holds half a character."""
     return hashlib.sha256(text.encode()).hexdigest()
+
+
+def text_under(key: str, values: Mapping[str, Any]) -> str:
+    """The text under a key; empty where there is none, or something else."""
+    value = values.get(key)
+    return value if isinstance(value, str) else ""
+
+
+def claims_of(
+    job: Mapping[str, Any], annotations: Mapping[str, Any], *, namespace: str, site: str, queue: str, signed: Claims
+) -> Claims:
+    """What a stored Job says of itself, to be held against what was signed (``compare``).
+
+    Results are those that were signed: hints, which may have changed since without effect. What is missing is empty,
+    and a time of creation that is none is 0, which is no Job's.
+
+    :param job: the Job's metadata
+    :param annotations: of its Pod template
+    :raises SignatureError: its script holds half a character
+    """
+    try:
+        digest = script_digest(text_under(names.KEY_SCRIPT, annotations))
+    except UnicodeEncodeError:
+        raise SignatureError("its script holds half a character, which nothing of ours ever signed") from None
+    return Claims(
+        issued_at=_seconds(text_under("creationTimestamp", job)),
+        namespace=namespace,
+        requester=text_under(names.KEY_REQUESTER, annotations),
+        site=site,
+        queue=queue,
+        account=text_under(names.KEY_ACCOUNT, annotations),
+        results=signed.results,
+        script_sha256=digest,
+        job_uid=text_under("uid", job),
+    )
+
+
+def _seconds(timestamp: str) -> int:
+    """An RFC 3339 time in seconds since 1970; 0 for anything else."""
+    try:
+        return int(datetime.fromisoformat(timestamp).timestamp())
+    except (ValueError, OverflowError):
+        return 0
 
 
 @lru_cache(maxsize=1024)

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
-from datetime import datetime
 from typing import Any, Final
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
@@ -135,37 +134,16 @@ def _demand_signed(stored: Job, change: Change, namespace: str, key: Ed25519Publ
     not compared: they are hints, which may have changed since without effect, and are signed anew.
     """
     annotations = change.pod_annotations
-    metadata = _metadata(stored)
     try:
-        signed = signing.read(_text(annotations.get(names.KEY_SIGNATURE)), {signing.key_id(key): key})
-        found = signing.Claims(
-            issued_at=_seconds(metadata.get("creationTimestamp")),
-            namespace=namespace,
-            requester=_text(annotations.get(names.KEY_REQUESTER)),
-            site=change.site,
-            queue=change.queue,
-            account=_text(annotations.get(names.KEY_ACCOUNT)),
-            results=signed.results,
-            script_sha256=signing.script_digest(_text(annotations.get(names.KEY_SCRIPT))),
-            job_uid=_text(metadata.get("uid")),
+        signed = signing.read(signing.text_under(names.KEY_SIGNATURE, annotations), {signing.key_id(key): key})
+        found = signing.claims_of(
+            _metadata(stored), annotations, namespace=namespace, site=change.site, queue=change.queue, signed=signed
         )
         signing.compare(signed, found)
-    except (SignatureError, UnicodeEncodeError) as error:
+    except SignatureError as error:
         path = f"spec.template.metadata.annotations[{names.KEY_SIGNATURE}]"
         reason = f"what is stored was not signed by this gate for this Job ({error}), so nothing is signed in its place"
         raise JobError(path, f"{reason}; {ANEW}") from error
-
-
-def _seconds(timestamp: object) -> int:
-    """An RFC 3339 time in seconds since 1970; 0, which is no Job's, for anything else."""
-    try:
-        return int(datetime.fromisoformat(_text(timestamp)).timestamp())
-    except (ValueError, OverflowError):
-        return 0
-
-
-def _text(value: object) -> str:
-    return value if isinstance(value, str) else ""
 
 
 def _told(restored: Restored, routed: Job, workload: Workload, decision: Decision) -> Iterator[str]:

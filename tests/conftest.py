@@ -1,4 +1,4 @@
-"""A real control plane for every test that asks for one: one for the whole run, and a namespace of its own each."""
+"""For all tests: a real control plane where one is asked for (one for the whole run, a namespace of its own each), and time."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import itertools
 from collections.abc import Iterator
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 from router.controlplane import installing, programs
 from router.controlplane.options import RESEARCHERS
@@ -13,6 +14,10 @@ from router.controlplane.plane import ControlPlane
 from router.controlplane.start import control_plane
 
 _NUMBERS = itertools.count(1)
+
+# What holds for all input does not depend on how busy the machine is.
+settings.register_profile("unhurried", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("unhurried")
 
 
 @pytest.fixture(scope="session")

@@ -58,6 +58,8 @@ def test_the_answer_for_a_routed_job() -> None:
         "namespace": "default",
         "name": "j",
         "user": "ada",
+        "groups": ("system:authenticated",),
+        "groups_left_out": 0,
         "dry_run": False,
         "allowed": True,
         "target": "hpc",
@@ -374,6 +376,19 @@ def test_a_record_holds_names_of_sane_lengths() -> None:
     lengths = {name: len(answer.record[name]) for name in ("uid", "namespace", "name", "user")}
     assert lengths == {"uid": 36, "namespace": 63, "name": 253, "user": 256}
     assert len(json.dumps(answer.record)) < 8192
+
+
+def test_a_record_holds_a_hundred_groups_and_says_that_there_are_more() -> None:
+    """With user, groups and namespace the same question can be put to ``batchgate explain``."""
+
+    def recorded(*groups: str) -> dict[str, Any]:
+        asking = {"username": "ada", "groups": list(groups)}
+        return review(review_of(job_of(), userInfo=asking), gate()).record
+
+    few, many = recorded("physicists", "g" * 900), recorded(*[f"g{number}" for number in range(250)])
+
+    assert (few["groups"][0], len(few["groups"][1]), few["groups_left_out"]) == ("physicists", 256, 0)
+    assert (many["groups"], many["groups_left_out"]) == (tuple(f"g{number}" for number in range(100)), 150)
 
 
 def test_operations_and_names_of_other_requests_are_cut_too() -> None:

@@ -18,6 +18,7 @@ from cryptography.x509.oid import ExtendedKeyUsageOID
 from hypothesis import given
 from hypothesis import strategies as st
 
+from router import signing
 from router.certs import checking, files, issuing
 from router.certs.commands import certs
 from router.errors import ConfigError
@@ -411,3 +412,49 @@ def test_show_one_file_and_none(tmp_path: Path) -> None:
 
     assert "key fits     no key beside it" in run("show", tmp_path / "mine.pem").output
     assert "holds no tls.crt" in str(run("show", tmp_path).exception)
+
+
+def test_show_tells_whether_the_signing_key_fits(tmp_path: Path) -> None:
+    run("create", tmp_path, "--signing-key")
+    key_id = signing.key_id(signing.load_private((tmp_path / "signing.key").read_bytes()).public_key())
+
+    right = run("show", tmp_path)
+    document = json.loads(run("show", tmp_path, "-o", "json").output)
+
+    assert right.exit_code == 0
+    assert right.output == (
+        f"{tmp_path}/signing.pub\n  key ids      {key_id}\n  signs        {key_id}\n  key fits     yes\n"
+    )
+    assert document == {
+        "certificates": [],
+        "signing": {"file": str(tmp_path / "signing.pub"), "keyIDs": [key_id], "signs": key_id, "keyFits": True},
+    }
+
+
+def test_show_of_a_signing_key_that_was_replaced_alone(tmp_path: Path) -> None:
+    run("create", tmp_path, "--host-name", "localhost", "--signing-key")
+    older = (tmp_path / "signing.pub").read_bytes()
+    run("create", tmp_path, "--signing-key", "--force")
+    newer = (tmp_path / "signing.pub").read_bytes()
+    (tmp_path / "signing.pub").write_bytes(older)
+
+    result = run("show", tmp_path)
+
+    assert result.exit_code == 1
+    assert "key fits     NO: nothing that signing.key signs will be run" in result.output
+    assert json.loads(run("show", tmp_path, "-o", "json").output)["signing"]["keyFits"] is False
+    (tmp_path / "signing.pub").write_bytes(older + newer)  # while keys are exchanged both are in force
+    assert run("show", tmp_path).exit_code == 0
+
+
+def test_show_of_half_a_pair_and_of_no_keys(tmp_path: Path) -> None:
+    run("create", tmp_path, "--signing-key")
+    (tmp_path / "signing.key").rename(tmp_path / "elsewhere")
+
+    half = run("show", tmp_path)
+
+    assert (half.exit_code, "key fits     no signing.key beside it" in half.output) == (0, True)
+    (tmp_path / "signing.key").write_bytes(SERVER.private)
+    assert f"{tmp_path}/signing.key: the private key is no Ed25519 key" in str(run("show", tmp_path).exception)
+    (tmp_path / "signing.pub").unlink()
+    assert f"{tmp_path}/signing.pub does not exist" in str(run("show", tmp_path).exception)

@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from router import podfiles
-from router.errors import JobError
+from router.errors import JobError, TooLarge
 from router.podfiles import Staged
-from router.workload.model import Container, ContainerKind, EnvVar, Figure, Workload
+from router.workload.model import Container, ContainerKind, EnvVar, Figure, Mount, Workload
 
 POD_META = {
     "name": "train-0-abcde",
@@ -57,6 +57,7 @@ def _container(manifest: Mapping[str, Any]) -> Container:
             for item in manifest.get("env", ())
         ),
         env_from=bool(manifest.get("envFrom")),
+        mounts=tuple(Mount(name, f"/{name}") for name in manifest.get("mounted", ())),
     )
 
 
@@ -191,6 +192,65 @@ def test_the_completion_index_is_known_to_command_and_environment() -> None:
     assert staged.files == {"env/main": b"JOB_COMPLETION_INDEX=7\0", "argv/main": b"run\0--part=7\0\0"}
 
 
+def _doubling(levels: int) -> dict[str, Any]:
+    first = {"name": "X0", "valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}}}
+    return {"env": [first, *({"name": f"X{n}", "value": f"$(X{n - 1})$(X{n - 1})"} for n in range(1, levels))]}
+
+
+def _large(number: int) -> dict[str, Any]:
+    return {"configMapRef": {"name": "large"}, "prefix": f"P{number}_"}
+
+
+MAIN = "spec.containers[0]"
+
+
+@pytest.mark.parametrize(
+    ("manifest", "path"),
+    [
+        (_doubling(45), f"{MAIN}.env[14].value"),  # 13 characters, doubled
+        ({"env": [{"name": "A", "value": "x" * 131_072}]}, f"{MAIN}.env[0].value"),
+        ({"envFrom": [{"configMapRef": {"name": "long"}}]}, f"{MAIN}.envFrom[0]"),
+        (
+            {"env": [{"name": "A", "valueFrom": {"configMapKeyRef": {"name": "long", "key": "K"}}}]},
+            f"{MAIN}.env[0].valueFrom.configMapKeyRef",
+        ),
+        ({"envFrom": [_large(number) for number in range(1000)]}, f"{MAIN}.envFrom[2]"),
+        ({"envFrom": [{"configMapRef": {"name": "large"}}] * 1000}, f"{MAIN}.envFrom[2]"),
+        (
+            {"envFrom": [_large(0), _large(1)], "env": [{"name": f"E{n}", "value": "$(P0_K1)"} for n in range(9)]},
+            f"{MAIN}.env[2]",
+        ),
+        ({"envFrom": [_large(0), _large(1)], "command": ["echo", *["$(P1_K1)"] * 9]}, f"{MAIN}.command"),
+        ({"env": [{"name": "A", "valueFrom": {"configMapKeyRef": {"name": "wide", "key": "K"}}}]}, f"{MAIN}.env"),
+    ],
+)
+def test_what_no_process_can_be_given_is_an_error_before_it_is_built(manifest: dict[str, Any], path: str) -> None:
+    maps = {
+        "large": {"data": {f"K{n}": "x" * 100_000 for n in range(9)}},
+        "long": {"data": {"K": "x" * 131_072}},
+        "wide": {"data": {"K": "é" * 65_534 + "abc"}},  # 131,071 bytes, and two more for the name
+    }
+    pod = {"metadata": POD_META, "spec": {"containers": [{"name": "main", **manifest}]}}
+    workload = _workload(_container(manifest | {"env": manifest.get("env", [])[:1]}))
+
+    with pytest.raises(TooLarge) as error:
+        podfiles.stage(pod, workload, config_maps=maps)
+
+    assert error.value.path == path
+    assert "bytes" in error.value.message
+
+
+def test_keys_that_cannot_be_names_are_not_told_without_end() -> None:
+    maps = {"bad": {"data": {f"{n}x": "" for n in range(30_000)}}}
+    manifest = {"envFrom": [{"configMapRef": {"name": "bad"}}]}
+    pod = {"metadata": POD_META, "spec": {"containers": [{"name": "main", **manifest}]}}
+
+    (warning,) = podfiles.stage(pod, _workload(_container(manifest)), config_maps=maps).warnings
+
+    assert "and 29990 more: not valid" in warning
+    assert len(warning) < 200
+
+
 def test_a_value_with_nul_is_refused() -> None:
     maps = {"nul": {"data": {"A": "x\0y"}}}
     manifest = {"env": [{"name": "A", "valueFrom": {"configMapKeyRef": {"name": "nul", "key": "A"}}}]}
@@ -201,7 +261,67 @@ def test_a_value_with_nul_is_refused() -> None:
 
 
 def _volume(**volume: Any) -> Staged:
-    return _staged({}, volumes=[{"name": "v", **volume}])
+    return _staged({"mounted": ["v"]}, volumes=[{"name": "v", **volume}])
+
+
+def test_a_volume_that_nobody_mounts_is_not_made() -> None:
+    volumes = [{"name": "v", "configMap": {"name": "absent"}}, {"name": "w", "configMap": {"name": "more"}}]
+
+    assert set(_staged({"mounted": ["w"]}, volumes=volumes).files) == {"files/w/RATE", "files/w/EXTRA"}
+
+
+def _many(count: int, name: str = "large", path: str = "") -> dict[str, Any]:
+    return {"configMap": {"name": name, "items": [{"key": "K", "path": f"{path}{n}"} for n in range(count)]}}
+
+
+NOTES = [{"path": str(n), "fieldRef": {"fieldPath": "metadata.annotations"}} for n in range(200)]
+
+
+@pytest.mark.parametrize(
+    ("volumes", "path", "words"),
+    [
+        ([_many(500)] * 5, "spec.volumes[v0].configMap", "500000000 bytes; at most 33554432"),
+        ([_many(30)] * 5, "spec.volumes[v1]", "60000000 bytes; at most 33554432"),
+        ([_many(999, "small")] * 3, "spec.volumes[v2]", "3000 files and directories; at most 2000"),
+        ([_many(33, "small", "/".join("abcdefghij") + f"/{n}") for n in range(61)], "spec.volumes[v45]", "2024 files"),
+        ([_many(1, "small", "a/" * 32)], "spec.volumes[v0].configMap", "33 parts; at most 32"),
+        ([{"configMap": {"name": "keys"}}], "spec.volumes[v0].configMap", "5000 files"),
+        (
+            [{"projected": {"sources": [_many(30)] * 1000}}],
+            "spec.volumes[v0].projected.sources[1].configMap",
+            "60000000",
+        ),
+        ([{"downwardAPI": {"items": NOTES}}], "spec.volumes[v0].downwardAPI.items[167]", "33600"),
+    ],
+)
+def test_no_pod_fills_the_disk_of_a_site(volumes: list[dict[str, Any]], path: str, words: str) -> None:
+    maps = {
+        "large": {"data": {"K": "x" * 1_000_000}},
+        "small": {"data": {"K": "x"}},
+        "keys": {"data": {f"k{n}": "" for n in range(5000)}},
+    }
+    named = [{"name": f"v{number}", **volume} for number, volume in enumerate(volumes)]
+    manifest = {"mounted": [volume["name"] for volume in named]}
+    metadata = {**POD_META, "annotations": {"a": "x" * 200_000}}
+    pod = {"metadata": metadata, "spec": {"containers": [{"name": "main"}], "volumes": named}}
+
+    with pytest.raises(TooLarge) as error:
+        podfiles.stage(pod, _workload(_container(manifest)), config_maps=maps)
+
+    assert (error.value.path, words in error.value.message) == (path, True), error.value
+
+
+def test_contents_that_are_laid_out_many_times_are_there_once() -> None:
+    maps = {"large": {"data": {"K": "x" * 1_000_000}}}
+    pod = {
+        "metadata": POD_META,
+        "spec": {"containers": [{"name": "main"}], "volumes": [{"name": "v", **_many(33)}, {"name": "w"}]},
+    }
+
+    staged = podfiles.stage(pod, _workload(_container({"mounted": ["v"]})), config_maps=maps)
+
+    assert len(staged.files) == 33
+    assert len({id(content) for content in staged.files.values()}) == 1
 
 
 def test_volumes() -> None:
@@ -277,7 +397,7 @@ def test_a_token_where_the_site_stages_it() -> None:
     volume = {"name": "v", "projected": {"sources": [{"serviceAccountToken": {"path": "token"}}]}}
     pod = {"metadata": POD_META, "spec": {"containers": [{"name": "main"}], "volumes": [volume]}}
 
-    staged = podfiles.stage(pod, _workload(_container({})), tokens={"v/token": "secret"})
+    staged = podfiles.stage(pod, _workload(_container({"mounted": ["v"]})), tokens={"v/token": "secret"})
 
     assert staged.files == {"files/v/token": b"secret"}
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from datetime import datetime
 from typing import Any, Final
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
@@ -80,21 +79,13 @@ def approve(pod: Fields, job: Fields, site: str, keys: Mapping[str, Ed25519Publi
     node = names.node_name(*place)
     if (pod.get("spec") or {}).get("nodeName") != node:
         raise SignatureError(f"the Pod is on node {pod['spec'].get('nodeName')!r}, and queue {place[1]} is {node}")
-    script = _text(annotations.get(names.KEY_SCRIPT))
-    signed = _read(_text(annotations.get(names.KEY_SIGNATURE)), keys)
-    found = signing.Claims(
-        issued_at=_seconds(_metadata(job).get("creationTimestamp")),
-        namespace=_text(_metadata(job).get("namespace")),
-        requester=_text(annotations.get(names.KEY_REQUESTER)),
-        site=place[0],
-        queue=place[1],
-        account=_text(annotations.get(names.KEY_ACCOUNT)),
-        results=signed.results,  # hints: they may have changed since without effect; what was signed holds
-        script_sha256=_digest(script),
-        job_uid=_text(_metadata(job).get("uid")),
+    signed = _read(signing.text_under(names.KEY_SIGNATURE, annotations), keys)
+    namespace = signing.text_under("namespace", _metadata(job))
+    found = signing.claims_of(
+        _metadata(job), annotations, namespace=namespace, site=place[0], queue=place[1], signed=signed
     )
     signing.compare(signed, found)
-    return Approved(_user(signed.account), script, signed.results)
+    return Approved(_user(signed.account), signing.text_under(names.KEY_SCRIPT, annotations), signed.results)
 
 
 def owner_of(pod: Fields, site: str, keys: Mapping[str, Ed25519PublicKey]) -> str:
@@ -103,7 +94,7 @@ def owner_of(pod: Fields, site: str, keys: Mapping[str, Ed25519PublicKey]) -> st
     :raises SignatureError: it does not prove that; UnknownKey where the key is not in force any more, or not yet
     """
     own, found = _metadata(pod), controller(pod)
-    signed = _read(_text((own.get("annotations") or {}).get(names.KEY_SIGNATURE)), keys)
+    signed = _read(signing.text_under(names.KEY_SIGNATURE, own.get("annotations") or {}), keys)
     job_uid = found[1] if found else ""
     if (signed.namespace, signed.site, signed.job_uid or job_uid) != (own.get("namespace"), site, job_uid):
         raise SignatureError("the signature is that of another namespace, site or Job")
@@ -220,23 +211,5 @@ def _user(account: str) -> str:
     return user
 
 
-def _seconds(timestamp: object) -> int:
-    try:
-        return int(datetime.fromisoformat(_text(timestamp)).timestamp())
-    except (ValueError, OverflowError):
-        return 0
-
-
-def _digest(script: str) -> str:
-    try:
-        return signing.script_digest(script)
-    except UnicodeEncodeError:
-        raise SignatureError("its script holds half a character, which nothing of ours ever signed") from None
-
-
 def _metadata(value: Fields) -> Fields:
     return value.get("metadata") or {}
-
-
-def _text(value: object) -> str:
-    return value if isinstance(value, str) else ""

@@ -16,6 +16,7 @@ from router.errors import (
     BatchgateError,
     Refused,
     SignatureError,
+    TooLarge,
 )
 from router.reconcile.model import Attempt
 
@@ -30,6 +31,7 @@ _MEANING: Final[tuple[tuple[type[Exception], str, float | None], ...]] = (
     (Refused, names.REASON_REFUSED, None),
     (UnknownKey, names.REASON_NOT_VERIFIED, SOON),  # its public half may be on its way to us
     (SignatureError, names.REASON_NOT_VERIFIED, None),
+    (TooLarge, names.REASON_TOO_LARGE, None),
     (Added, names.REASON_CONFIG_ERROR, LATER),
     (Withdrawn, names.REASON_CREATING, SOON),
     (ApiError, names.REASON_CREATING, SOON),

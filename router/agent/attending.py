@@ -208,7 +208,8 @@ class Attending:
         self._steps.start()
         if self.seat.user:
             self._cleaning.start()
-        log.info("adopted", extra={"fields": {"pods": len(records), "user": self.seat.user}})
+        if self.seat.user or records:
+            log.info("adopted", extra={"fields": {"pods": len(records), "user": self.seat.user}})
 
     def _claim(self) -> None:
         """Take over the Pods that are nobody's, say to be this user's, and have a directory among this user's files.

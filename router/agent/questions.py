@@ -1,6 +1,6 @@
 """Which jobs the batch system is asked about, and whom a report concerns.
 
-Pure. hpc.md 2: details only of jobs that changed, left the list or are new; never of the whole server.
+Pure. Details are asked only of jobs that changed, left the list or are new; never of the whole server.
 """
 
 from __future__ import annotations

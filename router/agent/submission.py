@@ -108,6 +108,7 @@ class Submitter:
         :raises SignatureError: the Pod does not prove what it should
         :raises WrongUser, Added: it can never be run as it is
         :raises JobError: what its files are made from is not there
+        :raises TooLarge: it can never be given what its files would be
         :raises DirectoryExists: only where it is fresh
         :raises ApiError: the API server cannot be asked
         """

@@ -1,8 +1,14 @@
-"""``batchgate certs create | show``."""
+"""``batchgate certs create | show``.
+
+Shell: reads options, files and the clock, prints, and sets the exit code. How a certificate is made, what is wrong with
+one and how signatures look is known by ``issuing``, ``checking`` and ``router.signing``.
+"""
 
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -11,6 +17,7 @@ from typing import Any, Final
 import click
 from cryptography import x509
 
+from router import signing
 from router.certs import checking, files, issuing
 from router.errors import ConfigError
 
@@ -70,19 +77,24 @@ def create(directory: Path, host_names: tuple[str, ...], days: int, **flags: boo
 @click.argument("directory", type=DIRECTORY)
 @click.option("-o", "--output", type=click.Choice(["text", "json"]), default="text", show_default=True)
 def show(directory: Path, output: str) -> None:
-    """Describe the certificates in DIRECTORY, or one certificate FILE.
+    """Describe the certificates and the signing key in DIRECTORY, or one certificate FILE.
 
-    Exit code 1 where one has expired or its key does not fit.
+    Exit code 1 where a certificate has expired, its key does not fit, or signing.pub is not of signing.key.
 
     \b
     Example: batchgate certs show certs -o json
     """
-    shown = _shown(directory)
+    pair = _signing(directory) if directory.is_dir() else None
+    shown = _shown(directory, needed=pair is None)
     if output == "json":
-        click.echo(json.dumps({"certificates": [one.as_json() for one in shown]}, indent=2))
+        document: dict[str, Any] = {"certificates": [one.as_json() for one in shown]}
+        if pair is not None:
+            document["signing"] = pair.as_json()
+        click.echo(json.dumps(document, indent=2))
     else:
-        click.echo("\n\n".join(one.as_text() for one in shown))
-    if any(one.expired or one.key_fits is False for one in shown):
+        click.echo("\n\n".join([*[one.as_text() for one in shown], *([pair.as_text()] if pair else [])]))
+    fits = [*[one.key_fits for one in shown], *([pair.key_fits] if pair else [])]
+    if False in fits or any(one.expired for one in shown):
         raise click.exceptions.Exit(1)
 
 
@@ -123,7 +135,39 @@ class Shown:
             "CA": "yes" if self.description.is_ca else "no",
             "key fits": fits,
         }
-        return "\n".join([str(self.path), *(f"  {name:<12} {value}" for name, value in values.items())])
+        return _paragraph(self.path, values)
+
+
+@dataclass(frozen=True, slots=True)
+class ShownSigning:
+    """The keys of signatures: the ids of those that agents take, and of the one that signs, None where it is not here."""
+
+    path: Path
+    key_ids: tuple[str, ...]
+    signs: str | None
+
+    @property
+    def key_fits(self) -> bool | None:
+        """Whether what is signed with the key will be run; None where the key is not here."""
+        return None if self.signs is None else self.signs in self.key_ids
+
+    def as_json(self) -> dict[str, Any]:
+        """Stable machine output."""
+        return {"file": str(self.path), "keyIDs": list(self.key_ids), "signs": self.signs, "keyFits": self.key_fits}
+
+    def as_text(self) -> str:
+        """A paragraph for a person."""
+        fits = {
+            True: "yes",
+            False: f"NO: nothing that {SIGNING_KEY} signs will be run",
+            None: f"no {SIGNING_KEY} beside it",
+        }[self.key_fits]
+        values = {"key ids": ", ".join(self.key_ids), "signs": self.signs or "not known", "key fits": fits}
+        return _paragraph(self.path, values)
+
+
+def _paragraph(path: Path, values: dict[str, str]) -> str:
+    return "\n".join([str(path), *(f"  {name:<12} {value}" for name, value in values.items())])
 
 
 def _made(host_names: tuple[str, ...], days: int, now: datetime) -> dict[str, bytes]:
@@ -142,10 +186,37 @@ def _renewed(directory: Path, host_names: tuple[str, ...], days: int, now: datet
     return {CERTIFICATE: server.public, KEY: server.private}
 
 
-def _shown(path: Path) -> list[Shown]:
+def _signing(directory: Path) -> ShownSigning | None:
+    """The signing keys of a directory; None where it has none.
+
+    :raises ConfigError: there is a private key alone, or a file holds none
+    """
+    public, private = directory / VERIFYING_KEY, directory / SIGNING_KEY
+    if not public.exists() and not private.exists():
+        return None
+    with _naming(public):
+        key_ids = tuple(signing.load_public(files.read(public, f"the public key of {SIGNING_KEY}")))
+    if not private.exists():
+        return ShownSigning(public, key_ids, None)
+    with _naming(private):
+        key = signing.load_private(files.read(private, "the signing key"))
+    return ShownSigning(public, key_ids, signing.key_id(key.public_key()))
+
+
+@contextmanager
+def _naming(path: Path) -> Iterator[None]:
+    """An error within names the file."""
+    try:
+        yield
+    except ConfigError as error:
+        text = str(error)
+        raise ConfigError(text if text.startswith(str(path)) else f"{path}: {text}") from None
+
+
+def _shown(path: Path, *, needed: bool) -> list[Shown]:
     candidates = [path / CA_CERTIFICATE, path / CERTIFICATE] if path.is_dir() else [path]
     found = [one for one in candidates if one.exists()]
-    if not found:
+    if not found and needed:
         raise ConfigError(
             f"{path} holds no {CERTIFICATE}; make one with: batchgate certs create {path} --host-name HOST"
         )

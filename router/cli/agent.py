@@ -1,12 +1,16 @@
-"""``batchgate agent``: read the options, run."""
+"""``batchgate agent``: read the options, run.
+
+Shell: what a value means beyond its form is said by the agent, which is imported only when it runs.
+"""
 
 from __future__ import annotations
 
 import ipaddress
 import re
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
-from typing import Any, Final, TypeVar
+from typing import Any, Final
 
 import click
 
@@ -14,38 +18,16 @@ from router import durations
 from router.agent import settings as defaults
 from router.agent.settings import AgentSettings
 from router.errors import ConfigError
+from router.options import Command, Duration, option
 from router.settings import Address, LogFormat, parse_address
 
-Command = TypeVar("Command", bound=Callable[..., Any])
 FILE: Final = click.Path(path_type=Path)
 _CLUSTER: Final = re.compile(r"[0-9a-f]{8}")
-
-
-class _Duration(click.ParamType[int]):
-    """Seconds, from what people write for a time."""
-
-    name = "duration"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
-        """Read it; a usage error where it is none."""
-        if isinstance(value, int):
-            return value
-        try:
-            return durations.seconds(value)
-        except ValueError as error:
-            self.fail(str(error), param, ctx)
-
-
-def _option(name: str, **attributes: Any) -> Callable[[Command], Command]:
-    """An option that is also read from BATCHGATE_AGENT_NAME and, where that is not set, from BATCHGATE_NAME."""
-    shouted = name.removeprefix("--").replace("-", "_").upper()
-    attributes.setdefault("show_default", True)
-    variables = [f"BATCHGATE_AGENT_{shouted}", f"BATCHGATE_{shouted}", *attributes.pop("also", ())]
-    return click.option(name, envvar=variables, show_envvar=False, **attributes)
+_option: Final = partial(option, "agent")
 
 
 def _seconds(name: str, default: int, help_text: str) -> Callable[[Command], Command]:
-    return _option(name, default=durations.show(default), type=_Duration(), help=help_text)
+    return _option(name, default=durations.show(default), type=Duration(), help=help_text)
 
 
 @click.command()

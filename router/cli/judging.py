@@ -20,10 +20,10 @@ from router import durations, gate, policy, signing
 from router.cli.manifests import Manifest, read_manifests, read_text
 from router.clusterfile import read_cluster
 from router.errors import ConfigError, InputError, JobError
+from router.options import Duration
 from router.policy.decision import NO_QUEUE_STATES, QueueStates, Requester
 from router.policyfiles import read_directory
 from router.settings import QUEUES_MAX_AGE
-from router.webhook.command import Duration
 from router.workload import job_of
 from router.workload.cluster import UNKNOWN_CLUSTER
 

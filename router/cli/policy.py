@@ -1,4 +1,8 @@
-"""``batchgate policy check | test | schema``."""
+"""``batchgate policy check | test | schema``.
+
+Shell: reads files, prints, sets the exit code. What is wrong with a policy, and in which words, is known by
+``router.policy``; no cluster and no webhook is asked.
+"""
 
 from __future__ import annotations
 

@@ -13,7 +13,7 @@ Requests and answers are one line of JSON each::
     {"do": "poll", "pid": 7}               -> {"code": null}  or the exit code
     {"do": "end", "pid": 7, "signal": 15, "seconds": 10}  -> {"code": 0}
     {"do": "at-end", "argv": [...]}        -> {}    run at the very end, whatever happens, e.g. to unmount
-    {"do": "detach"}                       -> {}    from now on only SIGTERM ends it
+    {"do": "detach", "again": [7]}         -> {}    from now on only SIGTERM ends it; these are started again when they end
     {"do": "stop"}                         -> {}    end everything
 
 ``grace`` is how many seconds the child may take from SIGTERM to its end when all is ended; 0 is SIGKILL at once.
@@ -49,9 +49,10 @@ _BLOCK: Final = 1 << 16
 
 @dataclass(frozen=True, slots=True)
 class Child:
-    """A process that was started here, and how long it may take to end (seconds)."""
+    """A process that was started here, the request that did so, and how long it may take to end (seconds)."""
 
     process: subprocess.Popen[bytes]
+    request: dict[str, Any]
     grace: float
 
 
@@ -60,6 +61,7 @@ class Keeper:
     """What the loop knows. ``children`` in the order of their start; they are ended the other way round."""
 
     children: dict[int, Child] = field(default_factory=dict)
+    again: set[int] = field(default_factory=set)
     at_end: list[list[str]] = field(default_factory=list)
     detached: bool = False
     stopping: bool = False
@@ -78,6 +80,7 @@ class Keeper:
                 self.at_end.append(request["argv"])
             case "detach":
                 self.detached = True
+                self.again = set(request["again"])
             case "stop":
                 self.stopping = True
             case other:
@@ -99,8 +102,16 @@ class Keeper:
                 )
             except OSError as error:
                 return {"error": f"cannot start {request['argv'][0]}: {error.strerror}"}
-        self.children[process.pid] = Child(process, request["grace"])
+        self.children[process.pid] = Child(process, request, request["grace"])
         return {"pid": process.pid}
+
+    def start_again(self) -> None:
+        """Start those anew that were to be, as whatever keeps a program running in a cluster does."""
+        for pid in [pid for pid in self.again if self.children[pid].process.poll() is not None]:
+            self.again.remove(pid)
+            answer = self._start(self.children.pop(pid).request)
+            if "pid" in answer:
+                self.again.add(answer["pid"])
 
     def end_all(self) -> None:
         """End what was started, then whatever of it is left, then run what was asked for at the end."""
@@ -142,7 +153,7 @@ def _serve(keeper: Keeper, connection: socket.socket, wake: socket.socket, paren
     received = b""
     while not keeper.stopping:
         ready = {key.fileobj for key, _ in selector.select(timeout=1.0)}
-        _reap(keeper)
+        _tend(keeper, ready)
         if ended in ready and not keeper.detached:
             return
         if ended in ready:
@@ -176,6 +187,12 @@ def _pidfd(pid: int) -> int | None:
         return os.pidfd_open(pid)
     except ProcessLookupError:
         return None
+
+
+def _tend(keeper: Keeper, ready: set[Any]) -> None:
+    _reap(keeper)
+    if not ready:  # about a second after a child's end, so that one that cannot start takes no whole core
+        keeper.start_again()
 
 
 def _reap(keeper: Keeper) -> None:

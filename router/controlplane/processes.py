@@ -59,9 +59,12 @@ class Keeper:
         self._connection.close()
         self._process.wait(_STOP_SECONDS)
 
-    def leave(self) -> None:
-        """Let it go on without us, until SIGTERM."""
-        self.ask(do="detach")
+    def leave(self, again: Sequence[Component] = ()) -> None:
+        """Let it go on without us, until SIGTERM.
+
+        :param again: what it starts anew about a second after it has ended
+        """
+        self.ask(do="detach", again=[component.pid for component in again])
         self._stream.close()
         self._connection.close()
         # It is not our child to wait for any more; Popen would warn of it.

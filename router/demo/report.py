@@ -12,7 +12,7 @@ import click
 
 from router.cli.table import print_table
 from router.demo.examples import Example
-from router.demo.outcome import Outcome, differences
+from router.demo.outcome import NO_LAUNCHER, Outcome, differences
 
 
 def print_outcomes(outcomes: Sequence[Outcome]) -> None:
@@ -35,8 +35,11 @@ def print_verdict(found: Sequence[Example], outcomes: Sequence[Outcome], *, laun
     ]
     for job, words in wrong:
         click.echo(f"Error: {job}: {words}", err=True)
-    expected = len(found) - len({job for job, _ in wrong})
-    click.echo(f"{expected} of {len(found)} examples came out as expected.")
+    differ = {job for job, _ in wrong}
+    idle = [one.job for one in outcomes if one.state == NO_LAUNCHER and one.job not in differ]
+    tried = len(found) - len(idle)
+    left = f"; {len(idle)} could only be judged, not run: {', '.join(idle)} (no MPI launcher here)" if idle else ""
+    click.echo(f"{tried - len(differ)} of {tried} examples came out as expected{left}.")
     return not wrong
 
 

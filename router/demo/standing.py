@@ -105,9 +105,9 @@ def _start(examples: Path, directory: Path) -> None:
         site.write_policy(examples, work / "policy", machine, work)
         defined = _define(queue, site.queue_definitions(work / "policy"))
         running = stack.start(plane, stack.Places(work, queue, work / "policy"), defined)
-        _write_exports(plane, running, queue, node)
+        _write_exports(plane, running, queue, node, work / "policy")
         undone.pop_all()
-    plane.keeper.leave()
+    plane.keeper.leave(again=(running.webhook, running.agent))
 
 
 def _define(queue: Path, definitions: str) -> Commands:
@@ -120,7 +120,9 @@ def _commands(queue: Path) -> Commands:
     return local.commands_of(str(queue), prefix=(sys.executable, "-m", "router.local"))
 
 
-def _write_exports(plane: ControlPlane, running: stack.Stack, queue: Path, node: cloudnode.CloudNode) -> None:
+def _write_exports(
+    plane: ControlPlane, running: stack.Stack, queue: Path, node: cloudnode.CloudNode, policy: Path
+) -> None:
     files = [str(plane.kubeconfig(name)) for name in (ADA.name, BEN.name, EVE.name, "admin")]
     merged = _run([str(plane.programs.kubectl), "config", "view", "--flatten"], KUBECONFIG=os.pathsep.join(files))
     kubeconfig = plane.directory / "kubeconfig" / "all.yaml"
@@ -133,6 +135,7 @@ def _write_exports(plane: ControlPlane, running: stack.Stack, queue: Path, node:
         f"export KUBECONFIG={shlex.quote(str(kubeconfig))}",
         f"export BATCHGATE_LOCAL={shlex.quote(str(queue))}",
         f"export BATCHGATE_RESULTS={shlex.quote(str(running.results))}",
+        f"export BATCHGATE_POLICY={shlex.quote(str(policy))}",
         f'export PATH={shlex.quote(str(Path(sys.executable).parent))}:"$PATH"',
         f"# Logs: {running.webhook.log}",
         f"#       {running.agent.log}",

@@ -90,7 +90,7 @@ class Host(Protocol):
         """``podfiles.write``: a Pod's directory, whole or not at all. False where it was there."""
 
     def link_claim(self, directory: PurePath | str, token: str) -> bool:
-        """Take the claim of a Pod's directory (hpc.md 1); True where it is ours, now or since an earlier call.
+        """Take the claim of a Pod's directory (docs/script.md); True where it is ours, now or since an earlier call.
 
         True also where the directory is not there: no script runs without it.
         """

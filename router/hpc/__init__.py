@@ -1,7 +1,7 @@
 """Batch systems: one module each, made of argv builders, output parsers and one state table.
 
 Pure: a module here knows the words of a batch system's commands, and no process, file, clock or host. Whoever runs
-the commands passes their output back in. ``BatchSystem`` is what a module must offer; hpc.md 1 and 2 give the rules.
+the commands passes their output back in. ``BatchSystem`` is what a module must offer.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from router.errors import BatchError, Unavailable
 
 
 class JobState(StrEnum):
-    """What a batch system says of a job, in one vocabulary (design.md 10)."""
+    """What a batch system says of a job, in one vocabulary."""
 
     QUEUED = "Queued"
     MOVED = "Moved"
@@ -78,7 +78,7 @@ class JobReport:
 
 @dataclass(frozen=True, slots=True)
 class Submission:
-    """The fixed options of a submission (hpc.md 1); all paths are absolute, on the site.
+    """The options of a submission, the same for every job; all paths are absolute, on the site.
 
     ``script`` is the file with the signed script, ``output`` where the batch system puts what the script itself
     prints, ``directory`` the Pod's directory. ``name`` comes from ``job_name``.
@@ -219,7 +219,7 @@ def cluster_id(kube_system_uid: str) -> str:
 
 
 def job_name(pod: str, cluster: str, pod_uid: str, limit: int) -> str:
-    """The tag by which a Pod's job is found again: ``<pod name>.<cluster>.<pod uid>`` (hpc.md 1).
+    """The tag by which a Pod's job is found again: ``<pod name>.<cluster>.<pod uid>``.
 
     What ``qsub -N`` does not take (it takes letters, digits and ``_ . + -``, any of them first) becomes ``-``. Cut from
     the left to the limit, so that cluster and uid stay whole.

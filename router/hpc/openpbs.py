@@ -56,7 +56,7 @@ _TEMPORARY: Final = re.compile(r"temporar", re.IGNORECASE)
 
 
 def submit_argv(submission: Submission, commands: Commands = DEFAULT) -> tuple[str, ...]:
-    """``qsub`` with the fixed options of hpc.md 1.
+    """``qsub`` with the options that every submission has.
 
     ``-f``: no background qsub that lives on in the wrong cgroup. ``-r n``: no requeue. ``-S``: login shells that read
     stdin swallow the script with exit code 0. ``-k oed``: output is written directly, not staged. ConfigError where
@@ -203,11 +203,12 @@ def parse_queues(outputs: Sequence[str]) -> dict[str, QueueState]:
 
 
 def failure(argv: Sequence[str], returncode: int | None, stderr: str) -> BatchError | None:
-    """What a command's end means; None for success, and where a job of those asked about is finished, unknown, or in a state that forbids it.
+    """What a command's end means; None for success, and where a job of those asked about is finished or unknown,
+    or in a state that forbids it.
 
     An answer of exit code 0 with words of a lost connection is a lost connection. Without history, ``-x`` answers with
-    exit code 0 and no job at all, also where the job runs: that is no answer. Codes that are not in pbs-facts
-    are Refused for qsub, as hpc.md 5 says, and Unavailable for every other command: they say nothing about a job.
+    exit code 0 and no job at all, also where the job runs: that is no answer. Codes that are not known here are Refused
+    for qsub, which made no job then, and Unavailable for every other command: they say nothing about a job.
     """
     words = stderr.strip()
     if returncode is None or returncode < 0 or returncode in _NO_COMMAND:

@@ -72,7 +72,7 @@ class Told:
         return f"{self.regarding.name[: _LONGEST_NAME - len(digest) - 1].rstrip('.-')}.{digest}"
 
 
-def shortened(message: str, limit: int = LONGEST_MESSAGE) -> str:
+def shortened(message: str, limit: int) -> str:
     """The message in at most so many bytes of UTF-8, cut between characters, with ``…`` where something was cut."""
     data = message.encode(errors="replace")
     if len(data) <= limit:
@@ -154,7 +154,7 @@ class Recorder:
     def tell(self, regarding: Reference, kind: Kind, reason: str, message: str) -> None:
         """Record that this happened to an object now."""
         now = time.time()
-        told = Told(regarding, kind, reason, shortened(message), now, now)
+        told = Told(regarding, kind, reason, shortened(message, LONGEST_MESSAGE), now, now)
         with self._condition:
             self._add(told.name, told)
             self._condition.notify_all()

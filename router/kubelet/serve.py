@@ -25,7 +25,7 @@ from router.kubelet.certificate import ServingCertificate
 from router.kubelet.indexes import Indexes
 from router.kubelet.limits import STREAMS, Places
 from router.kubelet.reviews import Reviews
-from router.kubelet.server import Server
+from router.kubelet.server import CONNECTIONS, Server
 from router.kubelet.source import LogSource
 from router.kubelet.streaming import Pace, Streams
 
@@ -62,6 +62,7 @@ class KubeletSettings:
     directory: Path | None = None
     pace: Pace = field(default_factory=Pace)
     streams: int = STREAMS
+    connections: int = CONNECTIONS
     upkeep_seconds: float = UPKEEP_SECONDS
 
 
@@ -86,7 +87,7 @@ class Kubelet:
             places=Places(settings.streams),
             workers=self._asking,
         )
-        self._server = Server(answers.handle, tls.context(self._pair, None))
+        self._server = Server(answers.handle, tls.context(self._pair, None), settings.connections)
         self._ending = threading.Event()
         self._upkeep = threading.Thread(target=self._look_after, name="kubelet-upkeep", daemon=True)
 

@@ -68,9 +68,10 @@ class Server:
 
     :param handle: called in the server's thread; cancelled when the client goes away
     :param context: TLS, until another is put in place
+    :param connections: how many are open at once at most
     """
 
-    def __init__(self, handle: Handler, context: ssl.SSLContext, connections: int = CONNECTIONS) -> None:
+    def __init__(self, handle: Handler, context: ssl.SSLContext, connections: int) -> None:
         self._handle = handle
         self._context = context
         self._connections = connections

@@ -185,7 +185,7 @@ class Streams:
         return Opened(wanted, status is not None, start, end, times, printer)
 
     async def _tail_start(self, run: Run, size: int, lines: int) -> int:
-        conversation = tail.tail_start(size, lines)
+        conversation = tail.tail_start(size, lines, tail.BLOCK)
         try:
             offset, length = next(conversation)
             while True:

@@ -12,12 +12,12 @@ BLOCK: Final = 64 * 1024
 """Bytes of one block. A few hundred lines: the usual ``--tail`` is answered by one read."""
 
 
-def tail_start(size: int, lines: int, block: int = BLOCK) -> Generator[tuple[int, int], bytes, int]:
+def tail_start(size: int, lines: int, block: int) -> Generator[tuple[int, int], bytes, int]:
     """Offset at which the last ``lines`` lines of ``size`` bytes begin.
 
-    Yields (offset, length) of the block that it wants to see next and is sent its bytes. A last line without an end
-    counts as one; the newline at the very end begins no further line. A block that comes back shorter is of a log that
-    shrank meanwhile: what is missing holds no line ends.
+    Yields (offset, length) of the at most ``block`` bytes that it wants to see next, and is sent them. A last line
+    without an end counts as one; the newline at the very end begins no further line. A block that comes back shorter is
+    of a log that shrank meanwhile: what is missing holds no line ends.
     """
     if lines == 0:
         return size

@@ -1,8 +1,8 @@
 """How what shall not run (any longer) is brought to its end.
 
 Pure. What has not started is sealed by the claim and its jobs are deleted. What runs is asked to end by a signal to its
-script alone, has the grace period, and is then deleted, again and again until the batch system agrees that it is gone
-(hpc.md 1, 4). A server that cannot be reached is told later.
+script alone, has the grace period, and is then deleted, again and again until the batch system agrees that it is
+gone. A server that cannot be reached is told later.
 """
 
 from __future__ import annotations

@@ -158,7 +158,7 @@ def _ended(facts: Facts, one: Exit, ending: Ending | None, now: float) -> Termin
 
 
 def _reason(facts: Facts, one: Exit, ending: Ending | None) -> str:
-    """The file gives the code, the batch system's verdict the reason (hpc.md 5)."""
+    """The file gives the code, the batch system's verdict the reason."""
     if one.deadline or (ending and ending.reason == REASON_DEADLINE and one.signal):
         return REASON_DEADLINE
     if ending and ending.condition == CONDITION_MEMORY and (one.signal == 9 or not _anyone_killed(facts)):

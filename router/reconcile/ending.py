@@ -1,7 +1,7 @@
 """Whether a Pod's run is over, and how it ended.
 
 Pure. Truth comes from three sources: the script's files give exit codes, the batch system's record gives its verdict of a
-kill, which overrules a zero, and the claim says whether anything can still start (hpc.md 1, 2, 5). A server that does
+kill, which overrules a zero, and the claim says whether anything can still start. A server that does
 not answer proves nothing.
 """
 

@@ -1,7 +1,7 @@
 """How a Pod ends: phase, reason, words, and the conditions that a podFailurePolicy asks about.
 
 Pure. The batch system's verdict gives the reason, the files give the codes, and without a record the script's own notes
-decide (hpc.md 5). A run that was cancelled never succeeds.
+decide. A run that was cancelled never succeeds.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Which of the batch jobs with a Pod's tag is the Pod's, and whether any of them may still run it.
 
-Pure. The claim decides (hpc.md 1); before it is anybody's, the one most likely to run is followed and none is deleted,
+Pure. The claim decides; before it is anybody's, the one most likely to run is followed and none is deleted,
 as any of them may win it at that very moment.
 """
 

@@ -1,7 +1,8 @@
 """The decision about one Pod: ``plan(facts, terms, now) -> Plan``.
 
 Pure and idempotent. In the order of the questions: is the Pod over by its stored status; has its run ended; is it
-wanted no more; has it a job; and if not, may one be submitted. Design 9 and hpc.md 1 to 5 give the rules.
+wanted no more; has it a job; and if not, may one be submitted. docs/agent.md and docs/script.md
+give the rules.
 """
 
 from __future__ import annotations

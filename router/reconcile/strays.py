@@ -1,7 +1,7 @@
 """Batch jobs of this cluster whose Pods are no more: which of them are reaped.
 
 Pure. An informer that has lost its Pods looks just like a cluster that has: so every single Pod is asked for by name
-before its job is touched, a quarter of an hour goes by, and where too many are due at once a person decides (hpc.md 2).
+before its job is touched, a quarter of an hour goes by, and where too many are due at once a person decides.
 """
 
 from __future__ import annotations

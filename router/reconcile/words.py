@@ -1,6 +1,6 @@
 """Whether two statuses say the same in other words.
 
-Pure.
+Pure. Knows Pod statuses and nothing of what they came from or where they are written.
 """
 
 from __future__ import annotations

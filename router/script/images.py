@@ -1,4 +1,8 @@
-"""Which file or registry an image comes from on a site. Pure."""
+"""Which file or registry an image comes from on a site.
+
+Pure. Knows the site's entries alone: no file is looked at and no registry asked, so whether the image is there is not
+known here.
+"""
 
 from __future__ import annotations
 

@@ -11,12 +11,12 @@ import contextlib
 import json
 import secrets
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, Final, NoReturn
 
 from flask import Flask, Response, request
 from gunicorn.http.errors import ParseException
-from werkzeug.exceptions import HTTPException, RequestEntityTooLarge
+from werkzeug.exceptions import HTTPException, RequestEntityTooLarge, TooManyRequests
 
 from router.errors import ReviewError
 from router.webhook.metrics import CONTENT_TYPE
@@ -25,9 +25,14 @@ from router.webhook.service import Service
 JSON_TYPE: Final = "application/json"
 LARGEST_IN_TURN: Final = 256 * 1024
 """Bytes of a review that waits for its turn (``Service.turn``). A larger one goes beside them: it may take long, and
-must not hold up the others."""
+must not hold up the others. One such is worked on at a time and two wait: many at once would leave the others neither
+time nor a thread. The next is answered 429 with ``Retry-After``, upon which the API server's client asks again by
+itself (k8s.io/client-go/rest, up to ten times) within the webhook's ``timeoutSeconds``; after that its
+``failurePolicy`` decides."""
+RETRY_SECONDS: Final = 1
 
 _DRAINED: Final = 4
+_KEPT: Final = frozenset({"allow", "retry-after"})
 
 
 def _no_json(constant: str) -> NoReturn:
@@ -73,7 +78,7 @@ def _answer_errors(app: Flask, service: Service) -> None:
         service.metrics.refused.labels(code=str(code)).inc()
         answer = _json({"error": _sentence(error, service)}, code)
         for name, value in error.get_headers():
-            if name.lower() == "allow":
+            if name.lower() in _KEPT:
                 answer.headers[name] = value
         return answer
 
@@ -100,13 +105,28 @@ def _reviewed(service: Service) -> Response:
     if request.mimetype != JSON_TYPE:
         return _unsupported(service)
     body = _body(service.body_limit)
-    with service.turn if len(body) <= LARGEST_IN_TURN else contextlib.nullcontext():
+    with _turn(service, len(body)):
         answer = service.review(_parsed(body))
         written = _written(answer.response)
         seconds = time.perf_counter() - started
         _count(service, answer.record, seconds)
         service.log.info("decision", extra={"fields": {**answer.record, "ms": round(seconds * 1000, 2)}})
     return Response(written, content_type=JSON_TYPE)
+
+
+@contextlib.contextmanager
+def _turn(service: Service, size: int) -> Iterator[None]:
+    if size <= LARGEST_IN_TURN:
+        with service.turn:
+            yield
+        return
+    if not service.large_places.acquire(blocking=False):
+        raise TooManyRequests("too many large reviews at once; ask again", retry_after=RETRY_SECONDS)
+    try:
+        with service.large_turn:
+            yield
+    finally:
+        service.large_places.release()
 
 
 def _written(review: Mapping[str, Any]) -> str:

@@ -2,41 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
-from typing import Any, Final, TypeVar
+from typing import Any, Final
 
 import click
 
 from router import durations
+from router.options import Duration, option
 from router.settings import BODY_LIMIT, NAMESPACE, QUEUES_MAX_AGE, THREADS, LogFormat, WebhookSettings, parse_address
 
-Command = TypeVar("Command", bound=Callable[..., Any])
 FILE: Final = click.Path(path_type=Path)
-
-
-class Duration(click.ParamType[int]):
-    """Seconds, from what people write for a time."""
-
-    name = "duration"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
-        """Read it; a usage error where it is none."""
-        if isinstance(value, int):
-            return value
-        try:
-            return durations.seconds(value)
-        except ValueError as error:
-            self.fail(str(error), param, ctx)
-
-
-def _option(name: str, **attributes: Any) -> Callable[[Command], Command]:
-    """An option that is also read from BATCHGATE_WEBHOOK_NAME and, where that is not set, from BATCHGATE_NAME."""
-    shouted = name.removeprefix("--").replace("-", "_").upper()
-    attributes.setdefault("show_default", True)
-    return click.option(
-        name, envvar=[f"BATCHGATE_WEBHOOK_{shouted}", f"BATCHGATE_{shouted}"], show_envvar=False, **attributes
-    )
+_option: Final = partial(option, "webhook")
 
 
 @click.command()

@@ -11,11 +11,14 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 
 from router.settings import BODY_LIMIT
 from router.sources import Source
 from router.webhook.metrics import Metrics
+
+LARGE_AT_ONCE: Final = 3
+"""Large reviews that one thread each may hold: one is worked on, the others wait for it."""
 
 
 class Answer(Protocol):
@@ -50,7 +53,8 @@ class Service:
     (how many are known, and when they were written) are asked for at every scrape. ``synced`` says whether the cluster,
     where it is watched, was seen once. ``draining`` is set at SIGTERM and never taken back. Whoever works on a review
     has its ``turn``: Python lets one thread work at a time, and handing over in the midst of reviews, at each signature
-    and log line, costs more than one after the other.
+    and log line, costs more than one after the other. A large review has ``large_turn`` instead, beside them, and one
+    of the ``large_places``, which are fewer than the threads: more would leave none to the others.
     """
 
     review: Callable[[object], Answer]
@@ -65,6 +69,8 @@ class Service:
     synced: Callable[[], bool] = lambda: True
     draining: bool = False
     turn: threading.Lock = field(default_factory=threading.Lock)
+    large_turn: threading.Lock = field(default_factory=threading.Lock)
+    large_places: threading.BoundedSemaphore = field(default_factory=lambda: threading.BoundedSemaphore(LARGE_AT_ONCE))
 
     def __post_init__(self) -> None:
         self.metrics.show(self.sources)

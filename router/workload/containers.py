@@ -12,7 +12,7 @@ from typing import Final
 
 from router.errors import JobError
 from router.workload.envsources import judge_source
-from router.workload.expand import MOST_REFERENCES, MOST_TEXT, check_expansion
+from router.workload.expand import LENGTH_LATER, MOST_REFERENCES, MOST_TEXT, check_expansion
 from router.workload.fields import (
     Fields,
     Findings,
@@ -170,7 +170,7 @@ def check_text(containers: Sequence[Container]) -> None:
                 container.path, f"brings the Pod to {referred} references such as $(NAME); at most {MOST_REFERENCES}"
             )
         # One reference at most doubles all the text there is, so few of them in little text need no look.
-        if references > _FEW_REFERENCES or written << references > MOST_TEXT:
+        if references > _FEW_REFERENCES or written + references * LENGTH_LATER << references > MOST_TEXT:
             check_expansion(container)
 
 

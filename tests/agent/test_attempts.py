@@ -15,6 +15,7 @@ from router.errors import (
     OutputError,
     Refused,
     SignatureError,
+    TooLarge,
     Unavailable,
 )
 from router.reconcile.model import Attempt
@@ -30,6 +31,7 @@ QSUB = ("qsub",)
         (UnknownKey("other key"), Attempt("NotVerified", "other key", not_before=NOW + SOON)),
         (WrongUser("ben"), Attempt("WrongUser", "ben", final=True)),
         (Added("sidecar"), Attempt("CreateContainerConfigError", "sidecar", not_before=NOW + LATER)),
+        (TooLarge("spec.x", "is long"), Attempt("TooLarge", "spec.x: is long", final=True)),
         (JobError("spec", "no map"), Attempt("CreateContainerConfigError", "spec: no map", not_before=NOW + SOON)),
         (ConfigError("bad workDir"), Attempt("CreateContainerConfigError", "bad workDir", not_before=NOW + SOON)),
         (OSError("disk full"), Attempt("CreateContainerConfigError", "disk full", not_before=NOW + SOON)),

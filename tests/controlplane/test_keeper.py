@@ -56,6 +56,11 @@ def await_true(holds: Callable[[], bool]) -> None:
         time.sleep(0.01)
 
 
+def awaited(pid: int) -> int:
+    """How many descriptors the loop of a process waits for: the lines of its epoll (proc(5), fdinfo)."""
+    return sum(one.read_text().count("tfd:") for one in Path(f"/proc/{pid}/fdinfo").iterdir())
+
+
 def is_gone(pid: int) -> bool:
     """Whether it has ended; one that nobody waited for yet has."""
     try:
@@ -151,12 +156,46 @@ def test_its_owners_sudden_end_ends_all(tmp_path: Path) -> None:
     os.killpg(owner.pid, signal.SIGKILL)
 
 
+AGAIN = """
+import os, sys
+from pathlib import Path
+from router.controlplane.processes import Component, start_keeper
+directory = Path(sys.argv[1])
+keeper = start_keeper(directory / "keeper.log")
+argv = ["/bin/sh", "-c", f"echo $$ >> {directory}/starts; exec sleep 600"]
+again, once = (Component(name, argv, directory, dict(os.environ), keeper) for name in ("again", "once"))
+again.start()
+once.start()
+keeper.leave(again=[again])
+print(keeper.pid, again.pid, once.pid)
+"""
+
+
+def test_what_is_to_be_started_again_is(tmp_path: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", AGAIN, str(tmp_path)], check=True, capture_output=True, text=True, timeout=SECONDS
+    )
+    keeper, again, once = (int(word) for word in done.stdout.split())
+    starts = tmp_path / "starts"
+    await_true(lambda: len(starts.read_text().split()) == 2)
+    os.kill(once, signal.SIGKILL)
+
+    for count in (3, 4):
+        os.kill(again, signal.SIGKILL)
+        await_true(lambda wanted=count: len(starts.read_text().split()) == wanted)  # type: ignore[misc]
+        again = int(starts.read_text().split()[-1])
+
+    assert is_gone(once)
+    os.kill(keeper, signal.SIGTERM)
+    await_true(lambda: is_gone(again))
+
+
 def test_one_that_was_left_ends_at_sigterm(tmp_path: Path) -> None:
     argv = [sys.executable, "-c", OWNER, str(tmp_path), SLEEPER, "leave"]
     keeper = int(subprocess.run(argv, check=True, capture_output=True, text=True, timeout=SECONDS).stdout)
     pid = int((tmp_path / "pid").read_text())
-    # Its owner has ended, and its loop has seen that: both go on.
-    time.sleep(1.5)
+    # Its owner has ended, and its loop has seen that: nothing but its own wake-up is waited for. Both go on.
+    await_true(lambda: awaited(keeper) == 1)
     assert not is_gone(pid)
     assert not is_gone(keeper)
 

@@ -102,7 +102,7 @@ def test_opting_in_is_the_default(plane: ControlPlane) -> None:
 
 
 def test_opting_out_leaves_the_clusters_own_namespaces_alone(plane: ControlPlane) -> None:
-    (registration,) = built(plane, MANIFESTS / "opt-out")
+    (registration,) = of_kind(built(plane, MANIFESTS / "opt-out"), "MutatingWebhookConfiguration")
     (webhook,) = registration["webhooks"]
 
     assert webhook["namespaceSelector"] == {
@@ -115,6 +115,31 @@ def test_opting_out_leaves_the_clusters_own_namespaces_alone(plane: ControlPlane
             },
         ]
     }
+
+
+def test_jobs_are_guarded_exactly_where_the_webhook_is_not_asked(plane: ControlPlane) -> None:
+    """The guard's bindings match what the registration's selector does not."""
+    turned = {"NotIn": "In", "In": "NotIn"}
+    for folder, guards in (("registration", "guards"), ("opt-out", "opt-out")):
+        (registration,) = of_kind(built(plane, MANIFESTS / folder), "MutatingWebhookConfiguration")
+        selector = registration["webhooks"][0]["namespaceSelector"]
+        asked = [
+            *(
+                {"key": key, "operator": "In", "values": [value]}
+                for key, value in selector.get("matchLabels", {}).items()
+            ),
+            *selector.get("matchExpressions", []),
+        ]
+        bindings = of_kind(built(plane, MANIFESTS / guards), "ValidatingAdmissionPolicyBinding")
+        guarded = [
+            one["spec"]["matchResources"]["namespaceSelector"]["matchExpressions"]
+            for one in bindings
+            if one["spec"]["policyName"] == "jobs.batchgate.dev"
+        ]
+
+        # Not (a and b) is (not a) or (not b): a binding for each.
+        expected = [[{**one, "operator": turned[one["operator"]]}] for one in asked]
+        assert sorted(guarded, key=str) == sorted(expected, key=str)
 
 
 MAY = {

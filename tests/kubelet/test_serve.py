@@ -347,9 +347,8 @@ def test_who_only_connects_stops_nobody_and_is_sent_away(tmp_path: Path, monkeyp
             connection.close()
 
 
-def test_connections_are_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(server.Server.__init__, "__defaults__", (5,))
-    with served(tmp_path) as api:
+def test_connections_are_bounded(tmp_path: Path) -> None:
+    with served(tmp_path, connections=5) as api:
         idle = [api.connect() for _ in range(5)]
         with pytest.raises((ConnectionError, ssl.SSLError)):
             api.connect()

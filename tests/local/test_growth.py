@@ -181,7 +181,7 @@ def test_suspended_time_is_no_walltime_and_outlives_the_daemon(queue: EmbeddedQu
     queue.output()
     queue.ok("qsig", "-s", "suspend", job_id)
     os.kill(queue.daemon(), signal.SIGKILL)
-    time.sleep(2.5)  # longer than the walltime: that nothing happens is what is tested
+    assert queue.ended(queue.submit("sleep 3")) == (0, 92)  # longer than the walltime: all of it passes
 
     assert queue.job(job_id)["job_state"] == "S"
     queue.ok("qsig", "-s", "resume", job_id)
@@ -222,13 +222,12 @@ def test_memory_that_processes_share_counts_once(queue: EmbeddedQueue) -> None:
 
 @pytest.mark.parametrize(("options", "enforced"), [([], True), (["-l", "select=1:mem=100mb"], False)])
 def test_memory_is_the_job_s_own_business(queue: EmbeddedQueue, options: list[str], enforced: bool) -> None:
-    """Where it asked for none, or the queue enforces nothing."""
+    """Where it asked for none, or the queue enforces nothing: it has its memory for longer than between two looks."""
     queue.define({"name": "workq", "nodes": 1, "cpusPerNode": 4, "memory": "8gb"}, enforceMemory=enforced)
-    job_id = queue.submit(EATER, *options)
-    until(lambda: "eaten" in queue.output())
-    time.sleep(1.5)  # longer than between two looks: that nothing happens is what is tested
+    job_id = queue.submit(EATER.replace("sleep(600)", "sleep(2)"), *options)
 
-    assert queue.job(job_id)["job_state"] == "R"
+    assert queue.ended(job_id) == (0, 92)
+    assert "eaten" in queue.output()
 
 
 def test_the_walltime_is_said_on_stderr(queue: EmbeddedQueue) -> None:

@@ -1,4 +1,4 @@
-"""qsub's command line and directives: accepted and refused as OpenPBS 23.06.06 did (pbs-facts)."""
+"""qsub's command line and directives: accepted and refused as OpenPBS 23.06.06 did."""
 
 from __future__ import annotations
 

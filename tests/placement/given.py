@@ -175,20 +175,19 @@ def jobs(draw: st.DrawFn, forged: st.SearchStrategy[Any] = _WAS) -> dict[str, An
     return {"kind": "Job", "metadata": metadata, "spec": {**spec, "template": {**template, "spec": pod}}}
 
 
-decisions = st.one_of(
-    st.just(STAYS),
-    st.builds(
-        to_hpc,
-        st.sampled_from(["workq", "gpu_long", "Q"]),
-        st.sampled_from(["hpc1", "hpc2"]),
-        deadline=st.sampled_from(["run", "total"]),
-        tokens=st.sampled_from(["cloud", "stage"]),
-        reason=st.sampled_from(["because", "it is large"]),
-        on_walltime=st.booleans(),
-        on_memory=st.booleans(),
-        disruptions=st.sampled_from([0, 5]),
-    ),
+sent = st.builds(
+    to_hpc,
+    st.sampled_from(["workq", "gpu_long", "Q"]),
+    st.sampled_from(["hpc1", "hpc2"]),
+    deadline=st.sampled_from(["run", "total"]),
+    tokens=st.sampled_from(["cloud", "stage"]),
+    reason=st.sampled_from(["because", "it is large"]),
+    on_walltime=st.booleans(),
+    on_memory=st.booleans(),
+    disruptions=st.sampled_from([0, 5]),
 )
+"""Decisions that send a Job to HPC."""
+decisions = st.one_of(st.just(STAYS), sent)
 records = st.builds(
     Record,
     requester=st.sampled_from(["ada", "system:serviceaccount:a:b"]),

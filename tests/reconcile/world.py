@@ -1,7 +1,7 @@
 """A small world to plan in: files, a batch system, scripts, an API server, a Job controller, and an agent on top.
 
 It is no copy of the agent's shell: it does what the shell promises to do with a plan, one step at a time, and can be
-killed after each. What the real ones are known to do stands here in the shortest form (kubernetes-facts, pbs-facts).
+killed after each. What the real ones are known to do stands here in the shortest form.
 """
 
 from __future__ import annotations

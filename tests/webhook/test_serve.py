@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import http.client
 import json
 import os
 import signal
@@ -20,6 +21,8 @@ from cryptography import x509
 from router.errors import ConfigError
 from router.settings import Address
 from router.webhook import serve
+from router.webhook.app import LARGEST_IN_TURN
+from router.webhook.service import LARGE_AT_ONCE
 from tests.webhook.servers import Pki, Server, exchange, until
 
 Start = Callable[..., Server]
@@ -244,3 +247,28 @@ def test_gunicorns_remote_control_is_off(start: Start) -> None:
     sockets = [line for line in Path("/proc/net/unix").read_text().splitlines() if "gunicorn" in line]
 
     assert sockets == []
+
+
+def test_large_reviews_leave_threads_and_time_to_small_ones(start: Start) -> None:
+    server = start("--exchange", "600")
+    body = json.dumps({"uid": "large", "sleep": 500, "padding": "x" * LARGEST_IN_TURN}).encode()
+    refused: list[tuple[int, str | None, bytes]] = []
+
+    def ask() -> None:
+        with contextlib.suppress(OSError, http.client.HTTPException):  # those that wait are cut off at the end
+            status, headers, answer = server.ask("POST", "/mutate", body)
+            refused.append((status, headers.get("retry-after"), answer))
+
+    with ThreadPoolExecutor(16) as clients:
+        try:
+            for _ in range(16):
+                clients.submit(ask)
+            until(lambda: len(refused) == 16 - LARGE_AT_ONCE)
+            small = [server.review(uid=f"small-{number}")[0] for number in range(10)]
+            began = len(server.logged("began"))
+        finally:
+            server.end()
+
+    assert small == [200] * 10
+    assert began == 1
+    assert set(refused) == {(429, "1", b'{"error": "too many large reviews at once; ask again"}\n')}

@@ -113,6 +113,19 @@ def test_reviews_take_turns_but_a_large_one_holds_up_no_other(padding: int, in_t
     assert create_app(service).test_client().post("/mutate", json=body).status_code == 200
     assert had_it == [in_turn]
     assert not service.turn.locked()
+    assert not service.large_turn.locked()
+
+
+def test_a_bug_in_a_large_review_gives_its_place_back() -> None:
+    def broken(body: object) -> Any:
+        raise KeyError(body)
+
+    client = create_app(_service(review=broken)).test_client()
+    body = json.dumps({"uid": "1", "padding": "x" * LARGEST_IN_TURN})
+
+    answers = [client.post("/mutate", data=body, content_type="application/json").status_code for _ in range(9)]
+
+    assert answers == [500] * 9
 
 
 def test_a_bug_gives_the_turn_back() -> None:

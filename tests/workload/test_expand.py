@@ -6,9 +6,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from router.errors import JobError
+from router.errors import JobError, TooLarge
 from router.workload import workload_of
-from router.workload.expand import argv, check_expansion, expand, literal_env, refers, resolve_argv
+from router.workload.expand import (
+    LONGEST_STRING,
+    MOST_STRINGS,
+    argv,
+    check_expansion,
+    expand,
+    expand_within,
+    literal_env,
+    refers,
+    resolve_argv,
+)
 from router.workload.model import Container, ContainerKind, EnvVar, Launcher
 from tests.workload.manifests import container as fields_of
 from tests.workload.manifests import job
@@ -134,13 +144,84 @@ def bomb(levels: int) -> tuple[tuple[str, str], ...]:
 def test_variables_that_multiply_are_an_error_long_before_they_fill_the_memory():
     with pytest.raises(JobError) as caught:
         check_expansion(make(*bomb(20)))
-    assert caught.value.path == "p.env"
+    assert caught.value.path == "p.env[3]"
 
 
 def test_words_that_multiply_are_an_error():
     with pytest.raises(JobError) as caught:
         check_expansion(make(("A", "x" * 10_000), command=("$(A)" * 200,)))
     assert caught.value.path == "p"
+
+
+def doubled(first: tuple[str, str | None], levels: int) -> tuple[tuple[str, str | None], ...]:
+    return (first, *((f"X{n}", f"$(X{n - 1})$(X{n - 1})") for n in range(1, levels)))
+
+
+@pytest.mark.parametrize(
+    ("env_from", "first", "field"),
+    [(False, ("X0", None), "p.env[11]"), (True, ("Y", None), "p.env[11]"), (False, ("X0", "x" * 256), "p.env[12]")],
+)
+def test_what_is_known_only_later_multiplies_too(env_from: bool, first: tuple[str, str | None], field: str):
+    with pytest.raises(JobError, match="more than 1048576 characters") as caught:
+        check_expansion(make(*doubled(first, 45), env_from=env_from))
+    assert caught.value.path == field
+
+
+def test_words_of_what_is_known_only_later_multiply_too():
+    check_expansion(make(*doubled(("X0", None), 10), command=("$(X9)",) * 7))
+    with pytest.raises(JobError) as caught:
+        check_expansion(make(*doubled(("X0", None), 10), command=("$(X9)",) * 8))
+    assert caught.value.path == "p"
+
+
+@pytest.mark.parametrize("source", [{"fieldRef": {"fieldPath": "metadata.name"}}, None])
+def test_a_small_job_that_would_grow_without_end_is_refused(source: dict[str, object] | None):
+    first = {"name": "X0", "valueFrom": source} if source else {"name": "X0", "value": "x"}
+    env = [first, *({"name": f"X{n}", "value": f"$(X{n - 1})$(X{n - 1})"} for n in range(1, 45))]
+    with pytest.raises(JobError, match="may expand to more than") as caught:
+        workload_of(job(fields_of(env=env)), namespace="default")
+    assert caught.value.path.startswith("spec.template.spec.containers[0].env[")
+
+
+def test_few_references_to_what_is_long_only_later_are_looked_at():
+    env = [{"name": "X0", "valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}}}]
+    env += [{"name": f"X{n}", "value": f"$(X{n - 1})$(X{n - 1})"} for n in range(1, 8)]  # 14 references
+    workload_of(job(fields_of(env=env, command=["$(X7)"] * 6)), namespace="default")
+
+
+def test_values_of_config_maps_may_be_joined():
+    maps = [(f"M{n}", None) for n in range(300)]
+    check_expansion(make(*maps, *((f"URL{n}", f"db://$(M{n}):$(M0)@$(M1)/x") for n in range(300)), env_from=True))
+
+
+@given(st.text(alphabet="$(AB )", max_size=20), st.text(max_size=30))
+def test_a_text_within_its_bound_expands_as_any_does(text: str, value: str):
+    assert expand_within(text, {"A": value}, "p") == expand(text, {"A": value})
+
+
+@pytest.mark.parametrize("text", ["$(A)" * 2, "$(A)" * 10_000, "$(A)$(A)$(N)$$"])
+def test_nothing_longer_than_a_string_of_a_process_is_built(text: str):
+    with pytest.raises(TooLarge, match="Linux gives a process none of more than 131071") as caught:
+        expand_within(text, {"A": "x" * 100_000}, "p.env[3]")
+    assert caught.value.path == "p.env[3]"
+
+
+@pytest.mark.parametrize(("rest", "fits"), [("", True), ("y", False)])
+def test_the_longest_string_of_a_process(rest: str, fits: bool):
+    text, values = f"$(A)$$$${rest}", {"A": "x" * (LONGEST_STRING - 2)}
+    if fits:
+        assert len(expand_within(text, values, "p")) == LONGEST_STRING
+    else:
+        with pytest.raises(TooLarge):
+            expand_within(text, values, "p")
+
+
+def test_words_are_no_more_than_a_process_can_be_given():
+    container = make(("A", None), command=("$(A)",) * 21)
+    assert len(resolve_argv(container, {"A": "x" * 99_000}, "p.command")) == 21
+    with pytest.raises(TooLarge, match=f"larger than {MOST_STRINGS} bytes") as caught:
+        resolve_argv(container, {"A": "x" * 100_000}, "p.command")
+    assert caught.value.path == "p.command"
 
 
 def test_ordinary_references_are_fine():
@@ -175,4 +256,4 @@ def test_a_lifted_launcher_leaves_its_program():
 
 def test_words_resolved_from_the_pods_environment():
     container = make(("A", None), command=("x", "$(A)", "$(NONE)", "$$(A)"))
-    assert resolve_argv(container, {"A": "later"}) == ("x", "later", "$(NONE)", "$(A)")
+    assert resolve_argv(container, {"A": "later"}, "p.command") == ("x", "later", "$(NONE)", "$(A)")

@@ -11,6 +11,7 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from router import names, signing
+from router.controlplane.installing import MANIFESTS
 from router.controlplane.options import RESEARCHERS
 from tests.agent.whole.jobs import LABEL, unique
 from tests.agent.whole.kubectl import Kubectl
@@ -19,6 +20,14 @@ from tests.agent.whole.stack import Stack
 from tests.agent.whole.waiting import stays, until
 
 pytestmark = pytest.mark.timeout(600)
+
+
+@pytest.fixture
+def unguarded(stack: Stack) -> Iterator[None]:
+    """Without the guard of Jobs, which would refuse them: as in a cluster where somebody took it away."""
+    stack.plane.kubectl("delete", "validatingadmissionpolicybinding", "jobs.batchgate.dev")
+    yield
+    stack.plane.kubectl("apply", "-k", str(MANIFESTS / "guards"))
 
 
 @pytest.fixture
@@ -65,11 +74,24 @@ def _claims(proof: dict[str, str], namespace: str) -> signing.Claims:
     )
 
 
+def test_a_job_that_no_webhook_has_seen_is_refused(stack: Stack, ungated: Kubectl) -> None:
+    """With a proof that is right in every part, as the webhook gives one to whoever reaches it."""
+    name = unique("unseen")
+    done = ungated.run(
+        "apply", "-f", "-", stdin=json.dumps(copied(stack, name, "the webhook's own", ungated.namespace))
+    )
+
+    assert done.rc == 1
+    assert f"which it does not in namespace {ungated.namespace}" in done.err
+
+
+@pytest.mark.usefixtures("unguarded")
 @pytest.mark.parametrize("how", ["the webhook's own", "none", "of a key of their own"])
 def test_a_job_that_no_webhook_has_seen_never_runs(stack: Stack, ungated: Kubectl, how: str) -> None:
-    """Its Pods are the Job controller's, which the guards let through to our nodes."""
+    """Without the guard its Pods are the Job controller's, which is let through to our nodes."""
     name = unique("unseen")
-    ungated.apply(copied(stack, name, how, ungated.namespace))
+    job = json.dumps(copied(stack, name, how, ungated.namespace))
+    until(lambda: ungated.run("apply", "-f", "-", stdin=job).rc == 0, what="for the API server to have no guard")
 
     (pod,) = until(lambda: ungated.every("pods", f"{LABEL}={name}"), what="for its Pod")
     assert pod["spec"]["nodeName"] == names.node_name(SITE, WIDE)
