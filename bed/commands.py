@@ -6,6 +6,7 @@ Shell: starts processes and waits for them.
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -83,17 +84,20 @@ def start(argv: Sequence[str | Path], log: Path, extra: Mapping[str, str] | None
 
     :return: its process id
     """
-    with log.open("ab") as stream:
-        process = subprocess.Popen(
-            [str(word) for word in argv],
-            stdin=subprocess.DEVNULL,
-            stdout=stream,
-            stderr=stream,
-            env=environment(extra),
-            cwd="/",
-            start_new_session=True,
+    with log.open("ab") as stream, Path(os.devnull).open("rb") as nothing:
+        # What this process ignores, a daemon would too.
+        return os.posix_spawnp(
+            "env",
+            ["env", "--chdir=/", *(str(word) for word in argv)],
+            environment(extra),
+            file_actions=[
+                (os.POSIX_SPAWN_DUP2, nothing.fileno(), 0),
+                (os.POSIX_SPAWN_DUP2, stream.fileno(), 1),
+                (os.POSIX_SPAWN_DUP2, stream.fileno(), 2),
+            ],
+            setsid=True,
+            setsigdef=[signal.SIGINT, signal.SIGQUIT, signal.SIGCHLD],
         )
-    return process.pid
 
 
 def wait(holds: Callable[[], bool], seconds: float, problem: Callable[[], str]) -> None:

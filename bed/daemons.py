@@ -125,6 +125,14 @@ def _is(pid: int, program: str) -> bool:
     return name == program and rest.split()[0] != "Z"
 
 
+def children(pid: int) -> list[int]:
+    """The processes that this one has started and that are still below it."""
+    try:
+        return [int(word) for word in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+    except (FileNotFoundError, ProcessLookupError):
+        return []
+
+
 def start(layout: Layout, daemon: Daemon) -> bool:
     """Start a daemon that does not run.
 

@@ -5,9 +5,11 @@ Shell: writes files, makes devices, starts and ends daemons.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import secrets
 import shutil
+import signal
 import stat
 from pathlib import Path
 from typing import Final
@@ -195,9 +197,23 @@ def stop(layout: Layout) -> list[str]:
     if daemons.running(layout, daemons.controller()) and node_states():
         _cancel_jobs()
     login.unmount(layout)
+    sessions = _sessions(layout)
     ended = [daemon.name for daemon in reversed(daemons.all_daemons(layout)) if daemons.stop(layout, daemon)]
+    for pid in sessions:
+        _signal(pid, signal.SIGTERM)
     _clear_cgroups()
     return ended
+
+
+def _sessions(layout: Layout) -> list[int]:
+    """The process of every connection to sshd; they outlive the one that listens."""
+    listening = [daemon for daemon in daemons.all_daemons(layout) if daemon.name == "sshd"]
+    return [child for daemon in listening for child in daemons.children(daemons.running(layout, daemon) or 0)]
+
+
+def _signal(pid: int, kind: signal.Signals) -> None:
+    with contextlib.suppress(ProcessLookupError):
+        os.kill(pid, kind)
 
 
 def _cancel_jobs() -> None:
@@ -213,17 +229,21 @@ def _clear_cgroups() -> None:
         for node in NODES:
             top = controller / f"slurm_{node}"
             if top.is_dir():
-                for path in sorted((path for path in top.rglob("*") if path.is_dir()), reverse=True):
+                for path in sorted((path for path in (top, *top.rglob("*")) if path.is_dir()), reverse=True):
                     _remove(path)
-                _remove(top)
 
 
 def _remove(cgroup: Path) -> None:
-    """A cgroup with a process in it stays: ending a stranger's process is not the bed's business."""
-    try:
-        cgroup.rmdir()
-    except OSError:
-        return
+    """Remove a job's cgroup; what is still in it outlived its slurmd or its controller."""
+
+    def gone() -> bool:
+        for pid in (cgroup / "cgroup.procs").read_text().split():
+            _signal(int(pid), signal.SIGKILL)
+        with contextlib.suppress(OSError):  # busy until the last process has been reaped
+            cgroup.rmdir()
+        return not cgroup.exists()
+
+    commands.wait(gone, _SECONDS, lambda: f"{cgroup} cannot be removed")
 
 
 def clean(layout: Layout) -> None:
