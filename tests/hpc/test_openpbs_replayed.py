@@ -93,6 +93,20 @@ def test_deleted_and_over_its_walltime() -> None:
     assert (walltime.exit_status, walltime.verdict) == (-29, Verdict.WALLTIME)
 
 
+def test_a_job_that_was_moved_and_the_server_that_has_it() -> None:
+    """It is over there under the same id, is asked for there by ``ID@server``, and qdel finds it by itself."""
+    (here,) = openpbs.parse_details(REPLAYS["moved.json"].out).values()
+    (there,) = openpbs.parse_details(REPLAYS["moved.there"].out).values()
+    (deleted,) = openpbs.parse_details(REPLAYS["moved.there-deleted"].out).values()
+
+    assert (here.job_id, here.state, here.queue) == ("56.pbs", JobState.MOVED, "workq@pbs2")
+    assert (there.job_id, there.state, there.queue) == ("56.pbs", JobState.HELD, "workq")
+    assert there.directory == here.directory == "/home/ada/w"
+    assert (deleted.state, deleted.verdict) == (JobState.FINISHED, Verdict.DELETED)
+    assert openpbs.parse_details(REPLAYS["moved.dsv"].out) == {"56.pbs": here}
+    assert (failure("moved.qdel"), failure("moved.qsig")) == (None, None)
+
+
 @pytest.mark.parametrize(
     ("name", "expected"),
     [
