@@ -118,7 +118,7 @@ def test_imports_point_one_way() -> None:
 
 IMPORT_EACH_ALONE = """
 import importlib, os, sys
-import click, cryptography, flask, google.protobuf, gunicorn.app.base, jinja2, jsonpatch, prometheus_client, pydantic, yaml
+import asyncssh, click, cryptography, flask, google.protobuf, gunicorn.app.base, jinja2, jsonpatch, prometheus_client, pydantic, yaml
 for module in sys.argv[1:]:
     child = os.fork()
     if child == 0:

@@ -129,6 +129,8 @@ def _because(login: Login, error: Exception) -> tuple[str, bool]:
     words = str(error).strip() or type(error).__name__
     if isinstance(error, asyncssh.PermissionDenied):
         return _refused(login), True
+    if isinstance(error, asyncssh.KeyImportError) and "assphrase" in words:
+        error = asyncssh.KeyEncryptionError(words)
     for kind, lasting, text in _KINDS:
         if isinstance(error, kind):
             return text.format(key=login.key, port=login.address.port, words=words), lasting

@@ -1,0 +1,102 @@
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from router.errors import ConfigError
+from router.host.local import LocalHost
+from router.host.reach import Reach
+from router.host.remote import RemoteHost
+from router.policy.schema import Site
+from tests.host import helpers, sshd
+
+
+def _site(**given: object) -> Site:
+    queues = [{"name": "q", "nodes": 1, "cpusPerNode": 1}]
+    return Site.model_validate({"name": "s", "system": "slurm", "workDir": "/w", "queues": queues, **given})
+
+
+@pytest.fixture
+def reaches() -> Iterator[list[Reach]]:
+    made: list[Reach] = []
+    yield made
+    for one in made:
+        one.close()
+
+
+def test_the_agents_own_user_works_here(tmp_path: Path, reaches: list[Reach]) -> None:
+    reaches.append(Reach(_site(), "ada"))
+
+    assert isinstance(reaches[0].host_of("ada", tmp_path), LocalHost)
+    assert reaches[0].host_of("ada", tmp_path) is reaches[0].host_of("ada", str(tmp_path))
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        ({}, "access: own runs everything as ada, so nothing can be done as ben"),
+        ({"host": "ssh://svc@login", "knownHosts": "/k"}, "runs everything as svc, so nothing can be done as ben"),
+    ],
+)
+def test_nobody_is_served_as_somebody_else(given: dict[str, object], words: str, reaches: list[Reach]) -> None:
+    reaches.append(Reach(_site(**given), "ada"))
+
+    with pytest.raises(ConfigError, match=words):
+        reaches[0].host_of("ben", "/w/s")
+
+
+@pytest.mark.parametrize("user", ["", "-u", "a b", "../x", "a/b", "Ada", "a\n"])
+def test_a_name_that_is_none_becomes_no_file_and_no_word(user: str, reaches: list[Reach]) -> None:
+    site = _site(host="ssh://login", access="own-keys", keys="/keys", knownHosts="/k")
+    reaches.append(Reach(site, "ada"))
+
+    with pytest.raises(ConfigError, match="is no name of a user"):
+        reaches[0].host_of(user, "/w/s")
+
+
+def test_through_sudo_each_user_writes_as_that_user(reaches: list[Reach]) -> None:
+    user = helpers.sudo_user()
+    with helpers.open_directory() as directory:
+        helper = helpers.installed(directory, python="/usr/bin/python3")
+        (directory / "theirs").mkdir(mode=0o777)
+        (directory / "theirs").chmod(0o777)
+        reaches.append(Reach(_site(access="sudo", helper=str(helper)), "root"))
+        for name in (user, "root"):
+            host = reaches[0].host_of(name, directory / "theirs" / name)
+            host.put(directory / "theirs" / name / "a", b"x")
+
+            assert isinstance(host, RemoteHost)
+            assert (directory / "theirs" / name / "a").owner() == name
+        reaches[0].close()
+
+
+def test_with_own_keys_each_user_logs_in(tmp_path: Path, reaches: list[Reach]) -> None:
+    with sshd.started(tmp_path / "sshd") as server:
+        (tmp_path / "keys").mkdir()
+        server.key.rename(tmp_path / "keys" / server.user)
+        given = {"access": "own-keys", "keys": str(tmp_path / "keys"), "knownHosts": str(server.known_hosts)}
+        helper = helpers.installed(tmp_path)
+        reaches.append(Reach(_site(host=f"ssh://127.0.0.1:{server.port}", helper=str(helper), **given), "agent"))
+
+        host = reaches[0].host_of(server.user, tmp_path / "site")
+        host.put(tmp_path / "site" / "a", b"x")
+
+        assert (tmp_path / "site" / "a").owner() == server.user
+        other = reaches[0].host_of("somebody", tmp_path / "site").run(["squeue"], 60)
+        assert f"{tmp_path}/keys/somebody: No such file" in other.stderr.decode()
+        reaches[0].close()
+
+
+def test_with_one_key_the_account_that_host_names_logs_in(tmp_path: Path, reaches: list[Reach]) -> None:
+    with sshd.started(tmp_path / "sshd") as server:
+        given = {"keys": str(server.key), "knownHosts": str(server.known_hosts)}
+        address = f"ssh://{server.user}@127.0.0.1:{server.port}"
+        reaches.append(Reach(_site(host=address, helper=str(helpers.installed(tmp_path)), **given), "agent"))
+
+        host = reaches[0].host_of(server.user, tmp_path / "site")
+
+        host.check()
+        assert (tmp_path / "site").is_dir()
+        reaches[0].close()
