@@ -125,12 +125,13 @@ def _is(pid: int, program: str) -> bool:
     return name == program and rest.split()[0] != "Z"
 
 
-def children(pid: int) -> list[int]:
-    """The processes that this one has started and that are still below it."""
+def descendants(pid: int) -> list[int]:
+    """The processes below this one, parents first."""
     try:
-        return [int(word) for word in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+        children = [int(word) for word in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
     except (FileNotFoundError, ProcessLookupError):
         return []
+    return [one for child in children for one in (child, *descendants(child))]
 
 
 def start(layout: Layout, daemon: Daemon) -> bool:

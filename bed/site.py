@@ -206,9 +206,9 @@ def stop(layout: Layout) -> list[str]:
 
 
 def _sessions(layout: Layout) -> list[int]:
-    """The process of every connection to sshd; they outlive the one that listens."""
+    """The processes of every connection to sshd, commands of users among them; they outlive the one that listens."""
     listening = [daemon for daemon in daemons.all_daemons(layout) if daemon.name == "sshd"]
-    return [child for daemon in listening for child in daemons.children(daemons.running(layout, daemon) or 0)]
+    return [child for daemon in listening for child in daemons.descendants(daemons.running(layout, daemon) or 0)]
 
 
 def _signal(pid: int, kind: signal.Signals) -> None:

@@ -43,7 +43,7 @@ def test_start_and_stop_twice(layout: Layout) -> None:
     started = [daemons.start(layout, SLEEPER), daemons.start(layout, SLEEPER)]
     pid = daemons.running(layout, SLEEPER)
     assert pid is not None
-    assert daemons.children(os.getpid()).count(pid) == 1
+    assert daemons.descendants(os.getpid()).count(pid) == 1
 
     stopped = [daemons.stop(layout, SLEEPER), daemons.stop(layout, SLEEPER)]
 
