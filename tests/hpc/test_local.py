@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from router.errors import OutputError
-from router.hpc import QueueState, local, openpbs
+from router.hpc import QueueState, local
 from tests.local.conftest import queue as queue  # noqa: PLC0414 - a fixture
 from tests.local.queue import EmbeddedQueue
 
@@ -23,8 +23,6 @@ def test_the_question() -> None:
 
     (argv,) = local.queues_argvs(commands)
     assert argv[-3:] == ("queues", "-o", "json")
-    assert openpbs.queues_argvs() == ()
-    assert openpbs.parse_queues([]) == {}
 
 
 def test_the_answer_of_a_real_one(queue: EmbeddedQueue) -> None:
