@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 from router import names
-from router.agent.records import Record, SiteRecords
+from router.agent.records import Record, Records, SiteRecords
 from router.durations import seconds as duration
 from router.host import Host
 from router.hpc import JobReport
@@ -30,7 +30,7 @@ class Logged:
     :param host_of: where the files of a Pod lie, by its uid
     """
 
-    def __init__(self, api: Api, host_of: Callable[[str], Host], records: SiteRecords, site: str) -> None:
+    def __init__(self, api: Api, host_of: Callable[[str], Host], records: Records | SiteRecords, site: str) -> None:
         self._api = api
         self._host_of = host_of
         self._records = records

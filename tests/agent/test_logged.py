@@ -82,7 +82,7 @@ def test_a_container_without_a_status_waits() -> None:
 def test_a_pod_is_found_by_its_name_for_as_long_as_there_is_one(tmp_path: Path) -> None:
     known = records()
     record = record_of(running(ContainerStatus("main", Running(T + 12))), known=known)
-    source = Logged(NOWHERE, LocalHost(tmp_path), known, "hpc1")
+    source = Logged(NOWHERE, lambda _: LocalHost(tmp_path), known, "hpc1")
 
     found = source.pod("lab", "train-0")
 
@@ -145,7 +145,7 @@ def test_the_usage_of_a_node_is_that_of_its_pods(tmp_path: Path) -> None:
     for name, node in (("a", "one"), ("b", "two"), ("c", "one")):
         record_of(pod(name=name, uid=name, node=node, status=status), known=known)
     record_of(pod(name="waits", uid="d", node="one"), known=known)
-    source = Logged(NOWHERE, LocalHost(tmp_path), known, "hpc1")
+    source = Logged(NOWHERE, lambda _: LocalHost(tmp_path), known, "hpc1")
 
     assert [one.name for one in source.usage("one").pods] == ["a", "c"]
     assert [one.name for one in source.usage("").pods] == ["a", "b", "c"]
@@ -175,7 +175,7 @@ def test_the_pods_of_a_node_are_the_api_server_s(tmp_path: Path) -> None:
 
     ours = {names.KEY_SITE: "hpc1"}
     every = made("a", "one", **ours), made("b", "two", **ours), made("c", "one"), made("d", "one", **ours)
-    source = Logged(cast("Api", Cluster(*every)), LocalHost(tmp_path), records(), "hpc1")
+    source = Logged(cast("Api", Cluster(*every)), lambda _: LocalHost(tmp_path), records(), "hpc1")
 
     assert source.pods("one") == [every[0], every[3]]
     assert source.pods("") == [every[0], every[1], every[3]]

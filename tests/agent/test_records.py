@@ -109,12 +109,14 @@ def test_what_is_left_of_a_pod_keeps_its_name_for_the_search() -> None:
 def of_users(*users: str) -> tuple[SiteRecords, list[Records]]:
     """Records of some users; nobody's have an empty name."""
     site = SiteRecords()
-    parts = [
-        Records(
-            lambda view, user=user: PodDirectory(f"/w/{user}", view.job_uid, view.index, view.uid), user=user, site=site
-        )  # type: ignore[misc]
-        for user in users
-    ]
+
+    def of(user: str) -> Records:
+        def directory(found: PodView) -> PodDirectory:
+            return PodDirectory(f"/w/{user}", found.job_uid, found.index, found.uid)
+
+        return Records(directory, user=user, site=site)
+
+    parts = [of(user) for user in users]
     for part in parts:
         site.join(part)
     return site, parts
