@@ -50,7 +50,7 @@ _COMPLAINTS: Final = (
     ("is not allowed to ", "sudo does not permit {helper} as {user}; give the agent's account a rule for both"),
     ("unknown user", "there is no user {user}; see the accounts of the policy"),
     ("account validation failure", "the account {user} is locked or has expired; ask the site"),
-    ("account is not available", "{user} has no login shell (nologin); give the account one, or use access: sudo"),
+    ("currently not available", "{user} has no login shell (nologin); give the account one, or use access: sudo"),
     ("does not serve uid", "the site helper refuses: {words}"),
     ("bad interpreter", "the first line of {helper} names a Python that is not there; name one, 3.6 or later"),
     ("unable to execute", "{helper} cannot be run: {words}; see its first line and its mode"),
