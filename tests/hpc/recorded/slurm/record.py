@@ -20,11 +20,15 @@ from collections.abc import Callable
 from pathlib import Path
 
 from bed import daemons, site, standing
+from bed.commands import BedError
 from bed.layout import OPERATOR, SERVICE, USERS
 
 ADA, BEN = USERS
 LAYOUT = standing.layout()
-ACCOUNTING = standing.variant(LAYOUT).accounting
+try:
+    ACCOUNTING = standing.variant(LAYOUT).accounting
+except BedError as error:
+    raise SystemExit(str(error)) from None
 QUEUE = (
     "JobID:|,ArrayJobID:|,ArrayTaskID:|,State:|,Reason:|,exit_code:|,Partition:|,UserName:|,SubmitTime:|,StartTime:|"
     ",EndTime:|,PendingTime:|,TimeLimit:|,NodeList:|,Restarts:|,WorkDir:|,Comment:|,Name:|"
