@@ -177,7 +177,7 @@ class Attending:
                 self._begin()
             elif not self._observer.began:
                 self._look()
-            elif self._observer.looked.is_set():
+            elif self._observer.looked.is_set() or not self.reach.ok:
                 self._begin()
                 self._claim()
 
@@ -196,18 +196,18 @@ class Attending:
             self.reach.failed(error if isinstance(error, BatchError) else str(error))
             self._begin()
             return
-        self._observer.start()
         self._indexing.start()
+        self._observer.start()
 
     def _begin(self) -> None:
         if self.began:
             return
-        self.began = True
         self._reach_changed(self.reach.reason)  # what an earlier leader has said of it may be over
         records = self.records.all()
         self._steps.start()
         if self.seat.user:
             self._cleaning.start()
+        self.began = True  # only now, as whoever sees it expects the threads to run
         if self.seat.user or records:
             log.info("adopted", extra={"fields": {"pods": len(records), "user": self.seat.user}})
 

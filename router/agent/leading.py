@@ -70,7 +70,6 @@ class Lead:
         self._queue_states = QueueStates(api, self._queues, board, ready=lambda: world.election.leading)
         self._daemonsets = DaemonSets(api, nodes, settings.address, world.recorder)
         self._nodes: Nodes | None = None
-        self._said_limit = False
         self._strays_at = 0.0
 
     @property
@@ -98,6 +97,7 @@ class Lead:
         log.info("kubelet API", extra={"fields": {"address": world.settings.address, "ports": ports}})
         endpoint = Endpoint(world.settings.address, min(ports.values()), ports)
         self._nodes = Nodes(world.api, world.site, endpoint, world.settings.node_lease_seconds, world.recorder)
+        self._orphan_limit("")  # what an earlier leader has said of it may be over
         self._nodes.start()
         self._nobody.start()
         for user in world.seats.users:
@@ -110,9 +110,6 @@ class Lead:
         """What is done every second beside the threads' work."""
         if not self._all_began():
             return
-        if not self._said_limit:
-            self._said_limit = True
-            self._orphan_limit("")  # what an earlier leader has said of it may be over
         now = time.monotonic()
         if now >= self._strays_at:
             self._strays_at = now + _STRAYS_SECONDS

@@ -100,8 +100,8 @@ class Observer:
 
     def start(self) -> None:
         """Begin to look, at once."""
-        self.began = True
         self._thread.start()
+        self.began = True
 
     def stop(self) -> None:
         """Look no more. A command that runs is not waited for."""
