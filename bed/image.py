@@ -44,6 +44,7 @@ def pack(layout: Layout) -> bool:
 
     :return: whether it had to be made
     """
+    files.directory(layout.image.parent)
     program = layout.image.with_name(PROGRAM)
     if not program.exists():
         commands.run(["mpicc", "-O1", "-Wall", "-o", program, _SOURCE])
