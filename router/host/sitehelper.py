@@ -465,9 +465,17 @@ def answer(session: "Session", asked: "dict[str, Any]", body: "bytes", sink: "Si
     sink.send(told, out)
 
 
+def user_name() -> "str":
+    """The name of the user that this process is; the uid where it has none."""
+    try:
+        return pwd.getpwuid(os.getuid()).pw_name
+    except KeyError:
+        return str(os.getuid())
+
+
 def begin(asked: "dict[str, Any]") -> "Session":
     """Make the user's directory sure: there, nobody else's, mode 0700. OSError, ValueError."""
-    session, user = Session(raw_of(asked["root"])), pwd.getpwuid(os.getuid()).pw_name
+    session, user = Session(raw_of(asked["root"])), user_name()
     places = [parts_of(raw_of(place.replace("{user}", user))) for place in ROOTS or ("/",)]
     parts = parts_of(session.root)
     if b".." in parts or not any(parts[: len(place)] == place for place in places):
