@@ -9,10 +9,11 @@ with surrogates for bytes that are no UTF-8 (``os.fsdecode``).
 from __future__ import annotations
 
 import fnmatch
+import functools
 import glob
 import json
 import re
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any, Final
 
@@ -28,6 +29,7 @@ _UID_DIGITS: Final = 8
 MOST_LEFT: Final = 1000
 """Files left behind that are named; all are counted."""
 _LONGEST_PLAN: Final = 1000
+_DEEPEST_PATTERN: Final = 100
 _LONGEST_PROBLEM: Final = 500
 _NAME: Final = re.compile(r"[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?")
 
@@ -141,7 +143,13 @@ def is_meant(patterns: frozenset[Pattern]) -> bool:
 
 
 def _matches(name: str, pattern: str) -> bool:
-    return (not name.startswith(".") or pattern.startswith(".")) and fnmatch.fnmatchcase(name, pattern)
+    return (not name.startswith(".") or pattern.startswith(".")) and _matcher(pattern)(name) is not None
+
+
+@functools.lru_cache(maxsize=8192)
+def _matcher(pattern: str) -> Callable[[str], re.Match[str] | None]:
+    """As fnmatch.fnmatchcase, which remembers so few patterns that those of one Pod were compiled for each name anew."""
+    return re.compile(fnmatch.translate(pattern)).match
 
 
 def plan_text(plan: Plan) -> bytes:
@@ -165,7 +173,7 @@ def read_plan(content: bytes) -> Plan:
 
 def _wanted(document: Mapping[str, Any]) -> Wanted:
     volume, pattern = str(document["volume"]), tuple(str(part) for part in document["pattern"])
-    if not all(map(_is_part, (volume, *pattern))):
+    if len(pattern) > _DEEPEST_PATTERN or not all(map(_is_part, (volume, *pattern))):
         raise ValueError(f"{document!r} lies below no volume")
     return Wanted(str(document["said"]), volume, pattern)
 

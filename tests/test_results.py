@@ -142,6 +142,25 @@ _PARTS = st.text(st.characters(exclude_characters="/\0", codec="utf-8"), min_siz
 )
 
 
+def test_each_pattern_is_compiled_once_however_many_there_are() -> None:
+    patterns = results.opened([("**", f"*[a-c]{number}*x*") for number in range(1000)])
+    results._matcher.cache_clear()
+
+    for number in range(20):
+        results.after(patterns, f"file-{number}.dat")
+
+    assert results._matcher.cache_info().misses == 1000
+
+
+@pytest.mark.timeout(30)
+@pytest.mark.parametrize(
+    "pattern", ["*a" * 100 + "b", "a*" * 127 + "b", "*" * 200 + "b", "*[ab]" * 50 + "c", "*?" * 100 + "b"]
+)
+def test_no_glob_takes_long(pattern: str) -> None:
+    for _ in range(200):
+        assert results.after(frozenset({(pattern,)}), "a" * 255) == frozenset()
+
+
 @given(st.lists(st.tuples(st.text(), _PARTS, st.lists(_PARTS).map(tuple)).map(lambda one: Wanted(*one))))
 def test_a_plan_is_read_as_it_was_written(wanted: list[Wanted]) -> None:
     plan = Plan(tuple(wanted), ("a sentence",))

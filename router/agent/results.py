@@ -29,7 +29,7 @@ from router.results import Brought, Collected, Left, Pattern, Plan, Subject
 _BLOCK: Final = 1 << 20
 _DEEPEST: Final = 100
 """Directories below each other; deeper ones are left."""
-_MOST_NAMES: Final = 1_000_000
+_MOST_NAMES: Final = 100_000
 """Entries of directories that are looked at for one Pod."""
 _TRIES: Final = 3
 """Copies of a file that is written to meanwhile; the last one is kept and marked."""
