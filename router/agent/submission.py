@@ -23,7 +23,7 @@ from router.kube.client import Api
 from router.layout import PodDirectory
 from router.podview import PodView
 from router.policy.schema import Site
-from router.workload import workload_of
+from router.workload import resultpaths, workload_of
 from router.workload.model import GpuVendor, Workload
 
 Json = dict[str, Any]
@@ -173,7 +173,7 @@ class Submitter:
             config_maps={name: one for name, one in found.items() if one is not None},
             allocatable=self._allocatable(pod),
         )
-        plan = results.plan_text(results.resolve(workload, approved.results))
+        plan = results.plan_text(resultpaths.resolve(workload, approved.results))
         return staged.add(layout.SCRIPT, approved.script.encode()).add(layout.RESULTS, plan)
 
     def _workload(self, job: Json, namespace: str) -> Workload:
