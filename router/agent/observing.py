@@ -180,7 +180,7 @@ class Observer:
         self._metrics.cycle_seconds.observe(watch.seconds)
 
     def _details(self, ids: Sequence[str]) -> dict[str, JobReport]:
-        """Reports of any number of jobs. More than one command only at the start, or where very many end at once."""
+        """Reports of any number of jobs. More than one command only at the start and for a search."""
         reports: dict[str, JobReport] = {}
         for first in range(0, len(ids), MOST_IDS):
             reports |= self._batch.details(ids[first : first + MOST_IDS])
