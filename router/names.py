@@ -143,6 +143,7 @@ REASON_RESULTS_INCOMPLETE: Final = "ResultsIncomplete"
 KUEUE_QUEUE_NAME: Final = "kueue.x-k8s.io/queue-name"
 COMPLETION_INDEX: Final = "batch.kubernetes.io/job-completion-index"
 CONTROLLER_UID: Final = "batch.kubernetes.io/controller-uid"
+JOB_TRACKING: Final = "batch.kubernetes.io/job-tracking"
 
 # --- variables that the agent passes to a batch job -------------------------------------------------------------
 ENV_DIR: Final = "BATCHGATE_DIR"
