@@ -26,7 +26,7 @@ from router.agent.logged import Logged
 from router.agent.metrics import Metrics
 from router.agent.nodes import Endpoint, Nodes
 from router.agent.observing import Asking, Observer
-from router.agent.pods import Pods, uids_of
+from router.agent.pods import Pods, let_go, uids_of
 from router.agent.queuestate import Board, QueueStates
 from router.agent.reach import Reach
 from router.agent.records import Record, Records
@@ -52,6 +52,7 @@ log: Final = logging.getLogger("batchgate.agent")
 TURN_SECONDS: Final = 1.0
 HAND_OVER_SECONDS: Final = 10.0
 _STRAYS_SECONDS: Final = 5.0
+_UNROUTED_SECONDS: Final = 30.0
 _LONGEST_BACK_OFF: Final = 60.0
 
 
@@ -114,7 +115,7 @@ class Lead:
         self._daemonsets = DaemonSets(api, nodes, settings.address, world.recorder)
         self._nodes: Nodes | None = None
         self._began = False
-        self._strays_at = 0.0
+        self._strays_at = self._unrouted_at = 0.0
 
     @property
     def problem(self) -> str:
@@ -159,6 +160,16 @@ class Lead:
                 log.warning("strays cannot be looked at", extra={"fields": {"error": str(error)}})
             else:
                 self._world.metrics.orphans.inc(reaped)
+        if now >= self._unrouted_at:
+            self._unrouted_at = now + _UNROUTED_SECONDS
+            self._let_go()
+
+    def _let_go(self) -> None:
+        site = self._world.place.site
+        try:
+            let_go(self._world.api, site.name, [queue.name for queue in site.queues])
+        except ApiError as error:
+            log.warning("Pods that nobody routed cannot be looked at", extra={"fields": {"error": str(error)}})
 
     def stop(self, seconds: float) -> None:
         """Begin nothing more, finish what is in hand within so many seconds, end. Logs are served until the very end."""
