@@ -18,7 +18,7 @@ from router.placement import Record, Stripped
 from router.policy import Policy
 from router.policy.decision import Decision, QueueStates, Requester, Route
 from router.script import Script, render
-from router.workload import check_bounds, workload_of
+from router.workload import check_bounds, resultpaths, workload_of
 from router.workload.cluster import Cluster
 from router.workload.expand import written_argv
 from router.workload.model import Container, Obstacle, Workload
@@ -200,6 +200,8 @@ def _warnings(
             yield f"It names no activeDeadlineSeconds, so its containers end after {limit} on queue {route.queue.name}."
         yield from route.allocation.warnings
         yield from script.warnings
+        if route.site.results_dir is not None:
+            yield from resultpaths.warnings(workload)
     if decision.wanted:
         # Also where the Job cannot go: what would be lost on HPC is often the reason.
         yield from workload.warnings

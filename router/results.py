@@ -1,147 +1,33 @@
-"""A Pod's results: which files they are, where they are brought, and the manifest of what was brought.
+"""A Pod's results: the plan of what is brought, the manifest of what was brought, and its words.
 
-Pure. A path of the hint ``results`` is taken in one of two ways (docs/results.md): if its first part names an
-``emptyDir`` of the Pod, it lies below that; else it is relative to the working directory of each container, and what
-of it a mounted ``emptyDir`` holds is meant. Nothing else that a container writes outlives it. Names of files are text
-with surrogates for bytes that are no UTF-8 (``os.fsdecode``).
+Pure. What the paths of the hint mean is told by ``router.workload.resultpaths``. Names of files are text with surrogates
+for bytes that are no UTF-8 (``os.fsdecode``).
 """
 
 from __future__ import annotations
 
-import fnmatch
-import glob
 import json
 import re
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any, Final
 
 from router.podlife import Exit
-from router.workload.model import Container, Workload
+from router.workload.resultpaths import Plan, Wanted
 
 MANIFEST: Final = "manifest.json"
 RESULTS: Final = "results"
 VERSION: Final = 1
-_EMPTY: Final = frozenset({"emptyDir", ""})
-_ANY_DEPTH: Final = "**"
 _UID_DIGITS: Final = 8
 MOST_LEFT: Final = 1000
 """Files left behind that are named; all are counted."""
 _LONGEST_PLAN: Final = 1000
+_DEEPEST_PATTERN: Final = 100
 _LONGEST_PROBLEM: Final = 500
 _NAME: Final = re.compile(r"[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?")
 
-Pattern = tuple[str, ...]
-"""Globs, one for each part of a path; empty: the directory itself, with all in it."""
 
-
-@dataclass(frozen=True, slots=True)
-class Wanted:
-    """Files below a volume. ``said`` is the path as the user wrote it."""
-
-    said: str
-    volume: str
-    pattern: Pattern
-
-
-@dataclass(frozen=True, slots=True)
-class Plan:
-    """What is to be brought of a Pod. ``problems`` are sentences about paths that can be nowhere."""
-
-    wanted: tuple[Wanted, ...] = ()
-    problems: tuple[str, ...] = ()
-
-
-# --- which files -------------------------------------------------------------------------------------------------
-
-
-def resolve(workload: Workload, paths: Iterable[str]) -> Plan:
-    """What the paths of a Job's hint mean in its Pods."""
-    empty = {volume.name for volume in workload.volumes if volume.kind in _EMPTY}
-    wanted: dict[Wanted, None] = {}
-    problems = []
-    for said in paths:
-        parts = _parts(said)
-        if parts and parts[0] in empty and not said.startswith("./"):
-            found = [Wanted(said, parts[0], parts[1:])]
-        else:
-            found = [one for container in workload.containers for one in _in_mounts(said, parts, container, empty)]
-        wanted.update(dict.fromkeys(found))
-        if not found:
-            problems.append(_nowhere(said, parts, workload))
-    return Plan(tuple(wanted), tuple(problems))
-
-
-def _parts(path: str) -> Pattern:
-    return tuple(part for part in path.split("/") if part not in {"", "."})
-
-
-def _in_mounts(said: str, parts: Pattern, container: Container, volumes: Collection[str]) -> Iterator[Wanted]:
-    whole = opened([(*_working_directory(container), *parts)])
-    for mount in container.mounts:
-        if mount.volume in volumes:
-            inside = _inside(whole, _parts(mount.path))
-            below = tuple(glob.escape(part) for part in _parts(mount.sub_path))
-            yield from (Wanted(said, mount.volume, (*below, *rest)) for rest in sorted(inside))
-
-
-def _working_directory(container: Container) -> Pattern:
-    """Its parts as patterns that match only themselves."""
-    directory = (container.launcher.working_dir if container.launcher else "") or container.working_dir
-    return tuple(glob.escape(part) for part in _parts(directory))
-
-
-def _inside(patterns: frozenset[Pattern], directory: Pattern) -> frozenset[Pattern]:
-    """What is left of patterns below a directory."""
-    for name in directory:
-        patterns = after(patterns, name)
-    return patterns
-
-
-def _nowhere(said: str, parts: Pattern, workload: Workload) -> str:
-    kinds = {volume.name: volume.kind for volume in workload.volumes if volume.kind not in _EMPTY}
-    there = next((one for container in workload.containers for one in _in_mounts(said, parts, container, kinds)), None)
-    if there is not None or (parts and parts[0] in kinds):
-        volume = there.volume if there else parts[0]
-        return f"{said}: lies in volume {volume} ({kinds[volume]}), which is no emptyDir: nothing is brought from there"
-    return f"{said}: lies in no emptyDir of the Pod, and nothing else that a container writes outlives it"
-
-
-def opened(patterns: Iterable[Pattern]) -> frozenset[Pattern]:
-    """The patterns as ``after`` takes them: also without a leading ``**``, which may be no directory at all."""
-    found = set(patterns)
-    for pattern in tuple(found):
-        rest = pattern
-        while rest and rest[0] == _ANY_DEPTH:
-            rest = rest[1:]
-            found.add(rest)
-    return frozenset(found)
-
-
-def after(patterns: frozenset[Pattern], name: str) -> frozenset[Pattern]:
-    """What is left of patterns below an entry of a directory; nothing where none matches it.
-
-    As in a shell, ``*`` and ``?`` match no name that begins with a dot, unless the dot is written. ``**`` is any number
-    of directories, also none. Where a pattern is used up (``()``), all that lies below is meant, hidden or not.
-    """
-    left: set[Pattern] = set()
-    for pattern in patterns:
-        if not pattern:
-            left.add(pattern)
-        elif pattern[0] == _ANY_DEPTH:
-            left.update(() if name.startswith(".") else (pattern,))
-        elif _matches(name, pattern[0]):
-            left.add(pattern[1:])
-    return opened(left)
-
-
-def is_meant(patterns: frozenset[Pattern]) -> bool:
-    """Whether a file of which these patterns are left is one of those that are wanted."""
-    return () in patterns
-
-
-def _matches(name: str, pattern: str) -> bool:
-    return (not name.startswith(".") or pattern.startswith(".")) and fnmatch.fnmatchcase(name, pattern)
+# --- the plan -------------------------------------------------------------------------------------------------------
 
 
 def plan_text(plan: Plan) -> bytes:
@@ -165,7 +51,7 @@ def read_plan(content: bytes) -> Plan:
 
 def _wanted(document: Mapping[str, Any]) -> Wanted:
     volume, pattern = str(document["volume"]), tuple(str(part) for part in document["pattern"])
-    if not all(map(_is_part, (volume, *pattern))):
+    if len(pattern) > _DEEPEST_PATTERN or not all(map(_is_part, (volume, *pattern))):
         raise ValueError(f"{document!r} lies below no volume")
     return Wanted(str(document["said"]), volume, pattern)
 

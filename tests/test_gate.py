@@ -14,7 +14,7 @@ from router.gate import judge
 from router.placement import LARGEST_ANNOTATIONS, oversize
 from router.policy.decision import Requester
 from tests.allowed import surplus, surplus_kept
-from tests.gates import ISSUED_AT, KEY, RULES, gate, sized
+from tests.gates import ISSUED_AT, KEY, PLACES, RULES, checked, gate, sized
 from tests.placement.given import job_of
 
 OURS = "batchgate.dev/"
@@ -253,3 +253,14 @@ def test_a_reason_names_fifty_fields_and_counts_the_others() -> None:
     assert len(judged.decision.obstacles) == 120
     assert judged.decision.reason.count("nodeSelector.k") == 50
     assert judged.decision.reason.endswith("; and 70 more")
+
+
+@pytest.mark.parametrize(("directory", "told"), [("    resultsDir: /results\n", True), ("", False)])
+def test_a_result_that_can_be_nowhere_is_told_where_results_are_brought(directory: str, told: bool) -> None:
+    places = PLACES.replace("    workDir: /scratch/{user}\n", "    workDir: /scratch/{user}\n" + directory)
+    job = job_of(pod=sized("3"), annotations={OURS + "results": "out/*.txt"})
+
+    judged = judge(job, requester=ADA, gate=gate(policy=checked(RULES, places)))
+
+    assert judged.script is not None
+    assert any("out/*.txt: lies in no emptyDir" in warning for warning in judged.warnings) is told

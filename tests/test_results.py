@@ -11,8 +11,9 @@ from hypothesis import strategies as st
 
 from router import results
 from router.podlife import Exit
-from router.results import Brought, Collected, Left, Plan, Subject, Wanted
-from router.workload import workload_of
+from router.results import Brought, Collected, Left, Subject
+from router.workload import resultpaths, workload_of
+from router.workload.resultpaths import Plan, Wanted
 
 SUBJECT = Subject("lab", "solve", "solve-x7k2p", "0f9c2d3e-aaaa", "1111-2222", "noindex", "hpc1", "workq", "7.vm")
 
@@ -23,7 +24,7 @@ def _plan(paths: list[str], *containers: dict[str, Any], volumes: list[dict[str,
     job = {
         "apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "j"}, "spec": {"template": {"spec": spec}},
     }  # fmt: skip
-    return results.resolve(workload_of(job, namespace="n"), paths)
+    return resultpaths.resolve(workload_of(job, namespace="n"), paths)
 
 
 def _mount(name: str, path: str, sub_path: str = "") -> dict[str, str]:
@@ -130,16 +131,65 @@ def test_paths_that_can_be_nowhere(path: str, words: str) -> None:
     ],
 )
 def test_globs(pattern: tuple[str, ...], path: str, meant: bool) -> None:
-    patterns = results.opened([tuple(pattern)])
+    patterns = resultpaths.opened([tuple(pattern)])
     for name in path.split("/"):
-        patterns = results.after(patterns, name)
+        patterns = resultpaths.after(patterns, name)
 
-    assert results.is_meant(patterns) is meant
+    assert resultpaths.is_meant(patterns) is meant
 
 
 _PARTS = st.text(st.characters(exclude_characters="/\0", codec="utf-8"), min_size=1, max_size=8).filter(
     lambda part: part not in {".", ".."}
 )
+
+
+def _told(paths: list[str], mounts: int = 1) -> tuple[str, ...]:
+    containers = [{"name": f"c{n}", "image": "i", "volumeMounts": [_mount("work", f"/w{n}")]} for n in range(mounts)]
+    spec = {"restartPolicy": "Never", "containers": containers, "volumes": [WORK, {"name": "in", "configMap": {}}]}
+    hint = {"annotations": {"batchgate.dev/results": "\n".join(paths)}}
+    job = {
+        "apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "j"},
+        "spec": {"template": {"metadata": hint, "spec": spec}},
+    }  # fmt: skip
+    return resultpaths.warnings(workload_of(job, namespace="n"))
+
+
+def test_paths_that_can_be_nowhere_are_told_at_once() -> None:
+    nowhere = "lies in no emptyDir of the Pod, and nothing else that a container writes outlives it."
+    assert _told(["w0/out/*.txt", "work/x"]) == ()
+    assert _told([]) == ()
+    assert _told(["out/*.txt", "work/x", "in/a"]) == (
+        f"Result out/*.txt: {nowhere}",
+        "Result in/a: lies in volume in (configMap), which is no emptyDir: nothing is brought from there.",
+    )
+    assert _told([f"out{n}" for n in range(9)])[2:] == (
+        f"Result out2: {nowhere}",
+        "6 more such results will not be brought.",
+    )
+    assert all(len(one) < 256 for one in _told(["x" * 5000]))
+
+
+def test_not_every_mount_of_a_huge_job_is_looked_at_for_a_warning() -> None:
+    assert _told(["out"] * 100, mounts=101) == ()
+
+
+def test_each_pattern_is_compiled_once_however_many_there_are() -> None:
+    patterns = resultpaths.opened([("**", f"*[a-c]{number}*x*") for number in range(1000)])
+    resultpaths._matcher.cache_clear()
+
+    for number in range(20):
+        resultpaths.after(patterns, f"file-{number}.dat")
+
+    assert resultpaths._matcher.cache_info().misses == 1000
+
+
+@pytest.mark.timeout(30)
+@pytest.mark.parametrize(
+    "pattern", ["*a" * 100 + "b", "a*" * 127 + "b", "*" * 200 + "b", "*[ab]" * 50 + "c", "*?" * 100 + "b"]
+)
+def test_no_glob_takes_long(pattern: str) -> None:
+    for _ in range(200):
+        assert resultpaths.after(frozenset({(pattern,)}), "a" * 255) == frozenset()
 
 
 @given(st.lists(st.tuples(st.text(), _PARTS, st.lists(_PARTS).map(tuple)).map(lambda one: Wanted(*one))))

@@ -9,6 +9,8 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+import pytest
+
 ROOT = Path(__file__).parent.parent
 SOURCES = sorted((ROOT / "router").rglob("*.py"))
 LONGEST_MODULE = 400
@@ -129,6 +131,7 @@ for module in sys.argv[1:]:
 """
 
 
+@pytest.mark.timeout(1200)  # some 300 modules, each with all that it needs: minutes on a busy machine
 def test_each_module_can_be_imported_alone() -> None:
     """No module depends on another having been imported before it (a cycle would)."""
     modules = [

@@ -9,7 +9,7 @@ from typing import Final
 
 from router import names
 from router.agent.approval import UnknownKey
-from router.agent.submission import Added, Withdrawn, WrongUser
+from router.agent.submission import Added, SiteStorage, Withdrawn, WrongUser
 from router.errors import (
     ApiError,
     BatchError,
@@ -36,6 +36,8 @@ _MEANING: Final[tuple[tuple[type[Exception], str, float | None], ...]] = (
     (Withdrawn, names.REASON_CREATING, SOON),
     (ApiError, names.REASON_CREATING, SOON),
     (BatchError, names.REASON_QUEUED, AT_ONCE),
+    (SiteStorage, names.REASON_SITE_STORAGE, SOON),
+    (OSError, names.REASON_SITE_STORAGE, SOON),
     (Exception, names.REASON_CONFIG_ERROR, SOON),
 )
 """The first class that fits gives reason and pause; no pause: never again."""

@@ -20,7 +20,7 @@ from router.agent.daemonsets import DaemonSets
 from router.agent.logged import Logged
 from router.agent.nodeobject import declared, queue_condition, reported
 from router.agent.nodes import Endpoint, Nodes
-from router.agent.pods import Pods
+from router.agent.pods import Pods, let_go
 from router.agent.queuestate import Board, QueueStates
 from router.agent.records import Record, Records, SiteRecords
 from router.agent.straying import Strays
@@ -40,6 +40,7 @@ log: Final = logging.getLogger("batchgate.agent")
 TURN_SECONDS: Final = 1.0
 HAND_OVER_SECONDS: Final = 10.0
 _STRAYS_SECONDS: Final = 5.0
+_UNROUTED_SECONDS: Final = 30.0
 
 
 class Lead:
@@ -70,7 +71,7 @@ class Lead:
         self._queue_states = QueueStates(api, self._queues, board, ready=lambda: world.election.leading)
         self._daemonsets = DaemonSets(api, nodes, settings.address, world.recorder)
         self._nodes: Nodes | None = None
-        self._strays_at = 0.0
+        self._strays_at = self._unrouted_at = 0.0
 
     @property
     def problem(self) -> str:
@@ -119,6 +120,16 @@ class Lead:
                 log.warning("strays cannot be looked at", extra={"fields": {"error": str(error)}})
             else:
                 self._world.metrics.orphans.inc(reaped)
+        if now >= self._unrouted_at:
+            self._unrouted_at = now + _UNROUTED_SECONDS
+            self._let_go()
+
+    def _let_go(self) -> None:
+        site = self._world.site
+        try:
+            let_go(self._world.api, site.name, [queue.name for queue in site.queues])
+        except ApiError as error:
+            log.warning("Pods that nobody routed cannot be looked at", extra={"fields": {"error": str(error)}})
 
     def stop(self, seconds: float) -> None:
         """Begin nothing more, finish what is in hand within so many seconds, end. Logs are served until the very end."""

@@ -186,7 +186,7 @@ class Observer:
         self._metrics.cycle_seconds.observe(watch.seconds)
 
     def _details(self, ids: Sequence[str]) -> Answer:
-        """What became of any number of jobs. Many commands only at the start, or where very many end at once."""
+        """What became of any number of jobs. Several blocks of them only at the start and for a search."""
         reports: dict[str, JobReport] = {}
         unknown: set[str] = set()
         for first in range(0, len(ids), MOST_IDS):

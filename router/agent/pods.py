@@ -1,4 +1,4 @@
-"""The Pods of the site, listed and watched, as records.
+"""The Pods of the site, listed and watched, as records; and those on its Nodes that are none of its own.
 
 Shell: what the watch brings is projected, and dropped.
 """
@@ -7,11 +7,13 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Final
 
 from router import names
+from router.agent.daemonsets import is_of_daemon_set
 from router.agent.records import Record, Records, SiteRecords
+from router.errors import Conflict, NotFound
 from router.kube.client import Api, Json
 from router.kube.watching import Watch
 from router.podview import PodView, view
@@ -97,3 +99,34 @@ def uids_of(api: Api, job_uid: str) -> set[str]:
     """The uids of a Job's Pods as the API server has them now, past all caches. ApiError."""
     query: dict[str, Any] = {"labelSelector": f"{names.CONTROLLER_UID}={job_uid}"}
     return {pod["metadata"]["uid"] for page, _ in api.pages(_PODS, **query) for pod in page}
+
+
+def let_go(api: Api, site: str, queues: Iterable[str]) -> int:
+    """End the Pods on a site's Nodes that nobody routed there and that are being deleted; how many. ApiError.
+
+    Whoever names a Node in ``nodeName`` passes the scheduler, and without the site's labels no batch job is ever made of
+    such a Pod: nothing runs, but the API server waits for somebody at the Node to say so. Pods of DaemonSets are answered
+    for in ``router.agent.daemonsets``.
+    """
+    ended = 0
+    for queue in queues:
+        node = names.node_name(site, queue)
+        # Together: whatever ``Pods`` does not take as its own.
+        for labels in (f"{names.KEY_SITE}!={site}", f"{names.KEY_SITE}={site},{names.KEY_QUEUE}!={queue}"):
+            query: dict[str, Any] = {"fieldSelector": f"spec.nodeName={node}", "labelSelector": labels}
+            for page, _ in api.pages(_PODS, **query):
+                ended += sum([_ended(api, pod) for pod in page])
+    return ended
+
+
+def _ended(api: Api, pod: Json) -> bool:
+    metadata = pod["metadata"]
+    if metadata.get("deletionTimestamp") is None or is_of_daemon_set(pod):
+        return False
+    try:
+        api.delete(f"/api/v1/namespaces/{metadata['namespace']}/pods/{metadata['name']}", grace=0, uid=metadata["uid"])
+    except (NotFound, Conflict):  # it went by itself, or another one has its name
+        return False
+    key = f"{metadata['namespace']}/{metadata['name']}"
+    log.info("let go", extra={"fields": {"pod": key, "uid": metadata["uid"], "node": pod["spec"].get("nodeName")}})
+    return True

@@ -24,12 +24,14 @@ from router.kube.events import Kind, Reference
 from router.layout import PodDirectory
 from router.policy.schema import Site
 from router.reconcile.following import followed
-from router.results import Brought, Collected, Left, Pattern, Plan, Subject
+from router.results import Brought, Collected, Left, Subject
+from router.workload import resultpaths
+from router.workload.resultpaths import Pattern, Plan
 
 _BLOCK: Final = 1 << 20
 _DEEPEST: Final = 100
 """Directories below each other; deeper ones are left."""
-_MOST_NAMES: Final = 1_000_000
+_MOST_NAMES: Final = 100_000
 """Entries of directories that are looked at for one Pod."""
 _TRIES: Final = 3
 """Copies of a file that is written to meanwhile; the last one is kept and marked."""
@@ -189,10 +191,10 @@ def _choose_results(choice: _Choice, directory: PodDirectory, plan: Plan) -> set
         for one in plan.wanted:
             if one.volume == volume:
                 patterns.setdefault(one.said, set()).add(one.pattern)
-        whole = {said: results.opened(ones) for said, ones in patterns.items()}
+        whole = {said: resultpaths.opened(ones) for said, ones in patterns.items()}
         root = directory.path / layout.VOLUMES / volume
         if choice.host.status(root) is not None:
-            found |= {said for said, ones in whole.items() if results.is_meant(ones)}
+            found |= {said for said, ones in whole.items() if resultpaths.is_meant(ones)}
             found |= _walk(choice, root, PurePosixPath(results.RESULTS, volume), whole)
     return found
 
@@ -208,11 +210,11 @@ def _walk(choice: _Choice, root: PurePosixPath, into: PurePosixPath, patterns: _
         below, wanted = stack.pop()
         directories = []
         for name in _names(choice, root / below, into / below):
-            left = {said: rest for said, ones in wanted.items() if (rest := results.after(ones, name))}
+            left = {said: rest for said, ones in wanted.items() if (rest := resultpaths.after(ones, name))}
             status = choice.host.status(root / below / name) if left else None
             if status is None:
                 continue
-            meant = {said for said, rest in left.items() if results.is_meant(rest)}
+            meant = {said for said, rest in left.items() if resultpaths.is_meant(rest)}
             found |= meant
             if status.kind == "directory" and len(below.parts) < _DEEPEST:
                 directories.append((below / name, left))

@@ -23,7 +23,7 @@ from router.kube.client import Api
 from router.layout import PodDirectory
 from router.podview import PodView
 from router.policy.schema import Site
-from router.workload import workload_of
+from router.workload import resultpaths, workload_of
 from router.workload.model import GpuVendor, Workload
 
 Json = dict[str, Any]
@@ -58,6 +58,10 @@ class Place:
 
 class DirectoryExists(BatchgateError):
     """The directory of a Pod that nobody is known to have submitted is there: an earlier agent may have done so."""
+
+
+class SiteStorage(BatchgateError):
+    """The site's work directory cannot be written now: full, a quota, read-only, away."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,6 +114,7 @@ class Submitter:
         :raises JobError: what its files are made from is not there
         :raises TooLarge: it can never be given what its files would be
         :raises DirectoryExists: only where it is fresh
+        :raises SiteStorage: its files cannot be written now
         :raises ApiError: the API server cannot be asked
         """
         pod, job = self._fresh(view)
@@ -124,11 +129,18 @@ class Submitter:
         )
         if self._host.status(directory.path) is None:
             staged = self._staged(pod, job, approved)
-            if self._host.write_pod(directory.path, staged):
+            if self._write(directory, staged):
                 return Prepared(submission, directory, staged.warnings)
         if fresh:
             raise DirectoryExists(f"{directory.path} is there already")
         return Prepared(submission, directory)
+
+    def _write(self, directory: PodDirectory, staged: podfiles.Staged) -> bool:
+        try:
+            return self._host.write_pod(directory.path, staged)
+        except OSError as error:
+            words = f"{directory.path} cannot be written on the site: {error.strerror or error}; it is tried again"
+            raise SiteStorage(words) from error
 
     def submit(self, prepared: Prepared) -> str:
         """Run the submit command; the id of the new job, which is noted in the directory.
@@ -184,7 +196,7 @@ class Submitter:
             config_maps={name: one for name, one in found.items() if one is not None},
             allocatable=self._allocatable(pod),
         )
-        plan = results.plan_text(results.resolve(workload, approved.results))
+        plan = results.plan_text(resultpaths.resolve(workload, approved.results))
         return staged.add(layout.SCRIPT, approved.script.encode()).add(layout.RESULTS, plan)
 
     def _workload(self, job: Json, namespace: str) -> Workload:

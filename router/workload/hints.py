@@ -15,7 +15,10 @@ from router.errors import JobError
 from router.workload.model import Figure
 
 LARGEST_COUNT: Final = 1_000_000
-_MOST_RESULTS: Final = 1000
+_MOST_RESULTS: Final = 100
+"""Lines. The agent holds each against the name of each file that a Pod leaves behind."""
+_DEEPEST_RESULT: Final = 32
+"""Parts of a line's path."""
 _LONGEST_RESULTS: Final = 12 * 1024
 """Bytes in UTF-8. They stand in the signature, where JSON and base64 make up to four of each, and it holds 64 KiB."""
 
@@ -107,6 +110,9 @@ def _results(hint: tuple[str, str] | None) -> tuple[str, ...]:
     for line in found:
         if line.startswith(("/", "~")):
             raise JobError(path, f"{line[:80]!r} must be relative to the working directory, without leading / or ~")
+        if len(line.split("/")) > _DEEPEST_RESULT:
+            message = f"has more than {_DEEPEST_RESULT} parts between /; name a directory above, or use **"
+            raise JobError(path, f"{line[:80]!r} {message}")
         if ".." in line.split("/"):
             raise JobError(path, f"{line[:80]!r} must not lead out of the working directory with '..'")
         if not line.isprintable():

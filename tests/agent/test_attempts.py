@@ -6,7 +6,7 @@ import pytest
 
 from router.agent.approval import UnknownKey
 from router.agent.attempts import AT_ONCE, LATER, SOON, attempt_of
-from router.agent.submission import Added, Withdrawn, WrongUser
+from router.agent.submission import Added, SiteStorage, Withdrawn, WrongUser
 from router.errors import (
     ApiUnavailable,
     BatchgateError,
@@ -34,7 +34,8 @@ QSUB = ("qsub",)
         (TooLarge("spec.x", "is long"), Attempt("TooLarge", "spec.x: is long", final=True)),
         (JobError("spec", "no map"), Attempt("CreateContainerConfigError", "spec: no map", not_before=NOW + SOON)),
         (ConfigError("bad workDir"), Attempt("CreateContainerConfigError", "bad workDir", not_before=NOW + SOON)),
-        (OSError("disk full"), Attempt("CreateContainerConfigError", "disk full", not_before=NOW + SOON)),
+        (SiteStorage("full"), Attempt("SiteStorage", "full", not_before=NOW + SOON)),
+        (OSError("disk full"), Attempt("SiteStorage", "disk full", not_before=NOW + SOON)),
         (Withdrawn("gone"), Attempt("ContainerCreating", "gone", not_before=NOW + SOON)),
         (Refused(QSUB, 188, " too many\n"), Attempt("Refused", "too many", final=True)),
         (Unavailable(QSUB, None, "no answer"), Attempt("Queued", "no answer", not_before=NOW + AT_ONCE)),

@@ -26,7 +26,8 @@ from router.layout import PodDirectory
 from router.podview import view
 from router.policy.schema import Site
 from router.reconcile import outcomes
-from router.results import Collected, Plan, Subject, Wanted
+from router.results import Collected, Subject
+from router.workload.resultpaths import Plan, Wanted
 
 UID = "0f9c2d3e-1111-2222-3333-444444444444"
 SUBJECT = Subject("lab", "solve", "solve-x7k2p", UID, "job-uid", "noindex", "hpc1", "workq", "7.vm")

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import copy
-from pathlib import Path
+import errno
+import os
+from pathlib import Path, PurePath
 from typing import Any, cast
 
 import pytest
@@ -11,11 +13,12 @@ import pytest
 from router import names
 from router.agent.batch import Batch
 from router.agent.metrics import Metrics
-from router.agent.submission import Added, DirectoryExists, Place, Submitter, Withdrawn, WrongUser
+from router.agent.submission import Added, DirectoryExists, Place, SiteStorage, Submitter, Withdrawn, WrongUser
 from router.errors import JobError, SignatureError
 from router.host.local import LocalHost
 from router.hpc import openpbs
 from router.kube.client import Api
+from router.podfiles import Staged
 from router.podview import view
 from tests.agent.test_approval import KEYS, SITE, pod_of, routed_job
 from tests.gates import checked
@@ -161,6 +164,39 @@ def test_values_of_config_maps_are_staged_and_waited_for(tmp_path: Path) -> None
     world.cluster.objects[MAP] = {"data": {"mode": "fast"}}
     prepared = world.prepare()
     assert world.host.read(prepared.directory.env("c")) == b"MODE=fast\0"
+
+
+class FullHost(LocalHost):
+    """A site whose disk is full: nothing can be written below its directory."""
+
+    full = True
+
+    def write_pod(self, directory: PurePath | str, staged: Staged) -> bool:
+        """See ``Host``."""
+        if self.full:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        return super().write_pod(directory, staged)
+
+
+def test_a_full_disk_is_told_with_its_directory_and_can_be_made_room_on(world: World) -> None:
+    host = FullHost(world.root)
+    world.submitter._host = host
+
+    with pytest.raises(SiteStorage) as error:
+        world.prepare()
+    host.full = False
+
+    path = f"{world.root}/pods/{world.view.job_uid}/noindex/pod-uid"
+    assert str(error.value) == f"{path} cannot be written on the site: No space left on device; it is tried again"
+    assert str(world.prepare().directory.path) == path
+
+
+def test_a_work_directory_that_is_none_is_told(world: World) -> None:
+    Path(world.root).mkdir(mode=0o700)
+    (Path(world.root) / "pods").write_text("a file")
+
+    with pytest.raises((SiteStorage, OSError), match="Not a directory"):
+        world.prepare()
 
 
 def test_secrets_do_not_come_to_the_site(tmp_path: Path) -> None:

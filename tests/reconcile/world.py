@@ -400,6 +400,7 @@ class Agent:
         self.facts: dict[str, Facts] = {}
         self.strays: dict[str, Stray] = {}
         self.plans: dict[str, Plan] = {}
+        self.fenced: set[str] = set()
         self.fresh = True
         self.fuse: int | None = None
 
@@ -416,6 +417,7 @@ class Agent:
         if world.reachable:
             self._see_jobs()
         for uid in list(self.facts):
+            self._look_beside(uid)
             self._surround(uid)
             for _ in range(30):
                 made = plan(self.facts[uid], self.terms, world.now)
@@ -426,6 +428,16 @@ class Agent:
                 raise AssertionError(f"no rest: {made} of {self.facts[uid]}")
             if self.plans[uid].over and not self.facts[uid].pod.name:
                 self._forget(uid)
+
+    def _look_beside(self, uid: str) -> None:
+        """What lies beside the directory of a Pod without a job, and is nobody's, is missed from now on (the fence)."""
+        if self.facts[uid].jobs or uid in self.fenced:
+            return
+        self.fenced.add(uid)
+        for other in self.world.directories:
+            if other not in self.facts:
+                self.facts[other] = outcomes.first(departed(uid=other, job_uid=JOB_UID, index="0"))
+                self.strays[other] = Stray(other, self.world.now, confirmed=False)
 
     def _forget(self, uid: str) -> None:
         del self.facts[uid]

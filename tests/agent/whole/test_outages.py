@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -115,7 +114,7 @@ def test_the_api_server_is_away_for_a_while(stack: Stack, component: str) -> Non
         stack.plane.end(component)
         stack.let_go(ends)
         until(lambda: stack.runs.ended(ends))
-        time.sleep(SECONDS / 4)
+        stays(stack.runs.alive, bool, seconds=SECONDS / 4, what="running")
         stack.plane.start(component)
         stack.plane.await_ready()
 
