@@ -1,4 +1,4 @@
-"""The marker ``bed``: tests that look at a bed which stands on this machine, and are skipped where none does."""
+"""For tests that look at a bed which stands on this machine, and are skipped where none does."""
 
 from __future__ import annotations
 
@@ -9,10 +9,6 @@ import pytest
 from bed import making, standing
 from bed.commands import BedError
 from bed.layout import Layout
-
-
-def pytest_configure(config: pytest.Config) -> None:
-    config.addinivalue_line("markers", "bed: needs the bed (make bed), as root")
 
 
 @pytest.fixture
