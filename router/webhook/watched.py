@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final, Generic, TypeVar
 
@@ -67,7 +68,7 @@ def _key(found: Json) -> Key:
     return metadata.get("namespace", ""), metadata["name"]
 
 
-class Watched:
+class Watched(ABC):
     """What all sources that are watched share; see ``router.sources.Source`` for ``error`` and ``failures``."""
 
     name = ""
@@ -78,9 +79,9 @@ class Watched:
         self._log = log
 
     @property
+    @abstractmethod
     def watches(self) -> tuple[Watch, ...]:
         """The threads behind it."""
-        raise NotImplementedError
 
     @property
     def synced(self) -> bool:
