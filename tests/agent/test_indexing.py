@@ -44,9 +44,11 @@ class Site:
         return record
 
     def write(self, record: Record, size: int, modified: int) -> None:
-        with Path(record.directory.log("main")).open("ab") as file:
-            file.truncate(size)
-        os.utime(record.directory.log("main"), (modified, modified))
+        log = Path(record.directory.log("main"))
+        new = log.with_name(".new")  # in one step: its thread may look between the size and the time
+        new.write_bytes(bytes(size))
+        os.utime(new, (modified, modified))
+        new.replace(log)
 
     def end(self, record: Record) -> None:
         record.change(
