@@ -31,8 +31,9 @@ log: Final = logging.getLogger("batchgate.kube")
 WATCH_SECONDS: Final = 60
 """Each new watch is a sign of life: bookmarks are not, a server with nothing to say may leave them out (measured)."""
 LIST_AGAIN_SECONDS: Final = 3600.0
-PAGE: Final = 200
-"""Objects asked for at a time: routed Pods carry their script, and two pages of them are in memory at once."""
+PAGE: Final = 50
+"""Objects asked for at a time: routed Pods carry their script, and two pages of them are in memory at once. Of 200 to a
+page an agent of 2,000 Pods took 13 MiB more, and listed them no faster."""
 FIRST_DELAY: Final = 0.2
 LONGEST_DELAY: Final = 10.0
 _SECONDS: Final = 30.0
