@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import hashlib
 import json
@@ -148,8 +149,8 @@ def test_links_lead_nowhere(site: PodFiles, tmp_path: Path) -> None:
     (site.path / layout.OUTPUT).symlink_to(secret / "key")
     (site.path / layout.VOLUMES / "linked").symlink_to(secret)
     os.mkfifo(work / "pipe")
-    with socket.socket(socket.AF_UNIX) as listener:
-        os.chdir(work)
+    # A socket's path has room for about 100 characters, so it is bound by its name.
+    with socket.socket(socket.AF_UNIX) as listener, contextlib.chdir(work):
         listener.bind("socket")
         site.want(("all", "work", ()), ("sub", "work", ("sub", "key")), ("linked", "linked", ()))
         collected = site.collect()

@@ -15,6 +15,7 @@ from bed import daemons
 from bed.daemons import Daemon
 from bed.layout import Layout, Variant
 
+ROOT = Path(__file__).parents[2]
 SLEEPER = Daemon("sleeper", "sleep", ("sleep", "600"))
 
 
@@ -77,7 +78,9 @@ def test_a_process_that_ended_and_waits_to_be_reaped_does_not_run(layout: Layout
 
 
 def test_the_command_line_says_in_a_sentence_what_is_wrong() -> None:
-    done = subprocess.run([sys.executable, "-m", "bed", "stop", "nobody"], capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        [sys.executable, "-m", "bed", "stop", "nobody"], cwd=ROOT, capture_output=True, text=True, check=False
+    )
 
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr.startswith("bed: nobody is no daemon of the bed; there are munged, ")
