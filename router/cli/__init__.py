@@ -29,6 +29,7 @@ COMMANDS: Final = {
     "policy": ("router.cli.policy", "policy", "Check and test policy files; print their schema."),
     "route": ("router.cli.route", "route", "Judge the Jobs of a file and print them as the webhook would leave them."),
     "script": ("router.cli.script", "script", "Print the batch script of a Job."),
+    "site": ("router.cli.site", "site", "Check that a site can do what Jobs need, with probe jobs."),
     "status": ("router.cli.status", "status", "Say how queues and Jobs of a cluster are, and what is stuck."),
     "version": ("router.cli.version", "version", "Print the version."),
     "webhook": ("router.webhook.command", "webhook", "Serve admission reviews."),
