@@ -66,6 +66,12 @@ TAINT_QUEUE: Final = KEY_QUEUE
 TAINT_NOT_READY: Final = "node.kubernetes.io/not-ready"
 TAINT_UNREACHABLE: Final = "node.kubernetes.io/unreachable"
 NODE_SUFFIX: Final = ".batchgate"
+NODE_PROVIDER: Final = "batchgate://"
+"""How the providerID of our Nodes begins: the site and the queue follow, with a slash between them."""
+NODE_KIND: Final = "type=virtual-kubelet"
+"""The label that our Nodes share with other virtual ones."""
+NODE_LEASES: Final = "kube-node-lease"
+"""The namespace of the Leases by which Nodes say that they live; Kubernetes' own name."""
 LABEL_NODES: Final = PREFIX + "nodes"
 LABEL_NCPUS: Final = PREFIX + "ncpus-per-node"
 LABEL_MEMORY: Final = PREFIX + "mem-per-node"
@@ -139,6 +145,7 @@ REASON_STARTED: Final = "Started"
 REASON_SUSPENDED: Final = "Suspended"
 REASON_RESUMED: Final = "Resumed"
 REASON_NODE_LOST: Final = "NodeLost"
+REASON_SITE_FORGOTTEN: Final = "SiteForgotten"
 REASON_RESULTS: Final = "ResultsBrought"
 REASON_RESULTS_INCOMPLETE: Final = "ResultsIncomplete"
 
@@ -171,6 +178,11 @@ def _node_part(name: str) -> str:
         return plain
     digest = hashlib.sha256(name.encode()).hexdigest()[:6]
     return f"{plain}-{digest}" if plain else digest
+
+
+def lease_name(site: str) -> str:
+    """Name of the Lease by which one of a site's agents leads."""
+    return f"batchgate-{_node_part(site)}"
 
 
 def is_ours(key: str) -> bool:

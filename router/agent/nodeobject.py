@@ -117,7 +117,7 @@ class VirtualNode:
     @property
     def provider_id(self) -> str:
         """What shows that a Node is ours: nobody else writes it, and it cannot be changed."""
-        return f"batchgate://{self.site}/{self.queue}"
+        return f"{names.NODE_PROVIDER}{self.site}/{self.queue}"
 
 
 def node_object(node: VirtualNode) -> Json:

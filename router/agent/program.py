@@ -169,7 +169,7 @@ class Agent:
         if site.host == sites.LOCAL and site.access is Access.OWN:
             seats.of(self._user).host.check()
         election = Election(
-            self._api, settings.namespace, f"batchgate-{_label(site.name)}", _identity(settings), settings.lease_seconds
+            self._api, settings.namespace, names.lease_name(site.name), _identity(settings), settings.lease_seconds
         )
         recorder = Recorder(self._api, election.identity)
         return World(
@@ -256,11 +256,6 @@ def _terms(settings: AgentSettings, site: Site) -> Terms:
 
 def _identity(settings: AgentSettings) -> str:
     return settings.identity or socket.gethostname()
-
-
-def _label(site: str) -> str:
-    """The site's name as a part of an object's name."""
-    return names.node_name(site, site).removesuffix(names.NODE_SUFFIX).rpartition(".")[2]
 
 
 def _read_keys(path: Path) -> Keys:

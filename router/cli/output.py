@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import fields, is_dataclass
 
 import yaml
 
@@ -48,3 +49,19 @@ def placed_back(document: object, job: Mapping[str, object], root: str) -> objec
     assert isinstance(spec, Mapping)  # noqa: S101
     template = {key: job[key] for key in ("metadata", "spec") if key in job}
     return {**document, "spec": {**spec, "jobTemplate": {**spec["jobTemplate"], **template}}}
+
+
+def as_document(value: object) -> object:
+    """Dataclasses as objects with keys as Kubernetes spells them: ``free_nodes`` is ``freeNodes``."""
+    if is_dataclass(value) and not isinstance(value, type):
+        return {_key(one.name): as_document(getattr(value, one.name)) for one in fields(value)}
+    if isinstance(value, Mapping):
+        return {str(key): as_document(one) for key, one in value.items()}
+    if isinstance(value, tuple | list):
+        return [as_document(one) for one in value]
+    return value
+
+
+def _key(name: str) -> str:
+    first, *others = name.split("_")
+    return first + "".join(part.capitalize() for part in others)

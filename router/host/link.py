@@ -87,9 +87,9 @@ class Link:
         self._begun = time.monotonic()
         head = self.ask({"do": "hello", "root": root}, b"", seconds).head
         if head.get("version") != VERSION:
-            raise self.drop(sentences.other_version(self._place, head.get("version"), VERSION))
+            raise self._refused(sentences.other_version(self._place, head.get("version"), VERSION))
         if "error" in head:
-            raise self.drop(sentences.no_root(self._place, int(head.get("errno") or 0), str(head["error"])))
+            raise self._refused(sentences.no_root(self._place, int(head.get("errno") or 0), str(head["error"])))
 
     def received(self, data: bytes) -> None:
         """See ``Listener``."""
@@ -146,6 +146,12 @@ class Link:
         if self._channel is not None:
             self._loop.call(_close, self._channel, doubtful)
         return self.lost.again()
+
+    def _refused(self, error: HostUnavailable) -> HostUnavailable:
+        """Drop it for what it answered: it ends by itself then, which may have been noted first and says nothing."""
+        with self._lock:
+            self.lost = error
+        return self.drop(error)
 
     def _send(self, head: Mapping[str, object], body: bytes, seconds: float) -> tuple[Future[Message], int]:
         number = next(self._numbers)

@@ -45,16 +45,16 @@ _CLASSES: Final[Mapping[int, type[ApiError]]] = {404: NotFound, 409: Conflict, 4
 _TRY_AGAIN: Final = frozenset({408, 429, 500, 502, 503, 504})
 
 
-def connect(kubeconfig: str | None) -> Api:
+def connect(kubeconfig: str | None, context: str | None = None) -> Api:
     """The API server of this kubeconfig, else of ``$KUBECONFIG``, else of the cluster whose Pod we are.
 
-    Nothing is asked yet: a server that is down shows at the first request.
+    ``context`` is one of the kubeconfig's, else its current one. Nothing is asked yet: a server that is down shows at the first request.
 
     :raises ConfigError: no credentials, or none that can be used
     """
     from router.kube import credentials  # noqa: PLC0415 - most of a second that other commands do not pay
 
-    return Api(lambda: credentials.load(kubeconfig))
+    return Api(lambda: credentials.load(kubeconfig, context))
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,7 +22,7 @@ import urllib3
 import yaml
 from kubernetes.client import Configuration
 from kubernetes.client.rest import should_bypass_proxies
-from kubernetes.config import ConfigException, load_incluster_config, load_kube_config
+from kubernetes.config import ConfigException, list_kube_config_contexts, load_incluster_config, load_kube_config
 from urllib3.connection import HTTPConnection
 from urllib3.exceptions import HTTPError
 
@@ -56,9 +56,10 @@ class Access:
     authorization: Callable[[], str | None]
 
 
-def load(kubeconfig: str | None) -> Access:
+def load(kubeconfig: str | None, context: str | None = None) -> Access:
     """Read the credentials: of this file, else of ``$KUBECONFIG``, else of the Pod that we run in.
 
+    :param context: of the kubeconfig; its current one by default
     :raises ConfigError: there are none, or they cannot be used; says which file and what to do
     """
     source = kubeconfig or os.environ.get("KUBECONFIG") or ""
@@ -67,8 +68,28 @@ def load(kubeconfig: str | None) -> Access:
         _from_pod(configuration)
         return _access(configuration, "the Pod's service account")
     with _directory(source) as directory:
-        _from_file(configuration, source, directory)
+        _from_file(configuration, source, directory, context)
         return _access(configuration, source)
+
+
+def namespace_of(kubeconfig: str | None, context: str | None = None) -> str:
+    """The namespace that a kubeconfig's context names; ``default`` where it names none, or there is no file.
+
+    :raises ConfigError: the file cannot be read, or has no such context
+    """
+    source = kubeconfig or os.environ.get("KUBECONFIG") or ""
+    if not source:
+        return "default"
+    try:
+        known, current = list_kube_config_contexts(config_file=source)  # type: ignore[no-untyped-call]
+        chosen = current if context is None else next(one for one in known if one["name"] == context)
+        return str((chosen.get("context") or {}).get("namespace") or "default")
+    except StopIteration:
+        raise ConfigError(
+            f"kubeconfig {source}: has no context {context!r}; see 'kubectl config get-contexts'"
+        ) from None
+    except _UNREADABLE as error:
+        raise ConfigError(f"kubeconfig {source}: {_one_line(error)}; see 'kubectl config view'") from error
 
 
 def _directory(source: str) -> tempfile.TemporaryDirectory[str]:
@@ -85,12 +106,16 @@ def _access(configuration: Any, source: str) -> Access:
     return Access(configuration.host.rstrip("/"), _pool(configuration, source), _authorization(configuration))
 
 
-def _from_file(configuration: Any, source: str, directory: str) -> None:
+def _from_file(configuration: Any, source: str, directory: str, context: str | None) -> None:
     if not any(os.access(path, os.R_OK) for path in source.split(os.pathsep) if path):
         raise ConfigError(f"kubeconfig {source}: cannot be read; name a file with --kubeconfig or KUBECONFIG")
     try:
         load_kube_config(  # type: ignore[no-untyped-call]  # this part of the client has no types
-            config_file=source, client_configuration=configuration, persist_config=False, temp_file_path=directory
+            config_file=source,
+            context=context,
+            client_configuration=configuration,
+            persist_config=False,
+            temp_file_path=directory,
         )
     except _UNREADABLE as error:
         raise ConfigError(f"kubeconfig {source}: {_one_line(error)}; see 'kubectl config view'") from error

@@ -22,6 +22,7 @@ from router.controlplane.plane import ControlPlane
 from router.errors import ApiError, ApiUnavailable, ConfigError
 from router.kube import client
 from router.kube.client import Api, connect
+from router.kube.credentials import namespace_of
 from tests.kube.wire import await_true
 
 Write = Callable[..., str]
@@ -336,3 +337,45 @@ def test_json_of_a_program_is_really_read(written: Write, tmp_path: Path) -> Non
     )
 
     assert json.loads(seen.read_text())["kind"] == "ExecCredential"
+
+
+@pytest.fixture
+def two_contexts(tmp_path: Path) -> str:
+    """A kubeconfig of two clusters, neither of which is there; the first is the current one."""
+    config = {
+        "apiVersion": "v1",
+        "kind": "Config",
+        "clusters": [{"name": name, "cluster": {"server": f"http://{name}.invalid"}} for name in ("one", "two")],
+        "users": [{"name": "ada", "user": {"token": "x"}}],
+        "contexts": [
+            {"name": "one", "context": {"cluster": "one", "user": "ada"}},
+            {"name": "two", "context": {"cluster": "two", "user": "ada", "namespace": "physics"}},
+        ],
+        "current-context": "one",
+    }
+    path = tmp_path / "two.yaml"
+    path.write_text(yaml.safe_dump(config))
+    return str(path)
+
+
+def test_a_context_names_cluster_and_namespace(two_contexts: str) -> None:
+    assert [connect(two_contexts, context).host for context in (None, "one", "two")] == [
+        "http://one.invalid",
+        "http://one.invalid",
+        "http://two.invalid",
+    ]
+    assert [namespace_of(two_contexts, context) for context in (None, "one", "two")] == [
+        "default",
+        "default",
+        "physics",
+    ]
+    assert namespace_of(None) == "default"
+
+
+def test_a_context_that_is_not_there_is_named(two_contexts: str) -> None:
+    with pytest.raises(ConfigError, match="three"):
+        connect(two_contexts, "three")
+    with pytest.raises(ConfigError, match="has no context 'three'; see 'kubectl config get-contexts'"):
+        namespace_of(two_contexts, "three")
+    with pytest.raises(ConfigError, match=r"none\.yaml"):
+        namespace_of("/nonexistent/none.yaml")

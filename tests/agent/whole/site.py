@@ -125,6 +125,15 @@ class Site:
         finally:
             self._define()
 
+    @contextlib.contextmanager
+    def short(self, queue: str, seconds: int) -> Iterator[None]:
+        """No jobs that ask for more time than this in a queue, for a while: others are refused for good."""
+        self._define(queue, {"walltimeMax": seconds})
+        try:
+            yield
+        finally:
+            self._define()
+
     def _define(self, limited: str = "", limits: dict[str, Any] | None = None) -> None:
         queues = [{**one, **(limits or {} if one["name"] == limited else {})} for one in _QUEUES]
         self.local("queues", "--define", "-", stdin=json.dumps({"queues": queues, "killDelay": 1, "idleSeconds": 600}))

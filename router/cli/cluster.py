@@ -1,0 +1,134 @@
+"""The caller's own way to a cluster, and looking around there as far as the caller may.
+
+Shell. A list that is refused is a sentence, not the end: whoever may see less is told what was not looked at.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import wraps
+from pathlib import Path
+from typing import Any, Final, ParamSpec, TypeVar
+
+import click
+
+from router import names
+from router.errors import ApiError, ConfigError, Gone
+from router.kube.client import Api, Json, connect
+
+P = ParamSpec("P")
+T = TypeVar("T")
+LEASES: Final = "/apis/coordination.k8s.io/v1/namespaces"
+_PAGE: Final = 500
+_TRIES: Final = 3
+_HOME_FILE: Final = Path(".kube", "config")
+
+
+@dataclass(slots=True)
+class Cluster:
+    """One cluster as the caller sees it.
+
+    ``named``: whether the caller has named the namespace. ``system`` is the agents' one. ``missed`` grows: a sentence for
+    each thing that could not be looked at.
+    """
+
+    api: Api
+    namespace: str
+    named: bool
+    system: str
+    missed: list[str] = field(default_factory=list)
+
+    def every(self, what: str, path: str, keep: Callable[[Json], T], **query: object) -> tuple[T, ...] | None:
+        """What is kept of each object of a list; None where it may not be listed. ApiError where nothing answers."""
+        return self._allowed(what, lambda: _listed(self.api, path, keep, query))
+
+    def everywhere(self, kind: str, group: str, keep: Callable[[Json], T], **query: object) -> tuple[T, ...]:
+        """What is kept of each object of a kind, of all namespaces or the one that was named.
+
+        Where not all may be listed, those of the context's namespace; none where these may not be listed either.
+
+        :param kind: its plural, as in paths: ``jobs``
+        :param group: the path of its group: ``/apis/batch/v1``
+        """
+        if not self.named:
+            found = self.every(f"{kind} of all namespaces", f"{group}/{kind}", keep, **query)
+            if found is not None:
+                return found
+        path = f"{group}/namespaces/{self.namespace}/{kind}"
+        return self.every(f"{kind} of namespace {self.namespace}", path, keep, **query) or ()
+
+    def one(self, what: str, path: str) -> Json | None:
+        """One object; None where there is none, or it may not be read."""
+        return self._allowed(what, lambda: self.api.find(path))
+
+    def _allowed(self, what: str, ask: Callable[[], T]) -> T | None:
+        try:
+            return ask()
+        except ApiError as error:
+            if error.status != 403:  # 401 is nobody, and no answer is no cluster: nothing could be shown at all
+                raise
+            self.missed.append(f"{what} could not be looked at: {error.message}")
+            return None
+
+    def say_missed(self) -> None:
+        """Name on standard error what was not looked at."""
+        for sentence in self.missed:
+            click.echo(f"Warning: {sentence}", err=True)
+
+
+def _listed(api: Api, path: str, keep: Callable[[Json], T], query: dict[str, object]) -> tuple[T, ...]:
+    for tried in range(1, _TRIES + 1):
+        try:
+            return tuple(keep(one) for page, _ in api.pages(path, limit=_PAGE, **query) for one in page)
+        except Gone:  # the list took longer than the API server keeps its moment
+            if tried == _TRIES:
+                raise
+    raise AssertionError("unreachable")
+
+
+def cluster_options(command: Callable[P, T]) -> Callable[..., T]:
+    """The options by which a command reaches a cluster; the command gets a ``Cluster`` as its first argument."""
+
+    @click.option(
+        "--kubeconfig", metavar="FILE", help="Else $KUBECONFIG, ~/.kube/config, the cluster whose Pod this is."
+    )
+    @click.option("--context", metavar="NAME", help="Of the kubeconfig; its current one by default.")
+    @click.option("-n", "--namespace", metavar="NAME", help="Of Jobs; by default the context's.")
+    @click.option(
+        "--system-namespace",
+        default=names.SYSTEM_NAMESPACE,
+        show_default=True,
+        metavar="NAME",
+        help="Where the agents have their Leases and the state of their queues.",
+    )
+    @wraps(command)
+    def reached(
+        *arguments: Any,
+        kubeconfig: str | None,
+        context: str | None,
+        namespace: str | None,
+        system_namespace: str,
+        **options: Any,
+    ) -> T:
+        file = kubeconfig or _usual_file()
+        # Imported here: `--help` does not pay for the Kubernetes client.
+        from router.kube.credentials import namespace_of  # noqa: PLC0415
+
+        chosen = namespace or namespace_of(file, context)
+        found = Cluster(connect(file, context), chosen, namespace is not None, system_namespace)
+        return command(found, *arguments, **options)  # type: ignore[arg-type]
+
+    return reached
+
+
+def _usual_file() -> str | None:
+    """Where kubectl looks when nothing is said."""
+    if os.environ.get("KUBECONFIG"):
+        return None
+    try:
+        file = Path.home() / _HOME_FILE
+    except RuntimeError as error:
+        raise ConfigError(f"there is no home directory ({error}); name a kubeconfig file: --kubeconfig FILE") from None
+    return str(file) if file.is_file() else None

@@ -1,0 +1,180 @@
+"""``batchgate describe``: the story of one Job, from Kubernetes and, where the caller may look there, from the site."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any, Final
+from urllib.parse import quote
+
+import click
+
+from router import durations, names
+from router.cli import sitefiles
+from router.cli.cluster import Cluster, cluster_options
+from router.cli.output import as_document, as_json
+from router.cli.sitefiles import OnSite
+from router.cli.table import print_table
+from router.errors import ConfigError
+from router.hpc import cluster_id
+from router.kube.client import Json
+from router.operating.story import Container, PodStory, Story, story
+
+_POD: Final = ("POD", "INDEX", "BATCH JOB", "PHASE", "CREATED", "QUEUED", "STARTED", "ENDED", "EXIT", "REASON")
+_CONTAINER: Final = ("POD", "CONTAINER", "STATE", "EXIT", "SIGNAL", "RESTARTS", "STARTED", "ENDED", "REASON")
+_NO_POLICY: Final = "no --policy DIR was given, which says where the site's files are"
+
+
+@click.command()
+@click.argument("job")
+@cluster_options
+@click.option(
+    "--policy", envvar="BATCHGATE_POLICY", metavar="DIR", help="Also look at the Pods' directories on the site."
+)
+@click.option("--cluster-id", metavar="DIGITS", help="The agent's --cluster-id; by default from kube-system's uid.")
+@click.option("-o", "--output", type=click.Choice(["table", "json"]), default="table", show_default=True)
+def describe(cluster: Cluster, job: str, policy: str | None, cluster_id: str | None, output: str) -> None:
+    """Tell the whole story of one JOB: decision, sizes, Pods, batch jobs, exit codes, Events, results.
+
+    With --policy also what lies in the Pods' directories on the site, where it can be reached from here with the
+    rights that you have there.
+
+    \b
+    Example:  batchgate describe large -n default
+              batchgate describe large --policy policies -o json
+    """
+    found = _find(cluster, job)
+    on_site = _on_site(cluster, found, policy, cluster_id)
+    cluster.say_missed()
+    if output == "json":
+        document: Any = as_document(found)
+        click.echo(as_json({**document, "onSite": as_document(on_site), "notLookedAt": cluster.missed}))
+        return
+    for part in (_head(found), _decision(found), _sizes(found)):
+        click.echo("\n".join(part))
+    _print_pods(found.pods)
+    _print_events(found)
+    for line in _where(found, on_site):
+        click.echo(_plain(line))
+
+
+def _find(cluster: Cluster, name: str) -> Story:
+    """ConfigError where there is no such Job, or it may not be read."""
+    below = f"namespaces/{quote(cluster.namespace, safe='')}"
+    job = cluster.one(f"Job {name}", f"/apis/batch/v1/{below}/jobs/{quote(name, safe='')}")
+    if job is None:
+        why = cluster.missed[-1] if cluster.missed else f"there is no Job {name!r} in namespace {cluster.namespace}"
+        raise ConfigError(f"{why}; name its namespace with -n")
+    selector = f"{names.CONTROLLER_UID}={job['metadata']['uid']}"
+    pods = cluster.every("the Job's Pods", f"/api/v1/{below}/pods", dict, labelSelector=selector) or ()
+    events = cluster.every("Events", f"/api/v1/{below}/events", dict) or ()
+    return story(job, pods, events)
+
+
+def _on_site(cluster: Cluster, found: Story, policy: str | None, digits: str | None) -> tuple[OnSite, ...]:
+    if found.decision.target != names.TARGET_HPC:
+        return ()
+    if digits is None:
+        system: Json | None = cluster.one("the cluster's id", "/api/v1/namespaces/kube-system")
+        digits = cluster_id(system["metadata"]["uid"]) if system else ""
+    if policy is None:
+        return sitefiles.unseen(found, digits, _NO_POLICY)
+    return sitefiles.look(found, digits, Path(policy))
+
+
+def _head(found: Story) -> list[str]:
+    words = ": ".join(text for text in (found.reason, found.message) if text)
+    rows = [
+        ("state", f"{found.state}{f' ({words})' if words else ''}"),
+        ("created", found.created),
+        ("started", found.started),
+        ("ended", found.ended),
+        ("Pods", f"{found.succeeded} succeeded, {found.failed} failed, {len(found.pods)} there"),
+    ]
+    return [f"{found.namespace}/{found.name}", *_aligned(rows)]
+
+
+def _decision(found: Story) -> list[str]:
+    one = found.decision
+    if not one.target:
+        return ["", "Decision", "  none: Batchgate has not judged this Job"]
+    rows = [
+        ("target", one.target),
+        ("rule", one.rule),
+        ("reason", one.reason),
+        ("requester", one.requester),
+        ("runs as", one.user),
+        ("account", one.account),
+        ("project", one.project),
+        ("site", one.site),
+        ("queue", one.queue),
+    ]
+    return ["", "Decision", *_aligned(rows)]
+
+
+def _sizes(found: Story) -> list[str]:
+    sizes = found.sizes
+    numbers = [("completions", sizes.completions), ("parallelism", sizes.parallelism), ("retries", sizes.retries)]
+    rows = [(title, "" if value is None else str(value)) for title, value in numbers]
+    rows.append(("time", "" if sizes.deadline is None else durations.show(sizes.deadline)))
+    for one in sizes.containers:
+        asked = ", ".join(f"{key} {value}" for key, value in (one.requests or one.limits).items())
+        rows.append((f"container {one.name}", f"{one.image}{f': {asked}' if asked else ''}"))
+    rows += [(key, value) for key, value in sizes.hints.items()]
+    rows += [("directive", text) for text in sizes.directives]
+    return ["", "Asks for", *_aligned(rows)]
+
+
+def _aligned(rows: Sequence[tuple[str, str]]) -> Iterator[str]:
+    rows = [(title, value) for title, value in rows if value]
+    wide = max((len(title) for title, _ in rows), default=0)
+    return (f"  {title:{wide}}  {_plain(value)}" for title, value in rows)
+
+
+def _plain(text: str) -> str:
+    """One line without control characters: what a manifest brings must not steer a terminal."""
+    return "".join(char if char.isprintable() else " " for char in text)
+
+
+def _print_pods(pods: Sequence[PodStory]) -> None:
+    click.echo("\nPods" if pods else "\nPods: none are there now")
+    if not pods:
+        return
+    print_table(_POD, [_pod(one) for one in pods])
+    click.echo("\nContainers")
+    print_table(_CONTAINER, [_container(pod.name, one) for pod in pods for one in pod.containers])
+
+
+def _pod(one: PodStory) -> tuple[str, ...]:
+    words = ": ".join(text for text in (one.reason, one.message) if text)
+    times = (one.created, one.queued, one.started, one.ended)
+    moved = f" (now in {one.queue_now})" if one.queue_now else ""
+    return (one.name, one.index, f"{one.batch_job}{moved}", one.phase, *times, one.exit, words)
+
+
+def _container(pod: str, one: Container) -> tuple[str, ...]:
+    numbers = ("" if value is None else str(value) for value in (one.exit_code, one.signal, one.restarts))
+    words = ": ".join(text for text in (one.reason, one.message) if text)
+    return (pod, one.name, one.state, *numbers, one.started, one.ended, words)
+
+
+def _print_events(found: Story) -> None:
+    click.echo("\nEvents" if found.events else "\nEvents: none are kept any more")
+    if found.events:
+        rows = [(one.time, one.type, one.about, one.reason, str(one.count), one.message) for one in found.events]
+        print_table(("TIME", "TYPE", "OF", "REASON", "COUNT", "MESSAGE"), rows)
+
+
+def _where(found: Story, on_site: Sequence[OnSite]) -> Iterator[str]:
+    yield ""
+    yield "Logs and results"
+    logs = [line for pod in found.pods for line in pod.logs]
+    yield from (f"  {line}" for line in logs or ["no Pod is there any more: see the site's resultsDir"])
+    yield from (f"  {line}" for line in found.results)
+    for one in on_site:
+        yield ""
+        yield f"On the site, of Pod {one.pod}: {one.directory}"
+        yield from (f"  {file.path}  {file.size} bytes  {file.modified}" for file in one.files)
+        if one.problem:
+            yield f"  not looked at: {one.problem}"
+            yield f"  {one.advice}"

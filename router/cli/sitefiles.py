@@ -1,0 +1,132 @@
+"""What lies in the directories of a Job's Pods on its site, looked at with the caller's own rights there.
+
+Shell. Nothing is written there, and no command is run: a site that cannot be reached from here is a sentence, with what an
+admin can do instead.
+"""
+
+from __future__ import annotations
+
+import getpass
+import shlex
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+from typing import Final
+
+from router import layout, policy
+from router.errors import BatchgateError, ConfigError
+from router.host import Host
+from router.host.reach import Reach
+from router.layout import PodDirectory
+from router.operating.story import PodStory, Story
+from router.podstatus import rfc3339
+from router.policy.schema import Access, Site, System
+from router.policyfiles import read_directory
+
+MOST_FILES: Final = 200
+_INNER: Final = (layout.LOG, layout.EXIT)
+"""Directories of ours whose names are shown too; volumes may hold anything, and any number."""
+
+
+@dataclass(frozen=True, slots=True)
+class File:
+    """One name below a Pod's directory. ``kind``: ``file``, ``directory`` or ``other``; ``size`` in bytes."""
+
+    path: str
+    kind: str
+    size: int
+    modified: str
+
+
+@dataclass(frozen=True, slots=True)
+class OnSite:
+    """A Pod's directory. ``problem``: why it could not be looked at, and ``advice`` what an admin can do instead."""
+
+    pod: str
+    host: str
+    directory: str
+    files: tuple[File, ...]
+    problem: str
+    advice: str
+
+
+def unseen(story: Story, cluster: str, problem: str, site: Site | None = None) -> tuple[OnSite, ...]:
+    """Every Pod's directory, none of them looked at."""
+    return tuple(_not_seen(story, one, cluster, problem, site) for one in story.pods)
+
+
+def look(story: Story, cluster: str, directory: Path) -> tuple[OnSite, ...]:
+    """What lies in each Pod's directory. ConfigError for a policy that does not check.
+
+    :param cluster: its eight digits; empty where they are not known, and nothing can be found then
+    :param directory: of the policy files
+    """
+    wanted = story.decision.site
+    site = next((one for one in policy.load(read_directory(directory)).sites if one.name == wanted), None)
+    if site is None:
+        return unseen(story, cluster, f"the policy in {directory} has no site {wanted}")
+    if not cluster:
+        return unseen(story, cluster, "the cluster's id is not known; give it with --cluster-id", site)
+    try:
+        reach = Reach(site, getpass.getuser())
+    except ConfigError as error:
+        return unseen(story, cluster, str(error), site)
+    try:
+        return tuple(_look(story, one, cluster, site, reach) for one in story.pods)
+    finally:
+        reach.close()
+
+
+def _look(story: Story, pod: PodStory, cluster: str, site: Site, reach: Reach) -> OnSite:
+    user = _user(story, site)
+    place = _place(story, pod, cluster, site)
+    try:
+        host = reach.host_of(user, place.work_dir)
+        if host.status(place.path) is None:
+            return _not_seen(story, pod, cluster, "there is no such directory: it was removed, or never made", site)
+        files = tuple(_files(host, place.path))
+    except (BatchgateError, OSError) as error:
+        words = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+        return _not_seen(story, pod, cluster, words, site)
+    return OnSite(pod.name, site.host, str(place.path), files[:MOST_FILES], "", "")
+
+
+def _files(host: Host, directory: PurePosixPath) -> Iterator[File]:
+    for name in sorted(host.names(directory)):
+        yield from _file(host, directory, name)
+        if name in _INNER:
+            for inner in sorted(host.names(directory / name))[:MOST_FILES]:
+                yield from _file(host, directory, f"{name}/{inner}")
+
+
+def _file(host: Host, directory: PurePosixPath, name: str) -> Iterator[File]:
+    found = host.status(directory / name)
+    if found is not None:
+        yield File(name, found.kind, found.size, rfc3339(found.modified))
+
+
+def _user(story: Story, site: Site) -> str:
+    """Whose files they are: on an embedded queue its one user's, whom we take to be ourselves."""
+    if site.system is System.LOCAL and site.access is Access.OWN:
+        return getpass.getuser()
+    return story.decision.user
+
+
+def _place(story: Story, pod: PodStory, cluster: str, site: Site | None) -> PodDirectory:
+    """Where the files of a Pod are; what is not known of that stands as its name in angle brackets."""
+    digits = cluster or "<cluster id>"
+    if site is None:
+        root = f"<workDir>/{story.decision.site}.{digits}"
+    else:
+        root = layout.site_directory(site.work_dir, _user(story, site), site.name, digits)
+    return PodDirectory(root, story.uid, pod.index, pod.uid)
+
+
+def _not_seen(story: Story, pod: PodStory, cluster: str, problem: str, site: Site | None) -> OnSite:
+    path = str(_place(story, pod, cluster, site).path)
+    host = site.host if site is not None else ""
+    where = f"on {host}" if host not in ("", "local") else "on the machine where the site's agent runs"
+    user = story.decision.user or "the HPC user"
+    return OnSite(
+        pod.name, host, path, (), problem, f"an admin can look {where}, as {user}: ls -lR {shlex.quote(path)}"
+    )

@@ -1,0 +1,100 @@
+"""``batchgate status``: queues, Jobs by state, what is stuck, who leads; asked of the cluster as the caller."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from typing import Any
+
+import click
+
+from router import durations, names
+from router.cli.cluster import LEASES, Cluster, cluster_options
+from router.cli.output import as_document, as_json
+from router.cli.table import print_table
+from router.errors import ConfigError
+from router.operating.jobs import facts
+from router.operating.overview import Overview, Queue, Seen, overview, sites_of
+from router.podview import view
+
+
+@click.command()
+@click.argument("site", default="")
+@cluster_options
+@click.option("-o", "--output", type=click.Choice(["table", "json"]), default="table", show_default=True)
+def status(cluster: Cluster, site: str, output: str) -> None:
+    """Say how the queues are, how far Jobs are, what is stuck and why, and which agent leads.
+
+    Of one SITE, or of all. Asks the cluster with your own rights; what you may not see is named on standard error.
+
+    \b
+    Example:  batchgate status
+              batchgate status demo -o json
+    """
+    seen = look(cluster)
+    known = sites_of(seen)
+    if site and site not in known:
+        cluster.say_missed()
+        raise ConfigError(f"nothing is there of a site {site!r}; known are: {', '.join(known) or 'none'}")
+    found = overview(seen, site)
+    cluster.say_missed()
+    if output == "json":
+        document: Any = as_document(found)
+        click.echo(as_json({**document, "notLookedAt": cluster.missed}))
+    else:
+        _print(found, none="none to be seen" if cluster.missed else "none")
+
+
+def look(cluster: Cluster) -> Seen:
+    """All that there is of sites in a cluster, as far as the caller may see it. ApiError where nothing answers."""
+    path = f"/api/v1/namespaces/{cluster.system}/configmaps/{names.QUEUES_CONFIG_MAP}"
+    queues = cluster.one("the state of queues", path) or {}
+    nodes = cluster.every("the Nodes of queues", "/api/v1/nodes", dict, labelSelector=names.NODE_KIND) or ()
+    leases = cluster.every("the agents' Leases", f"{LEASES}/{cluster.system}/leases", dict)
+    return Seen(
+        now=time.time(),
+        queues=queues.get("data") or {},
+        nodes=nodes,
+        leases=None if leases is None else {one["metadata"]["name"]: one for one in leases},
+        jobs=cluster.everywhere("jobs", "/apis/batch/v1", facts, labelSelector=names.KEY_TARGET),
+        pods=cluster.everywhere("pods", "/api/v1", view, labelSelector=names.KEY_SITE),
+    )
+
+
+def _print(found: Overview, *, none: str) -> None:
+    for problem in found.problems:
+        click.echo(f"Warning: {problem}", err=True)
+    head = ("SITE", "QUEUE", "STATE", "FREE", "QUEUED", "RUNNING", "AGE", "REASON")
+    _section("Queues", head, [_queue(one) for one in found.queues], none)
+    leaders = [
+        (one.site, one.holder or "nobody", ago(one.age), "" if one.in_force else "no agent leads")
+        for one in found.leaders
+    ]
+    _section("Agents", ("SITE", "LEADER", "RENEWED", "REASON"), leaders, none)
+    counts = [(one.site or "(cloud)", str(one.state), str(one.count)) for one in found.jobs]
+    _section("Jobs", ("SITE", "STATE", "JOBS"), counts, none)
+    if (one := found.oldest_waiting) is not None:
+        words = f"{one.namespace}/{one.name}, in queue {one.queue} of site {one.site}"
+        click.echo(f"\nOldest waiting Job: {words}, since {one.since} ({durations.show(one.age)})")
+    stuck = [
+        (one.kind, f"{one.namespace}/{one.name}".lstrip("/"), one.job, one.reason, one.since, one.message)
+        for one in found.stuck
+    ]
+    _section("Stuck", ("KIND", "NAME", "JOB", "WHY", "SINCE", "WORDS"), stuck, none)
+
+
+def _section(title: str, head: Sequence[str], rows: Sequence[Sequence[str]], none: str) -> None:
+    click.echo(f"\n{title}" if rows else f"\n{title}: {none}")
+    if rows:
+        print_table(head, rows)
+
+
+def _queue(one: Queue) -> tuple[str, ...]:
+    counts = (one.free_nodes, one.queued_jobs, one.running_jobs)
+    shown = ("-" if count is None else str(count) for count in counts)
+    return (one.site, one.queue, one.state, *shown, ago(one.age), one.reason)
+
+
+def ago(age: int | None) -> str:
+    """An age for a table's cell."""
+    return "-" if age is None else durations.show(age)

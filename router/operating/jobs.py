@@ -1,0 +1,82 @@
+"""A Job as operators are told of it: where it went, how far it is, and since when.
+
+Pure.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+from router.names import KEY_QUEUE, KEY_SITE, KEY_TARGET
+from router.podstatus import RUNNING, seconds
+from router.podview import PodView
+
+
+class JobState(StrEnum):
+    """How far a Job is. ``WAITING``: no Pod of it runs yet."""
+
+    WAITING = "waiting"
+    RUNNING = "running"
+    SUSPENDED = "suspended"
+    DELETING = "deleting"
+    COMPLETE = "complete"
+    FAILED = "failed"
+
+
+@dataclass(frozen=True, slots=True)
+class JobFacts:
+    """What is kept of a Job. ``since``: when it was started or, before that, created (seconds since 1970).
+
+    ``finished``: ``Complete``, ``Failed`` or empty. ``ready`` counts its Pods that run, as its status has it.
+    """
+
+    namespace: str
+    name: str
+    uid: str
+    target: str
+    site: str
+    queue: str
+    since: int
+    finished: str
+    deleting: bool
+    suspended: bool
+    ready: int
+
+
+def facts(job: Mapping[str, Any]) -> JobFacts:
+    """What is kept of a Job as the API serves it."""
+    metadata, spec, status = job["metadata"], job.get("spec") or {}, job.get("status") or {}
+    labels = metadata.get("labels") or {}
+    return JobFacts(
+        namespace=metadata["namespace"],
+        name=metadata["name"],
+        uid=metadata["uid"],
+        target=labels.get(KEY_TARGET) or "",
+        site=labels.get(KEY_SITE) or "",
+        queue=labels.get(KEY_QUEUE) or "",
+        since=seconds(status.get("startTime")) or seconds(metadata.get("creationTimestamp")) or 0,
+        finished=finish(status),
+        deleting=metadata.get("deletionTimestamp") is not None,
+        suspended=spec.get("suspend") is True,
+        ready=int(status.get("ready") or 0),
+    )
+
+
+def finish(status: Mapping[str, Any]) -> str:
+    """``Complete`` or ``Failed`` where a Job is over, as its conditions say; else empty."""
+    kinds = [one.get("type") for one in status.get("conditions") or () if one.get("status") == "True"]
+    return next((kind for kind in ("Complete", "Failed") if kind in kinds), "")
+
+
+def state(job: JobFacts, pods: tuple[PodView, ...]) -> JobState:
+    """How far a Job is; ``pods`` are those of it that are known."""
+    if job.finished:
+        return JobState.COMPLETE if job.finished == "Complete" else JobState.FAILED
+    if job.deleting:
+        return JobState.DELETING
+    if job.ready or any(pod.status.phase == RUNNING for pod in pods):
+        return JobState.RUNNING
+    return JobState.SUSPENDED if job.suspended else JobState.WAITING

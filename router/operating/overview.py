@@ -1,0 +1,264 @@
+"""The state of sites at one moment: queues, Jobs by their states, what is stuck and why, who leads.
+
+Pure. What could not be looked at is left out here and named by whoever asked.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from router import names
+from router.errors import InputError
+from router.operating import stuck as stuck_pods
+from router.operating.jobs import JobFacts, JobState, state
+from router.operating.stuck import Stuck
+from router.podstatus import rfc3339, seconds
+from router.podview import PodView
+from router.policy.decision import QueueState
+from router.policy.states import queue_states
+
+Json = Mapping[str, Any]
+TOO_OLD: Final = 600
+"""Seconds after which the webhook takes a queue's figures as unknown: ``settings.QUEUES_MAX_AGE``."""
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """What was looked at. ``queues`` are the documents that agents publish, by their keys; ``now`` since 1970.
+
+    ``leases``: by their names; None where they could not be looked at.
+    """
+
+    now: float
+    queues: Mapping[str, str] = field(default_factory=dict)
+    nodes: tuple[Json, ...] = ()
+    leases: Mapping[str, Json] | None = field(default_factory=dict)
+    jobs: tuple[JobFacts, ...] = ()
+    pods: tuple[PodView, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Queue:
+    """One queue. ``state``: ``open``, ``closed``, ``unreachable`` (the batch system), ``agent-away``, ``no-node`` or
+    ``unknown``; ``reason`` says why it is not open. ``age``: of the figures, in seconds. None: not known.
+    """
+
+    site: str
+    queue: str
+    node: str
+    state: str
+    reason: str
+    free_nodes: int | None
+    queued_jobs: int | None
+    running_jobs: int | None
+    age: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class JobCount:
+    """How many Jobs of a site (empty: in the cloud) are in a state."""
+
+    site: str
+    state: JobState
+    count: int
+
+
+@dataclass(frozen=True, slots=True)
+class WaitingJob:
+    """A Job no Pod of which runs yet; ``age`` in seconds."""
+
+    namespace: str
+    name: str
+    site: str
+    queue: str
+    since: str
+    age: int
+
+
+@dataclass(frozen=True, slots=True)
+class Leader:
+    """Who holds the Lease of a site; ``age``: seconds since it was renewed. ``in_force``: not longer ago than it lasts."""
+
+    site: str
+    holder: str
+    renewed: str
+    age: int | None
+    in_force: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Overview:
+    """All of it. ``problems``: what was found and not understood."""
+
+    time: str
+    queues: tuple[Queue, ...]
+    jobs: tuple[JobCount, ...]
+    oldest_waiting: WaitingJob | None
+    stuck: tuple[Stuck, ...]
+    leaders: tuple[Leader, ...]
+    problems: tuple[str, ...] = ()
+
+
+def sites_of(seen: Seen) -> list[str]:
+    """Every site of which anything is there."""
+    found = {place[0] for place in map(place_of, seen.nodes) if place}
+    found |= {key.removesuffix(".json") for key in seen.queues if key.endswith(".json")}
+    found |= {one.site for one in seen.jobs if one.site} | {one.site for one in seen.pods if one.site}
+    return sorted(found)
+
+
+def place_of(node: Json) -> tuple[str, str] | None:
+    """Site and queue of a Node of ours; None of any other."""
+    provider = str((node.get("spec") or {}).get("providerID") or "")
+    site, slash, queue = provider.removeprefix(names.NODE_PROVIDER).partition("/")
+    return (site, queue) if provider.startswith(names.NODE_PROVIDER) and site and slash and queue else None
+
+
+def overview(seen: Seen, site: str = "") -> Overview:
+    """The state of one site, or of all (and of Jobs in the cloud) where none is named."""
+    chosen = [one for one in sites_of(seen) if site in ("", one)]
+    figures, times, problems = _figures(seen, chosen)
+    nodes = {place: node for node in seen.nodes if (place := place_of(node)) and place[0] in chosen}
+    places = sorted({*figures, *nodes})
+    jobs = tuple(one for one in seen.jobs if site in ("", one.site))
+    pods = tuple(one for one in seen.pods if site in ("", one.site))
+    told = [(one, state(one, of_it)) for one, of_it in _with_pods(jobs, pods)]
+    counted = Counter((one.site, how) for one, how in told)
+    return Overview(
+        time=rfc3339(seen.now),
+        queues=tuple(
+            _queue(place, nodes.get(place), figures.get(place), times.get(place), seen.now) for place in places
+        ),
+        jobs=tuple(
+            JobCount(where, how, counted[where, how])
+            for where in sorted({where for where, _ in counted})
+            for how in JobState
+            if counted[where, how]
+        ),
+        oldest_waiting=_oldest([one for one, how in told if how is JobState.WAITING and one.site], seen.now),
+        stuck=(*_stuck_nodes(nodes), *stuck_pods.pods(pods, {one.uid: one for one in jobs}, seen.now)),
+        leaders=_leaders(chosen, seen),
+        problems=problems,
+    )
+
+
+def _with_pods(jobs: Iterable[JobFacts], pods: Iterable[PodView]) -> Iterator[tuple[JobFacts, tuple[PodView, ...]]]:
+    of_job: defaultdict[str, list[PodView]] = defaultdict(list)
+    for pod in pods:
+        of_job[pod.job_uid].append(pod)
+    return ((job, tuple(of_job[job.uid])) for job in jobs)
+
+
+Place = tuple[str, str]
+
+
+def _figures(
+    seen: Seen, sites: list[str]
+) -> tuple[dict[Place, QueueState], dict[Place, float | None], tuple[str, ...]]:
+    """What agents have published of the queues, when that was, and which documents are not understood."""
+    found: dict[Place, QueueState] = {}
+    times: dict[Place, float | None] = {}
+    problems = []
+    for site in sites:
+        key = f"{site}.json"
+        try:
+            read = queue_states(seen.queues.get(key, ""), f"ConfigMap {names.QUEUES_CONFIG_MAP}, {key}")
+        except InputError as error:
+            problems.append(str(error))
+            continue
+        own = {place: state for place, state in read.states.items() if place[0] == site}
+        found |= own
+        times |= dict.fromkeys(own, read.time)
+    return found, times, tuple(problems)
+
+
+def _queue(place: Place, node: Json | None, figures: QueueState | None, moment: float | None, now: float) -> Queue:
+    age = None if moment is None else max(0, int(now - moment))
+    word, reason = _standing(node, figures)
+    if age is not None and age > TOO_OLD:
+        reason = f"{reason}; " * bool(reason) + "the figures are too old for rules to go by"
+    return Queue(
+        site=place[0],
+        queue=place[1],
+        node=names.node_name(*place),
+        state=word,
+        reason=reason,
+        free_nodes=figures.free_nodes if figures else None,
+        queued_jobs=figures.queued_jobs if figures else None,
+        running_jobs=figures.running_jobs if figures else None,
+        age=age,
+    )
+
+
+def _standing(node: Json | None, figures: QueueState | None) -> tuple[str, str]:
+    if node is None:
+        return "no-node", "it has no Node; does an agent of its site run?"
+    ready = condition(node, "Ready")
+    if ready.get("status") != "True":
+        return "agent-away", str(ready.get("message") or "the agent has not reported yet")
+    silent = condition(node, names.CONDITION_HPC_UNAVAILABLE)
+    if silent.get("status") == "True":
+        return "unreachable", str(silent.get("message") or "the batch system does not answer")
+    closed = condition(node, names.CONDITION_QUEUE_CLOSED)
+    if closed.get("status") == "True":
+        return "closed", str(closed.get("message") or "")
+    if figures is not None and figures.up is False:
+        return "closed", "the batch system says that it is down"
+    known = closed.get("status") == "False" or (figures is not None and figures.up)
+    return ("open", "") if known else ("unknown", "the agent has not told yet")
+
+
+def condition(node: Json, kind: str) -> Json:
+    """The condition of that type; empty where there is none."""
+    found: list[Json] = (node.get("status") or {}).get("conditions") or []
+    return next((one for one in found if one.get("type") == kind), {})
+
+
+def _stuck_nodes(nodes: Mapping[Place, Json]) -> Iterator[Stuck]:
+    for (site, queue), node in sorted(nodes.items()):
+        for kind in (names.CONDITION_HPC_UNAVAILABLE, names.CONDITION_ORPHAN_LIMIT):
+            found = condition(node, kind)
+            if found.get("status") == "True":
+                yield Stuck(
+                    kind="Node",
+                    namespace="",
+                    name=node["metadata"]["name"],
+                    job="",
+                    site=site,
+                    queue=queue,
+                    reason=kind,
+                    since=str(found.get("lastTransitionTime") or ""),
+                    message=str(found.get("message") or ""),
+                )
+
+
+def _oldest(waiting: list[JobFacts], now: float) -> WaitingJob | None:
+    if not waiting:
+        return None
+    one = min(waiting, key=lambda job: (job.since, job.namespace, job.name))
+    return WaitingJob(one.namespace, one.name, one.site, one.queue, rfc3339(one.since), max(0, int(now - one.since)))
+
+
+def _leaders(sites: Iterable[str], seen: Seen) -> tuple[Leader, ...]:
+    if seen.leases is None:
+        return ()
+    return tuple(leader(one, seen.leases.get(names.lease_name(one)), seen.now) for one in sites)
+
+
+def leader(site: str, lease: Json | None, now: float) -> Leader:
+    """Who holds the Lease of a site, by what it says and this clock."""
+    spec = (lease or {}).get("spec") or {}
+    renewed = seconds(spec.get("renewTime"))
+    age = None if renewed is None else max(0, int(now - renewed))
+    holder = str(spec.get("holderIdentity") or "")
+    lasts = spec.get("leaseDurationSeconds") or 0
+    return Leader(
+        site=site,
+        holder=holder,
+        renewed="" if renewed is None else rfc3339(renewed),
+        age=age,
+        in_force=bool(holder) and age is not None and age <= lasts,
+    )

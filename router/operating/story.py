@@ -1,0 +1,326 @@
+"""The story of one Job, from the decision to its result, as Kubernetes has it.
+
+Pure. What lies on the site is looked at by whoever asks, who knows from here where that would be.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from router import names
+from router.operating.jobs import JobState, facts, state
+from router.operating.stuck import DELETION, waiting
+from router.podstatus import ContainerStatus, Running, Terminated, rfc3339, seconds
+from router.podview import PodView, view
+
+Json = Mapping[str, Any]
+_DIRECTIVE: Final = re.compile(r"#(?:PBS|SBATCH) (.+)")
+_NOT_INDEXED: Final = "NonIndexed"
+_SUFFIX: Final = r"-[a-z0-9]{5}"
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """What the webhook decided, and for whom. Empty: not said on the Job. ``user`` is the HPC user."""
+
+    target: str
+    rule: str
+    reason: str
+    requester: str
+    user: str
+    account: str
+    project: str
+    site: str
+    queue: str
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """What one container asks for: Kubernetes' quantities, by the resource's name."""
+
+    name: str
+    image: str
+    requests: Mapping[str, str]
+    limits: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Sizes:
+    """What the Job asks for, and which directives for the batch system became of it; ``hints`` by their keys."""
+
+    completions: int | None
+    parallelism: int | None
+    retries: int | None
+    deadline: int | None
+    containers: tuple[Request, ...]
+    hints: Mapping[str, str]
+    directives: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Container:
+    """How a container is. ``exit_code`` and ``signal`` are those of its last run that ended, None where none has."""
+
+    name: str
+    state: str
+    reason: str
+    message: str
+    exit_code: int | None
+    signal: int | None
+    started: str
+    ended: str
+    restarts: int
+
+
+@dataclass(frozen=True, slots=True)
+class PodStory:
+    """One Pod of the Job. Times are RFC 3339, empty where there are none. ``queued`` is when the batch system had its job.
+
+    ``exit``: exit status of the batch job, as its annotation says it; ``used``: what the batch system says it used.
+    """
+
+    name: str
+    uid: str
+    index: str
+    node: str
+    batch_job: str
+    queue_now: str
+    phase: str
+    reason: str
+    message: str
+    created: str
+    queued: str
+    started: str
+    ended: str
+    deleted: str
+    exit: str
+    used: Mapping[str, Any]
+    containers: tuple[Container, ...]
+    conditions: tuple[str, ...]
+    logs: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """One Event, at the time when it was last told."""
+
+    time: str
+    type: str
+    about: str
+    reason: str
+    message: str
+    count: int
+
+
+@dataclass(frozen=True, slots=True)
+class Story:
+    """All of it. ``results``: what Events say of results; ``failed`` and ``succeeded`` count Pods."""
+
+    namespace: str
+    name: str
+    uid: str
+    state: JobState
+    reason: str
+    message: str
+    created: str
+    started: str
+    ended: str
+    succeeded: int
+    failed: int
+    decision: Decision
+    sizes: Sizes
+    pods: tuple[PodStory, ...]
+    events: tuple[Told, ...]
+    results: tuple[str, ...]
+
+
+def story(job: Json, pods: Iterable[Json], events: Iterable[Json]) -> Story:
+    """The story of a Job.
+
+    :param pods: those that it has now
+    :param events: of its namespace; those about others are left out
+    """
+    metadata, status = job["metadata"], job.get("status") or {}
+    views = sorted((view(pod) for pod in pods), key=lambda pod: (pod.created, pod.name))
+    about = [one for one in events if is_about(one, job, {pod.uid for pod in views})]
+    told = tuple(map(_told, sorted(about, key=_order)))
+    over = _condition_of_end(status)
+    return Story(
+        namespace=metadata["namespace"],
+        name=metadata["name"],
+        uid=metadata["uid"],
+        state=state(facts(job), tuple(views)),
+        reason=str(over.get("reason") or ""),
+        message=str(over.get("message") or ""),
+        created=str(metadata.get("creationTimestamp") or ""),
+        started=str(status.get("startTime") or ""),
+        ended=str(status.get("completionTime") or over.get("lastTransitionTime") or ""),
+        succeeded=int(status.get("succeeded") or 0),
+        failed=int(status.get("failed") or 0),
+        decision=decision(job),
+        sizes=_sizes(job),
+        pods=tuple(_pod(pod, about) for pod in views),
+        events=told,
+        results=tuple(
+            one.message for one in told if one.reason in (names.REASON_RESULTS, names.REASON_RESULTS_INCOMPLETE)
+        ),
+    )
+
+
+def _condition_of_end(status: Json) -> Json:
+    over = [
+        one
+        for one in status.get("conditions") or ()
+        if one.get("status") == "True" and one.get("type") in ("Complete", "Failed")
+    ]
+    return over[0] if over else {}
+
+
+def is_about(event: Json, job: Json, uids: set[str]) -> bool:
+    """Whether an Event is about a Job, a Pod that it has (``uids``), or one that it had.
+
+    A Pod that is no more is known by its name alone. The names of Pods of an Indexed Job could be another Job's too, so
+    those are not believed.
+    """
+    about = event.get("involvedObject") or {}
+    if about.get("uid") in uids or about.get("uid") == job["metadata"]["uid"]:
+        return True
+    spec = job.get("spec") or {}
+    if about.get("kind") != "Pod" or spec.get("completionMode", _NOT_INDEXED) != _NOT_INDEXED:
+        return False
+    since, moment = seconds(job["metadata"].get("creationTimestamp")), seconds(_moment(event))
+    if since is not None and moment is not None and moment < since:  # of an earlier Job of the same name
+        return False
+    return re.fullmatch(re.escape(job["metadata"]["name"]) + _SUFFIX, str(about.get("name"))) is not None
+
+
+def _order(event: Json) -> tuple[str, int, str]:
+    """Events of one second stand in the order in which the API server had them."""
+    version = str((event.get("metadata") or {}).get("resourceVersion") or "")
+    return _moment(event), int(version) if version.isdecimal() else 0, str(event.get("reason"))
+
+
+def _told(event: Json) -> Told:
+    about = event.get("involvedObject") or {}
+    return Told(
+        time=_moment(event),
+        type=str(event.get("type") or ""),
+        about=f"{about.get('kind', '')}/{about.get('name', '')}",
+        reason=str(event.get("reason") or ""),
+        message=str(event.get("message") or ""),
+        count=int(event.get("count") or (event.get("series") or {}).get("count") or 1),
+    )
+
+
+def _moment(event: Json) -> str:
+    found = event.get("lastTimestamp") or event.get("eventTime") or event.get("firstTimestamp") or ""
+    moment = seconds(found)
+    return "" if moment is None else rfc3339(moment)
+
+
+def decision(job: Json) -> Decision:
+    """What the webhook has written on a Job and its Pods' template."""
+    metadata = job["metadata"]
+    template = ((job.get("spec") or {}).get("template") or {}).get("metadata") or {}
+    labels = metadata.get("labels") or {}
+    notes = (template.get("annotations") or {}) | (metadata.get("annotations") or {})
+    identity = _object(notes.get(names.KEY_ACCOUNT))
+    return Decision(
+        target=labels.get(names.KEY_TARGET) or "",
+        rule=notes.get(names.KEY_RULE) or "",
+        reason=notes.get(names.KEY_REASON) or "",
+        requester=notes.get(names.KEY_REQUESTER) or "",
+        user=str(identity.get("user") or ""),
+        account=str(identity.get("account") or ""),
+        project=str(identity.get("project") or ""),
+        site=labels.get(names.KEY_SITE) or "",
+        queue=labels.get(names.KEY_QUEUE) or "",
+    )
+
+
+def _object(text: object) -> Mapping[str, Any]:
+    """A JSON object; empty where the text is none."""
+    try:
+        value = json.loads(text) if isinstance(text, str) else {}
+    except ValueError:
+        return {}
+    return value if isinstance(value, dict) else {}
+
+
+def _sizes(job: Json) -> Sizes:
+    spec = job.get("spec") or {}
+    template = spec.get("template") or {}
+    pod = template.get("spec") or {}
+    metadata, inner = job["metadata"], template.get("metadata") or {}
+    notes = (inner.get("annotations") or {}) | (metadata.get("annotations") or {})
+    script = str(notes.get(names.KEY_SCRIPT) or "")
+    return Sizes(
+        completions=spec.get("completions"),
+        parallelism=spec.get("parallelism"),
+        retries=spec.get("backoffLimit"),
+        deadline=pod.get("activeDeadlineSeconds") or spec.get("activeDeadlineSeconds"),
+        containers=tuple(_request(one) for one in (*(pod.get("initContainers") or ()), *(pod.get("containers") or ()))),
+        hints={key: notes[key] for key in sorted(names.HINTS) if key in notes},
+        directives=tuple(found[1] for line in script.splitlines() if (found := _DIRECTIVE.fullmatch(line))),
+    )
+
+
+def _request(container: Json) -> Request:
+    resources = container.get("resources") or {}
+    asked = {kind: {k: str(v) for k, v in (resources.get(kind) or {}).items()} for kind in ("requests", "limits")}
+    return Request(str(container.get("name")), str(container.get("image") or ""), asked["requests"], asked["limits"])
+
+
+def _pod(pod: PodView, events: Sequence[Json]) -> PodStory:
+    told = {one.reason: one.time for one in map(_told, (one for one in events if _uid(one) == pod.uid))}
+    status = pod.status
+    containers = tuple(map(_container, (*status.init_containers, *status.containers)))
+    reason, message = (status.reason, status.message) if status.terminal else waiting(status)
+    ends = [one.ended for one in containers if one.ended]
+    return PodStory(
+        name=pod.name,
+        uid=pod.uid,
+        index=pod.index,
+        node=pod.node,
+        batch_job=pod.job_id,
+        queue_now=pod.queue_now,
+        phase=status.phase,
+        reason=reason or (DELETION if pod.deleting else ""),
+        message=message,
+        created=rfc3339(pod.created),
+        queued=told.get(names.REASON_SUBMITTED, ""),
+        started="" if status.started is None else rfc3339(status.started),
+        ended=max(ends) if ends and status.terminal else "",
+        deleted="" if pod.deleted_at is None else rfc3339(pod.deleted_at),
+        exit=pod.exit,
+        used=_object(pod.used),
+        containers=containers,
+        conditions=tuple(one.kind for one in status.conditions if one.holds),
+        logs=tuple(f"kubectl logs -n {pod.namespace} {pod.name} -c {one.name}" for one in pod.containers),
+    )
+
+
+def _uid(event: Json) -> str:
+    return str((event.get("involvedObject") or {}).get("uid"))
+
+
+def _container(one: ContainerStatus) -> Container:
+    now = one.state
+    ended = now if isinstance(now, Terminated) else one.last
+    begun = now.started if isinstance(now, Running | Terminated) else None
+    said = now if not isinstance(now, Running) else None
+    return Container(
+        name=one.name,
+        state=type(now).__name__.lower(),
+        reason=said.reason if said else "",
+        message=said.message if said else "",
+        exit_code=ended.code if ended else None,
+        signal=ended.signal if ended else None,
+        started="" if begun is None else rfc3339(begun),
+        ended="" if ended is None or ended.finished is None else rfc3339(ended.finished),
+        restarts=one.restarts,
+    )

@@ -1,0 +1,106 @@
+"""What does not go on by itself, or not soon, and why.
+
+Pure.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from router.names import (
+    CONDITION_NODE_LOST,
+    CONDITION_SUSPENDED,
+    REASON_CONFIG_ERROR,
+    REASON_HELD,
+    REASON_NOT_VERIFIED,
+    REASON_OLDER_RUN,
+    REASON_QUEUE_FULL,
+    REASON_REFUSED,
+    REASON_SITE_STORAGE,
+    REASON_TOO_LARGE,
+    REASON_WRONG_USER,
+)
+from router.operating.jobs import JobFacts
+from router.podstatus import FAILED, PENDING, PodStatus, Waiting, rfc3339
+from router.podview import PodView
+
+NOT_TAKEN_UP: Final = "NotTakenUp"
+"""Our word for a Pod of which its agent has said nothing for :data:`PATIENCE` seconds."""
+DELETION: Final = "Terminating"
+"""kubectl's word for a Pod that is being deleted."""
+PATIENCE: Final = 60
+"""Seconds that a new Pod, or a deletion after its grace period, may take before it is shown as stuck."""
+_WAITS: Final = frozenset(
+    {REASON_QUEUE_FULL, REASON_HELD, REASON_OLDER_RUN, REASON_SITE_STORAGE, REASON_CONFIG_ERROR, REASON_NOT_VERIFIED}
+)
+_REFUSALS: Final = frozenset({REASON_REFUSED, REASON_NOT_VERIFIED, REASON_WRONG_USER, REASON_TOO_LARGE})
+
+
+@dataclass(frozen=True, slots=True)
+class Stuck:
+    """One Pod or Node. ``since``: RFC 3339; of a Pod that waits or was refused, when it was created."""
+
+    kind: str
+    namespace: str
+    name: str
+    job: str
+    site: str
+    queue: str
+    reason: str
+    since: str
+    message: str
+
+
+def pods(found: Iterable[PodView], jobs: Mapping[str, JobFacts], now: float) -> Iterator[Stuck]:
+    """The Pods that are stuck, the longest first. A Pod that was refused counts while its Job has not succeeded.
+
+    :param jobs: by their uids, as far as they are known
+    """
+    told = [(since, pod, reason, words) for pod in found for since, reason, words in _of(pod, jobs, now)]
+    for since, pod, reason, words in sorted(told, key=lambda one: (one[0], one[1].key)):
+        yield Stuck("Pod", pod.namespace, pod.name, pod.job, pod.site, pod.queue, reason, rfc3339(since), words)
+
+
+def _of(pod: PodView, jobs: Mapping[str, JobFacts], now: float) -> Iterator[tuple[int, str, str]]:
+    status = pod.status
+    if pod.owner == "DaemonSet":
+        return
+    if pod.deleted_at is not None:
+        if now - pod.deleted_at > PATIENCE:
+            yield pod.deleted_at, DELETION, status.message or "its batch job is not known to have ended"
+        return
+    if status.phase == FAILED:
+        job = jobs.get(pod.job_uid)
+        if status.reason in _REFUSALS and (job is None or job.finished != "Complete"):
+            yield pod.created, status.reason, status.message
+        return
+    yield from _lost(status)
+    if status.phase == PENDING:
+        yield from _waits(pod, now)
+
+
+def _lost(status: PodStatus) -> Iterator[tuple[int, str, str]]:
+    for kind in (CONDITION_NODE_LOST, CONDITION_SUSPENDED):
+        found = status.condition(kind)
+        if found is not None and found.holds:
+            yield found.since, kind, found.message
+
+
+def _waits(pod: PodView, now: float) -> Iterator[tuple[int, str, str]]:
+    reason, message = waiting(pod.status)
+    if reason in _WAITS:
+        yield pod.created, reason, message
+    elif not reason and now - pod.created > PATIENCE:
+        yield pod.created, NOT_TAKEN_UP, "the agent of its site has said nothing of it; does it run?"
+
+
+def waiting(status: PodStatus) -> tuple[str, str]:
+    """Why a Pod waits, and the words for it: its own reason, else that of the first container that waits."""
+    if status.reason:
+        return status.reason, status.message
+    for one in (*status.init_containers, *status.containers):
+        if isinstance(one.state, Waiting) and one.state.reason:
+            return one.state.reason, one.state.message
+    return "", ""

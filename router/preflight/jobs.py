@@ -1,0 +1,143 @@
+"""Verdicts on the probe jobs as the batch system shows and ends them.
+
+Pure.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from router.policy.schema import Account, System
+from router.preflight import Line, Mark
+from router.preflight.seen import Report, first
+
+SHORTEST_KILL_DELAY: Final = 2.0
+"""Seconds between TERM and KILL in which a script can write down how it ended."""
+
+_HISTORY_ON: Final = {
+    System.SLURM: "set up slurmdbd (AccountingStorageType=accounting_storage/slurmdbd)",
+    System.OPENPBS: "qmgr -c 'set server job_history_enable = True'",
+    System.TORQUE: "qmgr -c 'set server keep_completed = 3600'",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """A probe as the batch system shows it: its name, by which it was looked for; what it shows of account, project."""
+
+    wanted: str
+    found: bool
+    name: str
+    account: str
+    project: str
+
+
+@dataclass(frozen=True, slots=True)
+class Killed:
+    """The end of a probe that was deleted: when TERM came, and when it last wrote since (seconds since 1970)."""
+
+    ended: bool
+    term: Sequence[float]
+    beats: Sequence[float]
+
+
+def name_line(user: str, shown: Shown) -> Line:
+    """Whether the probe is found by the name it was given: the agent looks for jobs by it."""
+    mark = Mark.OK if shown.found and shown.name in {"", shown.wanted} else Mark.MUST
+    change = "" if mark is Mark.OK else "keep hooks and submit filters from changing job names"
+    return Line("job-name", user, mark, shown.name or "found by its name", shown.wanted, change)
+
+
+def account_lines(user: str, shown: Shown, account: Account | None, system: System) -> tuple[Line, ...]:
+    """Whether account and project are what the policy says."""
+    wanted = (account.account, account.project) if account else (None, None)
+    lines = [_given("account", user, shown.account, wanted[0])]
+    if system in {System.OPENPBS, System.LOCAL}:
+        lines.append(_given("project", user, shown.project.removeprefix("_pbs_project_default"), wanted[1]))
+    return tuple(lines)
+
+
+def _given(name: str, user: str, seen: str, wanted: str | None) -> Line:
+    words = seen or "none shown"
+    if wanted is None:
+        return Line(name, user, Mark.OK, words, "any: the policy names none")
+    if seen == wanted or (not seen and name == "project"):
+        return Line(name, user, Mark.OK if seen else Mark.WARNING, words, wanted, "" if seen else _by_hand(name))
+    if not seen:
+        return Line(name, user, Mark.WARNING, words, wanted, _by_hand(name))
+    change = f"keep hooks from changing it, or write {name}: {seen} in the policy's accounts"
+    return Line(name, user, Mark.MUST, words, wanted, change)
+
+
+def _by_hand(name: str) -> str:
+    return f"the batch system does not show the {name}; look at a job's {name} in its records"
+
+
+def history_line(user: str, system: System, *, kept: bool, known: bool) -> Line:
+    """Whether records of jobs that are over can be asked for.
+
+    :param kept: the batch system did not say that it keeps none
+    :param known: it knew the probe after its end
+    """
+    expected = "records of ended jobs"
+    if kept and known:
+        return Line("history", user, Mark.OK, "the ended probe is known", expected)
+    seen = "the ended probe is unknown" if kept else "no records are kept"
+    change = f"{_HISTORY_ON.get(system, 'keep records')}; until then the files of a Job alone say how it ended"
+    return Line("history", user, Mark.WARNING, seen, expected, change)
+
+
+def visible_lines(user: str, *, own: bool, others: Sequence[str], hidden: Sequence[str]) -> tuple[Line, ...]:
+    """Whose jobs the user sees: its own must be among them.
+
+    :param others: users whose probes were seen
+    :param hidden: users whose probes were not
+    """
+    change = "" if own else "show users their own jobs: the agent cannot tell what becomes of them"
+    mine = Line("own-jobs", user, Mark.OK if own else Mark.MUST, "seen" if own else "not seen", "seen", change)
+    parts = [f"seen: {', '.join(others)}"] * bool(others) + [f"hidden: {', '.join(hidden)}"] * bool(hidden)
+    rest = "; ".join(parts) or "nobody else's probe was there"
+    return mine, Line("others-jobs", user, Mark.OK, rest, "seen or hidden: each user is asked about")
+
+
+def kill_line(user: str, killed: Killed) -> Line:
+    """Whether a deleted job ends, and how long after TERM."""
+    name, expected = "kill-delay", f"TERM, then KILL after {SHORTEST_KILL_DELAY:.0f} s or more"
+    if not killed.ended:
+        words = "the deleted probe did not end"
+        return Line(name, user, Mark.MUST, words, expected, "find why the batch system cannot end a job; see its log")
+    if not killed.term:
+        words = "KILL without a TERM before"
+        change = "set a kill delay (Slurm KillWait, PBS kill_delay), else deleted jobs cannot say how they ended"
+        return Line(name, user, Mark.WARNING, words, expected, change)
+    delay = max(0.0, max((*killed.beats, killed.term[0])) - killed.term[0])
+    short = delay < SHORTEST_KILL_DELAY - 0.5
+    change = "set a longer kill delay (Slurm KillWait, PBS kill_delay)" if short else ""
+    return Line(name, user, Mark.WARNING if short else Mark.OK, f"KILL {delay:.1f} s after TERM", expected, change)
+
+
+def two_nodes_lines(user: str, report: Report, left: Sequence[str], nodes: int) -> tuple[Line, ...]:
+    """Whether the launcher started a shell on each node, and each left a file that the submitter sees.
+
+    :param left: the hosts whose files were seen
+    :param nodes: how many different hosts there should be: one where the batch system pretends to have nodes
+    """
+    path, ranks = first(report, "launcher-path"), report.get("rank", ())
+    if not path:
+        change = "mend path or modules of the MPI profile, or install the launcher on the nodes"
+        words = f"no launcher on {first(report, 'host')}"
+        return (Line("launcher", user, Mark.MUST, words, "a launcher", change),)
+    code, _, words = first(report, "launched").partition(" ")
+    hosts = sorted(set(ranks))
+    good = code == "0" and len(ranks) == 2 and len(hosts) == nodes
+    seen = f"{path}: exit code {code}, {len(ranks)} ranks on {', '.join(hosts) or 'no host'}"
+    change = f"mend the MPI profile (options, env): {words or 'it started too few'}"
+    expected = f"2 ranks on {nodes} {'hosts' if nodes > 1 else 'host'}"
+    launcher = Line("launcher", user, Mark.OK if good else Mark.MUST, seen, expected, "" if good else change)
+    missing = sorted(set(hosts).difference(left))
+    change = "mount workDir on all nodes, writable for the user" if missing else ""
+    files = f"written on {', '.join(left) or 'none'}"
+    shared = Line("work-directory-on-nodes", user, Mark.MUST if missing else Mark.OK, files, "on each host", change)
+    return launcher, shared

@@ -1,0 +1,120 @@
+"""Verdicts on what a probe noted on a node: files, clocks, the runtime.
+
+Pure.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from router.policy.schema import Runtime, Site
+from router.preflight import Line, Mark
+from router.preflight.seen import Report, first
+
+NEARLY: Final = 0.8
+"""The share of fsDelay from which a delay is too near to it."""
+WORRYING_SKEW, WORST_SKEW = 5.0, 60.0
+"""Seconds: times of logs and of Pods are wrong by so much; and signs of life (180 s) are misjudged."""
+
+_NO_LINKS: Final = "put workDir on a file system with hard links: the claim of a Pod is one"
+_NO_RENAMES: Final = "put workDir on a file system whose renames replace a file at once"
+
+
+def whole_line(user: str, site: Site, report: Report | None, ended: str) -> Line:
+    """Whether the probe ran as the user, in the work directory, and its notes were seen.
+
+    :param ended: how the job ended, in words; empty while it runs
+    """
+    name, expected = "probe", f"its notes in workDir, as {user}"
+    if report is None:
+        seen = f"no notes in {site.work_dir}{': ' + ended if ended else ''}"
+        change = (
+            "mount workDir on the nodes under the same path, writable for the user; see the job in the batch system"
+        )
+        return Line(name, user, Mark.MUST, seen, expected, change)
+    runs_as, host = first(report, "user"), first(report, "host")
+    if runs_as != user:
+        change = "see `as` in accounts and `access`: Jobs would run as somebody else"
+        return Line(name, user, Mark.MUST, f"ran as {runs_as} on {host}", expected, change)
+    if problem := first(report, "modules"):
+        return Line(name, user, Mark.MUST, problem, expected, "mend modules of the site")
+    return Line(name, user, Mark.OK, f"ran as {runs_as} on {host}", expected)
+
+
+def link_lines(user: str, report: Report) -> tuple[Line, ...]:
+    """Hard links, which must not replace a name, and renames, which must."""
+    linked, over, count = (first(report, key) for key in ("link", "link-over", "link-count"))
+    good = linked == "ok" and over == "first"
+    words = linked if linked != "ok" else "a link replaced a file" if over == "replaced" else f"link count {count}"
+    mark = Mark.OK if good else Mark.MUST
+    links = Line("links", user, mark, words, "made; refused over a file", "" if good else _NO_LINKS)
+    renamed, replaced = first(report, "rename"), first(report, "rename-over")
+    good = renamed == "ok" and replaced == "new"
+    words = "made; replaces a file" if good else f"{renamed}; over a file: {replaced}"
+    mark = Mark.OK if good else Mark.MUST
+    return links, Line("renames", user, mark, words, "made; replaces a file", "" if good else _NO_RENAMES)
+
+
+def delay_line(name: str, user: str, seconds: float, site: Site, *, complete: bool) -> Line:
+    """How late a node's new names (or sizes) are seen, against the policy's fsDelay."""
+    expected = f"at most fsDelay, {site.fs_delay} s"
+    words = f"{'' if complete else 'not seen after '}{seconds:.0f} s"
+    if not complete or seconds > site.fs_delay:
+        change = f"write fsDelay: {max(1, round(seconds * 1.5))}s or more"
+        return Line(name, user, Mark.MUST, words, expected, change)
+    if seconds > NEARLY * site.fs_delay:
+        return Line(name, user, Mark.WARNING, words, expected, f"write fsDelay: {round(seconds * 1.5)}s")
+    return Line(name, user, Mark.OK, words, expected)
+
+
+def skew_line(name: str, user: str, seconds: float | None) -> Line:
+    """A clock against the file server's: positive where it is ahead."""
+    expected = f"within {WORRYING_SKEW:.0f} s of the file server's"
+    if seconds is None:
+        return Line(name, user, Mark.WARNING, "not known", expected, "look at the clock of the nodes")
+    mark = Mark.MUST if abs(seconds) > WORST_SKEW else Mark.WARNING if abs(seconds) > WORRYING_SKEW else Mark.OK
+    words = f"{abs(seconds):.1f} s {'ahead' if seconds >= 0 else 'behind'}"
+    change = "" if mark is Mark.OK else "set the clock by NTP, on this machine, the nodes and the file server"
+    return Line(name, user, mark, words, expected, change)
+
+
+def node_skew(report: Report) -> float | None:
+    """How far the node's clock is ahead of the file server's, to a second; None where it was not noted."""
+    try:
+        return float(int(first(report, "clock")) - int(first(report, "stamp")))
+    except ValueError:
+        return None
+
+
+def runtime_lines(user: str, site: Site, report: Report) -> tuple[Line, ...]:
+    """The runtime: there, with the rights to make containers, and able to start an image of the site's."""
+    if site.runtime is Runtime.HOST:
+        return (Line("runtime", user, Mark.OK, "none: commands run on the host", "runtime: host"),)
+    wanted, host = site.runtime_path or str(site.runtime), first(report, "host")
+    path = first(report, "runtime-path")
+    if not path:
+        change = "mend runtimePath or modules, or install it on the nodes"
+        return (Line("runtime", user, Mark.MUST, f"no {wanted} on {host}", wanted, change),)
+    there = Line("runtime", user, Mark.OK, f"{path}: {first(report, 'runtime-version')}", wanted)
+    return there, _rights(user, report), *_image(user, site, report)
+
+
+def _rights(user: str, report: Report) -> Line:
+    setuid, namespaces = first(report, "setuid"), first(report, "namespaces")
+    ways = ["setuid"] * (setuid == "yes") + ["user namespaces"] * (namespaces == "yes")
+    name, expected = "runtime-rights", "setuid or user namespaces"
+    if ways:
+        return Line(name, user, Mark.OK, " and ".join(ways), expected)
+    change = "allow user namespaces on the nodes (user.max_user_namespaces), or install the setuid starter"
+    return Line(name, user, Mark.MUST, f"neither; {namespaces}", expected, change)
+
+
+def _image(user: str, site: Site, report: Report) -> tuple[Line, ...]:
+    if not site.images:
+        return ()
+    code, _, words = first(report, "image").partition(" ")
+    path = site.images[0].path
+    if code == "0":
+        return (Line("image", user, Mark.OK, f"{path} starts", "exit code 0"),)
+    seen = f"{path}: exit code {code or 'none'}: {words}"
+    return (Line("image", user, Mark.MUST, seen, "exit code 0", "mend the image's path, or what the runtime says"),)

@@ -1,0 +1,152 @@
+"""The texts of the probe jobs.
+
+Pure. A text holds values of the policy alone, quoted by ``router.script.quoting``; the site's own shell lines (``pre``)
+stand where they stand in the script of a Job.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from importlib import resources
+from typing import Final
+
+from router.allocation import Allocation, Chunk
+from router.errors import ConfigError
+from router.policy import globs
+from router.policy.schema import Account, LauncherKind, MpiProfile, Queue, Runtime, Site, System
+from router.script.directives import Request, lines, text_problem
+from router.script.quoting import quote, words
+
+BEATS: Final = 8
+"""Names and lines that a probe writes, one a second."""
+LINE_BYTES: Final = 11
+"""Of each line of ``grows``."""
+REPORT, NAMES, GROWS, TERM, KILLED, RANK = "report", "names", "grows", "term", "beats", "rank"
+"""Files of a probe's directory: what it noted; names and a size that change; when TERM came; since then; the rank."""
+
+RANK_TEXT: Final = '#!/bin/bash\ncd "$1" || exit 3\nhost=$(uname -n)\n: >"rank.$host" && echo "batchgate-rank $host"\n'
+"""HOSTNAME may come with the environment of another host."""
+_MEMORY: Final = 512 * 1024**2
+_STARTING: Final = 300
+"""Seconds that an image may take to start, and what else a probe does not wait for."""
+_PROGRAMS: Final = {
+    LauncherKind.OPENMPI: "mpirun",
+    LauncherKind.HYDRA: "mpiexec",
+    LauncherKind.INTELMPI: "mpiexec",
+    LauncherKind.SRUN: "srun",
+}
+_ONE_A_NODE: Final[Mapping[LauncherKind, tuple[str, ...]]] = {
+    LauncherKind.OPENMPI: ("-np", "2", "--map-by", "ppr:1:node", "--bind-to", "none"),
+    LauncherKind.HYDRA: ("-n", "2", "-ppn", "1"),
+    LauncherKind.INTELMPI: ("-n", "2", "-ppn", "1"),
+    LauncherKind.SRUN: ("--nodes=2", "--ntasks=2", "--ntasks-per-node=1", "--export=ALL"),
+}
+_HOSTS: Final = {
+    LauncherKind.OPENMPI: ("--hostfile", "%s slots=1"),
+    LauncherKind.HYDRA: ("-f", "%s:1"),
+    LauncherKind.INTELMPI: ("-machinefile", "%s:1"),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """As whom a probe is submitted, where to: what the script's directives say."""
+
+    site: Site
+    queue: Queue
+    account: Account | None
+
+
+def account_of(accounts: tuple[Account, ...], site: str, user: str) -> Account | None:
+    """The first entry of the policy that makes somebody this user of this site."""
+    return next((one for one in accounts if one.as_ == user and globs.matches((one.site,), site)), None)
+
+
+def queue_of(site: Site, nodes: int) -> Queue | None:
+    """The queue for a probe of so many nodes: the first without GPUs, else the first; None where none has so many."""
+    fitting = [queue for queue in site.queues if queue.nodes >= nodes]
+    return next((queue for queue in fitting if not queue.gpus_per_node), fitting[0] if fitting else None)
+
+
+def profile_of(site: Site) -> MpiProfile | None:
+    """How the shells of the probe on two nodes are started: the first profile; srun on Slurm without one."""
+    if site.mpi:
+        return site.mpi[0]
+    return MpiProfile(name="srun", launcher=LauncherKind.SRUN) if site.system is System.SLURM else None
+
+
+def walltime_of(site: Site) -> int:
+    """Seconds that a probe may take: what it writes must come to be seen before it is deleted."""
+    return BEATS + 2 * site.fs_delay + _STARTING
+
+
+def one_node(asked: Asked) -> str:
+    """The small probe. ConfigError for a text of the policy that no directive can hold."""
+    site = asked.site
+    contained = site.runtime is not Runtime.HOST
+    head = {
+        "beats": str(BEATS),
+        "most": str(max(30, _walltime(asked) - 30)),
+        "runtime": quote((site.runtime_path or site.runtime) if contained else ""),
+        "image": quote(site.images[0].path if site.images else ""),
+        "runtime_options": f"({words(site.runtime_options)})",
+    }
+    return _script(asked, 1, head, site.modules, "one.sh")
+
+
+def two_nodes(asked: Asked, profile: MpiProfile) -> str:
+    """The probe on two nodes. ConfigError as above."""
+    kind = profile.launcher
+    hosts = None if asked.site.system is System.SLURM else _HOSTS.get(kind)
+    options = (*_ONE_A_NODE[kind], *((hosts[0], "hosts") if hosts else ()), *profile.options)
+    head = {
+        "launcher": quote(profile.path or _PROGRAMS[kind]),
+        "launcher_options": f"({words(options)})",
+        "host_line": quote(hosts[1] if hosts else ""),
+    }
+    exported = "".join(f"export {quote(f'{name}={value}')}\n" for name, value in profile.env.items())
+    return _script(asked, 2, head, (*asked.site.modules, *profile.modules), "two.sh", exported)
+
+
+def _script(
+    asked: Asked, nodes: int, head: Mapping[str, str], modules: tuple[str, ...], probe: str, exported: str = ""
+) -> str:
+    site = asked.site
+    slurm = site.system is System.SLURM
+    mark = "#SBATCH" if slurm else "#PBS"
+    directives = "".join(f"{mark} {line}\n" for line in lines(site.system, _request(asked, nodes)))
+    values = "".join(f"{name}={value}\n" for name, value in {**head, "modules": f"({words(modules)})"}.items())
+    # What sbatch --export=NONE says must not reach srun.
+    slurms = "export SLURM_EXPORT_ENV=ALL SRUN_CPUS_PER_TASK=1\n" if slurm else ""
+    loading = f"{_template('router.script', 'modules.sh')}\nload_modules\n" if modules else ""
+    pre = "".join(f"{line}\n" for line in site.pre)
+    parts = (values, slurms, exported, _own("base.sh"), _own(probe), loading, pre, "probe\n")
+    return f"#!/bin/bash\n{directives}# shellcheck disable=SC2034\n{''.join(parts)}"
+
+
+def _request(asked: Asked, nodes: int) -> Request:
+    site, queue, account = asked.site, asked.queue, asked.account
+    extra = {**site.directives, **queue.directives, **(account.directives if account else {})}
+    given = (account.account, account.project) if account else (None, None)
+    for text in (*given, *extra.values()):
+        if text and (problem := text_problem(text)):
+            raise ConfigError(f"a directive for queue {queue.name} of site {site.name}: {problem}")
+    memory = min(_MEMORY, queue.memory_per_node or _MEMORY)
+    chunk = Chunk(count=nodes, ranks=1, ncpus=1, ompthreads=1, memory=memory, gpus=0)
+    seconds = _walltime(asked)
+    allocation = Allocation((chunk,), nodes, 1, walltime=seconds, deadline=seconds, grace=0)
+    return Request(queue.name, allocation, *given, extra, exclusive=False)
+
+
+def _walltime(asked: Asked) -> int:
+    wanted = walltime_of(asked.site)
+    return min(wanted, asked.queue.walltime_max or wanted)
+
+
+def _own(name: str) -> str:
+    return _template("router.preflight", name)
+
+
+def _template(package: str, name: str) -> str:
+    return (resources.files(package) / "templates" / name).read_text("utf-8")

@@ -1,0 +1,63 @@
+"""The policy's queues against those of the batch system.
+
+Pure.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Final
+
+from router import durations
+from router.hpc import QueueState
+from router.policy.schema import Queue, Site
+from router.preflight import Line, Mark
+
+_Figure = tuple[str, int | None, int | None, Callable[[int], str]]
+_NO_FIGURE: Final = "no figures"
+
+
+def queue_lines(site: Site, found: Mapping[str, QueueState], user: str) -> tuple[Line, ...]:
+    """One line a queue of the policy: whether it is there, is open, and has what the policy says of it."""
+    return tuple(_queue(queue, found, user) for queue in site.queues)
+
+
+def _queue(queue: Queue, found: Mapping[str, QueueState], user: str) -> Line:
+    name, state = f"queue/{queue.name}", found.get(queue.name)
+    figures = _figures(queue, state)
+    expected = "; ".join(f"{word} {show(mine)} or more" for word, mine, _, show in figures if mine)
+    if state is None:
+        known = ", ".join(sorted(found)) or "none"
+        return Line(name, user, Mark.MUST, f"no such queue; there are: {known}", expected, "mend the queue's name")
+    seen = "; ".join(f"{word} {show(has)}" for word, _, has, show in figures if has is not None) or _NO_FIGURE
+    if problems := list(_beyond(figures)) if not state.destinations else []:
+        return Line(name, user, Mark.MUST, seen, expected, "; ".join(problems))
+    if not (state.enabled and state.started):
+        words = f"{'closed' if not state.enabled else 'stopped'}: {state.reason}; {seen}"
+        return Line(name, user, Mark.WARNING, words, expected, "open the queue; its Jobs wait until then")
+    if queue.walltime_max is None and state.walltime_max is not None:
+        change = f"write walltimeMax: {durations.show(state.walltime_max)}, else longer Jobs are refused there"
+        return Line(name, user, Mark.WARNING, seen, expected, change)
+    return Line(name, user, Mark.OK, seen, expected)
+
+
+def _figures(queue: Queue, state: QueueState | None) -> list[_Figure]:
+    """Words, the policy's figure, the batch system's: what a job may have at most."""
+    has = state or QueueState(queue.name, enabled=True, started=True)
+    return [
+        ("walltimeMax", queue.walltime_max, has.walltime_max, durations.show),
+        ("nodes", queue.nodes, has.nodes if has.nodes_max is None else has.nodes_max, str),
+        ("cpusPerNode", queue.cpus_per_node, has.cores_per_node, str),
+        ("memoryPerNode", queue.memory_per_node, has.memory_per_node, _mebibytes),
+        ("gpusPerNode", queue.gpus_per_node, has.gpus_per_node, str),
+    ]
+
+
+def _beyond(figures: list[_Figure]) -> Iterator[str]:
+    for word, mine, has, show in figures:
+        if mine is not None and has is not None and mine > has:
+            yield f"write {word}: {show(has)} in the policy: more is refused, or waits for ever"
+
+
+def _mebibytes(count: int) -> str:
+    return f"{count // 1024**2}Mi"

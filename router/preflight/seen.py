@@ -1,0 +1,76 @@
+"""What probe jobs and batch systems printed, made into values.
+
+Pure. A file system may show half of a file: what is not whole is None, and looked at again.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from router.preflight.probe import LINE_BYTES
+
+Report = Mapping[str, tuple[str, ...]]
+"""Values by key, in the order in which they were noted."""
+
+_STAMP: Final = re.compile(r"\d{1,12}(?:\.\d{1,9})?")
+_ATTRIBUTE: Final = r"\b{}\"?\s*[=:>]\s*\"?([^\"\n<,\x1e\x1f]*)"
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """One look from the submitter's side: when (seconds since 1970), names that it saw, bytes that it saw."""
+
+    at: float
+    names: frozenset[str]
+    size: int
+
+
+def report_of(content: bytes) -> Report | None:
+    """The notes of a probe; None unless they are whole."""
+    lines = content.decode(errors="replace").splitlines()
+    if len(lines) < 2 or lines[0].split() != ["begin"] or lines[-1].split() != ["end"]:
+        return None
+    found: dict[str, tuple[str, ...]] = {}
+    for line in lines[1:-1]:
+        key, _, value = line.partition(" ")
+        found[key] = (*found.get(key, ()), value.strip())
+    return found
+
+
+def first(report: Report, key: str) -> str:
+    """The value of a key, the first of several; empty where there is none."""
+    return report.get(key, ("",))[0]
+
+
+def stamps_of(content: bytes) -> tuple[float, ...]:
+    """Times, one a line, as ``date +%s`` and ``date +%s.%N`` print them; a line that is none is left out."""
+    lines = content.decode(errors="replace").splitlines()
+    return tuple(float(line) for line in lines if _STAMP.fullmatch(line))
+
+
+def names_delay(samples: Sequence[Sample], names: frozenset[str]) -> float:
+    """The longest time for which a name that was there (its first part says since when) was not seen, in seconds."""
+    since = {name: int(name.partition(".")[0]) for name in names if name.partition(".")[0].isdecimal()}
+    return _longest((one.at, [when for name, when in since.items() if name not in one.names]) for one in samples)
+
+
+def sizes_delay(samples: Sequence[Sample], stamps: Sequence[float]) -> float:
+    """The longest time for which a line that was written was not seen in the file's size, in seconds."""
+    return _longest((one.at, list(stamps[one.size // LINE_BYTES :])) for one in samples)
+
+
+def _longest(looks: Iterable[tuple[float, Sequence[float]]]) -> float:
+    longest = 0.0
+    for at, unseen in looks:
+        # Times are whole seconds, cut: what is younger than one was not late.
+        longest = max(longest, at - min(unseen) - 1 if unseen else 0.0)
+    return longest
+
+
+def attribute_of(details: str, name: str) -> str:
+    """An attribute (``Account_Name``, ``project``) in what PBS prints of one job: text, JSON or XML; empty if not there."""
+    found = re.search(_ATTRIBUTE.format(re.escape(name)), details)
+    return found[1].strip() if found else ""

@@ -1,0 +1,27 @@
+# Two nodes: the launcher starts one shell on each, which leaves a file in the work directory.
+write_hosts() {
+	local host
+	local -A known=()
+	while read -r host _ || [[ $host ]]; do
+		[[ $host && ! ${known[$host]} ]] || continue
+		known[$host]=1
+		# shellcheck disable=SC2059
+		printf "$host_line\n" "$host"
+	done <"${PBS_NODEFILE:-/dev/null}" >hosts
+}
+
+probe() {
+	local path words code line
+	path=$(type -P "$launcher")
+	note launcher-path "$path"
+	if [[ $path ]]; then
+		[[ ! $host_line ]] || write_hosts
+		words=$(timeout 120 "$path" "${launcher_options[@]}" /bin/bash "$dir/rank" "$dir" 2>&1 </dev/null)
+		code=$?
+		note launched "$code $(grep -v '^batchgate-rank ' <<<"$words" | tail -n 1)"
+		while read -r line; do
+			[[ $line != 'batchgate-rank '* ]] || note rank "${line#batchgate-rank }"
+		done <<<"$words"
+	fi
+	finish
+}

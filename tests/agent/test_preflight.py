@@ -1,0 +1,151 @@
+"""The whole check on an embedded queue with a local host: real probes, real files, nothing left."""
+
+from __future__ import annotations
+
+import getpass
+import json
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from tests.local.queue import EmbeddedQueue, until
+
+pytestmark = pytest.mark.timeout(600)
+
+
+@pytest.fixture
+def queue(tmp_path: Path) -> Iterator[EmbeddedQueue]:
+    made = EmbeddedQueue(tmp_path / "queue", tmp_path / "home")
+    made.work.mkdir()
+    made.define({"name": "workq", "nodes": 2, "cpusPerNode": 4, "memory": "8gb", "walltimeMax": 3600}, killDelay=2)
+    yield made
+    made.run("stop", "--delete")
+
+
+def argv(queue: EmbeddedQueue, directory: Path, **changed: Any) -> list[str]:
+    """The command, for a policy of one site that is changed so."""
+    policy = directory / "policy"
+    policy.mkdir(exist_ok=True)
+    site = {
+        "name": "here",
+        "system": "local",
+        "workDir": str(directory / "work"),
+        "runtime": "host",
+        "fsDelay": "20s",
+        "queues": [{"name": "workq", "nodes": 2, "cpusPerNode": 4, "walltimeMax": "1h"}],
+        **changed,
+    }
+    account = {"users": ["ada"], "as": getpass.getuser(), "account": "physics", "project": "sky"}
+    rule = {"name": "all", "hpc": [{"queue": site["queues"][0]["name"]}]}
+    (policy / "site.yaml").write_text(yaml.safe_dump({"sites": [site], "accounts": [account], "rules": [rule]}))
+    words = ["--policy", str(policy), "--local-state", str(queue.directory), "-o", "json"]
+    return [sys.executable, "-m", "router", "site", "check", "here", *words]
+
+
+def checked(command: list[str]) -> tuple[int, dict[str, Any]]:
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.stdout, done.stderr
+    lines: dict[str, Any] = {line["name"]: line for line in json.loads(done.stdout)["lines"]}
+    return done.returncode, lines
+
+
+def left(directory: Path) -> list[str]:
+    """Files of probes that are still there."""
+    found = (path for path in (directory / "work").rglob("*") if path.name != ".clock")
+    return [str(path) for path in found if path.name != "here.preflight"]
+
+
+def living(queue: EmbeddedQueue) -> str:
+    return queue.ok("qselect").strip()
+
+
+def test_every_line_is_right(queue: EmbeddedQueue, tmp_path: Path) -> None:
+    code, lines = checked(argv(queue, tmp_path))
+
+    marks = {name: line["verdict"] for name, line in lines.items()}
+    names = [
+        "work-directory", "clock-agent", "reach", "versions", "queue/workq", "launcher", "own-jobs", "others-jobs",
+        "probe", "job-name", "account", "project", "links", "renames", "clock-nodes", "names-delay", "sizes-delay",
+        "runtime", "kill-delay", "history",
+    ]  # fmt: skip
+    assert (code, marks) == (0, dict.fromkeys(names, "ok")), lines
+    assert (lines["account"]["seen"], lines["project"]["seen"]) == ("physics", "sky")
+    assert (living(queue), left(tmp_path)) == ("", [])
+
+
+@pytest.mark.parametrize(
+    ("changed", "name", "seen", "change"),
+    [
+        pytest.param(
+            {"runtime": "apptainer", "runtimePath": "/nowhere/apptainer"},
+            "runtime",
+            "no /nowhere/apptainer on",
+            "runtimePath",
+            id="runtime",
+        ),
+        pytest.param(
+            {"queues": [{"name": "gone", "nodes": 1, "cpusPerNode": 1}]}, "queue/gone", "workq", "name", id="queue"
+        ),
+        pytest.param(
+            {"mpi": [{"name": "none", "launcher": "openmpi", "path": "/nowhere/mpirun"}]},
+            "launcher",
+            "no launcher on",
+            "MPI profile",
+            id="launcher",
+        ),
+        pytest.param({"workDir": "/proc/1/nowhere"}, "work-directory", "/proc/1/nowhere", "workDir", id="directory"),
+    ],
+)
+def test_what_is_broken_is_said(
+    queue: EmbeddedQueue, tmp_path: Path, changed: dict[str, Any], name: str, seen: str, change: str
+) -> None:
+    code, lines = checked(argv(queue, tmp_path, **changed))
+
+    assert (code, lines[name]["verdict"]) == (1, "must"), lines
+    assert seen in lines[name]["seen"]
+    assert change in lines[name]["change"]
+    assert (living(queue), left(tmp_path)) == ("", [])
+
+
+def test_a_launcher_on_two_nodes(queue: EmbeddedQueue, tmp_path: Path) -> None:
+    launcher = tmp_path / "mpirun"
+    launcher.write_text('#!/bin/bash\nwhile [[ $1 != /bin/bash ]]; do shift; done\n"$@" && "$@"\n')
+    launcher.chmod(0o755)
+    profile = {"name": "twice", "launcher": "openmpi", "path": str(launcher)}
+
+    code, lines = checked(argv(queue, tmp_path, mpi=[profile]))
+
+    assert (code, lines["launcher"]["verdict"], lines["work-directory-on-nodes"]["verdict"]) == (0, "ok", "ok"), lines
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_an_interrupted_check_leaves_nothing(queue: EmbeddedQueue, tmp_path: Path, number: signal.Signals) -> None:
+    with subprocess.Popen(argv(queue, tmp_path), stdout=subprocess.DEVNULL, stderr=subprocess.PIPE) as process:
+        until(lambda: list((tmp_path / "work").rglob("grows")), seconds=120)
+        until(lambda: living(queue), seconds=120)
+        process.send_signal(number)
+        _, complaint = process.communicate(timeout=300)
+
+    assert (process.returncode, b"interrupted" in complaint) == (130, True), complaint
+    assert (living(queue), left(tmp_path)) == ("", [])
+
+
+@pytest.mark.parametrize(
+    ("words", "error"),
+    [(["nowhere"], "the policy has no site 'nowhere'"), (["here", "--as", "somebody"], "")],
+    ids=["site", "user"],
+)
+def test_usage(queue: EmbeddedQueue, tmp_path: Path, words: list[str], error: str) -> None:
+    command = argv(queue, tmp_path)
+    at = command.index("here")
+
+    done = subprocess.run([*command[:at], *words, *command[at + 1 :]], capture_output=True, text=True, check=False)
+
+    assert (done.returncode, error in done.stderr) == ((2, True) if error else (1, True)), done
+    assert error or "runs everything as" in done.stdout

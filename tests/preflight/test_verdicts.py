@@ -1,0 +1,248 @@
+"""Each verdict: a table of what was seen, and how the line stands."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from router.hpc import QueueState
+from router.policy.schema import Account, Queue, Site, System
+from router.preflight import Line, Mark, jobs, nodes, worst
+from router.preflight.jobs import Killed, Shown
+from router.preflight.queues import queue_lines
+
+OK, WARNING, MUST = Mark.OK, Mark.WARNING, Mark.MUST
+GIB = 1024**3
+
+
+def site(**changed: Any) -> Site:
+    queue = {"name": "batch", "nodes": 2, "cpusPerNode": 4, "memoryPerNode": "4Gi", "walltimeMax": "2h"}
+    return Site.model_validate({"name": "here", "system": "slurm", "workDir": "/w", "queues": [queue], **changed})
+
+
+@pytest.mark.parametrize(
+    ("marks", "whole"), [([], OK), ([OK], OK), ([OK, WARNING, OK], WARNING), ([WARNING, MUST, OK], MUST)]
+)
+def test_the_worst(marks: list[Mark], whole: Mark) -> None:
+    assert worst(Line("x", "", mark, "", "") for mark in marks) is whole
+
+
+def state(**changed: Any) -> QueueState:
+    given = {"walltime_max": 7200, "nodes": 4, "cores_per_node": 4, "memory_per_node": 4 * GIB, "gpus_per_node": 0}
+    return QueueState(**{"name": "batch", "enabled": True, "started": True, **given, **changed})
+
+
+@pytest.mark.parametrize(
+    ("found", "mark", "change"),
+    [
+        ({}, MUST, "mend the queue's name"),
+        ({"batch": state()}, OK, ""),
+        ({"batch": QueueState("batch", enabled=True, started=True)}, OK, ""),
+        ({"batch": state(walltime_max=3600)}, MUST, "walltimeMax: 1h"),
+        ({"batch": state(nodes_max=1)}, MUST, "nodes: 1"),
+        ({"batch": state(nodes=1)}, MUST, "nodes: 1"),
+        ({"batch": state(cores_per_node=2)}, MUST, "cpusPerNode: 2"),
+        ({"batch": state(memory_per_node=GIB)}, MUST, "memoryPerNode: 1024Mi"),
+        ({"batch": state(nodes=1, destinations=("other",))}, OK, ""),
+        ({"batch": state(enabled=False)}, WARNING, "open the queue"),
+        ({"batch": state(started=False)}, WARNING, "open the queue"),
+    ],
+)
+def test_queues(found: dict[str, QueueState], mark: Mark, change: str) -> None:
+    (line,) = queue_lines(site(), found, "ada")
+
+    assert (line.name, line.user, line.mark, change in line.change) == ("queue/batch", "ada", mark, True), line
+
+
+def test_a_queue_whose_limit_the_policy_does_not_know() -> None:
+    queue = Queue.model_validate({"name": "batch", "nodes": 1, "cpusPerNode": 1, "gpusPerNode": 1})
+    found = {"batch": state(gpus_per_node=2)}
+
+    (line,) = queue_lines(site(queues=[queue]), found, "ada")
+
+    assert (line.mark, line.change) == (WARNING, "write walltimeMax: 2h, else longer Jobs are refused there")
+
+
+@pytest.mark.parametrize(
+    ("found", "name", "mark"),
+    [(True, "a.b", OK), (True, "", OK), (True, "other", MUST), (False, "a.b", MUST), (False, "", MUST)],
+)
+def test_job_names(found: bool, name: str, mark: Mark) -> None:
+    assert jobs.name_line("ada", Shown("a.b", found, name, "", "")).mark is mark
+
+
+@pytest.mark.parametrize(
+    ("system", "account", "shown", "marks"),
+    [
+        (System.SLURM, {}, ("research", ""), [OK]),
+        (System.SLURM, {"account": "physics"}, ("physics", ""), [OK]),
+        (System.SLURM, {"account": "physics"}, ("research", ""), [MUST]),
+        (System.SLURM, {"account": "physics"}, ("", ""), [WARNING]),
+        (System.OPENPBS, {"project": "sky"}, ("", "sky"), [OK, OK]),
+        (System.OPENPBS, {"project": "sky"}, ("", "_pbs_project_default"), [OK, WARNING]),
+        (System.OPENPBS, {"project": "sky"}, ("", "sea"), [OK, MUST]),
+        (System.TORQUE, {"project": "sky"}, ("", ""), [OK]),
+    ],
+)
+def test_accounts(system: System, account: dict[str, str], shown: tuple[str, str], marks: list[Mark]) -> None:
+    entry = Account.model_validate({"as": "ada", **account})
+
+    lines = jobs.account_lines("ada", Shown("a", True, "a", *shown), entry, system)
+
+    assert [line.mark for line in lines] == marks
+
+
+@pytest.mark.parametrize(("kept", "known", "mark"), [(True, True, OK), (True, False, WARNING), (False, False, WARNING)])
+@pytest.mark.parametrize(
+    ("system", "change"),
+    [(System.SLURM, "slurmdbd"), (System.OPENPBS, "job_history_enable"), (System.TORQUE, "keep_completed")],
+)
+def test_history(kept: bool, known: bool, mark: Mark, system: System, change: str) -> None:
+    line = jobs.history_line("ada", system, kept=kept, known=known)
+
+    assert (line.mark, change in line.change) == (mark, mark is not OK)
+
+
+@pytest.mark.parametrize(
+    ("own", "others", "hidden", "mark", "seen"),
+    [
+        (True, [], [], OK, "nobody else's probe was there"),
+        (True, ["ben"], [], OK, "seen: ben"),
+        (True, ["ben"], ["eve"], OK, "seen: ben; hidden: eve"),
+        (False, [], ["ben"], MUST, "hidden: ben"),
+    ],
+)
+def test_whose_jobs_are_seen(own: bool, others: list[str], hidden: list[str], mark: Mark, seen: str) -> None:
+    mine, rest = jobs.visible_lines("ada", own=own, others=others, hidden=hidden)
+
+    assert (mine.mark, rest.mark, rest.seen) == (mark, OK, seen)
+
+
+@pytest.mark.parametrize(
+    ("killed", "mark", "seen"),
+    [
+        (Killed(True, (10.0,), (10.2, 14.9)), OK, "KILL 4.9 s after TERM"),
+        (Killed(True, (10.0,), ()), WARNING, "KILL 0.0 s after TERM"),
+        (Killed(True, (10.0, 11.0), (10.2, 11.1)), WARNING, "KILL 1.1 s after TERM"),
+        (Killed(True, (), ()), WARNING, "KILL without a TERM before"),
+        (Killed(False, (10.0,), (10.2,)), MUST, "the deleted probe did not end"),
+    ],
+)
+def test_deletion(killed: Killed, mark: Mark, seen: str) -> None:
+    line = jobs.kill_line("ada", killed)
+
+    assert (line.mark, line.seen) == (mark, seen)
+
+
+BOTH = {"launcher-path": ("/usr/bin/mpirun",), "launched": ("0 ",), "rank": ("n1", "n2")}
+
+
+@pytest.mark.parametrize(
+    ("report", "left", "count", "marks"),
+    [
+        (BOTH, ("n1", "n2"), 2, [OK, OK]),
+        (BOTH, ("n1",), 2, [OK, MUST]),
+        ({**BOTH, "rank": ("n1", "n1")}, ("n1",), 2, [MUST, OK]),
+        ({**BOTH, "rank": ("n1", "n1")}, ("n1",), 1, [OK, OK]),
+        ({**BOTH, "launched": ("213 no slots",)}, ("n1", "n2"), 2, [MUST, OK]),
+        ({**BOTH, "rank": ()}, (), 2, [MUST, OK]),
+        ({"launcher-path": ("",), "host": ("n1",)}, (), 2, [MUST]),
+    ],
+)
+def test_two_nodes(report: Any, left: tuple[str, ...], count: int, marks: list[Mark]) -> None:
+    assert [line.mark for line in jobs.two_nodes_lines("ada", report, left, count)] == marks
+
+
+@pytest.mark.parametrize(
+    ("report", "mark"),
+    [
+        (None, MUST),
+        ({"user": ("ada",), "host": ("n1",)}, OK),
+        ({"user": ("root",), "host": ("n1",)}, MUST),
+        ({"user": ("ada",), "host": ("n1",), "modules": ("module load x failed",)}, MUST),
+    ],
+)
+def test_the_probe_itself(report: Any, mark: Mark) -> None:
+    assert nodes.whole_line("ada", site(), report, "job 1 ended").mark is mark
+
+
+LINKS = {"link": ("ok",), "link-over": ("first",), "link-count": ("2",), "rename": ("ok",), "rename-over": ("new",)}
+
+
+@pytest.mark.parametrize(
+    ("changed", "marks"),
+    [
+        ({}, [OK, OK]),
+        ({"link-count": ("1",)}, [OK, OK]),  # sshfs always says so
+        ({"link": ("ln: Operation not permitted",)}, [MUST, OK]),
+        ({"link-over": ("replaced",)}, [MUST, OK]),
+        ({"rename-over": ("first",)}, [OK, MUST]),
+        ({"rename": ("the old name is still there",)}, [OK, MUST]),
+    ],
+)
+def test_links_and_renames(changed: Any, marks: list[Mark]) -> None:
+    assert [line.mark for line in nodes.link_lines("ada", {**LINKS, **changed})] == marks
+
+
+@pytest.mark.parametrize(
+    ("seconds", "complete", "mark", "change"),
+    [
+        (0.0, True, OK, ""),
+        (24.0, True, OK, ""),
+        (25.0, True, WARNING, "fsDelay: 38s"),
+        (31.0, True, MUST, "fsDelay: 46s"),
+        (10.0, False, MUST, "fsDelay: 15s"),
+    ],
+)
+def test_delays(seconds: float, complete: bool, mark: Mark, change: str) -> None:
+    line = nodes.delay_line("names-delay", "ada", seconds, site(fsDelay=30), complete=complete)
+
+    assert (line.mark, change in line.change) == (mark, True)
+
+
+@pytest.mark.parametrize(
+    ("seconds", "mark", "seen"),
+    [
+        (0.0, OK, "0.0 s ahead"),
+        (-5.0, OK, "5.0 s behind"),
+        (5.1, WARNING, "5.1 s ahead"),
+        (-61.0, MUST, "61.0 s behind"),
+        (None, WARNING, "not known"),
+    ],
+)
+def test_clocks(seconds: float | None, mark: Mark, seen: str) -> None:
+    line = nodes.skew_line("clock-nodes", "ada", seconds)
+
+    assert (line.mark, line.seen, bool(line.change)) == (mark, seen, mark is not OK)
+
+
+@pytest.mark.parametrize(
+    ("report", "skew"),
+    [
+        ({"clock": ("100",), "stamp": ("98",)}, 2.0),
+        ({"clock": ("100",)}, None),
+        ({"clock": ("x",), "stamp": ("1",)}, None),
+    ],
+)
+def test_the_clock_of_a_node(report: Any, skew: float | None) -> None:
+    assert nodes.node_skew(report) == skew
+
+
+RUNS = {"runtime-path": ("/usr/bin/apptainer",), "setuid": ("no",), "namespaces": ("yes",), "image": ("0 ",)}
+
+
+@pytest.mark.parametrize(
+    ("changed", "report", "marks"),
+    [
+        ({"runtime": "host"}, {}, [OK]),
+        ({}, {"host": ("n1",)}, [MUST]),
+        ({}, RUNS, [OK, OK]),
+        ({}, {**RUNS, "namespaces": ("unshare failed",)}, [OK, MUST]),
+        ({}, {**RUNS, "namespaces": ("unshare failed",), "setuid": ("yes",)}, [OK, OK]),
+        ({"images": [{"match": "*", "path": "/i.sif"}]}, RUNS, [OK, OK, OK]),
+        ({"images": [{"match": "*", "path": "/i.sif"}]}, {**RUNS, "image": ("255 no file",)}, [OK, OK, MUST]),
+    ],
+)
+def test_runtimes(changed: Any, report: Any, marks: list[Mark]) -> None:
+    assert [line.mark for line in nodes.runtime_lines("ada", site(**changed), report)] == marks
