@@ -20,6 +20,9 @@ sites:
   - name: demo
     system: openpbs
     host: ssh://login
+    access: own-keys
+    keys: /etc/batchgate/keys
+    knownHosts: /etc/batchgate/known_hosts
     workDir: /scratch/{user}
     mpi: [{name: open-mpi, launcher: openmpi}]
     queues:
