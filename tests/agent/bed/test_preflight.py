@@ -3,17 +3,24 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 import subprocess
 import sys
 import tempfile
+import threading
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
 
+from router import policy as policies
+from router.agent import preflight
+from router.policyfiles import read_directory
+from router.preflight import Mark
 from tests.agent.bed.site import ADA, BEN, LAYOUT, LOCAL_SUDO, OWN_KEYS, SUDO, BedSite, as_user, obstacle
 
 pytestmark = [pytest.mark.bed, pytest.mark.slurm, pytest.mark.timeout(1200)]
@@ -45,8 +52,8 @@ def home() -> Iterator[Path]:
     shutil.rmtree(ELSEWHERE.format(user=ADA), ignore_errors=True)
 
 
-def checked(home: Path, way: str, *users: str, account: str = "", **changed: Any) -> tuple[int, dict[str, Any]]:
-    """The check's exit code, and its lines by user and name."""
+def made(home: Path, way: str, *, account: str = "", **changed: Any) -> BedSite:
+    """The bed's site under a name of the test's own, changed so."""
     site = BedSite(way, home)
     site.make()
     for name, key, more in (
@@ -56,6 +63,12 @@ def checked(home: Path, way: str, *users: str, account: str = "", **changed: Any
         document = yaml.safe_load((site.policy / name).read_text())
         document[key] = [{**entry, **more} for entry in document[key]]
         (site.policy / name).write_text(yaml.safe_dump(document))
+    return site
+
+
+def checked(home: Path, way: str, *users: str, **changed: Any) -> tuple[int, dict[str, Any]]:
+    """The check's exit code, and its lines by user and name."""
+    site = made(home, way, **changed)
     words = ["site", "check", home.parent.name, "--policy", str(site.policy), "-o", "json"]
     done = subprocess.run(
         [*as_user(site.user), sys.executable, "-m", "router", *words, *(f"--as={user}" for user in users)],
@@ -118,4 +131,23 @@ def test_what_is_broken_is_said(home: Path, broken: str) -> None:
     assert (code, line["verdict"]) == (1, "must"), lines
     assert seen in line["seen"]
     assert change in line["change"]
+    assert left(ADA, home.parent.name) == []
+
+
+def test_without_accounting_it_says_so(home: Path) -> None:
+    """Commands that read a configuration without it: what they print is what they print on such a site."""
+    site = made(home, OWN_KEYS, queues=[{**QUEUES[0], "nodes": 1}])
+    text = Path("/etc/slurm/slurm.conf").read_text()
+    configuration = home.parent / "slurm.conf"
+    configuration.write_text(re.sub(r"(?m)^AccountingStorage(?!Enforce).*\n", "", text))
+    policy = policies.load(read_directory(site.policy))
+    wanted = preflight.wanted_of(policy, home.parent.name, (ADA,), "root")
+    environment = (*wanted.commands.environment, ("SLURM_CONF", str(configuration)))
+
+    lines = preflight.check(
+        policy, replace(wanted, commands=replace(wanted.commands, environment=environment)), threading.Event()
+    )
+
+    (line,) = (line for line in lines if line.name == "history")
+    assert (line.mark, line.seen, "slurmdbd" in line.change) == (Mark.WARNING, "no records are kept", True), lines
     assert left(ADA, home.parent.name) == []
