@@ -100,6 +100,7 @@ class _Visit:
         self.lines: list[Line] = []
         self.one: Probe | None = None
         self._two: Probe | None = None
+        self._made: list[Probe] = []
         self._account = probe.account_of(policy.accounts, wanted.site.name, user)
         self._wanted = wanted
         self._site = wanted.site
@@ -131,7 +132,7 @@ class _Visit:
 
     def leave(self) -> None:
         """Delete the jobs and remove what was written. May be called twice."""
-        probes, self.one, self._two = [one for one in (self.one, self._two) if one], None, None
+        probes, self._made = self._made, []
         problem = ""
         for found in probes:
             problem = found.remove() or problem
@@ -192,29 +193,30 @@ class _Visit:
 
     def _submit(self) -> Iterator[Line]:
         if queue := probe.queue_of(self._site, 1):
-            self.one = self._probe("one", probe.one_node(probe.Asked(self._site, queue, self._account)))
-            self.one.submit()
+            self.one = self._submitted("one", probe.one_node(probe.Asked(self._site, queue, self._account)))
         profile, queue = probe.profile_of(self._site), probe.queue_of(self._site, 2)
         if profile is not None and queue is not None:
-            self._two = self._probe("two", probe.two_nodes(probe.Asked(self._site, queue, self._account), profile))
-            self._two.submit()
+            self._two = self._submitted("two", probe.two_nodes(probe.Asked(self._site, queue, self._account), profile))
         else:
             words = "no queue of the policy has two nodes" if profile else "the site has no MPI profile"
             yield Line("launcher", self.user, Mark.OK, words, "a launcher over two nodes, where there is one")
 
-    def _probe(self, kind: str, script: str) -> Probe:
+    def _submitted(self, kind: str, script: str) -> Probe:
         assert self._host is not None  # noqa: S101 - reached
         assert self._batch is not None  # noqa: S101
         directory = self._directory / kind
         path = directory / "script"
-        name = job_name(f"site-check-{kind}", CLUSTER, self._directory.name, self._system.NAME_LIMIT)
+        name = job_name(f"check-{self._site.name}-{kind}", CLUSTER, self._directory.name, self._system.NAME_LIMIT)
         self._host.make_directory(directory / probe.NAMES)
         self._host.put(directory / probe.GROWS, b"")
         self._host.put(directory / probe.RANK, probe.RANK_TEXT.encode())
         self._host.put(path, script.encode())
         submission = Submission(name, str(path), str(directory), str(directory / "output"))
         ways = Ways(self._host, self._batch, self._system, self._wanted.commands, self._wanted.command, self._stopping)
-        return Probe(ways, submission, delay=self._site.fs_delay, wait=self._wanted.wait)
+        made = Probe(ways, submission, delay=self._site.fs_delay, wait=self._wanted.wait)
+        self._made.append(made)  # before it is submitted: what came of that may not be known
+        made.submit()
+        return made
 
     def _visible(self, visits: list[_Visit]) -> Iterator[Line]:
         if self.one is None or self._batch is None:

@@ -27,7 +27,7 @@ def whole_line(user: str, site: Site, report: Report | None, ended: str) -> Line
     """
     name, expected = "probe", f"its notes in workDir, as {user}"
     if report is None:
-        seen = f"no notes in {site.work_dir}{': ' + ended if ended else ''}"
+        seen = f"no notes in {site.work_dir.replace('{user}', user)}{': ' + ended if ended else ''}"
         change = (
             "mount workDir on the nodes under the same path, writable for the user; see the job in the batch system"
         )
