@@ -20,8 +20,9 @@ from bench.report import Row, write
 from bench.whole import PODS, Whole, machine, size, until, whole
 
 SIZE = 200
-"""As many scripts as two cores can keep running: 1,000 of them left the agent no time at all. What is promised of 1,000
-is measured with ``python -m bench.many --size 1000``, whose batch server is simulated."""
+"""Not the 1,000 of the promise: their scripts, all on two cores, brought the machine to a standstill before there was a
+figure. ``python -m bench.many --size 1000`` measures that many with a simulated batch server.
+"""
 SECONDS = 1800.0
 QUIET_SECONDS = 20.0
 """After all are known: for whatever the new agent still has to write."""
