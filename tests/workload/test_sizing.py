@@ -80,7 +80,6 @@ def test_a_plain_job_as_a_whole():
                 env_from=True,
                 working_dir="/data",
                 mounts=(Mount("data", "/data", "a", True),),
-                pull_policy="Always",
                 read_only_root=True,
                 secrets=(f"{MAIN}.env[2].valueFrom.secretKeyRef", f"{MAIN}.envFrom[0].secretRef"),
             ),
