@@ -196,7 +196,7 @@ def test_two_at_once_do_not_disturb_each_other_and_leave_nothing(
 
     assert processes_below(directory) == []
     assert not directory.exists()
-    assert plane.probe("/readyz") == 200
+    await_true(lambda: plane.probe("/readyz") == 200, "the first one is well")
 
 
 @pytest.mark.parametrize(
