@@ -224,11 +224,11 @@ def test_an_older_state_that_is_restored_is_seen(
     stop_all(own_plane)
     shutil.copytree(data, backup)
     start_all(own_plane)
-    for number in range(100):  # more than the restored server writes by itself while it starts
+    for number in range(300):  # more than the restored server writes by itself while it starts
         put(api, own_path, f"lost-{number}", 0)
     watch, seen = started(watches, api, own_path)
     await_true(watch.synced.is_set, "listed")
-    assert len(seen.values) == 101
+    assert len(seen.values) == 301
 
     stop_all(own_plane)
     shutil.rmtree(data)
