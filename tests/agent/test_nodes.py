@@ -259,7 +259,7 @@ def test_without_an_api_server_the_nodes_come_when_it_does(
         kept.stop()
 
 
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(900)
 def test_an_agent_that_was_away_makes_its_node_ready_again_at_once(
     control_plane_programs: Programs, tmp_path: Path
 ) -> None:
