@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import json
 import os
+import pwd
 import signal
 import socket
+import subprocess
+import sys
 import time
 from pathlib import Path
 
@@ -49,6 +52,7 @@ def test_the_walltime_ends_a_job_that_ignores_term(queue: EmbeddedQueue) -> None
 
 
 def test_deleting_a_running_job_gives_it_time_after_term(queue: EmbeddedQueue) -> None:
+    queue.define({"name": "workq", "nodes": 1, "cpusPerNode": 4}, killDelay=60)
     job_id = queue.submit("trap 'echo trapped; exit 0' TERM; echo up; sleep 60 & wait")
     queue.output()
 
@@ -143,7 +147,7 @@ def test_a_job_sees_what_a_pbs_job_sees(queue: EmbeddedQueue) -> None:
     assert {
         f"PBS_JOBID={job_id}", "PBS_JOBNAME=seen", "PBS_QUEUE=workq", "PBS_ENVIRONMENT=PBS_BATCH",
         "BATCHGATE_DIR=/a b/c", "X=1", "NCPUS=2", "OMP_NUM_THREADS=2", f"PBS_O_WORKDIR={queue.work}", "scratch",
-        f"cwd={Path.home()} umask=0077",
+        f"cwd={pwd.getpwuid(os.getuid()).pw_dir} umask=0077",
     } <= set(lines)  # fmt: skip
     assert secret not in lines
     assert lines.count(host) == 3
@@ -284,11 +288,15 @@ def test_an_idle_daemon_ends_and_comes_again(queue: EmbeddedQueue) -> None:
 
 
 def test_a_whole_qsub_is_quick(queue: EmbeddedQueue) -> None:
+    """A quarter of a second; on a machine that does other things, no more than it takes to start twelve Pythons."""
     queue.submit("true", "-h")
-    times = []
-    for _ in range(5):
+    times, starts = [], []
+    for _ in range(8):
         begun = time.monotonic()
+        subprocess.run([sys.executable, "-I", "-S", "-c", ""], check=True)
+        started = time.monotonic()
         queue.submit("true", "-h")
-        times.append(time.monotonic() - begun)
+        starts.append(started - begun)
+        times.append(time.monotonic() - started)
 
-    assert min(times) < 0.25
+    assert min(times) < max(0.25, 12 * min(starts))

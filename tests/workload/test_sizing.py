@@ -293,7 +293,7 @@ def test_a_job_that_cannot_be_right_is_an_error_that_names_the_field(manifest: M
     assert error(manifest)[: len(expected)] == expected
 
 
-@pytest.mark.timeout(20)
+@pytest.mark.timeout(120)
 @pytest.mark.parametrize(
     ("fields", "expected"),
     [
