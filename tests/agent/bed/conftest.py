@@ -70,12 +70,12 @@ def cluster(
 
 
 @contextlib.contextmanager
-def reached(cluster: Cluster, way: str) -> Iterator[Stack]:
-    """The agent and the webhook for one way to the bed's users."""
+def reached(cluster: Cluster, way: str, observer: str = "") -> Iterator[Stack]:
+    """The agent and the webhook for one way to the bed's users, with an observer or as each of them."""
     # The agent's user must be able to come to its files, and pytest's own directories are root's.
     with tempfile.TemporaryDirectory(prefix="bg-", ignore_cleanup_errors=True) as root, contextlib.ExitStack() as stack:
         Path(root).chmod(0o711)
-        site = BedSite(way, Path(root) / "agent")
+        site = BedSite(way, Path(root) / "agent", observer)
         site.make()
         certificates = Path(root) / "webhook"
         services.batchgate("certs", "create", str(certificates), "--host-name", "localhost", "--signing-key")

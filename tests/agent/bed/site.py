@@ -60,6 +60,7 @@ class BedSite:
 
     way: str
     home: Path
+    observer: str = ""
 
     @property
     def policy(self) -> Path:
@@ -80,7 +81,7 @@ class BedSite:
             directory.mkdir(parents=True)
         known = self.home / "known_hosts"
         shutil.copy(LAYOUT.state / "ssh" / "known_hosts", known)
-        for user in (*USERS, SERVICE):
+        for user in (*USERS, SERVICE, *([self.observer] * bool(self.observer))):
             shutil.copy(LAYOUT.state / "keys" / user, self.home / "keys" / user)
         for name, document in self._documents().items():
             (self.policy / name).write_text(yaml.safe_dump(document, sort_keys=False))
@@ -110,6 +111,7 @@ class BedSite:
             "name": SITE,
             "system": "slurm",
             **self._host(),
+            **({"observer": self.observer} if self.observer else {}),
             "workDir": str(LAYOUT.shared / "work" / "{user}"),
             "resultsDir": str(self.results),
             "runtime": "apptainer",
