@@ -6,6 +6,7 @@ import json
 import os
 import signal
 import socket
+import subprocess
 import time
 from pathlib import Path
 
@@ -189,6 +190,20 @@ def test_nothing_of_a_job_outlives_it(queue: EmbeddedQueue) -> None:
 
     assert queue.ended(job_id) == (0, 92)
     until(lambda: not is_alive(pid))
+
+
+@pytest.mark.parametrize("lists", [shepherd.LISTS, Path("/nowhere")], ids=["lists of the kernel", "all of /proc"])
+def test_what_descends_from_a_shepherd_is_found_in_every_session(lists: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(shepherd, "LISTS", lists)
+    script = "setsid sleep 61 & echo $!; sleep 61 & echo $!; wait"
+    with subprocess.Popen(["/bin/bash", "-c", script], stdout=subprocess.PIPE, text=True) as shell:
+        assert shell.stdout is not None
+        pids = {shell.pid, *(int(shell.stdout.readline()) for _ in range(2))}
+        try:
+            assert pids - {*shepherd._descendants()} == set()
+        finally:
+            shepherd._signal(pids, signal.SIGKILL)
+    until(lambda: not pids & {*shepherd._descendants()})
 
 
 def test_jobs_outlive_a_killed_daemon(queue: EmbeddedQueue) -> None:
