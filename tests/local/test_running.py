@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import resource
 import signal
 import socket
 import subprocess
@@ -299,11 +300,17 @@ def test_an_idle_daemon_ends_and_comes_again(queue: EmbeddedQueue) -> None:
 
 
 def test_a_whole_qsub_is_quick(queue: EmbeddedQueue) -> None:
+    """Its processor time: how long it takes also depends on what else the machine does."""
     queue.submit("true", "-h")
-    times = []
+    used = []
     for _ in range(5):
-        begun = time.monotonic()
+        begun = _used_by_children()
         queue.submit("true", "-h")
-        times.append(time.monotonic() - begun)
+        used.append(_used_by_children() - begun)
 
-    assert min(times) < 0.25
+    assert min(used) < 0.25
+
+
+def _used_by_children() -> float:
+    usage = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return usage.ru_utime + usage.ru_stime
