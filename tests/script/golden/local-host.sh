@@ -78,20 +78,20 @@ heartbeat() {
 end_session() {
 	local directory line
 	for directory in /proc/[0-9]*; do
-		{ read -r line <"$directory/stat"; } 2>/dev/null || continue
+		read -r line <"$directory/stat" && [[ $line == *" $1 "* ]] || continue # quick: there may be thousands
 		# "pid (command) state parent group session": the command may hold anything.
 		# shellcheck disable=SC2086
 		set -- "$1" ${line##*) }
-		[[ $5 != "$1" ]] || kill -KILL "${directory##*/}" 2>/dev/null
-	done
+		[[ $5 != "$1" ]] || kill -KILL "${directory##*/}"
+	done 2>/dev/null
 }
 
 # Wakes the main loop: a read with a time limit loses what comes at that very moment.
 tick() {
 	trap '' TERM INT HUP USR1 USR2
-	exec 7>&-
-	while kill -0 $$ 2>/dev/null; do
-		echo tick >&9
+	exec 7>&- >&9 2>/dev/null
+	while kill -0 $$; do
+		echo tick
 		pause 1
 	done
 }
@@ -254,7 +254,7 @@ stop() {
 # One turn of the main loop: something that happened, or a second.
 turn() {
 	local word i value rest
-	read -r word i value rest <&9
+	read -r -u 9 word i value rest
 	case $word in
 	alive) alive=1 ;;
 	lost) asked=lost ;;
