@@ -73,13 +73,13 @@ CASES = {
         "sleep 600",
         Seen("Failed", "PodFailurePolicy", "Failed", "DeadlineExceeded", 143, "DeadlineExceeded", ("start",)),
         "was ended at its deadline",
-        spec={"activeDeadlineSeconds": 5, "backoffLimit": 6},
+        spec={"activeDeadlineSeconds": 20, "backoffLimit": 6},
     ),
     "deadline, trapped": Case(
         "trap 'tell term; exit 0' TERM; while :; do sleep 0.2; done",
         Seen("Failed", "PodFailurePolicy", "Failed", "DeadlineExceeded", 0, "DeadlineExceeded", ("start", "term")),
         "was ended at its deadline",
-        spec={"activeDeadlineSeconds": 5, "backoffLimit": 6},
+        spec={"activeDeadlineSeconds": 20, "backoffLimit": 6},
     ),
     "walltime": Case(
         "sleep 600",
