@@ -21,7 +21,7 @@ JOBS = 20
 @pytest.fixture(scope="module")
 def stack(cluster: Cluster) -> Iterator[Stack]:
     """Every Job is charged to the account with a limit."""
-    with reached(cluster, SUDO, LIMITED) as found:
+    with reached(cluster, SUDO, charge=LIMITED) as found:
         yield found
 
 
