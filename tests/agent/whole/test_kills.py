@@ -28,7 +28,8 @@ _SEED = "BATCHGATE_KILL_SEED"
 class Kind:
     """A kind of Job: how it ends, how often its main container starts, and how many Pods it has.
 
-    A kind that is deleted ends nowhere: its containers start at most so often.
+    A kind that is deleted ends nowhere: its containers start at most so often. It would run for longer than the agent is
+    killed for, which on a busy machine takes a while to come to anything between two kills.
     """
 
     make: Callable[[Stack, str], dict[str, Any]]
@@ -56,11 +57,11 @@ KINDS = {
         "Complete", 3, 3,
     ),
     "deadline": Kind(
-        lambda stack, name: stack.runs.job(name, "sleep 300", activeDeadlineSeconds=8, backoffLimit=6), "Failed", 1, 0
+        lambda stack, name: stack.runs.job(name, "sleep 3000", activeDeadlineSeconds=8, backoffLimit=6), "Failed", 1, 0
     ),
     "init": Kind(_init, "Complete", 1, 1),
-    "deleted": Kind(lambda stack, name: stack.runs.job(name, "sleep 300"), "gone", 1, 0, deletion="background"),
-    "foreground": Kind(lambda stack, name: stack.runs.job(name, "sleep 300"), "gone", 1, 0, deletion="foreground"),
+    "deleted": Kind(lambda stack, name: stack.runs.job(name, "sleep 3000"), "gone", 1, 0, deletion="background"),
+    "foreground": Kind(lambda stack, name: stack.runs.job(name, "sleep 3000"), "gone", 1, 0, deletion="foreground"),
 }  # fmt: skip
 
 
