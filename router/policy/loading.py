@@ -66,10 +66,12 @@ def _rules(reading: Reading, queues: rulechecks.Queues) -> tuple[list[CheckedRul
     problems = list(checks.unique(reading.rules, "rule", lambda rule: rule.name))
     problems += rulechecks.unreachable(reading.rules)
     problems += _last(reading)
+    sites_known = "sites" not in reading.broken
     for when, spot in reading.conditions:
         problems += rulechecks.compiled(when, spot)[1]
+        problems += rulechecks.unknown_queues(when, spot, queues) if sites_known else ()
     for placed in reading.rules:
-        checked, doubts, found = _rule(placed, queues, sites_known="sites" not in reading.broken)
+        checked, doubts, found = _rule(placed, queues, sites_known=sites_known)
         problems += found
         warnings += doubts
         if checked is not None:
@@ -93,11 +95,11 @@ def _rule(
     found, unknown = rulechecks.candidates(placed, queues)
     if sites_known:
         problems += unknown
+        problems += rulechecks.unknown_queues(placed.value.when, placed.spot, queues)
         problems += checks.rule_directives(placed, [candidate.site for candidate in found])
     if condition is None:
         return None, [], problems
     if sites_known:
-        problems += rulechecks.unknown_queues(placed, condition, queues)
         problems += rulechecks.impossible(placed, found)
         problems += walltimes.too_short_for(placed, found)
     doubts = [*rulechecks.doubts(placed, condition, found), *walltimes.below_default(placed, found)]

@@ -191,6 +191,27 @@ def test_all_problems_of_all_files_are_told_in_order() -> None:
     )
 
 
+def test_all_that_is_wrong_in_one_condition_is_told() -> None:
+    wrong = "job.^cpu > 1 && ^queues['x'].up && job.memory > quantity(^'1Gib') && job.name.matches(^'(')"
+    told = [
+        "rule r: when: job has no 'cpu'",
+        "rule r: when: queues['x']: no site has that queue; there are: small, big, gpu",
+        "rule r: when: '1Gib' is not a quantity",
+        "rule r: when: invalid regular expression: missing ): (",
+    ]
+    check({"a.yaml": (SITES, []), "p": (_rule(f'when: "{wrong}", cloud: true'), told)})
+    broken = "rule r: unknown key 'clod'"
+    check({"a.yaml": (SITES, []), "p": (_rule(f'when: "{wrong}", ^clod: true'), [*told, broken])})
+
+
+def test_of_a_condition_that_is_no_cel_nothing_else_is_told() -> None:
+    when = "job.name == 'x && queues['y'].up && job.memory > quantity('1Gib')"
+    found = problems_of({"a.yaml": SITES, "p": _rule(f'when: "{when}", cloud: true')})
+
+    assert found
+    assert not any("queue" in problem or "quantity" in problem for problem in found)
+
+
 SHARED = [
     ("namespaces: [lab]", "namespaces"),
     ("serviceAccounts: ['lab/*']", "serviceAccounts"),
