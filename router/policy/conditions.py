@@ -139,6 +139,13 @@ def always(source: str) -> bool:
     return isinstance(made, Condition) and evaluate(made, activation(None, None, {})) is True
 
 
+def may_be_always(source: str) -> bool:
+    """``always``, or it is about no Job and does not compile, so that nobody knows yet."""
+    if find_reads(source) != ((), frozenset()):
+        return False
+    return isinstance(compile_condition(source), tuple) or always(source)
+
+
 def bare(source: str) -> str:
     """A condition without the white space and comments that mean nothing, to see whether two are the same."""
     text = _SPACED.sub(lambda match: match["text"] or " ", source)

@@ -27,7 +27,7 @@ def load(files: Mapping[str, str]) -> Policy:
     sites = tuple(placed.value for placed in reading.sites)
     doubts = tuple(text for placed in reading.sites for text in walltimes.doubts(placed))
     queues = queue_keys(sites)
-    problems += checks.check_sites(reading.sites)
+    problems += checks.check_sites(reading)
     problems += checks.check_accounts(reading)
     rules, warnings, found = _rules(reading, queues)
     problems += found
@@ -63,7 +63,7 @@ def _gpu_resources(reading: Reading) -> dict[str, GpuVendor]:
 def _rules(reading: Reading, queues: rulechecks.Queues) -> tuple[list[CheckedRule], list[str], list[Problem]]:
     rules: list[CheckedRule] = []
     warnings = list(rulechecks.alike(reading.rules))
-    problems = list(checks.unique(reading.rules, "rule", lambda rule: rule.name))
+    problems = list(checks.unique(reading, "rules"))
     problems += rulechecks.unreachable(reading.rules)
     problems += _last(reading)
     sites_known = "sites" not in reading.broken
@@ -80,7 +80,7 @@ def _rules(reading: Reading, queues: rulechecks.Queues) -> tuple[list[CheckedRul
 
 
 def _last(reading: Reading) -> Iterator[Problem]:
-    if reading.rules and "rules" not in reading.broken:
+    if reading.ends_read:
         yield from rulechecks.catch_all(reading.rules)
     elif not reading.rules and not reading.broken:
         yield Problem("the policy", 0, 0, "", "has no rules; the least is: rules: [{name: rest, cloud: true}]")

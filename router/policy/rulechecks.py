@@ -114,7 +114,7 @@ def catch_all(rules: list[Placed[Rule]]) -> Iterator[Problem]:
         yield last.spot.problem(
             "is the last rule and in mode audit, so it decides nothing; add one: cloud: true", "mode"
         )
-    elif not conditions.always(last.value.when):
+    elif not conditions.may_be_always(last.value.when):
         message = "is the last rule and does not hold for every Job; add one after it, e.g. {name: rest, cloud: true}"
         yield last.spot.problem(message, "when")
 
