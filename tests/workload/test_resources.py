@@ -435,7 +435,7 @@ IN_THE_WAY = [
 
 @pytest.mark.parametrize(("manifest", "expected"), [row[1:] for row in IN_THE_WAY], ids=[row[0] for row in IN_THE_WAY])
 def test_what_no_site_has_is_told_at_each_field_that_asks_for_it(manifest: Manifest, expected: list[tuple[str, str]]):
-    cluster = Cluster(overheads={"fast": {"example.com/fpga": 1}})
+    cluster = Cluster(overheads={"fast": {"example.com/fpga": "1"}})
     found = workload_of(manifest, namespace="lab", cluster=cluster)
     assert [(one.path, one.reason) for one in found.obstacles] == expected
 
