@@ -67,8 +67,6 @@ def configure(layout: Layout, variant: Variant) -> None:
     _programs()
     if OPENMPI.parent.is_dir():
         files.set_section(OPENMPI, openmpi_section())
-    if variant.gpus:
-        _gpus()
 
 
 def _directories(layout: Layout) -> None:
@@ -108,6 +106,7 @@ def _programs() -> None:
 
 
 def _gpus() -> None:
+    """The devices are gone when the machine starts anew; a node that lacks one does not start."""
     for number in range(GPUS):
         path = Path(f"/dev/nvidia{number}")
         if not path.exists():
@@ -126,6 +125,8 @@ def start(layout: Layout, variant: Variant) -> list[str]:
     :return: the names of the daemons that had to be started
     """
     _fuse()
+    if variant.gpus:
+        _gpus()
     started = []
     for daemon in daemons.daemons(layout, variant):
         if daemons.start(layout, daemon):

@@ -48,7 +48,7 @@ CLIENTS = 8
 _NODES, _CORES = 128, 64
 _IDLE_SECONDS = 3600
 _STOP_SECONDS = 1800
-"""For one command. The end of a thousand jobs takes minutes: each looks through all processes for what it left."""
+"""For one command: the end of a thousand jobs, whose scripts look through all processes, takes a while."""
 _PAUSE = 0.1
 _PYTHON_RUNS = 9
 

@@ -123,8 +123,11 @@ def recorded(workload: Workload, route: Route, script: Script, user: str, gate: 
 
 def too_large(routed: Job, own: Job, root: str = "") -> Obstacle | None:
     """Why the API server would not take the routed copy of the user's own Job; None where it would."""
-    size = placement.oversize(routed)
-    return None if size is None else _oversized(size, own, root)
+    if (size := placement.oversize(routed)) is not None:
+        return _oversized(size, own, root)
+    if (size := placement.record_oversize(routed)) is not None:
+        return _crowded(size, own, root)
+    return None
 
 
 def text_too_large(workload: Workload, own: Job, root: str = "") -> Obstacle | None:
@@ -144,6 +147,15 @@ def _oversized(size: int, own: Job, root: str) -> Obstacle:
     reason = (
         f"is {_kib(largest)} of the {_kib(size)} that script and annotations would take; a Pod template's annotations "
         f"may take {_kib(placement.LARGEST_ANNOTATIONS)} in all, so put it into a ConfigMap or a file"
+    )
+    return Obstacle(path, reason)
+
+
+def _crowded(size: int, own: Job, root: str) -> Obstacle:
+    path, largest = placement.largest_of_record(own, root)
+    reason = (
+        f"is {_kib(largest)} of the {_kib(size)} that the Job's annotations would take with what is kept of the values "
+        f"that are replaced; they may take {_kib(placement.KUBERNETES_LIMIT)} in all, so shorten it"
     )
     return Obstacle(path, reason)
 

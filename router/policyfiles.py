@@ -23,7 +23,7 @@ LARGEST: Final = 4 * 1024 * 1024
 INTERVAL: Final = 2.0
 """Seconds between looks at the directory; a kubelet takes up to a minute to bring a changed ConfigMap."""
 
-Signature = tuple[tuple[str, int, int, int, int], ...]
+Signature = tuple[tuple[str, int, int, int, int, int], ...]
 OnReload = Callable[["PolicyStore"], None]
 
 
@@ -78,19 +78,22 @@ def _text(file: Path) -> str:
 
 
 def _signature(directory: Path) -> Signature | None:
-    """What changes when any file does: names, and device, inode, size and time of what links lead to."""
+    """What changes when any file does: names, and device, inode, size and times of what links lead to.
+
+    The time of the last change of status is among them: a file that nobody may read is repaired by ``chmod`` alone.
+    """
     try:
         return tuple((file.name, *_stat(file)) for file in _policy_files(directory))
     except ConfigError:
         return None
 
 
-def _stat(file: Path) -> tuple[int, int, int, int]:
+def _stat(file: Path) -> tuple[int, int, int, int, int]:
     try:
         found = file.stat()
     except OSError:
-        return (0, 0, 0, 0)
-    return (found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns)
+        return (0, 0, 0, 0, 0)
+    return (found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns)
 
 
 class PolicyStore:

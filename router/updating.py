@@ -46,6 +46,7 @@ def judge_update(stored: Job, new: Job, *, requester: Requester, gate: Gate) -> 
     suspended = _spec(stored).get("suspend") is True
     if grown or (suspended and _asks_anew(restored)):
         return _judged_anew(stored, new, restored, requester, gate, field=grown[0] if grown else "spec.template")
+    _demand_small(restored.job, restored.now.job)
     told = (*placement.foreign_keys(restored.now, restored.job), *restored.now.warnings, *_without_effect(restored))
     return Judgement(new, restored.now, restored.job, warnings=told)
 
@@ -115,16 +116,22 @@ def _judged_anew(
         raise JobError(field, f"the Job was sent to {where}, and this no longer fits there: {decision.reason}; {ANEW}")
     if not suspended:
         # Its template cannot change: the script that was signed holds for the further Pods as well.
+        _demand_small(restored.job, own)
         return Judgement(new, restored.now, restored.job, workload, decision, None, restored.now.warnings)
     if (obstacle := text_too_large(workload, own)) is not None:
         raise JobError(obstacle.path, f"{obstacle.reason}; {ANEW}")
     script = render(workload, route)
     record = recorded(workload, route, script, asking.user, gate, str(_metadata(stored).get("uid") or ""))
     routed = placement.replace_record(restored, decision, script.text, record)
+    _demand_small(routed, own)
+    told = _told(restored, workload, decision)
+    return Judgement(new, restored.now, routed, workload, decision, script, (*told, *script.warnings))
+
+
+def _demand_small(routed: Job, own: Job) -> None:
+    """The API server would refuse the Job after this gate, without a word of what makes it too large."""
     if (obstacle := too_large(routed, own)) is not None:
         raise JobError(obstacle.path, f"{obstacle.reason}; {ANEW}")
-    told = _told(restored, routed, workload, decision)
-    return Judgement(new, restored.now, routed, workload, decision, script, (*told, *script.warnings))
 
 
 def _demand_signed(stored: Job, change: Change, namespace: str, key: Ed25519PublicKey) -> None:
@@ -146,11 +153,11 @@ def _demand_signed(stored: Job, change: Change, namespace: str, key: Ed25519Publ
         raise JobError(path, f"{reason}; {ANEW}") from error
 
 
-def _told(restored: Restored, routed: Job, workload: Workload, decision: Decision) -> Iterator[str]:
+def _told(restored: Restored, workload: Workload, decision: Decision) -> Iterator[str]:
     yield f"This Job was sized anew: {decision.reason.rstrip('.')}."
     yield from decision.warnings
     yield from workload.warnings
-    yield from placement.foreign_keys(restored.now, routed)
+    yield from placement.foreign_keys(restored.now, restored.job)
     yield from restored.now.warnings
 
 

@@ -128,6 +128,24 @@ def test_a_script_that_no_annotation_holds_names_the_largest_field(requester: Re
     assert surplus_kept(job, judged.routed) == [] if target == "cloud" else judged.routed is job
 
 
+@pytest.mark.parametrize(
+    ("notes", "path", "kib"),
+    [((200,), "metadata.annotations[note0]", 200), ((65, 65, 65), "spec.template.spec.tolerations", 76)],
+)
+def test_a_record_that_no_annotations_hold_names_the_largest_field(notes: tuple[int, ...], path: str, kib: int) -> None:
+    """What is replaced is kept in the Job's own annotations, beside what the user wrote there."""
+    annotations = {f"note{index}": "x" * (size * 1024 - len("note0")) for index, size in enumerate(notes)}
+    not_ready = {"key": "node.kubernetes.io/not-ready", "operator": "Exists", "effect": "NoExecute"}
+    job = job_of(pod=sized("3", tolerations=[not_ready] * 900), annotations=annotations)
+
+    judged = judge(job, requester=ADA, gate=gate())
+
+    assert judged.decision is not None
+    assert (judged.decision.target, judged.script) == ("cloud", None)
+    assert f"cannot go there: {path}: is {kib} KiB of the " in judged.decision.reason
+    assert surplus_kept(job, judged.routed) == []
+
+
 def test_what_fits_is_routed_and_the_api_server_takes_it() -> None:
     pod = sized("3")
     pod["containers"][0]["env"] = [{"name": "BIG", "value": "x" * 60_000}]

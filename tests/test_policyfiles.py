@@ -1,9 +1,11 @@
 from __future__ import annotations
 
+import contextlib
 import os
+import tempfile
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -22,6 +24,27 @@ def _write(directory: Path, **files: str) -> Path:
     for name, text in files.items():
         (directory / f"{name}.yaml").write_text(text)
     return directory
+
+
+@pytest.fixture
+def open_to_all() -> Iterator[Path]:
+    """A directory that everybody may enter; pytest's own are their user's alone."""
+    with tempfile.TemporaryDirectory() as name:
+        Path(name).chmod(0o755)
+        yield Path(name)
+
+
+@contextlib.contextmanager
+def _without_privileges() -> Iterator[None]:
+    """Root may read everything: be nobody for a while."""
+    if os.geteuid() != 0:
+        yield
+        return
+    os.seteuid(65534)
+    try:
+        yield
+    finally:
+        os.seteuid(0)
 
 
 def _config_map(directory: Path, version: str, text: str) -> None:
@@ -91,13 +114,12 @@ def test_every_file_that_cannot_be_read_is_named(tmp_path: Path) -> None:
     ]
 
 
-@pytest.mark.skipif(os.geteuid() == 0, reason="root may read everything")
-def test_a_file_without_permission(tmp_path: Path) -> None:
-    _write(tmp_path, a=GOOD)
-    (tmp_path / "a.yaml").chmod(0)
+def test_a_file_without_permission(open_to_all: Path) -> None:
+    _write(open_to_all, a=GOOD)
+    (open_to_all / "a.yaml").chmod(0)
 
-    with pytest.raises(PolicyError, match=r"a\.yaml: cannot be read: Permission denied"):
-        read_directory(tmp_path)
+    with _without_privileges(), pytest.raises(PolicyError, match=r"a\.yaml: cannot be read: Permission denied"):
+        read_directory(open_to_all)
 
 
 # --- following ----------------------------------------------------------------------------------------------------
@@ -170,6 +192,24 @@ def test_every_change_is_seen(tmp_path: Path, change: Callable[[Path], object]) 
 
     assert store.check_now() is True
     assert (store.policy is first, store.generation, store.error) == (False, 2, "")
+
+
+def test_a_file_that_nobody_may_read_is_repaired_by_its_mode_alone(open_to_all: Path) -> None:
+    directory = _write(open_to_all, a=GOOD)
+    store = PolicyStore(directory)
+    store.load()
+    replaced = directory / "new"
+    replaced.write_text(OTHER)
+    replaced.chmod(0)
+    replaced.rename(directory / "a.yaml")
+
+    with _without_privileges():
+        assert store.check_now() is True
+    assert "a.yaml: cannot be read: Permission denied" in store.error
+    (directory / "a.yaml").chmod(0o644)
+    assert store.check_now() is True
+
+    assert (_names(store), store.generation, store.error) == (["other"], 2, "")
 
 
 def test_a_config_map_swap_is_seen(tmp_path: Path) -> None:

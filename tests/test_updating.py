@@ -160,6 +160,15 @@ def test_a_suspended_job_is_sized_scripted_and_signed_anew_for_its_creator() -> 
     assert result["spec"]["podFailurePolicy"] == stored["spec"]["podFailurePolicy"]
 
 
+def test_whoever_changes_a_suspended_job_is_not_told_of_keys_that_are_stored() -> None:
+    stored = stored_job({"suspend": True})
+
+    response, _ = answered(with_cpus(stored, "4"), stored=stored, opened=gate(issued_at=ISSUED_AT + 3600))
+
+    assert [warning for warning in response["warnings"] if "Only Batchgate sets" in warning] == []
+    assert response["warnings"][0].startswith("This Job was sized anew: ")
+
+
 def test_a_suspended_job_that_no_longer_fits_its_queue_is_denied() -> None:
     stored = stored_job({"suspend": True})
 
@@ -329,6 +338,18 @@ def test_without_a_signer_nothing_is_verified() -> None:
 
     assert response["allowed"] is True
     assert OURS + "signature" not in result["spec"]["template"]["metadata"]["annotations"]
+
+
+def test_annotations_that_leave_no_room_for_what_is_kept_are_refused_with_the_field() -> None:
+    stored = stored_job()
+    new = copy.deepcopy(stored)
+    new["metadata"]["annotations"] = {"note": "x" * (256 * 1024 - len("note"))}  # a file that replaces what is stored
+
+    answer, _ = answered(new, operation="UPDATE", oldObject=stored)
+
+    assert answer["allowed"] is False
+    assert answer["status"]["details"]["causes"][0]["field"] == "metadata.annotations[note]"
+    assert "is 256 KiB of the 257 KiB that the Job's annotations would take" in answer["status"]["message"]
 
 
 def test_an_update_that_brings_too_much_is_refused() -> None:

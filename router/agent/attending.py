@@ -17,12 +17,14 @@ from typing import Final
 from router.agent.acting import Tools
 from router.agent.approval import named_user
 from router.agent.backoff import FullQueues
+from router.agent.batch import Batch
 from router.agent.cleaning import Cleaning, Keeping
 from router.agent.election import Election
 from router.agent.fencing import Fence
 from router.agent.indexing import Indexing
 from router.agent.metrics import Metrics
 from router.agent.observing import Asking, Observer
+from router.agent.overseeing import Overseer
 from router.agent.pods import uids_of
 from router.agent.reach import Reach
 from router.agent.records import Record, Records, SiteRecords
@@ -47,7 +49,7 @@ log: Final = logging.getLogger("batchgate.agent")
 
 _TURN_SECONDS: Final = 1.0
 _CLAIM_SECONDS: Final = 10.0
-_LONGEST_BACK_OFF: Final = 60.0
+LONGEST_BACK_OFF: Final = 60.0
 _IDLE: Final = 10
 """A user without Pods is looked at so much more seldom, where there are others."""
 
@@ -56,7 +58,8 @@ _IDLE: Final = 10
 class World:
     """What there is before anybody leads.
 
-    ``cluster`` are its eight digits in jobs' names. ``nobody`` is the seat of Pods that are no HPC user's.
+    ``cluster`` are its eight digits in jobs' names. ``nobody`` is the seat of Pods that are no HPC user's. ``observer``
+    asks as the site's observer, None where each user is asked.
     """
 
     settings: AgentSettings
@@ -71,6 +74,7 @@ class World:
     election: Election
     recorder: Recorder
     keys: Callable[[], Keys]
+    observer: Batch | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,12 +83,14 @@ class Shared:
 
     :param listed: set once all Pods are known
     :param changed: called when the batch system has become unreachable for a user, or answers again
+    :param overseer: looks at all users' jobs, where the site has an observer
     """
 
     records: SiteRecords
     indexes: Indexes
     listed: threading.Event
     changed: Callable[[], None]
+    overseer: Overseer | None = None
 
 
 class Attending:
@@ -110,7 +116,7 @@ class Attending:
         self._queue = Workqueue()
         self.records = Records(submitter.directory, user=seat.user, site=shared.records)
         self.reach = Reach(
-            self._reach_changed, first=settings.quick_seconds, longest=max(_LONGEST_BACK_OFF, settings.cycle_seconds)
+            self._reach_changed, first=settings.quick_seconds, longest=max(LONGEST_BACK_OFF, settings.cycle_seconds)
         )
         self._spool = Spool(seat.host, seat.root, self.records, self._notes)
         self._observer = Observer(
@@ -120,6 +126,7 @@ class Attending:
             self.reach,
             wake=self._queue.wake,
             notice=self._spool.look,
+            overseer=shared.overseer,
         )
         fence = Fence(world.api, seat.host, self.records, seat.root)
         deciding = Deciding(world.terms, self.reach, fence, lambda: world.election.leading, self._finished)

@@ -16,7 +16,7 @@ from typing import Final, TypeVar
 
 from router.agent.metrics import Metrics, Stopwatch
 from router.errors import BatchError, Full, OutputError, Refused, Unavailable
-from router.host import Host
+from router.host import Runner
 from router.hpc import BatchSystem, Commands, JobReport, JobState, NoHistory, QueueState, Submission
 
 T = TypeVar("T")
@@ -48,12 +48,23 @@ class Batch:
 
     :param user: whose jobs are listed; several users' names are joined by commas
     :param seconds: for each command
+    :param observer: it is asked as the site's observer, from whom jobs may be hidden: that it has no word of a job is no
+        proof. It only looks, which its ``host`` sees to
     """
 
-    def __init__(
-        self, host: Host, system: BatchSystem, commands: Commands, *, user: str, seconds: float, metrics: Metrics
+    def __init__(  # noqa: PLR0913 - as the site has them
+        self,
+        host: Runner,
+        system: BatchSystem,
+        commands: Commands,
+        *,
+        user: str,
+        seconds: float,
+        metrics: Metrics,
+        observer: bool = False,
     ) -> None:
         self.user = user
+        self._observer = observer
         self.name_limit = system.NAME_LIMIT
         self._host = host
         self._system = system
@@ -74,9 +85,12 @@ class Batch:
             "find", lambda: self._system.list_argv(name=name, commands=self._commands), self._system.parse_list
         )
 
-    def states(self) -> dict[str, JobState]:
-        """States of our jobs that are not over, by id (which a table may have cut: it then ends in ``*``)."""
-        argv = self._system.states_argv(self.user, self._commands)
+    def states(self, users: str = "") -> dict[str, JobState]:
+        """States of our jobs that are not over, by id (which a table may have cut: it then ends in ``*``).
+
+        :param users: in place of the one whose jobs are listed
+        """
+        argv = self._system.states_argv(users or self.user, self._commands)
         return self._counted("list", lambda: self._states(self._run(argv)))
 
     def _states(self, stdout: str) -> dict[str, JobState]:
@@ -93,30 +107,33 @@ class Batch:
         reports = self._known(job_ids)
         return self._past(job_ids, reports)[0]
 
-    def ask(self, job_ids: Sequence[str]) -> Answer:
+    def ask(self, job_ids: Sequence[str], *, listed: bool = False) -> Answer:
         """What became of these jobs, of which there are at most ``MOST_IDS``.
+
+        ``listed``: the list was asked for just before this, however long ago that seems.
+
 
         Those that the list has just told all about cost no command. What has left the batch system's own list is
         looked for in its records, whose word is taken only for jobs that are over; then, where absence needs a proof
-        of its own, so many of the rest are asked about one by one. Where the records cannot be asked now, nothing is
-        said of what they may hold.
+        of its own, so many of the rest are asked about one by one, but not by an observer, to whom all of these are
+        unknown. Where the records cannot be asked now, nothing is said of what they may hold.
         """
-        reports = self._known(job_ids)
+        reports = self._known(job_ids, listed=listed)
         try:
             return Answer(*self._past(job_ids, reports))
         except Unavailable as error:
-            if not reports:
+            if not reports and not self._observer:
                 raise
             self._log.warning("the records of ended jobs cannot be asked", extra={"fields": {"error": str(error)}})
             return Answer(reports)
 
-    def _known(self, job_ids: Sequence[str]) -> dict[str, JobReport]:
+    def _known(self, job_ids: Sequence[str], *, listed: bool = False) -> dict[str, JobReport]:
         """The jobs that the batch system itself knows."""
-        listed, then = self._listed[1], self._listed[0]
-        fresh = time.monotonic() - then <= LISTED_SECONDS
-        reports = {job_id: listed[job_id] for job_id in job_ids if fresh and job_id in listed}
+        then, shown = self._listed
+        fresh = listed or time.monotonic() - then <= LISTED_SECONDS
+        reports = {job_id: shown[job_id] for job_id in job_ids if fresh and job_id in shown}
         missing = [job_id for job_id in job_ids if job_id not in reports]
-        if missing and not (fresh and listed):
+        if missing and not (fresh and (shown or self._system.LISTS_ALL)):
             reports |= self._followed(self._reports(self._system.details_argv, missing))
         return reports
 
@@ -131,7 +148,7 @@ class Batch:
             reports |= {job_id: one for job_id, one in past.items() if one.state is JobState.FINISHED}
             missing = self._missing(missing, reports)
         unknown = set(missing)
-        if missing and self._system.proof_argv(missing[0], self._commands) is not None:
+        if missing and not self._observer and self._system.proof_argv(missing[0], self._commands) is not None:
             proofs = [self._reports(self._proof, [job_id]) for job_id in missing[:MOST_PROOFS]]
             reports |= {job_id: one for found in proofs for job_id, one in found.items()}
             unknown = set(missing[:MOST_PROOFS]).difference(reports)
@@ -217,6 +234,7 @@ class Batch:
                 self._log.error("not understood", extra={"fields": {"command": kind, "error": str(error)[:2000]}})
             raise
         finally:
+            kind = f"observer-{kind}" if self._observer else kind
             self.metrics.commands.labels(kind, outcome).inc()
             self.metrics.command_seconds.labels(kind).observe(watch.seconds)
 

@@ -15,11 +15,12 @@ from typing import Final
 
 from router import names
 from router.agent.approval import owner_of
-from router.agent.attending import Attending, Shared, World
+from router.agent.attending import LONGEST_BACK_OFF, Attending, Shared, World
 from router.agent.daemonsets import DaemonSets
 from router.agent.logged import Logged
 from router.agent.nodeobject import declared, queue_condition, reported
 from router.agent.nodes import Endpoint, Nodes
+from router.agent.overseeing import Overseer
 from router.agent.pods import Pods, let_go
 from router.agent.queuestate import Board, QueueStates
 from router.agent.records import Record, Records, SiteRecords
@@ -52,7 +53,8 @@ class Lead:
         self.records = SiteRecords()
         self._pods = Pods(api, site.name, self.records, admit=self._admit, wake=self._wake)
         indexes = Indexes()
-        self._shared = Shared(self.records, indexes, self._pods.watch.synced, self._reach_changed)
+        self._overseer = _overseer(world)
+        self._shared = Shared(self.records, indexes, self._pods.watch.synced, self._reach_changed, self._overseer)
         self._lock = threading.Lock()
         self._users: dict[str, Attending] = {}
         self._nobody = Attending(world, world.nobody, self._shared, self._elsewhere)
@@ -100,6 +102,8 @@ class Lead:
         self._nodes = Nodes(world.api, world.site, endpoint, world.settings.node_lease_seconds, world.recorder)
         self._orphan_limit("")  # what an earlier leader has said of it may be over
         self._nodes.start()
+        if self._overseer is not None:
+            self._overseer.start()
         self._nobody.start()
         for user in world.seats.users:
             self._of(user)
@@ -138,6 +142,8 @@ class Lead:
             finished = list(pool.map(lambda one: one.stop(seconds), attending))
         if not all(finished):
             log.warning("not everything in hand was finished; the next leader finds it")
+        if self._overseer is not None:
+            self._overseer.stop()
         self._queue_states.stop()
         self._pods.watch.stop()
         self._daemonsets.stop()
@@ -164,6 +170,7 @@ class Lead:
         if self._nodes is not None:
             found["nodes"] = self._nodes.alive
             found["queue state"] = self._queue_states.alive
+            found["overseer"] = self._overseer is None or self._overseer.alive
         for one in self._all():
             found |= one.alive()
         return found
@@ -199,13 +206,15 @@ class Lead:
         return Withdrawn(f"is submitted as HPC user {user}")
 
     def _queues(self) -> Mapping[str, QueueState]:
-        """How the queues are, asked as a user who reaches the batch system; nothing where nobody does.
+        """How the queues are, asked as the observer, else as a user who reaches the batch system; nothing where nobody
+        does.
 
         The Nodes show it as well.
         """
         with self._lock:
             reaching = [one for one in self._users.values() if one.began and one.reach.ok]
-        found = reaching[0].seat.batch.queues() if reaching else {}
+        asking = [self._world.observer or one.seat.batch for one in reaching[:1]]
+        found = asking[0].queues() if asking else {}
         for queue in self._world.site.queues if found else ():
             self._show(queue, found.get(queue.name))
         return found
@@ -246,6 +255,18 @@ class Lead:
         if self._nodes is not None:
             status, reason = ("True", "TooMany") if words else ("False", "Few")
             self._nodes.condition(None, names.CONDITION_ORPHAN_LIMIT, status, reason, words or "none is left alone")
+
+
+def _overseer(world: World) -> Overseer | None:
+    settings = world.settings
+    if world.observer is None:
+        return None
+    return Overseer(
+        world.observer,
+        usual=settings.cycle_seconds,
+        quick=settings.quick_seconds,
+        longest=max(LONGEST_BACK_OFF, settings.cycle_seconds),
+    )
 
 
 def _state(record: Record) -> str:

@@ -2,23 +2,25 @@
 
 Shell: one thread. A cycle is one cheap list of our jobs and one question for details of those that changed, left the
 list or are new; in between, details of single jobs are asked for when a note of a script or a plan wants them, all of a
-second together.
+second together. Where the site has an observer, all that is its business once the user's jobs were seen at the start;
+what the observer has no word of is still asked here, as the owner.
 """
 
 from __future__ import annotations
 
 import logging
-import math
 import threading
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Final
 
 from router.agent import questions
+from router.agent.agenda import NEVER, Agenda
 from router.agent.batch import MOST_IDS, Answer, Batch
 from router.agent.metrics import Stopwatch
+from router.agent.overseeing import Overseer
 from router.agent.reach import Reach
 from router.agent.records import Record, Records
 from router.errors import BatchError, Unavailable
@@ -26,13 +28,10 @@ from router.hpc import JobReport, JobState
 from router.layout import NO_INDEX
 from router.podview import departed
 from router.reconcile import outcomes
-from router.reconcile.model import Facts
-from router.reconcile.pace import interval, vanished
+from router.reconcile.model import Facts, Job
+from router.reconcile.pace import vanished
 
 log: Final = logging.getLogger("batchgate.agent")
-
-URGENT_SECONDS: Final = 1.0
-"""Between two questions for single jobs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,25 +52,15 @@ class Asking:
     idle: float
 
 
-@dataclass(slots=True)
-class _Due:
-    """When what is due; monotonic times."""
-
-    last: float = -math.inf
-    urgent: float = 0.0
-    changed: float | None = None
-    ids: set[str] = field(default_factory=set)
-    stopping: bool = False
-
-
 class Observer:
     """Asks the batch system of one site; ``start`` it when the Pods are known, ``stop`` it in the end.
 
     :param wake: called with the uid of each Pod about which there is news
     :param notice: called before jobs are held to be unknown: reads what their scripts have told so far
+    :param overseer: looks at the jobs once they were seen; None: this one goes on to
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - what it needs of a seat, and whom it tells
         self,
         batch: Batch,
         asking: Asking,
@@ -80,6 +69,7 @@ class Observer:
         *,
         wake: Callable[[str], None],
         notice: Callable[[], None],
+        overseer: Overseer | None = None,
     ) -> None:
         self.looked = threading.Event()
         """Set once all jobs were seen that were there at the start."""
@@ -92,8 +82,10 @@ class Observer:
         self._wake = wake
         self._notice = notice
         self._metrics = batch.metrics
-        self._condition = threading.Condition()
-        self._due = _Due()
+        self._overseer = overseer
+        self._agenda = Agenda(slow=self._slow, quick=asking.quick, again=lambda: reach.again)
+        self._failing = False
+        self._told_hidden = False
         self._others: set[str] = set()
         self._asked: dict[str, float] = {}
         self._thread = threading.Thread(target=self._run, name="observer", daemon=True)
@@ -105,32 +97,31 @@ class Observer:
 
     def stop(self) -> None:
         """Look no more. A command that runs is not waited for."""
-        with self._condition:
-            self._due.stopping = True
-            self._condition.notify_all()
+        self._agenda.stop()
+        if self._overseer is not None:
+            self._overseer.leave(self)
 
     @property
     def alive(self) -> bool:
         """Whether its thread runs."""
         return self._thread.is_alive()
 
+    @property
+    def user(self) -> str:
+        """The HPC user whose jobs these are."""
+        return self._records.user
+
     def ask(self, job_ids: Iterable[str]) -> None:
         """Ask for details of these jobs within a second."""
-        with self._condition:
-            self._due.ids.update(job_ids)
-            self._condition.notify_all()
+        self._asker.ask(job_ids)
 
     def hurry(self) -> None:
         """Something was changed, and more is likely to happen soon."""
-        with self._condition:
-            self._due.changed = time.monotonic()
-            self._condition.notify_all()
+        self._asker.hurry()
 
     def check(self) -> None:
         """Look at everything as soon as possible: a command has failed that should not have."""
-        with self._condition:
-            self._due.last = -math.inf
-            self._condition.notify_all()
+        self._asker.check()
 
     def search(self, uid: str) -> list[JobReport]:
         """Reports of all living jobs that carry a Pod's uid, asked for now. BatchError."""
@@ -138,46 +129,83 @@ class Observer:
         found = self._details([questions.number_of(job_id) for job_id in listed])
         return [one for one in found.reports.values() if self._uid_of(one) == uid]
 
+    def jobs(self) -> list[Job]:
+        """See ``Member``."""
+        return [job for record in self._records.all() if not record.over for job in record.facts.jobs]
+
+    def told(self, reports: Mapping[str, JobReport]) -> Sequence[str]:
+        """Hand each report to the Pod that it concerns; the ids of those that concern none."""
+        now = time.time()
+        news: dict[str, Record] = {}
+        others = []
+        for job_id, report in reports.items():
+            if (record := self._record_of(report, now)) is not None:
+                # What a job asked for is in the Pod; of 10,000 jobs it would be kept for nothing.
+                record.change(partial(outcomes.reported, report=replace(report, resources={}), now=now))
+                news[record.uid] = record
+            else:
+                others.append(job_id)
+        for uid in news:
+            self._wake(uid)
+        return others
+
+    def ask_itself(self, job_ids: Iterable[str]) -> None:
+        """See ``Member``."""
+        self._agenda.ask(job_ids)
+
+    def look_itself(self) -> None:
+        """See ``Member``."""
+        self._agenda.check()
+
+    def answered(self) -> None:
+        """See ``Member``. While the user cannot ask what the observer has no word of, that is the user's trouble."""
+        if not self._failing:
+            self._reach.answered()
+
+    def failed(self, error: BatchError) -> None:
+        """See ``Member``."""
+        self._reach.failed(error)
+
+    @property
+    def _asker(self) -> Agenda | Overseer:
+        """Who asks about this user's jobs now."""
+        return self._agenda if self._overseer is None or not self.looked.is_set() else self._overseer
+
+    def _slow(self) -> float:
+        if self._asker is self._overseer:
+            return NEVER
+        return self._asking.usual if self._records.any() else self._asking.idle
+
     def _run(self) -> None:
-        while (urgent := self._next()) is not None:
+        while (urgent := self._agenda.next()) is not None:
             try:
                 if urgent:
-                    self._answer(self._details(urgent))
+                    self._own(urgent)
                 else:
                     self._cycle()
                     self._reach.answered()
+                self._failing = False
             except BatchError as error:
+                self._failing = True
                 self._reach.failed(error)
-                with self._condition:
-                    self._due.ids.update(urgent)
+                self._agenda.ask(urgent)
 
-    def _next(self) -> Sequence[str] | None:
-        """Wait for what is due: ids to ask about, none of them for a whole cycle; None for the end."""
-        with self._condition:
-            while not self._due.stopping:
-                now, due = time.monotonic(), self._due
-                pause = self._reach.again - now
-                slow = self._asking.usual if self._records.any() else self._asking.idle
-                cycle = due.last + interval(due.changed, now, quick=self._asking.quick, slow=slow)
-                if pause <= 0 and now >= cycle:
-                    due.last = now
-                    return ()
-                if pause <= 0 and due.ids and now >= due.urgent:
-                    ids = sorted(due.ids)[:MOST_IDS]
-                    due.ids.difference_update(ids)
-                    due.urgent = now + URGENT_SECONDS
-                    return ids
-                soonest = min(cycle, due.urgent) if due.ids else cycle
-                self._condition.wait(max(pause, soonest - now, 0.01))
-            return None
+    def _own(self, ids: Sequence[str]) -> None:
+        """Ask about single jobs as the user."""
+        answer = self._details(ids)
+        self._answer(answer)
+        alive = [job_id for job_id, one in answer.reports.items() if one.state is not JobState.FINISHED]
+        if self._asker is self._overseer and alive and not self._told_hidden:
+            self._told_hidden = True
+            fields = {"user": self.user, "job": alive[0]}
+            log.warning("the observer does not see a job that its owner sees", extra={"fields": fields})
 
     def _cycle(self) -> None:
         watch = Stopwatch()
         records = self._records.all()
         began = time.time()
         listed = self._batch.states()
-        jobs = [job for record in records if not record.over for job in record.facts.jobs]
-        asked = questions.questions(listed, jobs, self._others, self._asked, began)
+        asked = questions.questions(listed, self.jobs(), self._others, self._asked, began)
         ids = asked.all if not self.looked.is_set() else asked.all[:MOST_IDS]
         self._answer(self._details(ids), shown=listed)
         self._prune(listed)
@@ -198,17 +226,9 @@ class Observer:
     def _answer(self, answer: Answer, shown: Mapping[str, JobState] | None = None) -> None:
         """Hand each report, or that there is none, to the Pod that it concerns."""
         now = time.time()
-        news: dict[str, Record] = {}
-        for job_id, report in answer.reports.items():
-            self._asked[job_id] = now
-            if (record := self._record_of(report, now)) is not None:
-                # What a job asked for is in the Pod; of 10,000 jobs it would be kept for nothing.
-                record.change(partial(outcomes.reported, report=replace(report, resources={}), now=now))
-                news[record.uid] = record
-            else:
-                self._others.update(one for one in shown or () if questions.is_same(one, job_id))
-        for uid in news:
-            self._wake(uid)
+        self._asked |= dict.fromkeys(answer.reports, now)
+        others = self.told(answer.reports)
+        self._others.update(one for one in shown or () for job_id in others if questions.is_same(one, job_id))
         self._unknown(answer.unknown, now)
 
     def _record_of(self, report: JobReport, now: float) -> Record | None:
@@ -256,6 +276,8 @@ class Observer:
         for record in records:
             record.change(_searched(now))
             self._wake(record.uid)
+        if self._overseer is not None:
+            self._overseer.join(self)
         self.looked.set()
 
     def _prune(self, listed: Mapping[str, JobState]) -> None:

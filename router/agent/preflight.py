@@ -123,6 +123,7 @@ class _Visit:
     def look_around(self, visits: list[_Visit]) -> None:
         """Who sees whose jobs, while all are there."""
         self._say(lambda: self._visible(visits), "own-jobs", "a list of jobs")
+        self._say(self._observed, "observer", "the probe is seen by the observer")
 
     def follow(self) -> None:
         """What becomes of the probes."""
@@ -226,6 +227,24 @@ class _Visit:
         seen = [user for user, job_id in others.items() if job_id in known]
         hidden = [user for user in others if user not in seen]
         yield from jobs.visible_lines(self.user, own=self.one.job_id in known, others=seen, hidden=hidden)
+
+    def _observed(self) -> Iterator[Line]:
+        runner, wanted = self._reach.observer(), self._wanted
+        if self.one is None or runner is None:
+            return
+        batch = Batch(
+            runner,
+            self._system,
+            wanted.commands,
+            user=self.user,
+            seconds=wanted.command,
+            metrics=Metrics(),
+            observer=True,
+        )
+        batch.states()
+        report = batch.ask([self.one.job_id], listed=True).reports.get(self.one.job_id)
+        seen = report is not None and report.owner == self.user
+        yield jobs.observer_line(self.user, self._site.observer, self._site.system, seen=seen)
 
     def _judged(self, found: Probe) -> Iterator[Line]:
         if not found.started():

@@ -185,6 +185,7 @@ class Agent:
             election=election,
             recorder=recorder,
             keys=lambda: self._keys.value,
+            observer=self._observer(),
         )
 
     def _seats(self, cluster: str) -> Seats:
@@ -214,6 +215,21 @@ class Agent:
         system = sites.system_of(self._site)
         batch = Batch(host, system, self._commands, user=user, seconds=seconds, metrics=self._metrics)
         return Seat(user, root, host, batch)
+
+    def _observer(self) -> Batch | None:
+        """What asks as the site's observer; None where each user is asked."""
+        runner = self._hosts.observer()
+        if runner is None:
+            return None
+        return Batch(
+            runner,
+            sites.system_of(self._site),
+            self._commands,
+            user="",
+            seconds=self._settings.command_seconds,
+            metrics=self._metrics,
+            observer=True,
+        )
 
     def _terms(self, pod: PodView) -> Terms:
         """What holds for a Pod by the policy of this moment."""

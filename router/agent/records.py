@@ -6,6 +6,7 @@ a frozen value that is exchanged whole, under the record's lock, so that whoever
 
 from __future__ import annotations
 
+import math
 import threading
 import time
 from collections.abc import Callable
@@ -18,8 +19,9 @@ from router.reconcile import outcomes
 from router.reconcile.model import Facts
 
 _OWN_WRITES: Final = 60.0
-"""Seconds for which a version that we wrote is not exchanged for an older one that a watch brings late. Longer than any
-watch lags; not for ever, as versions go back when a cluster is restored from a backup."""
+"""Seconds for which a version that we wrote is not exchanged for an older one that a watch brings late, nor one that a
+watch brought for an older answer. Longer than either lags; not for ever, as versions go back when a cluster is restored
+from a backup."""
 
 
 class Record:
@@ -32,6 +34,7 @@ class Record:
     __slots__ = (
         "_facts",
         "_lock",
+        "_shown",
         "_written",
         "busy",
         "directory",
@@ -48,7 +51,7 @@ class Record:
     def __init__(self, facts: Facts, directory: PodDirectory) -> None:
         self._lock = threading.Lock()
         self._facts = facts
-        self._written = 0.0
+        self._written = self._shown = -math.inf
         self.directory = directory
         self.namespace = facts.pod.namespace
         self.name = facts.pod.name
@@ -87,10 +90,16 @@ class Record:
             return self._facts
 
     def wrote(self, pod: PodView, function: Callable[[Facts, PodView], Facts]) -> None:
-        """The API server answered a write of ours with this Pod."""
+        """The API server answered with this Pod.
+
+        A watch may have shown a later one before the answer was read: its deletion, say, which nothing would show again.
+        That one stays.
+        """
         with self._lock:
-            self._facts = function(self._facts, pod)
-            self._written = time.monotonic()
+            known, now = self._facts.pod, time.monotonic()
+            late = self._is_older(pod, known) and now - self._shown < _OWN_WRITES
+            self._facts = function(self._facts, known if late else pod)
+            self._written = self._written if late else now
 
     def saw(self, pod: PodView) -> bool:
         """The API server showed this Pod; whether that is news."""
@@ -100,6 +109,7 @@ class Record:
             if known == pod or (self._is_older(pod, known) and time.monotonic() - self._written < _OWN_WRITES):
                 return False
             self._facts = outcomes.with_pod(self._facts, pod)
+            self._shown = time.monotonic()
             return True
 
     def depart(self) -> None:

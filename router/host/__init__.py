@@ -49,7 +49,14 @@ class HostUnavailable(OSError):
         return HostUnavailable(str(self), lasting=self.lasting)
 
 
-class Host(Protocol):
+class Runner(Protocol):
+    """Commands as one account, and no files."""
+
+    def run(self, argv: Sequence[str], seconds: float, stdin: bytes = b"") -> Ended:
+        """Run a command to its end, or end it after so many seconds."""
+
+
+class Host(Runner, Protocol):
     """Commands and files, as one user: the agent's own, or another that the site lets it act for.
 
     Paths are absolute and lie below the site's directory; ValueError for any other. No link is followed below it: the
@@ -61,9 +68,6 @@ class Host(Protocol):
 
     def check(self) -> None:
         """Reach it, and make the directory sure. ConfigError, HostUnavailable: it cannot be used, and why."""
-
-    def run(self, argv: Sequence[str], seconds: float, stdin: bytes = b"") -> Ended:
-        """Run a command to its end, or end it after so many seconds."""
 
     def names(self, path: PurePath | str) -> list[str]:
         """The names in a directory; none where it is not there."""

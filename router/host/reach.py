@@ -8,21 +8,23 @@ from __future__ import annotations
 import contextlib
 import re
 import threading
+from collections.abc import Sequence
 from pathlib import PurePath, PurePosixPath
 from typing import Final
 
 from router.errors import ConfigError
-from router.host import Host
+from router.host import Host, Runner, looking
 from router.host.eventloop import EventLoop
 from router.host.link import Opener
 from router.host.local import LocalHost
 from router.host.logins import Login
+from router.host.looking import Looker
 from router.host.remote import Patience, RemoteHost
 from router.host.sentences import Place
 from router.host.ssh import Connections, SshOpener
 from router.host.sudo import LocalOpener, sudo_argv
 from router.policy.addresses import LOCAL, Address, address_of
-from router.policy.schema import Access, Site
+from router.policy.schema import EACH_USER, Access, Site
 
 _ENDING: Final = 5.0
 _USER: Final = re.compile(r"[a-z_][a-z0-9_.-]{0,31}\$?")
@@ -56,6 +58,34 @@ class Reach:
                 self._demand(user)
                 self._hosts[key] = self._made(user, key[1])
             return self._hosts[key]
+
+    def observer(self) -> Runner | None:
+        """The site's observer, for what only looks; None where each user is asked. Nothing is connected yet.
+
+        It is reached as the users are: with a key of its own, or through sudo, but for where the account that would ask
+        sudo is the observer itself.
+        """
+        site, address = self._site, self._address
+        if site.observer == EACH_USER:
+            return None
+        if address is None:
+            place = Place(site.observer, "this machine", looking.COMMANDS)
+            return Looker(place, self._loop, lambda argv: LocalOpener(self._looking(argv), place))
+        place = Place(site.observer, address.known_as, looking.COMMANDS)
+        with self._lock:
+            connections = self._connections(self._login(site.observer, address))
+        return Looker(place, self._loop, lambda argv: SshOpener(connections, self._looking(argv), place))
+
+    def _looking(self, argv: Sequence[str]) -> tuple[str, ...]:
+        """The words that start a command as the observer. One that logs in says nothing but the command itself: its
+        login may be held to that.
+        """
+        observer, words = self._site.observer, looking.looks(argv)
+        if self._site.access is not Access.SUDO:
+            return words
+        if observer == (self._own if self._address is None else self._address.user):
+            return tuple(argv)
+        return (*argv[: len(argv) - len(words)], *sudo_argv(observer, words[0]), *words[1:])
 
     def close(self) -> None:
         """End the site helpers, the connections and the loop's thread."""

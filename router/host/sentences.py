@@ -66,12 +66,9 @@ def ended(place: Place, code: int | None, complaint: str) -> HostUnavailable:
     :param code: its exit code, None where none was told (a signal, a connection that is lost)
     :param complaint: what it, sudo or the shell wrote to stderr
     """
-    lines = [line.strip() for line in complaint.splitlines() if line.strip()]
-    for words, meaning in _COMPLAINTS:
-        for line in lines:
-            if words in line:
-                text = meaning.format(helper=place.helper, user=place.user, words=line)
-                return HostUnavailable(f"{place}: {text} ({PAGE})", lasting=True)
+    lines = _lines(complaint)
+    if known := known_complaint(place, complaint):
+        return HostUnavailable(known, lasting=True)
     if code == _NOT_FOUND or any("command not found" in line for line in lines):
         text = f"there is no site helper at {place.helper}; install it there, or see helper in the policy ({PAGE})"
         return HostUnavailable(f"{place}: {text}", lasting=True)
@@ -83,6 +80,20 @@ def ended(place: Place, code: int | None, complaint: str) -> HostUnavailable:
     how = "was cut off" if code is None else f"ended (exit {code})"
     said = f": {lines[-1]}" if lines else "; it is started again with the next request"
     return HostUnavailable(f"{place}: the site helper {how}{said}")
+
+
+def known_complaint(place: Place, complaint: str) -> str:
+    """What sudo, a shell or the site helper has said, in a sentence; empty where it is nothing that is known here."""
+    for words, meaning in _COMPLAINTS:
+        for line in _lines(complaint):
+            if words in line:
+                text = meaning.format(helper=place.helper, user=place.user, words=line)
+                return f"{place}: {text} ({PAGE})"
+    return ""
+
+
+def _lines(complaint: str) -> list[str]:
+    return [line.strip() for line in complaint.splitlines() if line.strip()]
 
 
 def no_helper(place: Place, words: str) -> HostUnavailable:

@@ -144,7 +144,8 @@ class NoHistory(Unavailable):
 
 
 class BatchSystem(Protocol):
-    """What a module of this package offers. ``DEFAULT`` are the commands of an ordinary installation.
+    """What a module of this package offers. ``DEFAULT`` are the commands of an ordinary installation. ``LISTS_ALL``: what
+    the cheap list does not show, ``details_argv`` would not tell either.
 
     A job is asked about in up to three steps: ``details_argv``; ``past_argv`` for those that it does not know;
     ``proof_argv`` for those that both do not know. Where a step is None, the one before it has the last word.
@@ -152,6 +153,7 @@ class BatchSystem(Protocol):
 
     DEFAULT: Commands
     NAME_LIMIT: int
+    LISTS_ALL: bool
     STATES: Mapping[str, JobState]
 
     def submit_argv(self, submission: Submission, commands: Commands = ...) -> tuple[str, ...]:

@@ -12,6 +12,7 @@ from typing import Final
 from router.errors import OutputError
 from router.hpc import Commands, QueueState, Submission, openpbs
 from router.hpc.openpbs import (
+    LISTS_ALL,
     NAME_LIMIT,
     STATES,
     failure,
@@ -28,6 +29,7 @@ from router.hpc.openpbs import (
 
 __all__ = [
     "DEFAULT",
+    "LISTS_ALL",
     "NAME_LIMIT",
     "STATES",
     "cancel_argv",

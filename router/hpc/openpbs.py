@@ -20,6 +20,7 @@ from router.names import ENV_DIR
 
 DEFAULT: Final = Commands()
 NAME_LIMIT: Final = 230
+LISTS_ALL: Final = False
 
 STATES: Final[Mapping[str, JobState]] = {
     "Q": JobState.QUEUED,

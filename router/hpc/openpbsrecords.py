@@ -57,7 +57,9 @@ def dsv_records(text: str) -> dict[str, dict[str, Any]]:
         job_id = head.removeprefix(_HEAD)
         if not _ID.fullmatch(job_id):
             raise OutputError(_ARGV, 0, f"not a job id: {job_id[:200]!r}")
-        records[job_id] = _attributes(fields)
+        attributes = _attributes(fields)
+        if records.setdefault(job_id, attributes) != attributes:
+            raise OutputError(_ARGV, 0, f"{job_id} twice: a value of a job pretends to be a job")
     return records
 
 

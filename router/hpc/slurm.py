@@ -33,6 +33,7 @@ DEFAULT: Final = Commands(
 STATES: Final[Mapping[str, JobState]] = slurmrecords.STATES
 NAME_LIMIT: Final = 255
 """Slurm itself sets none; its accounting keeps so many characters."""
+LISTS_ALL: Final = True
 
 _ID: Final = re.compile(r"\d{1,10}")
 _PARSABLE: Final = re.compile(r"(\d{1,10})(?:;[A-Za-z0-9_.-]+)?")
@@ -162,10 +163,13 @@ def signal_argv(job_id: str, signal: str, commands: Commands = DEFAULT) -> tuple
 
 
 def queues_argvs(commands: Commands = DEFAULT) -> tuple[tuple[str, ...], ...]:
-    """Partitions, nodes, and the partition and state of each job that is waiting or running."""
+    """Partitions, nodes, and the partition and state of each job that is waiting or running.
+
+    ``show`` comes first: that an observer may run nothing else of scontrol is said by the first words of a command.
+    """
     return (
-        commands.argv("scontrol", "-a", "-o", "show", "partition"),
-        commands.argv("scontrol", "-a", "-o", "show", "node"),
+        commands.argv("scontrol", "show", "partition", "-a", "-o"),
+        commands.argv("scontrol", "show", "node", "-a", "-o"),
         commands.argv("squeue", "-a", "-h", "-t", "PENDING,RUNNING", "-o", "%T %P"),
     )
 

@@ -119,13 +119,15 @@ def listed_reports(text: str, zone: tzinfo) -> dict[str, JobReport]:
     """Reports by id, of ``squeue -O`` with the fields of ``LISTED``. OutputError."""
     if text and not text.endswith(f"{RECORD_END}\n"):
         raise OutputError(("squeue",), 0, f"the list ends within a record: {text[-200:]!r}")
-    reports = {}
+    reports: dict[str, JobReport] = {}
     for record in text.split(f"{RECORD_END}\n")[:-1]:
         values = record.split(UNIT_END)
         if len(values) != len(LISTED) or not _JOB.fullmatch(values[0]):
             raise OutputError(("squeue",), 0, f"not a record of squeue: {record[:200]!r}")
         job_id, state, reason, status, *rest = values
-        reports[job_id] = _report(_Raw("squeue", job_id, state, _wait_status(status), reason, *rest), zone)
+        report = _report(_Raw("squeue", job_id, state, _wait_status(status), reason, *rest), zone)
+        if reports.setdefault(job_id, report) != report:
+            raise OutputError(("squeue",), 0, f"{job_id} twice: a job's name or directory pretends to be a job")
     return reports
 
 
@@ -151,6 +153,8 @@ def accounting_reports(text: str, zone: tzinfo) -> dict[str, JobReport]:
             raise OutputError(("sacct",), 0, f"not a job id: {values[0][:200]!r}")
         job_id, state, exited, user, queue, submitted, started, ended, hosts, spent, limit, memory, name, place = values
         if job_id == step[1]:
+            if job_id in jobs:
+                raise OutputError(("sacct",), 0, f"{job_id} twice: a job's name or directory pretends to be a job")
             times = (submitted, started, ended, hosts, spent, limit)
             jobs[job_id] = _report(_Raw("sacct", job_id, state, exited, "", user, queue, *times, name, place), zone)
         elif step[1] in jobs:

@@ -20,6 +20,7 @@ from router.names import ENV_DIR
 
 DEFAULT: Final = Commands(environment=(("PATH", "/opt/torque/bin:/usr/local/bin:/usr/bin:/bin"),))
 NAME_LIMIT: Final = 256
+LISTS_ALL: Final = False
 
 STATES: Final[Mapping[str, JobState]] = {
     "Q": JobState.QUEUED,

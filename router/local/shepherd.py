@@ -14,11 +14,14 @@ import os
 import signal
 import sys
 import time
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any, Final
 
 ORDERS: Final = "orders.json"
 POKE: Final = signal.SIGUSR1
+LISTS: Final = Path("/proc/thread-self/children")
+"""There where the kernel keeps a list of each process's children (CONFIG_PROC_CHILDREN)."""
 _SUBREAPER: Final = 36  # PR_SET_CHILD_SUBREAPER, prctl(2)
 _NO_SHELL: Final = 254
 _EMPTY_SCRIPT: Final = 127
@@ -46,38 +49,60 @@ def _stat(pid: int | str) -> list[str]:
     return [] if fields[0] in {"Z", "X"} else fields
 
 
-def session_members(session: int) -> list[int]:
-    """The processes of a session."""
-    return [pid for pid, fields in _processes() if int(fields[3]) == session]
-
-
-def _proc_names() -> list[str]:
-    return [entry.name for entry in os.scandir("/proc") if entry.name.isdigit()]
-
-
-def _processes() -> list[tuple[int, list[str]]]:
-    found = ((int(name), _stat(name)) for name in _proc_names())
-    return [(pid, fields) for pid, fields in found if fields]
+def _processes() -> Iterator[tuple[int, list[str]]]:
+    """All of the machine: too dear for a thousand jobs that end at the same time."""
+    for name in [entry.name for entry in os.scandir("/proc") if entry.name.isdigit()]:
+        if fields := _stat(name):
+            yield int(name), fields
 
 
 def signal_session(session: int, number: int) -> None:
-    """Send a signal to every process of a session, as pbs_mom does."""
-    for pid in session_members(session):
+    """Send a signal to every process of a session, as pbs_mom does, whoever its parents are."""
+    _signal([pid for pid, fields in _processes() if int(fields[3]) == session], number)
+
+
+def _signal(pids: Iterable[int], number: int) -> None:
+    for pid in pids:
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.kill(pid, number)
 
 
-def _descendants() -> dict[int, str]:
-    """All that descends from this process, in whatever session, and its state (T: stopped)."""
+def _children(pid: int) -> list[int]:
+    """A process's children by the kernel's own list; no look at any other process."""
+    found: list[int] = []
+    with contextlib.suppress(OSError):
+        for task in os.listdir(f"/proc/{pid}/task"):  # noqa: PTH208 - names
+            found += map(int, Path(f"/proc/{pid}/task/{task}/children").read_text().split())
+    return found
+
+
+def _all_children() -> Callable[[int], Iterable[int]]:
+    """The same where the kernel has no such lists."""
     children: dict[int, list[int]] = {}
-    states: dict[int, str] = {}
     for pid, fields in _processes():
         children.setdefault(int(fields[1]), []).append(pid)
-        states[pid] = fields[0]
-    found = list(children.get(os.getpid(), ()))
-    for pid in found:
-        found += children.get(pid, ())
-    return {pid: states[pid] for pid in found}
+    return lambda pid: children.get(pid, ())
+
+
+def _look() -> dict[int, list[str]]:
+    """What descends from this process. Each one's state is read before its children: who is stopped then gets no others."""
+    children = _children if LISTS.exists() else _all_children()
+    found: dict[int, list[str]] = {}
+    left = [*children(os.getpid())]
+    while left:
+        pid = left.pop()
+        if fields := _stat(pid):
+            found[pid] = fields
+        left += children(pid)
+    return found
+
+
+def _descendants() -> dict[int, list[str]]:
+    """All that descends from this process, in whatever session, with its ``_stat``.
+
+    The second look finds what got another parent, or was passed over because a sibling ended, during the first.
+    """
+    return {**_look(), **_look()}
 
 
 def write_whole(path: Path, text: str) -> None:
@@ -161,16 +186,13 @@ def _reap(pid: int) -> int | None:
 
 
 def _family(pid: int) -> list[int]:
-    """A process's descendants, by the kernel's own lists; no look at any other process."""
+    """A process's descendants."""
     found: list[int] = []
-    left = [pid]
+    left = _children(pid)
     while left:
-        parent = left.pop()
-        with contextlib.suppress(OSError):
-            for task in os.listdir(f"/proc/{parent}/task"):  # noqa: PTH208 - names
-                left += map(int, Path(f"/proc/{parent}/task/{task}/children").read_text().split())
-        found.append(parent)
-    return found[1:]
+        found.append(left.pop())
+        left += _children(found[-1])
+    return found
 
 
 def _resident(pid: int) -> int:
@@ -250,11 +272,11 @@ def _until_next(run: _Run) -> float:
         waits.append(run.kill_at - time.time())
         if waits[-1] <= 0:
             run.kill_at = None
-            signal_session(run.pid, signal.SIGKILL)
+            _signal_job(run, signal.SIGKILL)
     if run.stopped is None:
         if run.limits and run.ran(now) >= run.limits[0][0]:
             _exceed(run, "walltime", f"{int(run.ran(now))} exceeded limit {int(run.walltime or 0)}")
-            signal_session(run.pid, run.limits.pop(0)[1])
+            _signal_job(run, run.limits.pop(0)[1])
         waits += [limit - run.ran(now) for limit, _ in run.limits[:1]]
         waits += [run.look - now] if run.memory else []
     return max(0.0, min(waits))
@@ -269,7 +291,12 @@ def _watch_memory(run: _Run) -> None:
     run.look = now + _LOOK
     if used > run.memory:
         _exceed(run, "mem", f"{used // 1024}kb exceeded limit {run.memory // 1024}kb")
-        signal_session(run.pid, signal.SIGKILL)
+        _signal_job(run, signal.SIGKILL)
+
+
+def _signal_job(run: _Run, number: int) -> None:
+    """What ``signal_session`` does: all of the session descends from its first process, and so from this one."""
+    _signal([pid for pid, fields in _descendants().items() if int(fields[3]) == run.pid], number)
 
 
 def _exceed(run: _Run, resource: str, words: str) -> None:
@@ -291,17 +318,15 @@ def _obey(run: _Run) -> None:
         _suspend(run) if orders["suspended"] else _resume(run)
     for number in orders["signals"][run.obeyed :]:
         run.obeyed += 1
-        signal_session(run.pid, number)
+        _signal_job(run, number)
     run.kill_at = orders["kill_at"]
 
 
 def _suspend(run: _Run) -> None:
     """Stop all of the job's processes, in whatever session, also those that begin meanwhile."""
     run.stopped = time.monotonic()
-    while moving := [pid for pid, state in _descendants().items() if state not in "Tt"]:
-        for pid in moving:
-            with contextlib.suppress(ProcessLookupError, PermissionError):
-                os.kill(pid, signal.SIGSTOP)
+    while moving := [pid for pid, fields in _descendants().items() if fields[0] not in "Tt"]:
+        _signal(moving, signal.SIGSTOP)
         if time.monotonic() - run.stopped > 1.0:
             return  # what waits for a disk stops when it comes back from there
         time.sleep(0.001)
@@ -310,17 +335,13 @@ def _suspend(run: _Run) -> None:
 def _resume(run: _Run) -> None:
     run.away += time.monotonic() - (run.stopped or 0.0)
     run.stopped = None
-    for pid in _descendants():
-        with contextlib.suppress(ProcessLookupError, PermissionError):
-            os.kill(pid, signal.SIGCONT)
+    _signal(_descendants(), signal.SIGCONT)
 
 
 def _end_leftovers() -> None:
     """Kill and collect everything that still descends from this job."""
     while True:
-        for pid in _descendants():
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(pid, signal.SIGKILL)
+        _signal(_descendants(), signal.SIGKILL)
         try:
             os.waitpid(-1, 0)
         except ChildProcessError:

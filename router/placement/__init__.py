@@ -9,11 +9,19 @@ from __future__ import annotations
 from router.placement.change import Record
 from router.placement.place import place
 from router.placement.restore import Restored, is_routed, keep_reserved, replace_record, restore
-from router.placement.size import LARGEST_ANNOTATIONS, largest_field, oversize
+from router.placement.size import (
+    KUBERNETES_LIMIT,
+    LARGEST_ANNOTATIONS,
+    largest_field,
+    largest_of_record,
+    oversize,
+    record_oversize,
+)
 from router.placement.strip import Stripped, Taken, strip
 from router.placement.warn import foreign_keys, noticed
 
 __all__ = [
+    "KUBERNETES_LIMIT",
     "LARGEST_ANNOTATIONS",
     "Record",
     "Restored",
@@ -23,9 +31,11 @@ __all__ = [
     "is_routed",
     "keep_reserved",
     "largest_field",
+    "largest_of_record",
     "noticed",
     "oversize",
     "place",
+    "record_oversize",
     "replace_record",
     "restore",
     "strip",

@@ -13,6 +13,7 @@ from router.errors import JobError
 
 Job = dict[str, Any]
 
+JOB_ANNOTATIONS: Final = "metadata.annotations"
 JOB_DEADLINE: Final = "spec.activeDeadlineSeconds"
 REPLACEMENT: Final = "spec.podReplacementPolicy"
 FAILURE_POLICY: Final = "spec.podFailurePolicy"

@@ -11,7 +11,7 @@ import json
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
-from router.placement.draft import POD_ANNOTATIONS, Job, mapping, opened, sequence
+from router.placement.draft import JOB_ANNOTATIONS, POD_ANNOTATIONS, TOLERATIONS, Job, mapping, opened, sequence
 
 KUBERNETES_LIMIT: Final = 256 * 1024
 LARGEST_ANNOTATIONS: Final = 200 * 1024
@@ -32,17 +32,35 @@ def oversize(routed: Job) -> int | None:
     return size if size > LARGEST_ANNOTATIONS else None
 
 
+def record_oversize(routed: Job) -> int | None:
+    """The bytes of a routed Job's own annotations where they are more than Kubernetes allows, else None.
+
+    What is replaced in a Job is kept there (``replaced``), beside what the user wrote.
+    """
+    size = annotation_bytes(routed["metadata"]["annotations"])
+    return size if size > KUBERNETES_LIMIT else None
+
+
+def largest_of_record(job: Job, root: str = "") -> tuple[str, int]:
+    """The field of a stripped Job that makes its own annotations large, with its size in bytes."""
+    draft = opened(job)
+    tolerations = sequence(draft.pod, "tolerations", TOLERATIONS)
+    fields = [*_annotations(draft.metadata, JOB_ANNOTATIONS), (TOLERATIONS, len(json.dumps(tolerations)))]
+    path, size = max(fields, key=lambda one: one[1])
+    return root + path, size
+
+
 def largest_field(job: Job, root: str = "") -> tuple[str, int]:
     """The field of a stripped Job that makes its script or annotations large, with its size in bytes."""
     draft = opened(job)
-    fields = [*_annotations(draft.pod_metadata), *_containers(draft.pod)]
+    fields = [*_annotations(draft.pod_metadata, POD_ANNOTATIONS), *_containers(draft.pod)]
     path, size = max(fields, key=lambda one: one[1], default=("spec.template.spec.containers", 0))
     return root + path, size
 
 
-def _annotations(metadata: Job) -> Iterator[tuple[str, int]]:
-    for key, value in mapping(metadata, "annotations", POD_ANNOTATIONS).items():
-        yield f"{POD_ANNOTATIONS}[{key}]", _length(key) + _length(value)
+def _annotations(metadata: Job, path: str) -> Iterator[tuple[str, int]]:
+    for key, value in mapping(metadata, "annotations", path).items():
+        yield f"{path}[{key}]", _length(key) + _length(value)
 
 
 def _containers(pod: Job) -> Iterator[tuple[str, int]]:

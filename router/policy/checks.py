@@ -325,6 +325,12 @@ def _account_site(placed: Placed[Account], reading: Reading) -> Iterator[Problem
     if not reached:
         known = ", ".join(site.value.name for site in reading.sites) or "none"
         yield placed.spot.problem(f"site {entry.site!r} matches no site; there are: {known}", "site")
+    for site in reached:
+        if site.observer == entry.as_:
+            message = (
+                f"as is {entry.as_}, the observer of site {site.name}, which only looks; Jobs run as somebody else"
+            )
+            yield placed.spot.problem(message, "as")
     for system in dict.fromkeys(site.system for site in reached):
         yield from directives(placed, system, entry.directives)
         for key, value in (("account", entry.account), ("project", entry.project)):

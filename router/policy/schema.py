@@ -7,7 +7,7 @@ What needs more than one file or entry to be judged (duplicates, references) is 
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import Annotated, Literal
+from typing import Annotated, Final, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StringConstraints
 from pydantic.alias_generators import to_camel
@@ -50,6 +50,7 @@ QueueName = Annotated[
     str, StringConstraints(min_length=1, max_length=63, pattern=r"^[A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9])?$")
 ]
 Text = Annotated[str, StringConstraints(min_length=1, max_length=4096)]
+UserName = Annotated[str, StringConstraints(pattern=r"^[a-z_][a-z0-9_.-]{0,31}\$?$")]
 AbsolutePath = Annotated[str, StringConstraints(pattern=r"^/[^\x00-\x1f]*$", max_length=4096)]
 Flag = Annotated[bool, Field(strict=True)]
 Count = Annotated[int, Field(ge=0, strict=True)]
@@ -96,6 +97,10 @@ class Access(StrEnum):
     OWN = "own"
     OWN_KEYS = "own-keys"
     SUDO = "sudo"
+
+
+EACH_USER: Final = "each-user"
+"""The observer of a site where the batch system is asked as each of its users."""
 
 
 class ImageMap(Entry):
@@ -160,6 +165,10 @@ class Site(Entry):
     access: Access = Field(
         Access.OWN,
         description="own: one HPC user, who the agent is or logs in as; own-keys: each by a key of their own; sudo.",
+    )
+    observer: UserName = Field(
+        EACH_USER,
+        description="Whose eyes see all users' jobs: an account that may, and is used for nothing else. Or each-user.",
     )
     known_hosts: AbsolutePath | None = Field(
         None, description="The file with the login node's host keys, on the agent's machine; needed with ssh."
@@ -235,7 +244,7 @@ class Account(Entry):
     )
     shared: Flag = Field(False, description="Everyone with 'edit' in the namespace may run as this account: intended.")
     site: Text = Field("*", description="Glob over sites.")
-    as_: Annotated[str, StringConstraints(pattern=r"^[a-z_][a-z0-9_.-]{0,31}\$?$")] | None = Field(
+    as_: UserName | None = Field(
         None, alias="as", description="The HPC user; '{user}' is not expanded: one entry a person, or a namespace."
     )
     account: Text | None = Field(None, description="-A of the batch system.")

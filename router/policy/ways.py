@@ -1,4 +1,4 @@
-"""What must fit together of a site's host, access, knownHosts and keys.
+"""What must fit together of a site's host, access, observer, knownHosts and keys.
 
 Pure.
 """
@@ -10,11 +10,12 @@ from collections.abc import Iterator
 from router.errors import Problem
 from router.policy import addresses
 from router.policy.reading import Placed
-from router.policy.schema import Access, Site, System
+from router.policy.schema import EACH_USER, Access, Site, System
 
 
 def check(placed: Placed[Site]) -> Iterator[Problem]:
     """What does not fit."""
+    yield from _observer(placed)
     site, spot = placed.value, placed.spot
     if site.system is System.LOCAL and site.host != addresses.LOCAL:
         yield spot.problem("the embedded queue (system local) is on this machine: host is local", "host")
@@ -26,6 +27,17 @@ def check(placed: Placed[Site]) -> Iterator[Problem]:
         yield spot.problem(f"host is {site.host!r}; write local or {addresses.FORM}", "host")
     else:
         yield from _by_ssh(placed, address)
+
+
+def _observer(placed: Placed[Site]) -> Iterator[Problem]:
+    site, spot = placed.value, placed.spot
+    if site.observer == EACH_USER:
+        return
+    if site.access is Access.OWN:
+        message = f"observer {site.observer} is for sites of several users; write access own-keys or sudo, or remove it"
+        yield spot.key_problem(message, "observer")
+    if site.observer == "root":
+        yield spot.key_problem("observer is root; name an account that may see all jobs and not much more", "observer")
 
 
 def _here(placed: Placed[Site]) -> Iterator[Problem]:

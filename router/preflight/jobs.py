@@ -102,6 +102,21 @@ def visible_lines(user: str, *, own: bool, others: Sequence[str], hidden: Sequen
     return mine, Line("others-jobs", user, Mark.OK, rest, "seen or hidden: each user is asked about")
 
 
+_OPERATOR: Final = {
+    System.SLURM: "sacctmgr modify user {observer} set AdminLevel=Operator",
+    System.OPENPBS: "qmgr -c 'set server query_other_jobs = True', or make {observer} an operator",
+    System.TORQUE: "qmgr -c 'set server query_other_jobs = True', or make {observer} an operator",
+}
+
+
+def observer_line(user: str, observer: str, system: System, *, seen: bool) -> Line:
+    """Whether the site's observer sees the user's probe. Where it does not, the agent asks as the user all the same."""
+    change = _OPERATOR.get(system, "let {observer} see all jobs").format(observer=observer)
+    words = f"{observer} {'sees' if seen else 'does not see'} the probe"
+    mark = Mark.OK if seen else Mark.WARNING
+    return Line("observer", user, mark, words, f"{observer} sees it", "" if seen else f"{change}, or remove observer")
+
+
 def kill_line(user: str, killed: Killed) -> Line:
     """Whether a deleted job ends, and how long after TERM."""
     name, expected = "kill-delay", f"TERM, then KILL after {SHORTEST_KILL_DELAY:.0f} s or more"

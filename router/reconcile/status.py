@@ -23,7 +23,9 @@ from router.names import (
     REASON_CONTAINERS_NOT_INITIALIZED,
     REASON_CONTAINERS_NOT_READY,
     REASON_CREATING,
+    REASON_DEADLINE,
     REASON_INITIALIZING,
+    REASON_MEMORY,
     REASON_NODE_LOST,
     REASON_POD_COMPLETED,
     REASON_POD_FAILED,
@@ -54,6 +56,7 @@ from router.workload.model import ContainerKind
 
 _STARTING: Final = frozenset({REASON_CREATING, REASON_INITIALIZING})
 _LEAVES_RUNNING: Final = frozenset({REASON_REQUEUED, REASON_BACK_OFF})
+_VERDICTS: Final = frozenset({REASON_MEMORY, REASON_DEADLINE})
 _STARTED: Final = frozenset({JobState.RUNNING, JobState.SUSPENDED, JobState.EXITING})
 
 
@@ -106,7 +109,7 @@ def _settled_container(pod: PodView, said: ContainerStatus | None, found: Contai
     if said is None:
         return found
     if isinstance(said.state, Terminated) and not _runs_again(pod, said.name, said.state):
-        return said
+        return replace(said, state=_named(said.state, found.state))
     if found.restarts < said.restarts:
         return replace(found, restarts=said.restarts) if isinstance(found.state, Terminated) else said
     if found.restarts > said.restarts:
@@ -115,6 +118,13 @@ def _settled_container(pod: PodView, said: ContainerStatus | None, found: Contai
         return found if found.state.reason in _LEAVES_RUNNING else said
     same_last = said.last and found.last and said.last.code == found.last.code
     return replace(found, state=_with_times(said.state, found.state), last=said.last if same_last else found.last)
+
+
+def _named(said: Terminated, found: State) -> Terminated:
+    """The same end, named by the batch system's verdict where that came after the file."""
+    if not isinstance(found, Terminated) or found.code != said.code or said.reason in _VERDICTS:
+        return said
+    return replace(said, reason=found.reason) if found.reason in _VERDICTS else said
 
 
 def _runs_again(pod: PodView, name: str, ended: Terminated) -> bool:

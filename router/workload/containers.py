@@ -81,7 +81,6 @@ def read_container(listed: Listed, name: str, figures: Figures, findings: Findin
         env_from=bool(sources),
         working_dir=_data(fields, "workingDir", path),
         mounts=tuple([_mount(here, mount) for here, mount in mappings(fields, "volumeMounts", path)]),
-        pull_policy=text(fields, "imagePullPolicy", path),
         read_only_root=_read_only_root(fields, path),
         cpu=figures[0],
         memory=figures[1],

@@ -131,7 +131,6 @@ def _launcher(program: str, line: _Line, reading: Reading, path: str) -> Launche
         working_dir=reading.working_dir,
         mapping=reading.mapping,
         binding=reading.binding,
-        oversubscribe=reading.oversubscribe,
         dropped=tuple(line.dropped + reading.dropped),
         nodes=reading.nodes,
         cores_per_rank=reading.cores_per_rank,

@@ -19,7 +19,6 @@ Resolve = Callable[[Word], str | None]
 
 _PER_NODE: Final = re.compile(r"(?:ppr:)(\d+):node(?::.*)?", re.IGNORECASE)
 _CORES: Final = re.compile(r"(?:^|[:,])pe=(\d+)(?:[:,]|$)", re.IGNORECASE)
-_OVERSUBSCRIBE: Final = re.compile(r"(?:^|[:,])oversubscribe(?:[:,]|$)", re.IGNORECASE)
 
 
 class StaysError(Exception):
@@ -40,7 +39,6 @@ class Reading:
     working_dir: str = ""
     mapping: str = ""
     binding: str = ""
-    oversubscribe: bool = False
     dropped: list[str] = field(default_factory=list)
     program: Sequence[Word] = ()
 
@@ -171,8 +169,6 @@ def _mapping(reading: Reading, option: str, values: Sequence[str]) -> None:
         reading.ranks_per_node = reading.figure(option, match[1], values[0])
     if match := _CORES.search(value):
         reading.cores_per_rank = reading.figure(option, match[1], values[0])
-    if _OVERSUBSCRIBE.search(value):
-        reading.oversubscribe = True
 
 
 def _mapping_word(reading: Reading, option: str, _values: Sequence[str]) -> None:
@@ -214,10 +210,6 @@ def _working_dir(reading: Reading, _option: str, values: Sequence[str]) -> None:
     reading.working_dir = values[0]
 
 
-def _oversubscribe(reading: Reading, _option: str, _values: Sequence[str]) -> None:
-    reading.oversubscribe = True
-
-
 _MEANINGS: Final[dict[Meaning, Callable[[Reading, str, Sequence[str]], None]]] = {
     Meaning.RANKS: _ranks,
     Meaning.RANKS_PER_NODE: _ranks_per_node,
@@ -233,5 +225,4 @@ _MEANINGS: Final[dict[Meaning, Callable[[Reading, str, Sequence[str]], None]]] =
     Meaning.SET: _set,
     Meaning.SRUN_EXPORT: _srun_export,
     Meaning.WORKING_DIR: _working_dir,
-    Meaning.OVERSUBSCRIBE: _oversubscribe,
 }

@@ -27,7 +27,6 @@ class Meaning(Enum):
     SET = auto()  # -genv A 1, -genv A=1
     SRUN_EXPORT = auto()  # --export=ALL,A=1
     WORKING_DIR = auto()
-    OVERSUBSCRIBE = auto()
     DROPPED = auto()
     SEVERAL_PROGRAMS = auto()
 
@@ -57,7 +56,7 @@ MPIRUN: Final[dict[str, Option]] = {
         "output-proctable q quiet report-bindings report-child-jobs-separately report-state-on-timeout "
         "preload-binary set-cwd-to-session-dir show-progress tag-output timestamp-output tv use-hwthread-cpus "
         "use-regexp v verbose xml genvall genvnone envall envnone l prepend-rank print-all-exitcodes info localonly "
-        "disable-auto-cleanup enable-x disable-x ilp64 silent-abort nocompress stream-buffering"
+        "oversubscribe disable-auto-cleanup enable-x disable-x ilp64 silent-abort nocompress stream-buffering"
     ),
     **_one(
         "am cf cartofile cpu-list cpu-set debugger default-hostfile H host hosts hostfile machinefile machine f "
@@ -95,7 +94,6 @@ MPIRUN: Final[dict[str, Option]] = {
     "envlist": (Meaning.EXPORT_LIST, 1),
     "wdir": (Meaning.WORKING_DIR, 1),
     "wd": (Meaning.WORKING_DIR, 1),
-    "oversubscribe": (Meaning.OVERSUBSCRIBE, 0),
     "app": (Meaning.SEVERAL_PROGRAMS, 1),
     "configfile": (Meaning.SEVERAL_PROGRAMS, 1),
 }
@@ -104,7 +102,7 @@ SRUN: Final[dict[str, Option]] = {
     **_flags(
         "E preserve-env H hold I immediate k no-kill K kill-on-bad-exit l label O overcommit overlap exact exclusive "
         "Q quiet quit-on-interrupt s reboot spread-job u unbuffered use-min-nodes v vv vvv verbose X disable-status Z "
-        "no-allocate contiguous resv-ports compress nice propagate send-libs"
+        "no-allocate contiguous oversubscribe resv-ports compress nice propagate send-libs"
     ),
     **_one(
         "A account acctg-freq bb bbf bcast bcast-exclude b begin comment container cpu-freq d dependency deadline "
@@ -128,7 +126,6 @@ SRUN: Final[dict[str, Option]] = {
     "export": (Meaning.SRUN_EXPORT, 1),
     "D": (Meaning.WORKING_DIR, 1),
     "chdir": (Meaning.WORKING_DIR, 1),
-    "oversubscribe": (Meaning.OVERSUBSCRIBE, 0),
     "pty": (Meaning.SEVERAL_PROGRAMS, 0),
     "multi-prog": (Meaning.SEVERAL_PROGRAMS, 0),
 }

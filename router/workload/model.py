@@ -81,7 +81,6 @@ class Launcher:
     working_dir: str = ""
     mapping: str = ""
     binding: str = ""
-    oversubscribe: bool = False
     dropped: tuple[str, ...] = ()
     nodes: Figure | None = None
     cores_per_rank: Figure | None = None
@@ -107,7 +106,6 @@ class Container:
     env_from: bool = False
     working_dir: str = ""
     mounts: tuple[Mount, ...] = ()
-    pull_policy: str = ""
     read_only_root: bool = False
     cpu: Figure | None = None
     memory: Figure | None = None

@@ -25,12 +25,16 @@ class Tools:
 
     def __init__(self, directory: Path) -> None:
         self.directory = directory
+        self.words = ""
+        """All that was called until ``called`` was last asked."""
         self._answers: dict[tuple[str, str], str] = {}
+        self._count = 0
         self.commands = Commands((("PATH", f"{directory}:/usr/bin:/bin"),))
 
     def says(self, name: str, stdout: str = "", *, stderr: str = "", rc: int = 0, option: str = "") -> None:
         """What a program answers; with an option, only where that is among its words."""
-        output = self.directory / f"{name}.{len(self._answers)}.out"
+        self._count += 1  # a program that runs goes on with the answer that it has begun
+        output = self.directory / f"{name}.{self._count}.out"
         output.write_text(stdout)
         answer = f"cat '{output}'; printf %s '{stderr}' >&2; exit {rc}"
         self._answers[name, option] = answer
@@ -40,9 +44,10 @@ class Tools:
             if of == name and word
         ]
         usual = self._answers.get((name, ""), "exit 99")
-        path = self.directory / name
-        path.write_text("\n".join(["#!/bin/sh", f'echo "{name} $*" >>"{self.log}"', *cases, usual, ""]))
-        path.chmod(0o755)
+        new = self.directory / f"{name}.new"
+        new.write_text("\n".join(["#!/bin/sh", f'echo "{name} $*" >>"{self.log}"', *cases, usual, ""]))
+        new.chmod(0o755)
+        new.replace(self.directory / name)
 
     @property
     def log(self) -> Path:
@@ -50,13 +55,23 @@ class Tools:
 
     def called(self) -> list[str]:
         """The programs that were called since the last time, in their order."""
-        lines = self.log.read_text().split("\n")[:-1] if self.log.exists() else []
+        text = self.log.read_text() if self.log.exists() else ""
         self.log.unlink(missing_ok=True)
-        return [line.split()[0] for line in lines]
+        self.words += text
+        return [line.split()[0] for line in text.split("\n")[:-1]]
 
-    def batch(self, system: BatchSystem, *, history: bool = True) -> Batch:
-        commands = replace(self.commands, history=history)
-        return Batch(LocalHost(self.directory), system, commands, user="ada", seconds=30, metrics=Metrics())
+    def batch(
+        self,
+        system: BatchSystem,
+        *,
+        history: bool = True,
+        user: str = "ada",
+        metrics: Metrics | None = None,
+        observer: bool = False,
+    ) -> Batch:
+        commands, host = replace(self.commands, history=history), LocalHost(self.directory)
+        metrics = metrics or Metrics()
+        return Batch(host, system, commands, user=user, seconds=30, metrics=metrics, observer=observer)
 
 
 @pytest.fixture
@@ -126,6 +141,33 @@ def test_records_that_cannot_be_asked_say_nothing_and_hide_no_living_job(tools: 
     assert (set(answer.reports), answer.unknown) == ({"7"}, frozenset())
     with pytest.raises(Unavailable):
         batch.details(["7", "8"])
+
+
+def test_an_observers_silence_is_no_proof(tools: Tools) -> None:
+    tools.says("squeue", listed())
+    tools.says("sacct")
+    batch = tools.batch(slurm, observer=True)
+    gone = [str(number) for number in range(10, 20)]
+
+    answer = batch.ask(["7", *gone])
+
+    assert (set(answer.reports), answer.unknown) == ({"7"}, frozenset(gone))
+    assert tools.called() == ["squeue", "sacct"]
+    tools.says("sacct", stderr="sacct: error: Connection refused", rc=1)
+    tools.says("squeue")
+    answer = batch.ask(gone)
+    assert (dict(answer.reports), answer.unknown) == ({}, frozenset())
+
+
+def test_an_empty_list_of_slurm_has_told_everything(tools: Tools) -> None:
+    tools.says("squeue")
+    tools.says("sacct", recorded())
+    batch = tools.batch(slurm)
+
+    assert batch.states("ada,ben") == {}
+    assert set(batch.ask(["7"], listed=True).reports) == {"7"}
+    assert tools.called() == ["squeue", "sacct"]
+    assert "-u ada,ben" in tools.words
 
 
 JSON = '{"pbs_server": "vm", "Jobs": {"7.vm": {"job_state": "%s", "queue": "%s", "Exit_status": %s}}}'

@@ -38,7 +38,7 @@ from tests.local.conftest import queue as queue  # noqa: PLC0414 - a fixture
 from tests.local.queue import EmbeddedQueue
 from tests.reconcile.given import T, over, pod, report
 
-pytestmark = pytest.mark.timeout(300)
+pytestmark = pytest.mark.timeout(900)
 _NUMBERS = itertools.count(1)
 FREE = Address("127.0.0.1", 0)
 

@@ -40,10 +40,11 @@ class Site:
         self.said: list[str] = []
         self.reach = Reach(self.said.append, first=0.2, longest=1)
         self.woken: list[str] = []
-        asking = Asking(self.root, CLUSTER, usual=0.5, quick=0.5, idle=0.5)
-        self.observer = Observer(
-            self.batch, asking, self.records, self.reach, wake=self.woken.append, notice=lambda: None
-        )
+        self.observer = self.looking_every(0.5)
+
+    def looking_every(self, seconds: float) -> Observer:
+        asking = Asking(self.root, CLUSTER, usual=seconds, quick=seconds, idle=seconds)
+        return Observer(self.batch, asking, self.records, self.reach, wake=self.woken.append, notice=lambda: None)
 
     def directory(self, uid: str, index: str = "3") -> PodDirectory:
         return PodDirectory(self.root, "job-1", index, uid)
@@ -164,12 +165,14 @@ def test_a_job_that_the_server_forgot_is_unknown(site: Site) -> None:
 def test_jobs_that_vanish_all_at_once_are_not_believed_to_be_gone(site: Site) -> None:
     records = [site.record(f"u{number}") for number in range(5)]
     ids = [site.submit(record.uid, "exec sleep 600") for record in records]
+    site.observer = site.looking_every(3600)  # it must not look while some are gone and some are not
     site.observer.start()
     until(lambda: [state(record) for record in records], all)
 
     site.queue.ok("qdel", "-x", "-W", "force", *ids)
+    site.observer.check()
 
-    until(lambda: site.reach.reason, lambda words: "vanished at once" in words)
+    until(lambda: site.reach.reason, lambda words: "vanished at once" in words, seconds=120)
     assert [record.facts.jobs[0].unknown for record in records] == [False] * 5
 
 
@@ -191,14 +194,7 @@ def test_a_server_that_does_not_answer_changes_nothing(site: Site) -> None:
 
 def test_a_question_for_one_job_is_answered_between_the_cycles(queue: EmbeddedQueue, tmp_path: Path) -> None:
     site = Site(queue, tmp_path)
-    site.observer = Observer(
-        site.batch,
-        Asking(site.root, CLUSTER, usual=3600, quick=3600, idle=3600),
-        site.records,
-        site.reach,
-        wake=site.woken.append,
-        notice=lambda: None,
-    )
+    site.observer = site.looking_every(3600)
     record = site.record("u1")
     site.observer.start()
     assert site.observer.looked.wait(30)

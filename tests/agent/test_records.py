@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import replace
+from functools import partial
 from typing import Any
+
+import pytest
 
 from router.agent.records import Records, SiteRecords
 from router.layout import PodDirectory
@@ -68,6 +72,29 @@ def test_an_older_version_does_not_undo_what_we_wrote() -> None:
     assert record.facts.pod.status.phase == "Running"
     assert record.saw(pod(version="8", phase="Failed"))
     assert record.facts.pod.status.phase == "Failed"
+
+
+def test_an_answer_that_comes_after_what_followed_it_undoes_nothing() -> None:
+    """The watch has shown the Pod's deletion, version 8, before a thread came to read that our write had made it 7."""
+    record = records().add(outcomes.first(pod(version="5")))
+    record.saw(pod(version="8", phase="Pending"))
+
+    record.wrote(pod(version="7", phase="Running"), partial(outcomes.wrote, now=1000.0))
+
+    assert (record.facts.pod, record.facts.written_at) == (pod(version="8", phase="Pending"), 1000.0)
+    assert record.saw(pod(version="9", phase="Failed"))
+
+
+def test_an_answer_of_an_older_version_counts_where_nothing_was_shown_lately(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A cluster restored from a backup, again."""
+    record = records().add(outcomes.first(pod(version="5")))
+    record.saw(pod(version="900", phase="Pending"))
+    now = time.monotonic()
+    monkeypatch.setattr(time, "monotonic", lambda: now + 61)
+
+    record.wrote(pod(version="6", phase="Running"), outcomes.with_pod)
+
+    assert record.facts.pod.status.phase == "Running"
 
 
 def test_an_older_version_counts_where_we_have_not_written_lately() -> None:

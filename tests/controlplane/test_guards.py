@@ -135,8 +135,8 @@ def made(ask: Asker) -> Iterator[Callable[[str, Json], str]]:
 
 
 @pytest.fixture
-def routed(made: Callable[[str, Json], str]) -> str:
-    """A Pod on our node, as the Job controller makes it."""
+def routed(virtual_node: str, made: Callable[[str, Json], str]) -> str:
+    """A Pod on our node, as the Job controller makes it. Were there no such node, Kubernetes would take it away."""
     thing = pod(
         {"nodeName": NODE, "nodeSelector": {names.KEY_QUEUE: "batch"}},
         {"name": "routed", "labels": {names.KEY_TARGET: "hpc"}, "annotations": {names.KEY_SCRIPT: "x"}},
@@ -162,7 +162,10 @@ def test_a_job_names_our_node_only_where_the_webhook_is_asked(plane: ControlPlan
     plane.make_namespaces({"guards-gated": ()})
     try:
         plane.kubectl("label", "namespace", "guards-gated", f"{names.LABEL_GATE}={names.GATE_ENABLED}")
-        assert ask(PERSON, "POST", jobs.format("guards-gated"), job(NODE)) == ""
+        until = time.monotonic() + 60  # that the API server sees the label, a moment later
+        while said := ask(PERSON, "POST", jobs.format("guards-gated"), job(NODE)):
+            assert time.monotonic() < until, said
+            time.sleep(0.05)
     finally:
         plane.kubectl("delete", "namespace", "guards-gated", "--wait=false")
 
@@ -337,6 +340,15 @@ def test_a_virtual_node_is_deleted_by_people(ask: Asker, virtual_node: str) -> N
     assert ask(PERSON, "DELETE", virtual_node) == ""
 
 
+@pytest.fixture
+def cloud_node(ask: Asker) -> Iterator[None]:
+    """Somebody else's node: Kubernetes takes away the Pods of one that is not there."""
+    assert ask(PERSON, "POST", NODES, node("cloud-1"), dry=False) == ""
+    yield
+    assert ask(PERSON, "DELETE", f"{NODES}/cloud-1", dry=False) == ""
+
+
+@pytest.mark.usefixtures("cloud_node")
 def test_the_agent_is_kept_to_what_is_ours(ask: Asker, routed: str, made: Callable[[str, Json], str]) -> None:
     made(PERSON, pod({"nodeName": "cloud-1"}, {"name": "theirs"}))
     label = {"metadata": {"labels": {"a": "b"}}}

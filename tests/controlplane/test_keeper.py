@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import subprocess
@@ -58,7 +59,11 @@ def await_true(holds: Callable[[], bool]) -> None:
 
 def awaited(pid: int) -> int:
     """How many descriptors the loop of a process waits for: the lines of its epoll (proc(5), fdinfo)."""
-    return sum(one.read_text().count("tfd:") for one in Path(f"/proc/{pid}/fdinfo").iterdir())
+    found = 0
+    for one in Path(f"/proc/{pid}/fdinfo").iterdir():
+        with contextlib.suppress(FileNotFoundError):  # of a file that was open for a moment
+            found += one.read_text().count("tfd:")
+    return found
 
 
 def is_gone(pid: int) -> bool:
@@ -137,7 +142,7 @@ if sys.argv[3] == "leave":
     sys.exit()
 if os.fork() == 0:
     # A fork that keeps copies of the owner's descriptors open.
-    time.sleep(60)
+    time.sleep(600)
     os._exit(0)
 time.sleep(600)
 """

@@ -106,6 +106,7 @@ def small(go_cache: str, empty: Path, monkeypatch: pytest.MonkeyPatch, tmp_path:
     return module
 
 
+@pytest.mark.timeout(900)  # Go may have nothing in its cache yet
 def test_programs_are_built_once(small: Path, empty: Path) -> None:
     told: list[str] = []
 
@@ -121,6 +122,7 @@ def test_programs_are_built_once(small: Path, empty: Path) -> None:
     assert sorted(path.name for path in empty.iterdir()) == [target.name, f"{target.name}.lock"]
 
 
+@pytest.mark.timeout(900)  # Go may have nothing in its cache yet
 def test_two_builds_at_once_are_one(small: Path) -> None:
     told: list[str] = []
     threads = [threading.Thread(target=building.ensure, args=[told.append]) for _ in range(3)]
@@ -133,6 +135,7 @@ def test_two_builds_at_once_are_one(small: Path) -> None:
     assert programs.missing() == []
 
 
+@pytest.mark.timeout(900)  # Go may have nothing in its cache yet
 def test_a_build_that_fails_shows_gos_words_and_leaves_nothing_to_be_used(small: Path) -> None:
     (small / "cmd/kubelet/main.go").write_text("package main\n\nfunc main() { nonsense() }\n")
 

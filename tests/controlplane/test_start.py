@@ -168,7 +168,7 @@ def test_a_request_for_a_serving_certificate_is_signed_once_it_is_approved(plane
     certificate.verify_directly_issued_by(x509.load_pem_x509_certificate(plane.ca_file.read_bytes()))
 
 
-@pytest.mark.timeout(400)
+@pytest.mark.timeout(900)
 def test_components_come_back_with_their_data(plane: ControlPlane, namespace: str) -> None:
     plane.kubectl("create", "configmap", "kept", "--from-literal=a=b", "-n", namespace)
     server = plane.server
@@ -181,7 +181,7 @@ def test_components_come_back_with_their_data(plane: ControlPlane, namespace: st
     assert plane.get("configmap", "kept", "-n", namespace)["data"] == {"a": "b"}
 
 
-@pytest.mark.timeout(400)
+@pytest.mark.timeout(900)
 def test_two_at_once_do_not_disturb_each_other_and_leave_nothing(
     plane: ControlPlane, control_plane_programs: Programs, tmp_path: Path
 ) -> None:
@@ -196,7 +196,7 @@ def test_two_at_once_do_not_disturb_each_other_and_leave_nothing(
 
     assert processes_below(directory) == []
     assert not directory.exists()
-    assert plane.probe("/readyz") == 200
+    await_true(lambda: plane.probe("/readyz") == 200, "the first one is well")
 
 
 @pytest.mark.parametrize(
@@ -232,7 +232,7 @@ with control_plane(Path(sys.argv[1])) as plane:
 """
 
 
-@pytest.mark.timeout(400)
+@pytest.mark.timeout(900)
 def test_what_a_killed_test_leaves_ends(control_plane_programs: Programs, tmp_path: Path) -> None:
     directory = tmp_path / "plane"
     process = subprocess.Popen([sys.executable, "-c", KILLED, str(directory)])

@@ -52,7 +52,7 @@ def test_it_is_used_by_what_it_exports_and_ended_whole(control_plane_programs: P
     assert shell(place, "kubectl auth whoami -o jsonpath={.status.userInfo.username}") == "ada"
     assert shell(place, "kubectl --context admin auth whoami -o jsonpath={.status.userInfo.username}") == "admin"
     shell(place, f"kubectl apply -f {EXAMPLES}/02-large-goes-to-hpc/job.yaml")
-    shell(place, "kubectl wait --for=condition=Complete job/large --timeout=120s")
+    shell(place, "kubectl wait --for=condition=Complete job/large --timeout=250s")
     assert shell(place, "kubectl logs job/large") == "the sum of 1 to 1000 is 500500\n"
     state = json.loads((place / "build/control-plane/state.json").read_text())
 
@@ -65,7 +65,7 @@ def test_it_is_used_by_what_it_exports_and_ended_whole(control_plane_programs: P
 
 
 def processes_below(*directories: Path) -> list[str]:
-    until = time.monotonic() + 30
+    until = time.monotonic() + 90
     while found := [line for line in _command_lines() if any(f"{one}" in line for one in directories)]:
         if time.monotonic() > until:
             break

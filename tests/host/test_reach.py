@@ -72,6 +72,51 @@ def test_through_sudo_each_user_writes_as_that_user(reaches: list[Reach]) -> Non
         reaches[0].close()
 
 
+SLURM = ("env", "-i", "PATH=/bin", "SLURM_TIME_FORMAT=%s")
+
+
+@pytest.mark.parametrize(
+    ("given", "before"),
+    [
+        ({"access": "own-keys", "host": "ssh://login", "keys": "/keys", "knownHosts": "/k"}, ()),
+        ({"access": "sudo"}, (*SLURM, "sudo", "-n", "-u", "watch", "--")),
+        (
+            {"access": "sudo", "host": "ssh://svc@login", "knownHosts": "/k"},
+            (*SLURM, "sudo", "-n", "-u", "watch", "--"),
+        ),
+        ({"access": "sudo", "observer": "agent"}, SLURM),
+        ({"access": "sudo", "host": "ssh://watch@login", "knownHosts": "/k"}, SLURM),
+    ],
+)
+def test_the_words_that_make_a_command_the_observers(
+    given: dict[str, object], before: tuple[str, ...], reaches: list[Reach]
+) -> None:
+    reaches.append(Reach(_site(**{"observer": "watch", **given}), "agent"))
+
+    assert reaches[0]._looking((*SLURM, "squeue", "-u", "ada")) == (*before, "squeue", "-u", "ada")
+    with pytest.raises(ValueError, match="only looks"):
+        reaches[0]._looking((*SLURM, "scancel", "7"))
+
+
+def test_without_an_observer_there_is_none(reaches: list[Reach]) -> None:
+    reaches.append(Reach(_site(access="sudo"), "agent"))
+
+    assert reaches[0].observer() is None
+
+
+def test_the_observer_logs_in_with_a_key_of_its_own(tmp_path: Path, reaches: list[Reach]) -> None:
+    (tmp_path / "known").touch()
+    given = {"access": "own-keys", "keys": str(tmp_path), "knownHosts": str(tmp_path / "known")}
+    reaches.append(Reach(_site(host="ssh://127.0.0.1:1", observer="watch", **given), "agent"))
+    observer = reaches[0].observer()
+    assert observer is not None
+
+    done = observer.run(["squeue"], 60)
+
+    assert done.returncode is None
+    assert f"{tmp_path}/watch: No such file" in done.stderr.decode()
+
+
 def test_with_own_keys_each_user_logs_in(tmp_path: Path, reaches: list[Reach]) -> None:
     with sshd.started(tmp_path / "sshd") as server:
         (tmp_path / "keys").mkdir()

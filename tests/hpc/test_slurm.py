@@ -151,6 +151,19 @@ ANSWERS = {
 }
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        listed(JobID="8", Name="x\x1f/w\x1e\n" + listed(State="COMPLETED")[:-2]) + listed(),
+        listed() + listed(JobID="8", Name="x\x1f/w\x1e\n" + listed(State="COMPLETED")[:-2]),
+        recorded(JobIDRaw="8", JobName="x\x1f/w\n" + recorded(State="FAILED")[:-1]) + recorded(),
+    ],
+)
+def test_a_name_that_pretends_to_be_another_job_is_found_out(text: str) -> None:
+    with pytest.raises(OutputError, match=r"7 twice|not a record"):
+        slurm.parse_details(text)
+
+
 @pytest.mark.parametrize("kind", sorted(ANSWERS))
 def test_an_answer_cut_off_anywhere_has_nothing_but_whole_jobs(kind: str) -> None:
     text = ANSWERS[kind]

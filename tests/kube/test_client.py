@@ -122,7 +122,7 @@ def test_a_watch_shows_what_happened_after_a_version_and_ends_in_time(api: Api, 
     api.patch(f"{path}/a", {"data": {"x": "2"}})
     api.delete(f"{path}/a")
 
-    events = [event for event in api.watch(path, version, seconds=1) if event["type"] != "BOOKMARK"]
+    events = [event for event in api.watch(path, version, seconds=5) if event["type"] != "BOOKMARK"]
 
     assert [(event["type"], event["object"]["data"]) for event in events] == [
         ("ADDED", {"x": "1"}),

@@ -137,8 +137,9 @@ def test_a_token_in_a_file_that_changes(
 
 
 def test_credentials_that_are_refused_are_read_again_once_in_a_while(
-    written: Write, tmp_path: Path, plane: ControlPlane
+    written: Write, tmp_path: Path, plane: ControlPlane, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(client, "_RELOAD_SECONDS", 3600.0)
     calls = tmp_path / "calls"
     api = connect(written(plugin(f"open({str(calls)!r}, 'a').write('x'); token = 'wrong'")))
     assert calls.read_text() == "x"

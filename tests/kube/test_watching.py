@@ -188,7 +188,7 @@ def own_path(own_plane: ControlPlane) -> str:
     return "/api/v1/namespaces/default/configmaps"
 
 
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(900)
 def test_a_server_that_is_killed_is_found_again(own_plane: ControlPlane, own_path: str, watches: list[Watch]) -> None:
     """A new server has forgotten old versions: what changed while it was away is seen by listing again."""
     api = connect(str(own_plane.kubeconfig()))
@@ -212,7 +212,7 @@ def test_a_server_that_is_killed_is_found_again(own_plane: ControlPlane, own_pat
     assert len(seen.history) == len(set(seen.history))
 
 
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(900)
 def test_an_older_state_that_is_restored_is_seen(
     own_plane: ControlPlane, own_path: str, tmp_path: Path, watches: list[Watch], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -224,11 +224,11 @@ def test_an_older_state_that_is_restored_is_seen(
     stop_all(own_plane)
     shutil.copytree(data, backup)
     start_all(own_plane)
-    for number in range(100):  # more than the restored server writes by itself while it starts
+    for number in range(300):  # more than the restored server writes by itself while it starts
         put(api, own_path, f"lost-{number}", 0)
     watch, seen = started(watches, api, own_path)
     await_true(watch.synced.is_set, "listed")
-    assert len(seen.values) == 101
+    assert len(seen.values) == 301
 
     stop_all(own_plane)
     shutil.rmtree(data)

@@ -280,9 +280,9 @@ def test_a_log_on_a_network_file_system_must_be_quiet_for_a_while(site: Site, wo
         pace = Pace(poll_seconds=0.02, settle_seconds=5)
         async with reading(streams_of(site, workers, pace), wanted_of(site, pod, FOLLOW)) as reader:
             await reader.has(b"early\n")
+            quiet = time.monotonic()
             site.append(pod, b"late")
             await reader.has(b"late")
-            quiet = time.monotonic()
 
             assert await reader.end() == b"early\nlate"
             assert time.monotonic() - quiet >= 4.5

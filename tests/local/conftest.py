@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -23,11 +24,11 @@ def queue(tmp_path: Path) -> Iterator[EmbeddedQueue]:
 def _mentioning(text: str) -> list[str]:
     """Command lines that name the test's directory: shepherds, daemons, jobs."""
     found = []
-    for entry in Path("/proc").iterdir():
+    for entry in Path("/proc").glob("[0-9]*"):
         try:
             words = (entry / "cmdline").read_bytes().decode(errors="replace").replace("\0", " ")
-        except (FileNotFoundError, NotADirectoryError, ProcessLookupError, PermissionError):
+        except OSError:
             continue
-        if entry.name.isdigit() and text in words and "pytest" not in words:
+        if f"{text}/" in words and int(entry.name) != os.getpid():
             found.append(words)
     return found

@@ -13,7 +13,8 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 T = TypeVar("T")
-SECONDS = 20.0
+SECONDS = 90.0
+"""What is waited for takes a second where the machine has nothing else to do."""
 _PAUSE = 0.02
 
 

@@ -66,6 +66,8 @@ ENTRIES = [
     ("keys without ssh", _site(", access: sudo, ^keys: /k"), ["site s: keys is for a host that is reached by ssh; remove it, or write that host"]),
     ("access", _site(", access: ^root"), ["site s: access is 'root'; it may be 'own', 'own-keys' or 'sudo'"]),
     ("helper", _site(", helper: ^bin/x"), ["site s: helper is 'bin/x', which has not the form ^/"]),
+    ("observer of one user", _site(", ^observer: watch"), ["site s: observer watch is for sites of several users; write access own-keys or sudo, or remove it"]),
+    ("observer root", _site(", access: sudo, ^observer: root"), ["site s: observer is root; name an account that may see all jobs and not much more"]),
     ("embedded queue of many", _site(", access: ^sudo").replace("openpbs", "local"), ["site s: the embedded queue (system local) runs everything as one user: access is own"]),
     ("placeholder", _site("").replace("workDir: /w", "workDir: ^'/w/{usr}'"), ["site s: workDir: nothing fills in {usr}; known is {user}"]),
     ("placeholder of volumes", _site(", volumes: [{claim: x/y, path: ^'/w/{user}/{claim}'}]"), ["site s: path: nothing fills in {user}; known is {namespace} and {claim}"]),
@@ -364,6 +366,28 @@ def test_directives_are_those_of_the_dialect() -> None:
             ),
         }
     )
+
+
+def test_an_observer_runs_no_jobs() -> None:
+    check(
+        {
+            "a.yaml": (_site(", access: sudo, observer: watch"), []),
+            "b.yaml": (
+                "accounts: [{users: [ada], as: ada}, {users: [ben], as: ^watch}]\n",
+                ["account watch: as is watch, the observer of site s, which only looks; Jobs run as somebody else"],
+            ),
+            "c.yaml": (RULES, []),
+        }
+    )
+
+
+def test_the_observer_is_each_user_unless_one_is_named() -> None:
+    sites = [
+        policy.load({"a": SITE.replace("queues:", f"{given} queues:"), "b": "rules: [{name: r, cloud: true}]"}).sites[0]
+        for given in ("", "observer: each-user,", "access: sudo, observer: hpc-watch,")
+    ]
+
+    assert [site.observer for site in sites] == ["each-user", "each-user", "hpc-watch"]
 
 
 TEXTS = st.text(max_size=4) | st.text(alphabet="a /\"'\\`$#%,=:\n\tß", min_size=1, max_size=4)

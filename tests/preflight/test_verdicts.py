@@ -119,6 +119,16 @@ def test_whose_jobs_are_seen(own: bool, others: list[str], hidden: list[str], ma
     assert (mine.mark, rest.mark, rest.seen) == (mark, OK, seen)
 
 
+@pytest.mark.parametrize("system", System)
+def test_whether_the_observer_sees_a_probe(system: System) -> None:
+    seen, hidden = (jobs.observer_line("ada", "watch", system, seen=seen) for seen in (True, False))
+
+    assert (seen.mark, seen.seen, seen.change) == (OK, "watch sees the probe", "")
+    assert (hidden.mark, hidden.seen) == (WARNING, "watch does not see the probe")
+    assert "watch" in hidden.change
+    assert "remove observer" in hidden.change
+
+
 @pytest.mark.parametrize(
     ("killed", "mark", "seen"),
     [

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 SHELL = "/bin/bash"
-LONG = 60.0
+LONG = 180.0
 """Seconds after which whatever is awaited will not come."""
 
 

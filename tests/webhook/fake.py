@@ -1,6 +1,6 @@
 """The webhook's transport with a review that does what its body says, so that tests can be slow, or hit a bug.
 
-Run as ``python -m tests.webhook.fake CERT KEY [--exchange SECONDS] [--watch SECONDS] [--threads N]``.
+Run as ``python -m tests.webhook.fake CERT KEY [--exchange SECONDS] [--linger SECONDS] [--watch SECONDS] [--threads N]``.
 """
 
 from __future__ import annotations
@@ -12,6 +12,8 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
+
+from gunicorn.workers import gthread
 
 from router import logs
 from router.errors import ReviewError
@@ -38,9 +40,10 @@ class FakePolicy:
 def review(body: object) -> FakeAnswer:
     if not isinstance(body, dict) or "uid" not in body:
         raise ReviewError("request.uid is missing")
-    if "sleep" in body:
+    if "until" in body:  # a file is there
         logging.getLogger(logs.LOGGER).info("began", extra={"fields": {"uid": body["uid"]}})
-        time.sleep(body["sleep"])
+        while not Path(body["until"]).exists():
+            time.sleep(0.02)
     if "bug" in body:
         raise KeyError(body["bug"])
     record = {
@@ -59,11 +62,13 @@ def main() -> None:
     parser.add_argument("key", type=Path)
     parser.add_argument("--listen", default="127.0.0.1:0")
     parser.add_argument("--exchange", type=float, default=10)
+    parser.add_argument("--linger", type=float, default=gthread.STOP_KEEPALIVE_LINGER)
     parser.add_argument("--watch", type=float, default=0.1)
     parser.add_argument("--threads", type=int, default=8)
     parser.add_argument("--log-format", default="json")
     asked = parser.parse_args()
     GateWorker.exchange_seconds = asked.exchange
+    gthread.STOP_KEEPALIVE_LINGER = asked.linger
     settings = WebhookSettings(
         parse_address(asked.listen), ("localhost",), asked.certificate, asked.key, Path("none"), threads=asked.threads
     )

@@ -132,7 +132,7 @@ class Server:
     def terminate(self) -> int:
         """SIGTERM, and the exit code."""
         self.process.send_signal(signal.SIGTERM)
-        return self.process.wait(30)
+        return self.process.wait(60)
 
     def end(self) -> None:
         """Whatever happened: leave nothing behind."""

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import base64
+import http.client
 import json
 import os
 import signal
+import ssl
 import subprocess
 import sys
 import time
@@ -19,9 +21,10 @@ import jsonpatch
 import pytest
 
 from router.certs import issuing
+from router.certs.files import write_all
 from router.settings import Address
 from router.webhook import serve
-from tests.webhook.servers import ROOT, Pki, Server, make_pki, serving, until
+from tests.webhook.servers import ROOT, Pki, Server, exchange, make_pki, serving, until
 
 POLICY = """
 sites:
@@ -75,11 +78,15 @@ class Setup:
         self.policy = directory / "policies"
         self.policy.mkdir()
         self.rules = self.policy / "all.yaml"
-        self.rules.write_text(POLICY)
+        self.write_rules(POLICY)
         self.queues = directory / "queues.json"
         self.signing_key = directory / "signing.key"
         self.signing_key.write_bytes(issuing.make_signing_keys().private)
         self.log = directory / "log"
+
+    def write_rules(self, text: str) -> None:
+        """At once: a webhook that watches the file never reads half of it."""
+        write_all(self.policy, {self.rules.name: text.encode()})
 
     def options(self) -> dict[str, str]:
         return {
@@ -215,7 +222,7 @@ def test_a_broken_policy_leaves_the_last_good_one_in_force(setup: Setup, start: 
     server = start()
     assert _ready(server) == (200, 1, set())
 
-    setup.rules.write_text(POLICY.replace("job.cpus >= 2", "job.cpuz >= 2"))
+    setup.write_rules(POLICY.replace("job.cpus >= 2", "job.cpuz >= 2"))
     until(lambda: _ready(server) == (200, 1, {"policy"}))
 
     errors = json.loads(server.ask("GET", "/readyz")[2])["errors"]
@@ -227,7 +234,7 @@ def test_a_broken_policy_leaves_the_last_good_one_in_force(setup: Setup, start: 
     assert metrics["batchgate_policy_generation"] == 1
     assert "all.yaml:10" in server.logged("reload failed; the last good one stays in force")[0]["error"]
 
-    setup.rules.write_text(POLICY.replace("name: large", "name: mended"))
+    setup.write_rules(POLICY.replace("name: large", "name: mended"))
     until(lambda: _ready(server) == (200, 2, set()))
 
     assert send(server, review(job()))[1]["response"]["auditAnnotations"]["rule"] == "mended"
@@ -287,7 +294,7 @@ def test_a_worker_that_starts_while_the_policy_is_broken_keeps_the_last_good_one
     server = start()
     send(server, review(job()))
     (worker,) = server.children()
-    setup.rules.write_text("rubbish: [")
+    setup.write_rules("rubbish: [")
 
     os.kill(worker, signal.SIGKILL)
 
@@ -316,11 +323,20 @@ def test_text_logs(setup: Setup) -> None:
         )
     try:
         until(lambda: " listening address=127.0.0.1:" in setup.log.read_text())
-        until(lambda: "Booting worker" in setup.log.read_text())
+        # Not before its worker answers: a signal in between would meet neither the arbiter's handlers nor the worker's.
+        port = setup.log.read_text().partition(" listening address=127.0.0.1:")[2].split()[0]
+        until(lambda: _answers(int(port), setup.pki))
+        assert "Booting worker" in setup.log.read_text()
     finally:
         process.terminate()
         assert process.wait(30) == 0
     assert "{" not in setup.log.read_text()
+
+
+def _answers(port: int, pki: Pki) -> bool:
+    tls = ssl.create_default_context(cafile=pki.directory / "ca.crt")
+    with closing(http.client.HTTPSConnection("localhost", port, context=tls, timeout=60)) as connection:
+        return exchange(connection, "GET", "/livez")[0] == 200
 
 
 def refused(setup: Setup, **changed: object) -> str:
@@ -367,7 +383,7 @@ def test_other_files_that_it_does_not_start_with(setup: Setup, tmp_path: Path) -
     assert "none: cannot be read; name a file with --kubeconfig" in refused(setup, kubeconfig=tmp_path / "none")
     both = refused(setup, kubeconfig=tmp_path / "none", cluster=tmp_path / "none")
     assert both.endswith("--cluster and --kubeconfig each say where the cluster is known from; give one of them")
-    setup.rules.write_text(POLICY + "  - {name: rest, cloud: true}\n")
+    setup.write_rules(POLICY + "  - {name: rest, cloud: true}\n")
     assert "all.yaml:" in refused(setup)
 
 

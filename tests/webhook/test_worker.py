@@ -23,7 +23,7 @@ def held() -> Iterator[Callable[[Server, bytes], socket.socket]]:
     with ExitStack() as stack:
 
         def hold(server: Server, first: bytes) -> socket.socket:
-            client = stack.enter_context(socket.create_connection(("127.0.0.1", server.port), timeout=20))
+            client = stack.enter_context(socket.create_connection(("127.0.0.1", server.port), timeout=60))
             client.sendall(first)
             return client
 
@@ -31,7 +31,7 @@ def held() -> Iterator[Callable[[Server, bytes], socket.socket]]:
 
 
 def _is_closed(client: socket.socket) -> bool:
-    client.settimeout(20)
+    client.settimeout(60)
     try:
         while client.recv(4096):
             pass
@@ -43,13 +43,13 @@ def _is_closed(client: socket.socket) -> bool:
 def test_fifty_idle_connections_stop_nobody(start: Start, held: Callable[[Server, bytes], socket.socket]) -> None:
     server = start("--exchange", "30")
     clients = [held(server, b"") for _ in range(50)]
-    server.review(uid="warm")
 
     started = time.monotonic()
     answers = [server.review(uid=str(number))[0] for number in range(20)]
 
     assert answers == [200] * 20
-    assert time.monotonic() - started < 4  # a thread given to an idle client would take 5 seconds
+    # Were each idle client given one of the 8 threads for 5 seconds, the first answer would take 30.
+    assert time.monotonic() - started < 25
     assert len(clients) == 50
 
 
@@ -60,7 +60,7 @@ def test_an_idle_connection_is_closed_in_the_end(start: Start, held: Callable[[S
 
 
 def test_handshakes_that_never_end_are_cut(start: Start, held: Callable[[Server, bytes], socket.socket]) -> None:
-    server = start("--exchange", "1")
+    server = start("--exchange", "3")
     clients = [held(server, CLIENT_HELLO_BEGINS) for _ in range(16)]
 
     assert server.review(uid="1")[0] == 200
@@ -68,7 +68,7 @@ def test_handshakes_that_never_end_are_cut(start: Start, held: Callable[[Server,
 
 
 def test_requests_that_never_end_are_cut(start: Start) -> None:
-    server = start("--exchange", "1")
+    server = start("--exchange", "3")
     with ExitStack() as stack:
         for _ in range(16):
             slow = stack.enter_context(closing(server.connect()))
@@ -88,8 +88,8 @@ def test_plain_http_and_rubbish_do_not_hold_up_others(
 
     started = time.monotonic()
     assert server.review(uid="1")[0] == 200
-    # Lingering over each connection in the accepting thread would take 2 seconds a client.
-    assert time.monotonic() - started < 4
+    # Lingering over each of the 50 connections in the accepting thread would take 2 seconds a client.
+    assert time.monotonic() - started < 40
     assert all(_is_closed(client) for client in clients)
 
 

@@ -141,7 +141,7 @@ def test_every_option_that_has_a_meaning_here_is_kept():
         working_dir="/scratch",
         mapping="ppr:4:node:PE=2",
         binding="core",
-        oversubscribe=True,
+        dropped=("--oversubscribe",),
         cores_per_rank=found.cores_per_rank,
     )
     assert (found.ranks.value, found.ranks.origin) == (8, "mpirun -np 8 in the command")

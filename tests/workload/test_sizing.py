@@ -80,7 +80,6 @@ def test_a_plain_job_as_a_whole():
                 env_from=True,
                 working_dir="/data",
                 mounts=(Mount("data", "/data", "a", True),),
-                pull_policy="Always",
                 read_only_root=True,
                 secrets=(f"{MAIN}.env[2].valueFrom.secretKeyRef", f"{MAIN}.envFrom[0].secretRef"),
             ),
@@ -294,7 +293,7 @@ def test_a_job_that_cannot_be_right_is_an_error_that_names_the_field(manifest: M
     assert error(manifest)[: len(expected)] == expected
 
 
-@pytest.mark.timeout(20)
+@pytest.mark.timeout(120)
 @pytest.mark.parametrize(
     ("fields", "expected"),
     [

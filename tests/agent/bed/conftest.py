@@ -28,6 +28,8 @@ from tests.agent.whole.surroundings import Surroundings
 from tests.agent.whole.waiting import until
 
 NAMESPACE = "default"
+_ROOT = Path(__file__).parent.parent.parent.parent
+"""The programs are started elsewhere, and must be those of this checkout."""
 NODE = names.node_name(SITE, QUEUE)
 
 
@@ -70,16 +72,20 @@ def cluster(
 
 
 @contextlib.contextmanager
-def reached(cluster: Cluster, way: str) -> Iterator[Stack]:
-    """The agent and the webhook for one way to the bed's users."""
+def reached(cluster: Cluster, way: str, observer: str = "", charge: str = "") -> Iterator[Stack]:
+    """The agent and the webhook for one way to the bed's users.
+
+    :param observer: who looks at the jobs; empty for each user
+    :param charge: an account of Slurm
+    """
     # The agent's user must be able to come to its files, and pytest's own directories are root's.
     with tempfile.TemporaryDirectory(prefix="bg-", ignore_cleanup_errors=True) as root, contextlib.ExitStack() as stack:
         Path(root).chmod(0o711)
-        site = BedSite(way, Path(root) / "agent")
+        site = BedSite(way, Path(root) / "agent", observer, charge)
         site.make()
         certificates = Path(root) / "webhook"
         services.batchgate("certs", "create", str(certificates), "--host-name", "localhost", "--signing-key")
-        webhook = _component(cluster, f"webhook-{way}", _webhook_argv(site, certificates), Path(root))
+        webhook = _component(cluster, f"webhook-{way}{charge}", _webhook_argv(site, certificates), Path(root))
         stack.callback(webhook.end)
         webhook.start()
         url = await_webhook(webhook, certificates / "ca.crt")
@@ -88,7 +94,7 @@ def reached(cluster: Cluster, way: str) -> Iterator[Stack]:
         shutil.copy(installing.agent(cluster.plane), kubeconfig)
         shutil.copy(certificates / "signing.pub", key)
         site.give(site.home)
-        agent = Agent(_component(cluster, f"agent-{way}", site.argv(kubeconfig, key), site.home))
+        agent = Agent(_component(cluster, f"agent-{way}{charge}", site.argv(kubeconfig, key), site.home))
         cluster.surroundings.programs.append(agent)
         stack.callback(cluster.surroundings.programs.remove, agent)
         stack.callback(agent.kill)
@@ -107,7 +113,12 @@ def _await_ready(stack: Stack) -> None:
 
 
 def _component(cluster: Cluster, name: str, argv: list[str], home: Path) -> Component:
-    environment = {"PATH": "/usr/local/bin:/usr/bin:/bin", "HOME": str(home), "TMPDIR": str(home)}
+    environment = {
+        "PATH": "/usr/local/bin:/usr/bin:/bin",
+        "HOME": str(home),
+        "TMPDIR": str(home),
+        "PYTHONPATH": str(_ROOT),
+    }
     return Component(name, argv, cluster.plane.place.logs, environment, cluster.plane.keeper)
 
 

@@ -38,6 +38,12 @@ def pod_of(who: Kubectl, name: str) -> dict[str, Any]:
     return found
 
 
+def job_id(who: Kubectl, name: str) -> str:
+    """The batch job of a Job's one Pod, once it is noted there."""
+    found = until(lambda: pod_of(who, name)["metadata"]["annotations"].get("batchgate.dev/job-id", ""), seconds=SECONDS)
+    return str(found)
+
+
 def end_of(who: Kubectl, name: str) -> str:
     """``Complete`` or ``Failed``, waited for."""
     return until(

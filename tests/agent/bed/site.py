@@ -15,8 +15,8 @@ from typing import Any
 import yaml
 
 from bed.commands import BedError
-from bed.layout import HELPER, SERVICE, USERS, Layout
-from bed.standing import variant
+from bed.layout import HELPER, SERVICE, USERS
+from bed.standing import layout, variant
 
 SITE = "bed"
 ADA, BEN = USERS
@@ -27,7 +27,10 @@ OWN_KEYS, SUDO, LOCAL_SUDO, ALONE, LOCAL = "own-keys", "sudo", "local-sudo", "al
 """Each user's own key; a service account with sudo, over ssh and on the login node; one user's login; that user there."""
 RUNS_AS = {OWN_KEYS: SERVICE, SUDO: SERVICE, LOCAL_SUDO: SERVICE, ALONE: SERVICE, LOCAL: ADA}
 """As whom the agent's process runs: never as root."""
-LAYOUT = Layout()
+LAYOUT = layout()
+TALLY = LAYOUT.shared / "tally"
+"""Where containers tell that they run, under the same path in each: a file system that all nodes and the tests share."""
+CRON = ("system:serviceaccount:kube-system:cronjob-controller", "system:kube-controller-manager")
 
 
 def obstacle() -> str:
@@ -56,10 +59,15 @@ def as_user(user: str) -> list[str]:
 
 @dataclass(frozen=True)
 class BedSite:
-    """One way to reach the bed. ``home`` is a directory of the user that the agent's process is."""
+    """One way to reach the bed. ``home`` is a directory of the user that the agent's process is.
+
+    :param charge: the account of Slurm that all Jobs are charged to; empty for each user's own
+    """
 
     way: str
     home: Path
+    observer: str = ""
+    charge: str = ""
 
     @property
     def policy(self) -> Path:
@@ -80,11 +88,13 @@ class BedSite:
             directory.mkdir(parents=True)
         known = self.home / "known_hosts"
         shutil.copy(LAYOUT.state / "ssh" / "known_hosts", known)
-        for user in (*USERS, SERVICE):
+        for user in (*USERS, SERVICE, *([self.observer] * bool(self.observer))):
             shutil.copy(LAYOUT.state / "keys" / user, self.home / "keys" / user)
         for name, document in self._documents().items():
             (self.policy / name).write_text(yaml.safe_dump(document, sort_keys=False))
         self.give(self.home)
+        TALLY.mkdir(exist_ok=True)
+        TALLY.chmod(0o1777)
 
     def give(self, path: Path) -> None:
         """Let a path and all below it be the agent's user's."""
@@ -110,10 +120,12 @@ class BedSite:
             "name": SITE,
             "system": "slurm",
             **self._host(),
+            **({"observer": self.observer} if self.observer else {}),
             "workDir": str(LAYOUT.shared / "work" / "{user}"),
             "resultsDir": str(self.results),
             "runtime": "apptainer",
             "images": [{"match": "*", "path": str(LAYOUT.image)}],
+            "volumes": [{"hostPath": str(TALLY), "path": str(TALLY)}],
             "margin": 5,
             "fsDelay": 5,
             "queues": [
@@ -127,9 +139,15 @@ class BedSite:
                 }
             ],
         }
-        accounts = [{"users": [person], "site": SITE, "as": user} for person, user in people.items()]
+        accounts: list[dict[str, Any]] = [
+            {"users": [person], "site": SITE, "as": user} for person, user in people.items()
+        ]
         if self.way in (ALONE, LOCAL):  # somebody whose account the agent cannot act as
             accounts.append({"users": ["ben"], "site": SITE, "as": BEN})
+        accounts.append({"users": [*CRON], "controller": True})
+        accounts.append({"namespaces": ["default"], "shared": True, "site": SITE, "as": ADA})
+        if self.charge:
+            accounts = [{**one, "account": self.charge} if "as" in one else one for one in accounts]
         rules = [
             {"name": "busy", "when": "job.cpus >= 2", "hpc": [{"queue": QUEUE}]},
             {"name": "rest", "cloud": True},

@@ -100,7 +100,6 @@ def test_a_job_that_no_webhook_has_seen_never_runs(stack: Stack, ungated: Kubect
         chosen = ("--field-selector", f"involvedObject.name={pod['metadata']['name']},type=Warning")
         return [one["message"] for one in json.loads(ungated.ok("get", "events", *chosen, "-o", "json"))["items"]]
 
-    words = until(told, what="for a Warning")
-    assert any("sign" in one for one in words), words
+    until(told, lambda words: any("sign" in one for one in words), what="for a Warning of the signature")
     stays(lambda: stack.site.of(name), lambda jobs: not jobs, seconds=3, what="never submitted")
     assert stack.runs.lines(name) == []

@@ -56,7 +56,7 @@ KINDS = {
         "Complete", 3, 3,
     ),
     "deadline": Kind(
-        lambda stack, name: stack.runs.job(name, "sleep 300", activeDeadlineSeconds=3, backoffLimit=6), "Failed", 1, 0
+        lambda stack, name: stack.runs.job(name, "sleep 300", activeDeadlineSeconds=8, backoffLimit=6), "Failed", 1, 0
     ),
     "init": Kind(_init, "Complete", 1, 1),
     "deleted": Kind(lambda stack, name: stack.runs.job(name, "sleep 300"), "gone", 1, 0, deletion="background"),

@@ -83,7 +83,8 @@ def test_a_job_that_the_queue_forgot_is_judged_by_its_files(stack: Stack) -> Non
     good, bad = unique("good"), unique("bad")
     stack.user.apply(stack.runs.job(good, stack.waiting(good)), stack.runs.job(bad, stack.waiting(bad, then="exit 3")))
     stack.await_started(good, bad)
-    stack.await_phase(good, "Running")
+    for name in (good, bad):
+        stack.await_phase(name, "Running")
 
     with stack.site.faulty("history-lost=on"):
         stack.agent.kill()

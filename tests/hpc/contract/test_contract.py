@@ -12,7 +12,7 @@ from router.hpc import JobState, Verdict
 from tests.hpc.contract.sites import SECONDS, Site
 from tests.local.queue import until
 
-pytestmark = pytest.mark.timeout(300)
+pytestmark = pytest.mark.timeout(900)
 
 ENDLESS = "sleep 300 & wait\n"
 LISTENS = "trap 'echo told >told; exit 3' TERM INT\n: >ready\nsleep 300 & wait\n"

@@ -13,6 +13,7 @@ from router.controlplane.plane import ControlPlane
 from tests.allowed import surplus, surplus_kept
 from tests.kube.wire import await_true
 from tests.webhook.real.gated import Gated, Json, container, job, script, target, template_annotations, warnings
+from tests.webhook.servers import until
 
 OUTLASTED = [
     {"key": "node.kubernetes.io/not-ready", "operator": "Exists", "effect": "NoExecute"},
@@ -158,8 +159,7 @@ def test_a_dry_run_shows_what_would_be_stored_and_stores_nothing(jobs: Gated) ->
 def test_an_indexed_job_has_one_script_for_all(jobs: Gated) -> None:
     jobs.create(job(completions=2, parallelism=2, completionMode="Indexed"))
 
-    await_true(lambda: len(jobs.pods()) == 2, "two Pods")
-    pods = jobs.pods()
+    pods = until(lambda: found if len(found := jobs.pods()) == 2 else [])
     assert {pod["spec"]["nodeName"] for pod in pods} == {"batch.demo.batchgate"}
     assert {pod["metadata"]["annotations"][names.KEY_SCRIPT] for pod in pods} == {script(jobs.get())}
     indexes = {pod["metadata"]["annotations"]["batch.kubernetes.io/job-completion-index"] for pod in pods}
@@ -221,9 +221,9 @@ def test_the_defaults_of_a_limit_range_count(jobs: Gated, plane: ControlPlane) -
 
     stored = jobs.create(silent)
     assert "ncpus=3" in script(stored)
-    await_true(jobs.pods, "a Pod")
+    pods = until(jobs.pods)
     # What the API server makes of the Pod is what the webhook took it for.
-    assert jobs.pods()[0]["spec"]["containers"][0]["resources"]["requests"] == {"cpu": "3"}
+    assert pods[0]["spec"]["containers"][0]["resources"]["requests"] == {"cpu": "3"}
 
 
 def test_resources_of_the_whole_pod_count(jobs: Gated) -> None:

@@ -34,7 +34,7 @@ def cron_job(**fields: Any) -> Json:
     }
 
 
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(900)
 def test_a_cron_job_fires_for_its_namespace(jobs: Gated) -> None:
     jobs.done("create", "-f", "-", sent=cron_job())
     assert "nodeName" not in jobs.get("nightly", "cronjob")["spec"]["jobTemplate"]["spec"]["template"]["spec"]

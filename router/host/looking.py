@@ -1,0 +1,117 @@
+"""The commands with which a site's observer looks at jobs, each a session or a process of its own.
+
+Shell, but for ``looks``. The observer may see everybody's jobs, and as a batch operator it could end them too. So it
+has no site helper and no files, and nothing is run as it but what only looks: here, and once more where the site holds
+that account to these commands (a forced command of sshd, a rule of sudo).
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from typing import Final
+
+from router.host import Ended, HostUnavailable, sentences
+from router.host.eventloop import EventLoop
+from router.host.link import Opener
+from router.host.sentences import Place
+
+COMMANDS: Final = "squeue, sacct, sinfo, scontrol show, qstat, qselect, pbsnodes"
+"""What is run as an observer, in words."""
+_LOOKING: Final = frozenset({"squeue", "sacct", "sinfo", "qstat", "qselect", "pbsnodes"})
+_SHOWING: Final = ("scontrol", "show")
+_MOST: Final = 64 << 20
+"""Bytes of an answer; 10,000 jobs are about 3 MB."""
+_CONNECT: Final = 35.0
+"""Seconds for the connection and the login, beside what the command may take."""
+
+
+def looks(argv: Sequence[str]) -> tuple[str, ...]:
+    """The words of a command that only looks, without its environment. ValueError where it is any other."""
+    words = tuple(argv)
+    if words[:2] == ("env", "-i"):
+        start = next((number for number, word in enumerate(words[2:], 2) if "=" not in word), len(words))
+        words = words[start:]
+    if words[:1] and (words[0] in _LOOKING or words[:2] == _SHOWING):
+        return words
+    raise ValueError(f"an observer only looks ({COMMANDS}): {' '.join(words)!r}")
+
+
+class Looker:
+    """See ``router.host.Runner``; thread-safe. ValueError for a command that does more than to look.
+
+    :param opener: the way to a command of these words
+    """
+
+    def __init__(self, place: Place, loop: EventLoop, opener: Callable[[Sequence[str]], Opener]) -> None:
+        self._place = place
+        self._loop = loop
+        self._opener = opener
+
+    def run(self, argv: Sequence[str], seconds: float, stdin: bytes = b"") -> Ended:  # noqa: ARG002 - none of them reads
+        """See ``Runner``."""
+        looks(argv)
+        try:
+            return self._judged(self._loop.run(self._run(argv, seconds), seconds + _CONNECT))
+        except TimeoutError:
+            return self._nothing(f"{self._place}: no connection within {_CONNECT:g} seconds")
+        except HostUnavailable as error:
+            return self._nothing(str(error))
+
+    async def _run(self, argv: Sequence[str], seconds: float) -> Ended:
+        heard = _Heard()
+        channel = await self._opener(argv).open(heard)
+        silent = True
+        try:
+            async with asyncio.timeout(seconds):
+                returncode = await heard.over
+            silent = False
+        except TimeoutError:
+            return self._nothing(f"{self._place}: {argv[0]} gave no answer within {seconds:g} seconds")
+        finally:
+            channel.close(doubtful=silent)
+        if heard.too_much:
+            return self._nothing(f"{self._place}: the answer has more than {_MOST >> 20} MiB")
+        return Ended(returncode, bytes(heard.stdout), bytes(heard.stderr))
+
+    def _judged(self, done: Ended) -> Ended:
+        """The same, with better words of sudo's and the login shell's."""
+        words = done.stderr.decode(errors="replace")
+        if done.returncode and (known := sentences.known_complaint(self._place, words)):
+            return Ended(done.returncode, done.stdout, known.encode())
+        # sudo warns of what is no matter of the batch system (`unable to resolve host`), whose words are judged later.
+        kept = [line for line in words.splitlines() if done.returncode or not line.startswith("sudo: ")]
+        return Ended(done.returncode, done.stdout, "\n".join(kept).encode())
+
+    def _nothing(self, words: str) -> Ended:
+        return Ended(None, b"", words.encode(errors="surrogateescape"))
+
+
+class _Heard:
+    """Hears what a command prints, and its end; of the event loop's thread alone."""
+
+    def __init__(self) -> None:
+        self.stdout = bytearray()
+        self.stderr = bytearray()
+        self.too_much = False
+        self.over: asyncio.Future[int | None] = asyncio.get_running_loop().create_future()
+
+    def received(self, data: bytes) -> None:
+        """See ``router.host.link.Listener``."""
+        self._kept(self.stdout, data)
+
+    def complained(self, data: bytes) -> None:
+        """See ``Listener``."""
+        self._kept(self.stderr, data)
+
+    def ended(self, code: int | None) -> None:
+        """See ``Listener``."""
+        if not self.over.done():
+            self.over.set_result(code)
+
+    def _kept(self, kept: bytearray, data: bytes) -> None:
+        if len(kept) + len(data) > _MOST:
+            self.too_much = True
+            self.ended(None)
+        else:
+            kept += data
