@@ -215,6 +215,7 @@ def test_explaining_tells_each_rule() -> None:
 
     assert judged.decision is not None
     assert [rule.rule for rule in judged.decision.considered] == ["never", "seen", "strict", "large"]
+    assert judged.decision.not_looked_at == ("rest",)
 
 
 def test_identical_input_gives_identical_output() -> None:

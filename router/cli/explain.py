@@ -1,4 +1,4 @@
-"""``batchgate explain``: what a Job asks for, each rule and why it held or not, the decision, and the script."""
+"""``batchgate explain``: what a Job asks for, each rule up to the deciding one and why, the decision, the script."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def _lines(judged: Judged, judgement: Judgement, *, no_script: bool) -> Iterator
         yield "  is managed by another controller: nothing is changed"
         return
     yield from _section("asks for", _figures(judgement.workload))
-    yield from _section("rules, in order", [line for rule in judgement.decision.considered for line in _rule(rule)])
+    yield from _section("rules, in order", _rules(judgement.decision))
     yield from _section("decision", _decision(judgement.decision))
     if judgement.decision.route is not None:
         yield from _section("asked of the batch system", _route(judgement.decision.route))
@@ -90,6 +90,11 @@ def _figures(workload: Workload) -> list[str]:
 
 def _show(figure: Figure | None, form: Callable[[int], str]) -> tuple[str, str]:
     return (_NOTHING, "") if figure is None else (form(figure.value), figure.origin)
+
+
+def _rules(decision: Decision) -> list[str]:
+    lines = [line for rule in decision.considered for line in _rule(rule)]
+    return [*lines, f"not looked at: {', '.join(decision.not_looked_at)}"] if decision.not_looked_at else lines
 
 
 def _rule(rule: Considered) -> list[str]:

@@ -6,7 +6,7 @@ Pure.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, Final
 
 from router import durations, names
 from router.placement.change import FAILED, is_users_own_outlasting
@@ -22,7 +22,10 @@ from router.placement.draft import (
 )
 from router.placement.strip import Stripped, Taken
 
-_SHOWN = 3
+_LONGEST: Final = 256
+"""Characters of one warning that reach the user (kubernetes.io/docs/reference/access-authn-authz/
+extensible-admission-controllers/#response)."""
+_SHORTEST: Final = len(", nodeName")
 _WORDS = {
     "metadata.labels": "label",
     "metadata.annotations": "annotation",
@@ -39,16 +42,22 @@ def foreign_keys(stripped: Stripped, routed: Job) -> tuple[str, ...]:
     if not stripped.taken:
         return ()
     draft = opened(routed)
-    differing = [
+    differing = dict.fromkeys(
         _named(one)
         for one in stripped.taken
         if one.key != names.KEY_SIGNATURE and one.value not in _standing(draft, one)
-    ]
-    if not differing:
-        return ()
-    shown = ", ".join(dict.fromkeys(differing[:_SHOWN]))
-    more = f" and {len(differing) - _SHOWN} more" if len(differing) > _SHOWN else ""
-    return (f"Only Batchgate sets {shown}{more}: what the Job said there was not used.",)
+    )
+    return (_only_ours([*differing]),) if differing else ()
+
+
+def _only_ours(named: list[str]) -> str:
+    """The warning, with as many names as it holds and at least one; the others are counted."""
+    for shown in range(min(len(named), _LONGEST // _SHORTEST), 0, -1):
+        more = f" and {len(named) - shown} more" if shown < len(named) else ""
+        text = f"Only Batchgate sets {', '.join(named[:shown])}{more}: what the Job said there was not used."
+        if len(text) <= _LONGEST:
+            break
+    return text
 
 
 def _named(one: Taken) -> str:

@@ -6,7 +6,7 @@ Pure. Every function returns problems; none raises. Rules are checked in ``route
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import Final
 
 from router import names, quantity, script
@@ -14,7 +14,8 @@ from router.durations import show as show_time
 from router.errors import Problem
 from router.policy import globs, walltimes, ways
 from router.policy.identity import SERVICE_ACCOUNT, names_people
-from router.policy.reading import Placed, Reading, T
+from router.policy.places import Spot
+from router.policy.reading import KINDS, Placed, Reading, T
 from router.policy.schema import Access, Account, PolicyTest, Queue, Rule, Runtime, Site, System, VolumeMap
 
 SYSTEM_USERS: Final = frozenset(
@@ -82,21 +83,21 @@ SYSTEM_USERS: Final = frozenset(
 )
 
 
-def unique(entries: list[Placed[T]], kind: str, name_of: Callable[[T], str]) -> Iterator[Problem]:
-    """Entries that share a name."""
-    first: dict[str, Placed[T]] = {}
-    for entry in entries:
-        name = name_of(entry.value)
+def unique(reading: Reading, kind: str) -> Iterator[Problem]:
+    """Entries that share a name, whatever else is wrong with them."""
+    first: dict[str, Spot] = {}
+    for name, spot in reading.named[kind]:
         if name in first:
-            message = f"{kind} {name} is there already, in {first[name].spot.line}; names are used once"
-            yield entry.spot.problem(message, "name")
+            message = f"{KINDS[kind][0]} {name} is there already, in {first[name].line}; names are used once"
+            yield spot.problem(message, "name")
         else:
-            first[name] = entry
+            first[name] = spot
 
 
-def check_sites(sites: list[Placed[Site]]) -> Iterator[Problem]:
+def check_sites(reading: Reading) -> Iterator[Problem]:
     """Everything about sites that is not one value."""
-    yield from unique(sites, "site", lambda site: site.name)
+    sites = reading.sites
+    yield from unique(reading, "sites")
     yield from _node_names(sites)
     yield from _gpu_resources(sites)
     for placed in sites:
@@ -342,7 +343,7 @@ def _account_site(placed: Placed[Account], reading: Reading) -> Iterator[Problem
 
 def check_tests(reading: Reading, queues: Mapping[str, tuple[Site, Queue]]) -> Iterator[Problem]:
     """Tests that cannot mean anything: no Job, a rule or queue that is not there."""
-    yield from unique(reading.tests, "test", lambda test: test.name)
+    yield from unique(reading, "tests")
     rules = {rule.value.name for rule in reading.rules}
     for placed in reading.tests:
         test = placed.value

@@ -86,15 +86,25 @@ def compile_condition(source: str) -> Condition | tuple[Fault, ...]:
     try:
         expression = environment().compile(source)
     except RuntimeError as error:
-        return _faults(source, str(error))
+        return (*_faults(source, str(error)), *(_bad_values(source) if _is_cel(str(error)) else ()))
+    wrong = _bad_values(source)
     if expression.return_type() != cel.Type.BOOL:
         kind = expression.return_type().name()
-        return (Fault(0, f"is {kind.lower()}, not true or false; compare it with something"),)
-    wrong = (*_bad_constants(source), *_bad_patterns(source))
+        return (Fault(0, f"is {kind.lower()}, not true or false; compare it with something"), *wrong)
     if wrong:
         return wrong
     reads, whole = find_reads(source)
     return Condition(source, environment().compile(_folded(source)), reads, whole)
+
+
+def named_reads(source: str) -> tuple[Read, ...]:
+    """The variables that a condition names although it may not compile; none where its text is no CEL at all."""
+    try:
+        environment().compile(source)
+    except RuntimeError as error:
+        if not _is_cel(str(error)):
+            return ()
+    return find_reads(source)[0]
 
 
 def activation(job: Any, request: Any, queues: Mapping[str, Any]) -> Any:
@@ -127,6 +137,13 @@ def always(source: str) -> bool:
         return False
     made = compile_condition(source)
     return isinstance(made, Condition) and evaluate(made, activation(None, None, {})) is True
+
+
+def may_be_always(source: str) -> bool:
+    """``always``, or it is about no Job and does not compile, so that nobody knows yet."""
+    if find_reads(source) != ((), frozenset()):
+        return False
+    return isinstance(compile_condition(source), tuple) or always(source)
 
 
 def bare(source: str) -> str:
@@ -189,6 +206,12 @@ def _faults(source: str, text: str) -> tuple[Fault, ...]:
     return (Fault(0, f"cannot be compiled: {_plain_error(text)}; make it simpler, or two rules of it"),)
 
 
+def _is_cel(text: str) -> bool:
+    """Whether a compiler's errors are about names and types alone, so that the rest means what it seems to mean."""
+    messages = [message for _, _, message in _ERROR.findall(text)]
+    return bool(messages) and not any(message.startswith("Syntax error") for message in messages)
+
+
 def _plain_error(text: str) -> str:
     return re.sub(r"^[A-Z_]+: |\s*\[[A-Z_]+\]$", "", text.strip()).partition("\n")[0]
 
@@ -197,6 +220,10 @@ _CONSTANT: Final = re.compile(
     rf"//[^\n]*|{STRING}|(?<![\w.])(?P<function>quantity|seconds)\s*\(\s*(?P<text>{STRING})\s*\)", re.DOTALL
 )
 _FUNCTIONS: Final[Mapping[str, Callable[[str], int]]] = {"quantity": quantity.units, "seconds": durations.seconds}
+
+
+def _bad_values(source: str) -> tuple[Fault, ...]:
+    return (*_bad_constants(source), *_bad_patterns(source))
 
 
 def _bad_constants(source: str) -> list[Fault]:

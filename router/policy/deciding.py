@@ -41,7 +41,7 @@ def decide(
     *,
     explain: bool = False,
 ) -> Decision:
-    """The decision, with its reason; with ``explain`` also each rule that was looked at and what it read."""
+    """The decision, with its reason; with ``explain`` also each rule, what it read or that it was not looked at."""
     case = _Case(policy, workload, requester, states, explain)
     values = conditions.activation(
         variables.job_message(workload, _fields(policy, "job")),
@@ -70,7 +70,11 @@ def decide(
 def _told(case: _Case, decision: Decision, audited: list[Considered], considered: list[Considered]) -> Decision:
     if not audited and not case.explain:
         return decision
-    return replace(decision, audited=tuple(audited), considered=tuple(considered) if case.explain else ())
+    told = replace(decision, audited=tuple(audited))
+    if not case.explain:
+        return told
+    behind = case.policy.rules[len(considered) :]
+    return replace(told, considered=tuple(considered), not_looked_at=tuple(rule.name for rule in behind))
 
 
 # --- what conditions read ---------------------------------------------------------------------------------------

@@ -81,7 +81,8 @@ class Decision:
 
     ``route`` is set exactly when ``target`` is ``hpc``. ``obstacles`` are the fields that keep the Job in the cloud
     although a rule would have sent it; ``wanted`` then says so. ``audited`` are the audit rules that held, with what
-    each would have done. ``refused_hints`` were forbidden by the rule.
+    each would have done. ``refused_hints`` were forbidden by the rule. With ``explain``, ``considered`` are the rules up
+    to the one that decided, and ``not_looked_at`` the names of those behind it.
     """
 
     target: Target
@@ -92,6 +93,7 @@ class Decision:
     obstacles: tuple[Obstacle, ...] = ()
     audited: tuple[Considered, ...] = ()
     considered: tuple[Considered, ...] = ()
+    not_looked_at: tuple[str, ...] = ()
     refused_hints: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
 

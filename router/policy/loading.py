@@ -27,7 +27,7 @@ def load(files: Mapping[str, str]) -> Policy:
     sites = tuple(placed.value for placed in reading.sites)
     doubts = tuple(text for placed in reading.sites for text in walltimes.doubts(placed))
     queues = queue_keys(sites)
-    problems += checks.check_sites(reading.sites)
+    problems += checks.check_sites(reading)
     problems += checks.check_accounts(reading)
     rules, warnings, found = _rules(reading, queues)
     problems += found
@@ -63,13 +63,15 @@ def _gpu_resources(reading: Reading) -> dict[str, GpuVendor]:
 def _rules(reading: Reading, queues: rulechecks.Queues) -> tuple[list[CheckedRule], list[str], list[Problem]]:
     rules: list[CheckedRule] = []
     warnings = list(rulechecks.alike(reading.rules))
-    problems = list(checks.unique(reading.rules, "rule", lambda rule: rule.name))
+    problems = list(checks.unique(reading, "rules"))
     problems += rulechecks.unreachable(reading.rules)
     problems += _last(reading)
+    sites_known = "sites" not in reading.broken
     for when, spot in reading.conditions:
         problems += rulechecks.compiled(when, spot)[1]
+        problems += rulechecks.unknown_queues(when, spot, queues) if sites_known else ()
     for placed in reading.rules:
-        checked, doubts, found = _rule(placed, queues, sites_known="sites" not in reading.broken)
+        checked, doubts, found = _rule(placed, queues, sites_known=sites_known)
         problems += found
         warnings += doubts
         if checked is not None:
@@ -78,7 +80,7 @@ def _rules(reading: Reading, queues: rulechecks.Queues) -> tuple[list[CheckedRul
 
 
 def _last(reading: Reading) -> Iterator[Problem]:
-    if reading.rules and "rules" not in reading.broken:
+    if reading.ends_read:
         yield from rulechecks.catch_all(reading.rules)
     elif not reading.rules and not reading.broken:
         yield Problem("the policy", 0, 0, "", "has no rules; the least is: rules: [{name: rest, cloud: true}]")
@@ -93,11 +95,11 @@ def _rule(
     found, unknown = rulechecks.candidates(placed, queues)
     if sites_known:
         problems += unknown
+        problems += rulechecks.unknown_queues(placed.value.when, placed.spot, queues)
         problems += checks.rule_directives(placed, [candidate.site for candidate in found])
     if condition is None:
         return None, [], problems
     if sites_known:
-        problems += rulechecks.unknown_queues(placed, condition, queues)
         problems += rulechecks.impossible(placed, found)
         problems += walltimes.too_short_for(placed, found)
     doubts = [*rulechecks.doubts(placed, condition, found), *walltimes.below_default(placed, found)]

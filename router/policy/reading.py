@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from types import UnionType
 from typing import Any, Final, Generic, TypeVar, Union, get_args, get_origin
@@ -43,7 +43,8 @@ class Placed(Generic[T]):
 class Reading:
     """What a directory's files hold.
 
-    ``broken`` are the kinds of which an entry could not be read; ``conditions`` those of rules that could not.
+    ``broken`` are the kinds of which an entry could not be read; ``conditions`` those of rules that could not. ``named``
+    are the names of all entries by kind, also of those. ``ends_read``: nothing unread may stand behind the last rule.
     """
 
     sites: list[Placed[Site]] = field(default_factory=list)
@@ -54,6 +55,14 @@ class Reading:
     problems: list[Problem] = field(default_factory=list)
     broken: set[str] = field(default_factory=set)
     conditions: list[tuple[str, Spot]] = field(default_factory=list)
+    named: dict[str, list[tuple[str, Spot]]] = field(default_factory=lambda: {kind: [] for kind in KINDS})
+    ends_read: bool = False
+
+    def lacks(self, kinds: Collection[str]) -> None:
+        """Note that something of these kinds could not be read."""
+        self.broken.update(kinds)
+        if "rules" in kinds:
+            self.ends_read = False
 
 
 def read(files: Mapping[str, str]) -> Reading:
@@ -64,7 +73,7 @@ def read(files: Mapping[str, str]) -> Reading:
             found = documents.parse(files[name], name)
         except InputError as error:
             reading.problems.append(_unreadable(PolicyText(name, files[name]), str(error)))
-            reading.broken.update(KINDS)
+            reading.lacks(KINDS)
             continue
         text = PolicyText(name, files[name])
         for document in found:
@@ -88,7 +97,7 @@ def _read_document(reading: Reading, text: PolicyText, document: Document) -> No
     top = Spot(text, document, (), "")
     if not isinstance(value, dict):
         reading.problems.append(top.problem(f"a policy file is a mapping with {_list(KINDS)}"))
-        reading.broken.update(KINDS)
+        reading.lacks(KINDS)
         return
     if "apiVersion" in value and "kind" in value:
         reading.manifests.setdefault(text.name, value)
@@ -96,13 +105,13 @@ def _read_document(reading: Reading, text: PolicyText, document: Document) -> No
     for key, entries in value.items():
         if key not in KINDS:
             reading.problems.append(top.key_problem(f"unknown key {key!r}{nearest(key, list(KINDS))}", key))
-            reading.broken.update(difflib.get_close_matches(key, KINDS, n=1))
+            reading.lacks(difflib.get_close_matches(key, KINDS, n=1))
         elif isinstance(entries, list):
             for index, entry in enumerate(entries):
                 _read_entry(reading, key, entry, Spot(text, document, (key, index), _label(key, index, entry)))
         elif entries is not None:
             reading.problems.append(top.problem(f"{key} is a list; start each entry with '-'", key))
-            reading.broken.add(key)
+            reading.lacks([key])
 
 
 def _label(kind: str, index: int, entry: object) -> str:
@@ -114,16 +123,19 @@ def _label(kind: str, index: int, entry: object) -> str:
 
 def _read_entry(reading: Reading, kind: str, entry: object, spot: Spot) -> None:
     model = KINDS[kind][1]
+    if isinstance(entry, dict) and isinstance(name := entry.get("name"), str) and name:
+        reading.named[kind].append((name, spot))
     try:
         value = model.model_validate(entry, by_alias=True, by_name=False)
     except ValidationError as error:
         details = error.errors(include_url=False)
         reading.problems.extend(_problem(detail, model, spot) for detail in details if not _follows(detail, details))
-        reading.broken.add(kind)
+        reading.lacks([kind])
         if kind == "rules" and isinstance(entry, dict) and isinstance(entry.get("when"), str) and entry["when"].strip():
             reading.conditions.append((entry["when"], spot))
     else:
         getattr(reading, kind).append(Placed(value, spot))
+        reading.ends_read |= kind == "rules"
 
 
 def _follows(detail: ErrorDetails, details: list[ErrorDetails]) -> bool:

@@ -43,12 +43,12 @@ def compiled(when: str, spot: Spot) -> tuple[Condition | None, list[Problem]]:
     return None, [spot.text_problem(f"when: {fault.message}", fault.offset, when, "when") for fault in made]
 
 
-def unknown_queues(placed: Placed[Rule], condition: Condition, queues: Queues) -> Iterator[Problem]:
+def unknown_queues(when: str, spot: Spot, queues: Queues) -> Iterator[Problem]:
     """``queues['x']`` of a queue that no site has: it would be an evaluation error for every Job."""
-    for read in condition.reads:
+    for read in conditions.named_reads(when) if "queues" in when else ():
         if read.root == "queues" and read.queue not in queues:
             message = f"when: queues['{read.queue}']: {_no_such_queue(read.queue, queues)}"
-            yield placed.spot.text_problem(message, read.start, placed.value.when, "when")
+            yield spot.text_problem(message, read.start, when, "when")
 
 
 def _no_such_queue(name: str, queues: Queues) -> str:
@@ -114,7 +114,7 @@ def catch_all(rules: list[Placed[Rule]]) -> Iterator[Problem]:
         yield last.spot.problem(
             "is the last rule and in mode audit, so it decides nothing; add one: cloud: true", "mode"
         )
-    elif not conditions.always(last.value.when):
+    elif not conditions.may_be_always(last.value.when):
         message = "is the last rule and does not hold for every Job; add one after it, e.g. {name: rest, cloud: true}"
         yield last.spot.problem(message, "when")
 

@@ -42,11 +42,16 @@ class Reading:
     dropped: list[str] = field(default_factory=list)
     program: Sequence[Word] = ()
 
-    def figure(self, option: str, value: str) -> Figure:
-        """A count from 1 that an option gives."""
+    def figure(self, option: str, value: str, whole: str = "") -> Figure:
+        """A count from 1 that an option gives.
+
+        :param whole: the option's value as written, where the count is a part of it
+        """
         if not (value.isascii() and value.isdigit() and 1 <= int(value[:10]) <= LARGEST_COUNT):
-            raise StaysError(f"has {option} {value[:40]}, which is not a whole number from 1 to {LARGEST_COUNT}")
-        return Figure(int(value), f"{self.launcher} {option} {value} {self.origin}")
+            part = f"where {value[:40]}" if whole not in ("", value) else "which"
+            wrong = f"{(whole or value)[:40]}, {part} is not a whole number from 1 to {LARGEST_COUNT}"
+            raise StaysError(f"has {option} {wrong}")
+        return Figure(int(value), f"{self.launcher} {option} {whole or value} {self.origin}")
 
 
 def read_options(program: str, words: Sequence[Word], resolve: Resolve, origin: str) -> Reading:
@@ -150,7 +155,7 @@ def _one_per_node(reading: Reading, option: str, _values: Sequence[str]) -> None
 
 
 def _nodes(reading: Reading, option: str, values: Sequence[str]) -> None:
-    reading.nodes = reading.figure(option, values[0].partition("-")[0])  # srun: -N min-max
+    reading.nodes = reading.figure(option, values[0].partition("-")[0], values[0])  # srun: -N min-max
 
 
 def _cores(reading: Reading, option: str, values: Sequence[str]) -> None:
@@ -161,9 +166,9 @@ def _mapping(reading: Reading, option: str, values: Sequence[str]) -> None:
     value = f"ppr:{values[0]}" if option.lstrip("-") == "ppr" else values[0]
     reading.mapping = value
     if match := _PER_NODE.fullmatch(value):
-        reading.ranks_per_node = reading.figure(option, match[1])
+        reading.ranks_per_node = reading.figure(option, match[1], values[0])
     if match := _CORES.search(value):
-        reading.cores_per_rank = reading.figure(option, match[1])
+        reading.cores_per_rank = reading.figure(option, match[1], values[0])
 
 
 def _mapping_word(reading: Reading, option: str, _values: Sequence[str]) -> None:

@@ -30,12 +30,14 @@ class GpuVendor(StrEnum):
 class Figure:
     """A number and where it came from.
 
-    ``origin`` is one readable phrase: a field path, or how the number was made from several.
+    ``origin`` is one readable phrase: a field path, or how the number was made from several. ``path`` is the field that
+    a user would change, of an amount that one container, the Pod level or the overhead asks for; else empty.
     "Asked for nothing" is the absence of a Figure (None), never ``Figure(0, …)``.
     """
 
     value: int
     origin: str
+    path: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -48,7 +48,7 @@ def container_requests(
         return Asked(name, kind, written, written)
     effective = dict(written)
     for limit_range in defaults:
-        _add_defaults(effective, limit_range)
+        _add_defaults(effective, limit_range, f"{path}.resources")
     return Asked(name, kind, written, effective)
 
 
@@ -59,16 +59,21 @@ def written_requests(resources: Fields, path: str) -> Amounts:
         value = _thousandths(limit, path, "limits", name)
         request = found.get(name)
         if request is None:
-            found[name] = Figure(value, f"{step(f'{path}.limits', name)}, for want of a request")
+            limit_path = step(f"{path}.limits", name)
+            found[name] = Figure(value, f"{limit_path}, for want of a request", limit_path)
         elif request.value > value:
             limit_path = step(f"{path}.limits", name)
-            raise JobError(request.origin, f"asks for more than the limit in {limit_path}; raise the limit")
+            raise JobError(request.path, f"asks for more than the limit in {limit_path}; raise the limit")
     return found
 
 
 def amounts(listed: Fields, path: str) -> dict[str, Figure]:
     """A resource list. JobError names the resource that is no quantity."""
-    return {name: Figure(_thousandths(value, path, "", name), step(path, name)) for name, value in listed.items()}
+    found = {}
+    for name, value in listed.items():
+        here = step(path, name)
+        found[name] = Figure(_thousandths(value, path, "", name), here, here)
+    return found
 
 
 def _thousandths(value: object, path: str, key: str, name: str) -> int:
@@ -82,13 +87,13 @@ def _thousandths(value: object, path: str, key: str, name: str) -> int:
         raise JobError(step(f"{path}.{key}" if key else path, name), str(error)) from error
 
 
-def _add_defaults(effective: dict[str, Figure], limit_range: LimitDefaults) -> None:
+def _add_defaults(effective: dict[str, Figure], limit_range: LimitDefaults, path: str) -> None:
     # A LimitRange without defaultRequest has `default` in its place; the API server writes that in, files may lack it.
     for kind, given in (("defaultRequest", limit_range.requests), ("default", limit_range.limits)):
         for name, value in given.items():
             if name not in effective:
                 origin = f"{limit_range.source}, {kind}"
-                effective[name] = Figure(_thousandths(value, origin, "", name), origin)
+                effective[name] = Figure(_thousandths(value, origin, "", name), origin, path)
 
 
 def pod_requests(
@@ -159,9 +164,9 @@ def _replace(found: dict[str, Figure], containers: Sequence[Asked], pod_level: F
     limits = amounts(mapping(pod_level, "limits", path), f"{path}.limits")
     for name, figure in (limits | requests).items():
         if not (name in {CPU, MEMORY} or name.startswith(HUGEPAGES)):
-            raise JobError(figure.origin, "only cpu, memory and hugepages can be asked for at Pod level")
+            raise JobError(figure.path, "only cpu, memory and hugepages can be asked for at Pod level")
         if name in requests and name in limits and requests[name].value > limits[name].value:
-            raise JobError(figure.origin, f"asks for more than the limit in {limits[name].origin}; raise the limit")
+            raise JobError(figure.path, f"asks for more than the limit in {limits[name].path}; raise the limit")
     written = _aggregated([(container, container.written) for container in containers])
     for name in {**_names([limits, requests]), **(written if limits else {})}:
         if name in requests:
@@ -173,10 +178,10 @@ def _replace(found: dict[str, Figure], containers: Sequence[Asked], pod_level: F
 
 
 def show(resource: str, thousandths: int) -> str:
-    """An amount for people."""
-    if resource == CPU:
-        return quantity.show_cpu(thousandths)
-    return quantity.show_bytes(whole(thousandths))
+    """An amount for people: bytes of what has bytes, else a count."""
+    if resource in {MEMORY, STORAGE} or resource.startswith(HUGEPAGES):
+        return quantity.show_bytes(whole(thousandths))
+    return quantity.show_cpu(thousandths)
 
 
 def whole(thousandths: int) -> int:

@@ -48,6 +48,7 @@ from router.workload.resources import (
     container_requests,
     pod_requests,
     units,
+    written_requests,
 )
 
 DEFAULT_GRACE: Final = 30
@@ -207,10 +208,13 @@ def _size_pod(manifest: _Manifest, cluster: Cluster, gpu_names: Mapping[str, Gpu
     volumes = read_volumes(pod, path)
     check_references(containers, volumes)
     level = mapping(pod, "resources", path)
-    total = pod_requests(asked, level, f"{path}.resources", _overhead(manifest, cluster))
-    gpus, vendor = _gpus(total, gpu_names, findings)
-    _judge_other_resources(total, gpu_names, findings)
-    return _Sized(containers, volumes, total, gpus, vendor)
+    overhead = _overhead(manifest, cluster)
+    total = pod_requests(asked, level, f"{path}.resources", overhead)
+    vendor = next((gpu_names[name] for name, figure in total.items() if name in gpu_names and figure.value), None)
+    at_pod_level = written_requests(level, f"{path}.resources") if level else {}
+    for amounts_there in (*[own.effective for own in asked], at_pod_level, overhead):
+        _judge_resources(amounts_there, gpu_names, vendor, findings)
+    return _Sized(containers, volumes, total, _devices(total, gpu_names), vendor)
 
 
 def _own_figures(asked: Amounts, gpu_names: Mapping[str, GpuVendor]) -> Figures:
@@ -218,34 +222,34 @@ def _own_figures(asked: Amounts, gpu_names: Mapping[str, GpuVendor]) -> Figures:
 
 
 def _devices(found: Amounts, gpu_names: Mapping[str, GpuVendor]) -> Figure | None:
-    """Devices of all GPU names together; JobError for a part of one."""
+    """Devices of all GPU names together. That none is asked for in parts is seen to by ``_judge_resources``."""
     figures = [figure for name, figure in found.items() if name in gpu_names]
     if not figures:
         return None
-    for figure in figures:
-        if figure.value % 1000:
-            raise JobError(figure.origin, "asks for a part of a GPU; GPUs are counted in whole numbers")
     total = sum(figure.value for figure in figures) // 1000
     return Figure(total, "; ".join(figure.origin for figure in figures))
 
 
-def _gpus(
-    total: Amounts, gpu_names: Mapping[str, GpuVendor], findings: Findings
-) -> tuple[Figure | None, GpuVendor | None]:
-    found = _devices(total, gpu_names)
-    vendors = {gpu_names[name]: figure for name, figure in total.items() if name in gpu_names and figure.value}
-    if len(vendors) > 1:
-        last = list(vendors.values())[-1]
-        findings.block(last.origin, "asks for GPUs of a second vendor, and one batch job has GPUs of one")
-    return found, next(iter(vendors), None)
+def _judge_resources(
+    asked: Amounts, gpu_names: Mapping[str, GpuVendor], vendor: GpuVendor | None, findings: Findings
+) -> None:
+    """What one container, the Pod level or the overhead asks for, so that each field is named and not their sum.
 
-
-def _judge_other_resources(total: Amounts, gpu_names: Mapping[str, GpuVendor], findings: Findings) -> None:
-    for name, figure in total.items():
-        if name in _PLAIN or name in gpu_names or not figure.value:
+    :param vendor: of the GPUs that the Pod has
+    """
+    for name, figure in asked.items():
+        if name in _PLAIN or not figure.value:
             continue
-        kind = "huge pages" if name.startswith(HUGEPAGES) else "an extended resource"
-        findings.block(figure.origin, f"asks for {kind} ({name}), which no site maps to its batch system")
+        added = "" if figure.origin.startswith(figure.path) else f"; added by {figure.origin}"
+        if name not in gpu_names:
+            kind = "huge pages" if name.startswith(HUGEPAGES) else "an extended resource"
+            reason = f"asks for {kind} ({name}), which no site maps to its batch system"
+            findings.block(figure.path, f"{reason}{added}")
+        elif figure.value % 1000:
+            raise JobError(figure.path, f"asks for a part of a GPU; GPUs are counted in whole numbers{added}")
+        elif gpu_names[name] is not vendor:
+            reason = "asks for GPUs of a second vendor, and one batch job has GPUs of one"
+            findings.block(figure.path, f"{reason}{added}")
 
 
 def _overhead(manifest: _Manifest, cluster: Cluster) -> Amounts:
@@ -258,7 +262,8 @@ def _overhead(manifest: _Manifest, cluster: Cluster) -> Amounts:
     if not fixed:
         return {}
     origin = f"the overhead of RuntimeClass {name}"
-    return {key: Figure(figure.value, origin) for key, figure in amounts(fixed, origin).items()}
+    named = f"{path}.runtimeClassName"
+    return {key: Figure(figure.value, origin, named) for key, figure in amounts(fixed, origin).items()}
 
 
 def _counts(spec: Fields, path: str) -> tuple[Figure, Figure | None, bool]:

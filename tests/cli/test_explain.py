@@ -31,6 +31,10 @@ CHUNKS = """\
     deadline            the containers end after 10m
     walltime            11m30s
 """
+RULES_BEHIND = """\
+    not looked at: large, batch-without-figures, small
+  decision
+"""
 
 
 def explain(path: Path | str, *arguments: str, stdin: str | None = None) -> Result:
@@ -46,6 +50,7 @@ def test_figures_rules_decision_and_chunks() -> None:
     assert result.stdout.startswith(MPI.replace("JOB", str(job)))
     assert "gpus: does not hold: job.gpus > 0, with job.gpus = unset\n" in result.stdout
     assert CHUNKS in result.stdout
+    assert RULES_BEHIND in result.stdout
 
 
 def test_the_script_ends_it() -> None:

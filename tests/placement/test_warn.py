@@ -79,9 +79,40 @@ def test_forged_values_are_named() -> None:
     assert warnings == (f"Only Batchgate sets {said}: what the Job said there was not used.",)
 
 
-def test_many_forged_values_are_counted() -> None:
-    stripped = strip(job_of(annotations={OURS + key: "x" for key in ("rule", "script", "account", "exit", "job-id")}))
-
+def _forged(*keys: str) -> str:
+    """The warning of a Job with these keys of ours in its nodeSelector."""
+    stripped = strip(job_of(pod={"nodeSelector": {OURS + key: "x" for key in keys}}))
     (warning,) = foreign_keys(stripped, place(stripped.job, STAYS))
+    return warning
 
-    assert "annotation batchgate.dev/account and 2 more:" in warning
+
+def _said(*keys: str, more: str = "") -> str:
+    named = ", ".join(f"nodeSelector batchgate.dev/{key}" for key in keys)
+    return f"Only Batchgate sets {named}{more}: what the Job said there was not used."
+
+
+def test_as_many_forged_values_are_named_as_a_warning_holds() -> None:
+    keys = ("a", "b", "c", "d", "e")
+    fits, does_not = "x" * (256 - len(_said(*keys, ""))), "x" * (257 - len(_said(*keys, "")))
+
+    assert _forged(*keys) == _said(*keys)
+    assert (_forged(*keys, fits), len(_forged(*keys, fits))) == (_said(*keys, fits), 256)
+    assert _forged(*keys, does_not) == _said(*keys, more=" and 1 more")
+
+
+def test_forged_values_beyond_a_warning_are_counted() -> None:
+    keys = [f"key-{n:02}" for n in range(100)]
+
+    assert _forged(*keys) == _said(*keys[:5], more=" and 95 more")
+
+
+def test_a_forged_key_that_is_longer_than_a_warning_is_named_all_the_same() -> None:
+    assert _forged("x" * 300, "rule") == _said("x" * 300, more=" and 1 more")
+
+
+def test_what_is_forged_twice_is_named_once() -> None:
+    stripped = strip(job_of(pod={"tolerations": [{"key": OURS + "queue", "effect": e} for e in ("NoExecute", "")]}))
+
+    assert foreign_keys(stripped, place(stripped.job, STAYS)) == (
+        "Only Batchgate sets toleration batchgate.dev/queue: what the Job said there was not used.",
+    )

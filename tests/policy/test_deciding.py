@@ -363,7 +363,24 @@ def test_explain_decides_the_same() -> None:
     checked = loaded(rule("when: job.cpus > 4, hpc: [{queue: big}]"))
     told = policy.decide(checked, workload(LARGE), ADA, explain=True)
 
-    assert dataclasses.replace(told, considered=()) == policy.decide(checked, workload(LARGE), ADA)
+    assert dataclasses.replace(told, considered=(), not_looked_at=()) == policy.decide(checked, workload(LARGE), ADA)
+
+
+@pytest.mark.parametrize(
+    ("cpus", "rule_of_it", "left"), [(9, "a", ("b", "c", "rest")), (6, "c", ("rest",)), (1, "rest", ())]
+)
+def test_explain_names_the_rules_behind_the_one_that_decided(cpus: int, rule_of_it: str, left: tuple[str, ...]) -> None:
+    rules = (
+        "  - {name: a, when: job.cpus > 8, deny: stop}\n"
+        "  - {name: b, when: job.cpus > 4, mode: audit, deny: stop}\n"
+        "  - {name: c, when: job.cpus > 2, cloud: true}\n"
+    )
+    sized = workload({"cpu": str(cpus)})
+
+    decision = policy.decide(loaded(rules), sized, ADA, explain=True)
+
+    assert (decision.rule, decision.not_looked_at) == (rule_of_it, left)
+    assert policy.decide(loaded(rules), sized, ADA).not_looked_at == ()
 
 
 def test_states_that_changed_are_seen() -> None:

@@ -193,6 +193,67 @@ def test_all_problems_of_all_files_are_told_in_order() -> None:
     )
 
 
+def test_all_that_is_wrong_in_one_condition_is_told() -> None:
+    wrong = "job.^cpu > 1 && ^queues['x'].up && job.memory > quantity(^'1Gib') && job.name.matches(^'(')"
+    told = [
+        "rule r: when: job has no 'cpu'",
+        "rule r: when: queues['x']: no site has that queue; there are: small, big, gpu",
+        "rule r: when: '1Gib' is not a quantity",
+        "rule r: when: invalid regular expression: missing ): (",
+    ]
+    check({"a.yaml": (SITES, []), "p": (_rule(f'when: "{wrong}", cloud: true'), told)})
+    broken = "rule r: unknown key 'clod'"
+    check({"a.yaml": (SITES, []), "p": (_rule(f'when: "{wrong}", ^clod: true'), [*told, broken])})
+
+
+def test_of_a_condition_that_is_no_cel_nothing_else_is_told() -> None:
+    when = "job.name == 'x && queues['y'].up && job.memory > quantity('1Gib')"
+    found = problems_of({"a.yaml": SITES, "p": _rule(f'when: "{when}", cloud: true')})
+
+    assert found
+    assert not any("queue" in problem or "quantity" in problem for problem in found)
+
+
+NO_END = "is the last rule and does not hold for every Job"
+ENDS = [
+    ("a broken rule before", "rules:\n  - {name: a, ^clod: true}\n  - {name: b, when: ^job.mpi, cloud: true}\n", ["rule a: unknown key", f"rule b: {NO_END}"]),
+    ("a broken rule behind", "rules:\n  - {name: b, when: job.mpi, cloud: true}\n  - {name: a, ^clod: true}\n", ["rule a: unknown key"]),
+    ("a key that may be rules behind", "rules: [{name: b, when: job.mpi, cloud: true}]\n^rulse: []\n", ["unknown key 'rulse'"]),
+    ("a key that may be rules before", "^rulse: []\nrules: [{name: b, when: ^job.mpi, cloud: true}]\n", ["unknown key 'rulse'", f"rule b: {NO_END}"]),
+    ("rules that are no list behind", "rules: [{name: b, when: job.mpi, cloud: true}]\n---\nrules: ^x\n", ["rules is a list"]),
+    ("a last rule that may be for all once it compiles", "rules: [{name: b, when: ^ture, cloud: true}]\n", ["rule b: when: there is no 'ture'"]),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("text", "told"), [row[1:] for row in ENDS], ids=[row[0] for row in ENDS])
+def test_a_missing_rule_for_everything_is_told_wherever_it_is_certain(text: str, told: list[str]) -> None:
+    check({"p": (text, told)})
+
+
+def test_what_a_file_that_cannot_be_read_may_end_with_is_not_asked_for() -> None:
+    rule = ("rules: [{name: b, when: ^job.mpi, cloud: true}]\n", [f"rule b: {NO_END}"])
+    no_yaml = ("rules: [\n^", ["is not YAML"])
+
+    check({"a": (rule[0].replace("^", ""), []), "b": no_yaml})
+    check({"a": no_yaml, "b": rule})
+
+
+def test_names_of_entries_that_are_wrong_elsewhere_are_used_once_as_well() -> None:
+    check(
+        {
+            "a.yaml": (_site(", ^color: red") + "rules: [{name: r, ^clod: true}]\n", ["site s: unknown key", "rule r: unknown key"]),
+            "b.yaml": (
+                SITE.replace("name: s,", "name: ^s,") + "rules:\n  - {name: ^r, when: job.mpi, cloud: true}\n  - {name: all, cloud: true}\n",
+                ["site s: site s is there already, in a.yaml:1", "rule r: rule r is there already, in a.yaml:2"],
+            ),
+            "c.yaml": (
+                "tests:\n  - {name: t, job: {}, expect: {target: ^moon}}\n  - {name: ^t, job: {}, expect: {target: cloud}}\n",
+                ["test t: expect.target is 'moon'", "test t: test t is there already, in c.yaml:2"],
+            ),
+        }
+    )  # fmt: skip
+
+
 SHARED = [
     ("namespaces: [lab]", "namespaces"),
     ("serviceAccounts: ['lab/*']", "serviceAccounts"),

@@ -170,6 +170,28 @@ def test_ranks_per_node_have_many_spellings(option: str):
     assert found.value == 4
 
 
+@pytest.mark.parametrize(
+    ("options", "origin"),
+    [
+        ("mpirun --map-by socket:pe=2", "mpirun --map-by socket:pe=2 in the command"),
+        ("mpirun --map-by=socket:pe=2", "mpirun --map-by socket:pe=2 in the command"),
+        ("mpirun -map-by ppr:4:node:PE=2", "mpirun -map-by ppr:4:node:PE=2 in the command"),
+        ("mpirun -ppr 4:node:pe=2", "mpirun -ppr 4:node:pe=2 in the command"),
+        ("srun --cpus-per-task=2", "srun --cpus-per-task 2 in the command"),
+    ],
+)
+def test_the_origin_of_a_figure_is_the_option_with_its_value_as_written(options: str, origin: str):
+    found = lifted(*options.split(), "./solver").cores_per_rank
+    assert found is not None
+    assert (found.value, found.origin) == (2, origin)
+
+
+def test_the_origin_of_a_range_of_nodes_is_the_range():
+    nodes = lifted(*line("srun -N 2-4 -n 8 ./solver")).nodes
+    assert nodes is not None
+    assert (nodes.value, nodes.origin) == (2, "srun -N 2-4 in the command")
+
+
 DROPPED = [
     ("--hostfile hosts", ("--hostfile hosts",)),
     ("-machinefile hosts", ("-machinefile hosts",)),
@@ -243,6 +265,8 @@ STAYS = [
     ("mpirun -np 8", "is followed by no program"),
     ("mpirun -np", "has -np without its value"),
     ("mpirun -np 0 ./a", "has -np 0, which is not a whole number from 1 to 1000000"),
+    ("mpirun --map-by socket:pe=0 ./a", "has --map-by socket:pe=0, where 0 is not a whole number from 1 to 1000000"),
+    ("srun -N 0-2 ./a", "has -N 0-2, where 0 is not a whole number from 1 to 1000000"),
     ("mpirun -np many ./a", "has -np many, which is not a whole number from 1 to 1000000"),
     ("mpirun -np $N ./a", "has -np $N, whose value is known only when it runs; write it out"),
     ("mpirun -np $((2*4)) ./a", "has -np $((2*4)), whose value is known only when it runs; write it out"),

@@ -355,7 +355,7 @@ BAD = [
     ({"requests": {"cpu": {"value": 1}}}, f"{MAIN}.requests.cpu"),
     ({"requests": ["cpu"]}, f"{MAIN}.requests"),
     ({"limits": {"cpu": "one"}}, f"{MAIN}.limits.cpu"),
-    ({"limits": {"nvidia.com/gpu": "500m"}}, f"{MAIN}.limits[nvidia.com/gpu], for want of a request"),
+    ({"limits": {"nvidia.com/gpu": "500m"}}, f"{MAIN}.limits[nvidia.com/gpu]"),
     ({"requests": {"cpu": "2"}, "limits": {"cpu": "1"}}, f"{MAIN}.requests.cpu"),
     ("2 CPUs", f"{MAIN}"),
 ]
@@ -372,3 +372,104 @@ def test_only_what_kubernetes_takes_can_be_asked_for_at_pod_level():
     with pytest.raises(JobError) as caught:
         workload_of(pod(container(), resources={"requests": {"nvidia.com/gpu": "1"}}), namespace="lab")
     assert caught.value.path == "spec.template.spec.resources.requests[nvidia.com/gpu]"
+
+
+# --- what no batch job can have: told at the field that asks for it ---------------------------------------------------
+
+TEMPLATE = "spec.template.spec"
+FPGA = "asks for an extended resource (example.com/fpga), which no site maps to its batch system"
+PAGES = "asks for huge pages (hugepages-2Mi), which no site maps to its batch system"
+SECOND_VENDOR = "asks for GPUs of a second vendor, and one batch job has GPUs of one"
+
+
+def fpga(name: str, **fields: Any) -> Manifest:
+    return asking(name, limits={"example.com/fpga": 1}, **fields)
+
+
+IN_THE_WAY = [
+    (
+        "each container",
+        pod(fpga("a"), container("b"), fpga("c")),
+        [(f"{TEMPLATE}.containers[{index}].resources.limits[example.com/fpga]", FPGA) for index in (0, 2)],
+    ),
+    (
+        "an init container, at the largest moment",
+        pod(container("a"), init=(asking("i", {"hugepages-2Mi": "4Mi"}, {"hugepages-2Mi": "4Mi"}),)),
+        [(f"{TEMPLATE}.initContainers[0].resources.requests.hugepages-2Mi", PAGES)],
+    ),
+    ("none of it", pod(asking(limits={"example.com/fpga": 0, "hugepages-2Mi": "0"})), []),
+    (
+        "the Pod level",
+        pod(container(), resources={"limits": {"hugepages-2Mi": "4Mi"}}),
+        [(f"{TEMPLATE}.resources.limits.hugepages-2Mi", PAGES)],
+    ),
+    (
+        "the template's overhead",
+        pod(fpga("a"), overhead={"example.com/fpga": 1}),
+        [
+            (f"{TEMPLATE}.containers[0].resources.limits[example.com/fpga]", FPGA),
+            (f"{TEMPLATE}.overhead[example.com/fpga]", FPGA),
+        ],
+    ),
+    (
+        "the overhead of a RuntimeClass",
+        pod(container(), runtimeClassName="fast"),
+        [(f"{TEMPLATE}.runtimeClassName", f"{FPGA}; added by the overhead of RuntimeClass fast")],
+    ),
+    (
+        "GPUs of two vendors in one container",
+        pod(asking(limits={"nvidia.com/gpu": 1, "amd.com/gpu": 1})),
+        [(f"{MAIN}.limits[amd.com/gpu]", SECOND_VENDOR)],
+    ),
+    (
+        "GPUs of a second vendor in several containers",
+        pod(
+            asking("a", limits={"nvidia.com/gpu": 1}),
+            asking("b", limits={"amd.com/gpu": 1}),
+            asking("c", limits={"amd.com/gpu": 1}),
+        ),
+        [(f"{TEMPLATE}.containers[{index}].resources.limits[amd.com/gpu]", SECOND_VENDOR) for index in (1, 2)],
+    ),
+]
+
+
+@pytest.mark.parametrize(("manifest", "expected"), [row[1:] for row in IN_THE_WAY], ids=[row[0] for row in IN_THE_WAY])
+def test_what_no_site_has_is_told_at_each_field_that_asks_for_it(manifest: Manifest, expected: list[tuple[str, str]]):
+    cluster = Cluster(overheads={"fast": {"example.com/fpga": "1"}})
+    found = workload_of(manifest, namespace="lab", cluster=cluster)
+    assert [(one.path, one.reason) for one in found.obstacles] == expected
+
+
+def test_what_a_limit_range_adds_is_told_at_the_containers_resources():
+    limits = LimitDefaults("LimitRange lab", limits={"example.com/fpga": "1"})
+    found = workload_of(pod(container("a")), namespace="lab", cluster=Cluster(limits={"lab": (limits,)}))
+    assert [(one.path, one.reason) for one in found.obstacles] == [
+        (MAIN, f"{FPGA}; added by LimitRange lab, default"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("manifest", "path"),
+    [
+        (
+            pod(asking("a", limits={"nvidia.com/gpu": "500m"}), asking("b", limits={"nvidia.com/gpu": "500m"})),
+            f"{MAIN}.limits[nvidia.com/gpu]",
+        ),
+        (pod(container(), overhead={"nvidia.com/gpu": "500m"}), f"{TEMPLATE}.overhead[nvidia.com/gpu]"),
+    ],
+)
+def test_a_part_of_a_gpu_is_an_error_at_the_field_that_asks_for_it(manifest: Manifest, path: str):
+    with pytest.raises(JobError) as caught:
+        workload_of(manifest, namespace="lab")
+    assert (caught.value.path, str(caught.value)) == (
+        path,
+        f"{path}: asks for a part of a GPU; GPUs are counted in whole numbers",
+    )
+
+
+def test_what_is_counted_is_shown_as_a_count():
+    found = workload_of(
+        pod(asking("a", limits={"nvidia.com/gpu": 1}), asking("b", limits={"nvidia.com/gpu": 1024})), namespace="lab"
+    )
+    assert found.gpus is not None
+    assert found.gpus.origin == "sum over containers: a 1 + b 1024"
