@@ -218,21 +218,20 @@ def _plain(text: str) -> str:
 
 def _demand_bounded(body: object) -> None:
     """Refuse what is nested too deep or holds too much, before anything looks into it recursively."""
-    level: list[Any] = [body]
+    level: list[Any] = [body] if body.__class__ in _NESTED else []
     total = 0
     for _ in range(DEEPEST):
-        below: list[Any] = []
-        for value in level:
-            if isinstance(value, dict):
-                below += [one for one in value.values() if one.__class__ in _NESTED]
-            elif isinstance(value, list):
-                below += [one for one in value if one.__class__ in _NESTED]
-        if not below:
+        level = [
+            one
+            for value in level
+            for one in (value.values() if value.__class__ is dict else value)
+            if one.__class__ in _NESTED
+        ]
+        if not level:
             return
-        total += len(below)
+        total += len(level)
         if total > MOST_VALUES:
             raise ReviewError(f"the review holds more than {MOST_VALUES} mappings and lists")
-        level = [one for one in below if one]
     raise ReviewError(f"the review is nested more than {DEEPEST} levels deep")
 
 
