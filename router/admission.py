@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Final
 
 from router import patching, patchtext
@@ -17,6 +16,7 @@ from router.errors import JobError, ReviewError
 from router.gate import Gate, Judgement, judge
 from router.policy.decision import Decision, Requester
 from router.updating import judge_update
+from router.values import unchanging
 
 API_VERSION: Final = "admission.k8s.io/v1"
 KIND: Final = "AdmissionReview"
@@ -46,7 +46,7 @@ _UPDATE: Final = "UPDATE"
 _INVALID: Final = "invalid"
 
 
-@dataclass(frozen=True, slots=True)
+@unchanging
 class Answer:
     """The whole AdmissionReview to send, and the fields of the log line.
 
@@ -59,7 +59,7 @@ class Answer:
     record: dict[str, Any]
 
 
-@dataclass(frozen=True, slots=True)
+@unchanging
 class _Request:
     """What is read of a request. ``job`` and ``stored`` are None where nothing is to be judged."""
 
