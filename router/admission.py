@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Final
 
 from router import patching, patchtext
@@ -17,6 +16,7 @@ from router.errors import JobError, ReviewError
 from router.gate import Gate, Judgement, judge
 from router.policy.decision import Decision, Requester
 from router.updating import judge_update
+from router.values import unchanging
 
 API_VERSION: Final = "admission.k8s.io/v1"
 KIND: Final = "AdmissionReview"
@@ -46,7 +46,7 @@ _UPDATE: Final = "UPDATE"
 _INVALID: Final = "invalid"
 
 
-@dataclass(frozen=True, slots=True)
+@unchanging
 class Answer:
     """The whole AdmissionReview to send, and the fields of the log line.
 
@@ -59,7 +59,7 @@ class Answer:
     record: dict[str, Any]
 
 
-@dataclass(frozen=True, slots=True)
+@unchanging
 class _Request:
     """What is read of a request. ``job`` and ``stored`` are None where nothing is to be judged."""
 
@@ -218,21 +218,20 @@ def _plain(text: str) -> str:
 
 def _demand_bounded(body: object) -> None:
     """Refuse what is nested too deep or holds too much, before anything looks into it recursively."""
-    level: list[Any] = [body]
+    level: list[Any] = [body] if body.__class__ in _NESTED else []
     total = 0
     for _ in range(DEEPEST):
-        below: list[Any] = []
-        for value in level:
-            if isinstance(value, dict):
-                below += [one for one in value.values() if one.__class__ in _NESTED]
-            elif isinstance(value, list):
-                below += [one for one in value if one.__class__ in _NESTED]
-        if not below:
+        level = [
+            one
+            for value in level
+            for one in (value.values() if value.__class__ is dict else value)
+            if one.__class__ in _NESTED
+        ]
+        if not level:
             return
-        total += len(below)
+        total += len(level)
         if total > MOST_VALUES:
             raise ReviewError(f"the review holds more than {MOST_VALUES} mappings and lists")
-        level = [one for one in below if one]
     raise ReviewError(f"the review is nested more than {DEEPEST} levels deep")
 
 

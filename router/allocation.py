@@ -5,11 +5,11 @@ A pure function of (Workload, what a queue's nodes have, the rule's defaults), b
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Final
 
 from router import durations, quantity
 from router.policy.schema import Defaults, MpiProfile, Queue, Site, System
+from router.values import unchanging
 from router.workload.launcher import mention
 from router.workload.model import Figure, Workload
 
@@ -17,7 +17,7 @@ DEFAULT_WALLTIME: Final = 3600
 _MINUTE: Final = 60
 
 
-@dataclass(frozen=True, slots=True)
+@unchanging
 class Chunk:
     """``count`` equal shares of a job, each on one node.
 
@@ -33,7 +33,7 @@ class Chunk:
     gpus: int
 
 
-@dataclass(frozen=True, slots=True)
+@unchanging
 class Allocation:
     """What is asked of the batch system for one Pod.
 
@@ -57,7 +57,7 @@ class Allocation:
         return sum(chunk.count for chunk in self.chunks)
 
 
-@dataclass(frozen=True, slots=True)
+@unchanging
 class _Ask:
     """What a Pod needs, whatever its nodes: cores (already whole), bytes, devices, ranks."""
 
@@ -69,7 +69,7 @@ class _Ask:
     nodes: int | None
 
 
-@dataclass(frozen=True, slots=True)
+@unchanging
 class _Time:
     walltime: int
     deadline: int

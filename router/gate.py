@@ -7,7 +7,7 @@ in a cluster come through ``router.updating``.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, Final
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
@@ -18,6 +18,7 @@ from router.placement import Record, Stripped
 from router.policy import Policy
 from router.policy.decision import Decision, QueueStates, Requester, Route
 from router.script import Script, render
+from router.values import unchanging
 from router.workload import check_bounds, resultpaths, workload_of
 from router.workload.cluster import Cluster
 from router.workload.expand import written_argv
@@ -29,7 +30,7 @@ OWN_CONTROLLER: Final = "kubernetes.io/job-controller"
 """The value of ``spec.managedBy`` that means Kubernetes' own Job controller, like its absence."""
 
 
-@dataclass(frozen=True, slots=True)
+@unchanging
 class Gate:
     """What is known at one moment. ``issued_at``: seconds since 1970; without ``signer`` nothing is signed."""
 
@@ -40,7 +41,7 @@ class Gate:
     issued_at: int
 
 
-@dataclass(frozen=True, slots=True)
+@unchanging
 class Judgement:
     """What became of a Job.
 

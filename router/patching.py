@@ -1,11 +1,11 @@
 """From a Job and its routed copy to a JSON Patch (RFC 6902).
 
-Pure. Only what Batchgate may change is compared (the rest is shared, and the same): the operations are jsonpatch's own.
+Pure. Only what Batchgate may change is compared (the rest is shared, and the same): the operations are those that jsonpatch would make.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any, Final
 
 import jsonpatch
@@ -50,17 +50,14 @@ def diff(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[Operation]:
     as text. The operations share their values with ``new``: they are to be written out, not changed.
     """
     operations: list[Operation] = []
-    for path, before, after in _parts(old, new, _TREE, ""):
-        for operation in _Differences(before, after, optimization=False).operations():
-            operation["path"] = path + operation["path"]
-            operations.append(operation)
+    _compare(old, new, _TREE, "", operations)
     return operations
 
 
-def _parts(
-    old: Mapping[str, Any], new: Mapping[str, Any], tree: Mapping[str, Any], path: str
-) -> Iterator[tuple[str, Operation, Operation]]:
-    """The mappings in which the two documents differ, each with its path and without what both share."""
+def _compare(
+    old: Mapping[str, Any], new: Mapping[str, Any], tree: Mapping[str, Any], path: str, operations: list[Operation]
+) -> None:
+    """Add the operations for the fields of a tree; those for its mappings stand before those for its other fields."""
     before: Operation = {}
     after: Operation = {}
     for name, below in tree.items():
@@ -68,20 +65,38 @@ def _parts(
         if mine is theirs and (mine is not None or (name in old) == (name in new)):
             continue
         if mine and theirs and isinstance(mine, dict) and isinstance(theirs, dict):
-            here = f"{path}/{name}"
             if below is _LEAF:
-                yield here, _unshared(mine, theirs), _unshared(theirs, mine)
+                _write(_unshared(mine, theirs), _unshared(theirs, mine), f"{path}/{name}", operations)
             else:
-                yield from _parts(mine, theirs, below, here)
+                _compare(mine, theirs, below, f"{path}/{name}", operations)
             continue
         if name in old:
             before[name] = mine
         if name in new:
             after[name] = theirs
-    if before or after:
-        yield path, before, after
+    _write(before, after, path, operations)
+
+
+def _write(before: Operation, after: Operation, path: str, operations: list[Operation]) -> None:
+    """Add the operations for two mappings in jsonpatch's order. Only what both hold needs its comparison, and few do."""
+    operations += [{"op": "remove", "path": f"{path}/{_escaped(key)}"} for key in before if key not in after]
+    operations += [
+        {"op": "add", "path": f"{path}/{_escaped(key)}", "value": value}
+        for key, value in after.items()
+        if key not in before
+    ]
+    if both := [key for key in before if key in after]:
+        mine, theirs = {key: before[key] for key in both}, {key: after[key] for key in both}
+        for operation in _Differences(mine, theirs, optimization=False).operations():
+            operation["path"] = path + operation["path"]
+            operations.append(operation)
 
 
 def _unshared(mapping: Operation, other: Operation) -> Operation:
     """What the other does not hold as the same value: jsonpatch would write both as text to compare them."""
     return {key: value for key, value in mapping.items() if other.get(key, other) is not value}
+
+
+def _escaped(key: str) -> str:
+    """A key as a part of a JSON Pointer (RFC 6901)."""
+    return key.replace("~", "~0").replace("/", "~1")

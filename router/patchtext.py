@@ -44,11 +44,12 @@ def _shortened(operations: Sequence[Operation], text: str, short: str) -> list[O
 
 
 def _exchanged(value: Any, text: str, short: str) -> Any:
-    if value == text:
-        return short
-    if value.__class__ is dict:
-        for key, below in value.items():
-            if (changed := _exchanged(below, text, short)) is not below:
+    if value.__class__ is not dict:
+        return short if value == text else value
+    for key, below in value.items():
+        if below.__class__ is dict or below == text:
+            changed = _exchanged(below, text, short)
+            if changed is not below:
                 return {**value, key: changed}
     return value
 

@@ -15,7 +15,7 @@ import hashlib
 import json
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from datetime import datetime
 from functools import lru_cache
 from typing import Any, Final
@@ -25,6 +25,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey,
 
 from router import names
 from router.errors import ConfigError, SignatureError
+from router.values import unchanging
 
 VERSION: Final = "v1"
 TOLERANCE: Final = 300
@@ -37,7 +38,7 @@ _LONGEST: Final = 64 * 1024
 _PEM: Final = re.compile(rb"-----BEGIN [^-]+-----.*?-----END [^-]+-----", re.DOTALL)
 
 
-@dataclass(frozen=True, slots=True)
+@unchanging
 class Claims:
     """Who may run what, where.
 

@@ -31,6 +31,7 @@ from router.placement.draft import (
     opened,
     sequence,
 )
+from router.values import unchanging
 
 FAILED: Final = "Failed"
 LONGEST_DEADLINE: Final = 2**31 - 1
@@ -42,7 +43,7 @@ OUTLASTED: Final = (names.TAINT_NOT_READY, names.TAINT_UNREACHABLE)
 _JSON: Final = json.JSONEncoder(sort_keys=True, separators=(",", ":"))
 
 
-@dataclass(frozen=True, slots=True)
+@unchanging
 class Record:
     """What the Pod template says of who asked: user name, HPC identity (``identity_text``), proof.
 
@@ -54,7 +55,7 @@ class Record:
     signature: str = ""
 
 
-@dataclass(frozen=True, slots=True)
+@unchanging
 class Change:
     """Everything that is written into one Job, beside the user's own values."""
 

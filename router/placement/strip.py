@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any, Final
 
 from router import names
@@ -35,6 +34,7 @@ from router.placement.draft import (
 )
 from router.placement.failures import without_ours
 from router.placement.replaced import Replaced, read_replaced
+from router.values import unchanging
 
 _DOMAIN: Final = names.PREFIX[:-1]
 _RESERVED: Final = names.RESERVED_LABELS | names.RESERVED_ANNOTATIONS
@@ -44,7 +44,7 @@ _LONGEST_NAME: Final = 63
 _REPLACED: Final = (POD_LABELS, POD_ANNOTATIONS, NODE_SELECTOR, TOLERATIONS, NODE_NAME)
 
 
-@dataclass(frozen=True, slots=True)
+@unchanging
 class Taken:
     """Something of ours that a Job carried: the mapping or list it stood in, its key, its value."""
 
@@ -53,7 +53,7 @@ class Taken:
     value: object
 
 
-@dataclass(frozen=True, slots=True)
+@unchanging
 class Stripped:
     """A Job without anything of ours.
 

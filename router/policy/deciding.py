@@ -8,7 +8,7 @@ never sends a Job to HPC.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import lru_cache
 from typing import Any
 
@@ -19,10 +19,11 @@ from router.policy.decision import NO_QUEUE_STATES, Considered, Decision, QueueS
 from router.policy.fit import Misfit, fit
 from router.policy.model import CheckedRule, Policy
 from router.policy.variables import QueueNow, Variable
+from router.values import unchanging
 from router.workload.model import Obstacle, Workload
 
 
-@dataclass(frozen=True, slots=True)
+@unchanging
 class _Case:
     """What is judged, and whether every step is to be told."""
 

@@ -11,12 +11,13 @@ from typing import Literal
 
 from router.allocation import Allocation
 from router.policy.schema import Account, MpiProfile, Queue, Rule, Site
+from router.values import unchanging
 from router.workload.model import Obstacle
 
 Target = Literal["cloud", "hpc", "deny"]
 
 
-@dataclass(frozen=True, slots=True)
+@unchanging
 class Requester:
     """Who asks: ``request.userInfo`` and the namespace. ``namespace_labels`` is None where they are not known."""
 
@@ -39,7 +40,7 @@ class QueueState:
     wait_seconds: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@unchanging
 class Identity:
     """As whom the job runs on the site."""
 
@@ -49,7 +50,7 @@ class Identity:
     entry: Account
 
 
-@dataclass(frozen=True, slots=True)
+@unchanging
 class Route:
     """Where a Job goes on HPC, and all that the script and the placement need to know of it."""
 
@@ -61,7 +62,7 @@ class Route:
     rule: Rule
 
 
-@dataclass(frozen=True, slots=True)
+@unchanging
 class Considered:
     """One rule that was looked at, for ``explain``: did it hold, why (the condition with the values that it read).
 
@@ -75,7 +76,7 @@ class Considered:
     audit: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@unchanging
 class Decision:
     """Cloud, HPC or deny, by which rule, and why in one sentence.
 

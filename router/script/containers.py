@@ -6,7 +6,6 @@ Pure. Each line calls a function of the templates or sets a variable; every valu
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import Final
 
@@ -16,6 +15,7 @@ from router.policy.schema import Runtime, Site
 from router.script import images
 from router.script.quoting import quote, words
 from router.script.volumes import EMPTY, STAGED, Place, place_of
+from router.values import unchanging
 from router.workload import expand
 from router.workload.model import Container, ContainerKind, GpuVendor, Mount, Volume, Workload
 
@@ -23,7 +23,7 @@ _SHARED_MEMORY: Final = "/dev/shm"  # noqa: S108 - a path inside containers
 _TMP: Final = ("/tmp", "/var/tmp")  # noqa: S108
 
 
-@dataclass(frozen=True, slots=True)
+@unchanging
 class Devices:
     """The GPUs of a node: the variable that lists them, a glob of their device files, how many must be visible."""
 
@@ -38,7 +38,7 @@ _VENDORS: Final = {
 }
 
 
-@dataclass(frozen=True, slots=True)
+@unchanging
 class Setting:
     """What a container's function needs beside the container: where it runs, and whether as ranks of a launcher.
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
 from typing import Final
 
 from router import durations
@@ -17,6 +16,7 @@ from router.allocation import Allocation, Chunk
 from router.errors import ConfigError
 from router.policy.decision import Route
 from router.policy.schema import System
+from router.values import unchanging
 
 _UNSAFE: Final = re.compile(r"[^\x20-\x7e]|[\"'\\`]")
 _RESOURCE: Final = re.compile(r"[A-Za-z][A-Za-z0-9_]*")
@@ -158,7 +158,7 @@ def _hint(system: System, key: str) -> str:
     return f"allowed are {known}, {_JOB_WIDE}NAME (a resource of the whole job) and {where}"
 
 
-@dataclass(frozen=True, slots=True)
+@unchanging
 class Request:
     """What one script asks for: the allocation, and the texts beside it. ``exclusive``: nodes with nobody else."""
 

@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Final
 
 from router.policy.decision import Route
 from router.policy.schema import LauncherKind, MpiProfile, System
 from router.script.quoting import quote, words
+from router.values import unchanging
 from router.workload.model import Container, Launcher
 
 _PLACEMENT: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9:=,._-]*")
@@ -37,7 +37,7 @@ _HOST_LINE: Final = {
 }
 
 
-@dataclass(frozen=True, slots=True)
+@unchanging
 class Start:
     """How the launcher is started: words of bash, some of them quoted variables of the script.
 

@@ -7,7 +7,6 @@ Pods is read from the Pod's directory when it runs.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import lru_cache
 from importlib import resources
 from typing import Any, Final
@@ -22,6 +21,7 @@ from router.script import directives, mpi
 from router.script.containers import Devices, Setting, block, devices_of, understands_no_eval
 from router.script.quoting import quote, shown, words
 from router.script.support import mpi_container
+from router.values import unchanging
 from router.workload.model import Container, ContainerKind, Workload
 
 _DIALECTS: Final = {
@@ -32,7 +32,7 @@ _DIALECTS: Final = {
 }
 
 
-@dataclass(frozen=True, slots=True)
+@unchanging
 class Script:
     """The text, and sentences for the user about what it does otherwise than the Job says.
 
@@ -44,7 +44,7 @@ class Script:
     common: str = ""
 
 
-@dataclass(frozen=True, slots=True)
+@unchanging
 class _Ranks:
     """The container that is started once per rank. ``exports``: its launcher has to be told what to pass on."""
 

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Final
 
 from router.errors import JobError, TooLarge
+from router.values import unchanging
 from router.workload.model import Container
 
 MOST_TEXT: Final = 1024 * 1024
@@ -76,7 +76,7 @@ def strings_too_large(path: str) -> TooLarge:
     return TooLarge(path, f"makes the container's words and variables larger than {MOST_STRINGS} bytes; {advice}")
 
 
-@dataclass(frozen=True, slots=True)
+@unchanging
 class Environment:
     """What a container's manifest says of its variables: those known now, expanded, and the names known only later.
 

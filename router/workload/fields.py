@@ -6,10 +6,11 @@ Knows JSON's types and Kubernetes' reading of them: ``null`` is an absent field.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Final
 
 from router.errors import JobError
+from router.values import unchanging
 from router.workload.model import Obstacle
 
 Fields = Mapping[str, object]
@@ -20,7 +21,7 @@ _NOTHING: Final[Fields] = {}
 _SHOWN: Final = 40
 
 
-@dataclass(frozen=True, slots=True)
+@unchanging
 class Findings:
     """What reading a Job brings up beside its figures.
 

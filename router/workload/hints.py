@@ -7,11 +7,11 @@ a hint is the policy's business.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Final
 
 from router import durations, names
 from router.errors import JobError
+from router.values import unchanging
 from router.workload.model import Figure
 
 LARGEST_COUNT: Final = 1_000_000
@@ -23,7 +23,7 @@ _LONGEST_RESULTS: Final = 12 * 1024
 """Bytes in UTF-8. They stand in the signature, where JSON and base64 make up to four of each, and it holds 64 KiB."""
 
 
-@dataclass(frozen=True, slots=True)
+@unchanging
 class Hints:
     """What the hints say. ``given`` are the keys without prefix; ``doubts`` sentences on what may be meant otherwise."""
 

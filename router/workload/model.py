@@ -7,8 +7,10 @@ for it) says; whatever depends on a queue is in ``router.allocation``.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import StrEnum
+
+from router.values import unchanging
 
 
 class ContainerKind(StrEnum):
@@ -26,7 +28,7 @@ class GpuVendor(StrEnum):
     AMD = "amd"
 
 
-@dataclass(frozen=True, slots=True)
+@unchanging
 class Figure:
     """A number and where it came from.
 
@@ -40,7 +42,7 @@ class Figure:
     path: str = ""
 
 
-@dataclass(frozen=True, slots=True)
+@unchanging
 class EnvVar:
     """One variable. ``value`` is as written, None where it is known only later (ConfigMap, Secret, field of the Pod).
 
@@ -52,7 +54,7 @@ class EnvVar:
     source: str = ""
 
 
-@dataclass(frozen=True, slots=True)
+@unchanging
 class Mount:
     """One volumeMount. ``sub_path`` is relative inside the volume, empty for all of it."""
 
@@ -62,7 +64,7 @@ class Mount:
     read_only: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@unchanging
 class Launcher:
     """An MPI launcher found in a container's command: ``mpirun -np 8 -x A ./solver input``.
 
@@ -86,7 +88,7 @@ class Launcher:
     cores_per_rank: Figure | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@unchanging
 class Container:
     """One container of the Pod template.
 
@@ -114,7 +116,7 @@ class Container:
     secrets: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
+@unchanging
 class Volume:
     """One volume. ``kind`` is the name of its source field (``emptyDir``, ``hostPath``, …); ``source`` its value."""
 
@@ -124,7 +126,7 @@ class Volume:
     source: Mapping[str, object] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
+@unchanging
 class Obstacle:
     """A field that keeps the Job out of HPC, and why, as one clause: ``(path, reason)``."""
 
@@ -135,7 +137,7 @@ class Obstacle:
         return f"{self.path}: {self.reason}"
 
 
-@dataclass(frozen=True, slots=True)
+@unchanging
 class Workload:
     """A Job as the gate sees it.
 

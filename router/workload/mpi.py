@@ -7,9 +7,10 @@ MPI profile adds is the business of ``router.allocation``.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Final
 
+from router.values import unchanging
 from router.workload.fields import Findings
 from router.workload.hints import Hints
 from router.workload.launcher import NotLifted, find_launcher, mention
@@ -21,7 +22,7 @@ _HOW: Final = (
 )
 
 
-@dataclass(frozen=True, slots=True)
+@unchanging
 class Mpi:
     """The MPI container (empty: none) and what is asked for it."""
 

@@ -8,11 +8,11 @@ up to whole units only after they are summed.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Final
 
 from router import quantity
 from router.errors import JobError
+from router.values import unchanging
 from router.workload.cluster import LimitDefaults
 from router.workload.fields import Fields, mapping, step
 from router.workload.model import ContainerKind, Figure
@@ -28,7 +28,7 @@ Amounts = Mapping[str, Figure]
 _NONE: Final[Amounts] = {}
 
 
-@dataclass(frozen=True, slots=True)
+@unchanging
 class Asked:
     """What one container asks for: in the manifest (limits count where no request is), and with the LimitRange's."""
 

@@ -7,11 +7,11 @@ Job's own fields, and no policy, queue or site.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Final
 
 from router import names
 from router.errors import JobError
+from router.values import unchanging
 from router.workload.cluster import UNKNOWN_CLUSTER, Cluster
 from router.workload.containers import (
     Figures,
@@ -98,7 +98,7 @@ def workload_of(
     return _assemble(manifest, sized, (containers, mpi), walltime, findings)
 
 
-@dataclass(frozen=True, slots=True)
+@unchanging
 class _Manifest:
     """The parts of a Job that are read more than once, each with its path."""
 
@@ -112,7 +112,7 @@ class _Manifest:
     hints: Hints
 
 
-@dataclass(frozen=True, slots=True)
+@unchanging
 class _Sized:
     """The Pod as it will be scheduled: its containers, volumes and figures (thousandths, by resource name)."""
 

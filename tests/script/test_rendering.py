@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -35,7 +36,7 @@ def test_an_ordinary_script_is_small(system: str) -> None:
 
 def test_the_job_s_name_cannot_leave_its_comment() -> None:
     job = workload(container("true"))
-    named = type(job)(**{field: getattr(job, field) for field in job.__slots__} | {"name": "a\nrm -rf ~\r\u2028x"})
+    named = replace(job, name="a\nrm -rf ~\r\u2028x")
 
     text = script.render(named, route(named, site())).text
 
