@@ -45,7 +45,7 @@ _UNROUTED_SECONDS: Final = 30.0
 
 
 class Lead:
-    """One term as the leader: ``start``, ``turn`` again and again, ``stop``."""
+    """One term as the leader: ``stand_by`` until it comes, ``start``, ``turn`` again and again, ``stop``."""
 
     def __init__(self, world: World) -> None:
         self._world = world
@@ -88,10 +88,18 @@ class Lead:
             return self._pods.watch.problem or "the Pods are not listed yet"
         return "" if self._all_began() else "the batch system has not answered yet"
 
+    @property
+    def waiting_for(self) -> str:
+        """The request for the kubelet API's certificate that an admin has to approve; empty where there is none."""
+        return self._kubelet.waiting_for
+
+    def stand_by(self) -> None:
+        """Ask for the kubelet API's certificate: an admin's approval takes longer than a hand-over may."""
+        self._kubelet.start()
+
     def start(self) -> None:
         """Serve the kubelet API, keep the Nodes, list the Pods. ConfigError, ApiError."""
         world, listen = self._world, self._world.settings.listen
-        self._kubelet.start()
         ports = {}
         for number, queue in enumerate(world.site.queues):  # a request does not name the Node that it is for
             wanted = listen.port + number if listen.port else 0

@@ -96,7 +96,10 @@ class Agent:
         self._api = connect(settings.kubeconfig)
         self._metrics = Metrics()
         self._stopping = threading.Event()
+        self._next: Lead | None = None
+        """What leads when its turn comes."""
         self._lead: Lead | None = None
+        """What leads; the same, from then on."""
 
     def stop(self) -> None:
         """Hand over and end; may be called by a signal's handler."""
@@ -112,22 +115,24 @@ class Agent:
         world = self._world()
         if world is None:
             return 0
+        self._next = lead = Lead(world)
         world.recorder.start()
         world.election.start()
         log.info("waiting to lead", extra={"fields": {"identity": world.election.identity}})
+        lead.stand_by()
         while not self._stopping.is_set() and not world.election.wait(_PAUSE):
             self._look_at(store)
         code = 0
         if not self._stopping.is_set():
-            code = self._leading(world, store)
+            code = self._leading(world, lead, store)
         world.recorder.stop(_EVENTS_SECONDS)
         self._hosts.close()
         world.election.release()
         log.info("ended", extra={"fields": {"code": code}})
         return code
 
-    def _leading(self, world: World, store: PolicyStore) -> int:
-        self._lead = lead = Lead(world)
+    def _leading(self, world: World, lead: Lead, store: PolicyStore) -> int:
+        self._lead = lead
         self._metrics.show(lead.jobs, lead.ages)
         self._metrics.leading.set(1)
         lead.start()
@@ -251,10 +256,12 @@ class Agent:
         return verdict(self._lead.problem if self._lead is not None else "")
 
     def _ready(self) -> Answer:
-        """A standby is ready: it can take over."""
+        """A standby is ready: it can take over. So is who waits for a certificate, without which only logs fail."""
         if self._stopping.is_set():
             return verdict("ending")
-        return verdict("", leading=False) if self._lead is None else verdict(self._lead.ready, leading=True)
+        lead, waiting = self._lead, self._next.waiting_for if self._next is not None else ""
+        told = {"certificate": f"waits for: kubectl certificate approve {waiting}"} if waiting else {}
+        return verdict(lead.ready if lead is not None else "", leading=lead is not None, **told)
 
 
 def _reloaded(store: PolicyStore) -> None:

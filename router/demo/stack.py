@@ -107,6 +107,8 @@ def _agent(plane: ControlPlane, places: Places) -> Component:
         "--listen": "127.0.0.1:0",
         "--metrics": f"127.0.0.1:{port}",
         "--address": "127.0.0.1",
+        # Nobody approves a second request, and an agent starts anew at each change of the policy.
+        "--certificates": str(places.work / "agent" / "certificates"),
         "--local-state": str(places.queue),
         **places.agent_options,
     }

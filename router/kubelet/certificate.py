@@ -28,6 +28,9 @@ ASKED_KEY: Final = "kubelet.asked.key"
 AGAIN: Final = timedelta(minutes=15)
 """After a request was denied or failed."""
 
+REMINDER: Final = timedelta(minutes=10)
+"""Between two lines in the log about a request that nobody has approved."""
+
 
 class ServingCertificate:
     """The certificate of one server.
@@ -45,6 +48,7 @@ class ServingCertificate:
         self._renewal: datetime | None = None
         self._key: bytes | None = None
         self._again: datetime | None = None
+        self._told: datetime | None = None
         self.waiting = ""
         """The name of the request that nobody has approved yet; empty where none waits."""
 
@@ -87,16 +91,16 @@ class ServingCertificate:
                 answer = self._api.create(csr.PATH, request, seconds=10)
             except Conflict:  # an answer that was lost
                 return None
-            log.warning("the kubelet API's certificate waits for approval: kubectl certificate approve %s", name)
         return self._judge(name, self._key, csr.outcome(answer), now)
 
     def _judge(
         self, name: str, key: bytes, outcome: csr.Issued | csr.Waiting | csr.Turned, now: datetime
     ) -> Pair | None:
-        self.waiting = ""
         if isinstance(outcome, csr.Waiting):
             self.waiting = "" if outcome.approved else name
+            self._remind(now)
             return None
+        self.waiting = ""
         try:
             pair = self._usable(key, outcome, now)
         except ConfigError as error:
@@ -107,6 +111,12 @@ class ServingCertificate:
         self._keep({CERTIFICATE: pair.public, KEY: pair.private})
         self._forget()
         return pair
+
+    def _remind(self, now: datetime) -> None:
+        if self.waiting and (self._told is None or now - self._told >= REMINDER):
+            self._told = now
+            words = "the kubelet API's certificate waits for approval: kubectl certificate approve %s"
+            log.warning(words, self.waiting)
 
     def _usable(self, key: bytes, outcome: csr.Issued | csr.Turned, now: datetime) -> Pair:
         if isinstance(outcome, csr.Turned):
@@ -126,6 +136,6 @@ class ServingCertificate:
             files.write_all(self._directory, data)
 
     def _forget(self) -> None:
-        self._key = None
+        self._key = self._told = None
         if self._directory is not None:
             (self._directory / ASKED_KEY).unlink(missing_ok=True)

@@ -84,7 +84,7 @@ class AgentSite:
         new.write_text(yaml.safe_dump(policy))
         new.replace(self.policy / "policy.yaml")
 
-    def argv(self, identity: str = "agent", **changes: object) -> list[str]:
+    def argv(self, identity: str = "agent", *, self_signed: bool = True, **changes: object) -> list[str]:
         """The command line of an agent."""
         options = {
             "site": self.name,
@@ -102,15 +102,15 @@ class AgentSite:
             **{key.replace("_", "-"): value for key, value in changes.items()},
         }
         words = [str(word) for key, value in options.items() for word in (f"--{key}", value)]
-        return [sys.executable, "-m", "router", "agent", "--self-signed", *words]
+        flags = ["--self-signed"] if self_signed else []
+        return [sys.executable, "-m", "router", "agent", *flags, *words]
 
-    def start(self, identity: str = "agent", **changes: object) -> Process:
+    def start(self, identity: str = "agent", *, self_signed: bool = True, **changes: object) -> Process:
         """A process of its own, which ends with the test."""
+        argv = self.argv(identity, self_signed=self_signed, **changes)
         log = self.root / f"{identity}.{len(self.running)}.log"
         with log.open("wb") as file:
-            process = subprocess.Popen(
-                self.argv(identity, **changes), stdin=subprocess.DEVNULL, stdout=file, stderr=file, cwd=self.root
-            )
+            process = subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=file, stderr=file, cwd=self.root)
         self.running.append(Process(process, log))
         return self.running[-1]
 

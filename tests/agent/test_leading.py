@@ -105,6 +105,7 @@ def term(plane: ControlPlane, queue: EmbeddedQueue, tmp_path: Path) -> Iterator[
         lead = Lead(world)
         world.recorder.start()
         world.election.start()
+        lead.stand_by()
         assert world.election.wait(60)
         lead.start()
         yield Term(site, world, lead)

@@ -6,7 +6,8 @@ import itertools
 import json
 import socket
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,8 @@ import pytest
 from router.controlplane import installing
 from router.controlplane.plane import ControlPlane
 from router.kube.client import connect
-from tests.agent.agents import AgentSite, cleaned, until
+from router.kubelet import csr
+from tests.agent.agents import AgentSite, Process, cleaned, until
 from tests.local.conftest import queue as queue  # noqa: PLC0414 - a fixture
 from tests.local.queue import EmbeddedQueue
 
@@ -76,6 +78,44 @@ def test_a_standby_starts_anew_too(site: AgentSite) -> None:
     for one in (leader, standby):
         until(lambda: one.lines("starting anew, as the policy has changed for this site"))  # noqa: B023 - used at once
         until(one.ready, lambda said: said["code"] == 200)
+
+
+def test_a_certificate_that_waits_is_shown_by_leader_and_standby(site: AgentSite) -> None:
+    """Logs cannot be read until an admin approves; a standby asks at once, so that it need not wait when it leads."""
+    agents = [site.start(name, self_signed=False, lease_seconds=60) for name in ("first", "second")]
+    asked = [until(partial(asked_by, one)) for one in agents]
+    try:
+        assert len(set(asked)) == 2
+        until(lambda: ready(agents), lambda said: said == {(200, True), (200, False)})
+
+        for request in asked:
+            approve(site, request)
+        until(lambda: [one.ready() for one in agents], lambda said: all(serves(one) for one in said))
+    finally:
+        for one in agents:
+            one.kill()
+        for request in asked:  # the cluster is shared
+            site.api.delete(f"{csr.PATH}/{request}")
+
+
+def ready(agents: Sequence[Process]) -> set[tuple[int, bool]]:
+    """Code of each one's ``/readyz``, and whether it leads."""
+    return {(said["code"], bool(said.get("leading"))) for said in (one.ready() for one in agents)}
+
+
+def serves(said: Mapping[str, object]) -> bool:
+    return said["code"] == 200 and "certificate" not in said
+
+
+def asked_by(agent: Process) -> str:
+    """The request that this agent says to wait for."""
+    return str(agent.ready().get("certificate", "")).removeprefix("waits for: kubectl certificate approve ")
+
+
+def approve(site: AgentSite, name: str) -> None:
+    request = site.api.get(f"{csr.PATH}/{name}")
+    request["status"] = {"conditions": [{"type": "Approved", "status": "True", "reason": "Tests"}]}
+    site.api.replace(f"{csr.PATH}/{name}/approval", request)
 
 
 def test_a_policy_that_changes_for_others_is_read_and_no_more(site: AgentSite) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
 import time
@@ -16,6 +17,9 @@ from router.controlplane.programs import Programs
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 SECONDS = 300
+AGAIN = "timeout 240 sh -c 'until kubectl logs job/large; do sleep 1; done'"
+"""Logs once there is who serves them: an agent that was killed leads anew when its Lease has run out."""
+REQUESTS = "kubectl --context admin get certificatesigningrequests -o name"
 
 
 def standing(directory: Path, *words: str) -> str:
@@ -54,6 +58,9 @@ def test_it_is_used_by_what_it_exports_and_ended_whole(control_plane_programs: P
     shell(place, f"kubectl apply -f {EXAMPLES}/02-large-goes-to-hpc/job.yaml")
     shell(place, "kubectl wait --for=condition=Complete job/large --timeout=250s")
     assert shell(place, "kubectl logs job/large") == "the sum of 1 to 1000 is 500500\n"
+    kill_agent(place)
+    assert shell(place, AGAIN) == "the sum of 1 to 1000 is 500500\n"
+    assert shell(place, REQUESTS).count("batchgate-kubelet-") == 1
     state = json.loads((place / "build/control-plane/state.json").read_text())
 
     standing(place, "down")
@@ -64,18 +71,29 @@ def test_it_is_used_by_what_it_exports_and_ended_whole(control_plane_programs: P
     assert "No control plane" in standing(place, "down")
 
 
+def kill_agent(place: Path) -> None:
+    """Kill the agent, and see it gone; the keeper starts another."""
+    (pid,) = [pid for pid, line in _command_lines() if " -m router agent " in line and f"{place}" in line]
+    os.kill(pid, signal.SIGKILL)
+    until = time.monotonic() + 90
+    while dict(_command_lines()).get(pid):
+        assert time.monotonic() < until, f"process {pid} outlives SIGKILL"
+        time.sleep(0.1)
+
+
 def processes_below(*directories: Path) -> list[str]:
     until = time.monotonic() + 90
-    while found := [line for line in _command_lines() if any(f"{one}" in line for one in directories)]:
+    while found := [line for _, line in _command_lines() if any(f"{one}" in line for one in directories)]:
         if time.monotonic() > until:
             break
         time.sleep(0.1)
     return found
 
 
-def _command_lines() -> Iterator[str]:
+def _command_lines() -> Iterator[tuple[int, str]]:
+    """Number and command line of every process; a zombie's line is empty."""
     for entry in Path("/proc").glob("[0-9]*"):
         try:
-            yield (entry / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
+            yield int(entry.name), (entry / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
         except OSError:
             continue

@@ -69,6 +69,39 @@ def test_a_certificate_is_asked_for_once_and_awaited(
     assert len(cluster.requests) == 1
 
 
+def test_a_request_that_waits_is_told_again_and_again(
+    cluster: Cluster, ca: Pair, caplog: pytest.LogCaptureFixture
+) -> None:
+    serving = asking(cluster)
+    begun = now()
+    for wait in (timedelta(), certificate.REMINDER - timedelta(seconds=1), certificate.REMINDER):
+        serving.step(begun + wait)
+
+    told = f"kubectl certificate approve {serving.waiting}"
+    assert caplog.text.count(told) == 2
+    cluster.sign(ca, serving.waiting, days=10)
+    assert serving.step(begun + certificate.REMINDER) is not None
+    for _ in range(2):
+        serving.step(begun + 2 * certificate.REMINDER)
+    assert caplog.text.count("kubectl certificate approve") == 2
+    serving.step(begun + timedelta(days=8))
+    assert f"kubectl certificate approve {serving.waiting}" in caplog.text
+    assert caplog.text.count("kubectl certificate approve") == 3
+
+
+def test_a_restart_tells_of_the_request_that_still_waits(
+    cluster: Cluster, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    asking(cluster, tmp_path).step(now())
+    again = asking(cluster, tmp_path)
+    again.load(now())
+    caplog.clear()
+
+    again.step(now())
+
+    assert caplog.text.count(f"kubectl certificate approve {again.waiting}") == 1
+
+
 def test_another_is_asked_for_before_the_end(cluster: Cluster, ca: Pair) -> None:
     serving = asking(cluster)
     first = issued(serving, cluster, ca, days=10)

@@ -12,7 +12,7 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -194,6 +194,11 @@ class Stack:
 
         ended = until(look, lambda seen: all(seen.values()), what="for the end of Jobs", seconds=seconds)
         return [ended[job] for job in jobs]
+
+    def await_logs(self, logs: Mapping[str, str]) -> None:
+        """Until ``kubectl logs`` shows just this of each of these Jobs: whoever leads may wait for its certificate."""
+        for job, text in logs.items():
+            until(partial(self.user.run, "logs", f"job/{job}"), lambda done: done.out == text, what=f"for {job}'s logs")  # noqa: B023
 
     def await_gone(self, *jobs: str, seconds: float = 120) -> None:
         """Until nothing is left of these Jobs: in Kubernetes, in the queue, and of their processes."""

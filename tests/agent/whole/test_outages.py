@@ -81,7 +81,8 @@ def test_living_jobs_are_not_listed(stack: Stack) -> None:
 
 def test_a_job_that_the_queue_forgot_is_judged_by_its_files(stack: Stack) -> None:
     good, bad = unique("good"), unique("bad")
-    stack.user.apply(stack.runs.job(good, stack.waiting(good)), stack.runs.job(bad, stack.waiting(bad, then="exit 3")))
+    bodies = {good: stack.waiting(good, then="echo good"), bad: stack.waiting(bad, then="echo bad; exit 3")}
+    stack.user.apply(*(stack.runs.job(name, body) for name, body in bodies.items()))
     stack.await_started(good, bad)
     for name in (good, bad):
         stack.await_phase(name, "Running")
@@ -97,6 +98,7 @@ def test_a_job_that_the_queue_forgot_is_judged_by_its_files(stack: Stack) -> Non
     (state,) = stack.pod(bad)["status"]["containerStatuses"]
     assert state["state"]["terminated"]["exitCode"] == 3
     assert [stack.runs.started(name) for name in (good, bad)] == [1, 1]
+    stack.await_logs({good: "good\n", bad: "bad\n"})
 
 
 def test_the_queue_itself_is_restarted(stack: Stack) -> None:

@@ -37,19 +37,20 @@ def lead(stack: Stack, agent: Agent) -> None:
 
 
 def check_it_works(stack: Stack, *running: str) -> None:
-    """What runs is followed on, and a new Job goes all the way; each once."""
+    """What runs is followed on, and a new Job goes all the way; each once, and the logs of all can be read."""
     new = unique("new")
-    stack.user.apply(stack.runs.job(new))
+    stack.user.apply(stack.runs.job(new, "echo the end"))
     stack.let_go(*running)
     jobs = [*running, new]
     assert stack.await_end(*jobs) == ["Complete"] * len(jobs)
     assert [stack.runs.started(name) for name in jobs] == [1] * len(jobs)
     assert [len(stack.site.of(name)) for name in jobs] == [1] * len(jobs)
+    stack.await_logs(dict.fromkeys(jobs, "the end\n"))
 
 
 def test_sigterm_hands_over_within_seconds(stack: Stack, standby: Agent) -> None:
     name = unique("handed")
-    stack.user.apply(stack.runs.job(name, stack.waiting(name)))
+    stack.user.apply(stack.runs.job(name, stack.waiting(name, then="echo the end")))
     stack.await_started(name)
 
     assert stack.agent.terminate() == 0
@@ -62,7 +63,7 @@ def test_sigterm_hands_over_within_seconds(stack: Stack, standby: Agent) -> None
 
 def test_a_killed_leader_is_replaced(stack: Stack, standby: Agent) -> None:
     name = unique("killed")
-    stack.user.apply(stack.runs.job(name, stack.waiting(name)))
+    stack.user.apply(stack.runs.job(name, stack.waiting(name, then="echo the end")))
     stack.await_started(name)
 
     stack.agent.kill()
