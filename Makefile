@@ -72,5 +72,5 @@ lock: ## resolve the dependencies anew (needs uv)
 		--group dev pyproject.toml -c requirements.lock -o requirements-dev.lock
 
 clean: ## remove what the chores made; a control plane that was left running is ended first
-	@test ! -e build/control-plane/state.json || $(BIN)/python -m router.demo.standing down
+	@test ! -e build/control-plane.json || $(BIN)/python -m router.demo.standing down
 	rm -rf $(VENV) build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

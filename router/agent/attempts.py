@@ -35,7 +35,7 @@ _MEANING: Final[tuple[tuple[type[Exception], str, float | None], ...]] = (
     (Added, names.REASON_CONFIG_ERROR, LATER),
     (Withdrawn, names.REASON_CREATING, SOON),
     (ApiError, names.REASON_CREATING, SOON),
-    (BatchError, names.REASON_QUEUED, AT_ONCE),
+    (BatchError, names.REASON_HPC_UNAVAILABLE, AT_ONCE),
     (SiteStorage, names.REASON_SITE_STORAGE, SOON),
     (OSError, names.REASON_SITE_STORAGE, SOON),
     (Exception, names.REASON_CONFIG_ERROR, SOON),

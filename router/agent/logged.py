@@ -47,10 +47,13 @@ class Logged:
         return self._host_of(pod.uid)
 
     def pods(self, node: str) -> Sequence[Mapping[str, Any]]:
-        """The Pods of a Node as the API server has them: what is kept here is less. ApiError."""
+        """The Pods of a Node as the API server has them: what is kept here is less. ApiError.
+
+        Of a Node also those that are not routed, as DaemonSets': a kubelet shows whatever is bound to its Node.
+        """
         query: dict[str, Any] = {"labelSelector": f"{names.KEY_SITE}={self._site}"}
         if node:
-            query["fieldSelector"] = f"spec.nodeName={node}"
+            query = {"fieldSelector": f"spec.nodeName={node}"}
         return [pod for page, _ in self._api.pages("/api/v1/pods", **query) for pod in page]
 
     def usage(self, node: str) -> NodeUsage:

@@ -1,6 +1,7 @@
 """A control plane left running, with the webhook, the agent and the embedded queue on it: ``make control-plane``.
 
-Shell: starts what the demo starts, leaves it, and finds it again by a file in its directory to end it.
+Shell: starts what the demo starts, leaves it, and finds it again by a file beside its directory to end it. The file is
+written before anything else, so that also what an interrupted start has left is found and removed.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Final
@@ -32,7 +33,7 @@ from router.policy.schema import Runtime
 
 DIRECTORY: Final = Path("build/control-plane")
 EXPORTS: Final = Path("build/control-plane.env")
-_STATE: Final = "state.json"
+_STATE: Final = Path("build/control-plane.json")
 _SECONDS: Final = 60
 _END_SECONDS: Final = 90.0
 _PAUSE: Final = 0.1
@@ -40,14 +41,17 @@ _PAUSE: Final = 0.1
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """What is needed to end it: the keeper's process, when that was started (ticks), and where the queue's state is."""
+    """What is needed to end it: a process, when that was started (ticks), and where the queue's state is.
+
+    The process is the one that starts it, and its keeper from when there is one; SIGTERM ends everything either way.
+    """
 
     pid: int
     started: int
     queue: str
 
     def is_alive(self) -> bool:
-        """Whether the keeper runs, and is the one that was meant: a number is used again in time."""
+        """Whether the process runs, and is the one that was meant: a number is used again in time."""
         return _started(self.pid) == self.started
 
 
@@ -60,11 +64,16 @@ def commands() -> None:
 @click.option("--examples", default="examples", show_default=True, type=click.Path(path_type=Path), metavar="DIR")
 def up(examples: Path) -> None:
     """Start one and leave it running; print what a shell must export to use it."""
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # as Ctrl-C: what was started is ended
     found = _read()
     if found is not None and found.is_alive():
+        if not EXPORTS.exists():
+            raise ConfigError(f"process {found.pid} is starting one; `make control-plane-down` ends it")
         click.echo("A control plane runs already; `make control-plane-down` ends it.")
         click.echo(EXPORTS.read_text(), nl=False)
         return
+    if found is None and os.path.lexists(DIRECTORY):
+        raise ConfigError(f"{DIRECTORY}: was not made by `make control-plane`, or is older than {_STATE}: remove it")
     _clear(found)
     building.ensure(click.echo)
     packages.ensure(click.echo)
@@ -88,14 +97,18 @@ def down() -> None:
 def _start(examples: Path, directory: Path) -> None:
     machine = site.look()
     work = directory / "work"
-    # A socket's path has room for about 100 characters, so the queue's state lies in a short place.
-    queue = Path(tempfile.mkdtemp(prefix="batchgate-")) / "queue"
-    click.echo("Starting etcd, kube-apiserver, kube-controller-manager, kube-scheduler …")
-    plane = starting.start(directory)
-    standing = Standing(plane.keeper.pid, _started(plane.keeper.pid), str(queue))
-    _write(standing)
     with ExitStack() as undone:
+        # A socket's path has room for about 100 characters, so the queue's state lies in a short place.
+        queue = Path(tempfile.mkdtemp(prefix="batchgate-")) / "queue"
+        undone.callback(shutil.rmtree, queue.parent, ignore_errors=True)
+        mine = Standing(os.getpid(), _started(os.getpid()), str(queue))
+        _claim(mine)
+        undone.callback(_delete, mine)
+        click.echo("Starting etcd, kube-apiserver, kube-controller-manager, kube-scheduler …")
+        plane = starting.start(directory)
         undone.callback(plane.keeper.close)
+        standing = Standing(plane.keeper.pid, _started(plane.keeper.pid), str(queue))
+        _write(standing)
         undone.callback(_clear, standing)
         node = cloudnode.join(plane)
         click.echo("Starting the webhook, the agent and the embedded queue …")
@@ -157,18 +170,43 @@ def _clear(found: Standing | None) -> None:
             if time.monotonic() > until:
                 raise ConfigError(f"process {found.pid} has not ended {_END_SECONDS:.0f} s after SIGTERM")
             time.sleep(_PAUSE)
-    shutil.rmtree(Path(found.queue).parent, ignore_errors=True)
-    shutil.rmtree(DIRECTORY)
+    _delete(found)
+
+
+def _delete(standing: Standing) -> None:
+    """Delete its files, the one that it is found by last."""
+    shutil.rmtree(Path(standing.queue).parent, ignore_errors=True)
+    with suppress(FileNotFoundError):  # an `up` that `down` ends deletes as well
+        shutil.rmtree(DIRECTORY)
     EXPORTS.unlink(missing_ok=True)
+    _STATE.unlink(missing_ok=True)
+
+
+def _claim(standing: Standing) -> None:
+    """The first of those who start one at the same time writes the file. ConfigError for the others."""
+    draft = _draft(standing)
+    try:
+        os.link(draft, _STATE)
+    except FileExistsError as error:
+        raise ConfigError(f"{_STATE}: another process is starting one") from error
+    finally:
+        draft.unlink()
 
 
 def _write(standing: Standing) -> None:
-    (DIRECTORY / _STATE).write_text(json.dumps(asdict(standing)))
+    _draft(standing).replace(_STATE)
+
+
+def _draft(standing: Standing) -> Path:
+    """Whole before it has its name: what is killed meanwhile leaves no half of it."""
+    draft = _STATE.with_suffix(f".{os.getpid()}")
+    draft.write_text(json.dumps(asdict(standing)))
+    return draft
 
 
 def _read() -> Standing | None:
     try:
-        return Standing(**json.loads((DIRECTORY / _STATE).read_text()))
+        return Standing(**json.loads(_STATE.read_text()))
     except FileNotFoundError:
         return None
 

@@ -14,6 +14,7 @@ from router.names import (
     CONDITION_SUSPENDED,
     REASON_CONFIG_ERROR,
     REASON_HELD,
+    REASON_HPC_UNAVAILABLE,
     REASON_NOT_VERIFIED,
     REASON_OLDER_RUN,
     REASON_QUEUE_FULL,
@@ -33,7 +34,15 @@ DELETION: Final = "Terminating"
 PATIENCE: Final = 60
 """Seconds that a new Pod, or a deletion after its grace period, may take before it is shown as stuck."""
 _WAITS: Final = frozenset(
-    {REASON_QUEUE_FULL, REASON_HELD, REASON_OLDER_RUN, REASON_SITE_STORAGE, REASON_CONFIG_ERROR, REASON_NOT_VERIFIED}
+    {
+        REASON_QUEUE_FULL,
+        REASON_HELD,
+        REASON_OLDER_RUN,
+        REASON_HPC_UNAVAILABLE,
+        REASON_SITE_STORAGE,
+        REASON_CONFIG_ERROR,
+        REASON_NOT_VERIFIED,
+    }
 )
 _REFUSALS: Final = frozenset({REASON_REFUSED, REASON_NOT_VERIFIED, REASON_WRONG_USER, REASON_TOO_LARGE})
 

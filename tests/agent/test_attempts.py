@@ -38,8 +38,8 @@ QSUB = ("qsub",)
         (OSError("disk full"), Attempt("SiteStorage", "disk full", not_before=NOW + SOON)),
         (Withdrawn("gone"), Attempt("ContainerCreating", "gone", not_before=NOW + SOON)),
         (Refused(QSUB, 188, " too many\n"), Attempt("Refused", "too many", final=True)),
-        (Unavailable(QSUB, None, "no answer"), Attempt("Queued", "no answer", not_before=NOW + AT_ONCE)),
-        (OutputError(QSUB, 0, "no id"), Attempt("Queued", "no id", not_before=NOW + AT_ONCE)),
+        (Unavailable(QSUB, None, "no answer"), Attempt("HPCUnavailable", "no answer", not_before=NOW + AT_ONCE)),
+        (OutputError(QSUB, 0, "no id"), Attempt("HPCUnavailable", "no id", not_before=NOW + AT_ONCE)),
         (
             ApiUnavailable(0, "no answer", "cut", "GET /x"),
             Attempt("ContainerCreating", "GET /x: cut (no answer)", not_before=NOW + SOON),

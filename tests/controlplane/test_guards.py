@@ -240,6 +240,35 @@ def test_a_batch_job_gets_no_debug_container_and_no_other_size(ask: Asker, route
         assert "cannot be changed any more" in ask(user, "PATCH", f"pods/{routed}/resize", larger)
 
 
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"activeDeadlineSeconds": 1},
+        {"containers": [{"name": "c", "image": "busybox:1.37"}]},
+        {"tolerations": [{"key": "example.com/x", "operator": "Exists"}]},
+    ],
+    ids=["deadline", "image", "tolerations"],
+)
+def test_nobody_is_shown_another_spec_than_what_runs(ask: Asker, routed: str, change: Json) -> None:
+    for user in (PERSON, KUBELET, "system:serviceaccount:default:default"):
+        assert "has no effect on the job" in ask(user, "PATCH", f"pods/{routed}", {"spec": change}), user
+    # Theirs may come with what a mutating webhook puts into the same request.
+    for user in (JOB_CONTROLLER, POD_GC, ALL_CONTROLLERS, AGENT):
+        assert ask(user, "PATCH", f"pods/{routed}", {"spec": change}) == "", user
+
+
+def test_what_lies_beside_the_spec_changes(ask: Asker, routed: str) -> None:
+    for user in (PERSON, JOB_CONTROLLER):
+        for change in ({"labels": {"app": "x"}}, {"finalizers": ["example.com/x"]}):
+            assert ask(user, "PATCH", f"pods/{routed}", {"metadata": change}) == ""
+
+
+def test_the_spec_of_other_pods_changes(ask: Asker, made: Callable[[str, Json], str]) -> None:
+    made(PERSON, pod({"nodeName": "cloud-1"}, {"name": "elsewhere"}))
+
+    assert ask(PERSON, "PATCH", "pods/elsewhere", {"spec": {"activeDeadlineSeconds": 1}}) == ""
+
+
 def test_a_gated_pod_is_not_sent_to_us_later(ask: Asker, made: Callable[[str, Json], str]) -> None:
     made(PERSON, pod({"schedulingGates": [{"name": "example.com/wait"}]}, {"name": "gated"}))
 

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -61,7 +63,7 @@ def test_it_is_used_by_what_it_exports_and_ended_whole(control_plane_programs: P
     kill_agent(place)
     assert shell(place, AGAIN) == "the sum of 1 to 1000 is 500500\n"
     assert shell(place, REQUESTS).count("batchgate-kubelet-") == 1
-    state = json.loads((place / "build/control-plane/state.json").read_text())
+    state = json.loads((place / "build/control-plane.json").read_text())
 
     standing(place, "down")
 
@@ -79,6 +81,97 @@ def kill_agent(place: Path) -> None:
     while dict(_command_lines()).get(pid):
         assert time.monotonic() < until, f"process {pid} outlives SIGKILL"
         time.sleep(0.1)
+
+
+@pytest.fixture
+def short() -> Iterator[Path]:
+    """Where temporary files of an ``up`` go."""
+    with tempfile.TemporaryDirectory(prefix="standing-") as name:
+        yield Path(name)
+
+
+def begin(place: Path, short: Path) -> subprocess.Popen[str]:
+    """An ``up`` that is in the middle of starting the control plane."""
+    argv = [sys.executable, "-m", "router.demo.standing", "up", "--examples", str(EXAMPLES)]
+    environment = {**os.environ, "TMPDIR": str(short)}
+    starting = subprocess.Popen(
+        argv, cwd=place, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+    assert starting.stdout is not None
+    assert any(line.startswith("Starting etcd") for line in starting.stdout), starting.communicate()
+    until = time.monotonic() + SECONDS
+    while not (place / "build/control-plane/logs/etcd.log").exists():
+        assert starting.poll() is None, starting.communicate()
+        assert time.monotonic() < until
+        time.sleep(0.05)
+    return starting
+
+
+def left(place: Path, short: Path) -> list[str]:
+    """Processes and files."""
+    return processes_below(place, short) + [str(entry) for entry in (*(place / "build").iterdir(), *short.iterdir())]
+
+
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize("how", ["SIGTERM", "down"])
+def test_an_interrupted_start_leaves_nothing(
+    control_plane_programs: Programs, place: Path, short: Path, how: str
+) -> None:
+    starting = begin(place, short)
+
+    if how == "down":
+        assert "has ended" in standing(place, "down")
+    else:
+        starting.terminate()
+
+    _, said = starting.communicate(timeout=SECONDS)
+    assert starting.returncode == 1
+    assert how == "down" or said.endswith("Aborted!\n")
+    assert left(place, short) == []
+
+
+@pytest.mark.timeout(900)
+def test_after_a_killed_start_there_is_another(control_plane_programs: Programs, place: Path, short: Path) -> None:
+    killed = begin(place, short)
+    killed.kill()
+    killed.communicate(timeout=SECONDS)
+    assert processes_below(place, short) == []
+
+    again = begin(place, short)
+    again.terminate()
+    again.communicate(timeout=SECONDS)
+
+    assert left(place, short) == []
+
+
+@pytest.mark.timeout(900)
+def test_two_are_not_started_at_once(control_plane_programs: Programs, place: Path, short: Path) -> None:
+    starting = begin(place, short)
+    starting.send_signal(signal.SIGSTOP)
+
+    assert re.search(r"process \d+ is starting one", refused(place))
+
+    starting.send_signal(signal.SIGCONT)
+    assert "has ended" in standing(place, "down")
+    starting.communicate(timeout=SECONDS)
+
+
+def test_a_directory_of_somebody_else_is_left_alone(tmp_path: Path) -> None:
+    theirs = tmp_path / "build/control-plane/notes.txt"
+    theirs.parent.mkdir(parents=True)
+    theirs.write_text("mine")
+
+    assert "build/control-plane: was not made by" in refused(tmp_path)
+
+    assert theirs.read_text() == "mine"
+
+
+def refused(place: Path) -> str:
+    argv = [sys.executable, "-m", "router.demo.standing", "up", "--examples", str(EXAMPLES)]
+    done = subprocess.run(argv, cwd=place, capture_output=True, text=True, timeout=SECONDS, check=False)
+    assert done.returncode == 1
+    (line,) = done.stderr.splitlines()
+    return line
 
 
 def processes_below(*directories: Path) -> list[str]:
