@@ -85,20 +85,20 @@ heartbeat() {
 end_session() {
 	local directory line
 	for directory in /proc/[0-9]*; do
-		{ read -r line <"$directory/stat"; } 2>/dev/null || continue
+		read -r line <"$directory/stat" && [[ $line == *" $1 "* ]] || continue # quick: there may be thousands
 		# "pid (command) state parent group session": the command may hold anything.
 		# shellcheck disable=SC2086
 		set -- "$1" ${line##*) }
-		[[ $5 != "$1" ]] || kill -KILL "${directory##*/}" 2>/dev/null
-	done
+		[[ $5 != "$1" ]] || kill -KILL "${directory##*/}"
+	done 2>/dev/null
 }
 
 # Wakes the main loop: a read with a time limit loses what comes at that very moment.
 tick() {
 	trap '' TERM INT HUP USR1 USR2
-	exec 7>&-
-	while kill -0 $$ 2>/dev/null; do
-		echo tick >&9
+	exec 7>&- >&9 2>/dev/null
+	while kill -0 $$; do
+		echo tick
 		pause 1
 	done
 }
@@ -195,7 +195,7 @@ run_once() {
 	while kill -0 "$logger" 2>/dev/null && ((turns++ < 50)); do pause 0.1; done
 }
 
-# The exit file of run $1 of a container, complete when it appears.
+# The exit file of run $1, complete when it appears.
 write_exit() {
 	local signal=0 file=$name.$1
 	((code > 128 && code < 160)) && signal=$((code - 128))
@@ -261,7 +261,7 @@ stop() {
 # One turn of the main loop: something that happened, or a second.
 turn() {
 	local word i value rest
-	read -r word i value rest <&9
+	read -r -u 9 word i value rest
 	case $word in
 	alive) alive=1 ;;
 	lost) asked=lost ;;
@@ -292,7 +292,7 @@ turn() {
 attend() {
 	local i gap
 	clock
-	# There is a tick each second: in a longer gap the job was suspended, which does not count.
+	# A tick a second: in a longer gap the job was suspended, which does not count.
 	gap=$((now - last_turn)) last_turn=$now
 	if ((gap > 15)); then
 		alive_at=$((alive_at + gap)) deadline_at=$((deadline_at + gap))
@@ -307,9 +307,9 @@ attend() {
 	elif [[ $asked ]]; then
 		stop signal 'the batch system says so'
 	elif ((now >= deadline_at)); then
-		stop deadline "they have had their $deadline seconds"
+		stop deadline 'their time is up'
 	elif ((now - alive_at > 60)); then
-		stop lost 'the directory of the Pod cannot be reached'
+		stop lost "the Pod's directory cannot be reached"
 	fi
 }
 
@@ -345,7 +345,7 @@ end_sidecars() {
 	done
 }
 
-# Nothing can run: the sentence goes into the job's output and each log.
+# Nothing can run: the sentence goes into each log.
 refuse() {
 	local name kind i code=$1 started finished late=false
 	say "$2"
@@ -386,7 +386,7 @@ run_containers() {
 	until_ended
 }
 
-# The claim is another's: all ends at once, and nothing more is written there.
+# The claim is another's: all ends at once, and nothing more is written.
 leave_to_other() {
 	local i
 	say "the claim of this Pod is another's: ending at once"
@@ -415,10 +415,12 @@ main() {
 	job_id=${PBS_JOBID:-${SLURM_JOB_ID:-0}}
 	uid=${dir##*/} spool=${dir%/*/*/*/*}/spool
 	if [[ $dir != /* ]] || ! claim; then
-		say "nothing is run: the Pod's directory is not there, cannot be written, or another job has claimed it: ${dir:-none given}"
+		say "nothing is run: the Pod's directory is not there, cannot be written, or is another job's: ${dir:-none given}"
 		exit 75
 	fi
-	trap 'asked=${asked:-signal}' TERM INT HUP USR1 XCPU
+	trap 'asked=${asked:-signal}' TERM INT HUP XCPU
+	# Slurm warns up to a minute early; sooner where its limit was cut.
+	trap 'clock; ((deadline_at - now < 90)) || deadline_at=0' USR1
 	clock
 	alive_at=$now last_turn=$now deadline_at=$((now + deadline))
 	mkdir -p "$dir/log" "$dir/exit" "$spool"
