@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Final
 
-from router import documents
+from router import documents, quantity
 from router.errors import InputError
 from router.workload.cluster import Cluster, LimitDefaults
 
@@ -27,9 +27,14 @@ def read_cluster(text: str, source: str) -> Cluster:
             namespaces[name] = labels_of(item, place)
         elif kind == "RuntimeClass":
             overheads[name] = overhead_of(item, place)
+            _demand_quantities(overheads[name], "podFixed", place)
         elif kind == "LimitRange":
             namespace = str(metadata.get("namespace") or "default")
-            limits[namespace] = limits.get(namespace, ()) + defaults_of(item, place)
+            found = defaults_of(item, place)
+            for one in found:
+                _demand_quantities(one.requests, "defaultRequest", place)
+                _demand_quantities(one.limits, "default", place)
+            limits[namespace] = limits.get(namespace, ()) + found
         else:
             raise InputError(
                 f"{place}: kind {kind!r} says nothing about Jobs; give Namespaces, LimitRanges and RuntimeClasses: {COMMAND}"
@@ -51,6 +56,15 @@ def defaults_of(item: Mapping[str, object], place: str) -> tuple[LimitDefaults, 
     """What a LimitRange gives to containers that do not say."""
     name = _name(_mapping(item, "metadata", place), place)
     return tuple(_container_limits(item, name, place))
+
+
+def _demand_quantities(resources: Mapping[str, str], key: str, place: str) -> None:
+    """InputError here: found out at a Job, it would read as that Job's fault."""
+    for resource, written in resources.items():
+        try:
+            quantity.millis(written)
+        except ValueError as error:
+            raise InputError(f"{place}: {key}.{resource}: {error}") from None
 
 
 def _objects(text: str, source: str) -> Iterator[tuple[Mapping[str, object], str]]:

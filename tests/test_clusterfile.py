@@ -55,6 +55,14 @@ def test_nothing_is_nothing() -> None:
         ("kind: List\nitems:\n- x\n", "cluster.yaml:3: items[0] is no Kubernetes object"),
         ("kind: LimitRange\nmetadata: {name: x}\nspec: {limits: 1}\n", "cluster.yaml:1: spec.limits is not a list"),
         ("kind: LimitRange\nmetadata: {name: x}\nspec: {limits: [1]}\n", "cluster.yaml:1: an entry of spec.limits"),
+        (
+            "kind: LimitRange\nmetadata: {name: x}\nspec: {limits: [{type: Container, defaultRequest: {cpu: 2x}}]}\n",
+            "cluster.yaml:1: defaultRequest.cpu: '2x' is not a quantity such as 500m",
+        ),
+        (
+            "kind: RuntimeClass\nmetadata: {name: x}\noverhead: {podFixed: {memory: '-1'}}\n",
+            "cluster.yaml:1: podFixed.memory: '-1' is negative",
+        ),
         ("kind: Namespace\nmetadata: {name: x, labels: [1]}\n", "cluster.yaml:1: labels is not a mapping"),
     ],
 )
