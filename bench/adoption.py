@@ -70,7 +70,7 @@ def main() -> None:
             Row(f"killed: from its lead to {count} jobs adopted", killed.adopted, "s", 5.0),
             Row("handed over: from the start of the process to its lead", ended.led, "s"),
             Row(f"handed over: from its lead to {count} jobs adopted", ended.adopted, "s", 5.0),
-            Row("handed over: from the start of the process to that", ended.led + ended.adopted, "s"),
+            Row("handed over: from the start of the process to that", ended.led + ended.adopted, "s", 5.0),
             Row("jobs submitted twice", twice, "", 0.0),
             Row("Pods that do not run any more", count - _running(way), "", 0.0),
             Row("writes of a Pod's status in both starts together", written, ""),
