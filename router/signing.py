@@ -159,8 +159,8 @@ def load_private(pem: bytes) -> Ed25519PrivateKey:
 
     try:
         key = serialization.load_pem_private_key(pem, password=None)
-    except (ValueError, TypeError, UnsupportedAlgorithm) as error:
-        raise ConfigError(f"no private key in PEM without a passphrase: {error}; {_ADVICE}") from None
+    except (ValueError, TypeError, UnsupportedAlgorithm):
+        raise ConfigError(f"no private key in PEM without a passphrase; {_ADVICE}") from None
     if not isinstance(key, Ed25519PrivateKey):
         raise ConfigError(f"the private key is no Ed25519 key; {_ADVICE}")
     return key
@@ -174,8 +174,8 @@ def load_public(pem: bytes) -> dict[str, Ed25519PublicKey]:
     for block in _PEM.findall(pem):
         try:
             key = serialization.load_pem_public_key(block)
-        except (ValueError, UnsupportedAlgorithm) as error:
-            raise ConfigError(f"no public key in PEM: {error}; {_ADVICE}") from None
+        except (ValueError, UnsupportedAlgorithm):
+            raise ConfigError(f"no public key in PEM; {_ADVICE}") from None
         if not isinstance(key, Ed25519PublicKey):
             raise ConfigError(f"a public key is no Ed25519 key; {_ADVICE}")
         keys[key_id(key)] = key

@@ -34,7 +34,11 @@ DIRECTORY = click.Path(path_type=Path)
 
 @click.group()
 def certs() -> None:
-    """Make and show certificates and signing keys."""
+    """Make and show certificates and signing keys.
+
+    \b
+    Example:  batchgate certs create certs --host-name batchgate.example.org --signing-key
+    """
 
 
 @certs.command()

@@ -185,7 +185,7 @@ def _demand_object(manifest: Manifest) -> None:
     """InputError where the API server would not know what it is given, or where a Job is one that we do not know."""
     value = manifest.value
     if not isinstance(value, dict):
-        raise InputError(f"{manifest.place}: is no Kubernetes object: it is {type(value).__name__}, not a mapping")
+        raise InputError(f"{manifest.place}: is no Kubernetes object: a mapping with apiVersion and kind was expected")
     version, kind = value.get("apiVersion"), value.get("kind")
     for key in ("apiVersion", "kind"):
         if not isinstance(value.get(key), str):

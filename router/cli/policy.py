@@ -23,7 +23,11 @@ _DIRECTORY = click.argument("directory", default="policies", envvar="BATCHGATE_P
 
 @click.group()
 def policy() -> None:
-    """Check and test policy files; print their schema."""
+    """Check and test policy files; print their schema.
+
+    \b
+    Example:  batchgate policy check policies
+    """
 
 
 @policy.command()

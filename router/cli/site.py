@@ -27,7 +27,11 @@ _INTERRUPTED: Final = 130
 
 @click.group()
 def site() -> None:
-    """Look at a site of the policy: can it do what Jobs need?"""
+    """Look at a site of the policy: can it do what Jobs need?
+
+    \b
+    Example:  batchgate site check hpc1 --policy policies
+    """
 
 
 @site.command()

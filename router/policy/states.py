@@ -72,6 +72,9 @@ def queue_states(text: str, source: str) -> QueueStates:
     if len(found) > 1:
         line, column = found[1].position()
         raise InputError(f"{source}:{line}:{column}: a queue state file is one document")
+    if not isinstance(found[0].value, dict):
+        line, column = found[0].position()
+        raise InputError(f"{source}:{line}:{column}: is no queue state: a mapping with the key queues was expected")
     try:
         read = _StateFile.model_validate(found[0].value, by_alias=True, by_name=False)
     except ValidationError as error:

@@ -183,3 +183,24 @@ def test_bad_manifests(text: str, code: int, words: tuple[str, ...]) -> None:
     for word in words:
         assert word in result.stderr
     assert "Traceback" not in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("name", "sentence"),
+    [
+        ("nowhere.yaml", "cannot be read: No such file or directory"),
+        ("unreadable.yaml", "cannot be read: Too many levels of symbolic links"),
+        ("empty", "holds no file that ends in .yaml, .yml, .json; -R also looks in the directories below it"),
+        ("list.yaml", "1: is no Kubernetes object: a mapping with apiVersion and kind was expected"),
+    ],
+)
+def test_what_holds_no_manifest_is_named(tmp_path: Path, name: str, sentence: str) -> None:
+    (tmp_path / "unreadable.yaml").symlink_to("unreadable.yaml")
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "list.yaml").write_text("- a\n")
+
+    result = run("route", "-f", str(tmp_path / name), *BASE)
+
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert result.stderr.endswith(f"{sentence}\n")
+    assert str(tmp_path / name) in result.stderr

@@ -47,7 +47,7 @@ WRONG = [
     ("time: soon\nqueues: []", f"f:1:7: time: {NO_TIME}"),
     ("time: 2026-03-01T12:00:00\nqueues: []", f"f:1:7: time: {NO_TIME}"),  # whose noon?
     ("time: true\nqueues: []", f"f:1:7: time: {NO_TIME}"),
-    ("[]", "f:1:1: the document: "),
+    ("[]", "f:1:1: is no queue state: a mapping with the key queues was expected"),
     ("queues: 1", "f:1:9: queues: "),
     ("queues: [{site: a}]", "f:1:10: queues[0].queue: "),
     ("queues:\n  - {site: a, queue: b, free: 1}", "f:2:31: queues[0].free: is no key of a queue's state"),
