@@ -161,13 +161,15 @@ class Server:
 
     async def _accept(self, listening: socket.socket, http: web.Server) -> None:
         while True:
+            await self._readable(listening)
             try:
-                client, address = await self._loop.sock_accept(listening)
+                client, address = listening.accept()
             except OSError as error:
                 if error.errno in _FULL:
                     log.warning("the kubelet API takes no connection for a second: %s", error.strerror)
                     await asyncio.sleep(1)
                 continue
+            client.setblocking(False)  # noqa: FBT003 - the socket's own signature
             if self._open() >= self._connections:
                 client.close()
                 continue
@@ -175,6 +177,20 @@ class Server:
             task = self._loop.create_task(self._connect(client, address, connection))
             self._handshakes[task] = connection
             task.add_done_callback(self._handshakes.pop)
+
+    async def _readable(self, listening: socket.socket) -> None:
+        """Wait for a client. The loop's own ``sock_accept`` loses the client that comes as it is cancelled."""
+        readable: asyncio.Future[None] = self._loop.create_future()
+
+        def found() -> None:
+            if not readable.done():
+                readable.set_result(None)
+
+        self._loop.add_reader(listening, found)
+        try:
+            await readable
+        finally:
+            self._loop.remove_reader(listening)
 
     def _open(self) -> int:
         established = sum(len(http.connections) for http in self._http.values())

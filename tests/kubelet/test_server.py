@@ -1,0 +1,48 @@
+"""What the server does with connections, below TLS and HTTP."""
+
+from __future__ import annotations
+
+import gc
+import socket
+import ssl
+import sys
+import threading
+from contextlib import ExitStack
+from typing import Any
+
+import pytest
+from aiohttp import web
+
+from router.kubelet.server import Server
+
+TIMES = 50
+
+
+async def _answer(_node: str, _request: web.BaseRequest) -> web.StreamResponse:
+    return web.Response()
+
+
+def _connect(clients: list[socket.socket], port: int) -> None:
+    for client in clients:
+        client.connect_ex(("127.0.0.1", port))
+
+
+def test_a_client_that_comes_at_the_end_is_not_lost(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A connection that nobody closes any more would show as a ResourceWarning, which an interpreter only prints."""
+    lost: list[Any] = []
+    monkeypatch.setattr(sys, "unraisablehook", lambda unraisable: lost.append(unraisable.exc_value))
+    tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+
+    for _ in range(TIMES):
+        server = Server(_answer, tls, 10)
+        server.start()
+        port = server.listen("127.0.0.1", 0)
+        with ExitStack() as stack:
+            clients = [stack.enter_context(socket.socket()) for _ in range(3)]
+            coming = threading.Thread(target=_connect, args=(clients, port))
+            coming.start()
+            server.stop()
+            coming.join()
+    gc.collect()
+
+    assert lost == []
