@@ -150,11 +150,16 @@ def write(directory: str | os.PathLike[str], staged: Staged) -> bool:
     return True
 
 
-def _write_file(root: Path, name: str, content: bytes, mode: int) -> None:
-    relative = PurePosixPath(name)
-    if relative.is_absolute() or ".." in relative.parts:
+def relative(name: str) -> PurePosixPath:
+    """A staged file's name as a path in the Pod's directory. ValueError where it leaves that."""
+    path = PurePosixPath(name)
+    if path.is_absolute() or ".." in path.parts:
         raise ValueError(f"{name!r} leaves the Pod's directory")
-    path = root / relative
+    return path
+
+
+def _write_file(root: Path, name: str, content: bytes, mode: int) -> None:
+    path = root / relative(name)
     if name.endswith("/"):
         _private_directory(path)
         return

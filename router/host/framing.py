@@ -82,7 +82,7 @@ class Decoder:
 def _object(raw: bytes) -> Mapping[str, Any]:
     try:
         found = json.loads(raw)
-    except ValueError:
+    except (ValueError, RecursionError):  # the latter: 4 MB of brackets
         raise FramingError(f"{raw[:80]!r} is no JSON") from None
     if not isinstance(found, dict):
         raise FramingError(f"{raw[:80]!r} is no JSON object")

@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from concurrent.futures import Future
 from typing import Final, Protocol
 
-from router.host import HostUnavailable, sentences
+from router.host import HostUnavailable, answers, sentences
 from router.host.eventloop import EventLoop
 from router.host.framing import Decoder, FramingError, Message, encode
 from router.host.sentences import Place
@@ -85,22 +85,26 @@ class Link:
             if self._channel is None:
                 self.gone.set()
         self._begun = time.monotonic()
-        head = self.ask({"do": "hello", "root": root}, b"", seconds).head
-        if head.get("version") != VERSION:
-            raise self._refused(sentences.other_version(self._place, head.get("version"), VERSION))
-        if "error" in head:
-            raise self._refused(sentences.no_root(self._place, int(head.get("errno") or 0), str(head["error"])))
+        message = self.ask({"do": "hello", "root": root}, b"", seconds)
+        if (version := message.head.get("version")) != VERSION:
+            raise self._refused(sentences.other_version(self._place, answers.shown(version), VERSION))
+        try:
+            failure = answers.failure(message)
+        except FramingError as error:
+            raise self._refused(sentences.no_helper(self._place, str(error))) from None
+        if failure is not None:
+            raise self._refused(sentences.no_root(self._place, failure.number, failure.words))
 
     def received(self, data: bytes) -> None:
         """See ``Listener``."""
         try:
-            messages = self._decoder.feed(data)
+            messages = [(answers.number(one), one) for one in self._decoder.feed(data)]
         except FramingError as error:
             self.drop(sentences.no_helper(self._place, str(error)))
             return
-        for message in messages:
+        for number, message in messages:
             with self._lock:
-                waiting = self._waiting.pop(message.head.get("n", -1), None)
+                waiting = self._waiting.pop(number, None)
             if waiting is not None:
                 waiting.set_result(message)
 

@@ -12,16 +12,18 @@ import os
 import random
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import PurePath, PurePosixPath
-from typing import Final
+from typing import Final, TypeVar, cast
 
 from router import layout, podfiles
-from router.host import MOST_READ, Ended, HostUnavailable, Status, sentences
+from router.host import MOST_READ, Ended, HostUnavailable, Status, answers, sentences
+from router.host.answers import Failure
 from router.host.beneath import below
 from router.host.eventloop import EventLoop
-from router.host.framing import Message
+from router.host.framing import FramingError, Message
 from router.host.link import Link, Opener
 from router.host.sitehelper import FILE_MODE
 
@@ -30,8 +32,8 @@ _BLOCK: Final = 4 << 20
 _LOOKS: Final = frozenset({"names", "status", "read", "clock"})
 _ENDING: Final = 5.0
 """Seconds that ``close`` waits for a site helper to end."""
-_VALUE: Final = -1
-"""Instead of an errno: the request itself was wrong."""
+
+_T = TypeVar("_T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,23 +79,21 @@ class RemoteHost:
         """See ``Host``."""
         asked = {"do": "run", "argv": list(argv)}
         try:
-            message = self._linked().ask(asked, stdin, seconds)
+            link = self._linked()
+            failure, done = self._read(link, link.ask(asked, stdin, seconds), answers.ended)
         except OSError as error:
             return Ended(None, b"", str(error).encode(errors="surrogateescape"))
-        if "error" in message.head:
-            return Ended(None, b"", f"{self._opener.place}: {argv[0]} {message.head['error']}".encode())
-        returncode, length = message.head["value"]
-        return Ended(returncode, message.body[:length], message.body[length:])
+        if failure is not None:
+            return Ended(None, b"", f"{self._opener.place}: {argv[0]} {failure.words}".encode(errors="surrogateescape"))
+        return done
 
     def names(self, path: PurePath | str) -> list[str]:
         """See ``Host``."""
-        body = self._ask("names", path).body
-        return [os.fsdecode(name) for name in body.split(b"\0")] if body else []
+        return [os.fsdecode(name) for name in self._ask("names", path, answers.names)]
 
     def status(self, path: PurePath | str) -> Status | None:
         """See ``Host``."""
-        value = self._ask("status", self._named(path)).head["value"]
-        return None if value is None else Status(*value)
+        return self._ask("status", self._named(path), answers.status)
 
     def size(self, path: PurePath | str) -> int | None:
         """See ``Host``."""
@@ -110,7 +110,7 @@ class RemoteHost:
         blocks, named = [], self._named(path)
         while True:
             wanted = min(limit, _BLOCK)
-            block = self._ask("read", named, offset=offset, limit=wanted).body
+            block = self._ask("read", named, partial(answers.block, wanted=wanted), offset=offset, limit=wanted)
             blocks.append(block)
             offset, limit = offset + len(block), limit - len(block)
             if limit <= 0 or len(block) < wanted:
@@ -118,52 +118,60 @@ class RemoteHost:
 
     def put(self, path: PurePath | str, content: bytes) -> None:
         """See ``Host``."""
-        self._ask("put", self._named(path), content)
+        self._ask("put", self._named(path), answers.nothing, content)
 
     def make_directory(self, path: PurePath | str) -> None:
         """See ``Host``."""
-        self._ask("make_directory", path)
+        self._ask("make_directory", path, answers.nothing)
 
     def write_pod(self, directory: PurePath | str, staged: podfiles.Staged) -> bool:
         """See ``Host``."""
+        for name in staged.files:
+            podfiles.relative(name)
         below = [path for path in staged.files if path.endswith("/")]
         files = {path: content for path, content in staged.files.items() if not path.endswith("/")}
-        message = self._ask(
+        return self._ask(
             "write_pod",
             self._named(directory),
+            answers.flag,
             b"".join(files.values()),
             directories=[*podfiles.SUBDIRECTORIES, *below],
             files=[(path, len(content), staged.modes.get(path, FILE_MODE)) for path, content in files.items()],
         )
-        return bool(message.head["value"])
 
     def link_claim(self, directory: PurePath | str, token: str) -> bool:
         """See ``Host``."""
-        message = self._ask("link_claim", PurePosixPath(directory) / layout.CLAIM, token=token)
-        return bool(message.head["value"])
+        return self._ask("link_claim", PurePosixPath(directory) / layout.CLAIM, answers.flag, token=token)
 
     def remove(self, path: PurePath | str) -> None:
         """See ``Host``."""
-        self._ask("remove", self._named(path), what="file")
+        self._ask("remove", self._named(path), answers.nothing, what="file")
 
     def remove_directory(self, path: PurePath | str) -> None:
         """See ``Host``."""
-        self._ask("remove", self._named(path), what="directory")
+        self._ask("remove", self._named(path), answers.nothing, what="directory")
 
     def remove_tree(self, path: PurePath | str) -> None:
         """See ``Host``."""
-        self._ask("remove", self._named(path), what="tree")
+        self._ask("remove", self._named(path), answers.nothing, what="tree")
 
     def clock(self) -> float:
         """See ``Host``."""
-        return float(self._ask("clock", self._root).head["value"])
+        return self._ask("clock", self._root, answers.clock)
 
     def _named(self, path: PurePath | str) -> PurePath | str:
         if not below(self._root, path):
             raise ValueError(f"{str(path)!r} is the directory itself")
         return path
 
-    def _ask(self, operation: str, path: PurePath | str, content: bytes = b"", **fields: object) -> Message:
+    def _ask(
+        self,
+        operation: str,
+        path: PurePath | str,
+        read: Callable[[Message], _T],
+        content: bytes = b"",
+        **fields: object,
+    ) -> _T:
         below(self._root, path)
         asked = {"do": operation, "path": os.fsencode(path).decode("utf-8", "surrogateescape"), **fields}
         begun = time.monotonic()
@@ -174,20 +182,28 @@ class RemoteHost:
             cut = link.lost is not None and time.monotonic() - begun < self._patience.file
             if operation not in _LOOKS or not cut:
                 raise
-            message = self._linked().ask(asked, content, self._patience.file)
-        return self._judged(message, path)
+            link = self._linked()
+            message = link.ask(asked, content, self._patience.file)
+        failure, value = self._read(link, message, read)
+        if failure is not None:
+            raise self._error(failure, path)
+        return value
 
-    def _judged(self, message: Message, path: PurePath | str) -> Message:
-        if "error" not in message.head:
-            return message
-        number, words = int(message.head["errno"]), str(message.head["error"])
-        if number == _VALUE:
-            raise ValueError(words)
+    def _read(self, link: Link, message: Message, read: Callable[[Message], _T]) -> tuple[Failure | None, _T]:
+        """What was answered, or why not. HostUnavailable: no site helper answers so, and it is asked no more."""
+        try:
+            failure = answers.failure(message)
+            return failure, cast("_T", None) if failure is not None else read(message)
+        except FramingError as error:
+            raise link.drop(sentences.no_helper(self._opener.place, str(error))) from None
+
+    def _error(self, failure: Failure, path: PurePath | str) -> OSError:
+        number, words = failure.number, failure.words
         if number == errno.ETIMEDOUT:
-            raise HostUnavailable(f"{self._opener.place}: {path}: the request {words}; it is tried again")
-        if number == 0:
-            raise OSError(f"{path}: {words}")
-        raise OSError(number, sentences.of_errno(number, words), str(path))
+            return HostUnavailable(f"{self._opener.place}: {path}: the request {words}; it is tried again")
+        if number in (0, answers.NOT_UNDERSTOOD):
+            return OSError(f"{path}: {words}")
+        return OSError(number, sentences.of_errno(number, words), str(path))
 
     def _linked(self) -> Link:
         """The site helper that there is, or a new one. HostUnavailable."""

@@ -1,0 +1,123 @@
+"""What a site helper answers, checked: its user can put another program in its place.
+
+Pure. Each operation has one form of answer. Anything else is a FramingError, after which nothing that comes is believed.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from router.host import Ended, Status
+from router.host.framing import FramingError, Message
+
+NOT_UNDERSTOOD: Final = -1
+"""Instead of an errno: the request itself was wrong."""
+_KINDS: Final = frozenset({"file", "directory", "other"})
+_MOST_ERRNO: Final = 4095
+_LONGEST_WORDS: Final = 2000
+_MOST_SECONDS: Final = 1e12
+"""Of a clock, before or after 1970: beyond it a time cannot be written as a date."""
+_MOST_BYTES: Final = 1 << 63
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """An operation that failed: an errno, 0 where there is none, or NOT_UNDERSTOOD; and words."""
+
+    number: int
+    words: str
+
+
+def number(message: Message) -> int:
+    """Which request is answered. FramingError."""
+    return _whole(message.head.get("n"), 0, _MOST_BYTES, "n")
+
+
+def failure(message: Message) -> Failure | None:
+    """What went wrong; None where nothing did. FramingError."""
+    if "error" not in message.head:
+        return None
+    words = message.head["error"]
+    if not isinstance(words, str):
+        raise FramingError(f"the error {shown(words)} is no text")
+    found = _whole(message.head.get("errno"), NOT_UNDERSTOOD, _MOST_ERRNO, "errno")
+    return Failure(found, words[:_LONGEST_WORDS].encode(errors="replace").decode())  # JSON has half characters, too
+
+
+def nothing(message: Message) -> None:
+    """Of what only does something."""
+
+
+def flag(message: Message) -> bool:
+    """Whether something was done. FramingError."""
+    value = _value(message)
+    if not isinstance(value, bool):
+        raise FramingError(f"{shown(value)} is neither true nor false")
+    return value
+
+
+def clock(message: Message) -> float:
+    """Seconds since 1970. FramingError."""
+    return _seconds(_value(message))
+
+
+def status(message: Message) -> Status | None:
+    """What a name stands for; None where there is no such name. FramingError."""
+    value = _value(message)
+    if value is None:
+        return None
+    if not isinstance(value, list) or len(value) != 3 or not isinstance(value[0], str) or value[0] not in _KINDS:
+        raise FramingError(f"{shown(value)} is no file's status")
+    return Status(value[0], _whole(value[1], 0, _MOST_BYTES, "size"), _seconds(value[2]))
+
+
+def ended(message: Message) -> Ended:
+    """How a command ended; its stdout and stderr lie behind each other in the body. FramingError."""
+    value = _value(message)
+    if not isinstance(value, list) or len(value) != 2:
+        raise FramingError(f"{shown(value)} is no command's end")
+    code = None if value[0] is None else _whole(value[0], -255, 255, "exit code")
+    length = _whole(value[1], 0, len(message.body), "length")
+    return Ended(code, message.body[:length], message.body[length:])
+
+
+def names(message: Message) -> list[bytes]:
+    """The names in a directory. FramingError where one is no name."""
+    found = message.body.split(b"\0") if message.body else []
+    for one in found:
+        if one in (b"", b".", b"..") or b"/" in one:
+            raise FramingError(f"{one!r:.80} is no name in a directory")
+    return found
+
+
+def block(message: Message, wanted: int) -> bytes:
+    """At most ``wanted`` bytes of a file. FramingError where there are more."""
+    if len(message.body) > wanted:
+        raise FramingError(f"{len(message.body)} bytes of a file came, where {wanted} were asked for")
+    return message.body
+
+
+def shown(value: object) -> str:
+    """A value for a sentence. What holds others is only named: it may be too deep even to be written."""
+    if isinstance(value, list | dict):
+        return "a list" if isinstance(value, list) else "an object"
+    return f"{value!r:.80}"
+
+
+def _value(message: Message) -> object:
+    if "value" not in message.head:
+        raise FramingError("an answer has neither a value nor an error")
+    return message.head["value"]
+
+
+def _whole(value: object, least: int, most: int, what: str) -> int:
+    if type(value) is not int or not least <= value <= most:  # a bool is an int, too
+        raise FramingError(f"{what}: {shown(value)} is no whole number from {least} to {most}")
+    return value
+
+
+def _seconds(value: object) -> float:
+    if type(value) not in (int, float) or not abs(value) < _MOST_SECONDS:  # type: ignore[arg-type]  # so also NaN
+        raise FramingError(f"{shown(value)} is no time")
+    return float(value)  # type: ignore[arg-type]  # as just seen
