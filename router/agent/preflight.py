@@ -185,7 +185,7 @@ class _Visit:
         if done.returncode == 0 or re.search(r"version", text, re.IGNORECASE):
             yield Line("versions", self.user, Mark.OK, text, str(self._site.system))
         else:
-            change = "mend system in the policy, or put the batch system's commands where the agent looks for them"
+            change = "mend system in the policy, or name the directory of the batch system's commands: commandPath"
             yield Line("versions", self.user, Mark.MUST, text or "no answer", str(self._site.system), change)
 
     def _queues(self) -> Iterator[Line]:

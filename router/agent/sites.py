@@ -80,10 +80,17 @@ def commands_of(site: Site, state: Path | None, prefix: str) -> Commands:
     :param prefix: words before the embedded queue's commands, as a shell splits them; empty for this very program
     """
     if site.system is not System.LOCAL:
-        return system_of(site).DEFAULT
+        return _outside(site, system_of(site).DEFAULT)
     if state is None:
         raise ConfigError(f"site {site.name}: name the directory of its embedded queue: --local-state DIR")
     return local.commands_of(str(state), prefix=_words(prefix) or (sys.executable, "-m", "router.local"))
+
+
+def _outside(site: Site, usual: Commands) -> Commands:
+    """The commands of a real batch system, found and told as the policy says."""
+    environment = dict(usual.environment) | {str(name): value for name, value in site.command_env.items()}
+    environment["PATH"] = ":".join((*site.command_path, environment["PATH"]))
+    return replace(usual, environment=tuple(environment.items()))
 
 
 def terms_of(base: Terms, policy: Policy, rule: str) -> Terms:

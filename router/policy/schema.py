@@ -52,6 +52,7 @@ QueueName = Annotated[
 Text = Annotated[str, StringConstraints(min_length=1, max_length=4096)]
 UserName = Annotated[str, StringConstraints(pattern=r"^[a-z_][a-z0-9_.-]{0,31}\$?$")]
 AbsolutePath = Annotated[str, StringConstraints(pattern=r"^/[^\x00-\x1f]*$", max_length=4096)]
+SearchedDirectory = Annotated[str, StringConstraints(pattern=r"^/[^\x00-\x1f:]*$", max_length=4096)]
 Flag = Annotated[bool, Field(strict=True)]
 Count = Annotated[int, Field(ge=0, strict=True)]
 Positive = Annotated[int, Field(ge=1, strict=True)]
@@ -98,6 +99,9 @@ class Access(StrEnum):
     OWN_KEYS = "own-keys"
     SUDO = "sudo"
 
+
+CommandVariable = Literal["PBS_CONF_FILE", "PBS_SERVER", "PBS_DEFAULT", "SLURM_CONF", "SLURM_CONF_SERVER"]
+"""What an admin may set for the batch system's commands. Others change what a submission means, or are secrets."""
 
 EACH_USER: Final = "each-user"
 """The observer of a site where the batch system is asked as each of its users."""
@@ -179,6 +183,12 @@ class Site(Entry):
     )
     helper: AbsolutePath = Field(
         "/usr/local/libexec/batchgate/sitehelper", description="The site helper, where the admin installed it."
+    )
+    command_path: tuple[SearchedDirectory, ...] = Field(
+        (), description="Directories of the batch system's commands, on the site; searched before the usual ones."
+    )
+    command_env: dict[CommandVariable, Text] = Field(
+        default_factory=dict, description="Where these commands find their configuration and server."
     )
     work_dir: AbsolutePath = Field(description="Directory for Pods' files, on the site; '{user}' is the HPC user.")
     runtime: Runtime = Runtime.APPTAINER

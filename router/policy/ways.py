@@ -1,4 +1,4 @@
-"""What must fit together of a site's host, access, observer, knownHosts and keys.
+"""What must fit together of a site's host, access, observer, knownHosts, keys and commands.
 
 Pure.
 """
@@ -16,6 +16,7 @@ from router.policy.schema import EACH_USER, Access, Site, System
 def check(placed: Placed[Site]) -> Iterator[Problem]:
     """What does not fit."""
     yield from _observer(placed)
+    yield from _commands(placed)
     site, spot = placed.value, placed.spot
     if site.system is System.LOCAL and site.host != addresses.LOCAL:
         yield spot.problem("the embedded queue (system local) is on this machine: host is local", "host")
@@ -27,6 +28,13 @@ def check(placed: Placed[Site]) -> Iterator[Problem]:
         yield spot.problem(f"host is {site.host!r}; write local or {addresses.FORM}", "host")
     else:
         yield from _by_ssh(placed, address)
+
+
+def _commands(placed: Placed[Site]) -> Iterator[Problem]:
+    site, spot = placed.value, placed.spot
+    for key, value in (("commandPath", site.command_path), ("commandEnv", site.command_env)):
+        if value and site.system is System.LOCAL:
+            yield spot.key_problem(f"{key}: the commands of the embedded queue are the agent's own; remove it", key)
 
 
 def _observer(placed: Placed[Site]) -> Iterator[Problem]:

@@ -12,7 +12,8 @@ import pytest
 from router import policy
 from router.agent.sites import commands_of, demand_account, demand_user, site_of, system_of, terms_of, users_of
 from router.errors import ConfigError
-from router.hpc import local, openpbs
+from router.host import sitehelper
+from router.hpc import local, openpbs, torque
 from router.policy.model import Policy
 from router.policy.schema import Account, Retries
 from router.reconcile.model import Terms
@@ -99,3 +100,29 @@ def test_lost_nodes_are_excused_as_often_as_the_rule_says() -> None:
 
 def test_the_commands_of_openpbs_are_those_of_an_ordinary_installation() -> None:
     assert commands_of(site_of(loaded(system="openpbs"), "s"), None, "") == openpbs.DEFAULT
+
+
+@pytest.mark.parametrize(
+    ("system", "fields", "environment"),
+    [
+        (
+            "openpbs",
+            {"commandPath": ["/cm/pbs/bin", "/x y"], "commandEnv": {"PBS_CONF_FILE": "/etc/pbs-1.conf"}},
+            {
+                "PATH": "/cm/pbs/bin:/x y:" + dict(openpbs.DEFAULT.environment)["PATH"],
+                "PBS_CONF_FILE": "/etc/pbs-1.conf",
+            },
+        ),
+        ("slurm", {"commandEnv": {"SLURM_CONF": "/s.conf"}}, {"SLURM_CONF": "/s.conf"}),
+        ("torque", {"commandPath": ["/t"]}, {"PATH": "/t:" + dict(torque.DEFAULT.environment)["PATH"]}),
+    ],
+)
+def test_commands_that_lie_elsewhere(system: str, fields: dict[str, Any], environment: dict[str, str]) -> None:
+    site = site_of(loaded(system=system, **fields), "s")
+    usual = system_of(site).DEFAULT
+
+    found = commands_of(site, None, "")
+
+    assert dict(found.environment) == {**dict(usual.environment), **environment}
+    assert replace(found, environment=()) == replace(usual, environment=())
+    assert [name for name in dict(found.environment) if sitehelper.VARIABLES.fullmatch(name) is None] == []
