@@ -12,9 +12,14 @@ from router.allocation import Chunk
 from router.cli.judging import Asked, Judged, complain, judge_all, judging_options, open_gate, say_if_none
 from router.gate import Judgement
 from router.policy.decision import Considered, Decision, Route
+from router.policy.schema import Runtime
 from router.workload.model import Figure, Workload
 
 _NOTHING = "nothing asked for"
+_NO_GRACE = (
+    "kept by the script at the deadline and at a deletion; none where the batch system itself kills the job, "
+    "which takes an image away that a process of the job has mounted (FUSE)"
+)
 
 
 @click.command()
@@ -119,6 +124,8 @@ def _route(route: Route) -> list[str]:
         ("deadline", f"the containers end after {durations.show(allocation.deadline)}"),
         ("walltime", durations.show(allocation.walltime)),
     ]
+    if route.site.runtime is not Runtime.HOST:
+        rows.append(("grace period", f"{durations.show(allocation.grace)}, {_NO_GRACE}"))
     if route.profile is not None:
         rows.append(("MPI profile", f"{route.profile.name} ({route.profile.launcher}), the first whose images match"))
     rows += [(f"why {title}", note) for title, note in allocation.notes]

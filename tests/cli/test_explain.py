@@ -30,6 +30,8 @@ CHUNKS = """\
     chunks              2 x (4 cores, 4 ranks, 512Mi)
     deadline            the containers end after 10m
     walltime            11m30s
+    grace period        30s, kept by the script at the deadline and at a deletion; none where the batch system itself kills \
+the job, which takes an image away that a process of the job has mounted (FUSE)
 """
 RULES_BEHIND = """\
     not looked at: large, batch-without-figures, small
