@@ -106,10 +106,12 @@ def attended(cluster: Cluster, observer: str = "") -> Iterator[Stack]:
         stack.callback(cluster.surroundings.programs.remove, agent)
         stack.callback(agent.kill)
         agent.start()
-        people = (Kubectl(cluster.plane.kubeconfig(name), NAMESPACE, Path(root)) for name in ("ada", "ben", "admin"))
+        ada, ben, admin = (
+            Kubectl(cluster.plane.kubeconfig(name), NAMESPACE, Path(root)) for name in ("ada", "ben", "admin")
+        )
         until(lambda: is_ready(cluster.plane, NODE), what="for the Node")
         installing.approve(cluster.plane)  # and waits until logs are served with what was issued
-        yield Stack(cluster.plane, site, *people, agent)
+        yield Stack(cluster.plane, site, ada, ben, admin, agent)
 
 
 @pytest.fixture(scope="module")
