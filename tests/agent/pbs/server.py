@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import os
 import shutil
+import signal
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -61,7 +62,7 @@ def server() -> dict[str, str]:
 
 @contextlib.contextmanager
 def setting(name: str, value: str) -> Iterator[None]:
-    """A boolean attribute of the server for a while."""
+    """An attribute of the server for a while; one that it does not show is a boolean, and off."""
     before = server().get(name, "False")
     ok("qmgr", "-c", f"set server {name} = {value}")
     try:
@@ -81,6 +82,19 @@ def operator(user: str) -> Iterator[None]:
 
 
 @contextlib.contextmanager
+def killed(daemon: str) -> Iterator[None]:
+    """The server (``server``) or the daemon of this node (``mom``) without a last word, and started again after it."""
+    lock = Path(_settings()["PBS_HOME"], f"{daemon}_priv", f"{daemon}.lock")
+    pid = int(lock.read_text())
+    os.kill(pid, signal.SIGKILL)
+    until(lambda: not Path(f"/proc/{pid}").exists(), seconds=SECONDS, what=f"for {daemon} to go")
+    try:
+        yield
+    finally:
+        start()
+
+
+@contextlib.contextmanager
 def away() -> Iterator[None]:
     """The server is shut down, and jobs that run are left alone; started again after it."""
     ok("qterm", "-t", "quick")
@@ -93,10 +107,9 @@ def away() -> Iterator[None]:
 
 def start() -> None:
     """Start what does not run, and wait until it answers."""
-    settings = dict(line.split("=", 1) for line in _SETTINGS.read_text().splitlines() if "=" in line)
     # What the start script leaves behind holds its output open.
     subprocess.run(
-        [f"{settings['PBS_EXEC']}/libexec/pbs_init.d", "start"],
+        [f"{_settings()['PBS_EXEC']}/libexec/pbs_init.d", "start"],
         stdin=subprocess.DEVNULL,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
@@ -104,3 +117,7 @@ def start() -> None:
         check=False,
     )
     until(lambda: run("qstat", "-B").returncode == 0, seconds=SECONDS, what="for the server")
+
+
+def _settings() -> dict[str, str]:
+    return dict(line.split("=", 1) for line in _SETTINGS.read_text().splitlines() if "=" in line)
