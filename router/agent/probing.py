@@ -8,7 +8,7 @@ from __future__ import annotations
 import contextlib
 import threading
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import PurePosixPath
 from typing import Final
 
@@ -112,7 +112,7 @@ class Probe:
         ways = self._ways
         found = self.job_id in ways.batch.find(self._submission.name)
         report = ways.batch.ask([self.job_id]).reports.get(self.job_id)
-        details = self._run(ways.system.details_argv([self.job_id], ways.commands))
+        details = self._details()
         account, project = (attribute_of(details, name) for name in ("Account_Name", "project"))
         return Shown(self._submission.name, found, report.name if report else "", account, project)
 
@@ -215,6 +215,14 @@ class Probe:
         if report is None or report.state is JobState.FINISHED:
             self._ended = report or JobReport(self.job_id, JobState.FINISHED, "")
         return report
+
+    def _details(self) -> str:
+        """All that the batch system prints of it, also where it keeps no records of jobs that are over."""
+        ways = self._ways
+        try:
+            return self._run(ways.system.details_argv([self.job_id], ways.commands))
+        except NoHistory:
+            return self._run(ways.system.details_argv([self.job_id], replace(ways.commands, history=False)))
 
     def _over(self) -> bool:
         if self._ended is None and time.monotonic() - self._asked > _ASKING:

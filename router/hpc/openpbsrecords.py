@@ -24,7 +24,15 @@ _FIELD_END: Final = re.compile(r"(?<!\\)\|")
 _COMMA: Final = re.compile(r"(?<!\\),")
 _CTIME: Final = "%a %b %d %H:%M:%S %Y"
 
-_WALLTIME_STATUS, _CPU_STATUS, _MEMORY_STATUS, _LOST_STATUS = -29, -28, -27, -20
+_ENDED_BY_PBS: Final[Mapping[int | None, Verdict]] = {
+    -29: Verdict.WALLTIME,
+    -28: Verdict.CPU_TIME,
+    -27: Verdict.MEMORY,
+    -26: Verdict.MEMORY,  # virtual memory
+    -20: Verdict.NODE_LOST,  # its node was given up
+    -4: Verdict.NODE_LOST,  # its node's daemon was started anew, and ended what had run there before
+}
+"""JOB_EXEC_… of job.h, as far as the job had run. Other negative figures are of jobs that could not be started."""
 _DELETED_SUBSTATE: Final = "91"
 
 
@@ -114,14 +122,8 @@ def report(job_id: str, attributes: Mapping[str, Any], states: Mapping[str, JobS
 
 def _verdict(attributes: Mapping[str, Any], status: int | None) -> Verdict:
     """Why a finished job is over. Deleted beats the exit status: a job that trapped TERM may have ended with 0."""
-    kills = {
-        _WALLTIME_STATUS: Verdict.WALLTIME,
-        _CPU_STATUS: Verdict.CPU_TIME,
-        _MEMORY_STATUS: Verdict.MEMORY,
-        _LOST_STATUS: Verdict.NODE_LOST,
-    }
-    if status in kills:
-        return kills[status]
+    if status in _ENDED_BY_PBS:
+        return _ENDED_BY_PBS[status]
     if _text(attributes.get("substate")) == _DELETED_SUBSTATE or " terminated" in _text(attributes.get("comment")):
         return Verdict.DELETED
     if status is None or status < 0:

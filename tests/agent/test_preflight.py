@@ -124,6 +124,26 @@ def test_a_launcher_on_two_nodes(queue: EmbeddedQueue, tmp_path: Path) -> None:
     assert (code, lines["launcher"]["verdict"], lines["work-directory-on-nodes"]["verdict"]) == (0, "ok", "ok"), lines
 
 
+def test_a_server_that_keeps_no_history_is_warned_of(queue: EmbeddedQueue, tmp_path: Path) -> None:
+    """OpenPBS' default. The words are those that it was recorded to say."""
+    queue.ok("faults", "history-lost=on")
+    commands = tmp_path / "commands"
+    commands.write_text(
+        "#!/bin/bash\n"
+        'for word in "$@"; do\n'
+        '\t[[ $word != -x ]] || { echo "$1: PBS is not configured to maintain job history" >&2; exit 0; }\n'
+        "done\n"
+        f'exec {sys.executable} -m router.local "$@"\n'
+    )
+    commands.chmod(0o755)
+
+    code, lines = checked([*argv(queue, tmp_path), "--local-commands", str(commands)])
+
+    assert {name: line["verdict"] for name, line in lines.items() if line["verdict"] != "ok"} == {"history": "warning"}
+    assert (code, lines["account"]["seen"], lines["project"]["seen"]) == (0, "physics", "sky")
+    assert (living(queue), left(tmp_path)) == ("", [])
+
+
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_an_interrupted_check_leaves_nothing(queue: EmbeddedQueue, tmp_path: Path, number: signal.Signals) -> None:
     with subprocess.Popen(argv(queue, tmp_path), stdout=subprocess.DEVNULL, stderr=subprocess.PIPE) as process:

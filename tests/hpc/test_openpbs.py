@@ -147,6 +147,27 @@ def test_no_exit_status_is_no_success_and_no_jobs_are_no_reports() -> None:
     assert openpbs.parse_details('{"timestamp":1,"pbs_version":"23.06.06","pbs_server":"vm"}') == {}
 
 
+@pytest.mark.parametrize(
+    ("status", "verdict"),
+    [
+        (-2, Verdict.NEVER_RAN),
+        (-4, Verdict.NODE_LOST),
+        (-20, Verdict.NODE_LOST),
+        (-26, Verdict.MEMORY),
+        (-27, Verdict.MEMORY),
+        (-28, Verdict.CPU_TIME),
+        (-29, Verdict.WALLTIME),
+    ],
+)
+def test_the_statuses_of_jobs_that_were_ended_or_never_began(status: int, verdict: Verdict) -> None:
+    """JOB_EXEC_… of OpenPBS' job.h."""
+    job = {"job_state": "F", "substate": 93, "Exit_status": status, "comment": "Job run at noon on (n1) and failed"}
+
+    (report,) = openpbs.parse_details(json.dumps({"pbs_server": "vm", "Jobs": {"0.vm": job}})).values()
+
+    assert (report.exit_status, report.verdict) == (status, verdict)
+
+
 def test_a_state_that_nobody_knows() -> None:
     text = json.dumps({"pbs_server": "vm", "Jobs": {"0.vm": {"job_state": "Z"}}})
 

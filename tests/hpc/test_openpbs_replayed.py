@@ -93,6 +93,14 @@ def test_deleted_and_over_its_walltime() -> None:
     assert (walltime.exit_status, walltime.verdict) == (-29, Verdict.WALLTIME)
 
 
+def test_a_job_whose_nodes_daemon_was_killed_and_started_again() -> None:
+    """It ran, and its processes were ended: what is said of a job that could not be started would be false."""
+    (report,) = openpbs.parse_details(REPLAYS["restarted.json"].out).values()
+
+    assert (report.state, report.exit_status, report.verdict) == (JobState.FINISHED, -4, Verdict.NODE_LOST)
+    assert report.started is not None
+
+
 def test_a_job_that_was_moved_and_the_server_that_has_it() -> None:
     """It is over there under the same id, is asked for there by ``ID@server``, and qdel finds it by itself."""
     (here,) = openpbs.parse_details(REPLAYS["moved.json"].out).values()

@@ -1,0 +1,123 @@
+"""An OpenPBS as its manager sees and troubles it: what lives, settings, a server that is away.
+
+Everything here is run as root, whom OpenPBS takes for a manager on the server's own host.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import signal
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+from router.hpc import openpbs
+from tests.agent.whole.waiting import until
+
+PATH = dict(openpbs.DEFAULT.environment)["PATH"]
+SECONDS = 120.0
+_SETTINGS = Path("/etc/pbs.conf")
+
+
+def run(*argv: str) -> subprocess.CompletedProcess[str]:
+    """One command of the batch system to its end, however it ends."""
+    environment = {**os.environ, "PATH": f"{PATH}:{os.environ['PATH']}"}
+    return subprocess.run(argv, env=environment, capture_output=True, text=True, timeout=SECONDS, check=False)
+
+
+def ok(*argv: str) -> str:
+    """What a command prints that must succeed."""
+    done = run(*argv)
+    assert done.returncode == 0, done
+    return done.stdout
+
+
+def version() -> str:
+    """What ``qstat --version`` says; empty where there is none."""
+    if shutil.which("qstat", path=PATH) is None:
+        return ""
+    done = run("qstat", "--version")
+    return (done.stdout + done.stderr).strip()
+
+
+def attribute(job_id: str, name: str) -> str:
+    """One attribute of a job, also of one that is over; empty where it has none."""
+    lines = ok("qstat", "-x", "-f", "-w", job_id).splitlines()
+    found = (line.partition(" = ") for line in lines if line.strip().startswith(f"{name} = "))
+    return next((value for _, _, value in found), "")
+
+
+def living(user: str) -> list[str]:
+    """Ids of a user's jobs that are not over."""
+    return ok("qselect", "-u", user).split()
+
+
+def server() -> dict[str, str]:
+    """The server's attributes."""
+    lines = (line.strip().partition(" = ") for line in ok("qmgr", "-c", "list server").splitlines())
+    return {name: value for name, equals, value in lines if equals}
+
+
+@contextlib.contextmanager
+def setting(name: str, value: str) -> Iterator[None]:
+    """An attribute of the server for a while; one that it does not show is a boolean, and off."""
+    before = server().get(name, "False")
+    ok("qmgr", "-c", f"set server {name} = {value}")
+    try:
+        yield
+    finally:
+        ok("qmgr", "-c", f"set server {name} = {before}")
+
+
+@contextlib.contextmanager
+def operator(user: str) -> Iterator[None]:
+    """A user who may see everybody's jobs, for a while."""
+    ok("qmgr", "-c", f"set server operators += {user}@*")
+    try:
+        yield
+    finally:
+        ok("qmgr", "-c", f"set server operators -= {user}@*")
+
+
+@contextlib.contextmanager
+def killed(daemon: str) -> Iterator[None]:
+    """The server (``server``) or the daemon of this node (``mom``) without a last word, and started again after it."""
+    lock = Path(_settings()["PBS_HOME"], f"{daemon}_priv", f"{daemon}.lock")
+    pid = int(lock.read_text())
+    os.kill(pid, signal.SIGKILL)
+    until(lambda: not Path(f"/proc/{pid}").exists(), seconds=SECONDS, what=f"for {daemon} to go")
+    try:
+        yield
+    finally:
+        start()
+
+
+@contextlib.contextmanager
+def away() -> Iterator[None]:
+    """The server is shut down, and jobs that run are left alone; started again after it."""
+    ok("qterm", "-t", "quick")
+    until(lambda: run("qstat", "-B").returncode, seconds=SECONDS, what="for the server to go")
+    try:
+        yield
+    finally:
+        start()
+
+
+def start() -> None:
+    """Start what does not run, and wait until it answers."""
+    # What the start script leaves behind holds its output open.
+    subprocess.run(
+        [f"{_settings()['PBS_EXEC']}/libexec/pbs_init.d", "start"],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        timeout=SECONDS,
+        check=False,
+    )
+    until(lambda: run("qstat", "-B").returncode == 0, seconds=SECONDS, what="for the server")
+
+
+def _settings() -> dict[str, str]:
+    return dict(line.split("=", 1) for line in _SETTINGS.read_text().splitlines() if "=" in line)

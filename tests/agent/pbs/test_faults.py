@@ -1,0 +1,108 @@
+"""Daemons of OpenPBS that are killed, and a job that is started again by hand: nothing fails that runs, nothing runs twice."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.agent.bed.jobs import SECONDS, apply, pod_of
+from tests.agent.pbs import server
+from tests.agent.pbs.conftest import Stack
+from tests.agent.pbs.jobs import (
+    await_ends,
+    await_nothing_left,
+    await_started,
+    counted,
+    let_go,
+    submitted,
+    told,
+    waiting,
+)
+from tests.agent.pbs.site import ADA, RUNS
+from tests.agent.whole.waiting import stays, until
+
+pytestmark = [pytest.mark.pbs, pytest.mark.apptainer, pytest.mark.timeout(900)]
+JOBS = 8
+
+
+def conditions(stack: Stack, name: str) -> dict[str, str]:
+    """The conditions of a Job's one Pod."""
+    return {one["type"]: one["status"] for one in pod_of(stack.ada, name)["status"].get("conditions", ())}
+
+
+def test_jobs_that_are_submitted_while_the_server_is_killed_run_once(attending: Stack) -> None:
+    names = [apply(attending.ada, counted()) for _ in range(JOBS)]
+
+    with server.killed("server"):
+        names += [apply(attending.ada, counted()) for _ in range(JOBS)]
+
+    assert await_ends(attending.ada, *names) == dict.fromkeys(names, "Complete")
+    assert [told(name) for name in names] == [["start", "end"]] * 2 * JOBS
+    await_nothing_left(names, ADA)
+
+
+def test_a_job_whose_nodes_daemon_is_killed_and_comes_back_runs_again(attending: Stack) -> None:
+    """The daemon ends what had run before it. The job's record alone is no proof of that: silence is waited for."""
+    name = apply(attending.ada, waiting())
+    await_started(name)
+    batch_job = submitted(attending.ada, name)
+    first = pod_of(attending.ada, name)["metadata"]["uid"]
+
+    with server.killed("mom"):
+        pass
+    until(lambda: server.attribute(batch_job, "Exit_status"), lambda status: status == "-4", seconds=SECONDS)
+    await_nothing_left([name], ADA)
+    until(lambda: conditions(attending, name).get("NodeLost"), lambda holds: holds == "True", seconds=SECONDS)
+    until(lambda: told(name), lambda events: events == ["start"] * 2, seconds=2 * SECONDS, what="to run again")
+    let_go(name)
+
+    assert await_ends(attending.ada, name) == {name: "Complete"}
+    seen = RUNS.lines(name)
+    assert [(line.event, line.uid == first) for line in seen] == [("start", True), ("start", False), ("end", False)]
+    await_nothing_left([name], ADA)
+
+
+def test_a_job_of_a_lost_node_runs_again_only_when_its_processes_are_gone(attending: Stack) -> None:
+    name = apply(attending.ada, waiting())
+    await_started(name)
+    batch_job = submitted(attending.ada, name)
+    first = pod_of(attending.ada, name)["metadata"]["uid"]
+
+    with server.setting("node_fail_requeue", "10"), server.killed("mom"):
+        until(
+            lambda: server.attribute(batch_job, "job_state"),
+            lambda state: state == "F",
+            seconds=SECONDS,
+            what="for the server to lose it",
+        )
+        until(lambda: conditions(attending, name).get("NodeLost"), lambda holds: holds == "True", seconds=SECONDS)
+        stays(
+            lambda: (server.living(ADA), told(name), pod_of(attending.ada, name)["status"]["phase"]),
+            lambda seen: seen == ([], ["start"], "Running"),
+            seconds=30,
+            what="running once",
+        )
+        let_go(name)
+        until(lambda: told(name)[:2], lambda events: events == ["start", "end"], seconds=SECONDS)
+
+    assert await_ends(attending.ada, name) == {name: "Complete"}
+    seen = RUNS.lines(name)
+    assert [(line.event, line.uid == first) for line in seen] == [
+        ("start", True),
+        ("end", True),
+        ("start", False),
+        ("end", False),
+    ]
+    await_nothing_left([name], ADA)
+
+
+def test_a_job_that_an_admin_starts_again_is_refused_and_runs_once(attending: Stack) -> None:
+    name = apply(attending.ada, waiting())
+    await_started(name)
+    batch_job = submitted(attending.ada, name)
+
+    refused = server.run("qrerun", batch_job)
+    let_go(name)
+
+    assert (refused.returncode, "not rerunnable" in refused.stderr) == (190, True), refused
+    assert await_ends(attending.ada, name) == {name: "Complete"}
+    assert told(name) == ["start", "end"]
