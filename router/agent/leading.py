@@ -271,11 +271,11 @@ class Lead:
     def _check_changed(self, kept: Kept) -> None:
         """Another check was made of the site: Nodes say whether it is refused, and Pods that wait are looked at."""
         words = sentence(kept)
-        if words:
-            log.error("the site is refused", extra={"fields": {"words": words}})
+        told = words or praise(kept)
+        log.log(logging.ERROR if words else logging.INFO, "last check of the site", extra={"fields": {"words": told}})
         if self._nodes is not None:
             status, reason = ("True", "CheckFailed") if words else ("False", "NothingToMend")
-            self._nodes.condition(None, names.CONDITION_SITE_REFUSED, status, reason, words or praise(kept))
+            self._nodes.condition(None, names.CONDITION_SITE_REFUSED, status, reason, told)
         for one in self._all():
             one.wake_all()
 
