@@ -22,6 +22,7 @@ from router.agent.cleaning import Cleaning, Keeping
 from router.agent.election import Election
 from router.agent.fencing import Fence
 from router.agent.indexing import Indexing
+from router.agent.lastcheck import LastCheck
 from router.agent.metrics import Metrics
 from router.agent.observing import Asking, Observer
 from router.agent.overseeing import Overseer
@@ -82,6 +83,7 @@ class Shared:
     """What all users of the site share while this agent leads.
 
     :param listed: set once all Pods are known
+    :param check: whether the last check of the site lets anything be submitted
     :param changed: called when the batch system has become unreachable for a user, or answers again
     :param overseer: looks at all users' jobs, where the site has an observer
     """
@@ -90,6 +92,7 @@ class Shared:
     indexes: Indexes
     listed: threading.Event
     changed: Callable[[], None]
+    check: LastCheck
     overseer: Overseer | None = None
 
 
@@ -128,10 +131,8 @@ class Attending:
             notice=self._spool.look,
             overseer=shared.overseer,
         )
-        fence = Fence(world.api, seat.host, self.records, seat.root)
-        deciding = Deciding(world.terms, self.reach, fence, lambda: world.election.leading, self._finished)
         tools = _tools(world, seat, submitter, self._observer)
-        self._steps = Steps(self._queue, self.records, tools, deciding, submitters=settings.hands)
+        self._steps = Steps(self._queue, self.records, tools, self._deciding(), submitters=settings.hands)
         self._indexing = Indexing(seat.host, self.records, shared.indexes)
         self._cleaning = self._make_cleaning()
         self._stopping = threading.Event()
@@ -139,6 +140,17 @@ class Attending:
         self._claims_at = 0.0
         self.began = False
         """Whether its Pods are attended to."""
+
+    def _deciding(self) -> Deciding:
+        world, seat, check = self._world, self.seat, self._shared.check
+        return Deciding(
+            terms=world.terms,
+            reach=self.reach,
+            fence=Fence(world.api, seat.host, self.records, seat.root),
+            acting=lambda: world.election.leading,
+            finished=self._finished,
+            refusal=lambda: check.refusal,
+        )
 
     def _make_cleaning(self) -> Cleaning:
         seat, keeping = self.seat, Keeping(self.seat.root, self._world.site.keep)
@@ -166,6 +178,12 @@ class Attending:
         if self.seat.user or record is None or not record.facts.pod.job_id:
             self._queue.wake(uid)
 
+    def wake_all(self) -> None:
+        """Let somebody look at each Pod that is not over: what holds for all of them has changed."""
+        for record in self.records.all():
+            if not record.over:
+                self.wake(record.uid)
+
     def alive(self) -> dict[str, bool]:
         """Whether the threads run that should."""
         found = {"attending": self._thread.is_alive()}
@@ -178,7 +196,7 @@ class Attending:
 
     def _run(self) -> None:
         while not self._stopping.wait(_TURN_SECONDS):
-            if not self._shared.listed.is_set():
+            if not (self._shared.listed.is_set() and self._shared.check.known.is_set()):
                 continue
             if not self.seat.user:
                 self._begin()
@@ -264,9 +282,7 @@ class Attending:
         if self.seat.user:
             log.log(logging.WARNING if reason else logging.INFO, "batch system", extra={"fields": fields})
         self._shared.changed()
-        for record in self.records.all():
-            if not record.over:
-                self.wake(record.uid)
+        self.wake_all()
 
 
 def _asking(world: World, seat: Seat) -> Asking:

@@ -11,12 +11,14 @@ import time
 from collections import Counter
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from typing import Final
 
 from router import names
 from router.agent.approval import owner_of
 from router.agent.attending import LONGEST_BACK_OFF, Attending, Shared, World
 from router.agent.daemonsets import DaemonSets
+from router.agent.lastcheck import CheckRecord, LastCheck
 from router.agent.logged import Logged
 from router.agent.nodeobject import declared, queue_condition, reported
 from router.agent.nodes import Endpoint, Nodes
@@ -34,6 +36,7 @@ from router.kubelet.indexes import Indexes
 from router.kubelet.serve import Kubelet, KubeletSettings
 from router.podview import PodView
 from router.policy.schema import Queue
+from router.preflight.record import Kept, praise, sentence
 from router.reconcile.following import followed
 
 log: Final = logging.getLogger("batchgate.agent")
@@ -54,7 +57,10 @@ class Lead:
         self._pods = Pods(api, site.name, self.records, admit=self._admit, wake=self._wake)
         indexes = Indexes()
         self._overseer = _overseer(world)
-        self._shared = Shared(self.records, indexes, self._pods.watch.synced, self._reach_changed, self._overseer)
+        self._check = LastCheck(CheckRecord(api, settings.namespace, site.name), self._check_changed)
+        self._shared = Shared(
+            self.records, indexes, self._pods.watch.synced, self._reach_changed, self._check, self._overseer
+        )
         self._lock = threading.Lock()
         self._users: dict[str, Attending] = {}
         self._nobody = Attending(world, world.nobody, self._shared, self._elsewhere)
@@ -110,6 +116,7 @@ class Lead:
         self._nodes = Nodes(world.api, world.site, endpoint, world.settings.node_lease_seconds, world.recorder)
         self._orphan_limit("")  # what an earlier leader has said of it may be over
         self._nodes.start()
+        self._check.start()
         if self._overseer is not None:
             self._overseer.start()
         self._nobody.start()
@@ -152,6 +159,7 @@ class Lead:
             log.warning("not everything in hand was finished; the next leader finds it")
         if self._overseer is not None:
             self._overseer.stop()
+        self._check.stop()
         self._queue_states.stop()
         self._pods.watch.stop()
         self._daemonsets.stop()
@@ -178,6 +186,7 @@ class Lead:
         if self._nodes is not None:
             found["nodes"] = self._nodes.alive
             found["queue state"] = self._queue_states.alive
+            found["last check"] = self._check.alive
             found["overseer"] = self._overseer is None or self._overseer.alive
         for one in self._all():
             found |= one.alive()
@@ -217,7 +226,7 @@ class Lead:
         """How the queues are, asked as the observer, else as a user who reaches the batch system; nothing where nobody
         does.
 
-        The Nodes show it as well.
+        The Nodes show it as well. To rules the queues of a site that is refused are down: Jobs go elsewhere meanwhile.
         """
         with self._lock:
             reaching = [one for one in self._users.values() if one.began and one.reach.ok]
@@ -225,6 +234,8 @@ class Lead:
         found = asking[0].queues() if asking else {}
         for queue in self._world.site.queues if found else ():
             self._show(queue, found.get(queue.name))
+        if self._check.refusal:
+            return {name: replace(state, enabled=False) for name, state in found.items()}
         return found
 
     def _show(self, queue: Queue, state: QueueState | None) -> None:
@@ -256,6 +267,17 @@ class Lead:
             kind, status = names.CONDITION_HPC_UNAVAILABLE, "True" if reason else "False"
             words = reason or "the batch system answers"
             self._nodes.condition(None, kind, status, "NoAnswer" if reason else "Answers", words)
+
+    def _check_changed(self, kept: Kept) -> None:
+        """Another check was made of the site: Nodes say whether it is refused, and Pods that wait are looked at."""
+        words = sentence(kept)
+        told = words or praise(kept)
+        log.log(logging.ERROR if words else logging.INFO, "last check of the site", extra={"fields": {"words": told}})
+        if self._nodes is not None:
+            status, reason = ("True", "CheckFailed") if words else ("False", "NothingToMend")
+            self._nodes.condition(None, names.CONDITION_SITE_REFUSED, status, reason, told)
+        for one in self._all():
+            one.wake_all()
 
     def _orphan_limit(self, words: str) -> None:
         if words:

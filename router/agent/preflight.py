@@ -249,7 +249,8 @@ class _Visit:
     def _judged(self, found: Probe) -> Iterator[Line]:
         if not found.started():
             words = f"still queued after {self._wanted.wait:.0f} s: {found.reason}"
-            yield Line("probe", self.user, Mark.MUST, words, "it starts", "make room, or --wait longer")
+            change = "--wait longer, or make room: nothing is known of what only a probe can see"
+            yield Line("probe", self.user, Mark.WARNING, words, "it starts", change, undecided=True)
             return
         if found is self._two:
             yield from self._of_two(found)

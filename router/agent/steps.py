@@ -49,6 +49,7 @@ class Deciding:
     :param terms: what holds for a Pod
     :param acting: whether this agent leads: asked before each action
     :param finished: called when nothing is left of a Pod on the site that could still change; OSError
+    :param refusal: why nothing may be submitted to the site now; empty where it may
     """
 
     terms: Callable[[PodView], Terms]
@@ -56,6 +57,7 @@ class Deciding:
     fence: Fence
     acting: Callable[[], bool]
     finished: Callable[[Record], None]
+    refusal: Callable[[], str]
 
 
 class Steps:
@@ -173,6 +175,7 @@ class Steps:
         surroundings = partial(
             outcomes.surroundings,
             reachable=self._deciding.reach.ok,
+            refused=self._deciding.refusal(),
             older=fence.older(record),
             disruptions=fence.disruptions(record),
         )
@@ -233,7 +236,10 @@ class Steps:
 
     def _run(self, record: Record, kind: str, action: Action) -> None:
         well = False
-        if self._deciding.acting():
+        if isinstance(action, Submit) and self._deciding.refusal():  # since it was planned: thousands may be in line
+            record.change(outcomes.not_begun)
+            well = True
+        elif self._deciding.acting():
             well = self._guarded(record, kind, partial(acting.slow, self._tools, record, action))
         if isinstance(action, Collect):
             record.owed = not well

@@ -91,14 +91,14 @@ def _look(cluster: Cluster, site: str) -> Remains:
         "Jobs of all namespaces", "/apis/batch/v1/jobs", facts, labelSelector=f"{names.KEY_SITE}={site}"
     )
     pods = _pods(cluster, site, [one["metadata"]["name"] for one in nodes if forgetting.is_of(one, site)])
-    queues = cluster.one(
-        "the state of queues", f"/api/v1/namespaces/{cluster.system}/configmaps/{names.QUEUES_CONFIG_MAP}"
-    )
+    queues = cluster.one("the state of queues", _config_map(cluster, names.QUEUES_CONFIG_MAP))
+    checks = cluster.one("the checks of sites", _config_map(cluster, names.CHECKS_CONFIG_MAP))
     lease = cluster.one("the agents' Lease", _lease(cluster, site))
     if cluster.missed:
         cluster.say_missed()
         raise ConfigError("a site is forgotten as a whole, by whoever may see all of it; nothing was done")
-    return Remains(jobs or (), nodes, pods, lease, (queues or {}).get("data") or {})
+    documents = ((found or {}).get("data") or {} for found in (queues, checks))
+    return Remains(jobs or (), nodes, pods, lease, *documents)
 
 
 def _pods(cluster: Cluster, site: str, nodes: list[str]) -> tuple[PodView, ...]:
@@ -108,6 +108,10 @@ def _pods(cluster: Cluster, site: str, nodes: list[str]) -> tuple[PodView, ...]:
     for query in [{"labelSelector": f"{names.KEY_SITE}={site}"}, *queries]:
         found |= {pod.uid: pod for pod in cluster.every("Pods of all namespaces", "/api/v1/pods", view, **query) or ()}
     return tuple(found.values())
+
+
+def _config_map(cluster: Cluster, name: str) -> str:
+    return f"/api/v1/namespaces/{cluster.system}/configmaps/{name}"
 
 
 def _lease(cluster: Cluster, site: str) -> str:
@@ -159,8 +163,11 @@ def _act(cluster: Cluster, plan: Plan, work: _Work, wait: int) -> None:
         path = f"{LEASES}/{names.NODE_LEASES}/leases/{node.name}"
         work.step(f"Lease of Node {node.name} deleted", partial(api.delete, path))
     if plan.queue_state:
-        path = f"/api/v1/namespaces/{cluster.system}/configmaps/{names.QUEUES_CONFIG_MAP}"
-        work.step("state of its queues removed", lambda: api.patch(path, {"data": {plan.queue_state: None}}))
+        path, body = _config_map(cluster, names.QUEUES_CONFIG_MAP), {"data": {plan.queue_state: None}}
+        work.step("state of its queues removed", partial(api.patch, path, body))
+    if plan.checks:
+        path, body = _config_map(cluster, names.CHECKS_CONFIG_MAP), {"data": {plan.checks: None}}
+        work.step("its last check removed", partial(api.patch, path, body))
     if plan.lease:
         work.step(f"Lease {plan.lease} deleted", lambda: api.delete(_lease(cluster, plan.site)))
     if work.problems:  # Pods of Nodes that are still there are ended by nobody
@@ -207,6 +214,7 @@ def _print(plan: Plan) -> None:
     rows += [("end", "Pod", f"{one.namespace}/{one.name}", one.batch_job) for one in plan.pods]
     rows += [("delete", "Lease", plan.lease, "")] * bool(plan.lease)
     rows += [("remove", "queue state", plan.queue_state, "")] * bool(plan.queue_state)
+    rows += [("remove", "last check", plan.checks, "")] * bool(plan.checks)
     print_table(("WHAT", "KIND", "NAME", "BATCH JOB"), rows)
     if plan.ended:
         click.echo(f"{plan.ended} Pods that are over go with their Nodes; their logs are in the site's resultsDir.")

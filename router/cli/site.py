@@ -1,6 +1,7 @@
 """``batchgate site check``.
 
-Shell: reads the options, prints, sets the exit code. Signals ask the check to end; it then removes what it left.
+Shell: reads the options, prints, tells the agents, sets the exit code. Signals ask the check to end; it then removes what
+it left.
 """
 
 from __future__ import annotations
@@ -10,19 +11,28 @@ import pwd
 import signal
 import sys
 import threading
+import time
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import click
 
+from router import names
 from router.cli.output import as_json
 from router.cli.table import print_table
+from router.errors import ApiError, ConfigError, NotFound
 from router.options import Duration, option
+from router.podstatus import rfc3339
 from router.preflight import Line, Mark, worst
+
+if TYPE_CHECKING:
+    from router.agent.lastcheck import CheckRecord
 
 _option: Final = partial(option, "site")
 _INTERRUPTED: Final = 130
+T = TypeVar("T")
 
 
 @click.group()
@@ -47,15 +57,30 @@ def site() -> None:
     help="The embedded queue's directory.",
 )
 @_option("--local-commands", default="", metavar="WORDS", help="Before the embedded queue's commands.")
+@_option(
+    "--kubeconfig",
+    metavar="FILE",
+    also=("BATCHGATE_AGENT_KUBECONFIG",),
+    help="The agent's own; else $KUBECONFIG, else the cluster whose Pod this is: whose agents are told.",
+)
+@_option(
+    "--namespace",
+    default=names.SYSTEM_NAMESPACE,
+    also=("BATCHGATE_AGENT_NAMESPACE",),
+    metavar="NAME",
+    help="The agents' own.",
+)
+@click.option("--no-record", is_flag=True, help="Only look: tell no agent.")
 @click.option("-o", "--output", type=click.Choice(["table", "json"]), default="table", help="For people, for programs.")
-def check(name: str, users: tuple[str, ...], policy: Path, wait: int, output: str, **local: Any) -> None:
+def check(name: str, users: tuple[str, ...], policy: Path, wait: int, output: str, **options: Any) -> None:
     """Submit probe jobs as the users of a site, and say what must be mended before Jobs are sent there.
 
-    Run it as the user that the agent is, on the agent's machine. docs/preflight.md says what each line means.
+    Run it as the user that the agent is, on the agent's machine. Agents of the site submit nothing while the last check
+    has found a line that must be mended. docs/preflight.md says what each line means.
 
     \b
-    Exit codes: 0 no line must be mended, 1 one must, 2 usage, configuration or policy.
-    Example:  batchgate site check hpc1 --policy policies --as ada
+    Exit codes: 0 no line must be mended, 1 one must, 2 usage, configuration, policy or no cluster.
+    Example:  batchgate site check hpc1 --policy policies --kubeconfig agent.kubeconfig
     """
     # Imported here: usage errors need neither CEL nor asyncssh.
     from dataclasses import replace  # noqa: PLC0415
@@ -67,8 +92,9 @@ def check(name: str, users: tuple[str, ...], policy: Path, wait: int, output: st
     checked = policies.load(read_directory(policy))
     own = pwd.getpwuid(os.geteuid()).pw_name
     wanted = preflight.with_queue(
-        preflight.wanted_of(checked, name, users, own), local["local_state"], local["local_commands"]
+        preflight.wanted_of(checked, name, users, own), options["local_state"], options["local_commands"]
     )
+    record = None if options["no_record"] else _record(options["kubeconfig"], options["namespace"], name)
     stopping = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
         signal.signal(number, lambda *_: stopping.set())
@@ -77,7 +103,49 @@ def check(name: str, users: tuple[str, ...], policy: Path, wait: int, output: st
     if stopping.is_set():
         click.echo("interrupted; the probes were deleted", err=True)
         sys.exit(_INTERRUPTED)
+    if record is not None:
+        _tell_agents(record, lines, wanted.users, whole=not users)
     sys.exit(1 if worst(lines) is Mark.MUST else 0)
+
+
+def _record(kubeconfig: str | None, namespace: str, site: str) -> CheckRecord | None:
+    """Where agents look for the last check; None where no cluster is named.
+
+    It is read now: whoever may not, or asks the wrong cluster, is to know it before the probes are submitted.
+    """
+    from router.agent.lastcheck import CheckRecord  # noqa: PLC0415 - as above
+    from router.kube.client import connect  # noqa: PLC0415
+
+    if not (kubeconfig or os.environ.get("KUBECONFIG") or os.environ.get("KUBERNETES_SERVICE_HOST")):
+        click.echo(
+            "Warning: no agent is told of this check: name the agent's --kubeconfig, or say --no-record", err=True
+        )
+        return None
+    record = CheckRecord(connect(kubeconfig), namespace, site)
+    _asked(record, record.look)
+    return record
+
+
+def _tell_agents(record: CheckRecord, lines: tuple[Line, ...], users: tuple[str, ...], *, whole: bool) -> None:
+    now = rfc3339(int(time.time()))
+    kept = _asked(record, partial(record.keep, lines, users, now, whole=whole))
+    site = record.site
+    if kept.names:
+        words = f"agents of site {site} submit nothing until a check finds these mended: {', '.join(kept.names)}"
+    else:
+        words = f"agents of site {site} may submit"
+    click.echo(f"Kept in {record.place}: {words}", err=True)
+
+
+def _asked(record: CheckRecord, ask: Callable[[], T]) -> T:
+    """What the API server answers. ConfigError says what to do where it does not."""
+    try:
+        return ask()
+    except NotFound as error:
+        words = f"there is no {record.place}; manifests/base has it ({error}). --no-record only looks"
+        raise ConfigError(words) from error
+    except ApiError as error:
+        raise ConfigError(f"no agent can be told of this check: {error}. --no-record only looks") from error
 
 
 def _show(name: str, lines: tuple[Line, ...], output: str) -> None:

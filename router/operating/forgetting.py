@@ -51,7 +51,8 @@ class LeftNode:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What forgetting a site does, in this order, and what stays. ``lease``, ``queue_state``: empty where there is none.
+    """What forgetting a site does, in this order, and what stays. ``lease``, ``queue_state``, ``checks``: empty where there
+    is none.
 
     ``ended`` counts the Pods that are over: they go with their Node too. ``batch_jobs``, ``directory``: what may still be
     on the site; the directory is below the site's workDir, of each HPC user.
@@ -64,24 +65,27 @@ class Plan:
     ended: int
     lease: str
     queue_state: str
+    checks: str
     batch_jobs: tuple[str, ...]
     directory: str
 
     @property
     def empty(self) -> bool:
         """Whether nothing in the cluster tells of the site."""
-        return not (self.jobs or self.nodes or self.pods or self.ended or self.lease or self.queue_state)
+        told = self.lease or self.queue_state or self.checks
+        return not (self.jobs or self.nodes or self.pods or self.ended or told)
 
 
 @dataclass(frozen=True, slots=True)
 class Remains:
-    """What the cluster has of a site. ``queues``: the documents of the queues' state by their keys."""
+    """What the cluster has of a site. ``queues``, ``checks``: documents of the queues' state and of checks by their keys."""
 
     jobs: tuple[JobFacts, ...]
     nodes: tuple[Json, ...]
     pods: tuple[PodView, ...]
     lease: Json | None
     queues: Mapping[str, str]
+    checks: Mapping[str, str]
 
 
 def plan(site: str, found: Remains, cluster: str) -> Plan:
@@ -101,6 +105,7 @@ def plan(site: str, found: Remains, cluster: str) -> Plan:
         ended=len(found.pods) - len(living),
         lease=names.lease_name(site) if found.lease is not None else "",
         queue_state=key if key in found.queues else "",
+        checks=key if key in found.checks else "",
         batch_jobs=tuple(sorted({pod.job_id for pod in living if pod.job_id})),
         directory=f"{site}.{cluster}" if cluster else f"{site}.*",
     )

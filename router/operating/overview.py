@@ -42,8 +42,8 @@ class Seen:
 
 @dataclass(frozen=True, slots=True)
 class Queue:
-    """One queue. ``state``: ``open``, ``closed``, ``unreachable`` (the batch system), ``agent-away``, ``no-node`` or
-    ``unknown``; ``reason`` says why it is not open. ``age``: of the figures, in seconds. None: not known.
+    """One queue. ``state``: ``open``, ``closed``, ``refused`` (the site, by its last check), ``unreachable`` (the batch
+    system), ``agent-away``, ``no-node`` or ``unknown``; ``reason`` says why it is not open. ``age``: of the figures, in seconds. None: not known.
     """
 
     site: str
@@ -193,21 +193,28 @@ def _queue(place: Place, node: Json | None, figures: QueueState | None, moment: 
     )
 
 
+_TROUBLES: Final = (
+    (names.CONDITION_HPC_UNAVAILABLE, "unreachable", "the batch system does not answer"),
+    (names.CONDITION_SITE_REFUSED, "refused", "the last check of the site has failed"),
+    (names.CONDITION_QUEUE_CLOSED, "closed", ""),
+)
+"""Conditions of a Node that keep Jobs from starting: the worst first."""
+
+
 def _standing(node: Json | None, figures: QueueState | None) -> tuple[str, str]:
     if node is None:
         return "no-node", "it has no Node; does an agent of its site run?"
     ready = condition(node, "Ready")
     if ready.get("status") != "True":
         return "agent-away", str(ready.get("message") or "the agent has not reported yet")
-    silent = condition(node, names.CONDITION_HPC_UNAVAILABLE)
-    if silent.get("status") == "True":
-        return "unreachable", str(silent.get("message") or "the batch system does not answer")
-    closed = condition(node, names.CONDITION_QUEUE_CLOSED)
-    if closed.get("status") == "True":
-        return "closed", str(closed.get("message") or "")
+    for kind, word, default in _TROUBLES:
+        found = condition(node, kind)
+        if found.get("status") == "True":
+            return word, str(found.get("message") or default)
     if figures is not None and figures.up is False:
         return "closed", "the batch system says that it is down"
-    known = closed.get("status") == "False" or (figures is not None and figures.up)
+    told = condition(node, names.CONDITION_QUEUE_CLOSED).get("status") == "False"
+    known = told or (figures is not None and figures.up)
     return ("open", "") if known else ("unknown", "the agent has not told yet")
 
 
@@ -219,7 +226,7 @@ def condition(node: Json, kind: str) -> Json:
 
 def _stuck_nodes(nodes: Mapping[Place, Json]) -> Iterator[Stuck]:
     for (site, queue), node in sorted(nodes.items()):
-        for kind in (names.CONDITION_HPC_UNAVAILABLE, names.CONDITION_ORPHAN_LIMIT):
+        for kind in (names.CONDITION_HPC_UNAVAILABLE, names.CONDITION_ORPHAN_LIMIT, names.CONDITION_SITE_REFUSED):
             found = condition(node, kind)
             if found.get("status") == "True":
                 yield Stuck(

@@ -24,7 +24,8 @@ class Line:
     """One line of a check.
 
     ``name`` is a stable word of docs/preflight.md; ``user`` is the HPC user as whom it was seen, empty where that makes
-    no difference. ``change`` is empty where nothing has to be changed.
+    no difference. ``change`` is empty where nothing has to be changed. ``undecided``: further lines of this user could not
+    be looked at, and nothing is known of them.
     """
 
     name: str
@@ -33,6 +34,7 @@ class Line:
     seen: str
     expected: str
     change: str = ""
+    undecided: bool = False
 
 
 def worst(lines: Iterable[Line]) -> Mark:

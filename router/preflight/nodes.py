@@ -5,17 +5,20 @@ Pure.
 
 from __future__ import annotations
 
+import re
 from typing import Final
 
 from router.policy.schema import Runtime, Site
 from router.preflight import Line, Mark
 from router.preflight.seen import Report, first
+from router.script.containers import understands_no_eval
 
 NEARLY: Final = 0.8
 """The share of fsDelay from which a delay is too near to it."""
 WORRYING_SKEW, WORST_SKEW = 5.0, 60.0
 """Seconds: times of logs and of Pods are wrong by so much; and signs of life (180 s) are misjudged."""
 
+_VERSION: Final = re.compile(r"\d{1,9}(?:\.\d{1,9})+")
 _NO_LINKS: Final = "put workDir on a file system with hard links: the claim of a Pod is one"
 _NO_RENAMES: Final = "put workDir on a file system whose renames replace a file at once"
 
@@ -95,8 +98,19 @@ def runtime_lines(user: str, site: Site, report: Report) -> tuple[Line, ...]:
     if not path:
         change = "mend runtimePath or modules, or install it on the nodes"
         return (Line("runtime", user, Mark.MUST, f"no {wanted} on {host}", wanted, change),)
-    there = Line("runtime", user, Mark.OK, f"{path}: {first(report, 'runtime-version')}", wanted)
-    return there, _rights(user, report), *_image(user, site, report)
+    return _runtime(user, site, report, wanted), _rights(user, report), *_image(user, site, report)
+
+
+def _runtime(user: str, site: Site, report: Report, wanted: str) -> Line:
+    """A runtime that is older than the policy says reads environment values as shell text, or refuses the option."""
+    said = first(report, "runtime-version")
+    seen, number = f"{first(report, 'runtime-path')}: {said}", _VERSION.search(said)
+    if number is None or understands_no_eval(site.runtime, number[0]):
+        return Line("runtime", user, Mark.OK, seen, wanted)
+    if not understands_no_eval(site.runtime, site.runtime_version):
+        return Line("runtime", user, Mark.OK, seen, f"{wanted}, older than --no-eval")
+    change = f"write runtimeVersion: '{number[0]}', or install Apptainer 1.1 or SingularityCE 3.10 at least"
+    return Line("runtime", user, Mark.MUST, seen, f"{wanted} with --no-eval", change)
 
 
 def _rights(user: str, report: Report) -> Line:
@@ -114,6 +128,9 @@ def _image(user: str, site: Site, report: Report) -> tuple[Line, ...]:
         return ()
     code, _, words = first(report, "image").partition(" ")
     path = site.images[0].path
+    if code == "0" and (missing := report.get("image-missing", ())):
+        seen, change = f"{path} starts; not to be read: {', '.join(missing)}", "mend the images' paths"
+        return (Line("image", user, Mark.WARNING, seen, "exit code 0, and the others to be read", change),)
     if code == "0":
         return (Line("image", user, Mark.OK, f"{path} starts", "exit code 0"),)
     seen = f"{path}: exit code {code or 'none'}: {words}"

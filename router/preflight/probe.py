@@ -90,6 +90,7 @@ def one_node(asked: Asked) -> str:
         "most": str(max(30, _walltime(asked) - 30)),
         "runtime": quote((site.runtime_path or site.runtime) if contained else ""),
         "image": quote(site.images[0].path if site.images else ""),
+        "images": f"({words(one.path for one in site.images[1:]) if contained else ''})",
         "runtime_options": f"({words(site.runtime_options)})",
     }
     return _script(asked, 1, head, site.modules, "one.sh")

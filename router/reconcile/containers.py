@@ -22,6 +22,7 @@ from router.names import (
     REASON_OLDER_RUN,
     REASON_QUEUED,
     REASON_REQUEUED,
+    REASON_SITE_REFUSED,
     REASON_UNKNOWN,
 )
 from router.podlife import Exit, Run
@@ -56,6 +57,8 @@ def waiting(facts: Facts) -> Waiting | None:
 def _before_submission(facts: Facts) -> Waiting | None:
     if facts.older:
         return Waiting(REASON_OLDER_RUN, "; ".join(facts.older))
+    if facts.refused:
+        return Waiting(REASON_SITE_REFUSED, facts.refused)
     return Waiting(facts.attempt.reason, facts.attempt.message) if facts.attempt else None
 
 

@@ -107,6 +107,7 @@ class Facts:
     :param inspected: when its directory was last read (claim, ``alive``, exit files)
     :param looked: whether the batch system was searched for the tag since a job may have been made unnoticed
     :param reachable: whether the batch system answers
+    :param refused: why nothing is submitted to the site now; empty where it may be
     :param submitting: a submission is under way: nothing is concluded from there being no job
     :param older: what may still run of older Pods of the same Job and index, each in words: the fence
     :param disruptions: Pods of the same Job and index that were already excused as lost
@@ -126,6 +127,7 @@ class Facts:
     inspected: float | None = None
     looked: bool = False
     reachable: bool = True
+    refused: str = ""
     submitting: bool = False
     attempt: Attempt | None = None
     older: tuple[str, ...] = ()

@@ -36,9 +36,11 @@ def wrote(facts: Facts, pod: PodView, now: float) -> Facts:
     return replace(facts, pod=pod, written_at=now)
 
 
-def surroundings(facts: Facts, *, reachable: bool, older: Sequence[str], disruptions: int) -> Facts:
-    """What is not of this Pod: whether the batch system answers, the fence, lost Pods of the same Job and index."""
-    return replace(facts, reachable=reachable, older=tuple(older), disruptions=disruptions)
+def surroundings(facts: Facts, *, reachable: bool, older: Sequence[str], disruptions: int, refused: str = "") -> Facts:
+    """What is not of this Pod: whether the batch system answers and the site may be used, the fence, lost Pods of the
+    same Job and index.
+    """
+    return replace(facts, reachable=reachable, refused=refused, older=tuple(older), disruptions=disruptions)
 
 
 # --- the directory ------------------------------------------------------------------------------------------------
@@ -143,6 +145,11 @@ def _is_of(report: JobReport, uid: str) -> bool:
 def submitting(facts: Facts) -> Facts:
     """A submission has begun."""
     return replace(facts, submitting=True, attempt=None)
+
+
+def not_begun(facts: Facts) -> Facts:
+    """A submission was not begun after all, as the site has been refused since it was planned."""
+    return replace(facts, submitting=False)
 
 
 def submitted(facts: Facts, job_id: str) -> Facts:

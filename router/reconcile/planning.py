@@ -80,7 +80,7 @@ def _begin(facts: Facts, now: float) -> Wait:
         return Wait()
     if facts.staged and not facts.looked:
         return Wait((Look(),))
-    return Wait() if facts.older else Wait((Submit(fresh=not facts.staged),))
+    return Wait() if facts.older or facts.refused else Wait((Submit(fresh=not facts.staged),))
 
 
 def _follow(facts: Facts, terms: Terms, now: float) -> Wait:

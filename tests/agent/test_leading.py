@@ -16,6 +16,7 @@ from router.agent import sites
 from router.agent.attending import World
 from router.agent.batch import Batch
 from router.agent.election import Election
+from router.agent.lastcheck import CheckRecord
 from router.agent.leading import Lead
 from router.agent.metrics import Metrics
 from router.agent.nowhere import Nowhere
@@ -30,6 +31,7 @@ from router.kube.client import connect
 from router.kube.events import Recorder
 from router.podstatus import PodStatus
 from router.policyfiles import read_directory
+from router.preflight import Line, Mark
 from router.reconcile import outcomes
 from router.reconcile.model import Terms
 from router.settings import Address
@@ -144,6 +146,25 @@ def test_a_batch_system_that_does_not_answer_is_shown_on_the_nodes_and_holds_up_
     term.site.queue.ok("faults", "none")
     until(lambda: term.site.condition(names.CONDITION_HPC_UNAVAILABLE), lambda status: status == "False")
     assert term.lead.problem == ""
+
+
+def test_a_site_whose_last_check_failed_is_refused_until_another_finds_it_mended(term: Term) -> None:
+    """Its Nodes say so, and to rules its queues are down. A site that was never checked is not refused."""
+    term.await_ready()
+    until(lambda: term.site.condition(names.CONDITION_SITE_REFUSED), lambda status: status == "False")
+    full = Line("work-directory", "ada", Mark.MUST, "the disk is full", "room", "make room")
+    record = CheckRecord(term.world.api, term.world.settings.namespace, term.site.name)
+
+    record.keep([full], ["ada"], "2026-03-01T12:00:00Z", whole=True)
+
+    until(lambda: term.site.condition(names.CONDITION_SITE_REFUSED), lambda status: status == "True")
+    assert [state.enabled for state in term.lead._queues().values()] == [False]
+    record.keep([replace(full, mark=Mark.OK)], ["ada"], "2026-03-01T13:00:00Z", whole=True)
+    until(lambda: term.site.condition(names.CONDITION_SITE_REFUSED), lambda status: status == "False")
+    assert [state.enabled for state in term.lead._queues().values()] == [True]
+    assert term.lead.problem == ""
+    place = f"/api/v1/namespaces/{names.SYSTEM_NAMESPACE}/configmaps/{names.CHECKS_CONFIG_MAP}"
+    term.site.api.patch(place, {"data": {f"{term.site.name}.json": None}})
 
 
 def test_a_thread_that_has_ended_is_a_reason_to_start_anew(term: Term) -> None:

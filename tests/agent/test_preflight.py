@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import getpass
 import json
+import os
 import signal
 import subprocess
 import sys
@@ -14,6 +15,11 @@ from typing import Any
 import pytest
 import yaml
 
+from router import names
+from router.agent.lastcheck import CheckRecord
+from router.controlplane import installing
+from router.controlplane.plane import ControlPlane
+from router.kube.client import connect
 from tests.local.queue import EmbeddedQueue, until
 
 pytestmark = pytest.mark.timeout(600)
@@ -44,7 +50,7 @@ def argv(queue: EmbeddedQueue, directory: Path, **changed: Any) -> list[str]:
     account = {"users": ["ada"], "as": getpass.getuser(), "account": "physics", "project": "sky"}
     rule = {"name": "all", "hpc": [{"queue": site["queues"][0]["name"]}]}
     (policy / "site.yaml").write_text(yaml.safe_dump({"sites": [site], "accounts": [account], "rules": [rule]}))
-    words = ["--policy", str(policy), "--local-state", str(queue.directory), "-o", "json"]
+    words = ["--policy", str(policy), "--local-state", str(queue.directory), "-o", "json", "--no-record"]
     return [sys.executable, "-m", "router", "site", "check", "here", *words]
 
 
@@ -169,3 +175,77 @@ def test_usage(queue: EmbeddedQueue, tmp_path: Path, words: list[str], error: st
 
     assert (done.returncode, error in done.stderr) == ((2, True) if error else (1, True)), done
     assert error or "runs everything as" in done.stdout
+
+
+def recorded(command: list[str], *words: str) -> list[str]:
+    """The command, by which agents are told."""
+    return [*(word for word in command if word != "--no-record"), *words]
+
+
+def test_agents_are_told_of_a_check(plane: ControlPlane, queue: EmbeddedQueue, tmp_path: Path) -> None:
+    """With the agent's own rights; an interrupted check tells them nothing."""
+    kubeconfig = str(installing.agent(plane))
+    record = CheckRecord(connect(kubeconfig), names.SYSTEM_NAMESPACE, "here")
+    bad, good = argv(queue, tmp_path, workDir="/proc/1/nowhere"), ("--kubeconfig", kubeconfig)
+    try:
+        done = subprocess.run(recorded(bad, *good), capture_output=True, text=True, check=False)
+
+        assert (done.returncode, json.loads(done.stdout)["verdict"]) == (1, "must"), done
+        assert done.stderr == (
+            "Kept in ConfigMap batchgate-system/batchgate-checks: agents of site here submit nothing until a check "
+            "finds these mended: work-directory\n"
+        )
+        kept = record.read()
+        assert kept.broken == {getpass.getuser(): ("work-directory",)}
+        assert [line.name for line in kept.lines] == ["work-directory"]
+
+        mended = recorded(argv(queue, tmp_path), *good)
+        with subprocess.Popen(mended, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE) as process:
+            until(lambda: list((tmp_path / "work").rglob("grows")), seconds=120)
+            process.send_signal(signal.SIGTERM)
+            process.communicate(timeout=300)
+        assert (process.returncode, record.read()) == (130, kept)
+
+        done = subprocess.run(mended, capture_output=True, text=True, check=False)
+        assert (done.returncode, "agents of site here may submit" in done.stderr) == (0, True), done
+        assert (record.read().names, set(record.read().times)) == ((), {getpass.getuser()})
+    finally:
+        place = f"/api/v1/namespaces/{names.SYSTEM_NAMESPACE}/configmaps/{names.CHECKS_CONFIG_MAP}"
+        connect(str(plane.kubeconfig())).patch(place, {"data": {"here.json": None}})
+
+
+def test_who_cannot_tell_agents_knows_it_before_anything_is_submitted(
+    plane: ControlPlane, namespace: str, queue: EmbeddedQueue, tmp_path: Path
+) -> None:
+    elsewhere = ("--kubeconfig", str(plane.kubeconfig()), "--namespace", namespace)
+    stranger = ("--kubeconfig", str(installing.webhook(plane)))
+    refusals = []
+    for words in (elsewhere, stranger):
+        done = subprocess.run(recorded(argv(queue, tmp_path), *words), capture_output=True, text=True, check=False)
+        assert (done.returncode, done.stdout) == (2, "")
+        refusals.append(done.stderr)
+
+    assert f"there is no ConfigMap {namespace}/batchgate-checks; manifests/base has it" in refusals[0]
+    assert "no agent can be told of this check" in refusals[1]
+    assert all("--no-record only looks" in words for words in refusals)
+    assert not (tmp_path / "work").exists() or left(tmp_path) == []
+
+
+def test_without_a_cluster_it_says_that_nobody_is_told(queue: EmbeddedQueue, tmp_path: Path) -> None:
+    kept = {key: value for key, value in os.environ.items() if "KUBE" not in key}
+    bad = recorded(argv(queue, tmp_path, workDir="/proc/1/nowhere"))
+
+    done = subprocess.run(bad, capture_output=True, text=True, check=False, env=kept)
+
+    assert (done.returncode, done.stderr.startswith("Warning: no agent is told of this check")) == (1, True), done
+
+
+def test_a_probe_that_stays_queued_decides_nothing(queue: EmbeddedQueue, tmp_path: Path) -> None:
+    """A busy site is no broken one."""
+    queue.reached(queue.submit("sleep 600\n", "-l", "select=2:ncpus=4"), "R")
+
+    code, lines = checked([*argv(queue, tmp_path), "--wait", "1s"])
+
+    assert (code, lines["probe"]["verdict"]) == (0, "warning"), lines
+    assert "still queued after 1 s" in lines["probe"]["seen"]
+    assert left(tmp_path) == []

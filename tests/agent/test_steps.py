@@ -23,7 +23,7 @@ from router.host.local import LocalHost
 from router.layout import PodDirectory
 from router.podview import view
 from router.reconcile import outcomes
-from router.reconcile.model import Terms
+from router.reconcile.model import Submit, Terms
 from tests.local.queue import until
 
 
@@ -41,7 +41,9 @@ class World:
     def __init__(self, root: Path) -> None:
         self.pods = {uid: raw(uid) for uid in ("bad", "good", "other")}
         self.leads = True
+        self.refusal = ""
         self.asked: list[str] = []
+        self.prepared: list[str] = []
         self.told: list[tuple[str, str]] = []
         self.records = Records(lambda view: PodDirectory(str(root), view.job_uid, view.index, view.uid))
         self.queue = Workqueue()
@@ -57,7 +59,14 @@ class World:
         )
         fence = SimpleNamespace(look=self._look, older=lambda record: (), disruptions=lambda record: 0)
         reach = Reach(lambda words: None, first=1, longest=1)
-        deciding = Deciding(lambda pod: Terms(), reach, cast("Fence", fence), lambda: self.leads, lambda record: None)
+        deciding = Deciding(
+            lambda pod: Terms(),
+            reach,
+            cast("Fence", fence),
+            lambda: self.leads,
+            lambda record: None,
+            lambda: self.refusal,
+        )
         self.steps = Steps(self.queue, self.records, cast("Tools", tools), deciding, submitters=2)
         self.metrics = tools.metrics
 
@@ -67,6 +76,7 @@ class World:
             raise ZeroDivisionError("a bug that nobody foresaw")
 
     def prepare(self, pod: Any, *, fresh: bool) -> None:
+        self.prepared.append(pod.name)
         raise WrongUser(f"the account of {pod.name} is somebody else's")
 
     def patch(self, path: str, body: dict[str, Any], kind: str = "") -> dict[str, Any]:
@@ -114,6 +124,28 @@ def test_whoever_does_not_lead_does_nothing(world: World) -> None:
     until(lambda: len(world.queue), lambda waiting: waiting == 0)
     assert record.facts.pod.status.phase == "Pending"
     assert world.asked == []
+
+
+def test_nothing_is_submitted_to_a_site_that_is_refused(world: World) -> None:
+    """Neither what waits nor what is in line for submission already; and all of it once the site is mended."""
+    world.refusal = "its last check failed"
+    record, planned = world.add("good"), world.add("other")
+    planned.change(outcomes.submitting)
+
+    world.steps._run(planned, "submit", Submit(fresh=True))
+    world.steps.start()
+
+    for one in (record, planned):
+        until(lambda: one.facts.pod.status.reason, lambda reason: reason == "SiteRefused")  # noqa: B023 - used at once
+    assert record.facts.pod.status.message == "its last check failed"
+    assert [name for name, reason in world.told if reason == "SiteRefused"].count("good") == 1
+    assert world.prepared == []
+
+    world.refusal = ""
+    for one in (record, planned):
+        world.queue.wake(one.uid)
+        until(lambda: one.facts.pod.status.reason, lambda reason: reason == "WrongUser")  # noqa: B023
+    assert sorted(world.prepared) == ["good", "other"]
 
 
 def test_a_pod_that_is_missed_is_left_alone(world: World) -> None:

@@ -163,6 +163,7 @@ MAY = {
         "get configmaps/extension-apiserver-authentication -n kube-system",
         "get namespaces/kube-system",
         f"patch configmaps/{names.QUEUES_CONFIG_MAP} {SYSTEM}",
+        f"patch configmaps/{names.CHECKS_CONFIG_MAP} {SYSTEM}",
     ],
     names.WEBHOOK_ACCOUNT: [
         "watch namespaces",
@@ -194,6 +195,7 @@ MAY_NOT = {
         "get secrets -n default",
         f"get configmaps {SYSTEM}",
         f"patch configmaps/{names.QUEUES_CONFIG_MAP} {SYSTEM}",
+        f"patch configmaps/{names.CHECKS_CONFIG_MAP} {SYSTEM}",
         "watch nodes",
         "list pods --all-namespaces",
         "create pods -n default",

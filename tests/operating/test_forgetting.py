@@ -27,6 +27,7 @@ def test_all_of_a_site_and_nothing_else() -> None:
         ),
         lease=lease("agent", at("09:00:00")),
         queues=queues(),
+        checks={"demo.json": "{}"},
     )
 
     assert plan("demo", found, "0a1b2c3d") == Plan(
@@ -40,13 +41,14 @@ def test_all_of_a_site_and_nothing_else() -> None:
         ended=1,
         lease="batchgate-demo",
         queue_state="demo.json",
+        checks="demo.json",
         batch_jobs=("7.pbs",),
         directory="demo.0a1b2c3d",
     )
 
 
 def test_nothing_is_left() -> None:
-    found = plan("demo", Remains((), (node("other", site="second"),), (), None, {"second.json": ""}), "")
+    found = plan("demo", Remains((), (node("other", site="second"),), (), None, {"second.json": ""}, {}), "")
 
     assert (found.empty, found.directory) == (True, "demo.*")
 

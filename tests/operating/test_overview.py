@@ -78,6 +78,11 @@ def test_all_of_a_site() -> None:
             queues(FIGURES),
             queue("unreachable", "no server"),
         ),
+        (
+            [node("batch", SiteRefused=("True", "no right to write"), QueueClosed=("False", ""))],
+            queues(FIGURES | {"up": False}),
+            queue("refused", "no right to write"),
+        ),
         ([node("batch", Ready=("Unknown", "silent"))], queues(FIGURES), queue("agent-away", "silent")),
         ([], queues(FIGURES), queue("no-node", "it has no Node; does an agent of its site run?")),
         (

@@ -27,6 +27,7 @@ LOST = {"type": names.CONDITION_NODE_LOST, "status": "True", "lastTransitionTime
         (pod("a", of="a", reason="Held", message="by ada"), [("Held", at("09:00:00"), "by ada")]),
         (pod("a", of="a", reason="WaitingForOlderRun"), [("WaitingForOlderRun", at("09:00:00"), "")]),
         (pod("a", of="a", reason="SiteStorage"), [("SiteStorage", at("09:00:00"), "")]),
+        (pod("a", of="a", reason="SiteRefused", message="mend"), [("SiteRefused", at("09:00:00"), "mend")]),
         (pod("a", of="a", reason="HPCUnavailable", message="no"), [("HPCUnavailable", at("09:00:00"), "no")]),
         (pod("a", of="a", reason="Queued"), []),
         (

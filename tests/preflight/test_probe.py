@@ -63,6 +63,13 @@ def test_quoted_values_are_read_back() -> None:
     assert done.stdout == NASTY
 
 
+def test_images_beside_the_first_are_looked_at() -> None:
+    images = [{"match": name, "path": f"/{name}.sif"} for name in ("a", "b c")]
+    (line,) = re.findall(r"^images=.*$", probe.one_node(asked(site(images=images))), re.MULTILINE)
+
+    assert line == "images=('/b c.sif')"
+
+
 def test_directives() -> None:
     found = site(directives={"qos": "high"})
 

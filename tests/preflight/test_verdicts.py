@@ -256,3 +256,32 @@ RUNS = {"runtime-path": ("/usr/bin/apptainer",), "setuid": ("no",), "namespaces"
 )
 def test_runtimes(changed: Any, report: Any, marks: list[Mark]) -> None:
     assert [line.mark for line in nodes.runtime_lines("ada", site(**changed), report)] == marks
+
+
+@pytest.mark.parametrize(
+    ("declared", "found", "mark", "change"),
+    [
+        (None, "apptainer version 1.3.4-1.el9", OK, ""),
+        (None, "singularity-ce version 3.11.4-focal", OK, ""),
+        (None, "singularity version 3.8.7-1.el8", MUST, "write runtimeVersion: '3.8.7'"),
+        (None, "apptainer version 1.0.3", MUST, "write runtimeVersion: '1.0.3'"),
+        ("1.0.3", "apptainer version 1.0.3", OK, ""),
+        ("1.0.3", "apptainer version 1.3.4", OK, ""),  # escaped, and read as shell text all the same
+        ("1.3.4", "apptainer version 1.0.3", MUST, "install Apptainer 1.1"),
+        (None, "a wrapper of the site's", OK, ""),
+    ],
+)
+def test_versions_of_runtimes(declared: str | None, found: str, mark: Mark, change: str) -> None:
+    changed = {} if declared is None else {"runtimeVersion": declared}
+
+    line, *_ = nodes.runtime_lines("ada", site(**changed), {**RUNS, "runtime-version": (found,)})
+
+    assert (line.name, line.mark, change in line.change, bool(line.change)) == ("runtime", mark, True, bool(change))
+
+
+def test_images_that_cannot_be_read() -> None:
+    found = site(images=[{"match": "a", "path": "/a.sif"}, {"match": "b", "path": "/b.sif"}])
+
+    *_, line = nodes.runtime_lines("ada", found, {**RUNS, "image-missing": ("/b.sif",)})
+
+    assert (line.mark, line.seen) == (WARNING, "/a.sif starts; not to be read: /b.sif")

@@ -116,6 +116,10 @@ class Life(RuleBasedStateMachine):
     def the_batch_system_goes_or_comes_back(self) -> None:
         self.world.reachable = not self.world.reachable
 
+    @rule()
+    def a_check_of_the_site_goes_wrong_or_well(self) -> None:
+        self.world.refused = "" if self.world.refused else "its last check failed"
+
     @rule(mood=st.sampled_from(["lost", "late", "full", "refused"]))
     def the_next_submission_will_not_be_answered_well(self, mood: str) -> None:
         self.world.mood = mood
@@ -167,7 +171,7 @@ class Life(RuleBasedStateMachine):
         if not hasattr(self, "world"):
             return
         world, agent = self.world, self.agent
-        world.reachable, world.mood = True, "ok"
+        world.reachable, world.refused, world.mood = True, "", "ok"
         end = world.now + OVER
         while world.now < end:
             world.pass_time(45)

@@ -139,6 +139,13 @@ def test_an_init_container_that_fails() -> None:
             facts(older=("batch job 6.pbs may still run",)),
             Waiting("WaitingForOlderRun", "batch job 6.pbs may still run"),
         ),
+        (facts(refused="its last check failed"), Waiting("SiteRefused", "its last check failed")),
+        (facts(older=("x",), refused="its last check failed"), Waiting("WaitingForOlderRun", "x")),
+        (facts(PLAIN, job(), refused="its last check failed"), Waiting("Queued")),
+        (
+            facts(refused="its last check failed", attempt=Attempt("QueueFull", "full")),
+            Waiting("SiteRefused", "its last check failed"),
+        ),
         (facts(attempt=Attempt("QueueFull", "would exceed limit")), Waiting("QueueFull", "would exceed limit")),
     ],
 )

@@ -108,6 +108,7 @@ class World:
         self.cancelled: set[str] = set()
         self.ended: set[str] = set()
         self.reachable = True
+        self.refused = ""
         self.mood = "ok"
         self.made = 0
         self.wrong: list[str] = []
@@ -491,7 +492,15 @@ class Agent:
             found = rival(facts, over=made.over if made else False)
             rivals += [found] if found else []
         older = in_the_way(self.facts[uid].pod, rivals, parallelism=1)
-        self._learn(uid, outcomes.surroundings, reachable=self.world.reachable, older=older, disruptions=0)
+        world = self.world
+        self._learn(
+            uid,
+            outcomes.surroundings,
+            reachable=world.reachable,
+            refused=world.refused,
+            older=older,
+            disruptions=0,
+        )
 
     def _allowed(self, uid: str) -> bool:
         """Strays are left alone until they are reaped."""
@@ -535,6 +544,7 @@ class Agent:
             return False
         if isinstance(action, Look | Ask | Signal | Delete | Submit):
             assert world.reachable, f"{action} although the batch system does not answer"
+        assert not (isinstance(action, Submit) and world.refused), f"{action} although the site is refused"
         self._burn()
         match action:
             case Inspect():

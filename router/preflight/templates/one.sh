@@ -16,7 +16,7 @@ probe_links() {
 }
 
 probe_runtime() {
-	local path libexec words code
+	local path libexec words code other
 	path=$(type -P "$runtime")
 	note runtime-path "$path"
 	[[ $path ]] || return
@@ -29,6 +29,9 @@ probe_runtime() {
 	words=$(timeout 120 "$path" exec "${runtime_options[@]}" --cleanenv --no-home "$image" /bin/true 2>&1 >/dev/null)
 	code=$?
 	note image "$code $(tail -n 1 <<<"$words")"
+	for other in "${images[@]}"; do
+		[[ -r $other ]] || note image-missing "$other"
+	done
 }
 
 show_time() {

@@ -69,7 +69,7 @@ def made(home: Path, way: str, *, account: str = "", **changed: Any) -> BedSite:
 def checked(home: Path, way: str, *users: str, **changed: Any) -> tuple[int, dict[str, Any]]:
     """The check's exit code, and its lines by user and name."""
     site = made(home, way, **changed)
-    words = ["site", "check", home.parent.name, "--policy", str(site.policy), "-o", "json"]
+    words = ["site", "check", home.parent.name, "--policy", str(site.policy), "-o", "json", "--no-record"]
     done = subprocess.run(
         [*as_user(site.user), sys.executable, "-m", "router", *words, *(f"--as={user}" for user in users)],
         capture_output=True,

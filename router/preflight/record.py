@@ -1,0 +1,140 @@
+"""What the last checks of a site found, as it is kept for its agents: a document of a ConfigMap.
+
+Pure. Kept are the lines marked ``must``. What a check found of a user holds until another looks at that user; a check of
+all users begins anew. Where a probe did not start, nothing was seen of what only a probe can see: it is as it was before.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Final
+
+from router.errors import InputError
+from router.preflight import Line, Mark
+
+MOST_LINES: Final = 20
+"""Lines that are kept whole; of the others their names. A ConfigMap holds 1 MiB, and a site may have many users."""
+LONGEST: Final = 300
+"""Characters of each text of a line that is kept."""
+_TEXTS: Final = ("name", "user", "seen", "expected", "change")
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """What is known of a site by its last checks.
+
+    :param times: when each user was last checked, RFC 3339; empty where nobody was
+    :param broken: by user, the names of the lines that must be mended; only users who have such lines
+    :param lines: the first of these lines
+    """
+
+    times: Mapping[str, str] = field(default_factory=dict)
+    broken: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    lines: tuple[Line, ...] = ()
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names of all lines that must be mended, each once; none: the site is not refused."""
+        return tuple(dict.fromkeys(name for names in self.broken.values() for name in names))
+
+
+def after(before: Kept, lines: Iterable[Line], users: Sequence[str], time: str, *, whole: bool) -> Kept:
+    """What is known after a check.
+
+    :param users: who was checked
+    :param time: when, RFC 3339
+    :param whole: all users whom accounts name were: what was known of others is known no more
+    """
+    lines = tuple(lines)
+    looked = dict.fromkeys((*users, *(line.user for line in lines)))
+    undecided = {line.user for line in lines if line.undecided}
+    found = [_cut(line) for line in lines if line.mark is Mark.MUST]
+    now = {(line.user, line.name) for line in found}
+
+    def holds(user: str, name: str) -> bool:
+        return (user, name) not in now and (user in undecided or not (whole or user in looked))
+
+    still = {user: tuple(one for one in names if holds(user, one)) for user, names in before.broken.items()}
+    users_now = dict.fromkeys((*still, *(line.user for line in found)))
+    broken = {
+        user: (*dict.fromkeys(line.name for line in found if line.user == user), *still.get(user, ()))
+        for user in users_now
+    }
+    times = {} if whole else dict(before.times)
+    return Kept(
+        times={**times, **dict.fromkeys(looked, time)},
+        broken={user: names for user, names in broken.items() if names},
+        lines=(*found, *(line for line in before.lines if holds(line.user, line.name)))[:MOST_LINES],
+    )
+
+
+def _cut(line: Line) -> Line:
+    return replace(
+        line, seen=_plain(line.seen), expected=_plain(line.expected), change=_plain(line.change), undecided=False
+    )
+
+
+def _plain(text: str) -> str:
+    """One line of text that JSON can hold, of what a batch system may have printed in any encoding."""
+    return " ".join(text.encode(errors="replace").decode().split())[:LONGEST]
+
+
+def sentence(kept: Kept) -> str:
+    """Why a site is refused, for whoever looks after it; empty where it is not."""
+    if not kept.names:
+        return ""
+    told = [f"{line.name}{f' ({line.user})' * bool(line.user)}: {line.seen}; {line.change}" for line in kept.lines[:1]]
+    rest = sum(len(names) for names in kept.broken.values()) - len(told)
+    more = [f"{rest} more such lines" if rest > 1 else "one more such line"] * bool(rest)
+    words = ". ".join([*told, *more])
+    return f"batchgate site check, {_latest(kept)}, found what must be mended: {words}. Mend it and check again"
+
+
+def praise(kept: Kept) -> str:
+    """The same for a site that is not refused."""
+    return f"checked at {_latest(kept)}: nothing must be mended" if kept.times else "no check of the site is known"
+
+
+def brief(kept: Kept, site: str) -> str:
+    """Why a site is refused, for users; empty where it is not."""
+    if not kept.names:
+        return ""
+    return f"the last check of site {site} failed ({', '.join(kept.names)}); nothing is submitted until it is mended"
+
+
+def _latest(kept: Kept) -> str:
+    return max(kept.times.values(), default="")
+
+
+def document(kept: Kept) -> str:
+    """The document, JSON."""
+    users = {user: {"time": time, "must": list(kept.broken.get(user, ()))} for user, time in kept.times.items()}
+    lines = [{name: getattr(line, name) for name in _TEXTS} for line in kept.lines]
+    return json.dumps({"users": users, "lines": lines})
+
+
+def kept_of(text: str) -> Kept:
+    """What a document says; nothing for an empty one. InputError where it is none."""
+    if not text:
+        return Kept()
+    try:
+        found = json.loads(text)
+        times = {str(user): _text(one["time"]) for user, one in found["users"].items()}
+        broken = {str(user): tuple(_text(name) for name in one["must"]) for user, one in found["users"].items()}
+        lines = tuple(_line(one) for one in found["lines"])
+    except (ValueError, TypeError, KeyError, AttributeError) as error:
+        raise InputError(f"is no record of a check of a site ({type(error).__name__}: {error})") from error
+    return Kept(times, {user: names for user, names in broken.items() if names}, lines)
+
+
+def _line(found: Mapping[str, Any]) -> Line:
+    name, user, seen, expected, change = (_text(found[key]) for key in _TEXTS)
+    return Line(name, user, Mark.MUST, seen, expected, change)
+
+
+def _text(found: object) -> str:
+    if not isinstance(found, str):
+        raise TypeError(f"a text was expected, not {found!r}")
+    return found
