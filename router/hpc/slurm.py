@@ -86,9 +86,11 @@ def is_id(text: str) -> bool:
 
 
 def list_argv(*, user: str = "", name: str = "", commands: Commands = DEFAULT) -> tuple[str, ...]:
-    """``squeue -t all``: exact matches; jobs that are over are listed until MinJobAge (300 s by default)."""
+    """``squeue -a -t all``: exact matches, hidden partitions too; jobs that are over are listed until MinJobAge (300 s by
+    default).
+    """
     words = (*(("-u", user) if user else ()), *((f"--name={name}",) if name else ()))
-    return commands.argv("squeue", "-h", "-t", "all", *words, "-O", f"JobID:{RECORD_END}")
+    return commands.argv("squeue", "-a", "-h", "-t", "all", *words, "-O", f"JobID:{RECORD_END}")
 
 
 def parse_list(stdout: str) -> tuple[str, ...]:
@@ -103,8 +105,11 @@ def parse_list(stdout: str) -> tuple[str, ...]:
 
 
 def states_argv(users: str, commands: Commands = DEFAULT) -> tuple[str, ...]:
-    """``squeue -t all -u``: all that Slurm's controller knows of these users' jobs."""
-    return commands.argv("squeue", "-h", "-t", "all", "-u", users, "-O", _FORMAT)
+    """``squeue -a -t all -u``: all that Slurm's controller knows of these users' jobs.
+
+    Without ``-a`` those of hidden partitions are left out without a word, also those of the asker.
+    """
+    return commands.argv("squeue", "-a", "-h", "-t", "all", "-u", users, "-O", _FORMAT)
 
 
 def parse_states(stdout: str) -> dict[str, JobState]:
@@ -118,10 +123,10 @@ def parse_listed(stdout: str, *, zone: tzinfo = UTC) -> dict[str, JobReport]:
 
 
 def details_argv(job_ids: Sequence[str], commands: Commands = DEFAULT) -> tuple[str, ...]:
-    """``squeue -t all -j``; it drops unknown ids without a word where there are several."""
+    """``squeue -a -t all -j``; it drops unknown ids without a word where there are several."""
     if not job_ids:
         raise ValueError("details of no job: squeue without ids lists the whole server")
-    return commands.argv("squeue", "-h", "-t", "all", "-j", ",".join(job_ids), "-O", _FORMAT)
+    return commands.argv("squeue", "-a", "-h", "-t", "all", "-j", ",".join(job_ids), "-O", _FORMAT)
 
 
 def past_argv(job_ids: Sequence[str], commands: Commands = DEFAULT) -> tuple[str, ...] | None:
@@ -134,8 +139,11 @@ def past_argv(job_ids: Sequence[str], commands: Commands = DEFAULT) -> tuple[str
 
 
 def proof_argv(job_id: str, commands: Commands = DEFAULT) -> tuple[str, ...] | None:
-    """``scontrol show job ID``: fails with "Invalid job id" where there is none, or it is hidden from the asker."""
-    return commands.argv("scontrol", "show", "job", job_id)
+    """``scontrol show job -a ID``: fails with "Invalid job id" where there is none, or it is hidden from the asker.
+
+    Not by its partition, with ``-a``.
+    """
+    return commands.argv("scontrol", "show", "job", "-a", job_id)
 
 
 def parse_details(stdout: str, *, zone: tzinfo = UTC) -> dict[str, JobReport]:

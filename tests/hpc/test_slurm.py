@@ -230,15 +230,15 @@ def test_the_commands() -> None:
         "--output=/w/pods/100%%/output /w/script /w/pods/a b"
     )
     assert slurm.list_argv(name="a.b", commands=commands) == (
-        *start, "squeue", "-h", "-t", "all", "--name=a.b", "-O", f"JobID:{RECORD_END}",
+        *start, "squeue", "-a", "-h", "-t", "all", "--name=a.b", "-O", f"JobID:{RECORD_END}",
     )  # fmt: skip
-    assert slurm.states_argv("ada,bob", commands)[:-1] == (*start, "squeue", "-h", "-t", "all", "-u", "ada,bob", "-O")
+    assert slurm.states_argv("ada,bob", commands)[:-1] == (*start, "squeue", "-a", "-h", "-t", "all", "-u", "ada,bob", "-O")
     assert listing.startswith(f"JobID:{UNIT_END},State:{UNIT_END}")
     assert listing.endswith(f",WorkDir:{RECORD_END}")
-    assert slurm.details_argv(["7", "8"], commands)[:-2] == (*start, "squeue", "-h", "-t", "all", "-j", "7,8")
+    assert slurm.details_argv(["7", "8"], commands)[:-2] == (*start, "squeue", "-a", "-h", "-t", "all", "-j", "7,8")
     assert (slurm.past_argv(["7", "8"], commands) or ())[-2:] == ("-j", "7,8")
     assert slurm.past_argv(["7"], Commands(history=False)) is None
-    assert slurm.proof_argv("7", commands) == (*start, "scontrol", "show", "job", "7")
+    assert slurm.proof_argv("7", commands) == (*start, "scontrol", "show", "job", "-a", "7")
     assert slurm.cancel_argv("7", commands) == (*start, "scancel", "7")
     assert slurm.signal_argv("7", "TERM", commands) == (*start, "scancel", "-b", "-s", "TERM", "7")
     with pytest.raises(ValueError, match="lists the whole server"):
