@@ -47,6 +47,8 @@ _FULL: Final = re.compile(
     r"|temporarily|partition (?:not available|is (?:down|drained|inactive))|required partition not available",
     re.IGNORECASE,
 )
+_REFUSAL: Final = re.compile(r"^sbatch: error: Batch job submission failed: (.*)$", re.MULTILINE)
+"""Slurm's own reason. The lines before it may be a plugin's, in words that its author chose."""
 _NO_HISTORY: Final = "accounting storage is disabled"
 _NO_ANSWER: Final = re.compile(
     r"unable to contact|connect(?:ion)? (?:failure|refused|reset|timed out|error)|timed out|zero bytes were transmitted"
@@ -192,7 +194,8 @@ def failure(argv: Sequence[str], returncode: int | None, stderr: str) -> BatchEr
     """What a command's end means; None for success, and where all it says is that a job is over or not there.
 
     Words of a lost connection count even with exit code 0. Unknown words are Refused for sbatch, Unavailable for all
-    else. ``AssocMaxSubmitJobLimit`` and its like, on a line before the general one, are Full.
+    else. ``AssocMaxSubmitJobLimit`` and its like, on a line before the general one, are Full. What a plugin says before
+    Slurm's own reason is no sign of a lost connection.
     """
     words = stderr.strip()
     if returncode is None or returncode < 0 or returncode in _NO_COMMAND:
@@ -200,7 +203,8 @@ def failure(argv: Sequence[str], returncode: int | None, stderr: str) -> BatchEr
     submitting = "sbatch" in argv
     if not submitting and _NO_HISTORY in words:
         return NoHistory(argv, returncode, words)
-    no_answer = _NO_ANSWER.search(words)
+    reasons = _REFUSAL.findall(words) if submitting else []
+    no_answer = _NO_ANSWER.search(reasons[-1] if reasons else words)
     if submitting and returncode:
         kind = Full if _FULL.search(words) else Unavailable if no_answer else Refused
         return kind(argv, returncode, words)
