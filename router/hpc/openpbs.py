@@ -16,6 +16,7 @@ from router.errors import BatchError, ConfigError, Full, OutputError, Refused, U
 from router.hpc import Commands, JobReport, JobState, NoHistory, QueueState, Submission
 from router.hpc.openpbsqueues import queue_states
 from router.hpc.openpbsrecords import dsv_records, json_records, report
+from router.hpc.signalled import by_signal
 from router.names import ENV_DIR
 
 DEFAULT: Final = Commands()
@@ -46,6 +47,8 @@ _UNSAFE_DIRECTORY: Final = re.compile(r"[\\\"'\x00-\x1f\x7f]")
 # PBSE codes modulo 256 (pbs_error.h), as the commands exit.
 _FINISHED, _UNKNOWN_JOB, _BAD_HOST, _SYSTEM, _BAD_STATE = 35, 153, 160, 162, 168
 _FULL: Final = frozenset({38, 39, 173})
+_HOOK: Final = 32
+"""A hook refuses, in words that its author chose."""
 _NO_COMMAND: Final = frozenset({126, 127})
 _NO_CONNECTION: Final = re.compile(
     r"cannot connect|couldn't connect|connection (?:refused|reset|timed out)|unknown host|timed? ?out|end of file",
@@ -209,7 +212,8 @@ def failure(argv: Sequence[str], returncode: int | None, stderr: str) -> BatchEr
 
     An answer of exit code 0 with words of a lost connection is a lost connection. Without history, ``-x`` answers with
     exit code 0 and no job at all, also where the job runs: that is no answer. Codes that are not known here are Refused
-    for qsub, which made no job then, and Unavailable for every other command: they say nothing about a job.
+    for qsub, which made no job then, and Unavailable for every other command: they say nothing about a job. What a hook
+    says is no sign of a lost connection, whatever it says.
     """
     words = stderr.strip()
     if returncode is None or returncode < 0 or returncode in _NO_COMMAND:
@@ -217,7 +221,10 @@ def failure(argv: Sequence[str], returncode: int | None, stderr: str) -> BatchEr
     submitting = "qsub" in argv
     if not submitting and _NO_HISTORY.search(words):
         return NoHistory(argv, returncode, words)
-    no_connection = returncode in {_BAD_HOST, _SYSTEM} or _NO_CONNECTION.search(words)
+    if submitting and by_signal(returncode, words):
+        return Unavailable(argv, returncode, words or "a signal has ended the command")
+    hooked = submitting and returncode == _HOOK
+    no_connection = returncode in {_BAD_HOST, _SYSTEM} or (not hooked and _NO_CONNECTION.search(words))
     if returncode == 0 and (submitting or not no_connection):
         return None
     if submitting and not no_connection:

@@ -1,8 +1,9 @@
 """What qstat -f prints of a job, as JSON or dsv, and the report that it means.
 
 Pure. JSON values may be numbers, null, booleans or lists where the text looked so (``-v X=007`` is 7): everything is
-read back to text. In dsv a delimiter inside a value stands behind a backslash, and a newline is the two characters
-``\\n`` (23.06.06); where it is one, the line after it does not begin with ``Job Id:``.
+read back to text. In dsv a delimiter inside a value stands behind a backslash, a backslash behind another (but not before
+a quote or a comma), and a newline is the two characters ``\\n`` (23.06.06); where it is one, the line after it does not
+begin with ``Job Id:``. No attribute stands twice: the second would be part of a value that pretends to be one.
 """
 
 from __future__ import annotations
@@ -18,10 +19,14 @@ from router.hpc import JobReport, JobState, Verdict
 from router.names import ENV_DIR
 
 _ARGV: Final = ("qstat", "-f")
+_VARIABLES: Final = "Variable_List"
+"""A user may give a variable several times."""
 _HEAD: Final = "Job Id: "
 _ID: Final = re.compile(r"\d+(?:\[\d*\])?\.[A-Za-z0-9][A-Za-z0-9._-]*")
-_FIELD_END: Final = re.compile(r"(?<!\\)\|")
-_COMMA: Final = re.compile(r"(?<!\\),")
+_FIELD_END: Final = re.compile(r"(?<!\\)((?:\\\\)*)\|")
+_ESCAPED: Final = re.compile(r"\\([\\|nf])")
+_MEANT: Final[Mapping[str, str]] = {"n": "\n", "f": "\f"}
+_VARIABLE_END: Final = re.compile(r"(?<!\\)((?:\\\\)*),")
 _CTIME: Final = "%a %b %d %H:%M:%S %Y"
 
 _ENDED_BY_PBS: Final[Mapping[int | None, Verdict]] = {
@@ -39,16 +44,33 @@ _DELETED_SUBSTATE: Final = "91"
 def json_records(text: str) -> dict[str, dict[str, Any]]:
     """Attributes by job id, of ``-F json``. No ``Jobs`` is no job. OutputError."""
     try:
-        answer = json.loads(text)
+        answer = json.loads(text, object_pairs_hook=_object)
     except (ValueError, RecursionError) as error:
         raise OutputError(_ARGV, 0, f"not JSON: {error}: {text[:200]!r}") from error
     jobs = answer.get("Jobs", {}) if isinstance(answer, dict) else None
     if not isinstance(jobs, dict) or not isinstance(answer.get("pbs_server"), str):
         raise OutputError(_ARGV, 0, f"not an answer of qstat: {text[:200]!r}")
+    _demand_once(answer, jobs)
     for job_id, attributes in jobs.items():
         if not _ID.fullmatch(job_id) or not isinstance(attributes, dict):
             raise OutputError(_ARGV, 0, f"not a job: {job_id[:200]!r}")
+        _demand_once(attributes, *(value for name, value in attributes.items() if name != _VARIABLES))
     return jobs
+
+
+class _Repeated(dict[str, Any]):
+    """An object of JSON in which a key stands twice; the last of its values."""
+
+
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    return found if len(found) == len(pairs) else _Repeated(found)
+
+
+def _demand_once(*values: object) -> None:
+    for value in values:
+        if isinstance(value, _Repeated):
+            raise OutputError(_ARGV, 0, f"a job or an attribute twice: {str(value)[:200]}")
 
 
 def dsv_records(text: str) -> dict[str, dict[str, Any]]:
@@ -61,7 +83,7 @@ def dsv_records(text: str) -> dict[str, dict[str, Any]]:
         raise OutputError(_ARGV, 0, f"not an answer of qstat: {text[:200]!r}")
     records: dict[str, dict[str, Any]] = {}
     for record in re.split(rf"\n(?={_HEAD})", text[:-1]):
-        head, *fields = _FIELD_END.split(record)
+        head, *fields = _split(record, _FIELD_END)
         job_id = head.removeprefix(_HEAD)
         if not _ID.fullmatch(job_id):
             raise OutputError(_ARGV, 0, f"not a job id: {job_id[:200]!r}")
@@ -74,21 +96,25 @@ def dsv_records(text: str) -> dict[str, dict[str, Any]]:
 def _attributes(fields: list[str]) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for field in fields:
-        name, equals, value = field.replace("\\|", "|").replace("\\n", "\n").partition("=")
+        name, equals, value = _ESCAPED.sub(lambda one: _MEANT.get(one[1], one[1]), field).partition("=")
         if not equals:
             raise OutputError(_ARGV, 0, f"not an attribute: {field[:200]!r}")
         group, dot, resource = name.partition(".")
-        if dot:
-            found.setdefault(group, {})[resource] = value
-        elif name == "Variable_List":
-            found[name] = dict(_variables(value))
-        else:
-            found[name] = value
+        place = found.setdefault(group, {}) if dot else found
+        if not isinstance(place, dict) or (resource or name) in place:
+            raise OutputError(_ARGV, 0, f"an attribute twice: {name[:200]!r}")
+        place[resource or name] = dict(_variables(value)) if name == _VARIABLES else value
     return found
 
 
+def _split(text: str, end: re.Pattern[str]) -> list[str]:
+    """The parts between delimiters; one behind an odd number of backslashes is none. Nothing is unescaped."""
+    parts = end.split(text)
+    return [part + backslashes for part, backslashes in zip(parts[::2], [*parts[1::2], ""], strict=True)]
+
+
 def _variables(value: str) -> list[tuple[str, str]]:
-    pairs = (item.partition("=") for item in _COMMA.split(value))
+    pairs = (item.partition("=") for item in _split(value, _VARIABLE_END))
     return [(name, content.replace("\\,", ",")) for name, _, content in pairs]
 
 
@@ -110,7 +136,7 @@ def report(job_id: str, attributes: Mapping[str, Any], states: Mapping[str, JobS
         name=_text(attributes.get("Job_Name")),
         owner=_text(attributes.get("Job_Owner")).partition("@")[0],
         queue=_text(attributes.get("queue")),
-        directory=_group(attributes, "Variable_List").get(ENV_DIR, ""),
+        directory=_group(attributes, _VARIABLES).get(ENV_DIR, ""),
         hosts=_text(attributes.get("exec_host")),
         resources=asked,
         used=used,
@@ -136,7 +162,7 @@ def _status(job_id: str, attributes: Mapping[str, Any]) -> int | None:
     value = attributes.get("Exit_status")
     if value is None:
         return None
-    if isinstance(value, bool) or not re.fullmatch(r"-?\d{1,9}", str(value)):
+    if isinstance(value, bool) or not re.fullmatch(r"-?[0-9]{1,9}", str(value)):
         raise OutputError(_ARGV, 0, f"{job_id}: not an Exit_status: {str(value)[:200]!r}")
     return int(value)
 

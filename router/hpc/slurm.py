@@ -47,6 +47,8 @@ _FULL: Final = re.compile(
     r"|temporarily|partition (?:not available|is (?:down|drained|inactive))|required partition not available",
     re.IGNORECASE,
 )
+_REFUSAL: Final = re.compile(r"^sbatch: error: Batch job submission failed: (.*)$", re.MULTILINE)
+"""Slurm's own reason. The lines before it may be a plugin's, in words that its author chose."""
 _NO_HISTORY: Final = "accounting storage is disabled"
 _NO_ANSWER: Final = re.compile(
     r"unable to contact|connect(?:ion)? (?:failure|refused|reset|timed out|error)|timed out|zero bytes were transmitted"
@@ -86,9 +88,11 @@ def is_id(text: str) -> bool:
 
 
 def list_argv(*, user: str = "", name: str = "", commands: Commands = DEFAULT) -> tuple[str, ...]:
-    """``squeue -t all``: exact matches; jobs that are over are listed until MinJobAge (300 s by default)."""
+    """``squeue -a -t all``: exact matches, hidden partitions too; jobs that are over are listed until MinJobAge (300 s by
+    default).
+    """
     words = (*(("-u", user) if user else ()), *((f"--name={name}",) if name else ()))
-    return commands.argv("squeue", "-h", "-t", "all", *words, "-O", f"JobID:{RECORD_END}")
+    return commands.argv("squeue", "-a", "-h", "-t", "all", *words, "-O", f"JobID:{RECORD_END}")
 
 
 def parse_list(stdout: str) -> tuple[str, ...]:
@@ -103,8 +107,11 @@ def parse_list(stdout: str) -> tuple[str, ...]:
 
 
 def states_argv(users: str, commands: Commands = DEFAULT) -> tuple[str, ...]:
-    """``squeue -t all -u``: all that Slurm's controller knows of these users' jobs."""
-    return commands.argv("squeue", "-h", "-t", "all", "-u", users, "-O", _FORMAT)
+    """``squeue -a -t all -u``: all that Slurm's controller knows of these users' jobs.
+
+    Without ``-a`` those of hidden partitions are left out without a word, also those of the asker.
+    """
+    return commands.argv("squeue", "-a", "-h", "-t", "all", "-u", users, "-O", _FORMAT)
 
 
 def parse_states(stdout: str) -> dict[str, JobState]:
@@ -118,10 +125,10 @@ def parse_listed(stdout: str, *, zone: tzinfo = UTC) -> dict[str, JobReport]:
 
 
 def details_argv(job_ids: Sequence[str], commands: Commands = DEFAULT) -> tuple[str, ...]:
-    """``squeue -t all -j``; it drops unknown ids without a word where there are several."""
+    """``squeue -a -t all -j``; it drops unknown ids without a word where there are several."""
     if not job_ids:
         raise ValueError("details of no job: squeue without ids lists the whole server")
-    return commands.argv("squeue", "-h", "-t", "all", "-j", ",".join(job_ids), "-O", _FORMAT)
+    return commands.argv("squeue", "-a", "-h", "-t", "all", "-j", ",".join(job_ids), "-O", _FORMAT)
 
 
 def past_argv(job_ids: Sequence[str], commands: Commands = DEFAULT) -> tuple[str, ...] | None:
@@ -134,8 +141,11 @@ def past_argv(job_ids: Sequence[str], commands: Commands = DEFAULT) -> tuple[str
 
 
 def proof_argv(job_id: str, commands: Commands = DEFAULT) -> tuple[str, ...] | None:
-    """``scontrol show job ID``: fails with "Invalid job id" where there is none, or it is hidden from the asker."""
-    return commands.argv("scontrol", "show", "job", job_id)
+    """``scontrol show job -a ID``: fails with "Invalid job id" where there is none, or it is hidden from the asker.
+
+    Not by its partition, with ``-a``.
+    """
+    return commands.argv("scontrol", "show", "job", "-a", job_id)
 
 
 def parse_details(stdout: str, *, zone: tzinfo = UTC) -> dict[str, JobReport]:
@@ -184,7 +194,8 @@ def failure(argv: Sequence[str], returncode: int | None, stderr: str) -> BatchEr
     """What a command's end means; None for success, and where all it says is that a job is over or not there.
 
     Words of a lost connection count even with exit code 0. Unknown words are Refused for sbatch, Unavailable for all
-    else. ``AssocMaxSubmitJobLimit`` and its like, on a line before the general one, are Full.
+    else. ``AssocMaxSubmitJobLimit`` and its like, on a line before the general one, are Full. What a plugin says before
+    Slurm's own reason is no sign of a lost connection.
     """
     words = stderr.strip()
     if returncode is None or returncode < 0 or returncode in _NO_COMMAND:
@@ -192,7 +203,8 @@ def failure(argv: Sequence[str], returncode: int | None, stderr: str) -> BatchEr
     submitting = "sbatch" in argv
     if not submitting and _NO_HISTORY in words:
         return NoHistory(argv, returncode, words)
-    no_answer = _NO_ANSWER.search(words)
+    reasons = _REFUSAL.findall(words) if submitting else []
+    no_answer = _NO_ANSWER.search(reasons[-1] if reasons else words)
     if submitting and returncode:
         kind = Full if _FULL.search(words) else Unavailable if no_answer else Refused
         return kind(argv, returncode, words)

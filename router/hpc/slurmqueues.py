@@ -20,7 +20,23 @@ _GPUS: Final = re.compile(r"gpu(?::[^,:()]+)?:(\d{1,6})")
 _RUNS: Final = frozenset({"RUNNING", "SUSPENDED", "COMPLETING"})
 _OPEN: Final = {"UP": (True, True), "DOWN": (True, False), "DRAIN": (False, True), "INACTIVE": (False, False)}
 """State of a partition -> whether it takes jobs, whether it starts them (slurm.conf(5))."""
-_WORKING: Final = frozenset({"IDLE", "MIXED", "ALLOCATED", "COMPLETING", "POWERED_DOWN", "CLOUD"})
+_BROKEN: Final = frozenset(
+    {
+        "DOWN", "DRAIN", "DRAINED", "DRAINING", "FAIL", "FAILED", "FAILING", "ERROR", "UNKNOWN", "INVALID", "INVALID_REG",
+        "FUTURE", "BLOCKED", "MAINT", "MAINTENANCE", "NOT_RESPONDING",
+    }
+)  # fmt: skip
+"""States and flags of nodes that run no job until somebody mends them. What power saving has switched off is not among
+them: Slurm switches it on for a job. Flags of later releases are not, either."""
+_SPOKEN_FOR: Final = frozenset(
+    {
+        "PLANNED", "RESERVED", "POWER_DOWN", "POWERING_DOWN", "POWER_DRAIN", "REBOOT", "REBOOT_REQUESTED",
+        "REBOOT_ISSUED",
+    }
+)  # fmt: skip
+"""Flags of nodes that work, and take none but certain jobs now: those they are kept for, or none until they are back."""
+_BROKEN_MARKS: Final = ("*", "$")
+"""Not responding, and in maintenance, as some releases write it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +79,8 @@ def _lines(text: str, first: str) -> Iterable[dict[str, str]]:
 def _node(found: Mapping[str, str]) -> _Node:
     state = found["State"]
     words = frozenset(re.sub(r"[^A-Z_+]", "", state).split("+"))
-    works = words <= _WORKING and not state.endswith("*")
+    works = not words & _BROKEN and not state.endswith(_BROKEN_MARKS)
+    open_ = works and not words & _SPOKEN_FOR
     try:
         cores = figures.count(found.get("CPUEfctv", found.get("CPUTot", "")))
         taken = figures.count(found.get("CPUAlloc", "")) or 0
@@ -72,8 +89,9 @@ def _node(found: Mapping[str, str]) -> _Node:
         raise OutputError(("scontrol",), 0, f"node {found[_NODE]}: {error}") from error
     gpus = sum(int(one) for one in _GPUS.findall(found.get("Gres", "")))
     partitions = frozenset(found.get("Partitions", "").split(","))
-    free = max((cores or 0) - taken, 0) if works else 0
-    return _Node(partitions, works, works and words == {"IDLE"}, cores, free, memory, gpus)
+    free = max((cores or 0) - taken, 0) if open_ else 0
+    idle = open_ and "IDLE" in words and "COMPLETING" not in words
+    return _Node(partitions, works, idle, cores, free, memory, gpus)
 
 
 def _counts(jobs: str) -> Counter[tuple[str, str]]:

@@ -14,6 +14,7 @@ from typing import Final
 
 from router.errors import BatchError, ConfigError, Full, OutputError, Refused, Unavailable
 from router.hpc import Commands, JobReport, JobState, QueueState, Submission
+from router.hpc.signalled import by_signal
 from router.hpc.torquequeues import queue_states
 from router.hpc.torquerecords import ID, reports
 from router.names import ENV_DIR
@@ -50,6 +51,11 @@ _NO_CONNECTION: Final = re.compile(
     r"|time(?:d)? ?out|too busy|communication failure|shutting down|no free connections|trqauthd|resolve host",
     re.IGNORECASE,
 )
+_FILTERED: Final = re.compile(
+    r"^qsub: (?:Your job has been administratively rejected|submit filter returned an error)",
+    re.IGNORECASE | re.MULTILINE,
+)
+"""The site's filter refuses, in words that its author chose, on the lines before."""
 _GONE: Final = re.compile(r"unknown job id|invalid state for job|request invalid for state of job", re.IGNORECASE)
 _IN_PLACE_OF: Final[Mapping[str, str]] = {"TERM": "INT"}
 
@@ -177,13 +183,17 @@ def parse_queues(outputs: Sequence[str]) -> dict[str, QueueState]:
 def failure(argv: Sequence[str], returncode: int | None, stderr: str) -> BatchError | None:
     """What a command's end means; None for success, and where a job of those asked about is over or unknown.
 
-    Codes that are not known are Refused for qsub, Unavailable for every other command.
+    Codes that are not known are Refused for qsub, Unavailable for every other command. What a submit filter says is no
+    sign of a lost connection, whatever it says.
     """
     words = stderr.strip()
     if returncode is None or returncode < 0 or returncode in _NO_COMMAND:
         return Unavailable(argv, returncode, words or "the command could not be run to its end")
     submitting = "qsub" in argv
-    no_connection = returncode in {_END_OF_FILE, _REFUSED_CONNECTION} or _NO_CONNECTION.search(words)
+    if submitting and by_signal(returncode, words):
+        return Unavailable(argv, returncode, words or "a signal has ended the command")
+    filtered = submitting and _FILTERED.search(words)
+    no_connection = returncode in {_END_OF_FILE, _REFUSED_CONNECTION} or (not filtered and _NO_CONNECTION.search(words))
     if returncode == 0 and (submitting or not no_connection):
         return None
     if no_connection:

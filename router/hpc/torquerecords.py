@@ -51,7 +51,8 @@ def reports(text: str, states: Mapping[str, JobState]) -> dict[str, JobReport]:
     found = {}
     for job in elements(text, "Job", ("qstat", "-x")):
         report = _report(job, states)
-        found[report.job_id] = report
+        if found.setdefault(report.job_id, report) != report:
+            raise OutputError(("qstat", "-x"), 0, f"{report.job_id} twice, and not the same")
     return found
 
 
@@ -95,7 +96,7 @@ def _verdict(status: int | None, started: datetime | None) -> Verdict:
 def _status(job_id: str, text: str) -> int | None:
     if not text:
         return None
-    if not re.fullmatch(r"-?\d{1,9}", text):
+    if not re.fullmatch(r"-?[0-9]{1,9}", text):
         raise OutputError(("qstat", "-x"), 0, f"{job_id}: not an exit_status: {text[:200]!r}")
     return int(text)
 
@@ -103,7 +104,7 @@ def _status(job_id: str, text: str) -> int | None:
 def _time(job_id: str, text: str) -> datetime | None:
     if not text:
         return None
-    if not re.fullmatch(r"\d{1,11}", text):
+    if not re.fullmatch(r"[0-9]{1,11}", text):
         raise OutputError(("qstat", "-x"), 0, f"{job_id}: not a time: {text[:200]!r}")
     return datetime.fromtimestamp(int(text), UTC)
 

@@ -173,7 +173,9 @@ def _fields(job: Job, delimiter: str) -> list[str]:
     fields = [f"Job Id: {job.job_id}"]
     for name, text in _flat(attributes(job)):
         visible = "".join(char if ord(char) >= 0x20 else f"^{chr(ord(char) + 64)}" for char in text)
-        fields.append(f"{name}={visible.replace(delimiter, chr(92) + delimiter)}")
+        # A backslash too, but not before a quote or a comma: as OpenPBS' escape_delimiter does.
+        escaped = re.sub(rf"\\(?!['\",])|{re.escape(delimiter)}", lambda one: f"\\{one[0]}", visible)
+        fields.append(f"{name}={escaped}")
     return fields
 
 

@@ -124,6 +124,51 @@ def test_dsv_of_several_jobs() -> None:
     assert (found["1.vm"].name, found["1.vm"].state) == ("b", JobState.RUNNING)
 
 
+def test_dsv_with_a_backslash_before_a_delimiter() -> None:
+    """As qstat writes it: each backslash twice, but for one before a quote or a comma; then the delimiter."""
+    text = (
+        r"Job Id: 0.vm|Job_Name=a\\|job_state=F|substate=93|comment=x\\\|Exit_status=0 \\n \n \'|Exit_status=1|queue=\\"
+        r"|Variable_List=A=1\\\,B=b\,c,BATCHGATE_DIR=/w" + "\n"
+    )
+
+    (report,) = openpbs.parse_details(text).values()
+
+    assert (report.name, report.queue, report.exit_status, report.verdict) == ("a\\", "\\", 1, Verdict.ENDED)
+    assert report.directory == "/w"
+    assert report.reason == "x\\|Exit_status=0 \\n \n \\'"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Job Id: 1.vm|job_state=F|Exit_status=1|comment=x|Exit_status=0\n",
+        "Job Id: 1.vm|job_state=F|Resource_List.ncpus=1|Resource_List.ncpus=2\n",
+        '{"pbs_server":"vm","Jobs":{"1.vm":{"job_state":"F","Exit_status":1,"Exit_status":0}}}',
+        '{"pbs_server":"vm","Jobs":{"1.vm":{"job_state":"F","Exit_status":1},"1.vm":{"job_state":"F","Exit_status":0}}}',
+        '{"pbs_server":"vm","Jobs":{},"Jobs":{"1.vm":{"job_state":"F","Exit_status":0}}}',
+        '{"pbs_server":"vm","Jobs":{"1.vm":{"job_state":"F","Exit_status":0}},"Jobs":{}}',
+        '{"pbs_server":"vm","Jobs":{"1.vm":{"job_state":"F","Resource_List":{"ncpus":1,"ncpus":2}}}}',
+    ],
+)
+def test_what_stands_twice_is_no_answer(text: str) -> None:
+    with pytest.raises(OutputError, match="twice"):
+        openpbs.parse_details(text)
+
+
+def test_a_variable_that_its_user_gave_twice() -> None:
+    job = '{"job_state":"R","Variable_List":{"A":1,"A":2,"BATCHGATE_DIR":"/w"}}'
+
+    (report,) = openpbs.parse_details(f'{{"pbs_server":"vm","Jobs":{{"1.vm":{job}}}}}').values()
+
+    assert report.directory == "/w"
+
+
+@pytest.mark.parametrize("status", ["٣", "1.0", "--1", ""])
+def test_an_exit_status_that_is_none(status: str) -> None:
+    with pytest.raises(OutputError):
+        openpbs.parse_details(f"Job Id: 0.vm|job_state=F|Exit_status={status}\n")
+
+
 @pytest.mark.parametrize("end", range(-40, 0))
 def test_dsv_cut_off_is_no_answer(end: int) -> None:
     with pytest.raises(OutputError):
@@ -304,6 +349,8 @@ def test_the_other_commands() -> None:
         ("qsub", 39, "qsub: would exceed per-user limit on resource ncpus in complex", Full),
         ("qsub", 32, "qsub: account required", Refused),
         ("qsub", 32, "qsub: the queue is temporarily closed", Full),
+        ("qsub", 32, "qsub: request timed out by hook: see admin", Refused),
+        ("qsub", 32, "qsub: no hours left\nend of file transfer quota", Refused),
         ("qsub", 159, "qsub: Unauthorized Request", Refused),
         ("qsub", 188, "qsub: Job violates queue and/or server resource limits", Refused),
         ("qsub", 162, "Connection refused\nqsub: cannot connect to server vm (errno=15010)", Unavailable),
@@ -313,6 +360,15 @@ def test_the_other_commands() -> None:
         ("qsub", 127, "qsub: not found", Unavailable),
         ("qsub", None, "", Unavailable),
         ("qsub", -9, "", Unavailable),
+        ("qsub", 129, "", Unavailable),
+        ("qsub", 137, "", Unavailable),
+        ("qsub", 143, "/usr/local/bin/qsub: line 4: 4711 Terminated  /opt/pbs/bin/qsub\n", Unavailable),
+        ("qsub", 152, "", Unavailable),
+        ("qsub", 153, "", Unavailable),
+        ("qsub", 153, "/usr/local/bin/qsub: line 4: 4711 File size limit exceeded\n", Unavailable),
+        ("qsub", 154, "qsub: Error (15002) submitting job", Refused),
+        ("qsub", 159, "", Unavailable),
+        ("qsub", 161, "", Refused),
         ("qstat", 0, "", None),
         ("qstat", 0, "qstat: cannot connect to server vm (errno=15010)", Unavailable),
         ("qstat", 153, "qstat: Unknown Job Id 9.vm", None),

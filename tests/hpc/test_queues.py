@@ -146,6 +146,46 @@ def test_what_is_no_answer_of_slurm(outputs: tuple[str, str, str]) -> None:
         slurm.parse_queues(outputs)
 
 
+@pytest.mark.parametrize(
+    ("state", "expected"),
+    [
+        ("IDLE", (1, 1, 4)),
+        ("IDLE+CLOUD", (1, 1, 4)),
+        ("IDLE+CLOUD+POWERED_DOWN", (1, 1, 4)),
+        ("IDLE+POWERING_UP", (1, 1, 4)),
+        ("IDLE+DYNAMIC_NORM", (1, 1, 4)),
+        ("IDLE+A_FLAG_OF_SOME_LATER_RELEASE", (1, 1, 4)),
+        ("MIXED", (1, 0, 4)),
+        ("MIXED+CLOUD", (1, 0, 4)),
+        ("MIXED+COMPLETING", (1, 0, 4)),
+        ("IDLE+COMPLETING", (1, 0, 4)),
+        ("IDLE+PLANNED", (1, 0, 0)),
+        ("IDLE+RESERVED", (1, 0, 0)),
+        ("MIXED+PLANNED", (1, 0, 0)),
+        ("IDLE+POWERING_DOWN", (1, 0, 0)),
+        ("IDLE+REBOOT_REQUESTED", (1, 0, 0)),
+        ("IDLE+DRAIN", (0, 0, 0)),
+        ("MIXED+DRAIN", (0, 0, 0)),
+        ("IDLE+MAINTENANCE+RESERVED", (0, 0, 0)),
+        ("IDLE+NOT_RESPONDING", (0, 0, 0)),
+        ("IDLE*", (0, 0, 0)),
+        ("IDLE$", (0, 0, 0)),
+        ("DOWN+CLOUD", (0, 0, 0)),
+        ("IDLE+FAIL", (0, 0, 0)),
+        ("IDLE+INVALID_REG", (0, 0, 0)),
+        ("FUTURE", (0, 0, 0)),
+        ("UNKNOWN", (0, 0, 0)),
+    ],
+)
+def test_nodes_of_slurm_by_their_flags(state: str, expected: tuple[int, int, int]) -> None:
+    """Those that work, those that are free, and free cores."""
+    node = f"NodeName=n CPUAlloc=0 CPUTot=4 Gres=(null) RealMemory=4000 State={state} Partitions=batch\n"
+
+    found = slurm.parse_queues((PARTITIONS, node, ""))["batch"]
+
+    assert (found.nodes, found.free_nodes, found.free_cores) == expected
+
+
 def test_the_embedded_queues_own_figures() -> None:
     shown = {"site": "local", "queue": "workq", "up": False, "freeNodes": 1, "queuedJobs": 2, "runningJobs": 3}
 

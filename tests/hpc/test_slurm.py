@@ -223,22 +223,21 @@ def test_the_commands() -> None:
     submission = Submission("pod.0123abcd.uid", "/w/script", "/w/pods/a b", "/w/pods/100%/output")
     commands = Commands((("PATH", "/bin"),), ("sudo", "-n"))
     start = ("env", "-i", "PATH=/bin", "sudo", "-n")
+    every = (*start, "squeue", "-a", "-h", "-t", "all")
     listing = slurm.states_argv("ada,bob", commands)[-1]
 
     assert " ".join(slurm.submit_argv(submission)) == (
         f"{USUAL} sbatch --parsable --export=NONE --no-requeue --job-name=pod.0123abcd.uid --chdir=/w/pods/a b "
         "--output=/w/pods/100%%/output /w/script /w/pods/a b"
     )
-    assert slurm.list_argv(name="a.b", commands=commands) == (
-        *start, "squeue", "-h", "-t", "all", "--name=a.b", "-O", f"JobID:{RECORD_END}",
-    )  # fmt: skip
-    assert slurm.states_argv("ada,bob", commands)[:-1] == (*start, "squeue", "-h", "-t", "all", "-u", "ada,bob", "-O")
+    assert slurm.list_argv(name="a.b", commands=commands) == (*every, "--name=a.b", "-O", f"JobID:{RECORD_END}")
+    assert slurm.states_argv("ada,bob", commands)[:-1] == (*every, "-u", "ada,bob", "-O")
     assert listing.startswith(f"JobID:{UNIT_END},State:{UNIT_END}")
     assert listing.endswith(f",WorkDir:{RECORD_END}")
-    assert slurm.details_argv(["7", "8"], commands)[:-2] == (*start, "squeue", "-h", "-t", "all", "-j", "7,8")
+    assert slurm.details_argv(["7", "8"], commands)[:-2] == (*every, "-j", "7,8")
     assert (slurm.past_argv(["7", "8"], commands) or ())[-2:] == ("-j", "7,8")
     assert slurm.past_argv(["7"], Commands(history=False)) is None
-    assert slurm.proof_argv("7", commands) == (*start, "scontrol", "show", "job", "7")
+    assert slurm.proof_argv("7", commands) == (*start, "scontrol", "show", "job", "-a", "7")
     assert slurm.cancel_argv("7", commands) == (*start, "scancel", "7")
     assert slurm.signal_argv("7", "TERM", commands) == (*start, "scancel", "-b", "-s", "TERM", "7")
     with pytest.raises(ValueError, match="lists the whole server"):
@@ -266,6 +265,10 @@ def test_a_path_that_no_list_can_carry(path: str) -> None:
         ("sbatch", 1, "sbatch: error: Batch job submission failed: Unable to contact slurm controller (connect failure)\n", Unavailable),
         ("sbatch", 1, "sbatch: error: Batch job submission failed: Socket timed out on send/recv operation\n", Unavailable),
         ("sbatch", 1, "sbatch: error: Batch job submission failed: Invalid account or account/partition combination specified\n", Refused),
+        ("sbatch", 1, "sbatch: error: lua: your project on munge-cluster has no hours left\nsbatch: error: Batch job submission failed: Unspecified error\n", Refused),
+        ("sbatch", 1, "sbatch: error: this queue's reservation timed out; retrying is of no use\nsbatch: error: Batch job submission failed: Invalid partition name specified\n", Refused),
+        ("sbatch", 1, 'sbatch: error: Munge encode failed: Failed to access "/run/munge/munge.socket.2"\nsbatch: error: Batch job submission failed: Protocol authentication error\n', Unavailable),
+        ("sbatch", 1, 'sbatch: error: Munge encode failed: Failed to access "/run/munge/munge.socket.2"\n', Unavailable),
         ("sbatch", 1, "sbatch: fatal: Could not establish a configuration source\n", Unavailable),
         ("sbatch", None, "", Unavailable),
         ("sbatch", -9, "", Unavailable),

@@ -55,7 +55,10 @@ def test_several_documents_one_after_another_and_the_variable() -> None:
 
 @pytest.mark.parametrize(
     "bad",
-    ["<Data><Node/></Data>", "<Data><Job/></Data>", "<Other></Other></Data>", "text<Data></Data>", '<!DOCTYPE x [<!ENTITY a "b">]><Data></Data>'],
+    [
+        "<Data><Job><Job_Id>1.vm</Job_Id><job_state>C</job_state><exit_status>٣</exit_status></Job></Data>",
+        "<Data><Job><Job_Id>1.vm</Job_Id><job_state>C</job_state></Job><Job><Job_Id>1.vm</Job_Id><job_state>R</job_state></Job></Data>",
+        "<Data><Node/></Data>", "<Data><Job/></Data>", "<Other></Other></Data>", "text<Data></Data>", '<!DOCTYPE x [<!ENTITY a "b">]><Data></Data>'],
 )  # fmt: skip
 def test_what_is_no_answer(bad: str) -> None:
     with pytest.raises(OutputError):
@@ -120,6 +123,17 @@ def test_a_path_that_qsub_cannot_carry(directory: str, output: str) -> None:
         ("qsub", 197, "qsub: submit error (Maximum number of jobs already in queue for user MSG=total)", Full),
         ("qsub", 177, "qsub: submit error (Bad UID for job execution MSG=...)", Refused),
         ("qsub", 67, "qsub: submit error (End of File)", Unavailable),
+        ("qsub", 67, "qsub: submit error (End of File)\n", Unavailable),
+        (
+            "qsub",
+            1,
+            "no hours left, and your request timed out\nqsub: Your job has been administratively rejected by the queueing system.\nqsub: There may be a more detailed explanation prior to this notice.\n",
+            Refused,
+        ),
+        ("qsub", 1, "end of file\nqsub: submit filter returned an error code, aborting job submission.\n", Refused),
+        ("qsub", 137, "", Unavailable),
+        ("qsub", 159, "", Unavailable),
+        ("qsub", 159, "qsub: submit error (Unauthorized Request MSG=x)", Refused),
         ("qstat", 0, "", None),
         ("qstat", 153, "qstat: Unknown Job Id Error 9.vm", None),
         ("qdel", 153, "qdel: Unknown Job Id Error 9.vm", None),
