@@ -85,7 +85,9 @@ def reached(cluster: Cluster, way: str, observer: str = "", charge: str = "") ->
         site.make()
         certificates = Path(root) / "webhook"
         services.batchgate("certs", "create", str(certificates), "--host-name", "localhost", "--signing-key")
-        webhook = _component(cluster, f"webhook-{way}{charge}", _webhook_argv(site, certificates), Path(root))
+        # A name of its own for each log: what an earlier webhook of this cluster listened on stands in that one's.
+        mark = f"{way}{charge}-{Path(root).name}"
+        webhook = _component(cluster, f"webhook-{mark}", _webhook_argv(site, certificates), Path(root))
         stack.callback(webhook.end)
         webhook.start()
         url = await_webhook(webhook, certificates / "ca.crt")
@@ -94,7 +96,7 @@ def reached(cluster: Cluster, way: str, observer: str = "", charge: str = "") ->
         shutil.copy(installing.agent(cluster.plane), kubeconfig)
         shutil.copy(certificates / "signing.pub", key)
         site.give(site.home)
-        agent = Agent(_component(cluster, f"agent-{way}{charge}", site.argv(kubeconfig, key), site.home))
+        agent = Agent(_component(cluster, f"agent-{mark}", site.argv(kubeconfig, key), site.home))
         cluster.surroundings.programs.append(agent)
         stack.callback(cluster.surroundings.programs.remove, agent)
         stack.callback(agent.kill)
