@@ -35,13 +35,14 @@ NODE = names.node_name(SITE, QUEUE)
 
 @dataclass
 class Stack:
-    """What a test has: two people, and the agent."""
+    """What a test has: two people, the webhook and the agent."""
 
     plane: ControlPlane
     site: BedSite
     ada: Kubectl
     ben: Kubectl
     admin: Kubectl
+    webhook: Component
     agent: Agent
 
 
@@ -59,33 +60,53 @@ def cluster(
     control_plane_programs: programs.Programs,
     tmp_path_factory: pytest.TempPathFactory,
 ) -> Iterator[Cluster]:
+    with founded(tmp_path_factory.mktemp("bed")) as found:
+        yield found
+
+
+@contextlib.contextmanager
+def founded(directory: Path) -> Iterator[Cluster]:
+    """A cluster of its own, with its files in this directory; the test is skipped where no bed stands."""
     if words := obstacle():
         pytest.skip(words)
-    directory = tmp_path_factory.mktemp("bed")
     options = Options(editors={NAMESPACE: (RESEARCHERS,)})
     with control_plane(directory / "plane", options) as plane:
         installing.install(plane)
         surroundings = Surroundings(connect(str(plane.kubeconfig())), plain_node=True)
         surroundings.start()
-        yield Cluster(plane, directory, surroundings)
-        surroundings.stop()
+        try:
+            yield Cluster(plane, directory, surroundings)
+        finally:
+            surroundings.stop()
 
 
 @contextlib.contextmanager
-def reached(cluster: Cluster, way: str, observer: str = "", charge: str = "") -> Iterator[Stack]:
+def reached(
+    cluster: Cluster,
+    way: str,
+    observer: str = "",
+    charge: str = "",
+    *,
+    kind: type[BedSite] = BedSite,
+    brought: Path | None = None,
+) -> Iterator[Stack]:
     """The agent and the webhook for one way to the bed's users.
 
     :param observer: who looks at the jobs; empty for each user
     :param charge: an account of Slurm
+    :param kind: whose policy it is
+    :param brought: where results are brought to; a directory of the agent's own if unset
     """
     # The agent's user must be able to come to its files, and pytest's own directories are root's.
     with tempfile.TemporaryDirectory(prefix="bg-", ignore_cleanup_errors=True) as root, contextlib.ExitStack() as stack:
         Path(root).chmod(0o711)
-        site = BedSite(way, Path(root) / "agent", observer, charge)
+        site = kind(way, Path(root) / "agent", observer, charge, brought)
         site.make()
         certificates = Path(root) / "webhook"
         services.batchgate("certs", "create", str(certificates), "--host-name", "localhost", "--signing-key")
-        webhook = _component(cluster, f"webhook-{way}{charge}", _webhook_argv(site, certificates), Path(root))
+        # A name of its own for each log: what an earlier webhook of this cluster listened on stands in that one's.
+        mark = f"{way}{charge}-{Path(root).name}"
+        webhook = _component(cluster, f"webhook-{mark}", _webhook_argv(site, certificates), Path(root))
         stack.callback(webhook.end)
         webhook.start()
         url = await_webhook(webhook, certificates / "ca.crt")
@@ -94,7 +115,7 @@ def reached(cluster: Cluster, way: str, observer: str = "", charge: str = "") ->
         shutil.copy(installing.agent(cluster.plane), kubeconfig)
         shutil.copy(certificates / "signing.pub", key)
         site.give(site.home)
-        agent = Agent(_component(cluster, f"agent-{way}{charge}", site.argv(kubeconfig, key), site.home))
+        agent = Agent(_component(cluster, f"agent-{mark}", site.argv(kubeconfig, key), site.home))
         cluster.surroundings.programs.append(agent)
         stack.callback(cluster.surroundings.programs.remove, agent)
         stack.callback(agent.kill)
@@ -102,13 +123,14 @@ def reached(cluster: Cluster, way: str, observer: str = "", charge: str = "") ->
         ada, ben, admin = (
             Kubectl(cluster.plane.kubeconfig(name), NAMESPACE, Path(root)) for name in ("ada", "ben", "admin")
         )
-        found = Stack(cluster.plane, site, ada, ben, admin, agent)
+        found = Stack(cluster.plane, site, ada, ben, admin, webhook, agent)
         _await_ready(found)
         yield found
 
 
 def _await_ready(stack: Stack) -> None:
-    until(lambda: is_ready(stack.plane, NODE), what="for the Node")
+    node = names.node_name(stack.site.name, stack.site.queue)
+    until(lambda: is_ready(stack.plane, node), what="for the Node")
     installing.approve(stack.plane)  # and waits until logs are served with what was issued
 
 

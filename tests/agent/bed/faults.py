@@ -5,12 +5,15 @@ from __future__ import annotations
 import contextlib
 import os
 import signal
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
 
 from bed import daemons, site
 from bed.daemons import Daemon
 from bed.standing import variant
 from tests.agent.bed.site import LAYOUT
+from tests.agent.whole.waiting import until
 
 
 def daemon(name: str) -> Daemon:
@@ -29,8 +32,7 @@ def without(name: str) -> Iterator[None]:
     below = daemons.descendants(daemons.running(LAYOUT, daemon(name)) or 0) if name == "sshd" else []
     daemons.stop(LAYOUT, daemon(name))
     for pid in below:
-        with contextlib.suppress(ProcessLookupError):
-            os.kill(pid, signal.SIGKILL)
+        _signal(pid, signal.SIGKILL)
     try:
         yield
     finally:
@@ -47,3 +49,100 @@ def lost(node: str) -> Iterator[None]:
         yield
     finally:
         repair()
+
+
+@contextlib.contextmanager
+def hung(node: str, batch_job: str) -> Iterator[Callable[[], None]]:
+    """A node whose slurmd, and whose shepherd of one job, do nothing; the job itself runs on.
+
+    What is given wakes them, as the node comes back.
+    """
+    slurmd = daemons.running(LAYOUT, daemon(node))
+    assert slurmd is not None, f"{node} does not run"
+    stopped = [slurmd, *shepherds(batch_job)]
+
+    def come_back() -> None:
+        while stopped:
+            _signal(stopped.pop(), signal.SIGCONT)
+
+    for pid in stopped:
+        os.kill(pid, signal.SIGSTOP)
+    try:
+        yield come_back
+    finally:
+        come_back()
+        repair()
+
+
+def shepherds(batch_job: str) -> list[int]:
+    """The slurmstepds of a job; all that it has started is below them."""
+    found = []
+    for entry in os.scandir("/proc"):
+        if entry.name.isdigit():
+            with contextlib.suppress(OSError):
+                words = Path(entry.path, "cmdline").read_bytes().replace(b"\0", b" ")
+                if words.startswith(f"slurmstepd: [{batch_job}.".encode()):
+                    found.append(int(entry.name))
+    assert found, f"no slurmstepd of job {batch_job}"
+    return found
+
+
+@dataclass(frozen=True)
+class Process:
+    """A process; its number alone could be another's later. ``began`` is in ticks since the machine's start."""
+
+    pid: int
+    began: str
+
+    @property
+    def state(self) -> str:
+        """One letter, as proc(5) has it: ``T`` is stopped; ``Z`` also where it is gone."""
+        stat = _stat(self.pid)
+        return stat[0] if stat and stat[19] == self.began else "Z"
+
+
+def processes_of(batch_job: str) -> list[Process]:
+    """A job's processes on its node, parents first; its shepherds are Slurm's."""
+    return _known(pid for top in shepherds(batch_job) for pid in daemons.descendants(top))
+
+
+def _known(pids: Iterable[int]) -> list[Process]:
+    return [Process(pid, stat[19]) for pid in pids if (stat := _stat(pid))]
+
+
+def _stat(pid: int) -> list[str]:
+    """The fields of proc(5)'s ``stat`` from the state on; nothing where there is no such process."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(") ")[2].split()
+    except (FileNotFoundError, ProcessLookupError):
+        return []
+
+
+@contextlib.contextmanager
+def frozen(batch_job: str) -> Iterator[list[Process]]:
+    """All processes of a job stopped, and its shepherds: what is stopped starts no others. Those that are not Slurm's.
+
+    They wake up at the end, as those of a node do that was cut off.
+    """
+    above = _known(shepherds(batch_job))
+
+    def moving() -> list[Process]:
+        found = [one for one in (*above, *processes_of(batch_job)) if one.state not in "TZ"]
+        for one in found:
+            _signal(one.pid, signal.SIGSTOP)
+        return found
+
+    own: list[Process] = []
+    try:
+        until(moving, lambda found: not found, what=f"for all of job {batch_job} to stop")
+        own = processes_of(batch_job)
+        yield own
+    finally:
+        for one in (*above, *own):
+            if one.state == "T":
+                _signal(one.pid, signal.SIGCONT)
+
+
+def _signal(pid: int, kind: signal.Signals) -> None:
+    with contextlib.suppress(ProcessLookupError):
+        os.kill(pid, kind)

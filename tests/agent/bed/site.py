@@ -10,7 +10,7 @@ import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import yaml
 
@@ -62,12 +62,18 @@ class BedSite:
     """One way to reach the bed. ``home`` is a directory of the user that the agent's process is.
 
     :param charge: the account of Slurm that all Jobs are charged to; empty for each user's own
+    :param brought: where results are brought to; below ``home`` if unset
     """
 
     way: str
     home: Path
     observer: str = ""
     charge: str = ""
+    brought: Path | None = None
+
+    name: ClassVar[str] = SITE
+    queue: ClassVar[str] = QUEUE
+    """One of its queues: where that is Ready, all are."""
 
     @property
     def policy(self) -> Path:
@@ -75,7 +81,7 @@ class BedSite:
 
     @property
     def results(self) -> Path:
-        return self.home / "results"
+        return self.brought or self.home / "results"
 
     @property
     def user(self) -> str:
@@ -85,14 +91,15 @@ class BedSite:
     def make(self) -> None:
         """The policy, and the keys where the agent can read them and nobody else."""
         for directory in (self.policy, self.results, self.home / "keys"):
-            directory.mkdir(parents=True)
+            directory.mkdir(parents=True, exist_ok=True)
         known = self.home / "known_hosts"
         shutil.copy(LAYOUT.state / "ssh" / "known_hosts", known)
         for user in (*USERS, SERVICE, *([self.observer] * bool(self.observer))):
             shutil.copy(LAYOUT.state / "keys" / user, self.home / "keys" / user)
-        for name, document in self._documents().items():
+        for name, document in self.documents().items():
             (self.policy / name).write_text(yaml.safe_dump(document, sort_keys=False))
         self.give(self.home)
+        self.give(self.results)
         TALLY.mkdir(exist_ok=True)
         TALLY.chmod(0o1777)
 
@@ -103,7 +110,8 @@ class BedSite:
             os.chown(one, found.pw_uid, found.pw_gid)
             one.chmod(0o700 if one.is_dir() else 0o600)
 
-    def _host(self) -> dict[str, Any]:
+    def host(self) -> dict[str, Any]:
+        """How the agent comes to the login node and to each user, as keys of the policy's site."""
         port, keys = LAYOUT.ssh_port, self.home / "keys"
         known = {"knownHosts": str(self.home / "known_hosts"), "helper": str(HELPER)}
         return {
@@ -114,12 +122,13 @@ class BedSite:
             LOCAL: {},
         }[self.way]
 
-    def _documents(self) -> dict[str, Any]:
+    def documents(self) -> dict[str, Any]:
+        """The files of the policy by their names."""
         people = {"ada": ADA} if self.way in (ALONE, LOCAL) else PEOPLE
         site = {
             "name": SITE,
             "system": "slurm",
-            **self._host(),
+            **self.host(),
             **({"observer": self.observer} if self.observer else {}),
             "workDir": str(LAYOUT.shared / "work" / "{user}"),
             "resultsDir": str(self.results),
@@ -161,7 +170,7 @@ class BedSite:
     def argv(self, kubeconfig: Path, public_key: Path) -> list[str]:
         """The command line of the agent."""
         options = {
-            "--site": SITE,
+            "--site": self.name,
             "--policy": self.policy,
             "--public-key": public_key,
             "--kubeconfig": kubeconfig,
