@@ -11,7 +11,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Final
@@ -145,9 +145,26 @@ class Observer:
                 news[record.uid] = record
             else:
                 others.append(job_id)
+        for record, report in self._mistaken(reports):
+            record.change(partial(outcomes.reported, report=report, now=now))
+            news[record.uid] = record
         for uid in news:
             self._wake(uid)
         return others
+
+    def _mistaken(self, reports: Mapping[str, JobReport]) -> Iterator[tuple[Record, JobReport]]:
+        """The Pods that follow one of these jobs by its id though it is another's, each with that report.
+
+        A Slurm whose controller was killed has forgotten the jobs of its last seconds, and gives their ids away again.
+        """
+        for record in self._records.all():
+            for job in record.facts.jobs:
+                report = reports.get(job.job_id)
+                if report is None:
+                    continue
+                uid = self._uid_of(report)
+                if uid != record.uid and (uid or report.directory):
+                    yield record, report
 
     def ask_itself(self, job_ids: Iterable[str]) -> None:
         """See ``Member``."""

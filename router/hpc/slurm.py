@@ -41,6 +41,8 @@ _FORMAT: Final = ",".join(f"{name}:{UNIT_END}" for name in LISTED[:-1]) + f",{LI
 _CONTROL: Final = re.compile(r"[\x00-\x1f\x7f]")
 
 _NO_COMMAND: Final = frozenset({126, 127})
+_SIGNALLED: Final = range(128 + 1, 128 + 65)
+"""What a shell says of a command that a signal has ended: many sites have a script in front of Slurm's commands."""
 _GONE: Final = re.compile(r"invalid job id specified|already (?:completing or )?completed|not running", re.IGNORECASE)
 _FULL: Final = re.compile(
     r"\w*Max(?:Submit)?Jobs?(?:PerUser|PerAccount|PerAcct)?Limit\b|\w*SubmitJobs?(?:PerUser|PerAccount|PerAcct)?Limit\b"
@@ -198,7 +200,7 @@ def failure(argv: Sequence[str], returncode: int | None, stderr: str) -> BatchEr
     Slurm's own reason is no sign of a lost connection.
     """
     words = stderr.strip()
-    if returncode is None or returncode < 0 or returncode in _NO_COMMAND:
+    if returncode is None or returncode < 0 or returncode in _NO_COMMAND or returncode in _SIGNALLED:
         return Unavailable(argv, returncode, words or "the command could not be run to its end")
     submitting = "sbatch" in argv
     if not submitting and _NO_HISTORY in words:

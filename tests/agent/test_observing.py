@@ -162,6 +162,32 @@ def test_a_job_that_the_server_forgot_is_unknown(site: Site) -> None:
     assert record.facts.jobs[0].unknown_since is not None
 
 
+def test_a_job_whose_id_is_another_pods_by_now_is_unknown(site: Site) -> None:
+    """A batch system that dies forgets the last jobs that it took, and gives their ids away once more."""
+    job_id = site.submit("u2")
+    first, second = site.record("u1"), site.record("u2")
+    for record in (first, second):
+        record.change(lambda facts: outcomes.submitted(facts, job_id))
+
+    site.observer.start()
+
+    until(lambda: state(second), lambda seen: seen is JobState.RUNNING)
+    until(lambda: first.facts.jobs[0].unknown)
+    assert first.facts.jobs[0].report is None
+    assert not second.facts.jobs[0].unknown
+    assert "u1" in site.woken
+
+
+def test_a_job_whose_id_is_somebody_elses_by_now_is_unknown(site: Site) -> None:
+    job_id = site.queue.submit("sleep 600", "-N", "by-hand", "-v", "BATCHGATE_DIR=/elsewhere")
+    record = site.record("u1")
+    record.change(lambda facts: outcomes.submitted(facts, job_id))
+
+    site.observer.start()
+
+    until(lambda: record.facts.jobs[0].unknown)
+
+
 def test_jobs_that_vanish_all_at_once_are_not_believed_to_be_gone(site: Site) -> None:
     records = [site.record(f"u{number}") for number in range(5)]
     ids = [site.submit(record.uid, "exec sleep 600") for record in records]

@@ -272,6 +272,8 @@ def test_a_path_that_no_list_can_carry(path: str) -> None:
         ("sbatch", 1, "sbatch: fatal: Could not establish a configuration source\n", Unavailable),
         ("sbatch", None, "", Unavailable),
         ("sbatch", -9, "", Unavailable),
+        ("sbatch", 137, "", Unavailable),
+        ("sbatch", 143, "/usr/local/bin/sbatch: line 4: 4711 Terminated  /opt/slurm/bin/sbatch\n", Unavailable),
         ("sbatch", 127, "env: 'sbatch': No such file or directory\n", Unavailable),
         ("squeue", 0, "", None),
         ("squeue", 1, "slurm_load_jobs error: Invalid job id specified\n", None),
