@@ -6,7 +6,7 @@ import contextlib
 import shutil
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -21,7 +21,7 @@ from router.controlplane.realnode import is_ready
 from router.controlplane.start import control_plane
 from router.demo import services
 from router.kube.client import connect
-from tests.agent.bed.site import QUEUE, SITE, BedSite, obstacle
+from tests.agent.bed.site import QUEUE, SHORT, SITE, BedSite, obstacle
 from tests.agent.whole.kubectl import Kubectl
 from tests.agent.whole.stack import Agent, await_webhook
 from tests.agent.whole.surroundings import Surroundings
@@ -61,8 +61,17 @@ def cluster(
 ) -> Iterator[Cluster]:
     if words := obstacle():
         pytest.skip(words)
-    directory = tmp_path_factory.mktemp("bed")
-    options = Options(editors={NAMESPACE: (RESEARCHERS,)})
+    with clustered(tmp_path_factory.mktemp("bed")) as found:
+        yield found
+
+
+@contextlib.contextmanager
+def clustered(directory: Path, *, raised_limits: bool = False) -> Iterator[Cluster]:
+    """Such a cluster, with its files below the directory.
+
+    :param raised_limits: see ``Options``
+    """
+    options = Options(editors={NAMESPACE: (RESEARCHERS,)}, raised_limits=raised_limits)
     with control_plane(directory / "plane", options) as plane:
         installing.install(plane)
         surroundings = Surroundings(connect(str(plane.kubeconfig())), plain_node=True)
@@ -72,16 +81,19 @@ def cluster(
 
 
 @contextlib.contextmanager
-def reached(cluster: Cluster, way: str, observer: str = "", charge: str = "") -> Iterator[Stack]:
+def reached(
+    cluster: Cluster, way: str, observer: str = "", charge: str = "", times: Mapping[str, object] = SHORT
+) -> Iterator[Stack]:
     """The agent and the webhook for one way to the bed's users.
 
     :param observer: who looks at the jobs; empty for each user
     :param charge: an account of Slurm
+    :param times: options of the agent
     """
     # The agent's user must be able to come to its files, and pytest's own directories are root's.
     with tempfile.TemporaryDirectory(prefix="bg-", ignore_cleanup_errors=True) as root, contextlib.ExitStack() as stack:
         Path(root).chmod(0o711)
-        site = BedSite(way, Path(root) / "agent", observer, charge)
+        site = BedSite(way, Path(root) / "agent", observer, charge, times)
         site.make()
         certificates = Path(root) / "webhook"
         services.batchgate("certs", "create", str(certificates), "--host-name", "localhost", "--signing-key")
