@@ -1,4 +1,7 @@
-"""Run every benchmark, each in a process of its own; exit code 1 where a promise is missed."""
+"""Run every benchmark, each in a process of its own; exit code 1 where a promise is missed.
+
+``python -m bench slurm`` runs those whose names begin so.
+"""
 
 from __future__ import annotations
 
@@ -8,12 +11,14 @@ import sys
 BENCHMARKS = (
     *("bench.pipeline", "bench.rules", "bench.route", "bench.webhook", "bench.memory", "bench.overhead"),
     *("bench.latency", "bench.burst", "bench.adoption", "bench.many"),
+    *("bench.slurm", "bench.slurmoverhead"),
 )
 
 
 def main() -> None:
-    """Run what the arguments name, or all."""
-    wanted = [name for name in BENCHMARKS if not sys.argv[1:] or name.removeprefix("bench.") in sys.argv[1:]]
+    """Run what the arguments name, by its beginning, or all."""
+    begins = tuple(f"bench.{word}" for word in sys.argv[1:]) or ("",)
+    wanted = [name for name in BENCHMARKS if name.startswith(begins)]
     missed = []
     for name in wanted:
         print(f"--- {name.removeprefix('bench.')}", flush=True)

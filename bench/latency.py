@@ -14,6 +14,7 @@ from typing import Any
 
 from bench.report import Row, write
 from bench.whole import JOBS, LABEL, PODS, Whole, job, machine, size, until, whole
+from router.kube.client import Api
 from router.kube.watching import Watch
 
 SIZE = 60
@@ -24,9 +25,9 @@ SECONDS = 300.0
 class Ends:
     """When a watch showed first that the Pod of each Job is over; seconds since 1970."""
 
-    def __init__(self, way: Whole) -> None:
+    def __init__(self, api: Api) -> None:
         self.seen: dict[str, float] = {}
-        self.watch = Watch(way.api, PODS, self._on_list, self._on_change, {"labelSelector": LABEL})
+        self.watch = Watch(api, PODS, self._on_list, self._on_change, {"labelSelector": LABEL})
 
     def _on_list(self, pods: Iterator[dict[str, Any]]) -> None:
         for pod in pods:
@@ -42,13 +43,13 @@ def main() -> None:
     count = size(SIZE)
     before = machine("before")
     with whole() as way:
-        ends = Ends(way)
+        ends = Ends(way.api)
         ends.watch.start()
         until(ends.watch.synced.is_set, "the list of Pods", SECONDS)
-        _create(way, ["warm-up"])
+        create_slowly(way.api, [_job(way, "warm-up")])
         until(lambda: "warm-up" in ends.seen, "the end of the first Job", SECONDS)
         names = [f"latency-{number:04}" for number in range(count)]
-        created = _create(way, names)
+        created = create_slowly(way.api, [_job(way, name) for name in names])
         until(lambda: all(name in ends.seen for name in names), "the end of all Jobs", SECONDS)
         ends.watch.stop()
         # A batch job is named <Job>-<five letters>.<cluster>.<Pod's uid>.
@@ -58,28 +59,33 @@ def main() -> None:
     rows = [
         *before,
         Row("Job created to batch job queued: median", statistics.median(submission), "s", 1.0),
-        Row("Job created to batch job queued: 95th percentile", _percentile(submission), "s", 2.0),
+        Row("Job created to batch job queued: 95th percentile", percentile(submission), "s", 2.0),
         Row("container's end to terminal Pod status: median", statistics.median(report), "s", 2.0),
-        Row("container's end to terminal Pod status: 95th percentile", _percentile(report), "s"),
+        Row("container's end to terminal Pod status: 95th percentile", percentile(report), "s"),
         *machine("after"),
     ]
     sys.exit(not write("latency", rows))
 
 
-def _create(way: Whole, names: Sequence[str]) -> dict[str, float]:
-    """When each was asked for: the webhook's time counts."""
+def create_slowly(api: Api, jobs: Sequence[dict[str, Any]], every: float = 1.0) -> dict[str, float]:
+    """Create Jobs so many seconds apart; when each was asked for, by name: the webhook's time counts."""
     created = {}
     begun = time.monotonic()
-    for number, name in enumerate(names):
-        time.sleep(max(0.0, begun + number - time.monotonic()))
-        created[name] = time.time()
-        way.api.create(JOBS, job(name, f"date +%s.%N >{way.root}/files/{name}"))
+    for number, one in enumerate(jobs):
+        time.sleep(max(0.0, begun + number * every - time.monotonic()))
+        created[one["metadata"]["name"]] = time.time()
+        api.create(JOBS, one)
     return created
 
 
-def _percentile(values: Sequence[float]) -> float:
+def percentile(values: Sequence[float]) -> float:
     """The 95th, without guessing beyond the slowest."""
     return statistics.quantiles(values, n=20, method="inclusive")[18]
+
+
+def _job(way: Whole, name: str) -> dict[str, Any]:
+    """A Job that writes the time of its own end."""
+    return job(name, f"date +%s.%N >{way.root}/files/{name}")
 
 
 if __name__ == "__main__":

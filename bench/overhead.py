@@ -1,22 +1,27 @@
 """What the script adds to a program: to one that does nothing, and to one that computes for a minute.
 
-Without a container runtime, so that the figures are the script's own. The minute is measured as two pairs, program and
-scripted program beside each other on a core each, then with the cores exchanged: what else the machine does, and how
-its cores differ, then weighs on both alike.
+Here without a container runtime, so that the figures are the script's own; ``bench.slurmoverhead`` measures the same
+with one, in a real batch job.
+
+How long a minute's computation takes varies by more than the hundredth that is promised, with everything else that the
+machine does. So the program tells of its own time, and what the script adds is taken from around it: the time before
+the program begins and after it has ended, and the processor time of all other processes of the tree. The latter is the
+most by which they can have held up the program, as it is on the same core. The minute is measured as two pairs, program
+and scripted program beside each other on a core each, then with the cores exchanged.
 """
 
 from __future__ import annotations
 
 import os
 import statistics
-import subprocess
 import sys
 import tempfile
-import time
 import uuid
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
+from bench import processor
 from bench.report import Row, write
 from router import gate, layout, podfiles, policy
 from router.demo.site import Machine, write_policy
@@ -27,28 +32,79 @@ from router.workload import workload_of
 from router.workload.cluster import Cluster
 
 RUNS = 10
-NOTHING = ("true",)
 ROUNDS = 1_700_000_000
-"""About a minute on the machine that this was written on; the figure is a ratio."""
-MINUTE = (sys.executable, "-S", "-c", f"for _ in range({ROUNDS}): pass")
+"""About a minute on the machine that this was written on; the figures are ratios."""
+PROGRAM = """
+import time
+begun = time.monotonic()
+for _ in range({rounds}): pass
+print(time.monotonic() - begun, time.process_time())
+"""
+"""It prints how long it took, and its processor time."""
+USER = "ada"
 
 
-def script_of(command: Sequence[str], work: Path) -> tuple[str, ...]:
-    """Words that run the script of a Job with this command, in a new Pod's directory."""
-    job = {
-        "apiVersion": "batch/v1",
-        "kind": "Job",
-        "metadata": {"name": "bench", "namespace": "default"},
-        "spec": {"template": {"spec": {"restartPolicy": "Never", "containers": [container(command)]}}},
-    }
-    opened = gate.Gate(_policy(work), Cluster(), QueueStates(), None, 0)
-    judged = gate.judge(job, requester=Requester("ada", (), "default"), gate=opened)
-    assert judged.script is not None, judged.decision
-    directory = layout.PodDirectory(str(work / "site"), "job", layout.NO_INDEX, uuid.uuid4().hex)
-    pod = judged.routed["spec"]["template"]
-    staged = podfiles.stage(pod, workload_of(job, namespace="default")).add(layout.SCRIPT, judged.script.text.encode())
-    podfiles.write(directory.path, staged)
-    return ("/bin/bash", str(directory.script), str(directory.path))
+@dataclass(frozen=True)
+class Side:
+    """One run. ``around`` are the seconds before and after the program, ``beside`` the processor's of all but it."""
+
+    wall: float
+    program: float
+    around: float
+    beside: float
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where and how programs are run.
+
+    :param policy: sends them to a queue
+    :param root: the site's directory, below which Pods have theirs
+    :param python: the interpreter that runs the program
+    :param bare: words before a program that is run without the script
+    """
+
+    policy: policy.Policy
+    root: Path
+    python: str
+    bare: tuple[str, ...] = ()
+
+    def program(self, rounds: int) -> tuple[str, ...]:
+        """The words of a program that computes so much."""
+        return (self.python, "-S", "-c", PROGRAM.format(rounds=rounds))
+
+    def script_of(self, command: Sequence[str]) -> tuple[tuple[str, ...], Path]:
+        """Words that run the script of a Job with this command, in a new Pod's directory, and the container's log."""
+        job = {
+            "apiVersion": "batch/v1",
+            "kind": "Job",
+            "metadata": {"name": "bench", "namespace": "default"},
+            "spec": {"template": {"spec": {"restartPolicy": "Never", "containers": [container(command)]}}},
+        }
+        opened = gate.Gate(self.policy, Cluster(), QueueStates(), None, 0)
+        judged = gate.judge(job, requester=Requester(USER, (), "default"), gate=opened)
+        assert judged.script is not None, judged.decision
+        directory = layout.PodDirectory(str(self.root), "job", layout.NO_INDEX, uuid.uuid4().hex)
+        pod = judged.routed["spec"]["template"]
+        staged = podfiles.stage(pod, workload_of(job, namespace="default"))
+        podfiles.write(directory.path, staged.add(layout.SCRIPT, judged.script.text.encode()))
+        return ("/bin/bash", str(directory.script), str(directory.path)), Path(directory.log("main"))
+
+    def sides(self, rounds: int, cores: Sequence[int] | None = None) -> tuple[Side, Side]:
+        """The program without and with the script: one after the other, or at the same time on a core each."""
+        command = self.program(rounds)
+        scripted, log = self.script_of(command)
+        first = processor.begin([*self.bare, *command], cores[0] if cores else None)
+        alone = processor.end(first) if cores is None else None
+        second = processor.begin(scripted, cores[1] if cores else None)
+        bare = alone or processor.end(first)
+        return _side(bare, bare.said), _side(processor.end(second), log.read_text())
+
+
+def _side(spent: processor.Spent, said: str) -> Side:
+    """A runtime may have said something before the program did."""
+    wall, own = map(float, said.splitlines()[-1].split())
+    return Side(spent.wall, wall, spent.wall - wall, spent.processor - own)
 
 
 def container(command: Sequence[str]) -> dict[str, object]:
@@ -60,54 +116,41 @@ def container(command: Sequence[str]) -> dict[str, object]:
     }
 
 
+def figures(place: Place, rounds: int = ROUNDS) -> list[Row]:
+    """What the script adds, with the promises of the design."""
+    short = [place.sides(0) for _ in range(RUNS)]
+    fixed = statistics.median(scripted.wall - bare.wall for bare, scripted in short)
+    fixed_processor = statistics.median(scripted.beside - bare.beside for bare, scripted in short)
+    cores = sorted(os.sched_getaffinity(0))[:2]
+    assert len(cores) == 2, "needs two cores"
+    pairs = [place.sides(rounds, order) for order in (cores, cores[::-1])]
+    minute = statistics.mean(bare.program for bare, _ in pairs)
+    around = statistics.mean(scripted.around - bare.around for bare, scripted in pairs) - fixed
+    beside = statistics.mean(scripted.beside - bare.beside for bare, scripted in pairs) - fixed_processor
+    longer = statistics.mean(scripted.program for _, scripted in pairs) - minute
+    return [
+        Row("a program that does nothing: without the script", statistics.median(bare.wall for bare, _ in short), "s"),
+        Row("the same under the script: added", fixed, "s", 0.3),
+        Row("the same: added, of processor time", fixed_processor, "s"),
+        Row("a program that computes: without the script", minute, "s"),
+        Row("the same under the script: more time before and after it than that", around / minute * 100, "%"),
+        Row("the same: more processor time of all else than that", beside / minute * 100, "%"),
+        Row("the same: both together", (around + beside) / minute * 100, "%", 1.0),
+        Row("the program itself, which the machine's noise is in: longer", longer / minute * 100, "%"),
+    ]
+
+
 def _policy(work: Path) -> policy.Policy:
     directory = work / "policy"
-    if not directory.exists():
-        write_policy(Path("examples"), directory, Machine(Runtime.HOST, None, ""), work)
+    write_policy(Path("examples"), directory, Machine(Runtime.HOST, None, ""), work)
     return policy.load(read_directory(directory))
 
 
-def seconds(argv: Sequence[str]) -> float:
-    start = time.perf_counter()
-    subprocess.run(argv, check=True, stderr=subprocess.DEVNULL)
-    return time.perf_counter() - start
-
-
-def beside_each_other(bare: Sequence[str], scripted: Sequence[str], cores: Sequence[int]) -> tuple[float, float]:
-    """Wall times of two programs that run at the same time, each on its own core."""
-    start = time.perf_counter()
-    running = {
-        subprocess.Popen(["taskset", "-c", str(core), *argv], stderr=subprocess.DEVNULL): name
-        for name, argv, core in (("bare", bare, cores[0]), ("scripted", scripted, cores[1]))
-    }
-    took: dict[str, float] = {}
-    while len(took) < len(running):
-        for process, name in running.items():
-            if name not in took and process.poll() is not None:
-                assert process.returncode == 0, name
-                took[name] = time.perf_counter() - start
-        time.sleep(0.005)
-    return took["bare"], took["scripted"]
-
-
 def main() -> None:
-    """Print both, with the promises of the design."""
+    """Print the figures."""
     with tempfile.TemporaryDirectory() as directory:
         work = Path(directory)
-        (work / "site" / layout.SPOOL).mkdir(parents=True)
-        bare = statistics.median(seconds(NOTHING) for _ in range(RUNS))
-        scripted = statistics.median(seconds(script_of(NOTHING, work)) for _ in range(RUNS))
-        cores = sorted(os.sched_getaffinity(0))[:2]
-        assert len(cores) == 2, "needs two cores"
-        pairs = [beside_each_other(MINUTE, script_of(MINUTE, work), order) for order in (cores, cores[::-1])]
-    alone = sum(pair[0] for pair in pairs)
-    both = sum(pair[1] for pair in pairs)
-    fixed = scripted - bare
-    rows = [
-        Row("a program that does nothing: script less program", fixed, "s", 0.3),
-        Row("a program that computes: by itself", alone / 2, "s"),
-        Row("the same under the script, less the fixed part: added", (both - alone - 2 * fixed) / alone * 100, "%", 1),
-    ]
+        rows = figures(Place(_policy(work), work / "site", sys.executable))
     sys.exit(not write("overhead", rows))
 
 

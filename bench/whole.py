@@ -78,8 +78,7 @@ class Whole:
 
     def create(self, names: Sequence[str], words: str) -> None:
         """Create these Jobs from several threads at once, all of them with the same words for the shell."""
-        with ThreadPoolExecutor(CLIENTS) as clients:
-            list(clients.map(lambda name: self.api.create(JOBS, job(name, words)), names))
+        create(self.api, [job(name, words) for name in names])
 
     def batch_jobs(self) -> list[Job]:
         """The queue's records of all jobs."""
@@ -99,6 +98,12 @@ class Whole:
         with self.stack.agent.log.open("rb") as file:
             file.seek(after)
             return [json.loads(line) for line in file.read().splitlines(keepends=True) if line.endswith(b"\n")]
+
+
+def create(api: Api, jobs: Sequence[dict[str, Any]]) -> None:
+    """Create Jobs from several threads at once."""
+    with ThreadPoolExecutor(CLIENTS) as clients:
+        list(clients.map(lambda one: api.create(JOBS, one), jobs))
 
 
 def records(queue: Path) -> list[Job]:
@@ -189,13 +194,13 @@ def policy(root: Path) -> dict[str, Any]:
     }
 
 
-def job(name: str, words: str) -> dict[str, Any]:
-    """A Job of one container, one core, which the shell runs these words in."""
+def job(name: str, words: str, cpus: int = 1) -> dict[str, Any]:
+    """A Job of one container which the shell runs these words in."""
     container = {
         "name": "main",
         "image": "busybox:1.36",
         "command": ["/bin/sh", "-c", words],
-        "resources": {"requests": {"cpu": "1"}},
+        "resources": {"requests": {"cpu": str(cpus)}},
     }
     template = {
         "metadata": {"labels": {LABEL: name}},
@@ -217,10 +222,15 @@ def until(holds: Callable[[], bool], what: str, seconds: float, pause: float = _
 
 def size(usual: int) -> int:
     """How many Jobs: as ``--size`` says."""
+    found: int = sized(usual).parse_args().size
+    return found
+
+
+def sized(usual: int) -> argparse.ArgumentParser:
+    """A command line with ``--size``."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--size", type=int, default=usual, help=f"Jobs; the promises are about {usual}.")
-    found: int = parser.parse_args().size
-    return found
+    return parser
 
 
 def machine(when: str) -> list[Row]:

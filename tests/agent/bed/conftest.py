@@ -6,7 +6,7 @@ import contextlib
 import shutil
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -21,7 +21,7 @@ from router.controlplane.realnode import is_ready
 from router.controlplane.start import control_plane
 from router.demo import services
 from router.kube.client import connect
-from tests.agent.bed.site import QUEUE, SITE, BedSite, obstacle
+from tests.agent.bed.site import QUEUE, SHORT, SITE, BedSite, obstacle
 from tests.agent.whole.kubectl import Kubectl
 from tests.agent.whole.stack import Agent, await_webhook
 from tests.agent.whole.surroundings import Surroundings
@@ -65,11 +65,14 @@ def cluster(
 
 
 @contextlib.contextmanager
-def founded(directory: Path) -> Iterator[Cluster]:
-    """A cluster of its own, with its files in this directory; the test is skipped where no bed stands."""
+def founded(directory: Path, *, raised_limits: bool = False) -> Iterator[Cluster]:
+    """A cluster of its own, with its files in this directory; the test is skipped where no bed stands.
+
+    :param raised_limits: see ``Options``
+    """
     if words := obstacle():
         pytest.skip(words)
-    options = Options(editors={NAMESPACE: (RESEARCHERS,)})
+    options = Options(editors={NAMESPACE: (RESEARCHERS,)}, raised_limits=raised_limits)
     with control_plane(directory / "plane", options) as plane:
         installing.install(plane)
         surroundings = Surroundings(connect(str(plane.kubeconfig())), plain_node=True)
@@ -89,6 +92,7 @@ def reached(
     *,
     kind: type[BedSite] = BedSite,
     brought: Path | None = None,
+    times: Mapping[str, object] = SHORT,
 ) -> Iterator[Stack]:
     """The agent and the webhook for one way to the bed's users.
 
@@ -96,11 +100,12 @@ def reached(
     :param charge: an account of Slurm
     :param kind: whose policy it is
     :param brought: where results are brought to; a directory of the agent's own if unset
+    :param times: options of the agent
     """
     # The agent's user must be able to come to its files, and pytest's own directories are root's.
     with tempfile.TemporaryDirectory(prefix="bg-", ignore_cleanup_errors=True) as root, contextlib.ExitStack() as stack:
         Path(root).chmod(0o711)
-        site = kind(way, Path(root) / "agent", observer, charge, brought)
+        site = kind(way, Path(root) / "agent", observer, charge, brought, times)
         site.make()
         certificates = Path(root) / "webhook"
         services.batchgate("certs", "create", str(certificates), "--host-name", "localhost", "--signing-key")

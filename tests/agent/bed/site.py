@@ -7,9 +7,10 @@ import pwd
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, ClassVar
 
 import yaml
@@ -30,6 +31,17 @@ RUNS_AS = {OWN_KEYS: SERVICE, SUDO: SERVICE, LOCAL_SUDO: SERVICE, ALONE: SERVICE
 LAYOUT = layout()
 TALLY = LAYOUT.shared / "tally"
 """Where containers tell that they run, under the same path in each: a file system that all nodes and the tests share."""
+SHORT: Mapping[str, object] = MappingProxyType(
+    {
+        "--lease-seconds": 3,
+        "--node-lease-seconds": 12,
+        "--cycle-seconds": 5,
+        "--quick-seconds": 2,
+        "--command-seconds": 30,
+        "--orphan-seconds": 20,
+    }
+)
+"""Times of an agent that tests wait for."""
 CRON = ("system:serviceaccount:kube-system:cronjob-controller", "system:kube-controller-manager")
 
 
@@ -63,6 +75,7 @@ class BedSite:
 
     :param charge: the account of Slurm that all Jobs are charged to; empty for each user's own
     :param brought: where results are brought to; below ``home`` if unset
+    :param times: options of the agent
     """
 
     way: str
@@ -70,6 +83,7 @@ class BedSite:
     observer: str = ""
     charge: str = ""
     brought: Path | None = None
+    times: Mapping[str, object] = field(default_factory=lambda: SHORT)
 
     name: ClassVar[str] = SITE
     queue: ClassVar[str] = QUEUE
@@ -179,12 +193,7 @@ class BedSite:
             "--metrics": "127.0.0.1:0",
             "--address": "127.0.0.1",
             "--certificates": self.home / "certificates",
-            "--lease-seconds": 3,
-            "--node-lease-seconds": 12,
-            "--cycle-seconds": 5,
-            "--quick-seconds": 2,
-            "--command-seconds": 30,
-            "--orphan-seconds": 20,
+            **self.times,
         }
         words = [str(word) for pair in options.items() for word in pair]
         return [*as_user(self.user), sys.executable, "-m", "router", "agent", *words]

@@ -1,0 +1,161 @@
+"""The bed's Slurm for benchmarks: the control plane, the webhook and the agent of its tests, with the agent's default times.
+
+All Jobs are one person's and go to one queue. The control plane's controllers may send more requests a second than
+those of a default cluster (20), as in ``bench.whole``.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from bench.whole import LABEL, PODS, run, scraped
+from router import layout
+from router.controlplane import building
+from router.errors import ConfigError
+from router.hpc import Submission, cluster_id, job_name, slurm
+from router.kube.client import Api, connect
+from tests.agent.bed import conftest
+from tests.agent.bed.site import ADA, LAYOUT, LOCAL_SUDO, QUEUE, SITE, SUDO, BedSite, as_user, obstacle
+
+ROOT = Path(__file__).parent.parent
+WAYS = {LOCAL_SUDO: "on the login node", SUDO: "over ssh"}
+"""How the agent comes to the users, both times with sudo there; what it is called in a report."""
+CPUS = 2
+"""From which on the policy sends a Job to HPC."""
+ASKING = ("list", "details", "find")
+"""Kinds of commands that only ask about jobs."""
+_AT_ONCE = 200
+"""Jobs of one command that cancels."""
+
+
+@dataclass(frozen=True)
+class OnBed:
+    """What a benchmark has. ``api`` acts as a user who may edit the namespace."""
+
+    stack: conftest.Stack
+    api: Api
+    cluster: str
+
+    @property
+    def root(self) -> Path:
+        """The directory of our Jobs on the site."""
+        return self.directory(self.cluster)
+
+    def directory(self, cluster: str) -> Path:
+        """The same of another cluster, whose jobs are none of the agent's."""
+        return Path(layout.site_directory(str(LAYOUT.work / "{user}"), ADA, SITE, cluster))
+
+    def pods(self) -> dict[str, layout.PodDirectory]:
+        """The Pods' directories by the names of their Jobs; each Job has one Pod."""
+        found = {}
+        for page, _ in self.api.pages(PODS, labelSelector=LABEL):
+            for metadata in (pod["metadata"] for pod in page):
+                job_uid = metadata["ownerReferences"][0]["uid"]
+                directory = layout.PodDirectory(str(self.root), job_uid, layout.NO_INDEX, metadata["uid"])
+                found[metadata["labels"][LABEL]] = directory
+        return found
+
+    def metric(self, name: str, **labels: str) -> float:
+        """One of the agent's figures now; 0 where it shows none, or does not answer."""
+        address = self.stack.agent.logged("metrics")[-1]["address"]
+        return scraped(str(address), f"batchgate_agent_{name}", **labels)
+
+    def asked(self) -> Asked:
+        """What the batch system has been asked so far."""
+        return Asked(
+            sum(self.metric("commands_total", kind=kind) for kind in ASKING), self.metric("cycle_seconds_count")
+        )
+
+    def forget(self) -> None:
+        """Cancel all that was submitted and remove its files; the agent must not run any more."""
+        ids = [path.read_text().strip() for path in self.root.glob(f"{layout.PODS}/*/*/*/{layout.JOB_ID}")]
+        cancel(ids)
+        run(["rm", "-rf", str(self.root)])
+
+
+@dataclass(frozen=True)
+class Asked:
+    """Status commands since the agent's start, and the cycles in which it looked at the batch system."""
+
+    commands: float
+    cycles: float
+
+    def a_cycle_since(self, earlier: Asked) -> float:
+        """Commands of one cycle."""
+        return (self.commands - earlier.commands) / max(1.0, self.cycles - earlier.cycles)
+
+
+def demand_standing() -> None:
+    """End the program well, with a sentence, where the bed is not up."""
+    if words := obstacle():
+        print(f"skipped: {words}")
+        sys.exit(0)
+
+
+@contextmanager
+def on_bed(way: str) -> Iterator[OnBed]:
+    """Start everything, end it with the block; ends the program where that cannot be, with the reason."""
+    try:
+        building.ensure(lambda words: print(words, file=sys.stderr))
+        with (
+            tempfile.TemporaryDirectory(prefix="bg-bench-") as name,
+            conftest.founded(Path(name), raised_limits=True) as cluster,
+            conftest.reached(cluster, way, times={}) as stack,
+        ):
+            system = connect(str(cluster.plane.kubeconfig())).get("/api/v1/namespaces/kube-system")
+            person = connect(str(cluster.plane.kubeconfig("ada")))
+            found = OnBed(stack, person, cluster_id(system["metadata"]["uid"]))
+            try:
+                yield found
+            finally:
+                stack.agent.kill()
+                found.forget()
+    except ConfigError as error:
+        raise SystemExit(f"Error: {error}") from error
+
+
+@contextmanager
+def starting_nothing() -> Iterator[None]:
+    """The queue takes jobs and starts none, while the block lasts."""
+    run(["scontrol", "update", f"PartitionName={QUEUE}", "State=DOWN"])
+    try:
+        yield
+    finally:
+        run(["scontrol", "update", f"PartitionName={QUEUE}", "State=UP"])
+
+
+def cancel(ids: Sequence[str]) -> None:
+    """End jobs; nothing for those that are over."""
+    for first in range(0, len(ids), _AT_ONCE):
+        subprocess.run(["scancel", *ids[first : first + _AT_ONCE]], capture_output=True, check=False)
+
+
+def bare_rate(directory: Path, script: Path, count: int) -> float:
+    """Submissions a second of a shell's loop as the user, which are then cancelled."""
+    submission = Submission(job_name("bare", "0" * 8, "0", slurm.NAME_LIMIT), str(script), str(directory), "/dev/null")
+    loop = [
+        "bash",
+        "-c",
+        'for ((n = 0; n < $0; n++)); do "$@" || exit; done',
+        str(count),
+        *slurm.submit_argv(submission),
+    ]
+    begun = time.monotonic()
+    said = run([*as_user(ADA), *loop])
+    seconds = time.monotonic() - begun
+    cancel(said.split())
+    return count / seconds
+
+
+def as_the_agent(site: BedSite, argv: Sequence[str], stdin: str) -> str:
+    """Run a program of this checkout as the user that the agent is; what it prints."""
+    variables = {"PATH": "/usr/local/bin:/usr/bin:/bin", "HOME": str(site.home), "PYTHONPATH": str(ROOT)}
+    words = [f"{name}={value}" for name, value in variables.items()]
+    return run([*as_user(site.user), "env", "-i", *words, sys.executable, *argv], stdin)

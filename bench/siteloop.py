@@ -1,0 +1,109 @@
+"""What has to be done on a site for each job, and nothing else: its directory and files, the submit command, its id's file.
+
+One job after the other, over the connection that an agent would have. A program of its own, as the agent's user may be
+another than that of a benchmark: the site and the files come on stdin, the seconds and the ids go to stdout, as JSON.
+"""
+
+from __future__ import annotations
+
+import base64
+import getpass
+import json
+import sys
+import time
+import uuid
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from router import layout
+from router.agent import sites
+from router.errors import OutputError
+from router.host import Host
+from router.host.reach import Reach
+from router.hpc import BatchSystem, Commands, Submission, job_name
+from router.podfiles import Staged
+from router.policyfiles import PolicyStore
+
+SECONDS = 60.0
+"""For one submit command."""
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """Where and as whom: ``root`` is the site's directory of a cluster, ``files`` are a Pod's in base64, by path."""
+
+    policy: str
+    site: str
+    user: str
+    root: str
+    cluster: str
+    count: int
+    files: Mapping[str, str]
+
+    def text(self) -> str:
+        """What the program reads."""
+        return json.dumps(asdict(self))
+
+
+@dataclass(frozen=True)
+class Done:
+    """How long all took, the jobs, and the directory of the last."""
+
+    seconds: float
+    ids: tuple[str, ...]
+    last: str
+
+
+def staged_in(directory: Path) -> dict[str, str]:
+    """The files of a Pod that an agent has written before it submitted it."""
+    found = [directory / layout.SCRIPT, directory / layout.RESULTS]
+    for name in (layout.ARGV, layout.ENV, layout.FILES):
+        found += [path for path in (directory / name).rglob("*") if path.is_file()]
+    return {str(path.relative_to(directory)): base64.b64encode(path.read_bytes()).decode() for path in found}
+
+
+def main() -> None:
+    """Connect, then do it so many times."""
+    wanted = Wanted(**json.load(sys.stdin))
+    site = sites.site_of(PolicyStore(Path(wanted.policy)).load(), wanted.site)
+    system, commands = sites.system_of(site), sites.commands_of(site, None, "")
+    staged = Staged({path: base64.b64decode(content) for path, content in wanted.files.items()})
+    hosts = Reach(site, getpass.getuser())
+    host = hosts.host_of(wanted.user, wanted.root)
+    host.check()
+    directories = [
+        layout.PodDirectory(wanted.root, str(uuid.uuid4()), layout.NO_INDEX, str(uuid.uuid4()))
+        for _ in range(wanted.count)
+    ]
+    begun = time.perf_counter()
+    ids = [_submit(host, system, commands, directory, staged, wanted.cluster) for directory in directories]
+    seconds = time.perf_counter() - begun
+    hosts.close()
+    print(json.dumps(asdict(Done(seconds, tuple(ids), str(directories[-1].path)))))
+
+
+def _submit(
+    host: Host,
+    system: BatchSystem,
+    commands: Commands,
+    directory: layout.PodDirectory,
+    staged: Staged,
+    cluster: str,
+) -> str:
+    host.write_pod(directory.path, staged)
+    name = job_name("loop", cluster, directory.pod_uid, system.NAME_LIMIT)
+    submission = Submission(name, str(directory.script), str(directory.path), str(directory.output))
+    argv = system.submit_argv(submission, commands)
+    done = host.run(argv, SECONDS)
+    if failure := system.failure(argv, done.returncode, done.stderr.decode(errors="replace")):
+        raise failure
+    job_id = system.job_id(done.stdout.decode())
+    if not system.is_id(job_id):
+        raise OutputError(argv, 0, f"no job id: {job_id!r}")
+    host.put(directory.job_id, f"{job_id}\n".encode())
+    return job_id
+
+
+if __name__ == "__main__":
+    main()

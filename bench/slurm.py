@@ -1,0 +1,171 @@
+"""An agent in front of a real Slurm, on the login node and over ssh: how soon, how fast, how many questions.
+
+The bed has to be up (``make bed``, docs/bed.md); elsewhere this is skipped. Nobody else can use it meanwhile.
+
+How soon: Jobs every two seconds, as each starts a container on a machine that is also the cluster; queued is a job whose
+id is noted in its Pod's directory, which comes after ``sbatch``. How fast: Pods that are bound already when the agent
+starts, in a queue that starts nothing, against a loop that does for each what must be done on the site over the same
+connection (``bench.siteloop``), one half of it before and one after, so that a change of the machine's speed meets both.
+
+How many questions: two a cycle, and where the notes of scripts tell of something, one a second in between.
+"""
+
+from __future__ import annotations
+
+import json
+import statistics
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+
+from bench.latency import Ends, create_slowly, percentile
+from bench.onbed import CPUS, WAYS, OnBed, as_the_agent, bare_rate, cancel, demand_standing, on_bed, starting_nothing
+from bench.report import Row, write
+from bench.siteloop import Done, Wanted, staged_in
+from bench.whole import create, job, machine, run, sized, until
+from router.layout import PodDirectory
+from tests.agent.bed.site import ADA, LOCAL_SUDO, SITE, SUDO
+
+SIZE = 500
+SLOW = 40
+"""Jobs that come one by one."""
+EVERY = 2.0
+BARE = 100
+SECONDS = 900.0
+WATCHED = 60.0
+"""For which an agent is watched whose jobs wait in the queue."""
+QUEUED_WITHIN: Mapping[str, float] = {LOCAL_SUDO: 1.0, SUDO: 1.5}
+"""Seconds from a Job's creation to its batch job, at the median."""
+ENOUGH = 40.0
+"""Submissions a second that are enough, however fast the loop is."""
+_OTHER = "0" * 8
+"""The cluster of the loop's jobs, which no agent holds for its own."""
+
+
+@dataclass(frozen=True)
+class Loops:
+    """Jobs a second of the loop, and of the submit command alone."""
+
+    whole: float
+    bare: float
+
+
+def main() -> None:
+    """Print all figures of each way."""
+    parser = sized(SIZE)
+    parser.add_argument("--slow", type=int, default=SLOW, help="Jobs that come one by one.")
+    parser.add_argument("--way", choices=sorted(WAYS), action="append", help="How the agent comes to the users.")
+    asked = parser.parse_args()
+    demand_standing()
+    rows = machine("before")
+    for way in asked.way or WAYS:
+        with on_bed(way) as bed:
+            rows += _latency(bed, way, asked.slow)
+            rows += _burst(bed, way, asked.size)
+    sys.exit(not write("slurm", [*rows, *machine("after")]))
+
+
+def _latency(bed: OnBed, way: str, count: int) -> list[Row]:
+    ends = Ends(bed.api)
+    ends.watch.start()
+    until(ends.watch.synced.is_set, "the list of Pods", SECONDS)
+    names = [f"slow-{number:04}" for number in range(count)]
+    create_slowly(bed.api, [job("warm-up", "true", CPUS)])
+    until(lambda: "warm-up" in ends.seen, "the end of the first Job", SECONDS)
+    before, begun = bed.asked(), time.monotonic()
+    created = create_slowly(bed.api, [job(name, "date +%s.%N", CPUS) for name in names], EVERY)
+    until(lambda: all(name in ends.seen for name in names), "the end of all Jobs", SECONDS)
+    after, seconds = bed.asked(), time.monotonic() - begun
+    ends.watch.stop()
+    pods = bed.pods()
+    queued = [Path(pods[name].job_id).stat().st_mtime - created[name] for name in names]
+    told = [ends.seen[name] - _ended(pods[name]) for name in names]
+    where = WAYS[way]
+    between = max(0.0, after.commands - before.commands - 2 * (after.cycles - before.cycles))
+    return [
+        Row(f"{where}: Job created to batch job queued: median", statistics.median(queued), "s", QUEUED_WITHIN[way]),
+        Row(f"{where}: Job created to batch job queued: 95th percentile", percentile(queued), "s"),
+        Row(f"{where}: container's end to terminal Pod status: median", statistics.median(told), "s", 2.0),
+        Row(f"{where}: container's end to terminal Pod status: 95th percentile", percentile(told), "s"),
+        Row(f"{where}: cycles meanwhile", after.cycles - before.cycles, ""),
+        Row(f"{where}: status commands meanwhile", after.commands - before.commands, ""),
+        Row(f"{where}: of these beside two a cycle, a second", between / seconds, "", 1.0),
+        *machine(f"{where}, after {count} Jobs"),
+    ]
+
+
+def _ended(pod: PodDirectory) -> float:
+    """The time that the container wrote last; a runtime from another release warns of the machine's libraries first."""
+    return float(Path(pod.log("main")).read_text().split()[-1])
+
+
+def _burst(bed: OnBed, way: str, count: int) -> list[Row]:
+    bed.stack.agent.terminate()
+    files = staged_in(Path(bed.pods()["warm-up"].path))
+    few = min(BARE, count)
+    with starting_nothing():
+        loops = [_loop(bed, files, few)]
+        pods = _bound(bed, count)
+        bed.stack.agent.start()
+        until(lambda: len(_noted(pods)) == count, "all submissions", SECONDS, pause=1.0)
+        noted = sorted(_noted(pods))
+        led = datetime.fromisoformat(bed.stack.agent.logged("leading")[-1]["time"]).timestamp()
+        first = bed.asked()
+        time.sleep(WATCHED)
+        last = bed.asked()
+        bed.stack.agent.terminate()
+        loops.append(_loop(bed, files, few))
+        bed.forget()
+    alone = statistics.harmonic_mean([loop.whole for loop in loops])
+    submitted = (count - 1) / (noted[-1] - noted[0])
+    where = WAYS[way]
+    return [
+        *(Row(f"{where}: the submit command alone: {when}", loop.bare, "1/s") for when, loop in _told(loops)),
+        *(Row(f"{where}: loop of what each job needs: {when}", loop.whole, "1/s") for when, loop in _told(loops)),
+        Row(f"{where}: {count} Pods: from the lead to the first submission", noted[0] - led, "s"),
+        Row(f"{where}: {count} Pods: from the lead to the last submission", noted[-1] - led, "s"),
+        Row(f"{where}: {count} Pods: submitted, part of the loop's rate", submitted / alone, ""),
+        Row(f"{where}: {count} Pods: submitted", submitted, "1/s", min(0.7 * alone, ENOUGH), at_least=True),
+        Row(f"{where}: {count} jobs wait: cycles looked at", last.cycles - first.cycles, ""),
+        Row(f"{where}: {count} jobs wait: status commands a cycle and observer", last.a_cycle_since(first), "", 2.0),
+        *machine(f"{where}, after {count} Pods"),
+    ]
+
+
+def _told(loops: list[Loops]) -> zip[tuple[str, Loops]]:
+    return zip(("before", "after"), loops, strict=True)
+
+
+def _bound(bed: OnBed, count: int) -> list[PodDirectory]:
+    """Where the Pods of so many new Jobs will have their files, once all are bound to the queue's Node."""
+    names = [f"burst-{number:04}" for number in range(count)]
+    create(bed.api, [job(name, "true", CPUS) for name in names])
+    until(lambda: bed.pods().keys() >= set(names), "all Pods", SECONDS, pause=1.0)
+    pods = bed.pods()
+    return [pods[name] for name in names]
+
+
+def _noted(pods: Sequence[PodDirectory]) -> list[float]:
+    """When the ids of these Pods' jobs were noted, of those that are."""
+    paths = [Path(pod.job_id) for pod in pods]
+    return [path.stat().st_mtime for path in paths if path.exists()]
+
+
+def _loop(bed: OnBed, files: Mapping[str, str], count: int) -> Loops:
+    """Both rates; nothing stays of what was submitted."""
+    root, site = bed.directory(_OTHER), bed.stack.site
+    wanted = Wanted(str(site.policy), SITE, ADA, str(root), _OTHER, count, files)
+    try:
+        done = Done(**json.loads(as_the_agent(site, ["-m", "bench.siteloop"], wanted.text())))
+        cancel(done.ids)
+        last = Path(done.last)
+        return Loops(count / done.seconds, bare_rate(last, last / "script", count))
+    finally:
+        run(["rm", "-rf", str(root)])
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,79 @@
+"""What the script adds to ``apptainer exec``, measured as in ``bench.overhead`` within a job of a real Slurm.
+
+The bed has to be up (``make bed``, docs/bed.md); elsewhere this is skipped. The program without the script is run by
+the plainest command, so that what the script asks of the runtime counts as the script's.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import shlex
+import subprocess
+import sys
+from dataclasses import asdict
+from pathlib import Path
+
+from bench.onbed import ROOT, demand_standing
+from bench.overhead import ROUNDS, Place, figures
+from bench.report import Row, write
+from bench.whole import machine, run
+from router import layout
+from router.policy import load
+from router.policyfiles import read_directory
+from tests.agent.bed.site import ADA, LAYOUT, LOCAL, QUEUE, SITE, BedSite, as_user
+
+MINUTES = 30
+_LAST = 2000
+"""Characters of what a failed job has said."""
+_CLUSTER = "0" * 8
+_PATH = "/usr/local/bin:/usr/bin:/bin"
+
+
+def main() -> None:
+    """Print the figures, which a job of ours has found."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--rounds", type=int, default=ROUNDS, help="of a program that computes for a minute")
+    parser.add_argument("--inside", type=Path, help=argparse.SUPPRESS)
+    asked = parser.parse_args()
+    if asked.inside:
+        print(json.dumps([asdict(row) for row in _inside(asked.inside, asked.rounds)]))
+        return
+    demand_standing()
+    before = machine("before")
+    # On the shared file system: a node's /tmp is another.
+    site = BedSite(LOCAL, Path(layout.site_directory(str(LAYOUT.work / "{user}"), ADA, SITE, _CLUSTER)))
+    run(["rm", "-rf", str(site.home)])
+    site.make()
+    try:
+        rows = _in_a_job(site, asked.rounds)
+    finally:
+        run(["rm", "-rf", str(site.home)])
+    sys.exit(not write("slurmoverhead", [*before, *rows, *machine("after")]))
+
+
+def _in_a_job(site: BedSite, rounds: int) -> list[Row]:
+    """Run this program in a batch job of the user's, with two cores."""
+    output, complaints = site.home / "output", site.home / "complaints"
+    variables = [f"PATH={_PATH}", f"HOME={site.home}", f"PYTHONPATH={ROOT}"]
+    words = [sys.executable, "-m", "bench.slurmoverhead", "--inside", str(site.home), "--rounds", str(rounds)]
+    asked = ["--ntasks=1", "--cpus-per-task=2", "--mem=1500", f"--time={MINUTES}", f"--partition={QUEUE}"]
+    places = ["--export=NONE", "--chdir=/", f"--output={output}", f"--error={complaints}"]
+    command = shlex.join(["exec", "env", *variables, *words])
+    argv = [*as_user(ADA), "sbatch", "--wait", *asked, *places, f"--wrap={command}"]
+    done = subprocess.run(argv, capture_output=True, text=True, check=False)
+    if done.returncode:
+        said = complaints.read_text(errors="replace") if complaints.exists() else done.stderr
+        raise SystemExit(f"the job has failed with exit code {done.returncode}: {said[-_LAST:]}")
+    return [Row(**row) for row in json.loads(output.read_text())]
+
+
+def _inside(home: Path, rounds: int) -> list[Row]:
+    assert os.environ["SLURM_JOB_ID"], "no job"
+    bare = ("apptainer", "--quiet", "exec", str(LAYOUT.image))
+    return figures(Place(load(read_directory(home / "policy")), home, "python3", bare), rounds)
+
+
+if __name__ == "__main__":
+    main()
