@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from sys import intern
@@ -22,6 +22,7 @@ _NOTE_NAME: Final = re.compile(r"([A-Za-z0-9-]{1,64})\.([1-9][0-9]{0,8})\.(start
 _EXIT_NAME: Final = re.compile(r"([a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?)\.(0|[1-9][0-9]{0,8})")
 _CLAIM: Final = re.compile(r"(\S{1,255})\.[0-9]{1,20}")
 _LAST_TIME: Final = 1 << 38
+_LARGEST_LOG: Final = 1 << 62
 _EXITS_KEPT: Final = 2
 
 
@@ -52,7 +53,10 @@ class Note:
 
 @dataclass(frozen=True, slots=True, order=True)
 class Exit:
-    """One exit file: how run number ``restart`` (from 0) of a container ended. ``deadline``: its time was up."""
+    """One exit file: how run number ``restart`` (from 0) of a container ended. ``deadline``: its time was up.
+
+    ``log`` is how many bytes its log had then; 0 where the script has not said.
+    """
 
     restart: int
     code: int
@@ -60,6 +64,7 @@ class Exit:
     started: int
     finished: int
     deadline: bool
+    log: int = 0
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -141,7 +146,8 @@ class Life:
 
     ``owner`` is the batch job that the claim names or named, ``cancelled`` whether the agent has it now. ``alive`` is
     when the script last gave a sign of life (touched ``alive``, made the claim), ``clock`` the file server's time when
-    that was looked at.
+    that was looked at. ``short`` are the runs whose logs were seen shorter than their exit files say, by the names of
+    these.
     """
 
     owner: str = ""
@@ -150,6 +156,7 @@ class Life:
     clock: float | None = None
     jobs: tuple[JobNotes, ...] = ()
     exits: tuple[tuple[str, tuple[Exit, ...]], ...] = ()
+    short: tuple[str, ...] = ()
 
     @property
     def notes(self) -> JobNotes | None:
@@ -258,6 +265,12 @@ def with_exit(life: Life, container: str, one: Exit) -> Life:
     return replace(life, exits=tuple(sorted(known.items())))
 
 
+def with_logs(life: Life, sizes: Mapping[str, int]) -> Life:
+    """The same with the bytes that were seen of the logs of runs that have ended, by the names of their exit files."""
+    runs = {f"{container}.{one.restart}": one.log for container, exits in life.exits for one in exits}
+    return replace(life, short=tuple(sorted(name for name, size in sizes.items() if size < runs.get(name, 0))))
+
+
 def with_claim(life: Life, content: bytes) -> Life:
     """The same with what ``claim`` holds: ``<job id>.<number>`` or ``cancelled``. Anything else is not believed."""
     text = _text(content)
@@ -307,6 +320,7 @@ def read_exit(name: str, content: bytes) -> tuple[str, Exit] | str:
     if fields is None:
         return f"exit file {name}: cut, or not what a script writes"
     numbers = {key: _number(fields.get(key), most) for key, most in _EXIT_FIELDS.items()}
+    numbers["log"] = _number(fields.get("log", 0), _LARGEST_LOG)
     deadline = fields.get("deadline")
     if -1 in numbers.values() or not isinstance(deadline, bool):
         return f"exit file {name}: holds what cannot be"

@@ -156,7 +156,7 @@ def manifest_text(subject: Subject, plan: Plan, collected: Collected) -> bytes:
         "site": subject.site,
         "queue": subject.queue,
         "batchJob": subject.job_id,
-        "containers": {name: asdict(exit_) for name, exit_ in sorted(subject.exits.items())},
+        "containers": {name: _exit(one) for name, one in sorted(subject.exits.items())},
         "asked": sorted({one.said for one in plan.wanted}),
         "complete": collected.complete,
         "size": collected.size,
@@ -167,6 +167,11 @@ def manifest_text(subject: Subject, plan: Plan, collected: Collected) -> bytes:
         "problems": list(collected.problems),
     }
     return json.dumps(document, indent=1, ensure_ascii=False).encode() + b"\n"
+
+
+def _exit(one: Exit) -> Mapping[str, object]:
+    """How a container ended; how long its log was stands among the files."""
+    return {key: value for key, value in asdict(one).items() if key != "log"}
 
 
 def _file(one: Brought) -> dict[str, Any]:

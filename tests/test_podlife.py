@@ -30,6 +30,7 @@ from router.podlife import (
     with_alive,
     with_claim,
     with_exit,
+    with_logs,
 )
 from tests.script.builders import container, site, text_of, workload
 from tests.script.running import Pod
@@ -112,6 +113,22 @@ def test_an_exit_file() -> None:
     assert read_exit("my-main.12", content) == ("my-main", Exit(12, 137, 9, 10, 12, deadline=True))
 
 
+def test_an_exit_file_that_says_how_long_the_log_was() -> None:
+    content = b'{"code":0,"signal":0,"started":10,"finished":12,"deadline":false,"log":4096}\n'
+
+    assert read_exit("main.0", content) == ("main", Exit(0, 0, 0, 10, 12, deadline=False, log=4096))
+
+
+def test_logs_are_held_against_what_the_exit_files_say() -> None:
+    life = with_exit(Life(), "main", Exit(1, 0, 0, 10, 12, deadline=False, log=100))
+    life = with_exit(life, "old", Exit(0, 0, 0, 10, 12, deadline=False))
+
+    short = with_logs(life, {"main.1": 99, "old.0": 0, "nobody.0": 0})
+
+    assert short.short == ("main.1",)
+    assert with_logs(short, {"main.1": 100, "old.0": 0}).short == ()
+
+
 @pytest.mark.parametrize(
     ("name", "content"),
     [
@@ -123,6 +140,7 @@ def test_an_exit_file() -> None:
         ("main.0", b'{"code":true,"signal":0,"started":1,"finished":1,"deadline":false}\n'),
         ("main.0", b'{"code":-1,"signal":0,"started":1,"finished":1,"deadline":false}\n'),
         ("main.0", b'{"code":0,"signal":0,"started":1,"finished":1,"deadline":0}\n'),
+        ("main.0", b'{"code":0,"signal":0,"started":1,"finished":1,"deadline":false,"log":-1}\n'),
         ("main.0", b""),
     ],
 )

@@ -6,7 +6,7 @@ Shell. A look at the files as they are; ``router.reconcile.outcomes`` says what 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Final
 
 from router import layout
@@ -24,13 +24,15 @@ def inspect(host: Host, directory: PodDirectory) -> Inspection:
     if host.status(directory.path) is None:
         return Inspection(exists=False)
     clock = host.clock()
+    exits = tuple(_exits(host, directory))
     return Inspection(
         exists=True,
         claim=small(host, directory, layout.CLAIM),
         claimed_at=host.modified(directory.path / layout.CLAIM),
         alive=host.modified(directory.path / layout.ALIVE),
         clock=clock,
-        exits=tuple(_exits(host, directory)),
+        exits=exits,
+        logs=tuple(_logs(host, directory, exits)),
         job_id=small(host, directory, layout.JOB_ID),
     )
 
@@ -52,3 +54,10 @@ def _exits(host: Host, directory: PodDirectory) -> Iterator[tuple[str, bytes]]:
     )
     for name in names[-_MOST_EXITS:]:
         yield name, small(host, directory, f"{layout.EXIT}/{name}")
+
+
+def _logs(host: Host, directory: PodDirectory, exits: Iterable[tuple[str, bytes]]) -> Iterator[tuple[str, int]]:
+    """How much is seen of the log of each container's last run that has ended; nothing of one that is no file."""
+    last = {name.rpartition(".")[0]: name for name, _ in exits}
+    for name in last.values():
+        yield name, host.size(directory.path / layout.LOG / name) or 0

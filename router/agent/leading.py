@@ -34,6 +34,7 @@ from router.hpc import QueueState
 from router.kube.client import Json
 from router.kubelet.indexes import Indexes
 from router.kubelet.serve import Kubelet, KubeletSettings
+from router.kubelet.streaming import Pace
 from router.podview import PodView
 from router.policy.schema import Queue
 from router.preflight.record import Kept, praise, sentence
@@ -73,7 +74,8 @@ class Lead:
             limit=self._orphan_limit,
         )
         nodes = [names.node_name(site.name, queue.name) for queue in site.queues]
-        kubelet = KubeletSettings(nodes[0], (settings.address,), settings.self_signed, settings.certificates)
+        pace = Pace(delay_seconds=site.fs_delay)
+        kubelet = KubeletSettings(nodes[0], (settings.address,), settings.self_signed, settings.certificates, pace)
         self._kubelet = Kubelet(api, Logged(api, self._host_of, self.records, site.name), indexes, kubelet)
         board = Board(settings.namespace, site.name, tuple(queue.name for queue in site.queues))
         self._queue_states = QueueStates(api, self._queues, board, ready=lambda: world.election.leading)

@@ -82,12 +82,13 @@ def _container(name: str, status: ContainerStatus | None, life: Life) -> LoggedC
     """State as its status says it, so that kubectl sees both alike; the run as the files tell it."""
     run = life.run(name)
     number = run.restart if run else None
+    size = run.exit.log if run is not None and run.exit is not None else 0
     if status is None:
-        return LoggedContainer(name, RunState.WAITING, number, names.REASON_CREATING)
+        return LoggedContainer(name, RunState.WAITING, number, names.REASON_CREATING, size)
     if number is None and (isinstance(status.state, Running | Terminated) or status.restarts):
         number = status.restarts  # the notes are gone with the end of the Pod
     reason = status.state.reason if isinstance(status.state, Waiting) else ""
-    return LoggedContainer(name, _STATES[type(status.state)], number, reason)
+    return LoggedContainer(name, _STATES[type(status.state)], number, reason, size)
 
 
 def usage_of(record: Record) -> PodUsage | None:

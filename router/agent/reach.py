@@ -16,7 +16,8 @@ from router.errors import BatchError
 class Reach:
     """The reachability of one site.
 
-    :param changed: called with the reason when it becomes unreachable, and with an empty text when it answers again
+    :param changed: called with the reason when it becomes unreachable or is so for another one, and with an empty text
+        when it answers again
     :param first: seconds before it is asked again, doubled each time up to ``longest``
     """
 
@@ -59,5 +60,6 @@ class Reach:
             pause = min(self._first * (1 << min(self._failures, 16)), self._longest)
             self._failures += 1
             self._again = time.monotonic() + pause
-        if not was:
-            self._changed(self._reason)
+            reason = self._reason
+        if was != reason:
+            self._changed(reason)

@@ -19,7 +19,7 @@ from router import layout, names, results
 from router.agent.destination import Destination
 from router.agent.inspecting import small
 from router.agent.records import Record
-from router.host import Host, Status
+from router.host import Host, HostUnavailable, Status
 from router.kube.events import Kind, Reference
 from router.layout import PodDirectory
 from router.policy.schema import Site
@@ -227,9 +227,11 @@ def _walk(choice: _Choice, root: PurePosixPath, into: PurePosixPath, patterns: _
 
 
 def _names(choice: _Choice, directory: PurePosixPath, path: PurePosixPath) -> list[str]:
-    """The names in a directory; none, which is noted, where it cannot be listed."""
+    """The names in a directory; none, which is noted, where it cannot be listed. HostUnavailable."""
     try:
         listed = sorted(choice.host.names(directory))
+    except HostUnavailable:
+        raise  # nothing is wrong with what is there: all of it is brought another time
     except OSError as error:
         choice.leave(path, f"cannot be listed: {error.strerror or error}")
         return []
@@ -248,7 +250,10 @@ class _NotBrought(Exception):
 
 
 def _copy(choice: _Choice, file: _File, destination: Destination) -> Brought | None:
-    """Copy one file; None, which is noted, where that cannot be done. OSError: the destination cannot be written."""
+    """Copy one file; None, which is noted, where that cannot be done.
+
+    :raises OSError: the destination cannot be written, or the host does not answer
+    """
     choice.size -= file.status.size
     try:
         brought = _brought(choice, file, destination)
@@ -292,6 +297,8 @@ def _copy_bytes(
         while offset < most:
             try:
                 block = host.read(source, offset, min(_BLOCK, most - offset))
+            except HostUnavailable:
+                raise
             except OSError as error:
                 raise _NotBrought(f"cannot be read: {error.strerror or error}") from error
             if not block:

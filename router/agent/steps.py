@@ -24,6 +24,7 @@ from router.agent.reach import Reach
 from router.agent.records import Record, Records
 from router.agent.workqueue import Workqueue
 from router.errors import ApiError, ApiUnavailable, Conflict, NotFound
+from router.host import HostUnavailable
 from router.podview import PodView, view
 from router.reconcile import outcomes
 from router.reconcile.model import Action, Attempt, Collect, Plan, Submit, Terms
@@ -34,6 +35,7 @@ log: Final = logging.getLogger("batchgate.agent")
 PLANNERS: Final = 4
 ENDERS: Final = 3
 COLLECTORS: Final = 2
+_COLLECT: Final = "collect"
 _ROUNDS: Final = 20
 """Plans of one turn. More would be a plan that never comes to rest, which must not take all of a core."""
 _FIRST_PAUSE: Final = 1.0
@@ -140,6 +142,9 @@ class Steps:
             "step": what,
             "error": f"{type(error).__name__}: {error}"[:2000],
         }
+        if isinstance(error, OSError) and not isinstance(error, HostUnavailable) and what != _COLLECT:
+            # The Node tells of a host that is away, and collecting of what it cannot bring.
+            acting.tell(self._tools, record, "Warning", names.REASON_SITE_STORAGE, str(error))
         ordinary = isinstance(error, ApiError | OSError)
         level = logging.WARNING if isinstance(error, ApiUnavailable) else logging.ERROR
         log.log(level, "step failed", extra={"fields": fields}, exc_info=None if ordinary else error)
@@ -228,7 +233,7 @@ class Steps:
             record.change(outcomes.submitting)
         elif isinstance(action, Collect):
             record.change(partial(outcomes.collecting, now=time.time()))
-        pools = {"submit": self._submitting, "collect": self._collecting}
+        pools = {"submit": self._submitting, _COLLECT: self._collecting}
         try:
             pools.get(kind, self._ending).submit(self._run, record, kind, action)
         except RuntimeError:  # the agent is ending

@@ -26,12 +26,14 @@ class LoggedContainer:
 
     :param run: number of the last run that has started, from 0; None before the first
     :param reason: why it waits
+    :param size: bytes that the log of that run has, where its end is known; the file system may show fewer for a while
     """
 
     name: str
     state: RunState
     run: int | None = None
     reason: str = ""
+    size: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +82,13 @@ def run_of(pod: LoggedPod, container: LoggedContainer, *, previous: bool) -> int
         raise RequestError(400, f'container "{container.name}" in pod "{pod.name}" is terminated')
     reason = f": {container.reason}" if container.reason else " - no logs yet"
     raise RequestError(400, f'container "{container.name}" in pod "{pod.name}" is waiting to start{reason}')
+
+
+def least_size(pod: LoggedPod | None, uid: str, name: str, run: int) -> int:
+    """Bytes that the log of this run has at least; 0 where that is not known. Arguments as for ``is_written``."""
+    if pod is None or pod.uid != uid:
+        return 0
+    return next((one.size for one in pod.containers if one.name == name and one.run == run), 0)
 
 
 def is_written(pod: LoggedPod | None, uid: str, name: str, run: int) -> bool:

@@ -20,7 +20,7 @@ from router.kubelet import index, printing, tail
 from router.kubelet.index import Times
 from router.kubelet.indexes import Indexes, Run
 from router.kubelet.query import LogQuery
-from router.kubelet.runs import LoggedPod, is_written
+from router.kubelet.runs import LoggedPod, is_written, least_size
 from router.kubelet.source import LogSource
 
 P = ParamSpec("P")
@@ -38,12 +38,12 @@ class Pace:
     """How followers wait.
 
     :param poll_seconds: between two looks at a log
-    :param settle_seconds: how long after the container's end a log must have been quiet to be complete: 0 for local
-        files, for network file systems the time for which they may hide a file's size (``fs_delay``)
+    :param delay_seconds: how long a log that has ended is waited for while it is shorter than its script has said: the
+        time for which a network file system may hide a file's size (``fs_delay``)
     """
 
     poll_seconds: float = 0.5
-    settle_seconds: float = 0.0
+    delay_seconds: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,7 +128,8 @@ class Streams:
                 continue
             if ended and failing is None:
                 quiet = now if quiet is None or data else quiet
-                if not follow or now - quiet >= self._pace.settle_seconds:
+                missing = position < self._least_size(opened.wanted)
+                if not follow or not missing or now - quiet >= self._pace.delay_seconds:
                     return
             await asyncio.sleep(self._pace.poll_seconds)
 
@@ -157,6 +158,10 @@ class Streams:
     def _is_written(self, wanted: Wanted) -> bool:
         pod = self._source.pod(wanted.pod.namespace, wanted.pod.name)
         return is_written(pod, wanted.pod.uid, wanted.run.container, wanted.run.number)
+
+    def _least_size(self, wanted: Wanted) -> int:
+        pod = self._source.pod(wanted.pod.namespace, wanted.pod.name)
+        return least_size(pod, wanted.pod.uid, wanted.run.container, wanted.run.number)
 
     async def _opened(self, wanted: Wanted) -> Opened:
         run, query = wanted.run, wanted.query

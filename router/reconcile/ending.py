@@ -177,8 +177,12 @@ def _silent(facts: Facts, job: Job, terms: Terms, now: float) -> Wait | None:
 
 
 def _files(facts: Facts, since: float, terms: Terms, now: float) -> Wait | None:
-    """What is missing to the files of the end; None where they are complete, or as complete as they will be."""
-    return None if complete(facts) else _inspected(facts, since, terms.fs_delay, terms, now)
+    """What is missing to the files of the end; None where they are complete, or as complete as they will be.
+
+    The logs are among them: what followed or brought them now would miss what is not shown yet.
+    """
+    whole = complete(facts) and not facts.life.short
+    return None if whole else _inspected(facts, since, terms.fs_delay, terms, now)
 
 
 def _inspected(facts: Facts, since: float, delay: float, terms: Terms, now: float) -> Wait | None:

@@ -154,6 +154,7 @@ class Inspection:
     :param alive: modification time of ``alive``
     :param clock: the file server's time at this look
     :param exits: name and content of each file in ``exit/``
+    :param logs: bytes seen of the log of each container's last run that has an exit file, by the name of that
     :param job_id: content of the noted job id
     """
 
@@ -163,6 +164,7 @@ class Inspection:
     alive: float | None = None
     clock: float = 0
     exits: tuple[tuple[str, bytes], ...] = ()
+    logs: tuple[tuple[str, int], ...] = ()
     job_id: bytes = b""
 
 

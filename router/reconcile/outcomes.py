@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 
 from router.hpc import JobReport, JobState
-from router.podlife import Life, Note, fold_all, read_exit, with_alive, with_claim, with_exit
+from router.podlife import Life, Note, fold_all, read_exit, with_alive, with_claim, with_exit, with_logs
 from router.podview import PodView
 from router.reconcile.following import departed
 from router.reconcile.model import Attempt, Facts, Inspection, Job
@@ -67,6 +67,7 @@ def inspected(facts: Facts, inspection: Inspection, now: float) -> tuple[Facts, 
             words.append(found)
         else:
             life = with_exit(life, *found)
+    life = with_logs(life, dict(inspection.logs))
     facts = _living(facts, life, now)
     noted = inspection.job_id.decode(errors="replace").strip()
     return (facts if facts.noted else _noting(facts, noted)), tuple(words)

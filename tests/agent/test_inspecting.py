@@ -52,6 +52,18 @@ def test_everything_that_a_script_leaves(host: LocalHost, directory: PodDirector
     assert found.claim == b"7.server.123\n"
     assert (found.claimed_at, found.alive) == (4_000, 5_000)
     assert found.exits == (("main.9", b"9\n"), ("main.10", b"10\n"))
+    assert found.logs == (("main.10", 0),)
+
+
+def test_of_containers_that_have_ended_the_size_of_their_last_log_is_seen(
+    host: LocalHost, directory: PodDirectory
+) -> None:
+    for container, number in (("init", 0), ("main", 0), ("main", 1)):
+        host.put(directory.exit(container, number), b"{}\n")
+        host.put(directory.log(container, number), b"x" * (number + 3))
+    host.put(directory.log("sidecar"), b"still runs")
+
+    assert sorted(inspect(host, directory).logs) == [("init.0", 3), ("main.1", 4)]
 
 
 def test_what_a_program_puts_in_a_files_place_reads_as_nothing(

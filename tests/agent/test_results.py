@@ -20,7 +20,7 @@ import pytest
 from router import layout, names, results
 from router.agent.records import Record
 from router.agent.results import Limits, Results, collect
-from router.host import MOST_READ
+from router.host import MOST_READ, HostUnavailable
 from router.host.local import LocalHost
 from router.kube.events import Kind, Reference
 from router.layout import PodDirectory
@@ -210,6 +210,46 @@ def test_what_cannot_be_read_is_left(site: PodFiles) -> None:
         ("results/work/closed", "cannot be read: Permission denied"),
     ]
     assert set(site.files()) == {"results/work/open"}
+
+
+class Away(LocalHost):
+    """A host that is cut off in the middle: ``names`` or ``read`` of what is named ``far`` is not answered."""
+
+    def __init__(self, root: Path, what: str) -> None:
+        super().__init__(root)
+        self._what = what
+
+    def names(self, path: PurePath | str) -> list[str]:
+        return super().names(self._reached(path, "names"))
+
+    def read(self, path: PurePath | str, offset: int = 0, limit: int = MOST_READ) -> bytes:
+        return super().read(self._reached(path, "read"), offset, limit)
+
+    def _reached(self, path: PurePath | str, what: str) -> PurePath | str:
+        if PurePath(path).name == "far" and what == self._what:
+            raise HostUnavailable("ada on login: the site helper was cut off")
+        return path
+
+
+@pytest.mark.parametrize("what", ["names", "read"])
+def test_a_host_that_is_cut_off_in_mid_copy_is_no_file_that_cannot_be_read(site: PodFiles, what: str) -> None:
+    """Nothing is left out for that: all of it is brought when the host answers again."""
+    far = site.volume("work") / "far"
+    if what == "names":
+        far.mkdir()
+    (far / "result" if what == "names" else far).write_bytes(b"much")
+    (site.volume("work") / "near").write_bytes(b"little")
+    site.want(("all", "work", ()))
+    local, site.host = site.host, Away(site.path.parents[3], what)
+
+    with pytest.raises(HostUnavailable, match="was cut off"):
+        site.collect()
+    assert not site.brought.exists()
+    assert site.half() == []
+
+    site.host = local
+    assert site.collect().complete
+    assert sorted(site.files().values()) == [b"little", b"much"]
 
 
 # --- limits --------------------------------------------------------------------------------------------------------

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 from collections.abc import Iterator
 from pathlib import Path
@@ -19,6 +20,7 @@ from router.agent.records import Record, Records
 from router.agent.steps import Deciding, Steps
 from router.agent.submission import WrongUser
 from router.agent.workqueue import Workqueue
+from router.host import HostUnavailable
 from router.host.local import LocalHost
 from router.layout import PodDirectory
 from router.podview import view
@@ -42,6 +44,7 @@ class World:
         self.pods = {uid: raw(uid) for uid in ("bad", "good", "other")}
         self.leads = True
         self.refusal = ""
+        self.trouble: OSError | None = None
         self.asked: list[str] = []
         self.prepared: list[str] = []
         self.told: list[tuple[str, str]] = []
@@ -74,6 +77,8 @@ class World:
         self.asked.append(record.uid)
         if record.uid == "bad":
             raise ZeroDivisionError("a bug that nobody foresaw")
+        if record.uid == "other" and self.trouble is not None:
+            raise self.trouble
 
     def prepare(self, pod: Any, *, fresh: bool) -> None:
         self.prepared.append(pod.name)
@@ -112,6 +117,31 @@ def test_a_pod_whose_step_raises_anything_comes_again_and_stops_nobody(world: Wo
     until(lambda: world.asked.count("bad"), lambda count: count >= 2)
     assert bad.facts.pod.status.phase == "Pending"
     assert world.steps.alive
+
+
+def test_a_users_file_system_that_fails_is_told_on_the_pod(world: World) -> None:
+    """Whatever its job has come to, it cannot be seen now."""
+    record = world.add("other")
+    world.trouble = OSError(errno.EROFS, "that file system is mounted read-only", "/home/ada/site")
+
+    world.steps.start()
+    until(lambda: ("other", "SiteStorage") in world.told)
+    world.trouble = None
+
+    until(lambda: record.facts.pod.status.phase, lambda phase: phase == "Failed")
+    assert record.facts.pod.status.reason == "WrongUser"
+
+
+def test_a_host_that_is_away_is_told_on_the_node_and_not_on_every_pod(world: World) -> None:
+    record = world.add("other")
+    world.trouble = HostUnavailable("ada on login: no answer")
+
+    world.steps.start()
+    until(lambda: record.failures)
+    world.trouble = None
+
+    until(lambda: record.facts.pod.status.phase, lambda phase: phase == "Failed")
+    assert ("other", "SiteStorage") not in world.told
 
 
 def test_whoever_does_not_lead_does_nothing(world: World) -> None:

@@ -90,14 +90,14 @@ class Site:
         self.append(pod, content)
         return pod
 
-    def ended(self, name: str = "pod", content: bytes = b"") -> LoggedPod:
-        """A Pod with one container that has ended."""
+    def ended(self, name: str = "pod", content: bytes = b"", size: int = 0) -> LoggedPod:
+        """A Pod with one container that has ended; ``size``: what its script has said of the log."""
         pod = self.running(name, content)
-        self.end(pod)
+        self.end(pod, size)
         return pod
 
-    def end(self, pod: LoggedPod) -> None:
-        self.change(pod, LoggedContainer("main", RunState.TERMINATED, 0))
+    def end(self, pod: LoggedPod, size: int = 0) -> None:
+        self.change(pod, LoggedContainer("main", RunState.TERMINATED, 0, size=size))
 
     def append(self, pod: LoggedPod, content: bytes, run: int = 0, container: str = "main") -> None:
         with Path(pod.directory.log(container, run)).open("ab") as file:

@@ -272,28 +272,43 @@ def test_a_follower_ends_with_the_run_that_it_follows(site: Site, workers: Threa
     asyncio.run(read())
 
 
-def test_a_log_on_a_network_file_system_must_be_quiet_for_a_while(site: Site, workers: ThreadPoolExecutor) -> None:
-    """What the container wrote last may show up only after its end."""
+def test_what_a_network_file_system_hides_of_a_log_that_has_ended_is_waited_for(
+    site: Site, workers: ThreadPoolExecutor
+) -> None:
+    """What the container wrote last may show up only after its end. Its script has said how much it was."""
 
     async def read() -> None:
-        pod = site.ended(content=b"early\n")
-        pace = Pace(poll_seconds=0.02, settle_seconds=5)
+        pod = site.ended(content=b"early\n", size=10)
+        pace = Pace(poll_seconds=0.02, delay_seconds=3600)
         async with reading(streams_of(site, workers, pace), wanted_of(site, pod, FOLLOW)) as reader:
             await reader.has(b"early\n")
-            quiet = time.monotonic()
-            site.append(pod, b"late")
-            await reader.has(b"late")
+            site.append(pod, b"la")
+            await reader.has(b"early\nla")
+            site.append(pod, b"te")
 
             assert await reader.end() == b"early\nlate"
-            assert time.monotonic() - quiet >= 4.5
+
+    asyncio.run(read())
+
+
+def test_what_somebody_has_taken_out_of_a_log_is_not_waited_for_for_ever(
+    site: Site, workers: ThreadPoolExecutor
+) -> None:
+    async def read() -> None:
+        pod = site.ended(content=b"cut\n", size=1000)
+        pace = Pace(poll_seconds=0.02, delay_seconds=0.5)
+        begun = time.monotonic()
+        async with reading(streams_of(site, workers, pace), wanted_of(site, pod, FOLLOW)) as reader:
+            assert await reader.end() == b"cut\n"
+        assert time.monotonic() - begun >= 0.5
 
     asyncio.run(read())
 
 
 def test_a_log_that_is_read_once_is_not_waited_for(site: Site, workers: ThreadPoolExecutor) -> None:
     async def read() -> None:
-        pod = site.ended(content=b"all\n")
-        streams = streams_of(site, workers, Pace(poll_seconds=3600, settle_seconds=3600))
+        pod = site.ended(content=b"all\n", size=1000)
+        streams = streams_of(site, workers, Pace(poll_seconds=3600, delay_seconds=3600))
         async with reading(streams, wanted_of(site, pod, LogQuery())) as reader:
             assert await reader.end() == b"all\n"
 

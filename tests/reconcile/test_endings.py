@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
-from router.hpc import JobState, Verdict
+from router.hpc import JobReport, JobState, Verdict
 from router.names import CONDITION_DISRUPTION, CONDITION_MEMORY, CONDITION_WALLTIME
 from router.podlife import Life
 from router.podview import PodView
 from router.reconcile.ending import judge
 from router.reconcile.endings import Ending
-from router.reconcile.model import Attempt, Facts, Job
+from router.reconcile.model import Attempt, Facts, Inspect, Job
 from router.reconcile.waiting import Wait
 from tests.reconcile.given import (
     ALL_WELL,
@@ -248,6 +250,33 @@ def test_notes_of_a_job_without_the_claim_end_nothing() -> None:
 
     assert judge(known, TERMS, LATER) == Wait()
     assert judge(facts(PLAIN, job(report()), life=NOTHING), TERMS, LATER) == Wait()
+
+
+SHORT = replace(life(began(), exited(), ended(), exits=(left(log=100),)), short=("main.0",))
+"""A container that ran well, and of whose log not all is seen."""
+
+
+@pytest.mark.parametrize(
+    "record",
+    [over(), report(JobState.EXITING)],
+    ids=["with a record", "without one"],
+)
+def test_a_log_that_is_not_seen_whole_is_waited_for_though_not_for_ever(record: JobReport) -> None:
+    known = facts(PLAIN, job(record), life=SHORT, ended_seen=T + 60)
+    late = replace(known, inspected=T + 60 + TERMS.fs_delay)
+    whole = replace(known, life=replace(SHORT, short=()))
+
+    assert isinstance(waits := judge(known, TERMS, T + 120), Wait)
+    assert Inspect() in waits.actions
+    assert judge(late, TERMS, LATER) == OK
+    assert judge(whole, TERMS, T + 120) == OK
+
+
+def test_a_job_that_is_silent_and_unknown_is_not_lost_for_a_log_that_somebody_has_cut() -> None:
+    found = replace(life(began(), exited(), exits=(left(log=100),), silence=400), short=("main.0",))
+    known = facts(PLAIN, job(unknown_since=T + 60, unknown_last=T + 90), life=found)
+
+    assert judge(known, TERMS, T + 120) == OK
 
 
 def test_an_exit_that_only_a_note_tells_does_not_succeed() -> None:

@@ -40,7 +40,7 @@ def test_log_exit_code_and_notes_of_one_container(pod: Pod) -> None:
     assert pod.log() == "out\nerr\n"
     found = pod.exit()
     assert found is not None
-    assert (found["code"], found["signal"], found["deadline"]) == (3, 0, False)
+    assert (found["code"], found["signal"], found["deadline"], found["log"]) == (3, 0, False, len("out\nerr\n"))
     assert before <= found["started"] <= found["finished"] <= time.time()
     assert [(note["event"], note.get("container"), note.get("code")) for note in pod.notes()] == [
         ("started", None, None),

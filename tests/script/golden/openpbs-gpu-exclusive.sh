@@ -41,7 +41,7 @@ clock() {
 	now=${now%%.*}
 }
 
-# Waits without a process that could be left behind: nothing is ever written to 8.
+# Waits without a process that could be left behind: nothing ever comes on 8.
 pause() { read -r -t "$1" -u 8 || :; }
 
 # One job alone may run a Pod. On NFS ln can fail although it linked: a count of 2 proves it.
@@ -97,7 +97,7 @@ end_session() {
 	done 2>/dev/null
 }
 
-# Wakes the main loop: a read with a time limit loses what comes at that very moment.
+# Wakes the main loop: a read with a time limit loses what comes just then.
 tick() {
 	trap '' TERM INT HUP USR1 USR2
 	exec 7>&- >&9 2>/dev/null
@@ -160,7 +160,7 @@ load() {
 	((gpus == 0)) || [[ $1 == "${mpi:-}" ]] || give_devices
 }
 
-# Stdin to the log, unbuffered, up to the site's limit; read to its end, so that writers never fail.
+# Stdin to the log, unbuffered, up to the site's limit; read to its end, so that no writer fails.
 keep_log() {
 	trap '' TERM INT HUP USR1 USR2
 	exec 9>&- >"$1" || exec 9>&- >/dev/null
@@ -199,15 +199,15 @@ run_once() {
 	while kill -0 "$logger" 2>/dev/null && ((turns++ < 50)); do pause 0.1; done
 }
 
-# The exit file of run $1, complete when it appears.
+# The exit file of run $1, whole when it appears.
 write_exit() {
-	local signal=0 file=$name.$1
-	((code > 128 && code < 160)) && signal=$((code - 128))
-	printf '{"code":%s,"signal":%s,"started":%s,"finished":%s,"deadline":%s}\n' \
-		"$code" "$signal" "$started" "$finished" "$late" >"$dir/exit/.$file" && mv -T "$dir/exit/.$file" "$dir/exit/$file"
+	local file=$name.$1
+	printf '{"code":%s,"signal":%s,"started":%s,"finished":%s,"deadline":%s,"log":%s}\n' \
+		"$code" $((code > 128 && code < 160 ? code - 128 : 0)) "$started" "$finished" "$late" \
+		"$(stat -c %s "$dir/log/$file" || echo 0)" >"$dir/exit/.$file" && mv -T "$dir/exit/.$file" "$dir/exit/$file"
 }
 
-# Runs container $1, again where its restart policy says so, and tells the main loop.
+# Runs container $1, again where its restart policy says so; tells the main loop.
 worker() {
 	local restart=0 delay=10 code=143 started finished stopping='' late=false wait
 	trap 'stopping=1' TERM USR1 INT HUP
