@@ -20,10 +20,20 @@ CANCELLED: Final = "cancelled"
 
 _NOTE_NAME: Final = re.compile(r"([A-Za-z0-9-]{1,64})\.([1-9][0-9]{0,8})\.(started|running|exited|ended)")
 _EXIT_NAME: Final = re.compile(r"([a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?)\.(0|[1-9][0-9]{0,8})")
-_CLAIM: Final = re.compile(r"(\S{1,255})\.[0-9]{1,20}")
+_JOB: Final = r"[0-9]{1,12}(?:\.[A-Za-z0-9][A-Za-z0-9._-]{0,254})?"
+_CLAIM: Final = re.compile(rf"({_JOB})\.[0-9]{{1,20}}")
 _LAST_TIME: Final = 1 << 38
 _LARGEST_LOG: Final = 1 << 62
 _EXITS_KEPT: Final = 2
+
+
+def is_job(text: str) -> bool:
+    """Whether this may be a batch job's id: a number, and its server where ids have one.
+
+    Users can write all files that name jobs. What has another form names none: it is not asked about, nor an array, nor
+    a job at a server behind an ``@``.
+    """
+    return re.fullmatch(_JOB, text) is not None
 
 
 class Event(StrEnum):
@@ -306,7 +316,7 @@ def read_note(name: str, content: bytes) -> Note | str:
         code=_number(fields.get("code", 0), 255),
         reason=_word(fields.get("reason", "")),
     )
-    wrong = not note.job or -1 in {note.time, note.restart, note.code}
+    wrong = not is_job(note.job) or -1 in {note.time, note.restart, note.code}
     wrong |= note.event in {Event.RUNNING, Event.EXITED} and not note.container
     return f"note {name}: holds what cannot be" if wrong else note
 

@@ -96,6 +96,10 @@ def test_a_note(name: str, fields: dict[str, Any], expected: Note) -> None:
         (f"{UID}.1.started", b'{"event":"started","job":"7\\n8","host":"n","time":1}\n', "cannot be"),
         (f"{UID}.1.ended", b'{"event":"ended","job":"7","host":"n","time":1,"code":256}\n', "cannot be"),
         (f"{UID}.1.running", b'{"event":"running","job":"7","host":"n","time":1}\n', "cannot be"),
+        *(
+            (f"{UID}.1.started", f'{{"event":"started","job":"{job}","host":"n","time":1}}\n'.encode(), "cannot be")
+            for job in ("-u root", "nonsense", "71[].vm", "7[1].vm", "7.vm@evil", "٧", "7.", "7 8")
+        ),
         (f"{UID}.1.started", b"[" * 100_000 + b"\n", "cut"),
         (f"{UID}.1.started", b"\xff\xfe\n", "cut"),
     ],
@@ -162,7 +166,14 @@ def test_no_file_of_a_user_s_is_too_strange(name: str, content: bytes) -> None:
     [
         (b"12.pbs.example.org.1234567\n", Life(owner="12.pbs.example.org")),
         (b"4711.99\n", Life(owner="4711")),
-        (b"39[7].pbs.5\n", Life(owner="39[7].pbs")),
+        (b"39[7].pbs.5\n", Life()),
+        (b"39[].pbs.5\n", Life()),
+        (b"nonsense.1\n", Life()),
+        (b"-u.1\n", Life()),
+        (b"12.pbs@evil.example.1\n", Life()),
+        (b"12.pbs:15001.1\n", Life()),
+        ("١٢.pbs.1\n".encode(), Life()),
+        (b"12.-pbs.1\n", Life()),
         (b"cancelled\n", Life(cancelled=True)),
         (b"cancelled", Life()),
         (b"", Life()),

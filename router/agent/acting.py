@@ -113,10 +113,12 @@ def slow(tools: Tools, record: Record, action: Action) -> None:
         case Look():
             _look(tools, record)
         case Signal(job_id):
-            _tried(lambda: tools.batch.signal(job_id, TERM), "signalled", record, job_id)
+            address = _address(record.facts, job_id)
+            _tried(lambda: tools.batch.signal(address, TERM), "signalled", record, address)
             record.change(partial(outcomes.signalled, now=time.time()))
         case Delete(job_id, force):
-            _tried(lambda: tools.batch.cancel([job_id], force=force), "deleted", record, job_id)
+            address = _address(record.facts, job_id)
+            _tried(lambda: tools.batch.cancel([address], force=force), "deleted", record, address)
             record.change(partial(outcomes.deleted, job_id=job_id, now=time.time()))
         case Collect():
             tools.collector.collect(record)
@@ -219,14 +221,25 @@ def _sealed(tools: Tools, record: Record, now: float) -> None:
 
 
 def _look(tools: Tools, record: Record) -> None:
-    """Search by the job's name; of a Pod that is gone and whose name nobody knows, by its uid among all of ours."""
+    """Search by the job's name; of a Pod that is gone and whose name nobody knows, by its uid among all of ours.
+
+    Anybody may give a job that name, and that directory: the Pod's is its user's.
+    """
     if record.name:
         ids = tools.batch.find(tools.submitter.tag(record.name, record.uid))
-        reports = list(tools.batch.details(ids).values()) if ids else []
+        found = tools.batch.details(ids).values() if ids else ()
+        reports = [one for one in found if one.owner == tools.batch.user]
     else:
         reports = tools.observer.search(record.uid)
     record.change(partial(outcomes.looked, reports=reports, now=time.time()))
     _told("looked", record, jobs=[one.job_id for one in reports])
+
+
+def _address(facts: Facts, job_id: str) -> str:
+    """What a job is signalled and deleted by: one that was moved only hears of it from the server that has it."""
+    report = next((job.report for job in facts.jobs if job.job_id == job_id), None)
+    server = report.queue.partition("@")[2] if report is not None else ""
+    return f"{job_id}@{server}" if server else job_id
 
 
 def _release(tools: Tools, record: Record) -> None:

@@ -241,12 +241,24 @@ class Observer:
         return Answer(reports, frozenset(unknown))
 
     def _answer(self, answer: Answer, shown: Mapping[str, JobState] | None = None) -> None:
-        """Hand each report, or that there is none, to the Pod that it concerns."""
+        """Hand each report, or that there is none, to the Pod that it concerns.
+
+        A job that is somebody else's only has the id that a Pod's job had, or that a file of the Pod's names.
+        """
         now = time.time()
+        answer = self._own_part(answer)
         self._asked |= dict.fromkeys(answer.reports, now)
         others = self.told(answer.reports)
         self._others.update(one for one in shown or () for job_id in others if questions.is_same(one, job_id))
         self._unknown(answer.unknown, now)
+
+    def _own_part(self, answer: Answer) -> Answer:
+        user = self._records.user
+        others = frozenset(job_id for job_id, one in answer.reports.items() if user and one.owner != user)
+        if not others:
+            return answer
+        own = {job_id: one for job_id, one in answer.reports.items() if job_id not in others}
+        return Answer(own, answer.unknown | others)
 
     def _record_of(self, report: JobReport, now: float) -> Record | None:
         """The Pod that a job is of; for a living one of our cluster whose Pod is not there, one that is missing."""

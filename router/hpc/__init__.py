@@ -163,7 +163,10 @@ class BatchSystem(Protocol):
         """The job id in a submit command's output. OutputError where there is none."""
 
     def is_id(self, text: str) -> bool:
-        """Whether this is a whole job id: not one that a table has cut, nor the number of one."""
+        """Whether this is the whole id of one job: not one that a table has cut, nor the number of one, nor an array's.
+
+        Whoever asks about what is none may be refused an answer about all others, or get the whole server's.
+        """
 
     def list_argv(self, *, user: str = "", name: str = "", commands: Commands = ...) -> tuple[str, ...]:
         """The list of jobs' ids, finished ones included: of one user, or of exactly that name."""
@@ -191,6 +194,9 @@ class BatchSystem(Protocol):
 
     def parse_details(self, stdout: str, *, zone: tzinfo = UTC) -> dict[str, JobReport]:
         """Reports by job id, of what any of these three commands prints. OutputError."""
+
+    def unknown_ids(self, stderr: str) -> frozenset[str]:
+        """The ids that ``details_argv`` names as unknown; empty where only a proof tells."""
 
     def cancel_argv(self, job_id: str, commands: Commands = ..., *, force: bool = False) -> tuple[str, ...]:
         """End this job, queued or running. One id a command: a mixture with unknown ids can crash a server.

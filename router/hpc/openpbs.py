@@ -38,6 +38,7 @@ STATES: Final[Mapping[str, JobState]] = {
     "X": JobState.FINISHED,
 }
 
+_OWN_ID: Final = re.compile(r"(?:0|[1-9][0-9]{0,11})\.[A-Za-z0-9][A-Za-z0-9._-]{0,254}")
 _ID: Final = re.compile(r"\d+(?:\[\d*\])?\.[A-Za-z0-9][A-Za-z0-9._-]*")
 _CUT_ID: Final = re.compile(r"\d+(?:\[\d*\])?(?:\.[A-Za-z0-9._-]*)?\*?")
 _CELLS: Final = 11
@@ -95,8 +96,8 @@ def job_id(stdout: str) -> str:
 
 
 def is_id(text: str) -> bool:
-    """A number and a server: ``0.vm``, ``39[2].vm``."""
-    return bool(_ID.fullmatch(text))
+    """A number and a server: ``0.vm``."""
+    return bool(_OWN_ID.fullmatch(text))
 
 
 def list_argv(*, user: str = "", name: str = "", commands: Commands = DEFAULT) -> tuple[str, ...]:

@@ -35,6 +35,8 @@ NAME_LIMIT: Final = 255
 """Slurm itself sets none; its accounting keeps so many characters."""
 LISTS_ALL: Final = True
 
+_LAST_ID: Final = (1 << 31) - 1
+"""Of a greater number squeue says that it is no job's, and nothing of the others that it was asked about."""
 _ID: Final = re.compile(r"\d{1,10}")
 _PARSABLE: Final = re.compile(r"(\d{1,10})(?:;[A-Za-z0-9_.-]+)?")
 _FORMAT: Final = ",".join(f"{name}:{UNIT_END}" for name in LISTED[:-1]) + f",{LISTED[-1]}:{RECORD_END}"
@@ -86,7 +88,7 @@ def job_id(stdout: str) -> str:
 
 def is_id(text: str) -> bool:
     """A number: Slurm's ids have nothing else."""
-    return bool(_ID.fullmatch(text))
+    return re.fullmatch(r"[1-9][0-9]{0,9}", text) is not None and int(text) <= _LAST_ID
 
 
 def list_argv(*, user: str = "", name: str = "", commands: Commands = DEFAULT) -> tuple[str, ...]:
@@ -159,6 +161,11 @@ def parse_details(stdout: str, *, zone: tzinfo = UTC) -> dict[str, JobReport]:
     if RECORD_END in stdout:
         return listed_reports(stdout, zone)
     return accounting_reports(stdout, zone)
+
+
+def unknown_ids(stderr: str) -> frozenset[str]:  # noqa: ARG001
+    """None: squeue drops ids without a word."""
+    return frozenset()
 
 
 def cancel_argv(job_id: str, commands: Commands = DEFAULT, *, force: bool = False) -> tuple[str, ...]:  # noqa: ARG001

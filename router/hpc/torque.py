@@ -34,6 +34,8 @@ STATES: Final[Mapping[str, JobState]] = {
     "C": JobState.FINISHED,
 }
 
+_OWN_ID: Final = re.compile(r"(?:0|[1-9][0-9]{0,11})\.[A-Za-z0-9][A-Za-z0-9._-]{0,254}")
+_UNKNOWN: Final = re.compile(r"Unknown Job Id(?: Error)?\s+([0-9]+\.[A-Za-z0-9._-]+)")
 _CUT_ID: Final = re.compile(r"\d+(?:\[\d*\])?(?:\.[A-Za-z0-9._-]*)?")
 _CELLS: Final = 11
 _TABLE_ID: Final = 22
@@ -85,8 +87,8 @@ def job_id(stdout: str) -> str:
 
 
 def is_id(text: str) -> bool:
-    """A number and a server: ``0.vm``, ``39[2].vm``."""
-    return bool(ID.fullmatch(text))
+    """A number and a server: ``0.vm``. Asked about an array's, ``39[].vm``, qstat shows the whole server."""
+    return bool(_OWN_ID.fullmatch(text))
 
 
 def list_argv(*, user: str = "", name: str = "", commands: Commands = DEFAULT) -> tuple[str, ...]:
@@ -157,6 +159,11 @@ def proof_argv(job_id: str, commands: Commands = DEFAULT) -> tuple[str, ...] | N
 def parse_details(stdout: str, *, zone: tzinfo = UTC) -> dict[str, JobReport]:  # noqa: ARG001
     """Reports by id. Times need no zone. OutputError."""
     return reports(stdout, STATES)
+
+
+def unknown_ids(stderr: str) -> frozenset[str]:
+    """The ids that qstat says it does not know."""
+    return frozenset(_UNKNOWN.findall(stderr))
 
 
 def cancel_argv(job_id: str, commands: Commands = DEFAULT, *, force: bool = False) -> tuple[str, ...]:  # noqa: ARG001

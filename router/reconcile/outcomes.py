@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 
 from router.hpc import JobReport, JobState
-from router.podlife import Life, Note, fold_all, read_exit, with_alive, with_claim, with_exit, with_logs
+from router.podlife import Life, Note, fold_all, is_job, read_exit, with_alive, with_claim, with_exit, with_logs
 from router.podview import PodView
 from router.reconcile.following import departed
 from router.reconcile.model import Attempt, Facts, Inspection, Job
@@ -208,7 +208,8 @@ def collected(facts: Facts) -> Facts:
 
 
 def _noting(facts: Facts, job_id: str) -> Facts:
-    if not job_id:
+    """Directory and annotation can be written by others, too: what has not the form of an id names no job."""
+    if not is_job(job_id):
         return facts
     return replace(_with_job(facts, job_id), noted=job_id, staged=True if facts.staged is None else facts.staged)
 

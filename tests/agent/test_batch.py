@@ -10,11 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from router.agent.batch import MOST_PROOFS, Batch
+from router.agent.batch import MOST_APART, MOST_PROOFS, Answer, Batch
 from router.agent.metrics import Metrics
 from router.errors import Unavailable
 from router.host.local import LocalHost
-from router.hpc import BatchSystem, Commands, JobState, Verdict, openpbs, slurm
+from router.hpc import BatchSystem, Commands, JobState, Submission, Verdict, openpbs, slurm, torque
 from tests.hpc.test_slurm import listed, recorded
 
 INVALID = "slurm_load_jobs error: Invalid job id specified"
@@ -186,17 +186,260 @@ def test_a_server_without_history_is_asked_without_it_from_then_on(tools: Tools)
     assert tools.called() == ["qstat"]
 
 
+def test_history_that_is_kept_after_all_is_asked_for_again(tools: Tools, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("router.agent.batch.HISTORY_SECONDS", 0.0)
+    tools.says("qstat", "", stderr="qstat: 7.vm Job has finished, use -x or -H to obtain", rc=35)
+    tools.says("qstat", '{"pbs_server": "vm"}', stderr=NO_HISTORY, option="-x")
+    batch = tools.batch(openpbs)
+
+    assert batch.ask(["7.vm"]) == Answer({})
+    tools.says("qstat", JSON % ("F", "workq", "3"), option="-x")
+
+    assert batch.ask(["7.vm"]).reports["7.vm"].exit_status == 3
+
+
+# --- jobs at other servers ---
+
+DOWN = "qstat: cannot connect to server other (errno=15010)"
+
+
 def test_a_job_that_was_moved_is_followed_to_its_server(tools: Tools) -> None:
     tools.says("qstat", JSON % ("M", "workq@other", "null"))
     tools.says("qstat", JSON % ("F", "workq", "3"), option="7.vm@other")
+
+    report = tools.batch(openpbs).details(["7.vm"])["7.vm"]
+
+    assert (report.state, report.exit_status, report.queue) == (JobState.FINISHED, 3, "workq@other")
+
+
+def test_a_moved_job_that_its_server_does_not_know_is_unknown(tools: Tools) -> None:
+    tools.says("qstat", JSON % ("M", "workq@other", "null"))
+    tools.says("qstat", "", stderr="qstat: Unknown Job Id 7.vm", rc=153, option="7.vm@other")
     batch = tools.batch(openpbs)
 
-    report = batch.details(["7.vm"])["7.vm"]
+    assert batch.ask(["7.vm"]) == Answer({}, frozenset({"7.vm"}))
+    assert batch.details(["7.vm"]) == {}
 
-    assert (report.state, report.exit_status) == (JobState.FINISHED, 3)
+
+def test_another_server_that_is_down_is_that_of_its_jobs_alone(tools: Tools) -> None:
+    both = "".join(f"Job Id: {number}.vm|job_state={code}|queue={queue}\n" for number, code, queue in MOVED_AND_RUNNING)
+    tools.says("qstat", both)
+    tools.says("qstat", stderr=DOWN, rc=255, option="7.vm@other")
+    batch = tools.batch(openpbs)
+
+    first, second = batch.ask(["7.vm", "8.vm"]), batch.ask(["7.vm", "8.vm"])
+
+    assert {job_id: one.state for job_id, one in first.reports.items()} == {"8.vm": JobState.RUNNING}
+    assert (first.unknown, second) == (frozenset(), first)
+    assert tools.called() == ["qstat", "qstat", "qstat"], "the other server was asked once"
+    with pytest.raises(Unavailable, match=r"7\.vm"):
+        batch.details(["7.vm"])
+
+
+MOVED_AND_RUNNING = (("7", "M", "workq@other"), ("8", "R", "workq"))
+
+
+def test_another_server_tells_of_the_jobs_that_it_was_given_and_of_their_owners(tools: Tools) -> None:
+    here = "Job Id: {}.vm|job_state=M|queue=workq@other|Job_Owner={}@vm\n"
+    there = "Job Id: {}.vm|job_state=F|queue=workq|Exit_status=0|Job_Owner={}@vm\n"
+    running = "Job Id: 9.vm|job_state=R|queue=workq|Job_Owner=ben@vm\n"
+    tools.says("qstat", here.format(7, "ada") + here.format(8, "ada") + running)
+    tools.says("qstat", there.format(7, "ada") + there.format(8, "ben") + there.format(9, "ben"), option="7.vm@other")
+
+    answer = tools.batch(openpbs).ask(["7.vm", "8.vm", "9.vm"])
+
+    assert {job_id: one.state for job_id, one in answer.reports.items()} == {
+        "7.vm": JobState.FINISHED,
+        "9.vm": JobState.RUNNING,
+    }
+    assert answer.unknown == frozenset()
+
+
+def test_a_server_that_keeps_no_history_says_nothing_of_ours(tools: Tools) -> None:
+    tools.says("qstat", '{"pbs_server": "other"}', stderr=NO_HISTORY, option="-x -f -F json 7.vm@other")
     tools.says("qstat", "", stderr="qstat: Unknown Job Id 7.vm", rc=153, option="7.vm@other")
-    assert batch.details(["7.vm"])["7.vm"].state is JobState.MOVED
-    assert batch.ask(["7.vm"]).unknown == frozenset()
+    tools.says("qstat", JSON % ("M", "workq@other", "null"))
+    batch = tools.batch(openpbs)
+
+    assert batch.ask(["7.vm"]) == Answer({}, frozenset({"7.vm"}))
+    tools.says("qstat", JSON % ("F", "workq", "3"), option="-x")
+    assert batch.ask(["7.vm"]).reports["7.vm"].exit_status == 3
+
+
+# --- whose words ids are ---
+
+
+@pytest.mark.parametrize(
+    ("system", "program", "right", "wrong"),
+    [
+        (openpbs, "qstat", "7.vm", ["-u root", "nonsense", "7[].vm", "7[1].vm", "8.vm@evil", "٧.vm", "7", "08.vm"]),
+        (torque, "qstat", "7.vm", ["-u root", "nonsense", "7[].vm", "7[1].vm", "8.vm@evil", "٧.vm", "08.vm", "@evil"]),
+        (slurm, "squeue", "7", ["-u root", "nonsense", "7_1", "7.vm", "٧", "9999999999", "2147483648", "0", "7,8"]),
+    ],
+)
+def test_what_is_no_id_is_not_asked_about(
+    tools: Tools, system: BatchSystem, program: str, right: str, wrong: list[str]
+) -> None:
+    shown = {"qstat": XML if system is torque else JSON % ("R", "workq", "null"), "squeue": listed()}
+    tools.says(program, shown[program])
+    batch = tools.batch(system)
+
+    answer = batch.ask([right, *wrong])
+
+    assert set(answer.reports) == {right}
+    assert answer.unknown == frozenset(wrong) - {"7"}
+    assert tools.called() == [program]
+    asked = set(tools.words.replace(",", " ").split())
+    assert asked & {right, "7", *(word for one in wrong for word in one.replace(",", " ").split())} == {"7"}
+    assert batch.ask(wrong[:2]) == Answer({}, frozenset(wrong[:2]))
+    assert tools.called() == []
+
+
+XML = "<Data><Job><Job_Id>7.vm</Job_Id><job_state>R</job_state></Job></Data>"
+
+
+def test_a_server_that_nothing_but_an_id_names_is_not_asked(tools: Tools) -> None:
+    tools.says("qselect", "5.vm\n")
+    tools.says("qstat", JSON % ("R", "workq", "null"), stderr="qstat: Unknown Job Id 8.vm", rc=153)
+    batch = tools.batch(openpbs)
+
+    first = batch.ask(["7.evil.example", "8.evil.example"])
+    assert batch.find("tag") == ("5.vm",)
+    second = batch.ask(["7.vm", "7.evil.example", "8.evil.example", "8.vm"])
+
+    assert first == Answer(first.reports, frozenset({"7.evil.example", "8.evil.example"}))
+    assert second == Answer(first.reports, frozenset({"7.evil.example", "8.evil.example", "8.vm"}))
+    assert set(first.reports) == {"7.vm"}
+    tools.called()
+    asked = [line.split("dsv ")[1] for line in tools.words.splitlines() if "dsv" in line]
+    assert asked == ["7 8", "7.vm 7 8 8.vm"]
+
+
+def test_a_submission_names_the_server(tools: Tools) -> None:
+    tools.says("qsub", "5.vm\n")
+    tools.says("qstat", JSON % ("R", "workq", "null"))
+    batch = tools.batch(openpbs)
+
+    assert batch.submit(Submission("n", "/w/script", "/w", "/w/out")) == "5.vm"
+    batch.ask(["7.vm"])
+
+    tools.called()
+    assert tools.words.splitlines()[-1].endswith(" 7.vm")
+
+
+@pytest.mark.parametrize(
+    ("system", "stderr"),
+    [
+        (openpbs, "qstat: Unauthorized Request  29.pbs\nqstat: Unknown Job Id 98765.pbs"),
+        (torque, "qstat: Unauthorized Request  29.pbs\nqstat: Unknown Job Id Error 98765.pbs"),
+        (torque, "qstat: Unknown Job Id Error 98765.pbs.example.org"),
+    ],
+)
+def test_only_what_the_server_names_as_unknown_is_so(tools: Tools, system: BatchSystem, stderr: str) -> None:
+    tools.says("qstat", stderr=stderr, rc=153)
+
+    assert tools.batch(system).ask(["29.pbs", "98765.pbs"]) == Answer({}, frozenset({"98765.pbs"}))
+
+
+def test_a_search_is_for_the_users_own_jobs(tools: Tools) -> None:
+    tools.says("qselect", "5.vm\n")
+    tools.says("squeue", "5\x1e\n")
+
+    assert (tools.batch(openpbs).find("tag"), tools.batch(slurm).find("tag")) == (("5.vm",), ("5",))
+
+    tools.called()
+    assert tools.words.splitlines()[0] == "qselect -x -u ada -N tag"
+    assert "-u ada --name=tag" in tools.words
+
+
+# --- questions that fail ---
+
+STRANGE = "qstat: nobody has ever seen this"
+BAD = "666.vm"
+
+
+def fails_for_one(tools: Tools) -> None:
+    """A server that answers all questions but those in which one job stands."""
+    tools.says("qstat", JSON % ("R", "workq", "null"))
+    tools.says("qstat", "", option="-w")
+    tools.says("qstat", stderr=STRANGE, rc=1, option=BAD)
+    tools.says("qstat", stderr=STRANGE, rc=1, option="666")
+
+
+def test_a_job_for_which_a_question_fails_harms_no_other(tools: Tools, caplog: pytest.LogCaptureFixture) -> None:
+    fails_for_one(tools)
+    batch = tools.batch(openpbs)
+    ids = [f"{number}.vm" for number in range(20)]
+
+    first = batch.ask([*ids, BAD])
+    failed = len(tools.called())
+    second = batch.ask([*ids, BAD])
+
+    assert (set(first.reports), first.unknown, second) == ({"7.vm"}, frozenset(), first)
+    assert failed <= 12
+    assert tools.called() == ["qstat"], "it is left out from then on"
+    assert [one.fields["jobs"] for one in caplog.records] == [[BAD]]  # type: ignore[attr-defined]
+    with pytest.raises(Unavailable, match=BAD):
+        batch.details([BAD])
+
+
+def test_a_single_job_for_which_the_question_fails_is_no_outage(tools: Tools) -> None:
+    fails_for_one(tools)
+    batch = tools.batch(openpbs)
+    batch.ask(["7.vm"])
+    tools.called()
+
+    assert batch.ask([BAD]) == Answer({})
+    assert tools.called() == ["qstat", "qstat", "qstat"], "the question, the list, the question again"
+    assert batch.ask([BAD]) == Answer({})
+    assert tools.called() == []
+
+
+def test_to_an_observer_such_a_job_is_its_owners_to_ask_about(tools: Tools) -> None:
+    fails_for_one(tools)
+    batch = tools.batch(openpbs, user="", observer=True)
+    with pytest.raises(Unavailable, match=STRANGE):
+        batch.ask([BAD])  # nobody's list was ever asked for
+
+    assert batch.states("ada,ben") == {}
+    assert batch.ask([BAD]) == Answer({}, frozenset({BAD}))
+
+
+def test_whoever_was_never_told_of_any_job_cannot_ask(tools: Tools) -> None:
+    tools.says("qstat", stderr=STRANGE, rc=1)
+    tools.says("qstat", "", option="-w")
+    batch = tools.batch(openpbs)
+
+    with pytest.raises(Unavailable, match=STRANGE):
+        batch.ask([f"{number}.vm" for number in range(2000)])
+
+    assert len(tools.called()) == MOST_APART + 2
+
+
+def test_a_server_that_shows_no_list_either_does_not_answer(tools: Tools) -> None:
+    tools.says("qstat", JSON % ("R", "workq", "null"))
+    batch = tools.batch(openpbs)
+    batch.ask(["7.vm"])
+    tools.says("qstat", stderr="qstat: cannot connect to server vm (errno=111)", rc=255)
+    tools.called()
+
+    with pytest.raises(Unavailable, match="cannot connect"):
+        batch.ask(["7.vm", "8.vm"])
+
+    assert tools.called() == ["qstat", "qstat"]
+    tools.says("qstat", JSON % ("R", "workq", "null"))
+    assert set(batch.ask(["7.vm", "8.vm"]).reports) == {"7.vm"}
+
+
+def test_records_that_cannot_be_asked_are_no_outage(tools: Tools) -> None:
+    """slurmdbd is down; slurmctld has answered, with or without a list before."""
+    tools.says("squeue")
+    tools.says("sacct", stderr="sacct: error: Problem talking to the database: Connection refused", rc=1)
+    batch = tools.batch(slurm)
+
+    assert batch.ask(["5"]) == Answer({})
+    assert batch.states() == {}
+    assert batch.ask(["5"], listed=True) == Answer({})
 
 
 def test_of_a_cut_id_nothing_is_unknown(tools: Tools) -> None:

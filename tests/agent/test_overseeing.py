@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from router.agent.batch import Answer
 from router.agent.metrics import Metrics
 from router.agent.observing import Asking, Observer
 from router.agent.overseeing import Overseer
@@ -41,6 +42,7 @@ class Site:
         self.overseer = Overseer(batch, usual=QUICK, quick=QUICK, longest=1)
         self.site = SiteRecords()
         self.reach: dict[str, Reach] = {}
+        self.said: dict[str, list[str]] = {user: [] for user in users}
         self.records: dict[str, Record] = {}
         self.observers = {user: self._observer(user) for user in users}
 
@@ -51,7 +53,7 @@ class Site:
         )
         self.site.join(records)
         self.records[user] = records.add(outcomes.first(pod(f"uid-{user}", f"p-{user}", index="0")))
-        self.reach[user] = Reach(lambda _: None, first=QUICK, longest=1)
+        self.reach[user] = Reach(self.said[user].append, first=QUICK, longest=1)
         return Observer(
             self.tools[user].batch(slurm, user=user, metrics=self.metrics),
             Asking(root, CLUSTER, usual=QUICK, quick=QUICK, idle=QUICK),
@@ -109,6 +111,18 @@ def job(user: str, **fields: str) -> str:
 @pytest.fixture
 def site(tmp_path: Path) -> Iterator[Site]:
     made = Site(tmp_path)
+    yield made
+    made.stop()
+
+
+@pytest.fixture
+def seldom(tmp_path: Path) -> Iterator[Site]:
+    """Users whose observer looks once at everything, and then only at what it is asked about."""
+    made = Site(tmp_path)
+    batch = made.tools["watch"].batch(slurm, user="", metrics=made.metrics, observer=True)
+    made.overseer = Overseer(batch, usual=3600, quick=3600, longest=1)
+    for user in JOBS:
+        made.observers[user]._overseer = made.overseer
     yield made
     made.stop()
 
@@ -249,28 +263,50 @@ def test_a_job_that_says_to_be_anothers_pods_is_not(site: Site) -> None:
     assert [one.job_id for one in site.records[BEN].facts.jobs] == ["8"]
 
 
-def test_a_question_between_the_cycles_is_the_observers_too(tmp_path: Path) -> None:
-    site = Site(tmp_path)
-    site.overseer = Overseer(
-        site.tools["watch"].batch(slurm, user="", metrics=site.metrics, observer=True),
-        usual=3600,
-        quick=3600,
-        longest=1,
-    )
-    for user in JOBS:
-        site.observers[user]._overseer = site.overseer
-    try:
-        site.shows("watch", job(ADA), job(BEN))
-        site.starts()
-        until(lambda: site.counted("observer-list"), seconds=60)
-        site.shows("watch", job(ADA, State="SUSPENDED"))
+def test_a_job_that_is_somebody_elses_is_none_of_the_pods_that_names_it(site: Site) -> None:
+    """Its number stands in a file, its name and directory say to be that Pod's: its owner decides."""
+    site.records[ADA].change(lambda facts: outcomes.submitted(facts, "99"))
+    (forged,) = slurm.parse_details(job(ADA, JobID="99", UserName=BEN, State="FAILED")).values()
 
-        def asked() -> JobState | None:
-            site.observers[ADA].ask(["7"])
-            return site.state(ADA)
+    site.observers[ADA]._answer(Answer({"99": forged}))
 
-        until(asked, lambda seen: seen is JobState.SUSPENDED, seconds=60)
-        assert site.counted("observer-list") == 1
-        assert site.tools[ADA].called() == []
-    finally:
-        site.stop()
+    assert [(one.job_id, one.report, one.unknown) for one in site.records[ADA].facts.jobs] == [("99", None, True)]
+
+
+def test_a_job_for_which_questions_fail_is_an_outage_for_nobody(seldom: Site) -> None:
+    """Whatever a user's file names as a job, and whatever the batch system says to that."""
+    watch = seldom.tools["watch"]
+    seldom.shows("watch", job(ADA), job(BEN))
+    watch.says("squeue", stderr="squeue: error: nobody has ever seen this", rc=1, option="666")
+    seldom.starts()
+    until(lambda: seldom.counted("observer-list"), seconds=60)
+
+    def asked() -> bool:
+        seldom.observers[BEN].ask({"nonsense", "666"})
+        return " 666 " in watch.log.read_text()
+
+    until(asked, seconds=60)
+    seldom.shows("watch", job(ADA, State="SUSPENDED"))
+
+    def seen() -> JobState | None:
+        seldom.observers[ADA].ask(["7"])
+        return seldom.state(ADA)
+
+    until(seen, lambda state: state is JobState.SUSPENDED, seconds=60)
+    assert seldom.said == {ADA: [], BEN: []}
+    assert "nonsense" not in watch.log.read_text()
+
+
+def test_a_question_between_the_cycles_is_the_observers_too(seldom: Site) -> None:
+    seldom.shows("watch", job(ADA), job(BEN))
+    seldom.starts()
+    until(lambda: seldom.counted("observer-list"), seconds=60)
+    seldom.shows("watch", job(ADA, State="SUSPENDED"))
+
+    def asked() -> JobState | None:
+        seldom.observers[ADA].ask(["7"])
+        return seldom.state(ADA)
+
+    until(asked, lambda seen: seen is JobState.SUSPENDED, seconds=60)
+    assert seldom.counted("observer-list") == 1
+    assert seldom.tools[ADA].called() == []

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 
+import pytest
+
 from router.hpc import JobState
 from router.podlife import Exit
 from router.podview import departed
@@ -47,6 +49,16 @@ def test_a_directory_is_read() -> None:
     assert (known.life.owner, known.life.silence) == ("7.pbs", 10)
     assert known.life.exits == (("main", (Exit(0, 3, 0, T, T + 1, deadline=False),)),)
     assert len(words) == 2
+
+
+@pytest.mark.parametrize("words", ["-u root", "nonsense", "71[].vm", "7.vm@evil", "٧.vm", "7.vm 8.vm", "@evil"])
+def test_what_is_no_id_names_no_job(words: str) -> None:
+    """The directory is its user's, and annotations can be changed by whoever may change the Pod."""
+    noted = Inspection(exists=True, claim=f"{words}.1\n".encode(), clock=T, job_id=f"{words}\n".encode())
+    first = outcomes.first(PLAIN)
+
+    assert outcomes.inspected(first, noted, NOW)[0].jobs == ()
+    assert outcomes.first(pod(job_id=words)) == Facts(pod(job_id=words))
 
 
 def test_a_directory_that_is_not_there() -> None:

@@ -1,0 +1,83 @@
+"""What is told to the batch system for one Pod: which of the jobs found is its own, and where a job is told something."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import PurePosixPath
+from types import SimpleNamespace
+from typing import cast
+
+import pytest
+
+from router.agent.acting import Tools, slow
+from router.agent.records import Record
+from router.hpc import JobReport, JobState
+from router.layout import PodDirectory
+from router.reconcile import outcomes
+from router.reconcile.model import Action, Delete, Look, Signal
+from tests.agent.test_records import pod
+
+ROOT = PurePosixPath("/w/ada")
+
+
+@dataclass
+class Told:
+    """A batch system that has some jobs of a name, and notes what it is told."""
+
+    reports: dict[str, JobReport]
+    user: str = "ada"
+    words: list[tuple[str, ...]] = field(default_factory=list)
+
+    def find(self, name: str) -> tuple[str, ...]:
+        self.words.append(("find", name))
+        return tuple(self.reports)
+
+    def details(self, job_ids: tuple[str, ...]) -> dict[str, JobReport]:
+        return {job_id: self.reports[job_id] for job_id in job_ids}
+
+    def signal(self, job_id: str, signal: str) -> None:
+        self.words.append(("signal", job_id, signal))
+
+    def cancel(self, job_ids: list[str], *, force: bool = False) -> None:
+        self.words.append(("cancel", *job_ids, "force" if force else ""))
+
+
+def record() -> Record:
+    return Record(outcomes.first(pod("u1", "p", index="0")), PodDirectory(str(ROOT), "job-1", "0", "u1"))
+
+
+def report(job_id: str, **fields: str) -> JobReport:
+    usual = {"name": "p.0a1b2c3d.u1", "directory": f"{ROOT}/pods/job-1/0/u1", "owner": "ada", "queue": "workq"}
+    return JobReport(job_id, JobState.RUNNING, "R", **{**usual, **fields})  # type: ignore[arg-type]
+
+
+def does(action: Action, about: Record, *reports: JobReport) -> list[tuple[str, ...]]:
+    batch = Told({one.job_id: one for one in reports})
+    tools = SimpleNamespace(
+        batch=batch,
+        submitter=SimpleNamespace(tag=lambda name, uid: f"{name}.0a1b2c3d.{uid}"),
+        observer=SimpleNamespace(hurry=lambda: None),
+    )
+    slow(cast("Tools", tools), about, action)
+    return batch.words
+
+
+def test_somebody_elses_job_is_not_the_pods_whatever_its_name_and_directory() -> None:
+    about = record()
+
+    does(Look(), about, report("7.vm"), report("8.vm", owner="mallory"), report("9.vm", owner=""))
+
+    assert [job.job_id for job in about.facts.jobs] == ["7.vm"]
+    assert about.facts.looked
+
+
+@pytest.mark.parametrize(("queue", "address"), [("workq", "7.vm"), ("long@other", "7.vm@other")])
+def test_a_job_is_told_where_it_is(queue: str, address: str) -> None:
+    about = record()
+    about.change(lambda facts: outcomes.reported(facts, report("7.vm", queue=queue), 0.0))
+
+    assert does(Signal("7.vm"), about) == [("signal", address, "TERM")]
+    assert does(Delete("7.vm"), about) == [("cancel", address, "")]
+    assert does(Delete("7.vm", force=True), about) == [("cancel", address, "force")]
+    assert about.facts.jobs[0].deletes == 2
+    assert does(Delete("8.vm"), about) == [("cancel", "8.vm", "")]
