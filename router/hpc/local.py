@@ -1,16 +1,18 @@
 """The embedded queue: OpenPBS' words behind ``batchgate local``.
 
-Pure. It answers as OpenPBS does, so everything but the commands themselves is taken from there.
+Pure. It answers as OpenPBS does, so everything but the commands themselves is taken from there. Its times are those of
+the machine that it runs on, which is the agent's.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from datetime import UTC, tzinfo
 from typing import Final
 
 from router.errors import OutputError
-from router.hpc import Commands, QueueState, Submission, openpbs
+from router.hpc import Commands, JobReport, QueueState, Submission, openpbs
 from router.hpc.openpbs import (
     LISTS_ALL,
     NAME_LIMIT,
@@ -18,7 +20,6 @@ from router.hpc.openpbs import (
     failure,
     is_id,
     job_id,
-    parse_details,
     parse_list,
     parse_listed,
     parse_states,
@@ -26,6 +27,7 @@ from router.hpc.openpbs import (
     proof_argv,
     unknown_ids,
 )
+from router.hpc.openpbsrecords import reports
 
 __all__ = [
     "DEFAULT",
@@ -86,8 +88,13 @@ def states_argv(users: str, commands: Commands = DEFAULT) -> tuple[str, ...]:
 
 
 def details_argv(job_ids: Sequence[str], commands: Commands = DEFAULT) -> tuple[str, ...]:
-    """See ``router.hpc.openpbs``."""
-    return openpbs.details_argv(job_ids, commands)
+    """See ``router.hpc.openpbs``; the embedded queue's daemon writes the times, wherever it was started from."""
+    return commands.argv(*openpbs.details_words(job_ids, commands))
+
+
+def parse_details(stdout: str, *, zone: tzinfo = UTC) -> dict[str, JobReport]:
+    """Reports by id; ``zone`` is this machine's. OutputError."""
+    return reports(stdout, STATES, zone)
 
 
 def cancel_argv(job_id: str, commands: Commands = DEFAULT, *, force: bool = False) -> tuple[str, ...]:

@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from datetime import UTC, tzinfo
 from typing import Final
 
 from router.errors import BatchError, ConfigError, Full, OutputError, Refused, Unavailable
 from router.hpc import Commands, JobReport, JobState, NoHistory, QueueState, Submission
 from router.hpc.openpbsqueues import queue_states
-from router.hpc.openpbsrecords import dsv_records, json_records, report
+from router.hpc.openpbsrecords import reports
 from router.hpc.signalled import by_signal
 from router.names import ENV_DIR
 
@@ -50,6 +51,8 @@ _FINISHED, _UNKNOWN_JOB, _BAD_HOST, _SYSTEM, _BAD_STATE = 35, 153, 160, 162, 168
 _FULL: Final = frozenset({38, 39, 173})
 _HOOK: Final = 32
 """A hook refuses, in words that its author chose."""
+_ZONE: Final = ("TZ", "UTC")
+"""For what tells times alone: qsub would give it to the job, as PBS_O_TZ."""
 _NO_COMMAND: Final = frozenset({126, 127})
 _NO_CONNECTION: Final = re.compile(
     r"cannot connect|couldn't connect|connection (?:refused|reset|timed out)|unknown host|timed? ?out|end of file",
@@ -145,24 +148,28 @@ def parse_listed(stdout: str, *, zone: tzinfo = UTC) -> dict[str, JobReport]:  #
 
 
 def details_argv(job_ids: Sequence[str], commands: Commands = DEFAULT) -> tuple[str, ...]:
-    """``qstat -x -f`` of these ids: JSON for one, dsv for several, of which JSON would print only the first.
+    """``qstat -x -f`` of these ids, with times in UTC: qstat itself writes them, in the zone of its own environment."""
+    timed = replace(commands, environment=(*commands.environment, _ZONE))
+    return timed.argv(*details_words(job_ids, commands))
+
+
+def details_words(job_ids: Sequence[str], commands: Commands) -> tuple[str, ...]:
+    """``qstat -x -f``: JSON for one id, dsv for several, of which JSON would print only the first.
 
     Without ``-x`` where the server keeps no history.
     """
     if not job_ids:
         raise ValueError("details of no job: qstat without ids lists the whole server")
-    form = "json" if len(job_ids) == 1 else "dsv"
-    return commands.argv("qstat", *_past(commands), "-f", "-F", form, *job_ids)
+    return ("qstat", *_past(commands), "-f", "-F", "json" if len(job_ids) == 1 else "dsv", *job_ids)
 
 
 def _past(commands: Commands) -> tuple[str, ...]:
     return ("-x",) if commands.history else ()
 
 
-def parse_details(stdout: str, *, zone: tzinfo = UTC) -> dict[str, JobReport]:
-    """Reports by id, of JSON or dsv. ``zone`` is the server's: its times are written without one. OutputError."""
-    records = json_records(stdout) if stdout.lstrip().startswith("{") else dsv_records(stdout)
-    return {found: report(found, attributes, STATES, zone) for found, attributes in records.items()}
+def parse_details(stdout: str, *, zone: tzinfo = UTC) -> dict[str, JobReport]:  # noqa: ARG001 - see details_argv
+    """Reports by id, of JSON or dsv, whose times are UTC. OutputError."""
+    return reports(stdout, STATES, UTC)
 
 
 def past_argv(job_ids: Sequence[str], commands: Commands = DEFAULT) -> tuple[str, ...] | None:  # noqa: ARG001

@@ -41,6 +41,12 @@ _ENDED_BY_PBS: Final[Mapping[int | None, Verdict]] = {
 _DELETED_SUBSTATE: Final = "91"
 
 
+def reports(text: str, states: Mapping[str, JobState], zone: tzinfo) -> dict[str, JobReport]:
+    """Reports by job id, of JSON or dsv. ``zone`` is that of its times, which are written without one. OutputError."""
+    records = json_records(text) if text.lstrip().startswith("{") else dsv_records(text)
+    return {found: report(found, attributes, states, zone) for found, attributes in records.items()}
+
+
 def json_records(text: str) -> dict[str, dict[str, Any]]:
     """Attributes by job id, of ``-F json``. No ``Jobs`` is no job. OutputError."""
     try:

@@ -29,6 +29,9 @@ _OURS: Final = frozenset(
         "nodes",
         "nodect",
         "walltime",
+        "min_walltime",
+        "max_walltime",
+        "soft_walltime",
         "ncpus",
         "mem",
         "pmem",
@@ -47,8 +50,6 @@ _TORQUE: Final = {"group_list": "-W group_list", "reservation": "-W x=FLAGS:ADVR
 _SLURM: Final = frozenset(
     [
         "bb",
-        "cluster-constraint",
-        "clusters",
         "comment",
         "constraint",
         "contiguous",
@@ -87,6 +88,8 @@ _CHUNK: Final = "chunk."
 _NODE: Final = "node."
 _GPU_TYPE: Final = "gpu-type"
 _JOB_WIDE: Final = "resource."
+_NUMBER: Final = re.compile(r"[+-]?[0-9]{1,5}")
+_NAMED: Final = {",": "a comma"}
 
 
 def directive_problems(system: System, directives: Mapping[str, str]) -> list[str]:
@@ -106,7 +109,32 @@ def directive_problems(system: System, directives: Mapping[str, str]) -> list[st
             problems.append(f"{key}: {value!r} has a blank, which PBS refuses there")
         elif not value and key not in _SLURM_FLAGS:
             problems.append(f"{key}: has no value")
+        elif problem := _value_problem(system, key, value):
+            problems.append(f"{key}: {problem}")
     return problems
+
+
+def _value_problem(system: System, key: str, value: str) -> str | None:
+    """Why a value would be more than a value, as one clause: quoting it would help on none of the batch systems."""
+    if key == "priority" and system is not System.SLURM:
+        return None if _NUMBER.fullmatch(value) else f"{value!r} is no whole number"
+    for sign in _separators(system, key):
+        if sign in value:
+            return f"{value!r} has {_NAMED.get(sign, repr(sign))}, which would begin something else there"
+    return None
+
+
+def _separators(system: System, key: str) -> str:
+    """The characters that end a value of that directive. A list of resources goes on behind a comma, a select after + and :"""
+    if system is System.SLURM:
+        return ",:=" if key == _GPU_TYPE else ""
+    if key in {"account", "project"}:
+        return ""
+    if key.startswith(_CHUNK):
+        return ",+:"
+    if key.startswith(_NODE):
+        return ",+:=#"
+    return ",;:" if system is System.TORQUE and key == "reservation" else ","
 
 
 def text_problem(value: str) -> str | None:
@@ -118,6 +146,7 @@ def text_problem(value: str) -> str | None:
 
 
 def _is_known(system: System, key: str) -> bool:
+    """Whether a directive may be added. Names of resources mean the same in upper case."""
     if system is System.SLURM:
         return key in _SLURM or key == _GPU_TYPE
     table = _TORQUE if system is System.TORQUE else _OPENPBS
@@ -125,7 +154,11 @@ def _is_known(system: System, key: str) -> bool:
         return True
     prefix = _NODE if system is System.TORQUE else _CHUNK
     name = key.removeprefix(prefix) if key.startswith(prefix) else key.removeprefix(_JOB_WIDE)
-    return _RESOURCE.fullmatch(name) is not None and name not in _OURS and (key != name or name in _PLAIN_RESOURCES)
+    return (
+        _RESOURCE.fullmatch(name) is not None
+        and name.lower() not in _OURS
+        and (key != name or name in _PLAIN_RESOURCES)
+    )
 
 
 _PLAIN_RESOURCES: Final = frozenset(
@@ -148,7 +181,14 @@ _PLAIN_RESOURCES: Final = frozenset(
 
 
 def _hint(system: System, key: str) -> str:
-    if key.rpartition(".")[2] in _OURS or key in {"time", "mem", "partition", "cpus-per-task", "ntasks", "gres"}:
+    if key.rpartition(".")[2].lower() in _OURS or key in {
+        "time",
+        "mem",
+        "partition",
+        "cpus-per-task",
+        "ntasks",
+        "gres",
+    }:
         return "Batchgate writes it from what the Job asks for and the queue"
     if system is System.SLURM:
         return f"allowed are {', '.join(sorted((*_SLURM, _GPU_TYPE)))}"

@@ -142,7 +142,7 @@ def test_one_list_shows_everybodys_jobs_and_nobody_is_asked(site: Site) -> None:
     assert (report.exit_status, report.verdict) == (3, Verdict.ENDED)
     assert [site.tools[user].called() for user in (ADA, BEN)] == [[], []]
     assert set(site.tools["watch"].called()) == {"squeue"}
-    assert "squeue -h -t all -u ada,ben -O" in site.tools["watch"].words
+    assert "squeue -a -h -t all -u ada,ben -O" in site.tools["watch"].words
 
 
 def test_a_cycle_takes_two_commands_however_many_users_there_are(tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from datetime import datetime, timedelta, timezone
 from typing import Any
 
 import pytest
@@ -23,6 +24,18 @@ def test_the_question() -> None:
 
     (argv,) = local.queues_argvs(commands)
     assert argv[-3:] == ("queues", "-o", "json")
+
+
+def test_the_times_of_details_are_this_machines() -> None:
+    east = timezone(timedelta(hours=2))
+    commands = local.commands_of("/state", ("batchgate", "local"))
+    record = "Job Id: 0.vm|job_state=R|stime=Sat Nov 21 01:36:40 2026\n"
+
+    assert local.details_argv(["0.vm", "1.vm"], commands) == commands.argv(
+        "qstat", "-x", "-f", "-F", "dsv", "0.vm", "1.vm"
+    )
+    assert not any("TZ=" in word for word in local.details_argv(["0.vm"], commands))
+    assert local.parse_details(record, zone=east)["0.vm"].started == datetime(2026, 11, 21, 1, 36, 40, tzinfo=east)
 
 
 def test_the_answer_of_a_real_one(queue: EmbeddedQueue) -> None:

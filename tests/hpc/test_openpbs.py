@@ -67,15 +67,13 @@ def test_a_memory_kill_that_left_exit_status_0() -> None:
 
 
 def test_everything_of_a_record() -> None:
-    east = timezone(timedelta(hours=2))
-
-    (report,) = openpbs.parse_details(_recorded("22-kill-59.vm.json"), zone=east).values()
+    (report,) = openpbs.parse_details(_recorded("22-kill-59.vm.json")).values()
 
     assert (report.job_id, report.name, report.owner, report.queue) == ("59.vm", "notrap", "hpcuser", "workq")
     assert (report.hosts, report.resources["walltime"], report.used["walltime"]) == ("n1/0", "00:00:05", "00:00:21")
     assert report.reason.endswith("and exceeded resource walltime")
-    assert report.submitted == datetime(2026, 11, 21, 1, 36, 40, tzinfo=east)
-    assert report.ended == datetime(2026, 11, 21, 1, 37, 2, tzinfo=east)
+    assert report.submitted == datetime(2026, 11, 21, 1, 36, 40, tzinfo=UTC)
+    assert report.ended == datetime(2026, 11, 21, 1, 37, 2, tzinfo=UTC)
 
 
 @pytest.mark.parametrize("path", RECORDS, ids=lambda path: path.stem)
@@ -324,9 +322,10 @@ def test_the_other_commands() -> None:
     assert openpbs.list_argv(user="ada", commands=commands) == (*start, "qselect", "-x", "-u", "ada")
     assert openpbs.list_argv(name="a.b", commands=commands) == (*start, "qselect", "-x", "-N", "a.b")
     assert openpbs.states_argv("ada", commands) == (*start, "qstat", "-w", "-u", "ada")
-    assert openpbs.details_argv(["0.vm"], commands) == (*start, "qstat", "-x", "-f", "-F", "json", "0.vm")
+    timed = ("env", "-i", "PATH=/bin", "TZ=UTC", "sudo", "-n")
+    assert openpbs.details_argv(["0.vm"], commands) == (*timed, "qstat", "-x", "-f", "-F", "json", "0.vm")
     two = openpbs.details_argv(["0.vm", "1.vm"], commands)
-    assert two == (*start, "qstat", "-x", "-f", "-F", "dsv", "0.vm", "1.vm")
+    assert two == (*timed, "qstat", "-x", "-f", "-F", "dsv", "0.vm", "1.vm")
     assert openpbs.cancel_argv("0.vm", commands) == (*start, "qdel", "0.vm")
     assert openpbs.cancel_argv("0.vm", commands, force=True) == (*start, "qdel", "-W", "force", "0.vm")
     assert openpbs.signal_argv("0.vm", "TERM", commands) == (*start, "qsig", "-s", "INT", "0.vm")
@@ -416,7 +415,10 @@ def test_which_ids_the_server_does_not_know() -> None:
     assert openpbs.unknown_ids(stderr) == {"99999.vm", "10.vm"}
 
 
-def test_times_without_a_zone_are_utc_unless_said() -> None:
-    (report,) = openpbs.parse_details(_recorded("22-kill-59.vm.json")).values()
+def test_times_are_asked_for_in_utc_and_read_so_wherever_the_agent_is() -> None:
+    east = timezone(timedelta(hours=2))
+
+    (report,) = openpbs.parse_details(_recorded("22-kill-59.vm.json"), zone=east).values()
 
     assert report.started == datetime(2026, 11, 21, 1, 36, 40, tzinfo=UTC)
+    assert not any("TZ=" in word for word in openpbs.submit_argv(Submission("n", "/s", "/w", "/o")))

@@ -99,6 +99,7 @@ ENTRIES = [
     ("account abroad", "accounts: [{users: [ada], as: ada, account: ^größe}]\n", ["account ada: account: 'größe' has a control or non-ASCII character"]),
     ("account among directives", "accounts: [{users: [ada], as: ada, site: gpus, directives: {^account: x}}]\n", ["account ada: directives: account belongs to people; write it as account of their entry in accounts"]),
     ("directive of two lines", _rule('when: job.mpi, hpc: [{queue: gpu}], ^directives: {qos: "a\\nb"}'), ["rule r: directives: qos: 'a\\nb' has a control or non-ASCII character"]),
+    ("directive that goes on", _rule('when: job.mpi, hpc: [{queue: big}], ^directives: {resource.foo: "1,walltime=99:00:00"}'), ["rule r: directives: resource.foo: '1,walltime=99:00:00' has a comma, which would begin something else there"]),
     ("queue of two words", _site("").replace("name: q", 'name: ^"q\\n"'), ["site s: queues[0].name is 'q\\n', which has not the form"]),
     ("no expression", _rule("when: \"job.name.matches(^'(')\", cloud: true"), ["rule r: when: invalid regular expression: missing ): ("]),
     ("controller as", "accounts: [{users: [c], controller: true, ^as: ada}]\n", ["account ada: a controller creates Jobs for others and runs as nobody itself; remove 'as'"]),
