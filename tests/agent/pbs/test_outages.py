@@ -7,7 +7,7 @@ from contextlib import AbstractContextManager, contextmanager
 
 import pytest
 
-from tests.agent.bed.jobs import SECONDS, apply
+from tests.agent.bed.jobs import SECONDS, apply, job_id
 from tests.agent.pbs import server
 from tests.agent.pbs.conftest import Stack
 from tests.agent.pbs.jobs import (
@@ -47,16 +47,39 @@ def away(stack: Stack, what: str) -> AbstractContextManager[None]:
     return dead(stack) if what == "agent" else server.away()
 
 
-@pytest.mark.parametrize("what", ["agent", "server"])
-def test_jobs_that_end_run_and_come_meanwhile_run_once(attending: Stack, what: str) -> None:
+@pytest.mark.parametrize(
+    ("what", "history"),
+    [
+        ("agent", "True"),
+        ("server", "True"),
+        pytest.param("server", "False", id="server that forgets what is over, OpenPBS' default"),
+    ],
+)
+def test_jobs_that_end_run_and_come_meanwhile_run_once(attending: Stack, what: str, history: str) -> None:
     who = attending.ada
     end, run, fails = apply(who, waiting()), apply(who, waiting()), apply(who, waiting("exit 3"))
     await_started(end, run, fails)
     batch_jobs = {name: submitted(who, name) for name in (end, run, fails)}
 
-    with away(attending, what):
+    with server.setting("job_history_enable", history):
+        come = _go_on_without(attending, what, end, run, fails)
+        assert await_ends(who, end, run, come, fails) == {
+            **dict.fromkeys((end, run, come), "Complete"),
+            fails: "Failed",
+        }
+
+    assert [told(name) for name in (end, run, come, fails)] == [["start", "end"]] * 4
+    assert {name: job_id(who, name) for name in batch_jobs} == batch_jobs
+    until(lambda: unavailable(attending), lambda status: status == "False", seconds=SECONDS)
+    await_nothing_left([end, run, come, fails], ADA)
+
+
+def _go_on_without(stack: Stack, what: str, end: str, run: str, fails: str) -> str:
+    """While something is away two Jobs end, one runs on, and one comes, whose name is returned."""
+    who = stack.ada
+    with away(stack, what):
         if what == "server":
-            until(lambda: unavailable(attending), lambda status: status == "True", seconds=SECONDS)
+            until(lambda: unavailable(stack), lambda status: status == "True", seconds=SECONDS)
         come = apply(who, counted())
         let_go(end, fails)
         until(lambda: [told(name)[-1] for name in (end, fails)], lambda last: last == ["end"] * 2, seconds=SECONDS)
@@ -68,12 +91,4 @@ def test_jobs_that_end_run_and_come_meanwhile_run_once(attending: Stack, what: s
         )
         assert told(come) == []
     let_go(run)
-
-    assert await_ends(who, end, run, come, fails) == {
-        **dict.fromkeys((end, run, come), "Complete"),
-        fails: "Failed",
-    }
-    assert [told(name) for name in (end, run, come, fails)] == [["start", "end"]] * 4
-    assert {name: submitted(who, name) for name in batch_jobs} == batch_jobs
-    until(lambda: unavailable(attending), lambda status: status == "False", seconds=SECONDS)
-    await_nothing_left([end, run, come, fails], ADA)
+    return come
