@@ -6,6 +6,7 @@ those of a default cluster (20), as in ``bench.whole``.
 
 from __future__ import annotations
 
+import signal
 import subprocess
 import sys
 import tempfile
@@ -15,6 +16,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from bed.layout import USERS
 from bench.whole import LABEL, PODS, run, scraped
 from router import layout
 from router.controlplane import building
@@ -48,9 +50,9 @@ class OnBed:
         """The directory of our Jobs on the site."""
         return self.directory(self.cluster)
 
-    def directory(self, cluster: str) -> Path:
-        """The same of another cluster, whose jobs are none of the agent's."""
-        return Path(layout.site_directory(str(LAYOUT.work / "{user}"), ADA, SITE, cluster))
+    def directory(self, cluster: str, user: str = ADA) -> Path:
+        """The same of another cluster, whose jobs are none of the agent's, or of another user."""
+        return Path(layout.site_directory(str(LAYOUT.work / "{user}"), user, SITE, cluster))
 
     def pods(self) -> dict[str, layout.PodDirectory]:
         """The Pods' directories by the names of their Jobs; each Job has one Pod."""
@@ -77,7 +79,7 @@ class OnBed:
         """Cancel all that was submitted and remove its files; the agent must not run any more."""
         ids = [path.read_text().strip() for path in self.root.glob(f"{layout.PODS}/*/*/*/{layout.JOB_ID}")]
         cancel(ids)
-        run(["rm", "-rf", str(self.root)])
+        run(["rm", "-rf", *(str(self.directory(self.cluster, user)) for user in USERS)])
 
 
 @dataclass(frozen=True)
@@ -93,10 +95,11 @@ class Asked:
 
 
 def demand_standing() -> None:
-    """End the program well, with a sentence, where the bed is not up."""
+    """End the program well, with a sentence, where the bed is not up; else let SIGTERM leave the bed in order."""
     if words := obstacle():
         print(f"skipped: {words}")
         sys.exit(0)
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
 
 
 @contextmanager

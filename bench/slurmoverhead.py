@@ -25,6 +25,8 @@ from router.policyfiles import read_directory
 from tests.agent.bed.site import ADA, LAYOUT, LOCAL, QUEUE, SITE, BedSite, as_user
 
 MINUTES = 30
+NAME = "batchgate-bench"
+"""The job's."""
 _LAST = 2000
 """Characters of what a failed job has said."""
 _CLUSTER = "0" * 8
@@ -49,6 +51,7 @@ def main() -> None:
     try:
         rows = _in_a_job(site, asked.rounds)
     finally:
+        run(["scancel", f"--user={ADA}", f"--name={NAME}"])
         run(["rm", "-rf", str(site.home)])
     sys.exit(not write("slurmoverhead", [*before, *rows, *machine("after")]))
 
@@ -58,7 +61,14 @@ def _in_a_job(site: BedSite, rounds: int) -> list[Row]:
     output, complaints = site.home / "output", site.home / "complaints"
     variables = [f"PATH={_PATH}", f"HOME={site.home}", f"PYTHONPATH={ROOT}"]
     words = [sys.executable, "-m", "bench.slurmoverhead", "--inside", str(site.home), "--rounds", str(rounds)]
-    asked = ["--ntasks=1", "--cpus-per-task=2", "--mem=1500", f"--time={MINUTES}", f"--partition={QUEUE}"]
+    asked = [
+        f"--job-name={NAME}",
+        "--ntasks=1",
+        "--cpus-per-task=2",
+        "--mem=1500",
+        f"--time={MINUTES}",
+        f"--partition={QUEUE}",
+    ]
     places = ["--export=NONE", "--chdir=/", f"--output={output}", f"--error={complaints}"]
     command = shlex.join(["exec", "env", *variables, *words])
     argv = [*as_user(ADA), "sbatch", "--wait", *asked, *places, f"--wrap={command}"]
