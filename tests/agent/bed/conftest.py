@@ -9,6 +9,7 @@ import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -72,16 +73,17 @@ def cluster(
 
 
 @contextlib.contextmanager
-def reached(cluster: Cluster, way: str, observer: str = "", charge: str = "") -> Iterator[Stack]:
+def reached(cluster: Cluster, way: str, observer: str = "", charge: str = "", **more: Any) -> Iterator[Stack]:
     """The agent and the webhook for one way to the bed's users.
 
     :param observer: who looks at the jobs; empty for each user
     :param charge: an account of Slurm
+    :param more: of the site, see ``BedSite``
     """
     # The agent's user must be able to come to its files, and pytest's own directories are root's.
     with tempfile.TemporaryDirectory(prefix="bg-", ignore_cleanup_errors=True) as root, contextlib.ExitStack() as stack:
         Path(root).chmod(0o711)
-        site = BedSite(way, Path(root) / "agent", observer, charge)
+        site = BedSite(way, Path(root) / "agent", observer, charge, **more)
         site.make()
         certificates = Path(root) / "webhook"
         services.batchgate("certs", "create", str(certificates), "--host-name", "localhost", "--signing-key")

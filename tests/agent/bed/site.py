@@ -62,12 +62,16 @@ class BedSite:
     """One way to reach the bed. ``home`` is a directory of the user that the agent's process is.
 
     :param charge: the account of Slurm that all Jobs are charged to; empty for each user's own
+    :param work: below which the users' work directories lie
+    :param fs_delay: seconds for which the login node may be shown what was there before
     """
 
     way: str
     home: Path
     observer: str = ""
     charge: str = ""
+    work: Path = LAYOUT.work
+    fs_delay: int = 5
 
     @property
     def policy(self) -> Path:
@@ -121,13 +125,13 @@ class BedSite:
             "system": "slurm",
             **self._host(),
             **({"observer": self.observer} if self.observer else {}),
-            "workDir": str(LAYOUT.shared / "work" / "{user}"),
+            "workDir": str(self.work / "{user}"),
             "resultsDir": str(self.results),
             "runtime": "apptainer",
             "images": [{"match": "*", "path": str(LAYOUT.image)}],
             "volumes": [{"hostPath": str(TALLY), "path": str(TALLY)}],
             "margin": 5,
-            "fsDelay": 5,
+            "fsDelay": self.fs_delay,
             "queues": [
                 {
                     "name": QUEUE,
