@@ -1,8 +1,9 @@
 """The steps for single Pods: plan, act, plan again, until nothing is left to do now; one bad Pod never stops another.
 
-Shell: a few threads that plan and do what is quick, and more that wait for the batch system or copy results. At most
-one thread plans for a Pod at a time, and at most one action of a kind is under way for it. The one place of the agent
-where every exception is caught: it is logged with the Pod, which comes again later.
+Shell: a few threads that plan and do what is quick, and more that wait for the batch system or copy results. There are
+only as many as were needed so far: a site has hundreds of users with a Pod or none. At most one thread plans for a Pod
+at a time, and at most one action of a kind is under way for it. The one place of the agent where every exception is
+caught: it is logged with the Pod, which comes again later.
 """
 
 from __future__ import annotations
@@ -76,9 +77,9 @@ class Steps:
         self._tools = tools
         self._deciding = deciding
         self._metrics = tools.metrics
-        self._threads = [
-            threading.Thread(target=self._work, name=f"planner-{number}", daemon=True) for number in range(PLANNERS)
-        ]
+        self._joining = threading.Lock()
+        self._threads: list[threading.Thread] = []
+        queue.drained = self._join
         self._submitting = ThreadPoolExecutor(submitters, "submit")
         self._ending = ThreadPoolExecutor(ENDERS, "end")
         self._collecting = ThreadPoolExecutor(COLLECTORS, "collect")
@@ -90,8 +91,15 @@ class Steps:
 
     def start(self) -> None:
         """Begin."""
-        for thread in self._threads:
-            thread.start()
+        self._join()
+
+    def _join(self) -> None:
+        """One more thread that plans, so that one waits while others are held up; not too many."""
+        with self._joining:
+            if len(self._threads) < PLANNERS:
+                thread = threading.Thread(target=self._work, name=f"planner-{len(self._threads)}", daemon=True)
+                thread.start()
+                self._threads.append(thread)
 
     def stop(self, seconds: float) -> bool:
         """Begin nothing more and finish what is in hand, within so many seconds; whether it was finished."""

@@ -10,13 +10,17 @@ import heapq
 import threading
 import time
 from collections import OrderedDict
+from collections.abc import Callable
 
 
 class Workqueue:
     """Keys in the order in which they were woken. All methods may be called by any thread. Times are monotonic."""
 
     def __init__(self) -> None:
+        self.drained: Callable[[], object] = _nothing
+        """Called when a key is handed out and nobody waits for the next one; must not use the queue."""
         self._condition = threading.Condition()
+        self._waiting = 0
         self._ready: OrderedDict[str, None] = OrderedDict()
         self._working: set[str] = set()
         self._again: set[str] = set()
@@ -49,8 +53,12 @@ class Workqueue:
                 if self._ready:
                     key, _ = self._ready.popitem(last=False)
                     self._working.add(key)
+                    if not self._waiting:
+                        self.drained()
                     return key
+                self._waiting += 1
                 self._condition.wait(pause)
+                self._waiting -= 1
             return None
 
     def done(self, key: str) -> None:
@@ -104,3 +112,7 @@ class Workqueue:
                 self._wake(key)
                 self._condition.notify()
         return None
+
+
+def _nothing() -> None:
+    """Nobody else is there to come."""

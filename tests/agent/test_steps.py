@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import json
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
@@ -17,7 +18,7 @@ from router.agent.fencing import Fence
 from router.agent.metrics import Metrics
 from router.agent.reach import Reach
 from router.agent.records import Record, Records
-from router.agent.steps import Deciding, Steps
+from router.agent.steps import PLANNERS, Deciding, Steps
 from router.agent.submission import WrongUser
 from router.agent.workqueue import Workqueue
 from router.host import HostUnavailable
@@ -45,6 +46,7 @@ class World:
         self.leads = True
         self.refusal = ""
         self.trouble: OSError | None = None
+        self.go = threading.Event()
         self.asked: list[str] = []
         self.prepared: list[str] = []
         self.told: list[tuple[str, str]] = []
@@ -77,6 +79,8 @@ class World:
         self.asked.append(record.uid)
         if record.uid == "bad":
             raise ZeroDivisionError("a bug that nobody foresaw")
+        if record.uid.startswith("held"):
+            self.go.wait(60)
         if record.uid == "other" and self.trouble is not None:
             raise self.trouble
 
@@ -91,6 +95,11 @@ class World:
         pod["metadata"]["resourceVersion"] = str(int(pod["metadata"]["resourceVersion"]) + 1)
         self.pods[uid] = pod
         return pod
+
+    def hold(self, uid: str) -> str:
+        """One more Pod: whoever plans for it is held up, as by a file server that hangs, until ``go``."""
+        self.pods[uid] = raw(uid)
+        return uid
 
     def add(self, uid: str) -> Record:
         record = self.records.add(outcomes.first(view(self.pods[uid])))
@@ -142,6 +151,23 @@ def test_a_host_that_is_away_is_told_on_the_node_and_not_on_every_pod(world: Wor
 
     until(lambda: record.facts.pod.status.phase, lambda phase: phase == "Failed")
     assert ("other", "SiteStorage") not in world.told
+
+
+def test_there_is_always_one_who_plans_for_the_next_and_no_more_than_were_needed(world: World) -> None:
+    held, going = [world.hold(f"held-{number}") for number in range(PLANNERS - 1)], "good"
+
+    world.steps.start()
+    first = len(world.steps._threads)
+    for uid in held:
+        world.add(uid)
+    until(lambda: sorted(world.asked), lambda asked: asked == sorted(held))
+    record = world.add(going)
+
+    until(lambda: record.facts.pod.status.phase, lambda phase: phase == "Failed")
+    assert (first, len(world.steps._threads)) == (1, PLANNERS)
+    world.go.set()
+    until(lambda: {one.facts.pod.status.phase for one in world.records.all()}, lambda phases: phases == {"Failed"})
+    assert world.steps.alive
 
 
 def test_whoever_does_not_lead_does_nothing(world: World) -> None:

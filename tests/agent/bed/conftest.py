@@ -6,9 +6,10 @@ import contextlib
 import shutil
 import sys
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -21,7 +22,7 @@ from router.controlplane.realnode import is_ready
 from router.controlplane.start import control_plane
 from router.demo import services
 from router.kube.client import connect
-from tests.agent.bed.site import QUEUE, SHORT, SITE, BedSite, obstacle
+from tests.agent.bed.site import QUEUE, SITE, BedSite, obstacle
 from tests.agent.whole.kubectl import Kubectl
 from tests.agent.whole.stack import Agent, await_webhook
 from tests.agent.whole.surroundings import Surroundings
@@ -85,27 +86,19 @@ def founded(directory: Path, *, raised_limits: bool = False) -> Iterator[Cluster
 
 @contextlib.contextmanager
 def reached(
-    cluster: Cluster,
-    way: str,
-    observer: str = "",
-    charge: str = "",
-    *,
-    kind: type[BedSite] = BedSite,
-    brought: Path | None = None,
-    times: Mapping[str, object] = SHORT,
+    cluster: Cluster, way: str, observer: str = "", charge: str = "", *, kind: type[BedSite] = BedSite, **more: Any
 ) -> Iterator[Stack]:
     """The agent and the webhook for one way to the bed's users.
 
     :param observer: who looks at the jobs; empty for each user
     :param charge: an account of Slurm
     :param kind: whose policy it is
-    :param brought: where results are brought to; a directory of the agent's own if unset
-    :param times: options of the agent
+    :param more: of the site, see ``BedSite``
     """
     # The agent's user must be able to come to its files, and pytest's own directories are root's.
     with tempfile.TemporaryDirectory(prefix="bg-", ignore_cleanup_errors=True) as root, contextlib.ExitStack() as stack:
         Path(root).chmod(0o711)
-        site = kind(way, Path(root) / "agent", observer, charge, brought, times)
+        site = kind(way, Path(root) / "agent", observer, charge, **more)
         site.make()
         certificates = Path(root) / "webhook"
         services.batchgate("certs", "create", str(certificates), "--host-name", "localhost", "--signing-key")

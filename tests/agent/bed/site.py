@@ -76,6 +76,8 @@ class BedSite:
     :param charge: the account of Slurm that all Jobs are charged to; empty for each user's own
     :param brought: where results are brought to; below ``home`` if unset
     :param times: options of the agent
+    :param work: below which the users' work directories lie
+    :param fs_delay: seconds for which the login node may be shown what was there before
     """
 
     way: str
@@ -84,6 +86,8 @@ class BedSite:
     charge: str = ""
     brought: Path | None = None
     times: Mapping[str, object] = field(default_factory=lambda: SHORT)
+    work: Path = LAYOUT.work
+    fs_delay: int = 5
 
     name: ClassVar[str] = SITE
     queue: ClassVar[str] = QUEUE
@@ -144,13 +148,13 @@ class BedSite:
             "system": "slurm",
             **self.host(),
             **({"observer": self.observer} if self.observer else {}),
-            "workDir": str(LAYOUT.shared / "work" / "{user}"),
+            "workDir": str(self.work / "{user}"),
             "resultsDir": str(self.results),
             "runtime": "apptainer",
             "images": [{"match": "*", "path": str(LAYOUT.image)}],
             "volumes": [{"hostPath": str(TALLY), "path": str(TALLY)}],
             "margin": 5,
-            "fsDelay": 5,
+            "fsDelay": self.fs_delay,
             "queues": [
                 {
                     "name": QUEUE,
