@@ -41,6 +41,8 @@ class World:
     def __init__(self, root: Path) -> None:
         self.pods = {uid: raw(uid) for uid in ("bad", "good", "other")}
         self.leads = True
+        self.moments: Iterator[bool] = iter(())
+        """Whether it leads, at the next few times that this is asked."""
         self.asked: list[str] = []
         self.told: list[tuple[str, str]] = []
         self.records = Records(lambda view: PodDirectory(str(root), view.job_uid, view.index, view.uid))
@@ -57,9 +59,12 @@ class World:
         )
         fence = SimpleNamespace(look=self._look, older=lambda record: (), disruptions=lambda record: 0)
         reach = Reach(lambda words: None, first=1, longest=1)
-        deciding = Deciding(lambda pod: Terms(), reach, cast("Fence", fence), lambda: self.leads, lambda record: None)
+        deciding = Deciding(lambda pod: Terms(), reach, cast("Fence", fence), self._leading, lambda record: None)
         self.steps = Steps(self.queue, self.records, cast("Tools", tools), deciding, submitters=2)
         self.metrics = tools.metrics
+
+    def _leading(self) -> bool:
+        return next(self.moments, self.leads)
 
     def _look(self, record: Record) -> None:
         self.asked.append(record.uid)
@@ -110,10 +115,33 @@ def test_whoever_does_not_lead_does_nothing(world: World) -> None:
 
     world.steps.start()
 
-    assert world.queue.idle(30)
     until(lambda: len(world.queue), lambda waiting: waiting == 0)
+    assert world.queue.idle(30)
     assert record.facts.pod.status.phase == "Pending"
     assert world.asked == []
+
+
+def test_a_lead_that_is_lost_for_a_moment_loses_no_pod(world: World) -> None:
+    """It was not ended for that, and nobody else has led."""
+    world.leads = False
+    record = world.add("good")
+    world.steps.start()
+    until(lambda: len(world.queue), lambda waiting: waiting == 0)
+    assert world.queue.idle(30)
+
+    world.leads = True
+
+    until(lambda: record.facts.pod.status.phase, lambda phase: phase == "Failed")
+
+
+def test_a_lead_that_is_lost_between_two_actions_loses_none(world: World) -> None:
+    record = world.add("good")
+    world.moments = iter([True, True, False])  # before the plan, before its first action, before that is done
+
+    world.steps.start()
+
+    until(lambda: record.facts.pod.status.phase, lambda phase: phase == "Failed")
+    until(lambda: ("good", "WrongUser") in world.told)
 
 
 def test_a_pod_that_is_missed_is_left_alone(world: World) -> None:
