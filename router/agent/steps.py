@@ -171,13 +171,20 @@ class Steps:
     def _advance(self, record: Record) -> None:
         """Plan and act until nothing is left that can be done now."""
         for _ in range(_ROUNDS):
-            if not self._deciding.acting() or record.missing is not None:
+            if record.missing is not None:
+                return
+            if not self._deciding.acting():
+                self._later(record)
                 return
             found = self._plan(record)
             if not self._perform(record, found):
                 self._rest(record, found)
                 return
         log.warning("a plan that does not come to rest", extra={"fields": {"pod": record.key, "uid": record.uid}})
+        self._later(record)
+
+    def _later(self, record: Record) -> None:
+        """Come again soon: a lead that was lost for a moment only may be ours once more before anybody noticed."""
         self._queue.at(record.uid, time.monotonic() + _FIRST_PAUSE)
 
     def _plan(self, record: Record) -> Plan:
@@ -196,22 +203,20 @@ class Steps:
         return plan(facts, self._deciding.terms(facts.pod), time.time())
 
     def _perform(self, record: Record, found: Plan) -> bool:
-        """Do what a plan says, in its order; whether it is worth planning again at once."""
+        """Do what a plan says, in its order, as long as this agent leads; whether it is worth planning again at once."""
         news = False
         for action in found.actions:
             if not self._deciding.acting():
-                return False
+                return True
             if isinstance(action, acting.SLOW):
                 self._begin(record, action)
             else:
                 news |= acting.quick(self._tools, record, action)
         if found.annotations and self._deciding.acting():
             acting.annotate(self._tools, record, dict(found.annotations))
-            news = True
         if found.status is not None and self._deciding.acting():
             acting.report(self._tools, record, found.status)
-            news = True
-        return news
+        return news or bool(found.annotations) or found.status is not None
 
     def _rest(self, record: Record, found: Plan) -> None:
         """Nothing is left to do now: when to look again, and whether ever."""
@@ -248,12 +253,12 @@ class Steps:
             record.busy.discard(kind)
 
     def _run(self, record: Record, kind: str, action: Action) -> None:
-        well = False
+        leads = self._deciding.acting()
         if isinstance(action, Submit) and self._deciding.refusal():  # since it was planned: thousands may be in line
             record.change(outcomes.not_begun)
             well = True
-        elif self._deciding.acting():
-            well = self._guarded(record, kind, partial(acting.slow, self._tools, record, action))
+        else:
+            well = leads and self._guarded(record, kind, partial(acting.slow, self._tools, record, action))
         if isinstance(action, Collect):
             record.owed = not well
         if record.facts.submitting and isinstance(action, Submit):  # nobody knows how far it came
@@ -262,3 +267,5 @@ class Steps:
         record.busy.discard(kind)
         if well:
             self._queue.wake(record.uid)
+        elif not leads:
+            self._later(record)

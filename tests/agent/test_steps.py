@@ -47,6 +47,8 @@ class World:
         self.refusal = ""
         self.trouble: OSError | None = None
         self.go = threading.Event()
+        self.moments: Iterator[bool] = iter(())
+        """Whether it leads, at the next few times that this is asked."""
         self.asked: list[str] = []
         self.prepared: list[str] = []
         self.told: list[tuple[str, str]] = []
@@ -68,12 +70,15 @@ class World:
             lambda pod: Terms(),
             reach,
             cast("Fence", fence),
-            lambda: self.leads,
+            self._leading,
             lambda record: None,
             lambda: self.refusal,
         )
         self.steps = Steps(self.queue, self.records, cast("Tools", tools), deciding, submitters=2)
         self.metrics = tools.metrics
+
+    def _leading(self) -> bool:
+        return next(self.moments, self.leads)
 
     def _look(self, record: Record) -> None:
         self.asked.append(record.uid)
@@ -176,8 +181,8 @@ def test_whoever_does_not_lead_does_nothing(world: World) -> None:
 
     world.steps.start()
 
-    assert world.queue.idle(30)
     until(lambda: len(world.queue), lambda waiting: waiting == 0)
+    assert world.queue.idle(30)
     assert record.facts.pod.status.phase == "Pending"
     assert world.asked == []
 
@@ -202,6 +207,29 @@ def test_nothing_is_submitted_to_a_site_that_is_refused(world: World) -> None:
         world.queue.wake(one.uid)
         until(lambda: one.facts.pod.status.reason, lambda reason: reason == "WrongUser")  # noqa: B023
     assert sorted(world.prepared) == ["good", "other"]
+
+
+def test_a_lead_that_is_lost_for_a_moment_loses_no_pod(world: World) -> None:
+    """It was not ended for that, and nobody else has led."""
+    world.leads = False
+    record = world.add("good")
+    world.steps.start()
+    until(lambda: len(world.queue), lambda waiting: waiting == 0)
+    assert world.queue.idle(30)
+
+    world.leads = True
+
+    until(lambda: record.facts.pod.status.phase, lambda phase: phase == "Failed")
+
+
+def test_a_lead_that_is_lost_between_two_actions_loses_none(world: World) -> None:
+    record = world.add("good")
+    world.moments = iter([True, True, False])  # before the plan, before its first action, before that is done
+
+    world.steps.start()
+
+    until(lambda: record.facts.pod.status.phase, lambda phase: phase == "Failed")
+    until(lambda: ("good", "WrongUser") in world.told)
 
 
 def test_a_pod_that_is_missed_is_left_alone(world: World) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import random
 import shutil
 import sys
 import tempfile
@@ -24,6 +25,7 @@ from router.demo import services
 from router.kube.client import connect
 from tests.agent.bed.site import QUEUE, SITE, BedSite, obstacle
 from tests.agent.whole.kubectl import Kubectl
+from tests.agent.whole.long import SEED, draw_seed
 from tests.agent.whole.stack import Agent, await_webhook
 from tests.agent.whole.surroundings import Surroundings
 from tests.agent.whole.waiting import until
@@ -124,6 +126,20 @@ def reached(
         found = Stack(cluster.plane, site, ada, ben, admin, webhook, agent)
         _await_ready(found)
         yield found
+
+
+@pytest.fixture
+def seed(request: pytest.FixtureRequest) -> str:
+    """What repeats this run's moments; shown where the test fails."""
+    words = f"{SEED}={draw_seed()}"
+    request.node.add_report_section("setup", "seed", words)
+    return words
+
+
+@pytest.fixture
+def rng(seed: str) -> random.Random:
+    """What is drawn from it."""
+    return random.Random(seed.partition("=")[2])
 
 
 def _await_ready(stack: Stack) -> None:

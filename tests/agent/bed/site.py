@@ -78,6 +78,7 @@ class BedSite:
     :param times: options of the agent
     :param work: below which the users' work directories lie
     :param fs_delay: seconds for which the login node may be shown what was there before
+    :param lost_seconds: after which a job that Slurm does not know is held to be lost; the agent's own if unset
     """
 
     way: str
@@ -88,6 +89,7 @@ class BedSite:
     times: Mapping[str, object] = field(default_factory=lambda: SHORT)
     work: Path = LAYOUT.work
     fs_delay: int = 5
+    lost_seconds: int | None = None
 
     name: ClassVar[str] = SITE
     queue: ClassVar[str] = QUEUE
@@ -198,6 +200,7 @@ class BedSite:
             "--address": "127.0.0.1",
             "--certificates": self.home / "certificates",
             **self.times,
+            **({} if self.lost_seconds is None else {"--lost-seconds": self.lost_seconds}),
         }
         words = [str(word) for pair in options.items() for word in pair]
         return [*as_user(self.user), sys.executable, "-m", "router", "agent", *words]
