@@ -36,7 +36,9 @@ class Site:
         self.metrics = Metrics()
         commands = local.commands_of(str(queue.directory), prefix=(sys.executable, "-m", "router.local"))
         self.batch = Batch(self.host, local, commands, user=getpass.getuser(), seconds=60, metrics=self.metrics)
-        self.records = Records(lambda view: PodDirectory(self.root, view.job_uid, view.index, view.uid))
+        self.records = Records(
+            lambda view: PodDirectory(self.root, view.job_uid, view.index, view.uid), user=getpass.getuser()
+        )
         self.said: list[str] = []
         self.reach = Reach(self.said.append, first=0.2, longest=1)
         self.woken: list[str] = []
