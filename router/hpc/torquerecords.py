@@ -48,7 +48,7 @@ def elements(text: str, kind: str, argv: tuple[str, ...]) -> Iterator[ET.Element
 
 def reports(text: str, states: Mapping[str, JobState]) -> dict[str, JobReport]:
     """Reports by job id. OutputError."""
-    found = {}
+    found: dict[str, JobReport] = {}
     for job in elements(text, "Job", ("qstat", "-x")):
         report = _report(job, states)
         if found.setdefault(report.job_id, report) != report:
