@@ -408,9 +408,7 @@ UNKNOWN = [
 
 
 @pytest.mark.parametrize(("when", "known", "held"), UNKNOWN)
-def test_no_rule_holds_by_a_figure_of_a_queue_that_nobody_knows(
-    when: str, known: dict[str, int | bool], held: bool
-) -> None:
+def test_no_rule_holds_by_a_figure_of_a_queue_that_nobody_knows(when: str, known: dict[str, Any], held: bool) -> None:
     checked = loaded(f"  - {{name: r, when: {json.dumps(when)}, deny: held}}\n")
     state = QueueStates({("pbs", "big"): dataclasses.replace(QueueState("pbs", "big"), **known)} if known else {})
 
