@@ -45,7 +45,13 @@ def entries(site: str, queues: Sequence[str], found: Mapping[str, QueueState]) -
 def _entry(site: str, name: str, state: QueueState | None) -> Entry:
     if state is None:
         return {"site": site, "queue": name, "up": False}
-    figures = {"freeNodes": state.free_nodes, "queuedJobs": state.queued, "runningJobs": state.running}
+    figures = {
+        "freeNodes": state.free_nodes,
+        "queuedJobs": state.queued,
+        "runningJobs": state.running,
+        # To the minute: every other change of it would be written too.
+        "waitSeconds": None if state.waited is None else state.waited // 60 * 60,
+    }
     known = {key: figure for key, figure in figures.items() if figure is not None}
     return {"site": site, "queue": name, "up": state.enabled and state.started, **known}
 

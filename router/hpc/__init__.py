@@ -117,6 +117,8 @@ class QueueState:
     (seconds) are a job's, ``queued_max`` and ``running_max`` numbers of jobs, one user's where there is such a limit.
     ``nodes`` counts those in order; ``free_nodes`` have no job. ``cores_per_node``, ``memory_per_node`` (bytes) and
     ``gpus_per_node`` are the most that any one node has. ``queued`` jobs wait to be started; held ones do not count.
+    ``waited``: seconds for which the job has waited that waits longest for its turn, 0 where none does; not for somebody
+    who holds it, another job or a date.
     """
 
     name: str
@@ -137,6 +139,7 @@ class QueueState:
     free_cores: int | None = None
     queued: int | None = None
     running: int | None = None
+    waited: int | None = None
 
 
 class NoHistory(Unavailable):

@@ -15,7 +15,7 @@ from typing import Final
 
 from router.errors import BatchError, ConfigError, Full, OutputError, Refused, Unavailable
 from router.hpc import Commands, JobReport, JobState, NoHistory, QueueState, Submission, slurmrecords
-from router.hpc.slurmqueues import queue_states
+from router.hpc.slurmqueues import COUNTED, queue_states
 from router.hpc.slurmrecords import (
     LISTED,
     RECORD_END,
@@ -40,6 +40,7 @@ _LAST_ID: Final = (1 << 31) - 1
 _ID: Final = re.compile(r"\d{1,10}")
 _PARSABLE: Final = re.compile(r"(\d{1,10})(?:;[A-Za-z0-9_.-]+)?")
 _FORMAT: Final = ",".join(f"{name}:{UNIT_END}" for name in LISTED[:-1]) + f",{LISTED[-1]}:{RECORD_END}"
+_COUNTED: Final = ",".join(f"{name}:{UNIT_END}" for name in COUNTED[:-1]) + f",{COUNTED[-1]}:{RECORD_END}"
 _CONTROL: Final = re.compile(r"[\x00-\x1f\x7f]")
 
 _NO_COMMAND: Final = frozenset({126, 127})
@@ -182,19 +183,19 @@ def signal_argv(job_id: str, signal: str, commands: Commands = DEFAULT) -> tuple
 
 
 def queues_argvs(commands: Commands = DEFAULT) -> tuple[tuple[str, ...], ...]:
-    """Partitions, nodes, and the partition and state of each job that is waiting or running.
+    """Partitions, nodes, and of each job that is waiting or running its state, partition, time waited and reason.
 
     ``show`` comes first: that an observer may run nothing else of scontrol is said by the first words of a command.
     """
     return (
         commands.argv("scontrol", "show", "partition", "-a", "-o"),
         commands.argv("scontrol", "show", "node", "-a", "-o"),
-        commands.argv("squeue", "-a", "-h", "-t", "PENDING,RUNNING", "-o", "%T %P"),
+        commands.argv("squeue", "-a", "-h", "-t", "PENDING,RUNNING", "-O", _COUNTED),
     )
 
 
 def parse_queues(outputs: Sequence[str]) -> dict[str, QueueState]:
-    """Partitions by name. With ``PrivateData=jobs`` only the asker's jobs are counted. OutputError."""
+    """Partitions by name. With ``PrivateData=jobs`` only the asker's jobs are counted and waited for. OutputError."""
     partitions, nodes, jobs = outputs
     return queue_states(partitions, nodes, jobs)
 

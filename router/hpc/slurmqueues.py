@@ -8,16 +8,22 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from router.errors import OutputError
 from router.hpc import QueueState, figures
+from router.hpc.slurmrecords import RECORD_END, UNIT_END
+
+COUNTED: Final = ("State", "Partition", "PendingTime", "Reason")
+"""What squeue is asked for of each job, by the names of its ``-O``."""
 
 _PARTITION, _NODE = "PartitionName", "NodeName"
 _WORD: Final = re.compile(r"([A-Za-z][A-Za-z0-9:/_]*)=(\S*)")
 _GPUS: Final = re.compile(r"gpu(?::[^,:()]+)?:(\d{1,6})")
 _RUNS: Final = frozenset({"RUNNING", "SUSPENDED", "COMPLETING"})
+_TURN: Final = frozenset({"Resources", "Priority", "None"})
+"""Reasons of jobs that wait for their turn, and for nothing else."""
 _OPEN: Final = {"UP": (True, True), "DOWN": (True, False), "DRAIN": (False, True), "INACTIVE": (False, False)}
 """State of a partition -> whether it takes jobs, whether it starts them (slurm.conf(5))."""
 _BROKEN: Final = frozenset(
@@ -51,16 +57,17 @@ class _Node:
 
 
 def queue_states(partitions: str, nodes: str, jobs: str) -> dict[str, QueueState]:
-    """Queues by name, of ``scontrol -o show partition``, ``scontrol -o show node`` and ``squeue -o "%T %P"``.
+    """Queues by name, of ``scontrol -o show partition``, ``scontrol -o show node`` and ``squeue -O`` with ``COUNTED``.
 
     :raises OutputError: one of them is not understood
     """
     known = [_node(one) for one in _lines(nodes, _NODE)]
-    counted = _counts(jobs)
+    counted, waited = _counts(jobs)
     found = {}
     for one in _lines(partitions, _PARTITION):
         name = one[_PARTITION]
-        found[name] = _queue(name, one, [node for node in known if name in node.partitions], counted)
+        state = _queue(name, one, [node for node in known if name in node.partitions], counted)
+        found[name] = replace(state, waited=waited.get(name, 0))
     return found
 
 
@@ -94,18 +101,31 @@ def _node(found: Mapping[str, str]) -> _Node:
     return _Node(partitions, works, idle, cores, free, memory, gpus)
 
 
-def _counts(jobs: str) -> Counter[tuple[str, str]]:
-    if jobs and not jobs.endswith("\n"):
-        raise OutputError(("squeue",), 0, "the list ends within a line")
+def _counts(jobs: str) -> tuple[Counter[tuple[str, str]], dict[str, int]]:
+    """Jobs by whether they wait or run and by partition, and the longest wait in each partition, in seconds."""
+    if jobs and not jobs.endswith(f"{RECORD_END}\n"):
+        raise OutputError(("squeue",), 0, "the list ends within a record")
     counted: Counter[tuple[str, str]] = Counter()
-    for line in jobs.splitlines():
-        found = re.fullmatch(r"([A-Z_]+) (\S+)\s*", line)
-        if not found:
-            raise OutputError(("squeue",), 0, f"not a state and partitions: {line[:200]!r}")
+    waited: dict[str, int] = {}
+    for record in jobs.split(f"{RECORD_END}\n")[:-1]:
+        values = [value.strip() for value in record.split(UNIT_END)]
+        if (
+            len(values) != len(COUNTED)
+            or not re.fullmatch(r"[A-Z_]+", values[0])
+            or not re.fullmatch(r"\S+", values[1])
+        ):
+            raise OutputError(("squeue",), 0, f"not a job: {record[:200]!r}")
+        state, partitions, pending, reason = values
+        queued = state not in _RUNS
+        try:
+            seconds = (figures.count(pending) or 0) if queued and reason in _TURN else 0
+        except ValueError as error:
+            raise OutputError(("squeue",), 0, f"PendingTime: {error}") from error
         # A job that waits may wait for several partitions at once.
-        for partition in found[2].split(","):
-            counted["running" if found[1] in _RUNS else "queued", partition] += 1
-    return counted
+        for partition in partitions.split(","):
+            counted["queued" if queued else "running", partition] += 1
+            waited[partition] = max(waited.get(partition, 0), seconds)
+    return counted, waited
 
 
 def _queue(

@@ -29,7 +29,10 @@ class Requester:
 
 @dataclass(frozen=True, slots=True)
 class QueueState:
-    """How one queue is right now. None: not known. ``wait_seconds`` is the batch system's or our own estimate."""
+    """How one queue is right now. None: not known.
+
+    ``wait_seconds``: for how long the job has waited that waits longest for its turn; 0 where none does.
+    """
 
     site: str
     queue: str

@@ -49,6 +49,8 @@ IDLE = {"site": SITE, "queue": "workq", "up": True, "freeNodes": 2, "queuedJobs"
             QueueState("q", enabled=True, started=True, free_nodes=0, queued=3, running=4),
             {"up": True, "freeNodes": 0, "queuedJobs": 3, "runningJobs": 4},
         ),
+        (QueueState("q", enabled=True, started=True, waited=0), {"up": True, "waitSeconds": 0}),
+        (QueueState("q", enabled=True, started=True, waited=179), {"up": True, "waitSeconds": 120}),
     ],
 )
 def test_what_is_not_known_is_left_out(state: QueueState, expected: dict[str, Any]) -> None:

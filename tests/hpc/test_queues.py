@@ -9,6 +9,7 @@ import pytest
 
 from router.errors import OutputError
 from router.hpc import QueueState, local, openpbs, slurm
+from router.hpc.slurmrecords import RECORD_END, UNIT_END
 from tests.hpc.recordings import text
 
 GIB = 1 << 30
@@ -112,7 +113,16 @@ NODES = (
     "NodeName=node3 CPUAlloc=0 CPUTot=4 Gres=gpu:a100:2(S:0),gpu:1 RealMemory=8000 State=IDLE+DRAIN Partitions=gpu,all\n"
     "NodeName=node4 CPUAlloc=0 CPUTot=4 Gres=gpu:2 RealMemory=8000 State=DOWN* Partitions=gpu,all Reason=lost\n"
 )
-JOBS = "PENDING batch\nPENDING batch,gpu\nRUNNING batch\n"
+JOBS = "".join(
+    f"{UNIT_END.join(job)}{RECORD_END}\n"
+    for job in (
+        ("PENDING", "batch", "59", "Priority"),
+        ("PENDING", "batch,gpu", "120", "Resources"),
+        ("PENDING", "gpu", "86400", "Dependency"),
+        ("PENDING", "gpu", "86400", "ReqNodeNotAvail, UnavailableNodes:node4"),
+        ("RUNNING", "batch", "7200", "None"),
+    )
+)
 
 
 def test_partitions_of_slurm() -> None:
@@ -120,12 +130,15 @@ def test_partitions_of_slurm() -> None:
         "batch": QueueState(
             name="batch", enabled=True, started=True, walltime_max=86400, walltime_default=3600, nodes=2, free_nodes=1,
             cores_per_node=4, memory_per_node=8000 << 20, gpus_per_node=0, free_cores=7, queued=2, running=1,
+            waited=120,
         ),
         "gpu": QueueState(
             name="gpu", enabled=False, started=True, reason="State=DRAIN", nodes_max=2, nodes=0, free_nodes=0,
-            cores_per_node=4, memory_per_node=8000 << 20, gpus_per_node=3, free_cores=0, queued=1, running=0,
+            cores_per_node=4, memory_per_node=8000 << 20, gpus_per_node=3, free_cores=0, queued=3, running=0,
+            waited=120,
         ),
     }  # fmt: skip
+    assert {one.waited for one in slurm.parse_queues((PARTITIONS, NODES, "")).values()} == {0}
 
 
 @pytest.mark.parametrize(
@@ -139,6 +152,8 @@ def test_partitions_of_slurm() -> None:
         (PARTITIONS.replace("1-00", "x"), NODES, JOBS),
         (PARTITIONS, NODES.replace("CPUTot=4", "CPUTot=many"), JOBS),
         (PARTITIONS, NODES, "hello\n"),
+        (PARTITIONS, NODES, JOBS.replace("120", "N/A-1")),
+        (PARTITIONS, NODES, "PENDING batch\n"),
     ],
 )
 def test_what_is_no_answer_of_slurm(outputs: tuple[str, str, str]) -> None:

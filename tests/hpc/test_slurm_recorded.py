@@ -11,6 +11,7 @@ import pytest
 
 from router.errors import BatchError, Full, Refused, Unavailable
 from router.hpc import JobReport, JobState, NoHistory, Verdict, slurm
+from router.hpc.slurmqueues import COUNTED
 from router.hpc.slurmrecords import LISTED, RECORD_END, RECORDED, UNIT_END
 from tests.hpc.recordings import ROOT
 
@@ -158,6 +159,22 @@ def test_what_failures_without_accounting_mean() -> None:
 
     assert failed
     assert {type(slurm.failure(one.words, one.rc, one.err)) for one in failed} == {NoHistory}
+
+
+def test_the_recorded_waits() -> None:
+    """Held, and for a dependency or a date: no wait for a turn. One second for resources, none by priority."""
+    stories = ("running", "resources", "priority", "held", "held-by-admin", "dependency", "begin-time")
+    fields = ("JobID", "ArrayJobID", "ArrayTaskID", "State", "Reason", "exit_code", "Partition", "UserName", "SubmitTime",
+              "StartTime", "EndTime", "PendingTime")  # fmt: skip
+    jobs = ""
+    for story in stories:
+        shown = dict(zip(fields, _text(PLACE / f"{story}.squeue.out").split("|"), strict=False))
+        jobs += UNIT_END.join(shown[name] for name in COUNTED) + f"{RECORD_END}\n"
+    partitions, nodes = (_text(PLACE / f"site.{name}.out") for name in ("partitions", "nodes"))
+
+    found = slurm.parse_queues((partitions, nodes, jobs))["batch"]
+
+    assert (found.queued, found.running, found.waited) == (6, 1, 1)
 
 
 def test_the_recorded_partitions() -> None:
