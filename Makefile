@@ -29,8 +29,8 @@ test: $(READY) ## every test that this machine can run; what is skipped is liste
 	@$(BIN)/python -m router.controlplane || echo "Tests that need a control plane are skipped." >&2
 	$(BIN)/pytest
 
-kill-test: $(READY) ## the long forms of the tests that kill and cut off: real times, 100 kills; about an hour
-	BATCHGATE_KILL_TEST=1 $(BIN)/pytest tests/agent/whole
+kill-test: $(READY) ## the long forms of the tests that kill and cut off: real times, 100 kills; an hour, two where a bed is up
+	BATCHGATE_KILL_TEST=1 $(BIN)/pytest tests/agent/whole tests/agent/bed/test_kills.py tests/agent/bed/test_submit_kills.py
 
 check: $(READY) ## lint, format, types, layers, shellcheck on generated scripts, the default policies
 	$(BIN)/ruff check .

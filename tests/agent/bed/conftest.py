@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import random
 import shutil
 import sys
 import tempfile
@@ -13,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from router import names
+from router.agent.settings import LOST_SECONDS
 from router.controlplane import installing, programs
 from router.controlplane.options import RESEARCHERS, Options
 from router.controlplane.plane import ControlPlane
@@ -23,6 +25,7 @@ from router.demo import services
 from router.kube.client import connect
 from tests.agent.bed.site import QUEUE, SITE, BedSite, obstacle
 from tests.agent.whole.kubectl import Kubectl
+from tests.agent.whole.long import SEED, draw_seed
 from tests.agent.whole.stack import Agent, await_webhook
 from tests.agent.whole.surroundings import Surroundings
 from tests.agent.whole.waiting import until
@@ -72,16 +75,19 @@ def cluster(
 
 
 @contextlib.contextmanager
-def reached(cluster: Cluster, way: str, observer: str = "", charge: str = "") -> Iterator[Stack]:
+def reached(
+    cluster: Cluster, way: str, observer: str = "", charge: str = "", lost_seconds: int = LOST_SECONDS
+) -> Iterator[Stack]:
     """The agent and the webhook for one way to the bed's users.
 
     :param observer: who looks at the jobs; empty for each user
     :param charge: an account of Slurm
+    :param lost_seconds: after which a job that Slurm does not know is held to be lost
     """
     # The agent's user must be able to come to its files, and pytest's own directories are root's.
     with tempfile.TemporaryDirectory(prefix="bg-", ignore_cleanup_errors=True) as root, contextlib.ExitStack() as stack:
         Path(root).chmod(0o711)
-        site = BedSite(way, Path(root) / "agent", observer, charge)
+        site = BedSite(way, Path(root) / "agent", observer, charge, lost_seconds)
         site.make()
         certificates = Path(root) / "webhook"
         services.batchgate("certs", "create", str(certificates), "--host-name", "localhost", "--signing-key")
@@ -105,6 +111,20 @@ def reached(cluster: Cluster, way: str, observer: str = "", charge: str = "") ->
         found = Stack(cluster.plane, site, ada, ben, admin, agent)
         _await_ready(found)
         yield found
+
+
+@pytest.fixture
+def seed(request: pytest.FixtureRequest) -> str:
+    """What repeats this run's moments; shown where the test fails."""
+    words = f"{SEED}={draw_seed()}"
+    request.node.add_report_section("setup", "seed", words)
+    return words
+
+
+@pytest.fixture
+def rng(seed: str) -> random.Random:
+    """What is drawn from it."""
+    return random.Random(seed.partition("=")[2])
 
 
 def _await_ready(stack: Stack) -> None:

@@ -17,6 +17,7 @@ import yaml
 from bed.commands import BedError
 from bed.layout import HELPER, SERVICE, USERS
 from bed.standing import layout, variant
+from router.agent.settings import LOST_SECONDS
 
 SITE = "bed"
 ADA, BEN = USERS
@@ -62,12 +63,14 @@ class BedSite:
     """One way to reach the bed. ``home`` is a directory of the user that the agent's process is.
 
     :param charge: the account of Slurm that all Jobs are charged to; empty for each user's own
+    :param lost_seconds: after which a job that Slurm does not know is held to be lost
     """
 
     way: str
     home: Path
     observer: str = ""
     charge: str = ""
+    lost_seconds: int = LOST_SECONDS
 
     @property
     def policy(self) -> Path:
@@ -176,6 +179,7 @@ class BedSite:
             "--quick-seconds": 2,
             "--command-seconds": 30,
             "--orphan-seconds": 20,
+            "--lost-seconds": self.lost_seconds,
         }
         words = [str(word) for pair in options.items() for word in pair]
         return [*as_user(self.user), sys.executable, "-m", "router", "agent", *words]

@@ -1,70 +1,77 @@
-"""The agent is killed 20 times while 20 Jobs come, run and end on Slurm: each must end as it would have."""
+"""What Jobs need is killed while they come, run, end and are deleted on Slurm: each must end as it would have."""
 
 from __future__ import annotations
 
 import random
-import threading
 import time
 from collections.abc import Iterator
-from typing import Any
 
 import pytest
 
+from tests.agent.bed import faults
 from tests.agent.bed.conftest import Cluster, Stack, reached
-from tests.agent.bed.jobs import apply
 from tests.agent.bed.site import SUDO
-from tests.agent.bed.tally import await_empty, await_ends, counted, lines, twice
+from tests.agent.bed.traffic import Traffic
+from tests.agent.whole.long import LONG
 from tests.agent.whole.waiting import until
 
-pytestmark = [pytest.mark.bed, pytest.mark.slurm, pytest.mark.apptainer, pytest.mark.timeout(1800)]
-KILLS, JOBS = 20, 20
+pytestmark = [pytest.mark.bed, pytest.mark.slurm, pytest.mark.apptainer, pytest.mark.timeout(7200)]
+AGENTS = 100 if LONG else 20
+DAEMONS = 20 if LONG else 5
+EVERY = 8.0
+"""Seconds from one Job to the next."""
 ADOPTED = "adopted"
 """What an agent logs when it has found the jobs that there are, and begins to act."""
-EVERY = 6.0
-"""Seconds from one Job to the next."""
-INDEXED: dict[str, Any] = {"completions": 3, "parallelism": 3, "completionMode": "Indexed", "backoffLimit": 6}
-KINDS: tuple[tuple[str, dict[str, Any], str, int, int], ...] = (
-    ("true", {}, "Complete", 1, 1),
-    ("sleep 15", {}, "Complete", 1, 1),
-    ("tell end; exit 3", {}, "Failed", 1, 1),
-    ("sleep 2", INDEXED, "Complete", 3, 3),
-    ("sleep 600", {"activeDeadlineSeconds": 20, "backoffLimit": 6}, "Failed", 1, 0),
-)
-"""Body, the Job's fields, how it ends, how often its container starts and comes to its own end."""
+LOST_SECONDS = 20
+"""After which a job that Slurm has forgotten is held to be lost; ten minutes else."""
 
 
 @pytest.fixture(scope="module")
 def stack(cluster: Cluster) -> Iterator[Stack]:
-    with reached(cluster, SUDO) as found:
+    with reached(cluster, SUDO, lost_seconds=LOST_SECONDS) as found:
         yield found
 
 
-def test_every_job_ends_as_it_would_have(stack: Stack) -> None:
-    seed = random.randrange(1 << 32)
-    rng = random.Random(seed)
-    made = [(counted(body, **fields), wanted) for body, fields, *wanted in KINDS * (JOBS // len(KINDS))]
-    rng.shuffle(made)
+def test_the_agent(stack: Stack, rng: random.Random, seed: str) -> None:
+    traffic = Traffic(stack, random.Random(rng.random()), EVERY)
+    with traffic.coming():
+        for _ in range(AGENTS):
+            lives = len(stack.agent.logged(ADOPTED))
+            stack.agent.kill()
+            stack.agent.start()
+            if rng.random() < 0.8:  # mostly until it has begun to act, now and then not even so long
+                until(lambda: len(stack.agent.logged(ADOPTED)) > lives, pause=0.1, what="to act")  # noqa: B023 - used at once
+            time.sleep(rng.uniform(0, 4))
 
-    def come() -> None:
-        for job, _ in made:
-            apply(stack.ada, job)
-            time.sleep(EVERY)
+    wrong = traffic.wrong()
+    assert not wrong, "\n".join((seed, *wrong))
 
-    coming = threading.Thread(target=come, daemon=True)
-    coming.start()
-    for _ in range(KILLS):
-        lives = len(stack.agent.logged(ADOPTED))
-        stack.agent.kill()
-        stack.agent.start()
-        if rng.random() < 0.8:  # mostly until it has begun to act, now and then not even so long
-            until(lambda: len(stack.agent.logged(ADOPTED)) > lives, pause=0.1, what="to act")  # noqa: B023 - used at once
-        time.sleep(rng.uniform(0, 4))
-    coming.join()
 
-    names = [job["metadata"]["name"] for job, _ in made]
-    ended = await_ends(stack.ada, names, seconds=600)
-    await_empty(*names)
-    events = {name: [line.event for line in lines(name)] for name in names}
-    found = {name: [ended[name], events[name].count("start"), events[name].count("end")] for name in names}
-    assert found == {job["metadata"]["name"]: wanted for job, wanted in made}, seed
-    assert twice(names) == {}, seed
+def test_the_controller(stack: Stack, rng: random.Random, seed: str) -> None:
+    """It writes down what it has taken only seconds later, and forgets what came in between."""
+    traffic = Traffic(stack, random.Random(rng.random()), EVERY / 2, forgetful=True)
+    with traffic.coming():
+        for _ in range(DAEMONS):
+            time.sleep(rng.uniform(1, 8))
+            faults.kill("slurmctld")
+            time.sleep(rng.uniform(0, 5))
+            faults.start("slurmctld")
+
+    faults.repair()
+    wrong = traffic.wrong()
+    assert not wrong, "\n".join((seed, *wrong, *traffic.lost().values()))
+
+
+def test_sshd(stack: Stack, rng: random.Random, seed: str) -> None:
+    """What listens, what serves a connection, or all; what was started over a connection lives on, or dies with it."""
+    traffic = Traffic(stack, random.Random(rng.random()), EVERY / 2)
+    with traffic.coming():
+        for _ in range(DAEMONS):
+            time.sleep(rng.uniform(1, 8))
+            faults.kill_sshd(rng.choice(faults.VICTIMS))
+            time.sleep(rng.uniform(0, 5))
+            faults.start("sshd")
+
+    faults.repair()
+    wrong = traffic.wrong()
+    assert not wrong, "\n".join((seed, *wrong))

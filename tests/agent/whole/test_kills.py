@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import random
 import threading
 import time
@@ -14,14 +13,12 @@ from typing import Any
 import pytest
 
 from tests.agent.whole.jobs import job_of, unique
-from tests.agent.whole.long import LONG
+from tests.agent.whole.long import LONG, SEED, draw_seed
 from tests.agent.whole.stack import LEADS, Stack
 from tests.agent.whole.waiting import until
 
 KILLS = 100 if LONG else 20
 JOBS = 40
-_SEED = "BATCHGATE_KILL_SEED"
-"""A variable that repeats the moments of an earlier run, as far as the machine repeats itself."""
 
 
 @dataclass(frozen=True)
@@ -106,8 +103,8 @@ class Workload:
 
 @pytest.mark.timeout(3000)
 def test_every_job_ends_as_it_would_have(stack: Stack) -> None:
-    seed = int(os.environ.get(_SEED, random.randrange(1 << 32)))
-    stack.notes.append(f"{_SEED}={seed}")
+    seed = draw_seed()
+    stack.notes.append(f"{SEED}={seed}")
     rng = random.Random(seed)
     workload = Workload(stack, random.Random(seed + 1), seconds=KILLS * 4)
     thread = threading.Thread(target=workload.submit)
