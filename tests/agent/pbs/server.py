@@ -74,6 +74,8 @@ def setting(name: str, value: str) -> Iterator[None]:
 @contextlib.contextmanager
 def operator(user: str) -> Iterator[None]:
     """A user who may see everybody's jobs, for a while."""
+    # A server that is killed may come back with one whom it had let go.
+    run("qmgr", "-c", f"set server operators -= {user}@*")
     ok("qmgr", "-c", f"set server operators += {user}@*")
     try:
         yield
