@@ -34,17 +34,12 @@ class Read:
 
 @dataclass(frozen=True, slots=True)
 class Condition:
-    """A condition that compiled. ``whole`` are the roots (``job``, ``queues``) of which it may read any field.
-
-    ``trusting`` are its reads of queues' state without a ``has()`` of the same anywhere: its author did not think of a
-    state that is not known.
-    """
+    """A condition that compiled. ``whole`` are the roots (``job``, ``queues``) of which it may read any field."""
 
     source: str
     expression: Any
     reads: tuple[Read, ...]
     whole: frozenset[str] = frozenset()
-    trusting: tuple[Read, ...] = ()
 
     @property
     def queues(self) -> frozenset[str]:
@@ -99,7 +94,7 @@ def compile_condition(source: str) -> Condition | tuple[Fault, ...]:
     if wrong:
         return wrong
     reads, whole = find_reads(source)
-    return Condition(source, environment().compile(_folded(source)), reads, whole, _trusting(source, reads))
+    return Condition(source, environment().compile(_folded(source)), reads, whole)
 
 
 def named_reads(source: str) -> tuple[Read, ...]:
@@ -186,19 +181,6 @@ def find_reads(source: str) -> tuple[tuple[Read, ...], frozenset[str]]:
             continue
         found.setdefault((read.root, read.field, read.queue), read)
     return tuple(found.values()), frozenset(whole)
-
-
-_HAS: Final = re.compile(
-    rf"//[^\n]*|(?<![\w.])has\s*\(\s*queues\s*\[\s*(?P<queue>{STRING})\s*\]\s*\.\s*(?P<figure>\w+)\s*\)|{STRING}",
-    re.DOTALL,
-)
-
-
-def _trusting(source: str, reads: tuple[Read, ...]) -> tuple[Read, ...]:
-    """The reads of queues' state for which there is no ``has(queues['q'].field)``."""
-    asked = {(text_of(one["queue"]), one["figure"]) for one in _HAS.finditer(source) if one["queue"] is not None}
-    changing = (one for one in reads if one.root == "queues" and one.field in variables.CHANGING)
-    return tuple(one for one in changing if (one.queue, one.field) not in asked)
 
 
 def text_of(literal: str) -> str:

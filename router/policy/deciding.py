@@ -7,14 +7,14 @@ never sends a Job to HPC.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 from functools import lru_cache
 from typing import Any
 
 from router import names
 from router.policy import conditions, sentences, variables
-from router.policy.conditions import Condition, Read, Verdict
+from router.policy.conditions import Verdict
 from router.policy.decision import NO_QUEUE_STATES, Considered, Decision, QueueStates, Requester, Route
 from router.policy.fit import Misfit, fit
 from router.policy.model import CheckedRule, Policy
@@ -44,18 +44,15 @@ def decide(
 ) -> Decision:
     """The decision, with its reason; with ``explain`` also each rule, what it read or that it was not looked at."""
     case = _Case(policy, workload, requester, states, explain)
-    messages = (
+    values = conditions.activation(
         variables.job_message(workload, _fields(policy, "job")),
         variables.request_message(requester, _fields(policy, "request")),
         _queue_messages(policy, states),
     )
-    values = conditions.activation(*messages)
     considered: list[Considered] = []
     audited: list[Considered] = []
     for rule in policy.rules:
         verdict = conditions.evaluate(rule.condition, values)
-        if verdict is True and rule.condition.trusting and not _holds_anyhow(case, rule.condition, messages):
-            verdict = False
         if verdict is False and not explain:
             continue
         audit = rule.rule.mode == "audit"
@@ -107,36 +104,6 @@ def _queue_messages(policy: Policy, states: QueueStates) -> Mapping[str, Any]:
     if any("queues" in rule.condition.whole for rule in policy.rules):
         named = set(policy.queues)
     return {key: variables.queue_message(now) for key, now in _queues(policy, states).items() if key in named}
-
-
-# --- what is not known -------------------------------------------------------------------------------------------
-
-_Messages = tuple[Any, Any, Mapping[str, Any]]
-"""Of ``job``, ``request`` and ``queues``."""
-
-
-def _holds_anyhow(case: _Case, condition: Condition, messages: _Messages) -> bool:
-    """Whether a condition that holds does so whatever the figures of queues are that it reads and nobody knows.
-
-    They read 0. It is asked again with a large figure in place of all of them, and in place of each.
-    """
-    queues = _queues(case.policy, case.states)
-    unknown = [
-        one for one in condition.trusting if one.queue in queues and variables.unset(queues[one.queue], one.field)
-    ]
-    if not unknown:
-        return True
-    guesses = [unknown, *([one] for one in unknown if len(unknown) > 1)]
-    return all(_holds_if(condition, messages, queues, guessed) for guessed in guesses)
-
-
-def _holds_if(condition: Condition, messages: _Messages, queues: Mapping[str, QueueNow], large: Sequence[Read]) -> bool:
-    job, request, told = messages
-    fields: dict[str, set[str]] = {}
-    for one in large:
-        fields.setdefault(one.queue, set()).add(one.field)
-    supposed = {key: variables.queue_message(variables.supposed(queues[key], fields[key])) for key in fields}
-    return conditions.evaluate(condition, conditions.activation(job, request, {**told, **supposed})) is True
 
 
 def _considered(case: _Case, rule: CheckedRule, verdict: Verdict, decision: Decision | None) -> Considered:

@@ -7,8 +7,8 @@ asked for has no value: it reads 0 and ``has()`` is false.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Final, Literal
 
@@ -136,29 +136,6 @@ QUEUE: Final = (
     Variable("gpusPerNode", "int", "GPUs of a node, as declared.", lambda n: n.queue.gpus_per_node),
     Variable("walltimeMax", "seconds", "Longest walltime, as declared, seconds.", lambda n: n.queue.walltime_max),
 )
-
-CHANGING: Final[Mapping[str, str]] = {
-    "up": "up",
-    "freeNodes": "free_nodes",
-    "queuedJobs": "queued_jobs",
-    "runningJobs": "running_jobs",
-    "waitSeconds": "wait_seconds",
-}
-"""The fields of a queue that nobody declares, as ``QueueState`` has them: unset where they are not known."""
-_MUCH: Final = 10**12
-"""More jobs, nodes and seconds than there are, and few enough to calculate with."""
-
-
-def unset(now: QueueNow, field: str) -> bool:
-    """Whether that field of a queue's state is not known."""
-    return now.state is None or getattr(now.state, CHANGING[field]) is None
-
-
-def supposed(now: QueueNow, fields: Collection[str]) -> QueueNow:
-    """The queue as if it were up, and these figures of its state large."""
-    large: dict[str, Any] = {CHANGING[field]: True if field == "up" else _MUCH for field in fields}
-    return replace(now, state=replace(now.state or QueueState("", now.queue.name), **large))
-
 
 MESSAGES: Final[Mapping[str, tuple[Variable, ...]]] = {"Job": JOB, "Request": REQUEST, "Queue": QUEUE}
 ROOTS: Final[Mapping[str, tuple[Variable, ...]]] = {"job": JOB, "request": REQUEST, "queues": QUEUE}

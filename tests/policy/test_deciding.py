@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import dataclasses
-import json
 from collections.abc import Mapping
 from typing import Any
 
@@ -382,49 +381,6 @@ def test_explain_names_the_rules_behind_the_one_that_decided(cpus: int, rule_of_
 
     assert (decision.rule, decision.not_looked_at) == (rule_of_it, left)
     assert policy.decide(loaded(rules), sized, ADA).not_looked_at == ()
-
-
-BIG = "queues['big']"
-UNKNOWN = [
-    (f"{BIG}.waitSeconds < seconds('30m')", {}, False),
-    (f"{BIG}.freeNodes > 0 || {BIG}.waitSeconds < seconds('30m')", {}, False),
-    (f"{BIG}.freeNodes > 0 || {BIG}.waitSeconds < seconds('30m')", {"free_nodes": 0}, False),
-    (f"{BIG}.freeNodes > 0 || {BIG}.waitSeconds < seconds('30m')", {"free_nodes": 1}, True),
-    (f"{BIG}.freeNodes > 0 || {BIG}.waitSeconds < seconds('30m')", {"free_nodes": 0, "wait_seconds": 60}, True),
-    (f"{BIG}.freeNodes > 0 || {BIG}.waitSeconds < seconds('30m')", {"free_nodes": 0, "wait_seconds": 3600}, False),
-    (f"!has({BIG}.waitSeconds) || {BIG}.waitSeconds < seconds('30m')", {}, True),
-    (f"has({BIG}.waitSeconds) && {BIG}.waitSeconds < seconds('30m')", {}, False),
-    (f"{BIG}.waitSeconds < 1800 // has({BIG}.waitSeconds)\n", {}, False),
-    (f'{BIG}.waitSeconds < 1800 && "has({BIG}.waitSeconds)" != ""', {}, False),
-    (f"!{BIG}.up", {}, False),
-    (f"!{BIG}.up", {"up": False}, True),
-    (f"{BIG}.queuedJobs == {BIG}.runningJobs", {}, False),
-    (f"{BIG}.queuedJobs < 5 && queues['small'].queuedJobs < 5", {"queued_jobs": 1}, False),
-    (f"{BIG}.queuedJobs * 1000 < 5000", {}, False),
-    (f"{BIG}.waitSeconds >= 0", {}, True),
-    (f"{BIG}.nodes < 5 && job.gpus < 1", {}, True),  # what a queue declares, or a Job asks for, is no state
-    (f"job.cpus > 4 || {BIG}.waitSeconds < 60", {}, True),
-]
-
-
-@pytest.mark.parametrize(("when", "known", "held"), UNKNOWN)
-def test_no_rule_holds_by_a_figure_of_a_queue_that_nobody_knows(when: str, known: dict[str, Any], held: bool) -> None:
-    checked = loaded(f"  - {{name: r, when: {json.dumps(when)}, deny: held}}\n")
-    state = QueueStates({("pbs", "big"): dataclasses.replace(QueueState("pbs", "big"), **known)} if known else {})
-
-    for explain in (False, True):
-        decision = policy.decide(checked, workload({"cpu": "6"}), ADA, state, explain=explain)
-        assert decision.target == ("deny" if held else "cloud"), when
-
-
-def test_explain_shows_the_figure_that_nobody_knows() -> None:
-    checked = loaded(rule(f'when: "{BIG}.waitSeconds < 60", hpc: [{{queue: big}}]'))
-
-    decision = policy.decide(checked, workload(), ADA, explain=True)
-
-    assert decision.considered[0] == Considered(
-        "r", held=False, why=f"{BIG}.waitSeconds < 60, with {BIG}.waitSeconds = unset"
-    )
 
 
 def test_states_that_changed_are_seen() -> None:
