@@ -29,7 +29,7 @@ from router.layout import NO_INDEX
 from router.podview import departed
 from router.reconcile import outcomes
 from router.reconcile.model import Facts, Job
-from router.reconcile.pace import vanished
+from router.reconcile.pace import Doubt, doubted, vanished
 
 log: Final = logging.getLogger("batchgate.agent")
 
@@ -85,6 +85,7 @@ class Observer:
         self._overseer = overseer
         self._agenda = Agenda(slow=self._slow, quick=asking.quick, again=lambda: reach.again)
         self._failing = False
+        self._doubt: Doubt | None = None
         self._told_hidden = False
         self._others: set[str] = set()
         self._asked: dict[str, float] = {}
@@ -294,7 +295,10 @@ class Observer:
                     if record.facts.life.end is None and not job.deletes:
                         gone.add(job.job_id)
         if words := vanished(known, gone):
-            raise Unavailable(("details",), 0, words)
+            self._doubt = doubted(self._doubt, now)
+            if not self._doubt.over:
+                raise Unavailable(("details",), 0, words)
+            log.error("believed after all", extra={"fields": {"user": self._records.user, "words": words}})
         for record, job_id in concerned:
             record.change(partial(outcomes.unknown, job_id=job_id, now=now))
             self._wake(record.uid)

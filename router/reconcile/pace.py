@@ -6,10 +6,18 @@ Pure.
 from __future__ import annotations
 
 from collections.abc import Set as AbstractSet
+from dataclasses import dataclass
 from typing import Final
 
 QUICK_FOR: Final = 60.0
 """Seconds after a change of ours in which the batch system is asked at the quick interval."""
+
+DOUBTED_FOR: Final = 1800.0
+"""Seconds for which a server that says the same again and again is not believed. Then it has lost the jobs, as one does
+that was set up anew; each of them is held to be lost only after the pauses and looks that a single one needs.
+"""
+_ANOTHER: Final = 900.0
+"""Seconds without a doubt after which the next is about something else; longer than any pause of an outage."""
 
 _SHARE: Final = 0.1
 _FEW: Final = 2
@@ -32,3 +40,23 @@ def vanished(known: AbstractSet[str], gone: AbstractSet[str]) -> str:
     if lost <= limit:
         return ""
     return f"{lost} of {len(known)} batch jobs vanished at once, so the answer is not believed"
+
+
+@dataclass(frozen=True, slots=True)
+class Doubt:
+    """Since when answers are not believed, and when the last such one came; seconds since 1970."""
+
+    since: float
+    last: float
+
+    @property
+    def over(self) -> bool:
+        """Whether it has lasted so long that the server is believed."""
+        return self.last - self.since >= DOUBTED_FOR
+
+
+def doubted(before: Doubt | None, now: float) -> Doubt:
+    """The doubt with one more answer that is not believed."""
+    if before is None or now - before.last > _ANOTHER:
+        return Doubt(now, now)
+    return Doubt(before.since, now)

@@ -18,7 +18,7 @@ from router.errors import Refused
 from router.host.local import LocalHost
 from router.hpc import JobState, Submission, job_name, local
 from router.layout import PodDirectory
-from router.reconcile import outcomes
+from router.reconcile import outcomes, pace
 from tests.agent.test_records import pod
 from tests.local.conftest import queue as queue  # noqa: PLC0414 - a fixture
 from tests.local.queue import EmbeddedQueue, until
@@ -202,6 +202,18 @@ def test_jobs_that_vanish_all_at_once_are_not_believed_to_be_gone(site: Site) ->
 
     until(lambda: site.reach.reason, lambda words: "vanished at once" in words, seconds=120)
     assert [record.facts.jobs[0].unknown for record in records] == [False] * 5
+
+
+def test_a_server_that_has_lost_them_is_believed_in_the_end(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pace, "DOUBTED_FOR", 3.0)
+    records = [site.record(f"u{number}") for number in range(5)]
+    ids = [site.submit(record.uid, "exec sleep 600") for record in records]
+    site.observer.start()
+    until(lambda: [state(record) for record in records], all)
+
+    site.queue.ok("qdel", "-x", "-W", "force", *ids)
+
+    until(lambda: [record.facts.jobs[0].unknown for record in records], all, seconds=120)
 
 
 def test_a_server_that_does_not_answer_changes_nothing(site: Site) -> None:
