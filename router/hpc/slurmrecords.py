@@ -77,6 +77,7 @@ _VERDICTS: Final[Mapping[str, Verdict]] = {
 _NOT_STARTED: Final = re.compile(r"JobLaunchFailure|launch[ _]failed|Prolog", re.IGNORECASE)
 _HELD: Final = re.compile(r"JobHeld|JobHoldMaxRequeue|launch[ _]failed[ _]requeued[ _]held|SpecialExit", re.IGNORECASE)
 
+_SPAN: Final = re.compile(r"([0-9]+-)?(?:([0-9]{1,2}):)?([0-9]{1,3}):([0-9]{2})")
 _NO_TIME: Final = frozenset({"", "0", "N/A", "Unknown", "NONE", "(null)", "None", "None assigned"})
 _BEGUN: Final = frozenset({JobState.RUNNING, JobState.SUSPENDED, JobState.EXITING, JobState.FINISHED})
 _EXIT: Final = re.compile(r"(\d{1,5}):(\d{1,3})")
@@ -258,12 +259,20 @@ def _report(raw: _Raw, zone: tzinfo) -> JobReport:
         queue=raw.queue,
         directory=raw.directory,
         hosts="" if raw.hosts in _NO_TIME else raw.hosts,
-        resources={} if raw.limit in _NO_TIME else {"walltime": raw.limit},
-        used={"walltime": raw.spent} if begun and raw.spent not in _NO_TIME else {},
+        resources={} if raw.limit in _NO_TIME else {"walltime": _span(raw.limit)},
+        used={"walltime": _span(raw.spent)} if begun and raw.spent not in _NO_TIME else {},
         submitted=_time(raw, raw.submitted, zone),
         started=_time(raw, raw.started, zone) if begun else None,
         ended=_time(raw, raw.ended, zone) if over else None,
     )
+
+
+def _span(text: str) -> str:
+    """A span of time as sacct and PBS write it, HH:MM:SS: squeue leaves leading zeros out (0:42, 1-2:03:04)."""
+    if (found := _SPAN.fullmatch(text)) is None:
+        return text  # UNLIMITED, INVALID, Partition_Limit
+    days, hours, minutes, seconds = found.groups(default="")
+    return f"{days}{hours or '0':0>2}:{minutes:0>2}:{seconds}"
 
 
 def _verdict(word: str, reason: str, exited: int | None) -> Verdict:

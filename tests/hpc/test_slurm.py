@@ -81,12 +81,27 @@ def test_every_state_of_squeue(
     assert report.code == state
 
 
+@pytest.mark.parametrize(
+    ("spent", "limit", "used", "asked"),
+    [
+        ("0:00", "30:00", "00:00:00", "00:30:00"),
+        ("59:59", "1:00:00", "00:59:59", "01:00:00"),
+        ("1-02:03:04", "2-00:00:00", "1-02:03:04", "2-00:00:00"),
+        ("12:03:04", "UNLIMITED", "12:03:04", "UNLIMITED"),
+    ],
+)
+def test_spans_of_time_are_as_sacct_writes_them(spent: str, limit: str, used: str, asked: str) -> None:
+    (report,) = slurm.parse_listed(listed(TimeUsed=spent, TimeLimit=limit)).values()
+
+    assert (report.resources, report.used) == ({"walltime": asked}, {"walltime": used})
+
+
 def test_everything_of_a_listed_job() -> None:
     (report,) = slurm.parse_listed(listed(State="COMPLETED", Name="odd\nname | x=y", WorkDir="/w/a b")).values()
 
     assert (report.job_id, report.owner, report.queue, report.hosts) == ("7", "ada", "batch", "node[1-2]")
     assert (report.name, report.directory, report.reason) == ("odd\nname | x=y", "/w/a b", "")
-    assert (report.resources, report.used) == ({"walltime": "1:00:00"}, {"walltime": "0:42"})
+    assert (report.resources, report.used) == ({"walltime": "01:00:00"}, {"walltime": "00:00:42"})
     assert report.submitted == datetime(2026, 11, 22, 11, 25, tzinfo=UTC)
     assert report.ended == datetime(2026, 11, 22, 12, 25, 10, tzinfo=UTC)
 
