@@ -199,7 +199,7 @@ def assert_accounted(stack: Stack, example: Example, pod: dict[str, Any]) -> Non
     annotations, code = pod["metadata"]["annotations"], example.expected.exit_code
     batch_job = annotations[names.KEY_JOB_ID]
     assert annotations[names.KEY_EXIT] == str(code)
-    assert re.fullmatch(r"(\d+:)?\d+:\d\d", json.loads(annotations[names.KEY_RESOURCES_USED])["walltime"])
+    assert re.fullmatch(r"\d\d:\d\d:\d\d", json.loads(annotations[names.KEY_RESOURCES_USED])["walltime"])
     assert shape(batch_job) == SHAPE[example.name]
     events = until(
         lambda: events_of(stack, pod), lambda found: names.REASON_RESULTS in found, what="for the Event of its results"
