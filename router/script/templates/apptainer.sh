@@ -7,7 +7,7 @@ find_runtime() {
 
 # Each container has a /tmp of its own, on the node.
 own_tmp() {
-	rm -rf "$scratch/$name.tmp" # of an earlier run: a container starts from its image
+	[[ ! -e $scratch/$name.tmp ]] || rm -rf "$scratch/$name.tmp" # of an earlier run: a container starts from its image
 	mkdir -m 1777 "$scratch/$name.tmp"
 	mount "$scratch/$name.tmp" /tmp
 	mount "$scratch/$name.tmp" /var/tmp

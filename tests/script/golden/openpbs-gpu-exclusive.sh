@@ -109,11 +109,10 @@ tick() {
 
 # 7: to the guard. 8: nothing. 9: events. Named pipes, as older shells let process substitutions leak.
 open_pipes() {
-	local pipes=$scratch/pipes
-	mkdir "$pipes" && mkfifo "$pipes/guard" "$pipes/never" "$pipes/events" || exit 75
-	setsid /bin/bash -c "$(declare -f end_session guard); guard \"\$1\"" guard "$scratch" <"$pipes/guard" &
-	exec 7>"$pipes/guard" 8<>"$pipes/never" 9<>"$pipes/events"
-	rm -r "$pipes"
+	mkfifo "$scratch/"{guard,never,events} || exit 75
+	setsid /bin/bash -c "$(declare -f end_session guard); guard \"\$1\"" guard "$scratch" <"$scratch/guard" &
+	exec 7>"$scratch/guard" 8<>"$scratch/never" 9<>"$scratch/events"
+	rm "$scratch/"{guard,never,events}
 }
 
 # A session of its own, which reads of sessions (-N: ended) and process groups (gone N). When the script is gone without
@@ -196,7 +195,7 @@ run_once() {
 	exec 6>&-
 	read -r pid <"$scratch/$name.pid" && end_session "$pid"
 	: >"$scratch/$name.pid"
-	while kill -0 "$logger" 2>/dev/null && ((turns++ < 50)); do pause 0.1; done
+	while kill -0 "$logger" 2>/dev/null && ((turns++ < 250)); do pause 0.02; done
 }
 
 # The exit file of run $1, whole when it appears.
@@ -460,7 +459,7 @@ find_runtime() {
 
 # Each container has a /tmp of its own, on the node.
 own_tmp() {
-	rm -rf "$scratch/$name.tmp" # of an earlier run: a container starts from its image
+	[[ ! -e $scratch/$name.tmp ]] || rm -rf "$scratch/$name.tmp" # of an earlier run: a container starts from its image
 	mkdir -m 1777 "$scratch/$name.tmp"
 	mount "$scratch/$name.tmp" /tmp
 	mount "$scratch/$name.tmp" /var/tmp
