@@ -66,12 +66,14 @@ class Place:
     :param root: the site's directory, below which Pods have theirs
     :param python: the interpreter that runs the program
     :param bare: words before a program that is run without the script
+    :param read_only: the container's root is, as its Job says
     """
 
     policy: policy.Policy
     root: Path
     python: str
     bare: tuple[str, ...] = ()
+    read_only: bool = False
 
     def program(self, rounds: int) -> tuple[str, ...]:
         """The words of a program that computes so much."""
@@ -83,7 +85,7 @@ class Place:
             "apiVersion": "batch/v1",
             "kind": "Job",
             "metadata": {"name": "bench", "namespace": "default"},
-            "spec": {"template": {"spec": {"restartPolicy": "Never", "containers": [container(command)]}}},
+            "spec": {"template": {"spec": {"restartPolicy": "Never", "containers": [self.container(command)]}}},
         }
         opened = gate.Gate(self.policy, Cluster(), QueueStates(), None, 0)
         judged = gate.judge(job, requester=Requester(USER, (), "default"), gate=opened)
@@ -93,6 +95,16 @@ class Place:
         staged = podfiles.stage(pod, workload_of(job, namespace="default"))
         podfiles.write(directory.path, staged.add(layout.SCRIPT, judged.script.text.encode()))
         return ("/bin/bash", str(directory.script), str(directory.path)), Path(directory.log("main"))
+
+    def container(self, command: Sequence[str]) -> dict[str, object]:
+        """The Job's only one."""
+        return {
+            "name": "main",
+            "image": "busybox:1.36",
+            "command": list(command),
+            "resources": {"requests": {"cpu": "2"}},
+            "securityContext": {"readOnlyRootFilesystem": self.read_only},
+        }
 
     def sides(self, rounds: int, cores: Sequence[int] | None = None) -> tuple[Side, Side]:
         """The program without and with the script: one after the other, or at the same time on a core each."""
@@ -111,33 +123,41 @@ def _side(spent: processor.Spent, said: str) -> Side:
     return Side(spent.wall, wall, own, spent.wall - wall, spent.processor - own)
 
 
-def container(command: Sequence[str]) -> dict[str, object]:
-    return {
-        "name": "main",
-        "image": "busybox:1.36",
-        "command": list(command),
-        "resources": {"requests": {"cpu": "2"}},
-    }
+@dataclass(frozen=True)
+class Fixed:
+    """Medians for a program that does nothing, in seconds: without the script, and what that adds."""
+
+    bare: float
+    wall: float
+    processor: float
+
+
+def fixed(place: Place) -> Fixed:
+    """What the script adds to a program that does nothing."""
+    short = [place.sides(0) for _ in range(RUNS)]
+    return Fixed(
+        statistics.median(bare.wall for bare, _ in short),
+        statistics.median(scripted.wall - bare.wall for bare, scripted in short),
+        statistics.median(scripted.beside - bare.beside for bare, scripted in short),
+    )
 
 
 def figures(place: Place, rounds: int = ROUNDS) -> list[Row]:
     """What the script adds, with the promises of the design."""
-    short = [place.sides(0) for _ in range(RUNS)]
-    fixed = statistics.median(scripted.wall - bare.wall for bare, scripted in short)
-    fixed_processor = statistics.median(scripted.beside - bare.beside for bare, scripted in short)
+    once = fixed(place)
     cores = sorted(os.sched_getaffinity(0))[:2]
     assert len(cores) == 2, "needs two cores"
     pairs = [place.sides(rounds, order) for order in (cores, cores[::-1])]
     minute = statistics.mean(bare.own for bare, _ in pairs)
     # What the script adds is in each pair, what else the machine does seldom is.
-    around = min(scripted.around - bare.around for bare, scripted in pairs) - fixed
-    beside = statistics.mean(scripted.beside - bare.beside for bare, scripted in pairs) - fixed_processor
+    around = min(scripted.around - bare.around for bare, scripted in pairs) - once.wall
+    beside = statistics.mean(scripted.beside - bare.beside for bare, scripted in pairs) - once.processor
     alone = sum(bare.program for bare, _ in pairs)
     longer = sum(scripted.program for _, scripted in pairs) / alone - 1
     return [
-        Row("a program that does nothing: without the script", statistics.median(bare.wall for bare, _ in short), "s"),
-        Row("the same under the script: added", fixed, "s", 0.3),
-        Row("the same: added, of processor time", fixed_processor, "s"),
+        Row("a program that does nothing: without the script", once.bare, "s"),
+        Row("the same under the script: added", once.wall, "s", 0.3),
+        Row("the same: added, of processor time", once.processor, "s"),
         Row("a program that computes: its processor time", minute, "s"),
         Row("the same under the script: more time before and after it than that", around / minute * 100, "%"),
         Row("the same: more processor time of all else than that", beside / minute * 100, "%"),
