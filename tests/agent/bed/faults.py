@@ -30,6 +30,17 @@ def repair() -> None:
     site.start(LAYOUT, variant(LAYOUT))
 
 
+def resume() -> None:
+    """Let drained nodes take jobs again, as an admin would.
+
+    A slurmctld that has forgotten that it started a job starts it again. A node that has that job already refuses with
+    "Duplicate jobid", and slurmctld ends the job and drains the node, for good.
+    """
+    drained = [node for node, state in site.node_states().items() if state.startswith("drain")]
+    if drained:
+        commands.attempt(["scontrol", "update", f"nodename={','.join(drained)}", "state=resume"])
+
+
 def kill(name: str) -> None:
     """SIGKILL for a daemon that runs."""
     pid = daemons.running(LAYOUT, daemon(name))

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from router import names
+from tests.agent.bed import faults
 from tests.agent.bed.conftest import Stack
 from tests.agent.bed.jobs import SECONDS
 from tests.agent.bed.site import PEOPLE
@@ -150,6 +151,8 @@ class Traffic:
         deleted = {name for name, kind in self.kinds.items() if kind.deletion}
 
         def look() -> dict[str, str]:
+            if self.forgetful:
+                faults.resume()
             shown = [line.split() for line in self.stack.ada.ok("get", "jobs", "-o", f"jsonpath={text}").splitlines()]
             left = set(self.stack.ada.ok("get", "pods", "-o", f"jsonpath={pods}").splitlines())
             ends = {name: next((one for one in types if one in {"Complete", "Failed"}), "") for name, *types in shown}
