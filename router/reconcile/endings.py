@@ -61,7 +61,7 @@ _VERDICTS: Final = {
 def by_record(facts: Facts, job: Job) -> Ending:
     """The end of a run that the batch system has a record of."""
     report = job.report
-    if report is None or report.verdict is None:
+    if report is None or report.verdict is None or _of_another_start(facts, report):
         return by_files(facts, job, facts.life.end)
     if report.verdict is Verdict.DELETED:
         return _deleted(facts, report)
@@ -69,6 +69,20 @@ def by_record(facts: Facts, job: Job) -> Ending:
         reason, did, condition = _VERDICTS[report.verdict]
         return Ending(reason, _words(job.job_id, did, report.reason), condition)
     return by_files(facts, job, facts.life.end)
+
+
+def _of_another_start(facts: Facts, report: JobReport) -> bool:
+    """Whether a record of a job that was ended from outside is of a start that came after its script's last word.
+
+    A killed slurmctld forgets that a job has run, starts it once more, and cancels what it has started or loses it:
+    nothing of the Pod was in that, and of the run before there is no record. The script's clock is the node's: it is
+    believed where it does not put the end before the submission.
+    """
+    end = facts.life.end
+    if end is None or report.submitted is None or report.started is None:
+        return False
+    ended_from_outside = report.verdict in {Verdict.DELETED, Verdict.NODE_LOST}
+    return ended_from_outside and report.submitted.timestamp() <= end.time < report.started.timestamp()
 
 
 def _deleted(facts: Facts, report: JobReport) -> Ending:

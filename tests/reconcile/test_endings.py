@@ -117,6 +117,34 @@ FAILED = Ending()
             Ending("Preempted", "job 7.pbs was ended to make room for others", CONDITION_DISRUPTION),
         ),
         (PLAIN, over(Verdict.NEVER_RAN, -2), life(), Ending("JobFailed", "job 7.pbs could not be started")),
+        # But not of a start that came after the script's last word, at T + 55: nothing of the Pod was in that one.
+        (PLAIN, over(Verdict.DELETED, None, submitted=T, started=T + 56), ALL_WELL, OK),
+        (PLAIN, over(Verdict.NODE_LOST, None, submitted=T, started=T + 56), ALL_WELL, OK),
+        (
+            PLAIN,
+            over(Verdict.DELETED, None, submitted=T, started=T + 56),
+            life(began(), exited(code=3), ended(3), exits=(left(3),)),
+            FAILED,
+        ),
+        (
+            PLAIN,
+            over(Verdict.DELETED, None, submitted=T, started=T + 56),
+            life(began(), ended(143, "signal"), exits=(left(0),)),
+            Ending("JobDeleted", "job 7.pbs was told to end by the batch system"),
+        ),
+        (
+            PLAIN,
+            over(Verdict.DELETED, None, submitted=T, started=T + 55),
+            ALL_WELL,
+            Ending("JobDeleted", "job 7.pbs was deleted in the batch system"),
+        ),
+        # A script that ended before it was submitted has a clock that says nothing.
+        (
+            PLAIN,
+            over(Verdict.DELETED, None, submitted=T + 56, started=T + 57),
+            ALL_WELL,
+            Ending("JobDeleted", "job 7.pbs was deleted in the batch system"),
+        ),
         # A termination that the script has recorded overrules a zero, too.
         (
             PLAIN,
