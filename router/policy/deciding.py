@@ -51,12 +51,12 @@ def decide(
     )
     considered: list[Considered] = []
     audited: list[Considered] = []
-    for rule in policy.rules:
+    for position, rule in enumerate(policy.rules):
         verdict = conditions.evaluate(rule.condition, values)
         if verdict is False and not explain:
             continue
         audit = rule.rule.mode == "audit"
-        decision = None if verdict is False else _outcome(case, rule, verdict)
+        decision = None if verdict is False else _outcome(case, position, verdict)
         if explain or (audit and decision is not None):
             considered.append(_considered(case, rule, verdict, decision))
         if decision is None:
@@ -121,7 +121,24 @@ def _considered(case: _Case, rule: CheckedRule, verdict: Verdict, decision: Deci
 # --- what comes of a rule that holds ----------------------------------------------------------------------------
 
 
-def _outcome(case: _Case, checked: CheckedRule, verdict: Verdict) -> Decision:
+def _outcome(case: _Case, position: int, verdict: Verdict) -> Decision:
+    """What the rule at that position comes to, and what it and those above it saw of queues where that is not told yet."""
+    looked_at = case.policy.rules[: position + 1]
+    decision = _judged(case, looked_at[-1], verdict)
+    if looked_at[-1].rule.deny is not None or not _looks_at_queues(case.policy):
+        return decision
+    figures = sentences.queue_figures((one.condition for one in looked_at), _queues(case.policy, case.states))
+    if told := ", ".join(one for one in figures if one not in decision.reason):
+        return replace(decision, reason=f"{decision.reason}; the rules saw {told}")
+    return decision
+
+
+@lru_cache(maxsize=16)
+def _looks_at_queues(policy: Policy) -> bool:
+    return any(rule.condition.queues for rule in policy.rules)
+
+
+def _judged(case: _Case, checked: CheckedRule, verdict: Verdict) -> Decision:
     rule = checked.rule
     if isinstance(verdict, str):
         return _undecided(checked, verdict)
