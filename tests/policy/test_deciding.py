@@ -112,7 +112,7 @@ SAW = [
     ("queues['big'].freeNodes > 1", "hpc: [{queue: big}]", f"{SENT}; the rules saw queues['big'].freeNodes = 3"),
     (
         "queues['big'].freeNodes > 9 || queues['big'].waitSeconds < 60 || queues['big'].freeNodes == 0",
-        "deny: not now",
+        "hpc: [{queue: big}]",
         f"{KEPT}; the rules saw queues['big'].freeNodes = 3, queues['big'].waitSeconds = 7200 (2h)",
     ),
     (
@@ -120,6 +120,7 @@ SAW = [
         "hpc: [{queue: small}]",
         f"{KEPT}; the rules saw queues['small'].queuedJobs = unset",
     ),
+    ("job.mpi && queues['big'].freeNodes > 9", "hpc: [{queue: big}]", KEPT),
     ("queues['big'].waitSeconds > 60", "deny: not now", "not now"),
     ("queues['big'].nodes > 1", "hpc: [{queue: big}]", SENT),
 ]
@@ -127,7 +128,10 @@ SAW = [
 
 @pytest.mark.parametrize(("when", "outcome", "reason"), SAW)
 def test_which_figures_of_queues_were_seen_is_told(when: str, outcome: str, reason: str) -> None:
-    """Also where a rule did not hold by them. What is declared was not seen, and who denies says what is to be read."""
+    """Also where a rule did not hold by them, and only there: what does not matter to a Job is not told.
+
+    What is declared was not seen, and who denies says what is to be read.
+    """
     busy = QueueStates({("pbs", "big"): QueueState("pbs", "big", up=True, free_nodes=3, wait_seconds=7200)})
 
     decision = policy.decide(loaded(rule(f'when: "{when}", {outcome}')), workload(LARGE), ADA, busy)
