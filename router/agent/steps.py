@@ -150,9 +150,8 @@ class Steps:
             "step": what,
             "error": f"{type(error).__name__}: {error}"[:2000],
         }
-        if isinstance(error, OSError) and not isinstance(error, HostUnavailable) and what != _COLLECT:
-            # The Node tells of a host that is away, and collecting of what it cannot bring.
-            acting.tell(self._tools, record, "Warning", names.REASON_SITE_STORAGE, str(error))
+        if reason := _told_as(error, what):
+            acting.tell(self._tools, record, "Warning", reason, str(error))
         ordinary = isinstance(error, ApiError | OSError)
         level = logging.WARNING if isinstance(error, ApiUnavailable) else logging.ERROR
         log.log(level, "step failed", extra={"fields": fields}, exc_info=None if ordinary else error)
@@ -269,3 +268,12 @@ class Steps:
             self._queue.wake(record.uid)
         elif not leads:
             self._later(record)
+
+
+def _told_as(error: Exception, what: str) -> str:
+    """The reason under which a failure is told on the Pod itself; empty where something else tells of it."""
+    if isinstance(error, HostUnavailable):
+        # The Node tells of a host that nobody reaches. One user's way that somebody has to mend is read of nowhere else.
+        return names.REASON_HPC_UNAVAILABLE if error.lasting else ""
+    # Collecting tells itself of what it cannot bring.
+    return names.REASON_SITE_STORAGE if isinstance(error, OSError) and what != _COLLECT else ""

@@ -93,6 +93,13 @@ def no_session(login: Login, place: Place, words: str) -> HostUnavailable:
     return HostUnavailable(f"{login}: {text} ({PAGE})")
 
 
+def no_agent(login: Login, place: str, error: Exception) -> HostUnavailable:
+    """The ssh agent that is to be asked for keys does not answer."""
+    words = (error.strerror if isinstance(error, OSError) else str(error)) or type(error).__name__
+    text = f"the ssh agent at {place} ({_AGENT}) does not answer: {words}; start it, or name keys in the policy"
+    return HostUnavailable(f"{login}: {text}")
+
+
 def unreachable(login: Login, error: Exception) -> HostUnavailable:
     """No connection, or no login."""
     text, lasting = _because(login, error)

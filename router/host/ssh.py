@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import shlex
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -124,30 +124,52 @@ async def _connect(login: Login) -> asyncssh.SSHClientConnection:
         clients.append(_Client())
         return clients[-1]
 
-    credentials = logins.credentials(login)
     try:
-        connection, _ = await asyncssh.create_connection(
-            client,
-            login.address.host,
-            login.address.port,
-            username=login.user,
-            known_hosts=login.known_hosts,
-            client_keys=[credentials.key] if credentials.key else None,
-            agent_path=credentials.agent or None,
-            preferred_auth="publickey",
-            config=None,
-            gss_host=None,
-            connect_timeout=_CONNECT,
-            login_timeout=_LOG_IN,
-            keepalive_interval=_KEEP_ALIVE,
-            keepalive_count_max=3,
-        )
+        async with _keys(login) as keys:
+            connection, _ = await asyncssh.create_connection(
+                client,
+                login.address.host,
+                login.address.port,
+                username=login.user,
+                known_hosts=login.known_hosts,
+                client_keys=keys or None,  # an empty list would mean those of ~/.ssh
+                agent_path=None,
+                preferred_auth="publickey",
+                config=None,
+                gss_host=None,
+                connect_timeout=_CONNECT,
+                login_timeout=_LOG_IN,
+                keepalive_interval=_KEEP_ALIVE,
+                keepalive_count_max=3,
+            )
     except asyncssh.HostKeyNotVerifiable as error:
         shown = next((one.refused for one in clients if one.refused is not None), None)
         raise logins.wrong_host_key(login, shown, str(error)) from None
     except (asyncssh.Error, asyncssh.KeyImportError, asyncssh.KeyEncryptionError, OSError, ValueError) as error:
         raise logins.unreachable(login, error) from None
     return connection
+
+
+@contextlib.asynccontextmanager
+async def _keys(login: Login) -> AsyncIterator[Sequence[str | asyncssh.SSHKeyPair]]:
+    """What to log in with: the file of a key, or all that the ssh agent has, which signs as long as this lasts.
+
+    The library asks an agent by itself only beside keys from files.
+    """
+    credentials = logins.credentials(login)
+    if not credentials.agent:
+        yield [credentials.key]
+        return
+    agent = asyncssh.SSHAgentClient(credentials.agent)
+    try:
+        try:
+            await agent.connect()
+            keys = await agent.get_keys()
+        except (OSError, ValueError) as error:
+            raise logins.no_agent(login, credentials.agent, error) from None
+        yield keys
+    finally:
+        agent.close()
 
 
 class _Conversation(asyncssh.SSHClientSession[bytes]):

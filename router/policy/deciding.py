@@ -10,12 +10,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 from functools import lru_cache
-from typing import Any
+from typing import Any, Final
 
 from router import names
 from router.policy import conditions, sentences, variables
 from router.policy.conditions import Verdict
-from router.policy.decision import NO_QUEUE_STATES, Considered, Decision, QueueStates, Requester, Route
+from router.policy.decision import NO_QUEUE_STATES, Considered, Decision, QueueState, QueueStates, Requester, Route
 from router.policy.fit import Misfit, fit
 from router.policy.model import CheckedRule, Policy
 from router.policy.variables import QueueNow, Variable
@@ -25,13 +25,14 @@ from router.workload.model import Obstacle, Workload
 
 @unchanging
 class _Case:
-    """What is judged, and whether every step is to be told."""
+    """What is judged, and whether every step is to be told. ``messages`` are the Job and the request for conditions."""
 
     policy: Policy
     workload: Workload
     requester: Requester
     states: QueueStates
     explain: bool
+    messages: tuple[Any, Any]
 
 
 def decide(
@@ -43,20 +44,18 @@ def decide(
     explain: bool = False,
 ) -> Decision:
     """The decision, with its reason; with ``explain`` also each rule, what it read or that it was not looked at."""
-    case = _Case(policy, workload, requester, states, explain)
-    values = conditions.activation(
-        variables.job_message(workload, _fields(policy, "job")),
-        variables.request_message(requester, _fields(policy, "request")),
-        _queue_messages(policy, states),
-    )
+    job = variables.job_message(workload, _fields(policy, "job"))
+    request = variables.request_message(requester, _fields(policy, "request"))
+    case = _Case(policy, workload, requester, states, explain, (job, request))
+    values = conditions.activation(job, request, _queue_messages(policy, states))
     considered: list[Considered] = []
     audited: list[Considered] = []
-    for rule in policy.rules:
+    for position, rule in enumerate(policy.rules):
         verdict = conditions.evaluate(rule.condition, values)
         if verdict is False and not explain:
             continue
         audit = rule.rule.mode == "audit"
-        decision = None if verdict is False else _outcome(case, rule, verdict)
+        decision = None if verdict is False else _outcome(case, position, verdict)
         if explain or (audit and decision is not None):
             considered.append(_considered(case, rule, verdict, decision))
         if decision is None:
@@ -90,14 +89,14 @@ def _fields(policy: Policy, root: str) -> tuple[Variable, ...]:
     return tuple(variable for variable in variables.ROOTS[root] if variable.name in named)
 
 
-@lru_cache(maxsize=8)
+@lru_cache(maxsize=16)
 def _queues(policy: Policy, states: QueueStates) -> Mapping[str, QueueNow]:
     return {
         key: QueueNow(queue, states.states.get((site.name, queue.name))) for key, (site, queue) in policy.queues.items()
     }
 
 
-@lru_cache(maxsize=8)
+@lru_cache(maxsize=16)
 def _queue_messages(policy: Policy, states: QueueStates) -> Mapping[str, Any]:
     """The queues that some condition may look at; an activation costs more with each."""
     named: set[str] = set().union(*(rule.condition.queues for rule in policy.rules))
@@ -121,7 +120,50 @@ def _considered(case: _Case, rule: CheckedRule, verdict: Verdict, decision: Deci
 # --- what comes of a rule that holds ----------------------------------------------------------------------------
 
 
-def _outcome(case: _Case, checked: CheckedRule, verdict: Verdict) -> Decision:
+def _outcome(case: _Case, position: int, verdict: Verdict) -> Decision:
+    """What the rule at that position comes to, and what it and those above it saw of queues where that is not told yet."""
+    *above, checked = case.policy.rules[: position + 1]
+    decision = _judged(case, checked, verdict)
+    if checked.rule.deny is not None or not _looks_at_queues(case.policy):
+        return decision
+    looked = [*(rule.condition for rule in above if _failed_by_queues(case, rule)), checked.condition]
+    figures = sentences.queue_figures(looked, _queues(case.policy, case.states))
+    if told := ", ".join(one for one in figures if one not in decision.reason):
+        return replace(decision, reason=f"{decision.reason}; the rules saw {told}")
+    return decision
+
+
+@lru_cache(maxsize=16)
+def _looks_at_queues(policy: Policy) -> bool:
+    return any(rule.condition.queues for rule in policy.rules)
+
+
+def _failed_by_queues(case: _Case, checked: CheckedRule) -> bool:
+    """Whether a rule did not hold because of how the queues are: it would if all of them were idle, or all busy."""
+    if not checked.condition.queues or checked.rule.mode == "audit":
+        return False
+    tried = [_queue_messages(case.policy, states) for states in _extremes(case.policy)]
+    return any(
+        conditions.evaluate(checked.condition, conditions.activation(*case.messages, queues)) is True
+        for queues in tried
+    )
+
+
+_MANY: Final = 10**9
+
+
+@lru_cache(maxsize=16)
+def _extremes(policy: Policy) -> tuple[QueueStates, QueueStates]:
+    """All queues idle, and all busy and closed."""
+    idle, busy = {}, {}
+    for site, queue in policy.queues.values():
+        key = (site.name, queue.name)
+        idle[key] = QueueState(*key, up=True, free_nodes=_MANY, queued_jobs=0, running_jobs=0, wait_seconds=0)
+        busy[key] = QueueState(*key, up=False, free_nodes=0, queued_jobs=_MANY, running_jobs=_MANY, wait_seconds=_MANY)
+    return QueueStates(idle), QueueStates(busy)
+
+
+def _judged(case: _Case, checked: CheckedRule, verdict: Verdict) -> Decision:
     rule = checked.rule
     if isinstance(verdict, str):
         return _undecided(checked, verdict)

@@ -5,7 +5,7 @@ Pure. Reads figures, decides nothing.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
 from router import durations, quantity
@@ -100,6 +100,17 @@ def read_values(condition: Condition, workload: Workload, requester: Requester, 
     if "queues" in condition.whole:
         shown.extend(f"queues['{key}'].up = {_up(now)}" for key, now in queues.items() if "/" in key)
     return ", ".join(shown)
+
+
+def queue_figures(conditions: Iterable[Condition], queues: Mapping[str, QueueNow]) -> list[str]:
+    """What conditions read of queues as they are now, each once: ``queues['large'].freeNodes = 2``."""
+    live = {variable.name: variable for variable in variables.LIVE}
+    found: dict[str, None] = {}
+    for read in (one for condition in conditions for one in condition.reads if one.root == "queues"):
+        variable, now = live.get(read.field), queues.get(read.queue)
+        if variable is not None and now is not None:
+            found[f"queues['{read.queue}'].{variable.name} = {variables.show(variable, variable.read(now))}"] = None
+    return list(found)
 
 
 def _up(now: QueueNow) -> str:

@@ -119,7 +119,7 @@ def _now(field: str) -> Callable[[QueueNow], Any]:
     return lambda now: None if now.state is None else getattr(now.state, field)
 
 
-QUEUE: Final = (
+LIVE: Final = (
     Variable("up", "maybe", "Whether the queue takes and starts jobs.", _now("up")),
     Variable("freeNodes", "int", "Nodes that are idle now.", _now("free_nodes")),
     Variable("queuedJobs", "int", "Jobs that wait.", _now("queued_jobs")),
@@ -130,6 +130,10 @@ QUEUE: Final = (
         "For how long the job has waited that waits longest for its turn, seconds; 0 where none does. Agents tell it of Slurm's queues alone.",
         _now("wait_seconds"),
     ),
+)
+"""What is known of a queue as it is now."""
+QUEUE: Final = (
+    *LIVE,
     Variable("nodes", "int", "Nodes that one job may use, as declared.", lambda n: n.queue.nodes),
     Variable("cpusPerNode", "int", "Cores of a node, as declared.", lambda n: n.queue.cpus_per_node),
     Variable("memoryPerNode", "bytes", "Memory of a node, as declared, bytes.", lambda n: n.queue.memory_per_node),

@@ -158,6 +158,19 @@ def test_a_host_that_is_away_is_told_on_the_node_and_not_on_every_pod(world: Wor
     assert ("other", "SiteStorage") not in world.told
 
 
+def test_a_users_way_that_a_person_must_mend_is_told_on_the_pod(world: World) -> None:
+    """Others may reach the site by their own, so that the Node has nothing to say."""
+    record = world.add("other")
+    world.trouble = HostUnavailable("ada on login: the host refuses keys/ada", lasting=True)
+
+    world.steps.start()
+    until(lambda: ("other", "HPCUnavailable") in world.told)
+    world.trouble = None
+
+    until(lambda: record.facts.pod.status.phase, lambda phase: phase == "Failed")
+    assert ("other", "SiteStorage") not in world.told
+
+
 def test_there_is_always_one_who_plans_for_the_next_and_no_more_than_were_needed(world: World) -> None:
     held, going = [world.hold(f"held-{number}") for number in range(PLANNERS - 1)], "good"
 

@@ -26,6 +26,11 @@ def test_the_database_belongs_to_one_variant() -> None:
     assert set(packages.wanted(Variant())) - set(packages.wanted(Variant(accounting=False))) == set(packages.ACCOUNTING)
 
 
+def test_there_is_no_qsub_over_slurm() -> None:
+    """Debian's wrappers in Perl would look like a PBS to whoever asks for one."""
+    assert [name for name in packages.wanted(Variant()) if "torque" in name] == []
+
+
 @pytest.mark.parametrize(
     ("root", "release", "machine", "words"),
     [

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import re
+import stat
 import subprocess
 import sys
 import time
@@ -13,7 +15,7 @@ import pytest
 
 from bed import daemons, making, standing
 from bed.accounts import LIMITED, MOST_QUEUED
-from bed.layout import OPERATOR, SERVICE, USERS, Layout
+from bed.layout import GPU_MAJOR, GPUS, HELPER, OPERATOR, SERVICE, USERS, Layout
 
 pytestmark = [pytest.mark.bed, pytest.mark.timeout(600)]
 ADA, BEN = USERS
@@ -96,6 +98,15 @@ def test_a_job_beyond_its_memory_is_killed(layout: Layout) -> None:
     assert state == ("OUT_OF_MEMORY" if standing.variant(layout).cgroups else "FAILED")
 
 
+def test_gpus_are_character_devices(layout: Layout) -> None:
+    if not standing.variant(layout).gpus:
+        pytest.skip("this bed has no GPUs")
+    for number in range(GPUS):
+        found = Path(f"/dev/nvidia{number}").stat()
+        assert stat.S_ISCHR(found.st_mode)
+        assert (os.major(found.st_rdev), os.minor(found.st_rdev)) == (GPU_MAJOR, number)
+
+
 def test_a_job_gets_the_gpu_it_was_given(layout: Layout) -> None:
     wrap = "echo visible=$CUDA_VISIBLE_DEVICES; for n in 0 1; do cat /dev/nvidia$n; done 2>&1; true"
 
@@ -130,22 +141,36 @@ def test_the_operator_looks_and_does_nothing_else(layout: Layout) -> None:
         listed = over_ssh(layout, OPERATOR, "squeue", "-h", "-o", "%A")
         cancelled = over_ssh(layout, OPERATOR, "scancel", job)
         through_sudo = over_ssh(layout, SERVICE, "sudo", "-n", "-u", OPERATOR, "/usr/bin/squeue", "-h", "-o", "%A")
-        sudo_scancel = over_ssh(layout, SERVICE, "sudo", "-n", "-u", OPERATOR, "/usr/bin/scancel", job)
+        acts = [("/usr/bin/scancel", job), ("/usr/bin/scontrol", "release", job)]
+        refused = [over_ssh(layout, SERVICE, "sudo", "-n", "-u", OPERATOR, *words) for words in acts]
 
         assert job in listed.stdout.split()
         assert job in through_sudo.stdout.split()
-        assert cancelled.returncode != 0
-        assert sudo_scancel.returncode != 0
+        assert (cancelled.returncode, "may be run here" in cancelled.stderr) == (1, True)
+        assert [(one.returncode, one.stderr.startswith("sudo: ")) for one in refused] == [(1, True)] * len(acts)
         assert field(job, "JobState") == "PENDING"
     finally:
         run("scancel", job)
 
 
 def test_the_service_account_has_no_rights_of_its_own(layout: Layout) -> None:
-    for command in (["/bin/sh"], ["/usr/bin/id"], ["/usr/bin/sbatch", "--wrap", "true"]):
+    """It comes in, and sudo knows it: what fails is not permitted, and does not just fail."""
+    assert over_ssh(layout, SERVICE, "id", "-un").stdout.strip() == SERVICE
+    for command in (["/bin/sh"], ["/usr/bin/id"], ["/usr/bin/sbatch", "--wrap", "true"], [str(HELPER), "x"]):
         for user in (ADA, "root"):
-            assert over_ssh(layout, SERVICE, "sudo", "-n", "-u", user, *command).returncode != 0
-    assert over_ssh(layout, SERVICE, "ls", str(layout.work / ADA)).returncode != 0
+            done = over_ssh(layout, SERVICE, "sudo", "-n", "-u", user, *command)
+            assert (done.returncode, done.stdout) == (1, ""), done
+            assert "sudo: a password is required" in done.stderr or "is not allowed to execute" in done.stderr
+    assert over_ssh(layout, SERVICE, "sudo", "-n", "-u", "root", str(HELPER)).returncode == 1
+    listed = over_ssh(layout, SERVICE, "ls", str(layout.work / ADA))
+    assert (listed.returncode, "Permission denied" in listed.stderr) == (2, True)
+
+
+def test_the_service_account_starts_the_helper_as_a_user(layout: Layout) -> None:
+    """It is asked nothing, and ends when nobody asks any more."""
+    for user in USERS:
+        done = over_ssh(layout, SERVICE, "sudo", "-n", "-u", user, str(HELPER))
+        assert (done.returncode, "sudo" in done.stderr) == (0, False), done
 
 
 def test_a_submission_beyond_the_limit_is_refused(layout: Layout) -> None:

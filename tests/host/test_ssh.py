@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import contextlib
 import os
+import shutil
 import signal
 import socket
+import subprocess
 import threading
 import time
 from collections.abc import Iterator
@@ -123,6 +125,49 @@ def test_neither_key_nor_agent(tmp_path: Path, loop: EventLoop, monkeypatch: pyt
     error = _refusal(Login(known.address, "ada", known.known_hosts), tmp_path, loop)
 
     assert "names no keys and there is no ssh agent (SSH_AUTH_SOCK is not set)" in str(error)
+
+
+def test_an_ssh_agent_that_is_gone(tmp_path: Path, loop: EventLoop, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SSH_AUTH_SOCK", str(tmp_path / "none"))
+    known = _nowhere(tmp_path)
+
+    error = _refusal(Login(known.address, "ada", known.known_hosts), tmp_path, loop)
+
+    assert f"the ssh agent at {tmp_path}/none (SSH_AUTH_SOCK) does not answer: No such file or directory" in str(error)
+    assert not error.lasting
+
+
+@pytest.fixture
+def ssh_agent(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """A real ssh agent without any key, as this process's."""
+    if (program := shutil.which("ssh-agent")) is None:
+        pytest.skip("no ssh-agent on this machine (Debian: openssh-client)")
+    place = tmp_path / "agent"
+    with subprocess.Popen([program, "-D", "-a", place], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL) as process:
+        try:
+            deadline = time.monotonic() + 60
+            while not place.exists():
+                assert time.monotonic() < deadline
+                time.sleep(0.05)
+            monkeypatch.setenv("SSH_AUTH_SOCK", str(place))
+            yield
+        finally:
+            process.terminate()
+
+
+@pytest.mark.usefixtures("ssh_agent")
+def test_without_a_key_the_ssh_agent_is_asked(
+    server: sshd.Sshd, tmp_path: Path, root: Path, helper: Path, loop: EventLoop
+) -> None:
+    error = _refusal(server.login(key=""), tmp_path, loop)
+    assert "the host refuses every key of the ssh agent; add the right one" in str(error)
+
+    subprocess.run(["ssh-add", "-q", server.key], stdin=subprocess.DEVNULL, capture_output=True, check=True)
+    host = RemoteHost(root, by_login(server, helper, key=""), loop)
+    host.put(root / "a", b"x")
+
+    assert host.read(root / "a") == b"x"
+    host.close()
 
 
 def test_a_host_that_takes_connections_and_says_nothing(

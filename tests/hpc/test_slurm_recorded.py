@@ -109,6 +109,18 @@ def test_the_three_commands_tell_the_same_story(story: str) -> None:
         assert JobState.UNKNOWN not in {one.state for one in same}
 
 
+def test_most_stories_are_told_by_several_commands() -> None:
+    """So that there is something to compare: where sacct is none, of two."""
+    tools = {
+        story: {tool for tool, one in told.items() if _asked_our_way(one).strip()} for story, told in STORIES.items()
+    }
+
+    assert {"squeue", "scontrol", "sacct"} in tools.values()
+    for story in ("completed", "failed", "cancelled-by-user", "timeout", "memory", "node-fail"):
+        assert tools[story] == {"squeue", "scontrol", "sacct"}, story
+        assert tools[f"{story} without accounting"] == {"squeue", "scontrol"}, story
+
+
 @pytest.mark.parametrize(
     ("story", "expected"),
     [

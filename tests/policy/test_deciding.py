@@ -106,6 +106,39 @@ def test_why_a_rule_keeps_a_job_is_told(when: str, grounds: str) -> None:
     assert decision.reason == f"rule r keeps it in the cloud: {grounds}"
 
 
+SENT = "rule r sends it to queue big of site pbs, as ada: 1 node, 6 cores, 4Gi for 1h"
+KEPT = "rule rest keeps it in the cloud: it asks for 6 cores, 4Gi of memory"
+SAW = [
+    ("queues['big'].freeNodes > 1", "hpc: [{queue: big}]", f"{SENT}; the rules saw queues['big'].freeNodes = 3"),
+    (
+        "queues['big'].freeNodes > 9 || queues['big'].waitSeconds < 60 || queues['big'].freeNodes == 0",
+        "hpc: [{queue: big}]",
+        f"{KEPT}; the rules saw queues['big'].freeNodes = 3, queues['big'].waitSeconds = 7200 (2h)",
+    ),
+    (
+        "queues['small'].queuedJobs > 0",
+        "hpc: [{queue: small}]",
+        f"{KEPT}; the rules saw queues['small'].queuedJobs = unset",
+    ),
+    ("job.mpi && queues['big'].freeNodes > 9", "hpc: [{queue: big}]", KEPT),
+    ("queues['big'].waitSeconds > 60", "deny: not now", "not now"),
+    ("queues['big'].nodes > 1", "hpc: [{queue: big}]", SENT),
+]
+
+
+@pytest.mark.parametrize(("when", "outcome", "reason"), SAW)
+def test_which_figures_of_queues_were_seen_is_told(when: str, outcome: str, reason: str) -> None:
+    """Also where a rule did not hold by them, and only there: what does not matter to a Job is not told.
+
+    What is declared was not seen, and who denies says what is to be read.
+    """
+    busy = QueueStates({("pbs", "big"): QueueState("pbs", "big", up=True, free_nodes=3, wait_seconds=7200)})
+
+    decision = policy.decide(loaded(rule(f'when: "{when}", {outcome}')), workload(LARGE), ADA, busy)
+
+    assert decision.reason == reason
+
+
 def test_grounds_are_not_told_without_end() -> None:
     labelled = "'team' in job.labels && job.labels['team'] != '" + "x" * 1000 + "'"
     decision = policy.decide(loaded(rule(f'when: "{labelled}", cloud: true')), workload({"cpu": "6"}), ADA)

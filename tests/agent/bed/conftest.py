@@ -7,7 +7,7 @@ import random
 import shutil
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -88,13 +88,21 @@ def founded(directory: Path, *, raised_limits: bool = False) -> Iterator[Cluster
 
 @contextlib.contextmanager
 def reached(
-    cluster: Cluster, way: str, observer: str = "", charge: str = "", *, kind: type[BedSite] = BedSite, **more: Any
+    cluster: Cluster,
+    way: str,
+    observer: str = "",
+    charge: str = "",
+    *,
+    kind: type[BedSite] = BedSite,
+    watching: bool = False,
+    **more: Any,
 ) -> Iterator[Stack]:
     """The agent and the webhook for one way to the bed's users.
 
     :param observer: who looks at the jobs; empty for each user
     :param charge: an account of Slurm
     :param kind: whose policy it is
+    :param watching: whether the webhook watches the cluster, and so knows how the queues are
     :param more: of the site, see ``BedSite``
     """
     # The agent's user must be able to come to its files, and pytest's own directories are root's.
@@ -104,9 +112,10 @@ def reached(
         site.make()
         certificates = Path(root) / "webhook"
         services.batchgate("certs", "create", str(certificates), "--host-name", "localhost", "--signing-key")
+        watched = {"--kubeconfig": installing.webhook(cluster.plane)} if watching else {}
         # A name of its own for each log: what an earlier webhook of this cluster listened on stands in that one's.
         mark = f"{way}{charge}-{Path(root).name}"
-        webhook = _component(cluster, f"webhook-{mark}", _webhook_argv(site, certificates), Path(root))
+        webhook = _component(cluster, f"webhook-{mark}", _webhook_argv(site, certificates, watched), Path(root))
         stack.callback(webhook.end)
         webhook.start()
         url = await_webhook(webhook, certificates / "ca.crt")
@@ -158,7 +167,7 @@ def _component(cluster: Cluster, name: str, argv: list[str], home: Path) -> Comp
     return Component(name, argv, cluster.plane.place.logs, environment, cluster.plane.keeper)
 
 
-def _webhook_argv(site: BedSite, certificates: Path) -> list[str]:
+def _webhook_argv(site: BedSite, certificates: Path, more: Mapping[str, Path]) -> list[str]:
     options = {
         "--listen": "127.0.0.1:0",
         "--host-name": "localhost",
@@ -166,5 +175,6 @@ def _webhook_argv(site: BedSite, certificates: Path) -> list[str]:
         "--key": certificates / "tls.key",
         "--signing-key": certificates / "signing.key",
         "--policy": site.policy,
+        **more,
     }
     return [sys.executable, "-m", "router", "webhook", *(str(word) for pair in options.items() for word in pair)]

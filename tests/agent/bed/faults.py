@@ -92,6 +92,24 @@ def without(name: str) -> Iterator[None]:
 
 
 @contextlib.contextmanager
+def hanging_sshd() -> Iterator[None]:
+    """The login node's sshd, and all that serves its connections, does nothing: connections are taken, nobody answers.
+
+    What was started over them runs on, as it does on a login node whose network hangs.
+    """
+    top = daemons.running(LAYOUT, daemon("sshd"))
+    assert top is not None, "sshd does not run"
+    stopped = [top, *(pid for pid in daemons.descendants(top) if _program(pid) == "sshd")]
+    for pid in stopped:
+        _signal(pid, signal.SIGSTOP)
+    try:
+        yield
+    finally:
+        for pid in stopped:
+            _signal(pid, signal.SIGCONT)
+
+
+@contextlib.contextmanager
 def lost(node: str) -> Iterator[None]:
     """A node whose slurmd was killed: what it had started lives on."""
     kill(node)

@@ -10,7 +10,7 @@ from tests.agent.bed.conftest import Cluster, Stack, reached
 from tests.agent.bed.jobs import apply, end_of, job, pod_of, printed
 from tests.agent.bed.site import ALONE, BEN, LOCAL, slurm
 
-pytestmark = [pytest.mark.slurm, pytest.mark.apptainer, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.bed, pytest.mark.slurm, pytest.mark.apptainer, pytest.mark.timeout(600)]
 
 
 @pytest.fixture(scope="module", params=[ALONE, LOCAL])
@@ -29,4 +29,6 @@ def test_one_unprivileged_user_runs_nobody_elses_jobs(alone: Stack) -> None:
     status = pod_of(alone.ben, refused)["status"]
     assert status["reason"] == "WrongUser"
     assert f"nothing can be done as {BEN}" in status["message"]
-    assert not slurm("squeue", "--noheader", "--user", BEN, "--states", "all", "--name", refused)
+    every = slurm("squeue", "--noheader", "--states", "all", "--format", "%j").splitlines()
+    assert [name for name in every if name.startswith(f"{well}-")]
+    assert not [name for name in every if name.startswith(f"{refused}-")]

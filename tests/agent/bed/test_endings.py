@@ -9,9 +9,11 @@ from typing import Any
 
 import pytest
 
-from tests.agent.bed.conftest import Cluster, Stack, reached
+from bed.standing import variant
+from router import names
+from tests.agent.bed.conftest import NAMESPACE, Cluster, Stack, reached
 from tests.agent.bed.jobs import SECONDS, apply, job_id, pod_of
-from tests.agent.bed.site import BEN, SUDO, as_user, living, slurm
+from tests.agent.bed.site import BEN, LAYOUT, SUDO, as_user, living, slurm
 from tests.agent.bed.tally import await_empty, await_ends, await_started, counted, let_go, lines, told, waiting
 from tests.agent.whole.jobs import LABEL
 from tests.agent.whole.kubectl import Kubectl
@@ -88,6 +90,20 @@ CASES = {
         act=_cut,
         spec={"backoffLimit": 6},
     ),
+    "walltime, trapped": Case(
+        "trap 'tell term; exit 0' TERM; while :; do sleep 0.2; done",
+        Seen("Failed", "PodFailurePolicy", "Failed", "DeadlineExceeded", 0, "DeadlineExceeded", ("start", "term")),
+        "was ended at its deadline",
+        act=_cut,
+        spec={"backoffLimit": 6},
+    ),
+    "walltime, ignored": Case(
+        "trap '' TERM; while :; do sleep 0.2; done",
+        Seen("Failed", "PodFailurePolicy", "Failed", "DeadlineExceeded", 137, "DeadlineExceeded", ("start",)),
+        "was ended at its deadline",
+        act=_cut,
+        spec={"backoffLimit": 6},
+    ),
     "memory": Case(
         """exec python3 -c 'x = b"x" * (700 << 20); import time; time.sleep(600)'""",
         Seen("Failed", "PodFailurePolicy", "Failed", "OOMKilled", 137, "OOMKilled", ("start",)),
@@ -101,6 +117,8 @@ CASES = {
         act=_scancel,
     ),
 }  # fmt: skip
+ENDED_BY = {"memory": "(memory)", "scancel": "(deleted)"}
+"""What Slurm says of those that did not end by themselves."""
 
 
 @pytest.fixture(scope="module")
@@ -159,6 +177,41 @@ def test_what_is_seen_of_an_end(stack: Stack, over: dict[str, str], row: str) ->
     if case.words:
         assert batch_job in message
         assert told_of[case.seen.reason] == message
+
+
+@pytest.mark.parametrize("row", CASES)
+def test_the_accounting_and_the_results_of_an_end(stack: Stack, over: dict[str, str], row: str) -> None:
+    """Kubernetes has what Slurm itself says of the job; what is brought says of which run it is, and is whole."""
+    name, expected = over[row], CASES[row].seen
+    batch_job = job_id(stack.ada, name)
+    found = until(lambda: pod_of(stack.ada, name), lambda pod: names.KEY_EXIT in pod["metadata"]["annotations"])
+    metadata = found["metadata"]
+
+    codes, elapsed = record(batch_job)
+    told, _, how = metadata["annotations"][names.KEY_EXIT].partition(" ")
+    assert how == ENDED_BY.get(row, "")
+    assert told in codes or how  # what was ended from outside has one code in Slurm's list and another in its records
+    assert json.loads(metadata["annotations"][names.KEY_RESOURCES_USED])["walltime"] == elapsed
+    place = stack.site.results / NAMESPACE / name / f"{metadata['name']}.{metadata['uid'][:8]}"
+    until((place / "manifest.json").exists, seconds=SECONDS, what="for the results")
+    manifest = json.loads((place / "manifest.json").read_text())
+    assert (manifest["batchJob"], manifest["podUid"], manifest["complete"]) == (batch_job, metadata["uid"], True)
+    assert {one: told["code"] for one, told in manifest["containers"].items()} == {"main": expected.code}
+    assert {"output", "log/main.0"} <= {one["path"] for one in manifest["files"]}
+
+
+def record(batch_job: str) -> tuple[set[str], str]:
+    """What Slurm says itself of a job that is over: its exit code as a shell's, and its run time as ``hh:mm:ss``.
+
+    sacct takes 128 from a code that is as large: 143 reads 15, which may be either. scontrol does not.
+    """
+    if variant(LAYOUT).accounting:
+        words = ("-X", "-n", "-P", "-j", batch_job, "-o", "ExitCode,Elapsed")
+        exit_code, elapsed = slurm("sacct", *words).strip().split("|")
+        code = int(exit_code.partition(":")[0])
+        return {str(code), str(code + 128)}, elapsed
+    shown = dict(one.split("=", 1) for one in slurm("scontrol", "show", "job", batch_job).split() if "=" in one)
+    return {shown["ExitCode"].partition(":")[0]}, shown["RunTime"]
 
 
 def test_a_pod_that_is_deleted_has_its_grace_and_never_succeeds(stack: Stack) -> None:

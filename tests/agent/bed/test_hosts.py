@@ -15,7 +15,7 @@ import pytest
 from bed.layout import SERVICE
 from router import names
 from tests.agent.bed.conftest import NODE, Cluster, Stack, reached
-from tests.agent.bed.faults import without
+from tests.agent.bed.faults import hanging_sshd, without
 from tests.agent.bed.jobs import SECONDS, apply, pod_of
 from tests.agent.bed.site import BEN, LAYOUT, SUDO
 from tests.agent.bed.tally import await_empty, await_ends, await_started, counted, let_go, lines, told, waiting
@@ -191,6 +191,21 @@ def test_a_login_node_without_sessions_is_an_outage_and_one_a_connection_is_enou
         more = apply(stack.ben, counted())
         end_well(stack, runs, more, others=(comes,))
         assert unavailable(stack) == ""
+
+
+def test_a_login_node_that_hangs_is_an_outage_and_what_was_asked_meanwhile_is_not_done_twice(stack: Stack) -> None:
+    runs = apply(stack.ben, waiting(counted()))
+    await_started(runs)
+    with hanging_sshd():
+        comes = apply(stack.ada, counted())
+        let_go(runs)
+        until(lambda: unavailable(stack), lambda words: "no answer within" in words, seconds=SECONDS)
+        until(lambda: told(runs, "end"), seconds=SECONDS)
+        assert told(comes, "start") == 0
+        assert not finished(stack.ben.get("job", runs) or {})
+
+    end_well(stack, runs, others=(comes,))
+    until(lambda: unavailable(stack), lambda words: not words, seconds=SECONDS)
 
 
 def test_results_whose_copying_was_cut_off_come_whole(stack: Stack) -> None:

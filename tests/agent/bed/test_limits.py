@@ -7,9 +7,10 @@ from collections.abc import Iterator
 import pytest
 
 from bed.accounts import LIMITED, MOST_QUEUED
+from bed.standing import variant
 from tests.agent.bed.conftest import Cluster, Stack, reached
 from tests.agent.bed.jobs import SECONDS, apply
-from tests.agent.bed.site import SUDO
+from tests.agent.bed.site import LAYOUT, SUDO
 from tests.agent.bed.tally import await_empty, await_ends, counted, let_go, lines, queued, waiting
 from tests.agent.whole.jobs import LABEL
 from tests.agent.whole.waiting import until
@@ -21,6 +22,8 @@ JOBS = 20
 @pytest.fixture(scope="module")
 def stack(cluster: Cluster) -> Iterator[Stack]:
     """Every Job is charged to the account with a limit."""
+    if not variant(LAYOUT).accounting:
+        pytest.skip("a Slurm without accounting has no submit limits")
     with reached(cluster, SUDO, charge=LIMITED) as found:
         yield found
 

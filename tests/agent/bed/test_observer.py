@@ -17,7 +17,7 @@ from tests.agent.bed.site import ADA, BEN, LAYOUT, LOCAL_SUDO, OWN_KEYS, SUDO, l
 from tests.agent.whole.kubectl import Kubectl
 from tests.agent.whole.waiting import until
 
-pytestmark = [pytest.mark.slurm, pytest.mark.apptainer, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.bed, pytest.mark.slurm, pytest.mark.apptainer, pytest.mark.timeout(900)]
 
 _COUNT = re.compile(r'^batchgate_agent_commands_total\{kind="([a-z-]+)",outcome="\w+"\} (\S+)$', re.MULTILINE)
 _CYCLES = re.compile(r"^batchgate_agent_cycle_seconds_count (\S+)$", re.MULTILINE)

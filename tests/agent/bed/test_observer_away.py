@@ -12,7 +12,7 @@ from tests.agent.bed.site import ADA, LAYOUT, LOCAL_SUDO, OWN_KEYS, living
 from tests.agent.bed.test_observer import batch_id, runs
 from tests.agent.whole.waiting import until
 
-pytestmark = [pytest.mark.slurm, pytest.mark.apptainer, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.bed, pytest.mark.slurm, pytest.mark.apptainer, pytest.mark.timeout(900)]
 
 
 def unavailable(stack: Stack) -> str:

@@ -17,7 +17,7 @@ from tests.agent.bed.site import BEN, OWN_KEYS, SITE, as_user
 from tests.agent.bed.test_observer import batch_id, runs
 from tests.agent.whole.waiting import until
 
-pytestmark = [pytest.mark.slurm, pytest.mark.apptainer, pytest.mark.timeout(1200)]
+pytestmark = [pytest.mark.bed, pytest.mark.slurm, pytest.mark.apptainer, pytest.mark.timeout(1200)]
 _ROOT = Path(__file__).parent.parent.parent.parent
 
 

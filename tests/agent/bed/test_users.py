@@ -10,10 +10,11 @@ import pytest
 from tests.agent.bed.conftest import Cluster, Stack, reached
 from tests.agent.bed.jobs import SECONDS, apply, end_of, exit_code, job, pod_of, printed
 from tests.agent.bed.site import ADA, BEN, LOCAL_SUDO, OWN_KEYS, SUDO, as_user, files_of, living
+from tests.agent.bed.test_hosts import warnings
 from tests.agent.whole.jobs import LABEL, finished
 from tests.agent.whole.waiting import until
 
-pytestmark = [pytest.mark.slurm, pytest.mark.apptainer, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.bed, pytest.mark.slurm, pytest.mark.apptainer, pytest.mark.timeout(600)]
 
 
 @pytest.fixture(scope="module", params=[OWN_KEYS, SUDO, LOCAL_SUDO])
@@ -78,7 +79,7 @@ def test_an_agent_that_is_killed_finds_everybodys_jobs_again(stack: Stack) -> No
 
 
 def test_one_users_trouble_is_that_users_alone(stack: Stack) -> None:
-    """The other's work directory is a file: nothing of that user's can be done."""
+    """Nobody can enter the other's work directory: nothing of that user's can be done, and its Pod says why."""
     where = next(iter(files_of(BEN)), None)
     assert where is None or where.owner() == BEN
     work = str(next(path for path in files_of(ADA)).parents[0]).replace(ADA, BEN)
@@ -86,6 +87,15 @@ def test_one_users_trouble_is_that_users_alone(stack: Stack) -> None:
     try:
         waiting, well = apply(stack.ben, job("true")), apply(stack.ada, job("true"))
         assert end_of(stack.ada, well) == "Complete"
+        until(
+            lambda: warnings(stack.ben, waiting),
+            lambda found: any(
+                kind == "SiteStorage" and work in words and "see the owner and the mode" in words
+                for kind, words in found
+            ),
+            seconds=SECONDS,
+            what="for words of the directory",
+        )
         assert not finished(stack.ben.get("job", waiting) or {})
     finally:
         subprocess.run(["chmod", "700", work], check=True)

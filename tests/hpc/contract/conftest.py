@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import pwd
 import shutil
@@ -14,6 +15,9 @@ from pathlib import Path
 
 import pytest
 
+from bed import daemons, standing
+from bed.commands import BedError
+from bed.layout import USERS
 from router.hpc import Commands, local
 from tests.hpc.contract.sites import REAL, Site
 from tests.local.queue import EmbeddedQueue
@@ -53,7 +57,7 @@ def embedded(directory: Path) -> Iterator[Site]:
 
 def real(name: str) -> Iterator[Site]:
     system = REAL[name]
-    user = os.environ.get("BATCHGATE_CONTRACT_USER", "") if os.getuid() == 0 else pwd.getpwuid(os.getuid()).pw_name
+    user, place = asking(name)
     program, word = VERSIONS[name]
     if not answers(system.DEFAULT, program, word):
         pytest.skip(f"no {name} here: {program} --version")
@@ -61,9 +65,7 @@ def real(name: str) -> Iterator[Site]:
         pytest.skip(f"{name}: as root, name a user in BATCHGATE_CONTRACT_USER")
     prefix = ("/usr/sbin/runuser", "-u", user, "--") if os.getuid() == 0 else ()
     commands = replace(system.DEFAULT, prefix=prefix)
-    work = (
-        Path(os.environ.get("BATCHGATE_CONTRACT_DIR") or pwd.getpwnam(user).pw_dir) / f"contract-{uuid.uuid4().hex[:8]}"
-    )
+    work = (place or Path(pwd.getpwnam(user).pw_dir)) / f"contract-{uuid.uuid4().hex[:8]}"
     work.mkdir()
     if os.getuid() == 0:
         shutil.chown(work, user)
@@ -86,6 +88,21 @@ def real(name: str) -> Iterator[Site]:
     batch = found.batch()
     batch.cancel(list(batch.states()))
     shutil.rmtree(work, ignore_errors=True)
+
+
+def asking(name: str) -> tuple[str, Path | None]:
+    """Who asks a real system, and in which directory; None for the home. Empty where root is to say it and did not."""
+    place = os.environ.get("BATCHGATE_CONTRACT_DIR")
+    if os.getuid() != 0:
+        return pwd.getpwuid(os.getuid()).pw_name, Path(place) if place else None
+    if user := os.environ.get("BATCHGATE_CONTRACT_USER"):
+        return user, Path(place) if place else None
+    found = standing.layout()
+    with contextlib.suppress(BedError):
+        standing.variant(found)
+        if name == "slurm" and daemons.running(found, daemons.controller()):
+            return USERS[0], found.work / USERS[0]
+    return "", None
 
 
 def answers(commands: Commands, program: str, word: str) -> bool:

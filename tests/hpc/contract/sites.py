@@ -2,6 +2,7 @@
 
 A real system is asked as a user who is not root: this one, or, for root, the one whom BATCHGATE_CONTRACT_USER names.
 Jobs work in a directory of that user's which the nodes see: BATCHGATE_CONTRACT_DIR, else the user's home.
+Where root names nobody and the bed is up, its Slurm is asked as the first of its users, in that user's work directory.
 """
 
 from __future__ import annotations
