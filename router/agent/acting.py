@@ -21,9 +21,10 @@ from router.agent.inspecting import inspect, small
 from router.agent.metrics import Metrics
 from router.agent.observing import Observer
 from router.agent.records import Record
-from router.agent.submission import DirectoryExists, Submitter
+from router.agent.submission import DirectoryExists, Prepared, Submitter
 from router.errors import BatchError, BatchgateError, Full, OutputError, Refused, Unavailable
 from router.host import Host
+from router.hpc.remarks import Submitted
 from router.kube.client import STRATEGIC, Api
 from router.kube.events import Recorder, Reference
 from router.podlife import CANCELLED
@@ -167,7 +168,7 @@ def submit(tools: Tools, record: Record, *, fresh: bool) -> None:
             return
         prepared = tools.submitter.prepare(pod, fresh=fresh)
         staged = tried = True
-        job_id = tools.submitter.submit(prepared)
+        made = tools.submitter.submit(prepared)
     except DirectoryExists:
         record.change(outcomes.found_directory)
     except Full as error:
@@ -177,12 +178,20 @@ def submit(tools: Tools, record: Record, *, fresh: bool) -> None:
     except (BatchgateError, OSError) as error:
         _not_submitted(tools, record, error, staged=staged, tried=tried)
     else:
-        tools.full.took(pod.queue)
-        record.change(partial(outcomes.submitted, job_id=job_id))
-        tools.metrics.submission_seconds.observe(max(0.0, time.time() - pod.created))
-        _told("submitted", record, job=job_id)
-        for words in prepared.warnings:
-            tell(tools, record, "Warning", names.REASON_ENV_NAMES, words)
+        _submitted(tools, record, prepared, made)
+
+
+def _submitted(tools: Tools, record: Record, prepared: Prepared, made: Submitted) -> None:
+    pod = record.facts.pod
+    tools.full.took(pod.queue)
+    record.change(partial(outcomes.submitted, job_id=made.job_id))
+    tools.metrics.submission_seconds.observe(max(0.0, time.time() - pod.created))
+    _told("submitted", record, job=made.job_id)
+    for words in prepared.warnings:
+        tell(tools, record, "Warning", names.REASON_ENV_NAMES, words)
+    if made.remarks:
+        words = f"When batch job {made.job_id} was submitted, the site said: {made.remarks}"
+        tell(tools, record, "Normal", names.REASON_SITE_REMARK, words)
 
 
 def _not_submitted(tools: Tools, record: Record, error: BatchgateError | OSError, *, staged: bool, tried: bool) -> None:

@@ -20,7 +20,7 @@ from router.agent.metrics import Metrics, Stopwatch
 from router.agent.told import Told
 from router.errors import BatchError, Full, OutputError, Refused, Unavailable
 from router.host import Runner
-from router.hpc import BatchSystem, Commands, JobReport, JobState, NoHistory, QueueState, Submission
+from router.hpc import BatchSystem, Commands, JobReport, JobState, NoHistory, QueueState, Submission, remarks
 
 T = TypeVar("T")
 
@@ -103,10 +103,19 @@ class Batch:
 
     def submit(self, submission: Submission) -> str:
         """The new job's id. Refused, Full, Unavailable (the job may exist all the same), OutputError (so may it)."""
+        return self.submitted(submission).job_id
+
+    def submitted(self, submission: Submission) -> remarks.Submitted:
+        """The new job's id and what filters and hooks have printed beside it; it raises what ``submit`` does."""
         argv = self._system.submit_argv(submission, self._commands)
-        job_id = self._counted("submit", lambda: self._system.job_id(self._run(argv).stdout))
-        self._learn([job_id])
-        return job_id
+
+        def ask() -> remarks.Submitted:
+            output = self._run(argv)
+            return remarks.submitted(output.stdout, output.stderr, self._system.job_id)
+
+        found = self._counted("submit", ask)
+        self._learn([found.job_id])
+        return found
 
     def find(self, name: str) -> tuple[str, ...]:
         """Ids of the user's jobs of exactly that name, also finished ones, oldest first."""

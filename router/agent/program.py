@@ -64,7 +64,7 @@ def run(settings: AgentSettings) -> NoReturn:
     policy = store.load()
     site = sites.site_of(policy, settings.site)
     sites.demand_user(site, os.geteuid())
-    agent = Agent(settings, site, policy)
+    agent = Agent(sites.paced(settings, site), site, policy)
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: agent.stop())
     agent.serve()

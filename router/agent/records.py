@@ -164,6 +164,10 @@ class Records:
         with self._lock:
             return list(self._by_uid.values())
 
+    def by_user(self) -> dict[str, list[Record]]:
+        """Every record there is now, by the HPC user."""
+        return {self.user: self.all()}
+
     def any(self) -> bool:
         """Whether there is any record."""
         return bool(self._by_uid)
@@ -252,6 +256,13 @@ class SiteRecords:
     def all(self) -> list[Record]:
         """Every record there is now."""
         return [record for part in self._parts for record in part.all()]
+
+    def by_user(self) -> dict[str, list[Record]]:
+        """Every record there is now, by the HPC user; those of nobody under the empty name."""
+        found: dict[str, list[Record]] = {}
+        for part in self._parts:
+            found.setdefault(part.user, []).extend(part.all())
+        return found
 
     def unclaimed(self) -> list[Record]:
         """The records of Pods that are nobody's."""

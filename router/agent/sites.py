@@ -13,6 +13,7 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Final
 
+from router.agent.settings import AgentSettings
 from router.errors import ConfigError
 from router.hpc import BatchSystem, Commands, local, openpbs, slurm, torque
 from router.policy.model import Policy
@@ -91,6 +92,16 @@ def _outside(site: Site, usual: Commands) -> Commands:
     environment = dict(usual.environment) | {str(name): value for name, value in site.command_env.items()}
     environment["PATH"] = ":".join((*site.command_path, environment["PATH"]))
     return replace(usual, environment=tuple(environment.items()))
+
+
+def paced(settings: AgentSettings, site: Site) -> AgentSettings:
+    """The settings with no shorter time between two looks at the batch system than the site's admin allows."""
+    least = site.min_interval
+    return replace(
+        settings,
+        cycle_seconds=max(settings.cycle_seconds, least),
+        quick_seconds=max(settings.quick_seconds, least),
+    )
 
 
 def terms_of(base: Terms, policy: Policy, rule: str) -> Terms:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final
 
 from router import names
@@ -53,18 +53,20 @@ class Strays:
     def look(self) -> int:
         """Look at all that is missing now; how many Pods' jobs are to be cancelled from now on. ApiError."""
         now = time.time()
-        records = self._records.all()
-        missing = {record.uid: record for record in records if record.missing is not None}
+        users = self._records.by_user()
+        owners = {record.uid: user for user, records in users.items() for record in records}
+        everything = [record for records in users.values() for record in records]
+        missing = {record.uid: record for record in everything if record.missing is not None}
         for record in [one for one in missing.values() if one.over]:  # it went while its end was being written
             self._records.drop(missing.pop(record.uid))
         self._confirmed = {uid: when for uid, when in self._confirmed.items() if now - when < _CONFIRMED}
-        ours = sum(not job.finished for record in records for job in record.facts.jobs)
-        found = reaping(self._strays(missing), ours, now, patience=self._patience)
+        ours = {user: _living(records) for user, records in users.items()}
+        found = reaping(self._strays(missing, owners), ours, now, patience=self._patience)
         if found.confirm:
             for uid in found.confirm:
                 self._ask_for(missing[uid], now)
             missing = {uid: record for uid, record in missing.items() if record.missing is not None}
-            found = reaping(self._strays(missing), ours, now, patience=self._patience)
+            found = reaping(self._strays(missing, owners), ours, now, patience=self._patience)
         if found.too_many != self._too_many:
             self._too_many = found.too_many
             self._limit(found.too_many)
@@ -72,9 +74,9 @@ class Strays:
             self._end(missing[uid])
         return len(found.reap)
 
-    def _strays(self, missing: dict[str, Record]) -> list[Stray]:
+    def _strays(self, missing: Mapping[str, Record], owners: Mapping[str, str]) -> list[Stray]:
         return [
-            Stray(uid, record.missing or 0.0, uid in self._confirmed, self._is_awaited(record))
+            Stray(uid, record.missing or 0.0, uid in self._confirmed, owners[uid], self._is_awaited(record))
             for uid, record in missing.items()
         ]
 
@@ -106,3 +108,7 @@ class Strays:
         log.info("reaped", extra={"fields": {"pod": record.key, "uid": record.uid, "jobs": jobs}})
         record.depart()
         self._wake(record.uid)
+
+
+def _living(records: Iterable[Record]) -> int:
+    return sum(not job.finished for record in records for job in record.facts.jobs)

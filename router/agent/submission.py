@@ -19,6 +19,7 @@ from router.agent.batch import Batch
 from router.errors import BatchgateError, JobError
 from router.host import Host
 from router.hpc import Submission, job_name
+from router.hpc.remarks import Submitted
 from router.kube.client import Api
 from router.layout import PodDirectory
 from router.podview import PodView
@@ -142,14 +143,14 @@ class Submitter:
             words = f"{directory.path} cannot be written on the site: {error.strerror or error}; it is tried again"
             raise SiteStorage(words) from error
 
-    def submit(self, prepared: Prepared) -> str:
-        """Run the submit command; the id of the new job, which is noted in the directory.
+    def submit(self, prepared: Prepared) -> Submitted:
+        """Run the submit command; the new job, whose id is noted in the directory.
 
         :raises BatchError: Refused and Full made no job; Unavailable and OutputError leave that open
         """
-        job_id = self._batch.submit(prepared.submission)
-        self.note(prepared.directory, job_id)
-        return job_id
+        found = self._batch.submitted(prepared.submission)
+        self.note(prepared.directory, found.job_id)
+        return found
 
     def note(self, directory: PodDirectory, job_id: str) -> None:
         """Keep a job's id in the Pod's directory."""

@@ -68,7 +68,7 @@ def look(story: Story, cluster: str, directory: Path) -> tuple[OnSite, ...]:
     if not cluster:
         return unseen(story, cluster, "the cluster's id is not known; give it with --cluster-id", site)
     try:
-        reach = Reach(site, getpass.getuser())
+        reach = Reach(site, getpass.getuser(), make=False)
     except ConfigError as error:
         return unseen(story, cluster, str(error), site)
     try:

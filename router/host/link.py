@@ -75,8 +75,11 @@ class Link:
         self.gone = threading.Event()
         """Set once the site helper, or the way to it, has ended."""
 
-    def begin(self, opener: Opener, root: str, seconds: float) -> None:
-        """Start the site helper and name the directory. HostUnavailable."""
+    def begin(self, opener: Opener, root: str, seconds: float, *, make: bool = True) -> None:
+        """Start the site helper and name the directory, which is made where it is not there. HostUnavailable.
+
+        :param make: False: only to look, so that it is neither made nor given another mode
+        """
         try:
             self._channel = self._loop.run(opener.open(self), seconds)
         except TimeoutError:
@@ -85,7 +88,7 @@ class Link:
             if self._channel is None:
                 self.gone.set()
         self._begun = time.monotonic()
-        message = self.ask({"do": "hello", "root": root}, b"", seconds)
+        message = self.ask({"do": "hello", "root": root, "make": make}, b"", seconds)
         if (version := message.head.get("version")) != VERSION:
             raise self._refused(sentences.other_version(self._place, answers.shown(version), VERSION))
         try:

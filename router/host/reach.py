@@ -35,12 +35,14 @@ class Reach:
     """The hosts of one site's users; thread-safe.
 
     :param own: the name of the user that the agent itself is
+    :param make: False: nothing is done but to look, and users' directories are not made for that
     """
 
-    def __init__(self, site: Site, own: str, patience: Patience | None = None) -> None:
+    def __init__(self, site: Site, own: str, patience: Patience | None = None, *, make: bool = True) -> None:
         self._site = site
         self._own = own
         self._patience = patience
+        self._make = make
         self._address = None if site.host == LOCAL else _address(site)
         self._loop = EventLoop()
         self._lock = threading.Lock()
@@ -113,7 +115,7 @@ class Reach:
     def _made(self, user: str, root: PurePosixPath) -> Host:
         if self._address is None and self._site.access is Access.OWN:
             return LocalHost(root)
-        return RemoteHost(root, self._opener(user), self._loop, self._patience)
+        return RemoteHost(root, self._opener(user), self._loop, self._patience, make=self._make)
 
     def _opener(self, user: str) -> Opener:
         site, sudo = self._site, self._site.access is Access.SUDO

@@ -50,10 +50,20 @@ class RemoteHost:
 
     :param root: the site's directory of this cluster and user; made on the first use
     :param opener: the way to that user's site helper
+    :param make: False: nothing is done but to look, and the directory is not made for that
     """
 
-    def __init__(self, root: PurePath | str, opener: Opener, loop: EventLoop, patience: Patience | None = None) -> None:
+    def __init__(
+        self,
+        root: PurePath | str,
+        opener: Opener,
+        loop: EventLoop,
+        patience: Patience | None = None,
+        *,
+        make: bool = True,
+    ) -> None:
         self._root = PurePosixPath(root)
+        self._make = make
         self._opener = opener
         self._loop = loop
         self._patience = patience or Patience()
@@ -214,7 +224,7 @@ class RemoteHost:
                 raise self._failure.again()
             self._link = link = Link(self._loop, self._opener.place)
             try:
-                link.begin(self._opener, str(self._root), self._patience.connect)
+                link.begin(self._opener, str(self._root), self._patience.connect, make=self._make)
             except HostUnavailable as error:
                 self._fail(link.drop(error))
                 raise

@@ -474,18 +474,26 @@ def user_name() -> "str":
 
 
 def begin(asked: "dict[str, Any]") -> "Session":
-    """Make the user's directory sure: there, nobody else's, mode 0700. OSError, ValueError."""
+    """Make the user's directory sure: there, nobody else's, mode 0700. OSError, ValueError.
+
+    For whoever only looks (``make`` is false) it is left as it is, and may be missing.
+    """
     session, user = Session(raw_of(asked["root"])), user_name()
     places = [parts_of(raw_of(place.replace("{user}", user))) for place in ROOTS or ("/",)]
     parts = parts_of(session.root)
     if b".." in parts or not any(parts[: len(place)] == place for place in places):
         raise ValueError(f"{asked['root']} does not lie below a directory that ROOTS in the site helper names")
-    with opened(session, [], make=True) as found:
-        seen = os.fstat(found)
-        if seen.st_uid != os.getuid():
-            raise ValueError(f"{asked['root']} belongs to uid {seen.st_uid}, and not to {user}")
-        if seen.st_mode & 0o077:
-            os.fchmod(found, DIRECTORY_MODE)
+    make = asked.get("make", True)
+    try:
+        with opened(session, [], make=make) as found:
+            seen = os.fstat(found)
+            if seen.st_uid != os.getuid():
+                raise ValueError(f"{asked['root']} belongs to uid {seen.st_uid}, and not to {user}")
+            if make and seen.st_mode & 0o077:
+                os.fchmod(found, DIRECTORY_MODE)
+    except FileNotFoundError:
+        if make:
+            raise
     return session
 
 

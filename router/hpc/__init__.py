@@ -115,7 +115,7 @@ class QueueState:
     ``enabled``: jobs can be submitted; ``started``: jobs are started. ``reason`` is why not, in its own words.
     ``destinations`` are the queues behind a routing queue. ``nodes_max``, ``walltime_max`` and ``walltime_default``
     (seconds) are a job's, ``queued_max`` and ``running_max`` numbers of jobs, one user's where there is such a limit.
-    ``nodes`` counts those in order; ``free_nodes`` have no job. ``cores_per_node``, ``memory_per_node`` (bytes) and
+    ``nodes`` counts those in order, ``broken`` are the names of its others; ``free_nodes`` have no job. ``cores_per_node``, ``memory_per_node`` (bytes) and
     ``gpus_per_node`` are the most that any one node has. ``queued`` jobs wait to be started; held ones do not count.
     ``waited``: seconds for which the job has waited that waits longest for its turn, 0 where none does; not for somebody
     who holds it, another job or a date.
@@ -140,6 +140,7 @@ class QueueState:
     queued: int | None = None
     running: int | None = None
     waited: int | None = None
+    broken: tuple[str, ...] = ()
 
 
 class NoHistory(Unavailable):

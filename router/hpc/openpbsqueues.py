@@ -26,6 +26,7 @@ _NUMBERS: Final = frozenset({"ncpus", "mem", "ngpus", "vmem", "mpiprocs", "wallt
 class _Host:
     """One host of pbsnodes: the sum of its vnodes."""
 
+    name: str
     queues: set[str] = field(default_factory=set)
     strings: dict[str, set[str]] = field(default_factory=dict)
     works: bool = True
@@ -74,7 +75,8 @@ def _hosts(nodes: Mapping[str, Mapping[str, Any]]) -> list[_Host]:
     hosts: dict[str, _Host] = {}
     for name, node in nodes.items():
         has = _group(node, "resources_available")
-        host = hosts.setdefault(has.get("host", name), _Host())
+        known_as = has.get("host", name)
+        host = hosts.setdefault(known_as, _Host(known_as))
         words = set(str(node.get("state", "")).replace(" ", "").split(","))
         taken = _group(node, "resources_assigned")
         try:
@@ -140,6 +142,7 @@ def _with_hosts(state: QueueState, hosts: Sequence[_Host]) -> QueueState:
         memory_per_node=figures.most(host.memory or None for host in hosts),
         gpus_per_node=figures.most(host.gpus for host in hosts),
         free_cores=sum(host.free for host in working),
+        broken=tuple(host.name for host in hosts if not host.works),
     )
 
 

@@ -47,6 +47,7 @@ _BROKEN_MARKS: Final = ("*", "$")
 
 @dataclass(frozen=True, slots=True)
 class _Node:
+    name: str
     partitions: frozenset[str]
     works: bool
     idle: bool
@@ -98,7 +99,7 @@ def _node(found: Mapping[str, str]) -> _Node:
     partitions = frozenset(found.get("Partitions", "").split(","))
     free = max((cores or 0) - taken, 0) if open_ else 0
     idle = open_ and "IDLE" in words and "COMPLETING" not in words
-    return _Node(partitions, works, idle, cores, free, memory, gpus)
+    return _Node(found[_NODE], partitions, works, idle, cores, free, memory, gpus)
 
 
 def _counts(jobs: str) -> tuple[Counter[tuple[str, str]], dict[str, int]]:
@@ -156,4 +157,5 @@ def _queue(
         free_cores=sum(node.free for node in nodes),
         queued=counted.get(("queued", name), 0),
         running=counted.get(("running", name), 0),
+        broken=tuple(node.name for node in nodes if not node.works),
     )

@@ -23,6 +23,7 @@ _LIMITS: Final = (("max_queuable", "max_user_queuable"), ("max_running", "max_us
 
 @dataclass(frozen=True, slots=True)
 class _Node:
+    name: str
     properties: frozenset[str]
     works: bool
     cores: int
@@ -70,9 +71,8 @@ def _node(node: ET.Element) -> _Node:
     if not name or cores is None:
         raise OutputError(("pbsnodes", "-x"), 0, f"not a node: {name[:100]!r}")
     properties = frozenset((node.findtext("properties") or "").split(","))
-    return _Node(
-        properties, not _BROKEN.intersection(states), cores, _taken(node.findtext("jobs") or ""), memory, gpus or 0
-    )
+    works = not _BROKEN.intersection(states)
+    return _Node(name, properties, works, cores, _taken(node.findtext("jobs") or ""), memory, gpus or 0)
 
 
 def _taken(jobs: str) -> int:
@@ -110,4 +110,5 @@ def _queue(name: str, found: Mapping[str, str], nodes: Iterable[_Node]) -> Queue
         free_cores=None if routes else sum(max(node.cores - node.taken, 0) for node in working),
         queued=counts.get("Queued", 0),
         running=counts.get("Running", 0) + counts.get("Exiting", 0),
+        broken=() if routes else tuple(node.name for node in own if not node.works),
     )

@@ -222,6 +222,9 @@ class Site(Entry):
     )
     tokens: Literal["stage", "cloud"] = Field("cloud", description="The same for service account tokens.")
     fs_delay: Seconds = Field(120, description="How long the shared file system may hide new names.")
+    min_interval: Annotated[Seconds, Field(ge=1, le=3600)] = Field(
+        1, description="The least time between two looks at the batch system, whatever the agent's options say."
+    )
     insecure_registries: tuple[Text, ...] = Field((), description="Registries that are asked over plain http.")
     writable: Literal["tmpfs", "overlay", "none"] = Field(
         "tmpfs", description="Where a container's writes outside volumes go."

@@ -17,7 +17,9 @@ from router.policy.reading import Placed
 from router.policy.schema import Entry, Rule, Site
 
 E = TypeVar("E", bound=Entry)
-_KEYS: Final = frozenset({"walltimeDefault", "walltimeMax", "maxWalltime", "walltime", "margin", "fsDelay", "keep"})
+_KEYS: Final = frozenset(
+    {"walltimeDefault", "walltimeMax", "maxWalltime", "walltime", "margin", "fsDelay", "keep", "minInterval"}
+)
 _MINUTE: Final = 60
 _SECONDS: Final = re.compile(
     rf"""//[^\n]*|(?<![\w.])seconds\s*\(\s*(?P<text>{conditions.STRING})\s*\)|{conditions.STRING}""", re.DOTALL

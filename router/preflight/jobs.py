@@ -147,7 +147,8 @@ def two_nodes_lines(user: str, report: Report, left: Sequence[str], nodes: int) 
     code, _, words = first(report, "launched").partition(" ")
     hosts = sorted(set(ranks))
     good = code == "0" and len(ranks) == 2 and len(hosts) == nodes
-    seen = f"{path}: exit code {code}, {len(ranks)} ranks on {', '.join(hosts) or 'no host'}"
+    program = f"{path} ({version})" if (version := first(report, "launcher-version")) else path
+    seen = f"{program}: exit code {code}, {len(ranks)} ranks on {', '.join(hosts) or 'no host'}"
     change = f"mend the MPI profile (options, env): {words or 'it started too few'}"
     expected = f"2 ranks on {nodes} {'hosts' if nodes > 1 else 'host'}"
     launcher = Line("launcher", user, Mark.OK if good else Mark.MUST, seen, expected, "" if good else change)

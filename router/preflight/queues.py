@@ -15,6 +15,8 @@ from router.preflight import Line, Mark
 
 _Figure = tuple[str, int | None, int | None, Callable[[int], str]]
 _NO_FIGURE: Final = "no figures"
+_NAMED: Final = 5
+"""Nodes that a line names."""
 
 
 def queue_lines(site: Site, found: Mapping[str, QueueState], user: str) -> tuple[Line, ...]:
@@ -30,23 +32,38 @@ def _queue(queue: Queue, found: Mapping[str, QueueState], user: str) -> Line:
         known = ", ".join(sorted(found)) or "none"
         return Line(name, user, Mark.MUST, f"no such queue; there are: {known}", expected, "mend the queue's name")
     seen = "; ".join(f"{word} {show(has)}" for word, _, has, show in figures if has is not None) or _NO_FIGURE
-    if problems := list(_beyond(figures)) if not state.destinations else []:
+    broken = _names(state.broken)
+    seen = f"{seen}; out of order: {broken}" if broken else seen
+    if problems := list(_problems(state, figures, broken)):
         return Line(name, user, Mark.MUST, seen, expected, "; ".join(problems))
     if not (state.enabled and state.started):
         words = f"{'closed' if not state.enabled else 'stopped'}: {state.reason}; {seen}"
         return Line(name, user, Mark.WARNING, words, expected, "open the queue; its Jobs wait until then")
+    if broken and state.nodes is not None and queue.nodes > state.nodes and not state.destinations:
+        change = f"mend {broken}: a Job that needs more nodes than are left waits until then"
+        return Line(name, user, Mark.WARNING, seen, expected, change)
     if queue.walltime_max is None and state.walltime_max is not None:
         change = f"write walltimeMax: {durations.show(state.walltime_max)}, else longer Jobs are refused there"
         return Line(name, user, Mark.WARNING, seen, expected, change)
     return Line(name, user, Mark.OK, seen, expected)
 
 
+def _problems(state: QueueState, figures: list[_Figure], broken: str) -> Iterator[str]:
+    """What keeps Jobs from running there at all. What is behind a routing queue is another queue's."""
+    if state.destinations:
+        return
+    if broken and not state.nodes:
+        yield f"mend {broken}: the queue has no node that runs jobs"
+    yield from _beyond(figures)
+
+
 def _figures(queue: Queue, state: QueueState | None) -> list[_Figure]:
-    """Words, the policy's figure, the batch system's: what a job may have at most."""
+    """Words, the policy's figure, the batch system's: what a job may have at most, of nodes once all are in order."""
     has = state or QueueState(queue.name, enabled=True, started=True)
+    nodes = None if has.nodes is None else has.nodes + len(has.broken)
     return [
         ("walltimeMax", queue.walltime_max, has.walltime_max, durations.show),
-        ("nodes", queue.nodes, has.nodes if has.nodes_max is None else has.nodes_max, str),
+        ("nodes", queue.nodes, nodes if has.nodes_max is None else has.nodes_max, str),
         ("cpusPerNode", queue.cpus_per_node, has.cores_per_node, str),
         ("memoryPerNode", queue.memory_per_node, has.memory_per_node, _mebibytes),
         ("gpusPerNode", queue.gpus_per_node, has.gpus_per_node, str),
@@ -61,3 +78,8 @@ def _beyond(figures: list[_Figure]) -> Iterator[str]:
 
 def _mebibytes(count: int) -> str:
     return f"{count // 1024**2}Mi"
+
+
+def _names(nodes: tuple[str, ...]) -> str:
+    more = len(nodes) - _NAMED
+    return ", ".join(nodes[:_NAMED]) + (f" and {more} more" if more > 0 else "")

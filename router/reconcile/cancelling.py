@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import Final
 
 from router.hpc import JobState
-from router.reconcile.following import followed, others
+from router.reconcile.following import followed, others, unsealable
 from router.reconcile.model import Action, Ask, Delete, Facts, Job, Look, Signal, Terms
 from router.reconcile.waiting import Wait, both, due
 
@@ -27,6 +27,8 @@ def cancel(facts: Facts, terms: Terms, now: float) -> Wait:
         return Wait((Look(),))
     mine = followed(facts)
     if not facts.life.ran or mine is None:
+        if unsealable(facts, terms, now):  # any of them may run
+            return both(_end(facts, one, terms, now) for one in facts.jobs)
         return both(_delete(one, terms, now) for one in facts.jobs) if _settled(facts) else Wait()
     rest = both(_delete(one, terms, now) for one in others(facts))
     if mine.report is None and not mine.unknown:
@@ -72,7 +74,7 @@ def _settled(facts: Facts) -> bool:
 
 
 def _end(facts: Facts, job: Job, terms: Terms, now: float) -> Wait:
-    """The job with the claim: first its script alone, then the job."""
+    """A job that may run the Pod: first its script alone, then the job."""
     if not job.alive or job.report is None:
         return Wait()
     gentle = job.report.state in _RUNS and facts.pod.grace > 0 and not facts.life.cancelled

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from router.hpc import JobState, Verdict
 from router.podlife import End
-from router.reconcile.endings import Ending, by_files, by_record, lost, never_ran
+from router.reconcile.endings import Ending, by_files, by_record, lost, never_ran, unclaimed
 from router.reconcile.files import complete
-from router.reconcile.following import followed, wanted_no_more
-from router.reconcile.model import Ask, Facts, Inspect, Job, Seal, Take, Terms
+from router.reconcile.following import followed, unsealable, wanted_no_more
+from router.reconcile.model import Ask, Facts, Inspect, Job, Look, Seal, Take, Terms
 from router.reconcile.waiting import Wait, both, stretched
 
 _FRESH = 15.0
@@ -38,6 +38,8 @@ def judge(facts: Facts, terms: Terms, now: float) -> Ending | Wait:
 def _not_started(facts: Facts, job: Job | None, terms: Terms, now: float) -> Ending | Wait:
     if facts.life.sealed:
         return _nothing_starts(facts, job)
+    if unsealable(facts, terms, now):
+        return _not_to_be_sealed(facts, job, terms, now)
     if wanted_no_more(facts):
         return _unwanted(facts, job, terms, now)
     if job is None:
@@ -58,6 +60,43 @@ def _seal(facts: Facts, terms: Terms, now: float) -> Wait:
     """Take the claim if it is nobody's. Whose it is otherwise may not be readable at once."""
     again = now if facts.sealed_at is None else facts.sealed_at + terms.retry
     return Wait((Seal(),) if now >= again else (), max(again, now + terms.retry))
+
+
+def _not_to_be_sealed(facts: Facts, job: Job | None, terms: Terms, now: float) -> Ending | Wait:
+    """Nobody's claim, and it cannot be taken: the batch system's word alone tells, once it knows no living job.
+
+    It is searched by the Pod's tag once more, and each job that was ever known is asked for by its id. A script that
+    starts all the same finds a claim that is not its own, and runs nothing.
+    """
+    since = facts.unsealed_since or 0.0
+    again = (facts.sealed_at or 0.0) + terms.retry_most
+    seal = Wait((Seal(),) if now >= again else (), max(again, now + terms.retry))
+    if not facts.reachable:
+        return seal
+    if facts.looked_at is None or facts.looked_at < since:
+        return both((Wait((Look(),)), seal))
+    unheard = tuple(one.job_id for one in facts.jobs if one.report is None and not one.unknown)
+    if unheard:
+        return both((Wait((Ask(unheard),), now + terms.retry), seal))
+    if any(one.alive for one in facts.jobs):
+        return seal
+    for one in facts.jobs:
+        if (wait := _may_linger(facts, one, terms, now)) is not None:
+            return both((wait, seal))
+    return unclaimed(facts, job)
+
+
+def _may_linger(facts: Facts, job: Job, terms: Terms, now: float) -> Wait | None:
+    """What is missing to the proof that a job that is over or unknown runs nothing any more; None where nothing is."""
+    if job.finished:
+        lost_node = job.report is not None and job.report.verdict is Verdict.NODE_LOST
+        return _breathing(facts, terms, now) if lost_node else None
+    since, last = _unknown_times(job, now)
+    if _agreed(job):
+        return None
+    if last - since < terms.lost_proof:
+        return _ask_at(facts, job, since + terms.lost_proof, terms, now)
+    return _breathing(facts, terms, now)
 
 
 def _nothing_starts(facts: Facts, job: Job | None) -> Ending | Wait:
@@ -159,18 +198,25 @@ def _agreed(job: Job) -> bool:
 
 def _silent(facts: Facts, job: Job, terms: Terms, now: float) -> Wait | None:
     """What is missing to the proof that a script runs nothing any more: silence, and the claim taken from it."""
+    if (wait := _breathing(facts, terms, now)) is not None:
+        return wait
+    if facts.life.cancelled:
+        return None
+    fresh = facts.inspected is not None and now - facts.inspected <= _FRESH
+    return Wait((Take(job.job_id) if fresh else Inspect(),), node_lost=True)
+
+
+def _breathing(facts: Facts, terms: Terms, now: float) -> Wait | None:
+    """What to wait for while a script may still give signs of life; None once it is silent."""
     if facts.inspected is None:
         return Wait((Inspect(),), node_lost=True)
     silence = facts.life.silence
-    if silence is None:  # nothing but the claim was ever there, and that is the agent's by now
-        silence = terms.silence if facts.life.cancelled else 0.0
-    if silence < terms.silence:
-        again = facts.inspected + terms.silence - silence
-        return Wait((Inspect(),) if now >= again else (), max(again, now + terms.retry), node_lost=True)
-    if facts.life.cancelled:
+    if silence is None:  # nothing but the claim was ever there, and that is no script's by now
+        silence = 0.0 if facts.life.owner and not facts.life.cancelled else terms.silence
+    if silence >= terms.silence:
         return None
-    fresh = now - facts.inspected <= _FRESH
-    return Wait((Take(job.job_id) if fresh else Inspect(),), node_lost=True)
+    again = facts.inspected + terms.silence - silence
+    return Wait((Inspect(),) if now >= again else (), max(again, now + terms.retry), node_lost=True)
 
 
 # --- looking again ------------------------------------------------------------------------------------------------

@@ -153,6 +153,19 @@ def never_ran(facts: Facts, job: Job | None) -> Ending:
     return _never_ran_job(job)
 
 
+def unclaimed(facts: Facts, job: Job | None) -> Ending:
+    """The end of a Pod whose claim somebody has overwritten, by the batch system's word alone: never a success."""
+    attempt = facts.attempt
+    if attempt is not None and attempt.final:
+        return Ending(attempt.reason, attempt.message, never_ran=True)
+    did = (
+        'the file "claim" in the Pod\'s directory was overwritten and cannot be read; the batch system knows no living '
+        "job of the Pod, which counts as cancelled or failed whatever it has done"
+    )
+    words = f"job {job.job_id}: {did}" if job is not None else did
+    return Ending(REASON_CANCELLED if facts.pod.deleting else REASON_JOB_FAILED, words)
+
+
 def _never_ran_job(job: Job) -> Ending:
     report = job.report
     if report is None or report.state is not JobState.FINISHED or report.verdict is None:

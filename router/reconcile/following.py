@@ -9,7 +9,7 @@ from __future__ import annotations
 from router.names import CONDITION_READY, REASON_POD_COMPLETED, REASON_POD_FAILED
 from router.podstatus import PodStatus
 from router.podview import PodView
-from router.reconcile.model import Facts, Job
+from router.reconcile.model import Facts, Job, Terms
 
 
 def followed(facts: Facts) -> Job | None:
@@ -36,6 +36,15 @@ def wanted_no_more(facts: Facts) -> bool:
     """Whether the Pod must not run (any longer): deleted, refused for good, ended by others, or sealed."""
     final = facts.attempt is not None and facts.attempt.final
     return facts.pod.deleting or facts.pod.status.terminal or final or facts.life.cancelled
+
+
+def unsealable(facts: Facts, terms: Terms, now: float) -> bool:
+    """Whether the claim is nobody's and cannot be taken: its user has overwritten it, or put something in its place.
+
+    A claim that a script has just made may not be readable yet, for so long as files take to be seen.
+    """
+    since = facts.unsealed_since
+    return since is not None and now >= since + terms.fs_delay and not facts.life.claimed
 
 
 def departed(pod: PodView) -> bool:

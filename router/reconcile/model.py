@@ -105,13 +105,15 @@ class Facts:
     :param noted: the job id in the Pod's directory or annotation, or of the submission just made; empty where none
     :param staged: whether the Pod's directory exists; None where that is not known yet
     :param inspected: when its directory was last read (claim, ``alive``, exit files)
-    :param looked: whether the batch system was searched for the tag since a job may have been made unnoticed
+    :param looked: whether the batch system was searched for the tag since a job may have been made unnoticed;
+        ``looked_at``: when it last was
     :param reachable: whether the batch system answers
     :param refused: why nothing is submitted to the site now; empty where it may be
     :param submitting: a submission is under way: nothing is concluded from there being no job
     :param older: what may still run of older Pods of the same Job and index, each in words: the fence
     :param disruptions: Pods of the same Job and index that were already excused as lost
-    :param sealed_at: when the agent last tried to take the claim
+    :param sealed_at: when the agent last tried to take the claim; ``unsealed_since``: since when it could not, although
+        the claim is no script's either
     :param signals: how often the script was asked to end, ``signalled_at`` first and ``signalled_last`` last
     :param ended_seen: when the script's last word was first seen
     :param collecting_since: when the results were first asked for; ``collected``: they are there, or cannot be had
@@ -126,6 +128,7 @@ class Facts:
     staged: bool | None = None
     inspected: float | None = None
     looked: bool = False
+    looked_at: float | None = None
     reachable: bool = True
     refused: str = ""
     submitting: bool = False
@@ -133,6 +136,7 @@ class Facts:
     older: tuple[str, ...] = ()
     disruptions: int = 0
     sealed_at: float | None = None
+    unsealed_since: float | None = None
     signals: int = 0
     signalled_at: float | None = None
     signalled_last: float | None = None

@@ -82,7 +82,10 @@ def sealed(facts: Facts, claim: bytes | None, now: float) -> Facts:
     """The agent tried to take the claim; ``claim`` is what it holds now, None where there is no directory."""
     if claim is None:
         return replace(facts, staged=False)
-    return _living(replace(facts, staged=True, sealed_at=now), with_claim(facts.life, claim), now)
+    life = with_claim(facts.life, claim)
+    since = now if facts.unsealed_since is None else facts.unsealed_since
+    facts = replace(facts, staged=True, sealed_at=now, unsealed_since=None if life.claimed else since)
+    return _living(facts, life, now)
 
 
 def _living(facts: Facts, life: Life, now: float) -> Facts:
@@ -98,7 +101,7 @@ def looked(facts: Facts, reports: Iterable[JobReport], now: float) -> Facts:
     """The batch system was searched for the Pod's tag."""
     for report in reports:
         facts = reported(facts, report, now)
-    return replace(facts, looked=True)
+    return replace(facts, looked=True, looked_at=now)
 
 
 def reported(facts: Facts, report: JobReport, now: float) -> Facts:

@@ -9,9 +9,12 @@ from typing import cast
 
 import pytest
 
-from router.agent.acting import Tools, slow
+from router.agent.acting import Tools, slow, submit
+from router.agent.backoff import FullQueues
+from router.agent.metrics import Metrics
 from router.agent.records import Record
 from router.hpc import JobReport, JobState
+from router.hpc.remarks import Submitted
 from router.layout import PodDirectory
 from router.reconcile import outcomes
 from router.reconcile.model import Action, Delete, Look, Signal
@@ -81,3 +84,39 @@ def test_a_job_is_told_where_it_is(queue: str, address: str) -> None:
     assert does(Delete("7.vm", force=True), about) == [("cancel", address, "force")]
     assert about.facts.jobs[0].deletes == 2
     assert does(Delete("8.vm"), about) == [("cancel", "8.vm", "")]
+
+
+@pytest.mark.parametrize(
+    ("remarks", "expected"),
+    [
+        ("", []),
+        (
+            "Your allocation is nearly spent",
+            [
+                (
+                    "Pod p u1",
+                    "Normal",
+                    "SiteRemark",
+                    "When batch job 7.vm was submitted, the site said: Your allocation is nearly spent",
+                )
+            ],
+        ),
+    ],
+)
+def test_what_a_site_prints_at_a_submission_is_told_once(remarks: str, expected: list[tuple[str, ...]]) -> None:
+    about, told = record(), list[tuple[str, ...]]()
+    tools = SimpleNamespace(
+        full=FullQueues(),
+        submitter=SimpleNamespace(
+            prepare=lambda pod, *, fresh: SimpleNamespace(warnings=(), fresh=fresh),
+            submit=lambda prepared: Submitted("7.vm", remarks),
+        ),
+        metrics=Metrics(),
+        recorder=SimpleNamespace(
+            tell=lambda about, *words: told.append((f"{about.kind} {about.name} {about.uid}", *words))
+        ),
+    )
+
+    submit(cast("Tools", tools), about, fresh=True)
+
+    assert (about.facts.noted, told) == ("7.vm", expected)

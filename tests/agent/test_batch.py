@@ -15,6 +15,7 @@ from router.agent.metrics import Metrics
 from router.errors import Unavailable
 from router.host.local import LocalHost
 from router.hpc import BatchSystem, Commands, JobState, Submission, Verdict, openpbs, slurm, torque
+from router.hpc.remarks import Submitted
 from tests.hpc.test_slurm import listed, recorded
 
 INVALID = "slurm_load_jobs error: Invalid job id specified"
@@ -313,6 +314,24 @@ def test_a_server_that_nothing_but_an_id_names_is_not_asked(tools: Tools) -> Non
     tools.called()
     asked = [line.split("dsv ")[1] for line in tools.words.splitlines() if "dsv" in line]
     assert asked == ["7 8", "7.vm 7 8 8.vm"]
+
+
+@pytest.mark.parametrize(
+    ("system", "command", "stdout", "job_id"),
+    [
+        (openpbs, "qsub", "Welcome\n5.vm\n", "5.vm"),
+        (torque, "qsub", "Welcome\n5.vm\n", "5.vm"),
+        (slurm, "sbatch", "Welcome\n5\n", "5"),
+    ],
+)
+def test_what_a_site_prints_at_a_submission_is_kept_beside_the_id(
+    tools: Tools, system: BatchSystem, command: str, stdout: str, job_id: str
+) -> None:
+    tools.says(command, stdout, stderr="Your allocation is nearly spent\n")
+
+    found = tools.batch(system).submitted(Submission("n", "/w/script", "/w", "/w/out"))
+
+    assert found == Submitted(job_id, "Welcome; Your allocation is nearly spent")
 
 
 def test_a_submission_names_the_server(tools: Tools) -> None:

@@ -121,13 +121,15 @@ def test_what_is_broken_is_said(
 
 def test_a_launcher_on_two_nodes(queue: EmbeddedQueue, tmp_path: Path) -> None:
     launcher = tmp_path / "mpirun"
-    launcher.write_text('#!/bin/bash\nwhile [[ $1 != /bin/bash ]]; do shift; done\n"$@" && "$@"\n')
+    version = "[[ $1 != --version ]] || { echo Twice 1.0; exit; }"
+    launcher.write_text(f'#!/bin/bash\n{version}\nwhile [[ $1 != /bin/bash ]]; do shift; done\n"$@" && "$@"\n')
     launcher.chmod(0o755)
     profile = {"name": "twice", "launcher": "openmpi", "path": str(launcher)}
 
     code, lines = checked(argv(queue, tmp_path, mpi=[profile]))
 
     assert (code, lines["launcher"]["verdict"], lines["work-directory-on-nodes"]["verdict"]) == (0, "ok", "ok"), lines
+    assert lines["launcher"]["seen"].startswith(f"{launcher} (Twice 1.0): exit code 0")
 
 
 def test_a_server_that_keeps_no_history_is_warned_of(queue: EmbeddedQueue, tmp_path: Path) -> None:

@@ -10,13 +10,15 @@ from typing import Any
 import pytest
 
 from router import policy
-from router.agent.sites import commands_of, demand_account, demand_user, site_of, system_of, terms_of, users_of
-from router.errors import ConfigError
+from router.agent.settings import AgentSettings
+from router.agent.sites import commands_of, demand_account, demand_user, paced, site_of, system_of, terms_of, users_of
+from router.errors import ConfigError, PolicyError
 from router.host import sitehelper
 from router.hpc import local, openpbs, torque
 from router.policy.model import Policy
 from router.policy.schema import Account, Retries
 from router.reconcile.model import Terms
+from router.settings import Address
 
 
 def loaded(retries: dict[str, Any] | None = None, **site: Any) -> Policy:
@@ -96,6 +98,24 @@ def test_lost_nodes_are_excused_as_often_as_the_rule_says() -> None:
     assert terms_of(base, loaded({"onMemory": True}), "big") == replace(base, disruptions=Retries().disruptions)
     assert terms_of(base, loaded({"disruptions": 2}), "a rule of last week") == base
     assert base.disruptions == Retries().disruptions
+
+
+@pytest.mark.parametrize(
+    ("written", "expected"), [({}, (30, 5)), ({"minInterval": "10s"}, (30, 10)), ({"minInterval": "2m"}, (120, 120))]
+)
+def test_a_site_says_how_often_it_is_asked_at_most(written: dict[str, Any], expected: tuple[int, int]) -> None:
+    address = Address("127.0.0.1", 0)
+    given = AgentSettings("s", Path("policy"), Path("key"), address, address, "127.0.0.1")
+
+    found = paced(given, site_of(loaded(**written), "s"))
+
+    assert found == replace(given, cycle_seconds=expected[0], quick_seconds=expected[1])
+
+
+@pytest.mark.parametrize("wrong", ["0", "2h", "soon"])
+def test_an_interval_that_cannot_be(wrong: str) -> None:
+    with pytest.raises(PolicyError, match="minInterval"):
+        loaded(minInterval=wrong)
 
 
 def test_the_commands_of_openpbs_are_those_of_an_ordinary_installation() -> None:

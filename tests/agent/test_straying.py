@@ -8,7 +8,7 @@ from typing import Any, cast
 
 import pytest
 
-from router.agent.records import Record, Records
+from router.agent.records import Record, Records, SiteRecords
 from router.agent.straying import Strays
 from router.hpc import JobReport, JobState
 from router.kube.client import Api
@@ -41,17 +41,25 @@ class World:
 
     def __init__(self) -> None:
         self.cluster = Cluster()
-        self.records = Records(lambda view: PodDirectory("/w", view.job_uid, view.index, view.uid))
+        self.site = SiteRecords()
+        self.records, self.others = self._joined("mallory"), self._joined("ada")
         self.woken: list[str] = []
         self.limits: list[str] = []
         self.strays = Strays(
             cast("Api", self.cluster),
-            self.records,
+            self.site,
             patience=PATIENCE,
             take=self.take,
             wake=self.woken.append,
             limit=self.limits.append,
         )
+
+    def _joined(self, user: str) -> Records:
+        records = Records(
+            lambda view: PodDirectory("/w", view.job_uid, view.index, view.uid), user=user, site=self.site
+        )
+        self.site.join(records)
+        return records
 
     def take(self, raw: dict[str, Any]) -> None:
         """What the watch does with a Pod."""
@@ -60,9 +68,9 @@ class World:
         record.saw(view(raw))
         self.woken.append(record.uid)
 
-    def missed(self, uid: str, *, seconds: float) -> Record:
+    def missed(self, uid: str, *, seconds: float, records: Records | None = None) -> Record:
         """A Pod with a running job that the API server has not shown for so long."""
-        record = self.records.add(outcomes.first(pod(uid, uid, index="3")))
+        record = (records or self.records).add(outcomes.first(pod(uid, uid, index="3")))
         report = JobReport(f"{uid}.s", JobState.RUNNING, "R", directory=f"/w/pods/job-1/3/{uid}")
         record.change(lambda facts: outcomes.reported(facts, report, 1.0))
         record.missing = time.time() - seconds
@@ -135,8 +143,20 @@ def test_too_many_at_once_are_left_for_a_person(world: World) -> None:
     assert world.strays.look() == 0
 
     (words,) = world.limits
-    assert words.startswith("30 batch jobs of this cluster have no Pod any more; at most 20")
+    assert words.startswith("30 batch jobs of HPC user mallory have no Pod any more; of one user's at most 20")
     assert world.woken == []
+
+
+def test_too_many_of_one_user_are_left_and_another_users_are_reaped(world: World) -> None:
+    for number in range(21):
+        world.missed(f"u{number}", seconds=PATIENCE + 1)
+    world.missed("other", seconds=PATIENCE + 1, records=world.others)
+
+    assert world.strays.look() == 1
+
+    (words,) = world.limits
+    assert words.startswith("21 batch jobs of HPC user mallory")
+    assert world.woken == ["other"]
 
 
 def test_what_is_over_is_forgotten(world: World) -> None:

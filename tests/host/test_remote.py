@@ -224,6 +224,21 @@ def test_a_site_helper_that_is_not_there(tmp_path: Path, loop: EventLoop) -> Non
         host.names(tmp_path / "site")
 
 
+@pytest.mark.parametrize("mode", [None, 0o750])
+def test_whoever_only_looks_makes_nothing(tmp_path: Path, helper: Path, loop: EventLoop, mode: int | None) -> None:
+    root = tmp_path / "above" / "site"
+    if mode is not None:
+        root.mkdir(parents=True)
+        root.chmod(mode)
+    before = {path: path.stat().st_mode for path in tmp_path.rglob("*")}
+    host = RemoteHost(root, helpers.piped(helper), loop, PATIENT, make=False)
+
+    found = host.status(root / "pods"), host.names(root / "pods"), host.names(root)
+
+    assert (found, {path: path.stat().st_mode for path in tmp_path.rglob("*")}) == ((None, [], []), before)
+    host.close()
+
+
 def test_another_version_is_told_with_both_numbers(helper: Path, host: RemoteHost) -> None:
     helper.write_text(helper.read_text().replace("\nVERSION = 1\n", "\nVERSION = 99\n"))
 

@@ -66,6 +66,7 @@ def test_nodes_that_do_not_work_are_counted_out() -> None:
     )
 
     assert (found.nodes, found.free_nodes, found.free_cores, found.cores_per_node) == (2, 1, 8, 8)
+    assert found.broken == ("a", "b")
 
 
 def test_the_nodes_of_a_queue() -> None:
@@ -135,7 +136,7 @@ def test_partitions_of_slurm() -> None:
         "gpu": QueueState(
             name="gpu", enabled=False, started=True, reason="State=DRAIN", nodes_max=2, nodes=0, free_nodes=0,
             cores_per_node=4, memory_per_node=8000 << 20, gpus_per_node=3, free_cores=0, queued=3, running=0,
-            waited=120,
+            waited=120, broken=("node3", "node4"),
         ),
     }  # fmt: skip
     assert {one.waited for one in slurm.parse_queues((PARTITIONS, NODES, "")).values()} == {0}

@@ -42,6 +42,14 @@ def state(**changed: Any) -> QueueState:
         ({"batch": state(walltime_max=3600)}, MUST, "walltimeMax: 1h"),
         ({"batch": state(nodes_max=1)}, MUST, "nodes: 1"),
         ({"batch": state(nodes=1)}, MUST, "nodes: 1"),
+        ({"batch": state(nodes=1, broken=("n2",))}, WARNING, "mend n2: a Job that needs more nodes"),
+        ({"batch": state(nodes=1, nodes_max=2, broken=("n2",))}, WARNING, "mend n2: a Job that needs more nodes"),
+        ({"batch": state(nodes=2, broken=("n3",))}, OK, ""),
+        ({"batch": state(nodes=0, broken=("n1", "n2"))}, MUST, "mend n1, n2: the queue has no node that runs jobs"),
+        ({"batch": state(nodes=0, nodes_max=2, broken=("n1", "n2"))}, MUST, "the queue has no node that runs jobs"),
+        ({"batch": state(nodes=0, broken=("n1",), destinations=("other",))}, OK, ""),
+        ({"batch": state(nodes=0, broken=())}, MUST, "nodes: 0"),
+        ({"batch": state(nodes=1, broken=("n2",), cores_per_node=2)}, MUST, "cpusPerNode: 2"),
         ({"batch": state(cores_per_node=2)}, MUST, "cpusPerNode: 2"),
         ({"batch": state(memory_per_node=GIB)}, MUST, "memoryPerNode: 1024Mi"),
         ({"batch": state(nodes=1, destinations=("other",))}, OK, ""),
@@ -53,6 +61,15 @@ def test_queues(found: dict[str, QueueState], mark: Mark, change: str) -> None:
     (line,) = queue_lines(site(), found, "ada")
 
     assert (line.name, line.user, line.mark, change in line.change) == ("queue/batch", "ada", mark, True), line
+
+
+def test_a_queue_with_nodes_out_of_order_names_them() -> None:
+    (line,) = queue_lines(site(), {"batch": state(nodes=1, broken=tuple("abcdefg"))}, "ada")
+
+    assert line.seen.endswith(
+        "; nodes 8; cpusPerNode 4; memoryPerNode 4096Mi; gpusPerNode 0; out of order: a, b, c, d, e and 2 more"
+    )
+    assert line.change.startswith("mend a, b, c, d, e and 2 more: ")
 
 
 def test_a_queue_whose_limit_the_policy_does_not_know() -> None:
@@ -162,6 +179,16 @@ BOTH = {"launcher-path": ("/usr/bin/mpirun",), "launched": ("0 ",), "rank": ("n1
 )
 def test_two_nodes(report: Any, left: tuple[str, ...], count: int, marks: list[Mark]) -> None:
     assert [line.mark for line in jobs.two_nodes_lines("ada", report, left, count)] == marks
+
+
+@pytest.mark.parametrize(
+    ("version", "program"),
+    [(("",), "/usr/bin/mpirun"), (("mpirun (Open MPI) 4.1.4",), "/usr/bin/mpirun (mpirun (Open MPI) 4.1.4)")],
+)
+def test_the_launchers_version_is_said(version: tuple[str, ...], program: str) -> None:
+    line, _ = jobs.two_nodes_lines("ada", {**BOTH, "launcher-version": version}, ("n1", "n2"), 2)
+
+    assert line.seen == f"{program}: exit code 0, 2 ranks on n1, n2"
 
 
 @pytest.mark.parametrize(

@@ -554,6 +554,9 @@ PLANNED = st.builds(
     collecting_since=st.sampled_from([None, T + 60.0]),
     collected=st.booleans(),
     signals=st.just(0),
+    looked_at=st.sampled_from([None, T + 70.0]),
+    sealed_at=st.sampled_from([None, T + 60.0]),
+    unsealed_since=st.sampled_from([None, T + 60.0]),
     attempt=st.sampled_from([None, Attempt("QueueFull", "", not_before=T + 900.0), Attempt("Refused", "", final=True)]),
 )
 

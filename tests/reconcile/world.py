@@ -508,7 +508,7 @@ class Agent:
             return True
         awaited = any(facts.older for facts in self.facts.values())
         stray = replace(self.strays[uid], awaited=awaited, confirmed=True)
-        return uid in reaping([stray], len(self.world.jobs), self.world.now).reap
+        return uid in reaping([stray], {"": len(self.world.jobs)}, self.world.now).reap
 
     def _burn(self) -> None:
         if self.fuse is not None:

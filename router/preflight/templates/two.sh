@@ -15,6 +15,7 @@ probe() {
 	path=$(type -P "$launcher")
 	note launcher-path "$path"
 	if [[ $path ]]; then
+		note launcher-version "$(timeout 10 "$path" --version 2>/dev/null </dev/null | grep -m 1 '[0-9]')"
 		[[ ! $host_line ]] || write_hosts
 		words=$(timeout 120 "$path" "${launcher_options[@]}" /bin/bash "$dir/rank" "$dir" 2>&1 </dev/null)
 		code=$?

@@ -1,0 +1,148 @@
+"""A claim that its user has overwritten: the Pod ends all the same, when nothing of it can run any more."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from router.hpc import JobState, Verdict
+from router.podlife import Life, with_alive
+from router.reconcile import outcomes
+from router.reconcile.ending import judge
+from router.reconcile.endings import Ending
+from router.reconcile.model import Ask, Attempt, Delete, Facts, Inspect, Job, Look, Seal, Signal, Tell
+from router.reconcile.planning import plan
+from router.reconcile.waiting import Wait
+from tests.reconcile.given import NOTHING, PLAIN, TERMS, T, deleted, facts, job, over, report
+from tests.reconcile.test_machine import TERMS as QUICK
+from tests.reconcile.world import Agent, World
+
+SINCE = T + 200.0
+NOW = SINCE + TERMS.fs_delay
+WORDS = (
+    'the file "claim" in the Pod\'s directory was overwritten and cannot be read; the batch system knows no living job '
+    "of the Pod, which counts as cancelled or failed whatever it has done"
+)
+BREATHING = with_alive(Life(), NOW - 30, NOW)
+GONE = job(report(), unknown_since=NOW - 600, unknown_last=NOW)
+
+
+def spoilt(*jobs: Job, view: object = None, **fields: object) -> Facts:
+    """A deleted Pod whose claim is nobody's and could not be taken for so long as files take to be seen."""
+    usual = {"looked_at": SINCE + 1, "sealed_at": NOW, "unsealed_since": SINCE, "inspected": NOW, "staged": True}
+    return facts(view or deleted(), *jobs, **{**usual, **fields})  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("known", "expected"),
+    [
+        (spoilt(job(over(Verdict.DELETED))), Ending("Cancelled", f"job 7.pbs: {WORDS}")),
+        (spoilt(job(over())), Ending("Cancelled", f"job 7.pbs: {WORDS}")),
+        (spoilt(job(over()), view=PLAIN), Ending("JobFailed", f"job 7.pbs: {WORDS}")),
+        (spoilt(), Ending("Cancelled", WORDS)),
+        (spoilt(GONE), Ending("Cancelled", f"job 7.pbs: {WORDS}")),
+        # Deleted for us, and no longer known since: over.
+        (
+            spoilt(replace(GONE, unknown_since=NOW, deletes=1, deleted_at=NOW - 5)),
+            Ending("Cancelled", f"job 7.pbs: {WORDS}"),
+        ),
+        (
+            spoilt(attempt=Attempt("Refused", "Unknown queue", final=True)),
+            Ending("Refused", "Unknown queue", never_ran=True),
+        ),
+    ],
+)
+def test_it_ends_by_the_word_of_the_batch_system(known: Facts, expected: Ending) -> None:
+    assert judge(known, TERMS, NOW) == expected
+
+
+SEALING = NOW + TERMS.retry_most
+
+
+@pytest.mark.parametrize(
+    ("known", "expected"),
+    [
+        # Nobody can be asked, or has been asked since.
+        (spoilt(job(over()), reachable=False), Wait((), SEALING)),
+        (spoilt(job(over()), looked_at=SINCE - 1), Wait((Look(),), SEALING)),
+        (spoilt(job()), Wait((Ask(("7.pbs",)),), NOW + TERMS.retry)),
+        # Something may be alive.
+        (spoilt(job(report())), Wait((), SEALING)),
+        (spoilt(job(report(JobState.QUEUED))), Wait((), SEALING)),
+        (spoilt(replace(GONE, unknown_since=NOW)), Wait((), SEALING)),
+        (spoilt(GONE, life=BREATHING), Wait((), SEALING, node_lost=True)),
+        (spoilt(GONE, life=BREATHING, inspected=None), Wait((Inspect(),), SEALING, node_lost=True)),
+        (spoilt(job(over(Verdict.NODE_LOST)), life=BREATHING), Wait((), SEALING, node_lost=True)),
+        # It may only not be seen yet, or have been mended.
+        (spoilt(job(over()), unsealed_since=NOW - 2, sealed_at=NOW - 2), Wait((Seal(),), NOW + TERMS.retry)),
+        (spoilt(job(over()), sealed_at=NOW - 61, reachable=False), Wait((Seal(),), NOW + TERMS.retry)),
+    ],
+)
+def test_until_then_it_is_waited_for(known: Facts, expected: Wait) -> None:
+    assert judge(known, TERMS, NOW) == expected
+
+
+@pytest.mark.parametrize(
+    ("one", "expected"),
+    [
+        (job(report()), (Signal("7.pbs"),)),
+        (job(report(JobState.QUEUED)), (Delete("7.pbs"),)),
+        (job(report(JobState.EXITING)), ()),
+    ],
+)
+def test_its_job_is_ended_as_one_that_may_run(one: Job, expected: tuple[object, ...]) -> None:
+    assert [act for act in plan(spoilt(one), TERMS, NOW).actions if not isinstance(act, Tell)] == list(expected)
+    early = replace(spoilt(one), unsealed_since=NOW - 1)
+    assert [act for act in plan(early, TERMS, NOW).actions if not isinstance(act, Tell)] == []
+
+
+def test_its_end_is_told_in_an_event() -> None:
+    known = spoilt(job(over(Verdict.DELETED)), collected=True)
+
+    made = plan(known, TERMS, NOW)
+
+    assert Tell("Warning", "Cancelled", f"job 7.pbs: {WORDS}") in made.actions
+    assert made.status is not None
+    assert (made.status.phase, made.status.reason) == ("Failed", "Cancelled")
+
+
+def test_since_when_it_could_not_be_taken() -> None:
+    known = outcomes.sealed(facts(deleted(), job(over())), b"rubbish", SINCE)
+    again = outcomes.sealed(known, b"", SINCE + 9)
+    mended = outcomes.sealed(again, b"cancelled\n", SINCE + 20)
+
+    assert (known.life, known.unsealed_since) == (NOTHING, SINCE)
+    assert (again.unsealed_since, again.sealed_at) == (SINCE, SINCE + 9)
+    assert (mended.unsealed_since, mended.life.sealed) == (None, True)
+
+
+@pytest.mark.parametrize("history", [True, False])
+@pytest.mark.parametrize("claim", ["rubbish", "1.pbs.rubbish"], ids=["which ends the script", "in which it goes on"])
+@pytest.mark.parametrize("restarted", [True, False])
+def test_a_deleted_pod_goes(history: bool, claim: str, restarted: bool) -> None:
+    world = World(history=history)
+    agent = Agent(world, QUICK)
+    agent.cycle()
+    world.start(world.jobs["1.pbs"])
+    world.go_on(world.processes["1.pbs"], 0)
+    if not restarted:
+        agent.cycle()
+
+    (uid,) = world.pods
+    world.directories[uid].claim = claim
+    if restarted:
+        agent.restart()
+    agent.cycle()
+    world.delete_pod(uid, grace=30)
+    for _ in range(200):
+        world.pass_time(5)
+        for process in world.processes.values():
+            world.go_on(process, 0)
+        agent.cycle()
+        if uid in world.pods:
+            world.control()
+
+    assert uid not in world.pods
+    assert world.jobs["1.pbs"].state is JobState.FINISHED
+    assert world.wrong == []
