@@ -102,6 +102,11 @@ class Observer:
         if self._overseer is not None:
             self._overseer.leave(self)
 
+    def await_end(self) -> None:
+        """Wait until it looks no more, after ``stop``; at once where it never began."""
+        if self._thread.ident is not None:
+            self._thread.join()
+
     @property
     def alive(self) -> bool:
         """Whether its thread runs."""
