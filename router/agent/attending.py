@@ -125,19 +125,10 @@ class Attending:
         self._again = after is not None
         fresh = Records(submitter.directory, user=seat.user, site=shared.records)
         self.records: Records = fresh if after is None else after.records
-        self.reach = Reach(
-            self._reach_changed, first=settings.quick_seconds, longest=max(LONGEST_BACK_OFF, settings.cycle_seconds)
-        )
+        longest = max(LONGEST_BACK_OFF, settings.cycle_seconds)
+        self.reach = Reach(self._reach_changed, first=settings.quick_seconds, longest=longest)
         self._spool = Spool(seat.host, seat.root, self.records, self._notes)
-        self._observer = Observer(
-            seat.batch,
-            _asking(world, seat),
-            self.records,
-            self.reach,
-            wake=self._queue.wake,
-            notice=self._spool.look,
-            overseer=shared.overseer,
-        )
+        self._observer = self._make_observer()
         tools = _tools(world, seat, submitter, self._observer)
         self._steps = Steps(self._queue, self.records, tools, self._deciding(), submitters=settings.hands)
         self._indexing = Indexing(seat.host, self.records, shared.indexes)
@@ -160,6 +151,17 @@ class Attending:
             acting=lambda: world.election.leading,
             finished=self._finished,
             refusal=lambda: check.refusal,
+        )
+
+    def _make_observer(self) -> Observer:
+        return Observer(
+            self.seat.batch,
+            _asking(self._world, self.seat),
+            self.records,
+            self.reach,
+            wake=self._queue.wake,
+            notice=self._spool.look,
+            overseer=self._shared.overseer,
         )
 
     def _make_cleaning(self) -> Cleaning:

@@ -206,12 +206,19 @@ class Observer:
                     self._own(urgent)
                 else:
                     self._cycle()
-                    self._reach.answered()
+                    self._answered()
                 self._failing = False
             except BatchError as error:
                 self._failing = True
                 self._reach.failed(error)
                 self._agenda.ask(urgent)
+
+    def _answered(self) -> None:
+        """The user has got an answer. Nothing is learnt of the jobs from now on where the observer is away."""
+        if self._overseer is not None and self._overseer.away:
+            self._reach.failed(self._overseer.away)
+        else:
+            self._reach.answered()
 
     def _own(self, ids: Sequence[str]) -> None:
         """Ask about single jobs as the user."""
