@@ -177,8 +177,8 @@ def _agent(root: Path, count: int) -> Iterator[Agent]:
     with subprocess.Popen(argv, stdout=subprocess.PIPE, text=True) as api:
         try:
             assert api.stdout is not None
-            kubeconfig = _kubeconfig(root, api.stdout.readline().strip())
-            with _started(root, kubeconfig, program) as agent:
+            reached = kubeconfig(root, api.stdout.readline().strip())
+            with _started(root, reached, program) as agent:
                 yield agent
         finally:
             api.kill()
@@ -192,7 +192,7 @@ def _routed(documents: dict[str, str], key: Ed25519PrivateKey) -> tuple[dict[str
     return judged.routed["spec"]["template"], judged.script.text.encode()
 
 
-def _kubeconfig(root: Path, port: str) -> Path:
+def kubeconfig(root: Path, port: str) -> Path:
     """Plain HTTP, without credentials: as ``kubectl proxy`` is used."""
     text = {
         "apiVersion": "v1",

@@ -49,6 +49,8 @@ from router.workload.model import GpuVendor
 log: Final = logging.getLogger("batchgate.agent")
 
 _TURN_SECONDS: Final = 1.0
+_SOON_SECONDS: Final = 0.1
+"""The same for a user who was at rest, whose Job waits."""
 _CLAIM_SECONDS: Final = 10.0
 LONGEST_BACK_OFF: Final = 60.0
 _IDLE: Final = 10
@@ -97,9 +99,10 @@ class Shared:
 
 
 class Attending:
-    """One user's Pods, from that user's seat; ``start``, and ``stop`` in the end.
+    """One user's Pods, from that user's seat; ``start``, and in the end ``stop``, or ``rest``.
 
     :param elsewhere: see ``Submitter``
+    :param after: what attended to them before and was told to rest: its records are gone on with, once it has ended
     """
 
     def __init__(
@@ -108,6 +111,7 @@ class Attending:
         seat: Seat,
         shared: Shared,
         elsewhere: Callable[[str, str], BatchgateError] | None = None,
+        after: Attending | None = None,
     ) -> None:
         self._world = world
         self._shared = shared
@@ -117,20 +121,14 @@ class Attending:
         submitter = Submitter(world.api, seat.host, seat.batch, place, world.keys, elsewhere)
         self._directory = submitter.directory
         self._queue = Workqueue()
-        self.records = Records(submitter.directory, user=seat.user, site=shared.records)
-        self.reach = Reach(
-            self._reach_changed, first=settings.quick_seconds, longest=max(LONGEST_BACK_OFF, settings.cycle_seconds)
-        )
+        self._after = after
+        self._again = after is not None
+        fresh = Records(submitter.directory, user=seat.user, site=shared.records)
+        self.records: Records = fresh if after is None else after.records
+        longest = max(LONGEST_BACK_OFF, settings.cycle_seconds)
+        self.reach = Reach(self._reach_changed, first=settings.quick_seconds, longest=longest)
         self._spool = Spool(seat.host, seat.root, self.records, self._notes)
-        self._observer = Observer(
-            seat.batch,
-            _asking(world, seat),
-            self.records,
-            self.reach,
-            wake=self._queue.wake,
-            notice=self._spool.look,
-            overseer=shared.overseer,
-        )
+        self._observer = self._make_observer()
         tools = _tools(world, seat, submitter, self._observer)
         self._steps = Steps(self._queue, self.records, tools, self._deciding(), submitters=settings.hands)
         self._indexing = Indexing(seat.host, self.records, shared.indexes)
@@ -138,8 +136,11 @@ class Attending:
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._run, name=f"attending {seat.user}".strip(), daemon=True)
         self._claims_at = 0.0
+        self._resting = False
         self.began = False
         """Whether its Pods are attended to."""
+        self.ended = threading.Event()
+        """Set once nothing of this runs any more, after ``rest``."""
 
     def _deciding(self) -> Deciding:
         world, seat, check = self._world, self.seat, self._shared.check
@@ -152,6 +153,17 @@ class Attending:
             refusal=lambda: check.refusal,
         )
 
+    def _make_observer(self) -> Observer:
+        return Observer(
+            self.seat.batch,
+            _asking(self._world, self.seat),
+            self.records,
+            self.reach,
+            wake=self._queue.wake,
+            notice=self._spool.look,
+            overseer=self._shared.overseer,
+        )
+
     def _make_cleaning(self) -> Cleaning:
         seat, keeping = self.seat, Keeping(self.seat.root, self._world.site.keep)
         pods_of = partial(uids_of, self._world.api)
@@ -159,7 +171,8 @@ class Attending:
 
     def start(self) -> None:
         """Begin, once all Pods are known."""
-        self._shared.records.join(self.records)
+        if self._after is None:
+            self._shared.records.join(self.records)
         self._thread.start()
 
     def stop(self, seconds: float) -> bool:
@@ -171,6 +184,21 @@ class Attending:
         self._indexing.stop()
         self._cleaning.stop()
         return finished
+
+    def rest(self) -> None:
+        """End without being waited for, and end the connection: there is nothing to do. ``ended`` says when."""
+        self._resting = True
+        self._stopping.set()
+
+    @property
+    def busy(self) -> bool:
+        """Whether there is anything to do that the records do not tell: a step now or later, a directory to be removed."""
+        return not self._queue.empty or self._cleaning.more
+
+    @property
+    def visited(self) -> bool:
+        """Whether all jobs were looked at, and old directories."""
+        return self._observer.looked.is_set() and self._cleaning.turned
 
     def wake(self, uid: str) -> None:
         """Let somebody look at a Pod. One that has a job is not touched before it is known whose that is."""
@@ -195,7 +223,29 @@ class Attending:
         return {f"{name} {self.seat.user}".strip(): alive for name, alive in found.items()}
 
     def _run(self) -> None:
-        while not self._stopping.wait(_TURN_SECONDS):
+        if self._after is not None:
+            self._after.ended.wait()  # what it still asks is the same user's, and ends by itself
+            self._after = None
+        try:
+            self._attend()
+        finally:
+            if self._resting:
+                self._end()
+                self.ended.set()
+
+    def _end(self) -> None:
+        """Nobody else uses the connection when it is ended: else whoever does would take the site to be unreachable."""
+        parts = (self._observer, self._spool, self._indexing, self._cleaning)
+        for part in parts:
+            part.stop()
+        self._steps.finish()
+        for part in parts:
+            part.await_end()
+        self._observer.stop()  # once more: one that had just looked has joined the overseer
+        self.seat.host.rest(0)
+
+    def _attend(self) -> None:
+        while not self._stopping.wait(_SOON_SECONDS if self._again and not self.began else _TURN_SECONDS):
             if not (self._shared.listed.is_set() and self._shared.check.known.is_set()):
                 continue
             if not self.seat.user:
@@ -227,13 +277,16 @@ class Attending:
     def _begin(self) -> None:
         if self.began:
             return
-        self._reach_changed(self.reach.reason)  # what an earlier leader has said of it may be over
+        if not self._again:
+            self._reach_changed(self.reach.reason)  # what an earlier leader has said of it may be over
         records = self.records.all()
         self._steps.start()
         if self.seat.user:
             self._cleaning.start()
         self.began = True  # only now, as whoever sees it expects the threads to run
-        if self.seat.user or records:
+        if self._again:
+            self._shared.changed()
+        elif self.seat.user or records:
             log.info("adopted", extra={"fields": {"pods": len(records), "user": self.seat.user}})
 
     def _claim(self) -> None:

@@ -119,6 +119,10 @@ class Cleaning:
         self._ready = ready
         self._next_job = ""
         self._next_note = ""
+        self.turned = False
+        """Whether there was a turn, however it went."""
+        self.more = False
+        """Whether the last turn has left something for the next one to look at."""
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._run, name="cleaning", daemon=True)
 
@@ -130,6 +134,11 @@ class Cleaning:
         """Look no more. A directory that is being removed is removed to its end."""
         self._stopping.set()
 
+    def await_end(self) -> None:
+        """Wait until it looks no more, after ``stop``; at once where it never began."""
+        if self._thread.ident is not None:
+            self._thread.join()
+
     @property
     def alive(self) -> bool:
         """Whether its thread runs."""
@@ -139,11 +148,14 @@ class Cleaning:
         while not self._stopping.wait(SECONDS):
             try:
                 done = self.look()
+                self.more = bool(self._next_job or self._next_note)
             except (ApiError, BatchError, OSError) as error:
+                self.more = False
                 log.warning("old directories cannot be removed", extra={"fields": {"error": str(error)[:2000]}})
             else:
                 if done != Cleaned():
                     log.info("cleaned", extra={"fields": {"pods": done.pods, "notes": done.notes}})
+            self.turned = self.turned or self._ready()
 
     def look(self) -> Cleaned:
         """One turn. ApiError, BatchError, OSError: nothing more is removed in it."""

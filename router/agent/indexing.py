@@ -33,6 +33,11 @@ class Indexing:
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._run, name="indexing", daemon=True)
 
+    def await_end(self) -> None:
+        """Wait until it looks no more, after ``stop``; at once where it never began."""
+        if self._thread.ident is not None:
+            self._thread.join()
+
     @property
     def alive(self) -> bool:
         """Whether its thread runs."""

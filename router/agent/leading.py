@@ -15,8 +15,9 @@ from dataclasses import replace
 from typing import Final
 
 from router import names
-from router.agent.approval import owner_of
-from router.agent.attending import LONGEST_BACK_OFF, Attending, Shared, World
+from router.agent.approval import named_user, owner_of
+from router.agent.attended import Attended
+from router.agent.attending import LONGEST_BACK_OFF, Shared, World
 from router.agent.daemonsets import DaemonSets
 from router.agent.lastcheck import CheckRecord, LastCheck
 from router.agent.logged import Logged
@@ -38,6 +39,7 @@ from router.kubelet.streaming import Pace
 from router.podview import PodView
 from router.policy.schema import Queue
 from router.preflight.record import Kept, praise, sentence
+from router.reconcile import resting
 from router.reconcile.following import followed
 
 log: Final = logging.getLogger("batchgate.agent")
@@ -46,6 +48,8 @@ TURN_SECONDS: Final = 1.0
 HAND_OVER_SECONDS: Final = 10.0
 _STRAYS_SECONDS: Final = 5.0
 _UNROUTED_SECONDS: Final = 30.0
+_RESTING_SECONDS: Final = 5.0
+"""Between two looks at which users have nothing for the agent to do."""
 
 
 class Lead:
@@ -63,8 +67,8 @@ class Lead:
             self.records, indexes, self._pods.watch.synced, self._reach_changed, self._check, self._overseer
         )
         self._lock = threading.Lock()
-        self._users: dict[str, Attending] = {}
-        self._nobody = Attending(world, world.nobody, self._shared, self._elsewhere)
+        self._users: dict[str, Attended] = {}
+        self._nobody = Attended(world, world.nobody, self._shared, self._elsewhere)
         self._strays = Strays(
             api,
             self.records,
@@ -81,7 +85,7 @@ class Lead:
         self._queue_states = QueueStates(api, self._queues, board, ready=lambda: world.election.leading)
         self._daemonsets = DaemonSets(api, nodes, settings.address, world.recorder)
         self._nodes: Nodes | None = None
-        self._strays_at = self._unrouted_at = 0.0
+        self._strays_at = self._unrouted_at = self._resting_at = 0.0
 
     @property
     def problem(self) -> str:
@@ -144,6 +148,26 @@ class Lead:
         if now >= self._unrouted_at:
             self._unrouted_at = now + _UNROUTED_SECONDS
             self._let_go()
+        if now >= self._resting_at:
+            self._resting_at = now + _RESTING_SECONDS
+            self._rise_and_rest(now)
+
+    def _rise_and_rest(self, now: float) -> None:
+        """Attend to the users for whom there is something to do, and to no more than that."""
+        with self._lock:
+            users = dict(self._users)
+        pods = (record.facts.pod for record in self.records.unclaimed())
+        claimed = {named_user(pod.account) for pod in pods if pod.job_id}
+        seen = [one.seen(now, claimed=user in claimed) for user, one in users.items()]
+        change = resting.change(seen, now, idle=self._world.settings.idle_seconds)
+        for user in change.rise:
+            users[user].rise()
+        for user in change.rest:
+            users[user].rest()
+        if change.rest:
+            self._reach_changed()
+        for one in users.values():
+            one.close_unused(self._world.settings.idle_seconds)
 
     def _let_go(self) -> None:
         site = self._world.site
@@ -176,7 +200,7 @@ class Lead:
         """Seconds since the watches gave a sign of life."""
         return {"pods": max(0.0, time.monotonic() - self._pods.watch.since)}
 
-    def _all(self) -> list[Attending]:
+    def _all(self) -> list[Attended]:
         with self._lock:
             return [self._nobody, *self._users.values()]
 
@@ -194,11 +218,11 @@ class Lead:
             found |= one.alive()
         return found
 
-    def _of(self, user: str) -> Attending:
+    def _of(self, user: str) -> Attended:
         """Who attends to a user's Pods, from now on where nobody did. WrongUser."""
         with self._lock:
             if user not in self._users:
-                self._users[user] = Attending(self._world, self._world.seats.of(user), self._shared)
+                self._users[user] = Attended(self._world, self._world.seats.of(user), self._shared)
                 self._users[user].start()
             return self._users[user]
 
@@ -231,7 +255,7 @@ class Lead:
         The Nodes show it as well. To rules the queues of a site that is refused are down: Jobs go elsewhere meanwhile.
         """
         with self._lock:
-            reaching = [one for one in self._users.values() if one.began and one.reach.ok]
+            reaching = [one for one in self._users.values() if one.reaches]
         asking = [self._world.observer or one.seat.batch for one in reaching[:1]]
         found = asking[0].queues() if asking else {}
         for queue in self._world.site.queues if found else ():
@@ -248,7 +272,7 @@ class Lead:
         seen = queue_condition(queue.name, state)
         self._nodes.condition(queue.name, seen.type, seen.status, seen.reason, seen.message)
 
-    def _holding(self, uid: str) -> Attending | None:
+    def _holding(self, uid: str) -> Attended | None:
         return next((one for one in self._all() if one.records.get(uid) is not None), None)
 
     def _wake(self, uid: str) -> None:
@@ -262,8 +286,9 @@ class Lead:
     def _reach_changed(self) -> None:
         """The site is unreachable when no user reaches it; one user's trouble is told in the log alone."""
         with self._lock:
-            reasons = [one.reach.reason for one in self._users.values()]
-        reason = reasons[0] if reasons and all(reasons) else ""
+            tried = [one.tried for one in self._users.values()]
+        reasons = [words for words in tried if words is not None]
+        reason = resting.unreachable(reasons, len(tried) - len(reasons))
         self._world.metrics.reachable.set(0 if reason else 1)
         if self._nodes is not None:
             kind, status = names.CONDITION_HPC_UNAVAILABLE, "True" if reason else "False"

@@ -22,6 +22,9 @@ class Nowhere:
     def check(self) -> None:
         """See ``Host``: there is nothing to be made."""
 
+    def rest(self, seconds: float) -> None:
+        """See ``Host``: nothing is open."""
+
     def run(self, argv: Sequence[str], seconds: float, stdin: bytes = b"") -> Ended:  # noqa: ARG002 - a Host's
         """See ``Host``."""
         return Ended(None, b"", f"{argv[0]}: no HPC user is known as whom this could be run".encode())

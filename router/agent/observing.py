@@ -102,6 +102,11 @@ class Observer:
         if self._overseer is not None:
             self._overseer.leave(self)
 
+    def await_end(self) -> None:
+        """Wait until it looks no more, after ``stop``; at once where it never began."""
+        if self._thread.ident is not None:
+            self._thread.join()
+
     @property
     def alive(self) -> bool:
         """Whether its thread runs."""
@@ -201,12 +206,19 @@ class Observer:
                     self._own(urgent)
                 else:
                     self._cycle()
-                    self._reach.answered()
+                    self._answered()
                 self._failing = False
             except BatchError as error:
                 self._failing = True
                 self._reach.failed(error)
                 self._agenda.ask(urgent)
+
+    def _answered(self) -> None:
+        """The user has got an answer. Nothing is learnt of the jobs from now on where the observer is away."""
+        if self._overseer is not None and self._overseer.away:
+            self._reach.failed(self._overseer.away)
+        else:
+            self._reach.answered()
 
     def _own(self, ids: Sequence[str]) -> None:
         """Ask about single jobs as the user."""

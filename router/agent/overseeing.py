@@ -62,6 +62,8 @@ class Overseer:
     """
 
     def __init__(self, batch: Batch, *, usual: float, quick: float, longest: float) -> None:
+        self.away = ""
+        """Why the observer cannot be asked; empty while it can be, or gives what is not understood."""
         self._batch = batch
         self._reach = Reach(_told_reach, first=quick, longest=longest)
         self._agenda = Agenda(slow=lambda: usual, quick=quick, again=lambda: self._reach.again)
@@ -116,14 +118,17 @@ class Overseer:
                 elif members:
                     self._cycle(members)
                     self._reach.answered()
+                    self.away = ""
                     for member in members.values():
                         member.answered()
             except OutputError as error:
                 self._reach.failed(error)
+                self.away = ""
                 for member in members.values():
                     member.look_itself()
             except BatchError as error:
                 self._reach.failed(error)
+                self.away = self._reach.reason
                 self._agenda.ask(urgent)
                 for member in members.values():
                     member.failed(error)

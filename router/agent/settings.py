@@ -34,6 +34,9 @@ NODE_LEASE_SECONDS: Final = 40
 ORPHAN_SECONDS: Final = 900
 """How long a job is without a Pod before it is cancelled: an API server that comes back has shown its Pods by then."""
 
+IDLE_SECONDS: Final = 600
+"""After which a user for whom there is nothing to do has no connection any more: Jobs often come one after the other."""
+
 LOST_SECONDS: Final = 600
 """Between two answers "unknown id" that prove a job to be lost."""
 
@@ -69,6 +72,7 @@ class AgentSettings:
     node_lease_seconds: int = NODE_LEASE_SECONDS
     command_seconds: int = COMMAND_SECONDS
     orphan_seconds: int = ORPHAN_SECONDS
+    idle_seconds: int = IDLE_SECONDS
     lost_seconds: int = LOST_SECONDS
     hands: int = HANDS
     local_state: Path | None = None

@@ -53,6 +53,11 @@ class Spool:
         """List it no more."""
         self._stopping.set()
 
+    def await_end(self) -> None:
+        """Wait until it looks no more, after ``stop``; at once where it never began."""
+        if self._thread.ident is not None:
+            self._thread.join()
+
     @property
     def alive(self) -> bool:
         """Whether its thread runs."""

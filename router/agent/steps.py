@@ -113,6 +113,16 @@ class Steps:
             time.sleep(0.05)
         return finished and time.monotonic() < until
 
+    def finish(self) -> None:
+        """Finish what is in hand, however long that takes, and end: nothing is to be left for later."""
+        self._queue.close()
+        with self._joining:
+            threads = list(self._threads)
+        for thread in threads:
+            thread.join()
+        for pool in (self._submitting, self._ending, self._collecting):
+            pool.shutdown()
+
     def _work(self) -> None:
         while (uid := self._queue.take()) is not None:
             record = self._records.get(uid)

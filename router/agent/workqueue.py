@@ -88,6 +88,12 @@ class Workqueue:
         with self._condition:
             return self._condition.wait_for(lambda: not self._working, seconds)
 
+    @property
+    def empty(self) -> bool:
+        """Whether no key waits, now or for a time, and nobody works on one."""
+        with self._condition:
+            return not (self._ready or self._working or self._due)
+
     def __len__(self) -> int:
         """How many keys wait for somebody now."""
         with self._condition:

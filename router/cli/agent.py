@@ -56,6 +56,7 @@ def _seconds(name: str, default: int, help_text: str) -> Callable[[Command], Com
 @_seconds("--quick-seconds", defaults.QUICK_SECONDS, "The same for a minute after a change of ours.")
 @_seconds("--command-seconds", defaults.COMMAND_SECONDS, "For one command of the batch system.")
 @_seconds("--orphan-seconds", defaults.ORPHAN_SECONDS, "A job without a Pod is cancelled after so long.")
+@_seconds("--idle-seconds", defaults.IDLE_SECONDS, "A user without Jobs has no connection after so long.")
 @_seconds("--lost-seconds", defaults.LOST_SECONDS, "Between two answers that prove a job to be lost.")
 @_option("--hands", default=defaults.HANDS, type=click.IntRange(1, 64), help="Submissions that are made at once.")
 @_option("--log-format", default="json", type=click.Choice([str(one) for one in LogFormat]), help="Of log lines.")
@@ -102,6 +103,7 @@ def _settings(options: dict[str, Any]) -> AgentSettings:
         node_lease_seconds=options["node_lease_seconds"],
         command_seconds=options["command_seconds"],
         orphan_seconds=options["orphan_seconds"],
+        idle_seconds=options["idle_seconds"],
         lost_seconds=options["lost_seconds"],
         hands=options["hands"],
         local_state=options["local_state"].absolute() if options["local_state"] else None,

@@ -69,6 +69,12 @@ class Host(Runner, Protocol):
     def check(self) -> None:
         """Reach it, and make the directory sure. ConfigError, HostUnavailable: it cannot be used, and why."""
 
+    def rest(self, seconds: float) -> None:
+        """End what is kept open to it, where nothing was asked of it for so many seconds: the next request opens it again.
+
+        Never waits.
+        """
+
     def names(self, path: PurePath | str) -> list[str]:
         """The names in a directory; none where it is not there."""
 

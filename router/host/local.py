@@ -56,6 +56,9 @@ class LocalHost:
         if found.st_mode & 0o077:
             root.chmod(PRIVATE)
 
+    def rest(self, seconds: float) -> None:
+        """See ``Host``: nothing is open."""
+
     def run(self, argv: Sequence[str], seconds: float, stdin: bytes = b"") -> Ended:
         """See ``Host``."""
         try:

@@ -8,11 +8,12 @@ known, and the caller decides.
 from __future__ import annotations
 
 import errno
+import math
 import os
 import random
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import PurePath, PurePosixPath
@@ -45,6 +46,29 @@ class Patience:
     pause: float = 60.0
 
 
+class _Uses:
+    """Requests that are under way, and when the last one ended."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._count = 0
+        self._last = -math.inf
+
+    def __enter__(self) -> None:
+        with self._lock:
+            self._count += 1
+
+    def __exit__(self, *_: object) -> None:
+        with self._lock:
+            self._count -= 1
+            self._last = time.monotonic()
+
+    def is_used(self, seconds: float) -> bool:
+        """Whether there is one, or was within so many seconds."""
+        with self._lock:
+            return self._count > 0 or time.monotonic() - self._last < seconds
+
+
 class RemoteHost:
     """See ``router.host.Host``.
 
@@ -68,6 +92,7 @@ class RemoteHost:
         self._loop = loop
         self._patience = patience or Patience()
         self._lock = threading.Lock()
+        self._uses = _Uses()
         self._link: Link | None = None
         self._failure: HostUnavailable | None = None
         self._failures = 0
@@ -75,7 +100,8 @@ class RemoteHost:
 
     def check(self) -> None:
         """See ``Host``."""
-        self._linked()
+        with self._uses:
+            self._linked()
 
     def close(self) -> None:
         """End the site helper; the next request starts another."""
@@ -85,12 +111,25 @@ class RemoteHost:
             link.drop(HostUnavailable(f"{self._opener.place}: the agent has closed the connection"))
             link.gone.wait(_ENDING)
 
+    def rest(self, seconds: float) -> None:
+        """See ``Host``. While a connection is made, or something is asked, nothing ends."""
+        if not self._lock.acquire(blocking=False):
+            return
+        try:
+            if self._link is None or self._uses.is_used(seconds):
+                return
+            link, self._link = self._link, None
+        finally:
+            self._lock.release()
+        link.drop(HostUnavailable(f"{self._opener.place}: the agent has closed the connection, as nothing was asked"))
+
     def run(self, argv: Sequence[str], seconds: float, stdin: bytes = b"") -> Ended:
         """See ``Host``."""
         asked = {"do": "run", "argv": list(argv)}
         try:
-            link = self._linked()
-            failure, done = self._read(link, link.ask(asked, stdin, seconds), answers.ended)
+            with self._uses:
+                link = self._linked()
+                failure, done = self._read(link, link.ask(asked, stdin, seconds), answers.ended)
         except OSError as error:
             return Ended(None, b"", str(error).encode(errors="surrogateescape"))
         if failure is not None:
@@ -184,20 +223,26 @@ class RemoteHost:
     ) -> _T:
         below(self._root, path)
         asked = {"do": operation, "path": os.fsencode(path).decode("utf-8", "surrogateescape"), **fields}
+        with self._uses:
+            link, message = self._answered(asked, content)
+        failure, value = self._read(link, message, read)
+        if failure is not None:
+            raise self._error(failure, path)
+        return value
+
+    def _answered(self, asked: Mapping[str, object], content: bytes) -> tuple[Link, Message]:
+        """An answer, and whose it is. HostUnavailable; what only looks is asked once more where the connection was cut."""
         begun = time.monotonic()
         link = self._linked()
         try:
             message = link.ask(asked, content, self._patience.file)
         except HostUnavailable:
             cut = link.lost is not None and time.monotonic() - begun < self._patience.file
-            if operation not in _LOOKS or not cut:
+            if asked["do"] not in _LOOKS or not cut:
                 raise
             link = self._linked()
             message = link.ask(asked, content, self._patience.file)
-        failure, value = self._read(link, message, read)
-        if failure is not None:
-            raise self._error(failure, path)
-        return value
+        return link, message
 
     def _read(self, link: Link, message: Message, read: Callable[[Message], _T]) -> tuple[Failure | None, _T]:
         """What was answered, or why not. HostUnavailable: no site helper answers so, and it is asked no more."""

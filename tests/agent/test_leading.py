@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import getpass
 import itertools
+import threading
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from pathlib import Path
+from pathlib import Path, PurePath
 
 import pytest
 
 from router import names, policy, signing
-from router.agent import sites
+from router.agent import cleaning, sites
 from router.agent.attending import World
 from router.agent.batch import Batch
 from router.agent.election import Election
@@ -32,7 +34,7 @@ from router.kube.events import Recorder
 from router.podstatus import PodStatus
 from router.policyfiles import read_directory
 from router.preflight import Line, Mark
-from router.reconcile import outcomes
+from router.reconcile import outcomes, resting
 from router.reconcile.model import Terms
 from router.settings import Address
 from tests.agent.agents import AgentSite, cleaned, until
@@ -98,23 +100,34 @@ def world_of(site: AgentSite) -> World:
 
 
 @pytest.fixture
-def term(plane: ControlPlane, queue: EmbeddedQueue, tmp_path: Path) -> Iterator[Term]:
+def site(plane: ControlPlane, queue: EmbeddedQueue, tmp_path: Path) -> Iterator[AgentSite]:
     name = f"leading{next(_NUMBERS)}"
     seeing = replace(queue, environment={"BATCHGATE_LOCAL_FAULTS": "ignore"})
-    site = AgentSite(name, tmp_path / "site", seeing, connect(str(plane.kubeconfig())), installing.agent(plane))
-    with cleaned(site):
-        world = world_of(site)
-        lead = Lead(world)
-        world.recorder.start()
-        world.election.start()
-        lead.stand_by()
-        assert world.election.wait(60)
-        lead.start()
-        yield Term(site, world, lead)
-        lead.stop(10)
-        lead._kubelet.stop()  # else served to the end of the process
-        world.recorder.stop(2)
-        world.election.release()
+    made = AgentSite(name, tmp_path / "site", seeing, connect(str(plane.kubeconfig())), installing.agent(plane))
+    with cleaned(made):
+        yield made
+
+
+@pytest.fixture
+def term(site: AgentSite) -> Iterator[Term]:
+    with leading(site, world_of(site)) as found:
+        yield found
+
+
+@contextmanager
+def leading(site: AgentSite, world: World) -> Iterator[Term]:
+    """A term that has begun."""
+    lead = Lead(world)
+    world.recorder.start()
+    world.election.start()
+    lead.stand_by()
+    assert world.election.wait(60)
+    lead.start()
+    yield Term(site, world, lead)
+    lead.stop(10)
+    lead._kubelet.stop()  # else served to the end of the process
+    world.recorder.stop(2)
+    world.election.release()
 
 
 def test_a_term(term: Term) -> None:
@@ -176,13 +189,19 @@ def test_a_thread_that_has_ended_is_a_reason_to_start_anew(term: Term) -> None:
     until(lambda: term.lead.problem, lambda problem: problem == "ended: watch")
 
 
-def test_a_job_without_a_pod_is_cancelled_in_the_end(term: Term) -> None:
-    """What an earlier leader has submitted for a Pod that is gone."""
+def submit_without_a_pod(term: Term) -> str:
+    """A batch job of this cluster, which runs; its id."""
     directory = f"{term.site.root}/work/pods/job-uid/0/{'0' * 8}-1111-2222-3333-444444444444"
     Path(directory).mkdir(parents=True)
     name = f"train.{term.world.cluster}.{directory.rpartition('/')[2]}"
     job_id = term.site.queue.submit("sleep 600\n", "-N", name, "-v", f"BATCHGATE_DIR={directory}")
     term.site.queue.reached(job_id, "R")
+    return job_id
+
+
+def test_a_job_without_a_pod_is_cancelled_in_the_end(term: Term) -> None:
+    """What an earlier leader has submitted for a Pod that is gone."""
+    job_id = submit_without_a_pod(term)
 
     term.await_ready()
 
@@ -209,3 +228,92 @@ def test_pods_are_counted_by_the_state_of_their_job(term: Term) -> None:
         str(JobState.FINISHED): 1,
         "Succeeded": 1,
     }
+
+
+class Opened(LocalHost):
+    """This machine, as if a connection to it had to be opened."""
+
+    def __init__(self, root: PurePath | str) -> None:
+        super().__init__(root)
+        self.open = False
+
+    def names(self, path: PurePath | str) -> list[str]:
+        self.open = True
+        return super().names(path)
+
+    def rest(self, seconds: float) -> None:
+        self.open = self.open and seconds > 0
+
+
+class Hanging(LocalHost):
+    """This machine, with a clock that does not answer before it is let go: so long nobody is left at rest here."""
+
+    def __init__(self, root: PurePath | str) -> None:
+        super().__init__(root)
+        self.go = threading.Event()
+
+    def clock(self) -> float:
+        self.go.wait()
+        return super().clock()
+
+
+OTHER = "~other"
+
+
+@contextmanager
+def two_users(site: AgentSite, host: Host) -> Iterator[Term]:
+    """A term with this very user, whose files are there, and with one who is never left at rest."""
+    me, world = getpass.getuser(), world_of(site)
+    hanging = Hanging(site.root / "other")
+    own = replace(world.seats.of(me), host=host)
+    other = replace(own, user=OTHER, root=str(site.root / "other"), host=hanging)
+    seats = Seats([me, OTHER], make={me: own, OTHER: other}.__getitem__, refusal=lambda user: "")
+    try:
+        with leading(site, replace(world, seats=seats)) as term:
+            yield term
+    finally:
+        hanging.go.set()
+
+
+def threads_of(user: str) -> list[str]:
+    return [one.name for one in threading.enumerate() if one.name == f"attending {user}"]
+
+
+def test_a_user_without_jobs_is_left_at_rest_and_visited(site: AgentSite, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A job that an earlier leader has left, of which no Pod tells, is found when the user is visited."""
+    monkeypatch.setattr(cleaning, "SECONDS", 0.5)
+    me, host = getpass.getuser(), Opened(site.root / "work")
+    with two_users(site, host) as term:
+        term.await_ready()
+
+        until(lambda: (term.turn(), host.open, threads_of(me)), lambda seen: seen == ("", False, []))
+
+        assert threads_of(OTHER) == [f"attending {OTHER}"]
+        assert term.lead.problem == ""
+        assert set(term.lead._queues()) == {"workq"}
+        job_id = submit_without_a_pod(term)
+        monkeypatch.setattr(resting, "ROUND_SECONDS", 0.0)
+        until(lambda: (term.turn(), site.queue.job(job_id)["job_state"])[1], lambda state: state == "F")
+        assert host.open
+        monkeypatch.setattr(resting, "ROUND_SECONDS", 3600.0)
+        until(lambda: (term.turn(), term.lead.records.all()), lambda seen: seen == ("", []))
+
+
+def test_a_user_at_rest_is_attended_to_again_when_a_pod_comes(site: AgentSite, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nobody can be told of a Pod that nobody has signed, but whose records it is among is attended to until it is gone."""
+    monkeypatch.setattr(cleaning, "SECONDS", 0.5)
+    me, host = getpass.getuser(), Opened(site.root / "work")
+    with two_users(site, host) as term:
+        term.await_ready()
+        until(lambda: (term.turn(), host.open, threads_of(me)), lambda seen: seen == ("", False, []))
+        records = term.lead._of(me).records
+
+        record = records.add(outcomes.first(pod(name="new", uid="new")))
+        term.lead._wake("new")
+
+        until(lambda: (host.open, threads_of(me)), lambda seen: seen == (True, [f"attending {me}"]))
+        assert (term.turn(), term.lead.problem) == ("", "")
+        for _ in range(3):
+            term.turn()
+        assert threads_of(me), "it is not left at rest while the Pod is not over"
+        records.drop(record)

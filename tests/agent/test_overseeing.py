@@ -235,6 +235,21 @@ def test_an_observer_that_cannot_look_changes_nothing(site: Site) -> None:
     until(lambda: site.state(ADA), lambda seen: seen is JobState.SUSPENDED, seconds=60)
 
 
+def test_who_begins_while_the_observer_is_away_does_not_reach_the_site_either(site: Site) -> None:
+    """That the user's own question was answered at the start says nothing of the jobs later."""
+    site.shows("watch", job(ADA), job(BEN))
+    site.starts()
+    site.tools["watch"].says("squeue", stderr="watch on login: nothing listens on port 22", rc=255)
+    until(lambda: site.reach[ADA].reason, seconds=60)
+    site.overseer.stop()
+    site.observers[BEN].stop()
+
+    again = site.observers[BEN] = site._observer(BEN)
+    again.start()
+
+    until(lambda: (again.looked.is_set(), "nothing listens" in site.reach[BEN].reason), all, seconds=60)
+
+
 FORGED = "x\x1f/w\x1e\n" + listed(JobID="7", UserName=ADA, State="COMPLETED")[:-2]
 
 

@@ -69,6 +69,14 @@ def _words(pid: int) -> bytes:
         return b""
 
 
+def _await_end(pid: int) -> None:
+    """Until a process has ended."""
+    deadline = time.monotonic() + 60
+    while pid in children(os.getpid()):
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+
+
 def test_a_killed_site_helper_is_started_again(host: RemoteHost, helper: Path, root: Path) -> None:
     host.put(root / "a", b"kept")
     first = _helper_of(host, helper)
@@ -330,3 +338,38 @@ def test_a_file_system_that_is_read_only_is_told(small: Path, helper: Path, loop
         other.check()
     host.close()
     other.close()
+
+
+def test_a_connection_that_is_not_used_is_ended_and_opened_again_on_demand(
+    host: RemoteHost, helper: Path, root: Path
+) -> None:
+    host.put(root / "a", b"kept")
+    first = _helper_of(host, helper)
+
+    host.rest(600)
+    assert _helper_of(host, helper) == first, "it was used a moment ago"
+    host.rest(0)
+
+    _await_end(first)
+    host.rest(0)
+    assert host.read(root / "a") == b"kept"
+    assert _helper_of(host, helper) != first
+
+
+def test_a_connection_on_which_something_is_asked_is_not_ended(host: RemoteHost, root: Path) -> None:
+    host.make_directory(root)
+    fifo = root / "go"
+    os.mkfifo(fifo)
+    answers: list[tuple[int | None, bytes]] = []
+
+    def ask() -> None:
+        done = host.run([contract.SHELL, "-c", f"cat {fifo}; echo over"], 60)
+        answers.append((done.returncode, done.stdout))
+
+    asking = threading.Thread(target=ask)
+    asking.start()
+    with fifo.open("w"):  # opened once the command reads it: so it is under way
+        host.rest(0)
+    asking.join(60)
+
+    assert answers == [(0, b"over\n")]
