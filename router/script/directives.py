@@ -46,6 +46,25 @@ _OURS: Final = frozenset(
     ]
 )
 _OPENPBS: Final = {"place": "-l place", "group_list": "-W group_list", "priority": "-p"}
+_OF_CHUNKS: Final = frozenset(
+    [
+        "accelerator",
+        "accelerator_group",
+        "accelerator_memory",
+        "accelerator_model",
+        "aoe",
+        "arch",
+        "eoe",
+        "hbmem",
+        "host",
+        "naccelerators",
+        "vnode",
+        "vntype",
+    ]
+)
+"""Resources of hosts: qsub exits with 5 where they stand beside a select (measured on 23.06.06)."""
+_ASKED_BY_NOBODY: Final = frozenset({"cpupercent", "energy", "exec_vnode", "nchunk", "partition", "start_time"})
+"""Resources that the server keeps: it answers 155 (measured on the same)."""
 _TORQUE: Final = {"group_list": "-W group_list", "reservation": "-W x=FLAGS:ADVRES", "priority": "-p"}
 _SLURM: Final = frozenset(
     [
@@ -101,6 +120,8 @@ def directive_problems(system: System, directives: Mapping[str, str]) -> list[st
     for key, value in directives.items():
         if key not in {"account", "project"} and not _is_known(system, key):
             problems.append(f"{key!r} is no directive of {system} that may be added; {_hint(system, key)}")
+        elif problem := _job_wide_problem(system, key):
+            problems.append(f"{key}: {problem}")
         if problem := text_problem(value):
             problems.append(f"{key}: {problem}")
         elif system is System.OPENPBS and key == "project" and "/" in value:
@@ -112,6 +133,16 @@ def directive_problems(system: System, directives: Mapping[str, str]) -> list[st
         elif problem := _value_problem(system, key, value):
             problems.append(f"{key}: {problem}")
     return problems
+
+
+def _job_wide_problem(system: System, key: str) -> str | None:
+    """Why OpenPBS refuses a resource for a whole job whose chunks are selected, as one clause."""
+    if system is not System.OPENPBS or key in _OPENPBS or key.startswith(_CHUNK):
+        return None
+    name = key.removeprefix(_JOB_WIDE)
+    if name.lower() in _OF_CHUNKS:
+        return f"OpenPBS takes it in chunks alone; write {_CHUNK}{name}"
+    return "OpenPBS lets nobody ask for it" if name.lower() in _ASKED_BY_NOBODY else None
 
 
 def _value_problem(system: System, key: str, value: str) -> str | None:
@@ -193,7 +224,8 @@ def _hint(system: System, key: str) -> str:
     if system is System.SLURM:
         return f"allowed are {', '.join(sorted((*_SLURM, _GPU_TYPE)))}"
     table = _TORQUE if system is System.TORQUE else _OPENPBS
-    known = ", ".join(sorted((*table, *_PLAIN_RESOURCES)))
+    plain = [key for key in _PLAIN_RESOURCES if not _job_wide_problem(system, key)]
+    known = ", ".join(sorted((*table, *plain)))
     where = f"{_NODE}NAME (a property of every node)" if system is System.TORQUE else f"{_CHUNK}NAME (in every chunk)"
     return f"allowed are {known}, {_JOB_WIDE}NAME (a resource of the whole job) and {where}"
 

@@ -10,6 +10,7 @@ import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -79,15 +80,16 @@ def cluster(control_plane_programs: programs.Programs, tmp_path_factory: pytest.
 
 
 @contextlib.contextmanager
-def attended(cluster: Cluster, observer: str = "") -> Iterator[Stack]:
+def attended(cluster: Cluster, observer: str = "", **site_fields: Any) -> Iterator[Stack]:
     """The webhook and the agent.
 
     :param observer: who looks at the jobs; empty for each user
+    :param site_fields: further fields of ``PbsSite``
     """
     # The agent's user must be able to come to its files, and pytest's own directories are root's.
     with tempfile.TemporaryDirectory(prefix="bg-", ignore_cleanup_errors=True) as root, contextlib.ExitStack() as stack:
         Path(root).chmod(0o711)
-        site = PbsSite(Path(root) / "agent", observer)
+        site = PbsSite(Path(root) / "agent", observer, **site_fields)
         site.make()
         certificates = Path(root) / "webhook"
         services.batchgate("certs", "create", str(certificates), "--host-name", "localhost", "--signing-key")
@@ -148,7 +150,7 @@ def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) ->
     """Beside a failure stands what kubectl, the server and the log say at that moment."""
     report = yield
     values = getattr(item, "funcargs", {})
-    found = values.get("attending") or values.get("observed")
+    found = values.get("attending") or values.get("observed") or values.get("queued")
     if report.failed and found is not None:  # type: ignore[attr-defined]
         report.sections.append(("what there is", found.tell()))  # type: ignore[attr-defined]
     return report

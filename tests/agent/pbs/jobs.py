@@ -111,6 +111,12 @@ def seen(who: Kubectl, name: str) -> Seen:
     )
 
 
+def waits(who: Kubectl, name: str) -> tuple[str, str]:
+    """Why a Job's one container waits, and the words for it."""
+    state: dict[str, Any] = pod_of(who, name)["status"].get("containerStatuses", [{}])[0].get("state", {})
+    return state.get("waiting", {}).get("reason", ""), state.get("waiting", {}).get("message", "")
+
+
 def events(who: Kubectl, name: str) -> dict[str, str]:
     """The messages of the Events of a Job's one Pod, by reason."""
     pod = pod_of(who, name)["metadata"]["name"]

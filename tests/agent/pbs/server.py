@@ -71,6 +71,39 @@ def setting(name: str, value: str) -> Iterator[None]:
         ok("qmgr", "-c", f"set server {name} = {before}")
 
 
+def schedule() -> None:
+    """Let the scheduler look at its jobs now: it does so when jobs come and end, not when one is moved or its queue starts."""
+    ok("qmgr", "-c", "set server scheduling = True")
+
+
+@contextlib.contextmanager
+def queue(name: str, **attributes: str) -> Iterator[None]:
+    """A queue that takes and starts jobs, for a while. Its jobs that are left are deleted with it."""
+    _drop(name)
+    ok("qmgr", "-c", f"create queue {name}")
+    for attribute, value in {**attributes, "enabled": "True", "started": "True"}.items():
+        queue_set(name, attribute, value)
+    try:
+        yield
+    finally:
+        _drop(name)
+
+
+def queue_set(name: str, attribute: str, value: str) -> None:
+    """One attribute of a queue; an empty value takes it away."""
+    words = f"set queue {name} {attribute} = {value}" if value else f"unset queue {name} {attribute}"
+    ok("qmgr", "-c", words)
+
+
+def _drop(name: str) -> None:
+    """Delete a queue, if there is one; not even a job that is over may be in it."""
+    if run("qstat", "-Q", name).returncode == 0:
+        ids = run("qselect", "-q", name).stdout.split()
+        if ids:
+            run("qdel", "-W", "force", *ids)
+        until(lambda: run("qmgr", "-c", f"delete queue {name}").returncode == 0, seconds=SECONDS, what="for no queue")
+
+
 @contextlib.contextmanager
 def operator(user: str) -> Iterator[None]:
     """A user who may see everybody's jobs, for a while."""

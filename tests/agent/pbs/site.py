@@ -13,7 +13,8 @@ import pwd
 import shutil
 import subprocess
 import sys
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -71,10 +72,16 @@ def as_user(user: str) -> list[str]:
 
 @dataclass(frozen=True)
 class PbsSite:
-    """``home`` is a directory of the service account's; ``observer`` looks at the jobs, or each user where it is empty."""
+    """``home`` is a directory of the service account's; ``observer`` looks at the jobs, or each user where it is empty.
+
+    :param others: queues beside ``QUEUE``, each for the Jobs whose label ``queue`` names it
+    :param named: further fields of the site, each of its queues, accounts and rules of these others
+    """
 
     home: Path
     observer: str = ""
+    others: tuple[str, ...] = ()
+    named: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
 
     @property
     def policy(self) -> Path:
@@ -130,12 +137,12 @@ class PbsSite:
 
 def _documents(site: PbsSite) -> dict[str, Any]:
     queue = {
-        "name": QUEUE,
         "nodes": 1,
         "cpusPerNode": 4,
         "memoryPerNode": "2000Mi",
         "walltimeDefault": "10m",
         "walltimeMax": "1h",
+        **site.named.get("queue", {}),
     }
     described = {
         "name": SITE,
@@ -150,10 +157,17 @@ def _documents(site: PbsSite) -> dict[str, Any]:
         "volumes": [{"hostPath": str(RUNS.directory), "path": str(RUNS.directory)}],
         "margin": 5,
         "fsDelay": 5,
-        "queues": [queue],
+        "queues": [{"name": name, **queue} for name in (QUEUE, *site.others)],
+        **site.named.get("site", {}),
     }
-    accounts = [{"users": [person], "site": SITE, "as": user} for person, user in PEOPLE.items()]
+    account = site.named.get("account", {})
+    accounts = [{"users": [person], "site": SITE, "as": user, **account} for person, user in PEOPLE.items()]
+    labelled = "job.cpus >= 2 && 'queue' in job.labels && job.labels['queue'] == '{}'"
     rules: list[dict[str, Any]] = [
+        *(
+            {"name": name, "when": labelled.format(name), "hpc": [{"queue": name}], **site.named.get("rule", {})}
+            for name in site.others
+        ),
         {"name": "busy", "when": "job.cpus >= 2", "hpc": [{"queue": QUEUE}]},
         {"name": "rest", "cloud": True},
     ]

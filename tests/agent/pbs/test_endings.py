@@ -22,6 +22,7 @@ from tests.agent.pbs.jobs import (
     seen,
     submitted,
     told,
+    waits,
 )
 from tests.agent.pbs.site import ADA, QUEUE, SITE
 from tests.agent.whole.jobs import LABEL
@@ -165,17 +166,12 @@ def test_a_job_that_waits_and_is_held_says_so(attending: Stack) -> None:
     """Nothing is started meanwhile, so that it waits."""
     who = attending.ada
 
-    def waits(name: str) -> tuple[str, str]:
-        status = pod_of(who, name)["status"].get("containerStatuses", [{}])[0]
-        state = status.get("state", {}).get("waiting", {})
-        return state.get("reason", ""), state.get("message", "")
-
     with server.setting("scheduling", "False"):
         name = apply(who, counted())
-        until(lambda: waits(name)[0], lambda word: word == "Queued", seconds=SECONDS, what="for its wait")
+        until(lambda: waits(who, name)[0], lambda word: word == "Queued", seconds=SECONDS, what="for its wait")
         batch_job = submitted(who, name)
         server.ok("qhold", batch_job)
-        until(lambda: waits(name)[0], lambda word: word == "Held", seconds=SECONDS, what="to be held")
+        until(lambda: waits(who, name)[0], lambda word: word == "Held", seconds=SECONDS, what="to be held")
     until(lambda: server.attribute(batch_job, "job_state"), lambda state: state == "H")
     assert told(name) == []
     server.ok("qrls", batch_job)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
 
 import pytest
 
@@ -22,20 +21,14 @@ from tests.agent.pbs.jobs import (
     submitted,
     told,
     waiting,
+    waits,
 )
 from tests.agent.pbs.site import ADA, QUEUE
 from tests.agent.whole.jobs import LABEL
-from tests.agent.whole.kubectl import Kubectl
 from tests.agent.whole.waiting import until
 
 pytestmark = [pytest.mark.pbs, pytest.mark.apptainer, pytest.mark.timeout(900)]
 MOST, JOBS = 2, 5
-
-
-def waits(who: Kubectl, name: str) -> tuple[str, str]:
-    """Why a Job's one container waits, and the words for it."""
-    state: dict[str, Any] = pod_of(who, name)["status"].get("containerStatuses", [{}])[0].get("state", {})
-    return state.get("waiting", {}).get("reason", ""), state.get("waiting", {}).get("message", "")
 
 
 @contextmanager
