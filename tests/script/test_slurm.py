@@ -1,4 +1,4 @@
-"""Scripts under a real Slurm: the test bed's four nodes, its user, over ssh (``make bed``)."""
+"""Scripts under a real Slurm: the bed's nodes, one of its users, over ssh (``make bed``)."""
 
 from __future__ import annotations
 
@@ -15,6 +15,8 @@ from typing import Any
 
 import pytest
 
+from bed.layout import USERS
+from bed.standing import layout
 from router.demo import sandbox
 from router.policy.schema import Site
 from tests.script.builders import IMAGE, container, site, text_of, workload
@@ -22,22 +24,24 @@ from tests.script.nasty import NASTY
 from tests.script.running import Pod, wait_for
 from tests.script.test_values import written
 
-SSH = Path("/var/lib/hpc-testbed/ssh/ssh_config")
-USER = "hpcuser"
-MPI_IMAGE = Path("/srv/hpc-testbed/mpi.sif")
+LAYOUT = layout()
+SSH = LAYOUT.ssh / "ssh_config"
+USER = USERS[0]
 
 
 def _missing() -> str:
     if not SSH.exists() or shutil.which("sbatch") is None:
-        return "no Slurm test bed on this machine (make bed)"
+        return "no bed on this machine (make bed)"
     if os.getuid() != 0:
-        return "needs root to hand files to the test bed's user"
-    ask = ["ssh", "-F", str(SSH), "-o", "ConnectTimeout=5", "hpc-testbed", "timeout 10 sinfo -h"]
+        return "needs root to hand files to the bed's user"
+    if not LAYOUT.image.exists():
+        return f"the bed has no image {LAYOUT.image}"
+    ask = ["ssh", "-F", str(SSH), "-o", "ConnectTimeout=5", USER, "timeout 10 sinfo -h"]
     try:
         up = subprocess.run(ask, capture_output=True, check=False, timeout=20)
     except subprocess.TimeoutExpired:
-        return "the Slurm test bed does not answer (make bed)"
-    return "" if up.returncode == 0 else "the Slurm test bed is not up (make bed)"
+        return "the bed does not answer (make bed)"
+    return "" if up.returncode == 0 else "the bed is not up (make bed)"
 
 
 MISSING = _missing()
@@ -45,9 +49,7 @@ pytestmark = [pytest.mark.slurm, pytest.mark.skipif(bool(MISSING), reason=MISSIN
 
 
 def login(command: str) -> str:
-    run = subprocess.run(
-        ["ssh", "-F", SSH, "hpc-testbed", command], capture_output=True, text=True, check=False, timeout=60
-    )
+    run = subprocess.run(["ssh", "-F", SSH, USER, command], capture_output=True, text=True, check=False, timeout=60)
     assert run.returncode == 0, run.stderr
     return run.stdout
 
@@ -89,7 +91,7 @@ def own(path: Path) -> None:
 
 @pytest.fixture
 def bed() -> Iterator[Bed]:
-    work = Path(pwd.getpwnam(USER).pw_dir) / f"batchgate-test-{uuid.uuid4()}"
+    work = LAYOUT.work / USER / f"batchgate-test-{uuid.uuid4()}"
     bed = Bed(work)
     bed.make()
     yield bed
@@ -102,9 +104,10 @@ def where(launcher: str = "openmpi", **fields: Any) -> Site:
     options = ["--mpi=pmix"] if launcher == "srun" else []
     # The shared-memory store of Debian's PMIx fails now and then under srun, in containers or not.
     env = {"PMIX_MCA_gds": "hash"} if launcher == "srun" else {}
+    env["OMPI_MCA_btl_tcp_if_include"] = "lo"  # where the bed's nodes meet
     return site(
         "slurm",
-        images=[{"match": "mpi:*", "path": str(MPI_IMAGE)}, *fields.pop("images", [])],
+        images=[{"match": "mpi:*", "path": str(LAYOUT.image)}, *fields.pop("images", [])],
         mpi=[{"name": "mpi", "launcher": launcher, "options": options, "env": env}],
         queue={"name": "batch", "nodes": 2, "cpusPerNode": 4},
         **fields,
@@ -138,13 +141,16 @@ def test_a_container_with_its_values_and_exit_code(bed: Bed) -> None:
 
 @pytest.mark.parametrize("launcher", ["openmpi", "srun"])
 def test_ranks_on_two_nodes_talk(bed: Bed, launcher: str) -> None:
-    job = bed.submit(text_of(workload(ranks("/opt/app/hello_mpi"), annotations=SPREAD), where(launcher)))
+    job = bed.submit(text_of(workload(ranks("ring"), annotations=SPREAD), where(launcher)))
 
     assert bed.ended(job) == "0:0", bed.log() + bed.said()
-    lines = [line for line in bed.log().splitlines() if line.startswith("rank")]
-    assert sorted(line.split(" on ")[0] for line in lines) == [f"rank {rank} of 4" for rank in range(4)]
-    assert all("sum=10 token=42 container=yes" in line for line in lines)
-    assert sorted(line.split(" on ")[1].split()[0] for line in lines) == ["node1", "node1", "node2", "node2"]
+    found = [
+        dict(word.split("=", 1) for word in line.split()) for line in bed.log().splitlines() if line.startswith("rank=")
+    ]
+    assert sorted((one["rank"], one["node"], one["from"], one["sum"], one["container"]) for one in found) == [
+        (str(rank), node, str((rank - 1) % 4), "10", "yes")
+        for rank, node in enumerate(["node1", "node1", "node2", "node2"])
+    ]
 
 
 @pytest.mark.parametrize("launcher", ["openmpi", "srun"])
