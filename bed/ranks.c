@@ -94,7 +94,8 @@ static void introduce(int rank, char **names)
     say(line, length);
 }
 
-static void await(int rank, const char *file, int seconds, int status)
+/* Whether a TERM has ended the wait. */
+static int await(int rank, const char *file, int seconds)
 {
     while (access(file, F_OK) != 0) {
         if (asked) {
@@ -102,15 +103,16 @@ static void await(int rank, const char *file, int seconds, int status)
             while (seconds > 0)
                 seconds = (int)sleep((unsigned)seconds); /* another signal ends a sleep */
             tell(rank, "ready");
-            exit(status);
+            return 1;
         }
         usleep(100000);
     }
+    return 0;
 }
 
 int main(int argc, char **argv)
 {
-    int option, rank, failing = -1, seconds = -1, status = 0;
+    int option, rank, failing = -1, seconds = -1, status = 0, ended = 0;
     const char *file = NULL;
     struct sigaction action = {.sa_handler = ask};
 
@@ -132,7 +134,7 @@ int main(int argc, char **argv)
     if (rank == failing)
         _exit(status);
     if (file)
-        await(rank, file, seconds, status);
-    MPI_Finalize();
-    return failing < 0 && seconds < 0 ? status : 0;
+        ended = await(rank, file, seconds);
+    MPI_Finalize(); /* Slurm's PMIx kills all ranks as soon as one ends without it. */
+    return ended || (failing < 0 && seconds < 0) ? status : 0;
 }
