@@ -1,23 +1,26 @@
-"""The small image: Debian's essential packages, Open MPI of the site's version, Python, and a program that uses MPI.
+"""The small image: Debian's essential packages, Open MPI of the site's version, Python, and programs that use MPI.
 
 Shell: runs mmdebstrap, the compiler and Apptainer.
 """
 
 from __future__ import annotations
 
+import re
 import shutil
 from pathlib import Path
 from typing import Final
 
 from bed import commands, files, packages
+from bed.commands import BedError
 from bed.layout import Layout
 
 INCLUDED: Final = ("openmpi-bin", "python3-minimal")
 PROGRAM: Final = "ring"
-"""An MPI program in /usr/local/bin of the image, and beside the image for runs without a container."""
-_SOURCE: Final = Path(__file__).with_name("ring.c")
+PROGRAMS: Final = (PROGRAM, "ranks")
+"""MPI programs in /usr/local/bin of the image, and beside the image, with their sources, for runs without a container."""
 _UNUSED: Final = ("doc", "man", "locale", "info")
 _SQUASH: Final = "-comp zstd -Xcompression-level 1"
+_PARTITION: Final = re.compile(r"\|(\d+)-\d+ *\|FS \(Squashfs/")
 
 
 def make_root(layout: Layout) -> None:
@@ -40,28 +43,56 @@ def make_root(layout: Layout) -> None:
 
 
 def pack(layout: Layout) -> bool:
-    """Compile the program and make the SIF.
+    """Compile the programs and make the SIF; where only a program has changed, of what the old one holds.
 
     :return: whether it had to be made
     """
     files.directory(layout.image.parent)
-    program = layout.image.with_name(PROGRAM)
-    if not program.exists():
-        commands.run(["mpicc", "-O1", "-Wall", "-o", program, _SOURCE])
-    if layout.image.exists():
-        return False
+    new = [name for name in PROGRAMS if _compile(layout, name)]
     tree = _tree(layout)
-    shutil.copy(program, tree / "usr" / "local" / "bin" / PROGRAM)
+    if layout.image.exists():
+        if not new:
+            return False
+        shutil.rmtree(tree.parent, ignore_errors=True)
+        files.directory(tree.parent)
+        _unpack(layout.image, tree)
+    for name in PROGRAMS:
+        shutil.copy(layout.image.with_name(name), tree / "usr" / "local" / "bin" / name)
     # What an unprivileged user could not copy out of the image again: devices, set-id bits, files closed to others.
     for device in (tree / "dev").iterdir():
         shutil.rmtree(device) if device.is_dir() and not device.is_symlink() else device.unlink()
     commands.run(["chmod", "-R", "u-s,g-s,a+rX", tree])
-    new = layout.image.with_suffix(".new")
-    commands.run(["apptainer", "--quiet", "build", "--force", "--mksquashfs-args", _SQUASH, new, tree])
-    new.chmod(0o755)
-    new.rename(layout.image)
+    made = layout.image.with_suffix(".new")
+    commands.run(["apptainer", "--quiet", "build", "--force", "--mksquashfs-args", _SQUASH, made, tree])
+    made.chmod(0o755)
+    made.rename(layout.image)
+    for name in PROGRAMS:
+        shutil.copy(_source(name), layout.image.parent)
     shutil.rmtree(tree.parent)
     return True
+
+
+def _unpack(image: Path, tree: Path) -> None:
+    """Take the file system out of a SIF. Apptainer would do it in a user namespace, where not every owner can be set."""
+    listed = commands.run(["apptainer", "sif", "list", image])
+    found = _PARTITION.search(listed)
+    if found is None:
+        raise BedError(f"{image} has no file system that could be unpacked: {listed.strip()}")
+    commands.run(["unsquashfs", "-quiet", "-no-progress", "-no-xattrs", "-offset", found[1], "-dest", tree, image])
+
+
+def _compile(layout: Layout, name: str) -> bool:
+    """Compile a program unless the image has it of this source, which lies beside the image once it is packed."""
+    source = _source(name)
+    packed = layout.image.with_name(source.name)
+    if packed.exists() and packed.read_bytes() == source.read_bytes():
+        return False
+    commands.run(["mpicc", "-std=c11", "-O1", "-Wall", "-o", layout.image.with_name(name), source])
+    return True
+
+
+def _source(name: str) -> Path:
+    return Path(__file__).with_name(f"{name}.c")
 
 
 def _tree(layout: Layout) -> Path:

@@ -89,7 +89,7 @@ heartbeat() {
 end_session() {
 	local directory line
 	for directory in /proc/[0-9]*; do
-		read -r line <"$directory/stat" && [[ $line == *" $1 "* ]] || continue # quick: there may be thousands
+		read -r line <"$directory/stat" && [[ $line == *" $1 "* ]] || continue # quick, for thousands
 		# "pid (command) state parent group session": the command may hold anything.
 		# shellcheck disable=SC2086
 		set -- "$1" ${line##*) }
@@ -192,6 +192,7 @@ run_once() {
 	)
 	code=$?
 	printf -v finished '%(%s)T' -1
+	judge "$1"
 	exec 6>&-
 	read -r pid <"$scratch/$name.pid" && end_session "$pid"
 	: >"$scratch/$name.pid"
@@ -440,7 +441,7 @@ main() {
 	note started
 	set_up
 	clock
-	alive_at=$now last_turn=$now # what the site's own lines take says nothing
+	alive_at=$now last_turn=$now # the site's own lines may take long
 	run_containers
 	end_sidecars
 	[[ $(type -t after) != function ]] || after 7>&- 8>&- 9>&-
@@ -554,6 +555,8 @@ rank_devices() {
 prepare() {
 	container_words
 }
+
+judge() { :; }
 
 ask() { kill -s TERM "${pids[$1]}" 2>/dev/null; }
 

@@ -22,12 +22,14 @@ _PROGRAMS: Final = {
     LauncherKind.INTELMPI: "mpiexec",
     LauncherKind.SRUN: "srun",
 }
+# Ranks of one node live in user namespaces of their own: neither may read the other's memory.
+_NO_READING_OPENMPI: Final = {"OMPI_MCA_btl_vader_single_copy_mechanism": "none"}
+_NO_READING_UCX: Final = {"UCX_POSIX_USE_PROC_LINK": "n"}
 _DEFAULT_ENV: Final[Mapping[LauncherKind, Mapping[str, str]]] = {
-    # Ranks of one node live in user namespaces of their own: neither may read the other's memory.
-    LauncherKind.OPENMPI: {"OMPI_MCA_btl_vader_single_copy_mechanism": "none"},
-    LauncherKind.HYDRA: {"UCX_POSIX_USE_PROC_LINK": "n"},
+    LauncherKind.OPENMPI: _NO_READING_OPENMPI,
+    LauncherKind.HYDRA: _NO_READING_UCX,
     LauncherKind.INTELMPI: {},
-    LauncherKind.SRUN: {},
+    LauncherKind.SRUN: {**_NO_READING_OPENMPI, **_NO_READING_UCX},  # whatever MPI the image has
 }
 _HOST_LINE: Final = {
     LauncherKind.OPENMPI: "%s slots=%d",
@@ -44,7 +46,7 @@ class Start:
     ``host_line`` is a printf format (host, slots) for the host list, empty where the launcher finds its hosts itself.
     ``cores_per_line`` is how many lines of the node file make one rank. ``signal`` is what the launcher passes on to
     its ranks; empty where they watch for a file instead. ``environment`` are profile and defaults, ``own`` what the
-    user's launcher set.
+    user's launcher set. ``tasks_per_node`` is what Slurm's variable of that name must say, empty where it is right.
     """
 
     program: str
@@ -56,6 +58,7 @@ class Start:
     environment: tuple[str, ...]
     own: tuple[str, ...]
     warnings: tuple[str, ...]
+    tasks_per_node: str = ""
 
 
 def start_of(container: Container, route: Route, profile: MpiProfile) -> Start:
@@ -77,7 +80,20 @@ def start_of(container: Container, route: Route, profile: MpiProfile) -> Start:
         environment=tuple([f"{name}={value}" for name, value in {**_DEFAULT_ENV[kind], **profile.env}.items()]),
         own=own,
         warnings=warnings,
+        tasks_per_node=_tasks_per_node(route) if slurm else "",
     )
+
+
+def _tasks_per_node(route: Route) -> str:
+    """Ranks on each node where they are not the same on all, as Slurm writes them: ``3(x2),2(x2)``.
+
+    Slurm can only be asked for so many on each node, and then says so many on every node: launchers that read it
+    would fill the first nodes.
+    """
+    chunks = route.allocation.chunks
+    if len(chunks) == 1:
+        return ""
+    return ",".join([f"{chunk.ranks}(x{chunk.count})" if chunk.count > 1 else str(chunk.ranks) for chunk in chunks])
 
 
 def _openmpi(route: Route, hosts: str) -> list[str]:

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from router import script
 from router.script.mpi import Start, start_of
 from tests.script.builders import container, route, site, workload
 
@@ -50,6 +51,34 @@ def test_torque_counts_cores_per_line() -> None:
 )
 def test_the_environment_of_launcher_and_profile(launcher: str, expected: tuple[str, ...]) -> None:
     assert start(launcher=launcher, env={"A": "b c"}).environment == expected
+
+
+def test_under_srun_the_ranks_are_ready_for_whatever_mpi_the_image_has() -> None:
+    assert start(launcher="srun", system="slurm").environment == (
+        "OMPI_MCA_btl_vader_single_copy_mechanism=none",
+        "UCX_POSIX_USE_PROC_LINK=n",
+    )
+
+
+@pytest.mark.parametrize(
+    ("ranks", "nodes", "system", "expected"),
+    [
+        (8, 4, "slurm", ""),
+        (10, 4, "slurm", "3(x2),2(x2)"),
+        (10, 3, "slurm", "4,3(x2)"),
+        (7, 2, "slurm", "4,3"),
+        (10, 4, "openpbs", ""),
+    ],
+)
+def test_slurm_is_told_where_ranks_do_not_divide_evenly(ranks: int, nodes: int, system: str, expected: str) -> None:
+    where = site(system, mpi=[{"name": "m", "launcher": "openmpi"}], queue={"cpusPerNode": 4})
+    job = workload(container("mpirun", "-np", str(ranks), "./a"), annotations={"batchgate.dev/nodes": str(nodes)})
+    chosen = route(job, where)
+    assert chosen.profile is not None
+
+    assert start_of(job.containers[0], chosen, chosen.profile).tasks_per_node == expected
+    lines = script.render(job, chosen).text.splitlines()
+    assert lines.count(f"\texport SLURM_TASKS_PER_NODE='{expected}'") == bool(expected)
 
 
 def test_a_profile_may_set_a_default_otherwise() -> None:

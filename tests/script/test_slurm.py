@@ -29,8 +29,8 @@ USER = USERS[0]
 LAYOUT = layout()
 SSH = ("ssh", "-F", str(LAYOUT.state / "ssh" / "ssh_config"), "-o", "ConnectTimeout=5", USER)
 SPREAD = {"batchgate.dev/ranks-per-node": "2", "batchgate.dev/walltime": "5m"}
-NOT_COPIED = {"OMPI_MCA_btl_vader_single_copy_mechanism": "none"}
-"""Ranks of one node in containers of their own may not copy from each other's memory (docs/bed.md)."""
+MPI_ENV = {"OMPI_MCA_btl_vader_single_copy_mechanism": "none", "OMPI_MCA_btl_tcp_if_include": "lo"}
+"""Ranks of one node may not copy from each other's memory, and nodes meet on the loopback interface (docs/bed.md)."""
 
 
 def _missing() -> str:
@@ -109,7 +109,7 @@ def where(launcher: str = "openmpi", **fields: Any) -> Site:
     return site(
         "slurm",
         images=[{"match": "mpi:*", "path": str(LAYOUT.image)}, *fields.pop("images", [])],
-        mpi=[{"name": "mpi", "launcher": launcher, "options": options, "env": NOT_COPIED | env}],
+        mpi=[{"name": "mpi", "launcher": launcher, "options": options, "env": MPI_ENV | env}],
         queue={"name": "batch", "nodes": 2, "cpusPerNode": 4},
         **fields,
     )

@@ -41,6 +41,7 @@ def with_volume(**source: Any) -> Workload:
         (with_volume(hostPath={"path": "/data/x"}), {"volumes": [{"hostPath": "/data", "path": "/lustre"}]}),
         (workload(container("mpirun", "-np", "2", "a")), {"mpi": OPENMPI}),
         (workload(container("true")), {"pull": "never", "images": [{"match": "*", "path": "/x"}]}),
+        (workload(container("true"), imagePullSecrets=[{"name": "s"}]), {"images": [{"match": "*", "path": "/x"}]}),
     ],
 )
 def test_nothing_is_in_the_way(job: Workload, fields: dict[str, Any]) -> None:
@@ -66,6 +67,7 @@ SECRET_ENV = {"name": "S", "valueFrom": {"secretKeyRef": {"name": "s", "key": "k
         (workload(container("true", env=[SECRET_ENV])), {}, f"{C0}.env[0].valueFrom.secretKeyRef", "is a Secret"),
         (workload(container("true")), {"pull": "never"}, f"{C0}.image", "pulls none"),
         (workload(container("true"), imagePullSecrets=[{"name": "s"}]), {}, f"{C0}.image", "pulled with the Secret s"),
+        (workload(container("true"), imagePullSecrets=[{"name": "s"}]), {"secrets": "stage"}, f"{C0}.image", "pulled with the Secret s"),
         (workload(container("mpirun", "-np", "2", "a")), {}, f"{C0}.command", "no MPI profile"),
         (workload(container("mpirun", "-np", "2", "a")), {"mpi": [{"name": "s", "launcher": "srun"}]}, f"{C0}.command", "no Slurm"),
         (workload(container()), {"mpi": [{"name": "o", "launcher": "openmpi", "impliesMpi": True}]}, f"{C0}.command", "entrypoint"),

@@ -217,3 +217,52 @@ def test_the_launcher_s_words(pod: Pod, kind: str, start: str) -> None:
 
     scratch = next(word for word in argv if word.endswith("/hosts")).removesuffix("/hosts")
     assert argv == [*start.format(scratch).split(), "/bin/bash", f"{pod.path}/rank"]
+
+
+# --- the code of the rank that failed ---------------------------------------------------------------------------------
+
+KILLS_THE_OTHERS = """#!/bin/bash
+for rank in 0 1 2; do PMI_RANK=$rank "${@: -2}" & done
+for rank in 0 1 2; do
+	wait -n
+	code=$?
+	((code <= worst)) || worst=$code
+	((code == 0)) || kill $(jobs -p)
+done
+exit "$worst"
+"""
+"""A launcher as srun with --kill-on-bad-exit: where a task fails the others get TERM, and the largest code is its own."""
+
+
+@pytest.mark.parametrize(
+    ("fails", "code"), [("exit 9", 9), ("kill -KILL $$$$", 137), ("exit 1", 1), ("exec /no/such/program", 127)]
+)
+def test_the_code_is_that_of_the_rank_that_failed_first(pod: Pod, fails: str, code: int) -> None:
+    program = pod.work / "launcher"
+    program.write_text(KILLS_THE_OTHERS)
+    program.chmod(0o755)
+    (pod.work / "nodefile").write_text("n1\n" * 3)
+    where = site("local", runtime="host", mpi=[{"name": "m", "launcher": "hydra", "path": str(program)}])
+    # The others have begun, or they could not be told from ranks that never did.
+    begun = f"{pod.work}/begun"
+    text = f"touch {begun}.$PMI_RANK; [ $PMI_RANK = 1 ] || exec sleep 300; while [ ! -e {begun}.0 -o ! -e {begun}.2 ]; do sleep 0.1; done; {fails}"
+
+    status = pod.run(
+        text_of(workload(container("mpiexec", "-n", "3", "sh", "-c", text)), where),
+        PBS_NODEFILE=str(pod.work / "nodefile"),
+    )
+
+    assert (status, pod.code()) == (code, code), pod.log()
+    assert "BASHPID" not in pod.log()  # no words of the script's own shell about how a program has ended
+
+
+def test_ranks_that_all_succeed_leave_the_launcher_its_code(pod: Pod) -> None:
+    program = pod.work / "launcher"
+    program.write_text('#!/bin/bash\n"${@: -2}"\nexit 3\n')
+    program.chmod(0o755)
+    (pod.work / "nodefile").write_text("n1\n")
+    where = site("local", runtime="host", mpi=[{"name": "m", "launcher": "hydra", "path": str(program)}])
+
+    text = text_of(workload(container("mpiexec", "-n", "1", "true")), where)
+
+    assert (pod.run(text, PBS_NODEFILE=str(pod.work / "nodefile")), pod.code()) == (3, 3)

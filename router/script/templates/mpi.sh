@@ -44,8 +44,17 @@ start_ranks() {
 	[[ $image != docker://* ]] || pull
 	write_rank
 	: >"$dir/stop"
+	: >"$dir/codes"
 	[[ ! ${launcher_env[*]} ]] || export "${launcher_env[@]}"
 	words=("$path" "${launcher_words[@]}" /bin/bash "$dir/rank")
+}
+
+# The code of the rank that failed first. The launcher's may be that of a rank which it has killed for it.
+judge() {
+	local first=''
+	[[ $1 == "$mpi" && $code != 0 ]] || return
+	{ read -r first <"$dir/codes"; } 2>/dev/null
+	[[ $first == *[!0-9]* ]] || code=${first:-$code}
 }
 
 # Once for all ranks, which would each pull the image.
@@ -85,9 +94,9 @@ write_rank() {
 	} >"$dir/.rank" && mv -T "$dir/.rank" "$dir/rank" || exit 1
 }
 
-# One rank: its launcher's variables into the container, a signal or the file "stop" as TERM, its exit code.
+# One rank: its launcher's variables into the container, a signal or the file "stop" as TERM, its exit code to "codes".
 rank() {
-	local variable entry scratch pid='' asked='' code='' worker devices='' passed=()
+	local variable entry scratch pid='' asked='' killed='' code='' worker devices='' passed=()
 	umask 022
 	cd / || exit 1
 	[[ ! ${launcher_env[*]} ]] || export "${launcher_env[@]}"
@@ -102,15 +111,17 @@ rank() {
 	container_words
 	scratch=$(mktemp -d -p "${TMPDIR:-/tmp}" batchgate.XXXXXXXX 2>/dev/null || mktemp -d -p /tmp batchgate.XXXXXXXX) || exit 1
 	open_pipes
-	trap : PIPE # not ignored: programs would inherit that
-	trap 'asked=1; [[ ! $pid ]] || kill -TERM "$pid" 2>/dev/null' TERM USR1
+	rmdir "$scratch" # a batch system that kills all at once must leave nothing
+	trap : PIPE      # not ignored: programs would inherit that
+	trap 'asked=1; [[ ! $pid ]] || kill -TERM "$pid" 2>/dev/null' USR1
+	trap 'killed=1; kill -USR1 $$' TERM # the launcher's own, as another rank has failed
 	set -m
 	(
 		set +m
-		exec 7>&-
+		exec 5>&2 7>&- 2>/dev/null # where bash would tell how its child has ended
 		(
 			echo "$BASHPID" >&9
-			exec setsid "${words[@]}" 8>&- 9>&-
+			exec setsid "${words[@]}" 2>&5 5>&- 8>&- 9>&-
 		)
 		echo "$?" >&9
 	) &
@@ -122,12 +133,13 @@ rank() {
 	[[ ! $asked ]] || kill -TERM "$pid"
 	while wait "$worker"; kill -0 "$worker" 2>/dev/null; do :; done # a signal ends a wait
 	read -r -t 1 -u 9 code
+	code=${code:-137}
+	[[ $killed || $code == 0 ]] || echo "$code" >>"$dir/codes"
 	end_session "$pid"
 	# The first rank that fails makes the launcher kill the others: those that were asked a little later need that little.
 	[[ ! $asked ]] || pause "$([[ $launcher_signal ]] && echo 1 || echo 4)"
 	echo 'done' >&7
-	rm -rf "$scratch"
-	exit "${code:-137}"
+	exit "$code"
 }
 
 # Opening a file shows what another node has written; a new file may be hidden by this node's cache.
@@ -138,7 +150,7 @@ watch() {
 	while kill -0 $$ 2>/dev/null; do
 		{ read -r word <"$dir/stop"; } 2>/dev/null
 		if [[ $word == stop ]]; then
-			kill -TERM $$
+			kill -USR1 $$
 			return
 		fi
 		pause 3

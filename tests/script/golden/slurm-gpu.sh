@@ -8,7 +8,7 @@
 #SBATCH --time=01:00:00
 #SBATCH --signal=B:USR1@90
 # shellcheck disable=SC2016,SC2034,SC2317,SC2329
-# The directory of the Pod is the first argument. What sbatch --export=NONE says must not reach every srun below.
+# The directory of the Pod is the first argument. What --export=NONE says must not reach srun.
 export SLURM_EXPORT_ENV=ALL SRUN_CPUS_PER_TASK=1
 
 # --- this Job: physics/simulate ---
@@ -94,7 +94,7 @@ heartbeat() {
 end_session() {
 	local directory line
 	for directory in /proc/[0-9]*; do
-		read -r line <"$directory/stat" && [[ $line == *" $1 "* ]] || continue # quick: there may be thousands
+		read -r line <"$directory/stat" && [[ $line == *" $1 "* ]] || continue # quick, for thousands
 		# "pid (command) state parent group session": the command may hold anything.
 		# shellcheck disable=SC2086
 		set -- "$1" ${line##*) }
@@ -197,6 +197,7 @@ run_once() {
 	)
 	code=$?
 	printf -v finished '%(%s)T' -1
+	judge "$1"
 	exec 6>&-
 	read -r pid <"$scratch/$name.pid" && end_session "$pid"
 	: >"$scratch/$name.pid"
@@ -445,7 +446,7 @@ main() {
 	note started
 	set_up
 	clock
-	alive_at=$now last_turn=$now # what the site's own lines take says nothing
+	alive_at=$now last_turn=$now # the site's own lines may take long
 	run_containers
 	end_sidecars
 	[[ $(type -t after) != function ]] || after 7>&- 8>&- 9>&-
@@ -559,6 +560,8 @@ rank_devices() {
 prepare() {
 	container_words
 }
+
+judge() { :; }
 
 ask() { kill -s TERM "${pids[$1]}" 2>/dev/null; }
 
