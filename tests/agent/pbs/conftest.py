@@ -24,7 +24,7 @@ from router.demo import services
 from router.kube.client import connect
 from tests.agent.pbs import server
 from tests.agent.pbs.jobs import NAMESPACE
-from tests.agent.pbs.site import NODE, RUNS, SHARED, PbsSite, obstacle
+from tests.agent.pbs.site import NODE, RUNS, SHARED, PbsSite, node_of, obstacle
 from tests.agent.whole.kubectl import Kubectl
 from tests.agent.whole.stack import Agent, await_webhook, tail
 from tests.agent.whole.surroundings import Surroundings
@@ -106,11 +106,13 @@ def attended(cluster: Cluster, observer: str = "", **site_fields: Any) -> Iterat
         agent = Agent(_component(cluster, f"agent-{number}", site.argv(kubeconfig, key), site.home))
         cluster.surroundings.programs.append(agent)
         stack.callback(cluster.surroundings.programs.remove, agent)
-        stack.callback(agent.kill)
-        agent.start()
         ada, ben, admin = (
             Kubectl(cluster.plane.kubeconfig(name), NAMESPACE, Path(root)) for name in ("ada", "ben", "admin")
         )
+        if site.others:  # the next agent is waited for until each Node serves logs, and has none of these
+            stack.callback(admin.ok, "delete", "node", "--ignore-not-found", *map(node_of, site.others))
+        stack.callback(agent.kill)
+        agent.start()
         until(lambda: is_ready(cluster.plane, NODE), what="for the Node")
         installing.approve(cluster.plane)  # and waits until logs are served with what was issued
         yield Stack(cluster.plane, site, ada, ben, admin, agent)

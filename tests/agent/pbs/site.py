@@ -33,7 +33,14 @@ QUEUE = os.environ.get("BATCHGATE_PBS_QUEUE", "workq")
 IMAGE = Path(os.environ.get("BATCHGATE_PBS_IMAGE", Layout().image))
 SHARED = Path(os.environ.get("BATCHGATE_PBS_DIR", "/srv/batchgate-pbs"))
 """A directory that all nodes have, root's; everything below it is these tests' own."""
-NODE = names.node_name(SITE, QUEUE)
+
+
+def node_of(queue: str) -> str:
+    """The Node of one of the site's queues."""
+    return names.node_name(SITE, queue)
+
+
+NODE = node_of(QUEUE)
 RUNS = Runs(SHARED / "runs")
 """Where containers tell that they run, under the same path in each."""
 

@@ -24,7 +24,7 @@ from tests.agent.pbs.jobs import (
     waiting,
     waits,
 )
-from tests.agent.pbs.site import ADA, QUEUE, SITE, obstacle
+from tests.agent.pbs.site import ADA, QUEUE, SITE, node_of, obstacle
 from tests.agent.whole.jobs import LABEL
 from tests.agent.whole.waiting import until
 
@@ -86,7 +86,7 @@ def queue_now(stack: Stack, name: str) -> str:
 
 def closed(stack: Stack, queue: str) -> tuple[str, str]:
     """Status and reason of a Node's condition ``QueueClosed``."""
-    node = stack.admin.get("node", f"{queue}.{SITE}.batchgate") or {}
+    node = stack.admin.get("node", node_of(queue)) or {}
     found = [one for one in node.get("status", {}).get("conditions", ()) if one["type"] == "QueueClosed"]
     return (found[0]["status"], found[0]["reason"]) if found else ("", "")
 
@@ -104,7 +104,7 @@ def await_waiting(stack: Stack, name: str, reason: str, words: str = "") -> None
 def test_the_node_of_a_routing_queue_has_what_the_policy_says(queued: Stack) -> None:
     """OpenPBS tells of nodes only for queues that run jobs."""
     until(lambda: closed(queued, ROUTE), lambda seen: seen == ("False", "Open"), seconds=SECONDS)
-    node = queued.admin.get("node", f"{ROUTE}.{SITE}.batchgate")
+    node = queued.admin.get("node", node_of(ROUTE))
     assert node is not None
 
     labels = {key: value for key, value in node["metadata"]["labels"].items() if key.startswith("batchgate.dev/")}
