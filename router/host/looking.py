@@ -16,9 +16,9 @@ from router.host.eventloop import EventLoop
 from router.host.link import Opener
 from router.host.sentences import Place
 
-COMMANDS: Final = "squeue, sacct, sinfo, scontrol show, qstat, qselect, pbsnodes"
+COMMANDS: Final = "squeue, sacct, scontrol show, qstat, pbsnodes"
 """What is run as an observer, in words."""
-_LOOKING: Final = frozenset({"squeue", "sacct", "sinfo", "qstat", "qselect", "pbsnodes"})
+_LOOKING: Final = frozenset({"squeue", "sacct", "qstat", "pbsnodes"})
 _SHOWING: Final = ("scontrol", "show")
 _MOST: Final = 64 << 20
 """Bytes of an answer; 10,000 jobs are about 3 MB."""

@@ -38,8 +38,8 @@ VERSION = 1
 MAGIC = b"\0batchgate-sitehelper\0"  # first on stdout: whatever a login shell prints before it is no answer
 LENGTHS = struct.Struct(">II")
 MOST_HEAD, MOST_BODY, MOST_OUTPUT = 4 << 20, 64 << 20, 16 << 20  # bytes
-PBS = ("qsub", "qstat", "qselect", "qdel", "qsig", "qhold", "qrls", "qmove", "qalter", "pbsnodes")
-SLURM = ("sbatch", "squeue", "sacct", "sacctmgr", "scontrol", "scancel", "sinfo")
+PBS = ("qsub", "qstat", "qselect", "qdel", "qsig", "pbsnodes")
+SLURM = ("sbatch", "squeue", "sacct", "scontrol", "scancel", "sinfo")  # of scontrol: show, which changes nothing
 PROGRAMS = frozenset([*PBS, *SLURM])
 VARIABLES = re.compile(
     r"(PATH|HOME|USER|LOGNAME|LANG|LC_[A-Z]+|TZ|(PBS|SLURM|SBATCH|SQUEUE|SACCT|SINFO|BATCHGATE)_\w+)"
@@ -350,6 +350,8 @@ def command_of(argv: "list[str]") -> "tuple[dict[str, str], list[str]]":
             environment[name] = value
     if not words or any("\0" in word for word in list(argv)):
         raise ValueError("the site helper was given no command")
+    if os.path.basename(words[0]) == "scontrol" and words[1:2] != ["show"]:
+        raise ValueError("the site helper runs scontrol show, and nothing else of scontrol")
     return environment, words
 
 

@@ -43,8 +43,8 @@ def queue_states(queues: str, nodes: str) -> dict[str, QueueState]:
 
 def _queues(text: str) -> Iterator[tuple[str, dict[str, str]]]:
     """Name and attributes of each queue; a long value goes on in lines that begin with a tab, perhaps within a word."""
-    if text and not text.endswith("\n"):
-        raise OutputError(("qstat", "-Q"), 0, "the answer ends within a line")
+    if text and not text.endswith("\n\n"):  # qstat prints an empty line behind each
+        raise OutputError(("qstat", "-Q"), 0, "the answer ends within a queue")
     name, found = "", dict[str, str]()
     for line in text.replace("\n\t", "").splitlines():
         attribute, equals, value = line.strip().partition(" = ")

@@ -71,6 +71,8 @@ def test_words_that_only_look(argv: Sequence[str], words: tuple[str, ...]) -> No
         ["env", "-i", "A=b", "scontrol", "cancel", "7"],
         ["scontrol", "-o", "show", "job"],
         ["scontrol"],
+        ["sinfo"],
+        ["qselect"],
         ["/tmp/squeue"],
         ["env", "squeue"],
         ["sh", "-c", "squeue"],

@@ -1,4 +1,7 @@
-"""Every parser on everything that was recorded: whole, cut off anywhere, with rubbish behind it."""
+"""Every parser on everything that was recorded, also by other systems: whole, cut off, with rubbish behind it.
+
+What a parser has to read is cut off at every character in ``test_recorded_cut``.
+"""
 
 from __future__ import annotations
 

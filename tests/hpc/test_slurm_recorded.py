@@ -56,7 +56,7 @@ def _fields(one: Kept) -> list[str]:
     return [field.partition(":")[0] for field in option.split(",")]
 
 
-def _asked_our_way(one: Kept) -> str:
+def asked_our_way(one: Kept) -> str:
     """The answer with our fields and ends in place of the recorded ones; empty where it lacks one of them."""
     if one.tool == "scontrol":
         return one.out
@@ -95,7 +95,7 @@ def test_the_three_commands_tell_the_same_story(story: str) -> None:
     """Of jobs that are over; of others sacct may lag behind."""
     told: dict[str, dict[str, JobReport]] = {}
     for tool, one in STORIES[story].items():
-        if (output := _asked_our_way(one)).strip():
+        if (output := asked_our_way(one)).strip():
             told[tool] = slurm.parse_details(output)
 
     for job_id in {found for reports in told.values() for found in reports}:
@@ -112,7 +112,7 @@ def test_the_three_commands_tell_the_same_story(story: str) -> None:
 def test_most_stories_are_told_by_several_commands() -> None:
     """So that there is something to compare: where sacct is none, of two."""
     tools = {
-        story: {tool for tool, one in told.items() if _asked_our_way(one).strip()} for story, told in STORIES.items()
+        story: {tool for tool, one in told.items() if asked_our_way(one).strip()} for story, told in STORIES.items()
     }
 
     assert {"squeue", "scontrol", "sacct"} in tools.values()

@@ -45,6 +45,7 @@ def test_everything_of_a_record() -> None:
 
 
 def test_several_documents_one_after_another_and_the_variable() -> None:
+    """The second is put behind the first here: what a server prints between them was not kept, only that both come."""
     one = text("torque/22-qdel-queued.xml").replace("PBS_O_QUEUE=stoppedq", "BATCHGATE_DIR=/w/pods/a b,PBS_O_QUEUE=x")
 
     found = torque.parse_details(one + text("torque/22-qdel-running.xml"))
