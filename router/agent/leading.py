@@ -41,6 +41,7 @@ from router.policy.schema import Queue
 from router.preflight.record import Kept, praise, sentence
 from router.reconcile import resting
 from router.reconcile.following import followed
+from router.reconcile.queued import with_waits
 
 log: Final = logging.getLogger("batchgate.agent")
 
@@ -257,7 +258,8 @@ class Lead:
         with self._lock:
             reaching = [one for one in self._users.values() if one.reaches]
         asking = [self._world.observer or one.seat.batch for one in reaching[:1]]
-        found = asking[0].queues() if asking else {}
+        jobs = (job.report for record in self.records.all() for job in record.facts.jobs if job.report is not None)
+        found = with_waits(asking[0].queues(), jobs, time.time()) if asking else {}
         for queue in self._world.site.queues if found else ():
             self._show(queue, found.get(queue.name))
         if self._check.refusal:

@@ -127,7 +127,7 @@ LIVE: Final = (
     Variable(
         "waitSeconds",
         "seconds",
-        "For how long the job has waited that waits longest for its turn, seconds; 0 where none does. Agents tell it of Slurm's queues alone.",
+        "For how long the job has waited that waits longest for its turn, seconds; 0 where none does. Agents tell it of Slurm's queues whosever the job is, elsewhere of their own cluster's jobs.",
         _now("wait_seconds"),
     ),
 )

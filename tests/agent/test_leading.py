@@ -174,7 +174,7 @@ def test_a_site_whose_last_check_failed_is_refused_until_another_finds_it_mended
     assert [state.enabled for state in term.lead._queues().values()] == [False]
     record.keep([replace(full, mark=Mark.OK)], ["ada"], "2026-03-01T13:00:00Z", whole=True)
     until(lambda: term.site.condition(names.CONDITION_SITE_REFUSED), lambda status: status == "False")
-    assert [state.enabled for state in term.lead._queues().values()] == [True]
+    assert [(state.enabled, state.waited) for state in term.lead._queues().values()] == [(True, 0)]
     assert term.lead.problem == ""
     place = f"/api/v1/namespaces/{names.SYSTEM_NAMESPACE}/configmaps/{names.CHECKS_CONFIG_MAP}"
     term.site.api.patch(place, {"data": {f"{term.site.name}.json": None}})
