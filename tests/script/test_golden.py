@@ -44,7 +44,8 @@ def test_it_runs(tmp_path: Path, name: str) -> None:
     pod = Pod(tmp_path).make(case.argv, case.env)
     runtime, launcher = tmp_path / "runtime", tmp_path / "launcher"
     runtime.write_text(
-        '#!/bin/bash\nn=$(mktemp -d "$STUB/run.XXXXXX")\nprintf "%s\\0" "$@" >"$n/argv"\nenv -0 >"$n/env"\n'
+        '#!/bin/bash\nn=$(mktemp -d "$STUB/new.XXXXXX")\nprintf "%s\\0" "$@" >"$n/argv"\nenv -0 >"$n/env"\n'
+        'mv -T "$n" "$STUB/run.${n##*.}"\n'  # whole, as a sidecar may be ended before it has written
     )
     launcher.write_text('#!/bin/bash\nexec "${@: -2}"\n')
     (tmp_path / "init").mkdir()
