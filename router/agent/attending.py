@@ -342,7 +342,8 @@ def _asking(world: World, seat: Seat) -> Asking:
     settings = world.settings
     several = len(world.seats.users) > 1
     idle = settings.cycle_seconds * _IDLE if several else settings.cycle_seconds
-    return Asking(seat.root, world.cluster, settings.cycle_seconds, settings.quick_seconds, idle)
+    usual, quick = settings.cycle_seconds, settings.quick_seconds
+    return Asking(seat.root, world.cluster, usual, quick, idle, settings.lost_seconds)
 
 
 def _tools(world: World, seat: Seat, submitter: Submitter, observer: Observer) -> Tools:

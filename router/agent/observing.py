@@ -43,6 +43,7 @@ class Asking:
     :param usual: seconds between two cycles
     :param quick: the same for a minute after any change of ours
     :param idle: the same while there is no Pod
+    :param lost_proof: seconds between two answers that prove a job to be lost
     """
 
     root: str
@@ -50,6 +51,7 @@ class Asking:
     usual: float
     quick: float
     idle: float
+    lost_proof: float
 
 
 class Observer:
@@ -308,7 +310,7 @@ class Observer:
                         gone.add(job.job_id)
         if words := vanished(known, gone):
             self._doubt = doubted(self._doubt, now)
-            if not self._doubt.over:
+            if not self._doubt.over(self._asking.lost_proof):
                 raise Unavailable(("details",), 0, words)
             log.error("believed after all", extra={"fields": {"user": self._records.user, "words": words}})
         for record, job_id in concerned:

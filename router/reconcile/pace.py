@@ -12,9 +12,10 @@ from typing import Final
 QUICK_FOR: Final = 60.0
 """Seconds after a change of ours in which the batch system is asked at the quick interval."""
 
-DOUBTED_FOR: Final = 1800.0
-"""Seconds for which a server that says the same again and again is not believed. Then it has lost the jobs, as one does
-that was set up anew; each of them is held to be lost only after the pauses and looks that a single one needs.
+DOUBTED_FOR: Final = 3
+"""For how long a server that says the same again and again is not believed, in times of what proves a single job to be
+lost (half an hour, as ten minutes are usual). Then it has lost the jobs, as one does that was set up anew, or was killed
+before it had written them down; each of them is held to be lost only after the pauses and looks that a single one needs.
 """
 _ANOTHER: Final = 900.0
 """Seconds without a doubt after which the next is about something else; longer than any pause of an outage."""
@@ -49,10 +50,12 @@ class Doubt:
     since: float
     last: float
 
-    @property
-    def over(self) -> bool:
-        """Whether it has lasted so long that the server is believed."""
-        return self.last - self.since >= DOUBTED_FOR
+    def over(self, lost_proof: float) -> bool:
+        """Whether it has lasted so long that the server is believed.
+
+        :param lost_proof: seconds between two answers that prove a single job to be lost
+        """
+        return self.last - self.since >= DOUBTED_FOR * lost_proof
 
 
 def doubted(before: Doubt | None, now: float) -> Doubt:

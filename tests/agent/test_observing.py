@@ -45,7 +45,7 @@ class Site:
         self.observer = self.looking_every(0.5)
 
     def looking_every(self, seconds: float) -> Observer:
-        asking = Asking(self.root, CLUSTER, usual=seconds, quick=seconds, idle=seconds)
+        asking = Asking(self.root, CLUSTER, usual=seconds, quick=seconds, idle=seconds, lost_proof=600)
         return Observer(self.batch, asking, self.records, self.reach, wake=self.woken.append, notice=lambda: None)
 
     def directory(self, uid: str, index: str = "3") -> PodDirectory:
@@ -205,7 +205,7 @@ def test_jobs_that_vanish_all_at_once_are_not_believed_to_be_gone(site: Site) ->
 
 
 def test_a_server_that_has_lost_them_is_believed_in_the_end(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pace, "DOUBTED_FOR", 3.0)
+    monkeypatch.setattr(pace, "DOUBTED_FOR", 0.005)
     records = [site.record(f"u{number}") for number in range(5)]
     ids = [site.submit(record.uid, "exec sleep 600") for record in records]
     site.observer.start()

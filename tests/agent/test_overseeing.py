@@ -56,7 +56,7 @@ class Site:
         self.reach[user] = Reach(self.said[user].append, first=QUICK, longest=1)
         return Observer(
             self.tools[user].batch(slurm, user=user, metrics=self.metrics),
-            Asking(root, CLUSTER, usual=QUICK, quick=QUICK, idle=QUICK),
+            Asking(root, CLUSTER, usual=QUICK, quick=QUICK, idle=QUICK, lost_proof=600),
             records,
             self.reach[user],
             wake=lambda _: None,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from router.reconcile.model import Terms
-from router.reconcile.pace import DOUBTED_FOR, Doubt, doubted, interval, vanished
+from router.reconcile.pace import Doubt, doubted, interval, vanished
 from router.reconcile.waiting import due, stretched
 
 
@@ -65,11 +65,12 @@ def test_what_is_waited_for_long_is_looked_for_less_often(last: float | None, ex
         (None, 1000.0, Doubt(1000.0, 1000.0), False),
         (Doubt(1000.0, 1030.0), 1930.0, Doubt(1000.0, 1930.0), False),
         (Doubt(1000.0, 1030.0), 1931.0, Doubt(1931.0, 1931.0), False),
-        (Doubt(1000.0, 2770.0), 1000.0 + DOUBTED_FOR, Doubt(1000.0, 2800.0), True),
+        (Doubt(1000.0, 2770.0), 2799.0, Doubt(1000.0, 2799.0), False),
+        (Doubt(1000.0, 2770.0), 2800.0, Doubt(1000.0, 2800.0), True),
     ],
 )
 def test_a_doubt_ends_where_the_server_says_the_same_for_long(
     before: Doubt | None, now: float, expected: Doubt, over: bool
 ) -> None:
     assert doubted(before, now) == expected
-    assert expected.over is over
+    assert expected.over(600.0) is over
