@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from router import durations, quantity
+from router import durations, quantity, sharing
 from router.policy.schema import Defaults, MpiProfile, Queue, Site, System
 from router.values import unchanging
 from router.workload.launcher import mention
@@ -59,7 +59,7 @@ class Allocation:
 
 @unchanging
 class _Ask:
-    """What a Pod needs, whatever its nodes: cores (already whole), bytes, devices, ranks."""
+    """What a Pod needs, whatever its nodes: cores (already whole), bytes, devices (``bound`` to ranks), ranks."""
 
     ranks: int
     cores_per_rank: int
@@ -67,6 +67,7 @@ class _Ask:
     gpus: int
     per_node: int | None
     nodes: int | None
+    bound: bool = False
 
 
 @unchanging
@@ -103,7 +104,7 @@ def allocate(  # noqa: PLR0913 - a queue is chosen with all of these known
         _check_gpus(workload, site, queue)
         spans = is_mpi(workload, profile)
         ask = (
-            _ask_of_ranks(workload, defaults, notes, warnings)
+            _ask_of_ranks(workload, profile, defaults, notes, warnings)
             if spans
             else _ask_of_one(workload, queue, defaults, notes)
         )
@@ -199,7 +200,13 @@ def _one_chunk(ask: _Ask, queue: Queue) -> tuple[Chunk, ...]:
     return (Chunk(1, 1, ask.cores_per_rank, ask.cores_per_rank, ask.memory, ask.gpus),)
 
 
-def _ask_of_ranks(workload: Workload, defaults: Defaults, notes: list[tuple[str, str]], warnings: list[str]) -> _Ask:
+def _ask_of_ranks(
+    workload: Workload,
+    profile: MpiProfile | None,
+    defaults: Defaults,
+    notes: list[tuple[str, str]],
+    warnings: list[str],
+) -> _Ask:
     """Ranks and the cores of each: cores per rank as asked, else the CPU request shared out."""
     cpu = _cpu(workload, defaults)
     millis = cpu.value if cpu else 0
@@ -218,9 +225,8 @@ def _ask_of_ranks(workload: Workload, defaults: Defaults, notes: list[tuple[str,
     memory = _note_memory(_memory(workload, defaults), notes)
     gpus = workload.gpus.value if workload.gpus else 0
     per_node, nodes = workload.ranks_per_node, workload.nodes
-    return _Ask(
-        ranks, cores_per_rank, memory, gpus, per_node.value if per_node else None, nodes.value if nodes else None
-    )
+    fixed = (per_node.value if per_node else None, nodes.value if nodes else None)
+    return _Ask(ranks, cores_per_rank, memory, gpus, *fixed, bound=sharing.is_bound(profile))
 
 
 def _count_ranks(workload: Workload, cores: int) -> tuple[int, str]:
@@ -246,16 +252,15 @@ def _spread(ask: _Ask, queue: Queue, limit: int) -> tuple[Chunk, ...]:
         raise _MisfitError(
             f"needs {_nodes(nodes)} for {_ranks(ask.ranks)} of {_cores(ask.cores_per_rank)}; it may have {limit}"
         )
-    if ask.per_node is not None and ask.nodes is None:
-        full, rest = divmod(ask.ranks, ask.per_node)
-        shares = [(full, ask.per_node), (1 if rest else 0, rest)]
-    else:
-        base, extra = divmod(ask.ranks, nodes)
-        shares = [(extra, base + 1), (nodes - extra, base)]
-    densest = max(ranks for count, ranks in shares if count)
+    shares = _shares(ask, nodes)
+    densest = max(ranks for _, ranks in shares)
     if densest > most:
         raise _MisfitError(_too_dense(ask, queue, densest))
-    return tuple([_chunk(ask, count, ranks, nodes) for count, ranks in shares if count])
+    return tuple([_chunk(ask, count, ranks, nodes) for count, ranks in shares])
+
+
+def _shares(ask: _Ask, nodes: int) -> list[tuple[int, int]]:
+    return sharing.spread(ask.ranks, nodes, ask.per_node if ask.nodes is None else None)
 
 
 def _check_together(ask: _Ask) -> None:
@@ -293,11 +298,13 @@ def _count_nodes(ask: _Ask, queue: Queue, limit: int, most: int) -> int:
         return fewest
     fixed = ask.nodes is not None or ask.per_node is not None
     for nodes in range(fewest, fewest + 1 if fixed else min(limit, ask.ranks) + 1):
-        if ask.gpus % nodes == 0 and ask.gpus // nodes <= queue.gpus_per_node:
+        if ask.gpus % nodes or ask.gpus // nodes > queue.gpus_per_node:
+            continue
+        if not ask.bound or sharing.is_even(ask.gpus // nodes, [ranks for _, ranks in _shares(ask, nodes)]):
             return nodes
     raise _MisfitError(
         f"asks for {_gpus(ask.gpus)} on {_nodes(fewest)}{'' if fixed else f' to {min(limit, ask.ranks)}'}, "
-        f"which must share them evenly; a node has {queue.gpus_per_node}"
+        f"which must share them evenly{', as must the ranks of each' if ask.bound else ''}; a node has {queue.gpus_per_node}"
     )
 
 

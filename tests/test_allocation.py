@@ -257,6 +257,39 @@ SIZES = [
     ),
 ]
 
+BOUND = MpiProfile(name="bound", launcher=LauncherKind.SRUN, gpus="rank")
+SHARES = [
+    ("one each", {"ranks": 4, "gpus": 4}, (Chunk(1, 4, 4, 1, None, 4),)),
+    ("two each", {"ranks": 2, "gpus": 4}, (Chunk(1, 2, 2, 1, None, 4),)),
+    ("two ranks to a GPU", {"ranks": 4, "gpus": 2}, (Chunk(1, 4, 4, 1, None, 2),)),
+    ("one for all, on two nodes of 5 and 4", {"ranks": 9, "gpus": 2}, (Chunk(1, 5, 5, 1, None, 1), Chunk(1, 4, 4, 1, None, 1))),
+    ("6 ranks and 4 GPUs: a GPU on each of 4 nodes", {"ranks": 6, "gpus": 4}, (Chunk(2, 2, 2, 1, None, 1), Chunk(2, 1, 1, 1, None, 1))),
+    ("3 and 3, as 2 GPUs for 5 and 1 are not even", {"ranks": 6, "gpus": 6}, (Chunk(2, 3, 3, 1, None, 3),)),
+    ("no GPUs: nothing to share", {"ranks": 5, "nodes": 2}, (Chunk(1, 3, 3, 1, None, 0), Chunk(1, 2, 2, 1, None, 0))),
+    (
+        "3 ranks and 2 GPUs on one node",
+        {"ranks": 3, "gpus": 2, "nodes": 1},
+        "asks for 2 GPUs on 1 node, which must share them evenly, as must the ranks of each; a node has 4",
+    ),
+    (
+        "5 ranks and 4 GPUs on two nodes",
+        {"ranks": 5, "gpus": 4, "nodes": 2},
+        "asks for 4 GPUs on 2 nodes, which must share them evenly, as must the ranks of each; a node has 4",
+    ),
+    (
+        "no number of nodes",
+        {"ranks": 6, "gpus": 8},
+        "asks for 8 GPUs on 1 node to 4, which must share them evenly, as must the ranks of each; a node has 4",
+    ),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("asked", "expected"), [row[1:] for row in SHARES], ids=[row[0] for row in SHARES])
+def test_where_gpus_are_bound_to_ranks_every_rank_has_the_same(
+    asked: dict[str, int], expected: tuple[Chunk, ...] | str
+) -> None:
+    assert chunks(lay(workload(mpi=True, cpu=asked["ranks"], **asked), GPU_QUEUE, profile=BOUND)) == expected
+
 
 @pytest.mark.parametrize(("work", "on", "expected"), [row[1:] for row in SIZES], ids=[row[0] for row in SIZES])
 def test_a_workload_lies_on_a_queue(work: Workload, on: Queue | None, expected: tuple[Chunk, ...] | str):

@@ -506,14 +506,17 @@ container_words() {
 
 # $devices: what the batch system granted on this node, as a list; $visible: how many that are.
 find_devices() {
-	local line list files
+	local line node list files
+	read -r HOSTNAME </proc/sys/kernel/hostname # the variable may have come from another node
 	devices=${!device_variable}
 	[[ $devices != NoDevFiles ]] || devices=
-	if [[ ! $devices && -r ${PBS_GPUFILE:-} ]]; then # TORQUE: host-gpuN, a line each
-		while read -r line; do
-			local host=${line%-gpu*}
-			[[ ${host%%.*} != "${HOSTNAME%%.*}" ]] || devices+=${devices:+,}${line##*-gpu}
-		done <"$PBS_GPUFILE"
+	# TORQUE: host-gpuN, a line each, in a file that only the first node has
+	[[ ${granted[*]} || ! -r ${PBS_GPUFILE:-} ]] || while read -r line; do granted+=("$line"); done <"$PBS_GPUFILE"
+	if [[ ! $devices ]]; then
+		for line in "${granted[@]}"; do
+			node=${line%-gpu*}
+			[[ ${node%%.*} != "${HOSTNAME%%.*}" ]] || devices+=${devices:+,}${line##*-gpu}
+		done
 	fi
 	IFS=, read -r -a list <<<"$devices"
 	visible=${#list[@]}
@@ -541,15 +544,6 @@ give_devices() {
 	read -r -a list <<<"$devices"
 	list=("${list[@]:first_gpu:gpus}")
 	env+=("$device_variable=${list[*]}")
-}
-
-rank_devices() {
-	find_devices
-	if ((visible < devices_per_node)); then
-		say "$(too_few)"
-		exit 1
-	fi
-	give_devices
 }
 
 prepare() {

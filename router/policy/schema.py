@@ -141,6 +141,9 @@ class MpiProfile(Entry):
     modules: tuple[Text, ...] = Field((), description="Environment modules of this launcher.")
     options: tuple[Text, ...] = Field((), description="Further options of the launcher.")
     env: dict[str, str] = Field(default_factory=dict, description="Variables for launcher and ranks (UCX_…, FI_…).")
+    gpus: Literal["node", "rank"] = Field(
+        "node", description="node: each rank sees all GPUs that its node has for the Job; rank: a share of its own."
+    )
     binds: tuple[Text, ...] = Field((), description="Further binds for the runtime: 'path' or 'path:path[:ro]'.")
 
 

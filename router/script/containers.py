@@ -9,7 +9,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import Final
 
-from router import layout
+from router import layout, sharing
+from router.allocation import is_mpi
 from router.policy.decision import Route
 from router.policy.schema import Runtime, Site
 from router.script import images
@@ -25,11 +26,16 @@ _TMP: Final = ("/tmp", "/var/tmp")  # noqa: S108
 
 @unchanging
 class Devices:
-    """The GPUs of a node: the variable that lists them, a glob of their device files, how many must be visible."""
+    """The GPUs of a node: the variable that lists them, a glob of their device files, how many must be visible.
+
+    ``per_rank`` is how many are each rank's own, 0 where all ranks have all; ``ranks_per_share`` how many ranks have the same.
+    """
 
     variable: str
     files: str
     per_node: int
+    per_rank: int = 0
+    ranks_per_share: int = 0
 
 
 _VENDORS: Final = {
@@ -65,7 +71,10 @@ def devices_of(workload: Workload, route: Route) -> Devices | None:
     if not per_node:
         return None
     variable, files, _ = _VENDORS[vendor_of(workload, route)]
-    return Devices(variable, files, per_node)
+    if not sharing.is_bound(route.profile) or not is_mpi(workload, route.profile):
+        return Devices(variable, files, per_node)
+    ranks = max([chunk.ranks for chunk in route.allocation.chunks])
+    return Devices(variable, files, per_node, *sharing.share(per_node, ranks))
 
 
 def block(container: Container, setting: Setting, warnings: list[str]) -> list[str]:

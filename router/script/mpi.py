@@ -9,6 +9,7 @@ import re
 from collections.abc import Mapping
 from typing import Final
 
+from router import sharing
 from router.policy.decision import Route
 from router.policy.schema import LauncherKind, MpiProfile, System
 from router.script.quoting import quote, words
@@ -112,8 +113,20 @@ def _srun(route: Route, _: str) -> list[str]:
     allocation = route.allocation
     return [
         f"--nodes={allocation.nodes} --ntasks={allocation.ranks} --cpus-per-task={allocation.cores_per_rank}",
+        _gpus_per_task(route),
         "--export=ALL --kill-on-bad-exit=1",
     ]
+
+
+def _gpus_per_task(route: Route) -> str:
+    """Makes Slurm bind each rank to GPUs of its own. A GPU of several ranks is no such thing: they find it by their place."""
+    gpus, profile = route.allocation.chunks[0].gpus, route.profile
+    ranks = max([chunk.ranks for chunk in route.allocation.chunks])
+    if profile is None or not sharing.is_bound(profile) or not gpus or gpus < ranks:
+        return ""
+    if any(option.startswith(("--gpu", "--tres-bind", "--ntasks-per-gpu")) for option in profile.options):
+        return ""
+    return f"--gpus-per-task={gpus // ranks}"
 
 
 _OPTIONS: Final = {

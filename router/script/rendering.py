@@ -78,6 +78,7 @@ def render(workload: Workload, route: Route) -> Script:
         *(("modules.sh",) if modules else ()),
         *(("host.sh",) if site.runtime is Runtime.HOST else _container_parts(workload, site)),
         *(("devices.sh",) if devices else ()),
+        *(("rankdevices.sh",) if devices and ranks else ()),
         "mpi.sh" if ranks else "plain.sh",
     )
     common = _common(parts)

@@ -61,6 +61,11 @@ def _gpu(system: str, **fields: Any) -> Callable[[], str]:
     return lambda: text_of(job, _on(system, **fields))
 
 
+def _gpu_ranks(system: str, launcher: str, **profile: Any) -> Callable[[], str]:
+    main = container("mpirun", "-np", "8", "train", resources={"limits": {"nvidia.com/gpu": "4"}})
+    return lambda: text_of(workload(main), _mpi(system, launcher, **profile))
+
+
 def _order() -> str:
     return text_of(
         workload(
@@ -137,6 +142,7 @@ CASES: dict[str, Case] = {
     ),
     "openpbs-hydra-uneven": Case(_ranks("openpbs", "hydra", 10)),
     "openpbs-gpu-exclusive": Case(_gpu("openpbs", gpus="exclusive")),
+    "openpbs-gpu-ranks": Case(_gpu_ranks("openpbs", "hydra")),
     "torque-single": Case(_single("torque")),
     "torque-openmpi": Case(_ranks("torque", "openmpi")),
     "torque-gpu": Case(_gpu("torque")),
@@ -144,6 +150,7 @@ CASES: dict[str, Case] = {
     "slurm-srun": Case(_ranks("slurm", "srun", options=["--mpi=pmix"])),
     "slurm-openmpi": Case(_ranks("slurm", "openmpi")),
     "slurm-gpu": Case(_gpu("slurm")),
+    "slurm-gpu-ranks": Case(_gpu_ranks("slurm", "srun", gpus="rank")),
     "slurm-modules": Case(_modules),
     "local-host": Case(lambda: text_of(workload(container("/bin/echo", "hello")), site("local", runtime="host"))),
 }

@@ -69,6 +69,7 @@ def test_it_runs(tmp_path: Path, name: str) -> None:
         STUB=str(tmp_path),
         PBS_NODEFILE=str(tmp_path / "nodefile"),
         CUDA_VISIBLE_DEVICES="0,1",
+        SLURM_LOCALID="0",
         MODULESHOME=str(tmp_path),
     )
 

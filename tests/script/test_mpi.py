@@ -37,6 +37,29 @@ def test_a_start(launcher: str, system: str, program: str, options: str, host_li
     assert found.warnings == ()
 
 
+@pytest.mark.parametrize(
+    ("gpus", "profile", "expected"),
+    [
+        (8, {"gpus": "rank"}, " --gpus-per-task=1"),
+        (16, {"gpus": "rank"}, " --gpus-per-task=2"),
+        (4, {"gpus": "rank"}, ""),  # two ranks to a GPU
+        (8, {}, ""),
+        (0, {"gpus": "rank"}, ""),
+        (8, {"gpus": "rank", "options": ["--gpu-bind=closest"]}, ""),
+        (8, {"gpus": "rank", "launcher": "openmpi"}, ""),
+    ],
+)
+def test_srun_binds_gpus_to_ranks(gpus: int, profile: dict[str, Any], expected: str) -> None:
+    where = site("slurm", mpi=[{"name": "m", "launcher": "srun", **profile}], queue={"cpusPerNode": 4})
+    resources = {"requests": {"cpu": "16"}, "limits": {"nvidia.com/gpu": str(gpus)}}
+    job = workload(container("mpirun", "-np", "8", "./a", resources=resources))
+    chosen = route(job, where)
+    assert chosen.profile is not None
+
+    options = start_of(job.containers[0], chosen, chosen.profile).options
+    assert ("--gpus-per-task" in options, expected in options) == (bool(expected), True)
+
+
 def test_torque_counts_cores_per_line() -> None:
     assert start(system="torque").cores_per_line == 2
     assert start(system="openpbs").cores_per_line == 1

@@ -29,6 +29,7 @@ launcher_path=/opt/mpi/bin/launcher
 launcher_signal=USR1
 host_line=''
 lines_per_rank=1
+granted=() # devices of all nodes that are known, as host-gpuN
 launch() {
 	launcher_env=(OMPI_MCA_btl_vader_single_copy_mechanism=none)
 	launcher_words=(-np 8 --bind-to none)
@@ -587,6 +588,7 @@ start_ranks() {
 	}
 	[[ ! $host_line ]] || write_hosts
 	[[ $image != docker://* ]] || pull
+	[[ ! $devices_per_node ]] || hand_on_devices
 	write_rank
 	: >"$dir/stop"
 	: >"$dir/codes"
@@ -626,7 +628,7 @@ write_rank() {
 	{
 		printf '#!/bin/bash\nLC_ALL=C\n'
 		for variable in dir name command workdir image runtime env_prefix evaluates gpus first_gpu launcher_signal \
-			device_variable device_files devices_per_node; do
+			device_variable device_files devices_per_node devices_per_rank ranks_per_share launcher; do
 			scalar "$variable"
 		done
 		array launcher_env "${launcher_env[@]}"
@@ -634,7 +636,8 @@ write_rank() {
 		array argv "${argv[@]}"
 		array options "${options[@]}"
 		array binds "${binds[@]}"
-		declare -f rank container_words mount rank_devices find_devices too_few give_devices end_session open_pipes guard say watch pause
+		array granted "${granted[@]}"
+		declare -f rank container_words mount rank_devices take_share find_devices too_few give_devices end_session open_pipes guard say watch pause
 		echo rank
 	} >"$dir/.rank" && mv -T "$dir/.rank" "$dir/rank" || exit 1
 }
@@ -645,7 +648,7 @@ rank() {
 	umask 022
 	cd / || exit 1
 	[[ ! ${launcher_env[*]} ]] || export "${launcher_env[@]}"
-	for variable in ${!OMPI_@} ${!PMIX_@} ${!PMI_@} ${!PMI2_@} ${!PRTE_@} ${!HYDRA_@} ${!HYDI_@} ${!I_MPI_@} \
+	for variable in ${!OMPI_@} ${!PMIX_@} ${!PMI_@} ${!PMI2_@} ${!PRTE_@} ${!HYDRA_@} ${!HYDI_@} ${!I_MPI_@} ${!MPI_LOCAL@} \
 		${!MPICH_@} ${!MV2_@} ${!SLURM_@} ${!UCX_@} ${!FI_@} ${!OMP_@}; do
 		passed+=("$variable=${!variable}")
 	done
