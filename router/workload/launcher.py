@@ -29,6 +29,7 @@ _LONG_OPTIONS: Final = frozenset(["--login", "--norc", "--noprofile", "--posix"]
 _ASSIGNMENT: Final = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)=(.*)", re.DOTALL)
 _VARIABLE: Final = re.compile(r"\$(?:(\w+)|\{(\w+)\}|\((\w+)\))", re.ASCII)
 _SHELL_SYNTAX: Final = re.compile(r"[|&;<>()`'\"\\$#\n]")
+_NAME: Final = re.compile(r"[\w.+-]{1,40}", re.ASCII)
 _SPLITS: Final = re.compile(r"[\s*?\[]")
 
 
@@ -109,7 +110,7 @@ def _lift(container: Container, words: Sequence[Word], path: str) -> Launcher:
         _refuse_shell_syntax(line.text, values)
         _strip_prefixes(line, resolve, assignments=True)
     if not line.words or not _is_launcher(line.words[0].text):
-        raise StaysError("is not the first command of the container")
+        raise StaysError(f"is not the first command of the container{_instead(line.words)}")
     program = _base(line.words[0].text)
     reading = read_options(program, line.words[1:], resolve, f"in {path}")
     return _launcher(program, line, reading, path)
@@ -135,6 +136,12 @@ def _launcher(program: str, line: _Line, reading: Reading, path: str) -> Launche
         nodes=reading.nodes,
         cores_per_rank=reading.cores_per_rank,
     )
+
+
+def _instead(words: Sequence[Word]) -> str:
+    """Which program is, where it has a short and plain name."""
+    name = _base(words[0].text) if words else ""
+    return f", which is {name}" if _NAME.fullmatch(name) else ""
 
 
 def _base(word: str) -> str:

@@ -61,12 +61,12 @@ def split(command: str) -> tuple[Word, ...] | str:
             if ended and words:
                 return _SEVERAL_LINES
             word = _read_word(command, position)
+            if not words and word.text in _RESERVED:
+                return "a loop, a condition or a group"
             words.append(word)
             position, ended = _skip_blank(command, word.end)
     except _NotSimpleError as reason:
         return str(reason)
-    if words and words[0].text in _RESERVED:
-        return "a loop, a condition or a group"
     return tuple(words)
 
 
