@@ -286,7 +286,7 @@ SHARES = [
 
 @pytest.mark.parametrize(("asked", "expected"), [row[1:] for row in SHARES], ids=[row[0] for row in SHARES])
 def test_where_gpus_are_bound_to_ranks_every_rank_has_the_same(
-    asked: dict[str, int], expected: tuple[Chunk, ...] | str
+    asked: dict[str, Any], expected: tuple[Chunk, ...] | str
 ) -> None:
     assert chunks(lay(workload(mpi=True, cpu=asked["ranks"], **asked), GPU_QUEUE, profile=BOUND)) == expected
 
