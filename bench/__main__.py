@@ -11,7 +11,7 @@ import sys
 BENCHMARKS = (
     *("bench.pipeline", "bench.rules", "bench.route", "bench.webhook", "bench.memory", "bench.overhead"),
     *("bench.latency", "bench.burst", "bench.adoption", "bench.many", "bench.users"),
-    *("bench.slurm", "bench.slurmoverhead"),
+    *("bench.slurm", "bench.slurmoverhead", "bench.mpi"),
 )
 
 

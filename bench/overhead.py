@@ -17,7 +17,7 @@ import statistics
 import sys
 import tempfile
 import uuid
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -81,19 +81,7 @@ class Place:
 
     def script_of(self, command: Sequence[str]) -> tuple[tuple[str, ...], Path]:
         """Words that run the script of a Job with this command, in a new Pod's directory, and the container's log."""
-        job = {
-            "apiVersion": "batch/v1",
-            "kind": "Job",
-            "metadata": {"name": "bench", "namespace": "default"},
-            "spec": {"template": {"spec": {"restartPolicy": "Never", "containers": [self.container(command)]}}},
-        }
-        opened = gate.Gate(self.policy, Cluster(), QueueStates(), None, 0)
-        judged = gate.judge(job, requester=Requester(USER, (), "default"), gate=opened)
-        assert judged.script is not None, judged.decision
-        directory = layout.PodDirectory(str(self.root), "job", layout.NO_INDEX, uuid.uuid4().hex)
-        pod = judged.routed["spec"]["template"]
-        staged = podfiles.stage(pod, workload_of(job, namespace="default"))
-        podfiles.write(directory.path, staged.add(layout.SCRIPT, judged.script.text.encode()))
+        directory = written(self.policy, self.root, self.container(command))
         return ("/bin/bash", str(directory.script), str(directory.path)), Path(directory.log("main"))
 
     def container(self, command: Sequence[str]) -> dict[str, object]:
@@ -121,6 +109,25 @@ def _side(spent: processor.Spent, said: str) -> Side:
     """A runtime may have said something before the program did."""
     wall, own = map(float, said.splitlines()[-1].split())
     return Side(spent.wall, wall, own, spent.wall - wall, spent.processor - own)
+
+
+def written(
+    rules: policy.Policy, root: Path, container: Mapping[str, object], volumes: Sequence[Mapping[str, object]] = ()
+) -> layout.PodDirectory:
+    """A new Pod's directory below a site's, with the script of a Job that has this container."""
+    job = {
+        "apiVersion": "batch/v1",
+        "kind": "Job",
+        "metadata": {"name": "bench", "namespace": "default"},
+        "spec": {"template": {"spec": {"restartPolicy": "Never", "containers": [container], "volumes": [*volumes]}}},
+    }
+    opened = gate.Gate(rules, Cluster(), QueueStates(), None, 0)
+    judged = gate.judge(job, requester=Requester(USER, (), "default"), gate=opened)
+    assert judged.script is not None, judged.decision
+    directory = layout.PodDirectory(str(root), "job", layout.NO_INDEX, uuid.uuid4().hex)
+    staged = podfiles.stage(judged.routed["spec"]["template"], workload_of(job, namespace="default"))
+    podfiles.write(directory.path, staged.add(layout.SCRIPT, judged.script.text.encode()))
+    return directory
 
 
 @dataclass(frozen=True)

@@ -1,6 +1,6 @@
 """The examples that a demo runs: each a Job and what is expected of it.
 
-Shell: reads files.
+Shell: reads files, prints.
 """
 
 from __future__ import annotations
@@ -8,6 +8,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+import click
 
 from router import documents
 from router.cli.manifests import read_text
@@ -23,6 +25,15 @@ class Example:
     file: Path
     job: dict[str, Any]
     expected: Expected
+
+
+def runnable(examples: Path) -> list[Example]:
+    """The examples without those that need a program which the demo's image lacks; says which are left out."""
+    found = read_examples(examples)
+    for one in found:
+        if one.expected.program:
+            click.echo(f"Left out: {one.name}, which needs the program {one.expected.program} in its image.")
+    return [one for one in found if not one.expected.program]
 
 
 def read_examples(examples: Path) -> list[Example]:

@@ -60,13 +60,14 @@ class Outcome:
 
 @dataclass(frozen=True, slots=True)
 class Expected:
-    """expected.yaml, read."""
+    """expected.yaml, read. ``program`` is one that the image must have; the demo's image has none of its own."""
 
     decision: Mapping[str, Any]
     state: str | None = None
     exit_code: int | None = None
     pods: int = 1
     logs: Mapping[str, str] = field(default_factory=dict)
+    program: str = ""
 
 
 def read_expected(value: object, source: str) -> Expected:
@@ -80,6 +81,7 @@ def read_expected(value: object, source: str) -> Expected:
         exit_code=outcome.get("exitCode"),
         pods=outcome.get("pods", 1),
         logs=outcome.get("logs", {}),
+        program=outcome.get("program", ""),
     )
 
 

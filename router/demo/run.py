@@ -18,7 +18,7 @@ import click
 from router import names, placement
 from router.demo import batch, sandbox, services, site
 from router.demo.apiserver import Answer, post, review_of
-from router.demo.examples import Example, read_examples
+from router.demo.examples import Example, runnable
 from router.demo.outcome import DENIED, FAILED, KEPT, NO_LAUNCHER, SUCCEEDED, UNFINISHED, Outcome
 from router.demo.pods import pods_of
 from router.demo.report import near, print_outcomes, print_verdict
@@ -45,7 +45,7 @@ class Judged:
 
 def demo(examples: Path, work: Path, machine: site.Machine) -> bool:
     """Run the demo; whether every outcome was the expected one."""
-    found = read_examples(examples)
+    found = runnable(examples)
     with workplace(work):
         return _demo(found, examples, work, machine)
 

@@ -17,7 +17,7 @@ from router.controlplane.credentials import ADMIN
 from router.controlplane.options import ADA
 from router.controlplane.start import control_plane
 from router.demo import cluster, sandbox, site
-from router.demo.examples import Example, read_examples
+from router.demo.examples import Example, runnable
 from router.demo.kubectl import Kubectl
 from router.demo.outcome import Outcome
 from router.demo.report import near, print_outcomes, print_verdict
@@ -39,7 +39,7 @@ def can_be_had() -> str:
 
 def demo(examples: Path, work: Path, machine: site.Machine) -> bool:
     """Run the demo; whether every outcome was the expected one."""
-    found = read_examples(examples)
+    found = runnable(examples)
     with workplace(work), _everything(examples, work, machine) as (running, cloud_runs):
         plane = running.plane
         admin, kubectl = (Kubectl(str(plane.programs.kubectl), plane.kubeconfig(who.name)) for who in (ADMIN, ADA))

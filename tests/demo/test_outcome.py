@@ -34,6 +34,14 @@ def test_what_does_not(expected: Expected, outcome: Outcome, words: str) -> None
     assert [words] == differences(expected, outcome, launcher=True)
 
 
+def test_what_is_read() -> None:
+    outcome = {"program": "ring", "state": "Succeeded", "exitCode": 0, "pods": 2, "logs": {"ring": "rank"}}
+
+    assert read_expected({"decision": {"target": "hpc"}, "outcome": outcome}, "expected.yaml") == Expected(
+        {"target": "hpc"}, "Succeeded", 0, 2, {"ring": "rank"}, "ring"
+    )
+
+
 def test_without_a_launcher_an_mpi_job_is_expected_not_to_run() -> None:
     outcome = replace(DONE, state=NO_LAUNCHER, pods=())
 

@@ -1,0 +1,203 @@
+"""What the script adds to an MPI program over two ranks: against the same ``mpirun … apptainer exec …`` typed by hand.
+
+The bed has to be up (``make bed``, docs/bed.md); elsewhere this is skipped. Each run is a job of its own of the bed's
+Slurm, with the directives of the script. By hand is as a user would who knows the site: the same ranks, binding,
+environment and transport. The two ways alternate, and the first of one pair is the second of the next, so that a
+machine which grows slower or faster favours neither.
+
+The program (``bench/halo.c``) computes and talks for about a minute, and tells when all its ranks had started and when
+they had done their work. What is before that is start-up, what is after it the end, and both are told apart.
+"""
+
+from __future__ import annotations
+
+import argparse
+import shlex
+import shutil
+import statistics
+import sys
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from bench.onbed import ROOT, demand_standing
+from bench.overhead import written
+from bench.report import Row, write
+from bench.whole import machine, run
+from router import layout
+from router.policy import Policy, load
+from router.policyfiles import read_directory
+from tests.agent.bed.site import ADA, LAYOUT, LOCAL, SITE, TALLY, BedSite, as_user
+
+PAIRS = 10
+STEPS = 170_000
+"""About a minute on the machine that this was written on; the figures are ratios."""
+BOUND = 1.02
+NAME = "batchgate-bench"
+"""The jobs'."""
+_RANKS = 2
+_CLUSTER = "0" * 8
+_ENV = {"OMPI_MCA_btl_tcp_if_include": "lo"}
+"""The bed's nodes are one machine, and of its networks only this one is sure to be there."""
+_SHARED_MEMORY = {"OMPI_MCA_btl_vader_single_copy_mechanism": "none"}
+"""Else each rank's runtime keeps the other from reading its memory: who types the command sees the error, and sets it."""
+_LIMIT_SECONDS = 900
+_PAUSE = 0.2
+
+
+class MpiSite(BedSite):
+    """The bed with an MPI profile."""
+
+    def documents(self) -> dict[str, Any]:
+        """The files of the policy by their names."""
+        found = super().documents()
+        found["sites.yaml"]["sites"][0]["mpi"] = [{"name": "open-mpi", "launcher": "openmpi", "env": _ENV}]
+        return found
+
+
+@dataclass(frozen=True)
+class Times:
+    """Seconds of one run: until all ranks had started, of their work, and from then until the command had ended."""
+
+    start: float
+    work: float
+    end: float
+
+    @property
+    def whole(self) -> float:
+        """Of the command."""
+        return self.start + self.work + self.end
+
+
+@dataclass(frozen=True)
+class Bench:
+    """Where the runs are: a site's directory, its policy, the program."""
+
+    home: Path
+    policy: Policy
+    program: Path
+    steps: int
+
+    def by_hand(self) -> Times:
+        """The command as somebody would type it."""
+        directory = self._directory()
+        variables = [word for name in (*_ENV, *_SHARED_MEMORY) for word in ("-x", name)]
+        exports = [f"export {name}={value}" for name, value in (_ENV | _SHARED_MEMORY).items()]
+        launcher = ["mpirun", "-np", str(_RANKS), "--bind-to", "none", *variables]
+        runtime = ["apptainer", "--quiet", "exec", "--bind", str(TALLY), str(LAYOUT.image)]
+        lines = [*exports, shlex.join([*launcher, *runtime, *self._words()])]
+        return self._submitted(directory, lines, Path(directory.path) / "said")
+
+    def by_script(self) -> Times:
+        """The script of a Job, as the agent would submit it."""
+        directory = self._directory()
+        line = shlex.join(["/bin/bash", str(directory.script), str(directory.path)])
+        return self._submitted(directory, [line], Path(directory.log("main")))
+
+    def _words(self) -> list[str]:
+        return [str(self.program), str(self.steps)]
+
+    def _directory(self) -> layout.PodDirectory:
+        """Both ways have one: the directives are in the script."""
+        container = {
+            "name": "main",
+            "image": "solver:1",
+            "command": ["mpirun", "-np", str(_RANKS), *self._words()],
+            "resources": {"requests": {"cpu": str(_RANKS), "memory": "1Gi"}},
+            "volumeMounts": [{"name": "tally", "mountPath": str(TALLY)}],
+        }
+        volumes = [{"name": "tally", "hostPath": {"path": str(TALLY)}}]
+        return written(self.policy, self.home / "site", container, volumes)
+
+    def _submitted(self, directory: layout.PodDirectory, lines: list[str], said: Path) -> Times:
+        """Run lines in a job with the directives of the directory's script, between two looks at the clock."""
+        place = Path(directory.path)
+        script, output = place / "timed", place / "said"
+        directives = [line for line in Path(directory.script).read_text().splitlines() if line.startswith("#SBATCH ")]
+        clock = "echo $EPOCHREALTIME >&3"
+        script.write_text("\n".join(["#!/bin/bash", *directives, "exec 3>times", clock, *lines, clock, ""]))
+        run(["chown", "-R", f"{ADA}:{ADA}", str(self.home / "site")])
+        places = [f"--chdir={place}", f"--output={output}", f"--job-name={NAME}"]
+        batch_job = run([*as_user(ADA), "sbatch", "--parsable", "--export=NONE", *places, str(script)]).strip()
+        _await_end(batch_job)
+        try:
+            begun, ended = map(float, (place / "times").read_text().split())
+            size, started, done, _ = said.read_text().splitlines()[-1].split()
+        except (OSError, ValueError, IndexError) as error:
+            raise SystemExit(f"job {batch_job} has failed: {error}: {output.read_text(errors='replace')}") from error
+        assert int(size) == _RANKS, size
+        return Times(float(started) - begun, float(done) - float(started), ended - float(done))
+
+
+def _await_end(batch_job: str) -> None:
+    until = time.monotonic() + _LIMIT_SECONDS
+    while run(["squeue", "--noheader", "--states=PENDING,RUNNING,COMPLETING", f"--jobs={batch_job}"]).strip():
+        if time.monotonic() > until:
+            raise SystemExit(f"job {batch_job} has not ended in {_LIMIT_SECONDS} s")
+        time.sleep(_PAUSE)
+
+
+def _pairs(bench: Bench, count: int) -> list[tuple[Times, Times]]:
+    """By hand and by script, in this order or the other in turn."""
+    found = []
+    for number in range(count):
+        if number % 2:
+            scripted = bench.by_script()
+            hand = bench.by_hand()
+        else:
+            hand = bench.by_hand()
+            scripted = bench.by_script()
+        found.append((hand, scripted))
+        print(f"{number + 1}: by hand {hand}, by the script {scripted}", file=sys.stderr, flush=True)
+    return found
+
+
+def _rows(pairs: list[tuple[Times, Times]]) -> list[Row]:
+    ratios = [scripted.work / hand.work for hand, scripted in pairs]
+    wholes = [scripted.whole / hand.whole for hand, scripted in pairs]
+
+    def medians(what: str) -> tuple[float, float]:
+        hands, scripts = zip(*pairs, strict=True)
+        by_hand, by_script = ([getattr(one, what) for one in side] for side in (hands, scripts))
+        return statistics.median(by_hand), statistics.median(by_script)
+
+    rows = [Row(f"{_RANKS} ranks that compute and talk, by hand: their work", medians("work")[0], "s")]
+    rows.append(Row("the same by the script, to that: median of the pairs", statistics.median(ratios), "", BOUND))
+    rows += [
+        Row(f"the {word} of these ratios", value, "") for word, value in (("least", min(ratios)), ("most", max(ratios)))
+    ]
+    for what, words in (
+        ("start", "until all ranks have started"),
+        ("end", "from their last work to the command's end"),
+    ):
+        hand, script = medians(what)
+        rows += [Row(f"{words}: by hand", hand, "s"), Row("the same: by the script", script, "s")]
+    return [*rows, Row("the whole command by the script, to that by hand", statistics.median(wholes), "")]
+
+
+def main() -> None:
+    """Print the figures."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--pairs", type=int, default=PAIRS)
+    parser.add_argument("--steps", type=int, default=STEPS, help="of the program")
+    asked = parser.parse_args()
+    demand_standing()
+    before = machine("before")
+    site = MpiSite(LOCAL, Path(layout.site_directory(str(LAYOUT.work / "{user}"), ADA, SITE, _CLUSTER)))
+    run(["rm", "-rf", str(site.home)])
+    site.make()
+    program = TALLY / NAME
+    try:
+        run(["mpicc", "-std=c11", "-O2", "-Wall", "-o", str(program), str(ROOT / "bench" / "halo.c"), "-lm"])
+        program.chmod(0o755)
+        rows = _rows(_pairs(Bench(site.home, load(read_directory(site.policy)), program, asked.steps), asked.pairs))
+    finally:
+        run(["scancel", f"--user={ADA}", f"--name={NAME}"])
+        shutil.rmtree(site.home, ignore_errors=True)
+        program.unlink(missing_ok=True)
+    sys.exit(not write("mpi", [*before, *rows, *machine("after")]))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,684 @@
+#!/bin/bash
+#PBS -q batch
+#PBS -l select=4:ncpus=4:mpiprocs=4:ompthreads=1:mem=768mb
+#PBS -l place=scatter
+#PBS -l walltime=00:11:30
+#PBS -A physics
+# shellcheck disable=SC2016,SC2034,SC2317,SC2329
+# The directory of the Pod comes in BATCHGATE_DIR (qsub -v).
+
+# --- this Job: default/ring ---
+kinds=(main)
+names=(ring)
+deadline=600 # seconds that the containers may run
+grace=30 # seconds between TERM and KILL
+restart_policy=Never
+log_limit=10737418240 # bytes of one log
+runtime=apptainer
+env_prefix=APPTAINERENV_
+evaluates=
+modules=()
+mpi=0 # the container that is started once per rank
+ranks=16
+launcher=mpirun
+launcher_path=''
+launcher_signal=USR1
+host_line='%s slots=%d'
+lines_per_rank=1
+launch() {
+	launcher_env=(OMPI_MCA_btl_vader_single_copy_mechanism=none)
+	launcher_words=(-np 16 --hostfile "$scratch/hosts" --map-by ppr:4:node --bind-to none)
+	launcher_words+=(-x PATH)
+	[[ ! $LD_LIBRARY_PATH ]] || launcher_words+=(-x LD_LIBRARY_PATH)
+}
+
+container_0() { # main
+	command=1
+	argv=(ring)
+	env=(OMP_NUM_THREADS=1)
+	image=docker://registry.example.org/ring:1
+	options=(--cleanenv --no-home --no-eval --writable-tmpfs)
+}
+
+# --- the same in every script ---
+
+say() { printf 'batchgate: %s\n' "$*" >&2; }
+
+# Seconds of a clock that nobody sets.
+clock() {
+	read -r now _ </proc/uptime
+	now=${now%%.*}
+}
+
+# Waits without a process that could be left behind: nothing ever comes on 8.
+pause() { read -r -t "$1" -u 8 || :; }
+
+# One job alone may run a Pod. On NFS ln can fail although it linked: a count of 2 proves it.
+claim() {
+	token=$job_id.$RANDOM$RANDOM$RANDOM
+	local mine=$dir/claim.$token
+	[[ -d $dir ]] && echo "$token" >"$mine" || return 1
+	ln -T "$mine" "$dir/claim" 2>/dev/null && return
+	[[ $(stat -c %h "$mine") == 2 ]] && return
+	claimed_by && [[ $owner == "$token" ]] && return
+	rm -f "$mine"
+	return 1
+}
+
+claimed_by() {
+	owner=
+	{ read -r owner <"$dir/claim"; } 2>/dev/null
+}
+
+# A change of state as a small file: the agent lists one directory.
+note() {
+	local time file=$uid.$((++notes)).$1
+	printf -v time '%(%s)T' -1
+	{
+		printf '{"event":"%s","job":"%s","host":"%s","time":%s%s}\n' "$1" "$job_id" "$HOSTNAME" "$time" "${2:-}" \
+			>"$spool/.$file" && mv -T "$spool/.$file" "$spool/$file"
+	} 2>/dev/null 7>&- 9>&- &
+}
+
+# Touches "alive" and looks at the claim. A file server that hangs stops this, not the main loop.
+heartbeat() {
+	trap '' TERM INT HUP USR1 USR2
+	exec 7>&-
+	while kill -0 $$ 2>/dev/null; do
+		if claimed_by && [[ $owner != "$token" ]]; then
+			echo lost >&9
+		else
+			touch "$dir/alive" && echo alive >&9
+		fi
+		pause 15
+	done
+}
+
+# Kills what is left of a session.
+end_session() {
+	local directory line
+	for directory in /proc/[0-9]*; do
+		read -r line <"$directory/stat" && [[ $line == *" $1 "* ]] || continue # quick, for thousands
+		# "pid (command) state parent group session": the command may hold anything.
+		# shellcheck disable=SC2086
+		set -- "$1" ${line##*) }
+		[[ $5 != "$1" ]] || kill -KILL "${directory##*/}"
+	done 2>/dev/null
+}
+
+# Wakes the main loop: a read with a time limit loses what comes just then.
+tick() {
+	trap '' TERM INT HUP USR1 USR2
+	exec 7>&- >&9 2>/dev/null
+	while kill -0 $$; do
+		echo tick
+		pause 1
+	done
+}
+
+# 7: to the guard. 8: nothing. 9: events. Named pipes, as older shells let process substitutions leak.
+open_pipes() {
+	mkfifo "$scratch/"{guard,never,events} || exit 75
+	setsid /bin/bash -c "$(declare -f end_session guard); guard \"\$1\"" guard "$scratch" <"$scratch/guard" &
+	exec 7>"$scratch/guard" 8<>"$scratch/never" 9<>"$scratch/events"
+	rm "$scratch/"{guard,never,events}
+}
+
+# A session of its own, which reads of sessions (-N: ended) and process groups (gone N). When the script is gone without
+# "done" it kills the groups, which would start containers again, and the sessions, also those only noted in $1.
+guard() {
+	local word number file sessions=() groups=()
+	trap '' TERM INT HUP USR1 USR2
+	while read -r word number; do
+		case $word in
+		done) return ;;
+		group) groups[number]=1 ;;
+		gone) unset "groups[number]" ;;
+		-*) unset "sessions[${word#-}]" ;;
+		*) sessions[word]=1 ;;
+		esac
+	done
+	for word in "${!groups[@]}"; do kill -KILL -- "-$word" 2>/dev/null; done
+	for file in "$1"/*.pid; do
+		number=''
+		{ read -r number <"$file"; } 2>/dev/null
+		[[ ! $number ]] || sessions[number]=1
+	done
+	for word in "${!sessions[@]}"; do end_session "$word"; done
+	rm -rf "$1"
+}
+
+# The container's values; what the agent staged for this Pod wins.
+load() {
+	local entry
+	workdir='' command='' gpus=0 first_gpu=0 argv=() env=() own=() binds=() options=() needs_argv=''
+	name=${names[$1]} kind=${kinds[$1]}
+	"container_$1"
+	if [[ -f $dir/argv/$name ]]; then
+		argv=()
+		while IFS= read -r -d '' entry; do argv+=("$entry"); done <"$dir/argv/$name"
+	elif [[ $needs_argv ]]; then
+		say "$dir/argv/$name is missing: the Pod's directory is not complete"
+		exit 1
+	fi
+	if [[ -f $dir/env/$name ]]; then
+		while IFS= read -r -d '' entry; do env+=("$entry"); done <"$dir/env/$name"
+	fi
+	env+=("${own[@]}")
+	((gpus == 0)) || [[ $1 == "${mpi:-}" ]] || give_devices
+}
+
+# Stdin to the log, unbuffered, up to the site's limit; read to its end, so that no writer fails.
+keep_log() {
+	trap '' TERM INT HUP USR1 USR2
+	exec 9>&- >"$1" || exec 9>&- >/dev/null
+	local unbuffered=()
+	! type -P stdbuf >/dev/null || unbuffered=(stdbuf -o0)
+	"${unbuffered[@]}" head -c "$log_limit"
+	if (($(head -c 1 | wc -c))); then
+		printf '\nbatchgate: the log ends here: it has reached the limit of this site, %s bytes\n' "$log_limit"
+		cat >/dev/null
+	fi
+}
+
+# Runs container $1, the $2th time: $code, $started, $finished.
+run_once() {
+	local pipe=$scratch/$name.log.$2 logger pid='' turns=0
+	mkfifo "$pipe"
+	: >"$scratch/$name.pid"
+	keep_log "$dir/log/$name.$2" <"$pipe" &
+	logger=$!
+	exec 6>"$pipe"
+	printf -v started '%(%s)T' -1
+	(
+		exec >&6 2>&6
+		load "$1"
+		umask 022
+		prepare "$1"
+		echo "$BASHPID" >"$scratch/$name.pid"
+		echo "pid $1 $BASHPID $2" >&9
+		exec setsid "${words[@]}" </dev/null 6>&- 8>&- 9>&-
+	)
+	code=$?
+	printf -v finished '%(%s)T' -1
+	judge "$1"
+	exec 6>&-
+	read -r pid <"$scratch/$name.pid" && end_session "$pid"
+	: >"$scratch/$name.pid"
+	while kill -0 "$logger" 2>/dev/null && ((turns++ < 250)); do pause 0.02; done
+}
+
+# The exit file of run $1, whole when it appears.
+write_exit() {
+	local file=$name.$1
+	printf '{"code":%s,"signal":%s,"started":%s,"finished":%s,"deadline":%s,"log":%s}\n' \
+		"$code" $((code > 128 && code < 160 ? code - 128 : 0)) "$started" "$finished" "$late" \
+		"$(stat -c %s "$dir/log/$file" || echo 0)" >"$dir/exit/.$file" && mv -T "$dir/exit/.$file" "$dir/exit/$file"
+}
+
+# Runs container $1, again where its restart policy says so; tells the main loop.
+worker() {
+	local restart=0 delay=10 code=143 started finished stopping='' late=false wait
+	trap 'stopping=1' TERM USR1 INT HUP
+	trap 'stopping=1 late=true' USR2
+	exec 7>&-
+	name=${names[$1]} kind=${kinds[$1]}
+	while [[ ! $stopping ]]; do
+		run_once "$1" "$restart"
+		write_exit "$restart" || {
+			say "how container $name ended ($code) cannot be written to $dir/exit"
+			((code)) || code=1
+		}
+		echo "exit $1 $code $restart" >&9
+		[[ $kind == sidecar || ($restart_policy == OnFailure && $code != 0) ]] || break
+		((finished - started < 600)) || delay=10
+		for ((wait = 0; wait < delay; wait++)); do [[ $stopping ]] || pause 1; done
+		((delay = delay < 150 ? 2 * delay : 300, restart++))
+	done
+	echo "end $1 $code" >&9
+}
+
+start() {
+	attend
+	[[ ! $ending ]] || return
+	set -m # or the container would ignore SIGINT
+	(
+		set +m
+		worker "$1"
+		exit
+	) &
+	workers[$1]=$!
+	echo "group $!" >&7
+	set +m
+}
+
+# Asks container $1 to end; its worker starts it no more.
+end() {
+	local word=TERM
+	[[ $ending != deadline ]] || word=USR2
+	kill -s "$word" "${workers[$1]}" 2>/dev/null
+	[[ ! ${pids[$1]} ]] || ask "$1"
+}
+
+stop() {
+	local i
+	ending=$1
+	clock
+	kill_at=$((now + grace))
+	# Other jobs of this Pod may start when "alive" is 180 s old.
+	[[ $ending != lost ]] || kill_at=$((now + (grace < 30 ? grace : 30)))
+	say "ending the containers: $2"
+	for i in "${!workers[@]}"; do [[ ${kinds[i]} == sidecar ]] || end "$i"; done
+}
+
+# One turn of the main loop: something that happened, or a second.
+turn() {
+	local word i value rest
+	read -r -u 9 word i value rest
+	case $word in
+	alive) alive=1 ;;
+	lost) asked=lost ;;
+	pid)
+		pids[i]=$value
+		echo "$value" >&7
+		note running ",\"container\":\"${names[i]}\",\"restart\":$rest"
+		[[ ! $ending || (${kinds[i]} == sidecar && ! $closing) ]] || end "$i"
+		;;
+	exit)
+		echo "-${pids[i]}" >&7
+		unset "pids[i]"
+		note exited ",\"container\":\"${names[i]}\",\"code\":$value,\"restart\":$rest"
+		;;
+	end) ended "$i" "$value" ;;
+	tick)
+		for i in "${!workers[@]}"; do
+			kill -0 "${workers[i]}" 2>/dev/null && continue
+			# Its last words may still be in the pipe, but not for two ticks.
+			((++missing[i] < 2)) || ended "$i" 137
+		done
+		;;
+	esac
+	attend
+}
+
+# What time and signals demand.
+attend() {
+	local i gap
+	clock
+	# A tick a second: in a longer gap the job was suspended, which does not count.
+	gap=$((now - last_turn)) last_turn=$now
+	if ((gap > 15)); then
+		alive_at=$((alive_at + gap)) deadline_at=$((deadline_at + gap))
+		((!kill_at)) || kill_at=$((kill_at + gap))
+	fi
+	[[ ! $alive ]] || alive_at=$now
+	alive=
+	if [[ $ending ]]; then
+		((now < kill_at)) || for i in "${!pids[@]}"; do end_session "${pids[i]}"; done
+	elif [[ $asked == lost ]]; then
+		leave_to_other
+	elif [[ $asked ]]; then
+		stop signal 'the batch system says so'
+	elif ((now >= deadline_at)); then
+		stop deadline 'their time is up'
+	elif ((now - alive_at > 60)); then
+		stop lost "the Pod's directory cannot be reached"
+	fi
+}
+
+ended() { # CONTAINER CODE
+	echo "gone ${workers[$1]}" >&7
+	unset "workers[$1]" "pids[$1]"
+	[[ ${kinds[$1]} == sidecar || $2 == 0 || $result != 0 ]] || result=$2
+}
+
+# Until nothing but sidecars runs.
+until_ended() {
+	local i running=1
+	while [[ $running ]]; do
+		running=
+		for i in "${!workers[@]}"; do [[ ${kinds[i]} == sidecar ]] || running=1; done
+		[[ ! $running ]] || turn
+	done
+}
+
+end_sidecars() {
+	local i limit
+	closing=1
+	clock
+	limit=$((now + grace))
+	[[ ! $ending ]] || limit=$kill_at
+	for ((i = ${#kinds[@]} - 1; i >= 0; i--)); do
+		[[ ${workers[i]} ]] || continue
+		end "$i"
+		while [[ ${workers[i]} ]]; do
+			turn
+			((now < limit)) || [[ ! ${pids[i]} ]] || end_session "${pids[i]}"
+		done
+	done
+}
+
+# Nothing can run: the sentence goes into each log.
+refuse() {
+	local name kind i code=$1 started finished late=false
+	say "$2"
+	printf -v started '%(%s)T' -1
+	finished=$started
+	for i in "${!kinds[@]}"; do
+		name=${names[i]}
+		[[ ${kinds[i]} == main ]] || continue
+		printf 'batchgate: %s\n' "$2" >"$dir/log/$name.0"
+		write_exit 0
+	done
+	leave "$1"
+}
+
+silence() {
+	{ disown "${beating[@]}" && kill -KILL "${beating[@]}"; } 2>/dev/null # else bash reports their ends
+}
+
+leave() {
+	trap '' TERM INT HUP USR1 XCPU
+	note ended ",\"code\":$1,\"reason\":\"$ending\""
+	[[ $ending == lost ]] || wait "$!"
+	silence
+	echo 'done' >&7
+	rm -rf "$scratch"
+	exit "$1"
+}
+
+run_containers() {
+	local i
+	for i in "${!kinds[@]}"; do
+		[[ ${kinds[i]} != main ]] || continue
+		start "$i"
+		[[ ${kinds[i]} == sidecar ]] || until_ended
+		((result == 0)) || return
+	done
+	for i in "${!kinds[@]}"; do [[ ${kinds[i]} != main ]] || start "$i"; done
+	until_ended
+}
+
+# The claim is another's: all ends at once, and nothing more is written.
+leave_to_other() {
+	local i
+	say "the claim of this Pod is another's: ending at once"
+	for i in "${!workers[@]}"; do kill -KILL "${workers[i]}"; done 2>/dev/null
+	for i in "${!pids[@]}"; do end_session "${pids[i]}"; done
+	rm -rf "$scratch"
+	silence
+	exit 75
+}
+
+set_up() {
+	[[ ${#modules[@]} == 0 ]] || load_modules
+	[[ $(type -t before) != function ]] || before 7>&- 8>&- 9>&-
+	find_runtime
+	[[ ! $devices_per_node ]] || check_devices
+}
+
+main() {
+	local workers=() pids=() missing=() ending='' asked='' closing='' alive='' kill_at=0 result=0 notes=0 beating=()
+	exec </dev/null # bash has read all of a script that came this way
+	umask 077
+	LC_ALL=C
+	cd / || exit 75
+	dir=${1:-${BATCHGATE_DIR:-}}
+	while [[ $dir == */ ]]; do dir=${dir%/}; done
+	job_id=${PBS_JOBID:-${SLURM_JOB_ID:-0}}
+	uid=${dir##*/} spool=${dir%/*/*/*/*}/spool
+	if [[ $dir != /* ]] || ! claim; then
+		say "nothing is run: the Pod's directory is not there, cannot be written, or is another job's: ${dir:-none given}"
+		exit 75
+	fi
+	trap 'asked=${asked:-signal}' TERM INT HUP XCPU
+	# Slurm warns up to a minute early; sooner where its limit was cut.
+	trap 'clock; ((deadline_at - now < 90)) || deadline_at=0' USR1
+	clock
+	alive_at=$now last_turn=$now deadline_at=$((now + deadline))
+	mkdir -p "$dir/log" "$dir/exit" "$spool"
+	if [[ ! -w $dir/log || ! -w $dir/exit ]]; then
+		say "nothing is run: $dir/log and $dir/exit cannot be written"
+		exit 75
+	fi
+	scratch=$(mktemp -d -p "${TMPDIR:-/tmp}" batchgate.XXXXXXXX || mktemp -d -p /tmp batchgate.XXXXXXXX) || exit 75
+	open_pipes
+	heartbeat &
+	beating=("$!")
+	tick &
+	beating+=("$!")
+	note started
+	set_up
+	clock
+	alive_at=$now last_turn=$now # the site's own lines may take long
+	run_containers
+	end_sidecars
+	[[ $(type -t after) != function ]] || after 7>&- 8>&- 9>&-
+	case $ending in
+	deadline) ((result != 0)) || result=124 ;;
+	?*) ((result != 0)) || result=143 ;;
+	esac
+	leave "$result"
+}
+
+find_runtime() {
+	local found
+	found=$(type -P "$runtime") || refuse 127 "there is no $runtime on $HOSTNAME; PATH is $PATH"
+	runtime=$found
+}
+
+# Each container has a /tmp of its own, on the node.
+own_tmp() {
+	[[ ! -e $scratch/$name.tmp ]] || rm -rf "$scratch/$name.tmp" # of an earlier run: a container starts from its image
+	mkdir -m 1777 "$scratch/$name.tmp"
+	mount "$scratch/$name.tmp" /tmp
+	mount "$scratch/$name.tmp" /var/tmp
+}
+
+mount() {
+	local from=$1 to=$2
+	case $from$to in
+	*[,:\"\\]*) # what --bind would cut apart; --mount reads CSV
+		binds+=(--mount "type=bind,\"source=${from//\"/\"\"}\",\"destination=${to//\"/\"\"}\"${3:+,$3}")
+		;;
+	*) binds+=(--bind "$from:$to${3:+:$3}") ;;
+	esac
+}
+
+# The words that run the loaded container; its variables go into the environment.
+container_words() {
+	local entry key value inside=() verb='exec'
+	# shellcheck disable=SC2086
+	unset ${!APPTAINERENV_@} ${!SINGULARITYENV_@}
+	for entry in "${env[@]}"; do
+		key=${entry%%=*}
+		case $key in
+		HOME | UID | EUID | GID | '' | [!A-Za-z_]* | *[!A-Za-z0-9_]*) inside+=("$entry") ;; # the runtime cannot set these
+		*)
+			value=${entry#*=}
+			if [[ $evaluates ]]; then # a runtime before --no-eval reads values as shell text
+				value=${value//\\/\\\\} value=${value//\$/\\\$} value=${value//\`/\\\`}
+			fi
+			export "$env_prefix$key=$value"
+			;;
+		esac
+	done
+	[[ $command ]] || verb='run'
+	if [[ ${inside[*]} ]]; then
+		[[ $command ]] || argv=(/.singularity.d/runscript "${argv[@]}")
+		[[ ${argv[0]} != *=* ]] || argv=(sh -c 'exec "$@"' sh "${argv[@]}")
+		argv=(env -- "${inside[@]}" "${argv[@]}")
+		verb='exec'
+	fi
+	words=("$runtime" --quiet "$verb" "${options[@]}" "${binds[@]}" ${workdir:+--pwd "$workdir"} "$image" "${argv[@]}")
+}
+
+# Hosts in the order of their first line, with the slots of all their lines: hosts may come again (rank 0 is on the first).
+write_hosts() {
+	local host places=0 order=()
+	local -A slots=()
+	if [[ ! -r ${PBS_NODEFILE:-} ]]; then
+		say 'there is no PBS_NODEFILE to take hosts from'
+		exit 1
+	fi
+	while read -r host _ || [[ $host ]]; do
+		[[ $host ]] || continue
+		[[ ${slots[$host]} ]] || order+=("$host")
+		slots[$host]=$((${slots[$host]:-0} + 1))
+	done <"$PBS_NODEFILE"
+	# A rank's cores lie on one host: what is left over on each is no place.
+	for host in "${order[@]}"; do places=$((places + slots[$host] / lines_per_rank)); done
+	if ((places < ranks)); then
+		say "the batch system gave places for $places ranks, and $ranks are to run"
+		exit 1
+	fi
+	for host in "${order[@]}"; do
+		((slots[$host] >= lines_per_rank)) || continue
+		# shellcheck disable=SC2059
+		printf "$host_line\n" "$host" "$((slots[$host] / lines_per_rank))"
+	done >"$scratch/hosts"
+}
+
+prepare() {
+	if [[ $1 == "$mpi" ]]; then
+		start_ranks
+	else
+		container_words
+	fi
+}
+
+start_ranks() {
+	local path launcher_words=() launcher_env=()
+	launch
+	path=$(type -P "${launcher_path:-$launcher}") || {
+		say "there is no ${launcher_path:-$launcher} on $HOSTNAME; PATH is $PATH"
+		exit 127
+	}
+	[[ ! $host_line ]] || write_hosts
+	[[ $image != docker://* ]] || pull
+	write_rank
+	: >"$dir/stop"
+	: >"$dir/codes"
+	[[ ! ${launcher_env[*]} ]] || export "${launcher_env[@]}"
+	words=("$path" "${launcher_words[@]}" /bin/bash "$dir/rank")
+}
+
+# The code of the rank that failed first. The launcher's may be that of a rank which it has killed for it.
+judge() {
+	local first=''
+	[[ $1 == "$mpi" && $code != 0 ]] || return
+	{ read -r first <"$dir/codes"; } 2>/dev/null
+	[[ $first == *[!0-9]* ]] || code=${first:-$code}
+}
+
+# Once for all ranks, which would each pull the image.
+pull() {
+	local no_https=()
+	[[ " ${options[*]} " != *' --no-https '* ]] || no_https=(--no-https)
+	[[ -e $dir/image.sif ]] || "$runtime" pull "${no_https[@]}" "$dir/image.sif" "$image" || exit 125
+	image=$dir/image.sif
+}
+
+# Assignments that any bash reads back, byte for byte: NAME, and NAME VALUE...
+scalar() { printf "%s='%s'\n" "$1" "${!1//\'/$quote}"; }
+
+array() {
+	printf '%s=(' "$1"
+	shift
+	(($# == 0)) || printf " '%s'" "${@//\'/$quote}"
+	echo ' )'
+}
+
+# The launcher starts this file once for each rank, on every node.
+write_rank() {
+	local variable quote="'\\''"
+	{
+		printf '#!/bin/bash\nLC_ALL=C\n'
+		for variable in dir name command workdir image runtime env_prefix evaluates gpus first_gpu launcher_signal \
+			device_variable device_files devices_per_node; do
+			scalar "$variable"
+		done
+		array launcher_env "${launcher_env[@]}"
+		array env "${env[@]}"
+		array argv "${argv[@]}"
+		array options "${options[@]}"
+		array binds "${binds[@]}"
+		declare -f rank container_words mount rank_devices find_devices too_few give_devices end_session open_pipes guard say watch pause
+		echo rank
+	} >"$dir/.rank" && mv -T "$dir/.rank" "$dir/rank" || exit 1
+}
+
+# One rank: its launcher's variables into the container, a signal or the file "stop" as TERM, its exit code to "codes".
+rank() {
+	local variable entry scratch pid='' asked='' killed='' code='' worker devices='' passed=()
+	umask 022
+	cd / || exit 1
+	[[ ! ${launcher_env[*]} ]] || export "${launcher_env[@]}"
+	for variable in ${!OMPI_@} ${!PMIX_@} ${!PMI_@} ${!PMI2_@} ${!PRTE_@} ${!HYDRA_@} ${!HYDI_@} ${!I_MPI_@} \
+		${!MPICH_@} ${!MV2_@} ${!SLURM_@} ${!UCX_@} ${!FI_@} ${!OMP_@}; do
+		passed+=("$variable=${!variable}")
+	done
+	for entry in "${launcher_env[@]}"; do passed+=("$entry"); done
+	env=("${passed[@]}" "${env[@]}")
+	[[ ! $devices_per_node ]] || rank_devices
+	[[ ! -d ${PMIX_SERVER_TMPDIR:-} || $PMIX_SERVER_TMPDIR == /tmp/* ]] || mount "$PMIX_SERVER_TMPDIR" "$PMIX_SERVER_TMPDIR"
+	container_words
+	scratch=$(mktemp -d -p "${TMPDIR:-/tmp}" batchgate.XXXXXXXX 2>/dev/null || mktemp -d -p /tmp batchgate.XXXXXXXX) || exit 1
+	open_pipes
+	rmdir "$scratch" # a batch system that kills all at once must leave nothing
+	trap : PIPE      # not ignored: programs would inherit that
+	trap 'asked=1; [[ ! $pid ]] || kill -TERM "$pid" 2>/dev/null' USR1
+	trap 'killed=1; kill -USR1 $$' TERM # the launcher's own, as another rank has failed
+	set -m
+	(
+		set +m
+		exec 5>&2 7>&- 2>/dev/null # where bash would tell how its child has ended
+		(
+			echo "$BASHPID" >&9
+			exec setsid "${words[@]}" 2>&5 5>&- 8>&- 9>&-
+		)
+		echo "$?" >&9
+	) &
+	worker=$!
+	set +m
+	[[ $launcher_signal ]] || watch &
+	read -r -t 60 -u 9 pid
+	echo "$pid" >&7
+	[[ ! $asked ]] || kill -TERM "$pid"
+	while wait "$worker"; kill -0 "$worker" 2>/dev/null; do :; done # a signal ends a wait
+	read -r -t 1 -u 9 code
+	code=${code:-137}
+	[[ $killed || $code == 0 ]] || echo "$code" >>"$dir/codes"
+	end_session "$pid"
+	# The first rank that fails makes the launcher kill the others: those that were asked a little later need that little.
+	[[ ! $asked ]] || pause "$([[ $launcher_signal ]] && echo 1 || echo 4)"
+	echo 'done' >&7
+	exit "$code"
+}
+
+# Opening a file shows what another node has written; a new file may be hidden by this node's cache.
+watch() {
+	local word
+	trap '' TERM USR1
+	exec 7>&-
+	while kill -0 $$ 2>/dev/null; do
+		{ read -r word <"$dir/stop"; } 2>/dev/null
+		if [[ $word == stop ]]; then
+			kill -USR1 $$
+			return
+		fi
+		pause 3
+	done
+}
+
+ask() {
+	if [[ $1 != "$mpi" ]]; then
+		kill -s TERM "${pids[$1]}" 2>/dev/null
+	elif [[ $launcher_signal ]]; then
+		kill -s "$launcher_signal" "${pids[$1]}" 2>/dev/null
+	else
+		echo stop >"$dir/stop"
+	fi
+}
+
+main "$@"

@@ -1,0 +1,165 @@
+"""docs/mpi.md, the page for admins: its policies load, its commands show what it shows, its table says what happens."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from click.testing import CliRunner
+
+from router import policy, script
+from router.cli import commands
+from router.policy.decision import Route
+from router.policy.schema import LauncherKind, MpiProfile
+from router.script.mpi import start_of
+from router.workload.model import Workload
+from tests.script.builders import container, route, site, workload
+
+PAGE = (Path(__file__).parents[1] / "docs" / "mpi.md").read_text()
+BLOCKS = re.findall(r"```(\w+) ([\w ]+)\n(.*?)```", PAGE, re.DOTALL)
+SITES = {info.removeprefix("site "): text for _, info, text in BLOCKS if info.startswith("site ")}
+(REST,) = (text for _, info, text in BLOCKS if info == "policy")
+(JOB,) = (text for _, info, text in BLOCKS if info == "job")
+PROFILES = [text for _, info, text in BLOCKS if info == "profile"]
+COMMANDS = re.findall(r"^batchgate (.+)$", PAGE, re.MULTILINE)
+SHOWN = {info: text for kind, info, text in BLOCKS if kind == "text"}
+TABLE = PAGE.partition("## What users may write")[2].partition("\n## ")[0]
+ROWS = [
+    (command.replace(r"\|", "|"), becomes)
+    for command, becomes in re.findall(r"^\| `(.+)` \| (.+) \|$", TABLE, re.MULTILINE)
+]
+SHAPE = re.compile(r"(\d) nodes?, (\d) ranks? on each")
+
+
+@pytest.fixture
+def directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Where an admin has the page's first policy, and the Job."""
+    policies = tmp_path / "policies"
+    policies.mkdir()
+    (policies / "10-sites.yaml").write_text(SITES["pbs"])
+    (policies / "20-rules.yaml").write_text(REST)
+    (tmp_path / "job.yaml").write_text(JOB)
+    monkeypatch.chdir(tmp_path)
+    return policies
+
+
+@pytest.mark.parametrize("name", SITES)
+def test_each_site_is_a_policy_that_checks(name: str) -> None:
+    checked = policy.load({"10-sites.yaml": SITES[name], "20-rules.yaml": REST})
+
+    assert checked.warnings == ()
+
+
+def test_there_is_a_site_for_each_launcher_that_the_page_begins_with() -> None:
+    found = {
+        LauncherKind(profile["launcher"])
+        for text in SITES.values()
+        for one in yaml.safe_load(text)["sites"]
+        for profile in one["mpi"]
+    }
+
+    assert found == {LauncherKind.OPENMPI, LauncherKind.SRUN, LauncherKind.HYDRA}
+
+
+@pytest.mark.parametrize("text", PROFILES)
+def test_each_profile_is_one(text: str) -> None:
+    MpiProfile.model_validate(yaml.safe_load(text))
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_each_command_works(directory: Path, command: str) -> None:
+    done = CliRunner().invoke(commands, shlex.split(command))
+
+    assert done.exit_code == 0, done.output
+    shown = SHOWN.get(command.split(maxsplit=1)[0], "").splitlines()
+    assert [line for line in shown if line not in done.output.splitlines()] == []
+
+
+def test_what_is_shown_belongs_to_a_command() -> None:
+    assert set(SHOWN) == {"explain", "script"} <= {command.split()[0] for command in COMMANDS}
+
+
+@pytest.mark.parametrize(
+    ("name", "image", "profile"),
+    [
+        ("both", "registry.example.org/cfd/solver:3", "mpich"),
+        ("both", "docker.io/library/mpich-tools:4", "mpich"),
+        ("both", "debian:12", "open-mpi"),
+        ("slurm", "debian:12", "srun"),
+    ],
+)
+def test_the_image_chooses_the_launcher(name: str, image: str, profile: str) -> None:
+    (where,) = policy.load({"10-sites.yaml": SITES[name], "20-rules.yaml": REST}).sites
+    job = workload(container("mpirun", "-np", "2", "./a", image=image, resources={"requests": {"cpu": "2"}}))
+
+    chosen = route(job, where).profile
+
+    assert chosen is not None
+    assert chosen.name == profile
+
+
+def judged(command: str) -> tuple[Workload, Route]:
+    """A Job with this command that asks for 4 CPUs, under a profile ``openmpi`` on nodes of 4 cores."""
+    job = workload(container(*shlex.split(command), resources={"requests": {"cpu": "4"}}))
+    where = site(mpi=[{"name": "m", "launcher": "openmpi"}], queue={"cpusPerNode": 4})
+    return job, route(job, where)
+
+
+def happened(job: Workload, chosen: Route) -> dict[str, Any]:
+    """What became of a command: its shape (nodes, ranks on each), launcher's words, variables, directory, warnings."""
+    text = script.render(job, chosen)
+    (chunk,) = chosen.allocation.chunks
+    found: dict[str, Any] = {
+        "shape": None,
+        "cores": chunk.count * chunk.ncpus,
+        "options": "",
+        "own": (),
+        "directory": "",
+    }
+    found["warnings"] = [*job.warnings, *chosen.allocation.warnings, *text.warnings]
+    launcher = job.containers[0].launcher
+    if chosen.profile and launcher:
+        start = start_of(job.containers[0], chosen, chosen.profile)
+        found |= {"shape": (chunk.count, chunk.ranks), "options": start.options, "own": start.own}
+        found["directory"] = launcher.working_dir
+    return found
+
+
+@pytest.mark.parametrize(("command", "becomes"), ROWS, ids=[command for command, _ in ROWS])
+def test_a_command_becomes_what_the_table_says(command: str, becomes: str) -> None:
+    job, chosen = judged(command)
+    found = happened(job, chosen)
+
+    expected = found | {
+        "shape": (1, 4),
+        "cores": 4,
+        "options": '-np 4 --hostfile "$scratch/hosts"',
+        "own": (),
+        "directory": "",
+    }
+    if shape := SHAPE.search(becomes):
+        nodes, ranks = map(int, shape.groups())
+        expected |= {"shape": (nodes, ranks), "cores": nodes * ranks}
+        expected["options"] = expected["options"].replace("4", str(nodes * ranks))
+    if "8 cores" in becomes:
+        expected["cores"] = 8
+    if passed := re.search(r"passed on: `([^`]+)`", becomes):
+        expected["options"] += f" {passed[1]}"
+    if not re.search("bind-to|PE=", expected["options"]):
+        expected["options"] += " --bind-to none"
+    if own := re.search(r"the ranks have `([^`]+)`", becomes):
+        expected["own"] = (own[1],)
+    if where := re.search(r"the ranks run in `([^`]+)`", becomes):
+        expected["directory"] = where[1]
+    if becomes.startswith("one process"):
+        expected |= {"shape": None, "cores": 4, "options": ""}
+    assert found == expected
+    assert len(found["warnings"]) == ("with a warning" in becomes)
+
+
+def test_the_table_is_read_as_a_whole() -> None:
+    assert len(ROWS) == TABLE.count("\n| `") >= 25
