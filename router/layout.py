@@ -15,6 +15,8 @@ NO_INDEX: Final = "noindex"
 
 ARGV: Final = "argv"
 ENV: Final = "env"
+IMAGE: Final = "image"
+IMAGE_ENV: Final = "image-env"
 FILES: Final = "files"
 VOLUMES: Final = "volumes"
 LOG: Final = "log"

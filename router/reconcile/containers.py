@@ -77,6 +77,7 @@ def _status(
     facts: Facts, container: PodContainer, before: Waiting, ending: Ending | None, now: float
 ) -> ContainerStatus:
     run = facts.life.run(container.name)
+    before = _own(facts, container, before)
     state = _over(facts, container, run, ending, now) if ending else _going(facts, container, run, before, now)
     running = isinstance(state, Running)
     done = container.kind is ContainerKind.INIT and isinstance(state, Terminated) and state.code == 0
@@ -90,7 +91,16 @@ def _status(
         restarts=run.restart if run else 0,
         ready=running or done,
         started=running,
+        image_id=facts.image_ids.get(container.name, ""),
     )
+
+
+def _own(facts: Facts, container: PodContainer, before: Waiting) -> Waiting:
+    """What one container waits for: an image that cannot be had is only told of the containers that are of it."""
+    attempt = facts.attempt
+    if attempt is None or attempt.image in {"", container.image} or before.reason != attempt.reason:
+        return before
+    return Waiting(REASON_CREATING)
 
 
 def _going(facts: Facts, container: PodContainer, run: Run | None, before: Waiting, now: float) -> State:
