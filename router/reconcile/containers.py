@@ -114,7 +114,8 @@ def _going(facts: Facts, container: PodContainer, run: Run | None, before: Waiti
         return Running(_clamped(facts, began, now))
     again = container.kind is ContainerKind.SIDECAR or (facts.pod.restarts and run.exit.code != 0)
     if again and facts.life.end is None:
-        return Waiting(REASON_BACK_OFF, f"exited with code {run.exit.code}; is started again after a while")
+        why = run.exit.message or f"exited with code {run.exit.code}"
+        return Waiting(run.exit.reason or REASON_BACK_OFF, f"{why}; is started again after a while")
     return _ended(facts, run.exit, None, now)
 
 
@@ -167,11 +168,13 @@ def _unrecorded(facts: Facts, ending: Ending, started: int | None, now: float) -
 def _ended(facts: Facts, one: Exit, ending: Ending | None, now: float) -> Terminated:
     started = _clamped(facts, one.started, now)
     finished = max(_clamped(facts, one.finished, now), started)
-    return Terminated(one.code, _reason(facts, one, ending), one.signal, started=started, finished=finished)
+    return Terminated(one.code, _reason(facts, one, ending), one.signal, one.message, started, finished)
 
 
 def _reason(facts: Facts, one: Exit, ending: Ending | None) -> str:
-    """The file gives the code, the batch system's verdict the reason."""
+    """The file gives the code, the batch system's verdict the reason. What has never started has its own."""
+    if one.reason:
+        return one.reason
     if one.deadline or (ending and ending.reason == REASON_DEADLINE and one.signal):
         return REASON_DEADLINE
     if ending and ending.condition == CONDITION_MEMORY and (one.signal == 9 or not _anyone_killed(facts)):
