@@ -82,7 +82,7 @@ class Puller:
         deadline = time.monotonic() + 180
         while (answer := self.ask(image, **changed))["state"] == "pulling":
             assert time.monotonic() < deadline
-            time.sleep(0.3)
+            time.sleep(1)
         return answer
 
     def left(self) -> list[str]:
