@@ -73,7 +73,7 @@ class PodDirectory:
         return self.path / IMAGE / container
 
     def image_env(self, container: str) -> PurePosixPath:
-        """NUL-terminated ``NAME=value`` of the image: all others win over them."""
+        """NUL-terminated ``NAME=value`` of the image: all others win over them. LD_LIBRARY_PATH, to which the runtime adds, is left to it."""
         return self.path / IMAGE_ENV / container
 
     def files(self, volume: str) -> PurePosixPath:
