@@ -15,6 +15,8 @@ NO_INDEX: Final = "noindex"
 
 ARGV: Final = "argv"
 ENV: Final = "env"
+IMAGE: Final = "image"
+IMAGE_ENV: Final = "image-env"
 FILES: Final = "files"
 VOLUMES: Final = "volumes"
 LOG: Final = "log"
@@ -66,6 +68,14 @@ class PodDirectory:
         """NUL-terminated ``NAME=value`` that win over the script's own."""
         return self.path / ENV / container
 
+    def image(self, container: str) -> PurePosixPath:
+        """NUL-terminated ``key=value``: what is known of the container's image, e.g. its ``path``."""
+        return self.path / IMAGE / container
+
+    def image_env(self, container: str) -> PurePosixPath:
+        """NUL-terminated ``NAME=value`` of the image: all others win over them. LD_LIBRARY_PATH, to which the runtime adds, is left to it."""
+        return self.path / IMAGE_ENV / container
+
     def files(self, volume: str) -> PurePosixPath:
         """A staged volume (configMap, secret, downwardAPI)."""
         return self.path / FILES / volume
@@ -79,7 +89,7 @@ class PodDirectory:
         return self.path / LOG / f".{container}.{restart}.index"
 
     def exit(self, container: str, restart: int = 0) -> PurePosixPath:
-        """JSON: code, signal, started, finished, deadline; renamed into place when the run has ended."""
+        """JSON: code, signal, started, finished, deadline, log, and the reason and message of a run that could not begin."""
         return self.path / EXIT / f"{container}.{restart}"
 
     @property

@@ -15,8 +15,9 @@ from pathlib import Path, PurePosixPath
 from types import MappingProxyType
 from typing import Any, Final
 
-from router import layout
+from router import layout, ociimage
 from router.errors import JobError
+from router.ociimage import Used
 from router.podenv import Sources, environment
 from router.podvolumes import Contents, check_amount, entries, volume_files
 from router.workload import expand
@@ -45,7 +46,7 @@ class Staged:
         return replace(self, files={**self.files, path: content})
 
 
-def stage(
+def stage(  # noqa: PLR0913 - what a Pod is made from
     pod: Mapping[str, Any],
     workload: Workload,
     *,
@@ -53,12 +54,14 @@ def stage(
     secrets: Mapping[str, Mapping[str, Any]] = _NOTHING,
     allocatable: Mapping[str, str] = _NOTHING,
     tokens: Mapping[str, str] = _NOTHING,
+    images: Mapping[str, Used] = _NOTHING,
 ) -> Staged:
     """The files of one Pod.
 
     ``config_maps`` and ``secrets`` are objects of the Pod's namespace as the API serves them, by name. ``allocatable``
     is what a limit that is not set reads as (``cpu``, ``memory``, ``ephemeral-storage`` quantities: the queue's node);
-    ``tokens`` are service account tokens by ``<volume>/<path>``, where the site stages them. Only what the script
+    ``tokens`` are service account tokens by ``<volume>/<path>``, where the site stages them; ``images`` is what is known
+    of containers' images, by container. Only what the script
     cannot know is staged: values that the manifest gives literally stand in the script, and a volume that no container
     mounts is made by no kubelet either. JobError names the field, as does TooLarge, before anything is written.
     """
@@ -71,6 +74,8 @@ def stage(
         values, notes = environment(container.name, sources)
         warnings += notes
         own = _container_files(container, values, sources)
+        if (image := images.get(container.name)) is not None:
+            own |= _image_files(container, values, sources, image)
         size += sum(map(len, own.values()))
         files.update(own)
         check_amount(sources.path(container.name), size, len(files))
@@ -107,6 +112,22 @@ def _container_files(container: Container, values: Mapping[str, str], sources: S
         room = expand.MOST_STRINGS - sum([len(name) + len(value) + 2 for name, value in values.items()])
         argv = expand.resolve_argv(container, values, where, room)
         files[f"{layout.ARGV}/{container.name}"] = _terminated(argv, where)
+    return files
+
+
+def _image_files(container: Container, values: Mapping[str, str], sources: Sources, used: Used) -> dict[str, bytes]:
+    """What the script is told of an image, its environment, and with its entrypoint or command all that is run."""
+    config, name, path = used.answer.config, container.name, f"{sources.path(container.name)}.image"
+    complete = config is not None and not container.command and container.launcher is None
+    files = {f"{layout.IMAGE}/{name}": _terminated(ociimage.staged(used, complete=complete), path)}
+    if config is None:
+        return files
+    if environment := ociimage.environment(config):
+        files[f"{layout.IMAGE_ENV}/{name}"] = _terminated(environment, path)
+    if complete:
+        room = expand.MOST_STRINGS - sum([len(word) + 1 for word in environment])
+        args = expand.resolve_argv(container, values, f"{path.removesuffix('.image')}.args", room)
+        files[f"{layout.ARGV}/{name}"] = _terminated(ociimage.words(config, None, args), path)
     return files
 
 

@@ -15,6 +15,8 @@ from enum import StrEnum
 from sys import intern
 from typing import Any, Final
 
+from router.names import REASON_CREATE_CONTAINER, REASON_ERR_IMAGE_PULL
+
 CANCELLED: Final = "cancelled"
 """What the agent writes into a claim that no script shall have."""
 
@@ -25,6 +27,8 @@ _CLAIM: Final = re.compile(rf"({_JOB})\.[0-9]{{1,20}}")
 _LAST_TIME: Final = 1 << 38
 _LARGEST_LOG: Final = 1 << 62
 _EXITS_KEPT: Final = 2
+_NEVER_STARTED: Final = (REASON_CREATE_CONTAINER, REASON_ERR_IMAGE_PULL)
+_LONGEST_SENTENCE: Final = 1000
 
 
 def is_job(text: str) -> bool:
@@ -65,7 +69,8 @@ class Note:
 class Exit:
     """One exit file: how run number ``restart`` (from 0) of a container ended. ``deadline``: its time was up.
 
-    ``log`` is how many bytes its log had then; 0 where the script has not said.
+    ``log`` is how many bytes its log had then; 0 where the script has not said. ``reason`` and ``message`` say why its
+    program was never started: ``CreateContainerError`` or ``ErrImagePull``, and the runtime's words.
     """
 
     restart: int
@@ -75,6 +80,8 @@ class Exit:
     finished: int
     deadline: bool
     log: int = 0
+    reason: str = ""
+    message: str = ""
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -334,7 +341,10 @@ def read_exit(name: str, content: bytes) -> tuple[str, Exit] | str:
     deadline = fields.get("deadline")
     if -1 in numbers.values() or not isinstance(deadline, bool):
         return f"exit file {name}: holds what cannot be"
-    return found[1], Exit(restart=int(found[2]), deadline=deadline, **numbers)
+    reason = fields.get("reason")
+    reason = reason if reason in _NEVER_STARTED else ""
+    message = _sentence(fields.get("message")) if reason else ""
+    return found[1], Exit(restart=int(found[2]), deadline=deadline, reason=reason, message=message, **numbers)
 
 
 _EXIT_FIELDS: Final = {"code": 255, "signal": 64, "started": _LAST_TIME, "finished": _LAST_TIME}
@@ -365,6 +375,12 @@ def _text(content: bytes) -> str:
 def _word(value: object) -> str:
     """A short text of one line; empty where it is none."""
     return intern(value) if isinstance(value, str) and len(value) <= 255 and value.isprintable() else ""
+
+
+def _sentence(value: object) -> str:
+    """A text made one printable line of at most ``_LONGEST_SENTENCE`` characters; empty where it is none."""
+    text = value if isinstance(value, str) else ""
+    return "".join([one if one.isprintable() else " " for one in text[:_LONGEST_SENTENCE]]).strip()
 
 
 def _number(value: object, most: int) -> int:

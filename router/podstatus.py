@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from sys import intern
 from typing import Any, Final
 
 from router.names import (
@@ -76,7 +77,10 @@ State = Waiting | Running | Terminated
 
 @dataclass(frozen=True, slots=True)
 class ContainerStatus:
-    """One container. ``restarts`` counts its runs after the first; ``last`` is how the run before this state ended."""
+    """One container. ``restarts`` counts its runs after the first; ``last`` is how the run before this state ended.
+
+    ``image_id`` is the repository and digest of its image, empty where that is not known.
+    """
 
     name: str
     state: State
@@ -84,6 +88,7 @@ class ContainerStatus:
     restarts: int = 0
     ready: bool = False
     started: bool = False
+    image_id: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,6 +196,7 @@ def _read_container(value: Mapping[str, Any]) -> ContainerStatus:
         restarts=_number(value.get("restartCount")),
         ready=value.get("ready") is True,
         started=value.get("started") is True,
+        image_id=intern(str(value.get("imageID") or "")),
     )
 
 
@@ -254,7 +260,7 @@ def _containers(values: Sequence[ContainerStatus], images: Mapping[str, str]) ->
         {
             "name": one.name,
             "image": images.get(one.name, ""),
-            "imageID": "",
+            "imageID": one.image_id,
             "state": _state(one.state),
             **({"lastState": _state(one.last)} if one.last else {}),
             "restartCount": one.restarts,

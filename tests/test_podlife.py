@@ -117,6 +117,29 @@ def test_an_exit_file() -> None:
     assert read_exit("my-main.12", content) == ("my-main", Exit(12, 137, 9, 10, 12, deadline=True))
 
 
+@pytest.mark.parametrize(
+    ("fields", "expected"),
+    [
+        ({"reason": "CreateContainerError", "message": "no  \x1b[0m\nsuch"}, ("CreateContainerError", "no   [0m such")),
+        ({"reason": "ErrImagePull"}, ("ErrImagePull", "")),
+        ({"reason": "ErrImagePull", "message": "x" * 2000}, ("ErrImagePull", "x" * 1000)),
+        ({"reason": "ErrImagePull", "message": {"a": 1}}, ("ErrImagePull", "")),
+        ({"reason": "Evicted", "message": "not a reason of a script"}, ("", "")),
+        ({"reason": ["CreateContainerError"], "message": "x"}, ("", "")),
+        ({"message": "of nothing"}, ("", "")),
+    ],
+)
+def test_an_exit_file_that_says_why_its_program_was_never_started(
+    fields: dict[str, Any], expected: tuple[str, str]
+) -> None:
+    numbers = {"code": 127, "signal": 0, "started": 10, "finished": 12, "deadline": False}
+    reason, message = expected
+
+    found = read_exit("main.0", json.dumps({**numbers, **fields}).encode() + b"\n")
+
+    assert found == ("main", Exit(0, 127, 0, 10, 12, deadline=False, reason=reason, message=message))
+
+
 def test_an_exit_file_that_says_how_long_the_log_was() -> None:
     content = b'{"code":0,"signal":0,"started":10,"finished":12,"deadline":false,"log":4096}\n'
 

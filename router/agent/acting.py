@@ -17,6 +17,7 @@ from router import layout, names
 from router.agent.attempts import attempt_of
 from router.agent.backoff import FullQueues
 from router.agent.batch import Batch
+from router.agent.images import ImageWait, pulled
 from router.agent.inspecting import inspect, small
 from router.agent.metrics import Metrics
 from router.agent.observing import Observer
@@ -184,9 +185,12 @@ def submit(tools: Tools, record: Record, *, fresh: bool) -> None:
 def _submitted(tools: Tools, record: Record, prepared: Prepared, made: Submitted) -> None:
     pod = record.facts.pod
     tools.full.took(pod.queue)
-    record.change(partial(outcomes.submitted, job_id=made.job_id))
+    image_ids = {name: used.answer.image_id for name, used in prepared.images.items() if used.answer.image_id}
+    record.change(partial(outcomes.submitted, job_id=made.job_id, image_ids=image_ids))
     tools.metrics.submission_seconds.observe(max(0.0, time.time() - pod.created))
     _told("submitted", record, job=made.job_id)
+    for words in pulled(pod, prepared.images):
+        tell(tools, record, "Normal", names.REASON_PULLED, words)
     for words in prepared.warnings:
         tell(tools, record, "Warning", names.REASON_ENV_NAMES, words)
     if made.remarks:
@@ -205,6 +209,8 @@ def _not_submitted(tools: Tools, record: Record, error: BatchgateError | OSError
         tools.full.took(record.facts.pod.queue)  # it answers, and others may fit
     if open_end:
         tools.observer.check()
+    if isinstance(error, ImageWait):
+        return  # told of by who asked for the image, once for all Pods
     words = "unclear" if open_end else "not submitted"
     log.warning(words, extra={"fields": {"pod": record.key, "uid": record.uid, "error": str(error)[:2000]}})
 

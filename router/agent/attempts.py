@@ -9,6 +9,7 @@ from typing import Final
 
 from router import names
 from router.agent.approval import UnknownKey
+from router.agent.images import ImageWait
 from router.agent.submission import Added, SiteStorage, Withdrawn, WrongUser
 from router.errors import (
     ApiError,
@@ -48,6 +49,8 @@ def attempt_of(error: BatchgateError | OSError, now: float) -> Attempt:
 
     :param now: seconds since 1970
     """
+    if isinstance(error, ImageWait):
+        return Attempt(error.reason, str(error), not_before=error.until, image=error.image)
     reason, pause = next((reason, pause) for kind, reason, pause in _MEANING if isinstance(error, kind))
     words = error.words.strip() if isinstance(error, BatchError) else ""
     if pause is None:

@@ -7,21 +7,24 @@ once more. Should two jobs come of it all the same, the claim in the directory l
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Final
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
-from router import layout, names, placement, podfiles, results
+from router import layout, names, ociimage, placement, podfiles, results
 from router.agent.approval import Approved, additions, approve, controller, is_living, needs
 from router.agent.batch import Batch
+from router.agent.images import Images, ImageWait
 from router.errors import BatchgateError, JobError
 from router.host import Host
 from router.hpc import Submission, job_name
 from router.hpc.remarks import Submitted
 from router.kube.client import Api
 from router.layout import PodDirectory
+from router.ociimage import Used, Wait
 from router.podview import PodView
 from router.policy.schema import Site
 from router.workload import resultpaths, workload_of
@@ -29,6 +32,9 @@ from router.workload.model import GpuVendor, Workload
 
 Json = dict[str, Any]
 Keys = Mapping[str, Ed25519PublicKey]
+
+_NO_COMMAND_SECONDS: Final = 300.0
+"""Before an image that lacks a command is looked at again: only another image would have one."""
 
 
 class Withdrawn(BatchgateError):
@@ -67,11 +73,12 @@ class SiteStorage(BatchgateError):
 
 @dataclass(frozen=True, slots=True)
 class Prepared:
-    """A Pod whose files are there. ``warnings`` are sentences for Events."""
+    """A Pod whose files are there. ``warnings`` are sentences for Events, ``images`` what its containers run, by name."""
 
     submission: Submission
     directory: PodDirectory
     warnings: tuple[str, ...] = ()
+    images: Mapping[str, Used] = field(default_factory=dict)
 
 
 class Submitter:
@@ -96,6 +103,7 @@ class Submitter:
         self._place = place
         self._keys = keys
         self._elsewhere = elsewhere or self._wrong_user
+        self._images = Images(host, place.site, place.user)
 
     def directory(self, view: PodView) -> PodDirectory:
         """The Pod's files on the site."""
@@ -115,6 +123,7 @@ class Submitter:
         :raises JobError: what its files are made from is not there
         :raises TooLarge: it can never be given what its files would be
         :raises DirectoryExists: only where it is fresh
+        :raises ImageWait: an image is not there yet
         :raises SiteStorage: its files cannot be written now
         :raises ApiError: the API server cannot be asked
         """
@@ -129,9 +138,10 @@ class Submitter:
             output=str(directory.output),
         )
         if self._host.status(directory.path) is None:
-            staged = self._staged(pod, job, approved)
+            images = self._images.of(pod, view.created)
+            staged = self._staged(pod, job, approved, images)
             if self._write(directory, staged):
-                return Prepared(submission, directory, staged.warnings)
+                return Prepared(submission, directory, staged.warnings, images)
         if fresh:
             raise DirectoryExists(f"{directory.path} is there already")
         return Prepared(submission, directory)
@@ -185,17 +195,19 @@ class Submitter:
         own = self._place.user
         return WrongUser(f"the account of this Job is HPC user {user}, and this agent runs Jobs as {own} only")
 
-    def _staged(self, pod: Json, job: Json, approved: Approved) -> podfiles.Staged:
+    def _staged(self, pod: Json, job: Json, approved: Approved, images: Mapping[str, Used]) -> podfiles.Staged:
         namespace = pod["metadata"]["namespace"]
         found = {
             name: self._api.find(f"/api/v1/namespaces/{namespace}/configmaps/{name}") for name in needs(pod).config_maps
         }
         workload = self._workload(job, namespace)
+        _demand_commands(workload, images)
         staged = podfiles.stage(
             pod,
             workload,
             config_maps={name: one for name, one in found.items() if one is not None},
             allocatable=self._allocatable(pod),
+            images=images,
         )
         plan = results.plan_text(resultpaths.resolve(workload, approved.results))
         return staged.add(layout.SCRIPT, approved.script.encode()).add(layout.RESULTS, plan)
@@ -213,3 +225,15 @@ class Submitter:
                 memory = {"memory": str(queue.memory_per_node)} if queue.memory_per_node else {}
                 return {"cpu": str(queue.cpus_per_node), **memory}
         return {}
+
+
+def _demand_commands(workload: Workload, images: Mapping[str, Used]) -> None:
+    """ImageWait where neither the Job nor the image says what is to be run."""
+    for container in workload.containers:
+        used = images.get(container.name)
+        if used is None or used.answer.config is None or container.command or container.launcher is not None:
+            continue
+        if not ociimage.words(used.answer.config, None, container.args):
+            words = f'no command specified: image "{container.image}" has neither ENTRYPOINT nor CMD; set command'
+            wait = Wait(names.REASON_CREATE_CONTAINER, words, time.time() + _NO_COMMAND_SECONDS)
+            raise ImageWait(container.image, wait)

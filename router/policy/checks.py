@@ -114,6 +114,7 @@ def _site(placed: Placed[Site]) -> Iterator[Problem]:
         )
     yield from ways.check(placed)
     yield from _placeholders(placed, site.work_dir, ("{user}",), "workDir")
+    yield from _placeholders(placed, site.image_cache or "", ("{user}",), "imageCache")
     yield from _duplicates(placed, "queues", [queue.name for queue in site.queues], "queue")
     yield from _duplicates(placed, "mpi", [profile.name for profile in site.mpi], "MPI profile")
     for index, volume in enumerate(site.volumes):

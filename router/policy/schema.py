@@ -217,6 +217,12 @@ class Site(Entry):
     pull: Literal["host", "job", "never"] = Field(
         "host", description="Who pulls images: the host before submission, the job itself, or nobody."
     )
+    imagepull: AbsolutePath = Field(
+        "/usr/local/libexec/batchgate/imagepull", description="What looks for images and pulls them, on the site."
+    )
+    image_cache: AbsolutePath | None = Field(
+        None, description="Directory for pulled images, one for each user by '{user}'; else images below workDir."
+    )
     requeue: Literal["never"] = Field(
         "never", description="The batch system may not start a job again; no other value yet."
     )

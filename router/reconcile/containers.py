@@ -77,6 +77,7 @@ def _status(
     facts: Facts, container: PodContainer, before: Waiting, ending: Ending | None, now: float
 ) -> ContainerStatus:
     run = facts.life.run(container.name)
+    before = _own(facts, container, before)
     state = _over(facts, container, run, ending, now) if ending else _going(facts, container, run, before, now)
     running = isinstance(state, Running)
     done = container.kind is ContainerKind.INIT and isinstance(state, Terminated) and state.code == 0
@@ -90,7 +91,16 @@ def _status(
         restarts=run.restart if run else 0,
         ready=running or done,
         started=running,
+        image_id=facts.image_ids.get(container.name, ""),
     )
+
+
+def _own(facts: Facts, container: PodContainer, before: Waiting) -> Waiting:
+    """What one container waits for: an image that cannot be had is only told of the containers that are of it."""
+    attempt = facts.attempt
+    if attempt is None or attempt.image in {"", container.image} or before.reason != attempt.reason:
+        return before
+    return Waiting(REASON_CREATING)
 
 
 def _going(facts: Facts, container: PodContainer, run: Run | None, before: Waiting, now: float) -> State:
@@ -104,7 +114,8 @@ def _going(facts: Facts, container: PodContainer, run: Run | None, before: Waiti
         return Running(_clamped(facts, began, now))
     again = container.kind is ContainerKind.SIDECAR or (facts.pod.restarts and run.exit.code != 0)
     if again and facts.life.end is None:
-        return Waiting(REASON_BACK_OFF, f"exited with code {run.exit.code}; is started again after a while")
+        why = run.exit.message or f"exited with code {run.exit.code}"
+        return Waiting(run.exit.reason or REASON_BACK_OFF, f"{why}; is started again after a while")
     return _ended(facts, run.exit, None, now)
 
 
@@ -157,11 +168,13 @@ def _unrecorded(facts: Facts, ending: Ending, started: int | None, now: float) -
 def _ended(facts: Facts, one: Exit, ending: Ending | None, now: float) -> Terminated:
     started = _clamped(facts, one.started, now)
     finished = max(_clamped(facts, one.finished, now), started)
-    return Terminated(one.code, _reason(facts, one, ending), one.signal, started=started, finished=finished)
+    return Terminated(one.code, _reason(facts, one, ending), one.signal, one.message, started, finished)
 
 
 def _reason(facts: Facts, one: Exit, ending: Ending | None) -> str:
-    """The file gives the code, the batch system's verdict the reason."""
+    """The file gives the code, the batch system's verdict the reason. What has never started has its own."""
+    if one.reason:
+        return one.reason
     if one.deadline or (ending and ending.reason == REASON_DEADLINE and one.signal):
         return REASON_DEADLINE
     if ending and ending.condition == CONDITION_MEMORY and (one.signal == 9 or not _anyone_killed(facts)):

@@ -88,13 +88,14 @@ class Attempt:
     """How the last submission came out, where it made no job.
 
     ``final``: it never will, and the Pod fails with ``reason`` and ``message``. Otherwise the containers wait with
-    them and it is tried again at ``not_before``.
+    them and it is tried again at ``not_before``: those of ``image`` only, where it is about one.
     """
 
     reason: str
     message: str
     final: bool = False
     not_before: float = 0
+    image: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,6 +120,7 @@ class Facts:
     :param collecting_since: when the results were first asked for; ``collected``: they are there, or cannot be had
     :param releases: how often the Pod's deletion for good was asked for, ``released_at`` last
     :param written_at: when a status was last written
+    :param image_ids: the imageID of containers that were submitted, by name: repository and digest
     """
 
     pod: PodView
@@ -146,6 +148,7 @@ class Facts:
     releases: int = 0
     released_at: float | None = None
     written_at: float | None = None
+    image_ids: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

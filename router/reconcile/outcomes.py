@@ -7,7 +7,7 @@ nothing but ``surroundings``.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from router.hpc import JobReport, JobState
@@ -156,9 +156,13 @@ def not_begun(facts: Facts) -> Facts:
     return replace(facts, submitting=False)
 
 
-def submitted(facts: Facts, job_id: str) -> Facts:
-    """The submit command has answered with a job id."""
+def submitted(facts: Facts, job_id: str, image_ids: Mapping[str, str] | None = None) -> Facts:
+    """The submit command has answered with a job id.
+
+    :param image_ids: what is known of the containers' images, by container
+    """
     facts = replace(facts, submitting=False, staged=True, looked=True, attempt=None)
+    facts = replace(facts, image_ids=image_ids) if image_ids else facts
     return replace(_with_job(facts, job_id), noted=job_id)
 
 

@@ -105,7 +105,14 @@ def settled(stored: PodStatus, found: PodStatus) -> PodStatus:
 
 
 def _settled_container(pod: PodView, said: ContainerStatus | None, found: ContainerStatus) -> ContainerStatus:
-    """One container. What fewer runs are known of than were said before is not seen whole: files come late."""
+    """One container; the image that it was submitted with is not forgotten with this agent."""
+    shown = _settled_run(pod, said, found)
+    image_id = found.image_id or (said.image_id if said is not None else "")
+    return shown if shown.image_id == image_id else replace(shown, image_id=image_id)
+
+
+def _settled_run(pod: PodView, said: ContainerStatus | None, found: ContainerStatus) -> ContainerStatus:
+    """What fewer runs are known of than were said before is not seen whole: files come late."""
     if said is None:
         return found
     if isinstance(said.state, Terminated) and not _runs_again(pod, said.name, said.state):

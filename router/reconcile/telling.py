@@ -13,8 +13,12 @@ from router.names import (
     CONDITION_SUSPENDED,
     KEY_JOB_ID,
     REASON_BACK_OFF,
+    REASON_CREATE_CONTAINER,
     REASON_CREATING,
+    REASON_ERR_IMAGE_NEVER_PULL,
+    REASON_IMAGE_PULL_BACK_OFF,
     REASON_INITIALIZING,
+    REASON_PULLING,
     REASON_QUEUED,
     REASON_RESUMED,
     REASON_STARTED,
@@ -25,13 +29,20 @@ from router.reconcile.following import followed
 from router.reconcile.model import NORMAL, WARNING, Facts, Tell
 
 _QUIET = frozenset({"", REASON_CREATING, REASON_INITIALIZING, REASON_BACK_OFF})
+_OWN_WORDS = frozenset({REASON_CREATE_CONTAINER, REASON_ERR_IMAGE_NEVER_PULL})
+"""Reasons about an image that was not to be pulled, or was."""
 
 
 def events(facts: Facts, found: PodStatus, annotations: Mapping[str, str]) -> tuple[Tell, ...]:
     """What is told when this status and these annotations are written."""
     told = [*_submitted(facts, annotations)]
     if found != facts.pod.status:
-        told += [*_waits(facts.pod.status, found), *_begins(facts, found), *_restarts(facts.pod.status, found)]
+        told += [
+            *_waits(facts, found),
+            *_pulling(facts, found),
+            *_begins(facts, found),
+            *_restarts(facts.pod.status, found),
+        ]
         told += [*_conditions(facts.pod.status, found), *_fails(facts.pod.status, found)]
     return tuple(told)
 
@@ -42,13 +53,37 @@ def _submitted(facts: Facts, annotations: Mapping[str, str]) -> Iterator[Tell]:
         yield Tell(NORMAL, REASON_SUBMITTED, f"Batch job {job_id} in queue {facts.pod.queue} of site {facts.pod.site}")
 
 
-def _waits(stored: PodStatus, found: PodStatus) -> Iterator[Tell]:
+def _waits(facts: Facts, found: PodStatus) -> Iterator[Tell]:
     """Why the Pod waits, in the batch system's words; that it waits in the queue at all is told with its submission."""
+    stored, image = facts.pod.status, facts.attempt.image if facts.attempt else ""
     now, before = (found.reason, found.message), (stored.reason, stored.message)
     if found.phase != PENDING or now == before or found.reason in _QUIET or now == (REASON_QUEUED, ""):
         return
+    if image and found.reason not in _OWN_WORDS:
+        yield from _not_pulled(image, found)
+        return
     kind = NORMAL if found.reason == REASON_QUEUED else WARNING
     yield Tell(kind, found.reason, found.message or found.reason)
+
+
+def _not_pulled(image: str, found: PodStatus) -> Iterator[Tell]:
+    """As a kubelet tells of it (pkg/kubelet/images/image_manager.go, and kuberuntime's Error with the reason alone)."""
+    if found.reason == REASON_IMAGE_PULL_BACK_OFF:
+        yield Tell(NORMAL, "BackOff", f'Back-off pulling image "{image}"')
+    else:
+        yield Tell(WARNING, "Failed", f'Failed to pull image "{image}": {found.message}')
+    yield Tell(WARNING, "Failed", f"Error: {found.reason}")
+
+
+def _pulling(facts: Facts, found: PodStatus) -> Iterator[Tell]:
+    attempt, stored = facts.attempt, facts.pod.status
+    if attempt is None or not attempt.image or attempt.reason != REASON_CREATING or not attempt.message:
+        return
+    wait = Waiting(attempt.reason, attempt.message)
+    waits = [one for one in (*found.init_containers, *found.containers) if one.state == wait]
+    before = [said.state for one in waits if (said := stored.container(one.name)) is not None]
+    if waits and wait not in before:
+        yield Tell(NORMAL, REASON_PULLING, attempt.message)
 
 
 def _begins(facts: Facts, found: PodStatus) -> Iterator[Tell]:

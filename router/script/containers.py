@@ -199,14 +199,21 @@ def node_s_own(volume: Volume, mount: Mount, *, ranks: bool) -> bool:
     return target == _SHARED_MEMORY or (ranks and target in _TMP)
 
 
+def follows(volume: Volume, mount: Mount) -> bool:
+    """Whether links have to be followed to what is mounted: not to the whole of a volume in the Pod's own directory."""
+    return bool(mount.sub_path) or volume.kind not in {EMPTY, "", *STAGED}
+
+
 def _bind(volume: Volume, mount: Mount, setting: Setting) -> Iterator[str]:
     name = quote(volume.name)
-    rest = f"{quote(mount.sub_path)} {quote(mount.path)}{' ro' if mount.read_only else ''}"
+    call, path = "volume" if follows(volume, mount) else "mount", quote(mount.path)
+    below = f"{quote(mount.sub_path)} {path}" if call == "volume" else path
+    rest = f"{below}{' ro' if mount.read_only else ''}"
     if volume.kind in {EMPTY, ""}:
         yield f'mkdir -p "$dir"/{layout.VOLUMES}/{name}'
-        yield f'volume "$dir"/{layout.VOLUMES}/{name} {rest}'
+        yield f'{call} "$dir"/{layout.VOLUMES}/{name} {rest}'
     elif volume.kind in STAGED:
-        yield f'volume "$dir"/{layout.FILES}/{name} {quote(mount.sub_path)} {quote(mount.path)} ro'
+        yield f'{call} "$dir"/{layout.FILES}/{name} {below} ro'
     else:
         place = place_of(setting.workload, volume, setting.route.site)
         if not isinstance(place, Place):

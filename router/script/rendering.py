@@ -18,7 +18,7 @@ from router.allocation import is_mpi
 from router.policy.decision import Route
 from router.policy.schema import LauncherKind, Runtime, Site, System
 from router.script import directives, mpi
-from router.script.containers import Devices, Setting, block, devices_of, understands_no_eval
+from router.script.containers import Devices, Setting, block, devices_of, follows, understands_no_eval
 from router.script.quoting import quote, shown, words
 from router.script.support import mpi_container
 from router.values import unchanging
@@ -75,6 +75,7 @@ def render(workload: Workload, route: Route) -> Script:
         warnings.append(f"Site {site.name} runs commands without a container, with its own programs.")
     parts = (
         "base.sh",
+        *_loops(workload),
         *(("modules.sh",) if modules else ()),
         *(("host.sh",) if site.runtime is Runtime.HOST else _container_parts(workload, site)),
         *(("devices.sh",) if devices else ()),
@@ -89,9 +90,22 @@ def _container_parts(workload: Workload, site: Site) -> tuple[str, ...]:
     """What a runtime for containers needs: of volumes and overlays only where there are some."""
     return (
         "apptainer.sh",
-        *(("volumes.sh",) if any(container.mounts for container in workload.containers) else ()),
+        *(() if understands_no_eval(site.runtime, site.runtime_version) else ("evaluating.sh",)),
+        *(("volumes.sh",) if _follows_links(workload) else ()),
         *(("overlay.sh",) if site.writable == "overlay" else ()),
     )
+
+
+def _follows_links(workload: Workload) -> bool:
+    volumes = {volume.name: volume for volume in workload.volumes}
+    return any(follows(volumes[mount.volume], mount) for one in workload.containers for mount in one.mounts)
+
+
+def _loops(workload: Workload) -> tuple[str, ...]:
+    """What containers need that start again, or that end last."""
+    sidecars = any(one.kind is ContainerKind.SIDECAR for one in workload.containers)
+    restarts = sidecars or workload.restart_policy == "OnFailure"
+    return (*(("restarts.sh",) if restarts else ()), *(("sidecars.sh",) if sidecars else ()))
 
 
 def _data(

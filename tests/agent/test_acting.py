@@ -108,7 +108,7 @@ def test_what_a_site_prints_at_a_submission_is_told_once(remarks: str, expected:
     tools = SimpleNamespace(
         full=FullQueues(),
         submitter=SimpleNamespace(
-            prepare=lambda pod, *, fresh: SimpleNamespace(warnings=(), fresh=fresh),
+            prepare=lambda pod, *, fresh: SimpleNamespace(warnings=(), images={}, fresh=fresh),
             submit=lambda prepared: Submitted("7.vm", remarks),
         ),
         metrics=Metrics(),

@@ -12,6 +12,7 @@ import pytest
 
 from router import names
 from router.agent.batch import Batch
+from router.agent.images import Images, ImageWait
 from router.agent.metrics import Metrics
 from router.agent.submission import Added, DirectoryExists, Place, SiteStorage, Submitter, Withdrawn, WrongUser
 from router.errors import JobError, SignatureError
@@ -20,10 +21,12 @@ from router.hpc import openpbs
 from router.kube.client import Api
 from router.podfiles import Staged
 from router.podview import view
+from tests.agent.fake_imagepull import DIGEST, FakeImagepull, failed, ready
 from tests.agent.test_approval import KEYS, SITE, pod_of, routed_job
-from tests.gates import checked
+from tests.gates import checked, sized
 
 POD = "/api/v1/namespaces/default/pods/solve-x7k2p"
+IMAGE = "busybox:1.36"
 JOB = "/apis/batch/v1/namespaces/default/jobs/solve"
 MAP = "/api/v1/namespaces/default/configmaps/settings"
 
@@ -45,11 +48,15 @@ class World:
         job = routed_job(**pod)
         self.cluster = Cluster({POD: pod_of(job), JOB: job})
         (site,) = checked().sites
+        self.imagepull = FakeImagepull(tmp_path / "imagepull").make()
+        self.imagepull.answers(**{IMAGE: ready(entrypoint=["/entry"], cmd=["c"], env=["A=image"], workdir="/w")})
+        site = site.model_copy(update={"imagepull": str(self.imagepull.program)})
         self.root = str(tmp_path / "site")
         self.host = LocalHost(self.root)
         place = Place(site, "0a1b2c3d", self.root, user)
         batch = Batch(self.host, openpbs, openpbs.DEFAULT, user=user, seconds=30, metrics=Metrics())
         self.submitter = Submitter(cast("Api", self.cluster), self.host, batch, place, lambda: KEYS)
+        self.submitter._images = Images(self.host, site, user, patience=120)
         self.view = view(self.pod)
 
     @property
@@ -207,3 +214,52 @@ def test_secrets_do_not_come_to_the_site(tmp_path: Path) -> None:
 
     with pytest.raises(JobError, match="needs Secret password"):
         world.prepare()
+
+
+def _shown(world: World, prepared: Any, name: str) -> list[str]:
+    content = world.host.read(prepared.directory.path / name / "c")
+    return [word.decode() for word in content.split(b"\0")[:-1]]
+
+
+@pytest.mark.parametrize(
+    ("fields", "files"),
+    [
+        ({}, {"image": ["path=/cache/ab.sif", "workdir=/w"]}),
+        (
+            {"command": None},
+            {"image": ["path=/cache/ab.sif", "workdir=/w", "command=1"], "argv": ["/entry", "c"]},
+        ),
+        (
+            {"command": None, "args": ["-n", "$(N)"], "env": [{"name": "N", "value": "3"}]},
+            {"image": ["path=/cache/ab.sif", "workdir=/w", "command=1"], "argv": ["/entry", "-n", "3"]},
+        ),
+    ],
+)
+def test_what_an_image_says_is_staged(tmp_path: Path, fields: dict[str, Any], files: dict[str, list[str]]) -> None:
+    container = sized("4")["containers"][0] | fields
+    world = World(tmp_path, containers=[{key: value for key, value in container.items() if value is not None}])
+    prepared = world.prepare()
+
+    assert {name: _shown(world, prepared, name) for name in (*files, "image-env")} == files | {"image-env": ["A=image"]}
+    assert prepared.images["c"].answer.image_id == f"docker.io/library/perl@{DIGEST}"
+
+
+def test_an_image_is_looked_for_before_anything_is_written(world: World) -> None:
+    world.imagepull.answers(**{IMAGE: failed()})
+
+    with pytest.raises(ImageWait, match="no such image"):
+        world.prepare()
+    assert world.host.names(world.root) == []
+
+
+def test_an_image_without_a_command_for_a_job_without_one(tmp_path: Path) -> None:
+    container = sized("4")["containers"][0]
+    del container["command"]
+    world = World(tmp_path, containers=[container])
+    world.imagepull.answers(**{IMAGE: ready()})
+
+    with pytest.raises(ImageWait) as error:
+        world.prepare()
+
+    words = f'no command specified: image "{IMAGE}" has neither ENTRYPOINT nor CMD; set command'
+    assert (error.value.reason, str(error.value)) == ("CreateContainerError", words)

@@ -190,6 +190,27 @@ def test_a_container_between_two_runs() -> None:
     )
 
 
+NOT_FOUND = 'FATAL:   "solver": executable file not found in $PATH'
+
+
+def test_a_container_that_could_not_be_started() -> None:
+    never = left(127, reason="CreateContainerError", message=NOT_FOUND)
+    record = job(over(status=127))
+
+    seen = shown(facts(PLAIN, record, life=life(began(), ended(127), exits=(never,)), inspected=T + 900.0), T + 900)
+
+    assert seen.phase == "Failed"
+    assert states(seen) == [Terminated(127, "CreateContainerError", 0, NOT_FOUND, T + 11, T + 50)]
+
+
+def test_a_container_that_could_not_be_started_and_is_tried_again() -> None:
+    never = left(125, reason="ErrImagePull", message="no space left on device")
+
+    seen = shown(facts(pod(restart_policy="OnFailure"), RUNNING, life=life(began(), exits=(never,))))
+
+    assert states(seen) == [Waiting("ErrImagePull", "no space left on device; is started again after a while")]
+
+
 def test_a_suspended_job_runs_on_paper() -> None:
     suspended = facts(PLAIN, job(report(JobState.SUSPENDED, reason="preempted")), life=life(began()))
     seen = shown(suspended)

@@ -15,7 +15,7 @@ TEMPLATES = Path(script.__file__).parent / "templates"
 
 @pytest.mark.parametrize(
     "name",
-    [layout.ARGV, layout.ENV, layout.LOG, layout.EXIT, layout.CLAIM, layout.ALIVE],
+    [layout.ARGV, layout.ENV, layout.IMAGE, layout.IMAGE_ENV, layout.LOG, layout.EXIT, layout.CLAIM, layout.ALIVE],
 )
 def test_what_lies_in_the_pod_s_directory(name: str) -> None:
     text = "".join(path.read_text() for path in sorted(TEMPLATES.glob("*.sh")))
@@ -26,10 +26,13 @@ def test_what_lies_in_the_pod_s_directory(name: str) -> None:
 @pytest.mark.parametrize(
     ("source", "directory"), [({"emptyDir": {}}, layout.VOLUMES), ({"configMap": {"name": "c"}}, layout.FILES)]
 )
-def test_the_volumes_of_a_pod_lie_there(source: dict[str, Any], directory: str) -> None:
-    mounting = container("true", volumeMounts=[{"name": "v", "mountPath": "/v"}])
+@pytest.mark.parametrize(("below", "call"), [({}, "mount"), ({"subPath": "a/b"}, "volume")])
+def test_the_volumes_of_a_pod_lie_there(
+    source: dict[str, Any], directory: str, below: dict[str, str], call: str
+) -> None:
+    mounting = container("true", volumeMounts=[{"name": "v", "mountPath": "/v", **below}])
 
-    assert f'volume "$dir"/{directory}/v ' in text_of(workload(mounting, volumes=[{"name": "v", **source}]), site())
+    assert f'{call} "$dir"/{directory}/v ' in text_of(workload(mounting, volumes=[{"name": "v", **source}]), site())
 
 
 def test_the_spool_directory_is_found_from_the_pod_s() -> None:

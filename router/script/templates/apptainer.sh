@@ -5,9 +5,20 @@ find_runtime() {
 	runtime=$found
 }
 
+# What the agent knows of the image.
+staged_image() {
+	local entry
+	declare -gA known=()
+	staged "$dir/image/$name"
+	for entry in "${words[@]}"; do known[${entry%%=*}]=${entry#*=}; done
+	image=${known[path]:-$image} workdir=${workdir:-${known[workdir]}} command=${command:-${known[command]}}
+	staged "$dir/image-env/$name"
+	image_env=("${words[@]}")
+}
+
 # Each container has a /tmp of its own, on the node.
 own_tmp() {
-	[[ ! -e $scratch/$name.tmp ]] || rm -rf "$scratch/$name.tmp" # of an earlier run: a container starts from its image
+	rm -rf "$scratch/$name.tmp" # an earlier run's
 	mkdir -m 1777 "$scratch/$name.tmp"
 	mount "$scratch/$name.tmp" /tmp
 	mount "$scratch/$name.tmp" /var/tmp
@@ -28,15 +39,13 @@ container_words() {
 	local entry key value inside=() verb='exec'
 	# shellcheck disable=SC2086
 	unset ${!APPTAINERENV_@} ${!SINGULARITYENV_@}
-	for entry in "${env[@]}"; do
+	for entry in "${image_env[@]}" "${env[@]}"; do
 		key=${entry%%=*}
 		case $key in
 		HOME | UID | EUID | GID | '' | [!A-Za-z_]* | *[!A-Za-z0-9_]*) inside+=("$entry") ;; # the runtime cannot set these
 		*)
 			value=${entry#*=}
-			if [[ $evaluates ]]; then # a runtime before --no-eval reads values as shell text
-				value=${value//\\/\\\\} value=${value//\$/\\\$} value=${value//\`/\\\`}
-			fi
+			[[ ! $evaluates ]] || as_shell_text
 			export "$env_prefix$key=$value"
 			;;
 		esac
@@ -49,4 +58,28 @@ container_words() {
 		verb='exec'
 	fi
 	words=("$runtime" --quiet "$verb" "${options[@]}" "${binds[@]}" ${workdir:+--pwd "$workdir"} "$image" "${argv[@]}")
+}
+
+last_words() { tail -c 8192 | sed -n 's/^\(\x1b\[[0-9;]*m\)*\(FATAL:   \|ERROR  : \)//p' | tail -n 1; }
+
+# Why container $1 was not started: the end of log $2. A program may print and return the same: a second start has to fail
+# so, too. It cannot run the program: no kernel takes such an environment.
+examine() {
+	local said again reason=''
+	why=''
+	[[ $code == 1 || $code == 255 ]] && said=$(last_words <"$2") && [[ $said && $(getconf PAGESIZE) == 4096 ]] || return 0
+	printf BIG=%0200000d 0 >"$scratch/$name.env"
+	again=$(
+		load "$1"
+		container_words
+		"${words[@]:0:3}" --env-file "$scratch/$name.env" "${words[@]:3}" 2>&1 >/dev/null | last_words
+	)
+	again=${again/failed: *argument list too long/failed: }
+	[[ $again && ${said//[0-9]/} == "${again//[0-9]/}"* ]] || return 0
+	case $said in
+	*' not found in $PATH' | 'stat '*) code=127 ;;
+	'Unable to handle '*) code=125 reason=ErrImagePull ;;
+	*) code=126 ;;
+	esac
+	because "$said" "$reason"
 }

@@ -1,6 +1,10 @@
 
 find_runtime() { :; }
 
+staged_image() { :; }
+
+examine() { :; }
+
 # No container: the command itself, in an environment of its own.
 container_words() {
 	local entry base=()

@@ -86,11 +86,13 @@ write_rank() {
 			scalar "$variable"
 		done
 		array launcher_env "${launcher_env[@]}"
+		array image_env "${image_env[@]}"
 		array env "${env[@]}"
 		array argv "${argv[@]}"
 		array options "${options[@]}"
 		array binds "${binds[@]}"
 		array granted "${granted[@]}"
+		[[ ! $evaluates ]] || declare -f as_shell_text
 		declare -f rank container_words mount rank_devices take_share find_devices too_few give_devices end_session open_pipes guard say watch pause
 		echo rank
 	} >"$dir/.rank" && mv -T "$dir/.rank" "$dir/rank" || exit 1

@@ -20,7 +20,6 @@ restart_policy=Never
 log_limit=10737418240 # bytes of one log
 runtime=/opt/apptainer/bin/apptainer
 env_prefix=APPTAINERENV_
-evaluates=
 modules=(apptainer/1.4)
 
 container_0() { # main
@@ -72,7 +71,7 @@ note() {
 	} 2>/dev/null 7>&- 9>&- &
 }
 
-# Touches "alive" and looks at the claim. A file server that hangs stops this, not the main loop.
+# Touches "alive", looks at the claim. A file server that hangs stops this, not the main loop.
 heartbeat() {
 	trap '' TERM INT HUP USR1 USR2
 	exec 7>&-
@@ -108,7 +107,7 @@ tick() {
 	done
 }
 
-# 7: to the guard. 8: nothing. 9: events. Named pipes, as older shells let process substitutions leak.
+# 7: to the guard. 8: nothing. 9: events. Named pipes: older shells let process substitutions leak.
 open_pipes() {
 	mkfifo "$scratch/"{guard,never,events} || exit 75
 	setsid /bin/bash -c "$(declare -f end_session guard); guard \"\$1\"" guard "$scratch" <"$scratch/guard" &
@@ -116,8 +115,8 @@ open_pipes() {
 	rm "$scratch/"{guard,never,events}
 }
 
-# A session of its own, which reads of sessions (-N: ended) and process groups (gone N). When the script is gone without
-# "done" it kills the groups, which would start containers again, and the sessions, also those only noted in $1.
+# Reads of sessions (-N: ended) and process groups (gone N). When the script is gone without "done" it kills the groups,
+# which would start containers again, and the sessions, also those only noted in $1.
 guard() {
 	local word number file sessions=() groups=()
 	trap '' TERM INT HUP USR1 USR2
@@ -140,27 +139,32 @@ guard() {
 	rm -rf "$1"
 }
 
-# The container's values; what the agent staged for this Pod wins.
+# Zero-terminated words of the agent, where it has staged any.
+staged() {
+	local word
+	words=()
+	[[ -f $1 ]] || return
+	while IFS= read -r -d '' word; do words+=("$word"); done <"$1"
+}
+
+# The container's values; what is staged wins.
 load() {
-	local entry
 	workdir='' command='' gpus=0 first_gpu=0 argv=() env=() own=() binds=() options=() needs_argv=''
 	name=${names[$1]} kind=${kinds[$1]}
 	"container_$1"
-	if [[ -f $dir/argv/$name ]]; then
-		argv=()
-		while IFS= read -r -d '' entry; do argv+=("$entry"); done <"$dir/argv/$name"
+	staged_image
+	if staged "$dir/argv/$name"; then
+		argv=("${words[@]}")
 	elif [[ $needs_argv ]]; then
 		say "$dir/argv/$name is missing: the Pod's directory is not complete"
 		exit 1
 	fi
-	if [[ -f $dir/env/$name ]]; then
-		while IFS= read -r -d '' entry; do env+=("$entry"); done <"$dir/env/$name"
-	fi
-	env+=("${own[@]}")
+	staged "$dir/env/$name"
+	env+=("${words[@]}" "${own[@]}")
 	((gpus == 0)) || [[ $1 == "${mpi:-}" ]] || give_devices
 }
 
-# Stdin to the log, unbuffered, up to the site's limit; read to its end, so that no writer fails.
+# Stdin to the log, unbuffered, up to the limit; read to its end, so that no writer fails.
 keep_log() {
 	trap '' TERM INT HUP USR1 USR2
 	exec 9>&- >"$1" || exec 9>&- >/dev/null
@@ -198,19 +202,28 @@ run_once() {
 	read -r pid <"$scratch/$name.pid" && end_session "$pid"
 	: >"$scratch/$name.pid"
 	while kill -0 "$logger" 2>/dev/null && ((turns++ < 250)); do pause 0.02; done
+	examine "$1" "$dir/log/$name.$2"
+}
+
+# For the exit file: why nothing was started.
+because() {
+	local text=${1//[[:cntrl:]]/ }
+	text=${text:0:1000}
+	text=${text//\\/\\\\} text=${text//\"/\\\"}
+	why=",\"reason\":\"${2:-CreateContainerError}\",\"message\":\"$text\""
 }
 
 # The exit file of run $1, whole when it appears.
 write_exit() {
 	local file=$name.$1
-	printf '{"code":%s,"signal":%s,"started":%s,"finished":%s,"deadline":%s,"log":%s}\n' \
+	printf '{"code":%s,"signal":%s,"started":%s,"finished":%s,"deadline":%s,"log":%s%s}\n' \
 		"$code" $((code > 128 && code < 160 ? code - 128 : 0)) "$started" "$finished" "$late" \
-		"$(stat -c %s "$dir/log/$file" || echo 0)" >"$dir/exit/.$file" && mv -T "$dir/exit/.$file" "$dir/exit/$file"
+		"$(stat -c %s "$dir/log/$file" || echo 0)" "$why" >"$dir/exit/.$file" && mv -T "$dir/exit/.$file" "$dir/exit/$file"
 }
 
-# Runs container $1, again where its restart policy says so; tells the main loop.
+# Runs container $1, again where its policy says so; tells the main loop.
 worker() {
-	local restart=0 delay=10 code=143 started finished stopping='' late=false wait
+	local restart=0 delay=10 code=143 started finished stopping='' late=false why
 	trap 'stopping=1' TERM USR1 INT HUP
 	trap 'stopping=1 late=true' USR2
 	exec 7>&-
@@ -222,10 +235,8 @@ worker() {
 			((code)) || code=1
 		}
 		echo "exit $1 $code $restart" >&9
-		[[ $kind == sidecar || ($restart_policy == OnFailure && $code != 0) ]] || break
-		((finished - started < 600)) || delay=10
-		for ((wait = 0; wait < delay; wait++)); do [[ $stopping ]] || pause 1; done
-		((delay = delay < 150 ? 2 * delay : 300, restart++))
+		[[ $restart_policy == OnFailure || $kind == sidecar ]] || break
+		again || break
 	done
 	echo "end $1 $code" >&9
 }
@@ -263,7 +274,7 @@ stop() {
 	for i in "${!workers[@]}"; do [[ ${kinds[i]} == sidecar ]] || end "$i"; done
 }
 
-# One turn of the main loop: something that happened, or a second.
+# Something that happened, or a second.
 turn() {
 	local word i value rest
 	read -r -u 9 word i value rest
@@ -334,26 +345,11 @@ until_ended() {
 	done
 }
 
-end_sidecars() {
-	local i limit
-	closing=1
-	clock
-	limit=$((now + grace))
-	[[ ! $ending ]] || limit=$kill_at
-	for ((i = ${#kinds[@]} - 1; i >= 0; i--)); do
-		[[ ${workers[i]} ]] || continue
-		end "$i"
-		while [[ ${workers[i]} ]]; do
-			turn
-			((now < limit)) || [[ ! ${pids[i]} ]] || end_session "${pids[i]}"
-		done
-	done
-}
-
 # Nothing can run: the sentence goes into each log.
 refuse() {
-	local name kind i code=$1 started finished late=false
+	local name kind i code=$1 started finished late=false why
 	say "$2"
+	because "$2"
 	printf -v started '%(%s)T' -1
 	finished=$started
 	for i in "${!kinds[@]}"; do
@@ -391,7 +387,7 @@ run_containers() {
 	until_ended
 }
 
-# The claim is another's: all ends at once, and nothing more is written.
+# All ends at once, and nothing more is written.
 leave_to_other() {
 	local i
 	say "the claim of this Pod is another's: ending at once"
@@ -444,7 +440,7 @@ main() {
 	clock
 	alive_at=$now last_turn=$now # the site's own lines may take long
 	run_containers
-	end_sidecars
+	[[ " ${kinds[*]} " != *' sidecar '* ]] || end_sidecars
 	[[ $(type -t after) != function ]] || after 7>&- 8>&- 9>&-
 	case $ending in
 	deadline) ((result != 0)) || result=124 ;;
@@ -472,9 +468,20 @@ find_runtime() {
 	runtime=$found
 }
 
+# What the agent knows of the image.
+staged_image() {
+	local entry
+	declare -gA known=()
+	staged "$dir/image/$name"
+	for entry in "${words[@]}"; do known[${entry%%=*}]=${entry#*=}; done
+	image=${known[path]:-$image} workdir=${workdir:-${known[workdir]}} command=${command:-${known[command]}}
+	staged "$dir/image-env/$name"
+	image_env=("${words[@]}")
+}
+
 # Each container has a /tmp of its own, on the node.
 own_tmp() {
-	[[ ! -e $scratch/$name.tmp ]] || rm -rf "$scratch/$name.tmp" # of an earlier run: a container starts from its image
+	rm -rf "$scratch/$name.tmp" # an earlier run's
 	mkdir -m 1777 "$scratch/$name.tmp"
 	mount "$scratch/$name.tmp" /tmp
 	mount "$scratch/$name.tmp" /var/tmp
@@ -495,15 +502,13 @@ container_words() {
 	local entry key value inside=() verb='exec'
 	# shellcheck disable=SC2086
 	unset ${!APPTAINERENV_@} ${!SINGULARITYENV_@}
-	for entry in "${env[@]}"; do
+	for entry in "${image_env[@]}" "${env[@]}"; do
 		key=${entry%%=*}
 		case $key in
 		HOME | UID | EUID | GID | '' | [!A-Za-z_]* | *[!A-Za-z0-9_]*) inside+=("$entry") ;; # the runtime cannot set these
 		*)
 			value=${entry#*=}
-			if [[ $evaluates ]]; then # a runtime before --no-eval reads values as shell text
-				value=${value//\\/\\\\} value=${value//\$/\\\$} value=${value//\`/\\\`}
-			fi
+			[[ ! $evaluates ]] || as_shell_text
 			export "$env_prefix$key=$value"
 			;;
 		esac
@@ -516,6 +521,30 @@ container_words() {
 		verb='exec'
 	fi
 	words=("$runtime" --quiet "$verb" "${options[@]}" "${binds[@]}" ${workdir:+--pwd "$workdir"} "$image" "${argv[@]}")
+}
+
+last_words() { tail -c 8192 | sed -n 's/^\(\x1b\[[0-9;]*m\)*\(FATAL:   \|ERROR  : \)//p' | tail -n 1; }
+
+# Why container $1 was not started: the end of log $2. A program may print and return the same: a second start has to fail
+# so, too. It cannot run the program: no kernel takes such an environment.
+examine() {
+	local said again reason=''
+	why=''
+	[[ $code == 1 || $code == 255 ]] && said=$(last_words <"$2") && [[ $said && $(getconf PAGESIZE) == 4096 ]] || return 0
+	printf BIG=%0200000d 0 >"$scratch/$name.env"
+	again=$(
+		load "$1"
+		container_words
+		"${words[@]:0:3}" --env-file "$scratch/$name.env" "${words[@]:3}" 2>&1 >/dev/null | last_words
+	)
+	again=${again/failed: *argument list too long/failed: }
+	[[ $again && ${said//[0-9]/} == "${again//[0-9]/}"* ]] || return 0
+	case $said in
+	*' not found in $PATH' | 'stat '*) code=127 ;;
+	'Unable to handle '*) code=125 reason=ErrImagePull ;;
+	*) code=126 ;;
+	esac
+	because "$said" "$reason"
 }
 
 prepare() {

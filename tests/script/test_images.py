@@ -1,0 +1,173 @@
+"""What becomes of an image in a script: what the agent knows of it, and containers that cannot be started, under Apptainer."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from router.demo import sandbox
+from router.policy.schema import Site
+from tests.script.builders import IMAGE, container, site, text_of, workload
+from tests.script.nasty import NASTY
+from tests.script.running import Pod
+from tests.script.test_values import variables
+
+pytestmark = [
+    pytest.mark.apptainer,
+    pytest.mark.skipif(shutil.which("apptainer") is None, reason="no apptainer on this machine"),
+]
+NEVER = "CreateContainerError"
+
+
+@pytest.fixture(scope="module")
+def image(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("image") / "sandbox"
+    sandbox.build(path)
+    (path / "opt" / "no-such-interpreter").write_text("#!/no/such\n")
+    (path / "opt" / "no-such-interpreter").chmod(0o755)
+    return path
+
+
+@pytest.fixture
+def where(image: Path) -> Site:
+    return on(image)
+
+
+def on(image: Path, **fields: Any) -> Site:
+    return site(images=[{"match": IMAGE, "path": str(image)}], **fields)
+
+
+def sh(line: str, **fields: Any) -> dict[str, Any]:
+    return container("/bin/sh", "-c", line, **fields)
+
+
+def stage(pod: Pod, folder: str, *words: str, name: str = "main") -> None:
+    (pod.path / folder).mkdir(exist_ok=True)
+    (pod.path / folder / name).write_bytes(b"".join(word.encode() + b"\0" for word in words))
+
+
+def test_the_agent_s_file_is_run_in_the_image_s_directory(pod: Pod, image: Path) -> None:
+    stage(pod, "image", f"path={image}", "workdir=/usr/bin")
+
+    assert pod.run(text_of(workload(sh("pwd")), site())) == 0, pod.log()
+    assert pod.log() == "/usr/bin\n"
+
+
+def test_the_job_s_working_directory_wins(pod: Pod, image: Path) -> None:
+    stage(pod, "image", f"path={image}", "workdir=/usr/bin")
+
+    assert pod.run(text_of(workload(sh("pwd", workingDir="/opt")), site())) == 0, pod.log()
+    assert pod.log() == "/opt\n"
+
+
+def test_an_entrypoint_that_the_agent_knows_is_run(pod: Pod, image: Path) -> None:
+    stage(pod, "image", f"path={image}", "command=1")
+    stage(pod, "argv", "echo", "of the", "image=1")
+
+    assert pod.run(text_of(workload(container()), site())) == 0, pod.log()
+    assert pod.log() == "of the image=1\n"
+
+
+def test_the_image_s_variables_arrive_byte_for_byte_and_the_job_s_win(pod: Pod, where: Site) -> None:
+    values = {f"I{number}": value for number, value in enumerate(NASTY)}
+    of_image = {
+        **values,
+        "HOME": "/of/image",
+        "PATH": "/bin:/of image",
+        "my.var": "a=b",
+        "BOTH": "image",
+        "STAGED": "image",
+    }
+    stage(pod, "image-env", *(f"{name}={value}" for name, value in of_image.items()), "OMP_NUM_THREADS=7")
+    stage(pod, "env", "STAGED=pod")
+    own = [{"name": "BOTH", "value": "pod"}]
+
+    assert pod.run(text_of(workload(container("/bin/env", "-0", env=own)), where)) == 0, pod.log()
+
+    found = variables(pod.path / "log" / "main.0")
+    expected = {**of_image, "BOTH": "pod", "STAGED": "pod", "OMP_NUM_THREADS": "1"}
+    assert {name: found.get(name.encode()) for name in expected} == {
+        name: value.encode() for name, value in expected.items()
+    }
+
+
+@pytest.mark.parametrize(
+    ("main", "code", "words"),
+    [
+        (container("nosuch", "a b"), 127, '"nosuch": executable file not found in $PATH'),
+        (container("/no/such"), 127, "stat /no/such: no such file or directory"),
+        (container("/etc/passwd"), 126, "permission denied"),
+        (container("/etc"), 126, "is a directory"),
+        (
+            container("/opt/no-such-interpreter"),
+            126,
+            "exec /opt/no-such-interpreter failed: fork/exec /opt/no-such-interpreter: no such file or directory",
+        ),
+        (
+            sh("true", workingDir="/no/such"),
+            126,
+            "failed to set working directory: chdir /no/such: no such file or directory",
+        ),
+    ],
+)
+def test_a_program_that_cannot_be_started(pod: Pod, where: Site, main: Any, code: int, words: str) -> None:
+    assert pod.run(text_of(workload(main), where)) == code
+
+    found = pod.exit()
+    assert found is not None
+    assert (found["code"], found["reason"], found["message"]) == (code, NEVER, words)
+    assert pod.log() == f"FATAL:   {words}\n"
+
+
+@pytest.mark.parametrize(
+    ("content", "words"), [(None, "no such file or directory"), (b"x" * 5000, "image format not recognized")]
+)
+def test_an_image_file_that_cannot_be_run(pod: Pod, content: bytes | None, words: str) -> None:
+    path = pod.work / "image.sif"
+    if content is not None:
+        path.write_bytes(content)
+    stage(pod, "image", f"path={path}")
+
+    assert pod.run(text_of(workload(sh("true")), site())) == 126
+
+    found = pod.exit()
+    assert found is not None
+    assert found["reason"] == NEVER
+    assert str(path) in found["message"]
+    assert found["message"].endswith(words)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "exit 255",
+        'echo "FATAL:   stat /x: no such file or directory" >&2; exit 255',
+        'echo "FATAL:   \\"sh\\": executable file not found in \\$PATH" >&2; exit 255',
+        'echo "FATAL:   exec /opt/x failed: permission denied" >&2; exit 255',
+        'echo once >>/e/runs; echo "FATAL:   permission denied" >&2; exit 255',
+        'echo "ERROR  : Failed to create user namespace" >&2; exit 1',
+    ],
+)
+def test_a_program_that_says_so_itself_has_run_and_runs_once(pod: Pod, where: Site, line: str) -> None:
+    mounts = [{"name": "e", "mountPath": "/e"}]
+    main = sh(f"echo ran >>/e/runs; {line.replace('$', '$$')}", volumeMounts=mounts)
+
+    status = pod.run(text_of(workload(main, volumes=[{"name": "e", "emptyDir": {}}]), where))
+
+    found = pod.exit()
+    assert found is not None
+    assert {"reason", "message"}.isdisjoint(found)
+    assert found["code"] == status == int(line.rpartition(" ")[2])
+    assert (pod.path / "volumes" / "e" / "runs").read_text().count("ran\n") == 1
+
+
+def test_a_runtime_that_is_not_there_says_so_in_the_exit_file(pod: Pod, image: Path) -> None:
+    assert pod.run(text_of(workload(sh("true")), on(image, runtimePath="/no/such/apptainer"))) == 127
+
+    found = pod.exit()
+    assert found is not None
+    assert found["reason"] == NEVER
+    assert found["message"].startswith("there is no /no/such/apptainer on ")
