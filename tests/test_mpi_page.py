@@ -19,7 +19,8 @@ from router.script.mpi import start_of
 from router.workload.model import Workload
 from tests.script.builders import container, route, site, workload
 
-PAGE = (Path(__file__).parents[1] / "docs" / "mpi.md").read_text()
+ROOT = Path(__file__).parents[1]
+PAGE = (ROOT / "docs" / "mpi.md").read_text()
 BLOCKS = re.findall(r"```(\w+) ([\w ]+)\n(.*?)```", PAGE, re.DOTALL)
 SITES = {info.removeprefix("site "): text for _, info, text in BLOCKS if info.startswith("site ")}
 (REST,) = (text for _, info, text in BLOCKS if info == "policy")
@@ -32,6 +33,10 @@ ROWS = [
     (command.replace(r"\|", "|"), becomes)
     for command, becomes in re.findall(r"^\| `(.+)` \| (.+) \|$", TABLE, re.MULTILINE)
 ]
+TROUBLES = PAGE.partition("## What can go wrong")[2].partition("\n## ")[0]
+SOURCES = "\n".join(
+    path.read_text() for path in (ROOT / "router" / "script").rglob("*") if path.suffix in {".py", ".sh", ".j2"}
+)
 SHAPE = re.compile(r"(\d) nodes?, (\d) ranks? on each")
 
 
@@ -163,3 +168,10 @@ def test_a_command_becomes_what_the_table_says(command: str, becomes: str) -> No
 
 def test_the_table_is_read_as_a_whole() -> None:
     assert len(ROWS) == TABLE.count("\n| `") >= 25
+
+
+@pytest.mark.parametrize("sentence", list(re.findall(r"^\| `([^`]+)`", TROUBLES, re.MULTILINE)))
+def test_a_sentence_that_is_seen_is_one_of_ours(sentence: str) -> None:
+    parts = [part.strip(" …") for part in re.split(r"…|\b(?:[A-Z]|IMAGE|NODE|mpirun|hpc1)\b|;", sentence)]
+
+    assert [part for part in parts if part and part not in SOURCES] == []
