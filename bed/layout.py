@@ -33,6 +33,7 @@ GPU_MAJOR: Final = 195
 """NVIDIA's, as the kernel's list of devices says: what looks for GPUs by their device numbers finds these."""
 
 HELPER: Final = Path("/usr/local/libexec/batchgate/sitehelper")
+IMAGES: Final = Path("/usr/local/libexec/batchgate/imagepull")
 LOOK: Final = Path("/usr/local/libexec/batchgate/look")
 SLURM: Final = Path("/etc/slurm")
 SUDOERS: Final = Path("/etc/sudoers.d/batchgate-bed")

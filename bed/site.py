@@ -21,6 +21,7 @@ from bed.layout import (
     GPUS,
     HELPER,
     HOSTS,
+    IMAGES,
     LOOK,
     NODES,
     OPENMPI,
@@ -34,7 +35,8 @@ from bed.layout import (
 SOURCE: Final = Path(__file__).resolve().parent.parent
 _SECONDS: Final = 40.0
 _UP: Final = {"idle", "mixed", "allocated", "completing", "planned"}
-_HELPER_SOURCE: Final = SOURCE / "router" / "host" / "sitehelper.py"
+_INSTALLED: Final = {HELPER: "sitehelper.py", IMAGES: "imagepull.py"}
+"""What an admin installs for the agent, and its source below ``router/host``."""
 
 
 def openmpi_section() -> str:
@@ -94,11 +96,11 @@ def _slurm(layout: Layout, variant: Variant) -> None:
 
 
 def _programs() -> None:
-    """The sudo rules, the operator's forced command, and the site helper where the source has it."""
+    """The sudo rules, the operator's forced command, and what an admin installs for the agent."""
     files.directory(HELPER.parent)
-    if _HELPER_SOURCE.exists():
-        shutil.copyfile(_HELPER_SOURCE, HELPER)
-        HELPER.chmod(0o755)
+    for path, name in _INSTALLED.items():
+        shutil.copyfile(SOURCE / "router" / "host" / name, path)
+        path.chmod(0o755)
     LOOK.write_text(login.look_script())
     LOOK.chmod(0o755)
     commands.run(["visudo", "-c", "-f", "-"], stdin=accounts.sudoers())
@@ -252,7 +254,7 @@ def clean(layout: Layout) -> None:
     for path in files.GUARDED:
         if path.exists() and files.is_marked(path):
             path.unlink()
-    for path in (SUDOERS, LOOK, HELPER):
+    for path in (SUDOERS, LOOK, *_INSTALLED):
         path.unlink(missing_ok=True)
     for path in (Path("/etc/hosts"), OPENMPI):
         if path.exists():

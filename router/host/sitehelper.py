@@ -4,7 +4,7 @@
 One file for an admin to read and to install: Python 3.6 and its standard library. It answers requests on stdin with
 answers on stdout until stdin ends. A message is two lengths (4 bytes each, big-endian), a JSON object and raw bytes.
 Files: only below one directory of the user's own, and no link below it is followed. Commands: only those of the batch
-system, by name, with a time limit and without a shell. It never serves root or a system account.
+system and the image puller, by name, with a time limit and without a shell. It never serves root or a system account.
 """
 
 # Names are bytes here, and most of them stand below a descriptor: nothing for pathlib.
@@ -40,7 +40,8 @@ LENGTHS = struct.Struct(">II")
 MOST_HEAD, MOST_BODY, MOST_OUTPUT = 4 << 20, 64 << 20, 16 << 20  # bytes
 PBS = ("qsub", "qstat", "qselect", "qdel", "qsig", "pbsnodes")
 SLURM = ("sbatch", "squeue", "sacct", "scontrol", "scancel", "sinfo")  # of scontrol: show, which changes nothing
-PROGRAMS = frozenset([*PBS, *SLURM])
+IMAGES = "imagepull"  # beside the batch system: what brings images; only as root has installed it
+PROGRAMS = frozenset([*PBS, *SLURM, IMAGES])
 VARIABLES = re.compile(
     r"(PATH|HOME|USER|LOGNAME|LANG|LC_[A-Z]+|TZ|(PBS|SLURM|SBATCH|SQUEUE|SACCT|SINFO|BATCHGATE)_\w+)"
 )
@@ -366,6 +367,8 @@ def program_of(name: "str", path: "str") -> "str":
                 return found
             if seen.st_uid == os.getuid() != 0 or seen.st_mode & stat.S_IWOTH:
                 raise ValueError(f"the site helper does not run {found}, which the user can change")
+            if os.path.basename(name) == IMAGES and (seen.st_uid or seen.st_mode & stat.S_IWGRP):
+                raise ValueError(f"the site helper does not run {found}: make it root's, with mode 0755")
             return found
     raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT))
 

@@ -125,6 +125,28 @@ def test_a_command_that_others_can_change_is_not_run(tmp_path: Path, made: Calla
     )
 
 
+@pytest.mark.parametrize(
+    ("owner", "mode", "ran"),
+    [(0, 0o755, True), (0, 0o775, False), (0, 0o757, False), (1234, 0o755, False)],
+    ids=["root's", "of a group", "of all", "of another"],
+)
+def test_the_image_puller_is_run_where_nobody_but_root_can_change_it(
+    owner: int, mode: int, ran: bool, tmp_path: Path, made: Callable[[Path], RemoteHost]
+) -> None:
+    if os.geteuid() != 0:
+        pytest.skip("only root can install it")
+    program = tmp_path / "imagepull"
+    program.write_text("#!/bin/sh\ncat; echo $HOME $SECRET\n")
+    program.chmod(mode)
+    os.chown(program, owner, -1)
+    words = ["env", "-i", "PATH=/bin", "HOME=/home/ada", str(program)]
+
+    done = made(helpers.installed(tmp_path)).run(words, 60, b"the question\n")
+
+    said = b"the question\n/home/ada\n" if ran else f"the site helper does not run {program}".encode()
+    assert (done.returncode, (done.stdout + done.stderr)[: len(said)]) == (0 if ran else None, said)
+
+
 def test_a_command_that_the_installer_names_is_run_whoever_owns_it(
     tmp_path: Path, made: Callable[[Path], RemoteHost]
 ) -> None:

@@ -1,0 +1,912 @@
+#!/usr/bin/python3 -I
+"""The image puller: brings the image of a Job from its registry to this machine, as one of its users.
+
+One file for an admin to read and to install beside the site helper: Python 3.6 and its standard library. It reads one
+JSON object from stdin, writes one to stdout, and takes no arguments. It answers within seconds: a pull goes on in a
+process of its own, and who asks again is told how it stands. However many ask, also on several machines, one pulls.
+
+A cache holds, named like the digest of the image's manifest: the image (``.sif``), its configuration (``.json``), who
+pulls it now (``.claim``), why it could not be pulled (``.failed``); and below ``refs`` which digest a name had.
+"""
+
+# One program, without any directory of its own, and paths that are text: nothing for pathlib.
+# ruff: noqa: PTH101, PTH102, PTH103, PTH104, PTH108, PTH110, PTH115, PTH116, PTH118, PTH119, PTH123, PTH208
+
+import base64
+import contextlib
+import ctypes
+import errno
+import hashlib
+import http.client
+import json
+import os
+import re
+import shutil
+import signal
+import socket
+import ssl
+import stat
+import struct
+import subprocess
+import sys
+import urllib.error
+import urllib.parse
+import urllib.request
+from typing import Any, NamedTuple
+
+# What an admin may set for a site.
+CORES = 2  # all pulls of all users share the last so many cores of this machine
+PULLS = 4  # of one user at once; further ones wait
+SCRATCH = "/tmp"  # where layers are unpacked: a local disk with room for an image  # noqa: S108
+FURTHER_ENVIRONMENT = {}  # type: dict[str, str]  # e.g. {"https_proxy": "http://proxy:3128"}
+
+VERSION = 1
+HEARTBEAT, STALE = 10, 120  # seconds between two signs of life of who pulls; after how long without one it is dead
+FAILED_SECONDS = 30  # how long a failure is believed; who asks later has it tried again
+PULL_SECONDS = 4 * 3600
+ANSWER_SECONDS, REGISTRY_SECONDS = 30, 10  # for the whole answer, and for a registry's next word
+MOST_JSON = 4 << 20  # bytes of a manifest or configuration, as registries limit them
+MOST_MESSAGE = 1000  # characters
+PLATFORMS = {"x86_64": "amd64", "aarch64": "arm64", "ppc64le": "ppc64le", "s390x": "s390x", "riscv64": "riscv64"}
+
+COMPONENT = r"[a-z0-9]+(?:(?:\.|__?|-+)[a-z0-9]+)*"
+NAME = re.compile(
+    r"(?:(?P<host>[A-Za-z0-9](?:[A-Za-z0-9.-]*[A-Za-z0-9])?(?::[0-9]{1,5})?|\[[0-9A-Fa-f:]+\](?::[0-9]{1,5})?)/)?"
+    rf"(?P<repository>{COMPONENT}(?:/{COMPONENT})*)"
+    r"(?::(?P<tag>[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}))?(?:@(?P<digest>sha256:[0-9a-f]{64}))?"
+)
+LONGEST_NAME = 512
+DIGEST = re.compile(r"sha256:[0-9a-f]{64}")
+CHALLENGE = re.compile(r'(\w+)="([^"]*)"')
+INDEXES = ("application/vnd.oci.image.index.v1+json", "application/vnd.docker.distribution.manifest.list.v2+json")
+MANIFESTS = ("application/vnd.oci.image.manifest.v1+json", "application/vnd.docker.distribution.manifest.v2+json")
+
+SIF_MAGIC = b"SIF_MAGIC\0"
+SIF_HEADER = struct.Struct(
+    "<32s10s3s3s16s8q"
+)  # launch script, magic, version, architecture, id, times, descriptors, data
+SIF_DESCRIPTOR = struct.Struct("<i?IIIqqqqqqq128s384s")
+SIF_JSON = 0x4006
+MOST_DESCRIPTORS = 512
+
+PULL, UNAVAILABLE, NEVER, BAD_NAME = "ErrImagePull", "RegistryUnavailable", "ErrImageNeverPull", "InvalidImageName"
+
+
+class Refused(Exception):
+    """Why there is no image: a kubelet's reason, sentences, whether asking again is of no use."""
+
+    def __init__(self, reason: "str", message: "str", *, permanent: "bool" = False, denied: "bool" = False) -> None:
+        super().__init__(message)
+        self.reason, self.message, self.permanent, self.denied = reason, message, permanent, denied
+
+
+class Name(NamedTuple):
+    """An image's name with all that it leaves out: registry, repository, tag or digest."""
+
+    host: str
+    repository: str
+    reference: str
+
+    @property
+    def full(self) -> "str":
+        """The name without tag and digest."""
+        return f"{self.host}/{self.repository}"
+
+
+class Found(NamedTuple):
+    """An image for this machine, as its registry has it."""
+
+    digest: str
+    config: "dict[str, Any]"
+    auth: "dict[str, str] | None"
+
+
+def name_of(image: "str") -> "Name":
+    """The name as Docker and containerd complete it. Refused where it is none."""
+    found = NAME.fullmatch(image) if len(image) <= LONGEST_NAME else None
+    if found is None:
+        raise Refused(
+            BAD_NAME,
+            f"{image[:LONGEST_NAME]!r} is no name of an image: write registry/path:tag or registry/path@sha256:digest, the path"
+            " in small letters",
+            permanent=True,
+        )
+    host, path = found.group("host") or "", found.group("repository")
+    if host and not ("." in host or ":" in host or host == "localhost" or host != host.lower()):
+        host, path = "", f"{host}/{path}"
+    if host in ("", "docker.io", "index.docker.io"):
+        host, path = "docker.io", path if "/" in path else f"library/{path}"
+    return Name(host, path, found.group("digest") or found.group("tag") or "latest")
+
+
+# The registry.
+
+
+class Redirects(urllib.request.HTTPRedirectHandler):
+    """Follows a registry to where it keeps blobs, but takes credentials to no other host."""
+
+    def redirect_request(self, req: "Any", fp: "Any", code: "int", msg: "str", headers: "Any", newurl: "str") -> "Any":  # noqa: ARG002
+        """The next question, to where a registry leads."""
+        old, new = urllib.parse.urlsplit(req.full_url), urllib.parse.urlsplit(newurl)
+        if new.scheme not in (old.scheme, "https"):
+            raise Refused(UNAVAILABLE, f"{old.netloc} leads from {old.scheme} to {new.scheme}, which is not followed")
+        again = urllib.request.Request(newurl, headers=dict(req.headers), method=req.get_method())  # noqa: S310
+        if (old.scheme, old.netloc) == (new.scheme, new.netloc) and req.has_header("Authorization"):
+            again.add_unredirected_header("Authorization", req.get_header("Authorization"))
+        return again
+
+    http_error_308 = urllib.request.HTTPRedirectHandler.http_error_302
+
+
+class Registry:
+    """One registry, asked about one repository with one pair of credentials or none."""
+
+    def __init__(self, name: "Name", auth: "dict[str, str] | None", *, insecure: "bool") -> None:
+        self.name = name
+        self.auth = auth
+        self.insecure = insecure
+        self.header = ""
+        host = "registry-1.docker.io" if name.host == "docker.io" else name.host
+        self.base = f"{'http' if insecure else 'https'}://{host}/v2/{name.repository}"
+
+    def ask(self, what: "str", kinds: "tuple[str, ...]" = ("*/*",), method: "str" = "GET") -> "tuple[Any, bytes]":
+        """Headers and body of an answer, with the credentials that the registry asks for. Refused."""
+        url = f"{self.base}/{what}"
+        status, headers, body = self.send(url, kinds, method, self.header)
+        if status == 401 and not self.header:
+            self.header = self.authorization(headers.get_all("WWW-Authenticate") or [])
+            if self.header:
+                status, headers, body = self.send(url, kinds, method, self.header)
+        if status != 200:
+            raise self.refusal(status, headers)
+        return headers, body
+
+    def send(self, url: "str", kinds: "tuple[str, ...]", method: "str", header: "str") -> "tuple[int, Any, bytes]":
+        """Status, headers and body of one answer. Refused where there is none."""
+        request = urllib.request.Request(url, headers={"Accept": ", ".join(kinds)}, method=method)  # noqa: S310
+        if header:
+            request.add_unredirected_header("Authorization", header)
+        try:
+            try:
+                with urllib.request.build_opener(Redirects).open(request, timeout=REGISTRY_SECONDS) as answer:
+                    status, headers, body = answer.getcode(), answer.headers, answer.read(MOST_JSON + 1)
+            except urllib.error.HTTPError as error:
+                status, headers, body = error.code, error.headers, b""
+        except (OSError, http.client.HTTPException, ValueError) as error:
+            raise Refused(UNAVAILABLE, self.words(urllib.parse.urlsplit(url).netloc, error)) from error
+        if len(body) > MOST_JSON:
+            raise Refused(
+                PULL, f"{self.name.host} answered with more than {MOST_JSON} bytes where a description was asked for"
+            )
+        return status, headers, body
+
+    def words(self, host: "str", error: "Exception") -> "str":
+        """Why there was no answer, and what to do."""
+        why = error.reason if isinstance(error, urllib.error.URLError) else error
+        if isinstance(why, ssl.SSLError) and "WRONG_VERSION_NUMBER" in str(why):
+            return f"{host} does not speak TLS; the site's insecureRegistries may list it"
+        if isinstance(why, ssl.SSLError):
+            said = getattr(why, "verify_message", "") or why.reason or str(why)
+            return f"the certificate of {host} is not trusted on {here()} ({said}); install the CA that signed it there"
+        if isinstance(why, socket.gaierror):
+            return f"{here()} finds no address of {host}; look at the registry in the image's name"
+        if isinstance(why, ConnectionRefusedError):
+            return f"nothing listens at {host}; look at the registry in the image's name, or whether the registry is up"
+        if isinstance(why, socket.timeout):
+            return f"{host} gave no answer within {REGISTRY_SECONDS} seconds to {here()}"
+        return f"{host} cannot be asked from {here()}: {getattr(why, 'strerror', None) or why}"
+
+    def authorization(self, challenges: "list[str]") -> "str":
+        """The header that answers a challenge; empty where there is none to give."""
+        pair = basic(self.auth) if self.auth else ""
+        for challenge in challenges:
+            if challenge.lower().startswith("bearer "):
+                return "Bearer " + self.token(dict(CHALLENGE.findall(challenge)), pair)
+        return pair if any(challenge.lower().startswith("basic") for challenge in challenges) else ""
+
+    def token(self, asked: "dict[str, str]", pair: "str") -> "str":
+        """A token of the server that the registry names."""
+        realm = asked.get("realm", "")
+        if not realm.startswith("https://") and not (self.insecure and realm.startswith("http://")):
+            raise Refused(
+                UNAVAILABLE, f"{self.name.host} wants its credentials at {realm[:200]!r}, which is no https address"
+            )
+        query = {"scope": asked.get("scope") or f"repository:{self.name.repository}:pull"}
+        if "service" in asked:
+            query["service"] = asked["service"]
+        url = f"{realm}{'&' if '?' in realm else '?'}{urllib.parse.urlencode(query)}"
+        status, headers, body = self.send(url, ("application/json",), "GET", pair)
+        if status != 200:
+            raise self.refusal(status, headers)
+        answer = parsed(body, f"the token of {self.name.host}")
+        token = answer.get("token") or answer.get("access_token")
+        if not isinstance(token, str) or not re.fullmatch(r"[!-~]+", token):
+            raise Refused(UNAVAILABLE, f"{self.name.host} gives no token")
+        return token
+
+    def refusal(self, status: "int", headers: "Any") -> "Refused":
+        """What a status means."""
+        name, host = self.name, self.name.host
+        image = f"{name.full}{'@' if ':' in name.reference else ':'}{name.reference}"
+        if status in (401, 403):
+            how = "these credentials" if self.auth else "anybody without credentials"
+            what = "look at the Pod's pull secret and at the image's name"
+            return Refused(PULL, f"{host} refuses {image} to {how} ({status}); {what}", denied=True)
+        if status == 404:
+            return Refused(PULL, f"{host} has no image {image}; look at its name and tag", denied=True)
+        if status == 429:
+            after = headers.get("Retry-After") or ""
+            wait = f" for {after} seconds" if after.isdigit() else " for now"
+            return Refused(
+                PULL, f"{host} gives no more images to {here()}{wait} (429, too many requests); a pull secret may help"
+            )
+        if status >= 500:
+            return Refused(UNAVAILABLE, f"{host} cannot answer now: it says {status}")
+        return Refused(PULL, f"{host} answered {status} when asked for {image}")
+
+
+def basic(auth: "dict[str, str]") -> "str":
+    """A user's name and password as a header."""
+    return "Basic " + base64.b64encode(f"{auth['username']}:{auth['password']}".encode()).decode()
+
+
+def parsed(body: "bytes", what: "str") -> "dict[str, Any]":
+    """A JSON object. Refused."""
+    with contextlib.suppress(ValueError):
+        value = json.loads(body.decode())
+        if isinstance(value, dict):
+            return value
+    raise Refused(PULL, f"{what} is no JSON object")
+
+
+def resolved(registry: "Registry", cache: "str") -> "Found":
+    """The image for this machine, by a question that counts as no pull where its digest is known already."""
+    name = registry.name
+    headers, _ = registry.ask(f"manifests/{name.reference}", INDEXES + MANIFESTS, "HEAD")
+    top = headers.get("Docker-Content-Digest") or ""
+    if DIGEST.fullmatch(top):
+        digest = referred(cache, f"{name.full}@{top}")
+        config = stored_config(cache, digest) if digest else None
+        if digest and config is not None:
+            return Found(digest, config, registry.auth)
+    digest, manifest = described(registry, name.reference)
+    top = digest
+    if "manifests" in manifest:
+        digest, manifest = described(registry, chosen(name, manifest["manifests"]))
+    config = configured(registry, manifest)
+    refer(cache, f"{name.full}@{top}", digest)
+    write(config_path(cache, digest), json.dumps(config))
+    return Found(digest, config, registry.auth)
+
+
+def described(registry: "Registry", reference: "str") -> "tuple[str, dict[str, Any]]":
+    """Digest and content of a manifest or an index."""
+    _, body = registry.ask(f"manifests/{reference}", INDEXES + MANIFESTS)
+    digest = "sha256:" + hashlib.sha256(body).hexdigest()
+    if ":" in reference and digest != reference:
+        raise Refused(PULL, f"{registry.name.host} gave another content for {registry.name.full}@{reference}")
+    return digest, parsed(body, f"the manifest of {registry.name.full}")
+
+
+def chosen(name: "Name", manifests: "Any") -> "str":
+    """The digest of what an index has for this machine."""
+    offered = []
+    for one in manifests if isinstance(manifests, list) else []:
+        platform = one.get("platform") or {}
+        offered.append(f"{platform.get('os')}/{platform.get('architecture')}")
+        if offered[-1] == platform_here() and DIGEST.fullmatch(one.get("digest", "")):
+            return str(one["digest"])
+    raise unsuitable(name, sorted(set(offered) - {"unknown/unknown", "None/None"}))
+
+
+def unsuitable(name: "Name", offered: "list[str]") -> "Refused":
+    """That an image is for other machines."""
+    what = f"is for {' and '.join(offered)[:200]}" if offered else "is for no machine that it names"
+    do = f"push it for {platform_here()} too, or name another image"
+    return Refused(PULL, f"{name.full} {what}, and this site is {platform_here()}; {do}", permanent=True)
+
+
+def configured(registry: "Registry", manifest: "dict[str, Any]") -> "dict[str, Any]":
+    """The configuration of an image for this machine."""
+    name = registry.name
+    digest = (manifest.get("config") or {}).get("digest", "") if manifest.get("schemaVersion") == 2 else ""
+    if not DIGEST.fullmatch(digest):
+        what = "has a manifest of the oldest kind" if manifest.get("schemaVersion") == 1 else "has no configuration"
+        raise Refused(PULL, f"{name.full} {what}: it is no image that can be run; push it anew", permanent=True)
+    _, body = registry.ask(f"blobs/{digest}")
+    if "sha256:" + hashlib.sha256(body).hexdigest() != digest:
+        raise Refused(PULL, f"{name.host} gave another content for {name.full}@{digest}")
+    found = parsed(body, f"the configuration of {name.full}")
+    platform = f"{found.get('os')}/{found.get('architecture')}"
+    if platform != platform_here():
+        raise unsuitable(name, [platform] if "architecture" in found else [])
+    return normalised(found.get("config"))
+
+
+def normalised(config: "Any") -> "dict[str, Any]":
+    """Of an image's configuration what a container needs; what is not of its type is left out."""
+    found = config if isinstance(config, dict) else {}
+
+    def words(key: "str") -> "list[str]":
+        value = found.get(key)
+        return [word for word in value if isinstance(word, str)] if isinstance(value, list) else []
+
+    lists = {"env": words("Env"), "entrypoint": words("Entrypoint"), "cmd": words("Cmd")}  # type: dict[str, Any]
+    for key, name in (("workdir", "WorkingDir"), ("user", "User")):
+        lists[key] = found[name] if isinstance(found.get(name), str) else ""
+    return lists
+
+
+def platform_here() -> "str":
+    """The platform of the machine, as images name it."""
+    machine = os.uname().machine
+    return f"linux/{PLATFORMS.get(machine, machine)}"
+
+
+def here() -> "str":
+    """The name of the machine that it runs on."""
+    return os.uname().nodename
+
+
+# Image files.
+
+
+def sif_config(path: "str") -> "dict[str, Any] | None":
+    """The configuration that the runtime kept in an image file; None where it holds none. OSError."""
+    with open(path, "rb") as file:
+        raw = file.read(SIF_HEADER.size)
+        if len(raw) < SIF_HEADER.size or raw[32:42] != SIF_MAGIC:
+            return None
+        _, total, offset = SIF_HEADER.unpack(raw)[7:10]
+        for number in range(min(total, MOST_DESCRIPTORS)):
+            file.seek(offset + number * SIF_DESCRIPTOR.size)
+            raw = file.read(SIF_DESCRIPTOR.size)
+            if len(raw) < SIF_DESCRIPTOR.size:
+                return None
+            fields = SIF_DESCRIPTOR.unpack(raw)
+            if fields[0] == SIF_JSON and fields[1] and fields[12].rstrip(b"\0") == b"oci-config.json":
+                file.seek(fields[5])
+                with contextlib.suppress(ValueError):
+                    return normalised(json.loads(file.read(min(fields[6], MOST_JSON)).decode()))
+    return None
+
+
+def mapped(path: "str") -> "dict[str, Any]":
+    """The answer about an image that lies in a file or a directory of the site."""
+    try:
+        config = None if stat.S_ISDIR(os.stat(path).st_mode) else sif_config(path)
+    except FileNotFoundError:  # it may lie on the nodes alone
+        return told("ready", path=path, message=f"{path} is not on {here()}: what it holds is not known before it runs")
+    except OSError as error:
+        raise Refused(
+            PULL, f"the site's image {path} cannot be read on {here()}: {error.strerror}; tell the site's admins"
+        ) from error
+    return told("ready", path=path, config=config)
+
+
+# The cache.
+
+
+def write(path: "str", text: "str") -> "None":
+    """Write a file, whole or not at all. OSError."""
+    half = f"{path}.{os.urandom(8).hex()}"
+    try:
+        with open(half, "w", encoding="utf-8") as file:
+            file.write(text)
+        os.rename(half, path)
+    except OSError:
+        forget(half)
+        raise
+
+
+def read(path: "str") -> "str":
+    """What is in a file; nothing where there is none."""
+    try:
+        with open(path, encoding="utf-8", errors="replace") as file:
+            return file.read(MOST_JSON)
+    except FileNotFoundError:
+        return ""
+
+
+def forget(path: "str") -> "None":
+    """Remove a file, where it is there."""
+    with contextlib.suppress(FileNotFoundError):
+        os.unlink(path)
+
+
+def image_path(cache: "str", digest: "str") -> "str":
+    """Where an image is, or will be."""
+    return os.path.join(cache, digest.partition(":")[2] + ".sif")
+
+
+def config_path(cache: "str", digest: "str") -> "str":
+    """Where its configuration is."""
+    return os.path.join(cache, digest.partition(":")[2] + ".json")
+
+
+def reference_path(cache: "str", name: "str") -> "str":
+    """Where it stands which digest a name had."""
+    return os.path.join(cache, "refs", hashlib.sha256(name.encode("utf-8", "surrogateescape")).hexdigest())
+
+
+def referred(cache: "str", name: "str") -> "str":
+    """The digest that a name had; empty where it is not known."""
+    text = read(reference_path(cache, name)).strip()
+    return text if DIGEST.fullmatch(text) else ""
+
+
+def refer(cache: "str", name: "str", digest: "str") -> "None":
+    """Keep which digest a name has."""
+    if referred(cache, name) != digest:
+        write(reference_path(cache, name), digest + "\n")
+
+
+def stored_config(cache: "str", digest: "str") -> "dict[str, Any] | None":
+    """The configuration of an image that was asked for before; None where it is not known."""
+    with contextlib.suppress(ValueError):
+        found = json.loads(read(config_path(cache, digest)))
+        if isinstance(found, dict):
+            return found
+    with contextlib.suppress(FileNotFoundError):
+        return sif_config(image_path(cache, digest))
+    return None
+
+
+def sure(cache: "str") -> "None":
+    """Make the cache's directory, for nobody but the user. Refused, OSError."""
+    os.makedirs(os.path.join(cache, "refs"), 0o700, exist_ok=True)
+    seen = os.stat(cache)
+    if seen.st_uid != os.getuid():
+        raise Refused(
+            PULL,
+            f"the image cache {cache} on {here()} belongs to uid {seen.st_uid}, and not to its user",
+            permanent=True,
+        )
+    if seen.st_mode & 0o077:
+        os.chmod(cache, 0o700)
+
+
+def server_time(cache: "str") -> "float":
+    """The file server's time: the machines' clocks may differ."""
+    path = os.path.join(cache, f".clock.{os.urandom(8).hex()}")
+    with open(path, "w"):
+        seen = os.stat(path).st_mtime
+    forget(path)
+    return seen
+
+
+def age(cache: "str", path: "str") -> "float":
+    """Seconds since a file was touched; FileNotFoundError."""
+    touched = os.stat(path).st_mtime
+    return server_time(cache) - touched
+
+
+# Who pulls: a claim, taken by link(2), which also file systems without locks do whole or not at all.
+
+NO_LINKS = (errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK, errno.EXDEV)
+
+
+def take(path: "str", token: "str") -> "bool":
+    """Take a claim; whether it is ours. An answer that was lost on the way does not count, but what is there does."""
+    mine, text = f"{path}.{token}", f"{token}\n{json.dumps(whereabouts())}\n"
+    write(mine, text)
+    try:
+        os.link(mine, path)
+    except OSError as error:
+        with contextlib.suppress(OSError):
+            if os.stat(mine).st_nlink == 2:
+                return True
+        if error.errno in NO_LINKS and not os.path.exists(path):
+            return created(path, text)
+        return holder(path) == token
+    finally:
+        forget(mine)
+    return True
+
+
+def created(path: "str", text: "str") -> "bool":
+    """Make a file that was not there, where there are no links; whether it was us."""
+    try:
+        with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
+            file.write(text)
+    except FileExistsError:
+        return False
+    return True
+
+
+def holder(path: "str") -> "str":
+    """The token in a claim; empty where there is none."""
+    return read(path).partition("\n")[0].strip()
+
+
+def take_over(path: "str", held: "str", token: "str", cache: "str") -> "bool":
+    """Replace the claim of somebody who is dead. Only one may do so: who holds the claim to that very claim."""
+    over = f"{path}.{hashlib.sha256(held.encode()).hexdigest()[:16]}.over"
+    with contextlib.suppress(FileNotFoundError):
+        if age(cache, over) > STALE:
+            forget(over)
+    if not take(over, token):
+        return False
+    try:
+        if holder(path) != held:
+            return False
+        write(path, f"{token}\n{json.dumps(whereabouts())}\n")
+        return True
+    finally:
+        forget(over)
+
+
+def lives(cache: "str", path: "str") -> "bool":
+    """Whether somebody holds a claim who gives signs of life."""
+    try:
+        old = age(cache, path) > STALE
+    except FileNotFoundError:
+        return False
+    said = {}  # type: Any
+    with contextlib.suppress(ValueError):
+        said = json.loads(read(path).partition("\n")[2] or "{}")
+    if isinstance(said, dict) and said.get("place") == place() and begun(said.get("pid", 0)) != said.get("begun"):
+        return False  # killed on this very machine
+    return not old
+
+
+def whereabouts() -> "dict[str, object]":
+    """Which process it is, for whoever wants to know whether it still is."""
+    return {"place": place(), "host": here(), "pid": os.getpid(), "begun": begun(os.getpid())}
+
+
+def place() -> "str":
+    """Where a process number means this process: one boot of one machine, one namespace of processes."""
+    with open("/proc/sys/kernel/random/boot_id") as file:
+        return f"{file.read().strip()} {os.readlink('/proc/self/ns/pid')}"
+
+
+def begun(pid: "int") -> "str":
+    """When a process began, in ticks since the machine's; empty where there is none."""
+    found = read(f"/proc/{int(pid)}/stat").rpartition(")")[2].split()
+    return found[19] if len(found) > 19 and found[0] not in "ZX" else ""
+
+
+def signs(path: "str", token: "str") -> "bool":
+    """Give a sign of life; false where the claim is somebody else's by now."""
+    if holder(path) != token:
+        return False
+    with contextlib.suppress(FileNotFoundError):
+        os.utime(path)
+    return True
+
+
+# The pull.
+
+
+def work(asked: "dict[str, Any]", source: "str", found: "Found") -> "None":
+    """Pull an image, unless somebody else does: the whole life of the process that goes on after the answer."""
+    cache, token = asked["cache"], os.urandom(16).hex()
+    stem = os.path.join(cache, found.digest.partition(":")[2])
+    claim, held = stem + ".claim", holder(stem + ".claim")
+    if not (take(claim, token) or (not lives(cache, claim) and take_over(claim, held, token, cache))):
+        return
+    try:
+        if not os.path.exists(stem + ".sif"):
+            clear(cache, stem, held)
+            forget(stem + ".failed")
+            pull(asked, source, found, stem, token)
+            refer(cache, asked["image"], found.digest)
+    except (Refused, OSError) as error:
+        if holder(claim) == token:
+            why = error if isinstance(error, Refused) else trouble(error, cache)
+            with contextlib.suppress(OSError):
+                said = {"reason": why.reason, "message": why.message, "permanent": why.permanent}
+                write(stem + ".failed", json.dumps(said))
+    finally:
+        clear(cache, stem, token)
+        if holder(claim) == token:
+            forget(claim)
+
+
+def clear(cache: "str", stem: "str", token: "str") -> "None":
+    """Remove what a pull leaves that did not end: nobody but its claim's holder writes such files."""
+    for name in os.listdir(cache):
+        if name.startswith(f".{os.path.basename(stem)}."):
+            with contextlib.suppress(OSError):
+                forget(os.path.join(cache, name))
+    if token:
+        shutil.rmtree(scratch_of(token), ignore_errors=True)
+
+
+def scratch_of(token: "str") -> "str":
+    """Where a pull unpacks the layers."""
+    return os.path.join(SCRATCH, f"batchgate-imagepull-{hashlib.sha256(token.encode()).hexdigest()[:32]}")
+
+
+def pull(asked: "dict[str, Any]", source: "str", found: "Found", stem: "str", token: "str") -> "None":
+    """Have the runtime pull the image, and give it its name when it is whole. Refused, OSError."""
+    half = os.path.join(asked["cache"], f".{os.path.basename(stem)}.{token}.sif")
+    scratch = scratch_of(token)
+    os.mkdir(scratch, 0o700)
+    words = [asked["runtime"], "pull", "--disable-cache", *(["--no-https"] if asked["insecure"] else []), half, source]
+    with open(os.path.join(scratch, "said"), "w+b") as said:
+        environment = environment_of(found.auth, scratch)
+        process = subprocess.Popen(  # type: Any
+            words,
+            env=environment,
+            stdin=subprocess.DEVNULL,
+            stdout=said,
+            stderr=said,
+            cwd=scratch,
+            start_new_session=True,
+            preexec_fn=dying_too(),  # noqa: PLW1509
+        )
+        code = awaited(process, stem + ".claim", token)
+        said.seek(0)
+        text = said.read(MOST_JSON).decode("utf-8", "replace")
+    if code:
+        raise failure(code, without_secrets(text, [found.auth]), asked, scratch)
+    with open(half, "rb") as file:
+        os.fsync(file.fileno())
+    if not os.path.exists(config_path(asked["cache"], found.digest)):
+        write(config_path(asked["cache"], found.digest), json.dumps(found.config))
+    publish(half, stem + ".sif")
+
+
+def publish(half: "str", path: "str") -> "None":
+    """Give a whole image its name. One that is there stays: it may be mounted."""
+    try:
+        os.link(half, path)
+    except FileExistsError:
+        pass
+    except OSError:
+        if not os.path.exists(path):
+            os.rename(half, path)
+    forget(half)
+
+
+def environment_of(auth: "dict[str, str] | None", scratch: "str") -> "dict[str, str]":
+    """The runtime's environment: where credentials are seen by nobody but the user."""
+    found = {name: os.environ[name] for name in ("PATH", "HOME", "USER", "LOGNAME") if name in os.environ}
+    found.update(FURTHER_ENVIRONMENT, LC_ALL="C")
+    values = {
+        "TMPDIR": scratch,
+        "CONFIGDIR": os.path.join(scratch, "config"),
+        "CACHEDIR": os.path.join(scratch, "cache"),
+    }
+    if auth is not None:
+        values.update(DOCKER_USERNAME=auth["username"], DOCKER_PASSWORD=auth["password"])
+    for name, value in values.items():
+        found.update({f"APPTAINER_{name}": value, f"SINGULARITY_{name}": value})
+    return found
+
+
+def dying_too() -> "Any":
+    """For the runtime's process: to be killed when the process that started it is."""
+    library = ctypes.CDLL(None)
+    return lambda: library.prctl(1, signal.SIGKILL, 0, 0, 0)  # PR_SET_PDEATHSIG
+
+
+def awaited(process: "Any", claim: "str", token: "str") -> "int":
+    """The runtime's exit code. Meanwhile signs of life are given; without the claim, or after too long, it is killed."""
+    for _ in range(PULL_SECONDS // HEARTBEAT):
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            return int(process.wait(HEARTBEAT))
+        if not signs(claim, token):
+            break
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)
+    return int(process.wait())
+
+
+REASONS = (
+    ("toomanyrequests|too many requests|429", PULL, "gives no more images for now (429); a pull secret may help"),
+    (
+        "unauthorized|authentication required|denied: |status 40[13]",
+        PULL,
+        "refuses the image; look at the Pod's pull secret",
+    ),
+    (
+        "manifest unknown|name unknown|blob unknown|status 404",
+        PULL,
+        "has the image no more, or not whole; push it anew",
+    ),
+    ("x509|certificate|tls:", UNAVAILABLE, "is not trusted by the runtime; install the CA that signed its certificate"),
+    (
+        "connection refused|no such host|i/o timeout|connection reset|no route|unexpected EOF|status 5",
+        UNAVAILABLE,
+        "could not be reached while the image was pulled",
+    ),
+)
+
+
+def failure(code: "int", text: "str", asked: "dict[str, Any]", scratch: "str") -> "Refused":
+    """What the runtime's words mean."""
+    lines = [re.sub(r"^\S*(FATAL|ERROR):\s*", "", line) for line in text.splitlines() if line.strip()]
+    low, last = text.lower(), lines[-1][-400:] if lines else f"{asked['runtime']} ended with code {code}"
+    where = SCRATCH if scratch in last else asked["cache"]
+    for words, number in (("no space left on device", errno.ENOSPC), ("disk quota exceeded", errno.EDQUOT)):
+        if words in low:
+            return trouble(OSError(number, words), where)
+    if "mksquashfs" in low and "not found" in low:
+        return Refused(
+            PULL, f"the runtime finds no mksquashfs on {here()}; the site's admins must install squashfs-tools"
+        )
+    if code < 0:
+        return Refused(
+            PULL, f"the pull was killed on {here()} by {signal.Signals(-code).name}; it may lack memory there"
+        )
+    for pattern, reason, words in REASONS:
+        if re.search(pattern, last, re.IGNORECASE):
+            return Refused(reason, f"{name_of(asked['image']).host} {words}: {last}")
+    return Refused(PULL, f"{asked['runtime']} could not make the image on {here()}: {last}")
+
+
+def trouble(error: "OSError", where: "str") -> "Refused":
+    """An error of the file system in a sentence."""
+    if error.errno == errno.ENOSPC:
+        return Refused(PULL, f"the disk with {where} on {here()} is full; free space there, or tell the site's admins")
+    if error.errno == errno.EDQUOT:
+        return Refused(
+            PULL, f"the user's disk quota for {where} on {here()} is used up; remove files there, or ask for more"
+        )
+    return Refused(
+        PULL, f"{error.filename or where} on {here()} cannot be used: {error.strerror or error}; see its permissions"
+    )
+
+
+def without_secrets(text: "str", auths: "Any") -> "str":
+    """A text in which no password stands, nor its form in a header."""
+    for auth in auths:
+        if auth and auth["password"]:
+            for secret in (
+                auth["password"],
+                basic(auth).partition(" ")[2],
+                urllib.parse.quote(auth["password"], safe=""),
+            ):
+                text = text.replace(secret, "...")
+    return text
+
+
+# The answer.
+
+
+def told(state: "str", **fields: "object") -> "dict[str, Any]":
+    """An answer with all its fields."""
+    answer = {"version": VERSION, "state": state, "path": None, "source": None, "digest": None, "config": None}
+    answer.update(reason="", message="", permanent=False)
+    answer.update(fields)
+    return answer
+
+
+def answered(asked: "dict[str, Any]") -> "dict[str, Any]":
+    """The answer to a question; it begins a pull where none goes on. Refused, OSError."""
+    if asked.get("version") != VERSION:
+        other = f"this is version {VERSION} of imagepull, and version {asked.get('version')!r} is asked for"
+        raise Refused(PULL, f"{other}; install the one that belongs to the agent on {here()}")
+    if asked.get("file") is not None:
+        return mapped(asked["file"])
+    name, cache = name_of(asked["image"]), asked["cache"]
+    sure(cache)
+    known = referred(cache, asked["image"]) if asked["policy"] != "Always" else ""
+    if known and os.path.exists(image_path(cache, known)):
+        return ready(asked, name, Found(known, stored_config(cache, known) or {}, None))
+    if asked["policy"] == "Never":
+        words = f"{asked['image']} is not in {cache}, and its pull policy is Never; let another Job pull it, or change the policy"
+        raise Refused(NEVER, words, permanent=True)
+    found = looked_up(asked, name)
+    if asked["when"] == "job" or os.path.exists(image_path(cache, found.digest)):
+        return ready(asked, name, found)
+    return pulling(asked, name, found)
+
+
+def ready(asked: "dict[str, Any]", name: "Name", found: "Found") -> "dict[str, Any]":
+    """That the image is there, or will be pulled in the job."""
+    path = image_path(asked["cache"], found.digest)
+    if os.path.exists(path):
+        refer(asked["cache"], asked["image"], found.digest)
+    return told("ready", path=path, source=source_of(name, found), digest=found.digest, config=found.config or None)
+
+
+def source_of(name: "Name", found: "Found") -> "str":
+    """The image as the runtime is given it."""
+    return f"docker://{name.full}@{found.digest}"
+
+
+def looked_up(asked: "dict[str, Any]", name: "Name") -> "Found":
+    """The image as the registry has it, with the first credentials that it takes. Refused."""
+    refused = None
+    for auth in [*asked["auths"], None]:
+        try:
+            return resolved(Registry(name, auth, insecure=asked["insecure"]), asked["cache"])
+        except Refused as error:
+            if not error.denied:
+                raise
+            refused = refused or error
+    raise refused or Refused(PULL, "no credentials were tried")
+
+
+def pulling(asked: "dict[str, Any]", name: "Name", found: "Found") -> "dict[str, Any]":
+    """How the pull of an image stands; it is begun where nobody is at it. Refused."""
+    cache = asked["cache"]
+    stem = os.path.join(cache, found.digest.partition(":")[2])
+    program = shutil.which(asked["runtime"], path=os.environ.get("PATH", os.defpath))
+    if program is None:
+        raise Refused(
+            PULL,
+            f"there is no {asked['runtime']} on {here()} to pull images with; the site's admins must install it there",
+        )
+    answer = told(
+        "pulling", path=stem + ".sif", source=source_of(name, found), digest=found.digest, config=found.config
+    )
+    if not lives(cache, stem + ".claim"):
+        failed(cache, stem)
+        others = [one for one in os.listdir(cache) if one.endswith(".claim") and lives(cache, os.path.join(cache, one))]
+        if len(others) >= PULLS:
+            answer["message"] = f"waits on {here()} until one of {len(others)} other pulls has ended"
+            return answer
+        apart(dict(asked, runtime=program), answer["source"], found)
+    answer["message"] = f"is being pulled to {cache} on {here()}"
+    return answer
+
+
+def failed(cache: "str", stem: "str") -> "None":
+    """Refused, where a pull has failed just now."""
+    try:
+        if age(cache, stem + ".failed") > FAILED_SECONDS:
+            return
+    except FileNotFoundError:
+        return
+    said = parsed(read(stem + ".failed").encode(), stem + ".failed")
+    raise Refused(said.get("reason", PULL), said.get("message", ""), permanent=said.get("permanent", False))
+
+
+def apart(asked: "dict[str, Any]", source: "str", found: "Found") -> "None":
+    """Pull in a process that nobody waits for, which lives on when the connection has ended."""
+    sys.stdout.flush()
+    if os.fork():
+        return
+    code = 1
+    try:
+        os.setsid()
+        signal.alarm(0)
+        os.chdir("/")
+        nothing = os.open(os.devnull, os.O_RDWR)
+        for descriptor in (0, 1, 2):
+            os.dup2(nothing, descriptor)
+        os.nice(10)
+        os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[-CORES:])
+        work(asked, source, found)
+        code = 0
+    finally:
+        os._exit(code)
+
+
+def slow(_number: "int", _frame: "Any") -> "None":
+    """The answer takes too long."""
+    raise Refused(
+        UNAVAILABLE, f"no answer was found on {here()} within {ANSWER_SECONDS} seconds: the registry or a disk is slow"
+    )
+
+
+def main() -> "None":
+    """Answer the question on stdin."""
+    os.umask(0o077)
+    os.environ.update(FURTHER_ENVIRONMENT)
+    signal.signal(signal.SIGALRM, slow)
+    signal.alarm(ANSWER_SECONDS)
+    asked = {}  # type: dict[str, Any]
+    try:
+        asked = parsed(sys.stdin.buffer.read(MOST_JSON), "the question")
+        answer = answered(asked)
+    except Refused as error:
+        answer = told("failed", reason=error.reason, message=error.message, permanent=error.permanent)
+    except OSError as error:
+        why = trouble(error, str(asked.get("cache")))
+        answer = told("failed", reason=why.reason, message=why.message)
+    except (KeyError, TypeError, AttributeError, ValueError):
+        answer = told("failed", reason=PULL, message="the question is not understood", permanent=True)
+    signal.alarm(0)
+    auths = asked.get("auths")
+    answer["message"] = without_secrets(answer["message"], auths if isinstance(auths, list) else [])[:MOST_MESSAGE]
+    sys.stdout.write(json.dumps(answer) + "\n")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,138 @@
+"""The image puller without a registry: names, platforms, configurations, what the runtime's words mean."""
+
+from __future__ import annotations
+
+import ast
+import errno
+import re
+import sys
+from pathlib import Path
+
+import pytest
+
+from router.host import imagepull
+from router.host.imagepull import Name, Refused
+
+_DIGEST = "sha256:" + "0123456789abcdef" * 4
+
+
+def test_it_is_written_in_python_3_6_and_its_standard_library() -> None:
+    tree = ast.parse(Path(imagepull.__file__).read_text(), feature_version=(3, 6))
+
+    imported = {name.name for node in ast.walk(tree) if isinstance(node, ast.Import) for name in node.names}
+    imported |= {str(node.module) for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)}
+    assert {name.partition(".")[0] for name in imported} <= sys.stdlib_module_names
+    assert "__future__" not in imported, "annotations came with 3.7"
+
+
+@pytest.mark.parametrize(
+    ("image", "name"),
+    [
+        ("perl:5.34", Name("docker.io", "library/perl", "5.34")),
+        ("perl", Name("docker.io", "library/perl", "latest")),
+        ("team/tool:1", Name("docker.io", "team/tool", "1")),
+        ("docker.io/perl", Name("docker.io", "library/perl", "latest")),
+        ("index.docker.io/team/tool", Name("docker.io", "team/tool", "latest")),
+        ("localhost/tool:1", Name("localhost", "tool", "1")),
+        ("localhost:5000/tool", Name("localhost:5000", "tool", "latest")),
+        ("ghcr.io/x/y@" + _DIGEST, Name("ghcr.io", "x/y", _DIGEST)),
+        ("ghcr.io/x/y:1@" + _DIGEST, Name("ghcr.io", "x/y", _DIGEST)),
+        ("[::1]:5000/a/b_c/d__e-f.g:V_1.2-x", Name("[::1]:5000", "a/b_c/d__e-f.g", "V_1.2-x")),
+    ],
+)
+def test_a_name_is_completed_as_docker_does(image: str, name: Name) -> None:
+    assert imagepull.name_of(image) == name
+
+
+@pytest.mark.parametrize(
+    "image",
+    [
+        *("", " ", "Perl", "a:b:c", "a@sha256:12", "a@sha512:" + 128 * "0", "docker://perl", "a b", "a/", "/a", "a//b"),
+        *("user:secret@host.org/a", "a..b", "a\n", "a:", "host.org:port/a", "a/B", "a:" + 129 * "t", "x/" * 300 + "y"),
+    ],
+)
+def test_what_is_no_name(image: str) -> None:
+    with pytest.raises(Refused, match="is no name of an image: write registry/path:tag") as caught:
+        imagepull.name_of(image)
+
+    assert (caught.value.reason, caught.value.permanent) == ("InvalidImageName", True)
+
+
+def test_of_a_configuration_only_what_has_its_type_counts() -> None:
+    config = {"Env": ["A=1", 2], "Entrypoint": "sh", "Cmd": None, "WorkingDir": 3, "User": "5"}
+
+    assert imagepull.normalised(config) == {"env": ["A=1"], "entrypoint": [], "cmd": [], "workdir": "", "user": "5"}
+
+
+_WORDS = [
+    (
+        "INFO: x\nFATAL:   While making image from oci registry: write /cache/b.sif: no space left on device",
+        ("ErrImagePull", "the disk with /cache on HOST is full; free space there, or tell the site's admins"),
+    ),
+    (
+        "FATAL:   error writing layer: write SCRATCH/bundle-temp-1: no space left on device",
+        ("ErrImagePull", "the disk with /tmp on HOST is full; free space there, or tell the site's admins"),
+    ),
+    (
+        "FATAL:   While creating SIF: write /cache/b.sif: disk quota exceeded",
+        ("ErrImagePull", "the user's disk quota for /cache on HOST is used up; remove files there, or ask for more"),
+    ),
+    (
+        'FATAL:   while creating squashfs: exec: "mksquashfs": executable file not found in $PATH',
+        ("ErrImagePull", "the runtime finds no mksquashfs on HOST; the site's admins must install squashfs-tools"),
+    ),
+    (
+        "FATAL:   reading manifest 1 in h.org/a: toomanyrequests: You have reached your pull rate limit",
+        (
+            "ErrImagePull",
+            (
+                "h.org gives no more images for now (429); a pull secret may help: reading manifest 1 in h.org/a: "
+                "toomanyrequests: You have reached your pull rate limit"
+            ),
+        ),
+    ),
+    (
+        "FATAL:   pinging container registry h.org: dial tcp 1.2.3.4:443: connect: connection refused",
+        (
+            "RegistryUnavailable",
+            (
+                "h.org could not be reached while the image was pulled: pinging container registry h.org: "
+                "dial tcp 1.2.3.4:443: connect: connection refused"
+            ),
+        ),
+    ),
+    ("FATAL:   something new", ("ErrImagePull", "apptainer could not make the image on HOST: something new")),
+    ("", ("ErrImagePull", "apptainer could not make the image on HOST: apptainer ended with code 255")),
+]
+
+
+@pytest.mark.parametrize(("said", "meant"), _WORDS, ids=[reason[1][:30] for _, reason in _WORDS])
+def test_what_the_runtime_says(said: str, meant: tuple[str, str]) -> None:
+    asked = {"image": "h.org/a:1", "runtime": "apptainer", "cache": "/cache"}
+
+    why = imagepull.failure(255, said.replace("SCRATCH", "/tmp/batch-1"), asked, "/tmp/batch-1")
+
+    assert (why.reason, why.message.replace(imagepull.here(), "HOST")) == meant
+
+
+@pytest.mark.parametrize(
+    ("error", "words"),
+    [
+        (OSError(errno.ENOSPC, "x", "/c/a"), r"the disk with /c on \S+ is full;"),
+        (OSError(errno.EDQUOT, "x", "/c/a"), r"the user's disk quota for /c on \S+ is used up;"),
+        (OSError(errno.EACCES, "Permission denied", "/c/a"), r"/c/a on \S+ cannot be used: Permission denied; see"),
+    ],
+)
+def test_an_error_of_the_disk_is_a_sentence(error: OSError, words: str) -> None:
+    assert re.match(words, imagepull.trouble(error, "/c").message)
+
+
+def test_no_form_of_a_password_is_told() -> None:
+    auth = {"username": "ada", "password": "correct/horse"}
+
+    told = imagepull.without_secrets(
+        "a correct/horse b correct/horse c YWRhOmNvcnJlY3QvaG9yc2U= d correct%2Fhorse", [auth, None]
+    )
+
+    assert "horse" not in told
+    assert "YWRh" not in told
