@@ -152,6 +152,7 @@ CASES: dict[str, Case] = {
     "slurm-gpu": Case(_gpu("slurm")),
     "slurm-gpu-ranks": Case(_gpu_ranks("slurm", "srun", gpus="rank")),
     "slurm-modules": Case(_modules),
+    "slurm-pull": Case(lambda: text_of(workload(container("work")), _on("slurm", pull="job"))),
     "local-host": Case(lambda: text_of(workload(container("/bin/echo", "hello")), site("local", runtime="host"))),
 }
 
