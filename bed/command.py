@@ -1,4 +1,4 @@
-"""``python -m bed``: up, down, status, start, stop.
+"""``python -m bed``: up, down, status, programs, start, stop.
 
 Shell: reads the command line, prints.
 """
@@ -11,6 +11,7 @@ import sys
 import click
 
 from bed import daemons, making, site, standing
+from bed import programs as further
 from bed.commands import BedError
 from bed.layout import Layout
 
@@ -61,6 +62,15 @@ def start() -> None:
     """Start what does not run of the bed that was made."""
     layout = standing.layout()
     site.start(layout, standing.variant(layout))
+
+
+@commands.command()
+def programs() -> None:
+    """Make further images and MPI launchers, for tests with programs that others wrote; takes a minute and the network."""
+    layout = standing.layout()
+    standing.variant(layout)
+    making.check(layout)
+    further.make(layout, click.echo)
 
 
 @commands.command()

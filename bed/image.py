@@ -31,15 +31,20 @@ def make_root(layout: Layout) -> None:
     work = tree.with_name("making")
     shutil.rmtree(work, ignore_errors=True)
     files.directory(tree.parent)
+    bootstrap(work, packages.RELEASE, INCLUDED)
+    work.rename(tree)
+
+
+def bootstrap(work: Path, release: str, included: tuple[str, ...]) -> None:
+    """Make the file system of a release of Debian: its essential packages, and the included ones."""
     lean = [f"--dpkgopt=path-exclude=/usr/share/{name}/*" for name in _UNUSED]
     commands.run(
         [
-            *("mmdebstrap", "--mode=root", "--variant=essential", f"--include={','.join(INCLUDED)}"),
-            *("--dpkgopt=force-unsafe-io", *lean, packages.RELEASE, str(work), "-"),
+            *("mmdebstrap", "--mode=root", "--variant=essential", f"--include={','.join(included)}"),
+            *("--dpkgopt=force-unsafe-io", *lean, release, str(work), "-"),
         ],
-        stdin="\n".join(packages.sources(packages.targets())) + "\n",
+        stdin="\n".join(packages.sources(packages.targets(), release)) + "\n",
     )
-    work.rename(tree)
 
 
 def pack(layout: Layout) -> bool:
@@ -58,18 +63,23 @@ def pack(layout: Layout) -> bool:
         _unpack(layout.image, tree)
     for name in PROGRAMS:
         shutil.copy(layout.image.with_name(name), tree / "usr" / "local" / "bin" / name)
+    seal(tree, layout.image)
+    for name in PROGRAMS:
+        shutil.copy(source(name), layout.image.parent)
+    shutil.rmtree(tree.parent)
+    return True
+
+
+def seal(tree: Path, image: Path) -> None:
+    """Make the SIF of a file system, which is changed: ready to be taken out of the image by an ordinary user."""
     # What an unprivileged user could not copy out of the image again: devices, set-id bits, files closed to others.
     for device in (tree / "dev").iterdir():
         shutil.rmtree(device) if device.is_dir() and not device.is_symlink() else device.unlink()
     commands.run(["chmod", "-R", "u-s,g-s,a+rX", tree])
-    made = layout.image.with_suffix(".new")
+    made = image.with_suffix(".new")
     commands.run(["apptainer", "--quiet", "build", "--force", "--mksquashfs-args", _SQUASH, made, tree])
     made.chmod(0o755)
-    made.rename(layout.image)
-    for name in PROGRAMS:
-        shutil.copy(_source(name), layout.image.parent)
-    shutil.rmtree(tree.parent)
-    return True
+    made.rename(image)
 
 
 def _unpack(image: Path, tree: Path) -> None:
@@ -83,15 +93,21 @@ def _unpack(image: Path, tree: Path) -> None:
 
 def _compile(layout: Layout, name: str) -> bool:
     """Compile a program unless the image has it of this source, which lies beside the image once it is packed."""
-    source = _source(name)
-    packed = layout.image.with_name(source.name)
-    if packed.exists() and packed.read_bytes() == source.read_bytes():
+    written = source(name)
+    packed = layout.image.with_name(written.name)
+    if packed.exists() and packed.read_bytes() == written.read_bytes():
         return False
-    commands.run(["mpicc", "-std=c11", "-O1", "-Wall", "-o", layout.image.with_name(name), source])
+    compile_program("mpicc", name, layout.image.with_name(name))
     return True
 
 
-def _source(name: str) -> Path:
+def compile_program(compiler: str, name: str, made: Path) -> None:
+    """Compile one of ``PROGRAMS`` with an MPI's compiler."""
+    commands.run([compiler, "-std=c11", "-O1", "-Wall", "-o", made, source(name)])
+
+
+def source(name: str) -> Path:
+    """Where the text of one of ``PROGRAMS`` is."""
     return Path(__file__).with_name(f"{name}.c")
 
 

@@ -47,6 +47,7 @@ class Layout:
     :param state: what is kept between two beds: keys, image, job numbers, accounting data
     :param running: pid files and sockets
     :param shared: the site's file system: work directories, image
+    :param launchers: where all nodes have further MPI launchers, below a directory each
     :param ssh_port: of the login node, on 127.0.0.1
     :param first_port: Slurm's controller, slurmdbd, MariaDB and the nodes' slurmd take this one and the 13 after it
     :param keep: seconds that Slurm remembers an ended job (MinJobAge)
@@ -55,6 +56,7 @@ class Layout:
     state: Path = Path("/var/lib/batchgate-bed")
     running: Path = Path("/run/batchgate-bed")
     shared: Path = Path("/srv/batchgate-bed")
+    launchers: Path = Path("/opt/batchgate-bed")
     ssh_port: int = 2222
     first_port: int = 16800
     keep: int = 300

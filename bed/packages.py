@@ -82,14 +82,14 @@ def architecture() -> str:
     return platform.machine()
 
 
-def sources(targets: str) -> list[str]:
-    """The lines of a sources.list for the image: this machine's own sources of the release, without other suites.
+def sources(targets: str, release: str = RELEASE) -> list[str]:
+    """The lines of a sources.list for an image: where this machine takes its own release from, without other suites.
 
-    :param targets: what ``apt-get indextargets --format '$(REPO_URI) $(RELEASE)' 'Created-By: Packages'`` says
+    :param release: of the image targets: what ``apt-get indextargets --format '$(REPO_URI) $(RELEASE)' 'Created-By: Packages'`` says
     """
     pairs = sorted({(line.split()[0], line.split()[1]) for line in targets.splitlines() if len(line.split()) > 1})
-    suites = {RELEASE, f"{RELEASE}-updates", f"{RELEASE}-security"}
-    return [f"deb [signed-by={_KEYRING}] {address} {suite} main" for address, suite in pairs if suite in suites]
+    suites = {f"{RELEASE}{kind}": f"{release}{kind}" for kind in ("", "-updates", "-security")}
+    return [f"deb [signed-by={_KEYRING}] {address} {suites[suite]} main" for address, suite in pairs if suite in suites]
 
 
 def newer_source(targets: str) -> str:

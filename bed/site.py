@@ -262,5 +262,5 @@ def clean(layout: Layout) -> None:
             Path(f"/dev/nvidia{number}").unlink(missing_ok=True)
     files.remove_munge_key(layout)
     accounts.remove()
-    for directory in (layout.state, layout.shared, layout.running):
+    for directory in (layout.state, layout.shared, layout.launchers, layout.running):
         shutil.rmtree(directory, ignore_errors=True)

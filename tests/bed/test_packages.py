@@ -63,6 +63,12 @@ def test_the_image_is_made_from_the_machines_own_sources() -> None:
         "http://mirror.invalid/debian/ bookworm-updates main",
     ]
 
+    assert [line.split("] ")[1] for line in packages.sources(TARGETS, "trixie")] == [
+        "http://mirror.invalid/debian-security/ trixie-security main",
+        "http://mirror.invalid/debian/ trixie main",
+        "http://mirror.invalid/debian/ trixie-updates main",
+    ]
+
 
 def test_apptainer_comes_from_the_machines_own_mirror() -> None:
     assert packages.newer_source(TARGETS).endswith("] http://mirror.invalid/debian/ sid main")

