@@ -4,7 +4,7 @@
 #PBS -l place=scatter
 #PBS -l walltime=00:11:30
 #PBS -A physics
-# shellcheck disable=SC2016,SC2034,SC2317,SC2329
+# shellcheck disable=SC2016,SC2034,SC2086,SC2317,SC2329
 # The directory of the Pod comes in BATCHGATE_DIR (qsub -v).
 
 # --- this Job: default/ring ---
@@ -25,6 +25,20 @@ launcher_signal=USR1
 host_line='%s slots=%d'
 lines_per_rank=1
 granted=() # devices of all nodes that are known, as host-gpuN
+pairs=( # launcher, library, what to change; the first that matches
+	'openmpi-4.* openmpi-[45].* '
+	'openmpi-5.* openmpi-5.* '
+	'openmpi-5.* openmpi-4.* use an image with Open MPI 5, or an MPI profile with the mpirun of an Open MPI 4'
+	'openmpi-[45].* mpich-* use an image with Open MPI, or an MPI profile with Hydra'\''s mpiexec or with srun --mpi=pmi2'
+	'hydra-* mpich-* '
+	'hydra-* openmpi-[45].* use an image with MPICH, or an MPI profile with Open MPI'\''s mpirun or with srun --mpi=pmix'
+	'srun-pmix* openmpi-[45].* '
+	'srun-pmix* mpich-* give the MPI profile the option --mpi=pmi2, or use an image with Open MPI'
+	'srun-pmi2 mpich-* '
+	'srun-pmi2 openmpi-5.* give the MPI profile the option --mpi=pmix, or use an image with MPICH'
+	'srun-none mpich-* give the MPI profile the option --mpi=pmi2'
+	'srun-none openmpi-[45].* give the MPI profile the option --mpi=pmix'
+)
 launch() {
 	launcher_env=(OMPI_MCA_btl_vader_single_copy_mechanism=none)
 	launcher_words=(-np 16 --hostfile "$scratch/hosts" --map-by ppr:4:node --bind-to none)
@@ -100,7 +114,6 @@ end_session() {
 	for directory in /proc/[0-9]*; do
 		read -r line <"$directory/stat" && [[ $line == *" $1 "* ]] || continue # quick, for thousands
 		# "pid (command) state parent group session": the command may hold anything.
-		# shellcheck disable=SC2086
 		set -- "$1" ${line##*) }
 		[[ $5 != "$1" ]] || kill -KILL "${directory##*/}"
 	done 2>/dev/null
@@ -158,7 +171,7 @@ staged() {
 
 # The container's values; what is staged wins.
 load() {
-	workdir='' command='' gpus=0 first_gpu=0 argv=() env=() own=() binds=() options=() needs_argv=''
+	workdir='' command='' gpus=0 first_gpu=0 argv=() env=() own=() binds=() options=() ahead=() needs_argv=''
 	name=${names[$1]} kind=${kinds[$1]}
 	"container_$1"
 	staged_image
@@ -202,7 +215,7 @@ run_once() {
 		prepare "$1"
 		echo "$BASHPID" >"$scratch/$name.pid"
 		echo "pid $1 $BASHPID $2" >&9
-		exec setsid "${words[@]}" </dev/null 6>&- 8>&- 9>&-
+		exec setsid "${ahead[@]}" "${words[@]}" </dev/null 6>&- 8>&- 9>&-
 	)
 	code=$?
 	printf -v finished '%(%s)T' -1
@@ -464,13 +477,13 @@ find_runtime() {
 	runtime=$found
 }
 
-# What the agent knows of the image.
 staged_image() {
 	local entry
 	declare -gA known=()
 	staged "$dir/image/$name"
 	for entry in "${words[@]}"; do known[${entry%%=*}]=${entry#*=}; done
 	image=${known[path]:-$image} workdir=${workdir:-${known[workdir]}} command=${command:-${known[command]}}
+	[[ ! ${known[source]} ]] || pull_first
 	staged "$dir/image-env/$name"
 	image_env=("${words[@]}")
 }
@@ -493,10 +506,9 @@ mount() {
 	esac
 }
 
-# The words that run the loaded container; its variables go into the environment.
+# The words that run the container; its variables go into the environment.
 container_words() {
 	local entry key value inside=() verb='exec'
-	# shellcheck disable=SC2086
 	unset ${!APPTAINERENV_@} ${!SINGULARITYENV_@}
 	for entry in "${image_env[@]}" "${env[@]}"; do
 		key=${entry%%=*}
@@ -525,7 +537,7 @@ last_words() { tail -c 8192 | sed -n 's/^\(\x1b\[[0-9;]*m\)*\(FATAL:   \|ERROR  
 # so, too. It cannot run the program: no kernel takes such an environment.
 examine() {
 	local said again reason=''
-	why=''
+	why=$(cat "$scratch/$name.why" 2>/dev/null)
 	[[ $code == 1 || $code == 255 ]] && said=$(last_words <"$2") && [[ $said && $(getconf PAGESIZE) == 4096 ]] || return 0
 	printf BIG=%0200000d 0 >"$scratch/$name.env"
 	again=$(
@@ -541,6 +553,324 @@ examine() {
 	*) code=126 ;;
 	esac
 	because "$said" "$reason"
+}
+
+# Has the runtime write image $2 to file $1. Where it cannot, that is why the container is not started.
+pull_to() {
+	local no_https=() said=$scratch/$name.pull
+	[[ ! ${known[insecure]} && " ${options[*]} " != *' --no-https '* ]] || no_https=(--no-https)
+	"$runtime" pull "${no_https[@]}" "${@:3}" "$1" "$2" >"$said" 2>&1 &
+	wait "$!" && return # a signal ends a wait
+	said=$(last_words <"$said")
+	because "$2 could not be pulled on $HOSTNAME: ${said:-$runtime gave no reason}" ErrImagePull
+	return 1
+}
+
+not_pulled() {
+	say "${why#*\"message\":}"
+	printf %s "$why" >"$scratch/$name.why"
+	exit 125
+}
+
+# Once for all ranks, which would each pull the image.
+pull() {
+	[[ -e $dir/image.sif ]] || pull_to "$dir/image.sif" "$image" || not_pulled
+	image=$dir/image.sif
+}
+
+# The image is pulled in the container's session, so that what ends the container ends that.
+pull_first() {
+	[[ -e ${known[path]} ]] || ahead=(/bin/bash -c "LC_ALL=C
+		$(declare -p known options name scratch runtime job_id)
+		$(declare -f say because last_words pull_to not_pulled fetch failed_just_now pull_claimed release holder older take take_over give_signs)
+		fetch && exec \"\$@\"" "$name")
+}
+
+# Pulls the image into the cache, once for all jobs: who holds the claim pulls, the others wait. imagepull does the same.
+fetch() {
+	local path=${known[path]} cache=${known[cache]} token=$job_id.$RANDOM$RANDOM$RANDOM why='' stem claim half
+	stem=${path%.sif}
+	claim=$stem.claim half=$cache/.${stem##*/}.$token.sif
+	trap 'release; exit 143' TERM
+	(umask 077 && mkdir -p "$cache")
+	until [[ -e $path ]]; do
+		failed_just_now && not_pulled
+		if take "$claim" || take_over; then
+			[[ -e $path ]] || pull_claimed
+			release
+			[[ ! $why ]] || not_pulled
+		else
+			sleep 2
+		fi
+	done
+	trap - TERM
+}
+
+failed_just_now() {
+	local line
+	! older "$stem.failed" 30 && line=$(head -c 4096 "$stem.failed" 2>/dev/null) && [[ $line == *'"permanent"'* ]] || return
+	why=,${line#\{}
+	why=${why%,*\"permanent\"*}
+}
+
+pull_claimed() {
+	local beat
+	rm -f "$stem.failed" "$cache/.${stem##*/}."*.sif
+	give_signs >/dev/null 2>&1 &
+	beat=$!
+	if pull_to "$half" "${known[source]}" --disable-cache; then
+		ln -T "$half" "$path" 2>/dev/null || [[ -e $path ]] || mv -T "$half" "$path"
+	else
+		echo "{${why#,},\"permanent\":false}" >"$half" && mv -T "$half" "$stem.failed"
+	fi
+	kill "$beat"
+}
+
+release() {
+	rm -f "$half"
+	[[ $(holder "$claim") != "$token" ]] || rm -f "$claim"
+}
+
+holder() {
+	local line=''
+	{ read -r line <"$1"; } 2>/dev/null
+	echo "$line"
+}
+
+# Whether a file is older than so many seconds, by the file server's clock; no when it is not there.
+older() {
+	local changed
+	changed=$(stat -c %Y "$1" 2>/dev/null) && touch "$cache/.now" && (($(stat -c %Y "$cache/.now") - changed > $2))
+}
+
+# ln can fail although it linked: a count of 2 proves it.
+take() {
+	local taken=1
+	if ! printf '%s\n{}\n' "$token" 2>/dev/null >"$1.$token"; then
+		rm -f "$1.$token"
+		because "images are kept in $cache, where nothing can be written on $HOSTNAME: is there a quota?" ErrImagePull
+		not_pulled
+	fi
+	ln -T "$1.$token" "$1" 2>/dev/null
+	[[ $(stat -c %h "$1.$token") != 2 && $(holder "$1") != "$token" ]] || taken=0
+	rm -f "$1.$token"
+	return "$taken"
+}
+
+# Replaces the claim of somebody who gives no signs of life. Only one may: who holds the claim to that very claim.
+take_over() {
+	local held over taken=1
+	older "$claim" 120 || return
+	held=$(holder "$claim")
+	over=$claim.$(printf %s "$held" | sha256sum | head -c 16).over
+	! older "$over" 120 || rm -f "$over"
+	take "$over" || return
+	[[ $(holder "$claim") != "$held" ]] ||
+		{ printf '%s\n{}\n' "$token" >"$claim.$token" && mv -T "$claim.$token" "$claim" && taken=0; }
+	rm -f "$over"
+	return "$taken"
+}
+
+give_signs() {
+	while kill -0 $$ && [[ $(holder "$claim") == "$token" ]]; do
+		touch "$claim"
+		sleep 15
+	done
+}
+
+# Whether launcher and image can talk is settled before ranks start: ranks that cannot may each run alone and end well.
+settle() {
+	local served='' launcher_name='' library='' library_name='' certain='' remedy='' verdict='unknown' pair globs
+	((ranks > 1)) || return 0 # one rank needs nobody
+	served_by
+	found_in_image || return 0
+	for pair in "${pairs[@]}"; do
+		read -r -a globs <<<"$pair"
+		# shellcheck disable=SC2053
+		[[ $served == ${globs[0]} && $library == ${globs[1]} ]] || continue
+		remedy=${pair#* * } verdict=good
+		[[ $remedy == '' ]] || verdict=bad
+		break
+	done
+	[[ $verdict != good ]] || return 0
+	if [[ $verdict == bad && $certain ]]; then
+		say "$launcher_name on $HOSTNAME cannot start ranks of $library_name, which the program in $image uses: $remedy"
+		exit 126
+	fi
+	say "it is not known whether $launcher_name on $HOSTNAME can start the ranks of this program together: $image has $library_name"
+	notes=$((900000000 + ${pipe##*.})) # out of the way of the main loop's own numbers
+	note running ",\"container\":\"$name\",\"restart\":${pipe##*.},\"reason\":\"MPIUnknown\""
+}
+
+# The launcher as family-version, by its own words, whatever the profile calls it. Of srun it is the kind of PMI.
+served_by() {
+	local text word last='' kind=''
+	launcher_name="the launcher $path"
+	text=$(timeout 20 "$path" --version 2>/dev/null </dev/null)
+	if [[ $text =~ \(Open\ MPI\)\ ([0-9]+\.[0-9][0-9a-z.]*) ]]; then
+		served=openmpi-${BASH_REMATCH[1]} launcher_name="${path##*/} of Open MPI ${BASH_REMATCH[1]}"
+	elif [[ $text =~ HYDRA.*Version:\ +([0-9]+\.[0-9][0-9a-z.]*) ]]; then
+		served=hydra-${BASH_REMATCH[1]} launcher_name="${path##*/} of Hydra ${BASH_REMATCH[1]}"
+	elif [[ $text =~ Intel.*MPI.*Version\ ([0-9][0-9.]*) ]]; then
+		served=intelmpi-${BASH_REMATCH[1]} launcher_name="${path##*/} of Intel MPI ${BASH_REMATCH[1]}"
+	elif [[ $text =~ ^slurm[^\ ]*\ ([0-9][0-9.]*) ]]; then
+		launcher_name="of Slurm ${BASH_REMATCH[1]}"
+		for word in "${launcher_words[@]}"; do
+			[[ $last != --mpi ]] || kind=$word
+			[[ $word != --mpi=* ]] || kind=${word#*=}
+			last=$word
+		done
+		kind=${kind:-$SLURM_MPI_TYPE}
+		if [[ ! $kind && $(timeout 20 scontrol show config 2>/dev/null) =~ MpiDefault\ *=\ *([a-z0-9_]+) ]]; then
+			kind=${BASH_REMATCH[1]}
+		fi
+		served=srun-${kind:-none} launcher_name="srun --mpi=${kind:-none} $launcher_name"
+	fi
+}
+
+# The MPI that the program uses, as family-version. "certain": the program links it. Fails where it uses none.
+found_in_image() {
+	local line key value family='' number mpis=() titles=() kind='' best=0
+	local -A counts=()
+	while IFS= read -r line; do
+		key=${line%% *} value=${line#* }
+		case $key in
+		certain) certain=1 ;;
+		program) kind=$value ;;
+		library)
+			name_library
+			family='' best=0 counts=()
+			;;
+		word)
+			case $value in
+			'Open MPI v') family=openmpi ;;
+			'MPICH V') family=${family:-mpich} ;;
+			MVAPICH) family=mvapich ;;
+			Intel*) family=intelmpi ;;
+			libpmix) counts[pmix]=1 ;;
+			*) counts[n$value]=$((${counts[n$value]:-0} + 1)) ;;
+			esac
+			;;
+		esac
+	done < <(look_into_image)
+	case ${#mpis[@]}:$kind in
+	0:binary | 0:script) return 1 ;; # nothing of MPI
+	0:*) library='' library_name='an MPI that could not be looked for' certain='' ;;
+	1:*) library=${mpis[0]} library_name=${titles[0]} ;;
+	*)
+		printf -v library_name '%s, ' "${titles[@]}"
+		library='' library_name="several MPIs: ${library_name%, }" certain=''
+		;;
+	esac
+	[[ $library != *+pmix* ]] || library_name+=' with PMIx'
+}
+
+# A library's own version stands in it more often than those of what it was built with.
+name_library() {
+	local known version='' title
+	for number in "${!counts[@]}"; do
+		[[ $number != n* ]] || ((counts[$number] <= best)) || best=${counts[$number]} version=${number#n}
+	done
+	case $family in
+	openmpi) title="Open MPI ${version:-of some version}" ;;
+	mpich)
+		[[ ! ${counts[pmix]} ]] || family=mpich+pmix
+		title="MPICH ${version:-of some version}"
+		;;
+	intelmpi) title='Intel MPI' version='' ;;
+	mvapich) title=MVAPICH version='' ;;
+	*) title='an MPI that does not say which it is' version='' ;;
+	esac
+	for known in "${mpis[@]}"; do [[ $known != "$family-$version" ]] || return; done
+	mpis+=("$family-$version") titles+=("$title")
+}
+
+look_into_image() {
+	argv=(/bin/sh -c "$(declare -f look linked fingerprint); look \"\$@\"" look "${argv[@]}")
+	container_words
+	timeout 60 "${words[@]}" 2>/dev/null </dev/null
+}
+
+# Runs in the image, which may have no more than a POSIX shell and grep.
+look() {
+	LC_ALL=C
+	export LC_ALL
+	set -f
+	found=' ' kind=binary first=${1##*/} left=40
+	case $first in
+	sh | *bash | dash | ksh | zsh | csh | tcsh | env | nice | time | timeout | stdbuf | numactl | taskset | xargs) kind=script ;;
+	python* | perl* | ruby* | julia* | Rscript | R | lua* | node | java | octave* | tclsh*) kind=script ;;
+	esac
+	IFS= read -r magic 2>/dev/null <"$(command -v -- "$1")"
+	case $magic in
+	?ELF*) ;;
+	*) kind=script ;;
+	esac
+	# A shell's text is looked through word by word: one of them may be the program.
+	# shellcheck disable=SC2048
+	for word in $*; do
+		word=${word%[;\)\}]}
+		case $word in
+		*mpi4py*) uses_python=1 ;;
+		'' | -* | *[!A-Za-z0-9_./+-]*) continue ;;
+		esac
+		[ "$left" -gt 0 ] || break
+		left=$((left - 1))
+		file=$(command -v -- "$word")
+		[ -f "$file" ] || file=$word
+		[ -f "$file" ] || continue
+		linked "$file"
+		case $first in
+		python*) ! grep -q mpi4py "$file" 2>/dev/null || uses_python=1 ;;
+		esac
+	done
+	case $first${uses_python:+ mpi4py} in
+	python*mpi4py)
+		file=$("$1" -c 'import importlib.util as u; print(u.find_spec("mpi4py.MPI").origin)' 2>/dev/null)
+		[ ! -f "$file" ] || linked "$file"
+		;;
+	esac
+	if [ "$found" != ' ' ]; then
+		echo certain
+	elif [ "$kind" = script ]; then
+		set +f
+		for file in $(grep -a -o '/[A-Za-z0-9_./+-]*/libmpi\(ch\|_mt\|_abi\)\{0,1\}\.so\.[0-9]*' /etc/ld.so.cache 2>/dev/null) \
+			/usr/lib*/libmpi.so.?? /usr/lib*/*/libmpi.so.?? /usr/lib*/*/lib/libmpi*.so.?? /usr/local/lib*/libmpi*.so.?? \
+			/opt/*/lib*/libmpi*.so.?? /opt/*/*/lib*/libmpi*.so.??; do
+			fingerprint "$file"
+		done
+	fi
+	echo "program $kind"
+}
+
+# The MPI libraries of a binary, or the one within it.
+linked() {
+	IFS= read -r magic 2>/dev/null <"$1"
+	case $magic in
+	?ELF*) ;;
+	*) return ;;
+	esac
+	# shellcheck disable=SC2013
+	for path in $(ldd "$1" 2>/dev/null | grep -o '/[^ ]*/libmpi\(ch\|_mt\|_abi\)\{0,1\}\.so[^ ]*'); do
+		fingerprint "$path"
+	done
+	[ "$found" != ' ' ] || ! grep -a -q 'MPICH Version:\|Open MPI v%d' "$1" || fingerprint "$1"
+	[ "$found" = ' ' ] || return 0
+	# shellcheck disable=SC2013
+	for name in $(grep -a -o 'libmpi\(ch\|_mt\|_abi\)\{0,1\}\.so\.[0-9]*' "$1"); do
+		for path in $(echo "$LD_LIBRARY_PATH" | tr : ' ') /usr/lib /usr/lib64 /usr/local/lib /lib; do
+			[ ! -f "$path/$name" ] || fingerprint "$path/$name"
+		done
+	done
+}
+
+fingerprint() {
+	for seen in $found; do [ ! "$1" -ef "$seen" ] || return 0; done
+	[ -f "$1" ] || return 0
+	found="$found$1 "
+	grep -a -o 'Open MPI v\|MPICH V\|MVAPICH\|Intel(R) MPI\|libpmix\|[1-9][0-9]*\.[0-9]\{1,2\}\.[0-9]\{1,2\}[0-9a-z]*' "$1" |
+		while IFS= read -r text; do echo "word $text"; done
+	echo library
 }
 
 # Hosts in the order of their first line, with the slots of all their lines: hosts may come again (rank 0 is on the first).
@@ -579,18 +909,24 @@ prepare() {
 
 start_ranks() {
 	local path launcher_words=() launcher_env=()
+	: >"$dir/codes"
 	launch
 	path=$(type -P "${launcher_path:-$launcher}") || {
 		say "there is no ${launcher_path:-$launcher} on $HOSTNAME; PATH is $PATH"
 		exit 127
 	}
-	[[ ! $host_line ]] || write_hosts
+	if [[ $host_line ]]; then
+		write_hosts
+	elif ((${SLURM_NTASKS:-$ranks} < ranks)); then
+		say "Slurm gave places for $SLURM_NTASKS ranks, and $ranks are to run"
+		exit 1
+	fi
 	[[ $image != docker://* ]] || pull
+	[[ ! ${launcher_env[*]} ]] || export "${launcher_env[@]}"
+	[[ $(type -t settle) != function ]] || (settle) || exit
 	[[ ! $devices_per_node ]] || hand_on_devices
 	write_rank
 	: >"$dir/stop"
-	: >"$dir/codes"
-	[[ ! ${launcher_env[*]} ]] || export "${launcher_env[@]}"
 	words=("$path" "${launcher_words[@]}" /bin/bash "$dir/rank")
 }
 
@@ -600,14 +936,6 @@ judge() {
 	[[ $1 == "$mpi" && $code != 0 ]] || return
 	{ read -r first <"$dir/codes"; } 2>/dev/null
 	[[ $first == *[!0-9]* ]] || code=${first:-$code}
-}
-
-# Once for all ranks, which would each pull the image.
-pull() {
-	local no_https=()
-	[[ " ${options[*]} " != *' --no-https '* ]] || no_https=(--no-https)
-	[[ -e $dir/image.sif ]] || "$runtime" pull "${no_https[@]}" "$dir/image.sif" "$image" || exit 125
-	image=$dir/image.sif
 }
 
 # Assignments that any bash reads back, byte for byte: NAME, and NAME VALUE...

@@ -28,7 +28,8 @@ from router.host import Host
 from router.hpc.remarks import Submitted
 from router.kube.client import STRATEGIC, Api
 from router.kube.events import Recorder, Reference
-from router.podlife import CANCELLED
+from router.podlife import CANCELLED, Note
+from router.podlife import Event as Told
 from router.podstatus import PodStatus, as_patch
 from router.podview import view
 from router.reconcile import outcomes
@@ -134,6 +135,14 @@ def tell(tools: Tools, record: Record, kind: str, reason: str, message: str) -> 
         about = Reference("Pod", record.namespace, record.name, record.uid)
         tools.recorder.tell(about, "Warning" if kind == "Warning" else "Normal", reason, message)
     _told("event", record, reason=reason, words=message)
+
+
+def tell_doubts(tools: Tools, record: Record, notes: Iterable[Note]) -> None:
+    """An Event for what a script was not sure of when it started a container."""
+    for note in notes:
+        if note.event is Told.RUNNING and note.reason == names.REASON_MPI_UNKNOWN:
+            words = f"Container {note.container} runs, but whether its ranks can talk to each other is not known: the first line of its log says why"
+            tell(tools, record, "Normal", names.REASON_MPI_UNKNOWN, words)
 
 
 def annotate(tools: Tools, record: Record, annotations: dict[str, str]) -> None:

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Final
 
-from router.agent.acting import Tools
+from router.agent.acting import Tools, tell_doubts
 from router.agent.approval import named_user
 from router.agent.backoff import FullQueues
 from router.agent.batch import Batch
@@ -129,7 +129,7 @@ class Attending:
         self.reach = Reach(self._reach_changed, first=settings.quick_seconds, longest=longest)
         self._spool = Spool(seat.host, seat.root, self.records, self._notes)
         self._observer = self._make_observer()
-        tools = _tools(world, seat, submitter, self._observer)
+        self._tools = tools = _tools(world, seat, submitter, self._observer)
         self._steps = Steps(self._queue, self.records, tools, self._deciding(), submitters=settings.hands)
         self._indexing = Indexing(seat.host, self.records, shared.indexes)
         self._cleaning = self._make_cleaning()
@@ -321,6 +321,8 @@ class Attending:
 
     def _notes(self, record: Record, notes: list[Note]) -> None:
         """Scripts have told something: their jobs are asked about at once."""
+        if self._world.election.leading:
+            tell_doubts(self._tools, record, notes)
         self._queue.wake(record.uid)
         self._observer.ask({note.job for note in notes})
         self._observer.hurry()

@@ -17,7 +17,7 @@ from router import names
 from router.allocation import is_mpi
 from router.policy.decision import Route
 from router.policy.schema import LauncherKind, Runtime, Site, System
-from router.script import directives, mpi
+from router.script import directives, mpi, pairs
 from router.script.containers import Devices, Setting, block, devices_of, follows, understands_no_eval
 from router.script.quoting import quote, shown, words
 from router.script.support import mpi_container
@@ -30,6 +30,7 @@ _DIALECTS: Final = {
     System.TORQUE: "torque.j2",
     System.SLURM: "slurm.j2",
 }
+_PAIRS: Final = tuple([quote(line) for line in pairs.lines()])
 
 
 @unchanging
@@ -46,13 +47,17 @@ class Script:
 
 @unchanging
 class _Ranks:
-    """The container that is started once per rank. ``exports``: its launcher has to be told what to pass on."""
+    """The container that is started once per rank. ``exports``: its launcher has to be told what to pass on.
+
+    ``pairs`` are the lines of ``router.script.pairs``, quoted.
+    """
 
     index: int
     count: int
     start: mpi.Start
     environment: str
     exports: bool
+    pairs: tuple[str, ...]
 
 
 def render(workload: Workload, route: Route) -> Script:
@@ -80,6 +85,7 @@ def render(workload: Workload, route: Route) -> Script:
         *(("host.sh",) if site.runtime is Runtime.HOST else _container_parts(workload, site, ranks=bool(ranks))),
         *(("devices.sh",) if devices else ()),
         *(("rankdevices.sh",) if devices and ranks else ()),
+        *(("talk.sh",) if ranks and site.runtime is not Runtime.HOST else ()),
         "mpi.sh" if ranks else "plain.sh",
     )
     common = _common(parts)
@@ -163,6 +169,7 @@ def _ranks(workload: Workload, route: Route, warnings: list[str]) -> _Ranks | No
         start=start,
         environment=words(start.environment),
         exports=route.profile.launcher is LauncherKind.OPENMPI,
+        pairs=_PAIRS,
     )
 
 

@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import PurePosixPath
 from types import SimpleNamespace
 from typing import cast
 
 import pytest
 
-from router.agent.acting import Tools, slow, submit
+from router.agent.acting import Tools, slow, submit, tell_doubts
 from router.agent.backoff import FullQueues
 from router.agent.metrics import Metrics
 from router.agent.records import Record
 from router.hpc import JobReport, JobState
 from router.hpc.remarks import Submitted
 from router.layout import PodDirectory
+from router.podlife import Event, Note
 from router.reconcile import outcomes
 from router.reconcile.model import Action, Delete, Look, Signal
 from tests.agent.test_records import pod
@@ -120,3 +121,20 @@ def test_what_a_site_prints_at_a_submission_is_told_once(remarks: str, expected:
     submit(cast("Tools", tools), about, fresh=True)
 
     assert (about.facts.noted, told) == ("7.vm", expected)
+
+
+def test_a_script_s_doubt_is_told() -> None:
+    told: list[tuple[str, ...]] = []
+    tools = SimpleNamespace(recorder=SimpleNamespace(tell=lambda about, *words: told.append((about.name, *words))))
+    sure = Note("u1", 1, Event.RUNNING, "7.vm", "n1", 1000, container="main")
+
+    tell_doubts(cast("Tools", tools), record(), [sure, replace(sure, number=2, reason="MPIUnknown")])
+
+    assert told == [
+        (
+            "p",
+            "Normal",
+            "MPIUnknown",
+            "Container main runs, but whether its ranks can talk to each other is not known: the first line of its log says why",
+        )
+    ]

@@ -21,7 +21,8 @@ def starter(folder: Path, ranks: tuple[str, ...]) -> Path:
     """In a launcher's place: starts the rank's file once for each of these lines of assignments, and ends as the last that failed."""
     program = folder / "starter"
     lines = "".join(f'env {words} "$@" || status=$?\n' for words in ranks)
-    program.write_text(f"#!/bin/bash\nwhile [[ $1 != /bin/bash ]]; do shift; done\nstatus=0\n{lines}exit $status\n")
+    shift = "while [[ $1 != /bin/bash ]]; do shift; done"
+    program.write_text(f"#!/bin/bash\n[[ $1 != --version ]] || exit 0\n{shift}\nstatus=0\n{lines}exit $status\n")
     program.chmod(0o755)
     return program
 
@@ -87,10 +88,14 @@ def test_srun_s_number_counts_under_srun_alone(pod: Pod) -> None:
 
 
 def host_runtime(folder: Path) -> Path:
-    """A runtime without containers: the last words of its command line, with the variable that it is given."""
+    """A runtime without containers: the last words of its command line, with the variable that it is given.
+
+    Asked which MPI its image has, it says that the program uses none.
+    """
     program = folder / "runtime"
     program.write_text(
-        '#!/bin/bash\nexport CUDA_VISIBLE_DEVICES=$APPTAINERENV_CUDA_VISIBLE_DEVICES\nexec /bin/sh -c "${!#}"\n'
+        '#!/bin/bash\n[[ " $* " != *" look "* ]] || exec echo program binary\n'
+        'export CUDA_VISIBLE_DEVICES=$APPTAINERENV_CUDA_VISIBLE_DEVICES\nexec /bin/sh -c "${!#}"\n'
     )
     program.chmod(0o755)
     return program

@@ -35,18 +35,24 @@ prepare() {
 
 start_ranks() {
 	local path launcher_words=() launcher_env=()
+	: >"$dir/codes"
 	launch
 	path=$(type -P "${launcher_path:-$launcher}") || {
 		say "there is no ${launcher_path:-$launcher} on $HOSTNAME; PATH is $PATH"
 		exit 127
 	}
-	[[ ! $host_line ]] || write_hosts
+	if [[ $host_line ]]; then
+		write_hosts
+	elif ((${SLURM_NTASKS:-$ranks} < ranks)); then
+		say "Slurm gave places for $SLURM_NTASKS ranks, and $ranks are to run"
+		exit 1
+	fi
 	[[ $image != docker://* ]] || pull
+	[[ ! ${launcher_env[*]} ]] || export "${launcher_env[@]}"
+	[[ $(type -t settle) != function ]] || (settle) || exit
 	[[ ! $devices_per_node ]] || hand_on_devices
 	write_rank
 	: >"$dir/stop"
-	: >"$dir/codes"
-	[[ ! ${launcher_env[*]} ]] || export "${launcher_env[@]}"
 	words=("$path" "${launcher_words[@]}" /bin/bash "$dir/rank")
 }
 

