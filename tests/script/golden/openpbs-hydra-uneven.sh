@@ -25,7 +25,7 @@ launcher_signal=
 host_line='%s:%d'
 lines_per_rank=1
 launch() {
-	launcher_env=(UCX_POSIX_USE_PROC_LINK=n)
+	launcher_env=(UCX_POSIX_USE_PROC_LINK=n 'UCX_TLS=^cma')
 	launcher_words=(-n 10 -f "$scratch/hosts")
 }
 

@@ -30,7 +30,7 @@ launcher_signal=
 host_line=''
 lines_per_rank=1
 launch() {
-	launcher_env=(OMPI_MCA_btl_vader_single_copy_mechanism=none UCX_POSIX_USE_PROC_LINK=n)
+	launcher_env=(OMPI_MCA_btl_vader_single_copy_mechanism=none UCX_POSIX_USE_PROC_LINK=n 'UCX_TLS=^cma')
 	launcher_words=(--nodes=2 --ntasks=8 --cpus-per-task=1 --export=ALL --kill-on-bad-exit=1 --mpi=pmix)
 }
 
