@@ -15,6 +15,7 @@ from router.workload.model import Figure, Workload
 
 DEFAULT_WALLTIME: Final = 3600
 _MINUTE: Final = 60
+_PLACED: Final = ("ranks", "ranks_per_node", "nodes")
 
 
 @unchanging
@@ -78,7 +79,7 @@ class _Time:
 
 
 class _MisfitError(Exception):
-    """One clause that says why, with both figures."""
+    """One clause that says why, with both figures; then the figures of the Workload that it is about."""
 
 
 def allocate(  # noqa: PLR0913 - a queue is chosen with all of these known
@@ -113,7 +114,7 @@ def allocate(  # noqa: PLR0913 - a queue is chosen with all of these known
         longest = min((limit for limit in (queue.walltime_max, max_walltime) if limit is not None), default=None)
         time = _time(workload, site, queue, defaults, longest)
     except _MisfitError as misfit:
-        return str(misfit)
+        return f"{misfit.args[0]}{workload.asked_in(*misfit.args[1:])}"
     if spans:
         notes.append(("nodes", _nodes_origin(workload)))
     notes.append(("walltime", time.note))
@@ -196,7 +197,7 @@ def _one_chunk(ask: _Ask, queue: Queue) -> tuple[Chunk, ...]:
             f"asks for {quantity.show_bytes(ask.memory)} of memory; a node has {quantity.show_bytes(queue.memory_per_node)}"
         )
     if ask.gpus > queue.gpus_per_node:
-        raise _MisfitError(f"asks for {_gpus(ask.gpus)}; a node has {queue.gpus_per_node}")
+        raise _MisfitError(f"asks for {_gpus(ask.gpus)}; a node has {queue.gpus_per_node}", "gpus")
     return (Chunk(1, 1, ask.cores_per_rank, ask.cores_per_rank, ask.memory, ask.gpus),)
 
 
@@ -246,16 +247,17 @@ def _spread(ask: _Ask, queue: Queue, limit: int) -> tuple[Chunk, ...]:
     _check_together(ask)
     most = _most_per_node(ask, queue)
     if ask.per_node is not None and ask.per_node > most:
-        raise _MisfitError(_too_dense(ask, queue, ask.per_node))
+        raise _MisfitError(_too_dense(ask, queue, ask.per_node), "ranks_per_node")
     nodes = _count_nodes(ask, queue, limit, most)
     if nodes > limit:
         raise _MisfitError(
-            f"needs {_nodes(nodes)} for {_ranks(ask.ranks)} of {_cores(ask.cores_per_rank)}; it may have {limit}"
+            f"needs {_nodes(nodes)} for {_ranks(ask.ranks)} of {_cores(ask.cores_per_rank)}; it may have {limit}",
+            *_PLACED,
         )
     shares = _shares(ask, nodes)
     densest = max(ranks for _, ranks in shares)
     if densest > most:
-        raise _MisfitError(_too_dense(ask, queue, densest))
+        raise _MisfitError(_too_dense(ask, queue, densest), *_PLACED)
     return tuple([_chunk(ask, count, ranks, nodes) for count, ranks in shares])
 
 
@@ -304,7 +306,8 @@ def _count_nodes(ask: _Ask, queue: Queue, limit: int, most: int) -> int:
             return nodes
     raise _MisfitError(
         f"asks for {_gpus(ask.gpus)} on {_nodes(fewest)}{'' if fixed else f' to {min(limit, ask.ranks)}'}, "
-        f"which must share them evenly{', as must the ranks of each' if ask.bound else ''}; a node has {queue.gpus_per_node}"
+        f"which must share them evenly{', as must the ranks of each' if ask.bound else ''}; a node has {queue.gpus_per_node}",
+        *("gpus", *_PLACED),
     )
 
 

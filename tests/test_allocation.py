@@ -84,9 +84,9 @@ SIZES = [
         (Chunk(1, 1, 1, 1, 900 * GI, 0),),
     ),
     ("GPUs of one node", workload(gpus=4), GPU_QUEUE, (Chunk(1, 1, 1, 1, None, 4),)),
-    ("more GPUs than a node has", workload(gpus=5), GPU_QUEUE, "asks for 5 GPUs; a node has 4"),
+    ("more GPUs than a node has", workload(gpus=5), GPU_QUEUE, "asks for 5 GPUs; a node has 4 (asked for: the gpus)"),
     ("0 GPUs go anywhere", workload(gpus=0), None, (Chunk(1, 1, 1, 1, None, 0),)),
-    ("a queue without GPUs", workload(gpus=1), None, "asks for 1 GPU; a node has 0"),
+    ("a queue without GPUs", workload(gpus=1), None, "asks for 1 GPU; a node has 0 (asked for: the gpus)"),
     (
         "GPUs of another vendor",
         workload(gpus=1, vendor=GpuVendor.AMD),
@@ -143,7 +143,7 @@ SIZES = [
         "more nodes than the queue has",
         workload(mpi=True, ranks=40, cpu=40),
         None,
-        "needs 5 nodes for 40 ranks of 1 core; it may have 4",
+        "needs 5 nodes for 40 ranks of 1 core; it may have 4 (asked for: the ranks)",
     ),
     (
         "memory is shared out by ranks, rounded up",
@@ -173,13 +173,13 @@ SIZES = [
         "too few nodes asked for",
         workload(mpi=True, ranks=16, nodes=1, cpu=16),
         None,
-        "puts 16 ranks of 1 core on a node, 16 in all; a node has 8",
+        "puts 16 ranks of 1 core on a node, 16 in all; a node has 8 (asked for: the ranks, the nodes)",
     ),
     (
         "more nodes asked for than there are",
         workload(mpi=True, ranks=8, nodes=5),
         None,
-        "needs 5 nodes for 8 ranks of 1 core; it may have 4",
+        "needs 5 nodes for 8 ranks of 1 core; it may have 4 (asked for: the ranks, the nodes)",
     ),
     (
         "more nodes asked for than ranks",
@@ -203,13 +203,13 @@ SIZES = [
         "ranks per node that a node cannot hold",
         workload(mpi=True, ranks=16, ranks_per_node=16),
         None,
-        "puts 16 ranks of 1 core on a node, 16 in all; a node has 8",
+        "puts 16 ranks of 1 core on a node, 16 in all; a node has 8 (asked for: the ranks_per_node)",
     ),
     (
         "ranks per node with too much memory",
         workload(mpi=True, ranks=4, ranks_per_node=4, memory=64 * GI),
         None,
-        "puts 4 ranks with 64Gi of memory on a node; a node has 32Gi",
+        "puts 4 ranks with 64Gi of memory on a node; a node has 32Gi (asked for: the ranks_per_node)",
     ),
     (
         "nodes and ranks per node that hold too few",
@@ -247,13 +247,13 @@ SIZES = [
         "GPUs that no number of nodes divides",
         workload(mpi=True, ranks=8, cpu=8, gpus=7),
         GPU_QUEUE,
-        "asks for 7 GPUs on 1 node to 4, which must share them evenly; a node has 4",
+        "asks for 7 GPUs on 1 node to 4, which must share them evenly; a node has 4 (asked for: the gpus, the ranks)",
     ),
     (
         "GPUs that the nodes asked for do not divide",
         workload(mpi=True, ranks=8, nodes=3, gpus=4),
         GPU_QUEUE,
-        "asks for 4 GPUs on 3 nodes, which must share them evenly; a node has 4",
+        "asks for 4 GPUs on 3 nodes, which must share them evenly; a node has 4 (asked for: the gpus, the ranks, the nodes)",
     ),
 ]
 
@@ -269,17 +269,17 @@ SHARES = [
     (
         "3 ranks and 2 GPUs on one node",
         {"ranks": 3, "gpus": 2, "nodes": 1},
-        "asks for 2 GPUs on 1 node, which must share them evenly, as must the ranks of each; a node has 4",
+        "asks for 2 GPUs on 1 node, which must share them evenly, as must the ranks of each; a node has 4 (asked for: the gpus, the ranks, the nodes)",
     ),
     (
         "5 ranks and 4 GPUs on two nodes",
         {"ranks": 5, "gpus": 4, "nodes": 2},
-        "asks for 4 GPUs on 2 nodes, which must share them evenly, as must the ranks of each; a node has 4",
+        "asks for 4 GPUs on 2 nodes, which must share them evenly, as must the ranks of each; a node has 4 (asked for: the gpus, the ranks, the nodes)",
     ),
     (
         "no number of nodes",
         {"ranks": 6, "gpus": 8},
-        "asks for 8 GPUs on 1 node to 4, which must share them evenly, as must the ranks of each; a node has 4",
+        "asks for 8 GPUs on 1 node to 4, which must share them evenly, as must the ranks of each; a node has 4 (asked for: the gpus, the ranks)",
     ),
 ]  # fmt: skip
 
@@ -302,7 +302,7 @@ def test_the_table_is_as_long_as_promised():
 
 def test_the_rule_may_allow_fewer_nodes_than_the_queue_has():
     found = lay(workload(mpi=True, ranks=32, cpu=32), max_nodes=2)
-    assert found == "needs 4 nodes for 32 ranks of 1 core; it may have 2"
+    assert found == "needs 4 nodes for 32 ranks of 1 core; it may have 2 (asked for: the ranks)"
 
 
 def test_a_rule_cannot_allow_more_than_the_queue_has():

@@ -187,6 +187,12 @@ class Workload:
                 return container
         raise KeyError(name)
 
+    def asked_in(self, *figures: str) -> str:
+        """`` (asked for: where, where)`` for those of these figures that the Job asks for; empty for none."""
+        found: list[Figure | None] = [getattr(self, name) for name in figures]
+        origins = [figure.path or figure.origin for figure in found if figure is not None]
+        return f" (asked for: {', '.join(origins)})" if origins else ""
+
     @property
     def main_containers(self) -> tuple[Container, ...]:
         """The containers that run after the init containers, in the manifest's order."""

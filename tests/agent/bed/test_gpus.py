@@ -261,6 +261,7 @@ def test_more_than_a_node_has_is_said_at_apply_with_the_queue_s_figures(stack: S
     stack.ada.ok("delete", "job", name, "--wait=false")
     assert kept is not None
     assert kept["metadata"]["labels"]["batchgate.dev/target"] == "cloud"
-    sentence = "asks for 3 GPUs; a node has 2"
+    field = "spec.template.spec.containers[0].resources.limits[nvidia.com/gpu]"
+    sentence = f"asks for 3 GPUs; a node has 2 (asked for: {field}"
     assert sentence in kept["metadata"]["annotations"]["batchgate.dev/reason"]
     assert sentence in said
