@@ -6,6 +6,7 @@ Everything here is run as root, whom OpenPBS takes for a manager on the server's
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import shutil
 import signal
@@ -47,6 +48,23 @@ def attribute(job_id: str, name: str) -> str:
     lines = ok("qstat", "-x", "-f", "-w", job_id).splitlines()
     found = (line.partition(" = ") for line in lines if line.strip().startswith(f"{name} = "))
     return next((value for _, _, value in found), "")
+
+
+def variables(job_id: str) -> dict[str, str]:
+    """What a job was given as its environment."""
+    return dict(entry.split("=", 1) for entry in attribute(job_id, "Variable_List").split(",") if "=" in entry)
+
+
+def hosts() -> dict[str, int]:
+    """The cores of each execution host that is free, by its short name, as ``exec_host`` has it."""
+    nodes = json.loads(ok("pbsnodes", "-a", "-F", "json"))["nodes"]
+    free = [node["resources_available"] for node in nodes.values() if node["state"] == "free"]
+    return {one["host"].partition(".")[0]: int(one["ncpus"]) for one in free}
+
+
+def program(name: str) -> str:
+    """The path of one of its commands."""
+    return f"{_settings()['PBS_EXEC']}/bin/{name}"
 
 
 def living(user: str) -> list[str]:
