@@ -33,6 +33,9 @@ CONFIG = {
     "User": "65534",
 }
 
+OWN = {"srv/here/file": b"", "etc/passwd": b"root:x:0:0::/:/bin/sh\n", "etc/group": b"root:x:0:\n"}
+"""What the runtime would miss."""
+
 
 @dataclass(frozen=True)
 class ImageSite(BedSite):
@@ -72,7 +75,7 @@ def made(image: str, **container: Any) -> dict[str, Any]:
 
 
 def tool(**config: Any) -> Image:
-    return Image([registry.shell(), {"srv/here/file": b"x"}], {**CONFIG, **config})
+    return Image([registry.shell(), OWN], {**CONFIG, **config})
 
 
 def described(stack: Stack, name: str) -> str:
@@ -179,7 +182,7 @@ def test_always_asks_which_image_a_tag_is_and_if_not_present_does_not(stack: Sta
 
 
 def test_fifty_jobs_of_one_image_are_one_pull(stack: Stack, served: Registry) -> None:
-    (pushed,) = served.push("team/burst:1", Image([registry.shell(), {"data": b"\0" * (1 << 20)}], CONFIG))
+    (pushed,) = served.push("team/burst:1", Image([registry.shell(), OWN, {"data": b"\0" * (1 << 20)}], CONFIG))
     served.forget()
     first = made(served.named("team/burst:1"))
     jobs = []
@@ -188,9 +191,10 @@ def test_fifty_jobs_of_one_image_are_one_pull(stack: Stack, served: Registry) ->
         one["metadata"]["name"] = f"{first['metadata']['name']}-{number}"
         jobs.append(one)
     stack.ada.ok("apply", "-f", "-", stdin=json.dumps({"apiVersion": "v1", "kind": "List", "items": jobs}))
-    await_ends(stack.ada, [one["metadata"]["name"] for one in jobs], seconds=4 * SECONDS)
+    names = [one["metadata"]["name"] for one in jobs]
 
-    assert {name: printed(stack.ada, name)[-1] for name in (jobs[0]["metadata"]["name"], jobs[49]["metadata"]["name"])}
+    assert await_ends(stack.ada, names, seconds=4 * SECONDS) == dict.fromkeys(names, "Complete")
+    assert printed(stack.ada, names[49]) == ["entry cmd"]
     fetched = served.fetched()
     assert {digest: fetched.count(digest) for digest in pushed.layers} == dict.fromkeys(pushed.layers, 1)
     assert len(list(Path(IMAGES).glob(f"{pushed.digest.partition(':')[2]}.sif"))) == 1
