@@ -167,7 +167,8 @@ def serving(
     place = Path(tempfile.mkdtemp(prefix="registry-", dir=directory))
     (place / "htpasswd").write_text(_HTPASSWD)
     (place / "config.json").write_text(json.dumps(_config(place, address, private=private, token=token, tls=tls)))
-    registry = Registry(address, place, private, _started(place, address))
+    asks = private or token is not None
+    registry = Registry(address, place, asks, _started(place, address))
     try:
         yield registry
     finally:

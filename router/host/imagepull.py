@@ -497,7 +497,7 @@ def take(path: "str", token: "str") -> "bool":
             if os.stat(mine).st_nlink == 2:
                 return True
         if error.errno in NO_LINKS and not os.path.exists(path):
-            return created(path, text)
+            return created(path, text) or holder(path) == token
         return holder(path) == token
     finally:
         forget(mine)
@@ -509,7 +509,7 @@ def created(path: "str", text: "str") -> "bool":
     try:
         with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
             file.write(text)
-    except FileExistsError:
+    except OSError:  # also where the server says no more than that it failed
         return False
     return True
 
@@ -684,7 +684,7 @@ def dying_too() -> "Any":
 
 
 def awaited(process: "Any", claim: "str", token: "str") -> "int":
-    """The runtime's exit code. Meanwhile signs of life are given; without the claim, or after too long, it is killed."""
+    """The runtime's exit code. Meanwhile signs of life are given. Refused, and it is killed, where that is over."""
     for _ in range(PULL_SECONDS // HEARTBEAT):
         with contextlib.suppress(subprocess.TimeoutExpired):
             return int(process.wait(HEARTBEAT))
@@ -692,24 +692,27 @@ def awaited(process: "Any", claim: "str", token: "str") -> "int":
             break
     with contextlib.suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGKILL)
-    return int(process.wait())
+    process.wait()
+    raise Refused(
+        PULL, f"the image was not pulled on {here()} within {PULL_SECONDS} seconds; the network may be too slow there"
+    )
 
 
 REASONS = (
-    ("toomanyrequests|too many requests|429", PULL, "gives no more images for now (429); a pull secret may help"),
+    (r"toomanyrequests|too many requests|\b429\b", PULL, "gives no more images for now (429); a pull secret may help"),
     (
-        "unauthorized|authentication required|denied: |status 40[13]",
+        r"unauthorized|authentication required|denied: |\bstatus(?: code)?:? 40[13]\b",
         PULL,
         "refuses the image; look at the Pod's pull secret",
     ),
     (
-        "manifest unknown|name unknown|blob unknown|status 404",
+        r"manifest unknown|name unknown|blob unknown|\bstatus(?: code)?:? 404\b",
         PULL,
         "has the image no more, or not whole; push it anew",
     ),
     ("x509|certificate|tls:", UNAVAILABLE, "is not trusted by the runtime; install the CA that signed its certificate"),
     (
-        "connection refused|no such host|i/o timeout|connection reset|no route|unexpected EOF|status 5",
+        r"connection refused|no such host|i/o timeout|connection reset|no route|unexpected EOF|\bstatus(?: code)?:? 5\d\d\b",
         UNAVAILABLE,
         "could not be reached while the image was pulled",
     ),

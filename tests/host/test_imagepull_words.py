@@ -101,6 +101,10 @@ _WORDS = [
             ),
         ),
     ),
+    (
+        "FATAL:   Image file already exists: /cache/f3a4291.sif",
+        ("ErrImagePull", "apptainer could not make the image on HOST: Image file already exists: /cache/f3a4291.sif"),
+    ),
     ("FATAL:   something new", ("ErrImagePull", "apptainer could not make the image on HOST: something new")),
     ("", ("ErrImagePull", "apptainer could not make the image on HOST: apptainer ended with code 255")),
 ]
