@@ -77,7 +77,7 @@ def render(workload: Workload, route: Route) -> Script:
         "base.sh",
         *_loops(workload),
         *(("modules.sh",) if modules else ()),
-        *(("host.sh",) if site.runtime is Runtime.HOST else _container_parts(workload, site)),
+        *(("host.sh",) if site.runtime is Runtime.HOST else _container_parts(workload, site, ranks=bool(ranks))),
         *(("devices.sh",) if devices else ()),
         "mpi.sh" if ranks else "plain.sh",
     )
@@ -85,12 +85,13 @@ def render(workload: Workload, route: Route) -> Script:
     return Script(f"{own}{common}", tuple(warnings), common)
 
 
-def _container_parts(workload: Workload, site: Site) -> tuple[str, ...]:
-    """What a runtime for containers needs: of volumes and overlays only where there are some."""
+def _container_parts(workload: Workload, site: Site, *, ranks: bool) -> tuple[str, ...]:
+    """What a runtime for containers needs: of pulls, volumes and overlays only where there are some."""
     return (
         "apptainer.sh",
         *(() if understands_no_eval(site.runtime, site.runtime_version) else ("evaluating.sh",)),
         *(("volumes.sh",) if _follows_links(workload) else ()),
+        *(("images.sh",) if ranks or site.pull == "job" else ()),
         *(("overlay.sh",) if site.writable == "overlay" else ()),
     )
 

@@ -145,6 +145,7 @@ CASES: dict[str, Case] = {
     "slurm-openmpi": Case(_ranks("slurm", "openmpi")),
     "slurm-gpu": Case(_gpu("slurm")),
     "slurm-modules": Case(_modules),
+    "slurm-pull": Case(lambda: text_of(workload(container("work")), _on("slurm", pull="job"))),
     "local-host": Case(lambda: text_of(workload(container("/bin/echo", "hello")), site("local", runtime="host"))),
 }
 

@@ -5,13 +5,13 @@ find_runtime() {
 	runtime=$found
 }
 
-# What the agent knows of the image.
 staged_image() {
 	local entry
 	declare -gA known=()
 	staged "$dir/image/$name"
 	for entry in "${words[@]}"; do known[${entry%%=*}]=${entry#*=}; done
 	image=${known[path]:-$image} workdir=${workdir:-${known[workdir]}} command=${command:-${known[command]}}
+	[[ ! ${known[source]} ]] || pull_first
 	staged "$dir/image-env/$name"
 	image_env=("${words[@]}")
 }
@@ -34,10 +34,9 @@ mount() {
 	esac
 }
 
-# The words that run the loaded container; its variables go into the environment.
+# The words that run the container; its variables go into the environment.
 container_words() {
 	local entry key value inside=() verb='exec'
-	# shellcheck disable=SC2086
 	unset ${!APPTAINERENV_@} ${!SINGULARITYENV_@}
 	for entry in "${image_env[@]}" "${env[@]}"; do
 		key=${entry%%=*}
@@ -66,7 +65,7 @@ last_words() { tail -c 8192 | sed -n 's/^\(\x1b\[[0-9;]*m\)*\(FATAL:   \|ERROR  
 # so, too. It cannot run the program: no kernel takes such an environment.
 examine() {
 	local said again reason=''
-	why=''
+	why=$(cat "$scratch/$name.why" 2>/dev/null)
 	[[ $code == 1 || $code == 255 ]] && said=$(last_words <"$2") && [[ $said && $(getconf PAGESIZE) == 4096 ]] || return 0
 	printf BIG=%0200000d 0 >"$scratch/$name.env"
 	again=$(

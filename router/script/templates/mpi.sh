@@ -57,14 +57,6 @@ judge() {
 	[[ $first == *[!0-9]* ]] || code=${first:-$code}
 }
 
-# Once for all ranks, which would each pull the image.
-pull() {
-	local no_https=()
-	[[ " ${options[*]} " != *' --no-https '* ]] || no_https=(--no-https)
-	[[ -e $dir/image.sif ]] || "$runtime" pull "${no_https[@]}" "$dir/image.sif" "$image" || exit 125
-	image=$dir/image.sif
-}
-
 # Assignments that any bash reads back, byte for byte: NAME, and NAME VALUE...
 scalar() { printf "%s='%s'\n" "$1" "${!1//\'/$quote}"; }
 

@@ -2,7 +2,7 @@
 #PBS -q workq
 #PBS -l select=1:ncpus=1:mpiprocs=1:ompthreads=1
 #PBS -l walltime=01:00:00
-# shellcheck disable=SC2016,SC2034,SC2317,SC2329
+# shellcheck disable=SC2016,SC2034,SC2086,SC2317,SC2329
 # The directory of the Pod comes in BATCHGATE_DIR (qsub -v).
 
 # --- this Job: physics/simulate ---
@@ -80,7 +80,6 @@ end_session() {
 	for directory in /proc/[0-9]*; do
 		read -r line <"$directory/stat" && [[ $line == *" $1 "* ]] || continue # quick, for thousands
 		# "pid (command) state parent group session": the command may hold anything.
-		# shellcheck disable=SC2086
 		set -- "$1" ${line##*) }
 		[[ $5 != "$1" ]] || kill -KILL "${directory##*/}"
 	done 2>/dev/null
@@ -138,7 +137,7 @@ staged() {
 
 # The container's values; what is staged wins.
 load() {
-	workdir='' command='' gpus=0 first_gpu=0 argv=() env=() own=() binds=() options=() needs_argv=''
+	workdir='' command='' gpus=0 first_gpu=0 argv=() env=() own=() binds=() options=() ahead=() needs_argv=''
 	name=${names[$1]} kind=${kinds[$1]}
 	"container_$1"
 	staged_image
@@ -182,7 +181,7 @@ run_once() {
 		prepare "$1"
 		echo "$BASHPID" >"$scratch/$name.pid"
 		echo "pid $1 $BASHPID $2" >&9
-		exec setsid "${words[@]}" </dev/null 6>&- 8>&- 9>&-
+		exec setsid "${ahead[@]}" "${words[@]}" </dev/null 6>&- 8>&- 9>&-
 	)
 	code=$?
 	printf -v finished '%(%s)T' -1

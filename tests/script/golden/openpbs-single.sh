@@ -4,7 +4,7 @@
 #PBS -l walltime=01:00:00
 #PBS -A physics
 #PBS -P simulation
-# shellcheck disable=SC2016,SC2034,SC2317,SC2329
+# shellcheck disable=SC2016,SC2034,SC2086,SC2317,SC2329
 # The directory of the Pod comes in BATCHGATE_DIR (qsub -v).
 
 # --- this Job: physics/simulate ---
@@ -88,7 +88,6 @@ end_session() {
 	for directory in /proc/[0-9]*; do
 		read -r line <"$directory/stat" && [[ $line == *" $1 "* ]] || continue # quick, for thousands
 		# "pid (command) state parent group session": the command may hold anything.
-		# shellcheck disable=SC2086
 		set -- "$1" ${line##*) }
 		[[ $5 != "$1" ]] || kill -KILL "${directory##*/}"
 	done 2>/dev/null
@@ -146,7 +145,7 @@ staged() {
 
 # The container's values; what is staged wins.
 load() {
-	workdir='' command='' gpus=0 first_gpu=0 argv=() env=() own=() binds=() options=() needs_argv=''
+	workdir='' command='' gpus=0 first_gpu=0 argv=() env=() own=() binds=() options=() ahead=() needs_argv=''
 	name=${names[$1]} kind=${kinds[$1]}
 	"container_$1"
 	staged_image
@@ -190,7 +189,7 @@ run_once() {
 		prepare "$1"
 		echo "$BASHPID" >"$scratch/$name.pid"
 		echo "pid $1 $BASHPID $2" >&9
-		exec setsid "${words[@]}" </dev/null 6>&- 8>&- 9>&-
+		exec setsid "${ahead[@]}" "${words[@]}" </dev/null 6>&- 8>&- 9>&-
 	)
 	code=$?
 	printf -v finished '%(%s)T' -1
@@ -452,13 +451,13 @@ find_runtime() {
 	runtime=$found
 }
 
-# What the agent knows of the image.
 staged_image() {
 	local entry
 	declare -gA known=()
 	staged "$dir/image/$name"
 	for entry in "${words[@]}"; do known[${entry%%=*}]=${entry#*=}; done
 	image=${known[path]:-$image} workdir=${workdir:-${known[workdir]}} command=${command:-${known[command]}}
+	[[ ! ${known[source]} ]] || pull_first
 	staged "$dir/image-env/$name"
 	image_env=("${words[@]}")
 }
@@ -481,10 +480,9 @@ mount() {
 	esac
 }
 
-# The words that run the loaded container; its variables go into the environment.
+# The words that run the container; its variables go into the environment.
 container_words() {
 	local entry key value inside=() verb='exec'
-	# shellcheck disable=SC2086
 	unset ${!APPTAINERENV_@} ${!SINGULARITYENV_@}
 	for entry in "${image_env[@]}" "${env[@]}"; do
 		key=${entry%%=*}
@@ -513,7 +511,7 @@ last_words() { tail -c 8192 | sed -n 's/^\(\x1b\[[0-9;]*m\)*\(FATAL:   \|ERROR  
 # so, too. It cannot run the program: no kernel takes such an environment.
 examine() {
 	local said again reason=''
-	why=''
+	why=$(cat "$scratch/$name.why" 2>/dev/null)
 	[[ $code == 1 || $code == 255 ]] && said=$(last_words <"$2") && [[ $said && $(getconf PAGESIZE) == 4096 ]] || return 0
 	printf BIG=%0200000d 0 >"$scratch/$name.env"
 	again=$(

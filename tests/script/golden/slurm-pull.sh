@@ -1,0 +1,665 @@
+#!/bin/bash
+#SBATCH --partition=workq
+#SBATCH --nodes=1
+#SBATCH --ntasks=1
+#SBATCH --ntasks-per-node=1
+#SBATCH --cpus-per-task=1
+#SBATCH --time=01:00:00
+#SBATCH --signal=B:USR1@90
+# shellcheck disable=SC2016,SC2034,SC2086,SC2317,SC2329
+# The directory of the Pod is the first argument. What --export=NONE says must not reach srun.
+export SLURM_EXPORT_ENV=ALL SRUN_CPUS_PER_TASK=1
+
+# --- this Job: physics/simulate ---
+kinds=(main)
+names=(main)
+deadline=3510 # seconds that the containers may run
+grace=30 # seconds between TERM and KILL
+restart_policy=Never
+log_limit=10737418240 # bytes of one log
+runtime=/opt/apptainer/bin/apptainer
+env_prefix=APPTAINERENV_
+modules=()
+
+container_0() { # main
+	command=1
+	argv=(work)
+	env=(OMP_NUM_THREADS=1)
+	image=/sif/image.sif
+	options=(--cleanenv --no-home --no-eval --pid --writable-tmpfs)
+	own_tmp
+}
+
+# --- the same in every script ---
+
+say() { printf 'batchgate: %s\n' "$*" >&2; }
+
+# Seconds of a clock that nobody sets.
+clock() {
+	read -r now _ </proc/uptime
+	now=${now%%.*}
+}
+
+# Waits without a process that could be left behind: nothing ever comes on 8.
+pause() { read -r -t "$1" -u 8 || :; }
+
+# One job alone may run a Pod. On NFS ln can fail although it linked: a count of 2 proves it.
+claim() {
+	token=$job_id.$RANDOM$RANDOM$RANDOM
+	local mine=$dir/claim.$token
+	[[ -d $dir ]] && echo "$token" >"$mine" || return 1
+	ln -T "$mine" "$dir/claim" 2>/dev/null && return
+	[[ $(stat -c %h "$mine") == 2 ]] && return
+	claimed_by && [[ $owner == "$token" ]] && return
+	rm -f "$mine"
+	return 1
+}
+
+claimed_by() {
+	owner=
+	{ read -r owner <"$dir/claim"; } 2>/dev/null
+}
+
+# A change of state as a small file: the agent lists one directory.
+note() {
+	local time file=$uid.$((++notes)).$1
+	printf -v time '%(%s)T' -1
+	{
+		printf '{"event":"%s","job":"%s","host":"%s","time":%s%s}\n' "$1" "$job_id" "$HOSTNAME" "$time" "${2:-}" \
+			>"$spool/.$file" && mv -T "$spool/.$file" "$spool/$file"
+	} 2>/dev/null 7>&- 9>&- &
+}
+
+# Touches "alive", looks at the claim. A file server that hangs stops this, not the main loop.
+heartbeat() {
+	trap '' TERM INT HUP USR1 USR2
+	exec 7>&-
+	while kill -0 $$ 2>/dev/null; do
+		if claimed_by && [[ $owner != "$token" ]]; then
+			echo lost >&9
+		else
+			touch "$dir/alive" && echo alive >&9
+		fi
+		pause 15
+	done
+}
+
+# Kills what is left of a session.
+end_session() {
+	local directory line
+	for directory in /proc/[0-9]*; do
+		read -r line <"$directory/stat" && [[ $line == *" $1 "* ]] || continue # quick, for thousands
+		# "pid (command) state parent group session": the command may hold anything.
+		set -- "$1" ${line##*) }
+		[[ $5 != "$1" ]] || kill -KILL "${directory##*/}"
+	done 2>/dev/null
+}
+
+# Wakes the main loop: a read with a time limit loses what comes just then.
+tick() {
+	trap '' TERM INT HUP USR1 USR2
+	exec 7>&- >&9 2>/dev/null
+	while kill -0 $$; do
+		echo tick
+		pause 1
+	done
+}
+
+# 7: to the guard. 8: nothing. 9: events. Named pipes: older shells let process substitutions leak.
+open_pipes() {
+	mkfifo "$scratch/"{guard,never,events} || exit 75
+	setsid /bin/bash -c "$(declare -f end_session guard); guard \"\$1\"" guard "$scratch" <"$scratch/guard" &
+	exec 7>"$scratch/guard" 8<>"$scratch/never" 9<>"$scratch/events"
+	rm "$scratch/"{guard,never,events}
+}
+
+# Reads of sessions (-N: ended) and process groups (gone N). When the script is gone without "done" it kills the groups,
+# which would start containers again, and the sessions, also those only noted in $1.
+guard() {
+	local word number file sessions=() groups=()
+	trap '' TERM INT HUP USR1 USR2
+	while read -r word number; do
+		case $word in
+		done) return ;;
+		group) groups[number]=1 ;;
+		gone) unset "groups[number]" ;;
+		-*) unset "sessions[${word#-}]" ;;
+		*) sessions[word]=1 ;;
+		esac
+	done
+	for word in "${!groups[@]}"; do kill -KILL -- "-$word" 2>/dev/null; done
+	for file in "$1"/*.pid; do
+		number=''
+		{ read -r number <"$file"; } 2>/dev/null
+		[[ ! $number ]] || sessions[number]=1
+	done
+	for word in "${!sessions[@]}"; do end_session "$word"; done
+	rm -rf "$1"
+}
+
+# Zero-terminated words of the agent, where it has staged any.
+staged() {
+	local word
+	words=()
+	[[ -f $1 ]] || return
+	while IFS= read -r -d '' word; do words+=("$word"); done <"$1"
+}
+
+# The container's values; what is staged wins.
+load() {
+	workdir='' command='' gpus=0 first_gpu=0 argv=() env=() own=() binds=() options=() ahead=() needs_argv=''
+	name=${names[$1]} kind=${kinds[$1]}
+	"container_$1"
+	staged_image
+	if staged "$dir/argv/$name"; then
+		argv=("${words[@]}")
+	elif [[ $needs_argv ]]; then
+		say "$dir/argv/$name is missing: the Pod's directory is not complete"
+		exit 1
+	fi
+	staged "$dir/env/$name"
+	env+=("${words[@]}" "${own[@]}")
+	((gpus == 0)) || [[ $1 == "${mpi:-}" ]] || give_devices
+}
+
+# Stdin to the log, unbuffered, up to the limit; read to its end, so that no writer fails.
+keep_log() {
+	trap '' TERM INT HUP USR1 USR2
+	exec 9>&- >"$1" || exec 9>&- >/dev/null
+	local unbuffered=()
+	! type -P stdbuf >/dev/null || unbuffered=(stdbuf -o0)
+	"${unbuffered[@]}" head -c "$log_limit"
+	if (($(head -c 1 | wc -c))); then
+		printf '\nbatchgate: the log ends here: it has reached the limit of this site, %s bytes\n' "$log_limit"
+		cat >/dev/null
+	fi
+}
+
+# Runs container $1, the $2th time: $code, $started, $finished.
+run_once() {
+	local pipe=$scratch/$name.log.$2 logger pid='' turns=0
+	mkfifo "$pipe"
+	: >"$scratch/$name.pid"
+	keep_log "$dir/log/$name.$2" <"$pipe" &
+	logger=$!
+	exec 6>"$pipe"
+	printf -v started '%(%s)T' -1
+	(
+		exec >&6 2>&6
+		load "$1"
+		umask 022
+		prepare "$1"
+		echo "$BASHPID" >"$scratch/$name.pid"
+		echo "pid $1 $BASHPID $2" >&9
+		exec setsid "${ahead[@]}" "${words[@]}" </dev/null 6>&- 8>&- 9>&-
+	)
+	code=$?
+	printf -v finished '%(%s)T' -1
+	judge "$1"
+	exec 6>&-
+	read -r pid <"$scratch/$name.pid" && end_session "$pid"
+	: >"$scratch/$name.pid"
+	while kill -0 "$logger" 2>/dev/null && ((turns++ < 250)); do pause 0.02; done
+	examine "$1" "$dir/log/$name.$2"
+}
+
+# For the exit file: why nothing was started.
+because() {
+	local text=${1//[[:cntrl:]]/ }
+	text=${text:0:1000}
+	text=${text//\\/\\\\} text=${text//\"/\\\"}
+	why=",\"reason\":\"${2:-CreateContainerError}\",\"message\":\"$text\""
+}
+
+# The exit file of run $1, whole when it appears.
+write_exit() {
+	local file=$name.$1
+	printf '{"code":%s,"signal":%s,"started":%s,"finished":%s,"deadline":%s,"log":%s%s}\n' \
+		"$code" $((code > 128 && code < 160 ? code - 128 : 0)) "$started" "$finished" "$late" \
+		"$(stat -c %s "$dir/log/$file" || echo 0)" "$why" >"$dir/exit/.$file" && mv -T "$dir/exit/.$file" "$dir/exit/$file"
+}
+
+# Runs container $1, again where its policy says so; tells the main loop.
+worker() {
+	local restart=0 delay=10 code=143 started finished stopping='' late=false why
+	trap 'stopping=1' TERM USR1 INT HUP
+	trap 'stopping=1 late=true' USR2
+	exec 7>&-
+	name=${names[$1]} kind=${kinds[$1]}
+	while [[ ! $stopping ]]; do
+		run_once "$1" "$restart"
+		write_exit "$restart" || {
+			say "how container $name ended ($code) cannot be written to $dir/exit"
+			((code)) || code=1
+		}
+		echo "exit $1 $code $restart" >&9
+		[[ $restart_policy == OnFailure || $kind == sidecar ]] || break
+		again || break
+	done
+	echo "end $1 $code" >&9
+}
+
+start() {
+	attend
+	[[ ! $ending ]] || return
+	set -m # or the container would ignore SIGINT
+	(
+		set +m
+		worker "$1"
+		exit
+	) &
+	workers[$1]=$!
+	echo "group $!" >&7
+	set +m
+}
+
+# Asks container $1 to end; its worker starts it no more.
+end() {
+	local word=TERM
+	[[ $ending != deadline ]] || word=USR2
+	kill -s "$word" "${workers[$1]}" 2>/dev/null
+	[[ ! ${pids[$1]} ]] || ask "$1"
+}
+
+stop() {
+	local i
+	ending=$1
+	clock
+	kill_at=$((now + grace))
+	# Other jobs of this Pod may start when "alive" is 180 s old.
+	[[ $ending != lost ]] || kill_at=$((now + (grace < 30 ? grace : 30)))
+	say "ending the containers: $2"
+	for i in "${!workers[@]}"; do [[ ${kinds[i]} == sidecar ]] || end "$i"; done
+}
+
+# Something that happened, or a second.
+turn() {
+	local word i value rest
+	read -r -u 9 word i value rest
+	case $word in
+	alive) alive=1 ;;
+	lost) asked=lost ;;
+	pid)
+		pids[i]=$value
+		echo "$value" >&7
+		note running ",\"container\":\"${names[i]}\",\"restart\":$rest"
+		[[ ! $ending || (${kinds[i]} == sidecar && ! $closing) ]] || end "$i"
+		;;
+	exit)
+		echo "-${pids[i]}" >&7
+		unset "pids[i]"
+		note exited ",\"container\":\"${names[i]}\",\"code\":$value,\"restart\":$rest"
+		;;
+	end) ended "$i" "$value" ;;
+	tick)
+		for i in "${!workers[@]}"; do
+			kill -0 "${workers[i]}" 2>/dev/null && continue
+			# Its last words may still be in the pipe, but not for two ticks.
+			((++missing[i] < 2)) || ended "$i" 137
+		done
+		;;
+	esac
+	attend
+}
+
+# What time and signals demand.
+attend() {
+	local i gap
+	clock
+	# A tick a second: in a longer gap the job was suspended, which does not count.
+	gap=$((now - last_turn)) last_turn=$now
+	if ((gap > 15)); then
+		alive_at=$((alive_at + gap)) deadline_at=$((deadline_at + gap))
+		((!kill_at)) || kill_at=$((kill_at + gap))
+	fi
+	[[ ! $alive ]] || alive_at=$now
+	alive=
+	if [[ $ending ]]; then
+		((now < kill_at)) || for i in "${!pids[@]}"; do end_session "${pids[i]}"; done
+	elif [[ $asked == lost ]]; then
+		leave_to_other
+	elif [[ $asked ]]; then
+		stop signal 'the batch system says so'
+	elif ((now >= deadline_at)); then
+		stop deadline 'their time is up'
+	elif ((now - alive_at > 60)); then
+		stop lost "the Pod's directory cannot be reached"
+	fi
+}
+
+ended() { # CONTAINER CODE
+	echo "gone ${workers[$1]}" >&7
+	unset "workers[$1]" "pids[$1]"
+	[[ ${kinds[$1]} == sidecar || $2 == 0 || $result != 0 ]] || result=$2
+}
+
+# Until nothing but sidecars runs.
+until_ended() {
+	local i running=1
+	while [[ $running ]]; do
+		running=
+		for i in "${!workers[@]}"; do [[ ${kinds[i]} == sidecar ]] || running=1; done
+		[[ ! $running ]] || turn
+	done
+}
+
+# Nothing can run: the sentence goes into each log.
+refuse() {
+	local name kind i code=$1 started finished late=false why
+	say "$2"
+	because "$2"
+	printf -v started '%(%s)T' -1
+	finished=$started
+	for i in "${!kinds[@]}"; do
+		name=${names[i]}
+		[[ ${kinds[i]} == main ]] || continue
+		printf 'batchgate: %s\n' "$2" >"$dir/log/$name.0"
+		write_exit 0
+	done
+	leave "$1"
+}
+
+silence() {
+	{ disown "${beating[@]}" && kill -KILL "${beating[@]}"; } 2>/dev/null # else bash reports their ends
+}
+
+leave() {
+	trap '' TERM INT HUP USR1 XCPU
+	note ended ",\"code\":$1,\"reason\":\"$ending\""
+	[[ $ending == lost ]] || wait "$!"
+	silence
+	echo 'done' >&7
+	rm -rf "$scratch"
+	exit "$1"
+}
+
+run_containers() {
+	local i
+	for i in "${!kinds[@]}"; do
+		[[ ${kinds[i]} != main ]] || continue
+		start "$i"
+		[[ ${kinds[i]} == sidecar ]] || until_ended
+		((result == 0)) || return
+	done
+	for i in "${!kinds[@]}"; do [[ ${kinds[i]} != main ]] || start "$i"; done
+	until_ended
+}
+
+# All ends at once, and nothing more is written.
+leave_to_other() {
+	local i
+	say "the claim of this Pod is another's: ending at once"
+	for i in "${!workers[@]}"; do kill -KILL "${workers[i]}"; done 2>/dev/null
+	for i in "${!pids[@]}"; do end_session "${pids[i]}"; done
+	rm -rf "$scratch"
+	silence
+	exit 75
+}
+
+set_up() {
+	[[ ${#modules[@]} == 0 ]] || load_modules
+	[[ $(type -t before) != function ]] || before 7>&- 8>&- 9>&-
+	find_runtime
+	[[ ! $devices_per_node ]] || check_devices
+}
+
+main() {
+	local workers=() pids=() missing=() ending='' asked='' closing='' alive='' kill_at=0 result=0 notes=0 beating=()
+	exec </dev/null # bash has read all of a script that came this way
+	umask 077
+	LC_ALL=C
+	cd / || exit 75
+	dir=${1:-${BATCHGATE_DIR:-}}
+	while [[ $dir == */ ]]; do dir=${dir%/}; done
+	job_id=${PBS_JOBID:-${SLURM_JOB_ID:-0}}
+	uid=${dir##*/} spool=${dir%/*/*/*/*}/spool
+	if [[ $dir != /* ]] || ! claim; then
+		say "nothing is run: the Pod's directory is not there, cannot be written, or is another job's: ${dir:-none given}"
+		exit 75
+	fi
+	trap 'asked=${asked:-signal}' TERM INT HUP XCPU
+	# Slurm warns up to a minute early; sooner where its limit was cut.
+	trap 'clock; ((deadline_at - now < 90)) || deadline_at=0' USR1
+	clock
+	alive_at=$now last_turn=$now deadline_at=$((now + deadline))
+	mkdir -p "$dir/log" "$dir/exit" "$spool"
+	if [[ ! -w $dir/log || ! -w $dir/exit ]]; then
+		say "nothing is run: $dir/log and $dir/exit cannot be written"
+		exit 75
+	fi
+	scratch=$(mktemp -d -p "${TMPDIR:-/tmp}" batchgate.XXXXXXXX || mktemp -d -p /tmp batchgate.XXXXXXXX) || exit 75
+	open_pipes
+	heartbeat &
+	beating=("$!")
+	tick &
+	beating+=("$!")
+	note started
+	set_up
+	clock
+	alive_at=$now last_turn=$now # the site's own lines may take long
+	run_containers
+	[[ " ${kinds[*]} " != *' sidecar '* ]] || end_sidecars
+	[[ $(type -t after) != function ]] || after 7>&- 8>&- 9>&-
+	case $ending in
+	deadline) ((result != 0)) || result=124 ;;
+	?*) ((result != 0)) || result=143 ;;
+	esac
+	leave "$result"
+}
+
+find_runtime() {
+	local found
+	found=$(type -P "$runtime") || refuse 127 "there is no $runtime on $HOSTNAME; PATH is $PATH"
+	runtime=$found
+}
+
+staged_image() {
+	local entry
+	declare -gA known=()
+	staged "$dir/image/$name"
+	for entry in "${words[@]}"; do known[${entry%%=*}]=${entry#*=}; done
+	image=${known[path]:-$image} workdir=${workdir:-${known[workdir]}} command=${command:-${known[command]}}
+	[[ ! ${known[source]} ]] || pull_first
+	staged "$dir/image-env/$name"
+	image_env=("${words[@]}")
+}
+
+# Each container has a /tmp of its own, on the node.
+own_tmp() {
+	rm -rf "$scratch/$name.tmp" # an earlier run's
+	mkdir -m 1777 "$scratch/$name.tmp"
+	mount "$scratch/$name.tmp" /tmp
+	mount "$scratch/$name.tmp" /var/tmp
+}
+
+mount() {
+	local from=$1 to=$2
+	case $from$to in
+	*[,:\"\\]*) # what --bind would cut apart; --mount reads CSV
+		binds+=(--mount "type=bind,\"source=${from//\"/\"\"}\",\"destination=${to//\"/\"\"}\"${3:+,$3}")
+		;;
+	*) binds+=(--bind "$from:$to${3:+:$3}") ;;
+	esac
+}
+
+# The words that run the container; its variables go into the environment.
+container_words() {
+	local entry key value inside=() verb='exec'
+	unset ${!APPTAINERENV_@} ${!SINGULARITYENV_@}
+	for entry in "${image_env[@]}" "${env[@]}"; do
+		key=${entry%%=*}
+		case $key in
+		HOME | UID | EUID | GID | '' | [!A-Za-z_]* | *[!A-Za-z0-9_]*) inside+=("$entry") ;; # the runtime cannot set these
+		*)
+			value=${entry#*=}
+			[[ ! $evaluates ]] || as_shell_text
+			export "$env_prefix$key=$value"
+			;;
+		esac
+	done
+	[[ $command ]] || verb='run'
+	if [[ ${inside[*]} ]]; then
+		[[ $command ]] || argv=(/.singularity.d/runscript "${argv[@]}")
+		[[ ${argv[0]} != *=* ]] || argv=(sh -c 'exec "$@"' sh "${argv[@]}")
+		argv=(env -- "${inside[@]}" "${argv[@]}")
+		verb='exec'
+	fi
+	words=("$runtime" --quiet "$verb" "${options[@]}" "${binds[@]}" ${workdir:+--pwd "$workdir"} "$image" "${argv[@]}")
+}
+
+last_words() { tail -c 8192 | sed -n 's/^\(\x1b\[[0-9;]*m\)*\(FATAL:   \|ERROR  : \)//p' | tail -n 1; }
+
+# Why container $1 was not started: the end of log $2. A program may print and return the same: a second start has to fail
+# so, too. It cannot run the program: no kernel takes such an environment.
+examine() {
+	local said again reason=''
+	why=$(cat "$scratch/$name.why" 2>/dev/null)
+	[[ $code == 1 || $code == 255 ]] && said=$(last_words <"$2") && [[ $said && $(getconf PAGESIZE) == 4096 ]] || return 0
+	printf BIG=%0200000d 0 >"$scratch/$name.env"
+	again=$(
+		load "$1"
+		container_words
+		"${words[@]:0:3}" --env-file "$scratch/$name.env" "${words[@]:3}" 2>&1 >/dev/null | last_words
+	)
+	again=${again/failed: *argument list too long/failed: }
+	[[ $again && ${said//[0-9]/} == "${again//[0-9]/}"* ]] || return 0
+	case $said in
+	*' not found in $PATH' | 'stat '*) code=127 ;;
+	'Unable to handle '*) code=125 reason=ErrImagePull ;;
+	*) code=126 ;;
+	esac
+	because "$said" "$reason"
+}
+
+# Has the runtime write image $2 to file $1. Where it cannot, that is why the container is not started.
+pull_to() {
+	local no_https=() said=$scratch/$name.pull
+	[[ ! ${known[insecure]} && " ${options[*]} " != *' --no-https '* ]] || no_https=(--no-https)
+	"$runtime" pull "${no_https[@]}" "${@:3}" "$1" "$2" >"$said" 2>&1 &
+	wait "$!" && return # a signal ends a wait
+	said=$(last_words <"$said")
+	because "$2 could not be pulled on $HOSTNAME: ${said:-$runtime gave no reason}" ErrImagePull
+	return 1
+}
+
+not_pulled() {
+	say "${why#*\"message\":}"
+	printf %s "$why" >"$scratch/$name.why"
+	exit 125
+}
+
+# Once for all ranks, which would each pull the image.
+pull() {
+	[[ -e $dir/image.sif ]] || pull_to "$dir/image.sif" "$image" || not_pulled
+	image=$dir/image.sif
+}
+
+# The image is pulled in the container's session, so that what ends the container ends that.
+pull_first() {
+	[[ -e ${known[path]} ]] || ahead=(/bin/bash -c "LC_ALL=C
+		$(declare -p known options name scratch runtime job_id)
+		$(declare -f say because last_words pull_to not_pulled fetch failed_just_now pull_claimed release holder older take take_over give_signs)
+		fetch && exec \"\$@\"" "$name")
+}
+
+# Pulls the image into the cache, once for all jobs: who holds the claim pulls, the others wait. imagepull does the same.
+fetch() {
+	local path=${known[path]} cache=${known[cache]} token=$job_id.$RANDOM$RANDOM$RANDOM why='' stem claim half
+	stem=${path%.sif}
+	claim=$stem.claim half=$cache/.${stem##*/}.$token.sif
+	trap 'release; exit 143' TERM
+	(umask 077 && mkdir -p "$cache")
+	until [[ -e $path ]]; do
+		failed_just_now && not_pulled
+		if take "$claim" || take_over; then
+			[[ -e $path ]] || pull_claimed
+			release
+			[[ ! $why ]] || not_pulled
+		else
+			sleep 2
+		fi
+	done
+	trap - TERM
+}
+
+failed_just_now() {
+	local line
+	! older "$stem.failed" 30 && line=$(head -c 4096 "$stem.failed" 2>/dev/null) && [[ $line == *'"permanent"'* ]] || return
+	why=,${line#\{}
+	why=${why%,*\"permanent\"*}
+}
+
+pull_claimed() {
+	local beat
+	rm -f "$stem.failed" "$cache/.${stem##*/}."*.sif
+	give_signs >/dev/null 2>&1 &
+	beat=$!
+	if pull_to "$half" "${known[source]}" --disable-cache; then
+		ln -T "$half" "$path" 2>/dev/null || [[ -e $path ]] || mv -T "$half" "$path"
+	else
+		echo "{${why#,},\"permanent\":false}" >"$half" && mv -T "$half" "$stem.failed"
+	fi
+	kill "$beat"
+}
+
+release() {
+	rm -f "$half"
+	[[ $(holder "$claim") != "$token" ]] || rm -f "$claim"
+}
+
+holder() {
+	local line=''
+	{ read -r line <"$1"; } 2>/dev/null
+	echo "$line"
+}
+
+# Whether a file is older than so many seconds, by the file server's clock; no when it is not there.
+older() {
+	local changed
+	changed=$(stat -c %Y "$1" 2>/dev/null) && touch "$cache/.now" && (($(stat -c %Y "$cache/.now") - changed > $2))
+}
+
+# ln can fail although it linked: a count of 2 proves it.
+take() {
+	local taken=1
+	if ! printf '%s\n{}\n' "$token" 2>/dev/null >"$1.$token"; then
+		rm -f "$1.$token"
+		because "images are kept in $cache, where nothing can be written on $HOSTNAME: is there a quota?" ErrImagePull
+		not_pulled
+	fi
+	ln -T "$1.$token" "$1" 2>/dev/null
+	[[ $(stat -c %h "$1.$token") != 2 && $(holder "$1") != "$token" ]] || taken=0
+	rm -f "$1.$token"
+	return "$taken"
+}
+
+# Replaces the claim of somebody who gives no signs of life. Only one may: who holds the claim to that very claim.
+take_over() {
+	local held over taken=1
+	older "$claim" 120 || return
+	held=$(holder "$claim")
+	over=$claim.$(printf %s "$held" | sha256sum | head -c 16).over
+	! older "$over" 120 || rm -f "$over"
+	take "$over" || return
+	[[ $(holder "$claim") != "$held" ]] ||
+		{ printf '%s\n{}\n' "$token" >"$claim.$token" && mv -T "$claim.$token" "$claim" && taken=0; }
+	rm -f "$over"
+	return "$taken"
+}
+
+give_signs() {
+	while kill -0 $$ && [[ $(holder "$claim") == "$token" ]]; do
+		touch "$claim"
+		sleep 15
+	done
+}
+
+prepare() {
+	container_words
+}
+
+judge() { :; }
+
+ask() { kill -s TERM "${pids[$1]}" 2>/dev/null; }
+
+main "$@"
