@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from router.names import PULL_SECRETS_ROLE
 from tests import registry
 from tests.agent.bed.conftest import Cluster, Stack, reached
 from tests.agent.bed.jobs import SECONDS, apply, end_of, job, pod_of, printed
@@ -23,6 +24,7 @@ from tests.registry import Image, Registry, serving
 
 pytestmark = [pytest.mark.bed, pytest.mark.slurm, pytest.mark.apptainer, pytest.mark.timeout(1200)]
 
+MANIFESTS = Path(__file__).parent.parent.parent.parent / "manifests"
 IMAGES = LAYOUT.work / ADA / "images"
 SHOWN = ["/bin/sh", "-c", 'echo "$GREETING $PWD $(id -u)"']
 CONFIG = {
@@ -47,6 +49,7 @@ class ImageSite(BedSite):
         site = found["sites.yaml"]["sites"][0]
         del site["images"]
         site["insecureRegistries"] = ["127.0.0.1:*"]
+        site["secrets"] = "pull"
         return found
 
 
@@ -179,6 +182,32 @@ def test_always_asks_which_image_a_tag_is_and_if_not_present_does_not(stack: Sta
     served.push("team/moving:1", tool(Cmd=["second"]))
     assert says("IfNotPresent") == ["entry first"]
     assert says("Always") == ["entry second"]
+
+
+def test_a_private_image_is_pulled_with_the_pods_own_secret(
+    stack: Stack, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    with serving(tmp_path_factory.mktemp("private"), private=True) as private:
+        private.push("team/secret:1", tool())
+        words = ["--docker-server", private.address, "--docker-username", registry.USER]
+        stack.ada.ok("create", "secret", "docker-registry", "ours", *words, "--docker-password", registry.PASSWORD)
+        without = apply(stack.ada, made(private.named("team/secret:1")))
+        await_words(stack, without, "ErrImagePull", "refuses", "look at the Pod's pull secret")
+        with_secret = made(private.named("team/secret:1"))
+        with_secret["spec"]["template"]["spec"]["imagePullSecrets"] = [{"name": "ours"}]
+        name = apply(stack.ada, with_secret)
+        await_words(stack, name, "ErrImagePull", "the agent may not read pull secret ours")
+        stack.admin.ok("apply", "-k", str(MANIFESTS / "pull-secrets"))
+        bound = ["--clusterrole", PULL_SECRETS_ROLE, "--serviceaccount", "batchgate-system:batchgate-agent"]
+        stack.admin.ok("create", "rolebinding", "pull-secrets", *bound)
+
+        assert end_of(stack.ada, name) == "Complete"
+        assert printed(stack.ada, name) == ["entry cmd"]
+        secret = registry.PASSWORD.encode()
+        files = [path for path in LAYOUT.work.joinpath(ADA).rglob("*") if path.is_file() and not path.is_symlink()]
+        assert [path for path in files if secret in path.read_bytes()] == []
+        assert secret.decode() not in described(stack, name) + described(stack, without)
+        stack.ada.ok("delete", "job", without)
 
 
 def test_fifty_jobs_of_one_image_are_one_pull(stack: Stack, served: Registry) -> None:
