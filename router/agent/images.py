@@ -10,10 +10,10 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
-from router import names, ociimage
+from router import names, ociimage, pullsecrets
 from router.errors import BatchgateError
 from router.host import Ended, Runner
 from router.ociimage import Question, Seen, Used, Wait
@@ -67,13 +67,14 @@ class Images:
         self._seen: dict[Question, Seen] = {}
         self._asking: set[Question] = set()
 
-    def of(self, pod: Json, created: float, auths: tuple[tuple[str, str], ...] = ()) -> dict[str, Used]:
+    def of(self, pod: Json, created: float, secrets: Sequence[Json] = ()) -> dict[str, Used]:
         """The image of each container of a Pod, as far as one is known; nothing of those that the job itself looks for.
 
         :param created: when the Pod was made, in seconds since 1970
+        :param secrets: the Pod's pull secrets, as far as there are such
         :raises ImageWait: one of them is not there yet
         """
-        asked = dict(self._questions(pod, auths))
+        asked = dict(self._questions(pod, secrets))
         for question in dict.fromkeys(asked.values()):
             self._begin(question, created)
         self._await(set(asked.values()))
@@ -82,7 +83,7 @@ class Images:
 
     # --- questions ----------------------------------------------------------------------------------------------
 
-    def _questions(self, pod: Json, auths: tuple[tuple[str, str], ...]) -> Iterator[tuple[str, Question]]:
+    def _questions(self, pod: Json, secrets: Sequence[Json]) -> Iterator[tuple[str, Question]]:
         site = self._site
         if site.runtime is Runtime.HOST or site.pull == "never":
             return
@@ -100,7 +101,7 @@ class Images:
                     when="job" if site.pull == "job" else "host",
                     runtime=site.runtime_path or str(site.runtime),
                     insecure=images.is_insecure(site, image),
-                    auths=() if file else auths,
+                    auths=() if file else pullsecrets.credentials(secrets, image),
                 ),
             )
 
@@ -167,6 +168,15 @@ class Images:
             insecure=question.insecure and by_job,
             waited=known.waited if known.at >= created else None,
         )
+
+
+def pulls_with_secrets(site: Site, pod: Json) -> bool:
+    """Whether an image of a Pod is pulled with the Secrets that the Pod names for it."""
+    if site.secrets != "pull" or site.pull != "host" or site.runtime is Runtime.HOST:
+        return False
+    spec = pod["spec"]
+    containers = (*(spec.get("initContainers") or ()), *(spec.get("containers") or ()))
+    return any(images.mapped(site, str(one["image"])) is None for one in containers)
 
 
 def cache_directory(site: Site, user: str) -> str:

@@ -17,8 +17,8 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 from router import layout, names, ociimage, placement, podfiles, results
 from router.agent.approval import Approved, additions, approve, controller, is_living, needs
 from router.agent.batch import Batch
-from router.agent.images import Images, ImageWait
-from router.errors import BatchgateError, JobError
+from router.agent.images import Images, ImageWait, pulls_with_secrets
+from router.errors import ApiError, BatchgateError, JobError
 from router.host import Host
 from router.hpc import Submission, job_name
 from router.hpc.remarks import Submitted
@@ -33,6 +33,8 @@ from router.workload.model import GpuVendor, Workload
 Json = dict[str, Any]
 Keys = Mapping[str, Ed25519PublicKey]
 
+_FORBIDDEN: Final = 403
+_FORBIDDEN_SECONDS: Final = 30.0
 _NO_COMMAND_SECONDS: Final = 300.0
 """Before an image that lacks a command is looked at again: only another image would have one."""
 
@@ -138,7 +140,7 @@ class Submitter:
             output=str(directory.output),
         )
         if self._host.status(directory.path) is None:
-            images = self._images.of(pod, view.created)
+            images = self._images.of(pod, view.created, self._pull_secrets(pod))
             staged = self._staged(pod, job, approved, images)
             if self._write(directory, staged):
                 return Prepared(submission, directory, staged.warnings, images)
@@ -211,6 +213,28 @@ class Submitter:
         )
         plan = results.plan_text(resultpaths.resolve(workload, approved.results))
         return staged.add(layout.SCRIPT, approved.script.encode()).add(layout.RESULTS, plan)
+
+    def _pull_secrets(self, pod: Json) -> tuple[Json, ...]:
+        """The Secrets that a Pod names for its images. As for a kubelet one that is not there is none. ImageWait."""
+        if not pulls_with_secrets(self._place.site, pod):
+            return ()
+        namespace = pod["metadata"]["namespace"]
+        wanted = [one["name"] for one in pod["spec"].get("imagePullSecrets") or () if one.get("name")]
+        found = [self._secret(namespace, name, pod) for name in wanted]
+        return tuple(one for one in found if one is not None)
+
+    def _secret(self, namespace: str, name: str, pod: Json) -> Json | None:
+        try:
+            return self._api.find(f"/api/v1/namespaces/{namespace}/secrets/{name}")
+        except ApiError as error:
+            if error.status != _FORBIDDEN:
+                raise
+        words = (
+            f"the agent may not read pull secret {name} of namespace {namespace}; an admin of the cluster binds the "
+            f"ClusterRole {names.PULL_SECRETS_ROLE} there"
+        )
+        wait = Wait(names.REASON_ERR_IMAGE_PULL, words, time.time() + _FORBIDDEN_SECONDS)
+        raise ImageWait(str(pod["spec"]["containers"][0]["image"]), wait)
 
     def _workload(self, job: Json, namespace: str) -> Workload:
         """The Job as the webhook sized it: what of its containers stands in the script."""

@@ -308,14 +308,23 @@ def shared_directories(reading: Reading) -> Iterator[str]:
     """Sites where several HPC users would write into one directory."""
     for placed in reading.sites:
         site = placed.value
-        if "{user}" in site.work_dir or site.system is System.LOCAL:  # all of the embedded queue is one user's
+        shared = [(key, path) for key, path in _users_own(site) if "{user}" not in path]
+        if not shared or site.system is System.LOCAL:  # all of the embedded queue is one user's
             continue
         entries = [entry.value for entry in reading.accounts if globs.matches((entry.value.site,), site.name)]
         users = sorted({entry.as_ for entry in entries if entry.as_ is not None})
         if site.access is not Access.OWN or len(users) > 1:
             named = f" ({', '.join(users)})" if users else ""
-            own = f"{site.work_dir.rstrip('/')}/{{user}}"
-            yield f"{placed.spot.line}: {placed.spot.where}: workDir is one for all HPC users{named}; write {own}"
+            for key, path in shared:
+                own = f"{path.rstrip('/')}/{{user}}"
+                yield f"{placed.spot.line}: {placed.spot.where}: {key} is one for all HPC users{named}; write {own}"
+
+
+def _users_own(site: Site) -> Iterator[tuple[str, str]]:
+    """The directories of a site that each of its users has one of."""
+    yield "workDir", site.work_dir
+    if site.image_cache is not None:
+        yield "imageCache", site.image_cache
 
 
 def _account_site(placed: Placed[Account], reading: Reading) -> Iterator[Problem]:

@@ -226,8 +226,10 @@ class Site(Entry):
     requeue: Literal["never"] = Field(
         "never", description="The batch system may not start a job again; no other value yet."
     )
-    secrets: Literal["stage", "cloud"] = Field(
-        "cloud", description="Stage Secrets into the Pod's directory, or keep Jobs that need one in the cloud."
+    secrets: Literal["stage", "pull", "cloud"] = Field(
+        "cloud",
+        description="Stage Secrets into the Pod's directory; give only pull secrets to imagepull; or keep Jobs that need "
+        "one in the cloud.",
     )
     tokens: Literal["stage", "cloud"] = Field("cloud", description="The same for service account tokens.")
     fs_delay: Seconds = Field(120, description="How long the shared file system may hide new names.")

@@ -47,7 +47,7 @@ def _volume(workload: Workload, volume: Volume, site: Site) -> Iterator[Obstacle
         elif problem := path_problem(place.path):
             yield Obstacle(path, problem)
     elif volume.kind == "secret":
-        if site.secrets == "cloud":
+        if site.secrets != "stage":
             yield Obstacle(path, _no_secrets(site))
     elif volume.kind == "projected":
         yield from _projected(volume, path, site)
@@ -60,7 +60,7 @@ def _projected(volume: Volume, path: str, site: Site) -> Iterator[Obstacle]:
             here = f"{path}.sources[{index}].{kind}"
             if kind not in _PROJECTED:
                 yield Obstacle(here, "is a source that HPC nodes do not have")
-            elif kind == "secret" and site.secrets == "cloud":
+            elif kind == "secret" and site.secrets != "stage":
                 yield Obstacle(here, _no_secrets(site))
             elif kind == "serviceAccountToken" and site.tokens == "cloud":
                 yield Obstacle(here, f"is a credential of the cluster, and none are brought to site {site.name}")
@@ -71,7 +71,7 @@ def _no_secrets(site: Site) -> str:
 
 
 def _container(container: Container, site: Site) -> Iterator[Obstacle]:
-    for path in container.secrets if site.secrets == "cloud" else ():
+    for path in container.secrets if site.secrets != "stage" else ():
         yield Obstacle(path, _no_secrets(site))
     for index, mount in enumerate(container.mounts):
         here = f"{container.path}.volumeMounts[{index}]"
@@ -113,8 +113,10 @@ def _names(container: Container) -> Iterator[Obstacle]:
 def _pull_secrets(workload: Workload, site: Site) -> Iterator[Obstacle]:
     if not workload.pull_secrets or site.runtime is Runtime.HOST:
         return
+    if site.secrets == "pull" and site.pull == "host":
+        return
     pulled = [container for container in workload.containers if mapped(site, container.image) is None]
-    if pulled:  # whatever the site's keys secrets and pull say: the runtime is given no credentials yet
+    if pulled:  # a job is given no credentials, which its user's other jobs on the nodes could read
         yield Obstacle(
             f"{pulled[0].path}.image",
             f"is pulled with the Secret {workload.pull_secrets[0]}, which is not brought to site {site.name}",

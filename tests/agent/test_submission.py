@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import copy
 import errno
 import os
@@ -15,7 +16,7 @@ from router.agent.batch import Batch
 from router.agent.images import Images, ImageWait
 from router.agent.metrics import Metrics
 from router.agent.submission import Added, DirectoryExists, Place, SiteStorage, Submitter, Withdrawn, WrongUser
-from router.errors import JobError, SignatureError
+from router.errors import ApiError, JobError, SignatureError
 from router.host.local import LocalHost
 from router.hpc import openpbs
 from router.kube.client import Api
@@ -38,19 +39,22 @@ class Cluster:
         self.objects = objects
 
     def find(self, path: str) -> dict[str, Any] | None:
-        return copy.deepcopy(self.objects.get(path))
+        found = self.objects.get(path)
+        if isinstance(found, ApiError):
+            raise found
+        return copy.deepcopy(found)
 
 
 class World:
     """A cluster with one routed Job, and a submitter for its site."""
 
-    def __init__(self, tmp_path: Path, user: str = "ada", **pod: Any) -> None:
+    def __init__(self, tmp_path: Path, user: str = "ada", secrets: str = "cloud", **pod: Any) -> None:
         job = routed_job(**pod)
         self.cluster = Cluster({POD: pod_of(job), JOB: job})
         (site,) = checked().sites
         self.imagepull = FakeImagepull(tmp_path / "imagepull").make()
         self.imagepull.answers(**{IMAGE: ready(entrypoint=["/entry"], cmd=["c"], env=["A=image"], workdir="/w")})
-        site = site.model_copy(update={"imagepull": str(self.imagepull.program)})
+        site = site.model_copy(update={"imagepull": str(self.imagepull.program), "secrets": secrets})
         self.root = str(tmp_path / "site")
         self.host = LocalHost(self.root)
         place = Place(site, "0a1b2c3d", self.root, user)
@@ -263,3 +267,43 @@ def test_an_image_without_a_command_for_a_job_without_one(tmp_path: Path) -> Non
 
     words = f'no command specified: image "{IMAGE}" has neither ENTRYPOINT nor CMD; set command'
     assert (error.value.reason, str(error.value)) == ("CreateContainerError", words)
+
+
+SECRET = "/api/v1/namespaces/default/secrets/ours"
+CREDENTIALS = base64.b64encode(b'{"auths": {"docker.io": {"username": "ada", "password": "correct horse"}}}').decode()
+
+
+def _with_pull_secret(tmp_path: Path, secret: Any, *, secrets: str = "pull") -> World:
+    world = World(tmp_path, secrets=secrets)
+    world.pod["spec"]["imagePullSecrets"] = [{"name": "ours"}, {"name": "gone"}]
+    world.cluster.objects[SECRET] = secret
+    return world
+
+
+@pytest.mark.parametrize(
+    ("secrets", "expected"),
+    [("pull", [{"username": "ada", "password": "correct horse"}]), ("cloud", [])],
+)
+def test_a_pull_secret_is_told_to_imagepull_alone_and_only_where_the_site_says_so(
+    tmp_path: Path, secrets: str, expected: list[dict[str, str]]
+) -> None:
+    world = _with_pull_secret(tmp_path, {"data": {".dockerconfigjson": CREDENTIALS}}, secrets=secrets)
+    prepared = world.prepare()
+
+    assert [one["auths"] for one in world.imagepull.asked] == [expected]
+    found = [path.read_bytes() for path in Path(prepared.directory.path).rglob("*") if path.is_file()]
+    assert not any(b"correct horse" in content or CREDENTIALS.encode() in content for content in found)
+
+
+def test_a_pull_secret_that_the_agent_may_not_read_is_waited_for(tmp_path: Path) -> None:
+    world = _with_pull_secret(tmp_path, ApiError(403, "Forbidden", "no", SECRET))
+
+    with pytest.raises(ImageWait) as error:
+        world.prepare()
+
+    words = (
+        "the agent may not read pull secret ours of namespace default; an admin of the cluster binds the ClusterRole "
+        "batchgate-pull-secrets there"
+    )
+    assert (error.value.reason, str(error.value)) == ("ErrImagePull", words)
+    assert world.imagepull.asked == []

@@ -31,6 +31,10 @@ LOST = {"type": names.CONDITION_NODE_LOST, "status": "True", "lastTransitionTime
         (pod("a", of="a", reason="HPCUnavailable", message="no"), [("HPCUnavailable", at("09:00:00"), "no")]),
         (pod("a", of="a", reason="Queued"), []),
         (
+            pod("a", of="a", containerStatuses=[waits("ImagePullBackOff")]),
+            [("ImagePullBackOff", at("09:00:00"), "its words")],
+        ),
+        (
             pod("a", of="a", containerStatuses=[waits("CreateContainerConfigError")]),
             [("CreateContainerConfigError", at("09:00:00"), "its words")],
         ),

@@ -72,6 +72,7 @@ ENTRIES = [
     ("observer of one user", _site(", ^observer: watch"), ["site s: observer watch is for sites of several users; write access own-keys or sudo, or remove it"]),
     ("observer root", _site(", access: sudo, ^observer: root"), ["site s: observer is root; name an account that may see all jobs and not much more"]),
     ("embedded queue of many", _site(", access: ^sudo").replace("openpbs", "local"), ["site s: the embedded queue (system local) runs everything as one user: access is own"]),
+    ("placeholder of images", _site(", imageCache: ^'/w/{usr}'"), ["site s: imageCache: nothing fills in {usr}; known is {user}"]),
     ("placeholder", _site("").replace("workDir: /w", "workDir: ^'/w/{usr}'"), ["site s: workDir: nothing fills in {usr}; known is {user}"]),
     ("placeholder of volumes", _site(", volumes: [{claim: x/y, path: ^'/w/{user}/{claim}'}]"), ["site s: path: nothing fills in {user}; known is {namespace} and {claim}"]),
     ("memory without unit", _site("", ", memoryPerNode: ^256"), ["site s: queue q: memoryPerNode is 256 bytes; write 256Gi?"]),
@@ -576,6 +577,10 @@ def test_a_directory_that_users_share_is_told() -> None:
     assert _doubts(_site(", host: 'ssh://hpc@login.example.org:22', knownHosts: /k"), "") == (), "one user"
     assert _doubts(SITE, ada) == ()
     assert _doubts(SITE.replace("/w,", "'/w/{user}',"), f"{ada}, {bob}") == ()
+    cache = SITE.replace("/w,", "'/w/{user}', imageCache: /i,")
+    assert _doubts(cache, f"{ada}, {bob}") == (
+        "a:1: site s: imageCache is one for all HPC users (ada, bob); write /i/{user}",
+    )
 
 
 def test_times_of_sites_with_one_colon_are_doubtful() -> None:

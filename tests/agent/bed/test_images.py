@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from router.names import PULL_SECRETS_ROLE
 from tests import registry
 from tests.agent.bed.conftest import Cluster, Stack, reached
 from tests.agent.bed.jobs import SECONDS, apply, end_of, job, pod_of, printed
@@ -23,6 +24,7 @@ from tests.registry import Image, Registry, serving
 
 pytestmark = [pytest.mark.bed, pytest.mark.slurm, pytest.mark.apptainer, pytest.mark.timeout(1200)]
 
+MANIFESTS = Path(__file__).parent.parent.parent.parent / "manifests"
 IMAGES = LAYOUT.work / ADA / "images"
 SHOWN = ["/bin/sh", "-c", 'echo "$GREETING $PWD $(id -u)"']
 CONFIG = {
@@ -32,6 +34,9 @@ CONFIG = {
     "WorkingDir": "/srv/here",
     "User": "65534",
 }
+
+OWN = {"srv/here/file": b"", "etc/passwd": b"root:x:0:0::/:/bin/sh\n", "etc/group": b"root:x:0:\n"}
+"""What the runtime would miss."""
 
 
 @dataclass(frozen=True)
@@ -44,7 +49,27 @@ class ImageSite(BedSite):
         site = found["sites.yaml"]["sites"][0]
         del site["images"]
         site["insecureRegistries"] = ["127.0.0.1:*"]
+        site["secrets"] = "pull"
         return found
+
+
+@dataclass(frozen=True)
+class JobSite(ImageSite):
+    """The same, where jobs pull; or where the program that looks for images is not installed."""
+
+    def documents(self) -> dict[str, Any]:
+        """The files of the policy by their names."""
+        found = super().documents()
+        found["sites.yaml"]["sites"][0] |= {"pull": "job", "secrets": "cloud", **self.more()}
+        return found
+
+    def more(self) -> dict[str, Any]:
+        return {}
+
+
+class WithoutProgram(JobSite):
+    def more(self) -> dict[str, Any]:
+        return {"pull": "host", "imagepull": "/usr/local/libexec/batchgate/none"}
 
 
 @pytest.fixture(scope="module")
@@ -72,7 +97,7 @@ def made(image: str, **container: Any) -> dict[str, Any]:
 
 
 def tool(**config: Any) -> Image:
-    return Image([registry.shell(), {"srv/here/file": b"x"}], {**CONFIG, **config})
+    return Image([registry.shell(), OWN], {**CONFIG, **config})
 
 
 def described(stack: Stack, name: str) -> str:
@@ -178,8 +203,34 @@ def test_always_asks_which_image_a_tag_is_and_if_not_present_does_not(stack: Sta
     assert says("Always") == ["entry second"]
 
 
+def test_a_private_image_is_pulled_with_the_pods_own_secret(
+    stack: Stack, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    with serving(tmp_path_factory.mktemp("private"), private=True) as private:
+        private.push("team/secret:1", tool())
+        words = ["--docker-server", private.address, "--docker-username", registry.USER]
+        stack.ada.ok("create", "secret", "docker-registry", "ours", *words, "--docker-password", registry.PASSWORD)
+        without = apply(stack.ada, made(private.named("team/secret:1")))
+        await_words(stack, without, "ErrImagePull", "refuses", "look at the Pod's pull secret")
+        with_secret = made(private.named("team/secret:1"))
+        with_secret["spec"]["template"]["spec"]["imagePullSecrets"] = [{"name": "ours"}]
+        name = apply(stack.ada, with_secret)
+        await_words(stack, name, "ErrImagePull", "the agent may not read pull secret ours")
+        stack.admin.ok("apply", "-k", str(MANIFESTS / "pull-secrets"))
+        bound = ["--clusterrole", PULL_SECRETS_ROLE, "--serviceaccount", "batchgate-system:batchgate-agent"]
+        stack.admin.ok("create", "rolebinding", "pull-secrets", *bound)
+
+        assert end_of(stack.ada, name) == "Complete"
+        assert printed(stack.ada, name) == ["entry cmd"]
+        secret = registry.PASSWORD.encode()
+        files = [path for path in LAYOUT.work.joinpath(ADA).rglob("*") if path.is_file() and not path.is_symlink()]
+        assert [path for path in files if secret in path.read_bytes()] == []
+        assert secret.decode() not in described(stack, name) + described(stack, without)
+        stack.ada.ok("delete", "job", without)
+
+
 def test_fifty_jobs_of_one_image_are_one_pull(stack: Stack, served: Registry) -> None:
-    (pushed,) = served.push("team/burst:1", Image([registry.shell(), {"data": b"\0" * (1 << 20)}], CONFIG))
+    (pushed,) = served.push("team/burst:1", Image([registry.shell(), OWN, {"data": b"\0" * (1 << 20)}], CONFIG))
     served.forget()
     first = made(served.named("team/burst:1"))
     jobs = []
@@ -188,10 +239,34 @@ def test_fifty_jobs_of_one_image_are_one_pull(stack: Stack, served: Registry) ->
         one["metadata"]["name"] = f"{first['metadata']['name']}-{number}"
         jobs.append(one)
     stack.ada.ok("apply", "-f", "-", stdin=json.dumps({"apiVersion": "v1", "kind": "List", "items": jobs}))
-    await_ends(stack.ada, [one["metadata"]["name"] for one in jobs], seconds=4 * SECONDS)
+    names = [one["metadata"]["name"] for one in jobs]
 
-    assert {name: printed(stack.ada, name)[-1] for name in (jobs[0]["metadata"]["name"], jobs[49]["metadata"]["name"])}
+    assert await_ends(stack.ada, names, seconds=4 * SECONDS) == dict.fromkeys(names, "Complete")
+    assert printed(stack.ada, names[49]) == ["entry cmd"]
     fetched = served.fetched()
     assert {digest: fetched.count(digest) for digest in pushed.layers} == dict.fromkeys(pushed.layers, 1)
     assert len(list(Path(IMAGES).glob(f"{pushed.digest.partition(':')[2]}.sif"))) == 1
     assert len(served.asked()) < 50
+
+
+def test_where_jobs_pull_an_image_is_resolved_before_and_pulled_once(cluster: Cluster, served: Registry) -> None:
+    shutil.rmtree(IMAGES, ignore_errors=True)
+    (pushed,) = served.push("team/by-job:1", tool())
+    served.forget()
+    with reached(cluster, SUDO, kind=JobSite) as stack:
+        image = served.named("team/by-job:1")
+        names = [apply(stack.ada, made(image)) for _ in range(4)]
+        assert await_ends(stack.ada, names) == dict.fromkeys(names, "Complete")
+        assert [printed(stack.ada, name) for name in names] == [["entry cmd"]] * 4
+        status = pod_of(stack.ada, names[0])["status"]["containerStatuses"][0]
+        assert status["imageID"] == served.named(f"team/by-job@{pushed.digest}")
+    fetched = served.fetched()
+    assert {digest: fetched.count(digest) for digest in pushed.layers} == dict.fromkeys(pushed.layers, 1)
+
+
+def test_a_site_without_the_program_is_told(cluster: Cluster, served: Registry) -> None:
+    with reached(cluster, SUDO, kind=WithoutProgram) as stack:
+        name = apply(stack.ada, made(served.named("team/tool:1")))
+        text = await_words(stack, name, "ErrImagePull", "ImagePullBackOff")
+        assert "/usr/local/libexec/batchgate/none on site bed, which pulls images, gave no answer" in text
+        stack.ada.ok("delete", "job", name)

@@ -1,0 +1,98 @@
+"""Credentials for registries in Secrets of the types kubernetes.io/dockerconfigjson and kubernetes.io/dockercfg.
+
+Pure. Which of them are for an image is a kubelet's rule (pkg/credentialprovider/keyring.go): the host, in which each part
+between dots may be a glob, the port, and a path that the image's begins with; the longest first.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from fnmatch import fnmatchcase
+from typing import Any, Final
+
+_HUB: Final = "docker.io"
+_HUBS: Final = frozenset({_HUB, "index.docker.io", "registry-1.docker.io", "registry.hub.docker.com"})
+_OLD: Final = ".dockercfg"
+_NEW: Final = ".dockerconfigjson"
+MOST: Final = 20
+"""Pairs that are tried for one image: each may be a question."""
+
+Pair = tuple[str, str]
+
+
+def credentials(secrets: Iterable[Mapping[str, Any]], image: str) -> tuple[Pair, ...]:
+    """User names and passwords for an image, each once, in the order in which they are tried.
+
+    What is of another type or no JSON holds none, as for a kubelet.
+
+    :param secrets: as the API serves them, in the Pod's order
+    """
+    registry, path = _place(image)
+    found: dict[Pair, None] = {}
+    for secret in secrets:
+        entries = sorted(_entries(secret), key=lambda entry: entry[0], reverse=True)
+        found |= dict.fromkeys(pair for key, pair in entries if _matches(key, registry, path))
+    return tuple(found)[:MOST]
+
+
+def _place(image: str) -> tuple[str, str]:
+    """Host with port, and path, of an image as a Job writes it."""
+    name = image.partition("@")[0]
+    host, slash, path = name.partition("/")
+    if not slash or not ("." in host or ":" in host or host == "localhost"):
+        host, path = _HUB, name if slash else f"library/{name}"
+    return (_HUB if host in _HUBS else host), path
+
+
+def _entries(secret: Mapping[str, Any]) -> Iterator[tuple[str, Pair]]:
+    data = secret.get("data") or {}
+    if _NEW in data:
+        entries = _json(data[_NEW]).get("auths")
+    elif _OLD in data:
+        entries = _json(data[_OLD])
+    else:
+        return
+    for key, entry in entries.items() if isinstance(entries, dict) else ():
+        if isinstance(entry, dict) and (pair := _pair(entry)) is not None:
+            yield key, pair
+
+
+def _json(text: object) -> dict[str, Any]:
+    try:
+        found = json.loads(base64.b64decode(str(text), validate=True))
+    except (ValueError, RecursionError):
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def _pair(entry: Mapping[str, Any]) -> Pair | None:
+    auth = entry.get("auth")
+    if isinstance(auth, str) and auth:
+        try:
+            user, colon, password = base64.b64decode(auth).decode().partition(":")
+        except ValueError:
+            return None
+        return (user, password) if colon else None
+    user, password = entry.get("username"), entry.get("password")
+    return (user, password) if isinstance(user, str) and isinstance(password, str) and user else None
+
+
+def _matches(key: str, registry: str, path: str) -> bool:
+    """Whether an entry is for an image. ``https://index.docker.io/v1/`` is how Docker writes its own registry."""
+    where = key.partition("://")[2] or key
+    host, _, below = where.partition("/")
+    if below.rstrip("/") in {"v1", "v2"}:
+        below = ""
+    host = _HUB if host in _HUBS else host
+    wanted, port = _split(host)
+    given, given_port = _split(registry)
+    if port != given_port or len(wanted) != len(given):
+        return False
+    return all(fnmatchcase(one, pattern) for one, pattern in zip(given, wanted, strict=True)) and path.startswith(below)
+
+
+def _split(host: str) -> tuple[list[str], str]:
+    name, _, port = host.partition(":")
+    return name.split("."), port

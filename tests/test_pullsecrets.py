@@ -1,0 +1,78 @@
+"""Pull secrets: which credentials are for an image, as a kubelet chooses them."""
+
+from __future__ import annotations
+
+import base64
+import json
+from typing import Any
+
+import pytest
+
+from router.pullsecrets import credentials
+
+ADA = ("ada", "a:b c")
+BEN = ("ben", "pw")
+
+
+def encoded(value: object) -> str:
+    text = value if isinstance(value, str) else json.dumps(value)
+    return base64.b64encode(text.encode()).decode()
+
+
+def auth(pair: tuple[str, str]) -> dict[str, str]:
+    return {"auth": encoded(":".join(pair))}
+
+
+def secret(auths: Any, *, old: bool = False) -> dict[str, Any]:
+    return {"data": {".dockercfg": encoded(auths)} if old else {".dockerconfigjson": encoded({"auths": auths})}}
+
+
+@pytest.mark.parametrize(
+    ("image", "key", "expected"),
+    [
+        ("perl", "https://index.docker.io/v1/", True),
+        ("team/perl:1", "docker.io", True),
+        ("docker.io/team/perl:1", "registry-1.docker.io", True),
+        ("ghcr.io/x/y:1", "docker.io", False),
+        ("ghcr.io/x/y@sha256:00", "ghcr.io", True),
+        ("ghcr.io/x/y:1", "https://ghcr.io", True),
+        ("ghcr.io/x/y:1", "ghcr.io/x", True),
+        ("ghcr.io/x/y:1", "ghcr.io/z", False),
+        ("a.example.org/x:1", "*.example.org", True),
+        ("a.b.example.org/x:1", "*.example.org", False),
+        ("reg:5000/x:1", "reg:5000", True),
+        ("reg:5000/x:1", "reg:5001", False),
+        ("reg:5000/x:1", "reg", False),
+        ("localhost/x", "localhost", True),
+    ],
+)
+def test_which_registry_an_entry_is_for(image: str, key: str, *, expected: bool) -> None:
+    assert credentials([secret({key: auth(ADA)})], image) == ((ADA,) if expected else ())
+
+
+def test_all_that_fit_are_tried_the_most_exact_first_and_each_once() -> None:
+    first = secret({"ghcr.io": auth(ADA), "ghcr.io/x": auth(BEN), "other": auth(("no", "no"))})
+    second = secret({"ghcr.io": {"username": "eve", "password": "p"}, "*.io": auth(ADA)}, old=True)
+
+    assert credentials([first, second], "ghcr.io/x/y") == (BEN, ADA, ("eve", "p"))
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {},
+        {"data": None},
+        {"data": {"token": encoded("x")}},
+        {"data": {".dockerconfigjson": "%%%"}},
+        {"data": {".dockerconfigjson": encoded("[]")}},
+        {"data": {".dockerconfigjson": encoded("[" * 100_000)}},
+        secret([]),
+        secret({"ghcr.io": "text"}),
+        secret({"ghcr.io": {"auth": "%"}}),
+        secret({"ghcr.io": {"auth": "ü"}}),
+        secret({"ghcr.io": {"auth": encoded("no colon")}}),
+        secret({"ghcr.io": {"username": "", "password": "x"}}),
+    ],
+)
+def test_what_holds_no_credentials(wrong: dict[str, Any]) -> None:
+    assert credentials([wrong], "ghcr.io/x/y") == ()
