@@ -265,3 +265,29 @@ def test_ranks_that_do_not_end_are_killed_after_the_grace_period(stack: Stack, l
     assert await_ends(stack.ada, [name]) == {name: "Failed"}
     await_nothing_left(name)
     assert (words_of(name, "asked"), words_of(name, "ready")) == (set(range(8)), set())
+
+
+def test_a_node_whose_daemon_is_killed_ends_the_job(stack: Stack) -> None:
+    """As the batch system's kill for memory, or an admin, may take mpirun's own process on another node."""
+    name = waiting(stack, "mpirun", grace=30)
+    (daemon, *_) = [pid for pid, words in commands_of(ADA).items() if "orted -mca" in words and "srun" not in words]
+
+    os.kill(daemon, signal.SIGKILL)
+
+    assert end_of(stack.ada, name) == "Failed"
+    assert exit_code(stack.ada, name) not in {0, 255}
+    await_nothing_left(name)
+
+
+EAT = "x = []\nwhile True: x.append(bytearray(1 << 24))"
+
+
+@pytest.mark.parametrize("launcher", LAUNCHERS)
+def test_a_rank_that_takes_too_much_memory_on_another_node_ends_the_job(stack: Stack, launcher: str) -> None:
+    text = f"if [ $$PMIX_RANK = 7 ]; then exec python3 -c '{EAT}'; else exec ranks -w {NEVER}; fi"
+
+    name = apply(stack.ada, mpi(launcher, "mpirun", "-np", "8", "sh", "-c", text, cpus=8, nodes=4))
+
+    assert end_of(stack.ada, name) == "Failed"
+    assert exit_code(stack.ada, name) == 137
+    await_nothing_left(name)
