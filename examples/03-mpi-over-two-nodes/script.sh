@@ -25,6 +25,20 @@ launcher_path=''
 launcher_signal=USR1
 host_line='%s slots=%d'
 lines_per_rank=1
+pairs=( # launcher, library, what to change; the first that matches
+	'openmpi-4.* openmpi-[45].* '
+	'openmpi-5.* openmpi-5.* '
+	'openmpi-5.* openmpi-4.* use an image with Open MPI 5, or an MPI profile with the mpirun of an Open MPI 4'
+	'openmpi-[45].* mpich-* use an image with Open MPI, or an MPI profile with Hydra'\''s mpiexec or with srun --mpi=pmi2'
+	'hydra-* mpich-* '
+	'hydra-* openmpi-[45].* use an image with MPICH, or an MPI profile with Open MPI'\''s mpirun or with srun --mpi=pmix'
+	'srun-pmix* openmpi-[45].* '
+	'srun-pmix* mpich-* give the MPI profile the option --mpi=pmi2, or use an image with Open MPI'
+	'srun-pmi2 mpich-* '
+	'srun-pmi2 openmpi-5.* give the MPI profile the option --mpi=pmix, or use an image with MPICH'
+	'srun-none mpich-* give the MPI profile the option --mpi=pmi2'
+	'srun-none openmpi-[45].* give the MPI profile the option --mpi=pmix'
+)
 launch() {
 	launcher_env=(OMPI_MCA_btl_vader_single_copy_mechanism=none)
 	launcher_words=(-np 8 --hostfile "$scratch/hosts" --bind-to none)
@@ -513,6 +527,201 @@ container_words() {
 	words=("$runtime" --quiet "$verb" "${options[@]}" "${binds[@]}" ${workdir:+--pwd "$workdir"} "$image" "${argv[@]}")
 }
 
+# Whether launcher and image can talk is settled before ranks start: ranks that cannot may each run alone and end well.
+settle() {
+	local served='' launcher_name='' library='' library_name='' certain='' remedy='' verdict='unknown' pair globs
+	((ranks > 1)) || return 0 # one rank needs nobody
+	served_by
+	found_in_image || return 0
+	for pair in "${pairs[@]}"; do
+		read -r -a globs <<<"$pair"
+		# shellcheck disable=SC2053
+		[[ $served == ${globs[0]} && $library == ${globs[1]} ]] || continue
+		remedy=${pair#* * } verdict=good
+		[[ $remedy == '' ]] || verdict=bad
+		break
+	done
+	[[ $verdict != good ]] || return 0
+	if [[ $verdict == bad && $certain ]]; then
+		say "$launcher_name on $HOSTNAME cannot start ranks of $library_name, which the program in $image uses: $remedy"
+		exit 126
+	fi
+	say "it is not known whether $launcher_name on $HOSTNAME can start the ranks of this program together: $image has $library_name"
+	notes=$((900000000 + ${pipe##*.})) # out of the way of the main loop's own numbers
+	note running ",\"container\":\"$name\",\"restart\":${pipe##*.},\"reason\":\"MPIUnknown\""
+}
+
+# The launcher as family-version, by its own words, whatever the profile calls it. Of srun it is the kind of PMI.
+served_by() {
+	local text word last='' kind=''
+	launcher_name="the launcher $path"
+	text=$(timeout 20 "$path" --version 2>/dev/null </dev/null)
+	if [[ $text =~ \(Open\ MPI\)\ ([0-9]+\.[0-9][0-9a-z.]*) ]]; then
+		served=openmpi-${BASH_REMATCH[1]} launcher_name="${path##*/} of Open MPI ${BASH_REMATCH[1]}"
+	elif [[ $text =~ HYDRA.*Version:\ +([0-9]+\.[0-9][0-9a-z.]*) ]]; then
+		served=hydra-${BASH_REMATCH[1]} launcher_name="${path##*/} of Hydra ${BASH_REMATCH[1]}"
+	elif [[ $text =~ Intel.*MPI.*Version\ ([0-9][0-9.]*) ]]; then
+		served=intelmpi-${BASH_REMATCH[1]} launcher_name="${path##*/} of Intel MPI ${BASH_REMATCH[1]}"
+	elif [[ $text =~ ^slurm[^\ ]*\ ([0-9][0-9.]*) ]]; then
+		launcher_name="of Slurm ${BASH_REMATCH[1]}"
+		for word in "${launcher_words[@]}"; do
+			[[ $last != --mpi ]] || kind=$word
+			[[ $word != --mpi=* ]] || kind=${word#*=}
+			last=$word
+		done
+		kind=${kind:-$SLURM_MPI_TYPE}
+		if [[ ! $kind && $(timeout 20 scontrol show config 2>/dev/null) =~ MpiDefault\ *=\ *([a-z0-9_]+) ]]; then
+			kind=${BASH_REMATCH[1]}
+		fi
+		served=srun-${kind:-none} launcher_name="srun --mpi=${kind:-none} $launcher_name"
+	fi
+}
+
+# The MPI that the program uses, as family-version. "certain": the program links it. Fails where it uses none.
+found_in_image() {
+	local line key value family='' number mpis=() titles=() kind='' best=0
+	local -A counts=()
+	while IFS= read -r line; do
+		key=${line%% *} value=${line#* }
+		case $key in
+		certain) certain=1 ;;
+		program) kind=$value ;;
+		library)
+			name_library
+			family='' best=0 counts=()
+			;;
+		word)
+			case $value in
+			'Open MPI v') family=openmpi ;;
+			'MPICH V') family=${family:-mpich} ;;
+			MVAPICH) family=mvapich ;;
+			Intel*) family=intelmpi ;;
+			libpmix) counts[pmix]=1 ;;
+			*) counts[n$value]=$((${counts[n$value]:-0} + 1)) ;;
+			esac
+			;;
+		esac
+	done < <(look_into_image)
+	case ${#mpis[@]}:$kind in
+	0:binary | 0:script) return 1 ;; # nothing of MPI
+	0:*) library='' library_name='an MPI that could not be looked for' certain='' ;;
+	1:*) library=${mpis[0]} library_name=${titles[0]} ;;
+	*)
+		printf -v library_name '%s, ' "${titles[@]}"
+		library='' library_name="several MPIs: ${library_name%, }" certain=''
+		;;
+	esac
+	[[ $library != *+pmix* ]] || library_name+=' with PMIx'
+}
+
+# A library's own version stands in it more often than those of what it was built with.
+name_library() {
+	local known version='' title
+	for number in "${!counts[@]}"; do
+		[[ $number != n* ]] || ((counts[$number] <= best)) || best=${counts[$number]} version=${number#n}
+	done
+	case $family in
+	openmpi) title="Open MPI ${version:-of some version}" ;;
+	mpich)
+		[[ ! ${counts[pmix]} ]] || family=mpich+pmix
+		title="MPICH ${version:-of some version}"
+		;;
+	intelmpi) title='Intel MPI' version='' ;;
+	mvapich) title=MVAPICH version='' ;;
+	*) title='an MPI that does not say which it is' version='' ;;
+	esac
+	for known in "${mpis[@]}"; do [[ $known != "$family-$version" ]] || return; done
+	mpis+=("$family-$version") titles+=("$title")
+}
+
+look_into_image() {
+	argv=(/bin/sh -c "$(declare -f look linked fingerprint); look \"\$@\"" look "${argv[@]}")
+	container_words
+	timeout 60 "${words[@]}" 2>/dev/null </dev/null
+}
+
+# Runs in the image, which may have no more than a POSIX shell and grep.
+look() {
+	LC_ALL=C
+	export LC_ALL
+	set -f
+	found=' ' kind=binary first=${1##*/} left=40
+	case $first in
+	sh | *bash | dash | ksh | zsh | csh | tcsh | env | nice | time | timeout | stdbuf | numactl | taskset | xargs) kind=script ;;
+	python* | perl* | ruby* | julia* | Rscript | R | lua* | node | java | octave* | tclsh*) kind=script ;;
+	esac
+	IFS= read -r magic 2>/dev/null <"$(command -v -- "$1")"
+	case $magic in
+	?ELF*) ;;
+	*) kind=script ;;
+	esac
+	# A shell's text is looked through word by word: one of them may be the program.
+	# shellcheck disable=SC2048
+	for word in $*; do
+		word=${word%[;\)\}]}
+		case $word in
+		*mpi4py*) uses_python=1 ;;
+		'' | -* | *[!A-Za-z0-9_./+-]*) continue ;;
+		esac
+		[ "$left" -gt 0 ] || break
+		left=$((left - 1))
+		file=$(command -v -- "$word")
+		[ -f "$file" ] || file=$word
+		[ -f "$file" ] || continue
+		linked "$file"
+		case $first in
+		python*) ! grep -q mpi4py "$file" 2>/dev/null || uses_python=1 ;;
+		esac
+	done
+	case $first${uses_python:+ mpi4py} in
+	python*mpi4py)
+		file=$("$1" -c 'import importlib.util as u; print(u.find_spec("mpi4py.MPI").origin)' 2>/dev/null)
+		[ ! -f "$file" ] || linked "$file"
+		;;
+	esac
+	if [ "$found" != ' ' ]; then
+		echo certain
+	elif [ "$kind" = script ]; then
+		set +f
+		for file in $(grep -a -o '/[A-Za-z0-9_./+-]*/libmpi\(ch\|_mt\|_abi\)\{0,1\}\.so\.[0-9]*' /etc/ld.so.cache 2>/dev/null) \
+			/usr/lib*/libmpi.so.?? /usr/lib*/*/libmpi.so.?? /usr/lib*/*/lib/libmpi*.so.?? /usr/local/lib*/libmpi*.so.?? \
+			/opt/*/lib*/libmpi*.so.?? /opt/*/*/lib*/libmpi*.so.??; do
+			fingerprint "$file"
+		done
+	fi
+	echo "program $kind"
+}
+
+# The MPI libraries of a binary, or the one within it.
+linked() {
+	IFS= read -r magic 2>/dev/null <"$1"
+	case $magic in
+	?ELF*) ;;
+	*) return ;;
+	esac
+	# shellcheck disable=SC2013
+	for path in $(ldd "$1" 2>/dev/null | grep -o '/[^ ]*/libmpi\(ch\|_mt\|_abi\)\{0,1\}\.so[^ ]*'); do
+		fingerprint "$path"
+	done
+	[ "$found" != ' ' ] || ! grep -a -q 'MPICH Version:\|Open MPI v%d' "$1" || fingerprint "$1"
+	[ "$found" = ' ' ] || return 0
+	# shellcheck disable=SC2013
+	for name in $(grep -a -o 'libmpi\(ch\|_mt\|_abi\)\{0,1\}\.so\.[0-9]*' "$1"); do
+		for path in $(echo "$LD_LIBRARY_PATH" | tr : ' ') /usr/lib /usr/lib64 /usr/local/lib /lib; do
+			[ ! -f "$path/$name" ] || fingerprint "$path/$name"
+		done
+	done
+}
+
+fingerprint() {
+	for seen in $found; do [ ! "$1" -ef "$seen" ] || return 0; done
+	[ -f "$1" ] || return 0
+	found="$found$1 "
+	grep -a -o 'Open MPI v\|MPICH V\|MVAPICH\|Intel(R) MPI\|libpmix\|[1-9][0-9]*\.[0-9]\{1,2\}\.[0-9]\{1,2\}[0-9a-z]*' "$1" |
+		while IFS= read -r text; do echo "word $text"; done
+	echo library
+}
+
 # Hosts in the order of their first line, with the slots of all their lines: hosts may come again (rank 0 is on the first).
 write_hosts() {
 	local host places=0 order=()
@@ -548,19 +757,48 @@ prepare() {
 }
 
 start_ranks() {
-	local path launcher_words=() launcher_env=()
+	local path self launcher_words=() launcher_env=()
+	: >"$dir/codes"
 	launch
 	path=$(type -P "${launcher_path:-$launcher}") || {
 		say "there is no ${launcher_path:-$launcher} on $HOSTNAME; PATH is $PATH"
 		exit 127
 	}
-	[[ ! $host_line ]] || write_hosts
+	if [[ $host_line ]]; then
+		write_hosts
+	elif ((${SLURM_NTASKS:-$ranks} < ranks)); then
+		say "Slurm gave places for $SLURM_NTASKS ranks, and $ranks are to run"
+		exit 1
+	fi
 	[[ $image != docker://* ]] || pull
+	[[ ! ${launcher_env[*]} ]] || export "${launcher_env[@]}"
+	[[ $(type -t settle) != function ]] || (settle) || exit
 	write_rank
 	: >"$dir/stop"
-	: >"$dir/codes"
-	[[ ! ${launcher_env[*]} ]] || export "${launcher_env[@]}"
+	: >"$dir/up"
+	self=$BASHPID
+	(await_ranks "$self" >/dev/null 2>&1 6>&- 7>&- 9>&- &)
 	words=("$path" "${launcher_words[@]}" /bin/bash "$dir/rank")
+}
+
+# A launcher may wait for ever for a node that it cannot reach; until all are there no rank starts.
+await_ranks() { # PID of the launcher
+	local word='' hosts start_limit=$((60 + ranks / 10))
+	trap '' TERM INT HUP USR1 USR2
+	while kill -0 "$1"; do
+		read -r word <"$dir/up"
+		[[ ! $word ]] || return
+		((start_limit-- > 0)) || break
+		pause 1
+	done
+	((start_limit < 0)) || return
+	hosts=$SLURM_JOB_NODELIST
+	[[ ! $host_line ]] || hosts=$(paste -s -d ' ' "$scratch/hosts")
+	say "$launcher has started no rank in $((60 + ranks / 10)) s: a node cannot be reached, or starts nothing. They are: $hosts" 2>"$pipe"
+	echo 1 >>"$dir/codes"
+	kill -TERM "$1"
+	pause 5
+	end_session "$1"
 }
 
 # The code of the rank that failed first. The launcher's may be that of a rank which it has killed for it.
@@ -613,6 +851,7 @@ rank() {
 	local variable entry scratch pid='' asked='' killed='' code='' worker devices='' passed=()
 	umask 022
 	cd / || exit 1
+	[[ -s $dir/up ]] || echo up >"$dir/up"
 	[[ ! ${launcher_env[*]} ]] || export "${launcher_env[@]}"
 	for variable in ${!OMPI_@} ${!PMIX_@} ${!PMI_@} ${!PMI2_@} ${!PRTE_@} ${!HYDRA_@} ${!HYDI_@} ${!I_MPI_@} \
 		${!MPICH_@} ${!MV2_@} ${!SLURM_@} ${!UCX_@} ${!FI_@} ${!OMP_@}; do
