@@ -10,7 +10,7 @@
 # --- this Job: default/ring ---
 kinds=(main)
 names=(ring)
-deadline=600 # seconds that the containers may run
+deadline=600 # seconds for the containers
 grace=30 # seconds between TERM and KILL
 restart_policy=Never
 log_limit=10737418240 # bytes of one log
@@ -84,7 +84,7 @@ claimed_by() {
 	{ read -r owner <"$dir/claim"; } 2>/dev/null
 }
 
-# A change of state as a small file: the agent lists one directory.
+# A change of state, as a file: the agent lists one directory.
 note() {
 	local time file=$uid.$((++notes)).$1
 	printf -v time '%(%s)T' -1
@@ -94,7 +94,7 @@ note() {
 	} 2>/dev/null 7>&- 9>&- &
 }
 
-# Touches "alive", looks at the claim. A file server that hangs stops this, not the main loop.
+# Touches "alive", looks at the claim. A hanging file server stops this, not the main loop.
 heartbeat() {
 	trap '' TERM INT HUP USR1 USR2
 	exec 7>&-
@@ -137,8 +137,8 @@ open_pipes() {
 	rm "$scratch/"{guard,never,events}
 }
 
-# Reads of sessions (-N: ended) and process groups (gone N). When the script is gone without "done" it kills the groups,
-# which would start containers again, and the sessions, also those only noted in $1.
+# Reads of sessions (-N: ended) and process groups (gone N). Without a last "done" it kills the groups, which would start
+# containers again, and the sessions, also those only noted in $1.
 guard() {
 	local word number file sessions=() groups=()
 	trap '' TERM INT HUP USR1 USR2
@@ -161,7 +161,7 @@ guard() {
 	rm -rf "$1"
 }
 
-# Zero-terminated words of the agent, where it has staged any.
+# Zero-terminated words of the agent, if any.
 staged() {
 	local word
 	words=()
@@ -290,13 +290,13 @@ stop() {
 	ending=$1
 	clock
 	kill_at=$((now + grace))
-	# Other jobs of this Pod may start when "alive" is 180 s old.
+	# Others may start when "alive" is 180 s old.
 	[[ $ending != lost ]] || kill_at=$((now + (grace < 30 ? grace : 30)))
 	say "ending the containers: $2"
 	for i in "${!workers[@]}"; do [[ ${kinds[i]} == sidecar ]] || end "$i"; done
 }
 
-# Something that happened, or a second.
+# An event, or a second.
 turn() {
 	local word i value rest
 	read -r -u 9 word i value rest
@@ -384,7 +384,7 @@ refuse() {
 }
 
 silence() {
-	{ disown "${beating[@]}" && kill -KILL "${beating[@]}"; } 2>/dev/null # else bash reports their ends
+	{ disown "${beating[@]}" && kill -KILL "${beating[@]}"; } 2>/dev/null # unreported
 }
 
 leave() {
@@ -429,7 +429,7 @@ set_up() {
 
 main() {
 	local workers=() pids=() missing=() ending='' asked='' closing='' alive='' kill_at=0 result=0 notes=0 beating=()
-	exec </dev/null # bash has read all of a script that came this way
+	exec </dev/null # bash has read all that came this way
 	umask 077
 	LC_ALL=C
 	cd / || exit 75
@@ -460,7 +460,7 @@ main() {
 	note started
 	set_up
 	clock
-	alive_at=$now last_turn=$now # the site's own lines may take long
+	alive_at=$now last_turn=$now # the site's lines may take long
 	run_containers
 	[[ " ${kinds[*]} " != *' sidecar '* ]] || end_sidecars
 	[[ $(type -t after) != function ]] || after 7>&- 8>&- 9>&-
@@ -510,6 +510,7 @@ mount() {
 container_words() {
 	local entry key value inside=() verb='exec'
 	unset ${!APPTAINERENV_@} ${!SINGULARITYENV_@}
+	[[ $image == docker://* ]] || unset TERM {HTTP,HTTPS,FTP,ALL,NO}_PROXY {http,https,ftp,all,no}_proxy # are handed on
 	for entry in "${image_env[@]}" "${env[@]}"; do
 		key=${entry%%=*}
 		case $key in
@@ -908,7 +909,7 @@ prepare() {
 }
 
 start_ranks() {
-	local path launcher_words=() launcher_env=()
+	local path self launcher_words=() launcher_env=()
 	: >"$dir/codes"
 	launch
 	path=$(type -P "${launcher_path:-$launcher}") || {
@@ -927,7 +928,30 @@ start_ranks() {
 	[[ ! $devices_per_node ]] || hand_on_devices
 	write_rank
 	: >"$dir/stop"
+	: >"$dir/up"
+	self=$BASHPID
+	(await_ranks "$self" >/dev/null 2>&1 6>&- 7>&- 9>&- &)
 	words=("$path" "${launcher_words[@]}" /bin/bash "$dir/rank")
+}
+
+# A launcher may wait for ever for a node that it cannot reach; until all are there no rank starts.
+await_ranks() { # PID of the launcher
+	local word='' hosts start_limit=$((60 + ranks / 10))
+	trap '' TERM INT HUP USR1 USR2
+	while kill -0 "$1"; do
+		read -r word <"$dir/up"
+		[[ ! $word ]] || return
+		((start_limit-- > 0)) || break
+		pause 1
+	done
+	((start_limit < 0)) || return
+	hosts=$SLURM_JOB_NODELIST
+	[[ ! $host_line ]] || hosts=$(paste -s -d ' ' "$scratch/hosts")
+	say "$launcher has started no rank in $((60 + ranks / 10)) s: a node cannot be reached, or starts nothing. They are: $hosts" 2>"$pipe"
+	echo 1 >>"$dir/codes"
+	kill -TERM "$1"
+	pause 5
+	end_session "$1"
 }
 
 # The code of the rank that failed first. The launcher's may be that of a rank which it has killed for it.
@@ -975,6 +999,7 @@ rank() {
 	local variable entry scratch pid='' asked='' killed='' code='' worker devices='' passed=()
 	umask 022
 	cd / || exit 1
+	[[ -s $dir/up ]] || echo up >"$dir/up"
 	[[ ! ${launcher_env[*]} ]] || export "${launcher_env[@]}"
 	# The descriptor over which Hydra and Slurm's PMI-2 talk to a rank may be any, also one of those used below.
 	[[ ${PMI_FD:-6} == 6 ]] || { exec 6<&"$PMI_FD" {PMI_FD}<&- && PMI_FD=6; }

@@ -11,6 +11,7 @@ from router import durations, quantity
 from router.allocation import Chunk
 from router.cli.judging import Asked, Judged, complain, judge_all, judging_options, open_gate, say_if_none
 from router.gate import Judgement
+from router.policy import profiles
 from router.policy.decision import Considered, Decision, Route
 from router.policy.schema import Runtime
 from router.workload.model import Figure, Workload
@@ -52,6 +53,9 @@ def _lines(judged: Judged, judgement: Judgement, *, no_script: bool) -> Iterator
     yield from _section("decision", _decision(judgement.decision))
     if judgement.decision.route is not None:
         yield from _section("asked of the batch system", _route(judgement.decision.route))
+        if judgement.workload.mpi or judgement.decision.route.profile:
+            lines = profiles.reasons(judgement.workload, judgement.decision.route.site)
+            yield from _section(f"MPI profiles of site {judgement.decision.route.site.name}, in order", lines)
     obstacles = judgement.decision.obstacles or judgement.workload.obstacles
     if obstacles:
         yield from _section("keeps it in the cloud", [str(obstacle) for obstacle in obstacles])
@@ -127,7 +131,7 @@ def _route(route: Route) -> list[str]:
     if route.site.runtime is not Runtime.HOST:
         rows.append(("grace period", f"{durations.show(allocation.grace)}, {_NO_GRACE}"))
     if route.profile is not None:
-        rows.append(("MPI profile", f"{route.profile.name} ({route.profile.launcher}), the first whose images match"))
+        rows.append(("MPI profile", f"{route.profile.name} ({route.profile.launcher})"))
     rows += [(f"why {title}", note) for title, note in allocation.notes]
     wide = max(len(title) for title, _ in rows)
     return [f"{title:{wide}}  {value}" for title, value in rows]

@@ -9,11 +9,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from router import allocation, script
-from router.policy import globs, sentences
+from router.policy import sentences
 from router.policy.decision import QueueState, Requester, Route
 from router.policy.identity import identify
 from router.policy.model import Candidate, Policy
-from router.policy.schema import MpiProfile, Rule, Site
+from router.policy.profiles import profile_of
+from router.policy.schema import Rule
 from router.workload.model import Obstacle, Workload
 
 
@@ -51,17 +52,3 @@ def fit(
     if isinstance(laid_out, str):
         return Misfit(f"it {laid_out}")
     return Route(site=site, queue=queue, identity=identity, allocation=laid_out, profile=profile, rule=rule)
-
-
-def profile_of(workload: Workload, site: Site) -> MpiProfile | None:
-    """The MPI profile for a Job: the first that matches the MPI container's image.
-
-    For a Job that names no launcher and no ranks, only profiles that say that their images mean MPI.
-    """
-    for profile in site.mpi:
-        if workload.mpi:
-            if globs.matches(profile.images, workload.container(workload.mpi).image):
-                return profile
-        elif profile.implies_mpi and any(globs.matches(profile.images, c.image) for c in workload.main_containers):
-            return profile
-    return None

@@ -107,7 +107,7 @@ SRUN: Final[dict[str, Option]] = {
     **_one(
         "A account acctg-freq bb bbf bcast bcast-exclude b begin comment container cpu-freq d dependency deadline "
         "delay-boot e error epilog gres gres-flags i input jobid J job-name L licenses M clusters mail-type mail-user "
-        "mcs-label m distribution mpi o output het-group power priority profile prolog p partition q qos r relative "
+        "mcs-label mpi o output het-group power priority profile prolog p partition q qos r relative "
         "S core-spec signal slurmd-debug switches task-epilog task-prolog thread-spec T threads t time time-min W "
         "wait wckey cluster-constraint C constraint mem mincpus reservation tmp w nodelist x exclude mem-per-cpu "
         "sockets-per-node cores-per-socket threads-per-core B extra-node-info ntasks-per-core ntasks-per-socket "
@@ -122,6 +122,8 @@ SRUN: Final[dict[str, Option]] = {
     "nodes": (Meaning.NODES, 1),
     "c": (Meaning.CORES_PER_RANK, 1),
     "cpus-per-task": (Meaning.CORES_PER_RANK, 1),
+    "m": (Meaning.MAPPING, 1),
+    "distribution": (Meaning.MAPPING, 1),
     "cpu-bind": (Meaning.BINDING, 1),
     "export": (Meaning.SRUN_EXPORT, 1),
     "D": (Meaning.WORKING_DIR, 1),

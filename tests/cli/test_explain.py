@@ -37,6 +37,10 @@ RULES_BEHIND = """\
     not looked at: large, batch-without-figures, small
   decision
 """
+PROFILES = """\
+  MPI profiles of site demo, in order
+    open-mpi (openmpi): used, as '*' matches busybox:1.36
+"""
 
 
 def explain(path: Path | str, *arguments: str, stdin: str | None = None) -> Result:
@@ -53,6 +57,7 @@ def test_figures_rules_decision_and_chunks() -> None:
     assert "gpus: does not hold: job.gpus > 0, with job.gpus = unset\n" in result.stdout
     assert CHUNKS in result.stdout
     assert RULES_BEHIND in result.stdout
+    assert PROFILES in result.stdout
 
 
 def test_the_script_ends_it() -> None:

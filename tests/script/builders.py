@@ -7,7 +7,7 @@ from typing import Any
 from router import script
 from router.allocation import Allocation, allocate
 from router.policy.decision import Identity, Route
-from router.policy.fit import profile_of
+from router.policy.profiles import profile_of
 from router.policy.schema import Account, Choice, Rule, Site
 from router.workload import workload_of
 from router.workload.model import Workload

@@ -120,10 +120,16 @@ def test_a_profile_may_set_a_default_otherwise() -> None:
             "--map-by ppr:2:node --bind-to core",
         ),
         ("hydra", ("mpiexec", "-n", "8", "-bind-to", "core", "./a"), "-bind-to core"),
+        (
+            "srun",
+            ("srun", "-n", "8", "-m", "cyclic", "--cpu-bind=cores", "./a"),
+            "--distribution=cyclic --cpu-bind=cores",
+        ),
     ],
 )
 def test_the_user_s_placement(launcher: str, command: tuple[str, ...], options: str) -> None:
-    assert start(*command, launcher=launcher).options.endswith(options)
+    system = "slurm" if launcher == "srun" else "openpbs"
+    assert start(*command, launcher=launcher, system=system).options.endswith(options)
 
 
 def test_a_placement_that_means_nothing_to_the_site_s_launcher_is_named() -> None:

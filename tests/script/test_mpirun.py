@@ -134,6 +134,18 @@ def test_too_few_places_are_said_before_ranks_start(pod: Pod) -> None:
     assert pod.log() == "batchgate: the batch system gave places for 1 ranks, and 4 are to run\n"
 
 
+def test_a_node_that_cannot_be_reached_is_one_sentence_in_a_time_that_is_set(pod: Pod) -> None:
+    agent = pod.work / "never"
+    agent.write_text("#!/bin/sh\nexec sleep 300\n")  # as ssh to a machine that is off
+    agent.chmod(0o755)
+    (pod.work / "nodefile").write_text(f"{HOST}\n{HOST}\nelsewhere\nelsewhere\n")
+    text = text_of(workload(ranks("echo", "ran")), where(env={"OMPI_MCA_plm_rsh_agent": str(agent), "PRTE_MCA_plm_ssh_agent": str(agent)}))  # fmt: skip
+
+    assert pod.run(text.replace("60 + ranks / 10", "3 + ranks / 10")) == 1
+    assert pod.code() == 1
+    assert f"batchgate: mpirun has started no rank in 3 s: a node cannot be reached, or starts nothing. They are: {HOST} slots=2 elsewhere slots=2\n" in pod.log()  # fmt: skip
+
+
 def test_a_launcher_that_is_not_there_is_one_clear_sentence(pod: Pod) -> None:
     assert pod.run(text_of(workload(ranks("echo", "ran")), where(path="/no/such/mpirun"))) == 127
     assert pod.log().startswith("batchgate: there is no /no/such/mpirun on ")

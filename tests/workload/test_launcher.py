@@ -148,6 +148,11 @@ def test_every_option_that_has_a_meaning_here_is_kept():
     assert (found.ranks_per_node.value, found.cores_per_rank.value) == (4, 2)
 
 
+@pytest.mark.parametrize("words", ["-m cyclic", "--distribution=cyclic", "--distribution cyclic"])
+def test_srun_s_distribution_is_a_mapping(words: str) -> None:
+    assert lifted(*line(f"srun -n 4 {words} ./solver")).mapping == "cyclic"
+
+
 def test_srun_has_meanings_of_its_own():
     found = lifted(*line("srun -N 2 --ntasks-per-node=4 -c2 --cpu-bind=cores --export=ALL,A=1,B -D /s ./solver"))
     assert (

@@ -52,6 +52,13 @@ class MpiSite(BedSite):
                 # The shared-memory store of Debian's PMIx fails now and then under srun, in containers or not.
                 "env": {"PMIX_MCA_gds": "hash", "OMPI_MCA_btl_tcp_if_include": "lo"},
             },
+            {
+                "name": "reporting",
+                "launcher": "openmpi",
+                "images": ["report/*"],
+                "options": ["--report-bindings"],
+                "env": {"OMPI_MCA_btl_tcp_if_include": "lo"},
+            },
             {"name": "open-mpi", "launcher": "openmpi", "env": {"OMPI_MCA_btl_tcp_if_include": "lo"}},
         ]
         return found
@@ -166,6 +173,59 @@ def test_ranks_on_four_nodes_talk_to_each_other(stack: Stack, launcher: str) -> 
     assert {one["node"] for one in found} == set(NODES)
 
 
+WHERE = "WHERE=$$(pwd) exec ranks WHERE"
+PLACED = {
+    "by node and core": (
+        (
+            "report",
+            "mpirun",
+            "-np",
+            "4",
+            "--map-by",
+            "node",
+            "--bind-to",
+            "core",
+            "--oversubscribe",
+            "--report-bindings",
+            "-wdir",
+            "/var/tmp",
+        ),
+        [("0", "first", "0"), ("1", "second", "0"), ("2", "first", "1"), ("3", "second", "1")],
+    ),
+    "by slot and core": (
+        ("report", "mpirun", "-np", "4", "--map-by", "slot", "--bind-to", "core", "--wdir", "/var/tmp"),
+        [("0", "first", "0"), ("1", "first", "1"), ("2", "second", "0"), ("3", "second", "1")],
+    ),
+    "cyclic by srun": (
+        ("srun", "srun", "-n", "4", "--distribution=cyclic", "--chdir=/var/tmp"),
+        [("0", "first", ""), ("1", "second", ""), ("2", "first", ""), ("3", "second", "")],
+    ),
+    "block by srun": (
+        ("srun", "srun", "-n", "4", "--distribution", "block", "-D", "/var/tmp"),
+        [("0", "first", ""), ("1", "first", ""), ("2", "second", ""), ("3", "second", "")],
+    ),
+}
+"""Launcher's words; each rank, its node and core. The bed's Slurm binds to no cores. Two ranks a node: it has two cores."""
+
+
+@pytest.mark.parametrize("row", PLACED)
+def test_ranks_are_where_the_user_s_launcher_puts_them(stack: Stack, row: str) -> None:
+    (launcher, *words), expected = PLACED[row]
+
+    name = apply(stack.ada, mpi(launcher, *words, "sh", "-c", WHERE, cpus=4, nodes=2))
+
+    assert end_of(stack.ada, name) == "Complete", stack.ada.ok("logs", f"job/{name}")
+    first, second = nodes_of(job_id(stack.ada, name))
+    lines = printed(stack.ada, name)
+    found = sorted((fields(line) for line in lines if line.startswith("rank=")), key=lambda rank: rank["rank"])
+    titles = {first: "first", second: "second"}
+    cores = {rank["rank"]: rank["cores"] if launcher == "report" else "" for rank in found}
+    assert [(rank["rank"], titles[rank["node"]], cores[rank["rank"]]) for rank in found] == expected
+    assert {rank["WHERE"] for rank in found} == {"/var/tmp"}
+    reported = [line for line in lines if re.search(r"MCW rank \d bound to socket 0\[core \d\[hwt 0\]\]", line)]
+    assert len(reported) == (4 if launcher == "report" else 0)  # by the option of the profile
+
+
 def waiting(stack: Stack, launcher: str, *options: str, grace: int) -> str:
     """A Job of eight ranks on four nodes that all run and wait, and write to the tally; its name."""
     made = mpi(launcher, "", cpus=8, nodes=4, terminationGracePeriodSeconds=grace)
@@ -265,3 +325,29 @@ def test_ranks_that_do_not_end_are_killed_after_the_grace_period(stack: Stack, l
     assert await_ends(stack.ada, [name]) == {name: "Failed"}
     await_nothing_left(name)
     assert (words_of(name, "asked"), words_of(name, "ready")) == (set(range(8)), set())
+
+
+def test_a_node_whose_daemon_is_killed_ends_the_job(stack: Stack) -> None:
+    """As the batch system's kill for memory, or an admin, may take mpirun's own process on another node."""
+    name = waiting(stack, "mpirun", grace=30)
+    (daemon, *_) = [pid for pid, words in commands_of(ADA).items() if "orted -mca" in words and "srun" not in words]
+
+    os.kill(daemon, signal.SIGKILL)
+
+    assert end_of(stack.ada, name) == "Failed"
+    assert exit_code(stack.ada, name) not in {0, 255}
+    await_nothing_left(name)
+
+
+EAT = "x = []\nwhile True: x.append(bytearray(1 << 24))"
+
+
+@pytest.mark.parametrize("launcher", LAUNCHERS)
+def test_a_rank_that_takes_too_much_memory_on_another_node_ends_the_job(stack: Stack, launcher: str) -> None:
+    text = f"if [ $$PMIX_RANK = 7 ]; then exec python3 -c '{EAT}'; else exec ranks -w {NEVER}; fi"
+
+    name = apply(stack.ada, mpi(launcher, "mpirun", "-np", "8", "sh", "-c", text, cpus=8, nodes=4))
+
+    assert end_of(stack.ada, name) == "Failed"
+    assert exit_code(stack.ada, name) == 137
+    await_nothing_left(name)

@@ -914,7 +914,7 @@ prepare() {
 }
 
 start_ranks() {
-	local path launcher_words=() launcher_env=()
+	local path self launcher_words=() launcher_env=()
 	: >"$dir/codes"
 	launch
 	path=$(type -P "${launcher_path:-$launcher}") || {
@@ -933,7 +933,30 @@ start_ranks() {
 	[[ ! $devices_per_node ]] || hand_on_devices
 	write_rank
 	: >"$dir/stop"
+	: >"$dir/up"
+	self=$BASHPID
+	(await_ranks "$self" >/dev/null 2>&1 6>&- 7>&- 9>&- &)
 	words=("$path" "${launcher_words[@]}" /bin/bash "$dir/rank")
+}
+
+# A launcher may wait for ever for a node that it cannot reach; until all are there no rank starts.
+await_ranks() { # PID of the launcher
+	local word='' hosts start_limit=$((60 + ranks / 10))
+	trap '' TERM INT HUP USR1 USR2
+	while kill -0 "$1"; do
+		read -r word <"$dir/up"
+		[[ ! $word ]] || return
+		((start_limit-- > 0)) || break
+		pause 1
+	done
+	((start_limit < 0)) || return
+	hosts=$SLURM_JOB_NODELIST
+	[[ ! $host_line ]] || hosts=$(paste -s -d ' ' "$scratch/hosts")
+	say "$launcher has started no rank in $((60 + ranks / 10)) s: a node cannot be reached, or starts nothing. They are: $hosts" 2>"$pipe"
+	echo 1 >>"$dir/codes"
+	kill -TERM "$1"
+	pause 5
+	end_session "$1"
 }
 
 # The code of the rank that failed first. The launcher's may be that of a rank which it has killed for it.
@@ -981,6 +1004,7 @@ rank() {
 	local variable entry scratch pid='' asked='' killed='' code='' worker devices='' passed=()
 	umask 022
 	cd / || exit 1
+	[[ -s $dir/up ]] || echo up >"$dir/up"
 	[[ ! ${launcher_env[*]} ]] || export "${launcher_env[@]}"
 	# The descriptor over which Hydra and Slurm's PMI-2 talk to a rank may be any, also one of those used below.
 	[[ ${PMI_FD:-6} == 6 ]] || { exec 6<&"$PMI_FD" {PMI_FD}<&- && PMI_FD=6; }
