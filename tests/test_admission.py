@@ -106,6 +106,59 @@ def test_the_answer_for_a_denied_job() -> None:
     assert (answer.record["allowed"], answer.record["target"], answer.record["rule"]) == (False, "deny", "never")
 
 
+def launching(*commands: tuple[str, ...]) -> dict[str, Any]:
+    """A Pod with a container for each of these commands, which together ask for 3 CPUs."""
+    (container,) = sized("3")["containers"]
+    more = [{"name": f"c{place}", "image": "i", "command": [*words]} for place, words in enumerate(commands[1:], 1)]
+    return {"containers": [{**container, "command": [*commands[0]]}, *more]}
+
+
+COMMAND = "spec.template.spec.containers[0].command"
+
+
+@pytest.mark.parametrize(
+    ("pod", "why"),
+    [
+        (
+            launching(("mpirun", "-np", "64", "./a")),
+            f"queue workq of site hpc1: it needs 8 nodes for 64 ranks of 1 core; it may have 4 (asked for: mpirun -np 64 in {COMMAND})",
+        ),
+        (
+            launching(("mpirun", "-np", "2", "./a"), ("tail", "-f", "log")),
+            (
+                f"{COMMAND}: starts mpirun in one of 2 containers, and only a Pod with one container can be spread over nodes; "
+                "leave the others out or make them sidecars"
+            ),
+        ),
+    ],
+    ids=["ranks that no queue holds", "one of several containers"],
+)
+def test_an_mpi_job_that_can_run_nowhere_is_denied_with_the_field(pod: dict[str, Any], why: str) -> None:
+    answer = review(review_of(job_of(pod=pod, namespace="strict"), namespace="strict"), gate())
+
+    message = f"rule strict takes it to HPC only, and it cannot go there: {why}"
+    assert answer.response["response"]["status"]["message"] == f"rule strict denies this Job: {message}"
+
+
+@pytest.mark.parametrize(
+    ("script", "where"),
+    [
+        ("mpirun -np 8 ./a | tee log", "a pipeline"),
+        ("for i in 1 2 3; do mpirun -np 8 ./a $i; done", "a loop, a condition or a group"),
+        ("cd /x && mpirun -np 8 ./a", "a list of commands (&&)"),
+    ],
+)
+def test_a_launcher_within_a_script_stays_one_process_and_says_how_to_write_it(script: str, where: str) -> None:
+    response = review(review_of(job_of(pod=launching(("bash", "-c", script)))), gate()).response["response"]
+
+    assert response["auditAnnotations"]["queue"] == "small"
+    (warning,) = [one for one in response["warnings"] if "mpirun" in one]
+    said = (
+        f"{COMMAND}: mpirun stands in {where}, so the container stays one process on one node; to use several nodes, "
+    )
+    assert warning.startswith(f"{said}make it the whole command")
+
+
 @pytest.mark.parametrize(
     ("job", "field"),
     [
