@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import pwd
 import shutil
 from pathlib import Path
 from typing import Any
@@ -171,3 +173,67 @@ def test_a_runtime_that_is_not_there_says_so_in_the_exit_file(pod: Pod, image: P
     assert found is not None
     assert found["reason"] == NEVER
     assert found["message"].startswith("there is no /no/such/apptainer on ")
+
+
+OF_THE_RUNTIME = frozenset({"APPNAME", "BIND", "COMMAND", "CONTAINER", "ENVIRONMENT", "NAME", "NO_EVAL"})
+ALWAYS = frozenset({"HOME", "LANG", "LD_LIBRARY_PATH", "OMP_NUM_THREADS", "PATH", "PROMPT_COMMAND", "PS1", "PWD"})
+OF_HOST = (
+    *("TERM", "http_proxy", "HTTP_PROXY", "https_proxy", "HTTPS_PROXY", "no_proxy", "all_proxy", "ftp_proxy"),
+    *("USER", "LOGNAME", "MAIL", "SSH_AUTH_SOCK", "SLURM_JOB_ID", "OMPI_X", "PMIX_RANK"),
+    *("APPTAINERENV_A", "SINGULARITYENV_A", "PYTHONPATH"),
+)
+
+
+def test_all_variables_that_are_inside(pod: Pod, where: Site) -> None:
+    stage(pod, "image-env", "OF_IMAGE=1")
+    text = text_of(workload(container("/bin/env", "-0")), where)
+
+    assert pod.run(text, **dict.fromkeys(OF_HOST, "secret")) == 0, pod.log()
+
+    found = {name.decode() for name in variables(pod.path / "log" / "main.0")}
+    own = {name for name in found if not name.startswith(("APPTAINER_", "SINGULARITY_"))}
+    assert own - ALWAYS == {"OF_IMAGE"}
+    assert {name.partition("_")[2] for name in found - own} <= OF_THE_RUNTIME
+
+
+def test_the_user_is_the_hpc_user_and_has_no_home_of_the_host(pod: Pod, where: Site) -> None:
+    home = pwd.getpwuid(os.getuid()).pw_dir
+
+    status = pod.run(text_of(workload(sh('cat /proc/self/status; ls -A /home /root; ls -d "$$HOME" || :; pwd')), where))
+
+    assert status == 0, pod.log()
+    status_lines, _, rest = pod.log().partition("/home:")
+    ids = dict(line.split(":\t", 1) for line in status_lines.splitlines() if ":\t" in line)
+    assert ids["Uid"].split() == [str(os.getuid())] * 4
+    assert ids["Gid"].split() == [str(os.getgid())] * 4
+    assert home.rpartition("/")[2] not in rest.replace(f"'{home}'", "").split() or home == "/root"
+    assert rest.endswith("/\n")
+
+
+@pytest.mark.parametrize(
+    ("writable", "where_to", "code"),
+    [
+        ("none", "/opt/x", 1),
+        ("none", "/tmp/x", 0),
+        ("tmpfs", "/opt/x", 0),
+        ("overlay", "/opt/x", 0),
+        ("none", "/dev/shm/batchgate-test", 0),
+    ],
+)
+def test_where_an_image_can_be_written(pod: Pod, image: Path, writable: str, where_to: str, code: int) -> None:
+    line = f"echo x >{where_to} && cat {where_to} || exit 1; : >{where_to}"
+
+    assert pod.run(text_of(workload(sh(line)), on(image, writable=writable))) == code, pod.log()
+    Path("/dev/shm/batchgate-test").unlink(missing_ok=True)
+    assert not (image / "opt" / "x").exists()
+
+
+def test_binds_that_the_site_adds(pod: Pod, image: Path) -> None:
+    (pod.work / "licences").mkdir()
+    (pod.work / "licences" / "server").write_text("port 27000\n")
+    options = ["--bind", f"{pod.work}/licences:/opt/licences:ro"]
+    main = sh("cat /opt/licences/server; echo x >/opt/licences/no || echo read-only")
+
+    assert pod.run(text_of(workload(main), on(image, runtimeOptions=options))) == 0, pod.log()
+    assert pod.log().startswith("port 27000\n")
+    assert pod.log().endswith("read-only\n")

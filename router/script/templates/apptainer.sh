@@ -38,6 +38,7 @@ mount() {
 container_words() {
 	local entry key value inside=() verb='exec'
 	unset ${!APPTAINERENV_@} ${!SINGULARITYENV_@}
+	[[ $image == docker://* ]] || unset TERM {HTTP,HTTPS,FTP,ALL,NO}_PROXY {http,https,ftp,all,no}_proxy # are handed on
 	for entry in "${image_env[@]}" "${env[@]}"; do
 		key=${entry%%=*}
 		case $key in

@@ -8,7 +8,7 @@
 # --- this Job: physics/simulate ---
 kinds=(main)
 names=(main)
-deadline=3510 # seconds that the containers may run
+deadline=3510 # seconds for the containers
 grace=30 # seconds between TERM and KILL
 restart_policy=Never
 log_limit=10737418240 # bytes of one log
@@ -60,7 +60,7 @@ claimed_by() {
 	{ read -r owner <"$dir/claim"; } 2>/dev/null
 }
 
-# A change of state as a small file: the agent lists one directory.
+# A change of state, as a file: the agent lists one directory.
 note() {
 	local time file=$uid.$((++notes)).$1
 	printf -v time '%(%s)T' -1
@@ -70,7 +70,7 @@ note() {
 	} 2>/dev/null 7>&- 9>&- &
 }
 
-# Touches "alive", looks at the claim. A file server that hangs stops this, not the main loop.
+# Touches "alive", looks at the claim. A hanging file server stops this, not the main loop.
 heartbeat() {
 	trap '' TERM INT HUP USR1 USR2
 	exec 7>&-
@@ -113,8 +113,8 @@ open_pipes() {
 	rm "$scratch/"{guard,never,events}
 }
 
-# Reads of sessions (-N: ended) and process groups (gone N). When the script is gone without "done" it kills the groups,
-# which would start containers again, and the sessions, also those only noted in $1.
+# Reads of sessions (-N: ended) and process groups (gone N). Without a last "done" it kills the groups, which would start
+# containers again, and the sessions, also those only noted in $1.
 guard() {
 	local word number file sessions=() groups=()
 	trap '' TERM INT HUP USR1 USR2
@@ -137,7 +137,7 @@ guard() {
 	rm -rf "$1"
 }
 
-# Zero-terminated words of the agent, where it has staged any.
+# Zero-terminated words of the agent, if any.
 staged() {
 	local word
 	words=()
@@ -266,13 +266,13 @@ stop() {
 	ending=$1
 	clock
 	kill_at=$((now + grace))
-	# Other jobs of this Pod may start when "alive" is 180 s old.
+	# Others may start when "alive" is 180 s old.
 	[[ $ending != lost ]] || kill_at=$((now + (grace < 30 ? grace : 30)))
 	say "ending the containers: $2"
 	for i in "${!workers[@]}"; do [[ ${kinds[i]} == sidecar ]] || end "$i"; done
 }
 
-# Something that happened, or a second.
+# An event, or a second.
 turn() {
 	local word i value rest
 	read -r -u 9 word i value rest
@@ -360,7 +360,7 @@ refuse() {
 }
 
 silence() {
-	{ disown "${beating[@]}" && kill -KILL "${beating[@]}"; } 2>/dev/null # else bash reports their ends
+	{ disown "${beating[@]}" && kill -KILL "${beating[@]}"; } 2>/dev/null # unreported
 }
 
 leave() {
@@ -405,7 +405,7 @@ set_up() {
 
 main() {
 	local workers=() pids=() missing=() ending='' asked='' closing='' alive='' kill_at=0 result=0 notes=0 beating=()
-	exec </dev/null # bash has read all of a script that came this way
+	exec </dev/null # bash has read all that came this way
 	umask 077
 	LC_ALL=C
 	cd / || exit 75
@@ -436,7 +436,7 @@ main() {
 	note started
 	set_up
 	clock
-	alive_at=$now last_turn=$now # the site's own lines may take long
+	alive_at=$now last_turn=$now # the site's lines may take long
 	run_containers
 	[[ " ${kinds[*]} " != *' sidecar '* ]] || end_sidecars
 	[[ $(type -t after) != function ]] || after 7>&- 8>&- 9>&-
@@ -486,6 +486,7 @@ mount() {
 container_words() {
 	local entry key value inside=() verb='exec'
 	unset ${!APPTAINERENV_@} ${!SINGULARITYENV_@}
+	[[ $image == docker://* ]] || unset TERM {HTTP,HTTPS,FTP,ALL,NO}_PROXY {http,https,ftp,all,no}_proxy # are handed on
 	for entry in "${image_env[@]}" "${env[@]}"; do
 		key=${entry%%=*}
 		case $key in
