@@ -75,8 +75,8 @@ def _pair(entry: Mapping[str, Any]) -> Pair | None:
         except ValueError:
             return None
         return (user, password) if colon else None
-    user, password = entry.get("username"), entry.get("password")
-    return (user, password) if isinstance(user, str) and isinstance(password, str) and user else None
+    name, word = entry.get("username"), entry.get("password")
+    return (name, word) if isinstance(name, str) and isinstance(word, str) and name else None
 
 
 def _matches(key: str, registry: str, path: str) -> bool:
