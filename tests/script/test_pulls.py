@@ -7,6 +7,7 @@ import shutil
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -26,7 +27,7 @@ def registry(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Registry]:
         yield found
 
 
-def text(*command: str, **fields: object) -> str:
+def text(*command: str, **fields: Any) -> str:
     return text_of(workload(container(*command)), site(pull="job", **fields))
 
 

@@ -74,7 +74,6 @@ heartbeat() {
 	done
 }
 
-# Kills what is left of a session.
 end_session() {
 	local directory line
 	for directory in /proc/[0-9]*; do
@@ -323,7 +322,6 @@ ended() { # CONTAINER CODE
 	[[ ${kinds[$1]} == sidecar || $2 == 0 || $result != 0 ]] || result=$2
 }
 
-# Until nothing but sidecars runs.
 until_ended() {
 	local i running=1
 	while [[ $running ]]; do
@@ -350,7 +348,7 @@ refuse() {
 }
 
 silence() {
-	{ disown "${beating[@]}" && kill -KILL "${beating[@]}"; } 2>/dev/null # unreported
+	{ disown "${beating[@]}" && kill -KILL "${beating[@]}"; } 2>/dev/null
 }
 
 leave() {
