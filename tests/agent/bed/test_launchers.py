@@ -10,10 +10,10 @@ import pytest
 from bed.layout import NODES
 from tests.agent.bed import further
 from tests.agent.bed.conftest import Cluster, Stack, reached
-from tests.agent.bed.jobs import SECONDS, apply, end_of, printed
+from tests.agent.bed.jobs import SECONDS, apply, end_of, exit_code, printed
 from tests.agent.bed.site import SUDO
 from tests.agent.bed.tally import await_ends
-from tests.agent.bed.test_mpi import fields
+from tests.agent.bed.test_mpi import NEVER, await_nothing_left, fields
 
 pytestmark = [pytest.mark.bed, pytest.mark.slurm, pytest.mark.apptainer, pytest.mark.mpi, pytest.mark.timeout(1800)]
 
@@ -63,3 +63,14 @@ def test_ranks_find_each_other(stack: Stack, over: dict[tuple[str, str], str], p
         for rank in range(8)
     ]
     assert nodes == dict.fromkeys(NODES, 2)
+
+
+@pytest.mark.parametrize("pair", [("mpirun5", "openmpi5"), ("hydra", "mpich"), ("srun-pmi2", "mpich")], ids="-".join)
+def test_a_rank_that_fails_ends_the_job_with_its_code(stack: Stack, pair: tuple[str, str]) -> None:
+    words = ("ranks", "-w", NEVER, "-f", "5", "-s", "9")
+
+    name = apply(stack.ada, further.job_of(*pair, *words, ranks=8, nodes=4))
+
+    assert end_of(stack.ada, name) == "Failed"
+    assert exit_code(stack.ada, name) == 9
+    await_nothing_left(name)
