@@ -168,6 +168,6 @@ def _pip(directory: Path, requirement: str, command: str, *options: str | Path) 
     """Run pip of this Python, which takes nothing but what has the hash."""
     wanted = directory / "requirements.txt"
     wanted.write_text(f"{requirement}\n")
-    pip = [sys.executable, "-m", "pip", "--quiet", command, "--no-deps", "--require-hashes", "--requirement", wanted]
-    commands.run([*pip, *options], cwd=directory)
+    pinned = ("--no-deps", "--require-hashes", "--requirement", wanted)
+    commands.run([sys.executable, "-m", "pip", "--quiet", command, *pinned, *options], cwd=directory)
     wanted.unlink()

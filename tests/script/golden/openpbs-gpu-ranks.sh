@@ -111,7 +111,6 @@ heartbeat() {
 	done
 }
 
-# Kills what is left of a session.
 end_session() {
 	local directory line
 	for directory in /proc/[0-9]*; do
@@ -360,7 +359,6 @@ ended() { # CONTAINER CODE
 	[[ ${kinds[$1]} == sidecar || $2 == 0 || $result != 0 ]] || result=$2
 }
 
-# Until nothing but sidecars runs.
 until_ended() {
 	local i running=1
 	while [[ $running ]]; do
@@ -387,7 +385,7 @@ refuse() {
 }
 
 silence() {
-	{ disown "${beating[@]}" && kill -KILL "${beating[@]}"; } 2>/dev/null # unreported
+	{ disown "${beating[@]}" && kill -KILL "${beating[@]}"; } 2>/dev/null
 }
 
 leave() {
@@ -491,7 +489,7 @@ staged_image() {
 	image_env=("${words[@]}")
 }
 
-# Each container has a /tmp of its own, on the node.
+# A /tmp of its own, on the node.
 own_tmp() {
 	rm -rf "$scratch/$name.tmp" # an earlier run's
 	mkdir -m 1777 "$scratch/$name.tmp"
@@ -502,7 +500,7 @@ own_tmp() {
 mount() {
 	local from=$1 to=$2
 	case $from$to in
-	*[,:\"\\]*) # what --bind would cut apart; --mount reads CSV
+	*[,:\"\\]*) # --bind would cut these; --mount reads CSV
 		binds+=(--mount "type=bind,\"source=${from//\"/\"\"}\",\"destination=${to//\"/\"\"}\"${3:+,$3}")
 		;;
 	*) binds+=(--bind "$from:$to${3:+:$3}") ;;
@@ -513,11 +511,11 @@ mount() {
 container_words() {
 	local entry key value inside=() verb='exec'
 	unset ${!APPTAINERENV_@} ${!SINGULARITYENV_@}
-	[[ $image == docker://* ]] || unset TERM {HTTP,HTTPS,FTP,ALL,NO}_PROXY {http,https,ftp,all,no}_proxy # are handed on
+	[[ $image == docker://* ]] || unset TERM {HTTP,HTTPS,FTP,ALL,NO}_PROXY {http,https,ftp,all,no}_proxy # else passed
 	for entry in "${image_env[@]}" "${env[@]}"; do
 		key=${entry%%=*}
 		case $key in
-		HOME | UID | EUID | GID | '' | [!A-Za-z_]* | *[!A-Za-z0-9_]*) inside+=("$entry") ;; # the runtime cannot set these
+		HOME | UID | EUID | GID | '' | [!A-Za-z_]* | *[!A-Za-z0-9_]*) inside+=("$entry") ;; # it cannot set these
 		*)
 			value=${entry#*=}
 			[[ ! $evaluates ]] || as_shell_text
@@ -537,19 +535,24 @@ container_words() {
 
 last_words() { tail -c 8192 | sed -n 's/^\(\x1b\[[0-9;]*m\)*\(FATAL:   \|ERROR  : \)//p' | tail -n 1; }
 
-# Why container $1 was not started: the end of log $2. A program may print and return the same: a second start has to fail
-# so, too. It cannot run the program: no kernel takes such an environment.
+# Starts the container where no program can run.
+try() {
+	local argv=("$@")
+	container_words
+	"${words[@]:0:3}" --security "seccomp:$scratch/$name.filter" "${words[@]:3}" 2>&1
+}
+
+# Why container $1 was not started: the end of log $2. A program may say and return the same: only what fails so again counts.
 examine() {
 	local said again reason=''
 	why=$(cat "$scratch/$name.why" 2>/dev/null)
-	[[ $code == 1 || $code == 255 ]] && said=$(last_words <"$2") && [[ $said && $(getconf PAGESIZE) == 4096 ]] || return 0
-	printf BIG=%0200000d 0 >"$scratch/$name.env"
+	[[ $code == 1 || $code == 255 ]] && said=$(last_words <"$2") && [[ $said ]] || return 0
+	echo '{"defaultAction":"SCMP_ACT_ALLOW","syscalls":[{"names":["execve"],"action":"SCMP_ACT_ERRNO"}]}' >"$scratch/$name.filter"
 	again=$(
 		load "$1"
-		container_words
-		"${words[@]:0:3}" --env-file "$scratch/$name.env" "${words[@]:3}" 2>&1 >/dev/null | last_words
+		command=1 try "/$token" | grep -q seccomp || try "${argv[@]}" | last_words # it warns where it has none
 	)
-	again=${again/failed: *argument list too long/failed: }
+	again=${again/failed: *operation not permitted/failed: }
 	[[ $again && ${said//[0-9]/} == "${again//[0-9]/}"* ]] || return 0
 	case $said in
 	*' not found in $PATH' | 'stat '*) code=127 ;;
@@ -1141,9 +1144,14 @@ rank() {
 
 # Opening a file shows what another node has written; a new file may be hidden by this node's cache.
 watch() {
-	local word
+	local word number
 	trap '' TERM USR1
-	exec >/dev/null 2>&1 6>&- 7>&- # Hydra reaps a rank, which is there until then, when nobody can write to it any more
+	exec >/dev/null 2>&1
+	# Hydra reaps a rank, which is there until then, when nobody has an end of its pipes; a rank gets more of them than three.
+	for number in /proc/"$BASHPID"/fd/*; do
+		number=${number##*/}
+		((number <= 2 || number == 8 || number == 255)) || exec {number}>&-
+	done
 	while kill -0 $$ 2>/dev/null; do
 		{ read -r word <"$dir/stop"; } 2>/dev/null
 		if [[ $word == stop ]]; then

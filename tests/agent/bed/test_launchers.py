@@ -1,0 +1,76 @@
+"""Every launcher with every image it can talk to: each rank knows its place among all of them, on four nodes."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+
+import pytest
+
+from bed.layout import NODES
+from tests.agent.bed import further
+from tests.agent.bed.conftest import Cluster, Stack, reached
+from tests.agent.bed.jobs import SECONDS, apply, end_of, exit_code, printed
+from tests.agent.bed.site import SUDO
+from tests.agent.bed.tally import await_ends
+from tests.agent.bed.test_mpi import NEVER, await_nothing_left, fields
+
+pytestmark = [pytest.mark.bed, pytest.mark.slurm, pytest.mark.apptainer, pytest.mark.mpi, pytest.mark.timeout(1800)]
+
+PAIRS = (
+    ("mpirun", "openmpi4"),
+    ("mpirun", "openmpi5"),
+    ("mpirun5", "openmpi5"),
+    ("hydra", "mpich"),
+    ("srun-pmix", "openmpi4"),
+    ("srun-pmix", "openmpi5"),
+    ("srun-pmi2", "mpich"),
+)
+"""Launcher and image: Open MPI 4.1.4, 5.0.11, MPICH 5.0.2, Slurm 22.05; Open MPI 4.1.4, 5.0.7, MPICH 4.0.2."""
+
+
+@pytest.fixture(scope="module")
+def stack(cluster: Cluster) -> Iterator[Stack]:
+    if words := further.obstacle():
+        pytest.skip(words)
+    with reached(cluster, SUDO, kind=further.FurtherSite) as found:
+        yield found
+
+
+@pytest.fixture(scope="module")
+def over(stack: Stack) -> dict[tuple[str, str], str]:
+    """The Job of each pair, when all are over."""
+    made = {}
+    for launcher, image in PAIRS:
+        if launcher != "mpirun5" or not further.without_network():
+            made[launcher, image] = apply(stack.ada, further.job_of(launcher, image, "ring", ranks=8, nodes=4))
+    await_ends(stack.ada, list(made.values()), seconds=3 * SECONDS)
+    return made
+
+
+@pytest.mark.parametrize("pair", PAIRS, ids="-".join)
+def test_ranks_find_each_other(stack: Stack, over: dict[tuple[str, str], str], pair: tuple[str, str]) -> None:
+    if pair not in over:
+        pytest.skip("Open MPI 5 needs an interface beside the loopback one that is up")
+    name = over[pair]
+
+    assert end_of(stack.ada, name) == "Complete", stack.ada.ok("logs", f"job/{name}")
+    # Hydra starts its proxies by srun, which warns that there is one a node and not as many as ranks.
+    found = [fields(line) for line in printed(stack.ada, name) if not line.startswith("srun: Warning")]
+    nodes = Counter(rank.pop("node") for rank in found)
+    assert sorted(found, key=lambda rank: rank["rank"]) == [
+        {"rank": str(rank), "size": "8", "sum": "36", "from": str((rank - 1) % 8), "container": "yes"}
+        for rank in range(8)
+    ]
+    assert nodes == dict.fromkeys(NODES, 2)
+
+
+@pytest.mark.parametrize("pair", [("mpirun5", "openmpi5"), ("hydra", "mpich"), ("srun-pmi2", "mpich")], ids="-".join)
+def test_a_rank_that_fails_ends_the_job_with_its_code(stack: Stack, pair: tuple[str, str]) -> None:
+    words = ("ranks", "-w", NEVER, "-f", "5", "-s", "9")
+
+    name = apply(stack.ada, further.job_of(*pair, *words, ranks=8, nodes=4))
+
+    assert end_of(stack.ada, name) == "Failed"
+    assert exit_code(stack.ada, name) == 9
+    await_nothing_left(name)
