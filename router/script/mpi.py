@@ -24,7 +24,7 @@ _PROGRAMS: Final = {
 }
 # Ranks of one node live in user namespaces of their own: neither may read the other's memory.
 _NO_READING_OPENMPI: Final = {"OMPI_MCA_btl_vader_single_copy_mechanism": "none"}
-_NO_READING_UCX: Final = {"UCX_POSIX_USE_PROC_LINK": "n"}
+_NO_READING_UCX: Final = {"UCX_POSIX_USE_PROC_LINK": "n", "UCX_TLS": "^cma"}
 _DEFAULT_ENV: Final[Mapping[LauncherKind, Mapping[str, str]]] = {
     LauncherKind.OPENMPI: _NO_READING_OPENMPI,
     LauncherKind.HYDRA: _NO_READING_UCX,

@@ -884,6 +884,8 @@ rank() {
 	cd / || exit 1
 	[[ -s $dir/up ]] || echo up >"$dir/up"
 	[[ ! ${launcher_env[*]} ]] || export "${launcher_env[@]}"
+	# The descriptor over which Hydra and Slurm's PMI-2 talk to a rank may be any, also one of those used below.
+	[[ ${PMI_FD:-6} == 6 ]] || { exec 6<&"$PMI_FD" {PMI_FD}<&- && PMI_FD=6; }
 	for variable in ${!OMPI_@} ${!PMIX_@} ${!PMI_@} ${!PMI2_@} ${!PRTE_@} ${!HYDRA_@} ${!HYDI_@} ${!I_MPI_@} \
 		${!MPICH_@} ${!MV2_@} ${!SLURM_@} ${!UCX_@} ${!FI_@} ${!OMP_@}; do
 		passed+=("$variable=${!variable}")
@@ -930,7 +932,7 @@ rank() {
 watch() {
 	local word
 	trap '' TERM USR1
-	exec 7>&-
+	exec >/dev/null 2>&1 6>&- 7>&- # Hydra reaps a rank, which is there until then, when nobody can write to it any more
 	while kill -0 $$ 2>/dev/null; do
 		{ read -r word <"$dir/stop"; } 2>/dev/null
 		if [[ $word == stop ]]; then
