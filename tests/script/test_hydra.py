@@ -1,7 +1,7 @@
 """What Hydra expects of the processes it starts: its descriptor stays theirs, and nothing outlives them with its pipes.
 
 The launcher is a few lines that do what Hydra's proxy does on a node: one socket a rank under any number (PMI_FD), and
-a process that has ended is reaped when its output is at its end.
+a process that has ended is reaped when its output, of which it has the pipe twice, is at its end.
 """
 
 from __future__ import annotations
@@ -21,11 +21,15 @@ number = int(sys.argv[sys.argv.index("/bin/bash") - 1])
 ours, theirs = socket.socketpair()
 os.dup2(theirs.fileno(), number, inheritable=True)
 theirs.close()
+more, leaked = os.pipe()
+os.dup2(leaked, 11, inheritable=True)
 rank = subprocess.Popen(
     sys.argv[sys.argv.index("/bin/bash"):],
-    env={{**os.environ, "PMI_FD": str(number), "PMI_RANK": "0"}}, pass_fds=[number], stdout=subprocess.PIPE,
+    env={{**os.environ, "PMI_FD": str(number), "PMI_RANK": "0"}}, pass_fds=[number, 11], stdout=subprocess.PIPE,
 )
-os.close(number)
+for one in (number, leaked, 11):
+    os.close(one)
+os.read(more, 1)
 print(rank.stdout.read().decode(), end="")
 print("asked:", ours.recv(100).decode(), end="")
 sys.exit(rank.wait())
