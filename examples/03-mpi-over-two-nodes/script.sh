@@ -899,9 +899,14 @@ rank() {
 
 # Opening a file shows what another node has written; a new file may be hidden by this node's cache.
 watch() {
-	local word
+	local word number
 	trap '' TERM USR1
-	exec >/dev/null 2>&1 6>&- 7>&- # Hydra reaps a rank, which is there until then, when nobody can write to it any more
+	exec >/dev/null 2>&1
+	# Hydra reaps a rank, which is there until then, when nobody has an end of its pipes; a rank gets more of them than three.
+	for number in /proc/"$BASHPID"/fd/*; do
+		number=${number##*/}
+		((number <= 2 || number == 8 || number == 255)) || exec {number}>&-
+	done
 	while kill -0 $$ 2>/dev/null; do
 		{ read -r word <"$dir/stop"; } 2>/dev/null
 		if [[ $word == stop ]]; then
