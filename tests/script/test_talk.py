@@ -166,8 +166,8 @@ def make(tmp_path: Path, case: Case) -> None:
         f"export PATH={inside}:$PATH LD_LIBRARY_PATH={inside}\n"
         'if [[ $4 == look ]]; then exec "$@"; fi\necho ran\n'
     )
-    for program in (tmp_path / "launcher", tmp_path / "runtime", inside / "solver", inside / "plain"):
-        program.chmod(0o755)
+    for path in (tmp_path / "launcher", tmp_path / "runtime", inside / "solver", inside / "plain"):
+        path.chmod(0o755)
 
 
 @pytest.mark.parametrize("row", CASES)
