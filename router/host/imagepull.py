@@ -10,7 +10,8 @@ pulls it now (``.claim``), why it could not be pulled (``.failed``); and below `
 """
 
 # One program, without any directory of its own, and paths that are text: nothing for pathlib.
-# ruff: noqa: PTH101, PTH102, PTH103, PTH104, PTH108, PTH110, PTH115, PTH116, PTH118, PTH119, PTH123, PTH208
+# ruff: noqa: PTH101, PTH102, PTH103, PTH104, PTH108, PTH110, PTH115, PTH116, PTH117, PTH118, PTH119
+# ruff: noqa: PTH120, PTH123, PTH208
 
 import base64
 import contextlib
@@ -47,6 +48,7 @@ PULL_SECONDS = 4 * 3600
 ANSWER_SECONDS, REGISTRY_SECONDS = 30, 10  # for the whole answer, and for a registry's next word
 MOST_JSON = 4 << 20  # bytes of a manifest or configuration, as registries limit them
 MOST_MESSAGE = 1000  # characters
+BLOCK = 4096  # bytes
 PLATFORMS = {"x86_64": "amd64", "aarch64": "arm64", "ppc64le": "ppc64le", "s390x": "s390x", "riscv64": "riscv64"}
 
 COMPONENT = r"[a-z0-9]+(?:(?:\.|__?|-+)[a-z0-9]+)*"
@@ -454,6 +456,10 @@ def stored_config(cache: "str", digest: "str") -> "dict[str, Any] | None":
 
 def sure(cache: "str") -> "None":
     """Make the cache's directory, for nobody but the user. Refused, OSError."""
+    if not os.path.isabs(cache):
+        raise Refused(
+            PULL, f"the image cache {cache!r} is no absolute path; mend it in the site's policy", permanent=True
+        )
     os.makedirs(os.path.join(cache, "refs"), 0o700, exist_ok=True)
     seen = os.stat(cache)
     if seen.st_uid != os.getuid():
@@ -467,12 +473,14 @@ def sure(cache: "str") -> "None":
 
 
 def server_time(cache: "str") -> "float":
-    """The file server's time: the machines' clocks may differ."""
+    """The file server's time: the machines' clocks may differ. OSError, also where there is no room for as much as a block."""
     path = os.path.join(cache, f".clock.{os.urandom(8).hex()}")
-    with open(path, "w"):
-        seen = os.stat(path).st_mtime
-    forget(path)
-    return seen
+    try:
+        with open(path, "wb") as file:
+            file.write(bytes(BLOCK))
+        return os.stat(path).st_mtime
+    finally:
+        forget(path)
 
 
 def age(cache: "str", path: "str") -> "float":
@@ -588,30 +596,36 @@ def work(asked: "dict[str, Any]", source: "str", found: "Found") -> "None":
         return
     try:
         if not os.path.exists(stem + ".sif"):
-            clear(cache, stem, held)
+            clear(cache, stem, held)  # of whoever was killed; what else there is of this image is ours from now on
             forget(stem + ".failed")
             pull(asked, source, found, stem, token)
             refer(cache, asked["image"], found.digest)
-    except (Refused, OSError) as error:
+    except (Refused, OSError, ValueError) as error:
         if holder(claim) == token:
             why = error if isinstance(error, Refused) else trouble(error, cache)
             with contextlib.suppress(OSError):
                 said = {"reason": why.reason, "message": why.message, "permanent": why.permanent}
                 write(stem + ".failed", json.dumps(said))
     finally:
-        clear(cache, stem, token)
+        forget(half_of(stem, token))
+        shutil.rmtree(scratch_of(token), ignore_errors=True)
         if holder(claim) == token:
             forget(claim)
 
 
 def clear(cache: "str", stem: "str", token: "str") -> "None":
-    """Remove what a pull leaves that did not end: nobody but its claim's holder writes such files."""
+    """Remove what a pull leaves that did not end. Only for who holds the claim: nobody else writes such files."""
     for name in os.listdir(cache):
         if name.startswith(f".{os.path.basename(stem)}."):
             with contextlib.suppress(OSError):
                 forget(os.path.join(cache, name))
     if token:
         shutil.rmtree(scratch_of(token), ignore_errors=True)
+
+
+def half_of(stem: "str", token: "str") -> "str":
+    """Where a pull writes the image."""
+    return os.path.join(os.path.dirname(stem), f".{os.path.basename(stem)}.{token}.sif")
 
 
 def scratch_of(token: "str") -> "str":
@@ -621,8 +635,7 @@ def scratch_of(token: "str") -> "str":
 
 def pull(asked: "dict[str, Any]", source: "str", found: "Found", stem: "str", token: "str") -> "None":
     """Have the runtime pull the image, and give it its name when it is whole. Refused, OSError."""
-    half = os.path.join(asked["cache"], f".{os.path.basename(stem)}.{token}.sif")
-    scratch = scratch_of(token)
+    half, scratch = half_of(stem, token), scratch_of(token)
     os.mkdir(scratch, 0o700)
     words = [asked["runtime"], "pull", "--disable-cache", *(["--no-https"] if asked["insecure"] else []), half, source]
     with open(os.path.join(scratch, "said"), "w+b") as said:
@@ -679,8 +692,14 @@ def environment_of(auth: "dict[str, str] | None", scratch: "str") -> "dict[str, 
 
 def dying_too() -> "Any":
     """For the runtime's process: to be killed when the process that started it is."""
-    library = ctypes.CDLL(None)
-    return lambda: library.prctl(1, signal.SIGKILL, 0, 0, 0)  # PR_SET_PDEATHSIG
+    library, parent = ctypes.CDLL(None), os.getpid()
+
+    def prepare() -> "None":
+        library.prctl(1, signal.SIGKILL, 0, 0, 0)  # PR_SET_PDEATHSIG
+        if os.getppid() != parent:  # it was killed before that
+            os._exit(1)
+
+    return prepare
 
 
 def awaited(process: "Any", claim: "str", token: "str") -> "int":
@@ -741,8 +760,10 @@ def failure(code: "int", text: "str", asked: "dict[str, Any]", scratch: "str") -
     return Refused(PULL, f"{asked['runtime']} could not make the image on {here()}: {last}")
 
 
-def trouble(error: "OSError", where: "str") -> "Refused":
+def trouble(error: "Exception", where: "str") -> "Refused":
     """An error of the file system in a sentence."""
+    if not isinstance(error, OSError):
+        return Refused(PULL, f"the runtime cannot be started on {here()}: {error}")
     if error.errno == errno.ENOSPC:
         return Refused(PULL, f"the disk with {where} on {here()} is full; free space there, or tell the site's admins")
     if error.errno == errno.EDQUOT:

@@ -19,8 +19,10 @@ from bed import commands
 from bed.layout import Layout
 from bed.login import CACHE_SECONDS, mount_options
 from router.host import imagepull
+from router.host.eventloop import EventLoop
+from router.host.remote import RemoteHost
 from tests import registry
-from tests.host import puller
+from tests.host import helpers, puller
 from tests.host.puller import Puller
 from tests.registry import Image, Pushed, Registry
 
@@ -239,3 +241,39 @@ def test_two_hosts_share_a_cache_of_which_both_believe_old_news(further: str, se
     assert {answer["state"] for answer in answers} <= {"pulling", "ready"}
     assert [answer["state"] for answer in ready] == ["ready", "ready"]
     assert _fetched_once(served, pushed)
+
+
+def test_who_lost_the_claim_leaves_what_is_another_s(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    found = imagepull.Found("sha256:" + "a" * 64, {}, None)
+    claim, half = tmp_path / f"{'a' * 64}.claim", tmp_path / f".{'a' * 64}.other.sif"
+    runtime = tmp_path / "runtime"
+    runtime.write_text(f"#!/bin/sh\necho other >{claim}; echo half >{half}; exit 1\n")
+    runtime.chmod(0o755)
+    scratch = tmp_path / "scratch"
+    scratch.mkdir()
+    monkeypatch.setattr(imagepull, "SCRATCH", str(scratch))
+    asked = {"image": "a:1", "cache": str(tmp_path), "runtime": str(runtime), "insecure": False}
+
+    imagepull.work(asked, "docker://a", found)
+
+    assert (claim.read_text(), half.read_text()) == ("other\n", "half\n")
+    assert {path.name for path in tmp_path.iterdir()} == {claim.name, half.name, "runtime", "scratch"}
+    assert list(scratch.iterdir()) == []
+
+
+@_REAL
+def test_a_pull_goes_on_when_the_site_helper_s_connection_has_ended(served: Registry, ours: Puller) -> None:
+    if os.geteuid() != 0:
+        pytest.skip("the site helper runs it where root has installed it")
+    pushed = _pushed(served, "team/alone:1", _LARGE)
+    question = json.dumps(ours.question(served.named("team/alone:1"))).encode()
+    loop = EventLoop()
+    host = RemoteHost(ours.directory / "site", helpers.piped(helpers.installed(ours.program.parent)), loop)
+    try:
+        done = host.run(["env", "-i", "PATH=/usr/bin:/bin", str(ours.program)], 60, question)
+    finally:
+        host.close()
+        loop.stop()
+
+    assert json.loads(done.stdout)["state"] == "pulling"
+    _until((ours.cache / f"{pushed.digest.partition(':')[2]}.sif").exists)

@@ -20,7 +20,7 @@ import pytest
 
 from router.host import imagepull
 from tests import registry
-from tests.host import puller
+from tests.host import helpers, puller
 from tests.host.puller import Puller
 from tests.registry import Image, Registry
 
@@ -87,6 +87,7 @@ _TABLE: list[tuple[str, dict[str, object], tuple[str, str, bool], str]] = [
         _PULL,
         f"this is version 1 of imagepull, and version 2 is asked for; install the one that belongs to the agent on {_HOST}",
     ),
+    ("a:1", {"cache": "c"}, _LASTING, "the image cache 'c' is no absolute path; mend it in the site's policy"),
     ("a:1", {"policy": None, "cache": 7}, _LASTING, "the question is not understood"),
     (
         "AT/team/tool:1",
@@ -112,6 +113,15 @@ def test_one_sentence_says_why(
 
     assert _said(answer) == (*what, words.replace("AT", served.address).replace("CACHE", str(ours.cache)))
     assert len(served.fetched()) <= 1, "nothing but a configuration"
+
+
+def test_the_oldest_python_of_this_machine_understands_it(served: Registry, tmp_path: Path) -> None:
+    question = Puller(Path(), tmp_path, "").question(served.named("team/tool:1"), when="job")
+    words = [helpers.oldest_python(), "-I", imagepull.__file__]
+
+    done = subprocess.run(words, input=json.dumps(question), capture_output=True, text=True, check=True)
+
+    assert (json.loads(done.stdout)["state"], done.stderr) == ("ready", "")
 
 
 def test_a_registry_that_is_down(ours: Puller) -> None:
@@ -246,15 +256,20 @@ def test_a_full_disk_is_said_for_a_while_and_tried_again_then(served: Registry, 
         served.forget()
         again = ours.ask(name)
         meanwhile = served.fetched()
-        subprocess.run(["mount", "-o", "remount,size=64m", ours.cache], check=True)
         (said,) = ours.cache.glob("*.failed")
         os.utime(said, (time.time() - 31, time.time() - 31))
+        with contextlib.suppress(OSError), (ours.cache / "filling").open("wb", buffering=0) as filling:
+            while filling.write(bytes(4096)):
+                pass
+        fuller = ours.ask(name)
+        (ours.cache / "filling").unlink()
+        subprocess.run(["mount", "-o", "remount,size=64m", ours.cache], check=True)
         last = ours.settle(name)
     finally:
         subprocess.run(["umount", ours.cache], check=True)
 
     words = f"the disk with {ours.cache} on {_HOST} is full; free space there, or tell the site's admins"
-    assert _said(first) == _said(again) == (*_PULL, words)
+    assert _said(first) == _said(again) == _said(fuller) == (*_PULL, words)
     assert meanwhile == []
     assert last["state"] == "ready"
 
