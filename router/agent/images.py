@@ -139,7 +139,7 @@ class Images:
 
     def _answer(self, question: Question) -> ociimage.Answer:
         program = self._site.imagepull
-        ended = self._runner.run(_argv(self._site), ASK_SECONDS, ociimage.request(question))
+        ended = self._runner.run(argv_of(self._site), ASK_SECONDS, ociimage.request(question))
         if ended.returncode == 0:
             try:
                 return ociimage.read(ended.stdout)
@@ -210,7 +210,8 @@ def _is_left_to_job(question: Question, answer: ociimage.Answer) -> bool:
     return question.when == "job" and (answer.silent or answer.reason == names.REASON_REGISTRY_UNAVAILABLE)
 
 
-def _argv(site: Site) -> tuple[str, ...]:
+def argv_of(site: Site) -> tuple[str, ...]:
+    """The words that run imagepull on the site."""
     path = ":".join((*site.command_path, _PATH))
     return ("env", "-i", f"PATH={path}", site.imagepull)
 

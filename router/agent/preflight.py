@@ -19,8 +19,9 @@ from pathlib import Path, PurePosixPath
 from typing import Final
 
 from router import layout
-from router.agent import sites
+from router.agent import images, sites
 from router.agent.batch import Batch
+from router.agent.imagecheck import QUESTION, imagepull_line
 from router.agent.metrics import Metrics
 from router.agent.probing import Followed, Probe, Stopped, Ways
 from router.errors import BatchError, ConfigError
@@ -28,7 +29,7 @@ from router.host import Host
 from router.host.reach import Reach
 from router.hpc import BatchSystem, Commands, Submission, job_name
 from router.policy.model import Policy
-from router.policy.schema import Site, System
+from router.policy.schema import Runtime, Site, System
 from router.preflight import Line, Mark, jobs, nodes, probe
 from router.preflight.queues import queue_lines
 from router.preflight.seen import first
@@ -118,6 +119,8 @@ class _Visit:
             return
         self._say(self._version, "versions", "the batch system's version")
         self._say(self._queues, "queues", "figures of all queues")
+        if self._site.pull == "host" and self._site.runtime is not Runtime.HOST:
+            self._say(self._imagepull, "imagepull", "a program that pulls images")
         self._say(self._submit, "probe", "a job is taken")
 
     def look_around(self, visits: list[_Visit]) -> None:
@@ -191,6 +194,11 @@ class _Visit:
     def _queues(self) -> Iterator[Line]:
         assert self._batch is not None  # noqa: S101 - reached
         yield from queue_lines(self._site, self._batch.queues(), self.user)
+
+    def _imagepull(self) -> Iterator[Line]:
+        assert self._host is not None  # noqa: S101 - reached
+        done = self._host.run(images.argv_of(self._site), self._wanted.command, QUESTION)
+        yield imagepull_line(self.user, self._site.imagepull, done)
 
     def _submit(self) -> Iterator[Line]:
         if queue := probe.queue_of(self._site, 1):
