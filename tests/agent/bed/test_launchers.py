@@ -28,6 +28,9 @@ PAIRS = (
 )
 """Launcher and image: Open MPI 4.1.4, 5.0.11, MPICH 5.0.2, Slurm 22.05; Open MPI 4.1.4, 5.0.7, MPICH 4.0.2."""
 
+LINES, LENGTH = 300, 1000
+"""What each rank prints to see whether its lines stay whole."""
+
 
 @pytest.fixture(scope="module")
 def stack(cluster: Cluster) -> Iterator[Stack]:
@@ -74,3 +77,19 @@ def test_a_rank_that_fails_ends_the_job_with_its_code(stack: Stack, pair: tuple[
     assert end_of(stack.ada, name) == "Failed"
     assert exit_code(stack.ada, name) == 9
     await_nothing_left(name)
+
+
+# Open MPI's mpirun reads up to 4096 bytes of a rank at a time, and cuts lines there with no script around it.
+@pytest.mark.parametrize("pair", [("srun-pmix", "openmpi4"), ("hydra", "mpich")], ids="-".join)
+def test_no_line_of_a_rank_is_cut_by_another_s(stack: Stack, pair: tuple[str, str]) -> None:
+    text = (
+        f"""for line in `seq {LINES}`; do printf "%s %s %0{LENGTH}d\\n" "${{PMIX_RANK:-$PMI_RANK}}" "$line" 0; done"""
+    )
+
+    name = apply(stack.ada, further.job_of(*pair, "sh", "-c", text, ranks=4, nodes=2))
+
+    assert end_of(stack.ada, name) == "Complete"
+    found = [
+        line.removesuffix("0" * LENGTH) for line in printed(stack.ada, name) if not line.startswith("srun: Warning")
+    ]
+    assert sorted(found) == sorted(f"{rank} {line} " for rank in range(4) for line in range(1, LINES + 1))
