@@ -82,9 +82,8 @@ def test_a_rank_that_fails_ends_the_job_with_its_code(stack: Stack, pair: tuple[
 # Open MPI's mpirun reads up to 4096 bytes of a rank at a time, and cuts lines there with no script around it.
 @pytest.mark.parametrize("pair", [("srun-pmix", "openmpi4"), ("hydra", "mpich")], ids="-".join)
 def test_no_line_of_a_rank_is_cut_by_another_s(stack: Stack, pair: tuple[str, str]) -> None:
-    text = (
-        f"""for line in `seq {LINES}`; do printf "%s %s %0{LENGTH}d\\n" "${{PMIX_RANK:-$PMI_RANK}}" "$line" 0; done"""
-    )
+    words = f'"%s %s %0{LENGTH}d\\n" "${{PMIX_RANK:-$PMI_RANK}}" "$line" 0'
+    text = f"for line in `seq {LINES}`; do printf {words}; done"
 
     name = apply(stack.ada, further.job_of(*pair, "sh", "-c", text, ranks=4, nodes=2))
 
