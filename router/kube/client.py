@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import re
 import ssl
 import threading
 import time
@@ -55,6 +56,12 @@ def connect(kubeconfig: str | None, context: str | None = None) -> Api:
     from router.kube import credentials  # noqa: PLC0415 - most of a second that other commands do not pay
 
     return Api(lambda: credentials.load(kubeconfig, context))
+
+
+_PATH: Final = re.compile(r"(?:/(?!\.{1,2}(?:/|\Z))[A-Za-z0-9._:~-]+)+")
+"""Paths as they are: fields of Pods that name other objects are not all checked by the API server, and a name such as
+``../../victim/secrets/x`` would be read with this program's rights."""
+_MOST_PLACE: Final = 300
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,6 +186,9 @@ class Api:
 
     def _answer(self, request: _Request) -> urllib3.BaseHTTPResponse:
         """The answer to a request that was granted; asks once more where credentials had to be read again."""
+        if not _PATH.fullmatch(request.path):
+            words = "no object can have such a name, and it is not asked for: it would be another path"
+            raise NotFound(404, "NotFound", words, request.place[:_MOST_PLACE])
         used = self._access
         response = self._send(request, used)
         if response.status == 401 and self._reload(used, request.place):

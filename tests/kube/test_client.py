@@ -85,6 +85,32 @@ def test_what_may_not_be_asked_is_not_asked_again(plane: ControlPlane, path: str
     assert 'User "eve" cannot list resource "configmaps"' in words
 
 
+@pytest.mark.parametrize(
+    "name",
+    [
+        "../secrets/own",
+        "../../../victim/secrets/own",
+        ".",
+        "..",
+        "",
+        "own?x=1",
+        "own#x",
+        "%2e%2e",
+        "a b",
+        "a\\\\b",
+        "own/",
+        "ö",
+    ],
+)
+def test_a_name_that_would_be_another_path_is_not_there(api: Api, path: str, name: str) -> None:
+    namespace = path.rsplit("/", 1)[0]
+    with contextlib.suppress(Conflict):
+        api.create(f"{namespace}/secrets", {"metadata": {"name": "own"}})
+        api.create(path, config_map("own"))
+
+    assert api.find(f"{path}/{name}") is None
+
+
 def test_an_error_says_what_was_asked_and_what_was_answered(api: Api, path: str) -> None:
     with pytest.raises(NotFound) as caught:
         api.get(f"{path}/none")
