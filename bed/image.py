@@ -60,7 +60,7 @@ def pack(layout: Layout) -> bool:
             return False
         shutil.rmtree(tree.parent, ignore_errors=True)
         files.directory(tree.parent)
-        _unpack(layout.image, tree)
+        unpack(layout.image, tree)
     for name in PROGRAMS:
         shutil.copy(layout.image.with_name(name), tree / "usr" / "local" / "bin" / name)
     seal(tree, layout.image)
@@ -82,7 +82,7 @@ def seal(tree: Path, image: Path) -> None:
     made.rename(image)
 
 
-def _unpack(image: Path, tree: Path) -> None:
+def unpack(image: Path, tree: Path) -> None:
     """Take the file system out of a SIF. Apptainer would do it in a user namespace, where not every owner can be set."""
     listed = commands.run(["apptainer", "sif", "list", image])
     found = _PARTITION.search(listed)

@@ -64,7 +64,7 @@ clock() {
 	now=${now%%.*}
 }
 
-# Waits without a process that could be left behind: nothing ever comes on 8.
+# Waits without a process: nothing ever comes on 8.
 pause() { read -r -t "$1" -u 8 || :; }
 
 # One job alone may run a Pod. On NFS ln can fail although it linked: a count of 2 proves it.
@@ -287,6 +287,7 @@ end() {
 stop() {
 	local i
 	ending=$1
+	: >"$scratch/ending"
 	clock
 	kill_at=$((now + grace))
 	# Others may start when "alive" is 180 s old.
@@ -295,7 +296,6 @@ stop() {
 	for i in "${!workers[@]}"; do [[ ${kinds[i]} == sidecar ]] || end "$i"; done
 }
 
-# An event, or a second.
 turn() {
 	local word i value rest
 	read -r -u 9 word i value rest
@@ -536,13 +536,13 @@ last_words() { tail -c 8192 | sed -n 's/^\(\x1b\[[0-9;]*m\)*\(FATAL:   \|ERROR  
 try() {
 	local argv=("$@")
 	container_words
-	"${words[@]:0:3}" --security "seccomp:$scratch/$name.filter" "${words[@]:3}" 2>&1
+	timeout --foreground -k 5 60 "${words[@]:0:3}" --security "seccomp:$scratch/$name.filter" "${words[@]:3}" 2>&1
 }
 
-# Why container $1 was not started: the end of log $2. A program may say and return the same: only what fails so again counts.
+# Why container $1 was not started: the end of log $2, where it fails so again.
 examine() {
 	local said again reason=''
-	why=$(cat "$scratch/$name.why" 2>/dev/null)
+	why=$(cat "$scratch/$name.why" 2>/dev/null && rm "$scratch/$name.why")
 	[[ $code == 1 || $code == 255 ]] && said=$(last_words <"$2") && [[ $said ]] || return 0
 	echo '{"defaultAction":"SCMP_ACT_ALLOW","syscalls":[{"names":["execve"],"action":"SCMP_ACT_ERRNO"}]}' >"$scratch/$name.filter"
 	again=$(
@@ -752,6 +752,7 @@ found_in_image() {
 			MVAPICH) family=mvapich ;;
 			Intel*) family=intelmpi ;;
 			libpmix) counts[pmix]=1 ;;
+			'' | *[!0-9a-z.]*) ;; # the image may say anything, and older shells would run what a subscript holds
 			*) counts[n$value]=$((${counts[n$value]:-0} + 1)) ;;
 			esac
 			;;
@@ -771,9 +772,10 @@ found_in_image() {
 
 # A library's own version stands in it more often than those of what it was built with.
 name_library() {
-	local known version='' title
+	local known version='' title count
 	for number in "${!counts[@]}"; do
-		[[ $number != n* ]] || ((counts[$number] <= best)) || best=${counts[$number]} version=${number#n}
+		count=${counts[$number]}
+		[[ $number != n* ]] || ((count <= best)) || best=$count version=${number#n}
 	done
 	case $family in
 	openmpi) title="Open MPI ${version:-of some version}" ;;
@@ -790,13 +792,15 @@ name_library() {
 }
 
 look_into_image() {
-	argv=(/bin/sh -c "$(declare -f look linked fingerprint); look \"\$@\"" look "${argv[@]}")
+	argv=(/bin/sh -c "$(declare -f look begin linked fingerprint); look \"\$@\"" look "${argv[@]}")
+	env=("${launcher_env[@]}" "${env[@]}") # as ranks have them: they may lead to an MPI of the site
 	container_words
-	timeout 60 "${words[@]}" 2>/dev/null </dev/null
+	timeout --foreground -k 5 60 "${words[@]}" 2>/dev/null </dev/null
 }
 
 # Runs in the image, which may have no more than a POSIX shell and grep.
 look() {
+	command -v grep >/dev/null || return 0 # nothing is known then
 	LC_ALL=C
 	export LC_ALL
 	set -f
@@ -805,11 +809,13 @@ look() {
 	sh | *bash | dash | ksh | zsh | csh | tcsh | env | nice | time | timeout | stdbuf | numactl | taskset | xargs) kind=script ;;
 	python* | perl* | ruby* | julia* | Rscript | R | lua* | node | java | octave* | tclsh*) kind=script ;;
 	esac
-	IFS= read -r magic 2>/dev/null <"$(command -v -- "$1")"
+	begin "$(command -v -- "$1")"
 	case $magic in
 	?ELF*) ;;
 	*) kind=script ;;
 	esac
+	program=$1
+	[ "$kind" = script ] || set -- "$1" # the others are its arguments
 	# A shell's text is looked through word by word: one of them may be the program.
 	# shellcheck disable=SC2048
 	for word in $*; do
@@ -824,13 +830,13 @@ look() {
 		[ -f "$file" ] || file=$word
 		[ -f "$file" ] || continue
 		linked "$file"
-		case $first in
-		python*) ! grep -q mpi4py "$file" 2>/dev/null || uses_python=1 ;;
+		case $first$word in
+		python*.py) ! grep -q mpi4py "$file" 2>/dev/null || uses_python=1 ;;
 		esac
 	done
 	case $first${uses_python:+ mpi4py} in
 	python*mpi4py)
-		file=$("$1" -c 'import importlib.util as u; print(u.find_spec("mpi4py.MPI").origin)' 2>/dev/null)
+		file=$("$program" -c 'import importlib.util as u; print(u.find_spec("mpi4py.MPI").origin)' 2>/dev/null)
 		[ ! -f "$file" ] || linked "$file"
 		;;
 	esac
@@ -844,12 +850,16 @@ look() {
 			fingerprint "$file"
 		done
 	fi
+	[ "$found" != ' ' ] || [ ! "$lost" ] || kind=unknown
 	echo "program $kind"
 }
 
+# The first bytes of a file, which may be large and without lines.
+begin() { magic=$(head -c 4 2>/dev/null <"$1") || IFS= read -r magic <"$1"; } 2>/dev/null
+
 # The MPI libraries of a binary, or the one within it.
 linked() {
-	IFS= read -r magic 2>/dev/null <"$1"
+	begin "$1"
 	case $magic in
 	?ELF*) ;;
 	*) return ;;
@@ -865,6 +875,7 @@ linked() {
 		for path in $(echo "$LD_LIBRARY_PATH" | tr : ' ') /usr/lib /usr/lib64 /usr/local/lib /lib; do
 			[ ! -f "$path/$name" ] || fingerprint "$path/$name"
 		done
+		lost=1 # unless one was found: it lies where only the program's own loader looks
 	done
 }
 

@@ -7,6 +7,7 @@ this machine, whose programs and libraries have the names and words that real on
 from __future__ import annotations
 
 import re
+import time
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -181,6 +182,70 @@ def test_a_pair(pod: Pod, tmp_path: Path, row: str) -> None:
 
     log = re.sub(r" on \S+ ", " on HOST ", pod.log()).replace(f"launcher {tmp_path}/launcher", "launcher LAUNCHER")
     assert (log, code, pod.code()) == (case.log, case.code, case.code), pod.output()
+
+
+def test_what_an_image_says_is_never_run_outside_of_it(pod: Pod, tmp_path: Path) -> None:
+    make(tmp_path, Case(OPENMPI4, "mpich"))
+    planted = tmp_path / "planted"
+    said = f"word a[$(touch {planted})]\\nword 1.2.3[$(touch {planted})]\\nword $(touch {planted})\\nlibrary\\nprogram binary\\n"
+    (tmp_path / "runtime").write_text(f"#!/bin/bash\n[[ \" $* \" != *' look '* ]] || exec printf '{said}'\necho ran\n")
+    (tmp_path / "nodefile").write_text("n1\n" * 2)
+    job = workload(container("mpirun", "-np", "2", "solver"))
+
+    # As older shells do: they run what stands in a subscript.
+    code = pod.run(
+        text_of(job, where(Case(OPENMPI4, "mpich"), tmp_path)),
+        PBS_NODEFILE=str(tmp_path / "nodefile"),
+        BASH_COMPAT="5.1",
+    )
+
+    assert (code, planted.exists()) == (0, False), pod.log()
+
+
+LOOKED = {
+    "an argument is not the program": ("plain", "solver"),
+    "an argument without lines is not read": ("python3", "t.py", "zeros.dat"),
+}
+
+
+@pytest.mark.parametrize("row", LOOKED)
+def test_what_is_no_program_of_mpi_is_not_held_up(pod: Pod, tmp_path: Path, row: str) -> None:
+    make(tmp_path, Case(OPENMPI5, "openmpi-4"))
+    inside = tmp_path / "image"
+    (inside / "python3").write_bytes((inside / "plain").read_bytes())
+    (inside / "python3").chmod(0o755)
+    with (inside / "zeros.dat").open("wb") as file:
+        file.truncate(4 << 30)
+    command = [str(inside / word) if word.endswith(".dat") else word for word in LOOKED[row]]
+    (tmp_path / "nodefile").write_text("n1\n" * 2)
+    started = time.monotonic()
+
+    code = pod.run(
+        text_of(workload(container("mpirun", "-np", "2", *command)), where(Case(OPENMPI5, ""), tmp_path)),
+        PBS_NODEFILE=str(tmp_path / "nodefile"),
+    )
+
+    assert (code, pod.log()) == (0, "ran\n")
+    assert time.monotonic() - started < 30
+
+
+@pytest.mark.parametrize("lacking", ["grep", "library"])
+def test_what_cannot_be_looked_for_is_unknown(pod: Pod, tmp_path: Path, lacking: str) -> None:
+    make(tmp_path, Case(OPENMPI4, "openmpi-4"))
+    inside = tmp_path / "image"
+    if lacking == "library":
+        next(inside.glob("libmpi*")).unlink()
+    else:
+        runtime = (tmp_path / "runtime").read_text().replace(":$PATH ", " ")
+        (tmp_path / "runtime").write_text(runtime)
+    (tmp_path / "nodefile").write_text("n1\n" * 2)
+
+    code = pod.run(
+        text_of(workload(container("mpirun", "-np", "2", "solver")), where(Case(OPENMPI4, ""), tmp_path)),
+        PBS_NODEFILE=str(tmp_path / "nodefile"),
+    )
+
+    assert (code, "has an MPI that could not be looked for" in pod.log()) == (0, True), pod.log()
 
 
 def test_every_row_of_the_table_is_met_by_a_case_or_is_the_same_for_more_versions() -> None:

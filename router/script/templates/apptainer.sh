@@ -66,13 +66,13 @@ last_words() { tail -c 8192 | sed -n 's/^\(\x1b\[[0-9;]*m\)*\(FATAL:   \|ERROR  
 try() {
 	local argv=("$@")
 	container_words
-	"${words[@]:0:3}" --security "seccomp:$scratch/$name.filter" "${words[@]:3}" 2>&1
+	timeout --foreground -k 5 60 "${words[@]:0:3}" --security "seccomp:$scratch/$name.filter" "${words[@]:3}" 2>&1
 }
 
-# Why container $1 was not started: the end of log $2. A program may say and return the same: only what fails so again counts.
+# Why container $1 was not started: the end of log $2, where it fails so again.
 examine() {
 	local said again reason=''
-	why=$(cat "$scratch/$name.why" 2>/dev/null)
+	why=$(cat "$scratch/$name.why" 2>/dev/null && rm "$scratch/$name.why")
 	[[ $code == 1 || $code == 255 ]] && said=$(last_words <"$2") && [[ $said ]] || return 0
 	echo '{"defaultAction":"SCMP_ACT_ALLOW","syscalls":[{"names":["execve"],"action":"SCMP_ACT_ERRNO"}]}' >"$scratch/$name.filter"
 	again=$(

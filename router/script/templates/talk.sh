@@ -69,6 +69,7 @@ found_in_image() {
 			MVAPICH) family=mvapich ;;
 			Intel*) family=intelmpi ;;
 			libpmix) counts[pmix]=1 ;;
+			'' | *[!0-9a-z.]*) ;; # the image may say anything, and older shells would run what a subscript holds
 			*) counts[n$value]=$((${counts[n$value]:-0} + 1)) ;;
 			esac
 			;;
@@ -88,9 +89,10 @@ found_in_image() {
 
 # A library's own version stands in it more often than those of what it was built with.
 name_library() {
-	local known version='' title
+	local known version='' title count
 	for number in "${!counts[@]}"; do
-		[[ $number != n* ]] || ((counts[$number] <= best)) || best=${counts[$number]} version=${number#n}
+		count=${counts[$number]}
+		[[ $number != n* ]] || ((count <= best)) || best=$count version=${number#n}
 	done
 	case $family in
 	openmpi) title="Open MPI ${version:-of some version}" ;;
@@ -107,13 +109,15 @@ name_library() {
 }
 
 look_into_image() {
-	argv=(/bin/sh -c "$(declare -f look linked fingerprint); look \"\$@\"" look "${argv[@]}")
+	argv=(/bin/sh -c "$(declare -f look begin linked fingerprint); look \"\$@\"" look "${argv[@]}")
+	env=("${launcher_env[@]}" "${env[@]}") # as ranks have them: they may lead to an MPI of the site
 	container_words
-	timeout 60 "${words[@]}" 2>/dev/null </dev/null
+	timeout --foreground -k 5 60 "${words[@]}" 2>/dev/null </dev/null
 }
 
 # Runs in the image, which may have no more than a POSIX shell and grep.
 look() {
+	command -v grep >/dev/null || return 0 # nothing is known then
 	LC_ALL=C
 	export LC_ALL
 	set -f
@@ -122,11 +126,13 @@ look() {
 	sh | *bash | dash | ksh | zsh | csh | tcsh | env | nice | time | timeout | stdbuf | numactl | taskset | xargs) kind=script ;;
 	python* | perl* | ruby* | julia* | Rscript | R | lua* | node | java | octave* | tclsh*) kind=script ;;
 	esac
-	IFS= read -r magic 2>/dev/null <"$(command -v -- "$1")"
+	begin "$(command -v -- "$1")"
 	case $magic in
 	?ELF*) ;;
 	*) kind=script ;;
 	esac
+	program=$1
+	[ "$kind" = script ] || set -- "$1" # the others are its arguments
 	# A shell's text is looked through word by word: one of them may be the program.
 	# shellcheck disable=SC2048
 	for word in $*; do
@@ -141,13 +147,13 @@ look() {
 		[ -f "$file" ] || file=$word
 		[ -f "$file" ] || continue
 		linked "$file"
-		case $first in
-		python*) ! grep -q mpi4py "$file" 2>/dev/null || uses_python=1 ;;
+		case $first$word in
+		python*.py) ! grep -q mpi4py "$file" 2>/dev/null || uses_python=1 ;;
 		esac
 	done
 	case $first${uses_python:+ mpi4py} in
 	python*mpi4py)
-		file=$("$1" -c 'import importlib.util as u; print(u.find_spec("mpi4py.MPI").origin)' 2>/dev/null)
+		file=$("$program" -c 'import importlib.util as u; print(u.find_spec("mpi4py.MPI").origin)' 2>/dev/null)
 		[ ! -f "$file" ] || linked "$file"
 		;;
 	esac
@@ -161,12 +167,16 @@ look() {
 			fingerprint "$file"
 		done
 	fi
+	[ "$found" != ' ' ] || [ ! "$lost" ] || kind=unknown
 	echo "program $kind"
 }
 
+# The first bytes of a file, which may be large and without lines.
+begin() { magic=$(head -c 4 2>/dev/null <"$1") || IFS= read -r magic <"$1"; } 2>/dev/null
+
 # The MPI libraries of a binary, or the one within it.
 linked() {
-	IFS= read -r magic 2>/dev/null <"$1"
+	begin "$1"
 	case $magic in
 	?ELF*) ;;
 	*) return ;;
@@ -182,6 +192,7 @@ linked() {
 		for path in $(echo "$LD_LIBRARY_PATH" | tr : ' ') /usr/lib /usr/lib64 /usr/local/lib /lib; do
 			[ ! -f "$path/$name" ] || fingerprint "$path/$name"
 		done
+		lost=1 # unless one was found: it lies where only the program's own loader looks
 	done
 }
 

@@ -30,7 +30,7 @@ clock() {
 	now=${now%%.*}
 }
 
-# Waits without a process that could be left behind: nothing ever comes on 8.
+# Waits without a process: nothing ever comes on 8.
 pause() { read -r -t "$1" -u 8 || :; }
 
 # One job alone may run a Pod. On NFS ln can fail although it linked: a count of 2 proves it.
@@ -253,6 +253,7 @@ end() {
 stop() {
 	local i
 	ending=$1
+	: >"$scratch/ending"
 	clock
 	kill_at=$((now + grace))
 	# Others may start when "alive" is 180 s old.
@@ -261,7 +262,6 @@ stop() {
 	for i in "${!workers[@]}"; do [[ ${kinds[i]} == sidecar ]] || end "$i"; done
 }
 
-# An event, or a second.
 turn() {
 	local word i value rest
 	read -r -u 9 word i value rest

@@ -45,7 +45,7 @@ clock() {
 	now=${now%%.*}
 }
 
-# Waits without a process that could be left behind: nothing ever comes on 8.
+# Waits without a process: nothing ever comes on 8.
 pause() { read -r -t "$1" -u 8 || :; }
 
 # One job alone may run a Pod. On NFS ln can fail although it linked: a count of 2 proves it.
@@ -268,6 +268,7 @@ end() {
 stop() {
 	local i
 	ending=$1
+	: >"$scratch/ending"
 	clock
 	kill_at=$((now + grace))
 	# Others may start when "alive" is 180 s old.
@@ -276,7 +277,6 @@ stop() {
 	for i in "${!workers[@]}"; do [[ ${kinds[i]} == sidecar ]] || end "$i"; done
 }
 
-# An event, or a second.
 turn() {
 	local word i value rest
 	read -r -u 9 word i value rest
@@ -517,13 +517,13 @@ last_words() { tail -c 8192 | sed -n 's/^\(\x1b\[[0-9;]*m\)*\(FATAL:   \|ERROR  
 try() {
 	local argv=("$@")
 	container_words
-	"${words[@]:0:3}" --security "seccomp:$scratch/$name.filter" "${words[@]:3}" 2>&1
+	timeout --foreground -k 5 60 "${words[@]:0:3}" --security "seccomp:$scratch/$name.filter" "${words[@]:3}" 2>&1
 }
 
-# Why container $1 was not started: the end of log $2. A program may say and return the same: only what fails so again counts.
+# Why container $1 was not started: the end of log $2, where it fails so again.
 examine() {
 	local said again reason=''
-	why=$(cat "$scratch/$name.why" 2>/dev/null)
+	why=$(cat "$scratch/$name.why" 2>/dev/null && rm "$scratch/$name.why")
 	[[ $code == 1 || $code == 255 ]] && said=$(last_words <"$2") && [[ $said ]] || return 0
 	echo '{"defaultAction":"SCMP_ACT_ALLOW","syscalls":[{"names":["execve"],"action":"SCMP_ACT_ERRNO"}]}' >"$scratch/$name.filter"
 	again=$(
