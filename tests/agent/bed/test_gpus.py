@@ -243,7 +243,7 @@ def test_a_profile_that_does_not_say_what_its_launcher_binds_is_told(stack: Stac
     name = apply(stack.ada, ranks("unsaid", "rank", 4, 4))
 
     assert end_of(stack.ada, name) == "Failed"
-    found = [line for line in printed(stack.ada, name) if line.startswith("batchgate: ")]
+    found = [line for line in printed(stack.ada, name) if line.startswith("batchgate: this Pod ")]
     assert re.fullmatch(
         r"batchgate: this Pod asks for 2 GPUs on each node, and 1 are visible on node[34]; where the launcher binds "
         r"GPUs to ranks, the MPI profile of the site says so with gpus: rank",

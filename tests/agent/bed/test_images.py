@@ -53,25 +53,6 @@ class ImageSite(BedSite):
         return found
 
 
-@dataclass(frozen=True)
-class JobSite(ImageSite):
-    """The same, where jobs pull; or where the program that looks for images is not installed."""
-
-    def documents(self) -> dict[str, Any]:
-        """The files of the policy by their names."""
-        found = super().documents()
-        found["sites.yaml"]["sites"][0] |= {"pull": "job", "secrets": "cloud", **self.more()}
-        return found
-
-    def more(self) -> dict[str, Any]:
-        return {}
-
-
-class WithoutProgram(JobSite):
-    def more(self) -> dict[str, Any]:
-        return {"pull": "host", "imagepull": "/usr/local/libexec/batchgate/none"}
-
-
 @pytest.fixture(scope="module")
 def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Registry]:
     with serving(tmp_path_factory.mktemp("registry")) as found:
@@ -247,26 +228,3 @@ def test_fifty_jobs_of_one_image_are_one_pull(stack: Stack, served: Registry) ->
     assert {digest: fetched.count(digest) for digest in pushed.layers} == dict.fromkeys(pushed.layers, 1)
     assert len(list(Path(IMAGES).glob(f"{pushed.digest.partition(':')[2]}.sif"))) == 1
     assert len(served.asked()) < 50
-
-
-def test_where_jobs_pull_an_image_is_resolved_before_and_pulled_once(cluster: Cluster, served: Registry) -> None:
-    shutil.rmtree(IMAGES, ignore_errors=True)
-    (pushed,) = served.push("team/by-job:1", tool())
-    served.forget()
-    with reached(cluster, SUDO, kind=JobSite) as stack:
-        image = served.named("team/by-job:1")
-        names = [apply(stack.ada, made(image)) for _ in range(4)]
-        assert await_ends(stack.ada, names) == dict.fromkeys(names, "Complete")
-        assert [printed(stack.ada, name) for name in names] == [["entry cmd"]] * 4
-        status = pod_of(stack.ada, names[0])["status"]["containerStatuses"][0]
-        assert status["imageID"] == served.named(f"team/by-job@{pushed.digest}")
-    fetched = served.fetched()
-    assert {digest: fetched.count(digest) for digest in pushed.layers} == dict.fromkeys(pushed.layers, 1)
-
-
-def test_a_site_without_the_program_is_told(cluster: Cluster, served: Registry) -> None:
-    with reached(cluster, SUDO, kind=WithoutProgram) as stack:
-        name = apply(stack.ada, made(served.named("team/tool:1")))
-        text = await_words(stack, name, "ErrImagePull", "ImagePullBackOff")
-        assert "/usr/local/libexec/batchgate/none on site bed, which pulls images, gave no answer" in text
-        stack.ada.ok("delete", "job", name)
