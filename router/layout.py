@@ -16,7 +16,9 @@ NO_INDEX: Final = "noindex"
 ARGV: Final = "argv"
 ENV: Final = "env"
 IMAGE: Final = "image"
+"""NUL-terminated ``key=value``: what is known of each container's image."""
 IMAGE_ENV: Final = "image-env"
+"""NUL-terminated ``NAME=value`` of each container's image, but LD_LIBRARY_PATH, to which the runtime adds."""
 FILES: Final = "files"
 VOLUMES: Final = "volumes"
 LOG: Final = "log"
@@ -67,14 +69,6 @@ class PodDirectory:
     def env(self, container: str) -> PurePosixPath:
         """NUL-terminated ``NAME=value`` that win over the script's own."""
         return self.path / ENV / container
-
-    def image(self, container: str) -> PurePosixPath:
-        """NUL-terminated ``key=value``: what is known of the container's image, e.g. its ``path``."""
-        return self.path / IMAGE / container
-
-    def image_env(self, container: str) -> PurePosixPath:
-        """NUL-terminated ``NAME=value`` of the image: all others win over them. LD_LIBRARY_PATH, to which the runtime adds, is left to it."""
-        return self.path / IMAGE_ENV / container
 
     def files(self, volume: str) -> PurePosixPath:
         """A staged volume (configMap, secret, downwardAPI)."""

@@ -171,7 +171,7 @@ def manifest_text(subject: Subject, plan: Plan, collected: Collected) -> bytes:
 
 def _exit(one: Exit) -> Mapping[str, object]:
     """How a container ended; how long its log was stands among the files."""
-    return {key: value for key, value in asdict(one).items() if key != "log"}
+    return {key: value for key, value in asdict(one).items() if key != "log" and value != ""}
 
 
 def _file(one: Brought) -> dict[str, Any]:

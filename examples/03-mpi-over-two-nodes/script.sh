@@ -40,7 +40,7 @@ pairs=( # launcher, library, what to change; the first that matches
 	'srun-none openmpi-[45].* give the MPI profile the option --mpi=pmix'
 )
 launch() {
-	launcher_env=(OMPI_MCA_btl_vader_single_copy_mechanism=none)
+	launcher_env=(OMPI_MCA_btl_vader_single_copy_mechanism=none UCX_POSIX_USE_PROC_LINK=n 'UCX_TLS=^cma')
 	launcher_words=(-np 8 --hostfile "$scratch/hosts" --bind-to none)
 	launcher_words+=(-x PATH)
 	[[ ! $LD_LIBRARY_PATH ]] || launcher_words+=(-x LD_LIBRARY_PATH)
@@ -948,7 +948,7 @@ start_ranks() {
 	words=("$path" "${launcher_words[@]}" /bin/bash "$dir/rank")
 }
 
-# A launcher may wait for ever for a node that it cannot reach; until all are there no rank starts.
+# A launcher may wait for ever for a node that it cannot reach: mpirun and Hydra then start no rank at all.
 await_ranks() { # PID of the launcher
 	local word='' hosts start_limit=$((60 + ranks / 10))
 	trap '' TERM INT HUP USR1 USR2

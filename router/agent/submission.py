@@ -30,6 +30,8 @@ from router.policy.schema import Site
 from router.workload import resultpaths, workload_of
 from router.workload.model import GpuVendor, Workload
 
+_MOST_PULL_SECRETS: Final = 20
+"""Of one Pod. Each may hold a megabyte, and all are read again whenever it is tried."""
 Json = dict[str, Any]
 Keys = Mapping[str, Ed25519PublicKey]
 
@@ -219,7 +221,8 @@ class Submitter:
         if not pulls_with_secrets(self._place.site, pod):
             return ()
         namespace = pod["metadata"]["namespace"]
-        wanted = [one["name"] for one in pod["spec"].get("imagePullSecrets") or () if one.get("name")]
+        named = dict.fromkeys(one["name"] for one in pod["spec"].get("imagePullSecrets") or () if one.get("name"))
+        wanted = tuple(named)[:_MOST_PULL_SECRETS]  # the API server takes any number, also of the same
         found = [self._secret(namespace, name, pod) for name in wanted]
         return tuple(one for one in found if one is not None)
 

@@ -27,7 +27,7 @@ _PROGRAMS: Final = {
 _NO_READING_OPENMPI: Final = {"OMPI_MCA_btl_vader_single_copy_mechanism": "none"}
 _NO_READING_UCX: Final = {"UCX_POSIX_USE_PROC_LINK": "n", "UCX_TLS": "^cma"}
 _DEFAULT_ENV: Final[Mapping[LauncherKind, Mapping[str, str]]] = {
-    LauncherKind.OPENMPI: _NO_READING_OPENMPI,
+    LauncherKind.OPENMPI: {**_NO_READING_OPENMPI, **_NO_READING_UCX},  # which Open MPI may use as well
     LauncherKind.HYDRA: _NO_READING_UCX,
     LauncherKind.INTELMPI: {},
     LauncherKind.SRUN: {**_NO_READING_OPENMPI, **_NO_READING_UCX},  # whatever MPI the image has

@@ -37,8 +37,10 @@ class Cluster:
 
     def __init__(self, objects: dict[str, Any]) -> None:
         self.objects = objects
+        self.asked: list[str] = []
 
     def find(self, path: str) -> dict[str, Any] | None:
+        self.asked.append(path)
         found = self.objects.get(path)
         if isinstance(found, ApiError):
             raise found
@@ -293,6 +295,20 @@ def test_a_pull_secret_is_told_to_imagepull_alone_and_only_where_the_site_says_s
     assert [one["auths"] for one in world.imagepull.asked] == [expected]
     found = [path.read_bytes() for path in Path(prepared.directory.path).rglob("*") if path.is_file()]
     assert not any(b"correct horse" in content or CREDENTIALS.encode() in content for content in found)
+
+
+def test_however_many_pull_secrets_a_pod_names_few_are_read_and_each_once(tmp_path: Path) -> None:
+    world = _with_pull_secret(
+        tmp_path, {"type": "kubernetes.io/dockerconfigjson", "data": {".dockerconfigjson": CREDENTIALS}}
+    )
+    world.pod["spec"]["imagePullSecrets"] = [{"name": "ours"}] * 300 + [
+        {"name": f"more-{number}"} for number in range(50)
+    ]
+
+    world.prepare()
+
+    read = [path.rpartition("/")[2] for path in world.cluster.asked if "/secrets/" in path]
+    assert read == ["ours", *(f"more-{number}" for number in range(19))]
 
 
 def test_a_pull_secret_that_the_agent_may_not_read_is_waited_for(tmp_path: Path) -> None:

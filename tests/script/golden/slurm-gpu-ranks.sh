@@ -1047,7 +1047,7 @@ start_ranks() {
 	words=("$path" "${launcher_words[@]}" /bin/bash "$dir/rank")
 }
 
-# A launcher may wait for ever for a node that it cannot reach; until all are there no rank starts.
+# A launcher may wait for ever for a node that it cannot reach: mpirun and Hydra then start no rank at all.
 await_ranks() { # PID of the launcher
 	local word='' hosts start_limit=$((60 + ranks / 10))
 	trap '' TERM INT HUP USR1 USR2
