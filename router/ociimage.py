@@ -45,8 +45,8 @@ _REASONS: Final = frozenset(
         REASON_REGISTRY_UNAVAILABLE,
     }
 )
-_NO_BACK_OFF: Final = frozenset({REASON_ERR_IMAGE_NEVER_PULL, REASON_INVALID_IMAGE_NAME})
-"""Shown as they are however often they come again: nothing was pulled."""
+_NO_BACK_OFF: Final = frozenset({REASON_ERR_IMAGE_NEVER_PULL, REASON_INVALID_IMAGE_NAME, REASON_REGISTRY_UNAVAILABLE})
+"""Shown as they are however often they come again: nothing was pulled, and ImagePullBackOff would say to correct the image."""
 _DIGEST: Final = re.compile(r"sha256:[0-9a-f]{64}")
 _SOURCE: Final = re.compile(r"docker://[^\x00-\x20\x7f]{1,512}@sha256:[0-9a-f]{64}")
 _PATH: Final = re.compile(r"/[^\x00-\x1f\x7f]{1,4095}")

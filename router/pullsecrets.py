@@ -14,8 +14,8 @@ from typing import Any, Final
 
 _HUB: Final = "docker.io"
 _HUBS: Final = frozenset({_HUB, "index.docker.io", "registry-1.docker.io", "registry.hub.docker.com"})
-_OLD: Final = ".dockercfg"
-_NEW: Final = ".dockerconfigjson"
+_OLD: Final = ("kubernetes.io/dockercfg", ".dockercfg")
+_NEW: Final = ("kubernetes.io/dockerconfigjson", ".dockerconfigjson")
 MOST: Final = 20
 """Pairs that are tried for one image: each may be a question."""
 
@@ -30,10 +30,9 @@ def credentials(secrets: Iterable[Mapping[str, Any]], image: str) -> tuple[Pair,
     :param secrets: as the API serves them, in the Pod's order
     """
     registry, path = _place(image)
-    found: dict[Pair, None] = {}
-    for secret in secrets:
-        entries = sorted(_entries(secret), key=lambda entry: entry[0], reverse=True)
-        found |= dict.fromkeys(pair for key, pair in entries if _matches(key, registry, path))
+    entries = [(_without_scheme(key), pair) for secret in secrets for key, pair in _entries(secret)]
+    entries.sort(key=lambda entry: entry[0], reverse=True)
+    found = dict.fromkeys(pair for key, pair in entries if _matches(key, registry, path))
     return tuple(found)[:MOST]
 
 
@@ -47,11 +46,11 @@ def _place(image: str) -> tuple[str, str]:
 
 
 def _entries(secret: Mapping[str, Any]) -> Iterator[tuple[str, Pair]]:
-    data = secret.get("data") or {}
-    if _NEW in data:
-        entries = _json(data[_NEW]).get("auths")
-    elif _OLD in data:
-        entries = _json(data[_OLD])
+    kind, data = secret.get("type"), secret.get("data") or {}
+    if kind == _NEW[0]:
+        entries = _json(data.get(_NEW[1])).get("auths")
+    elif kind == _OLD[0]:
+        entries = _json(data.get(_OLD[1]))
     else:
         return
     for key, entry in entries.items() if isinstance(entries, dict) else ():
@@ -79,10 +78,13 @@ def _pair(entry: Mapping[str, Any]) -> Pair | None:
     return (name, word) if isinstance(name, str) and isinstance(word, str) and name else None
 
 
+def _without_scheme(key: str) -> str:
+    return key.partition("://")[2] or key
+
+
 def _matches(key: str, registry: str, path: str) -> bool:
-    """Whether an entry is for an image. ``https://index.docker.io/v1/`` is how Docker writes its own registry."""
-    where = key.partition("://")[2] or key
-    host, _, below = where.partition("/")
+    """Whether an entry is for an image. ``index.docker.io/v1/`` is how Docker writes its own registry."""
+    host, _, below = key.partition("/")
     if below.rstrip("/") in {"v1", "v2"}:
         below = ""
     host = _HUB if host in _HUBS else host

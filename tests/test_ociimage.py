@@ -188,13 +188,14 @@ def _failed(reason: str, at: float) -> Seen:
         (Seen(READY, NOW, NOW), None),
         (Seen(PULLING, NOW, NOW, since=NOW, until=NOW + 1), Wait("", 'Pulling image "perl"', NOW + 1)),
         (_failed("ErrImagePull", NOW), Wait("ErrImagePull", "no such image", NOW + 3)),
-        (_failed("RegistryUnavailable", NOW), Wait("RegistryUnavailable", "no such image", NOW + 3)),
+        (_failed("RegistryUnavailable", NOW), Wait("RegistryUnavailable", "no such image", NOW + 10)),
         (
             _failed("ErrImagePull", NOW - 3),
             Wait("ImagePullBackOff", 'Back-off pulling image "perl": ErrImagePull: no such image', NOW + 7),
         ),
         (_failed("ErrImageNeverPull", NOW - 3), Wait("ErrImageNeverPull", "no such image", NOW + 7)),
         (_failed("InvalidImageName", NOW - 3), Wait("InvalidImageName", "no such image", NOW + 7)),
+        (_failed("RegistryUnavailable", NOW - 3), Wait("RegistryUnavailable", "no such image", NOW + 7)),
     ],
 )
 def test_what_a_container_waits_for(known: Seen, expected: Wait | None) -> None:

@@ -24,7 +24,13 @@ def auth(pair: tuple[str, str]) -> dict[str, str]:
 
 
 def secret(auths: Any, *, old: bool = False) -> dict[str, Any]:
-    return {"data": {".dockercfg": encoded(auths)} if old else {".dockerconfigjson": encoded({"auths": auths})}}
+    if old:
+        return {"type": "kubernetes.io/dockercfg", "data": {".dockercfg": encoded(auths)}}
+    return typed("kubernetes.io/dockerconfigjson", {"auths": auths})
+
+
+def typed(kind: str, content: Any) -> dict[str, Any]:
+    return {"type": kind, "data": {".dockerconfigjson": encoded(content)}}
 
 
 @pytest.mark.parametrize(
@@ -57,15 +63,26 @@ def test_all_that_fit_are_tried_the_most_exact_first_and_each_once() -> None:
     assert credentials([first, second], "ghcr.io/x/y") == (BEN, ADA, ("eve", "p"))
 
 
+def test_the_most_exact_comes_first_whichever_secret_it_is_in() -> None:
+    image, path = "ghcr.io/lab/x:1", secret({"ghcr.io/lab": auth(BEN)})
+
+    assert credentials([secret({"ghcr.io": auth(ADA)}), path], image) == (BEN, ADA)
+    assert credentials([secret({"https://ghcr.io": auth(ADA)}), path], image) == (BEN, ADA)
+    assert credentials([secret({"ghcr.io": auth(ADA)}), secret({"ghcr.io": auth(BEN)})], image) == (ADA, BEN)
+
+
 @pytest.mark.parametrize(
     "wrong",
     [
         {},
-        {"data": None},
-        {"data": {"token": encoded("x")}},
-        {"data": {".dockerconfigjson": "%%%"}},
-        {"data": {".dockerconfigjson": encoded("[]")}},
-        {"data": {".dockerconfigjson": encoded("[" * 100_000)}},
+        {"type": "kubernetes.io/dockerconfigjson", "data": None},
+        {"type": "kubernetes.io/dockerconfigjson", "data": {"token": encoded("x")}},
+        {"type": "kubernetes.io/dockerconfigjson", "data": {".dockerconfigjson": "%%%"}},
+        typed("kubernetes.io/dockerconfigjson", "[]"),
+        typed("kubernetes.io/dockerconfigjson", "[" * 100_000),
+        typed("Opaque", {"auths": {"ghcr.io": auth(ADA)}}),
+        typed("kubernetes.io/dockercfg", {"auths": {"ghcr.io": auth(ADA)}}),
+        {"data": secret({"ghcr.io": auth(ADA)})["data"]},
         secret([]),
         secret({"ghcr.io": "text"}),
         secret({"ghcr.io": {"auth": "%"}}),

@@ -30,6 +30,7 @@ PATIENCE: Final = 1.0
 MOST_ASKED: Final = 8
 """Questions that are under way at once for one user."""
 MOST_KEPT: Final = 10_000
+_NEVER: Final = "Never"
 _PATH: Final = "/usr/local/bin:/usr/bin:/bin:/usr/local/sbin:/usr/sbin:/sbin"
 
 
@@ -146,7 +147,8 @@ class Images:
             except ValueError as error:
                 return ociimage.unanswered(f"the answer of {program} on site {self._site.name} {error}")
         where = f"{program} on site {self._site.name}, which pulls images, gave no answer: {_words(ended)}"
-        return ociimage.unanswered(f"{where}; the site's admin must install it there (imagepull), or set pull: job")
+        other = ", or set pull: job" if question.when == "host" else ""
+        return ociimage.unanswered(f"{where}; the site's admin must install it there (imagepull){other}")
 
     # --- answers ------------------------------------------------------------------------------------------------
 
@@ -201,13 +203,15 @@ def _is_left_to_job(question: Question, answer: ociimage.Answer) -> bool:
     """Whether a failure says nothing of whether the job will have the image.
 
     A file of the site need not be seen by this host, which is asked only what is in it; and a registry that this host
-    does not reach may be reached by a job that pulls.
+    does not reach may be reached by a job that pulls, which it would whatever the policy: one of Never is not left to it.
     """
     if answer.state != ociimage.FAILED:
         return False
     if question.file is not None:
         return True
-    return question.when == "job" and (answer.silent or answer.reason == names.REASON_REGISTRY_UNAVAILABLE)
+    if question.when != "job" or question.policy == _NEVER:
+        return False
+    return answer.silent or answer.reason == names.REASON_REGISTRY_UNAVAILABLE
 
 
 def argv_of(site: Site) -> tuple[str, ...]:

@@ -821,9 +821,9 @@ def answered(asked: "dict[str, Any]") -> "dict[str, Any]":
 
 
 def ready(asked: "dict[str, Any]", name: "Name", found: "Found") -> "dict[str, Any]":
-    """That the image is there, or will be pulled in the job."""
+    """That the image is there, or will be pulled in the job; what the name meant is kept for when it is there."""
     path = image_path(asked["cache"], found.digest)
-    if os.path.exists(path):
+    if asked["when"] == "job" or os.path.exists(path):
         refer(asked["cache"], asked["image"], found.digest)
     return told("ready", path=path, source=source_of(name, found), digest=found.digest, config=found.config or None)
 

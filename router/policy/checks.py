@@ -12,7 +12,7 @@ from typing import Final
 from router import names, quantity, script
 from router.durations import show as show_time
 from router.errors import Problem
-from router.policy import globs, walltimes, ways
+from router.policy import containers, globs, walltimes, ways
 from router.policy.identity import SERVICE_ACCOUNT, names_people
 from router.policy.places import Spot
 from router.policy.reading import KINDS, Placed, Reading, T
@@ -113,6 +113,7 @@ def _site(placed: Placed[Site]) -> Iterator[Problem]:
             "runtime",
         )
     yield from ways.check(placed)
+    yield from containers.check(placed)
     yield from _placeholders(placed, site.work_dir, ("{user}",), "workDir")
     yield from _placeholders(placed, site.image_cache or "", ("{user}",), "imageCache")
     yield from _duplicates(placed, "queues", [queue.name for queue in site.queues], "queue")

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from pydantic import ValidationError
 
 from router.errors import PolicyError, Problem
-from router.policy import checks, globs, rulechecks, states, walltimes
+from router.policy import checks, containers, globs, rulechecks, states, walltimes
 from router.policy.decision import QueueState
 from router.policy.identity import names_people
 from router.policy.model import CheckedRule, CheckedTest, Policy, queue_keys
@@ -25,7 +25,7 @@ def load(files: Mapping[str, str]) -> Policy:
     reading = read(files)
     problems = list(reading.problems)
     sites = tuple(placed.value for placed in reading.sites)
-    doubts = tuple(text for placed in reading.sites for text in walltimes.doubts(placed))
+    doubts = [text for placed in reading.sites for text in (*walltimes.doubts(placed), *containers.doubts(placed))]
     queues = queue_keys(sites)
     problems += checks.check_sites(reading)
     problems += checks.check_accounts(reading)

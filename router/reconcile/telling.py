@@ -67,9 +67,12 @@ def _waits(facts: Facts, found: PodStatus) -> Iterator[Tell]:
 
 
 def _not_pulled(image: str, found: PodStatus) -> Iterator[Tell]:
-    """As a kubelet tells of it (pkg/kubelet/images/image_manager.go, and kuberuntime's Error with the reason alone)."""
+    """As a kubelet tells of it (pkg/kubelet/images/image_manager.go, and kuberuntime's Error with the reason alone).
+
+    That it backs off is told with the words of the failure, whose own Event may be gone by then.
+    """
     if found.reason == REASON_IMAGE_PULL_BACK_OFF:
-        yield Tell(NORMAL, "BackOff", f'Back-off pulling image "{image}"')
+        yield Tell(NORMAL, "BackOff", found.message or f'Back-off pulling image "{image}"')
     else:
         yield Tell(WARNING, "Failed", f'Failed to pull image "{image}": {found.message}')
     yield Tell(WARNING, "Failed", f"Error: {found.reason}")

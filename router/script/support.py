@@ -119,7 +119,8 @@ def _pull_secrets(workload: Workload, site: Site) -> Iterator[Obstacle]:
     if pulled:  # a job is given no credentials, which its user's other jobs on the nodes could read
         yield Obstacle(
             f"{pulled[0].path}.image",
-            f"is pulled with the Secret {workload.pull_secrets[0]}, which is not brought to site {site.name}",
+            f"is pulled with the Secret {workload.pull_secrets[0]}, which is not brought to site {site.name} "
+            "(it would need pull: host and secrets: pull)",
         )
 
 

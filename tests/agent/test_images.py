@@ -169,6 +169,31 @@ def test_a_job_that_pulls_is_told_from_where_and_looks_itself_for_what_this_host
     assert {one["when"] for one in world.imagepull.asked} == {"job"}
 
 
+@pytest.mark.parametrize(
+    ("image", "expected"),
+    [
+        ("away:1", ("RegistryUnavailable", "cannot be reached")),
+        ("silent:1", ("ErrImagePull", "knows no silent:1; the site's admin must install it there (imagepull)")),
+    ],
+)
+def test_what_is_never_to_be_pulled_is_not_left_to_a_job_that_would(
+    make: Callable[..., World], image: str, expected: tuple[str, str]
+) -> None:
+    world = make(pull="job")
+    world.imagepull.answers(**{"away:1": failed("RegistryUnavailable", "cannot be reached")})
+
+    with pytest.raises(ImageWait) as error:
+        world.of(image, policy="Never")
+    reason, words = expected
+    assert (error.value.reason, str(error.value).endswith(words)) == (reason, True)
+
+
+def test_a_file_of_the_site_is_left_to_the_job_though_nothing_is_ever_to_be_pulled(make: Callable[..., World]) -> None:
+    world = make(pull="job", images=(ImageMap(match="perl*", path="/apps/perl.sif"),))
+
+    assert world.of("perl", policy="Never") == {}
+
+
 def test_a_program_that_is_not_there_is_told_with_what_to_do(make: Callable[..., World]) -> None:
     world = make(imagepull="/no/such/imagepull")
 

@@ -289,7 +289,8 @@ def _with_pull_secret(tmp_path: Path, secret: Any, *, secrets: str = "pull") -> 
 def test_a_pull_secret_is_told_to_imagepull_alone_and_only_where_the_site_says_so(
     tmp_path: Path, secrets: str, expected: list[dict[str, str]]
 ) -> None:
-    world = _with_pull_secret(tmp_path, {"data": {".dockerconfigjson": CREDENTIALS}}, secrets=secrets)
+    ours = {"type": "kubernetes.io/dockerconfigjson", "data": {".dockerconfigjson": CREDENTIALS}}
+    world = _with_pull_secret(tmp_path, ours, secrets=secrets)
     prepared = world.prepare()
 
     assert [one["auths"] for one in world.imagepull.asked] == [expected]

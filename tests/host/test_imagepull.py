@@ -128,3 +128,19 @@ def test_for_a_job_that_pulls_only_the_description_is_asked_for(served: Registry
     assert (answer["state"], answer["digest"], answer["config"]) == ("ready", pushed.digest, _TOLD)
     assert not Path(answer["path"]).exists()
     assert served.fetched() == [pushed.config]
+
+
+@pytest.mark.parametrize("policy", ["IfNotPresent", "Never"])
+def test_what_a_job_has_pulled_is_known_by_its_name(policy: str, served: Registry, ours: Puller) -> None:
+    served.push("team/jobs:1", _image(b"jobs"))
+    name = served.named("team/jobs:1")
+    before = ours.ask(name, when="job", policy="Never")
+    told = ours.ask(name, when="job", policy="IfNotPresent")
+    file = Path(told["path"])
+    file.write_bytes(b"")  # the job's part
+    shutil.chown(file, ours.user)
+    served.forget()
+
+    assert (before["state"], before["reason"]) == ("failed", "ErrImageNeverPull")
+    assert ours.ask(name, when="job", policy=policy) == told
+    assert served.asked() == []

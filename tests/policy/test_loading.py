@@ -110,7 +110,11 @@ ENTRIES = [
     ("user name", "accounts: [{users: [ada], as: ^'ada;id'}]\n", ["account ada;id: as is 'ada;id', which has not the form"]),
     ("embedded queue elsewhere", _site(", host: ^'ssh://x'").replace("openpbs", "local"), ["site s: the embedded queue (system local) is on this machine: host is local"]),
     ("nfs", _site(", volumes: [{path: /x, nfs: ^filer}]"), ["site s: nfs is 'filer'; write server:/export"]),
-    ("profile twice", _site(", mpi: [{name: a, launcher: srun}, {name: ^a, launcher: hydra}]"), ["site s: MPI profile a is there already in site s; names are used once"]),
+    ("srun without Slurm", _site(", mpi: [{name: a, launcher: ^srun}]"), ["site s: MPI profile a: launcher srun starts ranks under Slurm alone, and the site's system is openpbs; write openmpi or hydra"]),
+    ("registry with a scheme", _site(", insecureRegistries: ['reg:*', ^'http://reg:5000']"), ["site s: insecureRegistries: 'http://reg:5000' is no host:port, so it is no image's registry; write reg:5000"]),
+    ("registry with a path", _site(", insecureRegistries: [^'reg:5000/lab']"), ["site s: insecureRegistries: 'reg:5000/lab' is no host:port, so it is no image's registry; write reg:5000"]),
+    ("registry that is a scheme", _site(", insecureRegistries: [^'http://']"), ["site s: insecureRegistries: 'http://' is no host:port, so it is no image's registry; write registry.example.org:5000"]),
+    ("profile twice", _site(", mpi: [{name: a, launcher: openmpi}, {name: ^a, launcher: hydra}]"), ["site s: MPI profile a is there already in site s; names are used once"]),
     ("launcher", _site(", mpi: [{name: a, launcher: ^mpt}]"), ["site s: mpi[0].launcher is 'mpt'; it may be 'openmpi', 'hydra', 'intelmpi' or 'srun'"]),
     ("limits of a choice", _rule("when: job.mpi, hpc: [{queue: big, maxNodes: ^0}]"), ["rule r: hpc[0].maxNodes is 0; it is at least 1"]),
     ("key of a choice", _rule("when: job.mpi, hpc: [{queue: big, ^max_nodes: 1}]"), ["rule r: unknown key 'hpc[0].max_nodes'; did you mean 'maxNodes'?"]),
@@ -583,6 +587,9 @@ def test_a_directory_that_users_share_is_told() -> None:
     )
 
 
+HIDDEN = "MPI profile b is never used, as images of a before it match every image; move it up"
+
+
 def test_times_of_sites_with_one_colon_are_doubtful() -> None:
     checked = policy.load({"a": _site(", margin: 5:00", ", walltimeMax: 48:00"), "c": RULES})
 
@@ -590,6 +597,23 @@ def test_times_of_sites_with_one_colon_are_doubtful() -> None:
         "a:1: site s: walltimeMax 48:00 is 48m",
         "a:1: site s: margin 5:00 is 5m",
     ]
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("secrets: pull", ()),
+        ("secrets: pull, pull: job", ("secrets: pull is of use with pull: host alone; with pull: job no pull secret is read",)),
+        ("secrets: pull, pull: never", ("secrets: pull is of use with pull: host alone; with pull: never no pull secret is read",)),
+        ("mpi: [{name: a, launcher: hydra, images: ['x*']}, {name: b, launcher: openmpi}]", ()),
+        ("mpi: [{name: a, launcher: hydra}, {name: b, launcher: openmpi, impliesMpi: true}]", ()),
+        ("mpi: [{name: a, launcher: hydra, images: [x, '*']}, {name: b, launcher: openmpi}]", (HIDDEN,)),
+        ("mpi: [{name: a, launcher: hydra, impliesMpi: true}, {name: b, launcher: openmpi, impliesMpi: true}]", (HIDDEN,)),
+        ("mpi: [{name: a, launcher: hydra, impliesMpi: true}, {name: b, launcher: openmpi, images: [x]}]", (HIDDEN,)),
+    ],
+)  # fmt: skip
+def test_what_of_a_site_is_never_used(text: str, expected: tuple[str, ...]) -> None:
+    assert _doubts(_site(f", {text}"), "{users: [ada], as: ada}") == tuple(f"a:1: site s: {one}" for one in expected)
 
 
 @pytest.mark.parametrize(

@@ -25,6 +25,7 @@ FAILED = Attempt("ErrImagePull", "no such image", not_before=WAITING, image="per
 BACK_OFF = replace(
     FAILED, reason="ImagePullBackOff", message='Back-off pulling image "perl": ErrImagePull: no such image'
 )
+UNAVAILABLE = replace(FAILED, reason="RegistryUnavailable", message="cannot be reached")
 NEVER = replace(FAILED, reason="ErrImageNeverPull")
 
 
@@ -76,8 +77,15 @@ def _told(attempt: Attempt, before: PodStatus | None = None) -> list[Tell]:
         (
             BACK_OFF,
             [
-                Tell("Normal", "BackOff", 'Back-off pulling image "perl"'),
+                Tell("Normal", "BackOff", 'Back-off pulling image "perl": ErrImagePull: no such image'),
                 Tell("Warning", "Failed", "Error: ImagePullBackOff"),
+            ],
+        ),
+        (
+            UNAVAILABLE,
+            [
+                Tell("Warning", "Failed", 'Failed to pull image "perl": cannot be reached'),
+                Tell("Warning", "Failed", "Error: RegistryUnavailable"),
             ],
         ),
         (NEVER, [Tell("Warning", "ErrImageNeverPull", "no such image")]),
