@@ -34,6 +34,9 @@ SHOWN: Final = 3.0
 FORGOTTEN: Final = 2 * LONGEST_PAUSE
 """Seconds after which a failure counts as the first again."""
 LONGEST_MESSAGE: Final = 1000
+MOST_WORDS: Final = 2000
+MOST_BYTES: Final = 256 << 10
+"""Of an image's configuration: it is kept in memory, and comes from whoever made the image."""
 _SOONEST, _LATEST = 1.0, 10.0
 """Seconds between two questions about an image that is being pulled."""
 _ALWAYS: Final = "Always"
@@ -230,7 +233,11 @@ def _config(value: object) -> Config | None:
     workdir = value.get("workdir") or ""
     if not isinstance(workdir, str) or "\0" in workdir:
         raise ValueError("has a workdir that is none")
-    return Config(_words(value, "env"), _words(value, "entrypoint"), _words(value, "cmd"), workdir)
+    found = Config(_words(value, "env"), _words(value, "entrypoint"), _words(value, "cmd"), workdir)
+    said = (*found.env, *found.entrypoint, *found.cmd, workdir)
+    if len(said) - 1 > MOST_WORDS or sum(len(word.encode(errors="replace")) for word in said) > MOST_BYTES:
+        raise ValueError(f"has a config of more than {MOST_WORDS} words or {MOST_BYTES} bytes")
+    return found
 
 
 def _words(value: Mapping[str, Any], key: str) -> tuple[str, ...]:

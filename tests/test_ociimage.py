@@ -259,3 +259,25 @@ def test_image_ids() -> None:
     assert READY.image_id == f"docker.io/library/perl@{DIGEST}"
     assert Answer("ready", "/apps/x.sif").image_id == ""
     assert unanswered("a\nb") == Answer("failed", reason="ErrImagePull", message="a b", silent=True)
+
+
+@pytest.mark.parametrize(
+    ("config", "words"),
+    [
+        ({"env": ["A=1"] * 2001}, "has a config of more than 2000 words or 262144 bytes"),
+        ({"env": ["A=1"] * 1000, "entrypoint": ["a"] * 1000, "cmd": ["a"]}, "has a config of more than 2000 words"),
+        ({"env": ["A=" + "x" * 200_000], "workdir": "/" + "x" * 70_000}, "has a config of more than 2000 words"),
+        ({"cmd": ["\u00fc" * 131_073]}, "has a config of more than 2000 words"),
+    ],
+)
+def test_a_configuration_that_would_fill_the_memory_is_not_kept(config: dict[str, Any], words: str) -> None:
+    with pytest.raises(ValueError, match=words):
+        read(_answered(config=config))
+
+
+def test_the_largest_configuration_that_is_kept() -> None:
+    env = ["A=" + "x" * 129] * 2000
+
+    answer = read(_answered(config={"env": env, "workdir": "/" + "x" * 143}))
+
+    assert answer.config == Config(tuple(env), workdir="/" + "x" * 143)

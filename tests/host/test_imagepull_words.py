@@ -61,7 +61,26 @@ def test_what_is_no_name(image: str) -> None:
 def test_of_a_configuration_only_what_has_its_type_counts() -> None:
     config = {"Env": ["A=1", 2], "Entrypoint": "sh", "Cmd": None, "WorkingDir": 3, "User": "5"}
 
-    assert imagepull.normalised(config) == {"env": ["A=1"], "entrypoint": [], "cmd": [], "workdir": "", "user": "5"}
+    assert imagepull.normalised(config, "x") == {"env": ["A=1"], "entrypoint": [], "cmd": [], "workdir": "", "user": "5"}
+
+
+_LARGE = "this image has more than 2000 words or 262144 bytes of variables, entrypoint and command in its configuration"
+
+
+@pytest.mark.parametrize(
+    "config",
+    [
+        {"Env": ["A=1"] * 2001},
+        {"Env": ["A=1"] * 1000, "Entrypoint": ["a"] * 1000, "Cmd": ["a"]},
+        {"Env": ["A=" + "x" * 200_000], "WorkingDir": "/" + "x" * 70_000},
+        {"User": "\u00fc" * 131_073},
+    ],
+)
+def test_a_configuration_that_is_too_large_is_refused(config: dict[str, object]) -> None:
+    with pytest.raises(Refused, match=_LARGE) as caught:
+        imagepull.normalised(config, "this image")
+
+    assert (caught.value.reason, caught.value.permanent) == ("ErrImagePull", True)
 
 
 _WORDS = [
