@@ -61,7 +61,13 @@ def test_what_is_no_name(image: str) -> None:
 def test_of_a_configuration_only_what_has_its_type_counts() -> None:
     config = {"Env": ["A=1", 2], "Entrypoint": "sh", "Cmd": None, "WorkingDir": 3, "User": "5"}
 
-    assert imagepull.normalised(config, "x") == {"env": ["A=1"], "entrypoint": [], "cmd": [], "workdir": "", "user": "5"}
+    assert imagepull.normalised(config, "x") == {
+        "env": ["A=1"],
+        "entrypoint": [],
+        "cmd": [],
+        "workdir": "",
+        "user": "5",
+    }
 
 
 _LARGE = "this image has more than 2000 words or 262144 bytes of variables, entrypoint and command in its configuration"
