@@ -118,6 +118,12 @@ def test_answers(stdout: bytes, expected: Answer) -> None:
         (_answered(config={"env": "A=b"}), "has a config whose env is no list of words"),
         (_answered(config={"cmd": ["a\0b"]}), "has a config whose cmd is no list of words"),
         (_answered(config={"workdir": 1}), "has a workdir that is none"),
+        (_answered(config={"workdir": "/a\0"}), "has a workdir that is none"),
+        (_answered(config={"workdir": "/\ud800"}), "has a workdir that is none"),
+        (_answered(config={"env": ["A=\ud800"]}), "has a config whose env is no list of words"),
+        (_answered(config={"entrypoint": ["\udfff"]}), "has a config whose entrypoint is no list of words"),
+        (_answered(path="/a\ud800"), "has a path that is none"),
+        (_answered(source=SOURCE.replace("perl", "\ud800")), "has a source that is none"),
     ],
 )
 def test_what_is_no_answer_is_not_believed(stdout: bytes, why: str) -> None:
@@ -273,6 +279,10 @@ def test_image_ids() -> None:
 def test_a_configuration_that_would_fill_the_memory_is_not_kept(config: dict[str, Any], words: str) -> None:
     with pytest.raises(ValueError, match=words):
         read(_answered(config=config))
+
+
+def test_a_byte_that_is_no_character_is_kept() -> None:
+    assert read(_answered(config={"env": ["A=\udcff"]})).config == Config(("A=\udcff",))
 
 
 def test_the_largest_configuration_that_is_kept() -> None:

@@ -338,7 +338,14 @@ def normalised(config: "Any", image: "str") -> "dict[str, Any]":
     for key, name in (("workdir", "WorkingDir"), ("user", "User")):
         lists[key] = found[name] if isinstance(found.get(name), str) else ""
     said = [*lists["env"], *lists["entrypoint"], *lists["cmd"], lists["workdir"], lists["user"]]
-    if len(said) - 2 > MOST_WORDS or sum(len(word.encode("utf-8", "replace")) for word in said) > MOST_WORD_BYTES:
+    try:
+        size = sum(len(word.encode("utf-8", "surrogateescape")) for word in said)
+    except UnicodeEncodeError:
+        size = -1
+    if size < 0 or "\0" in "".join(said):
+        what = "has a NUL or half a character in its configuration, which no process can be given; build it without"
+        raise Refused(PULL, f"{image} {what}", permanent=True)
+    if len(said) - 2 > MOST_WORDS or size > MOST_WORD_BYTES:
         what = f"has more than {MOST_WORDS} words or {MOST_WORD_BYTES} bytes of variables, entrypoint and command"
         raise Refused(PULL, f"{image} {what} in its configuration; build it with fewer", permanent=True)
     return lists

@@ -89,6 +89,21 @@ def test_a_configuration_that_is_too_large_is_refused(config: dict[str, object])
     assert (caught.value.reason, caught.value.permanent) == ("ErrImagePull", True)
 
 
+@pytest.mark.parametrize(
+    "config",
+    [{"Env": ["A=\ud800"]}, {"Entrypoint": ["a\0b"]}, {"Cmd": ["\udfff"]}, {"WorkingDir": "/\0"}, {"User": "\ud800"}],
+)
+def test_words_that_no_process_can_be_given_are_refused(config: dict[str, object]) -> None:
+    with pytest.raises(Refused) as caught:
+        imagepull.normalised(config, "this image")
+
+    assert (caught.value.reason, caught.value.permanent, caught.value.message) == (
+        "ErrImagePull",
+        True,
+        "this image has a NUL or half a character in its configuration, which no process can be given; build it without",
+    )
+
+
 _WORDS = [
     (
         "INFO: x\nFATAL:   While making image from oci registry: write /cache/b.sif: no space left on device",
