@@ -255,7 +255,7 @@ def basic(auth: "dict[str, str]") -> "str":
 
 def parsed(body: "bytes", what: "str") -> "dict[str, Any]":
     """A JSON object. Refused."""
-    with contextlib.suppress(ValueError):
+    with contextlib.suppress(ValueError, RecursionError):
         value = json.loads(body.decode())
         if isinstance(value, dict):
             return value
@@ -380,7 +380,7 @@ def sif_config(path: "str") -> "dict[str, Any] | None":
             fields = SIF_DESCRIPTOR.unpack(raw)
             if fields[0] == SIF_JSON and fields[1] and fields[12].rstrip(b"\0") == b"oci-config.json":
                 file.seek(fields[5])
-                with contextlib.suppress(ValueError):
+                with contextlib.suppress(ValueError, RecursionError):
                     return normalised(json.loads(file.read(min(fields[6], MOST_JSON)).decode()), path)
     return None
 
@@ -457,7 +457,7 @@ def refer(cache: "str", name: "str", digest: "str") -> "None":
 
 def stored_config(cache: "str", digest: "str") -> "dict[str, Any] | None":
     """The configuration of an image that was asked for before; None where it is not known."""
-    with contextlib.suppress(ValueError):
+    with contextlib.suppress(ValueError, RecursionError):
         found = json.loads(read(config_path(cache, digest)))
         if isinstance(found, dict):
             return found
@@ -563,7 +563,7 @@ def lives(cache: "str", path: "str") -> "bool":
     except FileNotFoundError:
         return False
     said = {}  # type: Any
-    with contextlib.suppress(ValueError):
+    with contextlib.suppress(ValueError, RecursionError):
         said = json.loads(read(path).partition("\n")[2] or "{}")
     if isinstance(said, dict) and said.get("place") == place() and begun(said.get("pid", 0)) != said.get("begun"):
         return False  # killed on this very machine

@@ -104,6 +104,26 @@ def test_words_that_no_process_can_be_given_are_refused(config: dict[str, object
     )
 
 
+_DEEP = b"[" * 100_000
+
+
+def test_json_that_is_nested_too_deeply_is_no_description(tmp_path: Path) -> None:
+    with pytest.raises(Refused, match=r"^the manifest of a is no JSON object$"):
+        imagepull.parsed(_DEEP, "the manifest of a")
+    (tmp_path / "ab.json").write_bytes(_DEEP)
+    assert imagepull.stored_config(str(tmp_path), "sha256:ab") is None
+
+
+def test_an_image_file_with_such_a_description_has_none(tmp_path: Path) -> None:
+    place = imagepull.SIF_HEADER.size
+    start = place + imagepull.SIF_DESCRIPTOR.size
+    header = imagepull.SIF_HEADER.pack(b"", imagepull.SIF_MAGIC, b"", b"", b"", 0, 0, 0, 1, place, 0, 0, 0)
+    about = (imagepull.SIF_JSON, True, 1, 0, 0, start, len(_DEEP), *[0] * 5, b"oci-config.json", b"")
+    (tmp_path / "a.sif").write_bytes(header + imagepull.SIF_DESCRIPTOR.pack(*about) + _DEEP)
+
+    assert imagepull.sif_config(str(tmp_path / "a.sif")) is None
+
+
 _WORDS = [
     (
         "INFO: x\nFATAL:   While making image from oci registry: write /cache/b.sif: no space left on device",
