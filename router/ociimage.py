@@ -9,8 +9,9 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, TypeGuard
 
 from router.names import (
     REASON_ERR_IMAGE_NEVER_PULL,
@@ -34,6 +35,9 @@ SHOWN: Final = 3.0
 FORGOTTEN: Final = 2 * LONGEST_PAUSE
 """Seconds after which a failure counts as the first again."""
 LONGEST_MESSAGE: Final = 1000
+MOST_WORDS: Final = 2000
+MOST_BYTES: Final = 256 << 10
+"""Of an image's configuration: it is kept in memory, and comes from whoever made the image."""
 _SOONEST, _LATEST = 1.0, 10.0
 """Seconds between two questions about an image that is being pulled."""
 _ALWAYS: Final = "Always"
@@ -217,7 +221,7 @@ def _matching(found: Mapping[str, Any], key: str, pattern: re.Pattern[str]) -> s
     value = found.get(key)
     if value in (None, ""):
         return ""
-    if not isinstance(value, str) or pattern.fullmatch(value) is None:
+    if not _is_word(value) or pattern.fullmatch(value) is None:
         raise ValueError(f"has a {key} that is none")
     return value
 
@@ -228,16 +232,30 @@ def _config(value: object) -> Config | None:
     if not isinstance(value, dict):
         raise ValueError("has a config that is none")
     workdir = value.get("workdir") or ""
-    if not isinstance(workdir, str) or "\0" in workdir:
+    if not _is_word(workdir):
         raise ValueError("has a workdir that is none")
-    return Config(_words(value, "env"), _words(value, "entrypoint"), _words(value, "cmd"), workdir)
+    found = Config(_words(value, "env"), _words(value, "entrypoint"), _words(value, "cmd"), workdir)
+    said = (*found.env, *found.entrypoint, *found.cmd, workdir)
+    if len(said) - 1 > MOST_WORDS or sum(len(word.encode(errors="surrogateescape")) for word in said) > MOST_BYTES:
+        raise ValueError(f"has a config of more than {MOST_WORDS} words or {MOST_BYTES} bytes")
+    return found
 
 
 def _words(value: Mapping[str, Any], key: str) -> tuple[str, ...]:
     found = value.get(key) or []
-    if not isinstance(found, list) or not all(isinstance(word, str) and "\0" not in word for word in found):
+    if not isinstance(found, list) or not all(_is_word(word) for word in found):
         raise ValueError(f"has a config whose {key} is no list of words")
     return tuple(found)
+
+
+def _is_word(value: object) -> TypeGuard[str]:
+    """Whether it can be an argument or a variable of a process: JSON also has halves of characters, and NUL."""
+    if not isinstance(value, str) or "\0" in value:
+        return False
+    with suppress(UnicodeEncodeError):
+        value.encode(errors="surrogateescape")
+        return True
+    return False
 
 
 def _short(message: str) -> str:

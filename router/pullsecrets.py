@@ -12,6 +12,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from fnmatch import fnmatchcase
 from typing import Any, Final
 
+from router.script import images
+
 _HUB: Final = "docker.io"
 _HUBS: Final = frozenset({_HUB, "index.docker.io", "registry-1.docker.io", "registry.hub.docker.com"})
 _OLD: Final = ("kubernetes.io/dockercfg", ".dockercfg")
@@ -39,9 +41,10 @@ def credentials(secrets: Iterable[Mapping[str, Any]], image: str) -> tuple[Pair,
 def _place(image: str) -> tuple[str, str]:
     """Host with port, and path, of an image as a Job writes it."""
     name = image.partition("@")[0]
-    host, slash, path = name.partition("/")
-    if not slash or not ("." in host or ":" in host or host == "localhost"):
-        host, path = _HUB, name if slash else f"library/{name}"
+    host = images.host_of(name)
+    path = name[len(host) + 1 :]
+    if not host:
+        host, path = _HUB, name if "/" in name else f"library/{name}"
     return (_HUB if host in _HUBS else host), path
 
 

@@ -118,6 +118,12 @@ def test_answers(stdout: bytes, expected: Answer) -> None:
         (_answered(config={"env": "A=b"}), "has a config whose env is no list of words"),
         (_answered(config={"cmd": ["a\0b"]}), "has a config whose cmd is no list of words"),
         (_answered(config={"workdir": 1}), "has a workdir that is none"),
+        (_answered(config={"workdir": "/a\0"}), "has a workdir that is none"),
+        (_answered(config={"workdir": "/\ud800"}), "has a workdir that is none"),
+        (_answered(config={"env": ["A=\ud800"]}), "has a config whose env is no list of words"),
+        (_answered(config={"entrypoint": ["\udfff"]}), "has a config whose entrypoint is no list of words"),
+        (_answered(path="/a\ud800"), "has a path that is none"),
+        (_answered(source=SOURCE.replace("perl", "\ud800")), "has a source that is none"),
     ],
 )
 def test_what_is_no_answer_is_not_believed(stdout: bytes, why: str) -> None:
@@ -260,3 +266,29 @@ def test_image_ids() -> None:
     assert READY.image_id == f"docker.io/library/perl@{DIGEST}"
     assert Answer("ready", "/apps/x.sif").image_id == ""
     assert unanswered("a\nb") == Answer("failed", reason="ErrImagePull", message="a b", silent=True)
+
+
+@pytest.mark.parametrize(
+    ("config", "words"),
+    [
+        ({"env": ["A=1"] * 2001}, "has a config of more than 2000 words or 262144 bytes"),
+        ({"env": ["A=1"] * 1000, "entrypoint": ["a"] * 1000, "cmd": ["a"]}, "has a config of more than 2000 words"),
+        ({"env": ["A=" + "x" * 200_000], "workdir": "/" + "x" * 70_000}, "has a config of more than 2000 words"),
+        ({"cmd": ["\u00fc" * 131_073]}, "has a config of more than 2000 words"),
+    ],
+)
+def test_a_configuration_that_would_fill_the_memory_is_not_kept(config: dict[str, Any], words: str) -> None:
+    with pytest.raises(ValueError, match=words):
+        read(_answered(config=config))
+
+
+def test_a_byte_that_is_no_character_is_kept() -> None:
+    assert read(_answered(config={"env": ["A=\udcff"]})).config == Config(("A=\udcff",))
+
+
+def test_the_largest_configuration_that_is_kept() -> None:
+    env = ["A=" + "x" * 129] * 2000
+
+    answer = read(_answered(config={"env": env, "workdir": "/" + "x" * 143}))
+
+    assert answer.config == Config(tuple(env), workdir="/" + "x" * 143)

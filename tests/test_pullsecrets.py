@@ -8,7 +8,10 @@ from typing import Any
 
 import pytest
 
+from router.host import imagepull
 from router.pullsecrets import credentials
+from router.script.images import is_insecure
+from tests.script.builders import site
 
 ADA = ("ada", "a:b c")
 BEN = ("ben", "pw")
@@ -54,6 +57,31 @@ def typed(kind: str, content: Any) -> dict[str, Any]:
 )
 def test_which_registry_an_entry_is_for(image: str, key: str, *, expected: bool) -> None:
     assert credentials([secret({key: auth(ADA)})], image) == ((ADA,) if expected else ())
+
+
+@pytest.mark.parametrize(
+    ("image", "host"),
+    [
+        ("perl", "docker.io"),
+        ("perl:5.34", "docker.io"),
+        ("team/perl", "docker.io"),
+        ("localhost/x", "localhost"),
+        ("Localhost/x", "Localhost"),
+        ("EVIL/x", "EVIL"),
+        ("eViL/a/b:1", "eViL"),
+        ("EVIL/x@sha256:" + 64 * "0", "EVIL"),
+        ("a.b/x", "a.b"),
+        ("a:1/x", "a:1"),
+        ("docker.io/x", "docker.io"),
+    ],
+)
+def test_all_ask_and_give_passwords_to_the_same_host(image: str, host: str) -> None:
+    hosts = ["docker.io", "localhost", "Localhost", "EVIL", "eViL", "a.b", "a:1"]
+    passwords = secret({one: auth(("ada", one)) for one in hosts})
+
+    assert imagepull.name_of(image).host == host
+    assert credentials([passwords], image) == (("ada", host),)
+    assert is_insecure(site(insecureRegistries=[host]), image) == (image.partition("/")[0] == host)
 
 
 def test_all_that_fit_are_tried_the_most_exact_first_and_each_once() -> None:

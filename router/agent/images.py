@@ -29,7 +29,10 @@ ASK_SECONDS: Final = 60.0
 PATIENCE: Final = 1.0
 MOST_ASKED: Final = 8
 """Questions that are under way at once for one user."""
-MOST_KEPT: Final = 10_000
+MOST_KEPT: Final = 300
+"""Answers that are kept for one user: each holds up to 256 KiB of an image's configuration."""
+KEPT_SECONDS: Final = ociimage.FORGOTTEN
+"""For how long an answer is kept that no Pod asks for; a Pod that waits comes sooner."""
 _NEVER: Final = "Never"
 _PATH: Final = "/usr/local/bin:/usr/bin:/bin:/usr/local/sbin:/usr/sbin:/sbin"
 
@@ -66,6 +69,7 @@ class Images:
         self._patience = patience
         self._lock = threading.Condition()
         self._seen: dict[Question, Seen] = {}
+        self._wanted: dict[Question, float] = {}  # when a Pod last asked, in seconds since 1970
         self._asking: set[Question] = set()
 
     def of(self, pod: Json, created: float, secrets: Sequence[Json] = ()) -> dict[str, Used]:
@@ -75,6 +79,8 @@ class Images:
         :param secrets: the Pod's pull secrets, as far as there are such
         :raises ImageWait: one of them is not there yet
         """
+        with self._lock:
+            self._forget()
         asked = dict(self._questions(pod, secrets))
         for question in dict.fromkeys(asked.values()):
             self._begin(question, created)
@@ -110,12 +116,22 @@ class Images:
         """Put a question, unless its answer is known or under way."""
         with self._lock:
             known = self._seen.get(question)
+            if known is not None:
+                self._wanted[question] = self._clock()
             if known is not None and ociimage.stands(known, question, created, self._clock()):
                 return
             if question in self._asking or len(self._asking) >= MOST_ASKED:
                 return
             self._asking.add(question)
         threading.Thread(target=self._ask, args=(question,), name=f"image {question.image}"[:64], daemon=True).start()
+
+    def _forget(self) -> None:
+        """Drop the answers that no Pod asked for lately, and of too many those not asked for longest; in the lock."""
+        lately = self._clock() - KEPT_SECONDS
+        ordered = sorted(self._seen, key=self._wanted.__getitem__, reverse=True)
+        for number, question in enumerate(ordered):
+            if number >= MOST_KEPT or self._wanted[question] < lately:
+                del self._seen[question], self._wanted[question]
 
     def _await(self, questions: set[Question]) -> None:
         with self._lock:
@@ -129,9 +145,9 @@ class Images:
         finally:
             with self._lock:
                 found = ociimage.seen(self._seen.pop(question, None), answer, asked, self._clock())
-                self._seen[question] = found  # the last in order
-                while len(self._seen) > MOST_KEPT:
-                    del self._seen[next(iter(self._seen))]
+                self._seen[question] = found
+                self._wanted.setdefault(question, asked)
+                self._forget()
                 self._asking.discard(question)
                 self._lock.notify_all()
         if answer.state == ociimage.FAILED:

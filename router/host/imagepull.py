@@ -47,6 +47,7 @@ FAILED_SECONDS = 30  # how long a failure is believed; who asks later has it tri
 PULL_SECONDS = 4 * 3600
 ANSWER_SECONDS, REGISTRY_SECONDS = 30, 10  # for the whole answer, and for a registry's next word
 MOST_JSON = 4 << 20  # bytes of a manifest or configuration, as registries limit them
+MOST_WORDS, MOST_WORD_BYTES = 2000, 256 << 10  # of a configuration: the agent keeps it in memory
 MOST_MESSAGE = 1000  # characters
 BLOCK = 4096  # bytes
 PLATFORMS = {"x86_64": "amd64", "aarch64": "arm64", "ppc64le": "ppc64le", "s390x": "s390x", "riscv64": "riscv64"}
@@ -254,7 +255,7 @@ def basic(auth: "dict[str, str]") -> "str":
 
 def parsed(body: "bytes", what: "str") -> "dict[str, Any]":
     """A JSON object. Refused."""
-    with contextlib.suppress(ValueError):
+    with contextlib.suppress(ValueError, RecursionError):
         value = json.loads(body.decode())
         if isinstance(value, dict):
             return value
@@ -322,11 +323,11 @@ def configured(registry: "Registry", manifest: "dict[str, Any]") -> "dict[str, A
     platform = f"{found.get('os')}/{found.get('architecture')}"
     if platform != platform_here():
         raise unsuitable(name, [platform] if "architecture" in found else [])
-    return normalised(found.get("config"))
+    return normalised(found.get("config"), name.full)
 
 
-def normalised(config: "Any") -> "dict[str, Any]":
-    """Of an image's configuration what a container needs; what is not of its type is left out."""
+def normalised(config: "Any", image: "str") -> "dict[str, Any]":
+    """Of an image's configuration what a container needs; what is not of its type is left out. Refused."""
     found = config if isinstance(config, dict) else {}
 
     def words(key: "str") -> "list[str]":
@@ -336,6 +337,17 @@ def normalised(config: "Any") -> "dict[str, Any]":
     lists = {"env": words("Env"), "entrypoint": words("Entrypoint"), "cmd": words("Cmd")}  # type: dict[str, Any]
     for key, name in (("workdir", "WorkingDir"), ("user", "User")):
         lists[key] = found[name] if isinstance(found.get(name), str) else ""
+    said = [*lists["env"], *lists["entrypoint"], *lists["cmd"], lists["workdir"], lists["user"]]
+    try:
+        size = sum(len(word.encode("utf-8", "surrogateescape")) for word in said)
+    except UnicodeEncodeError:
+        size = -1
+    if size < 0 or "\0" in "".join(said):
+        what = "has a NUL or half a character in its configuration, which no process can be given; build it without"
+        raise Refused(PULL, f"{image} {what}", permanent=True)
+    if len(said) - 2 > MOST_WORDS or size > MOST_WORD_BYTES:
+        what = f"has more than {MOST_WORDS} words or {MOST_WORD_BYTES} bytes of variables, entrypoint and command"
+        raise Refused(PULL, f"{image} {what} in its configuration; build it with fewer", permanent=True)
     return lists
 
 
@@ -368,8 +380,8 @@ def sif_config(path: "str") -> "dict[str, Any] | None":
             fields = SIF_DESCRIPTOR.unpack(raw)
             if fields[0] == SIF_JSON and fields[1] and fields[12].rstrip(b"\0") == b"oci-config.json":
                 file.seek(fields[5])
-                with contextlib.suppress(ValueError):
-                    return normalised(json.loads(file.read(min(fields[6], MOST_JSON)).decode()))
+                with contextlib.suppress(ValueError, RecursionError):
+                    return normalised(json.loads(file.read(min(fields[6], MOST_JSON)).decode()), path)
     return None
 
 
@@ -445,7 +457,7 @@ def refer(cache: "str", name: "str", digest: "str") -> "None":
 
 def stored_config(cache: "str", digest: "str") -> "dict[str, Any] | None":
     """The configuration of an image that was asked for before; None where it is not known."""
-    with contextlib.suppress(ValueError):
+    with contextlib.suppress(ValueError, RecursionError):
         found = json.loads(read(config_path(cache, digest)))
         if isinstance(found, dict):
             return found
@@ -551,7 +563,7 @@ def lives(cache: "str", path: "str") -> "bool":
     except FileNotFoundError:
         return False
     said = {}  # type: Any
-    with contextlib.suppress(ValueError):
+    with contextlib.suppress(ValueError, RecursionError):
         said = json.loads(read(path).partition("\n")[2] or "{}")
     if isinstance(said, dict) and said.get("place") == place() and begun(said.get("pid", 0)) != said.get("begun"):
         return False  # killed on this very machine

@@ -25,7 +25,12 @@ def reference(site: Site, image: str) -> str:
 
 def is_insecure(site: Site, image: str) -> bool:
     """Whether the image comes from a registry that the site lists as speaking plain http."""
+    host = host_of(image)
+    return bool(host) and mapped(site, image) is None and globs.matches(site.insecure_registries, host)
+
+
+def host_of(image: str) -> str:
+    """The registry in an image's name, with its port; empty where the name has none. As imagepull and Docker read it."""
     host, slash, _ = image.partition("/")
-    if not slash or not ("." in host or ":" in host or host == "localhost"):
-        return False
-    return mapped(site, image) is None and globs.matches(site.insecure_registries, host)
+    named = slash and ("." in host or ":" in host or host == "localhost" or host != host.lower())
+    return host if named else ""

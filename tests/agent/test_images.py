@@ -121,6 +121,32 @@ def test_who_asks_does_not_wait_for_a_registry_that_hangs_and_nobody_asks_beside
     assert [one["image"] for one in world.imagepull.asked] == ["perl", "busybox"]
 
 
+def test_what_no_pod_asked_for_lately_is_dropped_and_what_waits_is_not(world: World) -> None:
+    world.imagepull.answers(perl=ready(), busybox=failed(message="toomanyrequests"))
+    world.of("perl")
+    pauses = []
+    while world.now < 1700:
+        *_, pause = world.waits("busybox")
+        pauses.append(pause)
+        world.now += pause
+    world.waits("busybox")
+
+    assert [question.image for question in world.images._seen] == ["busybox"]
+    assert set(world.images._wanted) == set(world.images._seen)
+    assert max(pauses) > 150, "failures in a row are remembered"
+
+
+def test_of_many_answers_those_are_kept_that_were_asked_for_last(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("router.agent.images.MOST_KEPT", 3)
+    world.imagepull.answers(**dict.fromkeys("abcd", ready()))
+    for image in "abcad":
+        world.now += 1
+        world.of(image)
+
+    assert {question.image for question in world.images._seen} == {"a", "c", "d"}
+    assert set(world.images._wanted) == set(world.images._seen)
+
+
 def test_what_is_wrong_with_one_image_is_said_of_that(world: World) -> None:
     world.imagepull.answers(perl=ready(), busybox=failed("InvalidImageName", "is no name", permanent=True))
 

@@ -61,7 +61,67 @@ def test_what_is_no_name(image: str) -> None:
 def test_of_a_configuration_only_what_has_its_type_counts() -> None:
     config = {"Env": ["A=1", 2], "Entrypoint": "sh", "Cmd": None, "WorkingDir": 3, "User": "5"}
 
-    assert imagepull.normalised(config) == {"env": ["A=1"], "entrypoint": [], "cmd": [], "workdir": "", "user": "5"}
+    assert imagepull.normalised(config, "x") == {
+        "env": ["A=1"],
+        "entrypoint": [],
+        "cmd": [],
+        "workdir": "",
+        "user": "5",
+    }
+
+
+_LARGE = "this image has more than 2000 words or 262144 bytes of variables, entrypoint and command in its configuration"
+
+
+@pytest.mark.parametrize(
+    "config",
+    [
+        {"Env": ["A=1"] * 2001},
+        {"Env": ["A=1"] * 1000, "Entrypoint": ["a"] * 1000, "Cmd": ["a"]},
+        {"Env": ["A=" + "x" * 200_000], "WorkingDir": "/" + "x" * 70_000},
+        {"User": "\u00fc" * 131_073},
+    ],
+)
+def test_a_configuration_that_is_too_large_is_refused(config: dict[str, object]) -> None:
+    with pytest.raises(Refused, match=_LARGE) as caught:
+        imagepull.normalised(config, "this image")
+
+    assert (caught.value.reason, caught.value.permanent) == ("ErrImagePull", True)
+
+
+@pytest.mark.parametrize(
+    "config",
+    [{"Env": ["A=\ud800"]}, {"Entrypoint": ["a\0b"]}, {"Cmd": ["\udfff"]}, {"WorkingDir": "/\0"}, {"User": "\ud800"}],
+)
+def test_words_that_no_process_can_be_given_are_refused(config: dict[str, object]) -> None:
+    with pytest.raises(Refused) as caught:
+        imagepull.normalised(config, "this image")
+
+    assert (caught.value.reason, caught.value.permanent, caught.value.message) == (
+        "ErrImagePull",
+        True,
+        "this image has a NUL or half a character in its configuration, which no process can be given; build it without",
+    )
+
+
+_DEEP = b"[" * 100_000
+
+
+def test_json_that_is_nested_too_deeply_is_no_description(tmp_path: Path) -> None:
+    with pytest.raises(Refused, match=r"^the manifest of a is no JSON object$"):
+        imagepull.parsed(_DEEP, "the manifest of a")
+    (tmp_path / "ab.json").write_bytes(_DEEP)
+    assert imagepull.stored_config(str(tmp_path), "sha256:ab") is None
+
+
+def test_an_image_file_with_such_a_description_has_none(tmp_path: Path) -> None:
+    place = imagepull.SIF_HEADER.size
+    start = place + imagepull.SIF_DESCRIPTOR.size
+    header = imagepull.SIF_HEADER.pack(b"", imagepull.SIF_MAGIC, b"", b"", b"", 0, 0, 0, 1, place, 0, 0, 0)
+    about = (imagepull.SIF_JSON, True, 1, 0, 0, start, len(_DEEP), *[0] * 5, b"oci-config.json", b"")
+    (tmp_path / "a.sif").write_bytes(header + imagepull.SIF_DESCRIPTOR.pack(*about) + _DEEP)
+
+    assert imagepull.sif_config(str(tmp_path / "a.sif")) is None
 
 
 _WORDS = [
