@@ -926,6 +926,7 @@ start_ranks() {
 		exit 1
 	fi
 	[[ $image != docker://* ]] || pull
+	[[ ! ${ahead[*]} ]] || pull_before_ranks
 	[[ ! ${launcher_env[*]} ]] || export "${launcher_env[@]}"
 	[[ $(type -t settle) != function ]] || (settle) || exit
 	[[ ! $devices_per_node ]] || hand_on_devices
@@ -935,6 +936,23 @@ start_ranks() {
 	self=$BASHPID
 	(await_ranks "$self" >/dev/null 2>&1 6>&- 7>&- 9>&- &)
 	words=("$path" "${launcher_words[@]}" /bin/bash "$dir/rank")
+}
+
+# "settle" looks into the image and "await_ranks" counts seconds: both only when it is there. Who ends the container
+# meanwhile ends the pull, in a session of its own, whose number takes the place of the launcher's.
+pull_before_ranks() {
+	local puller code
+	: >"$scratch/pulls"
+	setsid "${ahead[@]}" true </dev/null 6>&- 8>&- 9>&- &
+	puller=$!
+	echo "$puller" >"$scratch/$name.pid"
+	echo "pid $mpi $puller ${pipe##*.}" >&9
+	wait "$puller"
+	code=$?
+	rm "$scratch/pulls"
+	((code == 0)) || exit "$code"
+	echo "-$puller" >/proc/$$/fd/7 # the guard: a session of that number may be somebody else's soon
+	ahead=()
 }
 
 # A launcher may wait for ever for a node that it cannot reach; until all are there no rank starts.
@@ -1069,7 +1087,7 @@ watch() {
 }
 
 ask() {
-	if [[ $1 != "$mpi" ]]; then
+	if [[ $1 != "$mpi" || -e $scratch/pulls ]]; then
 		kill -s TERM "${pids[$1]}" 2>/dev/null
 	elif [[ $launcher_signal ]]; then
 		kill -s "$launcher_signal" "${pids[$1]}" 2>/dev/null
