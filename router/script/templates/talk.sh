@@ -15,8 +15,7 @@ settle() {
 	done
 	[[ $verdict != good ]] || return 0
 	if [[ $verdict == bad && $certain ]]; then
-		say "$launcher_name on $HOSTNAME cannot start ranks of $library_name, which the program in $image uses: $remedy"
-		exit 126
+		cannot_start 126 "$launcher_name on $HOSTNAME cannot start ranks of $library_name, which the program in $image uses: $remedy"
 	fi
 	say "it is not known whether $launcher_name on $HOSTNAME can start the ranks of this program together: $image has $library_name"
 	notes=$((900000000 + ${pipe##*.})) # out of the way of the main loop's own numbers

@@ -698,8 +698,7 @@ settle() {
 	done
 	[[ $verdict != good ]] || return 0
 	if [[ $verdict == bad && $certain ]]; then
-		say "$launcher_name on $HOSTNAME cannot start ranks of $library_name, which the program in $image uses: $remedy"
-		exit 126
+		cannot_start 126 "$launcher_name on $HOSTNAME cannot start ranks of $library_name, which the program in $image uses: $remedy"
 	fi
 	say "it is not known whether $launcher_name on $HOSTNAME can start the ranks of this program together: $image has $library_name"
 	notes=$((900000000 + ${pipe##*.})) # out of the way of the main loop's own numbers
@@ -893,8 +892,7 @@ write_hosts() {
 	local host places=0 order=()
 	local -A slots=()
 	if [[ ! -r ${PBS_NODEFILE:-} ]]; then
-		say 'there is no PBS_NODEFILE to take hosts from'
-		exit 1
+		cannot_start 1 'there is no PBS_NODEFILE to take hosts from'
 	fi
 	while read -r host _ || [[ $host ]]; do
 		[[ $host ]] || continue
@@ -904,14 +902,21 @@ write_hosts() {
 	# A rank's cores lie on one host: what is left over on each is no place.
 	for host in "${order[@]}"; do places=$((places + slots[$host] / lines_per_rank)); done
 	if ((places < ranks)); then
-		say "the batch system gave places for $places ranks, and $ranks are to run"
-		exit 1
+		cannot_start 1 "the batch system gave places for $places ranks, and $ranks are to run"
 	fi
 	for host in "${order[@]}"; do
 		((slots[$host] >= lines_per_rank)) || continue
 		# shellcheck disable=SC2059
 		printf "$host_line\n" "$host" "$((slots[$host] / lines_per_rank))"
 	done >"$scratch/hosts"
+}
+
+cannot_start() { # CODE SENTENCE
+	local why
+	say "$2"
+	because "$2"
+	printf %s "$why" >"$scratch/$name.why"
+	exit "$1"
 }
 
 prepare() {
@@ -926,19 +931,18 @@ start_ranks() {
 	local path self launcher_words=() launcher_env=()
 	: >"$dir/codes"
 	launch
-	path=$(type -P "${launcher_path:-$launcher}") || {
-		say "there is no ${launcher_path:-$launcher} on $HOSTNAME; PATH is $PATH"
-		exit 127
-	}
+	path=$(type -P "${launcher_path:-$launcher}") ||
+		cannot_start 127 "there is no ${launcher_path:-$launcher} on $HOSTNAME; PATH is $PATH"
 	if [[ $host_line ]]; then
 		write_hosts
 	elif ((${SLURM_NTASKS:-$ranks} < ranks)); then
-		say "Slurm gave places for $SLURM_NTASKS ranks, and $ranks are to run"
-		exit 1
+		cannot_start 1 "Slurm gave places for $SLURM_NTASKS ranks, and $ranks are to run"
 	fi
 	[[ $image != docker://* ]] || pull
+	[[ ! ${ahead[*]} ]] || pull_before_ranks
 	[[ ! ${launcher_env[*]} ]] || export "${launcher_env[@]}"
 	[[ $(type -t settle) != function ]] || (settle) || exit
+	[[ ! -e $scratch/ending ]] || exit 143 # asked to end meanwhile
 	[[ ! $devices_per_node ]] || hand_on_devices
 	write_rank
 	: >"$dir/stop"
@@ -946,6 +950,23 @@ start_ranks() {
 	self=$BASHPID
 	(await_ranks "$self" >/dev/null 2>&1 6>&- 7>&- 9>&- &)
 	words=("$path" "${launcher_words[@]}" /bin/bash "$dir/rank")
+}
+
+# "settle" looks into the image and "await_ranks" counts seconds: both only when it is there. Who ends the container
+# meanwhile ends the pull, in a session of its own, whose number takes the place of the launcher's.
+pull_before_ranks() {
+	local puller code
+	: >"$scratch/pulls"
+	setsid "${ahead[@]}" true </dev/null 6>&- 8>&- 9>&- &
+	puller=$!
+	echo "$puller" >"$scratch/$name.pid"
+	echo "pid $mpi $puller ${pipe##*.}" >&9
+	wait "$puller"
+	code=$?
+	rm "$scratch/pulls"
+	((code == 0)) || exit "$code"
+	echo "-$puller" >/proc/$$/fd/7 # the guard: a session of that number may be somebody else's soon
+	ahead=()
 }
 
 # A launcher may wait for ever for a node that it cannot reach: mpirun and Hydra then start no rank at all.
@@ -1080,7 +1101,7 @@ watch() {
 }
 
 ask() {
-	if [[ $1 != "$mpi" ]]; then
+	if [[ $1 != "$mpi" || -e $scratch/pulls ]]; then
 		kill -s TERM "${pids[$1]}" 2>/dev/null
 	elif [[ $launcher_signal ]]; then
 		kill -s "$launcher_signal" "${pids[$1]}" 2>/dev/null
