@@ -68,7 +68,10 @@ def test_torque_counts_cores_per_line() -> None:
 @pytest.mark.parametrize(
     ("launcher", "expected"),
     [
-        ("openmpi", ("OMPI_MCA_btl_vader_single_copy_mechanism=none", "A=b c")),
+        (
+            "openmpi",
+            ("OMPI_MCA_btl_vader_single_copy_mechanism=none", "UCX_POSIX_USE_PROC_LINK=n", "UCX_TLS=^cma", "A=b c"),
+        ),
         ("hydra", ("UCX_POSIX_USE_PROC_LINK=n", "UCX_TLS=^cma", "A=b c")),
     ],
 )
@@ -108,7 +111,8 @@ def test_slurm_is_told_where_ranks_do_not_divide_evenly(ranks: int, nodes: int, 
 def test_a_profile_may_set_a_default_otherwise() -> None:
     name = "OMPI_MCA_btl_vader_single_copy_mechanism"
 
-    assert start(env={name: "cma"}).environment == (f"{name}=cma",)
+    expected = (f"{name}=cma", "UCX_POSIX_USE_PROC_LINK=n", "UCX_TLS=sysv")
+    assert start(env={name: "cma", "UCX_TLS": "sysv"}).environment == expected
 
 
 @pytest.mark.parametrize(

@@ -248,6 +248,22 @@ def test_what_cannot_be_looked_for_is_unknown(pod: Pod, tmp_path: Path, lacking:
     assert (code, "has an MPI that could not be looked for" in pod.log()) == (0, True), pod.log()
 
 
+def test_why_ranks_were_not_started_stands_in_the_exit_file(pod: Pod, tmp_path: Path) -> None:
+    case = CASES["a shell that starts the program"]
+    make(tmp_path, case)
+    (tmp_path / "nodefile").write_text("n1\n" * 2)
+
+    pod.run(
+        text_of(workload(container("mpirun", "-np", "2", *case.command)), where(case, tmp_path)),
+        PBS_NODEFILE=str(tmp_path / "nodefile"),
+    )
+
+    told = pod.exit()
+    assert told is not None
+    assert (told["code"], told["reason"]) == (126, "CreateContainerError")
+    assert f"batchgate: {told['message']}\n" == pod.log()
+
+
 def test_every_row_of_the_table_is_met_by_a_case_or_is_the_same_for_more_versions() -> None:
     assert len({(pair.launcher, pair.library) for pair in pairs.PAIRS}) == len(pairs.PAIRS)
     for pair in pairs.PAIRS:
