@@ -11,9 +11,9 @@ from router import durations, quantity
 from router.allocation import Chunk
 from router.cli.judging import Asked, Judged, complain, judge_all, judging_options, open_gate, say_if_none
 from router.gate import Judgement
-from router.policy import profiles
+from router.policy import Policy, profiles
 from router.policy.decision import Considered, Decision, Route
-from router.policy.schema import Runtime
+from router.policy.schema import Runtime, Site
 from router.workload.model import Figure, Workload
 
 _NOTHING = "nothing asked for"
@@ -34,16 +34,17 @@ def explain(asked: Asked, *, no_script: bool) -> None:
     """
     refused = False
     jobs = 0
-    for judged in judge_all(asked, open_gate(asked), explain=True):
+    gate = open_gate(asked)
+    for judged in judge_all(asked, gate, explain=True):
         if judged.judgement is not None:
-            click.echo("\n".join(_lines(judged, judged.judgement, no_script=no_script)) + "\n")
+            click.echo("\n".join(_lines(judged, judged.judgement, gate.policy, no_script=no_script)) + "\n")
         refused |= complain(judged, warnings=False)
         jobs += judged.judgement is not None or judged.error is not None
     say_if_none(jobs)
     sys.exit(1 if refused else 0)
 
 
-def _lines(judged: Judged, judgement: Judgement, *, no_script: bool) -> Iterator[str]:
+def _lines(judged: Judged, judgement: Judgement, policy: Policy, *, no_script: bool) -> Iterator[str]:
     yield f"{judged.name}  ({judged.manifest.place})"
     if judgement.workload is None or judgement.decision is None:
         yield "  is managed by another controller: nothing is changed"
@@ -53,19 +54,29 @@ def _lines(judged: Judged, judgement: Judgement, *, no_script: bool) -> Iterator
     yield from _section("decision", _decision(judgement.decision))
     if judgement.decision.route is not None:
         yield from _section("asked of the batch system", _route(judgement.decision.route))
-        if judgement.workload.mpi or judgement.decision.route.profile:
-            lines = profiles.reasons(judgement.workload, judgement.decision.route.site)
-            yield from _section(f"MPI profiles of site {judgement.decision.route.site.name}, in order", lines)
+    for site in _sites_tried(judgement.workload, judgement.decision, policy):
+        lines = profiles.reasons(judgement.workload, site)
+        yield from _section(f"MPI profiles of site {site.name}, in order", lines or ["none"])
     obstacles = judgement.decision.obstacles or judgement.workload.obstacles
     if obstacles:
         yield from _section("keeps it in the cloud", [str(obstacle) for obstacle in obstacles])
-    if judgement.warnings:
-        # The first repeats the decision, which stands above.
-        yield from _section("warnings", [text for text in judgement.warnings if judgement.decision.reason not in text])
+    # The first repeats the decision, which stands above.
+    if warnings := [text for text in judgement.warnings if judgement.decision.reason not in text]:
+        yield from _section("warnings", warnings)
     if judgement.script is not None and not no_script:
         yield "  script"
         yield ""
         yield judgement.script.text.rstrip("\n")
+
+
+def _sites_tried(workload: Workload, decision: Decision, policy: Policy) -> tuple[Site, ...]:
+    """The sites whose MPI profiles count: that of the route, or all that the rule chose from where the Job is MPI and stays."""
+    if decision.route is not None:
+        return (decision.route.site,) if workload.mpi or decision.route.profile else ()
+    if not workload.mpi or not decision.wanted:
+        return ()
+    chosen = [rule.candidates for rule in policy.rules if rule.name == decision.rule]
+    return tuple({one.site.name: one.site for found in chosen for one in found}.values())
 
 
 def _section(title: str, lines: Sequence[str]) -> Iterator[str]:

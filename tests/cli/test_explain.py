@@ -73,6 +73,26 @@ def test_what_keeps_a_job_in_the_cloud_is_a_list_of_fields() -> None:
     assert "  keeps it in the cloud\n    spec.template.spec.volumes[0].persistentVolumeClaim: " in result.stdout
 
 
+def test_where_no_profile_is_for_its_image_each_is_told_with_the_reason(tmp_path: Path) -> None:
+    for file in (ROOT / "examples" / "policies").glob("*.yaml"):
+        (tmp_path / file.name).write_text(
+            file.read_text().replace("name: open-mpi", "name: lab\n        images: [lab/*]")
+        )
+
+    result = explain(ROOT / "examples" / "03-mpi-over-two-nodes" / "job.yaml", "--policy", str(tmp_path), "--no-script")
+
+    assert "  MPI profiles of site demo, in order\n    lab (openmpi): busybox:1.36 matches none" in result.stdout
+    assert (
+        "  keeps it in the cloud\n    spec.template.spec.containers[0].command: starts an MPI program" in result.stdout
+    )
+
+
+def test_no_warnings_are_no_section() -> None:
+    result = explain(ROOT / "examples" / "07-cannot-go" / "job.yaml")
+
+    assert "  warnings\n" not in result.stdout
+
+
 def test_fields_of_a_cronjob_are_named_as_they_stand_in_it() -> None:
     job = yaml.safe_load((ROOT / "examples" / "07-cannot-go" / "job.yaml").read_text())
     cron = {
