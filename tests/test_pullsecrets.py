@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+import time
 from typing import Any
 
 import pytest
@@ -47,6 +48,10 @@ def secret(auths: Any, *, old: bool = False) -> dict[str, Any]:
         ("reg:5000/x:1", "reg:5001", False),
         ("reg:5000/x:1", "reg", False),
         ("localhost/x", "localhost", True),
+        ("a.example.org/x:1", "?.[e]xample.o*", True),
+        ("a.example.org/x:1", "A.example.org", False),
+        ("ghcr.io/" + "x" * 505, "ghcr.io/" + "x" * 504, True),
+        ("ghcr.io/" + "x" * 506, "ghcr.io/" + "x" * 505, False),
     ],
 )
 def test_which_registry_an_entry_is_for(image: str, key: str, *, expected: bool) -> None:
@@ -83,6 +88,22 @@ def test_all_that_fit_are_tried_the_most_exact_first_and_each_once() -> None:
     second = secret({"ghcr.io": {"username": "eve", "password": "p"}, "*.io": auth(ADA)}, old=True)
 
     assert credentials([first, second], "ghcr.io/x/y") == (BEN, ADA, ("eve", "p"))
+
+
+def test_of_a_secret_the_first_entries_count() -> None:
+    entries = {f"r{number}.io": auth(("ada", str(number))) for number in range(201)}
+
+    assert credentials([secret(entries)], "r199.io/x") == (("ada", "199"),)
+    assert credentials([secret(entries)], "r200.io/x") == ()
+
+
+def test_no_key_makes_the_agent_work() -> None:
+    long = {"[ab]*" * 40_000 + str(number): auth(ADA) for number in range(2)}
+    many = {"[ab]*" * 100 + str(number): auth(ADA) for number in range(200)}
+
+    began = time.process_time()
+    assert credentials([secret(long), secret(many)], "localhost/x") == ()
+    assert time.process_time() - began < 1
 
 
 @pytest.mark.parametrize(
