@@ -10,6 +10,7 @@ import base64
 import json
 from collections.abc import Iterable, Iterator, Mapping
 from fnmatch import fnmatchcase
+from itertools import islice
 from typing import Any, Final
 
 from router.script import images
@@ -20,6 +21,11 @@ _OLD: Final = ("kubernetes.io/dockercfg", ".dockercfg")
 _NEW: Final = ("kubernetes.io/dockerconfigjson", ".dockerconfigjson")
 MOST: Final = 20
 """Pairs that are tried for one image: each may be a question."""
+
+MOST_ENTRIES: Final = 200
+"""Entries of one Secret that count."""
+LONGEST_KEY: Final = 512
+"""Characters: a key is a pattern, and all users' are compared in one process."""
 
 Pair = tuple[str, str]
 
@@ -56,8 +62,8 @@ def _entries(secret: Mapping[str, Any]) -> Iterator[tuple[str, Pair]]:
         entries = _json(data.get(_OLD[1]))
     else:
         return
-    for key, entry in entries.items() if isinstance(entries, dict) else ():
-        if isinstance(entry, dict) and (pair := _pair(entry)) is not None:
+    for key, entry in islice(entries.items(), MOST_ENTRIES) if isinstance(entries, dict) else ():
+        if len(key) <= LONGEST_KEY and isinstance(entry, dict) and (pair := _pair(entry)) is not None:
             yield key, pair
 
 
@@ -95,7 +101,11 @@ def _matches(key: str, registry: str, path: str) -> bool:
     given, given_port = _split(registry)
     if port != given_port or len(wanted) != len(given):
         return False
-    return all(fnmatchcase(one, pattern) for one, pattern in zip(given, wanted, strict=True)) and path.startswith(below)
+    return path.startswith(below) and all(map(_fits, given, wanted))
+
+
+def _fits(part: str, pattern: str) -> bool:
+    return fnmatchcase(part, pattern) if any(sign in pattern for sign in "*?[") else part == pattern
 
 
 def _split(host: str) -> tuple[list[str], str]:

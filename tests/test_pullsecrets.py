@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+import time
 from typing import Any
 
 import pytest
@@ -53,6 +54,10 @@ def typed(kind: str, content: Any) -> dict[str, Any]:
         ("reg:5000/x:1", "reg:5001", False),
         ("reg:5000/x:1", "reg", False),
         ("localhost/x", "localhost", True),
+        ("a.example.org/x:1", "?.[e]xample.o*", True),
+        ("a.example.org/x:1", "A.example.org", False),
+        ("ghcr.io/" + "x" * 505, "ghcr.io/" + "x" * 504, True),
+        ("ghcr.io/" + "x" * 506, "ghcr.io/" + "x" * 505, False),
     ],
 )
 def test_which_registry_an_entry_is_for(image: str, key: str, *, expected: bool) -> None:
@@ -97,6 +102,22 @@ def test_the_most_exact_comes_first_whichever_secret_it_is_in() -> None:
     assert credentials([secret({"ghcr.io": auth(ADA)}), path], image) == (BEN, ADA)
     assert credentials([secret({"https://ghcr.io": auth(ADA)}), path], image) == (BEN, ADA)
     assert credentials([secret({"ghcr.io": auth(ADA)}), secret({"ghcr.io": auth(BEN)})], image) == (ADA, BEN)
+
+
+def test_of_a_secret_the_first_entries_count() -> None:
+    entries = {f"r{number}.io": auth(("ada", str(number))) for number in range(201)}
+
+    assert credentials([secret(entries)], "r199.io/x") == (("ada", "199"),)
+    assert credentials([secret(entries)], "r200.io/x") == ()
+
+
+def test_no_key_makes_the_agent_work() -> None:
+    long = {"[ab]*" * 40_000 + str(number): auth(ADA) for number in range(2)}
+    many = {"[ab]*" * 100 + str(number): auth(ADA) for number in range(200)}
+
+    began = time.process_time()
+    assert credentials([secret(long), secret(many)], "localhost/x") == ()
+    assert time.process_time() - began < 1
 
 
 @pytest.mark.parametrize(

@@ -30,6 +30,7 @@ import stat
 import struct
 import subprocess
 import sys
+import time
 import urllib.error
 import urllib.parse
 import urllib.request
@@ -38,6 +39,7 @@ from typing import Any, NamedTuple
 # What an admin may set for a site.
 CORES = 2  # all pulls of all users share the last so many cores of this machine
 PULLS = 4  # of one user at once; further ones wait
+MOST_BYTES = 64 << 30  # of an image's layers, as its registry packs them
 SCRATCH = "/tmp"  # where layers are unpacked: a local disk with room for an image  # noqa: S108
 FURTHER_ENVIRONMENT = {}  # type: dict[str, str]  # e.g. {"https_proxy": "http://proxy:3128"}
 
@@ -45,6 +47,7 @@ VERSION = 1
 HEARTBEAT, STALE = 10, 120  # seconds between two signs of life of who pulls; after how long without one it is dead
 FAILED_SECONDS = 30  # how long a failure is believed; who asks later has it tried again
 PULL_SECONDS = 4 * 3600
+STILL_SECONDS = 300  # a pull whose files have not changed in size for so long is ended
 ANSWER_SECONDS, REGISTRY_SECONDS = 30, 10  # for the whole answer, and for a registry's next word
 MOST_JSON = 4 << 20  # bytes of a manifest or configuration, as registries limit them
 MOST_WORDS, MOST_WORD_BYTES = 2000, 256 << 10  # of a configuration: the agent keeps it in memory
@@ -276,6 +279,7 @@ def resolved(registry: "Registry", cache: "str") -> "Found":
     top = digest
     if "manifests" in manifest:
         digest, manifest = described(registry, chosen(name, manifest["manifests"]))
+    weighed(name, manifest)
     config = configured(registry, manifest)
     refer(cache, f"{name.full}@{top}", digest)
     write(config_path(cache, digest), json.dumps(config))
@@ -289,6 +293,17 @@ def described(registry: "Registry", reference: "str") -> "tuple[str, dict[str, A
     if ":" in reference and digest != reference:
         raise Refused(PULL, f"{registry.name.host} gave another content for {registry.name.full}@{reference}")
     return digest, parsed(body, f"the manifest of {registry.name.full}")
+
+
+def weighed(name: "Name", manifest: "dict[str, Any]") -> "None":
+    """Refused, where the image is larger than the site takes."""
+    layers = manifest.get("layers")
+    sizes = [one.get("size") for one in layers if isinstance(one, dict)] if isinstance(layers, list) else []
+    total = sum(size for size in sizes if isinstance(size, int) and size > 0)
+    if total > MOST_BYTES:
+        limit = f"{here()} pulls images of at most {MOST_BYTES} (MOST_BYTES)"
+        do = "make it smaller, or ask the site's admins"
+        raise Refused(PULL, f"{name.full} has layers of {total} bytes, and {limit}; {do}", permanent=True)
 
 
 def chosen(name: "Name", manifests: "Any") -> "str":
@@ -662,7 +677,7 @@ def pull(asked: "dict[str, Any]", source: "str", found: "Found", stem: "str", to
             start_new_session=True,
             preexec_fn=dying_too(),  # noqa: PLW1509
         )
-        code = awaited(process, stem + ".claim", token)
+        code = awaited(process, stem + ".claim", token, (half, scratch))
         said.seek(0)
         text = said.read(MOST_JSON).decode("utf-8", "replace")
     if code:
@@ -714,19 +729,42 @@ def dying_too() -> "Any":
     return prepare
 
 
-def awaited(process: "Any", claim: "str", token: "str") -> "int":
-    """The runtime's exit code. Meanwhile signs of life are given. Refused, and it is killed, where that is over."""
-    for _ in range(PULL_SECONDS // HEARTBEAT):
+def awaited(process: "Any", claim: "str", token: "str", places: "tuple[str, str]") -> "int":
+    """The runtime's exit code. Meanwhile signs of life are given. Refused, and it is killed, where that is over.
+
+    It is also over where the files in ``places`` stay as large as they are: the registry hangs.
+    """
+    began = moved = looked = time.monotonic()
+    size, why = (
+        -1,
+        f"the image was not pulled on {here()} within {PULL_SECONDS} seconds; the network may be too slow there",
+    )
+    while time.monotonic() - began < PULL_SECONDS:
         with contextlib.suppress(subprocess.TimeoutExpired):
             return int(process.wait(HEARTBEAT))
         if not signs(claim, token):
             break
+        now = time.monotonic()
+        if now - looked >= STILL_SECONDS / 5:  # seldom: there may be very many files
+            before, size, looked = size, size_of(places), now
+            moved = now if size != before else moved
+        if now - moved >= STILL_SECONDS:
+            why = f"the pull made no progress on {here()} for {STILL_SECONDS} seconds; the registry may hang, try again later"
+            break
     with contextlib.suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGKILL)
     process.wait()
-    raise Refused(
-        PULL, f"the image was not pulled on {here()} within {PULL_SECONDS} seconds; the network may be too slow there"
-    )
+    raise Refused(PULL, why)
+
+
+def size_of(places: "tuple[str, ...]") -> "int":
+    """Bytes of files, and of all in directories, as far as they are there."""
+    total = 0
+    for place in places:
+        for path in [place, *(os.path.join(at, name) for at, _, names in os.walk(place) for name in names)]:
+            with contextlib.suppress(OSError):
+                total += os.lstat(path).st_size
+    return total
 
 
 REASONS = (

@@ -243,6 +243,65 @@ def test_credentials_go_to_no_other_host_and_content_is_compared_with_its_digest
     assert changed["message"] == f"{host} gave another content for {host}/a@{digest}"
 
 
+def _image(layers: list[object], config: bytes) -> dict[str, tuple[int, dict[str, str], bytes]]:
+    """What a registry answers about the image ``a:1``."""
+    digest = "sha256:" + hashlib.sha256(config).hexdigest()
+    manifest = json.dumps({"schemaVersion": 2, "config": {"digest": digest}, "layers": layers}).encode()
+    return {"/v2/a/manifests/1": (200, {}, manifest), f"/v2/a/blobs/{digest}": (200, {}, config)}
+
+
+_CONFIG = json.dumps({"architecture": "amd64", "os": "linux", "config": {}}).encode()
+
+
+def test_of_an_image_that_is_too_large_nothing_but_its_manifest_is_asked_for() -> None:
+    with (
+        puller.installed(MOST_BYTES=5000) as ours,
+        _answering(_image([{"size": 3000}, {"size": 2001}], _CONFIG)) as (host, asked),
+    ):
+        answers = [ours.ask(f"{host}/a:1", when=when) for when in ("host", "job")]
+
+    said = f"{host}/a has layers of 5001 bytes, and {_HOST} pulls images of at most 5000 (MOST_BYTES)"
+    assert [_said(one) for one in answers] == [(*_LASTING, f"{said}; make it smaller, or ask the site's admins")] * 2
+    assert not any("blobs" in line for line in asked)
+
+
+@pytest.mark.parametrize(
+    ("config", "words"),
+    [
+        (b"[" * 100_000, "the configuration of AT/a is no JSON object"),
+        (_CONFIG.replace(b"{}", b'{"Env": ["A=\\ud800"]}'), "AT/a has a NUL or half a character in its configuration"),
+        (
+            _CONFIG.replace(b"{}", json.dumps({"Cmd": ["x" * (1 << 19)]}).encode()),
+            "AT/a has more than 2000 words or 262144 bytes of variables, entrypoint and command in its configuration",
+        ),
+    ],
+    ids=["deep", "half a character", "large"],
+)
+def test_a_configuration_that_no_container_is_started_with(config: bytes, words: str, ours: Puller) -> None:
+    with _answering(_image([], config)) as (host, _):
+        answer = ours.ask(f"{host}/a:1")
+
+    assert (answer["state"], answer["reason"]) == ("failed", "ErrImagePull")
+    assert answer["message"].startswith(words.replace("AT", host)), answer["message"]
+    assert [path for path in ours.left() if path.startswith("cache")] == []
+
+
+def test_a_pull_that_hangs_is_ended_and_leaves_nothing() -> None:
+    with (
+        puller.installed(**{"STILL_SECONDS": 2, "HEARTBEAT, STALE": (1, 120)}) as ours,
+        _answering(_image([], _CONFIG)) as (host, _),
+    ):
+        program = ours.directory / "runtime"
+        program.write_text("#!/bin/sh\nsleep 300\n")
+        program.chmod(0o755)
+        answer = ours.settle(f"{host}/a:1", runtime=str(program))
+        left = list(ours.scratch.iterdir())
+
+    words = f"the pull made no progress on {_HOST} for 2 seconds; the registry may hang, try again later"
+    assert _said(answer) == (*_PULL, words)
+    assert left == []
+
+
 @_REAL
 def test_a_full_disk_is_said_for_a_while_and_tried_again_then(served: Registry, ours: Puller) -> None:
     if os.geteuid() != 0:

@@ -5,7 +5,9 @@ from __future__ import annotations
 import ast
 import errno
 import re
+import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -122,6 +124,43 @@ def test_an_image_file_with_such_a_description_has_none(tmp_path: Path) -> None:
     (tmp_path / "a.sif").write_bytes(header + imagepull.SIF_DESCRIPTOR.pack(*about) + _DEEP)
 
     assert imagepull.sif_config(str(tmp_path / "a.sif")) is None
+
+
+def _layers(*sizes: object) -> dict[str, object]:
+    return {"layers": [{"size": size} for size in sizes]}
+
+
+def test_an_image_that_is_larger_than_the_site_takes_is_refused() -> None:
+    name = Name("h.org", "a", "1")
+    for fine in (_layers(), _layers(1 << 36), _layers(1 << 35, "x", None, -1, 1 << 35), {}, {"layers": [1]}):
+        imagepull.weighed(name, fine)
+
+    with pytest.raises(Refused) as caught:
+        imagepull.weighed(name, _layers(1 << 35, -5, 1 + (1 << 35)))
+
+    words = "h.org/a has layers of 68719476737 bytes, and HOST pulls images of at most 68719476736 (MOST_BYTES)"
+    said = caught.value
+    assert (said.reason, said.permanent) == ("ErrImagePull", True)
+    assert said.message.replace(imagepull.here(), "HOST") == f"{words}; make it smaller, or ask the site's admins"
+
+
+def test_a_pull_that_makes_no_progress_is_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(imagepull, "HEARTBEAT", 0.1)
+    monkeypatch.setattr(imagepull, "STILL_SECONDS", 0.5)
+    claim, half, scratch = tmp_path / "a.claim", tmp_path / "half", tmp_path / "scratch"
+    claim.write_text("one\n")
+    scratch.mkdir()
+
+    def ended(script: str) -> int:
+        process = subprocess.Popen(["sh", "-c", script], cwd=tmp_path, start_new_session=True)
+        return imagepull.awaited(process, str(claim), "one", (str(half), str(scratch)))
+
+    assert ended("for n in 1 2 3 4 5 6; do echo >>half; sleep 0.2; done; exit 3") == 3
+    assert ended("for n in 1 2 3 4 5 6; do echo >scratch/$n; sleep 0.2; done; exit 4") == 4
+    began = time.monotonic()
+    with pytest.raises(Refused, match=r"^the pull made no progress on \S+ for 0.5 seconds; the registry may hang"):
+        ended("sleep 60")
+    assert time.monotonic() - began < 30
 
 
 _WORDS = [
