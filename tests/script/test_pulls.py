@@ -14,6 +14,7 @@ import pytest
 from tests.registry import Image, Registry, serving, shell
 from tests.script.builders import container, site, text_of, workload
 from tests.script.running import Pod, wait_for
+from tests.script.test_mpirun import AS_ROOT, HOST, MPIRUN
 
 pytestmark = [
     pytest.mark.apptainer,
@@ -144,3 +145,22 @@ def test_a_job_that_is_ended_while_it_pulls_leaves_no_claim(tmp_path: Path, regi
     assert job.wait(60) == 143
     assert not claim.exists()
     wait_for(lambda: not pod.alive(), "for the end of the pull")
+
+
+@pytest.mark.mpi
+@pytest.mark.skipif(MPIRUN is None, reason="no mpirun on this machine")
+def test_ranks_are_started_when_their_image_is_there(tmp_path: Path, registry: Registry) -> None:
+    late = tmp_path / "apptainer"
+    late.write_text(f'#!/bin/sh\n[ "$1" != pull ] || sleep 6\nexec {shutil.which("apptainer")} "$@"\n')
+    late.chmod(0o755)
+    digest, _ = pushed(registry, "ranks")
+    (pod,) = pods(tmp_path, 1)
+    path = stage(pod, registry, digest, tmp_path / "cache")
+    (tmp_path / "nodefile").write_text(f"{HOST}\n" * 2)
+    profile = {"name": "open-mpi", "launcher": "openmpi"}
+    words = text("mpirun", "-np", "2", "cat", "/mark", runtimePath=str(late), mpi=[profile])
+
+    code = pod.run(words.replace("60 + ranks / 10", "3"), **AS_ROOT, PBS_NODEFILE=str(tmp_path / "nodefile"))
+
+    assert (code, pod.log(), pod.exit() is not None) == (0, "ranksranks", True)
+    assert path.exists()
