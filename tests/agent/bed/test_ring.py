@@ -21,7 +21,7 @@ from router.demo.examples import read_examples
 from router.demo.kubectl import Kubectl
 from router.demo.outcome import differences
 from tests.agent.bed.conftest import Stack, founded, reached
-from tests.agent.bed.site import LAYOUT, SUDO, slurm
+from tests.agent.bed.site import LAYOUT, SUDO, obstacle, slurm
 from tests.agent.bed.tally import await_ends
 from tests.agent.bed.test_examples import ROOT, SITES, ExamplesSite, pods_of, shape
 
@@ -48,6 +48,8 @@ class WideSite(ExamplesSite):
 @pytest.fixture
 def wide() -> Iterator[None]:
     """Slurm's queue ``batch`` with all nodes."""
+    if words := obstacle():
+        pytest.skip(words)
     (batch,) = (one for one in QUEUES if one.name == WideSite.queue)
     slurm("scontrol", "update", f"PartitionName={batch.name}", f"Nodes={','.join(NODES)}")
     try:
