@@ -9,7 +9,7 @@ import pytest
 from tests.script.builders import text_of, workload
 from tests.script.nasty import NASTY
 from tests.script.running import Pod
-from tests.script.test_images import NEVER, stage
+from tests.script.test_images import FILTERED, NEVER, stage
 from tests.script.test_mpirun import IMAGE, MPIRUN, nodefile, ranks, where
 
 __all__ = ["nodefile"]
@@ -40,6 +40,7 @@ def test_ranks_have_the_image_s_variables_below_their_launcher_s(pod: Pod) -> No
         }
 
 
+@FILTERED
 @pytest.mark.parametrize(
     ("words", "code", "reason"),
     [

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -15,7 +16,7 @@ from tests.agent.bed.conftest import Cluster, Stack, reached
 from tests.agent.bed.jobs import SECONDS, apply, end_of, job, printed
 from tests.agent.bed.site import LAYOUT, SUDO
 from tests.agent.bed.tally import await_ends
-from tests.agent.bed.test_images import ImageSite
+from tests.agent.bed.test_images import IMAGES, ImageSite
 from tests.registry import Image, Layer, Registry, serving
 
 pytestmark = [pytest.mark.bed, pytest.mark.slurm, pytest.mark.apptainer, pytest.mark.mpi, pytest.mark.timeout(1200)]
@@ -67,6 +68,7 @@ def tree(root: Path) -> Layer:
 @pytest.fixture(scope="module")
 def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     """A registry with the programs of the bed's image, in an image that was not made by the runtime."""
+    shutil.rmtree(IMAGES, ignore_errors=True)  # the same images, by their digest, may be there of an earlier run
     place = tmp_path_factory.mktemp("registry")
     unpack(LAYOUT.image, place / "root")
     layer = {path: content for path, content in tree(place / "root").items() if path.split("/")[0] not in ITS_OWN}
