@@ -159,7 +159,17 @@ def _fetch_tests(layout: Layout) -> Path:
 def _install(layout: Layout, launcher: Launcher) -> None:
     directory = files.directory(layout.launchers) / launcher.name
     shutil.rmtree(directory, ignore_errors=True)
-    _pip(layout.state, launcher.requirement, "install", "--no-compile", "--only-binary", ":all:", "--prefix", directory)
+    _pip(
+        layout.state,
+        launcher.requirement,
+        "install",
+        "--ignore-installed",
+        "--no-compile",
+        "--only-binary",
+        ":all:",
+        "--prefix",
+        directory,
+    )
     commands.run([launcher_of(layout, launcher), "--version"])
     directory.with_suffix(".recipe").write_text(launcher.requirement)
 

@@ -24,7 +24,7 @@ from pathlib import Path
 from bench import processor
 from bench.report import Row, write
 from router import gate, layout, podfiles, policy
-from router.demo.site import Machine, write_policy
+from router.demo.site import Machine, prepare
 from router.policy.decision import QueueStates, Requester
 from router.policy.schema import Runtime
 from router.policyfiles import read_directory
@@ -175,7 +175,7 @@ def figures(place: Place, rounds: int = ROUNDS) -> list[Row]:
 
 def _policy(work: Path) -> policy.Policy:
     directory = work / "policy"
-    write_policy(Path("examples"), directory, Machine(Runtime.HOST, None, ""), work)
+    prepare(Path("examples"), directory, Machine(Runtime.HOST, mpi=None), work)
     return policy.load(read_directory(directory))
 
 

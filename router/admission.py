@@ -93,6 +93,17 @@ def review(body: object, gate: Gate) -> Answer:
     return _judged(request, judgement)
 
 
+def over_budget(body: object, step: str, field: str, seconds: float) -> Answer:
+    """The answer to a review that was given up. ReviewError where the body is none that we understand.
+
+    :param step: what took longest, in words
+    :param field: of the Job, empty where none was in hand
+    :param seconds: of CPU time that it might have taken
+    """
+    most = f"takes more than {seconds:g} seconds of processor time to judge, most of them for {step}"
+    return _invalid(_read(body), JobError(field or "spec", f"{most}; make it smaller or plainer"))
+
+
 # --- answers ----------------------------------------------------------------------------------------------------
 
 

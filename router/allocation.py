@@ -5,9 +5,10 @@ A pure function of (Workload, what a queue's nodes have, the rule's defaults), b
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Final
 
-from router import durations, quantity, sharing
+from router import durations, leastmemory, quantity, sharing
 from router.policy.schema import Defaults, MpiProfile, Queue, Site, System
 from router.values import unchanging
 from router.workload.launcher import mention
@@ -109,10 +110,11 @@ def allocate(  # noqa: PLR0913 - a queue is chosen with all of these known
             if spans
             else _ask_of_one(workload, queue, defaults, notes)
         )
-        limit = min(queue.nodes, max_nodes or queue.nodes)
-        chunks = _spread(ask, queue, limit) if spans else _one_chunk(ask, queue)
-        longest = min((limit for limit in (queue.walltime_max, max_walltime) if limit is not None), default=None)
-        time = _time(workload, site, queue, defaults, longest)
+        chunks = _spread(ask, queue, min(queue.nodes, max_nodes or queue.nodes)) if spans else _one_chunk(ask, queue)
+        least = leastmemory.least(site, queue)
+        warnings += leastmemory.raised([chunk.memory for chunk in chunks], least, site)
+        chunks = tuple([replace(one, memory=one.memory and max(one.memory, least)) for one in chunks])
+        time = _time(workload, site, queue, defaults, max_walltime)
     except _MisfitError as misfit:
         return f"{misfit.args[0]}{workload.asked_in(*misfit.args[1:])}"
     if spans:
@@ -327,10 +329,10 @@ def _chunk(ask: _Ask, count: int, ranks: int, nodes: int) -> Chunk:
     return Chunk(count, ranks, ranks * ask.cores_per_rank, ask.cores_per_rank, memory, ask.gpus // nodes)
 
 
-def _time(workload: Workload, site: Site, queue: Queue, defaults: Defaults, longest: int | None) -> _Time:
+def _time(workload: Workload, site: Site, queue: Queue, defaults: Defaults, most: int | None) -> _Time:
     """Walltime and deadline: only the margin may be cut."""
-    if longest is not None:
-        longest = _down(longest, site)
+    limits = [limit for limit in (queue.walltime_max, most) if limit is not None]
+    longest = _down(min(limits), site) if limits else None
     if workload.walltime_asked is not None:
         return _asked_time(workload.walltime_asked, workload.grace, site, longest)
     if defaults.walltime is not None:

@@ -1,4 +1,4 @@
-"""LimitRanges, RuntimeClasses and Namespaces as ``kubectl get -o yaml`` prints them, made into a Cluster.
+"""LimitRanges, RuntimeClasses, Namespaces and ResourceQuotas as ``kubectl get -o yaml`` prints them, made into a Cluster.
 
 Pure: takes text. The webhook and the command line use it where no watched cache stands behind them.
 """
@@ -11,8 +11,9 @@ from typing import Final
 from router import documents, quantity
 from router.errors import InputError
 from router.workload.cluster import Cluster, LimitDefaults
+from router.workload.quotas import Quota, Scope
 
-COMMAND: Final = "kubectl get limitranges,runtimeclasses,namespaces --all-namespaces -o yaml"
+COMMAND: Final = "kubectl get limitranges,runtimeclasses,namespaces,resourcequotas --all-namespaces -o yaml"
 
 
 def read_cluster(text: str, source: str) -> Cluster:
@@ -20,6 +21,7 @@ def read_cluster(text: str, source: str) -> Cluster:
     namespaces: dict[str, Mapping[str, str]] = {}
     limits: dict[str, tuple[LimitDefaults, ...]] = {}
     overheads: dict[str, Mapping[str, str]] = {}
+    quotas: dict[str, tuple[Quota, ...]] = {}
     for item, place in _objects(text, source):
         kind, metadata = item.get("kind"), _mapping(item, "metadata", place)
         name = _name(metadata, place)
@@ -35,11 +37,18 @@ def read_cluster(text: str, source: str) -> Cluster:
                 _demand_quantities(one.requests, "defaultRequest", place)
                 _demand_quantities(one.limits, "default", place)
             limits[namespace] = limits.get(namespace, ()) + found
+        elif kind == "ResourceQuota":
+            namespace = str(metadata.get("namespace") or "default")
+            quota = quota_of(item, place)
+            _demand_quantities(quota.hard, "hard", place)
+            _demand_quantities(quota.used, "used", place)
+            quotas[namespace] = (*quotas.get(namespace, ()), quota)
         else:
             raise InputError(
-                f"{place}: kind {kind!r} says nothing about Jobs; give Namespaces, LimitRanges and RuntimeClasses: {COMMAND}"
+                f"{place}: kind {kind!r} says nothing about Jobs; give Namespaces, LimitRanges, RuntimeClasses and "
+                f"ResourceQuotas: {COMMAND}"
             )
-    return Cluster(namespaces=namespaces, limits=limits, overheads=overheads)
+    return Cluster(namespaces=namespaces, limits=limits, overheads=overheads, quotas=quotas)
 
 
 def labels_of(item: Mapping[str, object], place: str) -> Mapping[str, str]:
@@ -56,6 +65,32 @@ def defaults_of(item: Mapping[str, object], place: str) -> tuple[LimitDefaults, 
     """What a LimitRange gives to containers that do not say."""
     name = _name(_mapping(item, "metadata", place), place)
     return tuple(_container_limits(item, name, place))
+
+
+def quota_of(item: Mapping[str, object], place: str) -> Quota:
+    """A ResourceQuota: what is used of how much, as its status says, and which Pods it counts."""
+    spec, status = _mapping(item, "spec", place), _mapping(item, "status", place)
+    return Quota(
+        name=_name(_mapping(item, "metadata", place), place),
+        hard=_strings(status if status.get("hard") else spec, "hard", place),
+        used=_strings(status, "used", place),
+        scopes=tuple(_scopes(spec, place)),
+    )
+
+
+def _scopes(spec: Mapping[str, object], place: str) -> Iterator[Scope]:
+    names = spec.get("scopes") or []
+    selected = _mapping(spec, "scopeSelector", place).get("matchExpressions") or []
+    if not isinstance(names, list) or not isinstance(selected, list):
+        raise InputError(f"{place}: scopes or scopeSelector.matchExpressions is not a list")
+    yield from (Scope(str(name)) for name in names)
+    for one in selected:
+        if not isinstance(one, Mapping):
+            raise InputError(f"{place}: an entry of scopeSelector.matchExpressions is not a mapping")
+        values = one.get("values") or []
+        if not isinstance(values, list):
+            raise InputError(f"{place}: values of a scopeSelector is not a list")
+        yield Scope(str(one.get("scopeName")), str(one.get("operator")), tuple(str(value) for value in values))
 
 
 def _demand_quantities(resources: Mapping[str, str], key: str, place: str) -> None:

@@ -1,4 +1,4 @@
-"""Lengths of time as people write them: ``90``, ``5:00``, ``2:00:00``, ``1h30m``.
+"""Lengths of time as people write them: ``90``, ``5:00``, ``2:00:00``, ``1h30m``; and moments.
 
 Pure. One grammar for hints and policy files: PBS' own ``[[H:]M:]S`` and the unit form of Go and Kubernetes tools,
 with days. Unlike PBS it has no more than 59 minutes or seconds behind a colon: ``1:90`` is a slip. Always whole seconds, never zero: 0 would mean "unlimited" to some batch systems.
@@ -7,6 +7,7 @@ with days. Unlike PBS it has no more than 59 minutes or seconds behind a colon: 
 from __future__ import annotations
 
 import re
+from datetime import UTC, datetime
 from functools import lru_cache
 from typing import Final
 
@@ -58,6 +59,27 @@ def show(value: int) -> str:
         if count:
             parts.append(f"{count}{unit}")
     return "".join(parts)
+
+
+def moment(value: object) -> float:
+    """Seconds since 1970, from such a number or from RFC 3339 text. ValueError says what is wrong."""
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        return float(value)
+    try:
+        found = datetime.fromisoformat(value) if isinstance(value, str) else None
+    except ValueError:
+        found = None
+    if found is None or found.tzinfo is None:
+        raise ValueError(_NO_MOMENT)
+    return found.timestamp()
+
+
+_NO_MOMENT: Final = "is no time; write 2026-03-01T12:00:00Z or seconds since 1970"
+
+
+def show_moment(value: float) -> str:
+    """Seconds since 1970 as RFC 3339 in UTC, whole seconds: ``2026-03-01T12:00:00Z``."""
+    return datetime.fromtimestamp(value, UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
 
 
 def hms(value: int) -> str:

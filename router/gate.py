@@ -12,22 +12,24 @@ from typing import Any, Final
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-from router import durations, names, placement, policy, signing
+from router import durations, names, placement, podtemplate, policy, signing
 from router.errors import JobError
 from router.placement import Record, Stripped
 from router.policy import Policy
 from router.policy.decision import Decision, QueueStates, Requester, Route
+from router.policy.schema import Site
 from router.script import Script, render
+from router.script.volumes import Place, place_of
 from router.values import unchanging
-from router.workload import check_bounds, resultpaths, workload_of
+from router.workload import check_bounds, limits, managed_by, resultpaths, workload_of
 from router.workload.cluster import Cluster
-from router.workload.expand import written_argv
-from router.workload.model import Container, Obstacle, Workload
+from router.workload.model import Obstacle, Volume, Workload
+from router.workload.quotas import shortage
 
 Job = dict[str, Any]
 
-OWN_CONTROLLER: Final = "kubernetes.io/job-controller"
-"""The value of ``spec.managedBy`` that means Kubernetes' own Job controller, like its absence."""
+_NO_ROOM: Final = "but its namespace has no room for its Pods"
+"""Few words: of a warning users see about 250 bytes (k8s.io/apiserver, webhook/mutating)."""
 
 
 @unchanging
@@ -46,8 +48,9 @@ class Judgement:
     """What became of a Job.
 
     ``job`` is the Job as it came, ``routed`` as it should be stored: with the record of the decision, and for HPC
-    with all changes. ``decision`` and ``workload`` are None where the Job is not ours to judge: another controller
-    manages it, or an update changes nothing that was decided.
+    with all changes. ``decision`` and ``workload`` are None where the Job is not ours to judge: a controller of the
+    policy's ``controllers`` manages it, or an update changes nothing that was decided. ``differences`` are sentences on
+    what is otherwise on HPC for every such Job, which the first warning tells in short.
     """
 
     job: Job
@@ -57,6 +60,7 @@ class Judgement:
     decision: Decision | None = None
     script: Script | None = None
     warnings: tuple[str, ...] = ()
+    differences: tuple[str, ...] = ()
 
 
 def judge(job: Job, *, requester: Requester, gate: Gate, root: str = "", explain: bool = False) -> Judgement:
@@ -65,27 +69,44 @@ def judge(job: Job, *, requester: Requester, gate: Gate, root: str = "", explain
     :param root: put before field paths (``spec.jobTemplate.`` for the Job inside a CronJob)
     :param explain: also tell every rule that was looked at
     """
-    if is_managed_elsewhere(job):
-        return untouched(job)
     check_bounds(job, root)
     stripped = placement.strip(job, root=root)
+    if (manager := manager_of(job, gate.policy)) is not None:
+        routed = placement.hand_over(stripped.job, manager)
+        return Judgement(
+            job, stripped, routed, warnings=(*placement.foreign_keys(stripped, routed), *stripped.warnings)
+        )
     try:
         workload = sized(stripped.job, requester, gate, root)
-        decision = policy.decide(gate.policy, workload, requester, gate.states, explain=explain)
+        asking = replace(requester, time=gate.issued_at)
+        decision = policy.decide(gate.policy, workload, asking, gate.states, explain=explain)
         return _settled(job, stripped, workload, decision, requester, gate)
     except UnicodeEncodeError as error:
         raise _half_a_character(stripped.job, root) from error
 
 
-def is_managed_elsewhere(job: Job) -> bool:
-    """Whether another controller than Kubernetes' own runs this Job (``spec.managedBy``, immutable)."""
-    spec = job.get("spec")
-    return isinstance(spec, dict) and spec.get("managedBy") not in (None, "", OWN_CONTROLLER)
+def manager_of(job: Job, known: Policy) -> str | None:
+    """The controller that runs this Job in place of Kubernetes' own, where the policy lists it; else None.
+
+    An API server may drop ``spec.managedBy`` after this (1.31, and wherever the gate JobManagedBy is off), so that the
+    ordinary controller runs the Job. Nothing of ours is therefore left in it, and a guard looks for the field.
+    """
+    manager = managed_by(job)
+    return manager if manager in known.controllers else None
 
 
 def untouched(job: Job) -> Judgement:
     """The judgement that changes nothing."""
     return Judgement(job, Stripped(job), job)
+
+
+def created(job: Job) -> float | None:
+    """When the cluster took a Job, in seconds since 1970; None where it has not yet, or does not say so in RFC 3339."""
+    metadata = job.get("metadata")
+    try:
+        return durations.moment(metadata.get("creationTimestamp") if isinstance(metadata, dict) else None)
+    except ValueError:
+        return None
 
 
 def sized(job: Job, requester: Requester, gate: Gate, root: str = "") -> Workload:
@@ -99,27 +120,42 @@ def sized(job: Job, requester: Requester, gate: Gate, root: str = "") -> Workloa
     )
 
 
-def recorded(workload: Workload, route: Route, script: Script, user: str, gate: Gate, uid: str = "") -> Record:
-    """Who asked and as whom it runs, with the proof that this gate said so.
+def in_the_cloud(workload: Workload) -> Workload:
+    """The same where no batch system keeps the walltime hint: Kubernetes ends a Job by its deadline alone."""
+    return (
+        workload
+        if workload.walltime_asked == workload.deadline
+        else replace(workload, walltime_asked=workload.deadline)
+    )
+
+
+def recorded(route: Route, user: str) -> Record:
+    """Who asked and as whom it runs."""
+    identity = route.identity
+    return Record(user, signing.identity_text(identity.user, identity.account, identity.project))
+
+
+def signed(routed: Job, workload: Workload, route: Route, record: Record, gate: Gate, uid: str = "") -> Job:
+    """A routed Job with the proof that this gate said so; without where the gate has no key.
 
     :param uid: the Job's, where it is known
     """
-    identity = route.identity
-    account = signing.identity_text(identity.user, identity.account, identity.project)
     if gate.signer is None:
-        return Record(user, account)
+        return routed
+    template = routed["spec"]["template"]
     claims = signing.Claims(
         issued_at=gate.issued_at,
         namespace=workload.namespace,
-        requester=user,
+        requester=record.requester,
         site=route.site.name,
         queue=route.queue.name,
-        account=account,
+        account=record.account,
         results=workload.results,
-        script_sha256=signing.script_digest(script.text),
+        script_sha256=signing.script_digest(template["metadata"]["annotations"][names.KEY_SCRIPT]),
+        template_sha256=podtemplate.digest(template["spec"]),
         job_uid=uid,
     )
-    return Record(user, account, signing.sign(claims, gate.signer))
+    return placement.with_signature(routed, signing.sign(claims, gate.signer))
 
 
 def too_large(routed: Job, own: Job, root: str = "") -> Obstacle | None:
@@ -131,16 +167,24 @@ def too_large(routed: Job, own: Job, root: str = "") -> Obstacle | None:
     return None
 
 
-def text_too_large(workload: Workload, own: Job, root: str = "") -> Obstacle | None:
-    """The same without a script, where the texts alone that one would hold are more: quoting them takes long."""
-    size = sum([_text_length(container) for container in workload.containers])
+def text_too_large(workload: Workload, site: Site, own: Job, root: str = "") -> Obstacle | None:
+    """The same without a script, where the texts alone that one would hold are more: writing them takes long."""
+    paths = {volume.name: _path_length(workload, volume, site) for volume in workload.volumes}
+    size = sum([limits.least_text(container) for container in workload.containers])
+    size += sum(
+        [
+            paths[mount.volume] + len(mount.sub_path) + len(mount.path)
+            for container in workload.containers
+            for mount in container.mounts
+        ]
+    )
     return None if size <= placement.LARGEST_ANNOTATIONS else _oversized(size, own, root)
 
 
-def _text_length(container: Container) -> int:
-    """Characters that a container's words and variables take at least, quoted: lines' ends and quotes take two."""
-    texts = (*written_argv(container), *[variable.value for variable in container.env if variable.value])
-    return sum([len(text) + text.count("\n") + text.count("'") for text in texts])
+def _path_length(workload: Workload, volume: Volume, site: Site) -> int:
+    """Characters that a volume's place takes in a script, at each mount; 0 in the Pod's own directory."""
+    place = place_of(workload, volume, site)
+    return len(place.path) + len(place.below) if isinstance(place, Place) else 0
 
 
 def _oversized(size: int, own: Job, root: str) -> Obstacle:
@@ -165,20 +209,52 @@ def _settled(
     job: Job, stripped: Stripped, workload: Workload, decision: Decision, requester: Requester, gate: Gate
 ) -> Judgement:
     script = routed = None
-    if (route := decision.route) is not None and (large := text_too_large(workload, stripped.job, stripped.root)):
+    missing: tuple[str, ...] = ()
+    if (route := decision.route) is not None and (
+        large := text_too_large(workload, route.site, stripped.job, stripped.root)
+    ):
         decision, route = _kept_back(decision, route, large), None
     if route is not None:
+        plan = resultpaths.plan(workload)
+        missing = resultpaths.warnings(plan.problems) if route.site.results_dir is not None else ()
         script = render(workload, route)
-        record = recorded(workload, route, script, requester.user, gate)
+        record = recorded(route, requester.user)
         routed = placement.place(stripped.job, decision, script.text, record)
+        if lack := shortage(
+            gate.cluster.quotas.get(workload.namespace, ()), workload, routed["spec"]["template"]["spec"]
+        ):
+            decision = replace(decision, reason=f"{decision.reason.rstrip('.')}; {_NO_ROOM}: {lack}")
+            routed = placement.place(stripped.job, decision, script.text, record)
+        routed = signed(routed, workload, route, record, gate)
         if (obstacle := too_large(routed, stripped.job, stripped.root)) is not None:
             decision, script, routed = _kept_back(decision, route, obstacle), None, None
+    if decision.target == "cloud":
+        decision = _by_its_deadline(decision, workload, requester, gate)
     if decision.target == "deny":
-        return Judgement(job, stripped, job, workload, decision, None, _told(stripped, job, workload, decision, None))
+        return Judgement(job, stripped, job, workload, decision, None, _told(stripped, job, workload, decision))
     if routed is None:
         routed = placement.place(stripped.job, decision)
-    told = _told(stripped, routed, workload, decision, script)
-    return Judgement(job, stripped, routed, workload, decision, script, told)
+    if script is None:
+        return Judgement(job, stripped, routed, workload, decision, None, _told(stripped, routed, workload, decision))
+    found = placement.differences(stripped.job, routed)
+    told = (
+        *placement.goes_to_hpc(decision.reason, found),
+        *_told(stripped, routed, workload, decision, (*script.warnings, *missing)),
+    )
+    special, usual = (tuple(one.sentence for one in found if bool(one.brief) is brief) for brief in (False, True))
+    return Judgement(job, stripped, routed, workload, decision, script, (*told, *special), usual)
+
+
+def _by_its_deadline(decision: Decision, workload: Workload, requester: Requester, gate: Gate) -> Decision:
+    """The decision on a Job that stays in the cloud, where a rule denies it without its walltime hint."""
+    staying = in_the_cloud(workload)
+    if staying is workload:
+        return decision
+    found = policy.decide(gate.policy, staying, replace(requester, time=gate.issued_at), gate.states)
+    if found.target != "deny":
+        return decision
+    told = f"in the cloud the hint {names.HINT_WALLTIME} limits nothing, and activeDeadlineSeconds alone counts"
+    return replace(decision, target="deny", rule=found.rule, reason=f"{found.reason.rstrip('.')}; {told}")
 
 
 def _kept_back(decision: Decision, route: Route, obstacle: Obstacle) -> Decision:
@@ -190,36 +266,28 @@ def _kept_back(decision: Decision, route: Route, obstacle: Obstacle) -> Decision
 
 
 def _told(
-    stripped: Stripped, routed: Job, workload: Workload, decision: Decision, script: Script | None
+    stripped: Stripped, routed: Job, workload: Workload, decision: Decision, of_script: tuple[str, ...] = ()
 ) -> tuple[str, ...]:
-    """The warnings, most important first, none twice."""
-    return tuple(dict.fromkeys(_warnings(stripped, routed, workload, decision, script)))
+    """The warnings about this Job alone, most important first, none twice."""
+    return tuple(dict.fromkeys(_warnings(stripped, routed, workload, decision, of_script)))
 
 
 def _warnings(
-    stripped: Stripped, routed: Job, workload: Workload, decision: Decision, script: Script | None
+    stripped: Stripped, routed: Job, workload: Workload, decision: Decision, of_script: tuple[str, ...]
 ) -> Iterator[str]:
     route = decision.route
-    if route is not None and script is not None:
-        yield _sentence("This Job goes to HPC", decision.reason)
+    if route is not None:
         for hint in decision.refused_hints:
             yield f"Rule {decision.rule} does not allow the hint {names.PREFIX}{hint}; it has no effect."
     elif decision.target == "cloud" and decision.wanted:
         yield _sentence("This Job stays in the cloud", decision.reason)
     yield from decision.warnings
-    if route is not None and script is not None:
-        if workload.walltime_asked is None:
-            limit = durations.show(route.allocation.deadline)
-            yield f"It names no activeDeadlineSeconds, so its containers end after {limit} on queue {route.queue.name}."
+    if route is not None:
         yield from route.allocation.warnings
-        yield from script.warnings
-        if route.site.results_dir is not None:
-            yield from resultpaths.warnings(workload)
+        yield from of_script
     if decision.wanted:
         # Also where the Job cannot go: what would be lost on HPC is often the reason.
         yield from workload.warnings
-    if route is not None and script is not None:
-        yield from placement.noticed(stripped.job, routed)
     yield from placement.foreign_keys(stripped, routed)
     yield from stripped.warnings
 

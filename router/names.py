@@ -23,6 +23,8 @@ KEY_SCRIPT: Final = PREFIX + "script"
 KEY_REQUESTER: Final = PREFIX + "requester"
 KEY_ACCOUNT: Final = PREFIX + "account"
 KEY_SIGNATURE: Final = PREFIX + "signature"
+KEY_MANAGED_BY: Final = PREFIX + "managed-by"
+"""On a Job that was not judged: its ``spec.managedBy``, which a guard compares with what the API server has kept."""
 
 # --- written by the agent on Pods -----------------------------------------------------------------------------
 KEY_JOB_ID: Final = PREFIX + "job-id"
@@ -50,6 +52,7 @@ RESERVED_ANNOTATIONS: Final = frozenset(
         KEY_REQUESTER,
         KEY_ACCOUNT,
         KEY_SIGNATURE,
+        KEY_MANAGED_BY,
         KEY_JOB_ID,
         KEY_QUEUE_NOW,
         KEY_EXIT,
@@ -81,6 +84,7 @@ CONDITION_HPC_UNAVAILABLE: Final = "HPCUnavailable"
 CONDITION_ORPHAN_LIMIT: Final = "OrphanLimit"
 CONDITION_QUEUE_CLOSED: Final = "QueueClosed"
 CONDITION_SITE_REFUSED: Final = "SiteRefused"
+CONDITION_MPI_REFUSED: Final = "MPIRefused"
 REASON_NODE_DELETED: Final = "NodeDeleted"
 REASON_NODE_NOT_OURS: Final = "NodeNotOurs"
 REASON_NODE_LEFT_OVER: Final = "NodeLeftOver"
@@ -90,6 +94,10 @@ REASON_NOT_RUN: Final = "NotRun"
 SYSTEM_NAMESPACE: Final = "batchgate-system"
 AGENT_ACCOUNT: Final = "batchgate-agent"
 WEBHOOK_ACCOUNT: Final = "batchgate-webhook"
+WEBHOOK: Final = "batchgate-webhook"
+"""The webhook's Deployment, and its Pods by ``app.kubernetes.io/name``, as ``manifests/webhook`` has them."""
+REQUEST_PREFIX: Final = "batchgate-kubelet-"
+"""Agents' CertificateSigningRequests begin like this."""
 QUEUES_CONFIG_MAP: Final = "batchgate-queues"
 """Where agents publish the state of their queues for the webhook: a document a site, under the key ``<site>.json``."""
 CHECKS_CONFIG_MAP: Final = "batchgate-checks"
@@ -101,6 +109,7 @@ GATE_DISABLED: Final = "disabled"
 # --- Pod conditions that the agent sets and a podFailurePolicy matches ----------------------------------------
 CONDITION_WALLTIME: Final = PREFIX + "WalltimeExceeded"
 CONDITION_MEMORY: Final = PREFIX + "OutOfMemory"
+CONDITION_DELETED: Final = PREFIX + "JobDeleted"
 CONDITION_DISRUPTION: Final = "DisruptionTarget"
 
 # --- other conditions of a Pod -----------------------------------------------------------------------------------
@@ -108,12 +117,14 @@ CONDITION_SCHEDULED: Final = "PodScheduled"
 CONDITION_INITIALIZED: Final = "Initialized"
 CONDITION_CONTAINERS_READY: Final = "ContainersReady"
 CONDITION_READY: Final = "Ready"
+CONDITION_QUEUED: Final = PREFIX + "Queued"
 CONDITION_SUSPENDED: Final = "Suspended"
 CONDITION_NODE_LOST: Final = "NodeLost"
 
 # --- reasons on Pods and in Events: the kubelet's own words where it has them ---------------------------------------
 REASON_QUEUED: Final = "Queued"
 REASON_HELD: Final = "Held"
+REASON_LEFT_QUEUE: Final = "LeftQueue"
 REASON_QUEUE_FULL: Final = "QueueFull"
 REASON_HPC_UNAVAILABLE: Final = "HPCUnavailable"
 REASON_REQUEUED: Final = "Requeued"
@@ -155,6 +166,8 @@ REASON_JOB_LOST: Final = "JobLost"
 REASON_JOB_FAILED: Final = "JobFailed"
 REASON_NODE_FAILED: Final = "NodeFailed"
 REASON_PREEMPTED: Final = "Preempted"
+REASON_FAILED_KILL: Final = "FailedKillPod"
+"""A kubelet's, where it cannot end what a Pod runs."""
 REASON_SUBMITTED: Final = "Submitted"
 REASON_SITE_REMARK: Final = "SiteRemark"
 REASON_MPI_UNKNOWN: Final = "MPIUnknown"
@@ -171,6 +184,8 @@ KUEUE_QUEUE_NAME: Final = "kueue.x-k8s.io/queue-name"
 COMPLETION_INDEX: Final = "batch.kubernetes.io/job-completion-index"
 CONTROLLER_UID: Final = "batch.kubernetes.io/controller-uid"
 JOB_TRACKING: Final = "batch.kubernetes.io/job-tracking"
+CRONJOB_INSTANTIATE: Final = "cronjob.kubernetes.io/instantiate"
+"""What ``kubectl create job --from=cronjob/…`` writes on the Job: ``manual``."""
 
 # --- variables that the agent passes to a batch job -------------------------------------------------------------
 ENV_DIR: Final = "BATCHGATE_DIR"

@@ -20,7 +20,7 @@ from router.errors import JobError
 from router.ociimage import Used
 from router.podenv import Sources, environment
 from router.podvolumes import Contents, check_amount, entries, volume_files
-from router.workload import expand
+from router.workload import expand, limits
 from router.workload.model import Container, Workload
 
 _NOTHING: Final[Mapping[str, Any]] = MappingProxyType({})
@@ -76,6 +76,7 @@ def stage(  # noqa: PLR0913 - what a Pod is made from
         own = _container_files(container, values, sources)
         if (image := images.get(container.name)) is not None:
             own |= _image_files(container, values, sources, image)
+        _check_limits(container, values, own, sources)
         size += sum(map(len, own.values()))
         files.update(own)
         check_amount(sources.path(container.name), size, len(files))
@@ -129,6 +130,20 @@ def _image_files(container: Container, values: Mapping[str, str], sources: Sourc
         args = expand.resolve_argv(container, values, f"{path.removesuffix('.image')}.args", room)
         files[f"{layout.ARGV}/{name}"] = _terminated(ociimage.words(config, None, args), path)
     return files
+
+
+def _check_limits(
+    container: Container, values: Mapping[str, str], files: Mapping[str, bytes], sources: Sources
+) -> None:
+    """TooLarge for what the script and the staged files together would pass to the container."""
+    staged, image = files.get(f"{layout.ARGV}/{container.name}"), files.get(f"{layout.IMAGE_ENV}/{container.name}")
+    words = (expand.argv(container) or ()) if staged is None else _split(staged)
+    variables = dict([entry.partition("=")[::2] for entry in _split(image or b"")])
+    limits.check(container, sources.path(container.name), words, {**variables, **values})
+
+
+def _split(content: bytes) -> list[str]:
+    return content.decode(errors="surrogateescape").split("\0")[:-1]
 
 
 def _terminated(words: list[str] | tuple[str, ...], path: str) -> bytes:

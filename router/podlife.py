@@ -7,6 +7,7 @@ whoever wrote them. The script writes these files (``router/script/templates/bas
 
 from __future__ import annotations
 
+import base64
 import json
 import re
 from collections.abc import Iterable, Mapping
@@ -29,6 +30,7 @@ _LARGEST_LOG: Final = 1 << 62
 _EXITS_KEPT: Final = 2
 _NEVER_STARTED: Final = (REASON_CREATE_CONTAINER, REASON_ERR_IMAGE_PULL)
 _LONGEST_SENTENCE: Final = 1000
+_LONGEST_SAID: Final = 4096  # bytes; the kubelet's MaxContainerTerminationMessageLength
 
 
 def is_job(text: str) -> bool:
@@ -70,7 +72,7 @@ class Exit:
     """One exit file: how run number ``restart`` (from 0) of a container ended. ``deadline``: its time was up.
 
     ``log`` is how many bytes its log had then; 0 where the script has not said. ``reason`` and ``message`` say why its
-    program was never started: ``CreateContainerError`` or ``ErrImagePull``, and the runtime's words.
+    program was never started: ``CreateContainerError`` or ``ErrImagePull``, and the runtime's words; ``said`` its last word.
     """
 
     restart: int
@@ -82,6 +84,7 @@ class Exit:
     log: int = 0
     reason: str = ""
     message: str = ""
+    said: str = ""
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -343,8 +346,8 @@ def read_exit(name: str, content: bytes) -> tuple[str, Exit] | str:
         return f"exit file {name}: holds what cannot be"
     reason = fields.get("reason")
     reason = reason if reason in _NEVER_STARTED else ""
-    message = _sentence(fields.get("message")) if reason else ""
-    return found[1], Exit(restart=int(found[2]), deadline=deadline, reason=reason, message=message, **numbers)
+    words = _sentence(fields.get("message")) if reason else ""
+    return found[1], Exit(int(found[2]), deadline=deadline, reason=reason, message=words, said=_said(fields), **numbers)
 
 
 _EXIT_FIELDS: Final = {"code": 255, "signal": 64, "started": _LAST_TIME, "finished": _LAST_TIME}
@@ -381,6 +384,15 @@ def _sentence(value: object) -> str:
     """A text made one printable line of at most ``_LONGEST_SENTENCE`` characters; empty where it is none."""
     text = value if isinstance(value, str) else ""
     return "".join([one if one.isprintable() else " " for one in text[:_LONGEST_SENTENCE]]).strip()
+
+
+def _said(fields: Mapping[str, Any]) -> str:
+    """What a program said last, from base64; empty where it is none. Bytes that are no UTF-8 become U+FFFD."""
+    try:
+        said = base64.b64decode(fields["said"], validate=True)
+    except (KeyError, TypeError, ValueError):
+        return ""
+    return said[:_LONGEST_SAID].decode(errors="replace")
 
 
 def _number(value: object, most: int) -> int:

@@ -31,6 +31,8 @@ from router.workload.model import ContainerKind
 
 _INDEX: Final = re.compile(r"[0-9]{1,10}")
 _UID: Final = re.compile(r"[A-Za-z0-9-]{1,64}")
+_PROFILE: Final = re.compile(r"^profile=([A-Za-z0-9._-]+)", re.MULTILINE)
+"""In the head of a script for MPI, before anything that a Job says."""
 _DEFAULT_GRACE: Final = 30
 
 
@@ -53,7 +55,7 @@ class PodView:
     ``grace`` the deletion's seconds of grace, before a deletion the spec's. ``finalizers``: one at least is on it, as the
     Job controller's on every Pod of a Job. ``deadline`` is activeDeadlineSeconds. ``signed``: it carries script, account and signature (which proves
     nothing yet). ``containers`` stand in the order of their start: init containers and sidecars, then the others.
-    ``rule`` names the policy's rule that sent it here. ``job_id`` to ``used`` are the agent's own annotations, empty where not set. ``status`` is what the API server has.
+    ``rule`` names the policy's rule that sent it here, ``profile`` the MPI profile that its script starts ranks by. ``job_id`` to ``used`` are the agent's own annotations, empty where not set. ``status`` is what the API server has.
     """
 
     namespace: str
@@ -75,6 +77,7 @@ class PodView:
     deadline: int | None
     containers: tuple[PodContainer, ...]
     rule: str
+    profile: str
     account: str
     signed: bool
     job_id: str
@@ -139,6 +142,7 @@ def view(pod: Mapping[str, Any]) -> PodView:
         deadline=spec.get("activeDeadlineSeconds"),
         containers=tuple(_containers(spec)),
         rule=intern(annotations.get(KEY_RULE) or ""),
+        profile=_profile(annotations),
         account=intern(annotations.get(KEY_ACCOUNT) or ""),
         signed=all(annotations.get(key) for key in (KEY_SCRIPT, KEY_ACCOUNT, KEY_SIGNATURE)),
         job_id=annotations.get(KEY_JOB_ID) or "",
@@ -147,6 +151,11 @@ def view(pod: Mapping[str, Any]) -> PodView:
         used=annotations.get(KEY_RESOURCES_USED) or "",
         status=read(pod.get("status") or {}),
     )
+
+
+def _profile(annotations: Mapping[str, Any]) -> str:
+    found = _PROFILE.search(str(annotations.get(KEY_SCRIPT) or ""))
+    return intern(found[1]) if found else ""
 
 
 def _controller(metadata: Mapping[str, Any]) -> tuple[str, str, str]:
@@ -207,6 +216,7 @@ def departed(*, uid: str, job_uid: str, index: str, job_id: str = "") -> PodView
         deadline=None,
         containers=(),
         rule="",
+        profile="",
         account="",
         signed=False,
         job_id=job_id,

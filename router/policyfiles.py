@@ -124,6 +124,11 @@ class PolicyStore:
         self._stop = threading.Event()
         self._thread: threading.Thread | None = None
 
+    @property
+    def digest(self) -> str:
+        """Of the policy in force; empty while there is none."""
+        return "" if self.policy is None else self.policy.digest
+
     def load(self) -> Policy:
         """Read the directory now and put it into force. PolicyError or ConfigError where it does not check."""
         with self._lock:

@@ -12,7 +12,9 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any, Final
 
+from router import layout
 from router.podlife import Exit
+from router.workload import resultpaths
 from router.workload.resultpaths import Plan, Wanted
 
 MANIFEST: Final = "manifest.json"
@@ -21,7 +23,8 @@ VERSION: Final = 1
 _UID_DIGITS: Final = 8
 MOST_LEFT: Final = 1000
 """Files left behind that are named; all are counted."""
-_LONGEST_PLAN: Final = 1000
+MOST_PLAN: Final = 2 << 20
+"""Bytes of a plan: more than ``resultpaths.LONGEST_PLACES`` take as JSON."""
 _DEEPEST_PATTERN: Final = 100
 _LONGEST_PROBLEM: Final = 500
 _NAME: Final = re.compile(r"[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?")
@@ -37,16 +40,26 @@ def plan_text(plan: Plan) -> bytes:
 
 
 def read_plan(content: bytes) -> Plan:
-    """The plan of a file; an empty one where it is none. The Job's own user can write there, so nothing is believed
-    but what names a place below a volume.
+    """The plan of a file; an empty one, with a problem, where it is none. The Job's own user can write there, so nothing
+    is believed but what names a place below a volume.
     """
+    if not content:
+        return Plan()
+    if len(content) > MOST_PLAN:
+        return _overwritten(f"it has more than {MOST_PLAN} bytes")
     try:
         document = json.loads(content)
-        wanted = tuple(_wanted(one) for one in document["wanted"][:_LONGEST_PLAN])
-        problems = tuple(str(one)[:_LONGEST_PROBLEM] for one in document["problems"][:_LONGEST_PLAN])
+        wanted = tuple(_wanted(one) for one in document["wanted"][: resultpaths.MOST_PLACES])
+        problems = tuple(str(one)[:_LONGEST_PROBLEM] for one in document["problems"][: resultpaths.MOST_PLACES])
     except (ValueError, TypeError, KeyError, RecursionError):
-        return Plan()
+        return _overwritten("it is no plan of results")
+    if resultpaths.length(wanted) > resultpaths.LONGEST_PLACES:
+        return _overwritten("it names more than a plan does")
     return Plan(wanted, problems)
+
+
+def _overwritten(why: str) -> Plan:
+    return Plan((), (f"{layout.RESULTS} in the Pod's directory was overwritten: {why}",))
 
 
 def _wanted(document: Mapping[str, Any]) -> Wanted:

@@ -20,6 +20,10 @@ BODY_LIMIT: Final = 7 * 1024 * 1024
 """Bytes of a review that are read at most. The API server takes objects of up to 3 MiB; a review of an UPDATE carries
 two, and the rest (user, groups, names) has a MiB more than it will ever need."""
 
+REVIEW_BUDGET: Final = 1.0
+"""Seconds of CPU time that one review may take. Most take two milliseconds, the largest that are taken some tenths of a
+second; the API server waits ten seconds, in which several of them must be possible one after the other."""
+
 THREADS: Final = 8
 """Reviews that are worked on at once. One worker process holds one core; more threads only wait for each other."""
 
@@ -45,6 +49,7 @@ row are no hiccup, and rules that act on waits and free nodes would act on what 
 NAMESPACE: Final = SYSTEM_NAMESPACE
 """Where Batchgate's own objects are, as ``manifests/`` have it."""
 
+_ANY_PORT: Final = 0
 _LISTEN = re.compile(r"^(?:\[(?P<six>[^\[\]]*)\]|(?P<host>[^\[\]:]*)):(?P<port>[0-9]{1,5})$")
 
 
@@ -70,9 +75,13 @@ class Address:
 class WebhookSettings:
     """All that ``batchgate webhook`` can be told.
 
+    :param client_ca: who has no client certificate of it is answered no review; ``client_names``: nor whose common name
+        is none of these, where some are given
+    :param metrics_listen: where ``/metrics`` is served, in place of ``listen``
     :param in_cluster: watch the cluster whose Pod we are, by its service account
     :param kubeconfig: watch the cluster of this file
     :param namespace: where agents publish the state of the queues; with one of the two only
+    :raises ConfigError: ``metrics_listen`` has the port of ``listen``, also where their hosts differ
     """
 
     listen: Address
@@ -81,6 +90,9 @@ class WebhookSettings:
     key: Path
     policy: Path
     signing_key: Path | None = None
+    client_ca: Path | None = None
+    client_names: tuple[str, ...] = ()
+    metrics_listen: Address | None = None
     queues: Path | None = None
     queues_max_age: int = QUEUES_MAX_AGE
     cluster: Path | None = None
@@ -89,7 +101,16 @@ class WebhookSettings:
     namespace: str = NAMESPACE
     threads: int = THREADS
     body_limit: int = BODY_LIMIT
+    review_budget: float = REVIEW_BUDGET
     log_format: LogFormat = LogFormat.JSON
+
+    def __post_init__(self) -> None:
+        metrics = self.metrics_listen
+        if metrics is not None and metrics.port != _ANY_PORT and metrics.port == self.listen.port:
+            raise ConfigError(
+                f"reviews on {self.listen} and metrics on {metrics} have one port, which alone tells them apart; "
+                "give --metrics-listen another port"
+            )
 
 
 def parse_address(text: str) -> Address:

@@ -2,9 +2,10 @@
 
 Pure: keys and texts in, texts and claims out. Of Kubernetes it knows where a stored Job carries what was signed.
 
-A signature is ``v1.<key id>.<claims>.<Ed25519 signature>``: the claims are JSON, they and the signature in base64url
+A signature is ``v2.<key id>.<claims>.<Ed25519 signature>``: the claims are JSON, they and the signature in base64url
 without padding, and what is signed is everything before the last dot, so that neither version nor key can be exchanged.
-The claims travel with it, so that a refusal can say what differs.
+The claims travel with it, so that a refusal can say what differs. Format ``v1`` lacked the template's digest: it still
+says whose a Pod is that runs, and lets nothing be submitted.
 """
 
 from __future__ import annotations
@@ -23,11 +24,12 @@ from typing import Any, Final
 from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 
-from router import names
+from router import names, podtemplate
 from router.errors import ConfigError, SignatureError
 from router.values import unchanging
 
-VERSION: Final = "v1"
+VERSION: Final = "v2"
+_EARLIER: Final = "v1"
 TOLERANCE: Final = 300
 """Seconds between the issue of a signature without a Job's uid and the Job's creation."""
 
@@ -38,6 +40,10 @@ _LONGEST: Final = 64 * 1024
 _PEM: Final = re.compile(rb"-----BEGIN [^-]+-----.*?-----END [^-]+-----", re.DOTALL)
 
 
+class UnknownFormat(SignatureError):
+    """Signed in a format that only another release knows: webhook and agents do not change at once."""
+
+
 @unchanging
 class Claims:
     """Who may run what, where.
@@ -46,6 +52,7 @@ class Claims:
     :param account: the HPC identity, as ``identity_text`` writes it
     :param results: the paths that are brought back
     :param script_sha256: of the script in UTF-8, in hex (``script_digest``)
+    :param template_sha256: of what decides in the Pod template (``podtemplate.digest``); empty in format ``v1``
     :param job_uid: empty where it was not known, which is so at a Job's creation
     """
 
@@ -57,10 +64,12 @@ class Claims:
     account: str
     results: tuple[str, ...]
     script_sha256: str
+    template_sha256: str
     job_uid: str = ""
 
 
 _CLAIMS: Final = tuple(one.name for one in fields(Claims))
+_COMPARED_APART: Final = frozenset({"issued_at", "job_uid", "template_sha256"})
 _JSON: Final = json.JSONEncoder(sort_keys=True, separators=(",", ":"))
 
 
@@ -75,8 +84,15 @@ def text_under(key: str, values: Mapping[str, Any]) -> str:
     return value if isinstance(value, str) else ""
 
 
-def claims_of(
-    job: Mapping[str, Any], annotations: Mapping[str, Any], *, namespace: str, site: str, queue: str, signed: Claims
+def claims_of(  # noqa: PLR0913 - a claim each
+    job: Mapping[str, Any],
+    annotations: Mapping[str, Any],
+    spec: object,
+    *,
+    namespace: str,
+    site: str,
+    queue: str,
+    signed: Claims,
 ) -> Claims:
     """What a stored Job says of itself, to be held against what was signed (``compare``).
 
@@ -85,6 +101,7 @@ def claims_of(
 
     :param job: the Job's metadata
     :param annotations: of its Pod template
+    :param spec: of its Pod template
     :raises SignatureError: its script holds half a character
     """
     try:
@@ -100,6 +117,7 @@ def claims_of(
         account=text_under(names.KEY_ACCOUNT, annotations),
         results=signed.results,
         script_sha256=digest,
+        template_sha256=podtemplate.digest(spec),
         job_uid=text_under("uid", job),
     )
 
@@ -140,8 +158,8 @@ def verify(text: str, claims: Claims, keys: Mapping[str, Ed25519PublicKey]) -> C
 def read(text: str, keys: Mapping[str, Ed25519PublicKey]) -> Claims:
     """What a signature says that one of the keys made. SignatureError where none of them did."""
     version, key_id, payload, proof = _pieces(text)
-    if version != VERSION:
-        raise SignatureError(f"the signature has format {version[:16]!r}, not {VERSION}: it is of another release")
+    if version not in (VERSION, _EARLIER):
+        raise UnknownFormat(f"the signature has format {version[:16]!r}, not {VERSION}: it is of another release")
     key = keys.get(key_id)
     if key is None:
         known = ", ".join(sorted(keys)) or "none"
@@ -150,7 +168,7 @@ def read(text: str, keys: Mapping[str, Ed25519PublicKey]) -> Claims:
         key.verify(_decode(proof), text.rpartition(".")[0].encode())
     except InvalidSignature:
         raise SignatureError(f"not signed by key {key_id}: the signature or its claims were altered") from None
-    return _claims(_decode(payload))
+    return _claims(_decode(payload), version)
 
 
 def load_private(pem: bytes) -> Ed25519PrivateKey:
@@ -240,9 +258,11 @@ def _decode(text: str) -> bytes:
     return data
 
 
-def _claims(payload: bytes) -> Claims:
+def _claims(payload: bytes, version: str) -> Claims:
     """Claims whose signature was verified: only another release of ours can have written them differently."""
     values: dict[str, Any] = json.loads(payload)
+    if version == _EARLIER:
+        values = {"template_sha256": "", **values}
     if values.keys() != set(_CLAIMS):
         raise SignatureError("signs other claims than this release knows")
     return Claims(**{**values, "results": tuple(values["results"])})
@@ -250,11 +270,15 @@ def _claims(payload: bytes) -> Claims:
 
 def compare(signed: Claims, found: Claims) -> None:
     """SignatureError where signed claims are not those of the Pod or Job that carries them; says what differs."""
+    if not signed.template_sha256:
+        raise SignatureError("it was signed by an earlier release, which did not cover the Pod template; apply it anew")
     differing = [
         f"{name} is signed as {getattr(signed, name)!r} and found as {getattr(found, name)!r}"
         for name in _CLAIMS
-        if name not in {"issued_at", "job_uid"} and getattr(signed, name) != getattr(found, name)
+        if name not in _COMPARED_APART and getattr(signed, name) != getattr(found, name)
     ]
+    if signed.template_sha256 != found.template_sha256:
+        differing.append("its Job's Pod template is not the one that was signed: something changed it after Batchgate")
     if signed.job_uid:
         if signed.job_uid != found.job_uid:
             differing.append(f"job_uid is signed as {signed.job_uid!r} and found as {found.job_uid!r}")

@@ -12,19 +12,19 @@ from typing import Any, Final
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
-from router import names, placement, policy, signing
+from router import growth, immutable, names, placement, policy, signing
 from router.errors import JobError, SignatureError
-from router.gate import Gate, Judgement, is_managed_elsewhere, recorded, sized, text_too_large, too_large, untouched
+from router.gate import Gate, Judgement, created, manager_of, recorded, signed, sized, too_large, untouched
 from router.placement import Restored
 from router.placement.change import Change
 from router.policy.decision import Decision, QueueState, QueueStates, Requester
 from router.script import render
-from router.workload import check_bounds
+from router.workload import check_bounds, resultpaths
 from router.workload.model import Workload
 
 Job = dict[str, Any]
 
-ANEW: Final = "delete and create it"
+ANEW: Final = immutable.ANEW
 _GROWING: Final = ("parallelism", "completions")
 _RECORDED: Final = ("labels", "annotations")
 
@@ -34,21 +34,32 @@ def judge_update(stored: Job, new: Job, *, requester: Requester, gate: Gate) -> 
 
     Where nothing is decided anew the judgement holds no decision.
     """
-    if _changes_nothing(stored, new) or is_managed_elsewhere(new):
+    if _changes_nothing(stored, new):
         return untouched(new)
     _demand_bounded(stored, new)
     if not placement.is_routed(stored):
-        kept = placement.keep_reserved(stored, new)
-        return Judgement(new, kept, kept.job, warnings=(*placement.foreign_keys(kept, kept.job), *kept.warnings))
+        return _kept_in_the_cloud(stored, new, requester, gate)
     restored = placement.restore(stored, new)
     _demand_same_deadline(restored)
     grown = list(_grown(restored))
     suspended = _spec(stored).get("suspend") is True
+    immutable.demand_same(_spec(stored).get("template"), _spec(restored.job).get("template"), suspended=suspended)
     if grown or (suspended and _asks_anew(restored)):
         return _judged_anew(stored, new, restored, requester, gate, field=grown[0] if grown else "spec.template")
     _demand_small(restored.job, restored.now.job)
     told = (*placement.foreign_keys(restored.now, restored.job), *restored.now.warnings, *_without_effect(restored))
     return Judgement(new, restored.now, restored.job, warnings=told)
+
+
+def _kept_in_the_cloud(stored: Job, new: Job, requester: Requester, gate: Gate) -> Judgement:
+    kept = placement.keep_reserved(stored, new)
+    told = (*placement.foreign_keys(kept, kept.job), *kept.warnings)
+    if manager_of(stored, gate.policy) is None:
+        before, now = placement.strip(stored), placement.strip(new, stored=stored)
+        asking = replace(requester, time=created(stored))
+        if (found := growth.denied(before.job, now.job, asking, gate)) is not None:
+            return Judgement(new, kept, new, *found, warnings=told)
+    return Judgement(new, kept, kept.job, warnings=told)
 
 
 def _changes_nothing(stored: Job, new: Job) -> bool:
@@ -118,11 +129,11 @@ def _judged_anew(
         # Its template cannot change: the script that was signed holds for the further Pods as well.
         _demand_small(restored.job, own)
         return Judgement(new, restored.now, restored.job, workload, decision, None, restored.now.warnings)
-    if (obstacle := text_too_large(workload, own)) is not None:
-        raise JobError(obstacle.path, f"{obstacle.reason}; {ANEW}")
+    resultpaths.plan(workload)  # TooLarge, as at the Job's creation
     script = render(workload, route)
-    record = recorded(workload, route, script, asking.user, gate, str(_metadata(stored).get("uid") or ""))
+    record = recorded(route, asking.user)
     routed = placement.replace_record(restored, decision, script.text, record)
+    routed = signed(routed, workload, route, record, gate, str(_metadata(stored).get("uid") or ""))
     _demand_small(routed, own)
     told = _told(restored, workload, decision)
     return Judgement(new, restored.now, routed, workload, decision, script, (*told, *script.warnings))
@@ -142,11 +153,18 @@ def _demand_signed(stored: Job, change: Change, namespace: str, key: Ed25519Publ
     """
     annotations = change.pod_annotations
     try:
-        signed = signing.read(signing.text_under(names.KEY_SIGNATURE, annotations), {signing.key_id(key): key})
+        claims = signing.read(signing.text_under(names.KEY_SIGNATURE, annotations), {signing.key_id(key): key})
+        spec = _mapping(_spec(stored).get("template")).get("spec")
         found = signing.claims_of(
-            _metadata(stored), annotations, namespace=namespace, site=change.site, queue=change.queue, signed=signed
+            _metadata(stored),
+            annotations,
+            spec,
+            namespace=namespace,
+            site=change.site,
+            queue=change.queue,
+            signed=claims,
         )
-        signing.compare(signed, found)
+        signing.compare(claims, found)
     except SignatureError as error:
         path = f"spec.template.metadata.annotations[{names.KEY_SIGNATURE}]"
         reason = f"what is stored was not signed by this gate for this Job ({error}), so nothing is signed in its place"
@@ -165,7 +183,9 @@ def _who(stored: Job, requester: Requester) -> Requester:
     """Who the Job belongs to: who created it. Whoever changes it (an admin, a controller) does not become its owner.
 
     The groups of someone else are not known; an account that hangs on them is then not found, and the update refused.
+    When it was created counts as well: a rule for nights holds for a Job of the night also by day.
     """
+    requester = replace(requester, time=created(stored))
     template = _mapping(_spec(stored).get("template"))
     owner = _mapping(_mapping(template.get("metadata")).get("annotations")).get(names.KEY_REQUESTER)
     if owner == requester.user or not isinstance(owner, str):

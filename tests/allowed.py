@@ -11,7 +11,7 @@ from typing import Any
 
 OURS = "batchgate.dev/"
 OUTLASTED = ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable")
-CONDITIONS = {"batchgate.dev/WalltimeExceeded", "batchgate.dev/OutOfMemory"}
+CONDITIONS = {"batchgate.dev/WalltimeExceeded", "batchgate.dev/OutOfMemory", "batchgate.dev/JobDeleted"}
 ABSENT = object()
 
 RECORD = {

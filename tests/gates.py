@@ -28,6 +28,8 @@ sites:
     queues:
       - {name: small, nodes: 1, cpusPerNode: 4, memoryPerNode: 16Gi, walltimeMax: 2h}
       - {name: workq, nodes: 4, cpusPerNode: 8, memoryPerNode: 64Gi, walltimeMax: 24h}
+controllers:
+  - managedBy: kueue.x-k8s.io/multikueue
 accounts:
   - {users: [ada], as: ada, account: phys}
   - {groups: [physics], as: shared-phys}

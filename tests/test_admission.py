@@ -51,7 +51,7 @@ def test_the_answer_for_a_routed_job() -> None:
     reason = response["auditAnnotations"]["reason"]
     assert response["auditAnnotations"].keys() == {"decision", "rule", "reason", "site", "queue", "audited"}
     assert response["auditAnnotations"]["audited"].startswith("seen: ")
-    assert response["warnings"][0] == f"This Job goes to HPC: {reason}."
+    assert response["warnings"][0].startswith(f"This Job goes to HPC: {reason}; there ")
     assert answer.record == {
         "uid": UID,
         "operation": "CREATE",

@@ -352,6 +352,57 @@ def test_a_request_that_is_raised_is_told():
     assert quiet.warnings == ()
 
 
+MI = 1024**2
+RAISED = (
+    "The memory of {} is raised to {} on each node: container runtimes do not start with less on site cluster"
+).format
+
+
+@pytest.mark.parametrize(
+    ("fields", "work", "on", "memory", "warnings"),
+    [
+        # 512Mi on TORQUE, nothing elsewhere.
+        ({}, workload(memory=64 * MI), None, [512 * MI], (RAISED("64Mi", "512Mi"),)),
+        ({}, workload(memory=512 * MI), None, [512 * MI], ()),
+        ({}, workload(memory=GI), None, [GI], ()),
+        ({"system": System.OPENPBS}, workload(memory=64 * MI), None, [64 * MI], ()),
+        ({"system": System.SLURM}, workload(memory=64 * MI), None, [64 * MI], ()),
+        ({"runtime": "host"}, workload(memory=64 * MI), None, [64 * MI], ()),
+        # As the site says.
+        ({"memory_floor": "1Gi"}, workload(memory=64 * MI), None, [GI], (RAISED("64Mi", "1Gi"),)),
+        ({"memory_floor": "0"}, workload(memory=64 * MI), None, [64 * MI], ()),
+        (
+            {"system": System.OPENPBS, "memory_floor": "100Mi"},
+            workload(memory=64 * MI),
+            None,
+            [100 * MI],
+            (RAISED("64Mi", "100Mi"),),
+        ),
+        # What nobody asked for is the queue's.
+        ({}, workload(), None, [None], ()),
+        # No more than a node has.
+        ({}, workload(memory=64 * MI), queue(memory_per_node=256 * MI), [256 * MI], (RAISED("64Mi", "256Mi"),)),
+        ({}, workload(memory=64 * MI), queue(memory_per_node=None), [512 * MI], (RAISED("64Mi", "512Mi"),)),
+        # Each node has it.
+        (
+            {},
+            workload(mpi=True, ranks=3, nodes=2, memory=900 * MI),
+            None,
+            [600 * MI, 512 * MI],
+            (RAISED("300Mi", "512Mi"),),
+        ),
+    ],
+)
+def test_jobs_ask_for_no_less_memory_than_the_site_says(
+    fields: dict[str, Any], work: Workload, on: Queue | None, memory: list[int | None], warnings: tuple[str, ...]
+):
+    found = lay(work, on, site(**{"system": System.TORQUE, **fields}))
+
+    assert isinstance(found, Allocation)
+    assert [chunk.memory for chunk in found.chunks] == memory
+    assert found.warnings == warnings
+
+
 def test_figures_say_where_they_come_from():
     found = lay(workload(mpi=True, ranks=8, cpu=17, walltime_asked=60))
     assert isinstance(found, Allocation)

@@ -28,6 +28,14 @@ def test_the_readme_names_every_command() -> None:
     assert set(COMMANDS) - {"version"} <= named
 
 
+def test_every_status_of_a_pod_has_a_meaning_and_an_advice() -> None:
+    page = (ROOT / "docs" / "where-is-my-job.md").read_text()
+    rows = [line for line in page.splitlines() if line.startswith("|")]
+
+    assert len(rows) > 30
+    assert [row for row in rows if not all(cell.strip() for cell in re.split(r"(?<!\\)\|", row)[1:-1])] == []
+
+
 def test_every_make_target_that_is_named_exists() -> None:
     targets = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
     named = {

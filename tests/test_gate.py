@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import copy
 import json
+import tracemalloc
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from router import placement, signing
+from router import placement, podtemplate, policy, signing
 from router.errors import JobError
 from router.gate import judge
 from router.placement import LARGEST_ANNOTATIONS, oversize
 from router.policy.decision import Requester
+from router.workload.cluster import Cluster
+from router.workload.quotas import Quota
 from tests.allowed import surplus, surplus_kept
 from tests.gates import ISSUED_AT, KEY, PLACES, RULES, checked, gate, sized
 from tests.placement.given import job_of
@@ -47,6 +51,7 @@ def test_a_large_job_is_routed_scripted_and_signed() -> None:
         account='{"user":"ada","account":"phys"}',
         results=("out.dat",),
         script_sha256=signing.script_digest(judged.script.text),
+        template_sha256=podtemplate.digest(judged.routed["spec"]["template"]["spec"]),
     )
     keys = {signing.key_id(KEY.public_key()): KEY.public_key()}
     assert signing.verify(template[OURS + "signature"], claims, keys).issued_at == ISSUED_AT
@@ -63,11 +68,69 @@ def test_a_small_job_stays_without_a_word() -> None:
     assert judged.routed["metadata"]["labels"] == {OURS + "target": "cloud"}
 
 
-def test_the_first_warning_says_where_and_why() -> None:
+def test_an_ordinary_job_is_told_in_one_sentence_where_it_goes_and_what_is_different_there() -> None:
     judged = judge(job_of(pod=sized("3")), requester=ADA, gate=gate())
 
-    assert judged.decision is not None
-    assert judged.warnings[0] == f"This Job goes to HPC: {judged.decision.reason}."
+    assert judged.warnings == (
+        (
+            "This Job goes to HPC: rule large sends it to queue small of site hpc1, as ada: 1 node, 3 cores, 1Gi for 1h; there "
+            "its containers end after 54m30s and a run killed at its walltime, for memory or by hand is not tried again "
+            "(batchgate explain says more)."
+        ),
+    )
+    assert judged.differences == (
+        "It names no activeDeadlineSeconds, so its containers end after 54m30s on queue small.",
+        "A run that is killed at its walltime, for memory or by hand is not tried again (podFailurePolicy).",
+        "A deleted Pod is replaced only once its batch job has ended (podReplacementPolicy: Failed).",
+    )
+
+
+ON_HOST = """
+sites:
+  - name: here
+    system: local
+    runtime: host
+    workDir: /tmp/work
+    queues: [{name: batch, nodes: 1, cpusPerNode: 8, memoryPerNode: 16Gi, walltimeMax: 1h}]
+accounts: [{users: [ada], as: ada}]
+rules: [{name: %s, hpc: [{queue: batch}]}]
+"""
+FULL = {"default": (Quota("cloud", {"pods": "5"}, {"pods": "5"}),)}
+NO_CONTAINER = "Its commands run without a container, with the site's own programs (runtime: host)."
+
+
+@pytest.mark.parametrize(
+    ("rule", "quotas", "end", "more"),
+    [
+        ("all", {}, "run without a container and its containers end after 54m30s (batchgate explain says more).", ()),
+        ("r" * 63, {}, "1Gi for 1h; there they run without a container (batchgate explain says more).", ()),
+        ("all", FULL, "each Pod takes 1, 0 of 5 is left (batchgate explain says more).", (NO_CONTAINER,)),
+        ("r" * 63, FULL, "no room for its Pods: ResourceQuota … (batchgate explain says more).", (NO_CONTAINER,)),
+    ],
+    ids=["short", "long", "longer", "cut"],
+)
+def test_that_no_container_is_there_is_told_whatever_the_reason(
+    rule: str, quotas: dict[str, tuple[Quota, ...]], end: str, more: tuple[str, ...]
+) -> None:
+    known = gate(policy=policy.load({"all.yaml": ON_HOST % rule}), cluster=Cluster(quotas=quotas))
+
+    first, *others = judge(job_of(pod=sized("3")), requester=ADA, gate=known).warnings
+
+    assert first.endswith(end)
+    assert len(first) <= 256
+    assert tuple(others) == more
+
+
+def test_what_is_about_this_job_alone_is_a_warning_of_its_own() -> None:
+    pod = sized("3", automountServiceAccountToken=True)
+    job = job_of(pod=pod, annotations={OURS + "reason": "mine", OURS + "walltme": "1h"})
+
+    judged = judge(job, requester=ADA, gate=gate())
+
+    assert [text.partition(" ")[0] for text in judged.warnings] == ["This", "Only", "batchgate.dev/walltme", "Its"], (
+        judged.warnings
+    )
+    assert judged.warnings[3] == "Its Pods get no service account token on HPC (automountServiceAccountToken: false)."
 
 
 def test_without_a_key_nothing_is_signed() -> None:
@@ -76,14 +139,44 @@ def test_without_a_key_nothing_is_signed() -> None:
     assert OURS + "signature" not in judged.routed["spec"]["template"]["metadata"]["annotations"]
 
 
-@pytest.mark.parametrize("manager", ["kueue.x-k8s.io/multikueue", 3, [], {"a": "b"}])
-def test_a_job_of_another_controller_is_not_looked_at(manager: Any) -> None:
-    job = job_of({"managedBy": manager}, sized("3"), labels={OURS + "target": "hpc"})
+LISTED = "kueue.x-k8s.io/multikueue"
+
+
+def test_a_job_of_a_listed_controller_is_marked_and_nothing_of_ours_is_left_in_it() -> None:
+    """Also where it is a copy of a routed Job, proof and all: the API server may drop the field after this."""
+    job = job_of({"managedBy": LISTED, "activeDeadlineSeconds": 600}, sized("3"), labels={"app": "a"})
+    copied = judge({**job, "spec": {**job["spec"], "managedBy": None}}, requester=ADA, gate=gate()).routed
+    copied["spec"]["managedBy"] = LISTED
+
+    judged = judge(copied, requester=Requester("ben", (), "default"), gate=gate())
+
+    assert judged.routed == {**job, "metadata": {**job["metadata"], "annotations": {OURS + "managed-by": LISTED}}}
+    assert (judged.decision, judged.workload) == (None, None)
+    assert [one.partition(":")[0][:24] for one in judged.warnings] == ["Only Batchgate sets labe"]
+
+
+def test_the_mark_of_a_listed_controller_is_not_believed() -> None:
+    job = job_of(pod=sized("500m"), annotations={OURS + "managed-by": LISTED})
 
     judged = judge(job, requester=ADA, gate=gate())
 
-    assert judged.routed is job
-    assert (judged.decision, judged.workload, judged.warnings) == (None, None, ())
+    assert OURS + "managed-by" not in judged.routed["metadata"]["annotations"]
+
+
+@pytest.mark.parametrize(("cpus", "memory", "target"), [("3", "1Gi", "cloud"), ("3", "2Ti", "deny")])
+def test_a_job_of_any_other_controller_is_judged_and_stays(cpus: str, memory: str, target: str) -> None:
+    """The API server may drop the field, and then its own controller runs the Job."""
+    judged = judge(job_of({"managedBy": "example.com/mine"}, sized(cpus, memory)), requester=ADA, gate=gate())
+
+    assert judged.decision is not None
+    assert judged.decision.target == target
+    assert [one.path for one in judged.decision.obstacles] == (["spec.managedBy"] if target == "cloud" else [])
+
+
+@pytest.mark.parametrize("manager", [3, [], {"a": "b"}])
+def test_a_controller_that_is_no_text_is_an_error_of_the_job(manager: Any) -> None:
+    with pytest.raises(JobError, match=r"^spec\.managedBy"):
+        judge(job_of({"managedBy": manager}, sized("3")), requester=ADA, gate=gate())
 
 
 def test_kubernetes_own_controller_is_no_other() -> None:
@@ -115,7 +208,8 @@ def test_a_denied_job_is_not_changed() -> None:
 @pytest.mark.parametrize(("requester", "target"), [(ADA, "cloud"), (STRICT, "deny")])
 def test_a_script_that_no_annotation_holds_names_the_largest_field(requester: Requester, target: str) -> None:
     pod = sized("3")
-    pod["containers"][0]["env"] = [{"name": "BIG", "value": "x" * LARGEST_ANNOTATIONS}]
+    halves = ("x" * (LARGEST_ANNOTATIONS // 2),) * 2
+    pod["containers"][0]["env"] = [{"name": f"BIG{index}", "value": half} for index, half in enumerate(halves)]
     job = job_of(pod=pod)
 
     judged = judge(job, requester=requester, gate=gate())
@@ -144,6 +238,25 @@ def test_a_record_that_no_annotations_hold_names_the_largest_field(notes: tuple[
     assert (judged.decision.target, judged.script) == ("cloud", None)
     assert f"cannot go there: {path}: is {kib} KiB of the " in judged.decision.reason
     assert surplus_kept(job, judged.routed) == []
+
+
+def test_a_path_that_many_mounts_repeat_is_refused_by_its_field_before_a_script_is_written() -> None:
+    places = PLACES.replace("    workDir:", "    volumes: [{hostPath: /data, path: /data}]\n    workDir:")
+    pod = sized("3", volumes=[{"name": "v", "hostPath": {"path": "/data/" + "x" * 4090}}])
+    mounts = [{"name": "v", "mountPath": f"/{index}"} for index in range(200)]
+    pod["initContainers"] = [{"name": f"c{n}", "image": "i", "volumeMounts": mounts} for n in range(20)]
+    mapped = replace(gate(), policy=policy.load({"places.yaml": places, "rules.yaml": RULES}))
+    tracemalloc.start()
+    try:
+        judged = judge(job_of(pod=pod), requester=ADA, gate=mapped)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+
+    assert judged.decision is not None
+    path = "spec.template.spec.volumes[0].hostPath.path"
+    assert f"cannot go there: {path}: is 16000 KiB of the " in judged.decision.reason
+    assert peak < 8_000_000
 
 
 def test_what_fits_is_routed_and_the_api_server_takes_it() -> None:
@@ -247,13 +360,15 @@ def test_what_is_too_much_is_refused_before_anything_is_taken_out_of_it(monkeypa
     assert caught.value.path == "spec.jobTemplate.metadata.annotations"
 
 
-@pytest.mark.parametrize("text", ["x" * 900_000, "\n" * 110_000, "'" * 110_000])
+@pytest.mark.parametrize("text", ["x" * 90_000, "\n" * 15_000, "'" * 15_000])
 def test_a_text_that_no_annotation_can_hold_is_not_made_into_a_script(
     text: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("router.gate.render", None)
     job = job_of(pod=sized("3"))
-    job["spec"]["template"]["spec"]["containers"][0]["env"] = [{"name": "A", "value": text}]
+    job["spec"]["template"]["spec"]["containers"][0]["env"] = [
+        {"name": f"A{index}", "value": text} for index in range(9)
+    ]
 
     judged = judge(job, requester=ADA, gate=gate())
 
@@ -283,3 +398,43 @@ def test_a_result_that_can_be_nowhere_is_told_where_results_are_brought(director
 
     assert judged.script is not None
     assert any("out/*.txt: lies in no emptyDir" in warning for warning in judged.warnings) is told
+
+
+def test_rules_see_the_time_of_the_gate() -> None:
+    rules = "rules:\n  - {name: day, when: request.time.getHours('Europe/Berlin') >= 9, cloud: true}\n  - {name: rest, hpc: [{queue: small}]}\n"
+    at = {
+        hours: judge(job_of(pod=sized("3")), requester=ADA, gate=gate(rules, issued_at=ISSUED_AT + hours))
+        for hours in (-1, 0)
+    }
+
+    # ISSUED_AT is 9 o'clock in Berlin.
+    assert {hours: one.decision and (one.decision.rule, one.decision.reason) for hours, one in at.items()} == {
+        -1: ("rest", "rule rest sends it to queue small of site hpc1, as ada: 1 node, 3 cores, 1Gi for 1h"),
+        0: (
+            "day",
+            (
+                "rule day keeps it in the cloud: request.time.getHours('Europe/Berlin') >= 9, "
+                "with request.time = 2027-01-15T08:00:00Z"
+            ),
+        ),
+    }
+
+
+def test_where_the_namespace_has_no_room_for_the_pods_the_reason_says_so() -> None:
+    full = Cluster(quotas={"default": (Quota("cloud", {"pods": "5"}, {"pods": "5"}),)})
+    lack = "ResourceQuota cloud: pods: each Pod takes 1, 0 of 5 is left"
+
+    routed = judge(job_of(pod=sized("3")), requester=ADA, gate=gate(cluster=full))
+    kept = judge(job_of(pod=sized("500m")), requester=ADA, gate=gate(cluster=full))
+    elsewhere = judge(job_of(pod=sized("3")), requester=Requester("ada", (), "other"), gate=gate(cluster=full))
+
+    assert routed.decision is not None
+    assert routed.decision.reason.endswith(lack)
+    assert routed.warnings[0].startswith("This Job goes to HPC: ")
+    assert routed.warnings[0].endswith(f"{lack} (batchgate explain says more).")
+    template = routed.routed["spec"]["template"]["metadata"]
+    assert {one["annotations"][OURS + "reason"] for one in (routed.routed["metadata"], template)} == {
+        routed.decision.reason
+    }
+    assert kept.warnings == ()
+    assert "ResourceQuota" not in " ".join(elsewhere.warnings)

@@ -240,6 +240,22 @@ def test_what_no_process_can_be_given_is_an_error_before_it_is_built(manifest: d
     assert "bytes" in error.value.message
 
 
+@pytest.mark.parametrize(
+    ("manifest", "path"),
+    [
+        ({"env": [{"name": "A", "value": "x" * 131_055}]}, "spec.containers[0].env[0]"),
+        ({"command": ["true", "x" * 131_072]}, "spec.containers[0].command[1]"),
+    ],
+)
+def test_what_the_script_has_counts_too(manifest: dict[str, Any], path: str) -> None:
+    pod = {"metadata": POD_META, "spec": {"containers": [{"name": "main", **manifest}]}}
+
+    with pytest.raises(TooLarge) as error:
+        podfiles.stage(pod, _workload(_container(manifest)))
+
+    assert error.value.path == path
+
+
 def test_keys_that_cannot_be_names_are_not_told_without_end() -> None:
     maps = {"bad": {"data": {f"{n}x": "" for n in range(30_000)}}}
     manifest = {"envFrom": [{"configMapRef": {"name": "bad"}}]}

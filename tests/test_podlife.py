@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 from pathlib import Path
 from typing import Any
@@ -144,6 +145,25 @@ def test_an_exit_file_that_says_how_long_the_log_was() -> None:
     content = b'{"code":0,"signal":0,"started":10,"finished":12,"deadline":false,"log":4096}\n'
 
     assert read_exit("main.0", content) == ("main", Exit(0, 0, 0, 10, 12, deadline=False, log=4096))
+
+
+@pytest.mark.parametrize(
+    ("said", "expected"),
+    [
+        ("dHdvCmxpbmVz", "two\nlines"),
+        ("/w==", "\ufffd"),
+        (base64.b64encode(b"x" * 4097).decode(), "x" * 4096),
+        ("no base64!", ""),
+        ("é", ""),
+        (7, ""),
+    ],
+)
+def test_an_exit_file_with_the_program_s_last_word(said: object, expected: str) -> None:
+    numbers = {"code": 0, "signal": 0, "started": 10, "finished": 12, "deadline": False}
+
+    found = read_exit("main.0", json.dumps({**numbers, "said": said}).encode() + b"\n")
+
+    assert found == ("main", Exit(0, 0, 0, 10, 12, deadline=False, said=expected))
 
 
 def test_logs_are_held_against_what_the_exit_files_say() -> None:

@@ -21,7 +21,7 @@ def pod(number: int = 1, **metadata: Any) -> dict[str, Any]:
     annotations = {
         "batch.kubernetes.io/job-completion-index": "3",
         "batchgate.dev/rule": "gpu",
-        "batchgate.dev/script": "#!/bin/bash\n" + "x" * 10_000,
+        "batchgate.dev/script": "#!/bin/bash\nprofile=open-mpi # of the site\n" + "x" * 10_000,
         "batchgate.dev/account": ACCOUNT,
         "batchgate.dev/signature": "v1.key.claims.signature",
         "batchgate.dev/job-id": f"{number}.pbs",
@@ -83,6 +83,7 @@ VIEW = PodView(
         PodContainer("main", "app:2", ContainerKind.MAIN),
     ),
     rule="gpu",
+    profile="open-mpi",
     account=ACCOUNT,
     signed=True,
     job_id="1.pbs",

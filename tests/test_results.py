@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from router import results
+from router.errors import TooLarge
 from router.podlife import Exit
 from router.results import Brought, Collected, Left, Subject
 from router.workload import resultpaths, workload_of
@@ -24,7 +25,7 @@ def _plan(paths: list[str], *containers: dict[str, Any], volumes: list[dict[str,
     job = {
         "apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "j"}, "spec": {"template": {"spec": spec}},
     }  # fmt: skip
-    return resultpaths.resolve(workload_of(job, namespace="n"), paths)
+    return resultpaths.resolve(workload_of(job, namespace="n"), paths, "the hint")
 
 
 def _mount(name: str, path: str, sub_path: str = "") -> dict[str, str]:
@@ -52,7 +53,9 @@ WORK, OUT, DATA = VOLUMES
         ("w/a", {"volumeMounts": [_mount("work", "/w")]}, [("work", ("a",))]),
         ("w", {"volumeMounts": [_mount("work", "/w/deep/er")]}, [("work", ())]),
         ("*/a", {"volumeMounts": [_mount("work", "/w"), _mount("data", "/d")]}, [("data", ("a",)), ("work", ("a",))]),
-        ("**/*.h5", {"volumeMounts": [_mount("work", "/w")]}, [("work", ("*.h5",)), ("work", ("**", "*.h5"))]),
+        ("**/*.h5", {"volumeMounts": [_mount("work", "/w")]}, [("work", ("**", "*.h5"))]),
+        ("**/**/**/a/**/**", {"volumeMounts": [_mount("work", "/w")]}, [("work", ("**", "a", "**"))]),
+        ("**/w/**/x", {"volumeMounts": [_mount("work", "/w")]}, [("work", ("**", "w", "**", "x")), ("work", ("**", "x"))]),
         # a mount in a volume: both can hold it
         (
             "out/x",
@@ -151,7 +154,7 @@ def _told(paths: list[str], mounts: int = 1) -> tuple[str, ...]:
         "apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "j"},
         "spec": {"template": {"metadata": hint, "spec": spec}},
     }  # fmt: skip
-    return resultpaths.warnings(workload_of(job, namespace="n"))
+    return resultpaths.warnings(resultpaths.plan(workload_of(job, namespace="n")).problems)
 
 
 def test_paths_that_can_be_nowhere_are_told_at_once() -> None:
@@ -166,11 +169,75 @@ def test_paths_that_can_be_nowhere_are_told_at_once() -> None:
         f"Result out2: {nowhere}",
         "6 more such results will not be brought.",
     )
-    assert all(len(one) < 256 for one in _told(["x" * 5000]))
+    assert all(len(one) < 256 for one in _told(["x" * 500 + "/" + "x" * 500]))
 
 
-def test_not_every_mount_of_a_huge_job_is_looked_at_for_a_warning() -> None:
-    assert _told(["out"] * 100, mounts=101) == ()
+DEEP = "/" + "/".join(["a"] * 100)
+TOO_MUCH: list[tuple[list[str], dict[str, Any], str]] = [
+    (
+        [f"out{n}" for n in range(100)],
+        {"volumeMounts": [_mount("work", "/", f"s{n}") for n in range(11)]},
+        "the hint: means more than 1000 places in the Pod's volumes",
+    ),
+    (
+        ["x" * 500 + f"/{n}" for n in range(24)],
+        {"volumeMounts": [_mount("work", "/", f"s{n}") for n in range(20)]},
+        "the hint: means places in the Pod's volumes of more than 131072 characters",
+    ),
+    (
+        ["**/a" * 16 + f"/{n}" for n in range(100)],
+        {"volumeMounts": [_mount("work", DEEP + f"/m{n}") for n in range(20)]},
+        "volumeMounts[0].mountPath: has more than 100 parts",
+    ),
+    (
+        ["**/" + "a/**/" * 15 + f"{n}" for n in range(100)],
+        {"volumeMounts": [_mount("work", f"{DEEP[:-2]}") for n in range(20)]},
+        "the hint: takes more than 60000 comparisons with the paths of mounts",
+    ),
+    (
+        ["*".join("a" * 200) + f"/{n}" for n in range(30)],
+        {"volumeMounts": [_mount("work", "/" + "a" * 255) for n in range(1000)]},
+        "the hint: takes more than 60000 comparisons with the paths of mounts",
+    ),
+    (["a"], {"workingDir": DEEP + "/b"}, "workingDir: has more than 100 parts"),
+    (["a"], {"volumeMounts": [_mount("work", "/w", DEEP[1:] + "/b")]}, "volumeMounts[0].subPath: has more than"),
+]
+
+
+@pytest.mark.timeout(60)
+@pytest.mark.parametrize(("paths", "container", "words"), TOO_MUCH)
+def test_what_would_take_too_long_to_look_up_is_refused(
+    paths: list[str], container: dict[str, Any], words: str
+) -> None:
+    with pytest.raises(TooLarge) as caught:
+        _plan(paths, container, volumes=[WORK])
+
+    assert words in str(caught.value)
+
+
+def test_what_is_taken_is_read_from_a_plan_as_it_was_written() -> None:
+    mounts = [_mount("work", "/", f"s{n}") for n in range(10)]
+    plan = _plan([f"\N{GRINNING FACE}out{n}" for n in range(100)], {"volumeMounts": mounts}, volumes=[WORK])
+
+    assert len(plan.wanted) == 1000
+    assert results.read_plan(results.plan_text(plan)) == plan
+
+
+_GLOBS = st.lists(st.sampled_from(["**", "a", "b", "*"]), min_size=1, max_size=6)
+_PATHS = st.lists(st.sampled_from(["a", "b"]), max_size=4)
+
+
+@given(glob=_GLOBS, mount=_PATHS, below=_PATHS)
+def test_a_plan_means_what_the_line_means(glob: list[str], mount: list[str], below: list[str]) -> None:
+    plan = _plan(["./" + "/".join(glob)], {"volumeMounts": [_mount("work", "/" + "/".join(mount))]}, volumes=[WORK])
+    by_line = resultpaths.opened([tuple(glob)])
+    for name in [*mount, *below]:
+        by_line = resultpaths.after(by_line, name)
+    by_plan = resultpaths.opened([one.pattern for one in plan.wanted])
+    for name in below:
+        by_plan = resultpaths.after(by_plan, name)
+
+    assert resultpaths.is_meant(by_plan) is resultpaths.is_meant(by_line)
 
 
 def test_each_pattern_is_compiled_once_however_many_there_are() -> None:
@@ -192,6 +259,14 @@ def test_no_glob_takes_long(pattern: str) -> None:
         assert resultpaths.after(frozenset({(pattern,)}), "a" * 255) == frozenset()
 
 
+def test_a_plan_that_names_too_much_is_not_believed() -> None:
+    wanted = Wanted("x" * 100, "v", ("y" * 200,))
+
+    assert results.read_plan(results.plan_text(Plan((wanted,) * 500))) == Plan(
+        (), ("results in the Pod's directory was overwritten: it names more than a plan does",)
+    )
+
+
 @given(st.lists(st.tuples(st.text(), _PARTS, st.lists(_PARTS).map(tuple)).map(lambda one: Wanted(*one))))
 def test_a_plan_is_read_as_it_was_written(wanted: list[Wanted]) -> None:
     plan = Plan(tuple(wanted), ("a sentence",))
@@ -202,7 +277,7 @@ def test_a_plan_is_read_as_it_was_written(wanted: list[Wanted]) -> None:
 @pytest.mark.parametrize(
     "content",
     [
-        b"", b"{", b"[]", b"null", b"\xff", b'{"wanted": 1, "problems": []}', b'{"wanted": [{}], "problems": []}',
+        b"{", b"[]", b"null", b"\xff", b'{"wanted": 1, "problems": []}', b'{"wanted": [{}], "problems": []}',
         b'{"wanted": [{"said": "x", "volume": "..", "pattern": []}], "problems": []}',
         b'{"wanted": [{"said": "x", "volume": "v", "pattern": ["a", ".."]}], "problems": []}',
         b'{"wanted": [{"said": "x", "volume": "v", "pattern": ["a/b"]}], "problems": []}',
@@ -211,8 +286,20 @@ def test_a_plan_is_read_as_it_was_written(wanted: list[Wanted]) -> None:
         b"[" * 100_000,
     ],
 )  # fmt: skip
-def test_what_is_no_plan_brings_nothing(content: bytes) -> None:
-    assert results.read_plan(content) == Plan()
+def test_what_is_no_plan_brings_nothing_and_says_so(content: bytes) -> None:
+    assert results.read_plan(content) == Plan(
+        (), ("results in the Pod's directory was overwritten: it is no plan of results",)
+    )
+
+
+def test_a_pod_without_a_plan_has_none() -> None:
+    assert results.read_plan(b"") == Plan()
+
+
+def test_a_plan_that_is_too_long_is_not_looked_at() -> None:
+    words = "results in the Pod's directory was overwritten: it has more than 2097152 bytes"
+
+    assert results.read_plan(b"[" * (results.MOST_PLAN + 1)) == Plan((), (words,))
 
 
 @given(st.binary())

@@ -12,7 +12,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from hypothesis import given
 from hypothesis import strategies as st
 
-from router import signing
+from router import podtemplate, signing
 from router.errors import ConfigError, SignatureError
 from router.signing import Claims, sign, verify
 
@@ -28,6 +28,7 @@ CLAIMS = Claims(
     account='{"user":"ada","account":"phys"}',
     results=("out.dat", "plots/*.png"),
     script_sha256=signing.script_digest("#!/bin/sh\ntrue\n"),
+    template_sha256=podtemplate.digest({"containers": [{"name": "c", "image": "busybox:1.36"}]}),
 )
 
 
@@ -48,7 +49,7 @@ def test_a_signature_is_one_word_that_names_format_and_key() -> None:
 
     assert text.isascii()
     assert len(text.split()) == 1
-    assert text.split(".")[:2] == ["v1", signing.key_id(KEY.public_key())]
+    assert text.split(".")[:2] == ["v2", signing.key_id(KEY.public_key())]
 
 
 @pytest.mark.parametrize(
@@ -56,6 +57,7 @@ def test_a_signature_is_one_word_that_names_format_and_key() -> None:
     [
         ({"namespace": "other"}, "namespace is signed as 'physics' and found as 'other'"),
         ({"requester": "eve"}, "requester is signed as 'ada' and found as 'eve'"),
+        ({"template_sha256": "0"}, "its Job's Pod template is not the one that was signed"),
         ({"site": "hpc2"}, "site is signed as 'hpc1' and found as 'hpc2'"),
         ({"queue": "gpu"}, "queue is signed as 'workq' and found as 'gpu'"),
         ({"account": '{"user":"root"}'}, "account is signed as"),
@@ -107,8 +109,8 @@ def test_one_key_cannot_sign_in_anothers_name() -> None:
 
 
 def test_another_format_is_refused_before_anything_is_read() -> None:
-    with pytest.raises(SignatureError, match="has format 'v2', not v1"):
-        verify(sign(CLAIMS, KEY).replace("v1.", "v2.", 1), CLAIMS, KEYS)
+    with pytest.raises(SignatureError, match="has format 'v3', not v2"):
+        verify(sign(CLAIMS, KEY).replace("v2.", "v3.", 1), CLAIMS, KEYS)
 
 
 @pytest.mark.parametrize("text", ["", "v1", "a.b.c", "v1.k.c.s.x", "é.é.é.é", "x" * 100_000], ids=lambda text: text[:8])

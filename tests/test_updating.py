@@ -5,15 +5,16 @@ from __future__ import annotations
 import base64
 import copy
 import json
+from collections.abc import Callable
 from typing import Any
 
 import jsonpatch
 import pytest
 
-from router import signing
+from router import podtemplate, signing
 from router.admission import review
 from router.policy.decision import QueueState, QueueStates
-from tests.gates import ISSUED_AT, KEY, gate, review_of, sized
+from tests.gates import ISSUED_AT, KEY, RULES, gate, review_of, sized
 from tests.placement.given import job_of
 
 OURS = "batchgate.dev/"
@@ -152,6 +153,7 @@ def test_a_suspended_job_is_sized_scripted_and_signed_anew_for_its_creator() -> 
         account='{"user":"ada","account":"phys"}',
         results=(),
         script_sha256=signing.script_digest(annotations[OURS + "script"]),
+        template_sha256=podtemplate.digest(template["spec"]),
         job_uid="u-1",
     )
     keys = {signing.key_id(KEY.public_key()): KEY.public_key()}
@@ -317,19 +319,6 @@ def test_a_job_that_was_signed_anew_can_be_signed_anew_again() -> None:
     assert answered(with_cpus(moved, "3"), stored=moved)[0]["allowed"] is False
 
 
-def test_a_text_that_no_annotation_can_hold_is_not_made_into_a_script() -> None:
-    """The size that is named is the text's alone: with the script it would be 601 KiB."""
-    stored = stored_job({"suspend": True})
-    new = copy.deepcopy(stored)
-    new["spec"]["template"]["spec"]["containers"][0]["args"] = ["\n" * 300_000]
-
-    response, _ = answered(new, stored=stored)
-
-    assert response["status"]["details"]["causes"][0]["field"] == "spec.template.spec.containers[0].args"
-    assert "586 KiB of the 586 KiB that script and annotations would take" in response["status"]["message"]
-    assert response["status"]["message"].endswith("delete and create it")
-
-
 def test_without_a_signer_nothing_is_verified() -> None:
     stored = stored_job({"suspend": True})
     del stored["spec"]["template"]["metadata"]["annotations"][OURS + "signature"]
@@ -366,3 +355,253 @@ def test_a_job_that_was_too_much_before_can_still_be_changed() -> None:
     stored = job_of(labels={f"k{index}": "v" for index in range(1001)})
 
     assert answered(changed(stored, suspend=True), stored=stored)[0]["allowed"] is True
+
+
+def test_a_job_of_the_night_may_be_changed_by_day() -> None:
+    """It is judged by the time of its creation, ISSUED_AT, as where a Job goes is decided once."""
+    rules = "rules:\n  - {name: early, when: request.time.getHours() < 9, hpc: [{queue: small}]}\n  - {name: rest, cloud: true}\n"
+    _, stored = answered(job_of({"suspend": True}, sized("3")), gate(rules))
+    stored["metadata"] |= {"uid": "u-1", "creationTimestamp": CREATED}
+
+    response, result = answered(with_cpus(stored, "2"), gate(rules, issued_at=ISSUED_AT + 7200), stored=stored)
+
+    assert response["allowed"], response
+    assert "ncpus=2" in result["spec"]["template"]["metadata"]["annotations"][OURS + "script"]
+
+
+@pytest.mark.parametrize(
+    ("created", "denied"),
+    [("2026-01-15T08:00:00Z", False), ("2026-06-15T08:00:00Z", True), ("no time", False)],
+)
+def test_what_grows_in_the_cloud_is_judged_by_when_it_was_created(created: str, denied: bool) -> None:
+    rules = (
+        "rules:\n  - {name: summer, when: has(request.time) && request.time > timestamp('2026-06-01T00:00:00Z'), deny: x}\n"
+        "  - {name: rest, cloud: true}\n"
+    )
+    _, stored = answered(job_of({"completions": 9}, sized("1")), gate(EVERYTHING_STAYS))
+    stored["metadata"]["creationTimestamp"] = created
+
+    response, _ = answered(changed(stored, parallelism=2), gate(rules, issued_at=ISSUED_AT), stored=stored)
+
+    assert response["allowed"] is not denied
+
+
+VAST = """
+rules:
+  - {name: vast, when: job.totalCpus > 64, deny: 64 CPUs are the most}
+  - {name: named, when: "!('project' in job.labels)", deny: name a project}
+  - {name: long, when: "!has(job.walltime)", deny: say how long it takes}
+  - {name: rest, cloud: true}
+"""
+
+
+def in_the_cloud(cpus: str = "1", **spec: Any) -> dict[str, Any]:
+    """A Job that some rule kept there, as it is stored."""
+    wanted = {"activeDeadlineSeconds": 60, "completions": 1000, **spec}
+    _, job = answered(job_of(wanted, sized(cpus), labels={"project": "p"}), gate(EVERYTHING_STAYS))
+    return dict(job)
+
+
+def relabelled(job: dict[str, Any], **labels: str) -> dict[str, Any]:
+    kept = {key: value for key, value in job["metadata"]["labels"].items() if key.startswith(OURS)}
+    return {**job, "metadata": {**job["metadata"], "labels": {**kept, **labels}}}
+
+
+@pytest.mark.parametrize(
+    ("stored", "change", "denied"),
+    [
+        (in_the_cloud(), lambda job: changed(job, parallelism=200), "vast"),
+        (in_the_cloud(suspend=True), lambda job: with_cpus(job, "500"), "vast"),
+        (in_the_cloud(), lambda job: changed(job, parallelism=64), None),
+        # There before the rule, or before the gate: it may become less, and anything else, but not more.
+        (in_the_cloud(parallelism=200), lambda job: changed(job, parallelism=100), None),
+        (in_the_cloud(parallelism=200), lambda job: changed(job, parallelism=0), None),
+        (in_the_cloud(parallelism=200), lambda job: changed(job, parallelism=201), "vast"),
+        (in_the_cloud(parallelism=200), lambda job: relabelled(job, project="q"), None),
+        (in_the_cloud("500", suspend=True), lambda job: with_cpus(job, "100"), None),
+        # Kueue, and whoever else suspends and releases.
+        (in_the_cloud("500", suspend=True), lambda job: changed(job, suspend=False), None),
+        (in_the_cloud("500"), lambda job: changed(job, suspend=True), None),
+        (in_the_cloud(parallelism=200), lambda job: changed(job, ttlSecondsAfterFinished=1), None),
+        # What is no figure.
+        (in_the_cloud(), relabelled, "named"),
+        (in_the_cloud(), lambda job: changed(job, activeDeadlineSeconds=None), "long"),
+        (in_the_cloud(), lambda job: changed(job, activeDeadlineSeconds=30), None),
+    ],
+)
+def test_a_rule_that_denies_holds_for_what_a_job_in_the_cloud_asks_for_now(
+    stored: dict[str, Any], change: Callable[[dict[str, Any]], dict[str, Any]], denied: str | None
+) -> None:
+    new = change(stored)
+
+    response, result = answered(new, gate(VAST), stored=stored, user="kueue")
+
+    said = response.get("status", {}).get("message", "")
+    assert (response["allowed"], said.partition(" denies")[0]) == (
+        (True, "") if denied is None else (False, f"rule {denied}")
+    )
+    assert result == new
+
+
+HIDING = """
+rules:
+  - {name: amd, when: "job.gpuVendor == 'amd'", deny: none of these}
+  - {name: must, when: "!has(job.memory)", deny: state memory}
+  - {name: old, when: job.totalCpus > 64, deny: 64 CPUs are the most}
+  - {name: gold, when: "'class' in job.labels && job.labels['class'] == 'gold'", deny: not yours}
+  - {name: long, when: "!has(job.walltime) || job.walltime > seconds('1h')", deny: one hour}
+  - {name: rest, cloud: true}
+"""
+
+
+def with_limits(job: dict[str, Any], **limits: str) -> dict[str, Any]:
+    job = copy.deepcopy(job)
+    job["spec"]["template"]["spec"]["containers"][0]["resources"] = (
+        {"requests": limits, "limits": limits} if limits else {}
+    )
+    return job
+
+
+def with_gpu(job: dict[str, Any], vendor: str) -> dict[str, Any]:
+    return with_limits(job, **{"memory": "1Gi", f"{vendor}.com/gpu": "1"})
+
+
+def hinted(job: dict[str, Any]) -> dict[str, Any]:
+    job = copy.deepcopy(job)
+    job["metadata"].setdefault("annotations", {})[OURS + "walltime"] = "1m"
+    return job
+
+
+WITH_MEMORY = with_limits(in_the_cloud(suspend=True), memory="1Gi")
+LARGE_ONES = with_limits(in_the_cloud(parallelism=200), memory="1Gi", cpu="1")
+
+
+@pytest.mark.parametrize(
+    ("stored", "change", "denied"),
+    [
+        (with_gpu(WITH_MEMORY, "nvidia"), lambda job: with_gpu(job, "amd"), "amd"),
+        (WITH_MEMORY, with_limits, "must"),
+        (WITH_MEMORY, lambda job: with_limits(job, memory="1Mi"), None),
+        (LARGE_ONES, lambda job: relabelled(job, **{"class": "gold"}), "gold"),
+        (LARGE_ONES, lambda job: relabelled(job, **{"class": "silver"}), None),
+        (hinted(WITH_MEMORY), lambda job: changed(job, activeDeadlineSeconds=None), "long"),
+        (hinted(WITH_MEMORY), lambda job: changed(job, activeDeadlineSeconds=7200), "long"),
+        (hinted(WITH_MEMORY), lambda job: changed(job, activeDeadlineSeconds=50), None),
+    ],
+)
+def test_a_change_of_kind_is_judged_by_each_rule_that_denies(
+    stored: dict[str, Any], change: Callable[[dict[str, Any]], dict[str, Any]], denied: str | None
+) -> None:
+    said = answered(change(stored), gate(HIDING), stored=stored)[0].get("status", {}).get("message", "")
+
+    assert said.partition(" denies")[0] == (f"rule {denied}" if denied else "")
+
+
+@pytest.mark.parametrize(("deadline", "allowed"), [(3600, True), (3601, False), (None, False)])
+def test_a_walltime_hint_does_not_hide_the_deadline_of_a_job_that_stays_in_the_cloud(
+    deadline: int | None, allowed: bool
+) -> None:
+    job = with_limits(job_of({"activeDeadlineSeconds": deadline}, sized("1")), memory="1Gi")
+
+    assert answered(hinted(job), gate(HIDING))[0]["allowed"] is allowed
+
+
+def test_less_is_never_denied() -> None:
+    """Whatever a rule says of small Jobs, and of Jobs that it never saw."""
+    rules = "rules: [{name: small, when: job.pods < 3, deny: too small}, {name: rest, cloud: true}]"
+    stored = in_the_cloud(parallelism=5)
+
+    assert answered(changed(stored, parallelism=1), gate(rules), stored=stored)[0]["allowed"] is True
+
+
+def test_a_job_of_a_listed_controller_meets_no_rule_at_an_update_either() -> None:
+    listed = "kueue.x-k8s.io/multikueue"
+    _, stored = answered(job_of({"managedBy": listed, "completions": 1000}, sized("1")))
+    forged = changed(stored, parallelism=20)
+    forged["metadata"]["labels"] = {OURS + "target": "hpc"}
+    vast = gate(RULES.replace("job.memory > quantity('1Ti')", "job.totalCpus > 8"))
+
+    response, result = answered(forged, vast, stored=stored)
+
+    assert response["allowed"] is True
+    assert result == changed(stored, parallelism=20)
+    unlisted = changed(stored, managedBy="example.com/mine")
+    assert answered(changed(unlisted, parallelism=20), vast, stored=unlisted)[0]["allowed"] is False
+
+
+def _container(**fields: Any) -> Callable[[dict[str, Any]], Any]:
+    return lambda template: template["spec"]["containers"][0].update(fields)
+
+
+@pytest.mark.parametrize("suspend", [False, True])
+@pytest.mark.parametrize(
+    ("change", "fields"),
+    [
+        (_container(image="busybox:1.37"), "containers[0].image"),
+        (_container(args=["x"], env=[{"name": "A", "value": "b"}]), "containers[0].args, containers[0].env"),
+        (lambda template: template["spec"].update(restartPolicy="OnFailure"), "restartPolicy"),
+        (lambda template: template["spec"]["containers"].append({"name": "d", "image": "x"}), "containers"),
+    ],
+)
+def test_a_template_that_cannot_change_is_refused_in_one_sentence(
+    change: Callable[[dict[str, Any]], Any], fields: str, suspend: bool
+) -> None:
+    stored = stored_job({"suspend": suspend})
+    new = copy.deepcopy(stored)
+    change(new["spec"]["template"])
+
+    response, _ = answered(new, stored=stored)
+
+    assert response["allowed"] is False
+    assert response["status"]["message"] == (
+        f"spec.template: this Job was sent to HPC and its Pod template ({fields}) cannot be changed; "
+        "delete and create it"
+    )
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda template: template["spec"]["nodeSelector"].update(disk="ssd"),
+        lambda template: template["metadata"]["labels"].update(app="x"),
+        lambda template: template["metadata"]["annotations"].update(note="x"),
+        lambda template: template["spec"]["tolerations"].append({"key": "x", "operator": "Exists"}),
+    ],
+)
+def test_what_kubernetes_lets_change_on_a_suspended_job_is_refused_once_it_runs(change: Any) -> None:
+    for suspend, allowed in ((True, True), (False, False)):
+        stored = stored_job({"suspend": suspend}, sized("3", tolerations=[{"key": "y", "operator": "Exists"}]))
+        new = copy.deepcopy(stored)
+        change(new["spec"]["template"])
+
+        response, _ = answered(new, stored=stored)
+
+        assert ("cannot be changed" in response.get("status", {}).get("message", "")) is not allowed
+
+
+def test_a_file_that_replaces_a_job_lacks_what_the_api_server_wrote_into_it() -> None:
+    stored = stored_job()
+    stored["spec"]["template"]["metadata"]["labels"] |= {"batch.kubernetes.io/controller-uid": "u-1", "job-name": "j"}
+    new = copy.deepcopy(stored)
+    for key in ("batch.kubernetes.io/controller-uid", "job-name"):
+        del new["spec"]["template"]["metadata"]["labels"][key]
+
+    message = answered(new, stored=stored)[0]["status"]["message"]
+
+    assert message.startswith("spec.selector: Required value: a file that replaces a Job holds the selector")
+
+
+def test_many_changed_fields_are_counted_and_what_the_api_server_adds_is_not_named() -> None:
+    stored = stored_job()
+    generated = {"batch.kubernetes.io/controller-uid": "u-1", "job-name": "j"}
+    stored["spec"]["template"]["metadata"]["labels"] |= generated
+    new = copy.deepcopy(stored)
+    for key in generated:
+        del new["spec"]["template"]["metadata"]["labels"][key]
+    new["spec"]["template"]["spec"]["containers"][0] |= {f"f{number}": number for number in range(7)}
+
+    message = answered(new, stored=stored)[0]["status"]["message"]
+
+    assert message.partition("(")[2].partition(")")[0] == (
+        "containers[0].f0, containers[0].f1, containers[0].f2, containers[0].f3, containers[0].f4 and 2 more"
+    )

@@ -54,6 +54,8 @@ from router.reconcile.model import (
 log: Final = logging.getLogger("batchgate.agent")
 
 SLOW: Final = (Look, Submit, Signal, Delete, Collect)
+LEARN: Final = (Inspect, Ask)
+"""What changes nothing, in the cluster or on the site."""
 TERM: Final = "TERM"
 
 
@@ -101,6 +103,7 @@ def quick(tools: Tools, record: Record, action: Action) -> bool:
             return False
         case Tell(kind, reason, message):
             tell(tools, record, kind, reason, message)
+            record.change(partial(outcomes.told, tell=action, now=now))
             return False
         case Release():
             _release(tools, record)
@@ -121,8 +124,11 @@ def slow(tools: Tools, record: Record, action: Action) -> None:
             record.change(partial(outcomes.signalled, now=time.time()))
         case Delete(job_id, force):
             address = _address(record.facts, job_id)
-            _tried(lambda: tools.batch.cancel([address], force=force), "deleted", record, address)
-            record.change(partial(outcomes.deleted, job_id=job_id, now=time.time()))
+            words = _tried(lambda: tools.batch.cancel([address], force=force), "deleted", record, address)
+            if words:
+                message = f"Batch job {address} could not be deleted: {words}"
+                tell(tools, record, "Warning", names.REASON_FAILED_KILL, message)
+            record.change(partial(outcomes.deleted, job_id=job_id, now=time.time(), agreed=not words))
         case Collect():
             tools.collector.collect(record)
             record.change(outcomes.collected)
@@ -273,14 +279,18 @@ def _release(tools: Tools, record: Record) -> None:
     _told("released", record)
 
 
-def _tried(command: Callable[[], None], what: str, record: Record, job_id: str) -> None:
-    """Run a command that ends a job. It counts as tried whatever it says: the job's state tells whether it worked."""
+def _tried(command: Callable[[], None], what: str, record: Record, job_id: str) -> str:
+    """Run a command that ends a job; what it says where it fails, else nothing.
+
+    It counts as tried whatever it says: the job's state tells whether it worked.
+    """
     error = ""
     try:
         command()
     except BatchError as failure:
         error = failure.words.strip() or str(failure)
     _told(what, record, job=job_id, error=error or None)
+    return error
 
 
 def _finished(status: PodStatus) -> int | None:

@@ -6,27 +6,31 @@ Pure. What the API server's guards could not judge is judged here: signatures, a
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
-from router import names, signing
+from router import names, podtemplate, signing
 from router.errors import SignatureError
+from router.podenv import INDEX_VARIABLE
 
 Fields = Mapping[str, Any]
 
 _PROOF: Final = (names.KEY_SCRIPT, names.KEY_REQUESTER, names.KEY_ACCOUNT, names.KEY_SIGNATURE)
 _PLACE: Final = (names.KEY_SITE, names.KEY_QUEUE)
-_GROUPS: Final = ("initContainers", "containers")
-_WORDS: Final = ("image", "command", "args", "workingDir", "restartPolicy")
-_MOUNT: Final = ("name", "mountPath", "subPath")
+_GROUPS: Final = podtemplate.GROUPS
+_OF_PODS: Final = frozenset({"imagePullSecrets", "serviceAccountName"})
+"""Of a Pod these come from its service account, where the template names none."""
+_PULL_POLICY: Final = "imagePullPolicy"
+_ALWAYS: Final = "Always"
+"""What the admission plugin AlwaysPullImages sets on Pods, of all containers."""
 _ENDED: Final = frozenset({"Complete", "Failed"})
 
 
 class UnknownKey(SignatureError):
-    """Signed with a key that is not in force, or not yet: keys change, and their halves do not arrive at once."""
+    """Signed with a key that is not in force, or not yet, or in a later format: not all programs change at once."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +86,7 @@ def approve(pod: Fields, job: Fields, site: str, keys: Mapping[str, Ed25519Publi
     signed = _read(signing.text_under(names.KEY_SIGNATURE, annotations), keys)
     namespace = signing.text_under("namespace", _metadata(job))
     found = signing.claims_of(
-        _metadata(job), annotations, namespace=namespace, site=place[0], queue=place[1], signed=signed
+        _metadata(job), annotations, _template(job), namespace=namespace, site=place[0], queue=place[1], signed=signed
     )
     signing.compare(signed, found)
     return Approved(_user(signed.account), signing.text_under(names.KEY_SCRIPT, annotations), signed.results)
@@ -112,6 +116,8 @@ def named_user(account: str) -> str:
 def _read(signature: str, keys: Mapping[str, Ed25519PublicKey]) -> signing.Claims:
     try:
         return signing.read(signature, keys)
+    except signing.UnknownFormat as error:
+        raise UnknownKey(str(error)) from None
     except SignatureError as error:
         if signature.count(".") == 3 and signature.split(".")[1] not in keys:
             raise UnknownKey(str(error)) from None
@@ -132,38 +138,65 @@ def _demand_same(own: Fields, template: Fields) -> None:
 def additions(pod: Fields, job: Fields) -> tuple[str, ...]:
     """What a Pod has that its Job's template lacks or has otherwise, and the script therefore does not run.
 
-    ``container sidecar``, ``volume token``, ``command of container main``. Requests and limits are left out: what a
-    LimitRange adds changes nothing that is run.
+    ``container sidecar``, ``volume token``, ``command of container main``. Left out is what only Pods have: amounts of a
+    LimitRange, the completion index, that images are always pulled, and what comes from the service account.
     """
-    own, template = pod.get("spec") or {}, (job["spec"].get("template") or {}).get("spec") or {}
-    return tuple(dict.fromkeys([*_containers(own, template), *_volumes(own, template)]))
+    found = podtemplate.differences(_template(job), _as_written(pod.get("spec") or {}, _template(job)))
+    return tuple(dict.fromkeys([_named(one) for one in found if not _is_of_pods(one)]))
 
 
-def _containers(own: Fields, template: Fields) -> Iterator[str]:
-    for group in _GROUPS:
-        known = {one["name"]: one for one in template.get(group) or ()}
-        for container in own.get(group) or ():
-            theirs = known.pop(container["name"], None)
-            if theirs is None:
-                yield f"container {container['name']}"
-                continue
-            for field in _WORDS:
-                if (container.get(field) or None) != (theirs.get(field) or None):
-                    yield f"{field} of container {container['name']}"
-            if _mounts(container) != _mounts(theirs):
-                yield f"volumeMounts of container {container['name']}"
-        yield from (f"no container {name}" for name in known)
-    if (own.get("restartPolicy") or None) != (template.get("restartPolicy") or None):
-        yield "restartPolicy"
+def as_signed(pod: Fields, job: Fields) -> dict[str, Any]:
+    """The Pod as its Job's template has it, which is what was signed, with what only Pods have.
+
+    That are metadata, node, amounts, that images are always pulled, and what comes from the service account where the
+    template names none. What another webhook has put into the Pod decides nothing.
+    """
+    own, template = pod.get("spec") or {}, _template(job)
+    from_account = {field: own[field] for field in sorted(_OF_PODS) if field in own and not template.get(field)}
+    groups = {
+        group: [_with_pods_own(one, own.get(group) or ()) for one in template[group]]
+        for group in _GROUPS
+        if template.get(group)
+    }
+    return {**pod, "spec": {**template, **from_account, **groups, "nodeName": own.get("nodeName")}}
 
 
-def _mounts(container: Fields) -> set[tuple[object, ...]]:
-    return {tuple(mount.get(key) for key in _MOUNT) for mount in container.get("volumeMounts") or ()}
+def _with_pods_own(container: Fields, of_pod: Iterable[Fields]) -> Fields:
+    mine = next((one for one in of_pod if one.get("name") == container.get("name")), container)
+    amounts = {"resources": mine["resources"]} if "resources" in mine else {}
+    pulled = {_PULL_POLICY: _ALWAYS} if mine.get(_PULL_POLICY) == _ALWAYS else {}
+    return {**container, **amounts, **pulled}
 
 
-def _volumes(own: Fields, template: Fields) -> Iterator[str]:
-    known = {volume["name"] for volume in template.get("volumes") or ()}
-    yield from (f"volume {one['name']}" for one in own.get("volumes") or () if one["name"] not in known)
+def _template(job: Fields) -> Fields:
+    return ((job.get("spec") or {}).get("template") or {}).get("spec") or {}
+
+
+def _is_of_pods(one: podtemplate.Difference) -> bool:
+    return one.field in _OF_PODS and one.added
+
+
+def _as_written(spec: Fields, template: Fields) -> Fields:
+    """A Pod's spec without what Kubernetes sets in every container: an Indexed Job's variable, and AlwaysPullImages."""
+    groups = {group: [_own(one, template.get(group) or ()) for one in spec.get(group) or ()] for group in _GROUPS}
+    return {**spec, **groups}
+
+
+def _own(container: Fields, theirs: Iterable[Fields]) -> Fields:
+    written = next((one for one in theirs if one.get("name") == container.get("name")), {})
+    if container.get(_PULL_POLICY) == _ALWAYS:
+        container = {**container, _PULL_POLICY: written.get(_PULL_POLICY)}
+    if any(one.get("name") == INDEX_VARIABLE for one in written.get("env") or ()):
+        return container
+    return {**container, "env": [one for one in container.get("env") or () if one.get("name") != INDEX_VARIABLE]}
+
+
+def _named(one: podtemplate.Difference) -> str:
+    kind = {"": "", "volumes": "volume"}.get(one.group, "container")
+    whole = " ".join(word for word in ("no" if one.removed else "", kind, one.name) if word)
+    if not kind:
+        return one.field
+    return whole if not one.field else f"{one.field} of {kind} {one.name}"
 
 
 def needs(pod: Fields) -> Needs:

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Final
 
-from router.agent.acting import Tools, tell_doubts
+from router.agent.acting import Tools, tell, tell_doubts
 from router.agent.approval import named_user
 from router.agent.backoff import FullQueues
 from router.agent.batch import Batch
@@ -33,7 +33,7 @@ from router.agent.results import Results
 from router.agent.seats import Seat, Seats
 from router.agent.settings import AgentSettings
 from router.agent.spooling import Spool
-from router.agent.steps import Deciding, Steps
+from router.agent.steps import Deciding, Steps, told_as
 from router.agent.submission import Keys, Place, Submitter
 from router.agent.workqueue import Workqueue
 from router.errors import BatchError, BatchgateError, ConfigError
@@ -127,7 +127,7 @@ class Attending:
         self.records: Records = fresh if after is None else after.records
         longest = max(LONGEST_BACK_OFF, settings.cycle_seconds)
         self.reach = Reach(self._reach_changed, first=settings.quick_seconds, longest=longest)
-        self._spool = Spool(seat.host, seat.root, self.records, self._notes)
+        self._spool = Spool(seat.host, seat.root, self.records, self._notes, self._spool_trouble)
         self._observer = self._make_observer()
         self._tools = tools = _tools(world, seat, submitter, self._observer)
         self._steps = Steps(self._queue, self.records, tools, self._deciding(), submitters=settings.hands)
@@ -150,7 +150,7 @@ class Attending:
             fence=Fence(world.api, seat.host, self.records, seat.root),
             acting=lambda: world.election.leading,
             finished=self._finished,
-            refusal=lambda: check.refusal,
+            refusal=check.refusal,
         )
 
     def _make_observer(self) -> Observer:
@@ -326,6 +326,13 @@ class Attending:
         self._queue.wake(record.uid)
         self._observer.ask({note.job for note in notes})
         self._observer.hurry()
+
+    def _spool_trouble(self, error: OSError) -> None:
+        """What a user's directory or site helper is like is told on that user's Pods: nobody else can mend it."""
+        if (reason := told_as(error, "spool")) and self._world.election.leading:
+            for record in self.records.all():
+                if not record.over:
+                    tell(self._tools, record, "Warning", reason, str(error))
 
     def _finished(self, record: Record) -> None:
         """Nothing of a Pod can change any more: its notes go."""

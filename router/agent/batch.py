@@ -136,6 +136,11 @@ class Batch:
         argv = self._system.states_argv(self._users, self._commands)
         return self._counted("list", lambda: self._states(self._run(argv).stdout))
 
+    @property
+    def told(self) -> Mapping[str, JobReport]:
+        """Reports of the jobs of which the last list has told all there is; none where a list tells of states alone."""
+        return self._listed[1]
+
     def _states(self, stdout: str) -> dict[str, JobState]:
         reports = self._system.parse_listed(stdout, zone=_zone())
         self._listed = (time.monotonic(), reports)

@@ -35,13 +35,19 @@ class Fence:
         self._pods = PurePosixPath(root, layout.PODS)
         self._parallelism: dict[str, tuple[float, int]] = {}
 
-    def look(self, record: Record) -> None:
-        """Make known what lies beside a Pod's directory and is nobody's: it is missed from now on. OSError."""
-        job = self._pods / record.directory.job_uid
-        for uid in self._host.names(job / record.directory.index):
-            if not uid.startswith(".") and self._records.get(uid) is None:
-                left = departed(uid=uid, job_uid=record.directory.job_uid, index=record.directory.index)
-                self._records.found(left, time.time())
+    def look(self, record: Record) -> tuple[str, ...]:
+        """Make known what lies beside a Pod's directory and is nobody's: it is missed from now on. OSError.
+
+        What is remembered as over is left out. The uids of all others.
+        """
+        directory = record.directory
+        listed = self._host.names(self._pods / directory.job_uid / directory.index)
+        names = (uid for uid in listed if not uid.startswith(".") and self._records.get(uid) is None)
+        found = tuple(uid for uid in names if not self._records.has_ended(uid))
+        for uid in found:
+            left = departed(uid=uid, job_uid=directory.job_uid, index=directory.index)
+            self._records.found(left, time.time())
+        return found
 
     def older(self, record: Record) -> tuple[str, ...]:
         """What keeps a Pod from being submitted, each in words. ApiError."""

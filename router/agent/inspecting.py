@@ -37,12 +37,12 @@ def inspect(host: Host, directory: PodDirectory) -> Inspection:
     )
 
 
-def small(host: Host, directory: PodDirectory, name: str) -> bytes:
-    """A small file of the directory; empty where there is none, or a link or pipe that somebody put in its place."""
+def small(host: Host, directory: PodDirectory, name: str, most: int = _LONGEST) -> bytes:
+    """At most so many bytes of a small file of the directory; empty where there is none, or a link or pipe that somebody put in its place."""
     if host.size(directory.path / name) is None:
         return b""
     with contextlib.suppress(FileNotFoundError):
-        return host.read(directory.path / name, 0, _LONGEST)
+        return host.read(directory.path / name, 0, most)
     return b""
 
 

@@ -100,10 +100,9 @@ class LastCheck:
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._run, name="last check", daemon=True)
 
-    @property
-    def refusal(self) -> str:
-        """Why nothing may be submitted, in words for users; empty where it may."""
-        return brief(self._kept, self._record.site)
+    def refusal(self, profile: str = "") -> str:
+        """Why no Job of an MPI profile, or without one, may be submitted, in words for users; empty where it may."""
+        return brief(self._kept, self._record.site, profile)
 
     @property
     def alive(self) -> bool:

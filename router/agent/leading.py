@@ -38,7 +38,7 @@ from router.kubelet.serve import Kubelet, KubeletSettings
 from router.kubelet.streaming import Pace
 from router.podview import PodView
 from router.policy.schema import Queue
-from router.preflight.record import Kept, praise, sentence
+from router.preflight.record import Kept, praise, sentence, sentence_on_profiles
 from router.reconcile import resting
 from router.reconcile.following import followed
 from router.reconcile.queued import with_waits
@@ -262,7 +262,7 @@ class Lead:
         found = with_waits(asking[0].queues(), jobs, time.time()) if asking else {}
         for queue in self._world.site.queues if found else ():
             self._show(queue, found.get(queue.name))
-        if self._check.refusal:
+        if self._check.refusal():
             return {name: replace(state, enabled=False) for name, state in found.items()}
         return found
 
@@ -300,11 +300,17 @@ class Lead:
     def _check_changed(self, kept: Kept) -> None:
         """Another check was made of the site: Nodes say whether it is refused, and Pods that wait are looked at."""
         words = sentence(kept)
-        told = words or praise(kept)
-        log.log(logging.ERROR if words else logging.INFO, "last check of the site", extra={"fields": {"words": told}})
+        profiles = sentence_on_profiles(kept)
+        told = words or (praise(kept) if not profiles else "the site is not refused, some MPI profile is")
+        wrong = ". ".join(text for text in (words, profiles) if text)
+        level = logging.ERROR if wrong else logging.INFO
+        log.log(level, "last check of the site", extra={"fields": {"words": wrong or told}})
         if self._nodes is not None:
             status, reason = ("True", "CheckFailed") if words else ("False", "NothingToMend")
             self._nodes.condition(None, names.CONDITION_SITE_REFUSED, status, reason, told)
+            status, reason = ("True", "CheckFailed") if profiles else ("False", "NothingToMend")
+            told = profiles or "no check has found an MPI profile that must be mended"
+            self._nodes.condition(None, names.CONDITION_MPI_REFUSED, status, reason, told)
         for one in self._all():
             one.wake_all()
 

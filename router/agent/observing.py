@@ -237,7 +237,7 @@ class Observer:
         records = self._records.all()
         began = time.time()
         listed = self._batch.states()
-        asked = questions.questions(listed, self.jobs(), self._others, self._asked, began)
+        asked = questions.questions(listed, self.jobs(), self._others, self._asked, began, self._batch.told)
         ids = asked.all if not self.looked.is_set() else asked.all[:MOST_IDS]
         self._answer(self._details(ids), shown=listed)
         self._prune(listed)

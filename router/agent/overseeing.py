@@ -138,7 +138,7 @@ class Overseer:
         began = time.time()
         listed = self._batch.states(",".join(sorted(members)))
         jobs = [job for member in members.values() for job in member.jobs()]
-        asked = questions.questions(listed, jobs, self._others, self._asked, began).all[:MOST_IDS]
+        asked = questions.questions(listed, jobs, self._others, self._asked, began, self._batch.told).all[:MOST_IDS]
         self._answer(asked, self._batch.ask(asked, listed=True), members, listed)
         self._others.intersection_update(listed)
         if len(self._asked) > 2 * len(listed) + MOST_IDS:

@@ -30,7 +30,7 @@ from router.host.reach import Reach
 from router.hpc import BatchSystem, Commands, Submission, job_name
 from router.policy.model import Policy
 from router.policy.schema import Runtime, Site, System
-from router.preflight import Line, Mark, jobs, nodes, probe
+from router.preflight import LAUNCHER, Line, Mark, jobs, nodes, probe
 from router.preflight.queues import queue_lines
 from router.preflight.seen import first
 
@@ -100,7 +100,7 @@ class _Visit:
         self.user = user
         self.lines: list[Line] = []
         self.one: Probe | None = None
-        self._two: Probe | None = None
+        self._two: dict[Probe, tuple[str, ...]] = {}
         self._made: list[Probe] = []
         self._account = probe.account_of(policy.accounts, wanted.site.name, user)
         self._wanted = wanted
@@ -130,7 +130,7 @@ class _Visit:
 
     def follow(self) -> None:
         """What becomes of the probes."""
-        for found in (self.one, self._two):
+        for found in (self.one, *self._two):
             if found is not None:
                 self._say(partial(self._judged, found), "probe", "what becomes of a job")
 
@@ -203,12 +203,15 @@ class _Visit:
     def _submit(self) -> Iterator[Line]:
         if queue := probe.queue_of(self._site, 1):
             self.one = self._submitted("one", probe.one_node(probe.Asked(self._site, queue, self._account)))
-        profile, queue = probe.profile_of(self._site), probe.queue_of(self._site, 2)
-        if profile is not None and queue is not None:
-            self._two = self._submitted("two", probe.two_nodes(probe.Asked(self._site, queue, self._account), profile))
-        else:
-            words = "no queue of the policy has two nodes" if profile else "the site has no MPI profile"
+        profiles, queue = probe.profiles_of(self._site), probe.queue_of(self._site, 2)
+        if not profiles or queue is None:
+            words = "no queue of the policy has two nodes" if profiles else "the site has no MPI profile"
             yield Line("launcher", self.user, Mark.OK, words, "a launcher over two nodes, where there is one")
+            return
+        for number, profile in enumerate(profiles):
+            same = tuple(one.name for one in self._site.mpi if probe.alike(one) == probe.alike(profile))
+            script = probe.two_nodes(probe.Asked(self._site, queue, self._account), profile)
+            self._two[self._submitted(f"two-{number}", script)] = same or (profile.name,)
 
     def _submitted(self, kind: str, script: str) -> Probe:
         assert self._host is not None  # noqa: S101 - reached
@@ -260,8 +263,8 @@ class _Visit:
             change = "--wait longer, or make room: nothing is known of what only a probe can see"
             yield Line("probe", self.user, Mark.WARNING, words, "it starts", change, undecided=True)
             return
-        if found is self._two:
-            yield from self._of_two(found)
+        if found in self._two:
+            yield from self._of_two(found, self._two[found])
         else:
             yield from self._of_one(found)
 
@@ -287,18 +290,20 @@ class _Visit:
         for name, seconds in zip(("names-delay", "sizes-delay"), seen.delays(skew or 0.0), strict=True):
             yield nodes.delay_line(name, user, seconds, site, complete=seen.complete)
         yield from nodes.runtime_lines(user, site, report)
-        yield jobs.kill_line(user, found.killed(max(seen.delays(skew or 0.0))))
+        yield jobs.kill_line(user, found.killed(max(seen.delays(skew or 0.0))), site.system)
 
-    def _of_two(self, found: Probe) -> Iterator[Line]:
+    def _of_two(self, found: Probe, profiles: tuple[str, ...]) -> Iterator[Line]:
         seen = found.watched(grows=False)
         if seen.report is None:
             change = "see the job in the batch system; workDir must be there on the first node"
             words = f"no notes: {seen.ended}"
-            yield Line("launcher", self.user, Mark.MUST, words, "a launcher over two nodes", change)
+            for name in profiles:
+                yield Line(LAUNCHER + name, self.user, Mark.MUST, words, "a launcher over two nodes", change)
             return
         count = 1 if self._site.system is System.LOCAL else 2
         left = found.left_by_ranks(count if seen.report.get("rank") else 0)
-        yield from jobs.two_nodes_lines(self.user, seen.report, left, count)
+        lines = [line for name in profiles for line in jobs.two_nodes_lines(self.user, name, seen.report, left, count)]
+        yield from dict.fromkeys(lines)
 
     def _say(self, look: Callable[[], Iterator[Line]], name: str, expected: str) -> None:
         """Add the lines of a look; one that says why where it failed."""

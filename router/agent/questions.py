@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Final
 
 from router.hpc import JobReport, JobState
@@ -18,6 +19,8 @@ UNKNOWN_AGAIN: Final = 60.0
 """Seconds before a job that the batch system did not know is asked for again; plans ask sooner where they need it."""
 MOST_WORDS: Final = 200
 """Waiting jobs of one cycle that are asked for nothing but the batch system's present words about them."""
+_SILENT: Final = 300.0
+"""Seconds for which a job without any words so far counts as unasked beyond the true ones."""
 _WAITING: Final = frozenset({JobState.QUEUED, JobState.HELD})
 _CUT: Final = "*"
 _PART: Final = re.compile(r"[A-Za-z0-9-]{1,64}")
@@ -28,7 +31,7 @@ class Questions:
     """What to ask for details of.
 
     ``new`` are ids of the list that nobody knew, ``changed`` those whose state is another now, ``gone`` those that left
-    the list (or never were on it), ``words`` those that only wait, longest unasked first.
+    the list (or never were on it), ``words`` those that only wait.
     """
 
     new: tuple[str, ...] = ()
@@ -48,17 +51,23 @@ def questions(
     others: Collection[str],
     asked: Mapping[str, float],
     now: float,
+    told: Mapping[str, JobReport],
 ) -> Questions:
     """What a cycle asks after the list.
 
+    A batch system changes its words about a job that waits without any sign in a list of states. So of these some are
+    asked about in each cycle: those that were not asked about for longest, and sooner where it has said nothing so far.
+    Where the list itself has the words, all whose words are others now.
+
     :param listed: states of our user's living jobs by id, as the list shows them (a table may cut long ids)
+    :param told: reports of the jobs of which the list has told all
     :param jobs: those that Pods are known to have
     :param others: ids that were found to be no jobs of this cluster's Pods
     :param asked: when a job was last asked about, in seconds since 1970 as ``now``
     """
     followed = {job.job_id: job for job in jobs if not job.finished}
     shown = _whole(listed, followed)
-    changed, gone, waiting = [], [], []
+    changed, gone, waiting, news = [], [], [], []
     for job_id, job in followed.items():
         state = shown.get(job_id)
         if state is None:
@@ -66,11 +75,17 @@ def questions(
                 gone.append(job_id)
         elif job.report is None or job.unknown or job.report.state is not state:
             changed.append(job_id)
-        elif state in _WAITING:
-            waiting.append(job_id)
-    waiting.sort(key=lambda job_id: asked.get(job_id, 0.0))
+        elif state in _WAITING and job_id not in told:
+            waiting.append((asked.get(job_id, 0.0) - (0 if job.report.reason else _SILENT), job_id))
+        elif state in _WAITING and _words(told[job_id]) != _words(job.report):
+            news.append((asked.get(job_id, 0.0), job_id))
+    words = (*(one[-1] for one in sorted(waiting)[:MOST_WORDS]), *(one[-1] for one in sorted(news)))
     new = [number_of(job_id) for job_id in shown if job_id not in followed and job_id not in others]
-    return Questions(tuple(new), tuple(changed), tuple(gone), tuple(waiting[:MOST_WORDS]))
+    return Questions(tuple(new), tuple(changed), tuple(gone), words)
+
+
+def _words(report: JobReport) -> tuple[str, datetime | None]:
+    return report.reason, report.expected
 
 
 def _lately_unknown(job: Job, now: float) -> bool:

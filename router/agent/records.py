@@ -22,6 +22,8 @@ _OWN_WRITES: Final = 60.0
 """Seconds for which a version that we wrote is not exchanged for an older one that a watch brings late, nor one that a
 watch brought for an older answer. Longer than either lags; not for ever, as versions go back when a cluster is restored
 from a backup."""
+MOST_ENDED: Final = 10_000
+"""Pods of one HPC user that are remembered as over; of older ones the site is asked once more."""
 
 
 class Record:
@@ -149,6 +151,7 @@ class Records:
         self._by_uid: dict[str, Record] = {}
         self._by_key: dict[str, str] = {}
         self._by_place: dict[tuple[str, str], set[str]] = {}
+        self._ended: dict[str, None] = {}
 
     def get(self, uid: str) -> Record | None:
         """The record of a Pod; None where there is none."""
@@ -171,6 +174,10 @@ class Records:
     def any(self) -> bool:
         """Whether there is any record."""
         return bool(self._by_uid)
+
+    def has_ended(self, uid: str) -> bool:
+        """Whether this is a Pod that was dropped as nothing of it could run any more, as far as is remembered."""
+        return uid in self._ended
 
     def siblings(self, record: Record) -> list[Record]:
         """The other records of the same Job and index."""
@@ -228,6 +235,10 @@ class Records:
                 self._by_place.pop(place, None)
             if self._by_key.get(record.key) == record.uid:
                 del self._by_key[record.key]
+            if record.over:
+                self._ended[record.uid] = None
+                if len(self._ended) > MOST_ENDED:
+                    del self._ended[next(iter(self._ended))]
 
 
 class SiteRecords:

@@ -33,6 +33,8 @@ _DEEPEST: Final = 100
 """Directories below each other; deeper ones are left."""
 _MOST_NAMES: Final = 100_000
 """Entries of directories that are looked at for one Pod."""
+_MOST_STEPS: Final = 2_000_000
+"""Comparisons of one name with one pattern for one Pod: some seconds of one thread."""
 _TRIES: Final = 3
 """Copies of a file that is written to meanwhile; the last one is kept and marked."""
 
@@ -110,7 +112,7 @@ def collect(host: Host, directory: PodDirectory, subject: Subject, into: Path, l
     with Destination(into, results.place(subject), results.MANIFEST) as destination:
         if destination.is_there:
             return None
-        plan = results.read_plan(small(host, directory, layout.RESULTS))
+        plan = results.read_plan(small(host, directory, layout.RESULTS, results.MOST_PLAN + 1))
         choice = _Choice(host, limits)
         _choose_logs(choice, directory)
         found = _choose_results(choice, directory, plan)
@@ -151,6 +153,7 @@ class _Choice:
     left_count: int = 0
     size: int = 0
     names: int = 0
+    steps: int = 0
 
     def leave(self, path: PurePosixPath, reason: str, size: int | None = None) -> None:
         """Note what is not brought."""
@@ -205,25 +208,42 @@ _Meant = Mapping[str, frozenset[Pattern]]
 def _walk(choice: _Choice, root: PurePosixPath, into: PurePosixPath, patterns: _Meant) -> set[str]:
     """Choose what patterns mean below a directory; those (by what was said) that matched something."""
     found: set[str] = set()
+    # What is wanted below a directory is worked out when it is its turn: of thousands beside each other that is much.
     stack: list[tuple[PurePosixPath, _Meant]] = [(PurePosixPath(), patterns)]
     while stack:
-        below, wanted = stack.pop()
+        below, above = stack.pop()
+        wanted = _left(choice, above, below.name) if below.name else above
         directories = []
         for name in _names(choice, root / below, into / below):
-            left = {said: rest for said, ones in wanted.items() if (rest := resultpaths.after(ones, name))}
+            left = _left(choice, wanted, name)
             status = choice.host.status(root / below / name) if left else None
             if status is None:
                 continue
             meant = {said for said, rest in left.items() if resultpaths.is_meant(rest)}
             found |= meant
             if status.kind == "directory" and len(below.parts) < _DEEPEST:
-                directories.append((below / name, left))
+                directories.append((below / name, wanted))
             elif status.kind == "directory":
                 choice.leave(into / below / name, f"more than {_DEEPEST} directories below each other")
             elif meant:
                 choice.take(root / below / name, into / below / name, status)
+        if choice.steps > _MOST_STEPS:
+            choice.leave(into / below, f"more than {_MOST_STEPS} comparisons of names with what the Job names")
+            break
         stack += reversed(directories)
     return found
+
+
+def _left(choice: _Choice, wanted: _Meant, name: str) -> _Meant:
+    """What is wanted of an entry of a directory; nothing once too much was compared."""
+    left = {}
+    for said, patterns in wanted.items():
+        choice.steps += resultpaths.cost(patterns)
+        if choice.steps > _MOST_STEPS:
+            return {}
+        if rest := resultpaths.after(patterns, name):
+            left[said] = rest
+    return left
 
 
 def _names(choice: _Choice, directory: PurePosixPath, path: PurePosixPath) -> list[str]:

@@ -33,13 +33,22 @@ class Spool:
 
     :param root: this cluster's directory on the site
     :param news: called with a Pod's record and its new notes, which its facts hold already
+    :param trouble: called with a new reason why the directory cannot be listed
     """
 
-    def __init__(self, host: Host, root: str, records: Records, news: Callable[[Record, list[Note]], None]) -> None:
+    def __init__(
+        self,
+        host: Host,
+        root: str,
+        records: Records,
+        news: Callable[[Record, list[Note]], None],
+        trouble: Callable[[OSError], None],
+    ) -> None:
         self._host = host
         self._path = PurePosixPath(root, layout.SPOOL)
         self._records = records
         self._news = news
+        self._trouble = trouble
         self._names: dict[str, set[str]] = {}
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._run, name="spool", daemon=True)
@@ -96,6 +105,7 @@ class Spool:
                 if str(error) != told:
                     told = str(error)
                     log.warning("the spool cannot be read", extra={"fields": {"path": str(self._path), "error": told}})
+                    self._trouble(error)
 
     def _read(self, record: Record, names: Iterable[str]) -> None:
         notes = []

@@ -52,7 +52,7 @@ class Deciding:
     :param terms: what holds for a Pod
     :param acting: whether this agent leads: asked before each action
     :param finished: called when nothing is left of a Pod on the site that could still change; OSError
-    :param refusal: why nothing may be submitted to the site now; empty where it may
+    :param refusal: why no Job of an MPI profile (empty: without one) may be submitted to the site now; empty where it may
     """
 
     terms: Callable[[PodView], Terms]
@@ -60,7 +60,7 @@ class Deciding:
     fence: Fence
     acting: Callable[[], bool]
     finished: Callable[[Record], None]
-    refusal: Callable[[], str]
+    refusal: Callable[[str], str]
 
 
 class Steps:
@@ -160,7 +160,7 @@ class Steps:
             "step": what,
             "error": f"{type(error).__name__}: {error}"[:2000],
         }
-        if reason := _told_as(error, what):
+        if reason := told_as(error, what):
             acting.tell(self._tools, record, "Warning", reason, str(error))
         ordinary = isinstance(error, ApiError | OSError)
         level = logging.WARNING if isinstance(error, ApiUnavailable) else logging.ERROR
@@ -180,17 +180,34 @@ class Steps:
     def _advance(self, record: Record) -> None:
         """Plan and act until nothing is left that can be done now."""
         for _ in range(_ROUNDS):
-            if record.missing is not None:
+            if record.missing is not None and record.facts.pod.name:
                 return
             if not self._deciding.acting():
                 self._later(record)
                 return
             found = self._plan(record)
-            if not self._perform(record, found):
+            if record.missing is not None:
+                if not self._learn(record, found):
+                    return
+            elif not self._perform(record, found):
                 self._rest(record, found)
                 return
         log.warning("a plan that does not come to rest", extra={"fields": {"pod": record.key, "uid": record.uid}})
         self._later(record)
+
+    def _learn(self, record: Record, found: Plan) -> bool:
+        """Learn more of what is left of a Pod that nobody knows, without touching it; whether to plan again at once.
+
+        Whether the Pod is there all the same is not sure yet. That its run is over is, once its batch job's record or its
+        script's last word says so, and then nobody needs to wait for it.
+        """
+        if found.over:
+            self._end_wait(record)
+            self._records.drop(record)
+            return False
+        looks = (action for action in found.actions if isinstance(action, acting.LEARN))
+        news = [acting.quick(self._tools, record, action) for action in looks]
+        return any(news)
 
     def _later(self, record: Record) -> None:
         """Come again soon: a lead that was lost for a moment only may be ours once more before anybody noticed."""
@@ -198,13 +215,14 @@ class Steps:
 
     def _plan(self, record: Record) -> Plan:
         fence = self._deciding.fence
-        if not record.fenced and not record.facts.jobs:
-            fence.look(record)
+        if not record.fenced and not record.facts.jobs and record.facts.pod.name:
+            for uid in fence.look(record):
+                self._queue.wake(uid)
             record.fenced = True
         surroundings = partial(
             outcomes.surroundings,
             reachable=self._deciding.reach.ok,
-            refused=self._deciding.refusal(),
+            refused=self._deciding.refusal(record.facts.pod.profile),
             older=fence.older(record),
             disruptions=fence.disruptions(record),
         )
@@ -230,11 +248,8 @@ class Steps:
     def _rest(self, record: Record, found: Plan) -> None:
         """Nothing is left to do now: when to look again, and whether ever."""
         if found.over and not record.over:
-            record.over = True
+            self._end_wait(record)
             self._deciding.finished(record)
-            for one in self._records.siblings(record):
-                if one.facts.older:  # it waits at the fence
-                    self._queue.wake(one.uid)
         record.over = found.over
         if found.again_at is not None:
             pause = max(0.0, found.again_at - time.time())
@@ -244,6 +259,13 @@ class Steps:
         if found.over and not record.facts.pod.name and not record.busy and not record.owed:
             self._records.drop(record)
             self._queue.forget(record.uid)
+
+    def _end_wait(self, record: Record) -> None:
+        """Nothing of a Pod can run any more: whoever waits for that at the fence goes on."""
+        record.over = True
+        for one in self._records.siblings(record):
+            if one.facts.older:
+                self._queue.wake(one.uid)
 
     def _begin(self, record: Record, action: Action) -> None:
         """Start a slow action, unless one of its kind is under way for this Pod."""
@@ -263,7 +285,9 @@ class Steps:
 
     def _run(self, record: Record, kind: str, action: Action) -> None:
         leads = self._deciding.acting()
-        if isinstance(action, Submit) and self._deciding.refusal():  # since it was planned: thousands may be in line
+        profile = record.facts.pod.profile
+        # It may have come since this was planned, as thousands may be in line.
+        if isinstance(action, Submit) and self._deciding.refusal(profile):
             record.change(outcomes.not_begun)
             well = True
         else:
@@ -280,7 +304,7 @@ class Steps:
             self._later(record)
 
 
-def _told_as(error: Exception, what: str) -> str:
+def told_as(error: Exception, what: str) -> str:
     """The reason under which a failure is told on the Pod itself; empty where something else tells of it."""
     if isinstance(error, HostUnavailable):
         # The Node tells of a host that nobody reaches. One user's way that somebody has to mend is read of nowhere else.

@@ -15,7 +15,7 @@ from typing import Any, Final
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
 from router import layout, names, ociimage, placement, podfiles, results
-from router.agent.approval import Approved, additions, approve, controller, is_living, needs
+from router.agent.approval import Approved, additions, approve, as_signed, controller, is_living, needs
 from router.agent.batch import Batch
 from router.agent.images import Images, ImageWait, pulls_with_secrets
 from router.errors import ApiError, BatchgateError, JobError
@@ -32,6 +32,7 @@ from router.workload.model import GpuVendor, Workload
 
 _MOST_PULL_SECRETS: Final = 20
 """Of one Pod. Each may hold a megabyte, and all are read again whenever it is tried."""
+_RESULTS_FIELD: Final = f"metadata.annotations[{names.HINT_RESULTS}]"
 Json = dict[str, Any]
 Keys = Mapping[str, Ed25519PublicKey]
 
@@ -134,6 +135,7 @@ class Submitter:
         pod, job = self._fresh(view)
         approved = approve(pod, job, self._place.site.name, self._keys())
         self._demand_runnable(pod, job, approved)
+        pod = as_signed(pod, job)
         directory = self.directory(view)
         submission = Submission(
             name=self.tag(view.name, view.uid),
@@ -192,7 +194,7 @@ class Submitter:
                 f"differs from its Job's template ({', '.join(extra)}), so that the signed script would not run what "
                 "the Pod says; exempt the namespace, or these Pods, from the webhook that does this"
             )
-        if secrets := needs(pod).secrets:
+        if secrets := needs(as_signed(pod, job)).secrets:
             raise JobError("spec", f"needs Secret {', '.join(secrets)}, and Secrets are not brought to this site")
 
     def _wrong_user(self, _: str, user: str) -> WrongUser:
@@ -213,7 +215,7 @@ class Submitter:
             allocatable=self._allocatable(pod),
             images=images,
         )
-        plan = results.plan_text(resultpaths.resolve(workload, approved.results))
+        plan = results.plan_text(resultpaths.resolve(workload, approved.results, _RESULTS_FIELD))
         return staged.add(layout.SCRIPT, approved.script.encode()).add(layout.RESULTS, plan)
 
     def _pull_secrets(self, pod: Json) -> tuple[Json, ...]:
@@ -240,8 +242,11 @@ class Submitter:
         raise ImageWait(str(pod["spec"]["containers"][0]["image"]), wait)
 
     def _workload(self, job: Json, namespace: str) -> Workload:
-        """The Job as the webhook sized it: what of its containers stands in the script."""
-        own = placement.strip(job).job
+        """The Job as the webhook sized it: what of its containers stands in the script.
+
+        Without hints: those of a Job may have changed since, and nothing of them but the signed results counts here.
+        """
+        own = placement.strip(_without_hints(job)).job
         return workload_of(own, namespace=namespace, gpu_resources=self._place.gpu_resources)
 
     def _allocatable(self, pod: Json) -> dict[str, str]:
@@ -252,6 +257,12 @@ class Submitter:
                 memory = {"memory": str(queue.memory_per_node)} if queue.memory_per_node else {}
                 return {"cpu": str(queue.cpus_per_node), **memory}
         return {}
+
+
+def _without_hints(job: Json) -> Json:
+    annotations = job["metadata"].get("annotations") or {}
+    kept = {key: value for key, value in annotations.items() if key not in names.HINTS}
+    return {**job, "metadata": {**job["metadata"], "annotations": kept}}
 
 
 def _demand_commands(workload: Workload, images: Mapping[str, Used]) -> None:

@@ -133,6 +133,18 @@ def check_server(
         raise ConfigError(f"{source} is not for TLS servers: its extendedKeyUsage lacks serverAuth")
 
 
+def check_authorities(certificates: Sequence[x509.Certificate], now: datetime, source: str) -> None:
+    """See that clients' certificates can be verified by these: each is a CA's, and one at least is valid now.
+
+    :raises ConfigError: one is no CA's, or all have expired
+    """
+    for one in certificates:
+        if not _is_ca(one):
+            raise ConfigError(f"{source} holds the certificate {one.subject.rfc4514_string()!r}, which is no CA's")
+    if all(now > one.not_valid_after_utc for one in certificates):
+        raise ConfigError(f"{source} has expired; give the CA that signs clients' certificates now")
+
+
 def _is_ca(certificate: x509.Certificate) -> bool:
     try:
         return certificate.extensions.get_extension_for_class(x509.BasicConstraints).value.ca

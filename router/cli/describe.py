@@ -12,6 +12,7 @@ import click
 from router import durations, names
 from router.cli import sitefiles
 from router.cli.cluster import Cluster, cluster_options
+from router.cli.cronjob import describe_cronjob
 from router.cli.output import as_document, as_json
 from router.cli.sitefiles import OnSite
 from router.cli.table import print_table
@@ -36,13 +37,21 @@ _NO_POLICY: Final = "no --policy DIR was given, which says where the site's file
 def describe(cluster: Cluster, job: str, policy: str | None, cluster_id: str | None, output: str) -> None:
     """Tell the whole story of one JOB: decision, sizes, Pods, batch jobs, exit codes, Events, results.
 
+    Of cronjob/NAME: where each of its Jobs went and why; with --policy also what the next one will meet.
+
     With --policy also what lies in the Pods' directories on the site, where it can be reached from here with the
     rights that you have there.
 
     \b
     Example:  batchgate describe large -n default
               batchgate describe large --policy policies -o json
+              batchgate describe cronjob/nightly --policy policies
     """
+    kind, _, name = job.rpartition("/")
+    if kind in {"cronjob", "cronjobs", "cj"}:
+        describe_cronjob(cluster, name, policy, output)
+        return
+    job = name if kind in {"job", "jobs"} else job
     found = _find(cluster, job)
     on_site = _on_site(cluster, found, policy, cluster_id)
     cluster.say_missed()
@@ -50,11 +59,13 @@ def describe(cluster: Cluster, job: str, policy: str | None, cluster_id: str | N
         document: Any = as_document(found)
         click.echo(as_json({**document, "onSite": as_document(on_site), "notLookedAt": cluster.missed}))
         return
-    for part in (_head(found), _decision(found), _sizes(found)):
-        click.echo("\n".join(part))
+    for part in (_head(found), _decision(found), _sizes(found), _different(found)):
+        click.echo("\n".join(part), nl=bool(part))
     _print_pods(found.pods)
     _print_events(found)
-    for line in _where(found, on_site):
+    for line in _where(
+        found, on_site, "" if found.pods else sitefiles.no_pods(found, None if policy is None else Path(policy))
+    ):
         click.echo(_plain(line))
 
 
@@ -96,6 +107,8 @@ def _head(found: Story) -> list[str]:
 
 def _decision(found: Story) -> list[str]:
     one = found.decision
+    if one.manager:
+        return ["", "Decision", f"  none: it is left to the controller {_plain(one.manager)}, which the policy lists"]
     if not one.target:
         return ["", "Decision", "  none: Batchgate has not judged this Job"]
     rows = [
@@ -123,6 +136,11 @@ def _sizes(found: Story) -> list[str]:
     rows += [(key, value) for key, value in sizes.hints.items()]
     rows += [("directive", text) for text in sizes.directives]
     return ["", "Asks for", *_aligned(rows)]
+
+
+def _different(found: Story) -> list[str]:
+    lines = [f"  {_plain(sentence)}" for sentence in found.different]
+    return ["", "Different on HPC", *lines] if lines else []
 
 
 def _aligned(rows: Sequence[tuple[str, str]]) -> Iterator[str]:
@@ -159,17 +177,17 @@ def _container(pod: str, one: Container) -> tuple[str, ...]:
 
 
 def _print_events(found: Story) -> None:
-    click.echo("\nEvents" if found.events else "\nEvents: none are kept any more")
+    click.echo("\nEvents" if found.events else "\nEvents: none are kept")
     if found.events:
         rows = [(one.time, one.type, one.about, one.reason, str(one.count), one.message) for one in found.events]
         print_table(("TIME", "TYPE", "OF", "REASON", "COUNT", "MESSAGE"), rows)
 
 
-def _where(found: Story, on_site: Sequence[OnSite]) -> Iterator[str]:
+def _where(found: Story, on_site: Sequence[OnSite], no_pods: str) -> Iterator[str]:
     yield ""
     yield "Logs and results"
     logs = [line for pod in found.pods for line in pod.logs]
-    yield from (f"  {line}" for line in logs or ["no Pod is there any more: see the site's resultsDir"])
+    yield from (f"  {line}" for line in logs or [no_pods])
     yield from (f"  {line}" for line in found.results)
     for one in on_site:
         yield ""

@@ -7,9 +7,9 @@ from collections.abc import Callable, Iterator, Sequence
 
 import click
 
-from router import durations, quantity
+from router import durations, names, quantity
 from router.allocation import Chunk
-from router.cli.judging import Asked, Judged, complain, judge_all, judging_options, open_gate, say_if_none
+from router.cli.judging import LEFT_ALONE, Asked, Judged, complain, judge_all, judging_options, open_gate, say_if_none
 from router.gate import Judgement
 from router.policy import Policy, profiles
 from router.policy.decision import Considered, Decision, Route
@@ -29,6 +29,9 @@ _NO_GRACE = (
 def explain(asked: Asked, *, no_script: bool) -> None:
     """Say what a Job asks for, where it goes, and why.
 
+    A Job as the cluster has it (kubectl get job NAME -o yaml) is explained for whom it was made, unless --user names
+    somebody.
+
     \b
     Example:  batchgate explain -f job.yaml --policy policies --user ada
     """
@@ -46,9 +49,13 @@ def explain(asked: Asked, *, no_script: bool) -> None:
 
 def _lines(judged: Judged, judgement: Judgement, policy: Policy, *, no_script: bool) -> Iterator[str]:
     yield f"{judged.name}  ({judged.manifest.place})"
+    if judged.maker:
+        yield f"  for {judged.maker}, who made it (annotation {names.KEY_REQUESTER}); --user and --group name others"
     if judgement.workload is None or judgement.decision is None:
-        yield "  is managed by another controller: nothing is changed"
+        yield f"  {LEFT_ALONE}: it is not judged"
         return
+    if judged.asker:
+        yield from _section("asked by", [judged.asker])
     yield from _section("asks for", _figures(judgement.workload))
     yield from _section("rules, in order", _rules(judgement.decision))
     yield from _section("decision", _decision(judgement.decision))
@@ -60,6 +67,8 @@ def _lines(judged: Judged, judgement: Judgement, policy: Policy, *, no_script: b
     obstacles = judgement.decision.obstacles or judgement.workload.obstacles
     if obstacles:
         yield from _section("keeps it in the cloud", [str(obstacle) for obstacle in obstacles])
+    if judgement.differences:
+        yield from _section("different there, as for every such Job", judgement.differences)
     # The first repeats the decision, which stands above.
     if warnings := [text for text in judgement.warnings if judgement.decision.reason not in text]:
         yield from _section("warnings", warnings)

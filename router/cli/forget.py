@@ -217,7 +217,8 @@ def _print(plan: Plan) -> None:
     rows += [("remove", "last check", plan.checks, "")] * bool(plan.checks)
     print_table(("WHAT", "KIND", "NAME", "BATCH JOB"), rows)
     if plan.ended:
-        click.echo(f"{plan.ended} Pods that are over go with their Nodes; their logs are in the site's resultsDir.")
+        kept = "what agents have brought to the site's resultsDir, where it had one, stays there"
+        click.echo(f"{plan.ended} Pods that are over go with their Nodes, and so do their logs; {kept}.")
 
 
 def _tell(plan: Plan, work: _Work, output: str, *, dry: bool) -> None:

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import functools
 import getpass
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
@@ -16,12 +16,13 @@ from typing import Any, Final
 import click
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-from router import durations, gate, policy, signing
+from router import durations, gate, names, policy, signing
 from router.cli.manifests import Manifest, read_manifests, read_text
 from router.clusterfile import read_cluster
 from router.errors import ConfigError, InputError, JobError
 from router.options import Duration
 from router.policy.decision import NO_QUEUE_STATES, QueueStates, Requester
+from router.policy.identity import CRONJOB_CONTROLLERS, cronjob_controller
 from router.policyfiles import read_directory
 from router.settings import QUEUES_MAX_AGE
 from router.workload import job_of
@@ -29,16 +30,19 @@ from router.workload.cluster import UNKNOWN_CLUSTER
 
 JOB_VERSION: Final = "batch/v1"
 JOB_KINDS: Final = frozenset({"Job", "CronJob"})
+LEFT_ALONE: Final = "is left to the controller that spec.managedBy names"
+"""Said of a Job that is not judged."""
 
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """What the options of a command say."""
+    """What the options of a command say. ``named``: whether they say who asks, or it is whoever has called."""
 
     files: tuple[str, ...]
     recursive: bool
     policy: str
     user: str
+    named: bool
     groups: tuple[str, ...]
     namespace: str
     queues: str | None
@@ -49,12 +53,18 @@ class Asked:
 
 @dataclass(frozen=True, slots=True)
 class Judged:
-    """One object of the files: with its judgement, its error, or neither where it is no Job."""
+    """One object of the files: with its judgement, its error, or neither where it is no Job.
+
+    ``asker``: as whom it was judged and why, where that is not who the options name; else empty.
+    ``maker``: who made this living Job, as whom it was judged; empty where it was judged as the options say.
+    """
 
     manifest: Manifest
     judgement: gate.Judgement | None = None
     error: JobError | None = None
     root: str = ""
+    asker: str = ""
+    maker: str = ""
 
     @property
     def name(self) -> str:
@@ -83,7 +93,7 @@ _OPTIONS = (
         metavar="DIR",
         help="Policy directory.",
     ),
-    click.option("--user", help="Who asks. [default: your login name]"),
+    click.option("--user", help="Who asks; for CronJobs their controller does. [default: your login name]"),
     click.option("--group", "groups", multiple=True, help="A group of that user; repeatable."),
     click.option("-n", "--namespace", default="default", show_default=True, help="For Jobs that name none."),
     click.option(
@@ -106,14 +116,14 @@ _OPTIONS = (
         envvar="BATCHGATE_CLUSTER",
         type=click.Path(),
         metavar="FILE",
-        help="LimitRanges, RuntimeClasses and Namespaces, as kubectl get -o yaml prints them.",
+        help="LimitRanges, RuntimeClasses, Namespaces and ResourceQuotas, as kubectl get -o yaml prints them.",
     ),
     click.option(
         "--signing-key",
         envvar="BATCHGATE_SIGNING_KEY",
         type=click.Path(),
         metavar="FILE",
-        help="Without it nothing is signed.",
+        help="Sign, to show what a signature looks like: agents accept the webhook's alone. Without it nothing is signed.",
     ),
 )
 
@@ -124,6 +134,7 @@ def judging_options(command: Callable[..., None]) -> Callable[..., None]:
     @functools.wraps(command)
     def wrapped(**values: Any) -> None:
         own = {key: values.pop(key) for key in list(values) if key not in Asked.__dataclass_fields__}
+        values["named"] = values["user"] is not None
         values["user"] = values["user"] or getpass.getuser()
         command(Asked(**values), **own)
 
@@ -164,7 +175,12 @@ def _signer(path: str) -> Ed25519PrivateKey:
 
 
 def judge_all(asked: Asked, opened: gate.Gate, *, explain: bool = False) -> Iterator[Judged]:
-    """Judge each object of the files, in order."""
+    """Judge each object of the files, in order.
+
+    :param explain: also tell how; of a Job as the cluster has it for whom and when it was made, unless the options name
+        somebody.
+        That is read and not proved: whoever can write the file can write there whom they like.
+    """
     for manifest in read_manifests(asked.files, recursive=asked.recursive):
         _demand_object(manifest)
         found = job_of(manifest.value)
@@ -172,13 +188,19 @@ def judge_all(asked: Asked, opened: gate.Gate, *, explain: bool = False) -> Iter
             yield Judged(manifest)
             continue
         job, root = found
-        requester = _requester(asked, manifest.value, opened)
+        maker = _maker(job) if explain and not asked.named else ""
+        requester, asker = _requester(asked, manifest.value, opened)
+        if maker:
+            groups = asked.groups if maker == asked.user else ()
+            requester, asker = replace(requester, user=maker, groups=groups), ""
+        moment = gate.created(job) if maker else None
+        known = opened if moment is None else replace(opened, issued_at=int(moment))
         try:
-            judgement = gate.judge(job, requester=requester, gate=opened, root=root, explain=explain)
+            judgement = gate.judge(job, requester=requester, gate=known, root=root, explain=explain)
         except JobError as error:
-            yield Judged(manifest, error=error, root=root)
+            yield Judged(manifest, error=error, root=root, asker=asker, maker=maker)
         else:
-            yield Judged(manifest, judgement, root=root)
+            yield Judged(manifest, judgement, root=root, asker=asker, maker=maker)
 
 
 def _demand_object(manifest: Manifest) -> None:
@@ -196,12 +218,53 @@ def _demand_object(manifest: Manifest) -> None:
         )
 
 
-def _requester(asked: Asked, value: object, opened: gate.Gate) -> Requester:
-    """Who asks; the namespace is that of the Job or CronJob itself (a Job template has none)."""
+def _maker(job: Mapping[str, Any]) -> str:
+    """Who made a Job that the cluster has, as the webhook has noted it on its template; empty where that is not so."""
+    uid = _text_at(job, "metadata", "uid")
+    return _text_at(job, "spec", "template", "metadata", "annotations", names.KEY_REQUESTER) if uid else ""
+
+
+def _text_at(value: object, *path: str) -> str:
+    """The text at a place in an object; empty where there is none that can be printed."""
+    for key in path:
+        value = value.get(key) if isinstance(value, Mapping) else None
+    return value if isinstance(value, str) and value.isprintable() else ""
+
+
+def _requester(asked: Asked, value: object, opened: gate.Gate) -> tuple[Requester, str]:
+    """Who asks, and in words why it is not who the options name; the Jobs of a CronJob are created by its controller.
+
+    The namespace is that of the Job or CronJob itself (a Job template has none).
+    """
     metadata = value.get("metadata") if isinstance(value, dict) else None
     given = metadata.get("namespace") if isinstance(metadata, dict) else None
     namespace = given if isinstance(given, str) and given else asked.namespace
-    return Requester(asked.user, asked.groups, namespace, opened.cluster.namespaces.get(namespace))
+    labels = opened.cluster.namespaces.get(namespace)
+    maker = _of_cronjob(value)
+    if not maker or asked.user in CRONJOB_CONTROLLERS:
+        return Requester(asked.user, asked.groups, namespace, labels), ""
+    controller = cronjob_controller(opened.policy.accounts, namespace, labels)
+    why = f"{maker} by the CronJob controller, so this is decided for {controller.user}, not for {asked.user}"
+    return controller, f"{why} (kubectl create job --from: for whoever types it)"
+
+
+def _of_cronjob(value: object) -> str:
+    """The beginning of a sentence on who makes this Job, where a CronJob does; else empty.
+
+    A Job that somebody made of a CronJob by hand has the same owner, and an annotation beside it.
+    """
+    if not isinstance(value, dict):
+        return ""
+    if value.get("kind") == "CronJob":
+        return "its Jobs are created"
+    metadata = value.get("metadata")
+    if not isinstance(metadata, dict):
+        return ""
+    owners = metadata.get("ownerReferences")
+    kinds = [one.get("kind") for one in owners if isinstance(one, dict)] if isinstance(owners, list) else []
+    notes = metadata.get("annotations")
+    by_hand = isinstance(notes, dict) and notes.get(names.CRONJOB_INSTANTIATE) == "manual"
+    return "it was created" if "CronJob" in kinds and not by_hand else ""
 
 
 def _full_name(manifest: Manifest) -> str:
@@ -219,6 +282,8 @@ def complain(judged: Judged, *, warnings: bool = True) -> bool:
         return True
     if judged.judgement is None:
         return False
+    if judged.asker and warnings:
+        click.echo(f"Note: {judged.name}: {judged.asker}.", err=True)
     for warning in judged.judgement.warnings if warnings else ():
         click.echo(f"Warning: {judged.name}: {warning}", err=True)
     decision = judged.judgement.decision

@@ -56,7 +56,7 @@ def check(directory: str) -> None:
     "--cluster", metavar="FILE", envvar="BATCHGATE_CLUSTER", help="LimitRanges and others for the tests' Jobs."
 )
 def test(directory: str, cluster: str | None) -> None:
-    """Run the tests that stand beside the rules. Exit code 1 where one fails.
+    """Run the tests that stand beside the rules. Exit code 1 where one fails, or there is none.
 
     \b
     Example:  batchgate policy test policies
@@ -70,7 +70,12 @@ def test(directory: str, cluster: str | None) -> None:
             click.echo(f"      {result.place}\n      expected {result.expected}\n      got      {result.got}")
     failed = sum(not result.passed for result in results)
     click.echo(f"{len(results) - failed} passed, {failed} failed")
-    sys.exit(1 if failed else 0)
+    if not results:
+        click.echo(
+            f"Error: {directory} has no test, so nothing was shown; write some under tests: (docs/policies.md)",
+            err=True,
+        )
+    sys.exit(0 if results and not failed else 1)
 
 
 @policy.command()

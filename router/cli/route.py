@@ -8,7 +8,7 @@ from typing import Final
 
 import click
 
-from router.cli.judging import Asked, Judged, complain, judge_all, judging_options, open_gate
+from router.cli.judging import LEFT_ALONE, Asked, Judged, complain, judge_all, judging_options, open_gate
 from router.cli.output import as_json, as_yaml, placed_back
 from router.cli.table import print_table
 
@@ -57,7 +57,7 @@ def _row(judged: Judged) -> tuple[str, ...]:
         return (judged.name, str(kind), "unchanged", "", "", "is no Job")
     decision = judged.judgement.decision
     if decision is None:
-        return (judged.name, str(kind), "unchanged", "", "", "is managed by another controller")
+        return (judged.name, str(kind), "unchanged", "", "", LEFT_ALONE)
     queue = f"{decision.route.queue.name} ({decision.route.site.name})" if decision.route else ""
     return (judged.name, str(kind), decision.target, queue, decision.rule, decision.reason)
 
@@ -81,7 +81,9 @@ def route(asked: Asked, output: str) -> None:
     """Judge the Jobs of a file and print them as the webhook would leave them.
 
     Objects that are no Jobs pass through unchanged; a denied or invalid Job is left out, named on standard error, and
-    makes the exit code 1. Without --signing-key the signature is left out, and no agent will run the result.
+    makes the exit code 1. Without --signing-key the signature is left out. With it the output still is not what agents
+    accept: it is signed before the API server fills in its defaults. Apply your own file: the webhook judges and signs
+    it anew.
 
     \b
     Example:  batchgate route -f job.yaml --policy policies --user ada -o table

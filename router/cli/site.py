@@ -76,7 +76,8 @@ def check(name: str, users: tuple[str, ...], policy: Path, wait: int, output: st
     """Submit probe jobs as the users of a site, and say what must be mended before Jobs are sent there.
 
     Run it as the user that the agent is, on the agent's machine. Agents of the site submit nothing while the last check
-    has found a line that must be mended. docs/preflight.md says what each line means.
+    has found a line that must be mended; one of an MPI profile holds back the MPI Jobs of that profile alone.
+    docs/preflight.md says what each line means.
 
     \b
     Exit codes: 0 no line must be mended, 1 one must, 2 usage, configuration, policy or no cluster.
@@ -130,6 +131,9 @@ def _tell_agents(record: CheckRecord, lines: tuple[Line, ...], users: tuple[str,
     now = rfc3339(int(time.time()))
     kept = _asked(record, partial(record.keep, lines, users, now, whole=whole))
     site = record.site
+    if kept.profiles:
+        words = f"no MPI Job of profile {', '.join(kept.profiles)} is submitted until a check finds it mended"
+        click.echo(f"Kept in {record.place}: {words}", err=True)
     if kept.names:
         words = f"agents of site {site} submit nothing until a check finds these mended: {', '.join(kept.names)}"
     else:

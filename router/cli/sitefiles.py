@@ -18,6 +18,7 @@ from router.errors import BatchgateError, ConfigError
 from router.host import Host
 from router.host.reach import Reach
 from router.layout import PodDirectory
+from router.operating.jobs import JobState
 from router.operating.story import PodStory, Story
 from router.podstatus import rfc3339
 from router.policy.schema import Access, Site, System
@@ -61,10 +62,9 @@ def look(story: Story, cluster: str, directory: Path) -> tuple[OnSite, ...]:
     :param cluster: its eight digits; empty where they are not known, and nothing can be found then
     :param directory: of the policy files
     """
-    wanted = story.decision.site
-    site = next((one for one in policy.load(read_directory(directory)).sites if one.name == wanted), None)
+    site = site_in(directory, story.decision.site)
     if site is None:
-        return unseen(story, cluster, f"the policy in {directory} has no site {wanted}")
+        return unseen(story, cluster, f"the policy in {directory} has no site {story.decision.site}")
     if not cluster:
         return unseen(story, cluster, "the cluster's id is not known; give it with --cluster-id", site)
     try:
@@ -75,6 +75,30 @@ def look(story: Story, cluster: str, directory: Path) -> tuple[OnSite, ...]:
         return tuple(_look(story, one, cluster, site, reach) for one in story.pods)
     finally:
         reach.close()
+
+
+def site_in(directory: Path, name: str) -> Site | None:
+    """The site of that name in the policy files of a directory. ConfigError for a policy that does not check."""
+    return next((one for one in policy.load(read_directory(directory)).sites if one.name == name), None)
+
+
+_BEFORE: Final = frozenset({JobState.WAITING, JobState.SUSPENDED})
+
+
+def no_pods(story: Story, directory: Path | None) -> str:
+    """Where the logs of Pods that are no more may be."""
+    name = story.decision.site
+    if story.state in _BEFORE and not story.succeeded + story.failed:
+        return "no Pod is there, and none has ended yet"
+    if not name:
+        return "no Pod is there any more, and their logs went with them"
+    if directory is None:
+        return "no Pod is there any more; if the site has a resultsDir, logs are there: --policy DIR tells"
+    if (site := site_in(directory, name)) is None:
+        return f"no Pod is there any more, and the policy in {directory} has no site {name}, whose resultsDir would have logs"
+    if site.results_dir is None:
+        return f"no Pod is there any more, and site {name} has no resultsDir: their logs went with them"
+    return f"no Pod is there any more; what was brought is in {site.results_dir}/{story.namespace}/{story.name}, where the agent runs"
 
 
 def _look(story: Story, pod: PodStory, cluster: str, site: Site, reach: Reach) -> OnSite:

@@ -12,6 +12,7 @@ from router import durations, names
 from router.cli.cluster import LEASES, Cluster, cluster_options
 from router.cli.output import as_document, as_json
 from router.cli.table import print_table
+from router.cli.webhook import HEAD, head_line, look_at_requests, look_at_webhook, row, say_requests
 from router.errors import ConfigError
 from router.operating.jobs import facts
 from router.operating.overview import Overview, Queue, Seen, overview, sites_of
@@ -23,7 +24,7 @@ from router.podview import view
 @cluster_options
 @click.option("-o", "--output", type=click.Choice(["table", "json"]), default="table", show_default=True)
 def status(cluster: Cluster, site: str, output: str) -> None:
-    """Say how the queues are, how far Jobs are, what is stuck and why, and which agent leads.
+    """Say how the queues are, how far Jobs are, what is stuck and why, which agent leads, and how the webhook is.
 
     Of one SITE, or of all. Asks the cluster with your own rights; what you may not see is named on standard error.
 
@@ -37,12 +38,18 @@ def status(cluster: Cluster, site: str, output: str) -> None:
         cluster.say_missed()
         raise ConfigError(f"nothing is there of a site {site!r}; known are: {', '.join(known) or 'none'}")
     found = overview(seen, site)
+    gate, waiting = look_at_webhook(cluster), look_at_requests(cluster)
     cluster.say_missed()
     if output == "json":
         document: Any = as_document(found)
-        click.echo(as_json({**document, "notLookedAt": cluster.missed}))
+        more = {"webhook": as_document(gate), "pendingRequests": as_document(waiting)}
+        click.echo(as_json({**document, **more, "notLookedAt": cluster.missed}))
     else:
         _print(found, none="none to be seen" if cluster.missed else "none")
+        click.echo(f"\nWebhook: {head_line(gate)}")
+        if gate is not None and gate.replicas:
+            print_table(HEAD, [row(one) for one in gate.replicas])
+        say_requests(waiting)
 
 
 def look(cluster: Cluster) -> Seen:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
-from router.controlplane import credentials, realnode
+from router.controlplane import confining, credentials, realnode
 from router.controlplane.plane import ControlPlane, await_condition
 from router.controlplane.processes import Component
 from router.errors import ConfigError
@@ -58,7 +58,9 @@ def join(plane: ControlPlane, kind: Kind = Kind.BEST, *, name: str = NAME, image
         raise ConfigError(f"no real node: {obstacle}")
     if not obstacle:
         try:
-            return CloudNode(name, realnode.start(plane, name, images), "")
+            component = realnode.start(plane, name, images)
+            confining.confine(plane, component)
+            return CloudNode(name, component, "")
         except ConfigError as error:
             # Containers that run in containers may lack what a kubelet needs, in ways that cannot all be foreseen.
             if kind is Kind.REAL:

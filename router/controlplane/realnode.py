@@ -22,7 +22,7 @@ import yaml
 
 from router.certs.issuing import Pair, make_server_certificate
 from router.controlplane import credentials, image, ports
-from router.controlplane.arguments import ADDRESS
+from router.controlplane.arguments import ADDRESS, SERVICE_ADDRESS
 from router.controlplane.plane import ControlPlane, await_condition
 from router.controlplane.processes import Component
 from router.errors import ConfigError
@@ -33,6 +33,7 @@ _PLUGINS: Final = (Path("/usr/lib/cni"), Path("/opt/cni/bin"))
 _PROGRAMS: Final = ("containerd", "ctr", "runc", "unshare", "ip", "mount")
 _SUBNETS: Final = ipaddress.IPv4Network("10.192.0.0/11")
 """Where the node's own /24 is taken from, where no route of this machine leads yet."""
+_SERVICE: Final = f"{SERVICE_ADDRESS}/32"
 _SECONDS: Final = 30
 
 _INIT: Final = """
@@ -50,10 +51,13 @@ mkdir -p "$NODE_FILES/kubelet" /run/kubelet
 mount --bind "$NODE_FILES/kubelet" /run/kubelet
 ip link add "$NODE_BRIDGE" type bridge
 ip address add "$NODE_ADDRESS" dev "$NODE_BRIDGE"
+ip address add "$NODE_SERVICE" dev "$NODE_BRIDGE"
 ip link set "$NODE_BRIDGE" up
 containerd --config "$NODE_FILES/containerd.toml" &
 until ctr --address "$NODE_SOCKET" version >/dev/null 2>&1; do sleep 0.1; done
-ctr --address "$NODE_SOCKET" --namespace k8s.io images import "$NODE_FILES/images.tar"
+for archive in "$NODE_FILES"/images/*.tar; do
+    ctr --address "$NODE_SOCKET" --namespace k8s.io images import "$archive"
+done
 kubelet=0
 "$NODE_KUBELET" "$@" || kubelet=$?
 echo "the kubelet has ended with exit code $kubelet" >&2
@@ -103,10 +107,13 @@ def _path() -> str:
     return f"{os.environ.get('PATH', os.defpath)}:/usr/sbin:/sbin"
 
 
-def start(plane: ControlPlane, name: str, images: Sequence[str]) -> Component:
+def start(plane: ControlPlane, name: str, images: Sequence[str], archives: Sequence[Path] = ()) -> Component:
     """Start the node and wait until it is Ready.
 
+    Its Pods reach the Service ``kubernetes`` where somebody listens at that address on its bridge: there is no kube-proxy.
+
     :param images: what Jobs may name; each is a static busybox, and nothing else can be pulled
+    :param archives: Docker archives of other images that Pods may name
     :raises ConfigError: it does not become Ready; with the end of its log
     """
     files = plane.directory / name
@@ -114,7 +121,7 @@ def start(plane: ControlPlane, name: str, images: Sequence[str]) -> Component:
     network = _free_network(plane)
     kubelet_port, health_port = ports.free(2, ADDRESS)
     _write_certificate(plane, files, network)
-    image.write(files / "images.tar", images)
+    _put_images(files / "images", images, archives)
     (files / "containerd.toml").write_text(_containerd(files))
     (files / "cni").mkdir()
     (files / "cni" / "10-bridge.conflist").write_text(json.dumps(_cni(network)))
@@ -135,6 +142,7 @@ def start(plane: ControlPlane, name: str, images: Sequence[str]) -> Component:
         "NODE_SOCKET": "/run/containerd.sock",
         "NODE_BRIDGE": network.bridge,
         "NODE_ADDRESS": str(network.interface),
+        "NODE_SERVICE": _SERVICE,
         "NODE_GROUP": network.bridge,
         "NODE_KUBELET": str(plane.programs.kubelet),
     }
@@ -146,6 +154,13 @@ def start(plane: ControlPlane, name: str, images: Sequence[str]) -> Component:
     component.start()
     await_condition(component, lambda: is_ready(plane, name))
     return component
+
+
+def _put_images(folder: Path, images: Sequence[str], archives: Sequence[Path]) -> None:
+    folder.mkdir()
+    image.write(folder / "busybox.tar", images)
+    for number, archive in enumerate(archives):
+        (folder / f"{number}.tar").symlink_to(archive.resolve())
 
 
 def is_ready(plane: ControlPlane, name: str) -> bool:
@@ -214,7 +229,7 @@ def _cni(network: Network) -> dict[str, Any]:
         "isGateway": True,
         # No Pod reaches beyond this machine, so that no address needs to be translated.
         "ipMasq": False,
-        "ipam": {"type": "host-local", "ranges": [[subnet]]},
+        "ipam": {"type": "host-local", "ranges": [[subnet]], "routes": [{"dst": _SERVICE}]},
     }
     return {"cniVersion": "0.4.0", "name": "batchgate", "plugins": [bridge]}
 

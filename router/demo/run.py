@@ -16,7 +16,7 @@ from typing import Any, Final
 import click
 
 from router import names, placement
-from router.demo import batch, sandbox, services, site
+from router.demo import batch, services, site
 from router.demo.apiserver import Answer, post, review_of
 from router.demo.examples import Example, runnable
 from router.demo.outcome import DENIED, FAILED, KEPT, NO_LAUNCHER, SUCCEEDED, UNFINISHED, Outcome
@@ -52,10 +52,7 @@ def demo(examples: Path, work: Path, machine: site.Machine) -> bool:
 
 def _demo(found: Sequence[Example], examples: Path, work: Path, machine: site.Machine) -> bool:
     work_dir, policy = work / site.WORK_DIR, work / "policy"
-    work_dir.mkdir()
-    if machine.runtime is not Runtime.HOST:
-        sandbox.build(work / site.IMAGE)
-    site.write_policy(examples, policy, machine, work)
+    site.prepare(examples, policy, machine, work)
     _introduce(machine)
     # A socket's path has room for about 100 characters, so the queue's state lies in a short place.
     with tempfile.TemporaryDirectory(prefix="batchgate-demo-", ignore_cleanup_errors=True) as state:
@@ -72,8 +69,8 @@ def _introduce(machine: site.Machine) -> None:
         click.echo("No Apptainer or Singularity here: commands run without a container (runtime `host`).")
     else:
         click.echo(f"Containers run under {machine.runtime}, from an image made of this machine's own shell.")
-    if machine.launcher is None:
-        click.echo("No MPI launcher here: the MPI example is judged, and not run.")
+    if machine.mpi is None:
+        click.echo("No MPI here: the MPI example is judged, and not run.")
     click.echo()
 
 
@@ -123,7 +120,7 @@ def _created(job: dict[str, Any]) -> dict[str, Any]:
 
 
 def _lacks_launcher(workload: Workload, machine: site.Machine) -> bool:
-    return bool(workload.mpi) and machine.launcher is None
+    return bool(workload.mpi) and machine.mpi is None
 
 
 def _show(job: batch.Submitted, report: JobReport) -> None:
@@ -179,4 +176,4 @@ def _report(found: Sequence[Example], outcomes: Sequence[Outcome], work: Path, m
             click.echo(f"  {outcome.job}: {near(Path(pod.directory))}")
     click.echo(f"The log of the webhook: {near(work / 'webhook' / 'webhook.log')}")
     click.echo()
-    return print_verdict(found, outcomes, launcher=machine.launcher is not None)
+    return print_verdict(found, outcomes, launcher=machine.mpi is not None)

@@ -1,4 +1,4 @@
-"""The examples' policy made to fit this machine: its runtime, its image, its MPI launcher, a work directory.
+"""The examples' site made to fit this machine: its runtime, its image, its MPI, a work directory, the queue behind it.
 
 Shell: reads the examples' policy, looks for programs, writes the policy directory that the webhook is given.
 """
@@ -7,16 +7,18 @@ from __future__ import annotations
 
 import getpass
 import json
-import os
 import shutil
-import subprocess
+import sys
 from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Final
 
 import yaml
 
+from router.demo import sandbox
 from router.errors import ConfigError
+from router.local.records import Config
 from router.policy.schema import LauncherKind, Queue, Runtime
 
 SITES: Final = "10-sites.yaml"
@@ -25,42 +27,56 @@ WORK_DIR, RESULTS, IMAGE = "site", "results", "image"
 """What the site has below a demo's directory."""
 IDLE_SECONDS: Final = 60
 """After which the queue's process ends by itself, should the demo be killed."""
-_VERSIONS: Final = {
-    "Open MPI": LauncherKind.OPENMPI,
-    "OpenRTE": LauncherKind.OPENMPI,
-    "Intel(R) MPI": LauncherKind.INTELMPI,
-    "HYDRA": LauncherKind.HYDRA,
-}
-_ROOT_MAY_RUN: Final = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
+_STARTER: Final = "start-on-host"
+_STARTS: Final = """\
+#!/bin/sh
+# HOST COMMAND...: what rsh and pbs_tmrsh do elsewhere. All hosts of the embedded queue are this machine.
+host=$1
+shift
+grep -qxF -e "$host" "$PBS_NODEFILE" || { echo "$host is no host of this job" >&2; exit 1; }
+exec /bin/sh -c "$*"
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Mpi:
+    """What the development dependencies bring: MPICH's launcher, and the package mpi4py."""
+
+    launcher: Path
+    mpi4py: Path
 
 
 @dataclass(frozen=True, slots=True)
 class Machine:
-    """What this machine has. ``launcher`` is None where there is no MPI launcher that Batchgate knows."""
+    """What the demo runs with. ``mpi`` is None where this Python's environment has no MPICH, or no mpi4py."""
 
     runtime: Runtime
-    launcher: LauncherKind | None
-    launcher_path: str
+    mpi: Mpi | None
 
 
 def look() -> Machine:
-    """Find Apptainer or Singularity, and an MPI launcher."""
+    """Find Apptainer or Singularity, and MPI."""
     runtime = next((name for name in (Runtime.APPTAINER, Runtime.SINGULARITY) if shutil.which(name)), Runtime.HOST)
-    path = shutil.which("mpirun") or ""
-    return Machine(runtime, _launcher_kind(path) if path else None, path)
+    launcher, package = Path(sys.prefix) / "bin" / "mpiexec.hydra", find_spec("mpi4py")
+    if package is None or package.origin is None or not launcher.exists():
+        return Machine(runtime, mpi=None)
+    return Machine(runtime, Mpi(launcher, Path(package.origin).parent))
 
 
-def _launcher_kind(path: str) -> LauncherKind | None:
-    run = subprocess.run([path, "--version"], capture_output=True, text=True, check=False, timeout=30)
-    said = run.stdout + run.stderr
-    return next((kind for words, kind in _VERSIONS.items() if words in said), None)
-
-
-def write_policy(examples: Path, directory: Path, machine: Machine, work: Path) -> None:
-    """Write the policy of the examples, with the site as this machine can run it, to ``directory``.
+def prepare(examples: Path, directory: Path, machine: Machine, work: Path) -> None:
+    """Write the policy of the examples, with the site as this machine can run it, to ``directory``; make what it names.
 
     Pods' files, results and the image lie below ``work``.
     """
+    (work / WORK_DIR).mkdir(parents=True)
+    if machine.runtime is not Runtime.HOST:
+        sandbox.build(work / IMAGE)
+        if machine.mpi is not None:
+            sandbox.add_mpi(work / IMAGE, machine.mpi.mpi4py)
+    if machine.mpi is not None:
+        starter = work / _STARTER
+        starter.write_text(_STARTS)
+        starter.chmod(0o755)
     source = examples / "policies"
     if not (source / SITES).is_file():
         raise ConfigError(
@@ -71,8 +87,8 @@ def write_policy(examples: Path, directory: Path, machine: Machine, work: Path) 
     policy["sites"] = [_fitted(site, machine, work) for site in policy["sites"]]
     (directory / SITES).write_text(yaml.safe_dump(policy, sort_keys=False))
     accounts = yaml.safe_load((source / ACCOUNTS).read_text())
-    # The embedded queue runs jobs as whoever runs the demo, and as nobody else.
-    accounts["accounts"] = [{**account, "as": getpass.getuser()} for account in accounts["accounts"]]
+    # The embedded queue runs jobs as whoever runs the demo, and as nobody else; a controller's entry runs none.
+    accounts["accounts"] = [one | {"as": getpass.getuser()} if "as" in one else one for one in accounts["accounts"]]
     (directory / ACCOUNTS).write_text(yaml.safe_dump(accounts, sort_keys=False))
 
 
@@ -80,7 +96,9 @@ def queue_definitions(policy: Path) -> str:
     """What ``batchgate local queues --define`` takes, for the queues of that policy's site."""
     (site,) = yaml.safe_load((policy / SITES).read_text())["sites"]
     queues = [_definition(Queue.model_validate(queue), site["name"]) for queue in site["queues"]]
-    return json.dumps({"queues": queues, "idleSeconds": IDLE_SECONDS})
+    # Where commands run without a container, `python3` is this one, which has mpi4py.
+    path = f"{Path(sys.prefix) / 'bin'}:{Config(()).path}"
+    return json.dumps({"queues": queues, "idleSeconds": IDLE_SECONDS, "path": path})
 
 
 def site_name(policy: Path) -> str:
@@ -101,6 +119,7 @@ def _definition(queue: Queue, site: str) -> dict[str, Any]:
         "gpus": queue.gpus_per_node,
         "walltimeDefault": queue.walltime_default,
         "walltimeMax": queue.walltime_max,
+        "hostPerNode": True,
     }
     return {key: value for key, value in defined.items() if value is not None}
 
@@ -111,9 +130,17 @@ def _fitted(site: dict[str, Any], machine: Machine, work: Path) -> dict[str, Any
     if machine.runtime is Runtime.HOST:
         del fitted["images"]
     else:
-        fitted["images"] = [{"match": "busybox:*", "path": str(work / IMAGE)}]
-    if machine.launcher is not None:
-        profile = {"name": "this-machine", "launcher": str(machine.launcher), "path": machine.launcher_path}
-        # Open MPI refuses root unless told; an ordinary user's demo does not need to say so.
-        fitted["mpi"] = [{**profile, "env": _ROOT_MAY_RUN} if os.geteuid() == 0 else profile]
+        fitted["images"] = [{**image, "path": str(work / IMAGE)} for image in site["images"]]
+    if machine.mpi is not None:
+        fitted["mpi"] = [_profile(machine.mpi.launcher, work)]
     return fitted
+
+
+def _profile(launcher: Path, work: Path) -> dict[str, Any]:
+    return {
+        "name": "mpich",
+        "launcher": str(LauncherKind.HYDRA),
+        "path": str(launcher),
+        "options": ["-localhost", "127.0.0.1"],  # the machine's own name may lead nowhere
+        "env": {"HYDRA_LAUNCHER": "rsh", "HYDRA_LAUNCHER_EXEC": str(work / _STARTER)},
+    }

@@ -26,10 +26,9 @@ from router.controlplane import building, cloudnode, packages
 from router.controlplane import start as starting
 from router.controlplane.options import ADA, BEN, EVE
 from router.controlplane.plane import ControlPlane
-from router.demo import sandbox, site, stack
+from router.demo import site, stack
 from router.errors import BatchgateError, ConfigError
 from router.hpc import Commands, local
-from router.policy.schema import Runtime
 
 DIRECTORY: Final = Path("build/control-plane")
 EXPORTS: Final = Path("build/control-plane.env")
@@ -112,10 +111,7 @@ def _start(examples: Path, directory: Path) -> None:
         undone.callback(_clear, standing)
         node = cloudnode.join(plane)
         click.echo("Starting the webhook, the agent and the embedded queue …")
-        (work / site.WORK_DIR).mkdir(parents=True)
-        if machine.runtime is not Runtime.HOST:
-            sandbox.build(work / site.IMAGE)
-        site.write_policy(examples, work / "policy", machine, work)
+        site.prepare(examples, work / "policy", machine, work)
         defined = _define(queue, site.queue_definitions(work / "policy"))
         running = stack.start(plane, stack.Places(work, queue, work / "policy"), defined)
         _write_exports(plane, running, queue, node, work / "policy")

@@ -16,7 +16,7 @@ from router.controlplane import building, cloudnode, programs
 from router.controlplane.credentials import ADMIN
 from router.controlplane.options import ADA
 from router.controlplane.start import control_plane
-from router.demo import cluster, sandbox, site
+from router.demo import cluster, site
 from router.demo.examples import Example, runnable
 from router.demo.kubectl import Kubectl
 from router.demo.outcome import Outcome
@@ -43,7 +43,7 @@ def demo(examples: Path, work: Path, machine: site.Machine) -> bool:
     with workplace(work), _everything(examples, work, machine) as (running, cloud_runs):
         plane = running.plane
         admin, kubectl = (Kubectl(str(plane.programs.kubectl), plane.kubeconfig(who.name)) for who in (ADMIN, ADA))
-        launcher = machine.launcher is not None
+        launcher = machine.mpi is not None
         applied = cluster.apply(kubectl, found, launcher=launcher)
         click.echo("\nFollowing the Jobs to their end:")
         jobs = cluster.follow(kubectl, applied, cloud_runs=cloud_runs)
@@ -55,10 +55,7 @@ def demo(examples: Path, work: Path, machine: site.Machine) -> bool:
 @contextmanager
 def _everything(examples: Path, work: Path, machine: site.Machine) -> Iterator[tuple[Stack, bool]]:
     policy = work / "policy"
-    (work / site.WORK_DIR).mkdir()
-    if machine.runtime is not Runtime.HOST:
-        sandbox.build(work / site.IMAGE)
-    site.write_policy(examples, policy, machine, work)
+    site.prepare(examples, policy, machine, work)
     with ExitStack() as ends:
         # A socket's path has room for about 100 characters, so the queue's state lies in a short place.
         state = Path(ends.enter_context(tempfile.TemporaryDirectory(prefix="batchgate-", ignore_cleanup_errors=True)))
@@ -76,8 +73,8 @@ def _introduce(machine: site.Machine, node: cloudnode.CloudNode) -> None:
         click.echo("No Apptainer or Singularity here: commands run without a container (runtime `host`).")
     else:
         click.echo(f"Containers run under {machine.runtime}, from an image made of this machine's own shell.")
-    if machine.launcher is None:
-        click.echo("No MPI launcher here: the MPI example is judged, and not run.")
+    if machine.mpi is None:
+        click.echo("No MPI here: the MPI example is judged, and not run.")
     if not node.real:
         click.echo(
             f"No real cloud node here ({node.obstacle}): Jobs that stay in the cloud are bound to a Node object, and do not run."

@@ -76,7 +76,7 @@ class Host(Runner, Protocol):
         """
 
     def names(self, path: PurePath | str) -> list[str]:
-        """The names in a directory; none where it is not there."""
+        """The names in a directory; none where it is not there. OSError (EFBIG) where they are too many to be listed."""
 
     def status(self, path: PurePath | str) -> Status | None:
         """What a name is; None where there is none."""

@@ -5,11 +5,13 @@ Pure. Each operation has one form of answer. Anything else is a FramingError, af
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
 from router.host import Ended, Status
 from router.host.framing import FramingError, Message
+from router.host.sitehelper import MOST_BODY, MOST_LISTED, MOST_NAMES, MOST_OUTPUT
 
 NOT_UNDERSTOOD: Final = -1
 """Instead of an errno: the request itself was wrong."""
@@ -19,6 +21,8 @@ _LONGEST_WORDS: Final = 2000
 _MOST_SECONDS: Final = 1e12
 """Of a clock, before or after 1970: beyond it a time cannot be written as a date."""
 _MOST_BYTES: Final = 1 << 63
+_MORE_OUTPUT: Final = 1 << 19
+"""Bytes beyond ``MOST_OUTPUT`` that a site helper has read when it sees that there are too many, and its own words."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +31,14 @@ class Failure:
 
     number: int
     words: str
+
+
+def room(asked: Mapping[str, object]) -> int:
+    """Bytes that may follow the object of the answer to a request."""
+    operation = asked["do"]
+    if operation == "read":
+        return _whole(asked["limit"], 0, MOST_BODY, "limit")
+    return {"names": MOST_LISTED, "run": MOST_OUTPUT + _MORE_OUTPUT}.get(str(operation), 0)
 
 
 def number(message: Message) -> int:
@@ -83,7 +95,9 @@ def ended(message: Message) -> Ended:
 
 
 def names(message: Message) -> list[bytes]:
-    """The names in a directory. FramingError where one is no name."""
+    """The names in a directory. FramingError where one is no name, or where there are too many."""
+    if message.body.count(b"\0") >= MOST_NAMES:
+        raise FramingError(f"more than {MOST_NAMES} names of one directory came")
     found = message.body.split(b"\0") if message.body else []
     for one in found:
         if one in (b"", b".", b"..") or b"/" in one:

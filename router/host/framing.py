@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import errno
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -15,6 +15,8 @@ from router.host.sitehelper import LENGTHS, MAGIC, MOST_BODY, MOST_HEAD
 
 MOST_CHATTER: Final = 1 << 16
 """Bytes that a login shell may print before the site helper speaks."""
+MOST_ANSWER_HEAD: Final = 1 << 16
+"""Bytes of the JSON object of an answer: a number, a few values, or one sentence. What is long is raw bytes behind it."""
 
 
 class FramingError(ValueError):
@@ -38,10 +40,16 @@ def encode(head: Mapping[str, object], body: bytes = b"") -> bytes:
 
 
 class Decoder:
-    """Bytes in, as they come; whole messages out. Whatever stands before the site helper's mark is no message."""
+    """Bytes in, as they come; whole messages out. Whatever stands before the site helper's mark is no message.
 
-    def __init__(self) -> None:
+    :param room: the bytes that may follow the object of a message, asked before any of them is kept; FramingError
+    """
+
+    def __init__(self, room: Callable[[Mapping[str, Any]], int]) -> None:
         self._kept = bytearray()
+        self._room = room
+        self._head: Mapping[str, Any] | None = None
+        self._length = 0
         self.began = False
         """Whether the mark was seen: before it, what came is a login shell's."""
 
@@ -64,19 +72,31 @@ class Decoder:
             raise FramingError(f"no site helper answers; what came begins with {chatter[:80]!r}")
 
     def _next(self) -> Message | None:
-        if len(self._kept) < LENGTHS.size:
+        if self._head is None and not self._begun():
             return None
-        head, body = LENGTHS.unpack_from(self._kept)
-        if head > MOST_HEAD or body > MOST_BODY:
-            raise FramingError(f"a message of {head + body} bytes is announced, which is too long")
-        end = LENGTHS.size + head + body
-        if len(self._kept) < end:
+        if self._head is None or len(self._kept) < self._length:
             return None
-        message = Message(
-            _object(bytes(self._kept[LENGTHS.size : LENGTHS.size + head])), bytes(self._kept[end - body : end])
-        )
-        del self._kept[:end]
+        message = Message(self._head, bytes(memoryview(self._kept)[: self._length]))
+        del self._kept[: self._length]
+        self._head = None
         return message
+
+    def _begun(self) -> bool:
+        """Whether the object of the next message is there."""
+        if len(self._kept) < LENGTHS.size:
+            return False
+        head, body = LENGTHS.unpack_from(self._kept)
+        if head > MOST_ANSWER_HEAD or body > MOST_BODY:
+            raise FramingError(f"a message of {head + body} bytes is announced, which is too long")
+        end = LENGTHS.size + head
+        if len(self._kept) < end:
+            return False
+        found = _object(bytes(memoryview(self._kept)[LENGTHS.size : end]))
+        if body > (most := self._room(found)):
+            raise FramingError(f"{body} bytes are announced, where at most {most} were asked for")
+        del self._kept[:end]
+        self._head, self._length = found, body
+        return True
 
 
 def _object(raw: bytes) -> Mapping[str, Any]:

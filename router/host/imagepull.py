@@ -39,12 +39,14 @@ from typing import Any, NamedTuple
 # What an admin may set for a site.
 CORES = 2  # all pulls of all users share the last so many cores of this machine
 PULLS = 4  # of one user at once; further ones wait
-MOST_BYTES = 64 << 30  # of an image's layers, as its registry packs them
+MOST_BYTES = 64 << 30  # of an image's layers, as its registry says that it packs them
+MOST_DISK = 192 << 30  # that one pull may take: layers as they came, unpacked, and the image made of them
 SCRATCH = "/tmp"  # where layers are unpacked: a local disk with room for an image  # noqa: S108
 FURTHER_ENVIRONMENT = {}  # type: dict[str, str]  # e.g. {"https_proxy": "http://proxy:3128"}
 
 VERSION = 1
-HEARTBEAT, STALE = 10, 120  # seconds between two signs of life of who pulls; after how long without one it is dead
+HEARTBEAT = 10  # seconds between two signs of life of who pulls
+STALE = 120  # seconds without one after which who pulls is dead
 FAILED_SECONDS = 30  # how long a failure is believed; who asks later has it tried again
 PULL_SECONDS = 4 * 3600
 STILL_SECONDS = 300  # a pull whose files have not changed in size for so long is ended
@@ -111,12 +113,9 @@ def name_of(image: "str") -> "Name":
     """The name as Docker and containerd complete it. Refused where it is none."""
     found = NAME.fullmatch(image) if len(image) <= LONGEST_NAME else None
     if found is None:
-        raise Refused(
-            BAD_NAME,
-            f"{image[:LONGEST_NAME]!r} is no name of an image: write registry/path:tag or registry/path@sha256:digest, the path"
-            " in small letters",
-            permanent=True,
-        )
+        why = f"{image[:LONGEST_NAME]!r} is no name of an image"
+        do = "write registry/path:tag or registry/path@sha256:digest, the path in small letters"
+        raise Refused(BAD_NAME, f"{why}: {do}", permanent=True)
     host, path = found.group("host") or "", found.group("repository")
     if host and not ("." in host or ":" in host or host == "localhost" or host != host.lower()):
         host, path = "", f"{host}/{path}"
@@ -181,9 +180,8 @@ class Registry:
         except (OSError, http.client.HTTPException, ValueError) as error:
             raise Refused(UNAVAILABLE, self.words(urllib.parse.urlsplit(url).netloc, error)) from error
         if len(body) > MOST_JSON:
-            raise Refused(
-                PULL, f"{self.name.host} answered with more than {MOST_JSON} bytes where a description was asked for"
-            )
+            why = f"{self.name.host} answered with more than {MOST_JSON} bytes where a description was asked for"
+            raise Refused(PULL, why)
         return status, headers, body
 
     def words(self, host: "str", error: "Exception") -> "str":
@@ -214,9 +212,8 @@ class Registry:
         """A token of the server that the registry names."""
         realm = asked.get("realm", "")
         if not realm.startswith("https://") and not (self.insecure and realm.startswith("http://")):
-            raise Refused(
-                UNAVAILABLE, f"{self.name.host} wants its credentials at {realm[:200]!r}, which is no https address"
-            )
+            why = f"{self.name.host} wants its credentials at {realm[:200]!r}, which is no https address"
+            raise Refused(UNAVAILABLE, why)
         query = {"scope": asked.get("scope") or f"repository:{self.name.repository}:pull"}
         if "service" in asked:
             query["service"] = asked["service"]
@@ -243,9 +240,8 @@ class Registry:
         if status == 429:
             after = headers.get("Retry-After") or ""
             wait = f" for {after} seconds" if after.isdigit() else " for now"
-            return Refused(
-                PULL, f"{host} gives no more images to {here()}{wait} (429, too many requests); a pull secret may help"
-            )
+            why = f"{host} gives no more images to {here()}{wait} (429, too many requests); a pull secret may help"
+            return Refused(PULL, why)
         if status >= 500:
             return Refused(UNAVAILABLE, f"{host} cannot answer now: it says {status}")
         return Refused(PULL, f"{host} answered {status} when asked for {image}")
@@ -309,12 +305,20 @@ def weighed(name: "Name", manifest: "dict[str, Any]") -> "None":
 def chosen(name: "Name", manifests: "Any") -> "str":
     """The digest of what an index has for this machine."""
     offered = []
-    for one in manifests if isinstance(manifests, list) else []:
-        platform = one.get("platform") or {}
+    for one in manifests if isinstance(manifests, list) else [None]:
+        if not isinstance(one, dict):
+            raise rubbish(name, "index of an image")
+        platform = one["platform"] if isinstance(one.get("platform"), dict) else {}
         offered.append(f"{platform.get('os')}/{platform.get('architecture')}")
-        if offered[-1] == platform_here() and DIGEST.fullmatch(one.get("digest", "")):
+        if offered[-1] == platform_here() and DIGEST.fullmatch(str(one.get("digest"))):
             return str(one["digest"])
     raise unsuitable(name, sorted(set(offered) - {"unknown/unknown", "None/None"}))
+
+
+def rubbish(name: "Name", what: "str") -> "Refused":
+    """That an answer is not what was asked for, as of a proxy or a registry that is being repaired: it may be, later."""
+    why = f"{name.host} gave what is no {what} for {name.full}; look at the registry, or a proxy before it"
+    return Refused(PULL, why)
 
 
 def unsuitable(name: "Name", offered: "list[str]") -> "Refused":
@@ -327,9 +331,12 @@ def unsuitable(name: "Name", offered: "list[str]") -> "Refused":
 def configured(registry: "Registry", manifest: "dict[str, Any]") -> "dict[str, Any]":
     """The configuration of an image for this machine."""
     name = registry.name
-    digest = (manifest.get("config") or {}).get("digest", "") if manifest.get("schemaVersion") == 2 else ""
-    if not DIGEST.fullmatch(digest):
-        what = "has a manifest of the oldest kind" if manifest.get("schemaVersion") == 1 else "has no configuration"
+    version, config = manifest.get("schemaVersion"), manifest.get("config")
+    if version != 1 and not (version == 2 and isinstance(config, dict)):
+        raise rubbish(name, "manifest of an image")
+    digest = str(config.get("digest")) if isinstance(config, dict) else ""
+    if version == 1 or not DIGEST.fullmatch(digest):
+        what = "has a manifest of the oldest kind" if version == 1 else "has no configuration"
         raise Refused(PULL, f"{name.full} {what}: it is no image that can be run; push it anew", permanent=True)
     _, body = registry.ask(f"blobs/{digest}")
     if "sha256:" + hashlib.sha256(body).hexdigest() != digest:
@@ -407,9 +414,8 @@ def mapped(path: "str") -> "dict[str, Any]":
     except FileNotFoundError:  # it may lie on the nodes alone
         return told("ready", path=path, message=f"{path} is not on {here()}: what it holds is not known before it runs")
     except OSError as error:
-        raise Refused(
-            PULL, f"the site's image {path} cannot be read on {here()}: {error.strerror}; tell the site's admins"
-        ) from error
+        why = f"the site's image {path} cannot be read on {here()}: {error.strerror}; tell the site's admins"
+        raise Refused(PULL, why) from error
     return told("ready", path=path, config=config)
 
 
@@ -484,17 +490,13 @@ def stored_config(cache: "str", digest: "str") -> "dict[str, Any] | None":
 def sure(cache: "str") -> "None":
     """Make the cache's directory, for nobody but the user. Refused, OSError."""
     if not os.path.isabs(cache):
-        raise Refused(
-            PULL, f"the image cache {cache!r} is no absolute path; mend it in the site's policy", permanent=True
-        )
+        why = f"the image cache {cache!r} is no absolute path; mend it in the site's policy"
+        raise Refused(PULL, why, permanent=True)
     os.makedirs(os.path.join(cache, "refs"), 0o700, exist_ok=True)
     seen = os.stat(cache)
     if seen.st_uid != os.getuid():
-        raise Refused(
-            PULL,
-            f"the image cache {cache} on {here()} belongs to uid {seen.st_uid}, and not to its user",
-            permanent=True,
-        )
+        why = f"the image cache {cache} on {here()} belongs to uid {seen.st_uid}, and not to its user"
+        raise Refused(PULL, why, permanent=True)
     if seen.st_mode & 0o077:
         os.chmod(cache, 0o700)
 
@@ -732,38 +734,46 @@ def dying_too() -> "Any":
 def awaited(process: "Any", claim: "str", token: "str", places: "tuple[str, str]") -> "int":
     """The runtime's exit code. Meanwhile signs of life are given. Refused, and it is killed, where that is over.
 
-    It is also over where the files in ``places`` stay as large as they are: the registry hangs.
+    It is also over where the files in ``places`` stay as large as they are, as the registry hangs, or become too large:
+    what a registry says of layers is believed by nobody.
     """
-    began = moved = looked = time.monotonic()
-    size, why = (
-        -1,
-        f"the image was not pulled on {here()} within {PULL_SECONDS} seconds; the network may be too slow there",
-    )
+    began = moved = time.monotonic()
+    size, pause, large, slow = -1, min(1.0, HEARTBEAT), False, "the network may be too slow there"
+    why = f"the image was not pulled on {here()} within {PULL_SECONDS} seconds; {slow}"
     while time.monotonic() - began < PULL_SECONDS:
+        code = None
         with contextlib.suppress(subprocess.TimeoutExpired):
-            return int(process.wait(HEARTBEAT))
-        if not signs(claim, token):
-            break
+            code = int(process.wait(pause))
         now = time.monotonic()
-        if now - looked >= STILL_SECONDS / 5:  # seldom: there may be very many files
-            before, size, looked = size, size_of(places), now
-            moved = now if size != before else moved
-        if now - moved >= STILL_SECONDS:
+        before, size = size, size_of(places)
+        pause = min(HEARTBEAT, max(1, 10 * (time.monotonic() - now)))  # there may be very many files
+        large = size > MOST_DISK
+        if code is not None and not large:
+            return code
+        moved = now if size != before else moved
+        if large:
+            why = f"the image takes more than {MOST_DISK} bytes of disk on {here()} (MOST_DISK) while it is pulled"
+            why += "; make it smaller, or ask the site's admins"
+        elif now - moved >= STILL_SECONDS:
             why = f"the pull made no progress on {here()} for {STILL_SECONDS} seconds; the registry may hang, try again later"
+        if large or now - moved >= STILL_SECONDS or not signs(claim, token):
             break
     with contextlib.suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGKILL)
     process.wait()
-    raise Refused(PULL, why)
+    raise Refused(PULL, why, permanent=large)
 
 
 def size_of(places: "tuple[str, ...]") -> "int":
-    """Bytes of files, and of all in directories, as far as they are there."""
-    total = 0
-    for place in places:
-        for path in [place, *(os.path.join(at, name) for at, _, names in os.walk(place) for name in names)]:
-            with contextlib.suppress(OSError):
-                total += os.lstat(path).st_size
+    """Bytes of files and of all in directories, as far as they are there, each name a block more; no more than too many."""
+    total, waiting = 0, list(places)
+    while waiting and total <= MOST_DISK:
+        path = waiting.pop()
+        with contextlib.suppress(OSError):
+            seen = os.lstat(path)
+            total += seen.st_size + BLOCK
+            if stat.S_ISDIR(seen.st_mode):
+                waiting += [os.path.join(path, name) for name in os.listdir(path)]
     return total
 
 
@@ -797,13 +807,11 @@ def failure(code: "int", text: "str", asked: "dict[str, Any]", scratch: "str") -
         if words in low:
             return trouble(OSError(number, words), where)
     if "mksquashfs" in low and "not found" in low:
-        return Refused(
-            PULL, f"the runtime finds no mksquashfs on {here()}; the site's admins must install squashfs-tools"
-        )
+        why = f"the runtime finds no mksquashfs on {here()}; the site's admins must install squashfs-tools"
+        return Refused(PULL, why)
     if code < 0:
-        return Refused(
-            PULL, f"the pull was killed on {here()} by {signal.Signals(-code).name}; it may lack memory there"
-        )
+        why = f"the pull was killed on {here()} by {signal.Signals(-code).name}; it may lack memory there"
+        return Refused(PULL, why)
     for pattern, reason, words in REASONS:
         if re.search(pattern, last, re.IGNORECASE):
             return Refused(reason, f"{name_of(asked['image']).host} {words}: {last}")
@@ -817,9 +825,8 @@ def trouble(error: "Exception", where: "str") -> "Refused":
     if error.errno == errno.ENOSPC:
         return Refused(PULL, f"the disk with {where} on {here()} is full; free space there, or tell the site's admins")
     if error.errno == errno.EDQUOT:
-        return Refused(
-            PULL, f"the user's disk quota for {where} on {here()} is used up; remove files there, or ask for more"
-        )
+        why = f"the user's disk quota for {where} on {here()} is used up; remove files there, or ask for more"
+        return Refused(PULL, why)
     return Refused(
         PULL, f"{error.filename or where} on {here()} cannot be used: {error.strerror or error}; see its permissions"
     )
@@ -902,10 +909,8 @@ def pulling(asked: "dict[str, Any]", name: "Name", found: "Found") -> "dict[str,
     stem = os.path.join(cache, found.digest.partition(":")[2])
     program = shutil.which(asked["runtime"], path=os.environ.get("PATH", os.defpath))
     if program is None:
-        raise Refused(
-            PULL,
-            f"there is no {asked['runtime']} on {here()} to pull images with; the site's admins must install it there",
-        )
+        why = f"there is no {asked['runtime']} on {here()} to pull images with; the site's admins must install it there"
+        raise Refused(PULL, why)
     answer = told(
         "pulling", path=stem + ".sif", source=source_of(name, found), digest=found.digest, config=found.config
     )
@@ -954,9 +959,8 @@ def apart(asked: "dict[str, Any]", source: "str", found: "Found") -> "None":
 
 def slow(_number: "int", _frame: "Any") -> "None":
     """The answer takes too long."""
-    raise Refused(
-        UNAVAILABLE, f"no answer was found on {here()} within {ANSWER_SECONDS} seconds: the registry or a disk is slow"
-    )
+    why = f"no answer was found on {here()} within {ANSWER_SECONDS} seconds: the registry or a disk is slow"
+    raise Refused(UNAVAILABLE, why)
 
 
 def main() -> "None":

@@ -11,7 +11,8 @@ import threading
 import time
 from collections.abc import Mapping
 from concurrent.futures import Future
-from typing import Final, Protocol
+from dataclasses import dataclass
+from typing import Any, Final, Protocol
 
 from router.host import HostUnavailable, answers, sentences
 from router.host.eventloop import EventLoop
@@ -23,6 +24,16 @@ _ON_THE_WAY: Final = 5.0 + 2 * AFTER_KILL
 """Seconds that an answer may take beyond what the request itself may."""
 _PING: Final = 5.0
 _COMPLAINT: Final = 4096
+_MOST_COMPLAINTS: Final = 1 << 20
+"""Bytes of stderr in a site helper's life; it says nothing there unless it ends."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """A question that was sent: who waits for the answer, and how many bytes that may have."""
+
+    answer: Future[Message]
+    room: int
 
 
 class Channel(Protocol):
@@ -64,9 +75,11 @@ class Link:
         self._loop = loop
         self._place = place
         self._lock = threading.Lock()
-        self._decoder = Decoder()
+        self._decoder = Decoder(self._room)
         self._complaint = b""
-        self._waiting: dict[int, Future[Message]] = {}
+        self._complaints = 0
+        self._waiting: dict[int, _Asked] = {}
+        self._late: dict[int, _Asked] = {}
         self._numbers = itertools.count()
         self._begun = 0.0
         self._channel: Channel | None = None
@@ -100,6 +113,8 @@ class Link:
 
     def received(self, data: bytes) -> None:
         """See ``Listener``."""
+        if self.lost is not None:
+            return
         try:
             messages = [(answers.number(one), one) for one in self._decoder.feed(data)]
         except FramingError as error:
@@ -107,13 +122,20 @@ class Link:
             return
         for number, message in messages:
             with self._lock:
+                self._late.pop(number, None)
                 waiting = self._waiting.pop(number, None)
             if waiting is not None:
-                waiting.set_result(message)
+                waiting.answer.set_result(message)
 
     def complained(self, data: bytes) -> None:
         """See ``Listener``."""
+        if self._complaints > _MOST_COMPLAINTS:
+            return
         self._complaint = (self._complaint + data)[-_COMPLAINT:]
+        self._complaints += len(data)
+        if self._complaints > _MOST_COMPLAINTS:
+            words = f"it wrote more than {_MOST_COMPLAINTS} bytes to stderr"
+            self.drop(sentences.no_helper(self._place, words))
 
     def ended(self, code: int | None) -> None:
         """See ``Listener``."""
@@ -127,7 +149,8 @@ class Link:
             return waiting.result(seconds + _ON_THE_WAY)
         except TimeoutError:
             with self._lock:
-                self._waiting.pop(number, None)
+                if (asked := self._waiting.pop(number, None)) is not None:
+                    self._late[number] = asked
         alive = self.answers()
         error = sentences.silent(self._place, seconds, alive=alive)
         if not alive:
@@ -149,10 +172,19 @@ class Link:
             self.lost = self.lost or error
             waiting, self._waiting = list(self._waiting.values()), {}
         for one in waiting:
-            one.set_exception(self.lost.again())
+            one.answer.set_exception(self.lost.again())
         if self._channel is not None:
             self._loop.call(_close, self._channel, doubtful)
         return self.lost.again()
+
+    def _room(self, head: Mapping[str, Any]) -> int:
+        """The bytes that may follow an answer's object. FramingError for an answer to nothing that was asked."""
+        number = answers.number(Message(head, b""))
+        with self._lock:
+            asked = self._waiting.get(number) or self._late.get(number)
+        if asked is None:
+            raise FramingError(f"an answer to question {number} came, which nobody has asked")
+        return asked.room
 
     def _refused(self, error: HostUnavailable) -> HostUnavailable:
         """Drop it for what it answered: it ends by itself then, which may have been noted first and says nothing."""
@@ -165,11 +197,12 @@ class Link:
         at = time.monotonic() - self._begun
         raw = encode({**head, "n": number, "at": at, "seconds": seconds}, body)
         waiting: Future[Message] = Future()
+        room = answers.room(head)
         with self._lock:
             if self.lost is not None:
                 raise self.lost.again()
             assert self._channel is not None  # noqa: S101 - nothing is sent before it is open
-            self._waiting[number] = waiting
+            self._waiting[number] = _Asked(waiting, room)
             channel = self._channel
         self._loop.call(channel.write, raw)
         return waiting, number

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import itertools
 import os
 import signal
 import stat
@@ -20,6 +21,7 @@ from router import layout, podfiles
 from router.errors import ConfigError
 from router.host import MOST_READ, Ended, Status, removing
 from router.host.beneath import PRIVATE, below, directory, parent
+from router.host.sitehelper import MOST_NAMES
 
 _AFTER_KILL: Final = 2.0
 """Seconds to wait for a killed command's pipes: a daemon that it left behind may hold them open."""
@@ -76,10 +78,13 @@ class LocalHost:
     def names(self, path: PurePath | str) -> list[str]:
         """See ``Host``."""
         try:
-            with directory(self._root, below(self._root, path)) as found:
-                return os.listdir(found)  # noqa: PTH208 - a descriptor, which pathlib does not take
+            with directory(self._root, below(self._root, path)) as found, os.scandir(found) as entries:
+                listed = [entry.name for entry in itertools.islice(entries, MOST_NAMES + 1)]
         except FileNotFoundError:
             return []
+        if len(listed) > MOST_NAMES:
+            raise OSError(errno.EFBIG, f"holds more than {MOST_NAMES} names; remove some", str(path))
+        return listed
 
     def status(self, path: PurePath | str) -> Status | None:
         """See ``Host``."""

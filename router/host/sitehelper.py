@@ -12,6 +12,7 @@ system and the image puller, by name, with a time limit and without a shell. It 
 
 import contextlib
 import errno
+import itertools
 import json
 import os
 import pwd
@@ -38,6 +39,7 @@ VERSION = 1
 MAGIC = b"\0batchgate-sitehelper\0"  # first on stdout: whatever a login shell prints before it is no answer
 LENGTHS = struct.Struct(">II")
 MOST_HEAD, MOST_BODY, MOST_OUTPUT = 4 << 20, 64 << 20, 16 << 20  # bytes
+MOST_NAMES, MOST_LISTED = 100000, 8 << 20  # names of one directory, and their bytes
 PBS = ("qsub", "qstat", "qselect", "qdel", "qsig", "pbsnodes")
 SLURM = ("sbatch", "squeue", "sacct", "scontrol", "scancel", "sinfo")  # of scontrol: show, which changes nothing
 IMAGES = "imagepull"  # beside the batch system: what brings images; only as root has installed it
@@ -144,7 +146,14 @@ def exists(name: "bytes", at: "int") -> "bool":
 def do_names(session: "Session", asked: "dict[str, Any]", _body: "bytes") -> "tuple[object, bytes]":
     """The names in a directory, NUL between them."""
     with contextlib.suppress(FileNotFoundError), opened(session, steps_of(session.root, asked["path"])) as found:
-        return None, b"\0".join(os.fsencode(name) for name in os.listdir(found))
+        # A directory read by its descriptor's path: scandir takes no descriptor before Python 3.7.
+        with os.scandir(f"/proc/self/fd/{found}") as entries:
+            listed = list(itertools.islice((os.fsencode(entry.name) for entry in entries), MOST_NAMES + 1))
+        if len(listed) > MOST_NAMES or sum(map(len, listed)) + len(listed) > MOST_LISTED:
+            raise OSError(
+                errno.EFBIG, f"holds more than {MOST_NAMES} names or {MOST_LISTED} bytes of them; remove some"
+            )
+        return None, b"\0".join(listed)
     return None, b""
 
 

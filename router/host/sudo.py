@@ -88,10 +88,16 @@ class _Conversation(asyncio.SubprocessProtocol):
             stdin.write(data)
 
     def close(self, *, doubtful: bool) -> None:
-        """See ``router.host.link.Channel``. A site helper ends with its stdin; one that is doubtful is ended at once."""
+        """See ``router.host.link.Channel``. A site helper ends with its stdin; one that is doubtful is ended at once.
+
+        Nothing that it says is heard any more, however much that is.
+        """
         transport = self._transport
         if transport is None:
             return
+        for fd in (1, _STDERR):
+            if (pipe := transport.get_pipe_transport(fd)) is not None:
+                pipe.close()
         stdin = transport.get_pipe_transport(0)
         if isinstance(stdin, asyncio.WriteTransport):
             stdin.abort()

@@ -48,9 +48,10 @@ class JobReport:
     """One job as the batch system reports it.
 
     ``exit_status`` is the batch system's own figure, None where its record has none (which never means success);
-    before FINISHED it is provisional. ``verdict`` is None until the job is over. ``reason`` is its own sentence about
-    the job (OpenPBS ``comment``). ``directory`` is the BATCHGATE_DIR that the job was given, empty if unknown.
-    ``resources`` and ``used`` are its own words (``walltime`` -> ``00:10:00``). Times carry a zone.
+    before FINISHED it is provisional. ``verdict`` is None until the job is over; ``deletion`` says before that whether
+    somebody has ended it. ``reason`` is its own sentence about the job (OpenPBS ``comment``). ``directory`` is the BATCHGATE_DIR that the job was given, empty if unknown.
+    ``resources`` and ``used`` are its own words (``walltime`` -> ``00:10:00``). ``expected`` is when the scheduler plans to
+    start one that waits, None where it says nothing of that. Times carry a zone.
     """
 
     job_id: str
@@ -58,6 +59,7 @@ class JobReport:
     code: str
     exit_status: int | None = None
     verdict: Verdict | None = None
+    deletion: bool = False
     reason: str = ""
     name: str = ""
     owner: str = ""
@@ -67,6 +69,7 @@ class JobReport:
     resources: Mapping[str, str] = field(default_factory=dict)
     used: Mapping[str, str] = field(default_factory=dict)
     submitted: datetime | None = None
+    expected: datetime | None = None
     started: datetime | None = None
     ended: datetime | None = None
 

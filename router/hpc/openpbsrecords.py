@@ -138,6 +138,7 @@ def report(job_id: str, attributes: Mapping[str, Any], states: Mapping[str, JobS
         code=code,
         exit_status=status,
         verdict=_verdict(attributes, status) if state is JobState.FINISHED else None,
+        deletion=state is not JobState.FINISHED and _is_deleted(attributes),
         reason=_text(attributes.get("comment")),
         name=_text(attributes.get("Job_Name")),
         owner=_text(attributes.get("Job_Owner")).partition("@")[0],
@@ -147,6 +148,7 @@ def report(job_id: str, attributes: Mapping[str, Any], states: Mapping[str, JobS
         resources=asked,
         used=used,
         submitted=_time(job_id, attributes.get("qtime"), zone),
+        expected=_expected(attributes, zone) if state is JobState.QUEUED else None,
         started=_time(job_id, attributes.get("stime"), zone),
         ended=_time(job_id, attributes.get("obittime"), zone),
     )
@@ -156,12 +158,17 @@ def _verdict(attributes: Mapping[str, Any], status: int | None) -> Verdict:
     """Why a finished job is over. Deleted beats the exit status: a job that trapped TERM may have ended with 0."""
     if status in _ENDED_BY_PBS:
         return _ENDED_BY_PBS[status]
-    if _text(attributes.get("substate")) == _DELETED_SUBSTATE or " terminated" in _text(attributes.get("comment")):
+    if _is_deleted(attributes):
         return Verdict.DELETED
     if status is None or status < 0:
         return Verdict.NEVER_RAN
     diagnosis = _group(attributes, "resources_used").get("diag_messages", "")
     return Verdict.MEMORY if "mem limit exceeded" in diagnosis else Verdict.ENDED
+
+
+def _is_deleted(attributes: Mapping[str, Any]) -> bool:
+    """Whether somebody has ended it. The comment says so at once, while its processes still have their time to end."""
+    return _text(attributes.get("substate")) == _DELETED_SUBSTATE or " terminated" in _text(attributes.get("comment"))
 
 
 def _status(job_id: str, attributes: Mapping[str, Any]) -> int | None:
@@ -185,6 +192,17 @@ def _time(job_id: str, value: object, zone: tzinfo) -> datetime | None:
         return datetime.strptime(_text(value), _CTIME).replace(tzinfo=zone)
     except ValueError as error:
         raise OutputError(_ARGV, 0, f"{job_id}: not a time: {_text(value)[:200]!r}") from error
+
+
+def _expected(attributes: Mapping[str, Any], zone: tzinfo) -> datetime | None:
+    """``estimated.start_time``, of a site whose scheduler estimates starts; None where it says nothing of one."""
+    text = _group(attributes, "estimated").get("start_time", "")
+    try:
+        if re.fullmatch(r"[0-9]{1,11}", text):
+            return datetime.fromtimestamp(int(text), zone)
+        return datetime.strptime(text, _CTIME).replace(tzinfo=zone)
+    except ValueError:  # UNKNOWN, or nothing: it is told to people only
+        return None
 
 
 def _text(value: object) -> str:

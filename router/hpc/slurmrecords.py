@@ -262,6 +262,8 @@ def _report(raw: _Raw, zone: tzinfo) -> JobReport:
         resources={} if raw.limit in _NO_TIME else {"walltime": _span(raw.limit)},
         used={"walltime": _span(raw.spent)} if begun and raw.spent not in _NO_TIME else {},
         submitted=_time(raw, raw.submitted, zone),
+        # Of a job that waits, the start that backfill plans for it: of some jobs, at the moment.
+        expected=_time(raw, raw.started, zone) if state is JobState.QUEUED else None,
         started=_time(raw, raw.started, zone) if begun else None,
         ended=_time(raw, raw.ended, zone) if over else None,
     )

@@ -59,6 +59,10 @@ _FILTERED: Final = re.compile(
 )
 """The site's filter refuses, in words that its author chose, on the lines before."""
 _GONE: Final = re.compile(r"unknown job id|invalid state for job|request invalid for state of job", re.IGNORECASE)
+_HIDDEN: Final = re.compile(
+    r"(?:qstat: (?:Unauthorized Request|Unknown Job Id(?: Error)?)\s+[0-9]+\.[A-Za-z0-9._-]+\s*)+"
+)
+"""All that qstat says of jobs which are others' where ``query_other_jobs`` is off, and of jobs that are not there."""
 _IN_PLACE_OF: Final[Mapping[str, str]] = {"TERM": "INT"}
 
 
@@ -188,7 +192,7 @@ def parse_queues(outputs: Sequence[str]) -> dict[str, QueueState]:
 
 
 def failure(argv: Sequence[str], returncode: int | None, stderr: str) -> BatchError | None:
-    """What a command's end means; None for success, and where a job of those asked about is over or unknown.
+    """What a command's end means; None for success, and where a job of those asked about is over, unknown or hidden.
 
     Codes that are not known are Refused for qsub, Unavailable for every other command. What a submit filter says is no
     sign of a lost connection, whatever it says.
@@ -208,5 +212,5 @@ def failure(argv: Sequence[str], returncode: int | None, stderr: str) -> BatchEr
     if submitting:
         kind = Full if returncode == _DISABLED or _FULL.search(words) else Refused
         return kind(argv, returncode, words)
-    gone = returncode == _UNKNOWN_JOB or _GONE.search(words)
+    gone = returncode == _UNKNOWN_JOB or _GONE.search(words) or _HIDDEN.fullmatch(words)
     return None if gone else Unavailable(argv, returncode, words)

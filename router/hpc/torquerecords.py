@@ -20,8 +20,11 @@ ID: Final = re.compile(r"\d+(?:\[\d*\])?\.[A-Za-z0-9][A-Za-z0-9._-]*")
 _DOCUMENT_END: Final = "</Data>"
 _DECLARATION: Final = re.compile(r"<!(?:DOCTYPE|ENTITY)", re.IGNORECASE)
 _VARIABLE: Final = re.compile(rf"(?:^|,){ENV_DIR}=([^,]*)")
-# JOB_EXEC_OVERLIMIT_… of pbs_job.h, and what a shell's end by TERM or KILL from outside is counted as.
+# JOB_EXEC_… of pbs_job.h as far as the job had run, and what a shell's end by TERM or KILL from outside is counted as.
 _VERDICTS: Final[Mapping[int, Verdict]] = {
+    -4: Verdict.NODE_LOST,  # INITABT: its node's daemon was started anew (pbs_mom -r), and ended what had run there
+    -5: Verdict.NODE_LOST,  # INITRST: the same of one with a checkpoint
+    -6: Verdict.NODE_LOST,  # INITRMG: the same of one whose checkpoint was moved
     -10: Verdict.MEMORY,
     -11: Verdict.WALLTIME,
     -12: Verdict.CPU_TIME,

@@ -19,6 +19,8 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
+from router.names import REQUEST_PREFIX
+
 SIGNER: Final = "kubernetes.io/kubelet-serving"
 PATH: Final = "/apis/certificates.k8s.io/v1/certificatesigningrequests"
 
@@ -90,7 +92,7 @@ def request(key: bytes, node: str, addresses: Sequence[str]) -> dict[str, Any]:
     return {
         "apiVersion": "certificates.k8s.io/v1",
         "kind": "CertificateSigningRequest",
-        "metadata": {"name": f"batchgate-kubelet-{hashlib.sha256(public).hexdigest()[:20]}"},
+        "metadata": {"name": f"{REQUEST_PREFIX}{hashlib.sha256(public).hexdigest()[:20]}"},
         "spec": {
             "signerName": SIGNER,
             "usages": ["digital signature", "server auth"],

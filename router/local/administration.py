@@ -41,15 +41,17 @@ def queues(root: str, output: str, define: Any) -> None:
     \b
     {"queues": [{"name": "workq", "nodes": 2, "cpusPerNode": 4, "memory": "8gb", "gpus": 0,
                  "walltimeMax": 3600, "walltimeDefault": 600, "site": "local",
-                 "enabled": true, "started": true,
+                 "enabled": true, "started": true, "hostPerNode": false,
                  "maxQueued": 1000, "maxQueuedPerUser": 100, "maxQueuedCpusPerUser": 400}],
      "killDelay": 10, "idleSeconds": 300, "historySeconds": 1209600,
      "enforceMemory": true, "operators": []}
 
     Slots are what is declared, whatever the machine has. Only name, nodes and cpusPerNode are needed; memory and gpus
     are per node, times are in seconds. The three limits on jobs that wait or run may also stand beside "queues", for
-    all of them together. enforceMemory kills a job that has more in memory than it asked for; operators see and change
-    everybody's jobs. `-o json` is what `--queues FILE` of other commands reads.
+    all of them together. hostPerNode writes the nodes' names (workq-n1, …) to PBS_NODEFILE in place of this machine's:
+    an MPI launcher then has several hosts, and must be told to start its daemons on them without a network's help
+    (HYDRA_LAUNCHER_EXEC, OMPI_MCA_plm_rsh_agent). enforceMemory kills a job that has more in memory than it asked for;
+    operators see and change everybody's jobs. `-o json` is what `--queues FILE` of other commands reads.
 
     \b
     Example:  batchgate local queues -o json > queues.json

@@ -34,7 +34,10 @@ class Limits:
 
 @dataclass(frozen=True, slots=True)
 class Queue:
-    """A queue and its own nodes, each with ``cpus_per_node`` slots: as declared, whatever the machine has."""
+    """A queue and its own nodes, each with ``cpus_per_node`` slots: as declared, whatever the machine has.
+
+    ``host_per_node``: PBS_NODEFILE names each node, and not this machine for all of them.
+    """
 
     name: str
     nodes: int
@@ -46,6 +49,7 @@ class Queue:
     site: str = "local"
     enabled: bool = True
     started: bool = True
+    host_per_node: bool = False
     limits: Limits = Limits()
 
 
@@ -87,6 +91,7 @@ _QUEUE_KEYS: Final = {
     "site": "site",
     "enabled": "enabled",
     "started": "started",
+    "hostPerNode": "host_per_node",
 }
 _LIMIT_KEYS: Final = {"maxQueued": "jobs", "maxQueuedPerUser": "user_jobs", "maxQueuedCpusPerUser": "user_ncpus"}
 _CONFIG_KEYS: Final = {
@@ -99,7 +104,7 @@ _CONFIG_KEYS: Final = {
     "operators": "operators",
 }
 _TEXT_KEYS: Final = frozenset({"name", "site", "server", "path"})
-_SWITCHES: Final = frozenset({"enabled", "started", "enforceMemory"})
+_SWITCHES: Final = frozenset({"enabled", "started", "hostPerNode", "enforceMemory"})
 _PARTS_OF_SECONDS: Final = frozenset({"killDelay", "idleSeconds", "historySeconds"})
 
 

@@ -53,9 +53,7 @@ def start(job: Job, state: State, config: Config) -> subprocess.Popen[bytes]:
 
 
 def _run_file(job: Job, state: State, config: Config) -> dict[str, Any]:
-    host = socket.gethostname()
-    lines = [f"{host}\n" for share in job.shares for _ in range(share.mpiprocs)]
-    nodefile = state.write(job.seq, "nodefile", "".join(lines))
+    nodefile = state.write(job.seq, "nodefile", _nodefile(job, config))
     umask = job.attributes.get("umask", "")
     return {
         "id": job.job_id,
@@ -70,6 +68,15 @@ def _run_file(job: Job, state: State, config: Config) -> dict[str, Any]:
         "memory": sum(share.memory for share in job.shares) if config.enforce_memory else 0,
         "kill_delay": config.kill_delay,
     }
+
+
+def _nodefile(job: Job, config: Config) -> str:
+    """A line for each rank's place: the host that it is on."""
+    queue = config.queue(job.queue)
+    named = queue is not None and queue.host_per_node  # a queue that was taken away while its job ran is None
+    machine = socket.gethostname()
+    hosts = [display.node_name(job.queue, share.node) if named else machine for share in job.shares]
+    return "".join(f"{host}\n" * share.mpiprocs for host, share in zip(hosts, job.shares, strict=True))
 
 
 def _account() -> pwd.struct_passwd:

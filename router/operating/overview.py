@@ -201,6 +201,14 @@ _TROUBLES: Final = (
 """Conditions of a Node that keep Jobs from starting: the worst first."""
 
 
+_NODE_TROUBLES: Final = (
+    names.CONDITION_HPC_UNAVAILABLE,
+    names.CONDITION_ORPHAN_LIMIT,
+    names.CONDITION_SITE_REFUSED,
+    names.CONDITION_MPI_REFUSED,
+)
+
+
 def _standing(node: Json | None, figures: QueueState | None) -> tuple[str, str]:
     if node is None:
         return "no-node", "it has no Node; does an agent of its site run?"
@@ -226,7 +234,7 @@ def condition(node: Json, kind: str) -> Json:
 
 def _stuck_nodes(nodes: Mapping[Place, Json]) -> Iterator[Stuck]:
     for (site, queue), node in sorted(nodes.items()):
-        for kind in (names.CONDITION_HPC_UNAVAILABLE, names.CONDITION_ORPHAN_LIMIT, names.CONDITION_SITE_REFUSED):
+        for kind in _NODE_TROUBLES:
             found = condition(node, kind)
             if found.get("status") == "True":
                 yield Stuck(

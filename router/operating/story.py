@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from router import names
+from router import names, placement
 from router.operating.jobs import JobState, facts, state
 from router.operating.stuck import DELETION, waiting
 from router.podstatus import ContainerStatus, Running, Terminated, rfc3339, seconds
@@ -25,7 +25,10 @@ _SUFFIX: Final = r"-[a-z0-9]{5}"
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """What the webhook decided, and for whom. Empty: not said on the Job. ``user`` is the HPC user."""
+    """What the webhook decided, and for whom. Empty: not said on the Job. ``user`` is the HPC user.
+
+    ``manager``: the controller of the policy's ``controllers`` to which the Job was left.
+    """
 
     target: str
     rule: str
@@ -36,6 +39,7 @@ class Decision:
     project: str
     site: str
     queue: str
+    manager: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,7 +122,10 @@ class Told:
 
 @dataclass(frozen=True, slots=True)
 class Story:
-    """All of it. ``results``: what Events say of results; ``failed`` and ``succeeded`` count Pods."""
+    """All of it. ``results``: what Events say of results; ``failed`` and ``succeeded`` count Pods.
+
+    ``different``: what is otherwise on HPC than the Job says, a sentence each.
+    """
 
     namespace: str
     name: str
@@ -133,6 +140,7 @@ class Story:
     failed: int
     decision: Decision
     sizes: Sizes
+    different: tuple[str, ...]
     pods: tuple[PodStory, ...]
     events: tuple[Told, ...]
     results: tuple[str, ...]
@@ -163,6 +171,7 @@ def story(job: Json, pods: Iterable[Json], events: Iterable[Json]) -> Story:
         failed=int(status.get("failed") or 0),
         decision=decision(job),
         sizes=_sizes(job),
+        different=_different(job),
         pods=tuple(_pod(pod, about) for pod in views),
         events=told,
         results=tuple(
@@ -239,6 +248,7 @@ def decision(job: Json) -> Decision:
         project=str(identity.get("project") or ""),
         site=labels.get(names.KEY_SITE) or "",
         queue=labels.get(names.KEY_QUEUE) or "",
+        manager=notes.get(names.KEY_MANAGED_BY) or "",
     )
 
 
@@ -267,6 +277,14 @@ def _sizes(job: Json) -> Sizes:
         hints={key: notes[key] for key in sorted(names.HINTS) if key in notes},
         directives=tuple(found[1] for line in script.splitlines() if (found := _DIRECTIVE.fullmatch(line))),
     )
+
+
+def _different(job: Json) -> tuple[str, ...]:
+    """From the Job itself, which holds the user's own values beside ours."""
+    routed = dict(job)
+    if not placement.is_routed(routed):
+        return ()
+    return tuple(one.sentence for one in placement.differences(placement.strip(routed).job, routed))
 
 
 def _request(container: Json) -> Request:

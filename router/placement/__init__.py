@@ -7,7 +7,7 @@ changes what it is given; copies share every part that stays as it is.
 from __future__ import annotations
 
 from router.placement.change import Record
-from router.placement.place import place
+from router.placement.place import hand_over, place, with_signature
 from router.placement.restore import Restored, is_routed, keep_reserved, replace_record, restore
 from router.placement.size import (
     KUBERNETES_LIMIT,
@@ -18,25 +18,29 @@ from router.placement.size import (
     record_oversize,
 )
 from router.placement.strip import Stripped, Taken, strip
-from router.placement.warn import foreign_keys, noticed
+from router.placement.warn import Difference, differences, foreign_keys, goes_to_hpc
 
 __all__ = [
     "KUBERNETES_LIMIT",
     "LARGEST_ANNOTATIONS",
+    "Difference",
     "Record",
     "Restored",
     "Stripped",
     "Taken",
+    "differences",
     "foreign_keys",
+    "goes_to_hpc",
+    "hand_over",
     "is_routed",
     "keep_reserved",
     "largest_field",
     "largest_of_record",
-    "noticed",
     "oversize",
     "place",
     "record_oversize",
     "replace_record",
     "restore",
     "strip",
+    "with_signature",
 ]

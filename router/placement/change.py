@@ -45,14 +45,10 @@ _JSON: Final = json.JSONEncoder(sort_keys=True, separators=(",", ":"))
 
 @unchanging
 class Record:
-    """What the Pod template says of who asked: user name, HPC identity (``identity_text``), proof.
-
-    ``signature`` is empty where nothing is signed; the annotation is then left out.
-    """
+    """What the Pod template says of who asked: user name, HPC identity (``identity_text``)."""
 
     requester: str
     account: str
-    signature: str = ""
 
 
 @unchanging

@@ -17,10 +17,11 @@ _FAIL_INDEX: Final = "FailIndex"
 
 
 def failure_policy(spec: Mapping[str, Any], retries: Retries) -> Job | None:
-    """Rules for a walltime kill, a memory kill and a lost node; None where the policy file wants none of them.
+    """Rules for a walltime kill, a memory kill, a deletion and a lost node; None where the policy file wants none.
 
     A kill at the walltime fails again however often it is repeated, so that it ends the Job, or the index where the
-    Job counts failures by index (``backoffLimitPerIndex``, without which Kubernetes refuses FailIndex).
+    Job counts failures by index (``backoffLimitPerIndex``, without which Kubernetes refuses FailIndex). Whoever deletes
+    a batch job wants it gone, and not to see it come back under another id.
     """
     action = _FAIL_INDEX if spec.get("backoffLimitPerIndex") is not None else _FAIL_JOB
     rules = []
@@ -28,6 +29,8 @@ def failure_policy(spec: Mapping[str, Any], retries: Retries) -> Job | None:
         rules.append(_rule(action, names.CONDITION_WALLTIME))
     if not retries.on_memory:
         rules.append(_rule(action, names.CONDITION_MEMORY))
+    if not retries.on_deletion:
+        rules.append(_rule(action, names.CONDITION_DELETED))
     if retries.disruptions:
         rules.append(_rule("Ignore", names.CONDITION_DISRUPTION))
     return {"rules": rules} if rules else None
@@ -51,7 +54,7 @@ _OURS: Final = (
     *(
         _rule(action, condition)
         for action in (_FAIL_JOB, _FAIL_INDEX)
-        for condition in (names.CONDITION_WALLTIME, names.CONDITION_MEMORY)
+        for condition in (names.CONDITION_WALLTIME, names.CONDITION_MEMORY, names.CONDITION_DELETED)
     ),
     _rule("Ignore", names.CONDITION_DISRUPTION),
 )

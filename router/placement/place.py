@@ -44,14 +44,22 @@ def change_of(job: Job, decision: Decision, route: Route, script: str, record: R
 
 
 def proof(script: str, record: Record) -> dict[str, str]:
-    """The annotations that the agent reads before it runs anything."""
-    signature = {names.KEY_SIGNATURE: record.signature} if record.signature else {}
-    return {
-        names.KEY_SCRIPT: script,
-        names.KEY_REQUESTER: record.requester,
-        names.KEY_ACCOUNT: record.account,
-        **signature,
-    }
+    """The annotations that the agent reads before it runs anything, but the signature."""
+    return {names.KEY_SCRIPT: script, names.KEY_REQUESTER: record.requester, names.KEY_ACCOUNT: record.account}
+
+
+def with_signature(routed: Job, signature: str) -> Job:
+    """A routed Job with the proof, which can be made only of what is routed."""
+    draft = opened(routed)
+    merge(draft.pod_metadata, "annotations", {names.KEY_SIGNATURE: signature})
+    return closed(draft)
+
+
+def hand_over(job: Job, manager: str) -> Job:
+    """A stripped Job that another controller is to run, with the mark by which a guard sees that it does."""
+    draft = opened(job)
+    merge(draft.metadata, "annotations", {names.KEY_MANAGED_BY: manager})
+    return closed(draft)
 
 
 def _kept(job: Job, decision: Decision) -> Job:

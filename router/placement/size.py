@@ -8,6 +8,7 @@ without a hint of it.
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
@@ -19,6 +20,7 @@ LARGEST_ANNOTATIONS: Final = 200 * 1024
 
 _GROUPS: Final = ("initContainers", "containers")
 _PARTS: Final = ("command", "args", "env", "volumeMounts")
+_PATHS: Final = ("hostPath", "nfs")
 
 
 def annotation_bytes(annotations: Mapping[str, Any]) -> int:
@@ -53,7 +55,7 @@ def largest_of_record(job: Job, root: str = "") -> tuple[str, int]:
 def largest_field(job: Job, root: str = "") -> tuple[str, int]:
     """The field of a stripped Job that makes its script or annotations large, with its size in bytes."""
     draft = opened(job)
-    fields = [*_annotations(draft.pod_metadata, POD_ANNOTATIONS), *_containers(draft.pod)]
+    fields = [*_annotations(draft.pod_metadata, POD_ANNOTATIONS), *_containers(draft.pod), *_volumes(draft.pod)]
     path, size = max(fields, key=lambda one: one[1], default=("spec.template.spec.containers", 0))
     return root + path, size
 
@@ -71,6 +73,20 @@ def _containers(pod: Job) -> Iterator[tuple[str, int]]:
             for part in _PARTS:
                 if isinstance(container, dict) and container.get(part):
                     yield f"spec.template.spec.{group}[{index}].{part}", _length(json.dumps(container[part]))
+
+
+def _volumes(pod: Job) -> Iterator[tuple[str, int]]:
+    """The path of each volume, which a script holds once a mount."""
+    mounts: Counter[object] = Counter()
+    for group in _GROUPS:
+        for container in sequence(pod, group, f"spec.template.spec.{group}"):
+            listed = container.get("volumeMounts") if isinstance(container, dict) else None
+            mounts.update([str(mount.get("name")) for mount in listed or () if isinstance(mount, dict)])
+    for index, volume in enumerate(sequence(pod, "volumes", "spec.template.spec.volumes")):
+        for kind in _PATHS:
+            if isinstance(volume, dict) and isinstance(source := volume.get(kind), dict):
+                size = mounts[volume.get("name")] * _length(source.get("path"))
+                yield f"spec.template.spec.volumes[{index}].{kind}.path", size
 
 
 def _length(value: object) -> int:

@@ -1,10 +1,11 @@
-"""What a user is told of the changes in a Job, one plain sentence each.
+"""What a user is told of the changes in a Job: all of what is usual in one sentence, each other one in its own.
 
-Pure.
+Pure. Own and routed copy say it all, so that a stored Job tells it too.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from typing import Any, Final
 
@@ -21,11 +22,19 @@ from router.placement.draft import (
     opened,
 )
 from router.placement.strip import Stripped, Taken
+from router.values import unchanging
 
 _LONGEST: Final = 256
 """Characters of one warning that reach the user (kubernetes.io/docs/reference/access-authn-authz/
 extensible-admission-controllers/#response)."""
+_EXPLAIN: Final = " (batchgate explain says more)."
 _SHORTEST: Final = len(", nodeName")
+_KILLS: Final = {
+    names.CONDITION_WALLTIME: "at its walltime",
+    names.CONDITION_MEMORY: "for memory",
+    names.CONDITION_DELETED: "by hand",
+}
+"""How a run was killed that is not tried again, by the condition that says so."""
 _WORDS = {
     "metadata.labels": "label",
     "metadata.annotations": "annotation",
@@ -73,45 +82,109 @@ def _standing(draft: Draft, one: Taken) -> list[Any]:
     return [value if one.path == NODE_NAME else (value or {}).get(one.key)]
 
 
-def noticed(own: Job, routed: Job) -> tuple[str, ...]:
-    """What a user could notice of the changes in a Job that goes to HPC."""
-    return tuple(_noticed(opened(own), opened(routed)))
+@unchanging
+class Difference:
+    """What is otherwise on HPC, as a sentence. ``brief``: the same as a clause, where it is so for every Job like this.
+
+    Without a ``brief`` it is about this Job alone, and nobody would expect it. ``always``: it is told in any case.
+    """
+
+    sentence: str
+    brief: str = ""
+    always: bool = False
 
 
-def _noticed(own: Draft, routed: Draft) -> Iterator[str]:
+def differences(own: Job, routed: Job) -> tuple[Difference, ...]:
+    """What a user could notice of the changes in a Job that goes to HPC, most important first."""
+    return tuple(_differences(opened(own), opened(routed)))
+
+
+def goes_to_hpc(reason: str, found: tuple[Difference, ...]) -> tuple[str, ...]:
+    """The one sentence: where the Job goes, why, and as much of what is usual there as a warning holds.
+
+    After it come the sentences that are always told, where the one had no room for them.
+    """
+    usual = [one for one in found if one.brief]
+    head = f"This Job goes to HPC: {reason.rstrip('.')}"
+    for shown in range(len(usual), 0, -1):
+        text = f"{head}; there {_listed([one.brief for one in usual[:shown]])}{_EXPLAIN}"
+        if len(text) <= _LONGEST:
+            return (text, *(one.sentence for one in usual[shown:] if one.always))
+    return (_headed(head, usual), *(one.sentence for one in usual if one.always))
+
+
+def _headed(head: str, untold: list[Difference]) -> str:
+    """The head alone, cut at a word where it is too long. Whoever is told less than all is told where all is said."""
+    end = _EXPLAIN if untold else "."
+    if len(head) + len(end) <= _LONGEST:
+        return f"{head}{end}"
+    kept = head[: _LONGEST - len(_EXPLAIN)]
+    return f"{kept.rpartition(' ')[0]} …{_EXPLAIN}"
+
+
+def _listed(clauses: list[str], last_word: str = "and") -> str:
+    *first, last = clauses
+    return f"{', '.join(first)} {last_word} {last}" if first else last
+
+
+def _differences(own: Draft, routed: Draft) -> Iterator[Difference]:
+    script = str((routed.pod_metadata.get("annotations") or {}).get(names.KEY_SCRIPT) or "")
+    if script and not _RUNTIME.search(script):
+        text = "Its commands run without a container, with the site's own programs (runtime: host)."
+        yield Difference(text, "they run without a container", always=True)
+    if not _asks_for_time(own) and (limit := _DEADLINE.search(script)):
+        yield _limit(durations.show(int(limit[1])), str((routed.metadata.get("labels") or {}).get(names.KEY_QUEUE)))
+    if own.spec.get("podFailurePolicy") is None:
+        yield from _failures(routed)
     deadline = own.spec.get("activeDeadlineSeconds")
     if deadline is not None and "activeDeadlineSeconds" not in routed.spec:
         yield _deadline(deadline, own.pod.get("activeDeadlineSeconds"))
-    if own.spec.get("podFailurePolicy") is None:
-        yield from _failures(routed)
     if own.spec.get("podReplacementPolicy") != FAILED:
-        yield "A deleted Pod is replaced only once its batch job has ended (podReplacementPolicy: Failed)."
+        text = "A deleted Pod is replaced only once its batch job has ended (podReplacementPolicy: Failed)."
+        yield Difference(text, "a deleted Pod is replaced once its batch job has ended")
     if any(is_users_own_outlasting(one) for one in own.pod.get("tolerations") or ()):
-        yield "Its own tolerations of not-ready and unreachable nodes are replaced: batch jobs outlast their agent."
+        text = "Its own tolerations of not-ready and unreachable nodes are replaced: batch jobs outlast their agent."
+        yield Difference(text)
     if _loses_token(own, routed):
-        yield "Its Pods get no service account token on HPC (automountServiceAccountToken: false)."
+        yield Difference("Its Pods get no service account token on HPC (automountServiceAccountToken: false).")
 
 
-def _deadline(job: int, pod: object) -> str:
+_DEADLINE: Final = re.compile(r"^deadline=(\d+)", re.MULTILINE)
+_RUNTIME: Final = re.compile(r"^runtime=", re.MULTILINE)
+"""Lines of every script, and of every one that runs containers."""
+
+
+def _asks_for_time(own: Draft) -> bool:
+    hints = (one.get("annotations") or {} for one in (own.metadata, own.pod_metadata))
+    deadlines = (one.get("activeDeadlineSeconds") for one in (own.spec, own.pod))
+    return any(names.HINT_WALLTIME in one for one in hints) or any(one is not None for one in deadlines)
+
+
+def _limit(shown: str, queue: str) -> Difference:
+    text = f"It names no activeDeadlineSeconds, so its containers end after {shown} on queue {queue}."
+    return Difference(text, f"its containers end after {shown}")
+
+
+def _deadline(job: int, pod: object) -> Difference:
     if pod is None:
-        shown = durations.show(job)
-        return f"activeDeadlineSeconds ({shown}) now counts from the start of each run, not the time in the queue."
-    return "The Job's activeDeadlineSeconds was taken out, as it counts the time in the queue; the template's holds."
+        text = f"activeDeadlineSeconds ({durations.show(job)}) now counts from the start of each run, not the time in the queue."
+        return Difference(text, "activeDeadlineSeconds counts from the start of each run")
+    text = "The Job's activeDeadlineSeconds was taken out, as it counts the time in the queue; the template's holds."
+    return Difference(text)
 
 
-def _failures(routed: Draft) -> Iterator[str]:
+def _failures(routed: Draft) -> Iterator[Difference]:
     if routed.pod.get("restartPolicy") == "OnFailure":
-        yield "With restartPolicy OnFailure a run that was killed at its walltime is tried again, up to backoffLimit."
+        text = "With restartPolicy OnFailure a run that was killed at its walltime is tried again, up to backoffLimit."
+        yield Difference(text, "a run killed at its walltime is tried again")
         return
     policy = routed.spec.get("podFailurePolicy") or {}
     conditions = {rule["onPodConditions"][0]["type"] for rule in policy.get("rules", ())}
-    kills = [
-        word
-        for condition, word in ((names.CONDITION_WALLTIME, "at its walltime"), (names.CONDITION_MEMORY, "for memory"))
-        if condition in conditions
-    ]
+    kills = [word for condition, word in _KILLS.items() if condition in conditions]
     if kills:
-        yield f"A run that is killed {' or '.join(kills)} is not tried again (podFailurePolicy)."
+        told = _listed(kills, "or")
+        text = f"A run that is killed {told} is not tried again (podFailurePolicy)."
+        yield Difference(text, f"a run killed {told} is not tried again")
 
 
 def _loses_token(own: Draft, routed: Draft) -> bool:

@@ -12,7 +12,7 @@ from typing import Final
 from router import names, quantity, script
 from router.durations import show as show_time
 from router.errors import Problem
-from router.policy import containers, globs, walltimes, ways
+from router.policy import conditions, containers, globs, walltimes, ways
 from router.policy.identity import SERVICE_ACCOUNT, names_people
 from router.policy.places import Spot
 from router.policy.reading import KINDS, Placed, Reading, T
@@ -112,6 +112,8 @@ def _site(placed: Placed[Site]) -> Iterator[Problem]:
             "use apptainer or singularity",
             "runtime",
         )
+    if problem := conditions.zone_problem(site.time_zone):
+        yield spot.problem(f"timeZone: {problem}", "timeZone")
     yield from ways.check(placed)
     yield from containers.check(placed)
     yield from _placeholders(placed, site.work_dir, ("{user}",), "workDir")

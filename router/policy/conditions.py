@@ -7,6 +7,7 @@ and building an activation costs 1.4 microseconds a queue, so that only queues t
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
@@ -170,17 +171,18 @@ _TOKEN: Final = re.compile(
 def find_reads(source: str) -> tuple[tuple[Read, ...], frozenset[str]]:
     """The variables that a condition's text names, each once, and the roots that it uses in another way."""
     found: dict[tuple[str, str, str], Read] = {}
-    whole: set[str] = set()
+    for read, _ in places(source):
+        found.setdefault((read.root, read.field, read.queue), read)
+    return tuple(found.values()), frozenset(match["all"] for match in _TOKEN.finditer(source) if match["all"])
+
+
+def places(source: str) -> Iterator[tuple[Read, int]]:
+    """Each place where a condition's text names a variable, with the offset behind it."""
     for match in _TOKEN.finditer(source):
         if match["queue"] is not None:
-            read = Read("queues", match["figure"] or "", text_of(match["queue"]), match.start())
+            yield Read("queues", match["figure"] or "", text_of(match["queue"]), match.start()), match.end()
         elif match["root"] is not None:
-            read = Read(match["root"], match["field"], "", match.start())
-        else:
-            whole.update({match["all"]} - {None})
-            continue
-        found.setdefault((read.root, read.field, read.queue), read)
-    return tuple(found.values()), frozenset(whole)
+            yield Read(match["root"], match["field"], "", match.start()), match.end()
 
 
 def text_of(literal: str) -> str:
@@ -223,7 +225,7 @@ _FUNCTIONS: Final[Mapping[str, Callable[[str], int]]] = {"quantity": quantity.un
 
 
 def _bad_values(source: str) -> tuple[Fault, ...]:
-    return (*_bad_constants(source), *_bad_patterns(source))
+    return (*_bad_constants(source), *_bad_times(source), *_bad_patterns(source))
 
 
 def _bad_constants(source: str) -> list[Fault]:
@@ -236,6 +238,42 @@ def _bad_constants(source: str) -> list[Fault]:
             except ValueError as error:
                 found.append(Fault(match.start("text"), str(error)))
     return found
+
+
+_TIME: Final = re.compile(
+    rf"//[^\n]*|(?P<call>\.\s*get[A-Z]\w+\s*\(|(?<![\w.])(?:timestamp|duration)\s*\()\s*(?P<text>{STRING})\s*\)|{STRING}",
+    re.DOTALL,
+)
+
+
+def _bad_times(source: str) -> Iterator[Fault]:
+    """``getHours('Europe/Berln')``, ``timestamp('noon')``: CEL would find them only when a Job comes."""
+    for match in _TIME.finditer(source):
+        if (call := match["call"]) is None:
+            continue
+        zone, literal = call.startswith("."), match["text"]
+        if zone and (problem := zone_problem(text_of(literal))):
+            yield Fault(match.start("text"), problem)
+        elif not zone and isinstance(said := _value(f"{call}{literal})"), str):
+            yield Fault(match.start("text"), said)
+
+
+def zone_problem(name: str) -> str:
+    """Why CEL knows no such time zone; empty where it does."""
+    if not name or isinstance(_value(f"timestamp(0).getHours({json.dumps(name)})"), str):
+        if isinstance(_value("timestamp(0).getHours('Europe/Berlin')"), str):
+            return "no time zone is known on this machine but UTC and offsets as +02:00; install tzdata"
+        return f"{name!r} is no time zone; write a name such as Europe/Berlin, or UTC"
+    return ""
+
+
+def _value(source: str) -> object:
+    """The value of an expression that reads no variable; text where it has none: the reason."""
+    try:
+        result = environment().compile(source).eval(activation(None, None, {}))
+    except RuntimeError as error:
+        return str(error)
+    return _plain_error(str(result.value())) if result.type() == cel.Type.ERROR else result.value()
 
 
 _STEP: Final = re.compile(

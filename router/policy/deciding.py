@@ -92,7 +92,8 @@ def _fields(policy: Policy, root: str) -> tuple[Variable, ...]:
 @lru_cache(maxsize=16)
 def _queues(policy: Policy, states: QueueStates) -> Mapping[str, QueueNow]:
     return {
-        key: QueueNow(queue, states.states.get((site.name, queue.name))) for key, (site, queue) in policy.queues.items()
+        key: QueueNow(queue, states.states.get((site.name, queue.name)), site.time_zone)
+        for key, (site, queue) in policy.queues.items()
     }
 
 

@@ -19,12 +19,16 @@ Target = Literal["cloud", "hpc", "deny"]
 
 @unchanging
 class Requester:
-    """Who asks: ``request.userInfo`` and the namespace. ``namespace_labels`` is None where they are not known."""
+    """Who asks, and when: ``request.userInfo``, the namespace, and seconds since 1970.
+
+    ``namespace_labels`` and ``time`` are None where they are not known.
+    """
 
     user: str
     groups: tuple[str, ...]
     namespace: str
     namespace_labels: Mapping[str, str] | None = None
+    time: float | None = None
 
 
 @dataclass(frozen=True, slots=True)

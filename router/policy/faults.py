@@ -19,7 +19,21 @@ _ROOT_OF: Final = {"Job": "job", "Request": "request", "Queue": "queues['…']"}
 _TOKENS: Final = {"=": "compare with ==", "=>": "write >=", "&": "write && for and", "|": "write || for or"}
 _MACROS: Final = ("exists", "exists_one", "all", "filter", "map", "has")
 _METHODS: Final = ("contains", "endsWith", "startsWith", "matches", "exists", "exists_one", "all", "filter", "map")
-_FUNCTIONS: Final = (*_METHODS, "has", "size", "quantity", "seconds", "int", "string", "double", "bool", "duration")
+_OF_TIME: Final = ("getFullYear", "getMonth", "getDate", "getDayOfWeek", "getDayOfYear", "getHours", "getMinutes")
+_FUNCTIONS: Final = (
+    *_METHODS,
+    *_OF_TIME,
+    "timestamp",
+    "has",
+    "size",
+    "quantity",
+    "seconds",
+    "int",
+    "string",
+    "double",
+    "bool",
+    "duration",
+)
 _LITERAL: Final = r"""(?P<text>'[^'\n]*'|"[^"\n]*")"""
 
 
@@ -76,6 +90,8 @@ def _no_function(name: str, offset: int, message: str, source: str) -> str:
     meant = _meant(message, offset, source)
     if name in _METHODS:
         return f"{name} is written behind what it asks about, as in request.namespace.{name}(…)"
+    if name in _OF_TIME:
+        return f"{name} is written behind what it asks about, as in request.time.{name}('Europe/Berlin')"
     return f"there is no function {name!r}" + (f"; did you mean {meant}?" if meant else _nearest(name, [*_FUNCTIONS]))
 
 
@@ -92,7 +108,7 @@ def _no_name(name: str, offset: int, source: str) -> tuple[int, str]:
 
 def _no_overload(operator: str, types: str, offset: int, source: str) -> str:
     operator, types = operator.strip("_@"), types.strip("()").replace("batchgate.", "")
-    said = f"{operator} does not work on {types.replace(', ', ' and ').replace('google.protobuf.Duration', 'duration')}"
+    said = f"{operator} does not work on {types.replace(', ', ' and ').replace('google.protobuf.', '').replace('Duration', 'duration')}"
     return said + _instead(operator, types, source[:offset], source[offset:])
 
 

@@ -32,7 +32,7 @@ def fit(
     """Try one queue of a rule."""
     site, queue = candidate.site, candidate.queue
     if state is not None and state.up is False:
-        return Misfit("the queue is down")
+        return Misfit("the queue is closed, down, or not in the batch system")
     identity = identify(policy.accounts, requester, site.name)
     if isinstance(identity, str):
         return Misfit(identity)

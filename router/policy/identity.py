@@ -7,6 +7,7 @@ narrow them. For a controller, which creates Jobs for others, only entries by na
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Final
 
 from router.policy import globs
@@ -14,6 +15,17 @@ from router.policy.decision import Identity, Requester
 from router.policy.schema import Account
 
 SERVICE_ACCOUNT: Final = "system:serviceaccount:"
+_AUTHENTICATED: Final = "system:authenticated"
+CRONJOB_CONTROLLERS: Final[Mapping[str, tuple[str, ...]]] = {
+    f"{SERVICE_ACCOUNT}kube-system:cronjob-controller": (
+        "system:serviceaccounts",
+        "system:serviceaccounts:kube-system",
+        _AUTHENTICATED,
+    ),
+    "system:kube-controller-manager": (_AUTHENTICATED,),
+}
+"""Who creates the Jobs of CronJobs, with their groups: by the controller manager's --use-service-account-credentials, or
+without (kubernetes.io/docs/reference/access-authn-authz/rbac/#controller-roles)."""
 
 
 def identify(accounts: tuple[Account, ...], requester: Requester, site: str) -> Identity | str:
@@ -25,8 +37,22 @@ def identify(accounts: tuple[Account, ...], requester: Requester, site: str) -> 
         if _matches(entry, requester, by_namespace=by_namespace):
             return Identity(user=entry.as_, account=entry.account, project=entry.project, entry=entry)
     if by_namespace:
-        return f"no account at site {site} is for namespace {requester.namespace} ({requester.user} asks for others)"
+        return (
+            f"no account at site {site} is for namespace {requester.namespace} "
+            f"({requester.user} asks for others, so only an account by namespace counts)"
+        )
+    if requester.user in CRONJOB_CONTROLLERS:
+        return (
+            f"no account at site {site} is for namespace {requester.namespace}, and accounts do not list {requester.user} "
+            "as a controller"
+        )
     return f"no account at site {site} is for user {requester.user} in namespace {requester.namespace}"
+
+
+def cronjob_controller(accounts: tuple[Account, ...], namespace: str, labels: Mapping[str, str] | None) -> Requester:
+    """Who creates the Jobs of a CronJob: the one of its two names that is listed as a controller, else the usual one."""
+    both = [Requester(user, groups, namespace, labels) for user, groups in CRONJOB_CONTROLLERS.items()]
+    return next((one for one in both if acts_for_others(accounts, one)), both[0])
 
 
 def acts_for_others(accounts: tuple[Account, ...], requester: Requester) -> bool:

@@ -42,7 +42,14 @@ def load(files: Mapping[str, str]) -> Policy:
         tests=tuple(tests),
         gpu_resources=_gpu_resources(reading),
         digest=_digest(files),
-        warnings=(*doubts, *checks.shared_directories(reading), *warnings, *_nobody(reading, rules)),
+        controllers=frozenset(placed.value.managed_by for placed in reading.controllers),
+        warnings=(
+            *_strangers(reading),
+            *doubts,
+            *checks.shared_directories(reading),
+            *warnings,
+            *_nobody(reading, rules),
+        ),
         queues=queues,
     )
 
@@ -102,7 +109,7 @@ def _rule(
     if sites_known:
         problems += rulechecks.impossible(placed, found)
         problems += walltimes.too_short_for(placed, found)
-    doubts = [*rulechecks.doubts(placed, condition, found), *walltimes.below_default(placed, found)]
+    doubts = [*rulechecks.doubts(placed, condition, found, queues), *walltimes.below_default(placed, found)]
     doubts += walltimes.doubts(placed)
     return CheckedRule(placed.value, condition, tuple(found), placed.spot.line), doubts, problems
 
@@ -141,6 +148,13 @@ def _test_states(
             site, queue = queues[key]
             known[site.name, queue.name] = states.state_of(figures, site.name, queue.name)
     return known, problems
+
+
+def _strangers(reading: Reading) -> Iterator[str]:
+    """Objects of Kubernetes that lie among the files and mean nothing there."""
+    for kind, spot in reading.others:
+        words = f"is a {kind}, which is neither a policy file nor a Job for a test; nothing of it is read"
+        yield str(spot.key_problem(words, "kind"))
 
 
 def _nobody(reading: Reading, rules: list[CheckedRule]) -> Iterator[str]:

@@ -52,6 +52,8 @@ class CheckedTest:
 class Policy:
     """Everything that the files of a policy directory say. ``digest`` is SHA-256 over their names and texts.
 
+    ``controllers`` are the values of ``spec.managedBy`` whose Jobs are not judged.
+
     Compared and hashed by identity: what is made of a policy once is kept by it.
     """
 
@@ -61,6 +63,7 @@ class Policy:
     tests: tuple[CheckedTest, ...]
     gpu_resources: Mapping[str, GpuVendor]
     digest: str
+    controllers: frozenset[str] = frozenset()
     warnings: tuple[str, ...] = ()
     queues: Mapping[str, tuple[Site, Queue]] = field(default_factory=dict)
     """The keys under ``queues`` in conditions: ``queue`` where one site has it, and ``site/queue`` always."""

@@ -20,14 +20,16 @@ from router import documents
 from router.documents import Document
 from router.errors import InputError, Problem
 from router.policy.places import PolicyText, Spot
-from router.policy.schema import Account, Entry, PolicyTest, Rule, Site
+from router.policy.schema import Account, Controller, Entry, PolicyTest, Rule, Site
 
 KINDS: Final[Mapping[str, tuple[str, type[Entry]]]] = {
     "sites": ("site", Site),
     "accounts": ("account", Account),
+    "controllers": ("controller", Controller),
     "rules": ("rule", Rule),
     "tests": ("test", PolicyTest),
 }
+MANIFEST_KINDS: Final = frozenset({"Job", "CronJob"})
 T = TypeVar("T", bound=Entry)
 
 
@@ -43,16 +45,19 @@ class Placed(Generic[T]):
 class Reading:
     """What a directory's files hold.
 
+    ``manifests`` are what tests may name, by file; ``others`` the kinds of those that are no Job, and where they stand.
     ``broken`` are the kinds of which an entry could not be read; ``conditions`` those of rules that could not. ``named``
     are the names of all entries by kind, also of those. ``ends_read``: nothing unread may stand behind the last rule.
     """
 
     sites: list[Placed[Site]] = field(default_factory=list)
     accounts: list[Placed[Account]] = field(default_factory=list)
+    controllers: list[Placed[Controller]] = field(default_factory=list)
     rules: list[Placed[Rule]] = field(default_factory=list)
     tests: list[Placed[PolicyTest]] = field(default_factory=list)
     manifests: dict[str, Mapping[str, object]] = field(default_factory=dict)
     problems: list[Problem] = field(default_factory=list)
+    others: list[tuple[str, Spot]] = field(default_factory=list)
     broken: set[str] = field(default_factory=set)
     conditions: list[tuple[str, Spot]] = field(default_factory=list)
     named: dict[str, list[tuple[str, Spot]]] = field(default_factory=lambda: {kind: [] for kind in KINDS})
@@ -100,7 +105,7 @@ def _read_document(reading: Reading, text: PolicyText, document: Document) -> No
         reading.lacks(KINDS)
         return
     if "apiVersion" in value and "kind" in value:
-        reading.manifests.setdefault(text.name, value)
+        _read_manifest(reading, text, top, value)
         return
     for key, entries in value.items():
         if key not in KINDS:
@@ -112,6 +117,23 @@ def _read_document(reading: Reading, text: PolicyText, document: Document) -> No
         elif entries is not None:
             reading.problems.append(top.problem(f"{key} is a list; start each entry with '-'", key))
             reading.lacks([key])
+
+
+def _read_manifest(reading: Reading, text: PolicyText, top: Spot, value: Mapping[str, object]) -> None:
+    """A test's Job; or a policy in the form of a Kubernetes object, which nobody would read."""
+    kind = str(value["kind"])
+    for within, below in (("", value), ("spec.", value.get("spec"))):
+        if found := [key for key in KINDS if isinstance(below, dict) and key in below]:
+            message = (
+                f"is a Kubernetes object of kind {kind} with {within}{found[0]}, and no policy file: those are no objects of "
+                f"Kubernetes. Leave apiVersion, kind, metadata and spec out, and write {found[0]}: at the first column"
+            )
+            reading.problems.append(top.key_problem(message, "kind"))
+            reading.lacks(KINDS)
+            return
+    if kind not in MANIFEST_KINDS:
+        reading.others.append((kind, top))
+    reading.manifests.setdefault(text.name, value)
 
 
 def _label(kind: str, index: int, entry: object) -> str:

@@ -12,7 +12,7 @@ from typing import Final
 
 from router import durations, quantity
 from router.errors import Problem
-from router.policy import conditions
+from router.policy import conditions, unset
 from router.policy.checks import exactly_one
 from router.policy.conditions import Condition
 from router.policy.model import Candidate
@@ -258,7 +258,7 @@ def alike(rules: list[Placed[Rule]]) -> Iterator[str]:
             yield f"{placed.spot.line}: {placed.spot.where}: its name is that of rule {other.value.name} ({other.spot.line}) but for case"
 
 
-def doubts(placed: Placed[Rule], condition: Condition, found: list[Candidate]) -> Iterator[str]:
+def doubts(placed: Placed[Rule], condition: Condition, found: list[Candidate], queues: Queues) -> Iterator[str]:
     """What is allowed and probably not meant."""
     rule, head = placed.value, f"{placed.spot.line}: {placed.spot.where}"
     for expression, key, owner in _labels(condition.source):
@@ -267,6 +267,8 @@ def doubts(placed: Placed[Rule], condition: Condition, found: list[Candidate]) -
                 f"{head}: where the label is not there, {expression} cannot be evaluated, and the Job stays in the cloud "
                 f"(or is denied, by a rule that denies); write '{key}' in {owner} && … before it"
             )
+    for doubt in unset.doubts(condition.source, queues):
+        yield str(placed.spot.text_problem(f"when: {doubt.message}", doubt.offset, rule.when, "when"))
     for pattern in conditions.made_patterns(condition.source):
         yield (
             f"{head}: the pattern {pattern} of matches() is known only when a Job comes; where it is no regular "

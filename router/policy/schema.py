@@ -13,7 +13,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StringConstr
 from pydantic.alias_generators import to_camel
 
 from router import durations, quantity
-from router.workload.model import GpuVendor
+from router.workload.model import OWN_CONTROLLER, GpuVendor
 
 
 def _seconds(value: object) -> int:
@@ -53,6 +53,7 @@ Text = Annotated[str, StringConstraints(min_length=1, max_length=4096)]
 UserName = Annotated[str, StringConstraints(pattern=r"^[a-z_][a-z0-9_.-]{0,31}\$?$")]
 AbsolutePath = Annotated[str, StringConstraints(pattern=r"^/[^\x00-\x1f]*$", max_length=4096)]
 SearchedDirectory = Annotated[str, StringConstraints(pattern=r"^/[^\x00-\x1f:]*$", max_length=4096)]
+Moment = Annotated[float, BeforeValidator(durations.moment, json_schema_input_type=str | int)]
 Flag = Annotated[bool, Field(strict=True)]
 Count = Annotated[int, Field(ge=0, strict=True)]
 Positive = Annotated[int, Field(ge=1, strict=True)]
@@ -193,6 +194,7 @@ class Site(Entry):
     command_env: dict[CommandVariable, Text] = Field(
         default_factory=dict, description="Where these commands find their configuration and server."
     )
+    time_zone: Text = Field("UTC", description="Where it is, as rules need it, e.g. 'Europe/Berlin'.")
     work_dir: AbsolutePath = Field(description="Directory for Pods' files, on the site; '{user}' is the HPC user.")
     runtime: Runtime = Runtime.APPTAINER
     runtime_path: AbsolutePath | None = Field(None, description="The runtime; else looked up in PATH.")
@@ -205,14 +207,15 @@ class Site(Entry):
     post: tuple[str, ...] = Field((), description="Shell lines of the site, after the containers.")
     images: tuple[ImageMap, ...] = ()
     volumes: tuple[VolumeMap, ...] = ()
-    gpu_resources: dict[str, GpuVendor] = Field(
-        default_factory=dict, description="Further resource names that are GPUs."
-    )
+    gpu_resources: dict[str, GpuVendor] = Field(default_factory=dict, description="Further resources that are GPUs.")
     gpus: Literal["constrained", "exclusive", "refuse"] = Field(
         "constrained",
         description="constrained: the batch system hides other Jobs' devices; exclusive: ask for whole nodes; refuse.",
     )
     mpi: tuple[MpiProfile, ...] = ()
+    memory_floor: Bytes | None = Field(
+        None, description="Least memory of a job on each node; 0 for none. Unset: 512Mi on TORQUE, none elsewhere."
+    )
     margin: Seconds = Field(300, description="Time between the end of the grace period and the walltime.")
     pull: Literal["host", "job", "never"] = Field(
         "host", description="Who pulls images: the host before submission, the job itself, or nobody."
@@ -223,9 +226,7 @@ class Site(Entry):
     image_cache: AbsolutePath | None = Field(
         None, description="Directory for pulled images, one for each user by '{user}'; else images below workDir."
     )
-    requeue: Literal["never"] = Field(
-        "never", description="The batch system may not start a job again; no other value yet."
-    )
+    requeue: Literal["never"] = Field("never", description="The batch system may not start a job again.")
     secrets: Literal["stage", "pull", "cloud"] = Field(
         "cloud",
         description="Stage Secrets into the Pod's directory; give only pull secrets to imagepull; or keep Jobs that need "
@@ -276,6 +277,22 @@ class Account(Entry):
     directives: dict[str, str] = Field(default_factory=dict)
 
 
+def _other_controller(value: object) -> object:
+    if value == OWN_CONTROLLER:
+        raise ValueError("is Kubernetes' own Job controller, whose Jobs are always judged")
+    return value
+
+
+class Controller(Entry):
+    """A controller that runs Jobs in place of Kubernetes' own. They are left to it, unjudged."""
+
+    managed_by: Annotated[
+        str,
+        StringConstraints(pattern=r"^[a-z0-9]([a-z0-9.-]*[a-z0-9])?/[A-Za-z0-9._~/-]+$", max_length=63),
+        BeforeValidator(_other_controller, json_schema_input_type=str),
+    ] = Field(description="What such Jobs have in spec.managedBy, e.g. 'kueue.x-k8s.io/multikueue'.")
+
+
 class Choice(Entry):
     """A queue that a rule may choose."""
 
@@ -294,6 +311,7 @@ class Retries(Entry):
     disruptions: Count = Field(5, description="Times that a lost node or an eviction is retried without counting.")
     on_walltime: Flag = Field(False, description="Retry after a walltime kill.")
     on_memory: Flag = Field(False, description="Retry after a memory kill.")
+    on_deletion: Flag = Field(False, description="Retry after somebody has deleted the batch job.")
 
 
 class Defaults(Entry):
@@ -334,12 +352,13 @@ class TestRequest(Entry):
     groups: tuple[str, ...] = ()
     namespace: str | None = None
     namespace_labels: dict[str, str] | None = None
+    time: Moment | None = Field(None, description="When: '2026-03-01T12:00:00Z'. Needed where a rule reads it.")
 
 
 class Expectation(Entry):
     """What a test expects; what is left out is not compared."""
 
-    target: Literal["cloud", "hpc", "deny"]
+    target: Literal["cloud", "hpc", "deny", "untouched"]
     rule: Name | None = None
     site: Name | None = None
     queue: QueueName | None = None
@@ -366,6 +385,7 @@ class PolicyFile(Entry):
 
     sites: tuple[Site, ...] = ()
     accounts: tuple[Account, ...] = ()
+    controllers: tuple[Controller, ...] = ()
     rules: tuple[Rule, ...] = ()
     tests: tuple[PolicyTest, ...] = ()
 

@@ -6,15 +6,19 @@ Pure. Judges as the gate does (job, sizing, decision), without placing anything.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Final
 
 from router.errors import JobError
 from router.policy.deciding import decide
 from router.policy.decision import Decision, QueueStates, Requester
+from router.policy.identity import cronjob_controller
 from router.policy.model import CheckedTest, Policy
 from router.policy.schema import Expectation
-from router.workload import job_of, workload_of
+from router.workload import job_of, managed_by, workload_of
 from router.workload.cluster import UNKNOWN_CLUSTER, Cluster
+
+_UNTOUCHED: Final = "untouched"
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +44,8 @@ def _run(policy: Policy, checked: CheckedTest, cluster: Cluster) -> TestResult:
     found = job_of(checked.job)
     if found is None:
         got, passed = "is neither a batch/v1 Job nor a CronJob", False
+    elif (manager := managed_by(found[0])) in policy.controllers:
+        got, passed = f"untouched: it is left to {manager}, which the policy lists", _is_untouched(expect)
     else:
         try:
             decision = _decision(policy, checked, cluster, *found)
@@ -47,17 +53,34 @@ def _run(policy: Policy, checked: CheckedTest, cluster: Cluster) -> TestResult:
             # The webhook denies such a Job before any rule is asked.
             decision = Decision("deny", "", f"the Job is not valid: {error}")
         got, passed = _told(decision), meets(expect, decision)
+        if checked.test.request.time is None and (reading := _read_time(policy, decision)):
+            got, passed = f"cannot be told: rule {reading} reads request.time; give the test's request a time", False
     return TestResult(checked.test.name, passed, _expected(expect), got, checked.place)
 
 
 def _decision(policy: Policy, checked: CheckedTest, cluster: Cluster, job: Mapping[str, object], root: str) -> Decision:
     request = checked.test.request
-    namespace = request.namespace or _namespace(job) or "default"
+    namespace = request.namespace or _namespace(checked.job) or "default"
     labels = request.namespace_labels
     workload = workload_of(job, namespace=namespace, cluster=cluster, gpu_resources=policy.gpu_resources, root=root)
     known = cluster.namespaces.get(namespace) if labels is None else labels
     requester = Requester(request.user, request.groups, namespace, known)
-    return decide(policy, workload, requester, QueueStates(checked.states))
+    if checked.job.get("kind") == "CronJob" and "user" not in request.model_fields_set:
+        requester = cronjob_controller(policy.accounts, namespace, known)
+    requester = replace(requester, time=request.time)
+    return decide(policy, workload, requester, QueueStates(checked.states), explain=request.time is None)
+
+
+def _is_untouched(expect: Expectation) -> bool:
+    """Whether a test expects that its Job is not judged, which no rule, site, queue or reason goes with."""
+    return expect.model_dump(exclude_unset=True) == {"target": _UNTOUCHED}
+
+
+def _read_time(policy: Policy, decision: Decision) -> str:
+    """The first rule that was asked and reads the time; empty where none does."""
+    asked = {one.rule for one in decision.considered}
+    looking = (rule.name for rule in policy.rules if "time" in rule.condition.fields("request") and rule.name in asked)
+    return next(looking, "")
 
 
 def _namespace(job: Mapping[str, object]) -> str:

@@ -6,7 +6,6 @@ Pure: takes text. The same form as ``batchgate local queues -o json`` prints.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from datetime import UTC, datetime
 from typing import Annotated, Any, Final
 
 from pydantic import BeforeValidator, Field, ValidationError
@@ -38,26 +37,8 @@ class _NamedFigures(QueueFigures):
     queue: str
 
 
-def _moment(value: object) -> float:
-    """Seconds since 1970, from such a number or from RFC 3339 text."""
-    if isinstance(value, bool) or not isinstance(value, str | int | float):
-        raise ValueError(_NO_MOMENT)
-    if not isinstance(value, str):
-        return float(value)
-    try:
-        moment = datetime.fromisoformat(value)
-    except ValueError:
-        raise ValueError(_NO_MOMENT) from None
-    if moment.tzinfo is None:
-        raise ValueError(_NO_MOMENT)
-    return moment.timestamp()
-
-
-_NO_MOMENT: Final = "is no time; write 2026-03-01T12:00:00Z or seconds since 1970"
-
-
 class _StateFile(Entry):
-    time: Annotated[float, BeforeValidator(_moment)] | None = None
+    time: Annotated[float, BeforeValidator(durations.moment)] | None = None
     queues: tuple[_NamedFigures, ...]
 
 
@@ -99,8 +80,7 @@ def age_problem(states: QueueStates, *, now: float, most: int, written: float | 
     moment = states.time if states.time is not None else written
     if moment is None or now - moment <= most:
         return ""
-    shown = datetime.fromtimestamp(moment, UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
-    return f"is of {shown}, more than {durations.show(most)} ago"
+    return f"is of {durations.show_moment(moment)}, more than {durations.show(most)} ago"
 
 
 def _wrong(document: Document, detail: Any) -> str:

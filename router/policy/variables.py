@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Final, Literal
 
-from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
+from google.protobuf import descriptor_pb2, descriptor_pool, message_factory, timestamp_pb2
 
 from router import durations, quantity
 from router.policy.decision import QueueState, Requester
@@ -20,26 +20,32 @@ from router.policy.schema import Queue
 from router.workload.model import ContainerKind, Figure, Workload
 
 PACKAGE: Final = "batchgate"
-Kind = Literal["int", "bytes", "seconds", "bool", "maybe", "text", "texts", "labels"]
-"""``maybe`` is a bool that may be unset. ``bytes`` and ``seconds`` are int, shown to people in their units."""
+Kind = Literal["int", "bytes", "seconds", "bool", "maybe", "text", "texts", "labels", "time"]
+"""``maybe`` is a bool that may be unset. ``bytes`` and ``seconds`` are int, shown to people in their units; ``time`` is
+seconds since 1970, a timestamp to CEL."""
 
 
 @dataclass(frozen=True, slots=True)
 class Variable:
-    """One field: ``read`` takes what the message is about and returns its value, None for unset."""
+    """One field: ``read`` takes what the message is about and returns its value, None for unset.
+
+    ``unset`` says when it has no value, where 0 does not mean the same; empty for all others.
+    """
 
     name: str
     kind: Kind
     meaning: str
     read: Callable[[Any], Any]
+    unset: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class QueueNow:
-    """A queue as declared and as it is right now."""
+    """A queue as declared and as it is right now, and the time zone of its site."""
 
     queue: Queue
     state: QueueState | None
+    time_zone: str
 
 
 def pods_at_once(workload: Workload) -> int:
@@ -67,26 +73,44 @@ def _names(workload: Workload, kinds: tuple[ContainerKind, ...]) -> list[str]:
 
 _BEFORE: Final = (ContainerKind.INIT, ContainerKind.SIDECAR)
 
+_NO_CPUS: Final = "the Job asks for no CPUs"
+_NO_MEMORY: Final = "the Job asks for no memory"
+_NO_RANKS: Final = "the Job does not say how many ranks"
+_NO_STATE: Final = "nothing is known of the queue"
+_NO_LIMIT: Final = "the policy declares no such limit"
+
 JOB: Final = (
     Variable("name", "text", "Name of the Job; empty where the API server makes one up.", lambda w: w.name),
     Variable("labels", "labels", "Labels of the Job.", lambda w: w.labels),
-    Variable("cpus", "int", "Cores of one Pod, rounded up.", lambda w: _cores(_value(w.cpu))),
-    Variable("totalCpus", "int", "Cores of all Pods at once, rounded up.", lambda w: _cores(_total(w.cpu, w))),
-    Variable("memory", "bytes", "Memory of one Pod, bytes.", lambda w: _value(w.memory)),
-    Variable("totalMemory", "bytes", "Memory of all Pods at once, bytes.", lambda w: _total(w.memory, w)),
+    Variable("cpus", "int", "Cores of one Pod, rounded up.", lambda w: _cores(_value(w.cpu)), _NO_CPUS),
+    Variable(
+        "totalCpus", "int", "Cores of all Pods at once, rounded up.", lambda w: _cores(_total(w.cpu, w)), _NO_CPUS
+    ),
+    Variable("memory", "bytes", "Memory of one Pod, bytes.", lambda w: _value(w.memory), _NO_MEMORY),
+    Variable("totalMemory", "bytes", "Memory of all Pods at once, bytes.", lambda w: _total(w.memory, w), _NO_MEMORY),
     Variable("ephemeralStorage", "bytes", "Local disk of one Pod, bytes.", lambda w: _value(w.ephemeral_storage)),
     Variable("gpus", "int", "GPUs of one Pod.", lambda w: _value(w.gpus)),
     Variable("totalGpus", "int", "GPUs of all Pods at once.", lambda w: _total(w.gpus, w)),
     Variable("gpuVendor", "text", "nvidia or amd; empty without GPUs.", lambda w: w.gpu_vendor or ""),
     Variable(
-        "walltime", "seconds", "Walltime asked for, by hint or deadline, seconds.", lambda w: _value(w.walltime_asked)
+        "walltime",
+        "seconds",
+        "Walltime asked for, by hint or deadline, seconds.",
+        lambda w: _value(w.walltime_asked),
+        "the Job asks for no walltime",
     ),
     Variable("mpi", "bool", "Whether it is an MPI Job: by launcher, hint or (see sites) image.", lambda w: bool(w.mpi)),
-    Variable("ranks", "int", "MPI ranks asked for, by hint or launcher.", lambda w: _value(w.ranks)),
-    Variable("ranksPerNode", "int", "MPI ranks on one node asked for.", lambda w: _value(w.ranks_per_node)),
-    Variable("nodes", "int", "Nodes asked for by hint.", lambda w: _value(w.nodes)),
+    Variable("ranks", "int", "MPI ranks asked for, by hint or launcher.", lambda w: _value(w.ranks), _NO_RANKS),
+    Variable("ranksPerNode", "int", "MPI ranks on one node asked for.", lambda w: _value(w.ranks_per_node), _NO_RANKS),
+    Variable("nodes", "int", "Nodes asked for by hint.", lambda w: _value(w.nodes), "no hint asks for nodes"),
     Variable("parallelism", "int", "Pods that may run at the same time.", lambda w: w.parallelism.value),
-    Variable("completions", "int", "Pods that must succeed; unset for work queues.", lambda w: _value(w.completions)),
+    Variable(
+        "completions",
+        "int",
+        "Pods that must succeed; unset for work queues.",
+        lambda w: _value(w.completions),
+        "the Job is a work queue",
+    ),
     Variable("pods", "int", "Pods at once: parallelism, or completions where that is less.", pods_at_once),
     Variable("indexed", "bool", "Whether completionMode is Indexed.", lambda w: w.indexed),
     Variable("suspended", "bool", "Whether the Job is suspended.", lambda w: w.suspended),
@@ -112,6 +136,7 @@ REQUEST: Final = (
         "Labels of the namespace; empty where not known.",
         lambda r: r.namespace_labels or {},
     ),
+    Variable("time", "time", "When the Job was created; the webhook's clock, to a second.", lambda r: r.time),
 )
 
 
@@ -120,15 +145,16 @@ def _now(field: str) -> Callable[[QueueNow], Any]:
 
 
 LIVE: Final = (
-    Variable("up", "maybe", "Whether the queue takes and starts jobs.", _now("up")),
-    Variable("freeNodes", "int", "Nodes that are idle now.", _now("free_nodes")),
-    Variable("queuedJobs", "int", "Jobs that wait.", _now("queued_jobs")),
-    Variable("runningJobs", "int", "Jobs that run.", _now("running_jobs")),
+    Variable("up", "maybe", "Whether the queue takes and starts jobs.", _now("up"), _NO_STATE),
+    Variable("freeNodes", "int", "Nodes that are idle now.", _now("free_nodes"), _NO_STATE),
+    Variable("queuedJobs", "int", "Jobs that wait.", _now("queued_jobs"), _NO_STATE),
+    Variable("runningJobs", "int", "Jobs that run.", _now("running_jobs"), _NO_STATE),
     Variable(
         "waitSeconds",
         "seconds",
         "For how long the job has waited that waits longest for its turn, seconds; 0 where none does. Agents tell it of Slurm's queues whosever the job is, elsewhere of their own cluster's jobs.",
         _now("wait_seconds"),
+        _NO_STATE,
     ),
 )
 """What is known of a queue as it is now."""
@@ -136,9 +162,14 @@ QUEUE: Final = (
     *LIVE,
     Variable("nodes", "int", "Nodes that one job may use, as declared.", lambda n: n.queue.nodes),
     Variable("cpusPerNode", "int", "Cores of a node, as declared.", lambda n: n.queue.cpus_per_node),
-    Variable("memoryPerNode", "bytes", "Memory of a node, as declared, bytes.", lambda n: n.queue.memory_per_node),
+    Variable(
+        "memoryPerNode", "bytes", "Memory of a node, as declared, bytes.", lambda n: n.queue.memory_per_node, _NO_LIMIT
+    ),
     Variable("gpusPerNode", "int", "GPUs of a node, as declared.", lambda n: n.queue.gpus_per_node),
-    Variable("walltimeMax", "seconds", "Longest walltime, as declared, seconds.", lambda n: n.queue.walltime_max),
+    Variable(
+        "walltimeMax", "seconds", "Longest walltime, as declared, seconds.", lambda n: n.queue.walltime_max, _NO_LIMIT
+    ),
+    Variable("timeZone", "text", "Time zone of its site, as declared; else UTC.", lambda n: n.time_zone),
 )
 
 MESSAGES: Final[Mapping[str, tuple[Variable, ...]]] = {"Job": JOB, "Request": REQUEST, "Queue": QUEUE}
@@ -161,12 +192,15 @@ _INT64_MAX: Final = 2**63 - 1
 @lru_cache(maxsize=1)
 def pool() -> Any:
     """The protobuf types of all messages, in a pool of our own."""
-    file = descriptor_pb2.FileDescriptorProto(name="batchgate.proto", package=PACKAGE, syntax="proto3")
+    file = descriptor_pb2.FileDescriptorProto(
+        name="batchgate.proto", package=PACKAGE, syntax="proto3", dependency=[timestamp_pb2.DESCRIPTOR.name]
+    )
     for name, variables in MESSAGES.items():
         message = file.message_type.add(name=name)
         for number, variable in enumerate(variables, start=1):
             _add_field(message, number, variable)
     made = descriptor_pool.DescriptorPool()
+    made.AddSerializedFile(timestamp_pb2.DESCRIPTOR.serialized_pb)
     made.Add(file)
     return made
 
@@ -180,6 +214,10 @@ def _add_field(message: Any, number: int, variable: Variable) -> None:
             entry.field.add(name=key, number=position, type=_FIELD.TYPE_STRING, label=_FIELD.LABEL_OPTIONAL)
         kind = f".{PACKAGE}.{message.name}.{entry_name}"
         label = _FIELD.LABEL_REPEATED
+        message.field.add(name=variable.name, number=number, type=_FIELD.TYPE_MESSAGE, label=label, type_name=kind)
+        return
+    if variable.kind == "time":
+        kind, label = f".{timestamp_pb2.Timestamp.DESCRIPTOR.full_name}", _FIELD.LABEL_OPTIONAL
         message.field.add(name=variable.name, number=number, type=_FIELD.TYPE_MESSAGE, label=label, type_name=kind)
         return
     label = _FIELD.LABEL_REPEATED if variable.kind == "texts" else _FIELD.LABEL_OPTIONAL
@@ -215,12 +253,24 @@ def _message(name: str, variables: tuple[Variable, ...], about: object) -> Any:
     for variable in variables:
         value = variable.read(about)
         if value is not None and value != "":
-            # A Pod may ask for 2^63-1 bytes; all its Pods together then for more than CEL can hold.
-            fields[variable.name] = min(value, _INT64_MAX) if isinstance(value, int) else value
+            fields[variable.name] = _wire(variable, value)
+    return filled(name, fields)
+
+
+def filled(name: str, fields: Mapping[str, Any]) -> Any:
+    """A message with these values of its fields; all others are unset."""
     try:
         return _class(name)(**fields)
     except UnicodeEncodeError:
         return _class(name)(**{field: _whole_characters(value) for field, value in fields.items()})
+
+
+def _wire(variable: Variable, value: Any) -> Any:
+    """A value as its field takes it."""
+    if variable.kind == "time":
+        return {"seconds": int(value)}
+    # A Pod may ask for 2^63-1 bytes; all its Pods together then for more than CEL can hold.
+    return min(value, _INT64_MAX) if isinstance(value, int) else value
 
 
 def _whole_characters(value: Any) -> Any:
@@ -240,10 +290,16 @@ def show(variable: Variable, value: object) -> str:
         return f"{value} ({quantity.show_bytes(value)})" if value >= 1024 else str(value)
     if variable.kind == "seconds" and isinstance(value, int):
         return f"{value} ({durations.show(value)})"
+    if variable.kind == "time" and isinstance(value, int | float):
+        return durations.show_moment(value)
     if isinstance(value, bool):
         return "true" if value else "false"
+    return _plain(value)
+
+
+def _plain(value: object) -> str:
     if isinstance(value, Mapping):
         return "{" + ", ".join(f"{key}: {item}" for key, item in sorted(value.items())) + "}"
-    return (
-        str(list(value)) if isinstance(value, list | tuple) else repr(value) if isinstance(value, str) else str(value)
-    )
+    if isinstance(value, list | tuple):
+        return str(list(value))
+    return repr(value) if isinstance(value, str) else str(value)

@@ -9,6 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import Final
+
+LAUNCHER: Final = "launcher/"
+"""Before an MPI profile's name: its line. One that must be mended concerns the MPI Jobs of that profile alone."""
 
 
 class Mark(StrEnum):

@@ -10,11 +10,14 @@ from dataclasses import dataclass
 from typing import Final
 
 from router.policy.schema import Account, System
-from router.preflight import Line, Mark
-from router.preflight.seen import Report, first
+from router.preflight import LAUNCHER, Line, Mark
+from router.preflight.seen import Report, complaint, first
 
 SHORTEST_KILL_DELAY: Final = 2.0
 """Seconds between TERM and KILL in which a script can write down how it ended."""
+
+_TIMED_OUT: Final = "124"
+"""The exit code of ``timeout`` for what it had to end."""
 
 _HISTORY_ON: Final = {
     System.SLURM: "set up slurmdbd (AccountingStorageType=accounting_storage/slurmdbd)",
@@ -117,41 +120,49 @@ def observer_line(user: str, observer: str, system: System, *, seen: bool) -> Li
     return Line("observer", user, mark, words, f"{observer} sees it", "" if seen else f"{change}, or remove observer")
 
 
-def kill_line(user: str, killed: Killed) -> Line:
+_KILL_DELAY: Final = {
+    System.SLURM: "KillWait = 30 in slurm.conf",
+    System.OPENPBS: "qmgr -c 'set queue QUEUE kill_delay = 30'",
+    System.TORQUE: "`$exec_with_exec true` in mom_priv/config of the nodes, and qmgr -c 'set queue QUEUE kill_delay = 30'",
+}
+
+
+def kill_line(user: str, killed: Killed, system: System) -> Line:
     """Whether a deleted job ends, and how long after TERM."""
     name, expected = "kill-delay", f"TERM, then KILL after {SHORTEST_KILL_DELAY:.0f} s or more"
     if not killed.ended:
         words = "the deleted probe did not end"
         return Line(name, user, Mark.MUST, words, expected, "find why the batch system cannot end a job; see its log")
+    change = f"{_KILL_DELAY.get(system, 'set a kill delay')}; else jobs that are deleted cannot say how they ended"
     if not killed.term:
-        words = "KILL without a TERM before"
-        change = "set a kill delay (Slurm KillWait, PBS kill_delay), else deleted jobs cannot say how they ended"
-        return Line(name, user, Mark.WARNING, words, expected, change)
+        return Line(name, user, Mark.WARNING, "KILL without a TERM before", expected, change)
     delay = max(0.0, max((*killed.beats, killed.term[0])) - killed.term[0])
     short = delay < SHORTEST_KILL_DELAY - 0.5
-    change = "set a longer kill delay (Slurm KillWait, PBS kill_delay)" if short else ""
-    return Line(name, user, Mark.WARNING if short else Mark.OK, f"KILL {delay:.1f} s after TERM", expected, change)
+    mark = Mark.WARNING if short else Mark.OK
+    return Line(name, user, mark, f"KILL {delay:.1f} s after TERM", expected, change if short else "")
 
 
-def two_nodes_lines(user: str, report: Report, left: Sequence[str], nodes: int) -> tuple[Line, ...]:
-    """Whether the launcher started a shell on each node, and each left a file that the submitter sees.
+def two_nodes_lines(user: str, profile: str, report: Report, left: Sequence[str], nodes: int) -> tuple[Line, ...]:
+    """Whether a profile's launcher started a shell on each node, and each left a file that the submitter sees.
 
     :param left: the hosts whose files were seen
     :param nodes: how many different hosts there should be: one where the batch system pretends to have nodes
     """
     path, ranks = first(report, "launcher-path"), report.get("rank", ())
     if not path:
-        change = "mend path or modules of the MPI profile, or install the launcher on the nodes"
+        change = f"mend path or modules of MPI profile {profile}, or install the launcher on the nodes"
         words = f"no launcher on {first(report, 'host')}"
-        return (Line("launcher", user, Mark.MUST, words, "a launcher", change),)
-    code, _, words = first(report, "launched").partition(" ")
+        return (Line(LAUNCHER + profile, user, Mark.MUST, words, "a launcher", change),)
+    code, words = first(report, "launched"), complaint(report.get("said", ()))
     hosts = sorted(set(ranks))
     good = code == "0" and len(ranks) == 2 and len(hosts) == nodes
     program = f"{path} ({version})" if (version := first(report, "launcher-version")) else path
     seen = f"{program}: exit code {code}, {len(ranks)} ranks on {', '.join(hosts) or 'no host'}"
-    change = f"mend the MPI profile (options, env): {words or 'it started too few'}"
+    if code == _TIMED_OUT:
+        words = f"it was ended after 120 s{': ' * bool(words)}{words}"
+    change = f"mend MPI profile {profile} (options, env): {words or 'it started too few'}"
     expected = f"2 ranks on {nodes} {'hosts' if nodes > 1 else 'host'}"
-    launcher = Line("launcher", user, Mark.OK if good else Mark.MUST, seen, expected, "" if good else change)
+    launcher = Line(LAUNCHER + profile, user, Mark.OK if good else Mark.MUST, seen, expected, "" if good else change)
     missing = sorted(set(hosts).difference(left))
     change = "mount workDir on all nodes, writable for the user" if missing else ""
     files = f"written on {', '.join(left) or 'none'}"

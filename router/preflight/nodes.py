@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from router.policy.schema import Runtime, Site
+from router.policy.schema import Runtime, Site, System
 from router.preflight import Line, Mark
 from router.preflight.seen import Report, first
 from router.script.containers import understands_no_eval
@@ -19,6 +19,10 @@ WORRYING_SKEW, WORST_SKEW = 5.0, 60.0
 """Seconds: times of logs and of Pods are wrong by so much; and signs of life (180 s) are misjudged."""
 
 _VERSION: Final = re.compile(r"\d{1,9}(?:\.\d{1,9})+")
+_DATA_LIMIT: Final = (
+    "write a larger memoryFloor, or `$ignmem true` into mom_priv/config of the nodes, where MoM sets RLIMIT_DATA to mem; "
+    "else mend the image's path, or what the runtime says"
+)
 _NO_LINKS: Final = "put workDir on a file system with hard links: the claim of a Pod is one"
 _NO_RENAMES: Final = "put workDir on a file system whose renames replace a file at once"
 
@@ -133,5 +137,9 @@ def _image(user: str, site: Site, report: Report) -> tuple[Line, ...]:
         return (Line("image", user, Mark.WARNING, seen, "exit code 0, and the others to be read", change),)
     if code == "0":
         return (Line("image", user, Mark.OK, f"{path} starts", "exit code 0"),)
+    limit = first(report, "data-limit")
+    if site.system is System.TORQUE and limit.isdecimal():
+        seen = f"{path}: exit code {code or 'none'} with {limit} KiB of data (ulimit -d): {words}"
+        return (Line("image", user, Mark.MUST, seen, "exit code 0", _DATA_LIMIT),)
     seen = f"{path}: exit code {code or 'none'}: {words}"
     return (Line("image", user, Mark.MUST, seen, "exit code 0", "mend the image's path, or what the runtime says"),)

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from importlib import resources
 from typing import Final
 
+from router import leastmemory
 from router.allocation import Allocation, Chunk
 from router.errors import ConfigError
 from router.policy import globs
@@ -28,6 +29,8 @@ REPORT, NAMES, GROWS, TERM, KILLED, RANK = "report", "names", "grows", "term", "
 RANK_TEXT: Final = '#!/bin/bash\ncd "$1" || exit 3\nhost=$(uname -n)\n: >"rank.$host" && echo "batchgate-rank $host"\n'
 """HOSTNAME may come with the environment of another host."""
 _MEMORY: Final = 512 * 1024**2
+_SMALL: Final = 64 * 1024**2
+"""Bytes of a small Job, on a batch system that may start no runtime with so little."""
 _STARTING: Final = 300
 """Seconds that an image may take to start, and what else a probe does not wait for."""
 _PROGRAMS: Final = {
@@ -69,16 +72,30 @@ def queue_of(site: Site, nodes: int) -> Queue | None:
     return next((queue for queue in fitting if not queue.gpus_per_node), fitting[0] if fitting else None)
 
 
-def profile_of(site: Site) -> MpiProfile | None:
-    """How the shells of the probe on two nodes are started: the first profile; srun on Slurm without one."""
+def profiles_of(site: Site) -> tuple[MpiProfile, ...]:
+    """The profiles by which shells are started on two nodes, one probe each; srun on Slurm without any.
+
+    Profiles that start programs in the same way are tried once, under the name of each: see ``alike``.
+    """
     if site.mpi:
-        return site.mpi[0]
-    return MpiProfile(name="srun", launcher=LauncherKind.SRUN) if site.system is System.SLURM else None
+        firsts = {alike(profile): profile for profile in reversed(site.mpi)}
+        return tuple(profile for profile in site.mpi if firsts[alike(profile)] is profile)
+    return (MpiProfile(name="srun", launcher=LauncherKind.SRUN),) if site.system is System.SLURM else ()
+
+
+def alike(profile: MpiProfile) -> tuple[object, ...]:
+    """All that a probe takes of a profile: what has the same is tried once."""
+    return profile.launcher, profile.path, profile.modules, profile.options, tuple(profile.env.items())
 
 
 def walltime_of(site: Site) -> int:
     """Seconds that a probe may take: what it writes must come to be seen before it is deleted."""
     return BEATS + 2 * site.fs_delay + _STARTING
+
+
+def memory_of(site: Site) -> int:
+    """Bytes of a probe on each node; on TORQUE those of the smallest Job."""
+    return (leastmemory.floor(site) or _SMALL) if site.system is System.TORQUE else _MEMORY
 
 
 def one_node(asked: Asked) -> str:
@@ -133,8 +150,9 @@ def _request(asked: Asked, nodes: int) -> Request:
     for text in (*given, *extra.values()):
         if text and (problem := text_problem(text)):
             raise ConfigError(f"a directive for queue {queue.name} of site {site.name}: {problem}")
-    memory = min(_MEMORY, queue.memory_per_node or _MEMORY)
-    chunk = Chunk(count=nodes, ranks=1, ncpus=1, ompthreads=1, memory=memory, gpus=0)
+    wanted = memory_of(site)
+    least = min(wanted, queue.memory_per_node or wanted)
+    chunk = Chunk(count=nodes, ranks=1, ncpus=1, ompthreads=1, memory=least, gpus=0)
     seconds = _walltime(asked)
     allocation = Allocation((chunk,), nodes, 1, walltime=seconds, deadline=seconds, grace=0)
     return Request(queue.name, allocation, *given, extra, exclusive=False)

@@ -1,18 +1,18 @@
 """What the last checks of a site found, as it is kept for its agents: a document of a ConfigMap.
 
-Pure. Kept are the lines marked ``must``. What a check found of a user holds until another looks at that user; a check of
+Pure. Kept are the lines marked ``must``; those of MPI profiles refuse the MPI Jobs of these alone. What a check found of a user holds until another looks at that user; a check of
 all users begins anew. Where a probe did not start, nothing was seen of what only a probe can see: it is as it was before.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from router.errors import InputError
-from router.preflight import Line, Mark
+from router.preflight import LAUNCHER, Line, Mark
 
 MOST_LINES: Final = 20
 """Lines that are kept whole; of the others their names. A ConfigMap holds 1 MiB, and a site may have many users."""
@@ -36,7 +36,16 @@ class Kept:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The names of all lines that must be mended, each once; none: the site is not refused."""
+        """The names of all lines for which the site is refused, each once; none: it is not."""
+        return tuple(name for name in self._all if not name.startswith(LAUNCHER))
+
+    @property
+    def profiles(self) -> tuple[str, ...]:
+        """The MPI profiles that must be mended: MPI Jobs of these are refused, and no others."""
+        return tuple(name.removeprefix(LAUNCHER) for name in self._all if name.startswith(LAUNCHER))
+
+    @property
+    def _all(self) -> tuple[str, ...]:
         return tuple(dict.fromkeys(name for names in self.broken.values() for name in names))
 
 
@@ -83,10 +92,22 @@ def _plain(text: str) -> str:
 
 def sentence(kept: Kept) -> str:
     """Why a site is refused, for whoever looks after it; empty where it is not."""
-    if not kept.names:
+    return _found(kept, kept.names) if kept.names else ""
+
+
+def sentence_on_profiles(kept: Kept) -> str:
+    """Why MPI Jobs of some profiles are refused, in the same way; empty where none are."""
+    if not kept.profiles:
         return ""
-    told = [f"{line.name}{f' ({line.user})' * bool(line.user)}: {line.seen}; {line.change}" for line in kept.lines[:1]]
-    rest = sum(len(names) for names in kept.broken.values()) - len(told)
+    words = _found(kept, [LAUNCHER + name for name in kept.profiles])
+    return f"MPI Jobs of profile {', '.join(kept.profiles)} are not submitted, all others are: {words}"
+
+
+def _found(kept: Kept, about: Collection[str]) -> str:
+    """What a check found, by the lines of these names: the first of them whole, the others counted."""
+    lines = [line for line in kept.lines if line.name in about][:1]
+    told = [f"{line.name}{f' ({line.user})' * bool(line.user)}: {line.seen}; {line.change}" for line in lines]
+    rest = sum(name in about for names in kept.broken.values() for name in names) - len(told)
     more = [f"{rest} more such lines" if rest > 1 else "one more such line"] * bool(rest)
     words = ". ".join([*told, *more])
     return f"batchgate site check, {_latest(kept)}, found what must be mended: {words}. Mend it and check again"
@@ -97,8 +118,13 @@ def praise(kept: Kept) -> str:
     return f"checked at {_latest(kept)}: nothing must be mended" if kept.times else "no check of the site is known"
 
 
-def brief(kept: Kept, site: str) -> str:
-    """Why a site is refused, for users; empty where it is not."""
+def brief(kept: Kept, site: str, profile: str) -> str:
+    """Why Jobs of an MPI profile, or (empty) those without one, are refused, for users; empty where they are not."""
+    if not kept.names and profile and profile in kept.profiles:
+        return (
+            f"the last check of site {site} failed for MPI profile {profile}; no MPI Job of that profile is submitted until "
+            "it is mended"
+        )
     if not kept.names:
         return ""
     return f"the last check of site {site} failed ({', '.join(kept.names)}); nothing is submitted until it is mended"

@@ -45,6 +45,31 @@ def first(report: Report, key: str) -> str:
     return report.get(key, ("",))[0]
 
 
+def complaint(lines: Sequence[str]) -> str:
+    """What a launcher complains of, on one line: its first paragraph that sounds like that, else its first.
+
+    Open MPI frames its words with rulers, and says in further paragraphs what else could be done; what a colon announces is
+    the next.
+    """
+    paragraphs: list[list[str]] = [[]]
+    for line in lines:
+        if any(character.isalnum() for character in line):
+            paragraphs[-1].append(" ".join(line.split()))
+        elif paragraphs[-1]:
+            paragraphs.append([])
+    told = [" ".join(words) for words in paragraphs if words]
+    chosen = next((number for number, words in enumerate(told) if _COMPLAINING.search(words)), 0)
+    ends = chosen + (2 if told and told[chosen].endswith(":") else 1)
+    return " ".join(told[chosen:ends])[:_LONGEST]
+
+
+_COMPLAINING: Final = re.compile(
+    r"\b(?:error|fail|fatal|abort|cannot|can't|could not|unable|not |no such|unknown|unrecognized|invalid|illegal|refused|denied)",
+    re.IGNORECASE,
+)
+_LONGEST: Final = 400
+
+
 def stamps_of(content: bytes) -> tuple[float, ...]:
     """Times, one a line, as ``date +%s`` and ``date +%s.%N`` print them; a line that is none is left out."""
     lines = content.decode(errors="replace").splitlines()

@@ -18,6 +18,7 @@ from router.names import (
     REASON_ERROR,
     REASON_HELD,
     REASON_INITIALIZING,
+    REASON_JOB_DELETED,
     REASON_MEMORY,
     REASON_OLDER_RUN,
     REASON_QUEUED,
@@ -28,23 +29,27 @@ from router.names import (
 from router.podlife import Exit, Run
 from router.podstatus import ContainerStatus, Running, State, Terminated, Waiting
 from router.podview import PodContainer
+from router.reconcile import queuewords
 from router.reconcile.endings import Ending
 from router.reconcile.following import followed
 from router.reconcile.model import Facts
 from router.workload.model import ContainerKind
 
 _KILLED: Final = 137
+_MOST_SAID: Final = 12 * 1024
+"""Bytes of all messages of a Pod's containers: the kubelet's MaxPodTerminationMessageLogLength."""
+_VERDICTS: Final = frozenset({REASON_MEMORY, REASON_DEADLINE, REASON_JOB_DELETED})
 _UNRECORDED: Final = "how it ended was not recorded before the Pod was over"
 _RUNS: Final = frozenset({JobState.RUNNING, JobState.SUSPENDED, JobState.EXITING})
 _QUEUES: Final = {JobState.QUEUED: REASON_QUEUED, JobState.HELD: REASON_HELD}
 
 
-def waiting(facts: Facts) -> Waiting | None:
+def waiting(facts: Facts, now: float) -> Waiting | None:
     """What containers that have not begun are waiting for; None where nothing is known that was not known before."""
     job = followed(facts)
     state = job.report.state if job and job.report else None
-    words = " ".join(job.report.reason.split()) if job and job.report else ""
-    if state in _QUEUES:
+    if job and job.report and state in _QUEUES:
+        words = queuewords.words(job.report, facts.pod.status.message, now)
         return Waiting(REASON_REQUEUED if facts.life.ran else _QUEUES[state], words)
     if facts.life.ran or state in _RUNS:
         init = facts.pod.of_kind(ContainerKind.INIT, ContainerKind.SIDECAR)
@@ -161,14 +166,21 @@ def _unrecorded(facts: Facts, ending: Ending, started: int | None, now: float) -
     job = followed(facts)
     ended = job.report.ended.timestamp() if job and job.report and job.report.ended else now
     finished = max(_clamped(facts, ended, now), started or 0)
-    reason = ending.reason if ending.reason in {REASON_MEMORY, REASON_DEADLINE} else REASON_UNKNOWN
+    reason = ending.reason if ending.reason in _VERDICTS else REASON_UNKNOWN
     return Terminated(_KILLED, reason, _signal(_KILLED), _UNRECORDED, started, finished)
 
 
 def _ended(facts: Facts, one: Exit, ending: Ending | None, now: float) -> Terminated:
     started = _clamped(facts, one.started, now)
     finished = max(_clamped(facts, one.finished, now), started)
-    return Terminated(one.code, _reason(facts, one, ending), one.signal, one.message, started, finished)
+    message = ": ".join([words for words in (one.message, one.said) if words])
+    return Terminated(one.code, _reason(facts, one, ending), one.signal, _cut(facts, message), started, finished)
+
+
+def _cut(facts: Facts, message: str) -> str:
+    """As much as a container's share of what a Pod's messages may have together."""
+    most = _MOST_SAID // max(1, len(facts.pod.containers))
+    return message.encode()[:most].decode(errors="ignore")
 
 
 def _reason(facts: Facts, one: Exit, ending: Ending | None) -> str:
@@ -179,7 +191,18 @@ def _reason(facts: Facts, one: Exit, ending: Ending | None) -> str:
         return REASON_DEADLINE
     if ending and ending.condition == CONDITION_MEMORY and (one.signal == 9 or not _anyone_killed(facts)):
         return REASON_MEMORY
+    if ending and ending.reason == REASON_JOB_DELETED and _was_told_to_end(facts, one):
+        return REASON_JOB_DELETED  # kubectl shows a container's reason in place of the Pod's
     return REASON_COMPLETED if one.code == 0 else REASON_ERROR
+
+
+def _was_told_to_end(facts: Facts, one: Exit) -> bool:
+    """Whether it is this container that a deletion has ended: by a signal, else the last one, which had caught it."""
+    runs = [facts.life.run(container.name) for container in facts.pod.containers]
+    exits = [run.exit for run in runs if run is not None and run.exit is not None]
+    if any(other.signal for other in exits):
+        return one.signal != 0
+    return one.finished >= max(other.finished for other in exits)
 
 
 def _anyone_killed(facts: Facts) -> bool:

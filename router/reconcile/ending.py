@@ -7,13 +7,15 @@ not answer proves nothing.
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from router.hpc import JobState, Verdict
 from router.podlife import End
 from router.reconcile.endings import Ending, by_files, by_record, lost, never_ran, unclaimed
 from router.reconcile.files import complete
-from router.reconcile.following import followed, unsealable, wanted_no_more
+from router.reconcile.following import departed, followed, unsealable, wanted_no_more
 from router.reconcile.model import Ask, Facts, Inspect, Job, Look, Seal, Take, Terms
-from router.reconcile.waiting import Wait, both, stretched
+from router.reconcile.waiting import Wait, both, spread, stretched
 
 _FRESH = 15.0
 """How old, in seconds, a look at ``alive`` may be that a loss is concluded from: one heartbeat."""
@@ -140,7 +142,22 @@ def _started(facts: Facts, job: Job, terms: Terms, now: float) -> Ending | Wait:
         return _without_record(facts, job, facts.life.end, terms, now)
     if job.unknown:
         return _vanished(facts, job, terms, now)
-    return Wait()
+    return _listened(facts, job, terms, now)
+
+
+def _listened(facts: Facts, job: Job, terms: Terms, now: float) -> Wait:
+    """A job that runs, as the batch system says: its script's sign of life is looked for now and then.
+
+    TORQUE says so of a job on a dead node for ever. A suspended script gives no sign of life.
+    """
+    running = job.report is not None and job.report.state in {JobState.RUNNING, JobState.EXITING}
+    if not running or facts.inspected is None:
+        return Wait()
+    silence = facts.life.silence
+    silent = silence is not None and silence >= terms.silence
+    often = silent or facts.signals or job.deletes
+    again = facts.inspected + (terms.retry_most if often else spread(facts.pod.uid, terms.listen))
+    return Wait((Inspect(),) if now >= again else (), max(again, now + terms.retry), node_lost=silent)
 
 
 def _recorded(facts: Facts, job: Job, terms: Terms, now: float) -> Ending | Wait:
@@ -149,7 +166,21 @@ def _recorded(facts: Facts, job: Job, terms: Terms, now: float) -> Ending | Wait
     if facts.life.end is None and (verdict is Verdict.NODE_LOST or _started_again(facts, job)):
         return _silent(facts, job, terms, now) or lost(facts, job, Verdict.NODE_LOST)
     over = job.over_since if job.over_since is not None else now
-    return _files(facts, over, terms, now) or by_record(facts, job)
+    if (wait := _files(facts, over, terms, now)) is not None:
+        return wait
+    if _cut_off(facts, job):
+        return _silent(facts, job, terms, now) or lost(facts, job, Verdict.NODE_LOST)
+    return by_record(facts, job)
+
+
+def _cut_off(facts: Facts, job: Job) -> bool:
+    """Whether a job counts as well ended whose script never came to its end.
+
+    A script that ends writes the exit file of each container, or exits with another code than 0. TORQUE gives 0 to a
+    job whose node has crashed, once the daemon there is back (measured on its 6.1 line).
+    """
+    succeeded = job.report is not None and job.report.succeeded
+    return succeeded and facts.life.end is None and not complete(facts)
 
 
 def _started_again(facts: Facts, job: Job) -> bool:
@@ -173,7 +204,11 @@ def _without_record(facts: Facts, job: Job, end: End, terms: Terms, now: float) 
 
 
 def _vanished(facts: Facts, job: Job, terms: Terms, now: float) -> Ending | Wait:
-    """A job that has started, has not said its last word, and that the batch system does not know."""
+    """A job that has started, has not said its last word, and that the batch system does not know.
+
+    Where its script is silent as well, a second answer soon after the first is proof enough: no batch system loses
+    a job for a moment just when its node dies. A script that was suspended is silent in any case.
+    """
     since, last = _unknown_times(job, now)
     if facts.inspected is None or facts.inspected < since:
         return Wait((Inspect(),))
@@ -182,18 +217,25 @@ def _vanished(facts: Facts, job: Job, terms: Terms, now: float) -> Ending | Wait
     silence = facts.life.silence
     if silence is not None and silence >= terms.silence and complete(facts):
         return by_files(facts, job, None)
-    if last - since < terms.lost_proof and not facts.life.cancelled:
-        return _ask_at(facts, job, since + terms.lost_proof, terms, now)
+    breathing = _breathing(facts, terms, now)
+    suspended = job.report is not None and job.report.state is JobState.SUSPENDED
+    proof = terms.lost_proof if breathing or suspended else terms.record_patience
+    if last - since < proof and not facts.life.cancelled:
+        ask = _ask_at(facts, job, since + proof, terms, now)
+        if breathing is None:
+            return replace(ask, node_lost=not suspended)
+        return both((ask, replace(breathing, node_lost=False)))
     return _silent(facts, job, terms, now) or lost(facts, job, None)
 
 
 def _agreed(job: Job) -> bool:
     """Whether a job is unknown because it ended: it was ending, or it was deleted for us and then no longer known.
 
+    TORQUE refuses to delete a job on a dead node: an admin who takes its record away then says nothing of what runs there.
     A batch system without history forgets a job as soon as it is over, and it is over when its processes are gone.
     """
     ending = job.report is not None and job.report.state is JobState.EXITING
-    return ending or (job.deleted_at is not None and (job.unknown_last or 0) > job.deleted_at)
+    return ending or (job.agreed_at is not None and (job.unknown_last or 0) > job.agreed_at)
 
 
 def _silent(facts: Facts, job: Job, terms: Terms, now: float) -> Wait | None:
@@ -225,9 +267,10 @@ def _breathing(facts: Facts, terms: Terms, now: float) -> Wait | None:
 def _files(facts: Facts, since: float, terms: Terms, now: float) -> Wait | None:
     """What is missing to the files of the end; None where they are complete, or as complete as they will be.
 
-    The logs are among them: what followed or brought them now would miss what is not shown yet.
+    The logs are among them: what followed or brought them now would miss what is not shown yet. Of a Pod that is gone
+    nobody asks for either.
     """
-    whole = complete(facts) and not facts.life.short
+    whole = departed(facts.pod) or (complete(facts) and not facts.life.short)
     return None if whole else _inspected(facts, since, terms.fs_delay, terms, now)
 
 

@@ -11,6 +11,7 @@ from typing import Final
 
 from router.hpc import JobReport, JobState, Verdict
 from router.names import (
+    CONDITION_DELETED,
     CONDITION_DISRUPTION,
     CONDITION_MEMORY,
     CONDITION_WALLTIME,
@@ -64,7 +65,7 @@ def by_record(facts: Facts, job: Job) -> Ending:
     if report is None or report.verdict is None or _of_another_start(facts, report):
         return by_files(facts, job, facts.life.end)
     if report.verdict is Verdict.DELETED:
-        return _deleted(facts, report)
+        return _deleted(facts, report.job_id, report.reason)
     if report.verdict in _VERDICTS:
         reason, did, condition = _VERDICTS[report.verdict]
         return Ending(reason, _words(job.job_id, did, report.reason), condition)
@@ -85,11 +86,10 @@ def _of_another_start(facts: Facts, report: JobReport) -> bool:
     return ended_from_outside and report.submitted.timestamp() <= end.time < report.started.timestamp()
 
 
-def _deleted(facts: Facts, report: JobReport) -> Ending:
+def _deleted(facts: Facts, job_id: str, words: str) -> Ending:
     if facts.pod.deleting:
-        return _cancelled(report.job_id)
-    did = "was deleted in the batch system"
-    return Ending(REASON_JOB_DELETED, _words(report.job_id, did, report.reason))
+        return _cancelled(job_id)
+    return Ending(REASON_JOB_DELETED, _words(job_id, "was deleted in the batch system", words), CONDITION_DELETED)
 
 
 def _cancelled(job_id: str) -> Ending:
@@ -97,19 +97,29 @@ def _cancelled(job_id: str) -> Ending:
 
 
 def by_files(facts: Facts, job: Job, end: End | None) -> Ending:
-    """The end of a run as its files tell it; ``end`` is the script's last word, if it had one."""
+    """The end of a run as its files tell it; ``end`` is the script's last word, if it had one.
+
+    A script that was told to end says nothing of who did that: a node that is shut down for maintenance does it as well.
+    So only where the batch system's own words name a deletion the run is not repeated.
+    """
     if _late(facts, end):
         return Ending(REASON_DEADLINE, _words(job.job_id, "was ended at its deadline", ""), CONDITION_WALLTIME)
     if end is not None and end.reason == "lost":
         did = "was ended by its script: the Pod's directory could not be reached from the node"
         return Ending(REASON_NODE_FAILED, _words(job.job_id, did, ""), CONDITION_DISRUPTION)
+    if (end is None or end.reason) and job.report is not None and job.report.deletion:
+        return _deleted(facts, job.job_id, job.report.reason)
     if end is not None and end.reason:
-        if facts.pod.deleting:
-            return _cancelled(job.job_id)
-        return Ending(REASON_JOB_DELETED, _words(job.job_id, "was told to end by the batch system", ""))
+        return _told_to_end(facts, job)
     if all_well(facts):
         return Ending(succeeded=True)
     return _failed(facts, job, end)
+
+
+def _told_to_end(facts: Facts, job: Job) -> Ending:
+    if facts.pod.deleting:
+        return _cancelled(job.job_id)
+    return Ending(REASON_JOB_DELETED, _words(job.job_id, "was told to end by the batch system", ""))
 
 
 def _late(facts: Facts, end: End | None) -> bool:
@@ -173,7 +183,7 @@ def _never_ran_job(job: Job) -> Ending:
         return Ending(REASON_JOB_LOST, _words(job.job_id, did, ""), CONDITION_DISRUPTION, never_ran=True)
     if report.verdict is Verdict.DELETED:
         did = "was deleted in the batch system before it had started"
-        return Ending(REASON_JOB_DELETED, _words(job.job_id, did, report.reason), never_ran=True)
+        return Ending(REASON_JOB_DELETED, _words(job.job_id, did, report.reason), CONDITION_DELETED, never_ran=True)
     if report.verdict is Verdict.ENDED:
         did = "ended without having run anything" + _status(report)
         return Ending(REASON_JOB_FAILED, _words(job.job_id, did, report.reason), never_ran=True)

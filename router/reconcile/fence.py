@@ -35,10 +35,12 @@ class Rival:
 def rival(facts: Facts, *, over: bool) -> Rival | None:
     """What a Pod, or what is left of it, is to the other Pods of its Job; None where nothing of it can run.
 
+    A script says its last word when all its containers have ended; nothing else ever has the claim.
+
     :param over: what the last plan for it said
     """
     pod = facts.pod
-    if over or concluded(pod.status):
+    if over or concluded(pod.status) or facts.life.end is not None:
         return None
     job = followed(facts)
     what = f"batch job {job.job_id}" if job else "an earlier run"

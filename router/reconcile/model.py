@@ -26,18 +26,22 @@ class Terms:
     :param fs_delay: how late a file written on a node may be seen. Little on a local host
     :param silence: a script that has given no sign of life for so long runs nothing any more (it ends its containers
         after 60 s without its directory)
-    :param lost_proof: between two answers "unknown id" that prove a job to be lost
-    :param record_patience: how long a script that has ended waits for the batch system's record of the end
+    :param listen: between two looks for the sign of life of a job that runs as the batch system says
+    :param lost_proof: between two answers "unknown id" that prove a job to be lost whose script may be alive
+    :param record_patience: how long a script that has ended waits for the batch system's record of the end; and between
+        two answers "unknown id" that prove a job to be lost whose script is silent
     :param collect_patience: how long the terminal status waits for results
     :param kill_slack: between the end of the grace period, at which the script kills, and the deletion of its job
     :param linger: how long the batch system may take to end a job whose run has ended (epilogue, stage-out)
     :param retry: before something is asked, signalled or deleted once more; doubled each time up to ``retry_most``
     :param words_interval: a status that differs in nothing but the batch system's words is written this often at most
+    :param event_interval: an Event tells other words about a job in the same state this often at most
     :param disruptions: so many lost Pods of a Job and index are no failure (the policy's ``retries.disruptions``)
     """
 
     fs_delay: float = 120
     silence: float = 180
+    listen: float = 600
     lost_proof: float = 600
     record_patience: float = 30
     collect_patience: float = 60
@@ -45,7 +49,8 @@ class Terms:
     linger: float = 300
     retry: float = 2
     retry_most: float = 60
-    words_interval: float = 60
+    words_interval: float = 30
+    event_interval: float = 600
     disruptions: int = 5
 
 
@@ -55,7 +60,8 @@ class Job:
 
     ``report`` is the last that was had, None before the first. ``over_since`` is when it was first seen FINISHED.
     ``unknown_since`` and ``unknown_last`` are the times of the first and the last answer "unknown id" to a question by
-    id as its owner since the last report, ``heard`` of the last answer of either kind. ``deletes`` counts deletions that were asked for, ``deleted_at`` the last.
+    id as its owner since the last report, ``heard`` of the last answer of either kind. ``deletes`` counts deletions that were asked for, ``deleted_at`` the last,
+    ``agreed_at`` the last to which the batch system has agreed.
     """
 
     job_id: str
@@ -66,6 +72,7 @@ class Job:
     heard: float | None = None
     deletes: int = 0
     deleted_at: float | None = None
+    agreed_at: float | None = None
 
     @property
     def finished(self) -> bool:
@@ -99,6 +106,14 @@ class Attempt:
 
 
 @dataclass(frozen=True, slots=True)
+class WordsTold:
+    """The last Event about why a Pod's job waits: what it said without its figures, and when."""
+
+    gist: str
+    at: float
+
+
+@dataclass(frozen=True, slots=True)
 class Facts:
     """All that is known of one Pod (made by ``outcomes.first``, changed by the functions of ``outcomes`` only).
 
@@ -120,6 +135,7 @@ class Facts:
     :param collecting_since: when the results were first asked for; ``collected``: they are there, or cannot be had
     :param releases: how often the Pod's deletion for good was asked for, ``released_at`` last
     :param written_at: when a status was last written
+    :param words_told: the last Event about why its job waits; None where this agent has told none
     :param image_ids: the imageID of containers that were submitted, by name: repository and digest
     """
 
@@ -148,6 +164,7 @@ class Facts:
     releases: int = 0
     released_at: float | None = None
     written_at: float | None = None
+    words_told: WordsTold | None = None
     image_ids: Mapping[str, str] = field(default_factory=dict)
 
 

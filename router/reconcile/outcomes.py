@@ -14,7 +14,8 @@ from router.hpc import JobReport, JobState
 from router.podlife import Life, Note, fold_all, is_job, read_exit, with_alive, with_claim, with_exit, with_logs
 from router.podview import PodView
 from router.reconcile.following import departed
-from router.reconcile.model import Attempt, Facts, Inspection, Job
+from router.reconcile.model import Attempt, Facts, Inspection, Job, Tell, WordsTold
+from router.reconcile.queuewords import WAITS, gist
 
 
 def first(pod: PodView) -> Facts:
@@ -34,6 +35,13 @@ def with_pod(facts: Facts, pod: PodView) -> Facts:
 def wrote(facts: Facts, pod: PodView, now: float) -> Facts:
     """A status was written; the API server answered with this Pod."""
     return replace(facts, pod=pod, written_at=now)
+
+
+def told(facts: Facts, tell: Tell, now: float) -> Facts:
+    """An Event was told."""
+    if tell.reason not in WAITS:
+        return facts
+    return replace(facts, words_told=WordsTold(gist(tell.reason, tell.message), now))
 
 
 def surroundings(facts: Facts, *, reachable: bool, older: Sequence[str], disruptions: int, refused: str = "") -> Facts:
@@ -191,9 +199,13 @@ def signalled(facts: Facts, now: float) -> Facts:
     return replace(facts, signals=facts.signals + 1, signalled_at=since, signalled_last=now)
 
 
-def deleted(facts: Facts, job_id: str, now: float) -> Facts:
-    """A job's deletion was asked for, whether or not the command came out well."""
-    return _changed(facts, job_id, lambda job: replace(job, deletes=job.deletes + 1, deleted_at=now))
+def deleted(facts: Facts, job_id: str, now: float, *, agreed: bool) -> Facts:
+    """A job's deletion was asked for, and the batch system has agreed or not."""
+    return _changed(
+        facts,
+        job_id,
+        lambda job: replace(job, deletes=job.deletes + 1, deleted_at=now, agreed_at=now if agreed else job.agreed_at),
+    )
 
 
 def released(facts: Facts, now: float) -> Facts:

@@ -33,6 +33,7 @@ from router.reconcile.model import (
     Submit,
     Terms,
 )
+from router.reconcile.queuewords import tells
 from router.reconcile.status import status
 from router.reconcile.telling import events
 from router.reconcile.waiting import Wait, both, due, sooner
@@ -99,7 +100,7 @@ def _follow(facts: Facts, terms: Terms, now: float) -> Wait:
 def _see(facts: Facts, job: Job, terms: Terms, now: float) -> Wait:
     """Read the directory where more must be in it than is known: a claim behind a note, an exit file, a start."""
     if facts.inspected is None:
-        return Wait((Inspect(),)) if facts.staged else Wait()
+        return Wait() if facts.staged is False else Wait((Inspect(),))
     begun = bool(facts.life.jobs) or (job.alive and job.report is not None and job.report.started is not None)
     if not facts.life.unread and (facts.life.claimed or not begun):
         return Wait()
@@ -116,14 +117,18 @@ def _going(facts: Facts, wait: Wait, terms: Terms, now: float) -> Plan:
     later = _words_later(facts, found, terms, now)
     if later is not None:
         return Plan(wait.actions, annotations, again_at=sooner(wait.again_at, later))
-    told = events(facts, found, annotations)
+    told = (*events(facts, found, annotations), *tells(facts, found, terms, now))
     write = found if found != facts.pod.status else None
     return Plan((*wait.actions, *told), annotations, write, wait.again_at)
 
 
 def _words_later(facts: Facts, found: PodStatus, terms: Terms, now: float) -> float | None:
-    """When to write a status that says the same in other words: a scheduler changes its comments every minute."""
-    if facts.written_at is None or not only_words_differ(facts.pod.status, found):
+    """When to write a status that says the same in other words: a scheduler changes its comments every minute.
+
+    The first words are written at once.
+    """
+    stored = facts.pod.status
+    if facts.written_at is None or not stored.message or not only_words_differ(stored, found):
         return None
     later = facts.written_at + terms.words_interval
     return later if now < later else None

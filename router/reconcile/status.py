@@ -16,6 +16,7 @@ from router.names import (
     CONDITION_DISRUPTION,
     CONDITION_INITIALIZED,
     CONDITION_NODE_LOST,
+    CONDITION_QUEUED,
     CONDITION_READY,
     CONDITION_SCHEDULED,
     CONDITION_SUSPENDED,
@@ -25,6 +26,8 @@ from router.names import (
     REASON_CREATING,
     REASON_DEADLINE,
     REASON_INITIALIZING,
+    REASON_JOB_DELETED,
+    REASON_LEFT_QUEUE,
     REASON_MEMORY,
     REASON_NODE_LOST,
     REASON_POD_COMPLETED,
@@ -52,18 +55,19 @@ from router.reconcile.containers import statuses, waiting
 from router.reconcile.endings import Ending
 from router.reconcile.following import followed
 from router.reconcile.model import Facts, Terms
+from router.reconcile.queuewords import WAITS
 from router.workload.model import ContainerKind
 
 _STARTING: Final = frozenset({REASON_CREATING, REASON_INITIALIZING})
 _LEAVES_RUNNING: Final = frozenset({REASON_REQUEUED, REASON_BACK_OFF})
-_VERDICTS: Final = frozenset({REASON_MEMORY, REASON_DEADLINE})
+_VERDICTS: Final = frozenset({REASON_MEMORY, REASON_DEADLINE, REASON_JOB_DELETED})
 _STARTED: Final = frozenset({JobState.RUNNING, JobState.SUSPENDED, JobState.EXITING})
 
 
 def status(facts: Facts, ending: Ending | None, terms: Terms, now: float, *, node_lost: bool = False) -> PodStatus:
     """The Pod's status as it should stand on the API server; equal to the stored one where nothing is to be written."""
     stored = facts.pod.status
-    before = waiting(facts)
+    before = waiting(facts, now)
     if ending is None and before is None:
         return stored
     every = statuses(facts, before or Waiting(""), ending, now)
@@ -77,7 +81,11 @@ def status(facts: Facts, ending: Ending | None, terms: Terms, now: float, *, nod
         reason=said.reason if said else "",
         message=said.message if said else "",
         started=_started(facts, now),
-        conditions=(*_kubelets(facts.pod, every, phase, now), *_ours(facts, ending, terms, now, node_lost=node_lost)),
+        conditions=(
+            *_kubelets(facts.pod, every, phase, now),
+            *_queued(stored, before if queued and ending is None else None, now),
+            *_ours(facts, ending, terms, now, node_lost=node_lost),
+        ),
         init_containers=tuple(one for one in every if one.name not in mains),
         containers=tuple(one for one in every if one.name in mains),
     )
@@ -220,6 +228,15 @@ def _listed(what: str, names: list[str]) -> str:
     return f"containers with {what} status: [{' '.join(names)}]"
 
 
+def _queued(stored: PodStatus, wait: Waiting | None, now: float) -> tuple[Condition, ...]:
+    """Why the job waits in its queue; once it does so no more the condition stays as False."""
+    if wait is not None and wait.reason in WAITS:
+        return (Condition(CONDITION_QUEUED, "True", int(now), wait.reason, wait.message),)
+    if stored.condition(CONDITION_QUEUED) is not None:
+        return (Condition(CONDITION_QUEUED, "False", int(now), REASON_LEFT_QUEUE),)
+    return ()
+
+
 def _ours(facts: Facts, ending: Ending | None, terms: Terms, now: float, *, node_lost: bool) -> tuple[Condition, ...]:
     """What only a batch system knows. A condition that has held and does so no more stays as False."""
     job, stored, since = followed(facts), facts.pod.status, int(now)
@@ -229,7 +246,7 @@ def _ours(facts: Facts, ending: Ending | None, terms: Terms, now: float, *, node
     elif stored.holds(CONDITION_SUSPENDED):
         found.append(Condition(CONDITION_SUSPENDED, "False", since, REASON_RESUMED))
     if node_lost:
-        words = "the batch system has lost the job's node; what runs there ends by itself"
+        words = "the job's node is lost, or its script gives no sign of life; what runs there ends by itself"
         found.append(Condition(CONDITION_NODE_LOST, "True", since, REASON_NODE_LOST, words))
     elif stored.holds(CONDITION_NODE_LOST) and ending is None:
         found.append(Condition(CONDITION_NODE_LOST, "False", since, REASON_RESUMED))

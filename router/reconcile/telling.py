@@ -19,7 +19,6 @@ from router.names import (
     REASON_IMAGE_PULL_BACK_OFF,
     REASON_INITIALIZING,
     REASON_PULLING,
-    REASON_QUEUED,
     REASON_RESUMED,
     REASON_STARTED,
     REASON_SUBMITTED,
@@ -27,6 +26,7 @@ from router.names import (
 from router.podstatus import FAILED, PENDING, PodStatus, Waiting
 from router.reconcile.following import followed
 from router.reconcile.model import NORMAL, WARNING, Facts, Tell
+from router.reconcile.queuewords import WAITS
 
 _QUIET = frozenset({"", REASON_CREATING, REASON_INITIALIZING, REASON_BACK_OFF})
 _OWN_WORDS = frozenset({REASON_CREATE_CONTAINER, REASON_ERR_IMAGE_NEVER_PULL})
@@ -54,16 +54,15 @@ def _submitted(facts: Facts, annotations: Mapping[str, str]) -> Iterator[Tell]:
 
 
 def _waits(facts: Facts, found: PodStatus) -> Iterator[Tell]:
-    """Why the Pod waits, in the batch system's words; that it waits in the queue at all is told with its submission."""
+    """Why the Pod waits before it is submitted; ``queuewords`` tells why its job does."""
     stored, image = facts.pod.status, facts.attempt.image if facts.attempt else ""
     now, before = (found.reason, found.message), (stored.reason, stored.message)
-    if found.phase != PENDING or now == before or found.reason in _QUIET or now == (REASON_QUEUED, ""):
+    if found.phase != PENDING or now == before or found.reason in _QUIET | WAITS:
         return
     if image and found.reason not in _OWN_WORDS:
         yield from _not_pulled(image, found)
         return
-    kind = NORMAL if found.reason == REASON_QUEUED else WARNING
-    yield Tell(kind, found.reason, found.message or found.reason)
+    yield Tell(WARNING, found.reason, found.message or found.reason)
 
 
 def _not_pulled(image: str, found: PodStatus) -> Iterator[Tell]:

@@ -5,6 +5,7 @@ Pure data, and the arithmetic of waiting longer each time.
 
 from __future__ import annotations
 
+import zlib
 from collections.abc import Iterable
 from dataclasses import dataclass
 
@@ -45,6 +46,13 @@ def due(tries: int, last: float | None, terms: Terms) -> float:
     if last is None:
         return 0
     return last + min(terms.retry * (1 << min(tries - 1, 30)), terms.retry_most)
+
+
+def spread(uid: str, seconds: float) -> float:
+    """So many seconds and up to half as many more, always the same for a Pod: what an agent does for all of its Pods at
+    its start it does not do for all of them at once later on.
+    """
+    return seconds * (1 + zlib.crc32(uid.encode()) / (1 << 33))
 
 
 def stretched(since: float, last: float | None, terms: Terms) -> float:

@@ -15,13 +15,14 @@ from router.policy.decision import Route
 from router.policy.schema import Runtime, Site
 from router.script import images
 from router.script.quoting import quote, words
-from router.script.volumes import EMPTY, STAGED, Place, place_of
+from router.script.volumes import EMPTY, STAGED, Place, path_problem, place_of
 from router.values import unchanging
 from router.workload import expand
-from router.workload.model import Container, ContainerKind, GpuVendor, Mount, Volume, Workload
+from router.workload.model import MESSAGE_PATH, Container, ContainerKind, GpuVendor, Mount, Volume, Workload
 
 _SHARED_MEMORY: Final = "/dev/shm"  # noqa: S108 - a path inside containers
 _TMP: Final = ("/tmp", "/var/tmp")  # noqa: S108
+_DEV: Final = "/dev/"
 
 
 @unchanging
@@ -85,10 +86,16 @@ def block(container: Container, setting: Setting, warnings: list[str]) -> list[s
     if gpus := _gpus(container, setting):
         lines.append(f"gpus={gpus} first_gpu={setting.first_gpu}")
     if site.runtime is Runtime.HOST:
+        if container.message_path != MESSAGE_PATH:
+            warnings.append(
+                f"{container.path}.terminationMessagePath: {container.message_path} is a file of the machine, and not read: "
+                f"site {site.name} runs commands without a container"
+            )
         return lines
     lines.append(f"image={quote(images.reference(site, container.image))}")
     lines.append(f"options=({_options(container, setting, gpus)})")
     lines += _binds(container, setting, warnings)
+    lines += _message(container, setting, warnings)
     return lines
 
 
@@ -191,6 +198,30 @@ def _binds(container: Container, setting: Setting, warnings: list[str]) -> Itera
             yield from _bind(volume, mount, setting)
 
 
+def _message(container: Container, setting: Setting, warnings: list[str]) -> Iterator[str]:
+    """The file of the container's last word, where one can be bound."""
+    path = container.message_path
+    if problem := _message_problem(container, ranks=setting.own is not None):
+        warnings.append(f"{container.path}.terminationMessagePath: {path} {problem}, so nothing is read there")
+        return
+    if path.startswith(_DEV) and path != MESSAGE_PATH:
+        warnings.append(
+            f"{container.path}.terminationMessagePath: {path} is read only where the nodes have such a file"
+        )
+    yield f"message {quote(path)}"
+
+
+def _message_problem(container: Container, *, ranks: bool) -> str | None:
+    path = container.message_path
+    if not path.startswith("/") or ".." in path.split("/") or path_problem(path):
+        return "is no plain absolute path"
+    if any(f"{path}/".startswith(f"{mount.path.rstrip('/')}/") for mount in container.mounts):
+        return "lies in a volume"
+    if ranks and path.startswith(tuple([f"{directory}/" for directory in _TMP])):
+        return "lies in the node's own directory, which ranks share"
+    return None
+
+
 def node_s_own(volume: Volume, mount: Mount, *, ranks: bool) -> bool:
     """Whether an emptyDir gives way to the node's directory: shared memory always, /tmp where ranks meet there."""
     if volume.kind not in {EMPTY, ""}:
@@ -207,7 +238,7 @@ def follows(volume: Volume, mount: Mount) -> bool:
 def _bind(volume: Volume, mount: Mount, setting: Setting) -> Iterator[str]:
     name = quote(volume.name)
     call, path = "volume" if follows(volume, mount) else "mount", quote(mount.path)
-    below = f"{quote(mount.sub_path)} {path}" if call == "volume" else path
+    below = f"'' {quote(mount.sub_path)} {path}" if call == "volume" else path
     rest = f"{below}{' ro' if mount.read_only else ''}"
     if volume.kind in {EMPTY, ""}:
         yield f'mkdir -p "$dir"/{layout.VOLUMES}/{name}'
@@ -218,4 +249,6 @@ def _bind(volume: Volume, mount: Mount, setting: Setting) -> Iterator[str]:
         place = place_of(setting.workload, volume, setting.route.site)
         if not isinstance(place, Place):
             raise TypeError(f"{volume.path}: {place}; unsupported() says so before a script is rendered")
-        yield f"volume {quote(place.path)} {rest}{' ro' if place.read_only and not mount.read_only else ''}"
+        read_only = mount.read_only or place.read_only
+        words = (place.path, place.below, mount.sub_path, mount.path)
+        yield f"volume {' '.join([quote(word) for word in words])}{' ro' if read_only else ''}"

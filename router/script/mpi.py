@@ -25,12 +25,13 @@ _PROGRAMS: Final = {
 }
 # Ranks of one node live in user namespaces of their own: neither may read the other's memory.
 _NO_READING_OPENMPI: Final = {"OMPI_MCA_btl_vader_single_copy_mechanism": "none"}
+_NO_READING_MPICH: Final = {"MPIR_CVAR_CH4_CMA_ENABLE": "0"}
 _NO_READING_UCX: Final = {"UCX_POSIX_USE_PROC_LINK": "n", "UCX_TLS": "^cma"}
 _DEFAULT_ENV: Final[Mapping[LauncherKind, Mapping[str, str]]] = {
     LauncherKind.OPENMPI: {**_NO_READING_OPENMPI, **_NO_READING_UCX},  # which Open MPI may use as well
-    LauncherKind.HYDRA: _NO_READING_UCX,
+    LauncherKind.HYDRA: {**_NO_READING_MPICH, **_NO_READING_UCX},
     LauncherKind.INTELMPI: {},
-    LauncherKind.SRUN: {**_NO_READING_OPENMPI, **_NO_READING_UCX},  # whatever MPI the image has
+    LauncherKind.SRUN: {**_NO_READING_OPENMPI, **_NO_READING_MPICH, **_NO_READING_UCX},  # whatever MPI the image has
 }
 _HOST_LINE: Final = {
     LauncherKind.OPENMPI: "%s slots=%d",

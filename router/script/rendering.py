@@ -55,6 +55,7 @@ class _Ranks:
     index: int
     count: int
     start: mpi.Start
+    profile: str
     environment: str
     exports: bool
     pairs: tuple[str, ...]
@@ -76,8 +77,6 @@ def render(workload: Workload, route: Route) -> Script:
     )
     if request.project and site.system is System.TORQUE:
         warnings.append(f"Project {request.project} is left out: TORQUE knows no projects.")
-    if site.runtime is Runtime.HOST:
-        warnings.append(f"Site {site.name} runs commands without a container, with its own programs.")
     parts = (
         "base.sh",
         *_loops(workload),
@@ -133,6 +132,7 @@ def _data(
         "runtime": "" if site.runtime is Runtime.HOST else quote(site.runtime_path or site.runtime),
         "prefix": "SINGULARITYENV_" if site.runtime is Runtime.SINGULARITY else "APPTAINERENV_",
         "evaluates": "" if understands_no_eval(site.runtime, site.runtime_version) else "1",
+        "from_log": words([container.name for container in workload.containers if container.message_from_log]),
         "modules": words(modules),
         "devices": devices,
         "mpi": ranks,
@@ -167,6 +167,7 @@ def _ranks(workload: Workload, route: Route, warnings: list[str]) -> _Ranks | No
         index=_index(workload, container),
         count=route.allocation.ranks,
         start=start,
+        profile=quote(route.profile.name),
         environment=words(start.environment),
         exports=route.profile.launcher is LauncherKind.OPENMPI,
         pairs=_PAIRS,

@@ -44,7 +44,7 @@ def _volume(workload: Workload, volume: Volume, site: Site) -> Iterator[Obstacle
         place = place_of(workload, volume, site)
         if isinstance(place, str):
             yield Obstacle(path, place)
-        elif problem := path_problem(place.path):
+        elif problem := path_problem(f"{place.path}/{place.below}"):
             yield Obstacle(path, problem)
     elif volume.kind == "secret":
         if site.secrets != "stage":

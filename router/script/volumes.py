@@ -21,9 +21,13 @@ EMPTY: Final = "emptyDir"
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """A directory or file of the site. ``read_only`` whatever the Job says."""
+    """A directory or file of the site: ``path`` is the admin's own, ``below`` it the user's. ``read_only`` whatever the Job says.
+
+    Links are followed in ``path``; in ``below`` containers may have planted them.
+    """
 
     path: str
+    below: str = ""
     read_only: bool = False
 
 
@@ -41,7 +45,7 @@ def _host_path(_: Workload, source: Mapping[str, Any], site: Site) -> Place | st
         return "has no absolute path"
     for entry in site.volumes:
         if entry.host_path is not None and (below := _below(entry.host_path, path)) is not None:
-            return Place(_joined(entry.path, below), entry.read_only)
+            return Place(entry.path, below, entry.read_only)
     return f"{path} is no path that site {site.name} offers; ask its admins for an entry in volumes"
 
 
@@ -54,7 +58,7 @@ def _nfs(_: Workload, source: Mapping[str, Any], site: Site) -> Place | str:
             continue
         known, export = entry.nfs.split(":", 1)
         if known == server and (below := _below(export, path)) is not None:
-            return Place(_joined(entry.path, below), entry.read_only or source.get("readOnly") is True)
+            return Place(entry.path, below, entry.read_only or source.get("readOnly") is True)
     return f"{server}:{path} is not mounted at site {site.name}"
 
 
@@ -68,8 +72,9 @@ def _claim(workload: Workload, source: Mapping[str, Any], site: Site) -> Place |
         return f"{claim} is no name of a claim"
     for entry in site.volumes:
         if entry.claim is not None and globs.matches((entry.claim,), claim):
-            path = entry.path.replace("{namespace}", workload.namespace).replace("{claim}", name)
-            return Place(path, entry.read_only or source.get("readOnly") is True)
+            own, below = _parted(entry.path)
+            below = below.replace("{namespace}", workload.namespace).replace("{claim}", name)
+            return Place(own, below, entry.read_only or source.get("readOnly") is True)
     return f"{claim} is a claim whose data are not at site {site.name}"
 
 
@@ -102,5 +107,8 @@ def _below(directory: str, path: str) -> str | None:
     return "/".join([part for part in parts[len(whole) :] if part != "."])
 
 
-def _joined(directory: str, below: str) -> str:
-    return f"{directory.rstrip('/')}/{below}" if below else directory
+def _parted(path: str) -> tuple[str, str]:
+    """The directory before the first part that a claim's names stand in, and the rest."""
+    parts = path.split("/")
+    first = next((index for index, part in enumerate(parts) if "{" in part), len(parts))
+    return "/".join(parts[:first]) or "/", "/".join([part for part in parts[first:] if part])

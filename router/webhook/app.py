@@ -11,16 +11,17 @@ import contextlib
 import json
 import secrets
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final, NoReturn
 
 from flask import Flask, Response, request
 from gunicorn.http.errors import ParseException
-from werkzeug.exceptions import HTTPException, RequestEntityTooLarge, TooManyRequests
+from werkzeug.exceptions import HTTPException, NotFound, RequestEntityTooLarge, TooManyRequests
 
 from router.errors import ReviewError
+from router.webhook.budget import Crowded, OverBudget
 from router.webhook.metrics import CONTENT_TYPE
-from router.webhook.service import Service
+from router.webhook.service import LARGE_AT_ONCE, Answer, Service
 
 JSON_TYPE: Final = "application/json"
 LARGEST_IN_TURN: Final = 256 * 1024
@@ -49,7 +50,17 @@ def create_app(service: Service) -> Flask:
     """The app that answers for a service. Several can live in one process."""
     app = Flask("batchgate", static_folder=None)
 
+    def placed() -> None:
+        if service.metrics_port is None:
+            return
+        here = request.environ["SERVER_PORT"] == str(service.metrics_port)
+        if (request.path == "/mutate" and here) or (request.path == "/metrics" and not here):
+            raise NotFound
+
     def mutate() -> Response:
+        if service.clients is not None:
+            sock = request.environ.get("gunicorn.socket")
+            service.clients.demand(None if sock is None else sock.getpeercert())
         with service.metrics.in_flight.track_inprogress():
             return _reviewed(service)
 
@@ -59,12 +70,17 @@ def create_app(service: Service) -> Flask:
     def readyz() -> Response:
         return _json(service.status(), 200 if service.ready else 503)
 
+    def statusz() -> Response:
+        return _json(service.status(), 200)
+
     def metrics() -> Response:
         return Response(service.exposition(), content_type=CONTENT_TYPE)
 
+    app.before_request(placed)
     app.add_url_rule("/mutate", view_func=mutate, methods=["POST"], provide_automatic_options=False)
     app.add_url_rule("/livez", view_func=livez)
     app.add_url_rule("/readyz", view_func=readyz)
+    app.add_url_rule("/statusz", view_func=statusz)
     app.add_url_rule("/metrics", view_func=metrics)
     _answer_errors(app, service)
     return app
@@ -73,8 +89,11 @@ def create_app(service: Service) -> Flask:
 def _answer_errors(app: Flask, service: Service) -> None:
     def refused(error: HTTPException) -> Response:
         code = error.code or 500
-        if code == 413:
+        if code in (401, 403, 413):
             _drain(service.body_limit)
+        if code in (401, 403):
+            fields = {"client": request.remote_addr, "error": error.description}
+            service.log.warning("refused a client", extra={"fields": fields})
         service.metrics.refused.labels(code=str(code)).inc()
         answer = _json({"error": _sentence(error, service)}, code)
         for name, value in error.get_headers():
@@ -105,8 +124,8 @@ def _reviewed(service: Service) -> Response:
     if request.mimetype != JSON_TYPE:
         return _unsupported(service)
     body = _body(service.body_limit)
-    with _turn(service, len(body)):
-        answer = service.review(_parsed(body))
+    with _turn(service, len(body)) as slowed:
+        answer = _answer(service, _parsed(body), slowed)
         written = _written(answer.response)
         seconds = time.perf_counter() - started
         _count(service, answer.record, seconds)
@@ -114,19 +133,53 @@ def _reviewed(service: Service) -> Response:
     return Response(written, content_type=JSON_TYPE)
 
 
+def _answer(service: Service, review: object, slowed: Callable[[], bool]) -> Answer:
+    try:
+        return service.budget.spend(lambda: service.review(review), slowed)
+    except Crowded:
+        raise _no_place("takes long") from None
+    except OverBudget as error:
+        place = error.place
+        answer = service.over_budget(review, place.step, place.field, error.seconds)
+        service.metrics.over_budget.inc()
+        told = {**answer.record, "step": place.step, "field": place.field, "cpu": error.seconds}
+        service.log.warning("a review over its budget", extra={"fields": told})
+        return answer
+
+
 @contextlib.contextmanager
-def _turn(service: Service, size: int) -> Iterator[None]:
+def _turn(service: Service, size: int) -> Iterator[Callable[[], bool]]:
+    """A review's turn, and what to call when it takes long: it is large then, whatever its size. False: there is no
+    place for it.
+    """
     if size <= LARGEST_IN_TURN:
-        with service.turn:
-            yield
+        holding = [service.turn.release]
+        service.turn.acquire()
+
+        def slowed() -> bool:
+            if not service.large_places.acquire(blocking=False):
+                return False
+            service.turn.release()
+            holding[0] = service.large_places.release
+            return True
+
+        try:
+            yield slowed
+        finally:
+            holding[0]()
         return
     if not service.large_places.acquire(blocking=False):
-        raise TooManyRequests("too many large reviews at once; ask again", retry_after=RETRY_SECONDS)
+        raise _no_place(f"is larger than {LARGEST_IN_TURN // 1024} KiB")
     try:
         with service.large_turn:
-            yield
+            yield lambda: True
     finally:
         service.large_places.release()
+
+
+def _no_place(why: str) -> TooManyRequests:
+    sentence = f"this review {why}, and {LARGE_AT_ONCE} that are large or take long are in hand already; ask again"
+    return TooManyRequests(sentence, retry_after=RETRY_SECONDS)
 
 
 def _written(review: Mapping[str, Any]) -> str:

@@ -11,7 +11,16 @@ import click
 
 from router import durations
 from router.options import Duration, option
-from router.settings import BODY_LIMIT, NAMESPACE, QUEUES_MAX_AGE, THREADS, LogFormat, WebhookSettings, parse_address
+from router.settings import (
+    BODY_LIMIT,
+    NAMESPACE,
+    QUEUES_MAX_AGE,
+    REVIEW_BUDGET,
+    THREADS,
+    LogFormat,
+    WebhookSettings,
+    parse_address,
+)
 
 FILE: Final = click.Path(path_type=Path)
 _option: Final = partial(option, "webhook")
@@ -27,6 +36,14 @@ _option: Final = partial(option, "webhook")
 )
 @_option("--cert", required=True, type=FILE, metavar="FILE", help="Certificate and chain, PEM.")
 @_option("--key", required=True, type=FILE, metavar="FILE", help="The certificate's private key, PEM.")
+@_option("--client-ca", type=FILE, metavar="FILE", help="Answer reviews to clients with a certificate of this CA only.")
+@_option(
+    "--client-name",
+    multiple=True,
+    metavar="NAME",
+    help="And of these only: the certificate's common name. Repeatable; in the variable, by spaces.",
+)
+@_option("--metrics-listen", metavar="HOST:PORT", help="Serve /metrics there, and not where reviews come in.")
 @_option("--policy", default="policies", type=FILE, metavar="DIR", help="Policy directory.")
 @_option("--signing-key", type=FILE, metavar="FILE", help="Ed25519 key, PEM. Without it nothing is signed.")
 @_option("--queues", type=FILE, metavar="FILE", help="Queue state. Without it none is known.")
@@ -37,13 +54,23 @@ _option: Final = partial(option, "webhook")
     help="Queue state that is older counts as unknown: 90, 5m, 1h30m.",
 )
 @_option(
-    "--cluster", type=FILE, metavar="FILE", help="LimitRanges, RuntimeClasses, Namespaces, as kubectl prints them."
+    "--cluster",
+    type=FILE,
+    metavar="FILE",
+    help="LimitRanges, RuntimeClasses, Namespaces, ResourceQuotas, as kubectl prints them.",
 )
 @_option("--kubeconfig", type=FILE, metavar="FILE", help="Watch these, and the queue state, in that cluster instead.")
 @_option("--in-cluster", is_flag=True, help="The same in the cluster that this runs in, by its service account.")
 @_option("--namespace", default=NAMESPACE, metavar="NAME", help="Where agents publish the queue state.")
 @_option("--threads", default=THREADS, type=click.IntRange(1, 256), help="Reviews that are worked on at once.")
 @_option("--body-limit", default=BODY_LIMIT, type=click.IntRange(1024), metavar="BYTES", help="Of a review.")
+@_option(
+    "--review-budget",
+    default=REVIEW_BUDGET,
+    type=click.FloatRange(0.1, 10),
+    metavar="SECONDS",
+    help="CPU time that one review may take; over it, the Job is denied.",
+)
 @_option("--log-format", default="json", type=click.Choice([str(one) for one in LogFormat]), help="Of log lines.")
 def webhook(**options: Any) -> None:
     """Serve admission reviews over TLS: POST /mutate, GET /livez, /readyz, /metrics.
@@ -56,6 +83,9 @@ def webhook(**options: Any) -> None:
     Example: batchgate webhook --listen 127.0.0.1:8443 --host-name localhost --cert certs/tls.crt --key certs/tls.key
     """
     _demand_one_cluster(options)
+    if options["client_name"] and options["client_ca"] is None:
+        raise click.UsageError("--client-name says which clients of --client-ca may ask; give that as well")
+    metrics_listen = options["metrics_listen"]
     settings = WebhookSettings(
         listen=parse_address(options["listen"]),
         host_names=options["host_name"],
@@ -63,6 +93,9 @@ def webhook(**options: Any) -> None:
         key=options["key"],
         policy=options["policy"],
         signing_key=options["signing_key"],
+        client_ca=options["client_ca"],
+        client_names=options["client_name"],
+        metrics_listen=None if metrics_listen is None else parse_address(metrics_listen),
         queues=options["queues"],
         queues_max_age=options["queues_max_age"],
         cluster=options["cluster"],
@@ -71,6 +104,7 @@ def webhook(**options: Any) -> None:
         namespace=options["namespace"],
         threads=options["threads"],
         body_limit=options["body_limit"],
+        review_budget=options["review_budget"],
         log_format=LogFormat(options["log_format"]),
     )
     _serve(settings)
@@ -89,8 +123,11 @@ def _serve(settings: WebhookSettings) -> None:
     from router.webhook import loading, serve  # noqa: PLC0415
 
     log = logs.configure(settings.log_format)
-    listener = serve.bind(settings.listen)
+    listeners = serve.bind_all(settings)
     in_force = loading.check(settings, log)
     if settings.signing_key is None:
         log.warning("no --signing-key: nothing is signed, and no agent will run what is routed")
-    serve.run(settings, listener, lambda: loading.load(in_force, settings, log), in_force.certificate)
+    if settings.client_ca is None and (settings.in_cluster or settings.kubeconfig is not None):
+        log.info("no --client-ca: whoever connects is answered reviews")
+    metrics_port = listeners.metrics_port
+    serve.run(settings, listeners, lambda: loading.load(in_force, settings, log, metrics_port), in_force.certificate)

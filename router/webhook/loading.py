@@ -1,7 +1,9 @@
 """Put the running webhook together from its settings: what to watch, and what answers a review.
 
 Shell: reads files and the clock. ``check`` runs in the arbiter, so that whatever is wrong ends the program before it
-serves; ``load`` runs in the worker, after the fork, and starts the thread that watches.
+serves; ``load`` runs in the worker, after the fork. Whatever has a thread is made there, and not only started: a
+thread that was constructed before a fork is marked as ended in the child, also while it runs (CPython's
+``threading._after_fork``).
 """
 
 from __future__ import annotations
@@ -9,7 +11,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from threading import Thread
 from typing import Any, Protocol, TypeVar
@@ -22,11 +24,14 @@ from router.certs import files
 from router.clusterfile import read_cluster
 from router.errors import ConfigError
 from router.gate import Gate
+from router.kube.client import Api, connect
 from router.policy.decision import NO_QUEUE_STATES, QueueStates
 from router.policyfiles import PolicyStore
 from router.settings import WATCH_SECONDS, WebhookSettings
 from router.sources import FileSource, Source, watch
 from router.webhook import tls
+from router.webhook.budget import Budget
+from router.webhook.clients import Clients
 from router.webhook.metrics import Metrics
 from router.webhook.service import Service
 from router.webhook.tls import ServerTls
@@ -66,7 +71,7 @@ class Followed(Source, Protocol):
 class InForce:
     """The sources of everything that a review is judged by. None: the setting was not given.
 
-    ``followed`` are those of them that follow a cluster.
+    ``api``: of the cluster that is to be followed. ``followed``: what follows it; empty in the arbiter.
     """
 
     policy: PolicyStore
@@ -74,6 +79,7 @@ class InForce:
     signer: FileSource[Ed25519PrivateKey] | None
     queues: Known[QueueStates] | None
     cluster: Known[Cluster] | None
+    api: Api | None = None
     followed: Sequence[Followed] = ()
 
     @property
@@ -112,37 +118,41 @@ def check(settings: WebhookSettings, log: logging.Logger) -> InForce:
     store.load()
     certificate = FileSource(
         "certificate",
-        (settings.certificate, settings.key),
-        lambda: tls.load(settings.certificate, settings.key, settings.host_names),
+        (settings.certificate, settings.key, *([settings.client_ca] if settings.client_ca else [])),
+        lambda: tls.load(settings.certificate, settings.key, settings.host_names, settings.client_ca),
         log,
     )
-    cluster: Known[Cluster] | None = _optional("cluster", settings.cluster, _read_cluster, log)
-    queues: Known[QueueStates] | None = _queues(settings, log)
-    followed: list[Followed] = []
-    if settings.kubeconfig is not None or settings.in_cluster:
-        # Imported here: without a cluster nothing of HTTP and credentials is needed.
-        from router.kube.client import connect  # noqa: PLC0415
-        from router.webhook.watched import WatchedCluster, WatchedQueues  # noqa: PLC0415
-
-        api = connect(str(settings.kubeconfig) if settings.kubeconfig else None)
-        cluster = known = WatchedCluster(api, log)
-        followed.append(known)
-        if queues is None:
-            queues = states = WatchedQueues(api, settings.namespace, settings.queues_max_age, log)
-            followed.append(states)
-    signer = _optional("signing-key", settings.signing_key, _read_signer, log)
-    return InForce(store, certificate, signer, queues, cluster, followed)
+    return InForce(
+        policy=store,
+        certificate=certificate,
+        signer=_optional("signing-key", settings.signing_key, _read_signer, log),
+        queues=_queues(settings, log),
+        cluster=_optional("cluster", settings.cluster, _read_cluster, log),
+        api=_api(settings),
+    )
 
 
-def load(in_force: InForce, settings: WebhookSettings, log: logging.Logger) -> Service:
-    """The service of one worker. What changed since the arbiter read it is read again first."""
-    for source in in_force.sources:
+def _api(settings: WebhookSettings) -> Api | None:
+    if settings.kubeconfig is None and not settings.in_cluster:
+        return None
+    return connect(str(settings.kubeconfig) if settings.kubeconfig else None)
+
+
+def load(checked: InForce, settings: WebhookSettings, log: logging.Logger, metrics_port: int | None) -> Service:
+    """The service of one worker. What changed since the arbiter read it is read again first.
+
+    :param metrics_port: where metrics are served alone; None where all is on one port
+    """
+    for source in checked.sources:
         source.check()
+    in_force = _following(checked, settings, log)
     for followed in in_force.followed:
         followed.start()
     queues = in_force.queues
     return Service(
         review=lambda body: admission.review(body, in_force.gate()),
+        over_budget=admission.over_budget,
+        budget=Budget(log, settings.review_budget),
         policy=in_force.policy,
         metrics=Metrics(),
         log=log,
@@ -150,12 +160,28 @@ def load(in_force: InForce, settings: WebhookSettings, log: logging.Logger) -> S
         certificate_expiry=lambda: in_force.certificate.value.not_after,
         queue_states=lambda: (len(queues.value.states), queues.modified or 0.0) if queues else (0, 0.0),
         body_limit=settings.body_limit,
+        clients=None if settings.client_ca is None else Clients(frozenset(settings.client_names)),
+        metrics_port=metrics_port,
         watchers=(
             watch(in_force.sources, WATCH_SECONDS),
             *[thread for followed in in_force.followed for thread in followed.watches],
         ),
         synced=lambda: in_force.synced,
     )
+
+
+def _following(checked: InForce, settings: WebhookSettings, log: logging.Logger) -> InForce:
+    """The same with what follows the cluster, where that is asked for; not started yet."""
+    if checked.api is None:
+        return checked
+    # Imported here: without a cluster nothing of watches is needed.
+    from router.webhook.watched import WatchedCluster, WatchedQueues  # noqa: PLC0415
+
+    cluster = WatchedCluster(checked.api, log)
+    if checked.queues is not None:
+        return replace(checked, cluster=cluster, followed=(cluster,))
+    queues = WatchedQueues(checked.api, settings.namespace, settings.queues_max_age, log)
+    return replace(checked, cluster=cluster, queues=queues, followed=(cluster, queues))
 
 
 def _optional(

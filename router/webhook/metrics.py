@@ -45,6 +45,9 @@ class Metrics:
             registry=self.registry,
         )
         self.in_flight = gauge("batchgate_reviews_in_flight", "Reviews that are being worked on.")
+        self.over_budget = counter(
+            "batchgate_reviews_over_budget", "Reviews that took more CPU time than they may, and were denied."
+        )
         self.refused = counter(
             "batchgate_refused_requests", "Requests answered with an HTTP error.", labelnames=("code",)
         )

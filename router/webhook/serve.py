@@ -1,4 +1,4 @@
-"""Run the app under gunicorn, on one TLS port that is bound before gunicorn starts.
+"""Run the app under gunicorn, on one TLS port, or two, that are bound before gunicorn starts.
 
 Shell. One arbiter process, which starts its worker again should that die, and one worker, which loads all that
 answers reviews itself: threads do not survive a fork. More capacity is more replicas, as a worker's metrics are its
@@ -13,6 +13,7 @@ import os
 import resource
 import socket
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
@@ -32,6 +33,9 @@ from router.webhook.worker import GateWorker
 CONNECTIONS: Final = 1000
 """Connections that are held at once: every API server keeps some open, and each may have hundreds of requests."""
 
+HEARTBEAT_SECONDS = 30
+"""After which the arbiter ends a worker that gives no sign of life, as a call into C lets none of its threads run
+(``router.webhook.budget``). Not less: on a busy machine a worker takes seconds to begin."""
 _OTHER_FILES: Final = 64
 _MEMORY_DIRECTORY: Final = Path("/dev/shm")  # noqa: S108 - no file stays there: gunicorn unlinks it at once
 
@@ -65,9 +69,10 @@ class Application(BaseApplication):  # type: ignore[misc]  # gunicorn has no typ
             self._service.draining = True
 
 
-def bind(address: Address) -> socket.socket:
+def bind(address: Address, option: str = "--listen") -> socket.socket:
     """Listen there.
 
+    :param option: where the address was given, for the error
     :raises ConfigError: the port is in use, or the address is none of this machine
     """
     try:
@@ -79,22 +84,48 @@ def bind(address: Address) -> socket.socket:
     except OSError as error:
         # Python adds its own words to strerror; errors of name resolution have no number of the system's.
         reason = os.strerror(error.errno) if error.errno and error.errno > 0 else error.strerror
-        raise ConfigError(f"cannot listen on {address}: {str(reason).lower()}; choose another --listen") from None
+        raise ConfigError(f"cannot listen on {address}: {str(reason).lower()}; choose another {option}") from None
 
 
-def options(settings: WebhookSettings, listener: socket.socket, current: Callable[[], ServerTls]) -> dict[str, Any]:
-    """Gunicorn's settings. The listener is gunicorn's from here on.
+@dataclass(frozen=True, slots=True)
+class Listeners:
+    """Where reviews come in, and where metrics are asked for; None: there as well."""
+
+    reviews: socket.socket
+    metrics: socket.socket | None = None
+
+    @property
+    def metrics_port(self) -> int | None:
+        """The port on which there is nothing but metrics and probes."""
+        return None if self.metrics is None else int(self.metrics.getsockname()[1])
+
+    def detach(self) -> list[str]:
+        """Hand them over, as gunicorn writes them."""
+        return [f"fd://{one.detach()}" for one in (self.reviews, self.metrics) if one is not None]
+
+
+def bind_all(settings: WebhookSettings) -> Listeners:
+    """Listen wherever the settings say. ConfigError where one cannot be had."""
+    reviews = bind(settings.listen)
+    return Listeners(
+        reviews, None if settings.metrics_listen is None else bind(settings.metrics_listen, "--metrics-listen")
+    )
+
+
+def options(settings: WebhookSettings, listeners: Listeners, current: Callable[[], ServerTls]) -> dict[str, Any]:
+    """Gunicorn's settings. The listeners are gunicorn's from here on.
 
     :param current: the certificate in force, asked for at every handshake
     """
     files, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     return {
-        "bind": f"fd://{listener.detach()}",
+        "bind": listeners.detach(),
         "workers": 1,
         "worker_class": GateWorker,
         "threads": settings.threads,
         "worker_connections": max(settings.threads + 1, min(CONNECTIONS, files - _OTHER_FILES)),
         "keepalive": KEEPALIVE_SECONDS,
+        "timeout": HEARTBEAT_SECONDS,
         "graceful_timeout": GRACE_SECONDS,
         # TLS is on where these are set; what is used is the context below.
         "certfile": str(settings.certificate),
@@ -114,14 +145,21 @@ def options(settings: WebhookSettings, listener: socket.socket, current: Callabl
 
 def run(
     settings: WebhookSettings,
-    listener: socket.socket,
+    listeners: Listeners,
     load_service: Callable[[], Service],
     certificate: FileSource[ServerTls],
 ) -> None:
     """Serve on what ``bind`` returned until SIGTERM; ends the process with exit code 0."""
+    fields = {"address": _address(listeners.reviews)}
+    if listeners.metrics is not None:
+        fields["metrics"] = _address(listeners.metrics)
+    logging.getLogger(LOGGER).info("listening", extra={"fields": fields})
+    Application(options(settings, listeners, lambda: certificate.value), load_service).run()
+
+
+def _address(listener: socket.socket) -> str:
     host, port = listener.getsockname()[:2]
-    logging.getLogger(LOGGER).info("listening", extra={"fields": {"address": str(Address(host, port))}})
-    Application(options(settings, listener, lambda: certificate.value), load_service).run()
+    return str(Address(host, port))
 
 
 def _freeze(_worker: object) -> None:

@@ -15,6 +15,8 @@ from typing import Any, Final, Protocol
 
 from router.settings import BODY_LIMIT
 from router.sources import Source
+from router.webhook.budget import Budget
+from router.webhook.clients import Clients
 from router.webhook.metrics import Metrics
 
 LARGE_AT_ONCE: Final = 3
@@ -41,6 +43,10 @@ class PolicyInForce(Protocol):
         """How many policies were loaded; 0 while none is in force."""
 
     @property
+    def digest(self) -> str:
+        """SHA-256 of its files' names and texts, in hexadecimal; empty while none is in force."""
+
+    @property
     def loaded_at(self) -> datetime | None:
         """When the one in force was loaded."""
 
@@ -49,15 +55,22 @@ class PolicyInForce(Protocol):
 class Service:
     """The parts of a running webhook.
 
-    ``review`` judges one AdmissionReview (ReviewError where it is none). ``certificate_expiry`` and ``queue_states``
-    (how many are known, and when they were written) are asked for at every scrape. ``synced`` says whether the cluster,
-    where it is watched, was seen once. ``draining`` is set at SIGTERM and never taken back. Whoever works on a review
-    has its ``turn``: Python lets one thread work at a time, and handing over in the midst of reviews, at each signature
-    and log line, costs more than one after the other. A large review has ``large_turn`` instead, beside them, and one
-    of the ``large_places``, which are fewer than the threads: more would leave none to the others.
+    ``review`` judges one AdmissionReview (ReviewError where it is none), within its ``budget``; ``over_budget`` is the
+    answer to one that took more: the review, the step and the field that took longest, the seconds.
+    ``certificate_expiry`` and ``queue_states`` (how many are known, and when they were written) are asked for at every
+    scrape. ``synced`` says whether the cluster, where it is watched, was seen once. ``clients`` may ask for reviews;
+    None: whoever connects. ``metrics_port`` is where metrics are served alone; None: where all else is. ``draining`` is
+    set at SIGTERM and never taken back.
+
+    Whoever works on a review has its ``turn``: Python lets one thread work at a time, and handing over in the midst of
+    reviews, at each signature and log line, costs more than one after the other. A large review has ``large_turn``
+    instead, beside them, and one of the ``large_places``, which are fewer than the threads: more would leave none to
+    the others. One that takes long gives its turn up for such a place.
     """
 
     review: Callable[[object], Answer]
+    over_budget: Callable[[object, str, str, float], Answer]
+    budget: Budget
     policy: PolicyInForce
     metrics: Metrics
     log: logging.Logger
@@ -65,6 +78,8 @@ class Service:
     certificate_expiry: Callable[[], datetime | None] = lambda: None
     queue_states: Callable[[], tuple[int, float]] = lambda: (0, 0.0)
     body_limit: int = BODY_LIMIT
+    clients: Clients | None = None
+    metrics_port: int | None = None
     watchers: Sequence[threading.Thread] = ()
     synced: Callable[[], bool] = lambda: True
     draining: bool = False
@@ -77,8 +92,8 @@ class Service:
 
     @property
     def alive(self) -> bool:
-        """False where files or the cluster are no longer watched, which only a restart repairs."""
-        return all(watcher.is_alive() for watcher in self.watchers)
+        """False where files, the cluster or reviews are no longer watched, which only a restart repairs."""
+        return self.budget.alive and all(watcher.is_alive() for watcher in self.watchers)
 
     @property
     def ready(self) -> bool:
@@ -86,7 +101,7 @@ class Service:
         return self.policy.generation > 0 and self.synced() and not self.draining
 
     def status(self) -> dict[str, Any]:
-        """What ``/readyz`` shows; errors name the file, never what is in it but by line."""
+        """What ``/readyz`` and ``/statusz`` show; errors name the file, never what is in it but by line."""
         expiry = self.certificate_expiry()
         return {
             "ready": self.ready,
@@ -94,6 +109,7 @@ class Service:
             "synced": self.synced(),
             "policy": {
                 "generation": self.policy.generation,
+                "digest": self.policy.digest or None,
                 "loadedAt": self.policy.loaded_at.isoformat() if self.policy.loaded_at else None,
             },
             "certificate": {"notAfter": expiry.isoformat() if expiry else None},

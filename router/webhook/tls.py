@@ -11,35 +11,54 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 
+from cryptography.hazmat.primitives.serialization import Encoding
+
 from router.certs import checking, files
 from router.errors import ConfigError
 
 
 @dataclass(frozen=True, slots=True)
 class ServerTls:
-    """A certificate in force. Two are equal where certificate and key are."""
+    """A certificate in force. Two are equal where certificate, key and the CA of clients are."""
 
     context: ssl.SSLContext = field(compare=False, repr=False)
     certificate: bytes
     key: bytes = field(repr=False)
     not_after: datetime
+    client_ca: bytes = b""
 
 
-def load(certificate_path: Path, key_path: Path, host_names: Sequence[str]) -> ServerTls:
-    """Read, check and load certificate and key.
+def load(
+    certificate_path: Path, key_path: Path, host_names: Sequence[str], client_ca_path: Path | None = None
+) -> ServerTls:
+    """Read, check and load certificate and key, and the CA of clients where there is one.
 
-    :raises ConfigError: unreadable, not PEM, expired, for another host, or the two do not belong together
+    :raises ConfigError: unreadable, not PEM, expired, for another host, no CA, or the two do not belong together
     """
     certificate_bytes = files.read(certificate_path, "the webhook's certificate")
     key_bytes = files.read(key_path, "the key of the webhook's certificate")
     certificate = checking.certificates_of(certificate_bytes, f"certificate {certificate_path}")[0]
     key = checking.private_key_of(key_bytes, f"key {key_path}")
     checking.check_server(certificate, key, host_names, datetime.now(UTC), f"certificate {certificate_path}")
+    client_ca = b"" if client_ca_path is None else _client_ca(client_ca_path)
     context = _context(certificate_path, key_path)
+    if client_ca:
+        # Optional, as the kubelet's probes have none: who may ask for a review is judged where one is asked for. A
+        # certificate that is shown and is not of this CA, or is over, ends the handshake.
+        context.verify_mode = ssl.CERT_OPTIONAL
+        context.load_verify_locations(cadata=client_ca.decode("ascii"))
     # OpenSSL read the files once more, by name: what it got must be what was checked.
     if files.read(certificate_path, "") != certificate_bytes or files.read(key_path, "") != key_bytes:
         raise ConfigError(f"{certificate_path} and {key_path} changed while they were read; they are read again")
-    return ServerTls(context, certificate_bytes, key_bytes, certificate.not_valid_after_utc)
+    return ServerTls(context, certificate_bytes, key_bytes, certificate.not_valid_after_utc, client_ca)
+
+
+def _client_ca(path: Path) -> bytes:
+    """The certificates of the file in PEM form, and nothing else that it may hold."""
+    source = f"client CA {path}"
+    found = checking.certificates_of(files.read(path, "the CA of clients"), source)
+    checking.check_authorities(found, datetime.now(UTC), source)
+    return b"".join([one.public_bytes(Encoding.PEM) for one in found])
 
 
 def _context(certificate_path: Path, key_path: Path) -> ssl.SSLContext:

@@ -19,6 +19,7 @@ from router.kube.client import Api
 from router.kube.watching import Watch
 from router.policy.decision import NO_QUEUE_STATES, QueueState, QueueStates
 from router.workload.cluster import Cluster, LimitDefaults
+from router.workload.quotas import Quota
 
 T = TypeVar("T")
 Json = dict[str, Any]
@@ -27,6 +28,7 @@ Key = tuple[str, str]
 
 NAMESPACES: Final = "/api/v1/namespaces"
 LIMIT_RANGES: Final = "/api/v1/limitranges"
+QUOTAS: Final = "/api/v1/resourcequotas"
 RUNTIME_CLASSES: Final = "/apis/node.k8s.io/v1/runtimeclasses"
 
 
@@ -109,7 +111,9 @@ class Watched(ABC):
 
 
 class WatchedCluster(Watched):
-    """Namespaces' labels, LimitRanges' defaults and RuntimeClasses' overhead. ``value`` is never changed in place."""
+    """Namespaces' labels, LimitRanges' defaults, RuntimeClasses' overhead and ResourceQuotas. ``value`` is never changed
+    in place.
+    """
 
     name = "cluster"
 
@@ -121,21 +125,26 @@ class WatchedCluster(Watched):
         self._labels = Cache(api, NAMESPACES, _labels, self._put_together)
         self._defaults = Cache(api, LIMIT_RANGES, _defaults, self._put_together)
         self._overheads = Cache(api, RUNTIME_CLASSES, _overhead, self._put_together)
+        self._quotas = Cache(api, QUOTAS, _quota, self._put_together)
 
     @property
     def watches(self) -> tuple[Watch, ...]:
         """One a kind."""
-        return self._labels.watch, self._defaults.watch, self._overheads.watch
+        return self._labels.watch, self._defaults.watch, self._overheads.watch, self._quotas.watch
 
     def _put_together(self) -> None:
         with self._lock:
             limits: dict[str, tuple[LimitDefaults, ...]] = {}
             for (namespace, _), found in sorted(self._defaults.objects.items(), key=lambda item: item[0]):
                 limits[namespace] = limits.get(namespace, ()) + found
+            quotas: dict[str, tuple[Quota, ...]] = {}
+            for (namespace, _), quota in sorted(self._quotas.objects.items(), key=lambda item: item[0]):
+                quotas[namespace] = (*quotas.get(namespace, ()), quota)
             self.value = Cluster(
                 namespaces={name: labels for (_, name), labels in self._labels.objects.items()},
                 limits=limits,
                 overheads={name: overhead for (_, name), overhead in self._overheads.objects.items()},
+                quotas=quotas,
             )
 
 
@@ -150,6 +159,10 @@ def _defaults(found: Json) -> tuple[LimitDefaults, ...]:
 
 def _overhead(found: Json) -> Mapping[str, str]:
     return clusterfile.overhead_of(found, RUNTIME_CLASSES)
+
+
+def _quota(found: Json) -> Quota:
+    return clusterfile.quota_of(found, QUOTAS)
 
 
 class WatchedQueues(Watched):

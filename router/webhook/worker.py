@@ -115,8 +115,14 @@ class GateWorker(ThreadWorker):  # type: ignore[misc]
         return True
 
     def handle_request(self, req: Any, conn: Connection) -> Any:
-        """Serve a request whose head was read."""
+        """Serve a request whose head was read.
+
+        A connection that began under another certificate, or another CA of clients, is not kept beyond it: who was let
+        in by a CA that is taken away would stay for as long as they ask.
+        """
         conn.answered = True
+        if conn.sock.context is not self.cfg.ssl_context(self.cfg, None):
+            req.force_close()
         return super().handle_request(req, conn)
 
     def murder_pending(self) -> None:

@@ -4,6 +4,6 @@ Pure. Knows the fields of Jobs and Pods; not the policy, the sites, nor where a 
 """
 
 from router.workload.bounds import check_bounds
-from router.workload.sizing import job_of, workload_of
+from router.workload.sizing import job_of, managed_by, workload_of
 
-__all__ = ["check_bounds", "job_of", "workload_of"]
+__all__ = ["check_bounds", "job_of", "managed_by", "workload_of"]

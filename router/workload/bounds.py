@@ -24,7 +24,10 @@ MOST_VALUES: Final = 20_000
 """Entries of all lists and mappings of a Job's spec together: 100 variables in each of 30 containers are half of it."""
 
 LONGEST_VALUE: Final = 64 * 1024
-"""Characters of one text that is no word, variable or annotation; the longest path of Linux has 4,096."""
+"""Characters of one text that is no word, path, variable or annotation."""
+
+LONGEST_PATH: Final = 4096
+"""Bytes of a path: ``PATH_MAX`` of Linux. One of a volume is written once for each of its mounts."""
 
 MOST_ANNOTATIONS: Final = 256 * 1024
 """Bytes of an object's annotations, keys and values: the API server takes no more, but says so only after us
@@ -32,6 +35,11 @@ MOST_ANNOTATIONS: Final = 256 * 1024
 
 _WORDS: Final = frozenset({"command", "args"})
 _FREE: Final = "value"
+_PATHS: Final = frozenset(
+    {"path", "server", "mountPath", "subPath", "subPathExpr", "workingDir", "terminationMessagePath", "devicePath"}
+)
+_SHORT: Final = LONGEST_PATH // 4
+"""Characters that are within every bound: four bytes each at most."""
 _COUNTED: Final = {"requests": MOST_RESOURCES, "limits": MOST_RESOURCES}
 
 
@@ -83,7 +91,7 @@ def _is_small(spec: dict[str, Any]) -> bool:
             return False
         for one in value.values() if value.__class__ is dict else value:
             if one.__class__ is str:
-                if len(one) > LONGEST_VALUE:
+                if len(one) > _SHORT:
                     return False
             elif one.__class__ is dict or one.__class__ is list:
                 waiting.append(one)
@@ -96,6 +104,8 @@ def _check_values(spec: dict[str, Any], path: str) -> None:
         if isinstance(value, str):
             if len(value) > LONGEST_VALUE and key != _FREE:
                 raise JobError(here, f"is a text of {len(value)} characters; at most {LONGEST_VALUE}")
+            if key in _PATHS and (size := _bytes(value)) > LONGEST_PATH:
+                raise JobError(here, f"is {size} bytes long; the longest path that Linux takes has {LONGEST_PATH}")
             continue
         if key in _WORDS and isinstance(value, list):
             words += len(value)

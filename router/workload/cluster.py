@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from router.workload.quotas import Quota
+
 
 @dataclass(frozen=True, slots=True)
 class LimitDefaults:
@@ -21,11 +23,12 @@ class LimitDefaults:
 
 @dataclass(frozen=True, slots=True)
 class Cluster:
-    """Namespaces' labels, LimitRange defaults by namespace, RuntimeClass overhead by name."""
+    """Namespaces' labels, LimitRange defaults by namespace, RuntimeClass overhead by name, ResourceQuotas by namespace."""
 
     namespaces: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     limits: Mapping[str, tuple[LimitDefaults, ...]] = field(default_factory=dict)
     overheads: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    quotas: Mapping[str, tuple[Quota, ...]] = field(default_factory=dict)
 
 
 UNKNOWN_CLUSTER = Cluster()

@@ -24,7 +24,7 @@ from router.workload.fields import (
     text,
     texts,
 )
-from router.workload.model import Container, ContainerKind, EnvVar, Figure, Mount, Volume
+from router.workload.model import MESSAGE_PATH, Container, ContainerKind, EnvVar, Figure, Mount, Volume
 
 MOST_CONTAINERS: Final = 1000
 _FEW_REFERENCES: Final = 20
@@ -86,6 +86,8 @@ def read_container(listed: Listed, name: str, figures: Figures, findings: Findin
         memory=figures[1],
         gpus=figures[2],
         secrets=tuple(secrets),
+        message_path=_data(fields, "terminationMessagePath", path) or MESSAGE_PATH,
+        message_from_log=text(fields, "terminationMessagePolicy", path) == "FallbackToLogsOnError",
     )
 
 

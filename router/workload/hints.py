@@ -19,19 +19,26 @@ _MOST_RESULTS: Final = 100
 """Lines. The agent holds each against the name of each file that a Pod leaves behind."""
 _DEEPEST_RESULT: Final = 32
 """Parts of a line's path."""
+_LONGEST_PART: Final = 512
+"""Characters of one of them: a name has at most 255, and a glob for it is hardly longer."""
 _LONGEST_RESULTS: Final = 12 * 1024
 """Bytes in UTF-8. They stand in the signature, where JSON and base64 make up to four of each, and it holds 64 KiB."""
 
 
 @unchanging
 class Hints:
-    """What the hints say. ``given`` are the keys without prefix; ``doubts`` sentences on what may be meant otherwise."""
+    """What the hints say.
+
+    ``results_field`` is the annotation that names results, ``given`` are the keys without prefix; ``doubts`` sentences
+    on what may be meant otherwise.
+    """
 
     walltime: Figure | None = None
     ranks: Figure | None = None
     ranks_per_node: Figure | None = None
     nodes: Figure | None = None
     results: tuple[str, ...] = ()
+    results_field: str = ""
     route: str = ""
     given: frozenset[str] = frozenset()
     doubts: tuple[str, ...] = ()
@@ -60,6 +67,7 @@ def read_hints(job: Mapping[str, str], job_path: str, template: Mapping[str, str
         ranks_per_node=_count(found.get(names.HINT_RANKS_PER_NODE)),
         nodes=_count(found.get(names.HINT_NODES)),
         results=_results(found.get(names.HINT_RESULTS)),
+        results_field=found[names.HINT_RESULTS][1] if names.HINT_RESULTS in found else "",
         route=_route(found.get(names.HINT_ROUTE)),
         given=frozenset(key[len(names.PREFIX) :] for key in found),
         doubts=_doubts(found.get(names.HINT_WALLTIME)),
@@ -113,6 +121,8 @@ def _results(hint: tuple[str, str] | None) -> tuple[str, ...]:
         if len(line.split("/")) > _DEEPEST_RESULT:
             message = f"has more than {_DEEPEST_RESULT} parts between /; name a directory above, or use **"
             raise JobError(path, f"{line[:80]!r} {message}")
+        if max(map(len, line.split("/"))) > _LONGEST_PART:
+            raise JobError(path, f"{line[:80]!r} has more than {_LONGEST_PART} characters between two /; use a glob")
         if ".." in line.split("/"):
             raise JobError(path, f"{line[:80]!r} must not lead out of the working directory with '..'")
         if not line.isprintable():

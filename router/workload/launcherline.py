@@ -47,11 +47,18 @@ class Reading:
 
         :param whole: the option's value as written, where the count is a part of it
         """
-        if not (value.isascii() and value.isdigit() and 1 <= int(value[:10]) <= LARGEST_COUNT):
+        short = value.isascii() and value.isdigit() and len(value) <= len(str(LARGEST_COUNT))
+        if not short or not 1 <= int(value) <= LARGEST_COUNT:
             part = f"where {value[:40]}" if whole not in ("", value) else "which"
             wrong = f"{(whole or value)[:40]}, {part} is not a whole number from 1 to {LARGEST_COUNT}"
             raise StaysError(f"has {option} {wrong}")
         return Figure(int(value), f"{self.launcher} {option} {whole or value} {self.origin}")
+
+    def variable(self, name: str, value: str | None) -> None:
+        """A variable that an option sets or, without a value, hands on."""
+        if not name:
+            raise StaysError("sets a variable without a name")
+        self.environment.append((name, value))
 
 
 def read_options(program: str, words: Sequence[Word], resolve: Resolve, origin: str) -> Reading:
@@ -87,8 +94,10 @@ def _read_option(
     meaning, count = option
     if meaning is Meaning.SEVERAL_PROGRAMS:
         raise StaysError(f"has {shown}, which is not one program on many ranks")
+    if inline is not None and not count and meaning is not Meaning.DROPPED:
+        raise StaysError(f"has {word.text[:40]}, and {shown} takes no value")
     values, position = _values(meaning, count, inline, words, position + 1)
-    if len(values) < count and not (meaning is Meaning.SET and values) and inline is None:
+    if len(values) < (1 if _is_assignment(meaning, values) else count):
         raise StaysError(f"has {shown} without its value")
     if meaning is Meaning.DROPPED:
         reading.dropped.append(" ".join([word.text, *(value.text for value in values if value is not inline)]))
@@ -121,11 +130,17 @@ def _parts(word: Word, table: dict[str, Option]) -> tuple[str, str, Word | None]
 def _values(
     meaning: Meaning, count: int, inline: Word | None, words: Sequence[Word], position: int
 ) -> tuple[Sequence[Word], int]:
+    """The words of an option's value, as far as they are there, and where the next word stands."""
     if inline is not None:
         return [inline], position
-    if meaning is Meaning.SET and position < len(words) and "=" in words[position].text:
+    if _is_assignment(meaning, words[position : position + 1]):
         count = 1
     return words[position : position + count], position + count
+
+
+def _is_assignment(meaning: Meaning, values: Sequence[Word]) -> bool:
+    """Whether a variable and its value stand in one word: ``-genv A=1`` for ``-genv A 1``."""
+    return meaning is Meaning.SET and bool(values) and "=" in values[0].text
 
 
 def _drop_unknown(reading: Reading, words: Sequence[Word], position: int) -> int:
@@ -185,16 +200,17 @@ def _binding_word(reading: Reading, option: str, _values: Sequence[str]) -> None
 
 def _export(reading: Reading, _option: str, values: Sequence[str]) -> None:
     name, equals, value = values[0].partition("=")
-    reading.environment.append((name, value if equals else None))
+    reading.variable(name, value if equals else None)
 
 
 def _export_list(reading: Reading, _option: str, values: Sequence[str]) -> None:
-    reading.environment.extend((name, None) for name in values[0].split(",") if name)
+    for name in filter(None, values[0].split(",")):
+        reading.variable(name, None)
 
 
 def _set(reading: Reading, _option: str, values: Sequence[str]) -> None:
     name, equals, value = values[0].partition("=")
-    reading.environment.append((name, value) if equals else (name, values[1]))
+    reading.variable(name, value if equals else values[1])
 
 
 def _srun_export(reading: Reading, option: str, values: Sequence[str]) -> None:

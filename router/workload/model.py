@@ -9,8 +9,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import field
 from enum import StrEnum
+from typing import Final
 
 from router.values import unchanging
+
+MESSAGE_PATH: Final = "/dev/termination-log"
+"""Kubernetes' default of ``terminationMessagePath``."""
+
+OWN_CONTROLLER: Final = "kubernetes.io/job-controller"
+"""The value of ``spec.managedBy`` that means Kubernetes' own Job controller, like its absence."""
 
 
 class ContainerKind(StrEnum):
@@ -95,7 +102,8 @@ class Container:
     ``path`` is its field path. ``command`` and ``args`` are as written, with ``$(VAR)`` unexpanded, None where the
     field is absent. ``env`` keeps the manifest's order; with ``env_from`` the Pod's environment holds more, known
     later. ``cpu`` in millicores and ``memory`` in bytes are the container's own requests. ``secrets`` are the paths of
-    the fields that need a Secret to fill the environment.
+    the fields that need a Secret to fill the environment. ``message_path`` is the file of its last word, and
+    ``message_from_log`` whether the end of its log stands in for that where it fails.
     """
 
     name: str
@@ -114,6 +122,8 @@ class Container:
     gpus: Figure | None = None
     launcher: Launcher | None = None
     secrets: tuple[str, ...] = ()
+    message_path: str = MESSAGE_PATH
+    message_from_log: bool = False
 
 
 @unchanging
@@ -142,9 +152,11 @@ class Workload:
     """A Job as the gate sees it.
 
     Figures are per Pod as the scheduler computes them: ``cpu`` millicores, ``memory`` and ``ephemeral_storage``
-    bytes, ``gpus`` devices; None means that nothing was asked for. ``walltime_asked`` is seconds. ``grace`` is
-    terminationGracePeriodSeconds. ``mpi`` names the container whose command is an MPI program (by launcher or by
-    hint), empty otherwise; ``ranks``, ``ranks_per_node``, ``nodes`` are what hints and launcher ask for.
+    bytes, ``gpus`` devices; None means that nothing was asked for. ``walltime_asked`` is seconds, and so is
+    ``deadline``, which alone limits it in the cloud. ``grace`` is terminationGracePeriodSeconds. ``mpi`` names the
+    container whose command is an MPI program (by launcher or by hint), empty otherwise; ``ranks``, ``ranks_per_node``,
+    ``nodes`` are what hints and launcher ask for.
+    ``results_field`` is the annotation that names ``results``.
     ``obstacles`` hold for every site; what only some sites can do is judged per site, in ``router.policy.fit``.
     """
 
@@ -166,11 +178,13 @@ class Workload:
     gpus: Figure | None = None
     gpu_vendor: GpuVendor | None = None
     walltime_asked: Figure | None = None
+    deadline: Figure | None = None
     mpi: str = ""
     ranks: Figure | None = None
     ranks_per_node: Figure | None = None
     nodes: Figure | None = None
     results: tuple[str, ...] = ()
+    results_field: str = ""
     route: str = ""
     hints: frozenset[str] = frozenset()
     kueue_queue: str = ""

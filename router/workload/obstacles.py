@@ -170,7 +170,7 @@ _CONTAINER: Final[Table] = {
     "volumeMounts": _mounts,
     "volumeDevices": "needs a block device of the cluster",
     "livenessProbe": "has a liveness probe, which nothing runs on HPC",
-    "readinessProbe": None,  # only decides who sends requests to the Pod
+    "readinessProbe": None,  # judge_container tells that nothing runs it: it only decides who sends requests to the Pod
     "startupProbe": "has a startup probe, which nothing runs on HPC",
     "lifecycle": _lifecycle,
     "terminationMessagePath": None,
@@ -245,9 +245,10 @@ def judge_container(container: Fields, path: str, findings: Findings) -> None:
     """Everything in one container, whatever its kind."""
     judge_fields(container, path, _CONTAINER, findings)
     _judge_run_as(container, path, findings)
-    message_path = container.get("terminationMessagePath")
-    if message_path not in (None, "", "/dev/termination-log"):
-        findings.warnings.append(f"{path}.terminationMessagePath: no termination message is read on HPC")
+    if container.get("readinessProbe"):
+        findings.warnings.append(
+            f"{path}.readinessProbe: nothing runs it on HPC, where a container is Ready as long as it runs"
+        )
 
 
 def _judge_run_as(owner: Fields, path: str, findings: Findings) -> None:

@@ -34,7 +34,8 @@ from router.workload.fields import (
     text,
 )
 from router.workload.hints import Hints, read_hints
-from router.workload.model import Container, Figure, GpuVendor, Volume, Workload
+from router.workload.limits import judge_size
+from router.workload.model import OWN_CONTROLLER, Container, Figure, GpuVendor, Volume, Workload
 from router.workload.mpi import Mpi, lift_launchers
 from router.workload.obstacles import judge_container, judge_pod, unhonoured_warning
 from router.workload.resources import (
@@ -55,6 +56,13 @@ DEFAULT_GRACE: Final = 30
 _GPUS: Final[Mapping[str, GpuVendor]] = {"nvidia.com/gpu": GpuVendor.NVIDIA, "amd.com/gpu": GpuVendor.AMD}
 _PLAIN: Final = frozenset([CPU, MEMORY, STORAGE])
 _NO_GPUS: Final[Mapping[str, GpuVendor]] = {}
+
+
+def managed_by(job: Mapping[str, Any]) -> str | None:
+    """The ``spec.managedBy`` of a Job that may hold anything; None where it is no text."""
+    spec = job.get("spec")
+    manager = spec.get("managedBy") if isinstance(spec, dict) else None
+    return manager if isinstance(manager, str) else None
 
 
 def job_of(document: object) -> tuple[dict[str, Any], str] | None:
@@ -91,11 +99,14 @@ def workload_of(
     gpus = {**_GPUS, **gpu_resources} if gpu_resources else _GPUS
     sized = _size_pod(manifest, cluster, gpus, findings)
     containers, mpi = lift_launchers(sized.containers, manifest.hints, findings)
-    walltime = _walltime(manifest, findings)
+    for container in containers:
+        judge_size(container, findings)
+    deadline = _deadline(manifest, findings)
+    _judge_manager(manifest, findings)
     findings.warnings.extend(manifest.hints.doubts)
     if (warning := unhonoured_warning(findings)) is not None:
         findings.warnings.append(warning)
-    return _assemble(manifest, sized, (containers, mpi), walltime, findings)
+    return _assemble(manifest, sized, (containers, mpi), deadline, findings)
 
 
 @unchanging
@@ -141,12 +152,11 @@ def _open(job: Mapping[str, object], namespace: str, root: str) -> _Manifest:
     return _Manifest(namespace, metadata, metadata_path, spec, path, pod, f"{template_path}.spec", hints)
 
 
+_Lifted = tuple[tuple[Container, ...], Mpi]
+
+
 def _assemble(
-    manifest: _Manifest,
-    sized: _Sized,
-    lifted: tuple[tuple[Container, ...], Mpi],
-    walltime: Figure | None,
-    notes: Findings,
+    manifest: _Manifest, sized: _Sized, lifted: _Lifted, deadline: Figure | None, notes: Findings
 ) -> Workload:
     spec, pod, pod_path, (containers, mpi) = manifest.spec, manifest.pod, manifest.pod_path, lifted
     labels = string_map(manifest.metadata, "labels", manifest.metadata_path)
@@ -166,13 +176,15 @@ def _assemble(
         ephemeral_storage=units(sized.total.get(STORAGE)),
         gpus=sized.gpus,
         gpu_vendor=sized.vendor,
-        walltime_asked=walltime,
+        walltime_asked=manifest.hints.walltime or deadline,
+        deadline=deadline,
         mpi=mpi.container,
         ranks=mpi.ranks,
         ranks_per_node=mpi.ranks_per_node,
         nodes=mpi.nodes,
         cores_per_rank=mpi.cores_per_rank,
         results=manifest.hints.results,
+        results_field=manifest.hints.results_field,
         route=manifest.hints.route,
         hints=manifest.hints.given,
         kueue_queue=labels.get(names.KUEUE_QUEUE_NAME, ""),
@@ -181,6 +193,14 @@ def _assemble(
         obstacles=tuple(notes.obstacles),
         warnings=tuple(notes.warnings),
     )
+
+
+def _judge_manager(manifest: _Manifest, findings: Findings) -> None:
+    """Only Kubernetes' own controller makes Pods for HPC: the guards refuse those of any other."""
+    manager = text(manifest.spec, "managedBy", manifest.path)
+    if manager not in ("", OWN_CONTROLLER):
+        reason = f"names {manager[:80]!r}, and only Pods that Kubernetes' own Job controller makes can go there"
+        findings.block(f"{manifest.path}.managedBy", reason)
 
 
 def _name(metadata: Fields, path: str) -> str:
@@ -294,16 +314,15 @@ def _grace(pod: Fields, path: str) -> int:
     return DEFAULT_GRACE if grace is None else grace
 
 
-def _walltime(manifest: _Manifest, findings: Findings) -> Figure | None:
-    """The containers' deadline: the hint, else the Pod template's, else the Job's."""
-    if manifest.hints.walltime is not None:
-        return manifest.hints.walltime
+def _deadline(manifest: _Manifest, findings: Findings) -> Figure | None:
+    """The containers' deadline: the Pod template's, else the Job's. On HPC the hint stands in for both."""
     for fields, path in ((manifest.pod, manifest.pod_path), (manifest.spec, manifest.path)):
         deadline = integer(fields, "activeDeadlineSeconds", path, most=INT64)
         if deadline is not None:
             here = f"{path}.activeDeadlineSeconds"
             if deadline == 0:
-                findings.block(here, "is 0, which leaves no time to run")
+                if manifest.hints.walltime is None:
+                    findings.block(here, "is 0, which leaves no time to run")
                 return None
             return Figure(deadline, here)
     return None

@@ -13,6 +13,7 @@ from router.agent.acting import Tools, slow, submit, tell_doubts
 from router.agent.backoff import FullQueues
 from router.agent.metrics import Metrics
 from router.agent.records import Record
+from router.errors import Unavailable
 from router.hpc import JobReport, JobState
 from router.hpc.remarks import Submitted
 from router.layout import PodDirectory
@@ -31,6 +32,7 @@ class Told:
     reports: dict[str, JobReport]
     user: str = "ada"
     words: list[tuple[str, ...]] = field(default_factory=list)
+    refusal: str = ""
 
     def find(self, name: str) -> tuple[str, ...]:
         self.words.append(("find", name))
@@ -44,6 +46,8 @@ class Told:
 
     def cancel(self, job_ids: list[str], *, force: bool = False) -> None:
         self.words.append(("cancel", *job_ids, "force" if force else ""))
+        if self.refusal:
+            raise Unavailable(("qdel", *job_ids), 224, self.refusal)
 
 
 def record() -> Record:
@@ -84,7 +88,24 @@ def test_a_job_is_told_where_it_is(queue: str, address: str) -> None:
     assert does(Delete("7.vm"), about) == [("cancel", address, "")]
     assert does(Delete("7.vm", force=True), about) == [("cancel", address, "force")]
     assert about.facts.jobs[0].deletes == 2
+    assert about.facts.jobs[0].agreed_at is not None
     assert does(Delete("8.vm"), about) == [("cancel", "8.vm", "")]
+
+
+def test_a_deletion_that_is_refused_is_told_in_the_words_for_it() -> None:
+    about, events = record(), list[tuple[str, ...]]()
+    refusal = "qdel: Server could not connect to MOM 7.vm\n"
+    tools = SimpleNamespace(
+        batch=Told({}, refusal=refusal),
+        observer=SimpleNamespace(hurry=lambda: None),
+        recorder=SimpleNamespace(tell=lambda _, *words: events.append(words)),
+    )
+
+    slow(cast("Tools", tools), about, Delete("7.vm"))
+
+    words = "Batch job 7.vm could not be deleted: qdel: Server could not connect to MOM 7.vm"
+    assert events == [("Warning", "FailedKillPod", words)]
+    assert (about.facts.jobs[0].deletes, about.facts.jobs[0].agreed_at) == (1, None)
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import base64
 import copy
+import dataclasses
+import json
 from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Any
@@ -10,8 +13,18 @@ from typing import Any
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-from router import names, signing
-from router.agent.approval import UnknownKey, additions, approve, controller, is_living, named_user, needs, owner_of
+from router import names, podtemplate, signing
+from router.agent.approval import (
+    UnknownKey,
+    additions,
+    approve,
+    as_signed,
+    controller,
+    is_living,
+    named_user,
+    needs,
+    owner_of,
+)
 from router.errors import SignatureError
 from router.gate import judge
 from router.policy.decision import Requester
@@ -33,6 +46,15 @@ def routed_job(**pod: Any) -> dict[str, Any]:
     stored = judge(job, requester=Requester("ada", (), "default"), gate=gate()).routed
     created = datetime.fromtimestamp(ISSUED_AT, UTC).isoformat().replace("+00:00", "Z")
     return {**stored, "metadata": {**stored["metadata"], "uid": UID, "creationTimestamp": created}}
+
+
+def sign_again(job: dict[str, Any], pod: dict[str, Any]) -> None:
+    """Have the proof of a Job that a test has changed cover its template as it is now, as if the webhook had seen it."""
+    template = job["spec"]["template"]
+    claims = signing.read(template["metadata"]["annotations"][names.KEY_SIGNATURE], KEYS)
+    now = dataclasses.replace(claims, template_sha256=podtemplate.digest(template["spec"]))
+    for one in (template, pod):
+        one["metadata"]["annotations"][names.KEY_SIGNATURE] = signing.sign(now, KEY)
 
 
 def pod_of(job: dict[str, Any]) -> dict[str, Any]:
@@ -139,7 +161,7 @@ def _other_key(pod: dict[str, Any], job: dict[str, Any]) -> None:
         (_annotation("both", names.KEY_ACCOUNT, '{"user":"root"}'), "account is signed as"),
         (_annotation("both", names.KEY_REQUESTER, "eve"), "requester is signed as"),
         (_annotation("both", names.KEY_SIGNATURE, None), "has no batchgate.dev/signature"),
-        (_annotation("both", names.KEY_SIGNATURE, "v1.x.y.z"), "not among the keys in force"),
+        (_annotation("both", names.KEY_SIGNATURE, "v2.x.y.z"), "not among the keys in force"),
         (_annotation("pod", names.KEY_SIGNATURE, None), "is not that of its Job's template"),
         (_other_key, "not among the keys in force"),
         (_label(names.KEY_QUEUE, "other"), "is on node"),
@@ -207,7 +229,28 @@ def _volume(**source: Any) -> dict[str, Any]:
         (lambda spec: spec.update(restartPolicy="OnFailure"), ("restartPolicy",)),
         (lambda spec: spec["containers"][0].update(resources={"limits": {"memory": "9Gi"}}), ()),
         (lambda spec: spec["containers"][0].update(env=[{"name": "JOB_COMPLETION_INDEX", "value": "0"}]), ()),
+        (
+            lambda spec: spec["containers"][0].update(env=[{"name": "LD_PRELOAD", "value": "x"}]),
+            ("env of container c",),
+        ),
+        (
+            lambda spec: spec["containers"][0].update(envFrom=[{"configMapRef": {"name": "x"}}]),
+            ("envFrom of container c",),
+        ),
+        (
+            lambda spec: spec["containers"][0].update(securityContext={"readOnlyRootFilesystem": True}),
+            ("readOnlyRootFilesystem of container c",),
+        ),
+        (lambda spec: spec.update(activeDeadlineSeconds=1), ("activeDeadlineSeconds",)),
+        (lambda spec: spec.update(terminationGracePeriodSeconds=1), ("terminationGracePeriodSeconds",)),
+        (lambda spec: spec.update(serviceAccountName="default", tolerations=[{"key": "x"}], priority=3), ()),
+        (lambda spec: spec["containers"][0].update(workingDir="", securityContext={"privileged": False}), ()),
         (lambda spec: spec["containers"][0].update(imagePullPolicy="Always"), ()),
+        (lambda spec: spec["containers"][0].update(imagePullPolicy="Never"), ("imagePullPolicy of container c",)),
+        (
+            lambda spec: spec["containers"][0].update(imagePullPolicy="IfNotPresent"),
+            ("imagePullPolicy of container c",),
+        ),
         (lambda spec: spec.update(imagePullSecrets=[{"name": "x"}]), ()),
     ],
 )
@@ -217,6 +260,29 @@ def test_what_a_pod_has_that_its_template_lacks(change: Callable[[Any], None], e
     change(pod["spec"])
 
     assert additions(pod, job) == expected
+
+
+@pytest.mark.parametrize(
+    ("written", "of_pod", "named", "taken"),
+    [
+        ("IfNotPresent", "Always", (), "Always"),
+        ("Never", "Always", (), "Always"),
+        ("Always", "Always", (), "Always"),
+        ("Always", "IfNotPresent", ("imagePullPolicy of container c",), "Always"),
+        ("Never", "IfNotPresent", ("imagePullPolicy of container c",), "Never"),
+        ("IfNotPresent", "Never", ("imagePullPolicy of container c",), "IfNotPresent"),
+    ],
+)
+def test_of_a_pods_pull_policy_only_always_is_taken(
+    written: str, of_pod: str, named: tuple[str, ...], taken: str
+) -> None:
+    job = routed_job()
+    job["spec"]["template"]["spec"]["containers"][0]["imagePullPolicy"] = written
+    pod = pod_of(job)
+    pod["spec"]["containers"][0]["imagePullPolicy"] = of_pod
+
+    assert additions(pod, job) == named
+    assert as_signed(pod, job)["spec"]["containers"][0]["imagePullPolicy"] == taken
 
 
 def test_the_objects_that_a_pod_needs() -> None:
@@ -243,3 +309,118 @@ def test_the_objects_that_a_pod_needs() -> None:
 
     assert found.config_maps == ("all", "env", "files", "part")
     assert found.secrets == ("all-secrets", "password", "keys", "half")
+
+
+def _with_volume(**source: Any) -> dict[str, Any]:
+    job = routed_job(volumes=[_volume(**source)])
+    job["spec"]["template"]["spec"]["containers"][0]["volumeMounts"] = [{"name": "v", "mountPath": "/v"}]
+    return job
+
+
+def test_a_volume_whose_contents_are_others_is_named() -> None:
+    job = _with_volume(configMap={"name": "files"})
+    pod = pod_of(job)
+    pod["spec"]["volumes"][0]["configMap"]["name"] = "others"
+    pod["spec"]["containers"][0]["volumeMounts"][0]["readOnly"] = True
+
+    assert additions(pod, job) == ("volumeMounts of container c", "configMap of volume v")
+    assert as_signed(pod, job)["spec"]["volumes"] == job["spec"]["template"]["spec"]["volumes"]
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda spec: spec["containers"][0].update(command=["sh", "-c", "id"]),
+        lambda spec: spec["containers"][0].update(args=[""]),
+        lambda spec: spec["containers"][0].update(image="evil"),
+        lambda spec: spec["containers"][0].update(workingDir="/tmp"),
+        lambda spec: spec["containers"][0].update(env=[{"name": "PATH", "value": "/tmp"}]),
+        lambda spec: spec["containers"][0].update(envFrom=[{"configMapRef": {"name": "x"}}]),
+        lambda spec: spec["containers"][0].update(volumeMounts=[{"name": "v", "mountPath": "/v"}]),
+        lambda spec: spec["containers"][0].update(securityContext={"readOnlyRootFilesystem": True}),
+        lambda spec: spec.update(volumes=[_volume(hostPath={"path": "/"})]),
+        lambda spec: spec.update(initContainers=[{"name": "i", "image": "x"}]),
+        lambda spec: spec.update(restartPolicy="OnFailure"),
+        lambda spec: spec.update(activeDeadlineSeconds=9),
+        lambda spec: spec.update(terminationGracePeriodSeconds=9),
+        lambda spec: spec.update(serviceAccountName="x"),
+        lambda spec: spec.update(imagePullSecrets=[{"name": "x"}]),
+    ],
+)
+def test_another_template_than_the_signed_one_is_never_run(change: Callable[[Any], None]) -> None:
+    """Also where Job and Pod agree, as after a webhook that changed the Job behind ours."""
+    job = routed_job()
+    change(job["spec"]["template"]["spec"])
+
+    with pytest.raises(SignatureError, match="its Job's Pod template is not the one that was signed"):
+        approve(pod_of(job), job, SITE, KEYS)
+
+
+def test_what_kubernetes_lets_change_on_a_suspended_job_is_not_of_the_digest() -> None:
+    job = routed_job()
+    spec = job["spec"]["template"]["spec"]
+    spec["nodeSelector"]["disk"] = "ssd"
+    spec["tolerations"].append({"key": "x"})
+    spec["affinity"] = {"nodeAffinity": {}}
+    spec["schedulingGates"] = []
+    spec["containers"][0]["resources"]["requests"]["cpu"] = "3"
+    job["spec"]["template"]["metadata"]["labels"]["app"] = "x"
+
+    assert approve(pod_of(job), job, SITE, KEYS).user == "ada"
+
+
+def test_a_pod_is_run_as_its_template_has_it_with_what_only_pods_have() -> None:
+    job = routed_job()
+    pod = pod_of(job)
+    spec = pod["spec"]
+    spec["containers"][0] |= {
+        "resources": {"limits": {"cpu": "7"}},
+        "imagePullPolicy": "Always",
+        "env": [{"name": "LD_PRELOAD", "value": "x"}],
+        "command": ["id"],
+    }
+    spec["containers"].append({"name": "proxy", "image": "x"})
+    spec |= {"volumes": [_volume(emptyDir={})], "serviceAccountName": "default", "imagePullSecrets": [{"name": "s"}]}
+    template = job["spec"]["template"]["spec"]
+
+    assert as_signed(pod, job) == {
+        **pod,
+        "spec": {
+            **template,
+            "containers": [
+                {**template["containers"][0], "resources": {"limits": {"cpu": "7"}}, "imagePullPolicy": "Always"}
+            ],
+            "serviceAccountName": "default",
+            "imagePullSecrets": [{"name": "s"}],
+        },
+    }
+
+
+def _signed_as_earlier(job: dict[str, Any]) -> dict[str, Any]:
+    """The Job as the release before the template's digest signed it."""
+    annotations = job["spec"]["template"]["metadata"]["annotations"]
+    claims = signing.read(annotations[names.KEY_SIGNATURE], KEYS)
+    values = {name: value for name, value in dataclasses.asdict(claims).items() if name != "template_sha256"}
+    payload = base64.urlsafe_b64encode(json.dumps(values).encode()).rstrip(b"=").decode()
+    head = f"v1.{signing.key_id(KEY.public_key())}.{payload}"
+    proof = base64.urlsafe_b64encode(KEY.sign(head.encode())).rstrip(b"=").decode()
+    annotations[names.KEY_SIGNATURE] = f"{head}.{proof}"
+    return job
+
+
+def test_what_an_earlier_release_signed_is_known_and_not_submitted() -> None:
+    job = _signed_as_earlier(routed_job())
+
+    assert owner_of(pod_of(job), SITE, KEYS) == "ada"
+    with pytest.raises(SignatureError, match="signed by an earlier release") as caught:
+        approve(pod_of(job), job, SITE, KEYS)
+    assert not isinstance(caught.value, UnknownKey)
+
+
+def test_what_a_later_release_signs_waits_for_a_later_agent() -> None:
+    job = routed_job()
+    annotations = job["spec"]["template"]["metadata"]["annotations"]
+    annotations[names.KEY_SIGNATURE] = annotations[names.KEY_SIGNATURE].replace("v2.", "v3.", 1)
+
+    with pytest.raises(UnknownKey, match="format 'v3'"):
+        approve(pod_of(job), job, SITE, KEYS)

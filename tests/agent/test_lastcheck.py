@@ -115,14 +115,14 @@ def test_a_leader_is_told_of_each_check_without_a_restart(record: CheckRecord, f
 
     check.start()
     await_true(check.known.is_set, "the first look")
-    assert (following.told, check.refusal) == ([Kept()], "")
+    assert (following.told, check.refusal()) == ([Kept()], "")
 
     record.keep([FULL], ["ada"], TIME, whole=True)
-    await_true(lambda: check.refusal, "the refusal")
-    assert check.refusal.startswith(f"the last check of site {record.site} failed (work-directory)")
+    await_true(check.refusal, "the refusal")
+    assert check.refusal().startswith(f"the last check of site {record.site} failed (work-directory)")
 
     record.keep([GOOD], ["ada"], TIME, whole=True)
-    await_true(lambda: not check.refusal, "its end")
+    await_true(lambda: not check.refusal(), "its end")
     await_true(lambda: following.told == [Kept(), REFUSED, Kept({"ada": TIME})], "what was told")
 
     check.stop()
@@ -139,7 +139,7 @@ def test_what_cannot_be_understood_changes_nothing(
     write(plane, record, "{")
     check.look()
 
-    assert (following.told, bool(check.refusal)) == ([REFUSED], True)
+    assert (following.told, bool(check.refusal())) == ([REFUSED], True)
 
 
 def test_nothing_is_known_while_the_first_look_has_not_come_out(record: CheckRecord) -> None:
@@ -164,4 +164,4 @@ def test_who_may_not_read_it_is_as_if_there_were_none(plane: ControlPlane, recor
 
     check.look()
 
-    assert (check.known.is_set(), told, check.refusal) == (True, [Kept()], "")
+    assert (check.known.is_set(), told, check.refusal()) == (True, [Kept()], "")

@@ -172,7 +172,9 @@ def test_a_site_whose_last_check_failed_is_refused_until_another_finds_it_mended
 
     until(lambda: term.site.condition(names.CONDITION_SITE_REFUSED), lambda status: status == "True")
     assert [state.enabled for state in term.lead._queues().values()] == [False]
-    record.keep([replace(full, mark=Mark.OK)], ["ada"], "2026-03-01T13:00:00Z", whole=True)
+    rank = Line("launcher/open-mpi", "ada", Mark.MUST, "exit code 1", "2 ranks", "mend it")
+    record.keep([replace(full, mark=Mark.OK), rank], ["ada"], "2026-03-01T13:00:00Z", whole=True)
+    until(lambda: term.site.condition(names.CONDITION_MPI_REFUSED), lambda status: status == "True")
     until(lambda: term.site.condition(names.CONDITION_SITE_REFUSED), lambda status: status == "False")
     assert [(state.enabled, state.waited) for state in term.lead._queues().values()] == [(True, 0)]
     assert term.lead.problem == ""

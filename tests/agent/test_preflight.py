@@ -100,7 +100,7 @@ def test_every_line_is_right(queue: EmbeddedQueue, tmp_path: Path) -> None:
         ),
         pytest.param(
             {"mpi": [{"name": "none", "launcher": "openmpi", "path": "/nowhere/mpirun"}]},
-            "launcher",
+            "launcher/none",
             "no launcher on",
             "MPI profile",
             id="launcher",
@@ -128,8 +128,33 @@ def test_a_launcher_on_two_nodes(queue: EmbeddedQueue, tmp_path: Path) -> None:
 
     code, lines = checked(argv(queue, tmp_path, mpi=[profile]))
 
-    assert (code, lines["launcher"]["verdict"], lines["work-directory-on-nodes"]["verdict"]) == (0, "ok", "ok"), lines
-    assert lines["launcher"]["seen"].startswith(f"{launcher} (Twice 1.0): exit code 0")
+    assert (code, lines["launcher/twice"]["verdict"], lines["work-directory-on-nodes"]["verdict"]) == (0, "ok", "ok"), (
+        lines
+    )
+    assert lines["launcher/twice"]["seen"].startswith(f"{launcher} (Twice 1.0): exit code 0")
+
+
+def test_a_launchers_own_words_are_said_of_its_profile_alone(queue: EmbeddedQueue, tmp_path: Path) -> None:
+    """Open MPI frames its sentence with rulers; the other profile's launcher is well."""
+    good, bad = tmp_path / "good", tmp_path / "bad"
+    good.write_text('#!/bin/bash\nwhile [[ $1 != /bin/bash ]]; do shift; done\n"$@" && "$@"\n')
+    ruler = "-" * 74
+    bad.write_text(
+        f"#!/bin/bash\ncat >&2 <<'X'\n{ruler}\nThere are not enough slots\navailable:\n\n  x\n{ruler}\nX\nexit 1\n"
+    )
+    for one in (good, bad):
+        one.chmod(0o755)
+    profiles = [{"name": one.name, "launcher": "openmpi", "path": str(one)} for one in (bad, good)]
+
+    code, lines = checked(argv(queue, tmp_path, mpi=profiles))
+
+    verdicts = {name: lines[f"launcher/{name}"]["verdict"] for name in ("bad", "good")}
+    assert (code, verdicts) == (1, {"bad": "must", "good": "ok"}), lines
+    assert [name for name, line in lines.items() if line["verdict"] == "must"] == ["launcher/bad"]
+    assert lines["launcher/bad"]["change"] == (
+        "mend MPI profile bad (options, env): There are not enough slots available: x"
+    )
+    assert (living(queue), left(tmp_path)) == ("", [])
 
 
 def test_a_server_that_keeps_no_history_is_warned_of(queue: EmbeddedQueue, tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
@@ -43,7 +44,7 @@ def job(job_id: str, state: JobState | None = None, **more: Any) -> Job:
 def test_details_only_of_what_changed_left_or_is_new(
     listed: dict[str, JobState], jobs: list[Job], expected: Questions
 ) -> None:
-    assert questions(listed, jobs, others={"3.s"}, asked={"1.s": 9_000, "2.s": 8_000}, now=NOW) == expected
+    assert questions(listed, jobs, others={"3.s"}, asked={"1.s": 9_000, "2.s": 8_000}, now=NOW, told={}) == expected
 
 
 def test_no_more_than_so_many_are_asked_for_words() -> None:
@@ -51,10 +52,48 @@ def test_no_more_than_so_many_are_asked_for_words() -> None:
     jobs = [job(job_id, Q) for job_id in listed]
     asked = {f"{number}.s": float(number) for number in range(500, 1000)}
 
-    found = questions(listed, jobs, others=(), asked=asked, now=NOW)
+    found = questions(listed, jobs, others=(), asked=asked, now=NOW, told={})
 
     assert len(found.all) == MOST_WORDS
     assert set(found.words) <= {f"{number}.s" for number in range(500)}
+
+
+def test_of_what_has_no_words_yet_it_is_asked_sooner_and_nobody_is_forgotten() -> None:
+    """A new job is told why it waits within a cycle or two, however many have been told already."""
+    listed = {f"{number}.s": Q for number in range(3 * MOST_WORDS)}
+    jobs = [
+        Job(job_id, JobReport(job_id, Q, "Q", reason="" if number % 3 else "Not Running: Not enough nodes"))
+        for number, job_id in enumerate(listed)
+    ]
+    asked: dict[str, float] = dict.fromkeys(listed, NOW)
+    rounds = []
+
+    for cycle in range(1, 20):
+        rounds.append(set(questions(listed, jobs, others=(), asked=asked, now=NOW, told={}).words))
+        asked |= dict.fromkeys(rounds[-1], NOW + 30 * cycle)
+
+    silent = {job.job_id for job in jobs if job.report is not None and not job.report.reason}
+    assert rounds[0] | rounds[1] == silent
+    assert set().union(*rounds) == set(listed)
+
+
+SOON = datetime(2026, 11, 24, 3, tzinfo=UTC)
+
+
+@pytest.mark.parametrize(
+    ("shown", "expected"),
+    [
+        (JobReport("1", Q, "PENDING", reason="Priority"), ()),
+        (JobReport("1", Q, "PENDING", reason="Resources"), ("1",)),
+        (JobReport("1", Q, "PENDING", reason="Priority", expected=SOON), ("1",)),
+    ],
+)
+def test_where_the_list_has_the_words_only_those_that_are_others_now(
+    shown: JobReport, expected: tuple[str, ...]
+) -> None:
+    known = Job("1", JobReport("1", Q, "PENDING", reason="Priority"))
+
+    assert questions({"1": Q}, [known], (), {}, NOW, {"1": shown}) == Questions(words=expected)
 
 
 def test_ids_that_the_table_has_cut() -> None:
@@ -62,7 +101,7 @@ def test_ids_that_the_table_has_cut() -> None:
     listed = {"12345.a-server-with-a-long-na*": R, "7.a-server-with-a-long-name-i*": Q, "8.other*": R}
     jobs = [job("12345.a-server-with-a-long-name.example.org", R)]
 
-    found = questions(listed, jobs, others={"8.other*"}, asked={}, now=NOW)
+    found = questions(listed, jobs, others={"8.other*"}, asked={}, now=NOW, told={})
 
     assert found == Questions(new=("7",))
 
@@ -71,7 +110,7 @@ def test_ids_that_the_table_has_cut() -> None:
 def test_a_cycle_after_all_was_answered_asks_at_most_for_words(listed: dict[str, JobState]) -> None:
     jobs = [job(job_id, state) for job_id, state in listed.items()]
 
-    found = questions(listed, jobs, others=(), asked={}, now=NOW)
+    found = questions(listed, jobs, others=(), asked={}, now=NOW, told={})
 
     assert (found.changed, found.gone, set(found.new)) == ((), (), {one.job_id for one in jobs if one.finished})
 

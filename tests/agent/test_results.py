@@ -120,6 +120,31 @@ def test_logs_and_results_with_a_manifest_that_is_true(site: PodFiles) -> None:
     assert site.half() == []
 
 
+def test_a_plan_of_many_places_is_read_whole(site: PodFiles) -> None:
+    out = site.volume("work")
+    for number in range(300):
+        (out / f"file-{number}").write_text("x")
+    site.want(*((f"file-{number}", "work", (f"file-{number}",)) for number in range(300)))
+
+    assert len(site.collect(Limits(size=1 << 30, files=300, reserve=0)).files) == 300
+
+
+@pytest.mark.timeout(60)
+def test_a_plan_that_takes_too_long_to_look_for_is_left_and_said(site: PodFiles) -> None:
+    out = site.volume("work")
+    for number in range(200):
+        (out / f"{'a' * 200}{number}").mkdir()
+    site.want(*((f"{number}", "work", ("**", "*a" * 8 + f"b{number}")) for number in range(1000)))
+    for number in range(3000):
+        (out / f"{number}").mkdir()
+
+    collected = site.collect()
+
+    assert [(one.path, one.reason) for one in collected.left] == [
+        ("results/work", "more than 2000000 comparisons of names with what the Job names")
+    ]
+
+
 def test_a_pod_without_a_plan_has_logs(site: PodFiles) -> None:
     (site.path / layout.LOG / "solve.0").write_text("hello\n")
 

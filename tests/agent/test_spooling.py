@@ -24,7 +24,10 @@ class Site:
         self.host = LocalHost(root)
         self.records = Records(lambda view: PodDirectory(str(root), view.job_uid, view.index, view.uid))
         self.news: list[tuple[str, list[int]]] = []
-        self.spool = Spool(self.host, str(root), self.records, self._told)
+        self.troubles: list[str] = []
+        self.spool = Spool(
+            self.host, str(root), self.records, self._told, lambda error: self.troubles.append(str(error))
+        )
         self.host.make_directory(root / "spool")
 
     def _told(self, record: Record, notes: list[Note]) -> None:

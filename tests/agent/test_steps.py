@@ -6,12 +6,14 @@ import errno
 import json
 import threading
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
 
+from router import names
 from router.agent.acting import Tools
 from router.agent.backoff import FullQueues
 from router.agent.fencing import Fence
@@ -23,8 +25,9 @@ from router.agent.submission import WrongUser
 from router.agent.workqueue import Workqueue
 from router.host import HostUnavailable
 from router.host.local import LocalHost
+from router.hpc import JobReport, JobState, Verdict
 from router.layout import PodDirectory
-from router.podview import view
+from router.podview import departed, view
 from router.reconcile import outcomes
 from router.reconcile.model import Submit, Terms
 from tests.local.queue import until
@@ -45,6 +48,7 @@ class World:
         self.pods = {uid: raw(uid) for uid in ("bad", "good", "other")}
         self.leads = True
         self.refusal = ""
+        self.refused_profiles: dict[str, str] = {}
         self.trouble: OSError | None = None
         self.go = threading.Event()
         self.moments: Iterator[bool] = iter(())
@@ -54,7 +58,9 @@ class World:
         self.told: list[tuple[str, str]] = []
         self.records = Records(lambda view: PodDirectory(str(root), view.job_uid, view.index, view.uid))
         self.queue = Workqueue()
-        nothing = SimpleNamespace(ask=lambda ids: None, hurry=lambda: None, check=lambda: None)
+        self.job_ids: list[str] = []
+        self.finished: list[str] = []
+        nothing = SimpleNamespace(ask=self.job_ids.extend, hurry=lambda: None, check=lambda: None)
         tools = SimpleNamespace(
             api=self,
             host=LocalHost(root),
@@ -71,8 +77,8 @@ class World:
             reach,
             cast("Fence", fence),
             self._leading,
-            lambda record: None,
-            lambda: self.refusal,
+            lambda record: self.finished.append(record.uid),
+            lambda profile: self.refusal or self.refused_profiles.get(profile, ""),
         )
         self.steps = Steps(self.queue, self.records, cast("Tools", tools), deciding, submitters=2)
         self.metrics = tools.metrics
@@ -80,7 +86,7 @@ class World:
     def _leading(self) -> bool:
         return next(self.moments, self.leads)
 
-    def _look(self, record: Record) -> None:
+    def _look(self, record: Record) -> tuple[str, ...]:
         self.asked.append(record.uid)
         if record.uid == "bad":
             raise ZeroDivisionError("a bug that nobody foresaw")
@@ -88,6 +94,7 @@ class World:
             self.go.wait(60)
         if record.uid == "other" and self.trouble is not None:
             raise self.trouble
+        return ()
 
     def prepare(self, pod: Any, *, fresh: bool) -> None:
         self.prepared.append(pod.name)
@@ -222,6 +229,18 @@ def test_nothing_is_submitted_to_a_site_that_is_refused(world: World) -> None:
     assert sorted(world.prepared) == ["good", "other"]
 
 
+def test_only_jobs_of_an_mpi_profile_that_is_refused_wait(world: World) -> None:
+    world.refused_profiles = {"open-mpi": "its launcher starts no rank"}
+    world.pods["good"]["metadata"]["annotations"] = {names.KEY_SCRIPT: "#!/bin/bash\nprofile=open-mpi # of the site\n"}
+    waits, other = world.add("good"), world.add("other")
+
+    world.steps.start()
+
+    until(lambda: waits.facts.pod.status.reason, lambda reason: reason == "SiteRefused")
+    until(lambda: other.facts.pod.status.reason, lambda reason: reason == "WrongUser")
+    assert (waits.facts.pod.status.message, world.prepared) == ("its launcher starts no rank", ["other"])
+
+
 def test_a_lead_that_is_lost_for_a_moment_loses_no_pod(world: World) -> None:
     """It was not ended for that, and nobody else has led."""
     world.leads = False
@@ -255,6 +274,38 @@ def test_a_pod_that_is_missed_is_left_alone(world: World) -> None:
     other = world.records.get("other")
     until(lambda: other is not None and other.facts.pod.status.phase == "Failed")
     assert "good" not in world.asked
+
+
+def remains(world: World, uid: str, claim: str) -> Path:
+    """The directory of a Pod that nobody knows, missed only now."""
+    left = departed(uid=uid, job_uid="job-x", index="0")
+    record = world.records.found(left, now=1.0)
+    assert record is not None
+    directory = Path(record.directory.path)
+    directory.mkdir(parents=True)
+    (directory / "claim").write_text(claim)
+    world.queue.wake(uid)
+    return directory
+
+
+def test_what_nobody_knows_is_only_looked_at_until_its_pod_is_known_to_be_gone(world: World) -> None:
+    """A claim that is nobody's would be sealed; that of a batch job is followed until its record says that it is over."""
+    unclaimed, running = remains(world, "unclaimed", ""), remains(world, "running", "7.pbs.1\n")
+    world.steps.start()
+    until(lambda: world.job_ids, lambda asked: asked == ["7.pbs"])
+    report = JobReport("7.pbs", JobState.FINISHED, "F", 0, Verdict.ENDED, directory=str(running))
+    record = world.records.get("running")
+    assert record is not None
+
+    record.change(partial(outcomes.reported, report=report, now=2.0))
+    world.queue.wake("running")
+
+    until(lambda: world.records.get("running"), lambda found: found is None)
+    assert (record.over, world.records.has_ended("running")) == (True, True)
+    left = world.records.get("unclaimed")
+    assert left is not None
+    assert (left.over, left.facts.staged, left.missing) == (False, True, 1.0)
+    assert ((unclaimed / "claim").read_text(), world.finished) == ("", [])
 
 
 def test_the_end_finishes_what_is_in_hand_and_begins_nothing(world: World) -> None:

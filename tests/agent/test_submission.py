@@ -23,7 +23,7 @@ from router.kube.client import Api
 from router.podfiles import Staged
 from router.podview import view
 from tests.agent.fake_imagepull import DIGEST, FakeImagepull, failed, ready
-from tests.agent.test_approval import KEYS, SITE, pod_of, routed_job
+from tests.agent.test_approval import KEYS, SITE, pod_of, routed_job, sign_again
 from tests.gates import checked, sized
 
 POD = "/api/v1/namespaces/default/pods/solve-x7k2p"
@@ -95,6 +95,17 @@ def test_a_pods_files_and_the_submission_of_its_script(world: World) -> None:
     assert prepared.submission.name == "solve-x7k2p.0a1b2c3d.pod-uid"
     assert prepared.submission.directory == str(directory.path)
     assert SITE == "hpc1"
+
+
+def test_hints_that_have_changed_since_have_no_effect_on_what_is_staged(world: World) -> None:
+    """The update was allowed with the words "has no effect any more"."""
+    world.job["metadata"].setdefault("annotations", {}).update(
+        {names.HINT_WALLTIME: "garbage", names.HINT_RANKS: "0", names.HINT_RESULTS: "/etc/passwd"}
+    )
+
+    prepared = world.prepare()
+
+    assert b"*.dat" in world.host.read(prepared.directory.path / "results")
 
 
 def test_a_directory_that_is_there_is_a_reason_to_look_first_and_is_then_used_as_it_is(world: World) -> None:
@@ -169,6 +180,7 @@ def test_values_of_config_maps_are_staged_and_waited_for(tmp_path: Path) -> None
     source = {"configMapKeyRef": {"name": "settings", "key": "mode"}}
     for spec in (world.pod["spec"], world.job["spec"]["template"]["spec"]):
         spec["containers"][0]["env"] = [{"name": "MODE", "valueFrom": source}]
+    sign_again(world.job, world.pod)
 
     with pytest.raises(JobError, match="ConfigMap 'settings' does not exist"):
         world.prepare()
@@ -212,11 +224,23 @@ def test_a_work_directory_that_is_none_is_told(world: World) -> None:
         world.prepare()
 
 
+def test_what_somebody_put_into_the_pod_alone_is_named_and_nothing_is_staged(world: World) -> None:
+    """A variable that a script would pass on, a ConfigMap that would be laid out: neither was signed."""
+    world.pod["spec"]["containers"][0]["env"] = [{"name": "LD_PRELOAD", "value": "/tmp/x.so"}]
+    world.pod["spec"]["volumes"] = [{"name": "v", "configMap": {"name": "settings"}}]
+
+    with pytest.raises(Added, match=r"differs from its Job's template \(env of container c, volume v\)"):
+        world.prepare()
+
+    assert world.host.names(world.root) == []
+
+
 def test_secrets_do_not_come_to_the_site(tmp_path: Path) -> None:
     world = World(tmp_path)
     source = {"secretKeyRef": {"name": "password", "key": "p"}}
     for spec in (world.pod["spec"], world.job["spec"]["template"]["spec"]):
         spec["containers"][0]["env"] = [{"name": "P", "valueFrom": source}]
+    sign_again(world.job, world.pod)
 
     with pytest.raises(JobError, match="needs Secret password"):
         world.prepare()

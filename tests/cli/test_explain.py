@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import getpass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -39,7 +40,7 @@ RULES_BEHIND = """\
 """
 PROFILES = """\
   MPI profiles of site demo, in order
-    open-mpi (openmpi): used, as '*' matches busybox:1.36
+    open-mpi (openmpi): used, as '*' matches registry.example.org/mpi4py:4
 """
 
 
@@ -81,7 +82,10 @@ def test_where_no_profile_is_for_its_image_each_is_told_with_the_reason(tmp_path
 
     result = explain(ROOT / "examples" / "03-mpi-over-two-nodes" / "job.yaml", "--policy", str(tmp_path), "--no-script")
 
-    assert "  MPI profiles of site demo, in order\n    lab (openmpi): busybox:1.36 matches none" in result.stdout
+    assert (
+        "  MPI profiles of site demo, in order\n    lab (openmpi): registry.example.org/mpi4py:4 matches none"
+        in result.stdout
+    )
     assert (
         "  keeps it in the cloud\n    spec.template.spec.containers[0].command: starts an MPI program" in result.stdout
     )
@@ -98,23 +102,86 @@ def test_fields_of_a_cronjob_are_named_as_they_stand_in_it() -> None:
     cron = {
         "apiVersion": "batch/v1",
         "kind": "CronJob",
-        "metadata": {"name": "nightly", "namespace": "physics"},
+        "metadata": {"name": "nightly", "namespace": "research"},
         "spec": {"schedule": "0 3 * * *", "jobTemplate": {"spec": job["spec"]}},
     }
 
     result = explain("-", stdin=yaml.safe_dump(cron))
 
-    assert result.stdout.startswith("physics/nightly  (standard input:1)\n")
+    assert result.stdout.startswith("research/nightly  (standard input:1)\n")
     assert "spec.jobTemplate.spec.template.spec.volumes[0].persistentVolumeClaim" in result.stdout
 
 
-def test_a_job_of_another_controller_is_left_alone() -> None:
+def living(**changes: object) -> dict[str, object]:
+    """An example's Job as the cluster has it after ada has applied it."""
+    example = ROOT / "examples" / "02-large-goes-to-hpc" / "job.yaml"
+    routed = CliRunner().invoke(commands, ["route", "-f", str(example), *POLICY])
+    job = yaml.safe_load(routed.stdout)
+    job["metadata"] |= {"uid": "6c0b35f9-0dc8-4d3d-b113-f1848beb72fe"} | changes
+    found: dict[str, object] = job
+    return found
+
+
+MAKER = "  for ada, who made it (annotation batchgate.dev/requester); --user and --group name others\n"
+
+
+@pytest.mark.parametrize(
+    ("changes", "arguments", "goes", "told"),
+    [
+        ({}, [], True, True),
+        ({}, ["--user", "mallory"], False, False),
+        # A file that somebody writes goes to the API server for whoever applies it.
+        ({"uid": None}, [], False, False),
+    ],
+    ids=["as it lives", "for somebody named", "a file"],
+)
+def test_a_living_job_is_explained_for_whom_it_was_made(
+    monkeypatch: pytest.MonkeyPatch, changes: dict[str, object], arguments: list[str], goes: bool, told: bool
+) -> None:
+    monkeypatch.setattr(getpass, "getuser", lambda: "nobody-in-the-accounts")
+
+    result = CliRunner().invoke(
+        commands,
+        ["explain", "-f", "-", *POLICY[:2], "--no-script", *arguments],
+        input=yaml.safe_dump(living(**changes)),
+    )
+
+    assert result.exit_code == 0, result.output
+    assert (MAKER in result.stdout) is told
+    assert ("  asked of the batch system\n" in result.stdout) is goes
+
+
+def test_a_living_job_is_explained_by_the_time_at_which_it_was_made(tmp_path: Path) -> None:
+    (tmp_path / "policy.yaml").write_text(
+        "rules:\n  - {name: early, when: request.time.getFullYear() < 2026, cloud: true}\n  - {name: rest, deny: too late}\n"
+    )
+    job = living(creationTimestamp="2025-12-31T23:59:59Z")
+
+    result = CliRunner().invoke(commands, ["explain", "-f", "-", "--policy", str(tmp_path)], input=yaml.safe_dump(job))
+
+    assert "rule early keeps it in the cloud" in result.stdout, result.output
+
+
+@pytest.mark.parametrize("metadata", ["text", ["list"], None, {"uid": 7}])
+def test_what_is_no_living_job_is_explained_for_the_caller(metadata: object) -> None:
+    job = living()
+    job["metadata"] = metadata
+
+    result = CliRunner().invoke(commands, ["explain", "-f", "-", *POLICY[:2]], input=yaml.safe_dump(job))
+
+    assert not isinstance(result.exception, AttributeError)
+    assert "who made it" not in result.stdout
+
+
+def test_a_job_of_a_listed_controller_is_not_judged(tmp_path: Path) -> None:
     job = yaml.safe_load((ROOT / "examples" / "02-large-goes-to-hpc" / "job.yaml").read_text())
     job["spec"]["managedBy"] = "kueue.x-k8s.io/multikueue"
+    listed = "controllers: [{managedBy: kueue.x-k8s.io/multikueue}]\nrules: [{name: rest, cloud: true}]\n"
+    (tmp_path / "policy.yaml").write_text(listed)
 
-    result = explain("-", stdin=yaml.safe_dump(job))
+    result = explain("-", "--policy", str(tmp_path), stdin=yaml.safe_dump(job))
 
-    assert "is managed by another controller: nothing is changed" in result.stdout
+    assert "is left to the controller that spec.managedBy names: it is not judged" in result.stdout
 
 
 @pytest.mark.parametrize(
@@ -137,6 +204,68 @@ def test_queue_state_counts_as_unknown_when_the_webhook_would_say_so(
         ROOT / "examples" / "02-large-goes-to-hpc" / "job.yaml", "--no-script", "--queues", str(queues), *arguments
     )
 
-    assert ("the queue is down" in result.stdout) is known
+    assert ("the queue is closed, down, or not in the batch system" in result.stdout) is known
     assert (f"Warning: {queues} is of " in result.stderr) is not known
     assert ("more than 10m ago" in result.stderr) is not known
+
+
+CRON = """\
+apiVersion: batch/v1
+kind: CronJob
+metadata: {name: nightly, namespace: NAMESPACE}
+spec:
+  schedule: "0 3 * * *"
+  jobTemplate:
+    spec:
+      template:
+        spec:
+          restartPolicy: Never
+          containers: [{name: c, image: "busybox:1.36", command: ["true"], resources: {requests: {cpu: "4"}}}]
+"""
+CONTROLLER = "system:serviceaccount:kube-system:cronjob-controller"
+OWNED = """\
+apiVersion: batch/v1
+kind: Job
+metadata:
+  name: nightly-1
+  namespace: NAMESPACE
+  ownerReferences: [{apiVersion: batch/v1, kind: CronJob, name: nightly, uid: u, controller: true}]
+  annotations: {NOTE}
+spec:
+  template:
+    spec:
+      restartPolicy: Never
+      containers: [{name: c, image: "busybox:1.36", command: ["true"], resources: {requests: {cpu: "4"}}}]
+"""
+NOT_IN_DEFAULT = f"no account at site demo is for namespace default ({CONTROLLER} asks for others, so only an account by namespace counts)"
+
+
+@pytest.mark.parametrize(
+    ("text", "namespace", "asker", "said"),
+    [
+        (CRON, "research", f"its Jobs are created by the CronJob controller, so this is decided for {CONTROLLER}, not for ada", "as research:"),
+        (CRON, "default", f"its Jobs are created by the CronJob controller, so this is decided for {CONTROLLER}, not for ada", NOT_IN_DEFAULT),
+        (OWNED, "default", f"it was created by the CronJob controller, so this is decided for {CONTROLLER}, not for ada", NOT_IN_DEFAULT),
+        (OWNED.replace("{NOTE}", "{cronjob.kubernetes.io/instantiate: manual}"), "default", "", "as ada:"),
+    ],
+)  # fmt: skip
+def test_the_jobs_of_a_cronjob_are_decided_for_who_creates_them(
+    text: str, namespace: str, asker: str, said: str
+) -> None:
+    stdin = text.replace("NAMESPACE", namespace).replace("{NOTE}", "{}")
+
+    explained = explain("-", "--no-script", stdin=stdin).stdout
+    routed = CliRunner().invoke(commands, ["route", "-o", "table", "-f", "-", *POLICY], input=stdin)
+
+    assert ("asked by" in explained, asker in explained, said in explained) == (bool(asker), True, True), explained
+    assert (f": {asker} (kubectl create job --from: for whoever types it).\n" in routed.stderr) is bool(asker)
+    assert said in routed.stdout
+
+
+def test_the_controller_has_another_name_where_that_is_said() -> None:
+    named = explain(
+        "-", "--no-script", "--user", "system:kube-controller-manager", stdin=CRON.replace("NAMESPACE", "default")
+    )
+
+    assert "system:kube-controller-manager asks for others" in named.stdout
+    assert "asked by" not in named.stdout

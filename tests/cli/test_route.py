@@ -26,13 +26,13 @@ def job(name: str) -> str:
     return str(next(EXAMPLES.glob(f"{name}-*")) / "job.yaml")
 
 
-def cron(text: str) -> str:
+def cron(text: str, namespace: str) -> str:
     inner = yaml.safe_load(text)
     return yaml.safe_dump(
         {
             "apiVersion": "batch/v1",
             "kind": "CronJob",
-            "metadata": {"name": "nightly"},
+            "metadata": {"name": "nightly", "namespace": namespace},
             "spec": {"schedule": "0 3 * * *", "jobTemplate": {"spec": inner["spec"]}},
         }
     )
@@ -102,7 +102,7 @@ def test_a_version_of_its_own_group_that_is_not_served_is_an_error(version: str,
 
 
 def test_the_job_of_a_cronjob_is_routed_in_its_place() -> None:
-    result = run("route", "-f", "-", *BASE, stdin=cron(Path(job("02")).read_text()))
+    result = run("route", "-f", "-", *BASE, stdin=cron(Path(job("02")).read_text(), "research"))
 
     routed = yaml.safe_load(result.stdout)
     assert routed["kind"] == "CronJob"
@@ -111,7 +111,7 @@ def test_the_job_of_a_cronjob_is_routed_in_its_place() -> None:
 
 
 def test_the_patch_of_a_cronjob_can_be_applied_to_it() -> None:
-    text = cron(Path(job("02")).read_text())
+    text = cron(Path(job("02")).read_text(), "research")
 
     entry = json.loads(run("route", "-f", "-", *BASE, "-o", "patch", stdin=text).stdout)[0]
 

@@ -10,7 +10,7 @@ import pytest
 import yaml
 
 from router import names
-from router.cli.sitefiles import OnSite, look, unseen
+from router.cli.sitefiles import OnSite, look, no_pods, unseen
 from router.errors import PolicyError
 from router.layout import PodDirectory
 from router.operating.story import Story, story
@@ -31,7 +31,7 @@ def policy(tmp_path: Path, **site: Any) -> Path:
     queue = {"name": "batch", "nodes": 1, "cpusPerNode": 4, "walltimeDefault": "10m", "walltimeMax": "1h"}
     document = {
         "sites": [{"name": SITE, "workDir": str(tmp_path / "work"), "queues": [queue], **site}],
-        "accounts": [{"users": ["ada"], "site": SITE, "as": "u17"}],
+        "accounts": [{"users": ["ada"], "as": "u17"}],
         "rules": [{"name": "rest", "cloud": True}],
     }
     directory = tmp_path / "policy"
@@ -111,3 +111,35 @@ def test_a_policy_that_does_not_check(tmp_path: Path) -> None:
 
     with pytest.raises(PolicyError):
         look(told(), CLUSTER, directory)
+
+
+@pytest.mark.parametrize(
+    ("site", "said"),
+    [
+        ({}, f"no Pod is there any more, and site {SITE} has no resultsDir: their logs went with them"),
+        (
+            {"resultsDir": "/srv/results"},
+            "no Pod is there any more; what was brought is in /srv/results/default/large, where the agent runs",
+        ),
+        (
+            {"name": "other"},
+            f"no Pod is there any more, and the policy in DIR has no site {SITE}, whose resultsDir would have logs",
+        ),
+        (None, "no Pod is there any more; if the site has a resultsDir, logs are there: --policy DIR tells"),
+    ],
+)
+def test_where_logs_are_of_pods_that_are_gone(tmp_path: Path, site: dict[str, Any] | None, said: str) -> None:
+    gone = story(job("large") | {"status": {"failed": 1}}, [], [])
+    directory = None if site is None else policy(tmp_path, **PBS, **site)
+
+    assert no_pods(gone, directory) == said.replace("the policy in DIR", f"the policy in {directory}")
+
+
+def test_a_job_of_the_cloud_left_no_logs_on_any_site() -> None:
+    assert no_pods(story(job("small", site="") | {"status": {"succeeded": 1}}, [], []), None) == (
+        "no Pod is there any more, and their logs went with them"
+    )
+
+
+def test_a_job_that_had_no_pod_yet_has_left_nothing() -> None:
+    assert no_pods(story(job("large"), [], []), None) == "no Pod is there, and none has ended yet"

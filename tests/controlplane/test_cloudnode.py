@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from router.controlplane import cloudnode, image, realnode
+from router.controlplane import cloudnode, confining, image, realnode
 from router.controlplane.cloudnode import CloudNode, Kind
 from router.controlplane.options import Options
 from router.controlplane.plane import ControlPlane
@@ -96,6 +96,35 @@ def test_a_running_job_is_followed_and_deleted(small: ControlPlane, real: CloudN
     small.kubectl("delete", "job", "long", user="ada")
 
     await_true(lambda: not small.get("pods", "-l", "job-name=long")["items"], "its Pod is gone")
+
+
+HARMFUL: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
+    "hostPath": ({"volumes": [{"name": "v", "hostPath": {"path": "/tmp"}}]}, {}),
+    "hostNetwork": ({"hostNetwork": True}, {}),
+    "hostPID": ({"hostPID": True}, {}),
+    "hostIPC": ({"hostIPC": True}, {}),
+    "privileged": ({}, {"securityContext": {"privileged": True}}),
+    "capabilities.add": ({}, {"securityContext": {"capabilities": {"add": ["SYS_ADMIN"]}}}),
+}
+
+
+@pytest.mark.parametrize("field", HARMFUL)
+def test_a_job_does_not_reach_the_machine(small: ControlPlane, real: CloudNode, field: str) -> None:
+    name = f"harmful-{field.lower().replace('.', '-')}"
+    harmful = job(name, "touch /v/written")
+    pod, container = HARMFUL[field]
+    harmful["spec"]["template"]["spec"] |= pod
+    harmful["spec"]["template"]["spec"]["containers"][0] |= container
+    small.apply(harmful, user="ada")
+
+    def events() -> list[str]:
+        found = small.get("events", "--field-selector", f"involvedObject.name={name}")["items"]
+        return [event["message"] for event in found]
+
+    await_true(lambda: bool(events()), "its Pod is refused")
+
+    assert all(f"{field} {confining.SENTENCE}" in event for event in events())
+    assert small.get("pods", "-l", f"job-name={name}")["items"] == []
 
 
 def test_the_small_plane_has_what_it_must_not_leave(small: ControlPlane, real: CloudNode) -> None:

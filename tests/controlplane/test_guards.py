@@ -155,19 +155,53 @@ def test_a_job_names_our_node_only_where_the_webhook_is_asked(plane: ControlPlan
     """Nobody, not even an admin; elsewhere the webhook takes out what it has not put there itself."""
     jobs = "/apis/batch/v1/namespaces/{}/jobs"
 
-    assert "does not in namespace guards" in ask(PERSON, "POST", jobs.format("guards"), job(NODE))
-    assert "does not in namespace guards" in ask(JOB_CONTROLLER, "POST", jobs.format("guards"), job(NODE))
-    assert ask(PERSON, "POST", jobs.format("guards"), job("cloud-1")) == ""
+    assert "does not in namespace guards" in ask(PERSON, "POST", jobs.format("guards"), _signed_for(PERSON, NODE))
+    assert "does not in namespace guards" in ask(
+        JOB_CONTROLLER, "POST", jobs.format("guards"), _signed_for(JOB_CONTROLLER, NODE)
+    )
+    assert ask(PERSON, "POST", jobs.format("guards"), _signed_for(PERSON)) == ""
 
     plane.make_namespaces({"guards-gated": ()})
     try:
         plane.kubectl("label", "namespace", "guards-gated", f"{names.LABEL_GATE}={names.GATE_ENABLED}")
         until = time.monotonic() + 60  # that the API server sees the label, a moment later
-        while said := ask(PERSON, "POST", jobs.format("guards-gated"), job(NODE)):
+        mine = _signed_for(PERSON, NODE)
+        while said := ask(PERSON, "POST", jobs.format("guards-gated"), mine):
             assert time.monotonic() < until, said
             time.sleep(0.05)
     finally:
         plane.kubectl("delete", "namespace", "guards-gated", "--wait=false")
+
+
+JOBS = "/apis/batch/v1/namespaces/guards/jobs"
+
+
+def _signed_for(requester: str | None, node: str = "cloud-1") -> Json:
+    made = job(node)
+    if requester is not None:
+        made["spec"]["template"]["metadata"]["annotations"][names.KEY_REQUESTER] = requester
+    return made
+
+
+def test_a_signed_job_is_sent_by_whom_it_is_signed_for(ask: Asker) -> None:
+    """Whoever got a patch from the webhook, or reads somebody's stored Job, has their proof."""
+    for user, requester in ((PERSON, "ada"), (PERSON, None), ("ben", "ada"), (JOB_CONTROLLER, "ada")):
+        assert f"and was sent by {user}" in ask(user, "POST", JOBS, _signed_for(requester))
+    cron = "system:serviceaccount:kube-system:cronjob-controller"
+    for user in (PERSON, cron):
+        assert ask(user, "POST", JOBS, _signed_for(user)) == ""
+
+
+def test_a_job_that_is_left_to_another_controller_still_names_it(ask: Asker) -> None:
+    def left(**spec: str) -> Json:
+        made = job("cloud-1")
+        del made["spec"]["template"]["metadata"]
+        made["metadata"]["annotations"] = {names.KEY_MANAGED_BY: "example.com/theirs"}
+        return {**made, "spec": {**made["spec"], **spec}}
+
+    assert ask(PERSON, "POST", JOBS, left(managedBy="example.com/theirs")) == ""
+    for other in ({}, {"managedBy": "example.com/another"}):
+        assert "does not honour the field" in ask(PERSON, "POST", JOBS, left(**other))
 
 
 @pytest.mark.parametrize("thing", FOR_HPC.values(), ids=FOR_HPC)
@@ -410,6 +444,7 @@ def test_the_guards_compile_without_a_warning(plane: ControlPlane) -> None:
     assert {policy["metadata"]["name"] for policy in policies} == {
         "agent.batchgate.dev",
         "bindings.batchgate.dev",
+        "created-jobs.batchgate.dev",
         "jobs.batchgate.dev",
         "nodes.batchgate.dev",
         "pods.batchgate.dev",

@@ -142,6 +142,31 @@ def test_jobs_are_guarded_exactly_where_the_webhook_is_not_asked(plane: ControlP
         assert sorted(guarded, key=str) == sorted(expected, key=str)
 
 
+def test_the_network_policy_is_refused_until_it_has_addresses_and_is_of_the_webhooks_ports(
+    plane: ControlPlane, tmp_path: Path
+) -> None:
+    """The overlay is the one of docs/operating.md."""
+    with pytest.raises(CommandFailed, match=r"invalid CIDR|must be a valid CIDR|Invalid value"):
+        plane.kubectl("apply", "-k", str(MANIFESTS / "network"), "--dry-run=server")
+
+    page = (MANIFESTS.parent / "docs" / "operating.md").read_text()
+    written = page.partition("# site/network/kustomization.yaml\n")[2].partition("```")[0]
+    (tmp_path / "manifests").symlink_to(MANIFESTS)
+    site = tmp_path / "site" / "network"
+    site.mkdir(parents=True)
+    (site / "kustomization.yaml").write_text(written)
+    plane.kubectl("apply", "-k", str(site), "--dry-run=server")
+
+    (policy,) = built(plane, site)
+    (deployment,) = of_kind(built(plane, MANIFESTS / "webhook"), "Deployment")
+    template = deployment["spec"]["template"]
+    ports = {port["name"]: port["containerPort"] for port in template["spec"]["containers"][0]["ports"]}
+    asked, scraped = policy["spec"]["ingress"]
+    assert policy["spec"]["podSelector"]["matchLabels"].items() <= template["metadata"]["labels"].items()
+    assert [one["ipBlock"]["cidr"] for one in asked["from"]] == ["192.0.2.10/32", "192.0.2.11/32"]
+    assert [ports[one["port"]] for one in (*asked["ports"], *scraped["ports"])] == [8443, 9443]
+
+
 MAY = {
     names.AGENT_ACCOUNT: [
         "get nodes",
@@ -168,6 +193,7 @@ MAY = {
     names.WEBHOOK_ACCOUNT: [
         "watch namespaces",
         "watch limitranges --all-namespaces",
+        "watch resourcequotas --all-namespaces",
         "watch runtimeclasses.node.k8s.io",
         f"watch configmaps/{names.QUEUES_CONFIG_MAP} {SYSTEM}",
     ],
@@ -201,6 +227,7 @@ MAY_NOT = {
         "create pods -n default",
         "patch nodes",
         "patch namespaces",
+        "patch resourcequotas -n default",
         "get jobs.batch -n default",
     ],
 }

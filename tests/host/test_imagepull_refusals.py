@@ -286,9 +286,31 @@ def test_a_configuration_that_no_container_is_started_with(config: bytes, words:
     assert [path for path in ours.left() if path.startswith("cache")] == []
 
 
+def test_a_registry_that_answers_rubbish_is_asked_again(ours: Puller) -> None:
+    said = json.dumps({"manifests": [5, None]}).encode()
+    with _answering({"/v2/a/manifests/1": (200, {}, said)}) as (host, _):
+        answer = ours.ask(f"{host}/a:1")
+
+    words = f"{host} gave what is no index of an image for {host}/a; look at the registry, or a proxy before it"
+    assert _said(answer) == (*_PULL, words)
+
+
+@_REAL
+def test_what_a_registry_says_of_sizes_is_not_believed(served: Registry) -> None:
+    """A layer of 256 MiB of zeros, which is 256 KiB on its way; the runtime unpacks it, and is looked at while it does."""
+    served.push("bomb:1", Image([{"zeros": bytes(256 << 20), **registry.shell()}]))
+    with puller.installed(MOST_DISK=16 << 20, HEARTBEAT=0.05) as ours:
+        answer = ours.settle(served.named("bomb:1"))
+        left = list(ours.scratch.iterdir())
+
+    words = f"the image takes more than {16 << 20} bytes of disk on {_HOST} (MOST_DISK) while it is pulled"
+    assert _said(answer) == (*_LASTING, f"{words}; make it smaller, or ask the site's admins")
+    assert left == []
+
+
 def test_a_pull_that_hangs_is_ended_and_leaves_nothing() -> None:
     with (
-        puller.installed(**{"STILL_SECONDS": 2, "HEARTBEAT, STALE": (1, 120)}) as ours,
+        puller.installed(STILL_SECONDS=2, HEARTBEAT=1) as ours,
         _answering(_image([], _CONFIG)) as (host, _),
     ):
         program = ours.directory / "runtime"

@@ -4,13 +4,18 @@ from __future__ import annotations
 
 import ast
 import errno
+import json
 import re
 import subprocess
 import sys
+import tempfile
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from router.host import imagepull
 from router.host.imagepull import Name, Refused
@@ -161,6 +166,104 @@ def test_a_pull_that_makes_no_progress_is_ended(tmp_path: Path, monkeypatch: pyt
     with pytest.raises(Refused, match=r"^the pull made no progress on \S+ for 0.5 seconds; the registry may hang"):
         ended("sleep 60")
     assert time.monotonic() - began < 30
+
+
+def test_a_pull_that_takes_too_much_of_the_disk_is_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever the registry said of the sizes: what lies there is counted, also of a pull that has just ended well."""
+    monkeypatch.setattr(imagepull, "MOST_DISK", 1 << 20)
+    claim, half, scratch = tmp_path / "a.claim", tmp_path / "half", tmp_path / "scratch"
+    claim.write_text("one\n")
+    words = r"^the image takes more than 1048576 bytes of disk on \S+ \(MOST_DISK\) while it is pulled; make it smaller"
+    bombs = [
+        "mkdir scratch; truncate -s 2M scratch/layer; exit 0",
+        "mkdir -p scratch/a; for n in $(seq 300); do : >scratch/a/$n; done; sleep 600",
+        "while :; do head -c 65536 /dev/zero >>half; done",
+    ]
+    for script in bombs:
+        process = subprocess.Popen(["sh", "-c", script], cwd=tmp_path, start_new_session=True)
+        with pytest.raises(Refused, match=words) as caught:
+            imagepull.awaited(process, str(claim), "one", (str(half), str(scratch)))
+        assert caught.value.permanent
+        assert process.returncode is not None
+        subprocess.run(["rm", "-rf", "half", "scratch"], cwd=tmp_path, check=True)
+
+
+def test_very_deep_directories_are_counted(tmp_path: Path) -> None:
+    deep = tmp_path
+    for _ in range(1500):
+        deep = deep / "d"
+    subprocess.run(["mkdir", "-p", str(deep)], check=True)
+
+    assert imagepull.size_of((str(tmp_path),)) > 1500 * imagepull.BLOCK
+
+
+class _Says(imagepull.Registry):
+    """A registry that answers every question with the same."""
+
+    def __init__(self, body: bytes) -> None:
+        super().__init__(Name("h.org", "a", "1"), None, insecure=False)
+        self.body = body
+
+    def ask(self, what: str, kinds: tuple[str, ...] = (), method: str = "GET") -> tuple[Any, bytes]:
+        return ({}, b"") if method == "HEAD" else ({}, self.body)
+
+
+_JSON: st.SearchStrategy[object] = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text(max_size=4),
+    lambda below: (
+        st.lists(below, max_size=3)
+        | st.dictionaries(
+            st.sampled_from(
+                ["schemaVersion", "manifests", "config", "digest", "layers", "size", "platform", "os", "x"]
+            ),
+            below,
+            max_size=4,
+        )
+    ),
+    max_leaves=12,
+)
+
+
+@given(answer=_JSON)
+def test_whatever_a_registry_answers_is_an_image_or_is_refused(answer: object) -> None:
+    with tempfile.TemporaryDirectory() as cache, pytest.raises(Refused):
+        imagepull.resolved(_Says(json.dumps(answer).encode()), cache)
+
+
+_RUBBISH = [
+    ({"manifests": [5, None]}, "h.org gave what is no index of an image for h.org/a"),
+    ({"manifests": None}, "h.org gave what is no index of an image for h.org/a"),
+    ({"manifests": {"a": 1}}, "h.org gave what is no index of an image for h.org/a"),
+    ({"error": "log in first"}, "h.org gave what is no manifest of an image for h.org/a"),
+    ({"schemaVersion": 2, "config": [1]}, "h.org gave what is no manifest of an image for h.org/a"),
+    ({"schemaVersion": "2", "config": {}}, "h.org gave what is no manifest of an image for h.org/a"),
+    ("<html>", "the manifest of h.org/a is no JSON object"),
+]
+
+
+@pytest.mark.parametrize(("answer", "words"), _RUBBISH)
+def test_rubbish_is_asked_for_again(answer: object, words: str, tmp_path: Path) -> None:
+    with pytest.raises(Refused) as caught:
+        imagepull.resolved(_Says(json.dumps(answer).encode()), str(tmp_path))
+
+    assert (caught.value.reason, caught.value.permanent) == ("ErrImagePull", False)
+    assert caught.value.message.startswith(words)
+
+
+_LASTING = [
+    ({"manifests": [{"platform": {"os": "plan9", "architecture": 5}, "digest": 7}, {"platform": 3}]}, "is for plan9/5"),
+    ({"schemaVersion": 1}, "has a manifest of the oldest kind"),
+    ({"schemaVersion": 2, "config": {"digest": 5}}, "has no configuration"),
+]
+
+
+@pytest.mark.parametrize(("answer", "words"), _LASTING)
+def test_what_only_another_image_mends_is_not(answer: object, words: str, tmp_path: Path) -> None:
+    with pytest.raises(Refused) as caught:
+        imagepull.resolved(_Says(json.dumps(answer).encode()), str(tmp_path))
+
+    assert caught.value.permanent
+    assert caught.value.message.startswith(f"h.org/a {words}")
 
 
 _WORDS = [

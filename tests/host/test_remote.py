@@ -6,8 +6,10 @@ import errno
 import os
 import signal
 import subprocess
+import sys
 import threading
 import time
+import tracemalloc
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -18,6 +20,7 @@ from router.host.eventloop import EventLoop
 from router.host.remote import Patience, RemoteHost
 from tests.host import contract, helpers
 from tests.host.sshd import children
+from tests.webhook.servers import until
 
 HASTY = Patience(connect=60, file=5)
 PATIENT = Patience(connect=60, file=60)
@@ -373,3 +376,74 @@ def test_a_connection_on_which_something_is_asked_is_not_ended(host: RemoteHost,
     asking.join(60)
 
     assert answers == [(0, b"over\n")]
+
+
+HOSTILE = """#!{python} -I
+import json, os, struct, sys, time
+source, out = sys.stdin.buffer, sys.stdout.buffer
+def write(data):
+    out.write(data); out.flush()
+def message(head, body=b""):
+    raw = json.dumps(head).encode()
+    write(struct.pack(">II", len(raw), len(body)) + raw + body)
+def ask():
+    head, body = struct.unpack(">II", source.read(8))
+    return json.loads(source.read(head + body)[:head])
+write({magic!r})
+message({{"n": ask()["n"], "value": None, "version": {version}}})
+asked = ask()
+n = asked["n"]
+try:
+    {does}
+    time.sleep(600)
+except BrokenPipeError:
+    os._exit(1)
+"""
+NAMES = "b'\\0'.join(b'%d' % number for number in range({count}))"
+REPLACED = {
+    "8 million names": f"message({{'n': n, 'value': None}}, {NAMES.format(count=8_000_000)[:-1]}))",
+    "short names": "message({'n': n, 'value': None}, b'\\0'.join([b'a'] * 100001))",
+    "announced and never ending": "write(struct.pack('>II', 8, 60 << 20) + b'{\"n\": 1}' + bytes(60 << 20))",
+    "a head of lists": "write(struct.pack('>II', 4 << 20, 0) + b'[]' * (2 << 20))",
+    "a status with a body": "message({'n': n, 'value': None}, bytes((8 << 20) + 1))",
+    "an answer to nothing": "message({'n': n + 1, 'value': None})",
+    "stderr": "[os.write(2, bytes(1 << 16)) for _ in range(1 << 20)]",
+    "stdout": "message({'n': n, 'value': []}, b'..'); [os.write(1, bytes(1 << 16)) for _ in range(1 << 20)]",
+}
+
+
+@pytest.mark.parametrize("does", REPLACED.values(), ids=REPLACED)
+def test_a_replaced_site_helper_costs_the_agent_no_memory(tmp_path: Path, loop: EventLoop, does: str) -> None:
+    helper = tmp_path / "replaced"
+    helper.write_text(
+        HOSTILE.format(python=sys.executable, magic=sitehelper.MAGIC, version=sitehelper.VERSION, does=does)
+    )
+    helper.chmod(0o755)
+    host = RemoteHost("/data", helpers.piped(helper), loop, PATIENT)
+    host.check()
+    tracemalloc.start()
+    try:
+        with pytest.raises(HostUnavailable, match="does not answer as a site helper") as caught:
+            host.names("/data/spool")
+        _, most = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+        host.close()
+
+    assert caught.value.lasting
+    assert most < 32 << 20
+    assert until(lambda: not [pid for pid in children(os.getpid()) if str(helper).encode() in _words(pid)])
+
+
+def test_a_directory_with_too_many_names_is_that_directorys_trouble(host: RemoteHost, root: Path) -> None:
+    host.make_directory(root / "full")
+    host.make_directory(root / "good")
+    for number in range(sitehelper.MOST_NAMES + 1):
+        (root / "full" / str(number)).touch()
+
+    with pytest.raises(OSError, match="holds more than 100000 names") as caught:
+        host.names(root / "full")
+    assert (caught.value.errno, isinstance(caught.value, HostUnavailable)) == (errno.EFBIG, False)
+    (root / "full" / "0").unlink()
+    assert len(host.names(root / "full")) == sitehelper.MOST_NAMES
+    assert {"full", "good"} <= set(host.names(root))

@@ -174,7 +174,7 @@ class Spoken:
 
     def __init__(self, helper: Path, root: Path) -> None:
         self.process = subprocess.Popen([helper], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
-        self.decoder = Decoder()
+        self.decoder = Decoder(lambda _: sitehelper.MOST_BODY)
         self.say({"n": 0, "do": "hello", "root": str(root)})
         self.hear()
 

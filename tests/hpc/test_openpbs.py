@@ -53,6 +53,64 @@ def test_a_recorded_job(name: str, state: JobState, status: int | None, verdict:
     assert report.succeeded == (verdict is Verdict.ENDED and status == 0)
 
 
+@pytest.mark.parametrize(
+    ("comment", "state", "deletion"),
+    [
+        ("Job run at Sat Nov 21 at 01:35 on (n1:ncpus=1:mem=51200kb) and terminated by hpcuser@vm", "R", True),
+        ("Job run at Sat Nov 21 at 01:35 on (n1:ncpus=1:mem=51200kb) and terminated by hpcuser@vm", "E", True),
+        ("Job run at Sat Nov 21 at 01:35 on (n1:ncpus=1:mem=51200kb)", "E", False),
+        ("Job run at Sat Nov 21 at 01:35 on (n1:ncpus=1:mem=51200kb) and terminated by hpcuser@vm", "F", False),
+    ],
+)
+def test_a_deletion_is_told_before_the_job_is_over(comment: str, state: str, deletion: bool) -> None:
+    job = {"job_state": state, "substate": 42, "comment": comment}
+    (report,) = openpbs.parse_details(json.dumps({"pbs_server": "vm", "Jobs": {"50.vm": job}})).values()
+
+    assert (report.deletion, report.verdict) == (deletion, Verdict.DELETED if state == "F" else None)
+
+
+SOON = datetime(2026, 7, 21, 3, tzinfo=UTC)
+
+
+@pytest.mark.parametrize(
+    ("state", "start", "expected"),
+    [
+        ("Q", "Tue Jul 21 03:00:00 2026", SOON),
+        ("Q", int(SOON.timestamp()), SOON),
+        ("Q", "UNKNOWN", None),
+        ("Q", None, None),
+        ("R", "Tue Jul 21 03:00:00 2026", None),
+    ],
+)
+def test_the_start_that_the_scheduler_estimates(state: str, start: object, expected: datetime | None) -> None:
+    """Of sites whose scheduler estimates starts (est_start_time_freq, strict_ordering); asked for in UTC."""
+    estimated = {"exec_vnode": "(n1:ncpus=4)", "start_time": start}
+    job = {"job_state": state, "comment": "Not Running: Insufficient amount of resource: ncpus", "estimated": estimated}
+
+    (report,) = openpbs.parse_details(json.dumps({"pbs_server": "vm", "Jobs": {"50.vm": job}})).values()
+
+    assert (report.expected, report.reason) == (expected, job["comment"])
+
+
+def test_the_start_that_the_scheduler_estimates_in_dsv() -> None:
+    text = "Job Id: 1.vm|job_state=Q|estimated.exec_vnode=(n1:ncpus=4)|estimated.start_time=Tue Jul 21 03:00:00 2026\n"
+
+    assert openpbs.parse_details(text)["1.vm"].expected == SOON
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("20-state-Q-waiting.json", r"Not Running: Not enough free nodes available"),
+        ("20-state-Q-maxrun.json", r"Not Running: .*limit.*"),
+    ],
+)
+def test_why_a_recorded_job_waits(name: str, words: str) -> None:
+    reasons = [report.reason for report in openpbs.parse_details(_recorded(name)).values()]
+
+    assert [one for one in reasons if re.fullmatch(words, one)], reasons
+
+
 def test_a_memory_kill_that_left_exit_status_0() -> None:
     """The cgroup hook's record: the script went on after the kill, only diag_messages tells."""
     killed = [

@@ -110,6 +110,26 @@ def test_the_start_that_slurm_expects_is_no_start() -> None:
     (report,) = slurm.parse_listed(listed(State="PENDING", Reason="Priority", NodeList="")).values()
 
     assert (report.started, report.ended, report.used, report.hosts) == (None, None, {}, "")
+    assert report.expected == datetime(2026, 11, 22, 11, 25, 10, tzinfo=UTC)
+
+
+@pytest.mark.parametrize(
+    ("state", "reason", "start", "expected"),
+    [
+        ("PENDING", "Resources", "1795346710", datetime(2026, 11, 22, 11, 25, 10, tzinfo=UTC)),
+        ("PENDING", "Priority", "N/A", None),
+        ("PENDING", "Priority", "0", None),
+        ("PENDING", "JobHeldUser", "1795346710", None),
+        ("RUNNING", "None", "1795346710", None),
+        ("COMPLETED", "None", "1795346710", None),
+    ],
+)
+def test_the_expected_start_is_that_of_a_job_that_waits(
+    state: str, reason: str, start: str, expected: datetime | None
+) -> None:
+    (report,) = slurm.parse_listed(listed(State=state, Reason=reason, StartTime=start)).values()
+
+    assert report.expected == expected
 
 
 def test_times_without_seconds_since_1970_have_the_servers_zone() -> None:

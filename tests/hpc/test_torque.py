@@ -34,6 +34,33 @@ def test_a_recorded_job(name: str, job_id: str, expected: tuple[JobState, int | 
     assert report.succeeded == (expected[1:] == (0, Verdict.ENDED))
 
 
+@pytest.mark.parametrize(
+    ("status", "expected"),
+    [
+        (-1, Verdict.NEVER_RAN),
+        (-3, Verdict.NEVER_RAN),
+        (-4, Verdict.NODE_LOST),
+        (-5, Verdict.NODE_LOST),
+        (-6, Verdict.NODE_LOST),
+        (-9, Verdict.NEVER_RAN),
+        (-10, Verdict.MEMORY),
+        (-12, Verdict.CPU_TIME),
+    ],
+)
+def test_what_a_negative_status_means(status: int, expected: Verdict) -> None:
+    """JOB_EXEC_… of pbs_job.h."""
+    recorded = text("torque/22-qdel-running.xml").replace(">271<", f">{status}<")
+
+    assert torque.parse_details(recorded)["64.vm"].verdict is expected
+
+
+def test_why_a_recorded_job_waits() -> None:
+    """TORQUE's own scheduler expects no starts."""
+    report = torque.parse_details(text("torque/20-qstat-x-all.xml"))["63.vm"]
+
+    assert (report.reason, report.expected) == ("Not Running: Queue not started.", None)
+
+
 def test_everything_of_a_record() -> None:
     report = torque.parse_details(text("torque/22-qdel-running.xml"))["64.vm"]
 
@@ -140,6 +167,11 @@ def test_a_path_that_qsub_cannot_carry(directory: str, output: str) -> None:
         ("qdel", 153, "qdel: Unknown Job Id Error 9.vm", None),
         ("qdel", 170, "qdel: Request invalid for state of job MSG=invalid state for job - COMPLETE 9.vm", None),
         ("qdel", 159, "qdel: Unauthorized Request  57.vm", Unavailable),
+        # Somebody else's job, where query_other_jobs is off; not the whole server.
+        ("qstat", 159, "qstat: Unauthorized Request  32.vm\n", None),
+        ("qstat", 159, "qstat: Unknown Job Id Error 999.vm\nqstat: Unauthorized Request  32.vm\n", None),
+        ("qstat", 159, "qstat: Unauthorized Request \n", Unavailable),
+        ("qstat", 159, "qstat: Unauthorized Request  32.vm\nqstat: cannot connect to server vm\n", Unavailable),
         ("qstat", 2, "usage", Unavailable),
         ("qstat", None, "", Unavailable),
     ],

@@ -26,11 +26,14 @@ def await_true(holds: Callable[[], object], what: str, seconds: float = DEADLINE
 
 
 class Wire:
-    """Forwards connections to a port of this machine. ``with`` it."""
+    """Forwards connections to a port of this machine. ``with`` it.
 
-    def __init__(self, target: int) -> None:
+    :param listener: where it takes them; by default a free port of this machine
+    """
+
+    def __init__(self, target: int, listener: socket.socket | None = None) -> None:
         self._target = target
-        self._listener = socket.create_server(("127.0.0.1", 0))
+        self._listener = listener or socket.create_server(("127.0.0.1", 0))
         self.port: int = self._listener.getsockname()[1]
         self._lock = threading.Lock()
         self._open: set[socket.socket] = set()
@@ -117,6 +120,16 @@ class Wire:
                 (near if end is far else far).sendall(data)
                 if limit is not None and limit <= 0:
                     return
+
+
+def listener_on(address: tuple[str, int], device: str) -> socket.socket:
+    """A listener for what comes in by one network device: another may have the same address."""
+    listener = socket.socket()
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_BINDTODEVICE, device.encode())
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    listener.bind(address)
+    listener.listen(64)
+    return listener
 
 
 @contextlib.contextmanager

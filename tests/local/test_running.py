@@ -153,6 +153,15 @@ def test_a_job_sees_what_a_pbs_job_sees(queue: EmbeddedQueue) -> None:
     assert lines.count(host) == 3
 
 
+def test_a_queue_may_name_its_nodes_as_hosts(queue: EmbeddedQueue) -> None:
+    queue.define({"name": "workq", "nodes": 3, "cpusPerNode": 4, "hostPerNode": True})
+    job_id = queue.submit("cat $PBS_NODEFILE", "-l", "select=2:ncpus=2:mpiprocs=2+1:ncpus=1", "-l", "place=scatter")
+
+    assert queue.ended(job_id) == (0, 92)
+    assert queue.output().splitlines() == ["workq-n1", "workq-n1", "workq-n2", "workq-n2", "workq-n3"]
+    assert queue.job(job_id)["exec_host"] == "workq-n1/0*2+workq-n2/0*2+workq-n3/0"
+
+
 def test_gpus_of_jobs_side_by_side_are_disjoint(queue: EmbeddedQueue) -> None:
     script = "echo $CUDA_VISIBLE_DEVICES > $WHERE; sleep 60"
     files = [queue.work / name for name in ("a", "b", "c")]

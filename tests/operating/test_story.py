@@ -8,8 +8,10 @@ import pytest
 
 from router import names
 from router.operating.jobs import JobState
-from router.operating.story import Container, Decision, PodStory, Request, Sizes, Story, Told, is_about, story
+from router.operating.story import Container, Decision, PodStory, Request, Sizes, Story, Told, decision, is_about, story
+from router.placement import place
 from tests.operating.objects import at, event, job, over, pod
+from tests.placement.given import RECORD, job_of, to_hpc
 
 IDENTITY = '{"user":"u17","account":"phys"}'
 TEMPLATE = {
@@ -80,6 +82,7 @@ def test_a_job_that_ended() -> None:
             hints={names.HINT_WALLTIME: "10m"},
             directives=("-l select=1:ncpus=4", "-q batch"),
         ),
+        different=(),
         pods=(
             PodStory(
                 name="large-abcde",
@@ -174,3 +177,20 @@ def test_annotations_that_are_no_json_are_left_out() -> None:
     found = story(job("a", annotations={names.KEY_ACCOUNT: "nobody"}), [one], [])
 
     assert (found.pods[0].used, found.decision.user) == ({}, "")
+
+
+def test_what_is_different_on_hpc_is_read_from_the_job() -> None:
+    own = job_of({"podReplacementPolicy": "Failed"})
+    routed = place(own, to_hpc(), "#!/bin/bash\ndeadline=600 # seconds\nruntime=apptainer\n", RECORD)
+    routed["metadata"] |= {"uid": "u", "creationTimestamp": at("09:00:00")}
+
+    assert story(routed, [], []).different == (
+        "It names no activeDeadlineSeconds, so its containers end after 10m on queue workq.",
+        "A run that is killed at its walltime, for memory or by hand is not tried again (podFailurePolicy).",
+    )
+
+
+def test_a_job_that_was_left_to_a_listed_controller_says_to_which() -> None:
+    job = {"metadata": {"annotations": {"batchgate.dev/managed-by": "kueue.x-k8s.io/multikueue"}}}
+
+    assert decision(job) == Decision("", "", "", "", "", "", "", "", "", "kueue.x-k8s.io/multikueue")

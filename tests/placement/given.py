@@ -13,7 +13,7 @@ from router.policy.decision import Decision, Identity, Route
 from router.policy.schema import Account, Choice, Queue, Retries, Rule, Site, System
 
 SCRIPT = "#!/bin/sh\n#PBS -q workq\ntrue\n"
-RECORD = Record(requester="ada", account='{"user":"ada"}', signature="v1.k.c.s")
+RECORD = Record(requester="ada", account='{"user":"ada"}')
 
 
 def route_to(
@@ -184,6 +184,7 @@ sent = st.builds(
     reason=st.sampled_from(["because", "it is large"]),
     on_walltime=st.booleans(),
     on_memory=st.booleans(),
+    on_deletion=st.booleans(),
     disruptions=st.sampled_from([0, 5]),
 )
 """Decisions that send a Job to HPC."""
@@ -192,6 +193,5 @@ records = st.builds(
     Record,
     requester=st.sampled_from(["ada", "system:serviceaccount:a:b"]),
     account=st.just('{"user":"ada"}'),
-    signature=st.sampled_from(["", "v1.a", "v1.b"]),
 )
 scripts = st.sampled_from([SCRIPT, "#!/bin/sh\n# other\n"])

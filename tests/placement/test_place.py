@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from router.placement import place
+from router.placement import place, with_signature
 from router.policy.decision import Decision
 from tests.placement.given import RECORD, SCRIPT, STAYS, job_of, to_hpc
 
@@ -27,6 +27,7 @@ NO_RETRIES = {
     "rules": [
         condition("FailJob", OURS + "WalltimeExceeded"),
         condition("FailJob", OURS + "OutOfMemory"),
+        condition("FailJob", OURS + "JobDeleted"),
         condition("Ignore", "DisruptionTarget"),
     ]
 }
@@ -74,7 +75,6 @@ def test_a_job_for_hpc_carries_all_of_the_table_and_nothing_else() -> None:
                         OURS + "script": SCRIPT,
                         OURS + "requester": "ada",
                         OURS + "account": '{"user":"ada"}',
-                        OURS + "signature": "v1.k.c.s",
                     },
                 },
                 "spec": {
@@ -182,17 +182,28 @@ OWN = {"rules": [{"action": "FailJob", "onExitCodes": {"operator": "In", "values
                 "rules": [
                     condition("FailIndex", OURS + "WalltimeExceeded"),
                     condition("FailIndex", OURS + "OutOfMemory"),
+                    condition("FailIndex", OURS + "JobDeleted"),
                     condition("Ignore", "DisruptionTarget"),
                 ]
             },
         ),
         ({}, {}, {"on_walltime": True}, {"rules": NO_RETRIES["rules"][1:]}),
-        ({}, {}, {"on_memory": True, "disruptions": 0}, {"rules": NO_RETRIES["rules"][:1]}),
-        ({}, {}, {"on_walltime": True, "on_memory": True, "disruptions": 0}, None),
+        ({}, {}, {"on_memory": True, "on_deletion": True, "disruptions": 0}, {"rules": NO_RETRIES["rules"][:1]}),
+        ({}, {}, {"on_walltime": True, "on_memory": True, "disruptions": 0}, {"rules": NO_RETRIES["rules"][2:3]}),
+        ({}, {}, {"on_walltime": True, "on_memory": True, "on_deletion": True, "disruptions": 0}, None),
         ({"podFailurePolicy": OWN}, {}, {}, OWN),
         ({}, {"restartPolicy": "OnFailure"}, {}, None),  # Kubernetes takes such rules with Never only
     ],
-    ids=["plain", "by index", "walltime again", "memory again", "all again", "the user's own", "OnFailure"],
+    ids=[
+        "plain",
+        "by index",
+        "walltime again",
+        "memory and deletion again",
+        "only deletion",
+        "all again",
+        "the user's own",
+        "OnFailure",
+    ],
 )
 def test_kills_are_not_repeated_unless_the_policy_says_so(spec: Any, pod: Any, retries: Any, expected: Any) -> None:
     routed = place(job_of(spec, pod), to_hpc(**retries), SCRIPT, RECORD)
@@ -228,9 +239,12 @@ def test_the_nodes_name_is_valid_where_the_queues_is_no_node_name() -> None:
     assert routed["metadata"]["labels"][OURS + "queue"] == "gpu_long"
 
 
-def test_the_record_says_the_same_on_job_and_pod_and_an_unsigned_one_has_no_signature() -> None:
+def test_the_record_says_the_same_on_job_and_pod_and_the_proof_is_added_to_it() -> None:
     routed = place(job_of(), to_hpc(), SCRIPT, type(RECORD)("ada", "{}"))
 
     on_pod = routed["spec"]["template"]["metadata"]["annotations"]
     assert {key: on_pod[key] for key in JUDGED} == {key: routed["metadata"]["annotations"][key] for key in JUDGED}
     assert OURS + "signature" not in on_pod
+    signed = with_signature(routed, "v2.k.c.s")["spec"]["template"]
+    metadata = {**routed["spec"]["template"]["metadata"], "annotations": {**on_pod, OURS + "signature": "v2.k.c.s"}}
+    assert signed == {**routed["spec"]["template"], "metadata": metadata}

@@ -163,7 +163,7 @@ def test_a_record_made_anew_changes_script_and_proof_and_no_immutable_field() ->
         deadline="total", tokens="stage", on_walltime=True, reason="it asks for 2 cores"
     )  # the policy changed
 
-    routed = replace_record(restore(stored, new), other, "#!/bin/sh\n", Record("ada", RECORD.account, "v1.new"))
+    routed = replace_record(restore(stored, new), other, "#!/bin/sh\n", Record("ada", RECORD.account))
 
     annotations = routed["spec"]["template"]["metadata"]["annotations"]
     assert annotations == {
@@ -172,7 +172,6 @@ def test_a_record_made_anew_changes_script_and_proof_and_no_immutable_field() ->
         OURS + "script": "#!/bin/sh\n",
         OURS + "requester": "ada",
         OURS + "account": RECORD.account,
-        OURS + "signature": "v1.new",
     }
     template = {**routed["spec"]["template"], "metadata": new["spec"]["template"]["metadata"]}
     assert {**routed["spec"], "template": template} == new["spec"]

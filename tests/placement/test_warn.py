@@ -5,62 +5,191 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from router.placement import foreign_keys, noticed, place, strip
-from tests.placement.given import RECORD, SCRIPT, STAYS, job_of, to_hpc
+from router.placement import Difference, differences, foreign_keys, goes_to_hpc, place, strip, with_signature
+from tests.placement.given import RECORD, STAYS, job_of, to_hpc
 
 OURS = "batchgate.dev/"
-REPLACEMENT = "A deleted Pod is replaced only once its batch job has ended (podReplacementPolicy: Failed)."
-KILLS = "A run that is killed at its walltime or for memory is not tried again (podFailurePolicy)."
+SCRIPT = "#!/bin/sh\n#PBS -q workq\ndeadline=3200 # seconds\nruntime=/usr/bin/apptainer\n"
+ON_HOST = SCRIPT.replace("runtime=", "other=")
+REPLACEMENT = Difference(
+    "A deleted Pod is replaced only once its batch job has ended (podReplacementPolicy: Failed).",
+    "a deleted Pod is replaced once its batch job has ended",
+)
+KILLS = Difference(
+    "A run that is killed at its walltime, for memory or by hand is not tried again (podFailurePolicy).",
+    "a run killed at its walltime, for memory or by hand is not tried again",
+)
+LIMIT = Difference(
+    "It names no activeDeadlineSeconds, so its containers end after 53m20s on queue workq.",
+    "its containers end after 53m20s",
+)
+NO_CONTAINER = Difference(
+    "Its commands run without a container, with the site's own programs (runtime: host).",
+    "they run without a container",
+    always=True,
+)
 
 
 @pytest.mark.parametrize(
-    ("spec", "pod", "policy", "expected"),
+    ("spec", "pod", "policy", "script", "expected"),
     [
-        ({}, {}, {}, (KILLS, REPLACEMENT)),
-        ({"podReplacementPolicy": "Failed"}, {}, {}, (KILLS,)),
+        ({}, {}, {}, SCRIPT, (LIMIT, KILLS, REPLACEMENT)),
+        ({}, {}, {}, ON_HOST, (NO_CONTAINER, LIMIT, KILLS, REPLACEMENT)),
+        ({"podReplacementPolicy": "Failed"}, {"activeDeadlineSeconds": 60}, {}, SCRIPT, (KILLS,)),
         (
             {"activeDeadlineSeconds": 3600, "podReplacementPolicy": "Failed"},
             {},
-            {"on_walltime": True, "on_memory": True},
-            ("activeDeadlineSeconds (1h) now counts from the start of each run, not the time in the queue.",),
+            {"on_walltime": True, "on_memory": True, "on_deletion": True},
+            SCRIPT,
+            (
+                Difference(
+                    "activeDeadlineSeconds (1h) now counts from the start of each run, not the time in the queue.",
+                    "activeDeadlineSeconds counts from the start of each run",
+                ),
+            ),
         ),
         (
             {"activeDeadlineSeconds": 60, "podReplacementPolicy": "Failed"},
             {"activeDeadlineSeconds": 30, "restartPolicy": "OnFailure"},
             {},
+            SCRIPT,
             (
-                "The Job's activeDeadlineSeconds was taken out, as it counts the time in the queue; the template's holds.",
-                "With restartPolicy OnFailure a run that was killed at its walltime is tried again, up to backoffLimit.",
+                Difference(
+                    "With restartPolicy OnFailure a run that was killed at its walltime is tried again, up to backoffLimit.",
+                    "a run killed at its walltime is tried again",
+                ),
+                Difference(
+                    "The Job's activeDeadlineSeconds was taken out, as it counts the time in the queue; the template's holds."
+                ),
             ),
         ),
         (
-            {"podReplacementPolicy": "Failed"},
+            {"podReplacementPolicy": "Failed", "activeDeadlineSeconds": 5},
             {
                 "serviceAccountName": "runner",
                 "tolerations": [{"key": "node.kubernetes.io/not-ready", "effect": "NoExecute", "tolerationSeconds": 3}],
             },
-            {"on_memory": True},
+            {"on_memory": True, "on_deletion": True, "deadline": "total"},
+            SCRIPT,
             (
-                "A run that is killed at its walltime is not tried again (podFailurePolicy).",
-                "Its own tolerations of not-ready and unreachable nodes are replaced: batch jobs outlast their agent.",
-                "Its Pods get no service account token on HPC (automountServiceAccountToken: false).",
+                Difference(
+                    "A run that is killed at its walltime is not tried again (podFailurePolicy).",
+                    "a run killed at its walltime is not tried again",
+                ),
+                Difference(
+                    "Its own tolerations of not-ready and unreachable nodes are replaced: batch jobs outlast their agent."
+                ),
+                Difference("Its Pods get no service account token on HPC (automountServiceAccountToken: false)."),
             ),
         ),
     ],
-    ids=["ordinary", "waits already", "deadline", "two deadlines", "tolerations and token"],
+    ids=["ordinary", "on the host", "waits already", "deadline", "two deadlines", "tolerations and token"],
 )
-def test_each_change_that_the_user_could_notice_is_named(spec: Any, pod: Any, policy: Any, expected: Any) -> None:
+def test_each_change_that_the_user_could_notice_is_named(
+    spec: Any, pod: Any, policy: Any, script: str, expected: Any
+) -> None:
     own = job_of(spec, pod)
+    routed = place(own, to_hpc(**policy), script, RECORD)
 
-    assert noticed(own, place(own, to_hpc(**policy), SCRIPT, RECORD)) == expected
+    assert differences(own, routed) == expected
+    assert differences(strip(routed).job, routed) == expected, "a stored Job tells the same"
+
+
+def test_a_hint_is_a_time_that_was_asked_for() -> None:
+    own = job_of({"podReplacementPolicy": "Failed"}, annotations={OURS + "walltime": "1h"})
+
+    assert differences(own, place(own, to_hpc(), SCRIPT, RECORD)) == (KILLS,)
+
+
+@pytest.mark.parametrize(
+    ("reason", "told"),
+    [
+        (
+            "rule r sends it",
+            (
+                "; there its containers end after 53m20s, a run killed at its walltime, for memory or by hand is not tried again and "
+                "a deleted Pod is replaced once its batch job has ended (batchgate explain says more)."
+            ),
+        ),
+        (
+            f"rule {'r' * 60} sends it",
+            (
+                "; there its containers end after 53m20s and a run killed at its walltime, for memory or by hand is not tried again "
+                "(batchgate explain says more)."
+            ),
+        ),
+        (f"rule {'r' * 130} sends it", "; there its containers end after 53m20s (batchgate explain says more)."),
+        (f"rule {'r' * 180} sends it.", " (batchgate explain says more)."),
+    ],
+    ids=["all", "two", "one", "none"],
+)
+def test_the_one_sentence_holds_as_much_as_a_warning_may(reason: str, told: str) -> None:
+    said = goes_to_hpc(reason, (LIMIT, KILLS, REPLACEMENT, Difference("about this Job alone")))
+
+    assert said == (f"This Job goes to HPC: {reason.rstrip('.')}{told}",)
+    assert len(said[0]) <= 256
+
+
+@pytest.mark.parametrize(
+    ("reason", "expected"),
+    [
+        (
+            "rule r sends it",
+            (
+                (
+                    "This Job goes to HPC: rule r sends it; there they run without a container, its containers end after 53m20s "
+                    "and a run killed at its walltime, for memory or by hand is not tried again (batchgate explain says more)."
+                ),
+            ),
+        ),
+        (
+            f"rule {'r' * 150} sends it",
+            (
+                (
+                    f"This Job goes to HPC: rule {'r' * 150} sends it; there they run without a container "
+                    "(batchgate explain says more)."
+                ),
+            ),
+        ),
+        (
+            f"rule {'r' * 180} sends it",
+            (
+                f"This Job goes to HPC: rule {'r' * 180} sends it (batchgate explain says more).",
+                NO_CONTAINER.sentence,
+            ),
+        ),
+        (
+            f"rule {'r' * 180} sends it to queue small",
+            (
+                f"This Job goes to HPC: rule {'r' * 180} sends it to … (batchgate explain says more).",
+                NO_CONTAINER.sentence,
+            ),
+        ),
+        ("r" * 300, ("This Job goes to HPC: … (batchgate explain says more).", NO_CONTAINER.sentence)),
+    ],
+    ids=["others too", "it alone", "no clause", "cut", "one long word"],
+)
+def test_that_no_container_is_there_is_told_whatever_the_reason(reason: str, expected: tuple[str, ...]) -> None:
+    assert goes_to_hpc(reason, (NO_CONTAINER, LIMIT, KILLS, REPLACEMENT)) == expected
+
+
+@given(st.text(max_size=600), st.lists(st.sampled_from([NO_CONTAINER, LIMIT, KILLS, REPLACEMENT]), unique=True))
+def test_no_sentence_is_longer_than_a_warning(reason: str, found: list[Difference]) -> None:
+    said = goes_to_hpc(reason, tuple(found))
+
+    assert max(map(len, said)) <= 256
+    assert said[0].startswith("This Job goes to HPC: ")
+    assert ("without a container" in " ".join(said).removeprefix(reason)) >= (NO_CONTAINER in found)
 
 
 def test_a_routed_job_that_is_applied_again_is_no_forgery() -> None:
-    placed = place(job_of(), to_hpc(), SCRIPT, RECORD)
+    placed = with_signature(place(job_of(), to_hpc(), SCRIPT, RECORD), "v2.earlier")
     stripped = strip(placed)
 
-    again = place(stripped.job, to_hpc(), SCRIPT, type(RECORD)(RECORD.requester, RECORD.account, "v1.later"))
+    again = with_signature(place(stripped.job, to_hpc(), SCRIPT, RECORD), "v2.later")
 
     assert foreign_keys(stripped, again) == ()
 

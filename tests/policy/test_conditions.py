@@ -12,13 +12,14 @@ from router.policy.variables import QueueNow
 from router.workload.model import Workload
 from tests.policy.given import UNHURRIED, workload
 
-ASKING = Requester("ada", ("staff", "physicists"), "lab", {"tier": "gold"})
+ASKING = Requester("ada", ("staff", "physicists"), "lab", {"tier": "gold"}, 1_772_404_200.9)
+"""A Sunday, 2026-03-01T22:30:00Z: in Berlin half past eleven at night, in Tokyo already Monday."""
 NOTHING = workload()
 MUCH = workload({"cpu": "2500m", "memory": "3Gi", "nvidia.com/gpu": "2"}, parallelism=3, activeDeadlineSeconds=7200)
 QUEUE = Queue(name="q", nodes=2, cpus_per_node=4)
 QUEUES = {
-    "q": QueueNow(QUEUE, QueueState("s", "q", up=True, free_nodes=0)),
-    "unknown": QueueNow(QUEUE, None),
+    "q": QueueNow(QUEUE, QueueState("s", "q", up=True, free_nodes=0), "Europe/Berlin"),
+    "unknown": QueueNow(QUEUE, None, "UTC"),
 }
 
 
@@ -55,6 +56,11 @@ HOLDS = [
     "quantity(string(job.gpus)) == 2",
     "\"quantity('1Gx')\" != '' // seconds('soon')\n",
     "(job).mpi == dyn(job).mpi",
+    "request.time == timestamp('2026-03-01T22:30:00Z') && has(request.time)",
+    "request.time.getHours() == 22 && request.time.getHours('Europe/Berlin') == 23",
+    "request.time.getDayOfWeek() == 0 && request.time.getDayOfWeek('Asia/Tokyo') == 1",
+    "request.time.getHours(queues['q'].timeZone) == 23 && request.time.getHours(queues['unknown'].timeZone) == 22",
+    "request.time < timestamp('2026-03-01T23:00:00+01:00') + duration('31m')",
     r"job.name.matches(r'^\w$') && matches(job.name, '^[a-j]') && job.name.matches(job.name)",
 ]
 
@@ -90,6 +96,20 @@ def test_an_evaluation_error_never_holds(source: str, message: str) -> None:
 
 
 FAULTS = [
+    (
+        "request.time.getHours('Europe/Berln') < 6",
+        22,
+        "'Europe/Berln' is no time zone; write a name such as Europe/Berlin, or UTC",
+    ),
+    ("request.time.getHours('') < 6", 22, "'' is no time zone; write a name such as Europe/Berlin, or UTC"),
+    ("request.time > timestamp('noon')", 25, "String to Timestamp conversion failed"),
+    ("request.time > 5", 13, "> does not work on Timestamp and int"),
+    (
+        "getHours(request.time) > 3",
+        0,
+        "getHours is written behind what it asks about, as in request.time.getHours('Europe/Berlin')",
+    ),
+    ("request.time.getHour() > 5", 13, "there is no function 'getHour'; did you mean getHours?"),
     ("", 0, "the condition ends too early"),
     ("job.cpus >", 10, "the condition ends too early"),
     ("job.cpus", 0, "is int, not true or false; compare it with something"),

@@ -191,8 +191,8 @@ def test_no_queue_is_up() -> None:
     )
 
     assert decision.reason == (
-        "rule r would send it to HPC, but it cannot go there: queue small of site pbs: the queue is down; "
-        "queue big of site pbs: the queue is down"
+        "rule r would send it to HPC, but it cannot go there: queue small of site pbs: the queue is closed, down, or not in the batch system; "
+        "queue big of site pbs: the queue is closed, down, or not in the batch system"
     )
     assert (decision.target, decision.wanted, decision.obstacles) == ("cloud", True, ())
 

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from router.policy.decision import Identity, Requester
-from router.policy.identity import identify
+from router.policy.identity import CRONJOB_CONTROLLERS, cronjob_controller, identify
 from router.policy.schema import Account
 
 CRON = "system:serviceaccount:kube-system:cronjob-controller"
@@ -51,6 +51,19 @@ def test_the_first_entry_that_matches(
     assert (found.user if isinstance(found, Identity) else None) == expected
 
 
+@pytest.mark.parametrize(
+    ("listed", "expected"),
+    [((CRON, MANAGER), CRON), ((MANAGER,), MANAGER), ((), CRON), (("system:serviceaccount:kube-system:*",), CRON)],
+)
+def test_who_creates_the_jobs_of_a_cronjob(listed: tuple[str, ...], expected: str) -> None:
+    """Kubernetes has two names for it, and the one that the admins list is the cluster's."""
+    accounts = (Account(users=listed, controller=True),) if listed else ()
+
+    assert cronjob_controller(accounts, "lab", {"a": "b"}) == Requester(
+        expected, CRONJOB_CONTROLLERS[expected], "lab", {"a": "b"}
+    )
+
+
 def test_an_identity_is_whole() -> None:
     found = identify(ENTRIES, Requester("ada", (), "x"), "s")
 
@@ -60,6 +73,10 @@ def test_an_identity_is_whole() -> None:
 def test_the_reason_names_who_and_where() -> None:
     assert identify(ENTRIES, Requester("eve", (), "x"), "s") == "no account at site s is for user eve in namespace x"
     assert identify(ENTRIES, Requester(CRON, (), "x"), "s") == (
-        f"no account at site s is for namespace x ({CRON} asks for others)"
+        f"no account at site s is for namespace x ({CRON} asks for others, so only an account by namespace counts)"
     )
+    for user in (CRON, MANAGER):
+        assert identify((), Requester(user, (), "x"), "s") == (
+            f"no account at site s is for namespace x, and accounts do not list {user} as a controller"
+        )
     assert identify((), Requester("eve", (), "x"), "s") == "no account at site s is for user eve in namespace x"

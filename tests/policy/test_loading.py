@@ -11,7 +11,7 @@ from router.errors import PolicyError
 from router.policy.schema import Rule, System
 from router.script import directive_problems
 from router.workload.model import GpuVendor
-from tests.policy.given import ACCOUNTS, ADA, REST, SITES, UNHURRIED, loaded, problems_of, workload
+from tests.policy.given import ACCOUNTS, ADA, REST, SITES, UNHURRIED, job, loaded, problems_of, workload
 
 SITE = "sites: [{name: s, system: openpbs, workDir: /w, queues: [{name: q, nodes: 2, cpusPerNode: 4}]}]\n"
 RULES = "rules: [{name: rest, cloud: true}]\n"
@@ -38,7 +38,7 @@ ENTRIES = [
     ("key of another style", _site(", ^work_dir: /x"), ["site s: unknown key 'work_dir'; did you mean 'workDir'?"]),
     ("unknown key below", _site("", ", ^mem: 1Gi"), ["site s: unknown key 'queues[0].mem'; there are name"]),
     ("unknown top key", "^rulez: []\n", ["unknown key 'rulez'; did you mean 'rules'?"]),
-    ("no mapping", "^- a\n", ["a policy file is a mapping with sites, accounts, rules, tests"]),
+    ("no mapping", "^- a\n", ["a policy file is a mapping with sites, accounts, controllers, rules, tests"]),
     ("no list", "rules: ^{name: a}\n", ["rules is a list; start each entry with '-'"]),
     ("no entry", "accounts: [^x]\n", ["accounts[0]: an entry is a mapping of keys and values"]),
     ("not YAML", "rules: [\n^", ["is not YAML: did not find expected node content"]),
@@ -93,6 +93,8 @@ ENTRIES = [
     ("GPUs", _site("", ", gpuVendor: ^amd"), ["site s: queue q: gpuVendor is amd, but gpusPerNode is 0; give it or remove it"]),
     ("nobody", "accounts: [^{as: ada}]\n", ["account ada: names nobody: give users, groups, serviceAccounts or namespaces"]),
     ("as nobody", "accounts: [^{users: [ada]}]\n", ["accounts[0]: as is missing: the HPC user to run as"]),
+    ("no manager", "controllers: [{managedBy: ^kueue}]\n", ["controllers[0]: managedBy is 'kueue', which has not the form"]),
+    ("own manager", "controllers: [{managedBy: ^kubernetes.io/job-controller}]\n", ["controllers[0]: managedBy is Kubernetes' own Job controller, whose Jobs are always judged"]),
     ("root", "accounts: [{users: [ada], as: ^root}]\n", ["account root: as is root, a system user; jobs run as people or as accounts of projects"]),
     ("no site", "accounts: [{users: [ada], as: ada, site: ^'x*'}]\n", ["account ada: site 'x*' matches no site; there are: pbs, gpus"]),
     ("account of two lines", 'accounts: [{users: [ada], as: ada, account: ^"a\\nb"}]\n', ["account ada: account: 'a\\nb' has a control or non-ASCII character, which batch systems refuse or change"]),
@@ -507,6 +509,57 @@ def test_without_rules_nothing_is_said_of_tests(rules: str, said: str) -> None:
     tests = "tests: [{name: t, job: {}, expect: {target: cloud, rule: rest}}]\n"
 
     assert problems_of({"r": rules, "t": tests}) == [said]
+
+
+KUBERNETES = [
+    ("apiVersion: batchgate.dev/v1\n^kind: Policy\nrules: [{name: rest, cloud: true}]\n", "Policy with rules"),
+    (
+        "apiVersion: batchgate.dev/v1\n^kind: Policy\nmetadata: {name: x}\nspec: {accounts: []}\n",
+        "Policy with spec.accounts",
+    ),
+]
+
+
+@pytest.mark.parametrize(("text", "what"), KUBERNETES)
+def test_a_policy_in_the_form_of_a_kubernetes_object_is_told(text: str, what: str) -> None:
+    key = what.rpartition(".")[2].rpartition(" ")[2]
+    check(
+        {
+            "a.yaml": (
+                text,
+                [
+                    (
+                        f"is a Kubernetes object of kind {what}, and no policy file: those are no objects of Kubernetes. "
+                        f"Leave apiVersion, kind, metadata and spec out, and write {key}: at the first column"
+                    )
+                ],
+            ),
+            "b.yaml": (RULES, []),
+        }
+    )
+
+
+def test_an_object_that_is_no_job_is_doubtful_among_policies() -> None:
+    files = {"a.yaml": SITES, "job.yaml": json.dumps(job()), "k.yaml": "apiVersion: v1\nkind: ConfigMap\ndata: {}\n"}
+
+    assert policy.load({**files, "z.yaml": "rules: [{name: rest, cloud: true}]"}).warnings == (
+        (
+            "k.yaml:2:1: is a ConfigMap, which is neither a policy file nor a Job for a test; nothing of it is read\n"
+            "  | kind: ConfigMap\n  | ^"
+        ),
+    )
+
+
+def test_a_time_zone_is_known() -> None:
+    check(
+        {
+            "a.yaml": (
+                _site(", timeZone: ^Europe/Berln"),
+                ["site s: timeZone: 'Europe/Berln' is no time zone; write a name such as Europe/Berlin, or UTC"],
+            ),
+            "c.yaml": (RULES, []),
+        }
+    )
 
 
 def test_a_good_policy() -> None:

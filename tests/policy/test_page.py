@@ -33,6 +33,7 @@ TYPES = {
     "text": "text",
     "texts": "list of text",
     "labels": "map of text",
+    "time": "timestamp",
 }
 
 
@@ -93,7 +94,7 @@ def test_conditions_compile_as_they_stand_in_yaml(source: str) -> None:
 
 
 def test_conditions_were_found() -> None:
-    assert len(CONDITIONS) == 11
+    assert len(CONDITIONS) == 13
 
 
 def test_every_variable_is_documented() -> None:
@@ -117,6 +118,6 @@ def test_every_key_is_documented(model: type[BaseModel]) -> None:
 def test_the_schema_has_the_keys_of_the_files() -> None:
     made = policy.json_schema()
 
-    assert sorted(made["properties"]) == ["accounts", "rules", "sites", "tests"]  # type: ignore[call-overload]
+    assert sorted(made["properties"]) == ["accounts", "controllers", "rules", "sites", "tests"]  # type: ignore[call-overload]
     assert made["additionalProperties"] is False
     assert json.loads(json.dumps(made)) == made

@@ -43,8 +43,7 @@ PROFILES = [
 def test_every_script_is_bash_and_quotes(system: str, profile: dict[str, Any]) -> None:
     changed = {"runtimePath": NASTY, "images": [{"match": "*", "path": NASTY}], "modules": ["a b"], "mpi": [profile]}
     found = site(system=system, **changed)
-    kind = probe.profile_of(found)
-    assert kind is not None
+    (kind,) = probe.profiles_of(found)
 
     for text in (probe.one_node(asked(found)), probe.two_nodes(asked(found, 2), kind)):
         done = subprocess.run(["bash", "-n"], input=text, capture_output=True, text=True, check=False)
@@ -73,8 +72,7 @@ def test_images_beside_the_first_are_looked_at() -> None:
 def test_directives() -> None:
     found = site(directives={"qos": "high"})
 
-    profile = probe.profile_of(found)
-    assert profile is not None
+    (profile,) = probe.profiles_of(found)
 
     text = probe.two_nodes(asked(found, 2, account="physics"), profile)
 
@@ -114,4 +112,16 @@ def test_the_page_names_every_line() -> None:
     used = {name for path in sources for name in re.findall(rf"(?:{words})\"([a-z-]+)\"", path.read_text())}
 
     assert used - {"must"} <= told | {"line"}, used - told
-    assert {"reach", "probe", "links", "history", "launcher", "queue/NAME"} <= told
+    assert {"reach", "probe", "links", "history", "launcher/PROFILE", "queue/NAME"} <= told
+
+
+def test_each_profile_is_tried_and_what_starts_programs_alike_once() -> None:
+    first, alike, other = (
+        {"name": "a", "launcher": "openmpi", "images": ["a*"], "env": {"A": "1"}},
+        {"name": "b", "launcher": "openmpi", "binds": ["/b"], "env": {"A": "1"}},
+        {"name": "c", "launcher": "openmpi", "env": {"A": "2"}},
+    )
+
+    assert [one.name for one in probe.profiles_of(site(mpi=[first, alike, other]))] == ["a", "c"]
+    assert [one.name for one in probe.profiles_of(site())] == ["srun"]
+    assert probe.profiles_of(site(system="openpbs")) == ()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -11,7 +12,18 @@ from hypothesis import strategies as st
 
 from router.errors import InputError
 from router.preflight import Line, Mark
-from router.preflight.record import LONGEST, MOST_LINES, Kept, after, brief, document, kept_of, praise, sentence
+from router.preflight.record import (
+    LONGEST,
+    MOST_LINES,
+    Kept,
+    after,
+    brief,
+    document,
+    kept_of,
+    praise,
+    sentence,
+    sentence_on_profiles,
+)
 
 EARLY, LATE = "2026-03-01T12:00:00Z", "2026-03-01T13:00:00Z"
 GOOD = Line("reach", "ada", Mark.OK, "local", "a way")
@@ -90,7 +102,7 @@ def test_what_is_kept_is_short_and_can_be_written() -> None:
 def test_words() -> None:
     one = Kept({"ada": EARLY}, {"ada": ("work-directory",)}, (FULL,))
 
-    assert [sentence(Kept()), brief(Kept(), "hpc1")] == ["", ""]
+    assert [sentence(Kept()), brief(Kept(), "hpc1", "")] == ["", ""]
     assert praise(Kept()) == "no check of the site is known"
     assert praise(Kept({"ada": EARLY, "ben": LATE})) == f"checked at {LATE}: nothing must be mended"
     assert sentence(one) == (
@@ -98,7 +110,7 @@ def test_words() -> None:
         "Mend it and check again"
     )
     assert "make room. one more such line. Mend it" in sentence(BROKEN)
-    assert brief(BROKEN, "hpc1") == (
+    assert brief(BROKEN, "hpc1", "") == (
         "the last check of site hpc1 failed (work-directory, reach); nothing is submitted until it is mended"
     )
 
@@ -143,3 +155,35 @@ def test_any_row_of_checks(row: list[Any]) -> None:
         assert musts <= holds
         assert holds - musts <= {(user, name) for user, some in before.broken.items() for name in some}
         assert bool(sentence(kept)) == bool(holds)
+
+
+NO_RANK = Line("launcher/open-mpi", "ada", Mark.MUST, "exit code 1", "2 ranks", "mend MPI profile open-mpi: no slots")
+
+
+def test_a_profile_that_must_be_mended_refuses_its_own_jobs_alone() -> None:
+    kept = after(Kept(), [GOOD, NO_RANK, replace(NO_RANK, user="ben")], ["ada", "ben"], LATE, whole=True)
+
+    assert (kept.names, kept.profiles, sentence(kept)) == ((), ("open-mpi",), "")
+    assert sentence_on_profiles(kept) == (
+        "MPI Jobs of profile open-mpi are not submitted, all others are: batchgate site check, 2026-03-01T13:00:00Z, found "
+        "what must be mended: launcher/open-mpi (ada): exit code 1; mend MPI profile open-mpi: no slots. one more such line. "
+        "Mend it and check again"
+    )
+    assert {profile: brief(kept, "s", profile) for profile in ("", "mpich", "open-mpi")} == {
+        "": "",
+        "mpich": "",
+        "open-mpi": "the last check of site s failed for MPI profile open-mpi; no MPI Job of that profile is submitted until "
+        "it is mended",
+    }
+
+
+def test_a_site_that_is_refused_refuses_all() -> None:
+    kept = after(Kept(), [NO_RANK, FULL], ["ada"], LATE, whole=True)
+
+    assert (kept.names, kept.profiles) == (("work-directory",), ("open-mpi",))
+    assert sentence(kept).startswith(
+        "batchgate site check, 2026-03-01T13:00:00Z, found what must be mended: work-directory (ada)"
+    )
+    assert {brief(kept, "s", profile) for profile in ("", "mpich", "open-mpi")} == {
+        "the last check of site s failed (work-directory); nothing is submitted until it is mended"
+    }

@@ -157,12 +157,31 @@ def test_whether_the_observer_sees_a_probe(system: System) -> None:
     ],
 )
 def test_deletion(killed: Killed, mark: Mark, seen: str) -> None:
-    line = jobs.kill_line("ada", killed)
+    line = jobs.kill_line("ada", killed, System.SLURM)
 
     assert (line.mark, line.seen) == (mark, seen)
 
 
-BOTH = {"launcher-path": ("/usr/bin/mpirun",), "launched": ("0 ",), "rank": ("n1", "n2")}
+@pytest.mark.parametrize(
+    ("system", "change"),
+    [
+        (System.SLURM, "KillWait = 30 in slurm.conf"),
+        (System.OPENPBS, "qmgr -c 'set queue QUEUE kill_delay = 30'"),
+        (
+            System.TORQUE,
+            "`$exec_with_exec true` in mom_priv/config of the nodes, and qmgr -c 'set queue QUEUE kill_delay = 30'",
+        ),
+        (System.LOCAL, "set a kill delay"),
+    ],
+)
+@pytest.mark.parametrize("killed", [jobs.Killed(True, (), ()), jobs.Killed(True, (100.0,), (100.2,))])
+def test_what_gives_a_deleted_job_its_time(killed: Killed, system: System, change: str) -> None:
+    line = jobs.kill_line("ada", killed, system)
+
+    assert line.change == f"{change}; else jobs that are deleted cannot say how they ended"
+
+
+BOTH = {"launcher-path": ("/usr/bin/mpirun",), "launched": ("0",), "rank": ("n1", "n2")}
 
 
 @pytest.mark.parametrize(
@@ -172,13 +191,52 @@ BOTH = {"launcher-path": ("/usr/bin/mpirun",), "launched": ("0 ",), "rank": ("n1
         (BOTH, ("n1",), 2, [OK, MUST]),
         ({**BOTH, "rank": ("n1", "n1")}, ("n1",), 2, [MUST, OK]),
         ({**BOTH, "rank": ("n1", "n1")}, ("n1",), 1, [OK, OK]),
-        ({**BOTH, "launched": ("213 no slots",)}, ("n1", "n2"), 2, [MUST, OK]),
+        ({**BOTH, "launched": ("213",), "said": ("no slots",)}, ("n1", "n2"), 2, [MUST, OK]),
         ({**BOTH, "rank": ()}, (), 2, [MUST, OK]),
         ({"launcher-path": ("",), "host": ("n1",)}, (), 2, [MUST]),
     ],
 )
 def test_two_nodes(report: Any, left: tuple[str, ...], count: int, marks: list[Mark]) -> None:
-    assert [line.mark for line in jobs.two_nodes_lines("ada", report, left, count)] == marks
+    assert [line.mark for line in jobs.two_nodes_lines("ada", "open-mpi", report, left, count)] == marks
+
+
+RULER = "-" * 74
+NO_SLOTS = (
+    RULER,
+    "There are not enough slots available in the system to satisfy the 2",
+    "slots that were requested by the application:",
+    "",
+    "  /bin/bash",
+    "",
+    "Either request fewer slots for your application, or make more slots",
+    "available for use.",
+    RULER,
+)
+
+
+@pytest.mark.parametrize(
+    ("launched", "said", "complaint"),
+    [
+        (
+            "1",
+            NO_SLOTS,
+            "There are not enough slots available in the system to satisfy the 2 slots that were requested by the application: /bin/bash",
+        ),
+        ("213", (RULER, "", RULER), "it started too few"),
+        ("1", (), "it started too few"),
+        ("2", ("loading site defaults", "", "[mpiexec@n1] unrecognized argument nope", "[mpiexec@n1] usage"), "[mpiexec@n1] unrecognized argument nope [mpiexec@n1] usage"),
+        ("124", ("waiting for n2",), "it was ended after 120 s: waiting for n2"),
+        ("1", ("srun: error: Unable to create step", RULER), "srun: error: Unable to create step"),
+    ],
+)  # fmt: skip
+def test_a_launchers_own_sentence_is_said(launched: str, said: tuple[str, ...], complaint: str) -> None:
+    """Open MPI's last line is a ruler."""
+    line, _ = jobs.two_nodes_lines(
+        "ada", "open-mpi", {**BOTH, "launched": (launched,), "said": said, "rank": ()}, (), 2
+    )
+
+    assert (line.name, line.mark) == ("launcher/open-mpi", MUST)
+    assert line.change == f"mend MPI profile open-mpi (options, env): {complaint}"
 
 
 @pytest.mark.parametrize(
@@ -186,7 +244,7 @@ def test_two_nodes(report: Any, left: tuple[str, ...], count: int, marks: list[M
     [(("",), "/usr/bin/mpirun"), (("mpirun (Open MPI) 4.1.4",), "/usr/bin/mpirun (mpirun (Open MPI) 4.1.4)")],
 )
 def test_the_launchers_version_is_said(version: tuple[str, ...], program: str) -> None:
-    line, _ = jobs.two_nodes_lines("ada", {**BOTH, "launcher-version": version}, ("n1", "n2"), 2)
+    line, _ = jobs.two_nodes_lines("ada", "open-mpi", {**BOTH, "launcher-version": version}, ("n1", "n2"), 2)
 
     assert line.seen == f"{program}: exit code 0, 2 ranks on n1, n2"
 
@@ -304,6 +362,23 @@ def test_versions_of_runtimes(declared: str | None, found: str, mark: Mark, chan
     line, *_ = nodes.runtime_lines("ada", site(**changed), {**RUNS, "runtime-version": (found,)})
 
     assert (line.name, line.mark, change in line.change, bool(line.change)) == ("runtime", mark, True, bool(change))
+
+
+@pytest.mark.parametrize(
+    ("system", "limit", "seen", "named"),
+    [
+        ("torque", "65536", "/i.sif: exit code 2 with 65536 KiB of data (ulimit -d): fatal error: no", True),
+        ("torque", "unlimited", "/i.sif: exit code 2: fatal error: no", False),
+        ("openpbs", "65536", "/i.sif: exit code 2: fatal error: no", False),
+    ],
+)
+def test_a_runtime_that_has_too_little_memory(system: str, limit: str, seen: str, named: bool) -> None:
+    """TORQUE's MoM sets RLIMIT_DATA."""
+    found = site(system=system, images=[{"match": "*", "path": "/i.sif"}])
+
+    *_, line = nodes.runtime_lines("ada", found, {**RUNS, "image": ("2 fatal error: no",), "data-limit": (limit,)})
+
+    assert (line.name, line.mark, line.seen, "$ignmem" in line.change) == ("image", MUST, seen, named)
 
 
 def test_images_that_cannot_be_read() -> None:

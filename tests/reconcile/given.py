@@ -42,6 +42,7 @@ PLAIN = PodView(
     deadline=None,
     containers=(PodContainer("main", "app:1", MAIN),),
     rule="gpu",
+    profile="",
     account="{}",
     signed=True,
     job_id="",

@@ -7,12 +7,12 @@ from dataclasses import replace
 import pytest
 
 from router.hpc import JobReport, JobState, Verdict
-from router.names import CONDITION_DISRUPTION, CONDITION_MEMORY, CONDITION_WALLTIME
-from router.podlife import Life
+from router.names import CONDITION_DELETED, CONDITION_DISRUPTION, CONDITION_MEMORY, CONDITION_WALLTIME
+from router.podlife import Exit, Life, Note
 from router.podview import PodView
 from router.reconcile.ending import judge
 from router.reconcile.endings import Ending
-from router.reconcile.model import Attempt, Facts, Inspect, Job
+from router.reconcile.model import Attempt, Facts, Inspect, Job, Take
 from router.reconcile.waiting import Wait
 from tests.reconcile.given import (
     ALL_WELL,
@@ -57,12 +57,6 @@ FAILED = Ending()
             life(began(), ended(1)),
             Ending("JobFailed", "job 7.pbs ended with exit code 1 before all containers had"),
         ),
-        (
-            PLAIN,
-            over(status=0),
-            life(),
-            Ending("JobFailed", "job 7.pbs ended with exit code 0 before all containers had"),
-        ),
         (THREE, over(), life(ended(), exits=(left(0, "prepare"), left(0), left(143, "proxy"))), OK),
         (THREE, over(status=2), life(ended(2), exits=(left(2, "prepare"),)), FAILED),
         (pod(restart_policy="OnFailure"), over(), life(ended(), exits=(left(1), left(0, restart=1))), OK),
@@ -96,7 +90,7 @@ FAILED = Ending()
             PLAIN,
             over(Verdict.DELETED, 271, reason="terminated by root"),
             ALL_WELL,
-            Ending("JobDeleted", "job 7.pbs was deleted in the batch system: terminated by root"),
+            Ending("JobDeleted", "job 7.pbs was deleted in the batch system: terminated by root", CONDITION_DELETED),
         ),
         (
             deleted(),
@@ -136,14 +130,14 @@ FAILED = Ending()
             PLAIN,
             over(Verdict.DELETED, None, submitted=T, started=T + 55),
             ALL_WELL,
-            Ending("JobDeleted", "job 7.pbs was deleted in the batch system"),
+            Ending("JobDeleted", "job 7.pbs was deleted in the batch system", CONDITION_DELETED),
         ),
         # A script that ended before it was submitted has a clock that says nothing.
         (
             PLAIN,
             over(Verdict.DELETED, None, submitted=T + 56, started=T + 57),
             ALL_WELL,
-            Ending("JobDeleted", "job 7.pbs was deleted in the batch system"),
+            Ending("JobDeleted", "job 7.pbs was deleted in the batch system", CONDITION_DELETED),
         ),
         # A termination that the script has recorded overrules a zero, too.
         (
@@ -181,6 +175,41 @@ def test_the_end_of_what_has_run(view: PodView, record: object, found: Life, exp
     assert judge(known, TERMS, LATER) == expected
 
 
+@pytest.mark.parametrize(
+    ("view", "deletion", "found", "expected"),
+    [
+        (
+            PLAIN,
+            True,
+            life(began(), ended(143, "signal"), exits=(left(143),)),
+            Ending("JobDeleted", "job 7.pbs was deleted in the batch system: by ada", CONDITION_DELETED),
+        ),
+        (
+            PLAIN,
+            False,
+            life(began(), ended(143, "signal"), exits=(left(143),)),
+            Ending("JobDeleted", "job 7.pbs was told to end by the batch system"),
+        ),
+        (PLAIN, True, ALL_WELL, OK),
+        (
+            deleted(),
+            True,
+            life(began(), ended(143, "signal"), exits=(left(143),)),
+            Ending("Cancelled", "job 7.pbs was cancelled: the Pod was deleted"),
+        ),
+    ],
+)
+def test_a_deletion_is_known_by_the_last_words_of_a_system_that_keeps_no_records(
+    view: PodView, deletion: bool, found: Life, expected: Ending
+) -> None:
+    """A node that is shut down tells its scripts to end, too: only where somebody's deletion is named it is one."""
+    last = report(JobState.EXITING, deletion=deletion, reason="by ada")
+    forgotten = job(last, unknown_since=T + 70.0, unknown_last=T + 70.0)
+    known = facts(view, forgotten, life=found, inspected=LATER, ended_seen=T + 60.0)
+
+    assert judge(known, TERMS, LATER) == expected
+
+
 DELETED = over(Verdict.DELETED, None, started=None)
 SEALED = life(claim=b"cancelled\n")
 
@@ -190,7 +219,12 @@ SEALED = life(claim=b"cancelled\n")
     [
         (
             facts(PLAIN, job(DELETED), life=SEALED),
-            Ending("JobDeleted", "job 7.pbs was deleted in the batch system before it had started", never_ran=True),
+            Ending(
+                "JobDeleted",
+                "job 7.pbs was deleted in the batch system before it had started",
+                CONDITION_DELETED,
+                never_ran=True,
+            ),
         ),
         (
             facts(deleted(), job(DELETED), life=SEALED),
@@ -248,8 +282,7 @@ def test_the_end_of_what_has_never_started(known: Facts, expected: Ending) -> No
         facts(),
         facts(PLAIN, job(report(JobState.QUEUED))),
         facts(PLAIN, job(report(JobState.HELD))),
-        facts(PLAIN, job(report()), life=life(began())),
-        facts(PLAIN, job(report(JobState.EXITING)), life=life(began())),
+        facts(PLAIN, job(report()), life=life(began()), inspected=None),
         facts(PLAIN, job(report(JobState.SUSPENDED)), life=life(began())),
         facts(PLAIN, job(report(JobState.UNKNOWN)), life=life(began())),
         facts(PLAIN, job(), reachable=False),
@@ -259,6 +292,60 @@ def test_the_end_of_what_has_never_started(known: Facts, expected: Ending) -> No
 )
 def test_nothing_is_concluded_from_what_goes_on(known: Facts) -> None:
     assert judge(known, TERMS, LATER) == Wait()
+
+
+@pytest.mark.parametrize("state", [JobState.RUNNING, JobState.EXITING])
+@pytest.mark.parametrize("silence", [5, 400])
+def test_nothing_but_a_lost_node_is_concluded_from_silence(state: JobState, silence: float) -> None:
+    known = facts(PLAIN, job(report(state)), life=life(began(), silence=silence))
+
+    assert judge(known, TERMS, LATER) == Wait((Inspect(),), LATER + TERMS.retry, node_lost=silence == 400)
+
+
+CUT = Ending("NodeFailed", "job 7.pbs was lost with its node", CONDITION_DISRUPTION)
+"""Of a job whose record says 0, though its script never came to its end."""
+
+
+def taken(*notes: Note, exits: tuple[tuple[str, Exit], ...] = (), silence: float = 400) -> Life:
+    """What a script has left that had the claim, which was taken from it."""
+    return replace(life(*notes, exits=exits, silence=silence), cancelled=True)
+
+
+@pytest.mark.parametrize(
+    ("view", "found", "expected"),
+    [
+        (PLAIN, taken(), CUT),
+        (PLAIN, taken(began()), CUT),
+        (THREE, taken(began(), exits=(left(0, "prepare"),)), CUT),
+        (pod(restart_policy="OnFailure"), taken(began(), exits=(left(1),)), CUT),
+        (deleted(), taken(began()), Ending("Cancelled", "job 7.pbs was cancelled: the Pod was deleted")),
+        # Every container has ended: only the script's last word is missing.
+        (PLAIN, taken(began(), exits=(left(),)), OK),
+        (PLAIN, taken(began(), exits=(left(3),)), FAILED),
+        # The script's last word is there.
+        (
+            PLAIN,
+            taken(began(), ended()),
+            Ending("JobFailed", "job 7.pbs ended with exit code 0 before all containers had"),
+        ),
+        # Silence, and the claim, are proved first.
+        (PLAIN, taken(began(), silence=100), Wait((), LATER + 80, node_lost=True)),
+        (PLAIN, life(began(), silence=400), Wait((Take("7.pbs"),), node_lost=True)),
+    ],
+)
+def test_a_job_with_the_status_0_whose_script_never_ended_is_lost(
+    view: PodView, found: Life, expected: Ending | Wait
+) -> None:
+    known = facts(view, job(over()), life=found, inspected=LATER)
+
+    assert judge(known, TERMS, LATER) == expected
+
+
+def test_files_of_a_job_with_the_status_0_are_waited_for_before_it_is_lost() -> None:
+    known = facts(PLAIN, job(over(), over_since=LATER), life=taken(began()), inspected=LATER)
+
+    assert isinstance(found := judge(known, TERMS, LATER + 10), Wait)
+    assert Inspect() in found.actions
 
 
 def test_a_sealed_pod_waits_for_its_jobs_to_be_gone_where_they_can_be_deleted() -> None:

@@ -13,7 +13,7 @@ from router.podstatus import Condition, PodStatus
 from router.podview import PodView, departed
 from router.reconcile import outcomes
 from router.reconcile.fence import Rival, excused, in_the_way, rival
-from tests.reconcile.given import PLAIN, T, facts, job, pod, report
+from tests.reconcile.given import PLAIN, T, began, ended, exited, facts, job, life, pod, report
 
 STRAY = departed(uid="gone", job_uid="job-uid", index="0", job_id="6.pbs")
 
@@ -38,6 +38,14 @@ def test_a_pod_that_the_agent_has_ended_is_no_rival_and_one_that_others_ended_is
     ended = PodStatus(phase="Failed", conditions=(Condition("Ready", "False", T, "PodFailed"),))
     assert rival(facts(pod(status=ended)), over=False) is None
     assert rival(facts(pod(status=PodStatus(phase="Failed"))), over=False) is not None
+
+
+def test_a_script_that_has_said_its_last_word_runs_nothing_more() -> None:
+    """Whatever the batch system still says of its job: an epilogue takes its time."""
+    exiting = job(report(JobState.EXITING))
+    running = life(began())
+    assert rival(facts(pod(), exiting, life=running), over=False) is not None
+    assert rival(facts(pod(), exiting, life=life(began(), exited(), ended())), over=False) is None
 
 
 YOUNG = replace(PLAIN, created=T + 10, uid="uid-young")

@@ -112,6 +112,15 @@ class Life(RuleBasedStateMachine):
             self.world.processes[job.job_id].cut_off = self.world.now
         self.world.finish(job, Verdict.NODE_LOST, -20)
 
+    @precondition(lambda self: self._jobs(JobState.RUNNING))
+    @rule(data=st.data())
+    def a_node_crashes_and_its_jobs_count_as_well_ended(self, data: st.DataObject) -> None:
+        """TORQUE."""
+        job = self.world.jobs[data.draw(st.sampled_from(self._jobs(JobState.RUNNING)))]
+        if job.job_id in self.world.processes:
+            self.world.kill(self.world.processes[job.job_id])
+        self.world.finish(job, Verdict.ENDED, 0)
+
     @rule()
     def the_batch_system_goes_or_comes_back(self) -> None:
         self.world.reachable = not self.world.reachable

@@ -151,8 +151,9 @@ def test_tries_are_counted() -> None:
     known = outcomes.signalled(outcomes.signalled(facts(PLAIN, Job("7.pbs")), NOW), NOW + 2)
     assert (known.signals, known.signalled_at, known.signalled_last) == (2, NOW, NOW + 2)
 
-    known = outcomes.deleted(outcomes.deleted(known, "7.pbs", NOW), "7.pbs", NOW + 3)
-    assert (known.jobs[0].deletes, known.jobs[0].deleted_at) == (2, NOW + 3)
+    known = outcomes.deleted(known, "7.pbs", NOW, agreed=True)
+    known = outcomes.deleted(known, "7.pbs", NOW + 3, agreed=False)
+    assert (known.jobs[0].deletes, known.jobs[0].deleted_at, known.jobs[0].agreed_at) == (2, NOW + 3, NOW)
 
     known = outcomes.collecting(outcomes.collecting(known, NOW), NOW + 9)
     assert (known.collecting_since, known.collected) == (NOW, False)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import pairwise
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -39,6 +41,7 @@ from router.reconcile.model import (
     Tell,
 )
 from router.reconcile.planning import plan
+from router.reconcile.waiting import spread
 from tests.reconcile.given import (
     ALL_WELL,
     NOTHING,
@@ -60,6 +63,8 @@ from tests.reconcile.given import (
 )
 
 NOW = T + 110
+LISTEN = spread(UID, TERMS.listen)
+"""Between two looks for the sign of life of the Pod's script."""
 NOTED = pod(job_id="7.pbs")
 QUEUED = job(report(JobState.QUEUED))
 RUNNING = job(report(JobState.RUNNING, started=T + 10))
@@ -97,6 +102,8 @@ def actions(known: Facts, now: float = NOW) -> tuple[object, ...]:
         (facts(pod(), Job("7.pbs"), refused="x"), (Ask(("7.pbs",)),)),
         (facts(pod(), Job("7.pbs"), reachable=False), ()),
         (facts(pod(), Job("7.pbs"), inspected=None), (Ask(("7.pbs",)), Inspect())),
+        # Of a job that an agent which has just begun knows from the list alone: another one may have the claim.
+        (facts(pod(), job(report(JobState.QUEUED)), noted="", staged=None, inspected=None), (Inspect(),)),
     ],
 )
 def test_how_a_pod_gets_its_one_job(known: Facts, expected: tuple[object, ...]) -> None:
@@ -141,7 +148,10 @@ def test_a_pod_that_waits_says_so_in_the_batch_system_s_words() -> None:
             phase="Pending",
             reason="Held",
             message="Held by admin",
-            conditions=_conditions(*UNREADY),
+            conditions=(
+                *_conditions(*UNREADY),
+                Condition("batchgate.dev/Queued", "True", NOW, "Held", "Held by admin"),
+            ),
             containers=(ContainerStatus("main", Waiting("Held", "Held by admin")),),
         ),
     )
@@ -158,6 +168,7 @@ def test_a_pod_that_runs() -> None:
             conditions=_conditions("True", NOW),
             containers=(ContainerStatus("main", Running(T + 12), ready=True, started=True),),
         ),
+        again_at=T + 100 + LISTEN,
     )
 
 
@@ -201,7 +212,7 @@ def test_what_is_as_it_should_be_is_not_written_again() -> None:
 
     again = plan(replace(known, pod=replace(NOTED, status=first.status)), TERMS, NOW + 500)
 
-    assert again == Plan()
+    assert again == Plan(again_at=T + 100 + LISTEN)
 
 
 def test_a_scheduler_s_new_words_are_written_once_a_while() -> None:
@@ -420,8 +431,29 @@ GONE = job(report(), unknown_since=T + 200.0, unknown_last=T + 200.0)
     [
         # The first answer "unknown id": nothing, until ten minutes later.
         (facts(NOTED, GONE, life=life(began()), inspected=T + 201.0), T + 205, ()),
-        (facts(NOTED, GONE, life=life(began()), inspected=T + 201.0), T + 800, (Ask(("7.pbs",)),)),
-        (facts(NOTED, GONE, life=life(began()), inspected=T + 201.0, reachable=False), T + 800, ()),
+        # Meanwhile it is seen whether the script is alive.
+        (facts(NOTED, GONE, life=life(began()), inspected=T + 201.0), T + 376, (Inspect(),)),
+        (facts(NOTED, GONE, life=life(began()), inspected=T + 799.0), T + 800, (Ask(("7.pbs",)),)),
+        (facts(NOTED, GONE, life=life(began()), inspected=T + 799.0, reachable=False), T + 800, ()),
+        # It is not: a second answer half a minute after the first is enough.
+        (facts(NOTED, GONE, life=life(began(), silence=180), inspected=T + 229.0), T + 229, ()),
+        (facts(NOTED, GONE, life=life(began(), silence=180), inspected=T + 229.0), T + 230, (Ask(("7.pbs",)),)),
+        (
+            facts(NOTED, replace(GONE, unknown_last=T + 230.0), life=life(began(), silence=180), inspected=T + 229.0),
+            T + 230,
+            (Take("7.pbs"),),
+        ),
+        # But not of one that was suspended.
+        (
+            facts(
+                NOTED,
+                replace(GONE, report=report(JobState.SUSPENDED), unknown_last=T + 230.0),
+                life=life(began(), silence=180),
+                inspected=T + 229.0,
+            ),
+            T + 230,
+            (),
+        ),
         # The second: is the script alive?
         (
             facts(NOTED, replace(GONE, unknown_last=T + 800.0), life=life(began()), inspected=T + 201.0),
@@ -437,6 +469,28 @@ GONE = job(report(), unknown_since=T + 200.0, unknown_last=T + 200.0)
         (
             facts(NOTED, replace(GONE, unknown_last=T + 800.0), life=life(began(), silence=180), inspected=T + 801.0),
             T + 801,
+            (Take("7.pbs"),),
+        ),
+        # Deleted for us, and no longer known since: it has ended. Where the deletion was refused, that is no sign of it.
+        (
+            facts(
+                NOTED,
+                replace(GONE, deletes=1, deleted_at=T + 190.0, agreed_at=T + 190.0),
+                life=life(began(), exits=(left(143),)),
+                inspected=T + 201.0,
+                collected=True,
+            ),
+            T + 202,
+            (),
+        ),
+        (
+            facts(
+                NOTED,
+                replace(GONE, deletes=1, deleted_at=T + 190.0, unknown_last=T + 230.0),
+                life=life(began(), silence=180),
+                inspected=T + 230.0,
+            ),
+            T + 230,
             (Take("7.pbs"),),
         ),
         # Without a history a job that was ending is over as soon as it is not known.
@@ -479,6 +533,41 @@ def test_after_so_many_losses_a_loss_is_a_failure() -> None:
 
     assert status is not None
     assert not status.holds(CONDITION_DISRUPTION)
+
+
+@pytest.mark.parametrize(
+    ("state", "silence", "fields", "now", "expected"),
+    [
+        # Looked for every ten minutes or more.
+        (JobState.RUNNING, 5, {}, T + 700, (False, (), T + 100 + LISTEN)),
+        (JobState.RUNNING, 5, {}, T + 100 + LISTEN, (False, (Inspect(),), T + 102 + LISTEN)),
+        # Every minute while it is missed, and once the job was to end.
+        (JobState.RUNNING, 180, {}, T + 159, (True, (), T + 161.0)),
+        (JobState.RUNNING, 180, {}, T + 160, (True, (Inspect(),), T + 162.0)),
+        (JobState.EXITING, 180, {}, T + 150, (True, (), T + 160.0)),
+        (JobState.RUNNING, 5, {"signals": 1}, T + 160, (False, (Inspect(),), T + 162.0)),
+        # A suspended script gives none.
+        (JobState.SUSPENDED, 180, {}, T + 800, (False, (), None)),
+    ],
+)
+def test_a_silent_script_says_that_its_node_is_lost_whatever_the_batch_system_says(
+    state: JobState, silence: float, fields: dict[str, Any], now: float, expected: tuple[object, ...]
+) -> None:
+    known = facts(NOTED, job(report(state)), life=life(began(), silence=silence), inspected=T + 100.0, **fields)
+
+    made = plan(known, TERMS, now)
+
+    assert made.status is not None
+    looks = tuple(one for one in made.actions if isinstance(one, Inspect))
+    assert (made.status.holds(CONDITION_NODE_LOST), looks, made.again_at) == expected
+
+
+def test_looks_for_signs_of_life_are_spread_over_half_as_long_again() -> None:
+    every = sorted(spread(f"00000000-0000-4000-8000-{number:012}", 600) for number in range(1000))
+
+    assert 600 <= every[0] < 610
+    assert 890 < every[-1] < 900
+    assert max(later - before for before, later in pairwise(every)) < 5
 
 
 def test_a_lost_node_is_said_and_waited_for() -> None:

@@ -211,6 +211,37 @@ def test_a_container_that_could_not_be_started_and_is_tried_again() -> None:
     assert states(seen) == [Waiting("ErrImagePull", "no space left on device; is started again after a while")]
 
 
+@pytest.mark.parametrize(
+    ("message", "said", "containers", "expected"),
+    [
+        ("", "why", 1, "why"),
+        (NOT_FOUND, "why", 1, f"{NOT_FOUND}: why"),
+        ("", "x" * 4096, 3, "x" * 4096),
+        ("", "x" * 4096, 4, "x" * 3072),
+        ("", "é" * 2048, 5, "é" * 1228),  # 12 KiB by five is 2457 bytes; no half a letter
+    ],
+)
+def test_a_program_s_last_word(message: str, said: str, containers: int, expected: str) -> None:
+    main = pod(*[(name, MAIN) for name in ("main", "b", "c", "d", "e")[:containers]])
+    exits = (left(7, reason="CreateContainerError" if message else "", message=message, said=said),)
+
+    seen = shown(
+        facts(main, job(over(status=7)), life=life(began(), ended(7), exits=exits), inspected=T + 900.0), T + 900
+    )
+
+    assert isinstance(seen.containers[0].state, Terminated)
+    assert seen.containers[0].state.message == expected
+
+
+def test_the_last_word_of_a_run_before() -> None:
+    exits = (left(7, said="why"),)
+
+    seen = shown(facts(pod(restart_policy="OnFailure"), RUNNING, life=life(began(), exits=exits)))
+
+    assert states(seen) == [Waiting("CrashLoopBackOff", "exited with code 7; is started again after a while")]
+    assert seen.containers[0].last == Terminated(7, "Error", 0, "why", T + 11, T + 50)
+
+
 def test_a_suspended_job_runs_on_paper() -> None:
     suspended = facts(PLAIN, job(report(JobState.SUSPENDED, reason="preempted")), life=life(began()))
     seen = shown(suspended)
@@ -247,6 +278,13 @@ def test_a_job_that_was_queued_again_is_still_running_to_kubernetes() -> None:
             life(began(), exits=(left(143),)),
             Terminated(143, "DeadlineExceeded", 15, "", T + 11, T + 50),
         ),
+        (over(Verdict.DELETED, 271), life(exits=(left(143),)), Terminated(143, "JobDeleted", 15, "", T + 11, T + 50)),
+        (over(Verdict.DELETED, 271), life(exits=(left(0),)), Terminated(0, "JobDeleted", 0, "", T + 11, T + 50)),
+        (
+            over(Verdict.DELETED, 265),
+            life(began()),
+            Terminated(137, "JobDeleted", 9, "how it ended was not recorded before the Pod was over", T + 12, T + 60),
+        ),
         (over(status=3), life(began(), exits=(left(3),)), Terminated(3, "Error", 0, "", T + 11, T + 50)),
         (
             over(status=124),
@@ -272,6 +310,8 @@ def test_how_a_container_ended(record: object, found: Life, expected: Terminated
         (Verdict.MEMORY, 137, "Error", "OOMKilled"),
         (Verdict.MEMORY, 0, "Completed", "OOMKilled"),
         (Verdict.WALLTIME, 143, "Error", "DeadlineExceeded"),
+        (Verdict.DELETED, 143, "Error", "JobDeleted"),
+        (Verdict.DELETED, 0, "Completed", "JobDeleted"),
         (Verdict.NODE_LOST, 137, "Error", "Error"),
     ],
 )
@@ -286,6 +326,18 @@ def test_a_verdict_that_comes_after_the_exit_file_names_the_end(
 
     assert states(seen) == [Terminated(code, first, max(0, code - 128), "", T + 11, T + 50)]
     assert states(then) == [Terminated(code, last, max(0, code - 128), "", T + 11, T + 50)]
+
+
+def test_a_deletion_names_only_the_containers_that_it_has_ended() -> None:
+    """What had ended by itself before, well or not, has its own reason."""
+    two = pod(("early", MAIN), ("late", MAIN))
+    early = left(3, "early", finished=T + 20)
+    killed, caught = (life(exits=(early, left(code, "late"))) for code in (143, 1))
+
+    for found in (killed, caught):
+        known = facts(two, job(over(Verdict.DELETED, 271)), life=found, inspected=T + 900.0)
+        ended = [state for state in states(shown(known, T + 900)) if isinstance(state, Terminated)]
+        assert [state.reason for state in ended] == ["Error", "JobDeleted"]
 
 
 def test_a_memory_kill_sets_the_condition_that_policies_match() -> None:
@@ -405,6 +457,6 @@ def _check_transition(before: PodStatus, after: PodStatus, policy: str) -> None:
         if isinstance(was.state, Terminated) and never_again and was.name != "proxy":
             assert isinstance(now.state, Terminated)
             assert replace(now.state, reason=was.state.reason) == was.state
-            assert now.state.reason in {was.state.reason, "OOMKilled", "DeadlineExceeded"}, (
+            assert now.state.reason in {was.state.reason, "OOMKilled", "DeadlineExceeded", "JobDeleted"}, (
                 "named by a verdict that came later"
             )

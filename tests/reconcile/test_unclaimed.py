@@ -44,7 +44,7 @@ def spoilt(*jobs: Job, view: object = None, **fields: object) -> Facts:
         (spoilt(GONE), Ending("Cancelled", f"job 7.pbs: {WORDS}")),
         # Deleted for us, and no longer known since: over.
         (
-            spoilt(replace(GONE, unknown_since=NOW, deletes=1, deleted_at=NOW - 5)),
+            spoilt(replace(GONE, unknown_since=NOW, deletes=1, deleted_at=NOW - 5, agreed_at=NOW - 5)),
             Ending("Cancelled", f"job 7.pbs: {WORDS}"),
         ),
         (

@@ -402,6 +402,7 @@ class Agent:
         self.strays: dict[str, Stray] = {}
         self.plans: dict[str, Plan] = {}
         self.fenced: set[str] = set()
+        self.ended: set[str] = set()
         self.fresh = True
         self.fuse: int | None = None
 
@@ -423,24 +424,30 @@ class Agent:
             for _ in range(30):
                 made = plan(self.facts[uid], self.terms, world.now)
                 self.plans[uid] = made
-                if not self._allowed(uid) or not self._perform(uid, made):
+                if not (self._perform(uid, made) if self._allowed(uid) else self._look_on(uid, made)):
                     break
             else:
                 raise AssertionError(f"no rest: {made} of {self.facts[uid]}")
             if self.plans[uid].over and not self.facts[uid].pod.name:
                 self._forget(uid)
 
+    def _look_on(self, uid: str, made: Plan) -> bool:
+        """What is left of a Pod that nobody knows is looked at, and not touched, until it is reaped."""
+        done = [self._act(uid, action) for action in made.actions if isinstance(action, Inspect | Ask)]
+        return any(done)
+
     def _look_beside(self, uid: str) -> None:
         """What lies beside the directory of a Pod without a job, and is nobody's, is missed from now on (the fence)."""
-        if self.facts[uid].jobs or uid in self.fenced:
+        if self.facts[uid].jobs or uid in self.fenced or not self.facts[uid].pod.name:
             return
         self.fenced.add(uid)
         for other in self.world.directories:
-            if other not in self.facts:
+            if other not in self.facts and other not in self.ended:
                 self.facts[other] = outcomes.first(departed(uid=other, job_uid=JOB_UID, index="0"))
                 self.strays[other] = Stray(other, self.world.now, confirmed=False)
 
     def _forget(self, uid: str) -> None:
+        self.ended.add(uid)
         del self.facts[uid]
         self.plans.pop(uid, None)
         self.strays.pop(uid, None)
@@ -452,6 +459,8 @@ class Agent:
         for uid in list(self.facts):
             if self.facts[uid].pod.name and uid not in self.world.pods:
                 del self.facts[uid]
+                if uid in self.plans and self.plans[uid].over:
+                    self.ended.add(uid)
         for uid, pod in self.world.pods.items():
             seen = view(pod)
             if uid in self.facts:
@@ -581,7 +590,7 @@ class Agent:
                 self._learn(uid, outcomes.signalled, now)
             case Delete(job_id):
                 world.cancel(job_id)
-                self._learn(uid, outcomes.deleted, job_id, now)
+                self._learn(uid, outcomes.deleted, job_id, now, agreed=True)
             case _:
                 raise AssertionError(action)
 

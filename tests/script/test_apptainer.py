@@ -276,7 +276,7 @@ def test_a_link_that_leads_out_of_a_volume_is_not_followed(pod: Pod, where: Site
         where,
     )
 
-    assert pod.run(text) == 1
+    assert pod.run(text) == 126
     assert (
         pod.log()
         == f"batchgate: the subPath {sub_path} leads out of its volume, by a link: the container is not started\n"

@@ -59,7 +59,7 @@ def test_it_runs(tmp_path: Path, name: str) -> None:
         .replace(LAUNCHER, str(launcher))
         .replace("/lustre", f"{tmp_path}/lustre")
     )
-    text = text.replace("/project/", f"{tmp_path}/project/")
+    text = text.replace("/project ", f"{tmp_path}/project ")
     for directory in ("project/physics/results", "lustre/data/set 1"):
         (tmp_path / directory).mkdir(parents=True)
     (pod.path / "files" / "conf").mkdir()

@@ -170,6 +170,53 @@ def test_a_program_that_says_so_itself_has_run_and_runs_once(pod: Pod, where: Si
     assert (pod.path / "volumes" / "e" / "runs").read_text().count("ran\n") == 1
 
 
+@pytest.mark.parametrize(
+    ("kib", "words"),
+    [
+        (8 * 1024, "it said nothing"),
+        (64 * 1024, "fatal error: out of memory allocating heap arena map"),
+        (100 * 1024, "runtime/cgo: pthread_create failed: Resource temporarily unavailable"),
+    ],
+)
+def test_a_runtime_that_dies_of_too_little_memory_has_started_nothing(
+    pod: Pod, image: Path, kib: int, words: str
+) -> None:
+    """TORQUE's MoM limits a job's data to its ``mem``."""
+    text = text_of(workload(sh("true")), on(image, pre=[f"ulimit -d {kib}"]))
+
+    assert pod.run(text) == 126
+
+    found = pod.exit()
+    assert found is not None
+    message = f"the container runtime died at its start: {words} (memory: {kib} KiB of data, ulimit -d)"
+    assert (found["code"], found["reason"], found["message"]) == (126, NEVER, message)
+
+
+@pytest.mark.parametrize(
+    ("line", "code"),
+    [
+        ("echo 'fatal error: out of memory' >&2; exit 2", 2),
+        ("echo 'runtime/cgo: pthread_create failed: no' >&2; exit 134", 134),
+        ("exit 2", 2),
+        ("exit 139", 139),
+    ],
+)
+def test_a_program_that_dies_as_a_runtime_does_has_run_and_runs_once(
+    pod: Pod, image: Path, line: str, code: int
+) -> None:
+    mounts = [{"name": "e", "mountPath": "/e"}]
+    main = sh(f"echo ran >>/e/runs; {line}", volumeMounts=mounts)
+    where = on(image, pre=[f"ulimit -d {512 * 1024}"])
+
+    assert pod.run(text_of(workload(main, volumes=[{"name": "e", "emptyDir": {}}]), where)) == code
+
+    found = pod.exit()
+    assert found is not None
+    assert {"reason", "message"}.isdisjoint(found)
+    assert found["code"] == code
+    assert (pod.path / "volumes" / "e" / "runs").read_text() == "ran\n"
+
+
 def test_a_runtime_that_is_not_there_says_so_in_the_exit_file(pod: Pod, image: Path) -> None:
     assert pod.run(text_of(workload(sh("true")), on(image, runtimePath="/no/such/apptainer"))) == 127
 

@@ -15,7 +15,17 @@ TEMPLATES = Path(script.__file__).parent / "templates"
 
 @pytest.mark.parametrize(
     "name",
-    [layout.ARGV, layout.ENV, layout.IMAGE, layout.IMAGE_ENV, layout.LOG, layout.EXIT, layout.CLAIM, layout.ALIVE],
+    [
+        layout.ARGV,
+        layout.ENV,
+        layout.IMAGE,
+        layout.IMAGE_ENV,
+        layout.LOG,
+        layout.EXIT,
+        layout.MESSAGE,
+        layout.CLAIM,
+        layout.ALIVE,
+    ],
 )
 def test_what_lies_in_the_pod_s_directory(name: str) -> None:
     text = "".join(path.read_text() for path in sorted(TEMPLATES.glob("*.sh")))

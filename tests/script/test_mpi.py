@@ -72,7 +72,7 @@ def test_torque_counts_cores_per_line() -> None:
             "openmpi",
             ("OMPI_MCA_btl_vader_single_copy_mechanism=none", "UCX_POSIX_USE_PROC_LINK=n", "UCX_TLS=^cma", "A=b c"),
         ),
-        ("hydra", ("UCX_POSIX_USE_PROC_LINK=n", "UCX_TLS=^cma", "A=b c")),
+        ("hydra", ("MPIR_CVAR_CH4_CMA_ENABLE=0", "UCX_POSIX_USE_PROC_LINK=n", "UCX_TLS=^cma", "A=b c")),
     ],
 )
 def test_the_environment_of_launcher_and_profile(launcher: str, expected: tuple[str, ...]) -> None:
@@ -82,6 +82,7 @@ def test_the_environment_of_launcher_and_profile(launcher: str, expected: tuple[
 def test_under_srun_the_ranks_are_ready_for_whatever_mpi_the_image_has() -> None:
     assert start(launcher="srun", system="slurm").environment == (
         "OMPI_MCA_btl_vader_single_copy_mechanism=none",
+        "MPIR_CVAR_CH4_CMA_ENABLE=0",
         "UCX_POSIX_USE_PROC_LINK=n",
         "UCX_TLS=^cma",
     )

@@ -28,15 +28,15 @@ def found(kind: str, **source: Any) -> Place | str:
     [
         ("hostPath", {"path": "/mnt/data"}, Place("/lustre/data")),
         ("hostPath", {"path": "/mnt/data/"}, Place("/lustre/data")),
-        ("hostPath", {"path": "/mnt//data/./a/b"}, Place("/lustre/data/a/b")),
-        ("hostPath", {"path": "/mnt/database"}, Place("/lustre/mnt/database", read_only=True)),
-        ("nfs", {"server": "filer", "path": "/export/home/ada"}, Place("/home/ada")),
+        ("hostPath", {"path": "/mnt//data/./a/b"}, Place("/lustre/data", "a/b")),
+        ("hostPath", {"path": "/mnt/database"}, Place("/lustre/mnt", "database", read_only=True)),
+        ("nfs", {"server": "filer", "path": "/export/home/ada"}, Place("/home", "ada")),
         ("nfs", {"server": "filer", "path": "/export/home", "readOnly": True}, Place("/home", read_only=True)),
-        ("persistentVolumeClaim", {"claimName": "data"}, Place("/project/physics/data")),
+        ("persistentVolumeClaim", {"claimName": "data"}, Place("/project", "physics/data")),
         (
             "persistentVolumeClaim",
             {"claimName": "data", "readOnly": True},
-            Place("/project/physics/data", read_only=True),
+            Place("/project", "physics/data", read_only=True),
         ),
     ],
 )

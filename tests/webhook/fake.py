@@ -6,8 +6,12 @@ Run as ``python -m tests.webhook.fake CERT KEY [--exchange SECONDS] [--linger SE
 from __future__ import annotations
 
 import argparse
+import contextlib
+import hashlib
 import logging
+import re
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -20,6 +24,7 @@ from router.errors import ReviewError
 from router.settings import LogFormat, WebhookSettings, parse_address
 from router.sources import FileSource, watch
 from router.webhook import serve, tls
+from router.webhook.budget import Budget
 from router.webhook.metrics import Metrics
 from router.webhook.service import Service
 from router.webhook.worker import GateWorker
@@ -34,7 +39,45 @@ class FakeAnswer:
 @dataclass
 class FakePolicy:
     generation: int = 1
+    digest: str = "ab" * 32
     loaded_at: datetime | None = datetime(2026, 1, 2, tzinfo=UTC)
+
+
+def _loops() -> None:
+    while True:
+        pass
+
+
+def _swallows() -> None:
+    """As code that catches everything: twice, so that the third interruption is the one that ends it."""
+    for _ in range(2):
+        with contextlib.suppress(BaseException):
+            _loops()
+    _loops()
+
+
+def _in_c() -> None:
+    """Minutes of a call into C that lets others run."""
+    hashlib.pbkdf2_hmac("sha256", b"", b"", (1 << 31) - 1)
+
+
+def _in_c_alone() -> None:
+    """The same of one that lets nobody run: an expression that backtracks."""
+    re.match("(a+)+$", "a" * 40 + "b")
+
+
+_SPINS: dict[str, Callable[[], None]] = {
+    "loops": _loops,
+    "swallows": _swallows,
+    "in C": _in_c,
+    "in C alone": _in_c_alone,
+}
+
+
+def over_budget(body: object, step: str, path: str, seconds: float) -> FakeAnswer:
+    assert isinstance(body, dict)
+    response = {"response": {"uid": body["uid"], "allowed": False, "over": [step, path, seconds]}}
+    return FakeAnswer(response, {"uid": body["uid"], "target": "invalid", "rule": ""})
 
 
 def review(body: object) -> FakeAnswer:
@@ -44,6 +87,9 @@ def review(body: object) -> FakeAnswer:
         logging.getLogger(logs.LOGGER).info("began", extra={"fields": {"uid": body["uid"]}})
         while not Path(body["until"]).exists():
             time.sleep(0.02)
+    if "spin" in body:
+        logging.getLogger(logs.LOGGER).info("began", extra={"fields": {"uid": body["uid"]}})
+        _SPINS[body["spin"]]()
     if "bug" in body:
         raise KeyError(body["bug"])
     record = {
@@ -66,9 +112,12 @@ def main() -> None:
     parser.add_argument("--watch", type=float, default=0.1)
     parser.add_argument("--threads", type=int, default=8)
     parser.add_argument("--log-format", default="json")
+    parser.add_argument("--budget", type=float, default=30)
+    parser.add_argument("--heartbeat", type=int, default=serve.HEARTBEAT_SECONDS)
     asked = parser.parse_args()
     GateWorker.exchange_seconds = asked.exchange
     gthread.STOP_KEEPALIVE_LINGER = asked.linger
+    serve.HEARTBEAT_SECONDS = asked.heartbeat
     settings = WebhookSettings(
         parse_address(asked.listen), ("localhost",), asked.certificate, asked.key, Path("none"), threads=asked.threads
     )
@@ -83,6 +132,8 @@ def main() -> None:
     def load() -> Service:
         return Service(
             review=review,
+            over_budget=over_budget,
+            budget=Budget(log, asked.budget),
             policy=FakePolicy(),
             metrics=Metrics(),
             log=log,
@@ -91,7 +142,7 @@ def main() -> None:
             watchers=(watch((certificate,), asked.watch),),
         )
 
-    serve.run(settings, serve.bind(settings.listen), load, certificate)
+    serve.run(settings, serve.bind_all(settings), load, certificate)
 
 
 if __name__ == "__main__":

@@ -203,7 +203,7 @@ def test_livez_and_readyz(shared_server: Server) -> None:
         "ready": True,
         "draining": False,
         "synced": True,
-        "policy": {"generation": 1, "loadedAt": "2026-01-02T00:00:00+00:00"},
+        "policy": {"generation": 1, "digest": "ab" * 32, "loadedAt": "2026-01-02T00:00:00+00:00"},
         "errors": {},
     }
 

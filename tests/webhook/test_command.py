@@ -394,3 +394,6 @@ def test_addresses_that_it_does_not_start_with(setup: Setup) -> None:
             f"cannot listen on 127.0.0.1:{port}: address already in use; choose another --listen"
         )
     assert "is no address to listen on" in refused(setup, listen="8443")
+    assert refused(setup, listen="127.0.0.2:8443", metrics_listen="127.0.0.1:8443").endswith(
+        "have one port, which alone tells them apart; give --metrics-listen another port"
+    )

@@ -292,4 +292,5 @@ def test_large_reviews_leave_threads_and_time_to_small_ones(start: Start) -> Non
 
     assert small == [200] * 10
     assert began == 1
-    assert set(refused) == {(429, "1", b'{"error": "too many large reviews at once; ask again"}\n')}
+    error = "this review is larger than 256 KiB, and 3 that are large or take long are in hand already; ask again"
+    assert set(refused) == {(429, "1", json.dumps({"error": error}).encode() + b"\n")}

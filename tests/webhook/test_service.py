@@ -12,14 +12,17 @@ import pytest
 from werkzeug.exceptions import ServiceUnavailable
 
 from router.webhook.app import LARGEST_IN_TURN, create_app
+from router.webhook.budget import Budget
 from router.webhook.metrics import Metrics
 from router.webhook.service import Service
-from tests.webhook.fake import FakePolicy, review
+from tests.webhook.fake import FakePolicy, over_budget, review
 
 
 def _service(**given: Any) -> Service:
     parts: dict[str, Any] = {
         "review": review,
+        "over_budget": over_budget,
+        "budget": Budget(logging.getLogger("test")),
         "policy": FakePolicy(),
         "metrics": Metrics(),
         "log": logging.getLogger("test"),
@@ -33,9 +36,13 @@ def _get(service: Service, path: str) -> tuple[int, dict[str, Any]]:
 
 
 def test_not_ready_while_no_policy_was_ever_loaded() -> None:
-    status, shown = _get(_service(policy=FakePolicy(generation=0, loaded_at=None)), "/readyz")
+    status, shown = _get(_service(policy=FakePolicy(generation=0, digest="", loaded_at=None)), "/readyz")
 
-    assert (status, shown["ready"], shown["policy"]) == (503, False, {"generation": 0, "loadedAt": None})
+    assert (status, shown["ready"], shown["policy"]) == (
+        503,
+        False,
+        {"generation": 0, "digest": None, "loadedAt": None},
+    )
 
 
 def test_not_ready_while_draining() -> None:

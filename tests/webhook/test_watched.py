@@ -5,6 +5,8 @@ from __future__ import annotations
 import contextlib
 import json
 import logging
+import os
+import signal
 import time
 from collections.abc import Iterator
 from datetime import UTC, datetime
@@ -162,6 +164,27 @@ def test_a_webhook_judges_nothing_before_it_has_seen_the_cluster_and_then_needs_
             assert server.review(**review_of({}))[0] == 200
             assert server.ask("GET", "/readyz")[0] == 200
             assert server.terminate() == 0
+
+
+def test_a_webhook_that_watches_is_alive_also_in_a_worker_that_was_started_again(
+    plane: ControlPlane, namespace: str, tmp_path: Path
+) -> None:
+    pki = make_pki(tmp_path / "certs")
+    argv = ["router", "webhook", "--listen", "127.0.0.1:0", "--host-name", "localhost"]
+    argv += ["--kubeconfig", str(installing.webhook(plane)), "--cert", str(pki.certificate), "--key", str(pki.key)]
+    argv += ["--policy", str(ROOT / "examples" / "policies")]
+    with serving(argv, pki, tmp_path / "log") as server:
+        await_true(lambda: server.ask("GET", "/readyz")[0] == 200, "ready")
+        assert server.ask("GET", "/livez")[0] == 200
+
+        (worker,) = server.children()
+        os.kill(worker, signal.SIGKILL)
+        await_true(lambda: server.children() not in ([], [worker]), "another worker")
+        await_true(lambda: server.ask("GET", "/readyz")[0] == 200, "ready again")
+        assert server.ask("GET", "/livez")[0] == 200
+        # What forks has one thread, so that no worker inherits a lock that is held or a thread that does not run.
+        assert len(list(Path(f"/proc/{server.process.pid}/task").iterdir())) == 1
+        assert server.terminate() == 0
 
 
 def status(server: Server) -> dict[str, Any]:

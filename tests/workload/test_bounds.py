@@ -45,6 +45,12 @@ TOO_MUCH = [
     (job(*[container(f"c{n}", env=listed(700)) for n in range(30)]), f"{POD}.containers[28].env", "at most 20000"),
     (job(container(image="i" * 65_537)), f"{MAIN}.image", "65537 characters; at most 65536"),
     (job(container(lifecycle={"x": ["i" * 65_537]})), f"{MAIN}.lifecycle.x[0]", "65537 characters"),
+    (job(pod={"volumes": [{"hostPath": {"path": "/" * 4097}}]}), f"{POD}.volumes[0].hostPath.path", "4097 bytes long"),
+    (job(pod={"volumes": [{"nfs": {"server": "é" * 2049}}]}), f"{POD}.volumes[0].nfs.server", "4098 bytes long"),
+    (job(container(workingDir="/" * 4097)), f"{MAIN}.workingDir", "longest path that Linux takes has 4096"),
+    (job(container(terminationMessagePath="/" * 4097)), f"{MAIN}.terminationMessagePath", "4097 bytes long"),
+    (job(container(volumeMounts=[{"mountPath": "😀" * 1025}])), f"{MAIN}.volumeMounts[0].mountPath", "4100 bytes"),
+    (job(container(volumeMounts=[{"subPath": "x" * 4097}])), f"{MAIN}.volumeMounts[0].subPath", "4097 bytes long"),
     (annotated(job(), named(MANY)), "metadata.annotations", "1001 entries"),
     (annotated(job(), {}, named(MANY)), "spec.template.metadata.annotations", "1001 entries"),
     (annotated(job(), {"a": "é" * 131_072}), "metadata.annotations", "262145 bytes"),
@@ -71,6 +77,7 @@ WITHIN = [
     job(container(env=[{"name": "A", "value": "x" * 1_000_000}])),
     job(*[container(f"c{n}", command=["x"] * 10) for n in range(1000)]),
     annotated(job(), {"a": "x" * 262_143}, named(1000)),
+    job(container(workingDir="/" * 4096, volumeMounts=[{"mountPath": "é" * 2048, "subPath": "x" * 4096}])),
 ]
 
 
@@ -97,6 +104,7 @@ def test_a_path_stays_short_whatever_keys_there_are() -> None:
         ("a\n" * 101, "names 101 results; at most 100"),
         ("é" * 6145, "is 12290 bytes long; at most 12288"),
         ("out/a\n" + "**/" * 32 + "x", "has more than 32 parts between /"),
+        ("x" * 513, "has more than 512 characters between two /"),
         ("a/" * 450_000, "is 900000 bytes long; at most 12288"),
         (" \n" * 450_000, "is 900000 bytes long; at most 12288"),
     ],
@@ -108,9 +116,10 @@ def test_results_are_no_more_than_a_signature_holds(results: str, message: str) 
 
 
 def test_the_most_results_that_are_taken_fit_into_a_signature() -> None:
-    results = "\N{GRINNING FACE}" * 3072
+    results = "/".join(["\N{GRINNING FACE}" * 511] * 6)
     workload = workload_of(annotated(job(), {"batchgate.dev/results": results}), namespace="default")
-    claims = signing.Claims(0, "n" * 63, "u" * 256, "s" * 63, "q" * 63, "a" * 256, workload.results, "0" * 64, "u" * 36)
+    texts = ("n" * 63, "u" * 256, "s" * 63, "q" * 63, "a" * 256)
+    claims = signing.Claims(0, *texts, workload.results, "0" * 64, "0" * 64, "u" * 36)
 
     assert (
         signing.verify(signing.sign(claims, KEY), claims, {signing.key_id(KEY.public_key()): KEY.public_key()})

@@ -228,7 +228,7 @@ def test_whoever_asks_for_root_is_told():
     ("pod", "fields", "word"),
     [
         ({"runtimeClassName": "kata"}, {}, "RuntimeClass kata"),
-        ({}, {"terminationMessagePath": "/tmp/why"}, "termination message"),
+        ({}, {"readinessProbe": {"exec": {"command": ["true"]}}}, f"{MAIN}.readinessProbe: nothing runs it on HPC"),
         ({"affinity": {"podAffinity": {PREFERRED: [{}]}}}, {}, "preferences about nodes"),
     ],
 )

@@ -95,6 +95,7 @@ def test_a_plain_job_as_a_whole():
         restart_policy="Never",
         grace=60,
         service_account="robot",
+        deadline=Figure(600, "spec.activeDeadlineSeconds"),
         walltime_asked=Figure(600, "spec.activeDeadlineSeconds"),
         kueue_queue="team-a",
         pull_secrets=("registry",),

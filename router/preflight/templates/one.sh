@@ -28,7 +28,9 @@ probe_runtime() {
 	[[ $image ]] || return
 	words=$(timeout 120 "$path" exec "${runtime_options[@]}" --cleanenv --no-home "$image" /bin/true 2>&1 >/dev/null)
 	code=$?
-	note image "$code $(tail -n 1 <<<"$words")"
+	# A runtime that is written in Go says why it dies before its trace.
+	note image "$code $(grep -m 1 -E '^(fatal error: |[^ ]*pthread_create failed)' <<<"$words" || tail -n 1 <<<"$words")"
+	note data-limit "$(ulimit -d)"
 	for other in "${images[@]}"; do
 		[[ -r $other ]] || note image-missing "$other"
 	done

@@ -11,7 +11,7 @@ write_hosts() {
 }
 
 probe() {
-	local path words code line
+	local path words code line said=0
 	path=$(type -P "$launcher")
 	note launcher-path "$path"
 	if [[ $path ]]; then
@@ -19,9 +19,13 @@ probe() {
 		[[ ! $host_line ]] || write_hosts
 		words=$(timeout 120 "$path" "${launcher_options[@]}" /bin/bash "$dir/rank" "$dir" 2>&1 </dev/null)
 		code=$?
-		note launched "$code $(grep -v '^batchgate-rank ' <<<"$words" | tail -n 1)"
+		note launched "$code"
 		while read -r line; do
-			[[ $line != 'batchgate-rank '* ]] || note rank "${line#batchgate-rank }"
+			if [[ $line == 'batchgate-rank '* ]]; then
+				note rank "${line#batchgate-rank }"
+			elif ((said++ < 60)); then
+				note said "${line:0:500}"
+			fi
 		done <<<"$words"
 	fi
 	finish

@@ -144,7 +144,9 @@ keep_log() {
 
 # Runs container $1, the $2th time: $code, $started, $finished.
 run_once() {
-	local pipe=$scratch/$name.log.$2 logger pid='' turns=0
+	local pipe=$scratch/$name.log.$2 logger pid='' turns=0 said
+	why=''
+	[[ ! -e $dir/message/$name ]] || : >"$dir/message/$name"
 	mkfifo "$pipe"
 	: >"$scratch/$name.pid"
 	keep_log "$dir/log/$name.$2" <"$pipe" &
@@ -167,7 +169,15 @@ run_once() {
 	read -r pid <"$scratch/$name.pid" && end_session "$pid"
 	: >"$scratch/$name.pid"
 	while kill -0 "$logger" 2>/dev/null && ((turns++ < 250)); do pause 0.02; done
+	last_word "$dir/log/$name.$2"
 	examine "$1" "$dir/log/$name.$2"
+	[[ ! $said ]] || why+=",\"said\":\"$said\""
+}
+
+# $said: what the program leaves for status.state.terminated.message, or the end of its log $1 where that stands in.
+last_word() {
+	said=$(tail -c 4096 "$dir/message/$name" 2>/dev/null | base64 -w 0)
+	[[ $said || $code == 0 || " ${from_log[*]} " != *" $name "* ]] || said=$(tail -n 80 "$1" | tail -c 2048 | base64 -w 0)
 }
 
 # For the exit file: why nothing was started.

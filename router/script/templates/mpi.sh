@@ -134,9 +134,11 @@ write_rank() {
 		array argv "${argv[@]}"
 		array options "${options[@]}"
 		array binds "${binds[@]}"
+		array walks "${walks[@]}"
 		array granted "${granted[@]}"
 		[[ ! $evaluates ]] || declare -f as_shell_text
-		declare -f rank container_words mount rank_devices take_share find_devices too_few give_devices end_session open_pipes guard say watch pause
+		declare -f rank container_words mount rank_devices take_share find_devices too_few give_devices end_session open_pipes guard say watch pause \
+			volume walk walk_again not_mounted because
 		echo rank
 	} >"$dir/.rank" && mv -T "$dir/.rank" "$dir/rank" || exit 1
 }
@@ -157,6 +159,7 @@ rank() {
 	for entry in "${launcher_env[@]}"; do passed+=("$entry"); done
 	env=("${passed[@]}" "${env[@]}")
 	[[ ! $devices_per_node ]] || rank_devices
+	[[ ! ${walks[*]} ]] || walk_again
 	[[ ! -d ${PMIX_SERVER_TMPDIR:-} || $PMIX_SERVER_TMPDIR == /tmp/* ]] || mount "$PMIX_SERVER_TMPDIR" "$PMIX_SERVER_TMPDIR"
 	container_words
 	scratch=$(mktemp -d -p "${TMPDIR:-/tmp}" batchgate.XXXXXXXX 2>/dev/null || mktemp -d -p /tmp batchgate.XXXXXXXX) || exit 1

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
@@ -62,6 +63,7 @@ class Case:
 
 
 RUN = ("start", "end")
+EXPECTED = "; expected to start about "
 WHOLE = ("--nodes=4", "--exclusive", "--chdir=/", "--output=/dev/null", "--wrap=sleep 600")
 CASES = {
     "success": Case("true", Seen("Complete", "CompletionsReached", "Succeeded", "", 0, "Completed", RUN)),
@@ -112,9 +114,10 @@ CASES = {
     ),
     "scancel": Case(
         "sleep 600",
-        Seen("Failed", "BackoffLimitExceeded", "Failed", "JobDeleted", 143, "Error", ("start",)),
+        Seen("Failed", "PodFailurePolicy", "Failed", "JobDeleted", 143, "JobDeleted", ("start",)),
         "was deleted in the batch system",
         act=_scancel,
+        spec={"backoffLimit": 6},
     ),
 }  # fmt: skip
 ENDED_BY = {"memory": "(memory)", "scancel": "(deleted)"}
@@ -227,8 +230,9 @@ def test_a_pod_that_is_deleted_has_its_grace_and_never_succeeds(stack: Stack) ->
 
 
 def test_a_job_that_waits_and_is_held_says_so_in_slurms_words(stack: Stack) -> None:
-    """All nodes are somebody else's, so that it waits."""
-    others = slurm(*as_user(BEN), "sbatch", "--parsable", "--partition=all", *WHOLE).strip()
+    """All nodes are somebody else's for half an hour, so that it waits, and is expected to start then."""
+    half = "--time=30"
+    others = slurm(*as_user(BEN), "sbatch", "--parsable", "--partition=all", half, *WHOLE).strip()
     until(lambda: slurm("squeue", "-h", "-j", others, "-o", "%T").strip(), lambda word: word == "RUNNING")
     name = apply(stack.ada, waiting(counted()))
 
@@ -236,7 +240,16 @@ def test_a_job_that_waits_and_is_held_says_so_in_slurms_words(stack: Stack) -> N
         state = pod_of(stack.ada, name)["status"].get("containerStatuses", [{}])[0].get("state", {}).get("waiting", {})
         return state.get("reason", ""), state.get("message", "")
 
-    until(waits, lambda words: words[0] == "Queued" and words[1] in {"Resources", "Priority"}, what="for its wait")
+    reason, said = until(waits, lambda words: EXPECTED in words[1], what="for its expected start")
+    words, _, start = said.partition(EXPECTED)
+    assert (reason, words in {"Resources", "Priority"}) == ("Queued", True), said
+    away = datetime.fromisoformat(start) - datetime.now(UTC)
+    assert timedelta(minutes=20) < away < timedelta(minutes=31)
+    (queued,) = [
+        one for one in pod_of(stack.ada, name)["status"]["conditions"] if one["type"] == names.CONDITION_QUEUED
+    ]
+    assert (queued["status"], queued["reason"], queued["message"]) == ("True", "Queued", said)
+    until(lambda: events(stack.ada, name).get("Queued", ""), what="for the Event")
     batch_job = job_id(stack.ada, name)
     slurm("scontrol", "hold", batch_job)
     until(waits, lambda words: words == ("Held", "JobHeldAdmin"), what="to be held")

@@ -36,7 +36,7 @@ QUEUES = [
     {"name": "gpu", "nodes": 2, "cpusPerNode": 4, "memoryPerNode": "8000Mi", "gpusPerNode": 2, "walltimeMax": "12h"},
 ]
 LINES = {
-    "account", "clock-agent", "clock-nodes", "history", "image", "imagepull", "job-name", "kill-delay", "launcher", "links",
+    "account", "clock-agent", "clock-nodes", "history", "image", "imagepull", "job-name", "kill-delay", "launcher/open-mpi", "links",
     "names-delay", "others-jobs", "own-jobs", "probe", "queue/all", "queue/batch", "queue/debug", "queue/gpu", "reach",
     "renames", "runtime", "runtime-rights", "sizes-delay", "versions", "work-directory", "work-directory-on-nodes",
 }  # fmt: skip
@@ -112,7 +112,18 @@ BROKEN: dict[str, tuple[dict[str, Any], str, str, str]] = {
     "not on the nodes": ({"workDir": ELSEWHERE}, "probe", "no notes", "mount workDir on the nodes"),
     "no such runtime": ({"runtimePath": "/opt/none/apptainer"}, "runtime", "no /opt/none/apptainer", "runtimePath"),
     "no such image": ({"images": [{"match": "*", "path": "/none.sif"}]}, "image", "exit code 255", "image's path"),
-    "no launcher": ({"mpi": [{**PROFILE, "path": "/opt/mpirun"}]}, "launcher", "no launcher on node", "MPI profile"),
+    "no launcher": (
+        {"mpi": [{**PROFILE, "path": "/opt/mpirun"}]},
+        "launcher/open-mpi",
+        "no launcher on node",
+        "MPI profile",
+    ),
+    "launcher's words": (
+        {"mpi": [{**PROFILE, "name": "crowded", "options": ["-np", "64"]}, PROFILE]},
+        "launcher/crowded",
+        "exit code 1, 0 ranks",
+        "Your job has requested more processes than the ppr for this topology can support: App: /bin/bash",
+    ),
     "walltime": ({"queues": [{**QUEUES[0], "walltimeMax": "48h"}]}, "queue/all", "walltimeMax 4h", "walltimeMax: 4h"),
     "no such account": ({"account": "nobodys"}, "probe", "nvalid account", "mend"),
     "no such key": ({"keys": "/var/empty"}, "reach", "/var/empty", "docs/hosts.md"),
@@ -137,6 +148,8 @@ def test_what_is_broken_is_said(home: Path, broken: str) -> None:
     assert (code, line["verdict"]) == (1, "must"), lines
     assert seen in line["seen"]
     assert change in line["change"]
+    if broken == "launcher's words":
+        assert [name for name, one in lines.items() if one["verdict"] == "must"] == [f"{ADA} launcher/crowded"]
     assert left(ADA, home.parent.name) == []
 
 

@@ -1,6 +1,7 @@
-"""An OpenPBS as its manager sees and troubles it: what lives, settings, a server that is away.
+"""An OpenPBS or TORQUE as its manager sees and troubles it: what lives, settings, a server that is away.
 
-Everything here is run as root, whom OpenPBS takes for a manager on the server's own host.
+Everything here is run as root, whom both take for a manager on the server's own host. Which of them it is, ``qstat`` of
+the first directory of commands says whose server answers.
 """
 
 from __future__ import annotations
@@ -8,18 +9,34 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import shlex
 import shutil
 import signal
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
+from typing import Final
+from xml.etree import ElementTree as ET
 
-from router.hpc import openpbs
+from router.hpc import openpbs, torque
 from tests.agent.whole.waiting import until
 
-PATH = dict(openpbs.DEFAULT.environment)["PATH"]
 SECONDS = 120.0
 _SETTINGS = Path("/etc/pbs.conf")
+
+
+def _usable() -> str:
+    """The PATH of the system that answers here; of OpenPBS where none does."""
+    paths = [dict(commands.environment)["PATH"] for commands in (openpbs.DEFAULT, torque.DEFAULT)]
+    for path in paths:
+        if (qstat := shutil.which("qstat", path=path.partition(":")[0])) is not None:
+            done = subprocess.run([qstat, "-B"], capture_output=True, timeout=SECONDS, check=False)
+            if done.returncode == 0:
+                return path
+    return paths[0]
+
+
+PATH: Final = _usable()
 
 
 def run(*argv: str) -> subprocess.CompletedProcess[str]:
@@ -43,9 +60,20 @@ def version() -> str:
     return (done.stdout + done.stderr).strip()
 
 
+TORQUE: Final = version().startswith("Version: ")
+"""OpenPBS says ``pbs_version = ``."""
+OVER: Final = "C" if TORQUE else "F"
+"""The state of a job that is over, while there is a record of it."""
+START: Final = os.environ.get("BATCHGATE_PBS_START", "")
+"""A command that starts those daemons of all hosts that do not run; without it OpenPBS' own script, for this host's."""
+_DETAILS: Final = ("qstat", "-f", "-1") if TORQUE else ("qstat", "-x", "-f", "-w")
+_NAMES: Final = {"Exit_status": "exit_status", "stime": "start_time"} if TORQUE else {}
+
+
 def attribute(job_id: str, name: str) -> str:
-    """One attribute of a job, also of one that is over; empty where it has none."""
-    lines = ok("qstat", "-x", "-f", "-w", job_id).splitlines()
+    """One attribute of a job, also of one that is over, by its name on OpenPBS; empty where it has none."""
+    name = _NAMES.get(name, name)
+    lines = ok(*_DETAILS, job_id).splitlines()
     found = (line.partition(" = ") for line in lines if line.strip().startswith(f"{name} = "))
     return next((value for _, _, value in found), "")
 
@@ -57,6 +85,10 @@ def variables(job_id: str) -> dict[str, str]:
 
 def hosts() -> dict[str, int]:
     """The cores of each execution host that is free, by its short name, as ``exec_host`` has it."""
+    if TORQUE:
+        every = ET.fromstring(ok("pbsnodes", "-x"))
+        shown = [{one.tag: one.text or "" for one in node} for node in every]
+        return {one["name"].partition(".")[0]: int(one["np"]) for one in shown if one["state"] == "free"}
     nodes = json.loads(ok("pbsnodes", "-a", "-F", "json"))["nodes"]
     free = [node["resources_available"] for node in nodes.values() if node["state"] == "free"]
     return {one["host"].partition(".")[0]: int(one["ncpus"]) for one in free}
@@ -64,12 +96,12 @@ def hosts() -> dict[str, int]:
 
 def program(name: str) -> str:
     """The path of one of its commands."""
-    return f"{_settings()['PBS_EXEC']}/bin/{name}"
+    return f"{PATH.partition(':')[0]}/{name}"
 
 
 def living(user: str) -> list[str]:
     """Ids of a user's jobs that are not over."""
-    return ok("qselect", "-u", user).split()
+    return ok("qselect", "-u", user, *(("-s", "EHQRTW") if TORQUE else ())).split()
 
 
 def server() -> dict[str, str]:
@@ -87,6 +119,14 @@ def setting(name: str, value: str) -> Iterator[None]:
         yield
     finally:
         ok("qmgr", "-c", f"set server {name} = {before}")
+
+
+@contextlib.contextmanager
+def history(*, kept: bool) -> Iterator[None]:
+    """Whether the server keeps records of jobs that are over."""
+    name, values = ("keep_completed", ("0", "300")) if TORQUE else ("job_history_enable", ("False", "True"))
+    with setting(name, values[kept]):
+        yield
 
 
 def schedule() -> None:
@@ -118,7 +158,7 @@ def _drop(name: str) -> None:
     if run("qstat", "-Q", name).returncode == 0:
         ids = run("qselect", "-q", name).stdout.split()
         if ids:
-            run("qdel", "-W", "force", *ids)
+            run("qdel", *(("-p",) if TORQUE else ("-W", "force")), *ids)
         until(lambda: run("qmgr", "-c", f"delete queue {name}").returncode == 0, seconds=SECONDS, what="for no queue")
 
 
@@ -134,13 +174,74 @@ def operator(user: str) -> Iterator[None]:
         ok("qmgr", "-c", f"set server operators -= {user}@*")
 
 
+def pids(daemon: str) -> list[int]:
+    """The server's (``server``), or those of the daemons of all execution hosts (``mom``) that this machine shows."""
+    return [pid for pid in _processes() if _is(pid, f"pbs_{daemon}")]
+
+
+def _processes() -> list[int]:
+    return [int(one.name) for one in Path("/proc").iterdir() if one.name.isdigit()]
+
+
+def _is(pid: int, name: str) -> bool:
+    """Whether a process is this program, and not what one of its kind has forked for a job."""
+    with contextlib.suppress(OSError):
+        status = Path(f"/proc/{pid}/stat").read_text()
+        comm, _, rest = status.partition("(")[2].rpartition(")")
+        parent = rest.split()[1]
+        whose = Path(f"/proc/{parent}/comm").read_text().strip() if parent != "1" else ""
+        return comm.startswith(name) and not whose.startswith(name)
+    return False
+
+
+def hosts_of(pids: Iterable[int]) -> set[str]:
+    """What stands for the hosts of processes: their host names' namespaces, without this machine's own."""
+    return {_host(pid) for pid in pids} - {_host(os.getpid()), ""}
+
+
+def _host(pid: int) -> str:
+    with contextlib.suppress(OSError):
+        return str(Path(f"/proc/{pid}/ns/uts").readlink())
+    return ""
+
+
+def crash() -> None:
+    """End all that runs on the execution hosts in namespaces of their own, daemons first, as a loss of power does."""
+    daemons = pids("mom")
+    hosts = hosts_of(daemons)
+    assert hosts, "no execution host has a namespace of its own"
+    for pid in daemons:
+        os.kill(pid, signal.SIGKILL)
+    until(lambda: _kill_all(hosts), lambda left: not left, what="for nothing left on the hosts")
+    _await_gone(daemons)
+
+
+def _kill_all(hosts: set[str]) -> list[int]:
+    """The processes on these hosts, which are killed."""
+    found = [pid for pid in _processes() if _host(pid) in hosts]
+    for pid in found:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
+    return found
+
+
+def _await_gone(pids: list[int]) -> None:
+    """Until these processes are no more, not even as zombies, whom a start script may take for living ones."""
+    until(lambda: [pid for pid in pids if Path(f"/proc/{pid}").exists()], lambda left: not left, what="to be gone")
+
+
+def kill(daemon: str) -> None:
+    """End the server (``server``) or the daemons of all nodes (``mom``) without a last word; jobs go on."""
+    found = pids(daemon)
+    for pid in found:
+        os.kill(pid, signal.SIGKILL)
+    _await_gone(found)
+
+
 @contextlib.contextmanager
 def killed(daemon: str) -> Iterator[None]:
-    """The server (``server``) or the daemon of this node (``mom``) without a last word, and started again after it."""
-    lock = Path(_settings()["PBS_HOME"], f"{daemon}_priv", f"{daemon}.lock")
-    pid = int(lock.read_text())
-    os.kill(pid, signal.SIGKILL)
-    until(lambda: not Path(f"/proc/{pid}").exists(), seconds=SECONDS, what=f"for {daemon} to go")
+    """The same for a while, and started again after it."""
+    kill(daemon)
     try:
         yield
     finally:
@@ -158,17 +259,16 @@ def away() -> Iterator[None]:
         start()
 
 
-def start() -> None:
-    """Start what does not run, and wait until it answers."""
+def start(mom_options: str = "") -> None:
+    """Start what does not run, and wait until it answers.
+
+    :param mom_options: of the daemons of execution hosts, which ``START`` finds in ``MOM_OPTIONS``
+    """
+    words = shlex.split(START) or [f"{_settings()['PBS_EXEC']}/libexec/pbs_init.d", "start"]
     # What the start script leaves behind holds its output open.
-    subprocess.run(
-        [f"{_settings()['PBS_EXEC']}/libexec/pbs_init.d", "start"],
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-        timeout=SECONDS,
-        check=False,
-    )
+    quiet = subprocess.DEVNULL
+    environment = {**os.environ, "MOM_OPTIONS": mom_options}
+    subprocess.run(words, stdin=quiet, stdout=quiet, stderr=quiet, timeout=SECONDS, check=False, env=environment)
     until(lambda: run("qstat", "-B").returncode == 0, seconds=SECONDS, what="for the server")
 
 

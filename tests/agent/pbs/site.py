@@ -1,7 +1,9 @@
-"""An OpenPBS as a site: what these tests need of the machine, the policy, and the agent's command line.
+"""An OpenPBS or TORQUE as a site: what these tests need of the machine, the policy, and the agent's command line.
 
-They are run as root on the server's host, with ``qstat`` on the PATH or in /opt/pbs/bin, ``job_history_enable`` on, and
-a queue that every user may use. People and accounts are those of the bed (``bed.layout``): two users; a service account
+They are run as root on the server's host, with ``qstat`` on the PATH, in /opt/pbs/bin or in /opt/torque/bin, and a queue
+that every user may use, whose ``kill_delay`` leaves deleted jobs some seconds. OpenPBS has ``job_history_enable`` on;
+TORQUE ``keep_completed`` of 300, its MoMs ``$exec_with_exec true``, and ``BATCHGATE_PBS_START`` names a command that
+starts those of its daemons that do not run. People and accounts are those of the bed (``bed.layout``): two users; a service account
 that sudo lets start the site helper as them, and ``qstat`` and ``pbsnodes`` as the observer; the observer itself.
 Names that differ from the defaults here stand in variables of the environment.
 """
@@ -47,13 +49,15 @@ RUNS = Runs(SHARED / "runs")
 
 def obstacle() -> str:
     """Why these tests cannot be run here; empty where they can."""
-    if "pbs_version" not in server.version():
-        return "no OpenPBS here: qstat --version"
+    if "pbs_version" not in server.version() and not server.TORQUE:
+        return "no OpenPBS or TORQUE here: qstat --version"
     if os.geteuid() != 0:
         return "only root can start the agent as another user"
     if server.run("qstat", "-B").returncode != 0:
-        return "the OpenPBS server does not answer"
-    if server.server().get("job_history_enable") != "True":
+        return "the server does not answer"
+    if server.TORQUE and not server.START:
+        return "no BATCHGATE_PBS_START, a command that starts TORQUE's daemons"
+    if not server.TORQUE and server.server().get("job_history_enable") != "True":
         return "the server keeps no history: job_history_enable"
     return _missing()
 
@@ -131,8 +135,9 @@ class PbsSite:
             "--metrics": "127.0.0.1:0",
             "--address": "127.0.0.1",
             "--certificates": self.home / "certificates",
-            "--lease-seconds": 3,
-            "--node-lease-seconds": 12,
+            # A loaded machine stops an agent for seconds, which then gives up its lease, ends, and serves logs elsewhere.
+            "--lease-seconds": 10,
+            "--node-lease-seconds": 40,
             "--cycle-seconds": 5,
             "--quick-seconds": 2,
             "--command-seconds": 30,
@@ -153,7 +158,7 @@ def _documents(site: PbsSite) -> dict[str, Any]:
     }
     described = {
         "name": SITE,
-        "system": "openpbs",
+        "system": "torque" if server.TORQUE else "openpbs",
         "access": "sudo",
         "helper": str(HELPER),
         **({"observer": site.observer} if site.observer else {}),

@@ -89,9 +89,10 @@ CASES = {
     ),
     "qdel": Case(
         "sleep 600",
-        Seen("Failed", "BackoffLimitExceeded", "Failed", "JobDeleted", 143, "Error", ("start",)),
-        "was deleted in the batch system",
+        Seen("Failed", "PodFailurePolicy", "Failed", "JobDeleted", 143, "JobDeleted", ("start",)),
+        "was told to end by the batch system" if server.TORQUE else "was deleted in the batch system",
         act=_qdel,
+        spec={"backoffLimit": 6},
     ),
 }  # fmt: skip
 
@@ -156,7 +157,7 @@ def test_a_job_that_is_deleted_is_cancelled_with_its_grace(attending: Stack) -> 
 
     attending.ada.ok("delete", "job", name, "--wait=false")
 
-    until(lambda: server.attribute(batch_job, "job_state"), lambda state: state == "F", seconds=SECONDS)
+    until(lambda: server.attribute(batch_job, "job_state"), lambda state: state == server.OVER, seconds=SECONDS)
     until(lambda: attending.ada.every("pods", f"{LABEL}={name}"), lambda pods: not pods, seconds=SECONDS)
     await_nothing_left([name], ADA)
     assert told(name) == ["start", "term", "end"]

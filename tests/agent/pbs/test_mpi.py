@@ -1,8 +1,8 @@
-"""MPI Jobs over the hosts of a real OpenPBS: an ordinary command each, Open MPI's mpirun of the hosts, real ranks.
+"""MPI Jobs over the hosts of a real OpenPBS or TORQUE: an ordinary command each, Open MPI's mpirun of the hosts, real ranks.
 
-They need two execution hosts with four cores each whose processes this machine shows: daemons of OpenPBS in network
+They need two execution hosts with four cores each whose processes this machine shows: daemons in network
 namespaces with names of their own, say. Debian's Open MPI has been built without OpenPBS' library, so that its daemons
-on the other hosts are started by OpenPBS' ``pbs_tmrsh``, which the MPI profile names. Programs: ``bed/ranks.c`` and
+on the other hosts are started by OpenPBS' ``pbs_tmrsh`` or TORQUE's ``pbsdsh``, which the MPI profile names. Programs: ``bed/ranks.c`` and
 ``bed/ring.c`` in the bed's image.
 """
 
@@ -40,11 +40,14 @@ NEVER = "/no/such/file"
 EVERY = set(range(5))
 """The ranks of a Job of ``running``."""
 AGENT = SHARED / "tmrsh"
-"""What Open MPI takes for ssh: ``pbs_tmrsh`` starts one word, where ssh gives all words to a shell."""
+"""What Open MPI takes for ssh: ``pbs_tmrsh``, on TORQUE ``pbsdsh``, starts words, where ssh gives them to a shell."""
 
 
 def agent() -> str:
     """The text of ``AGENT``, which every host must have."""
+    if server.TORQUE:
+        # Else a signal to the job, which MoM hands to all that TM has started, would end Open MPI's daemon at once.
+        return f'#!/bin/sh\nhost=$1\nshift\nexec {server.program("pbsdsh")} -h "$host" setsid -w /bin/sh -c "$*"\n'
     return f'#!/bin/sh\nhost=$1\nshift\nexec {server.program("pbs_tmrsh")} "$host" /bin/sh -c "$*"\n'
 
 
@@ -52,6 +55,7 @@ def agent() -> str:
 def stack(cluster: Cluster) -> Iterator[Stack]:
     if words := obstacle() or too_few_hosts():
         pytest.skip(words)
+    OLD.update(scratch())
     AGENT.write_text(agent())
     AGENT.chmod(0o755)
     profile = {"name": "open-mpi", "launcher": "openmpi", "env": {"OMPI_MCA_plm_rsh_agent": str(AGENT)}}
@@ -86,17 +90,28 @@ def fields(line: str) -> dict[str, str]:
 
 
 def given(batch_job: str) -> dict[str, int]:
-    """The cores that OpenPBS gave to a job, by host, in its order: ``a/0*3+b/0*2``, one core without a star."""
+    """The cores that a job was given, by host, in the server's order.
+
+    OpenPBS: ``a/0*3+b/0*2``, one core without a star; TORQUE: ``a/0-2+b/0,2``.
+    """
     found: Counter[str] = Counter()
     for chunk in server.attribute(batch_job, "exec_host").split("+"):
         host, _, slot = chunk.partition("/")
-        found[host] += int(slot.partition("*")[2] or 1)
+        found[host] += _cores(slot) if server.TORQUE else int(slot.partition("*")[2] or 1)
     return dict(found)
+
+
+def _cores(slots: str) -> int:
+    """How many cores ``0-2,5`` are."""
+    spans = (span.partition("-") for span in slots.split(","))
+    return sum(int(last or first) - int(first) + 1 for first, _, last in spans)
 
 
 @dataclass(frozen=True)
 class Case:
-    """How many ranks, what is asked beside them, and how many there are on each host, in OpenPBS' order."""
+    """How many ranks, what is asked beside them, and how many there are on each host: in OpenPBS' order, TORQUE has its
+    own.
+    """
 
     ranks: int
     spread: tuple[int, ...]
@@ -138,8 +153,9 @@ def test_each_rank_knows_its_place_and_its_values(stack: Stack, over: dict[str, 
     values = {"container": "yes", "OMP_NUM_THREADS": str(case.cpus_per_rank), "MODE": "fast", "OWN": "the-job-s"}
     assert ranks == [{"rank": str(rank), "size": str(case.ranks), **values} for rank in range(case.ranks)]
     found = given(job_id(stack.ada, name))
-    assert tuple(found.values()) == tuple(count * case.cpus_per_rank for count in case.spread)
-    assert nodes == [host for host, count in zip(found, case.spread, strict=True) for _ in range(count)]
+    spread = tuple(count // case.cpus_per_rank for count in found.values())
+    assert (tuple(sorted(spread, reverse=True)) if server.TORQUE else spread) == case.spread
+    assert nodes == [host for host, count in zip(found, spread, strict=True) for _ in range(count)]
     assert len(cores) == 1  # bound to nothing, as nothing asks for it
 
 
@@ -164,6 +180,7 @@ def altered(stack: Stack, made: dict[str, Any], *selects: str) -> str:
     return name
 
 
+@pytest.mark.skipif(server.TORQUE, reason="TORQUE gives each host once")
 def test_a_host_that_comes_again_in_the_node_file_has_all_its_ranks(stack: Stack) -> None:
     """Hosts A, A, B, B, A, a line a rank: three on A, the first three, and two on B."""
     first, second = [host for host, cores in server.hosts().items() if cores >= CORES][:2]
@@ -179,9 +196,12 @@ def test_a_host_that_comes_again_in_the_node_file_has_all_its_ranks(stack: Stack
     assert found == [(rank, first if rank < 3 else second, "5") for rank in range(5)]
 
 
+FEWER = "nodes=1:ppn=2" if server.TORQUE else "select=1:ncpus=2:mpiprocs=2"
+
+
 def test_fewer_places_than_ranks_are_no_job(stack: Stack) -> None:
     """Without a rank, and with both figures: an Open MPI that was told so many would start none either, or too many."""
-    name = altered(stack, mpi("mpirun", "-np", "4", "ranks", cpus=4), "select=1:ncpus=2:mpiprocs=2")
+    name = altered(stack, mpi("mpirun", "-np", "4", "ranks", cpus=4), FEWER)
 
     assert end_of(stack.ada, name) == "Failed"
     assert exit_code(stack.ada, name) == 1
@@ -211,32 +231,33 @@ def ranks_that(name: str, word: str) -> set[int]:
 
 
 def processes(user: str) -> dict[int, str]:
-    """The commands of a user's processes on all hosts, but for those of the agent, and of qsub, which stays a minute."""
-    uid, found = str(pwd.getpwnam(user).pw_uid), {}
+    """The commands of a user's processes on all execution hosts, but for those of the agent, and of qsub, which stays a
+    minute.
+    """
+    hosts, uid, found = daemons(), str(pwd.getpwnam(user).pw_uid), {}
     for process in Path("/proc").iterdir():
         if not process.name.isdigit():
             continue
         with contextlib.suppress(FileNotFoundError, ProcessLookupError):
             status = (process / "status").read_text()
             words = (process / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace").strip()
-            if re.search(rf"^Uid:\t{uid}\t", status, re.MULTILINE) and words:
+            if re.search(rf"^Uid:\t{uid}\t", status, re.MULTILINE) and words and host_of(int(process.name)) in hosts:
                 found[int(process.name)] = words
     return {pid: words for pid, words in found.items() if not re.search(r"sitehelper|^sudo|^(\S*/)?qsub ", words)}
 
 
 def daemons() -> dict[str, int]:
-    """The daemons of OpenPBS' execution hosts on this machine, one for each host name that they have."""
-    found = {}
-    for process in Path("/proc").iterdir():
-        with contextlib.suppress(OSError):
-            if process.name.isdigit() and (process / "comm").read_text() == "pbs_mom\n":
-                found[host_of(int(process.name))] = int(process.name)
-    return found
+    """The daemons of the execution hosts on this machine, one for each host name that they have."""
+    return {host_of(pid): pid for pid in server.pids("mom")}
 
 
 def host_of(pid: int) -> str:
     """What stands for the host of a process: its host name's namespace."""
     return str(Path(f"/proc/{pid}/ns/uts").readlink())
+
+
+OLD: set[Path] = set()
+"""What stood in the hosts' /tmp before the first of these tests: crashed hosts clear nothing."""
 
 
 def scratch() -> list[Path]:
@@ -249,7 +270,7 @@ def await_nothing_left() -> None:
     """Until no process of the user and nothing in a host's /tmp is left: ranks, their images, launchers."""
     until(lambda: server.living(ADA), lambda found: not found, seconds=SECONDS, what="for the end of the jobs")
     until(lambda: processes(ADA), lambda found: not found, what="for the end of the user's processes")
-    assert scratch() == []
+    assert [path for path in scratch() if path not in OLD] == []
 
 
 def rank_of(pid: int) -> str:

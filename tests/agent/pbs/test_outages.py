@@ -50,18 +50,18 @@ def away(stack: Stack, what: str) -> AbstractContextManager[None]:
 @pytest.mark.parametrize(
     ("what", "history"),
     [
-        ("agent", "True"),
-        ("server", "True"),
-        pytest.param("server", "False", id="server that forgets what is over, OpenPBS' default"),
+        pytest.param("agent", True, id="agent"),
+        pytest.param("server", True, id="server"),
+        pytest.param("server", False, id="server that forgets what is over, OpenPBS' default"),
     ],
 )
-def test_jobs_that_end_run_and_come_meanwhile_run_once(attending: Stack, what: str, history: str) -> None:
+def test_jobs_that_end_run_and_come_meanwhile_run_once(attending: Stack, what: str, history: bool) -> None:
     who = attending.ada
     end, run, fails = apply(who, waiting()), apply(who, waiting()), apply(who, waiting("exit 3"))
     await_started(end, run, fails)
     batch_jobs = {name: submitted(who, name) for name in (end, run, fails)}
 
-    with server.setting("job_history_enable", history):
+    with server.history(kept=history):
         come = _go_on_without(attending, what, end, run, fails)
         assert await_ends(who, end, run, come, fails) == {
             **dict.fromkeys((end, run, come), "Complete"),

@@ -1,4 +1,4 @@
-"""The check of a site on a real OpenPBS: every line right, and the lines that say what the server does not do."""
+"""The check of a site on a real OpenPBS or TORQUE: every line right, and the lines that say what the server does not do."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ from tests.agent.pbs.site import ADA, BEN, QUEUE, SHARED, SITE, PbsSite, as_user
 pytestmark = [pytest.mark.pbs, pytest.mark.apptainer, pytest.mark.timeout(900)]
 
 LINES = {
-    "account", "clock-agent", "clock-nodes", "history", "image", "job-name", "kill-delay", "launcher", "links",
-    "names-delay", "observer", "others-jobs", "own-jobs", "probe", "project", f"queue/{QUEUE}", "reach", "renames",
+    "account", "clock-agent", "clock-nodes", "history", "image", "imagepull", "job-name", "kill-delay", "launcher",
+    "links", "names-delay", "observer", "others-jobs", "own-jobs", "probe", f"queue/{QUEUE}", "reach", "renames",
     "runtime", "runtime-rights", "sizes-delay", "versions", "work-directory",
-}  # fmt: skip
+} | (set() if server.TORQUE else {"project"})  # fmt: skip
 
 
 @pytest.fixture
@@ -68,7 +68,7 @@ def test_all_is_well_for_two_users_and_an_operator(site: PbsSite) -> None:
 
 def test_what_the_server_does_not_tell_is_warned_of(site: PbsSite) -> None:
     """An observer who is no operator, and jobs that are forgotten as soon as they are over, which is the default."""
-    with server.setting("query_other_jobs", "False"), server.setting("job_history_enable", "False"):
+    with server.setting("query_other_jobs", "False"), server.history(kept=False):
         code, lines = checked(site)
 
     warned = {name: line["verdict"] for name, line in lines.items() if line["verdict"] != "ok"}

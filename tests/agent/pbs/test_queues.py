@@ -1,4 +1,4 @@
-"""Queues of OpenPBS: routing, moved between, closed and stopped in the middle, limited; and directives that reach a job."""
+"""Queues of OpenPBS and TORQUE: routing, moved between, closed and stopped in the middle, limited; and directives that reach a job."""
 
 from __future__ import annotations
 
@@ -37,16 +37,42 @@ SECOND = os.environ.get("BATCHGATE_PBS_SECOND", "")
 Its scheduler looks every few seconds (``scheduler_iteration``): a job that arrives by qmove does not wake it. Its nodes
 copy output themselves (``$usecp``), not by ssh to the server from which the job came.
 """
+OWN: dict[str, dict[str, str]] = {
+    "site": {} if server.TORQUE else {"place": "pack"},
+    "rule": {} if server.TORQUE else {"chunk.arch": "linux"},
+}
+"""Directives of one of the systems alone."""
 NAMED = {
-    "site": {"directives": {"software": "of-the-site", "priority": "1", "place": "pack"}},
+    "site": {"directives": {"software": "of-the-site", "priority": "1", **OWN["site"]}},
     "queue": {"directives": {"priority": "2", "resource.nice": "3"}},
     "account": {
         "account": "physics of ours",
         "project": "lab-7",
         "directives": {"priority": "4", "resource.nice": "5"},
     },
-    "rule": {"directives": {"priority": "7", "chunk.arch": "linux"}},
+    "rule": {"directives": {"priority": "7", **OWN["rule"]}},
 }
+FULL = ("max_queuable", "0") if server.TORQUE else ("max_queued", "'[u:PBS_GENERIC=0]'")
+ONE_RUNS = ("max_user_run", "1") if server.TORQUE else ("max_run", "'[u:PBS_GENERIC=1]'")
+ONE_QUEUED = ("max_user_queuable", "1") if server.TORQUE else ("max_queued", "'[u:PBS_GENERIC=1]'")
+WORDS = (
+    {"runs": "User has reached queue running job limit", "queued": "Maximum number of jobs already in queue"}
+    if server.TORQUE
+    else {
+        "runs": "User has reached queue bgbehind running job limit",
+        "queued": "would exceed queue generic's per-user limit",
+    }
+)
+ASKED = (
+    {"Resource_List.nodes": "1:ppn=2", "Resource_List.mem": "512mb", "umask": "63"}  # as a decimal number
+    if server.TORQUE
+    else {
+        "project": "lab-7",
+        "umask": "77",
+        "Resource_List.place": "pack",
+        "Resource_List.select": "1:ncpus=2:mpiprocs=1:ompthreads=2:mem=64mb:arch=linux",
+    }
+)
 
 
 @pytest.fixture(scope="module")
@@ -139,7 +165,7 @@ def test_a_routed_job_is_followed_to_the_queue_where_it_runs(queued: Stack) -> N
     ("queue", "attribute", "value", "after"),
     [
         pytest.param(BEHIND, "enabled", "False", "True", id="destination closed"),
-        pytest.param(BEHIND, "max_queued", "'[u:PBS_GENERIC=0]'", "", id="destination full"),
+        pytest.param(BEHIND, *FULL, "", id="destination full"),
         pytest.param(ROUTE, "started", "False", "True", id="routing stopped"),
     ],
 )
@@ -242,11 +268,11 @@ def test_a_queue_that_is_stopped_in_the_middle_starts_its_jobs_later(queued: Sta
 
 def test_a_job_beyond_what_may_run_waits_with_the_words_for_it(queued: Stack) -> None:
     who = queued.ada
-    with being(BEHIND, "max_run", "'[u:PBS_GENERIC=1]'", ""):
+    with being(BEHIND, *ONE_RUNS, ""):
         first = apply(who, for_queue(waiting(), BEHIND))
         await_started(first)
         second = apply(who, for_queue(counted(), BEHIND))
-        await_waiting(queued, second, "Queued", "User has reached queue bgbehind running job limit")
+        await_waiting(queued, second, "Queued", WORDS["runs"])
         assert told(second) == []
         let_go(first)
         ended = await_ends(who, first, second)
@@ -257,11 +283,11 @@ def test_a_job_beyond_what_may_run_waits_with_the_words_for_it(queued: Stack) ->
 
 def test_a_job_beyond_what_may_be_queued_says_what_the_server_said(queued: Stack) -> None:
     who = queued.ada
-    with being(BEHIND, "max_queued", "'[u:PBS_GENERIC=1]'", ""):
+    with being(BEHIND, *ONE_QUEUED, ""):
         first = apply(who, for_queue(waiting(), BEHIND))
         await_started(first)
         second = apply(who, for_queue(counted(), BEHIND))
-        await_waiting(queued, second, "QueueFull", "would exceed queue generic's per-user limit")
+        await_waiting(queued, second, "QueueFull", WORDS["queued"])
         let_go(first)
         ended = await_ends(who, first, second)
 
@@ -275,30 +301,13 @@ def test_directives_of_site_queue_account_and_rule_reach_the_job(queued: Stack) 
     assert await_ends(queued.ada, name) == {name: "Complete"}
 
     batch_job = submitted(queued.ada, name)
-    seen = {
-        key: server.attribute(batch_job, key)
-        for key in (
-            "Account_Name",
-            "project",
-            "Priority",
-            "umask",
-            "queue",
-            "Rerunable",
-            "Resource_List.software",
-            "Resource_List.nice",
-            "Resource_List.place",
-            "Resource_List.select",
-        )
-    }
-    assert seen == {
+    expected = {
         "Account_Name": "physics of ours",
-        "project": "lab-7",
         "Priority": "7",
-        "umask": "77",
         "queue": BEHIND,
         "Rerunable": "False",
         "Resource_List.software": "of-the-site",
         "Resource_List.nice": "5",
-        "Resource_List.place": "pack",
-        "Resource_List.select": "1:ncpus=2:mpiprocs=1:ompthreads=2:mem=64mb:arch=linux",
+        **ASKED,
     }
+    assert {key: server.attribute(batch_job, key) for key in expected} == expected

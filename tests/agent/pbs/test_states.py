@@ -1,4 +1,4 @@
-"""States and limits that OpenPBS has of its own: suspended, deleted while it waits or by force, full, without a history."""
+"""States and limits that OpenPBS and TORQUE have of their own: suspended, deleted while it waits or by force, full, without a history."""
 
 from __future__ import annotations
 
@@ -29,6 +29,13 @@ from tests.agent.whole.waiting import until
 
 pytestmark = [pytest.mark.pbs, pytest.mark.apptainer, pytest.mark.timeout(900)]
 MOST, JOBS = 2, 5
+FEW = ("max_user_queuable", "2") if server.TORQUE else ("max_queued", "'[u:PBS_GENERIC=2]'")
+FULL = "Maximum number of jobs already in queue" if server.TORQUE else "would exceed"
+TOO_LONG = (
+    "cannot satisfy queue max walltime requirement"
+    if server.TORQUE
+    else "Job violates queue and/or server resource limits"
+)
 
 
 @contextmanager
@@ -52,6 +59,7 @@ def test_a_job_that_is_deleted_while_it_waits_never_ran(attending: Stack) -> Non
     assert "was deleted in the batch system before it had started" in status["message"]
 
 
+@pytest.mark.skipif(server.TORQUE, reason="TORQUE lets no user delete by force")
 def test_a_job_that_is_deleted_by_force_leaves_nothing(attending: Stack) -> None:
     """OpenPBS kills it at once: the script writes nothing of its end."""
     name = apply(attending.ada, counted("sleep 600"))
@@ -85,7 +93,7 @@ def test_a_suspended_job_says_so_and_goes_on(attending: Stack) -> None:
 
 
 def test_5_jobs_run_where_2_may_be_queued(attending: Stack) -> None:
-    with limited("max_queued", "'[u:PBS_GENERIC=2]'"):
+    with limited(*FEW):
         names = [apply(attending.ada, waiting()) for _ in range(JOBS)]
 
         def full() -> list[str]:
@@ -93,7 +101,7 @@ def test_5_jobs_run_where_2_may_be_queued(attending: Stack) -> None:
             return [words for reason, words in found if reason == "QueueFull"]
 
         words = until(full, lambda found: len(found) == JOBS - MOST, seconds=SECONDS, what="for a full queue")
-        assert [one for one in words if "would exceed" not in one] == []
+        assert [one for one in words if FULL not in one] == []
         let_go(*names)
         assert await_ends(attending.ada, *names) == dict.fromkeys(names, "Complete")
     assert [told(name) for name in names] == [["start", "end"]] * JOBS
@@ -105,14 +113,14 @@ def test_a_queue_that_refuses_for_good_says_why(attending: Stack) -> None:
         assert await_ends(attending.ada, name) == {name: "Failed"}
 
     status = pod_of(attending.ada, name)["status"]
-    assert "Job violates queue and/or server resource limits" in status["message"]
+    assert TOO_LONG in status["message"]
     assert told(name) == []
 
 
 def test_ends_are_known_where_the_server_keeps_no_history(attending: Stack) -> None:
     """OpenPBS' default: it forgets a job as soon as that is over. The agent learns of it, and goes by the files."""
     who = attending.ada
-    with server.setting("job_history_enable", "False"):
+    with server.history(kept=False):
         well, fails = apply(who, counted("echo well")), apply(who, counted("exit 7"))
         deleted, gone = apply(who, counted("sleep 600")), apply(who, counted("sleep 600"))
         await_started(deleted, gone)
@@ -123,6 +131,7 @@ def test_ends_are_known_where_the_server_keeps_no_history(attending: Stack) -> N
         until(lambda: who.every("pods", f"{LABEL}={gone}"), lambda pods: not pods, seconds=SECONDS)
         await_nothing_left([well, fails, deleted, gone], ADA)
     assert ended == {well: "Complete", fails: "Failed", deleted: "Failed"}
-    assert attending.agent.logged("the batch system keeps no records of ended jobs")
+    if not server.TORQUE:  # which does not say so
+        assert attending.agent.logged("the batch system keeps no records of ended jobs")
     assert seen(who, fails) == Seen("Failed", "BackoffLimitExceeded", "Failed", "", 7, "Error", ("start", "end"))
     assert pod_of(who, deleted)["status"]["reason"] == "JobDeleted"

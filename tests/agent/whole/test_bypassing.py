@@ -10,12 +10,12 @@ from typing import Any
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-from router import names, signing
+from router import names, podtemplate, signing
 from router.controlplane.installing import MANIFESTS
 from router.controlplane.options import RESEARCHERS
 from tests.agent.whole.jobs import LABEL, unique
 from tests.agent.whole.kubectl import Kubectl
-from tests.agent.whole.site import SITE, WIDE
+from tests.agent.whole.site import SITE, STRANGER, USER, WIDE
 from tests.agent.whole.stack import Stack
 from tests.agent.whole.waiting import stays, until
 
@@ -50,7 +50,7 @@ def copied(stack: Stack, name: str, how: str, namespace: str) -> dict[str, Any]:
     if how == "none":
         del proof[names.KEY_SIGNATURE]
     elif how == "of a key of their own":
-        proof[names.KEY_SIGNATURE] = signing.sign(_claims(proof, namespace), Ed25519PrivateKey.generate())
+        proof[names.KEY_SIGNATURE] = signing.sign(_claims(template, namespace), Ed25519PrivateKey.generate())
     spec = {key: value for key, value in stored["spec"].items() if key not in {"selector", "suspend", "template"}}
     return {
         "apiVersion": "batch/v1",
@@ -60,8 +60,9 @@ def copied(stack: Stack, name: str, how: str, namespace: str) -> dict[str, Any]:
     }
 
 
-def _claims(proof: dict[str, str], namespace: str) -> signing.Claims:
+def _claims(template: dict[str, Any], namespace: str) -> signing.Claims:
     """All that the agent will hold a signature against, right in every part."""
+    proof = template["metadata"]["annotations"]
     return signing.Claims(
         issued_at=int(time.time()),
         namespace=namespace,
@@ -71,6 +72,7 @@ def _claims(proof: dict[str, str], namespace: str) -> signing.Claims:
         account=proof[names.KEY_ACCOUNT],
         results=(),
         script_sha256=signing.script_digest(proof[names.KEY_SCRIPT]),
+        template_sha256=podtemplate.digest(template["spec"]),
     )
 
 
@@ -83,6 +85,22 @@ def test_a_job_that_no_webhook_has_seen_is_refused(stack: Stack, ungated: Kubect
 
     assert done.rc == 1
     assert f"which it does not in namespace {ungated.namespace}" in done.err
+
+
+@pytest.mark.usefixtures("unguarded")
+def test_a_job_that_is_signed_for_somebody_else_is_refused(stack: Stack, ungated: Kubectl, stranger: Kubectl) -> None:
+    """Another guard than that of namespaces: whoever may read a Job has its proof."""
+    name = unique("theirs")
+    job = json.dumps(copied(stack, name, "the webhook's own", ungated.namespace))
+    other = stranger.elsewhere(ungated.namespace)
+
+    said = until(
+        lambda: other.run("apply", "-f", "-", stdin=job).err,
+        lambda err: "which it does not in" not in err,
+        what="for a word",
+    )
+
+    assert f"this Job is signed for {USER} and was sent by {STRANGER}" in said
 
 
 @pytest.mark.usefixtures("unguarded")

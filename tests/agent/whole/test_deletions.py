@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Callable
 
@@ -99,6 +100,28 @@ def test_a_deleted_pod_is_replaced_only_after_its_end(stack: Stack, how: str) ->
     assert stack.await_end(name) == ["Complete"]
     assert [line.event for line in stack.runs.lines(name)] == ["start", "start", "end"]
     assert stack.site.living(name) == []
+
+
+def test_a_pod_that_is_taken_from_its_job_ends_before_another_runs(stack: Stack) -> None:
+    """The Job controller releases a Pod without its labels. Ours stay: the agent finds the Pod by them."""
+    name = unique("released")
+    lock = stack.runs.directory / f"{name}.lock"
+    body = f"exec 9>>{lock}; flock -n 9 || tell overlap\n{stack.waiting(name)}"
+    stack.user.apply(stack.runs.job(name, body, pod={"terminationGracePeriodSeconds": 3}))
+    stack.await_started(name)
+    first = stack.await_phase(name, "Running")["metadata"]
+
+    all_of_them = dict.fromkeys(first["labels"])
+    refused = stack.admin.run("patch", "pod", first["name"], "-p", json.dumps({"metadata": {"labels": all_of_them}}))
+    stack.admin.ok("label", "pod", first["name"], "batch.kubernetes.io/controller-uid-", "controller-uid-")
+
+    assert "are changed by the agent only" in refused.err
+    until(lambda: stack.runs.started(name) == 2, what="for the one in its place")
+    stack.let_go(name)
+    assert stack.await_end(name) == ["Complete"]
+    assert [line.event for line in stack.runs.lines(name)] == ["start", "start", "end"]
+    assert stack.site.living(name) == []
+    stack.admin.ok("delete", "pod", first["name"], "--wait=false")
 
 
 def test_a_virtual_node_that_is_deleted_comes_back_before_its_pods_are(stack: Stack) -> None:

@@ -311,7 +311,7 @@ def made_by_the_controller(stack: Stack, job: dict[str, Any], template: dict[str
     return name
 
 
-@pytest.mark.parametrize("forged", ["script", "no signature", "sidecar"])
+@pytest.mark.parametrize("forged", ["script", "no signature", "sidecar", "command", "env"])
 def test_a_pod_that_is_not_what_was_signed_never_runs(stack: Stack, forged: str) -> None:
     """As an intruder would make it who has the Job controller's rights, or a webhook that injects containers."""
     name = unique("altered")
@@ -322,6 +322,10 @@ def test_a_pod_that_is_not_what_was_signed_never_runs(stack: Stack, forged: str)
         template["metadata"]["annotations"][names.KEY_SCRIPT] += "\necho taken\n"
     elif forged == "no signature":
         del template["metadata"]["annotations"][names.KEY_SIGNATURE]
+    elif forged == "command":
+        template["spec"]["containers"][0]["command"] = ["/bin/sh", "-c", f"echo taken >{stack.runs.directory / name}"]
+    elif forged == "env":
+        template["spec"]["containers"][0]["env"].append({"name": "LD_PRELOAD", "value": "/tmp/taken.so"})
     else:
         template["spec"]["containers"].append(stack.runs.container(name, "true", name="injected", cpus=1))
 
@@ -330,7 +334,9 @@ def test_a_pod_that_is_not_what_was_signed_never_runs(stack: Stack, forged: str)
     def told() -> str:
         return stack.user.ok("get", "events", "--field-selector", f"involvedObject.name={pod},type=Warning")
 
-    wanted = "injected" if forged == "sidecar" else pod
+    wanted = {"sidecar": "injected", "command": "command of container main", "env": "env of container main"}.get(
+        forged, pod
+    )
     until(told, lambda text: wanted in text, what="for a Warning")
     stays(lambda: stack.site.of(name), lambda jobs: not jobs, seconds=3, what="never submitted")
     assert stack.runs.lines(name) == []

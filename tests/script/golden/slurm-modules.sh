@@ -20,6 +20,7 @@ restart_policy=Never
 log_limit=10737418240 # bytes of one log
 runtime=/opt/apptainer/bin/apptainer
 env_prefix=APPTAINERENV_
+from_log=() # the end of whose log is their message where they fail
 modules=(apptainer/1.4)
 
 container_0() { # main
@@ -29,6 +30,7 @@ container_0() { # main
 	image=/sif/image.sif
 	options=(--cleanenv --no-home --no-eval --pid --writable-tmpfs)
 	own_tmp
+	message /dev/termination-log
 }
 
 # --- the same in every script ---
@@ -177,7 +179,9 @@ keep_log() {
 
 # Runs container $1, the $2th time: $code, $started, $finished.
 run_once() {
-	local pipe=$scratch/$name.log.$2 logger pid='' turns=0
+	local pipe=$scratch/$name.log.$2 logger pid='' turns=0 said
+	why=''
+	[[ ! -e $dir/message/$name ]] || : >"$dir/message/$name"
 	mkfifo "$pipe"
 	: >"$scratch/$name.pid"
 	keep_log "$dir/log/$name.$2" <"$pipe" &
@@ -200,7 +204,15 @@ run_once() {
 	read -r pid <"$scratch/$name.pid" && end_session "$pid"
 	: >"$scratch/$name.pid"
 	while kill -0 "$logger" 2>/dev/null && ((turns++ < 250)); do pause 0.02; done
+	last_word "$dir/log/$name.$2"
 	examine "$1" "$dir/log/$name.$2"
+	[[ ! $said ]] || why+=",\"said\":\"$said\""
+}
+
+# $said: what the program leaves for status.state.terminated.message, or the end of its log $1 where that stands in.
+last_word() {
+	said=$(tail -c 4096 "$dir/message/$name" 2>/dev/null | base64 -w 0)
+	[[ $said || $code == 0 || " ${from_log[*]} " != *" $name "* ]] || said=$(tail -n 80 "$1" | tail -c 2048 | base64 -w 0)
 }
 
 # For the exit file: why nothing was started.
@@ -484,6 +496,17 @@ own_tmp() {
 	mount "$scratch/$name.tmp" /var/tmp
 }
 
+# PATH: the container's file for its last word. Below /dev, which is the node's, only where the node has one.
+message() {
+	[[ $1 != /dev/* || -f $1 ]] || return 0
+	mkdir -p "$dir/message" && : >"$dir/message/$name"
+	if [[ $1 =~ ^(/var)?/tmp/(.+) ]]; then
+		mkdir -p "$(dirname -- "$scratch/$name.tmp/${BASH_REMATCH[2]}")"
+		: >"$scratch/$name.tmp/${BASH_REMATCH[2]}"
+	fi
+	mount "$dir/message/$name" "$1"
+}
+
 mount() {
 	local from=$1 to=$2
 	case $from$to in
@@ -529,12 +552,39 @@ try() {
 	timeout --foreground -k 5 60 "${words[@]:0:3}" --security "seccomp:$scratch/$name.filter" "${words[@]:3}" 2>&1
 }
 
+# With too little memory the runtime itself dies at its start, as Go does, in its first words, or without any.
+examine_death() {
+	local said again limit
+	said=$(head -c 8192 "$2" | grep -a -m 1 -E '^(fatal error: |runtime/cgo: pthread_create failed)')
+	[[ $said || ($code != 2 && ! -s $2) ]] || return 0
+	for again in 1 2 3; do # at the limit it may start now and then
+		(
+			load "$1"
+			command=1 try "/$token" >/dev/null
+		)
+		case $? in
+		2 | 134 | 139)
+			limit=$(ulimit -d)
+			[[ $limit == unlimited ]] || limit="$limit KiB of data, ulimit -d"
+			because "the container runtime died at its start: ${said:-it said nothing} (memory: $limit)"
+			code=126
+			return
+			;;
+		esac
+	done
+}
+
 # Why container $1 was not started: the end of log $2, where it fails so again.
 examine() {
 	local said again reason=''
 	why=$(cat "$scratch/$name.why" 2>/dev/null && rm "$scratch/$name.why")
-	[[ $code == 1 || $code == 255 ]] && said=$(last_words <"$2") && [[ $said ]] || return 0
+	case $code in 1 | 2 | 134 | 139 | 255) ;; *) return 0 ;; esac
 	echo '{"defaultAction":"SCMP_ACT_ALLOW","syscalls":[{"names":["execve"],"action":"SCMP_ACT_ERRNO"}]}' >"$scratch/$name.filter"
+	if [[ $code != 1 && $code != 255 ]]; then
+		examine_death "$@"
+		return
+	fi
+	said=$(last_words <"$2") && [[ $said ]] || return 0
 	again=$(
 		load "$1"
 		command=1 try "/$token" | grep -q seccomp || try "${argv[@]}" | last_words # it warns where it has none

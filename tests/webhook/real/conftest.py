@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 from collections.abc import Iterator
 from pathlib import Path
@@ -9,9 +10,10 @@ from pathlib import Path
 import pytest
 
 from router.certs import issuing
-from router.controlplane import installing
-from router.controlplane.options import RESEARCHERS
+from router.controlplane import installing, programs
+from router.controlplane.options import APISERVER, RESEARCHERS, Options
 from router.controlplane.plane import ControlPlane
+from router.controlplane.start import control_plane
 from tests.webhook.real.gated import Gated, gated
 from tests.webhook.servers import Server, make_pki, serving
 
@@ -27,12 +29,28 @@ sites:
     mpi: [{name: open-mpi, launcher: openmpi}]
     queues:
       - {name: batch, nodes: 4, cpusPerNode: 8, memoryPerNode: 64Gi, walltimeDefault: 1h, walltimeMax: 24h}
+  - name: big
+    system: openpbs
+    host: ssh://login
+    access: own-keys
+    keys: /etc/batchgate/keys
+    knownHosts: /etc/batchgate/known_hosts
+    workDir: /big/{user}
+    secrets: stage
+    tokens: stage
+    images: [{match: "mapped:*", path: /images/mapped.sif}]
+    volumes: [{hostPath: /, path: /mirror}, {claim: "*", path: "/claims/{namespace}/{claim}"}]
+    queues:
+      - {name: any, nodes: 1000, cpusPerNode: 512, memoryPerNode: 16Ti, gpusPerNode: 64, walltimeMax: 1000h}
+controllers:
+  - managedBy: kueue.x-k8s.io/multikueue
 accounts:
   - users: ["system:serviceaccount:kube-system:cronjob-controller", "system:kube-controller-manager"]
     controller: true
   - {users: [ada], as: ada, account: physics}
   - {namespaces: ["test-*"], shared: true, as: research}
 rules:
+  - {name: corpus, when: "request.namespace.startsWith('corpus')", kueue: true, hpc: [{queue: any}]}
   - {name: vast, when: "job.totalCpus > 64", deny: "64 CPUs are the most"}
   - {name: strict, when: "job.cpus >= 2 && 'strict' in job.labels", hpc: [{queue: batch}], ifNotRoutable: deny}
   - {name: large, when: job.cpus >= 2, hpc: [{queue: batch}]}
@@ -43,13 +61,17 @@ ANCHOR = "gate-anchor"
 _NUMBERS = itertools.count(1)
 
 
-@pytest.fixture(scope="package")
-def webhook(plane: ControlPlane, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    """The running webhook, which the API server asks; it watches the cluster as its own service account."""
-    directory = tmp_path_factory.mktemp("webhook")
+_OFF = "JobManagedBy=false,PodLevelResources=false,UserNamespacesSupport=false,ProcMountType=false"
+DROPPING = Options(arguments={APISERVER: ("--emulated-version=1.34", f"--feature-gates={_OFF}")})
+"""An API server that drops these fields after every webhook has been asked, as 1.31 does."""
+
+
+@contextlib.contextmanager
+def asked(plane: ControlPlane, directory: Path, policy: str) -> Iterator[Server]:
+    """A running webhook, which the API server asks; it watches the cluster as its own service account."""
     pki = make_pki(directory / "certs")
     (directory / "policies").mkdir()
-    (directory / "policies" / "all.yaml").write_text(POLICY)
+    (directory / "policies" / "all.yaml").write_text(policy)
     keys = issuing.make_signing_keys()
     (directory / "signing.key").write_bytes(keys.private)
     (directory / "signing.pub").write_bytes(keys.public)
@@ -64,6 +86,23 @@ def webhook(plane: ControlPlane, tmp_path_factory: pytest.TempPathFactory) -> It
         finally:
             installing.unregister(plane, [ANCHOR])
             plane.kubectl("delete", "namespace", ANCHOR, "--wait=false")
+
+
+@pytest.fixture(scope="package")
+def older(
+    control_plane_programs: programs.Programs, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[ControlPlane]:
+    """A control plane that behaves as an older one; no webhook is registered."""
+    with control_plane(tmp_path_factory.mktemp("older") / "plane", DROPPING) as started:
+        installing.install(started)
+        yield started
+
+
+@pytest.fixture(scope="package")
+def webhook(plane: ControlPlane, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    """The webhook with the policy above."""
+    with asked(plane, tmp_path_factory.mktemp("webhook"), POLICY) as server:
+        yield server
 
 
 @pytest.fixture

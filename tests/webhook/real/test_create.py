@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from router import names, signing
+from router import names, podtemplate, signing
 from router.controlplane.plane import ControlPlane
 from tests.allowed import surplus, surplus_kept
 from tests.kube.wire import await_true
@@ -59,7 +59,8 @@ def test_apply(jobs: Gated) -> None:
     assert ("activeDeadlineSeconds" in spec, pod["activeDeadlineSeconds"]) == (False, 600)
     assert (spec["podReplacementPolicy"], pod["automountServiceAccountToken"]) == ("Failed", False)
     conditions = [rule["onPodConditions"][0]["type"] for rule in spec["podFailurePolicy"]["rules"]]
-    assert conditions == [names.CONDITION_WALLTIME, names.CONDITION_MEMORY, names.CONDITION_DISRUPTION]
+    kills = [names.CONDITION_WALLTIME, names.CONDITION_MEMORY, names.CONDITION_DELETED]
+    assert conditions == [*kills, names.CONDITION_DISRUPTION]
     assert script(stored).startswith("#!/bin/bash\n#PBS -q batch\n")
 
 
@@ -76,6 +77,7 @@ def test_the_signature_is_of_what_is_stored(jobs: Gated) -> None:
         account=proof[names.KEY_ACCOUNT],
         results=(),
         script_sha256=signing.script_digest(proof[names.KEY_SCRIPT]),
+        template_sha256=podtemplate.digest(stored["spec"]["template"]["spec"]),
     )
     keys = signing.load_public(jobs.public_key.read_bytes())
     assert signing.verify(proof[names.KEY_SIGNATURE], claims, keys).requester == "ada"
@@ -166,11 +168,20 @@ def test_an_indexed_job_has_one_script_for_all(jobs: Gated) -> None:
     assert indexes == {"0", "1"}
 
 
-def test_another_controller_s_job_is_left_alone(jobs: Gated) -> None:
+def test_a_listed_controller_s_job_is_left_to_it(jobs: Gated) -> None:
     stored = jobs.create(job(managedBy="kueue.x-k8s.io/multikueue"))
 
     assert target(stored) is None
+    assert stored["metadata"]["annotations"] == {names.KEY_MANAGED_BY: "kueue.x-k8s.io/multikueue"}
     assert "nodeName" not in stored["spec"]["template"]["spec"]
+
+
+def test_any_other_controller_s_job_is_judged_and_stays(jobs: Gated) -> None:
+    stored = jobs.create(job(managedBy="example.com/mine"))
+
+    assert (target(stored), stored["spec"]["managedBy"]) == ("cloud", "example.com/mine")
+    assert "nodeName" not in stored["spec"]["template"]["spec"]
+    assert "rule vast denies this Job" in jobs.denied(job("vast", managedBy="example.com/mine", parallelism=20))
 
 
 def test_forged_keys_are_taken_out_and_named(jobs: Gated) -> None:

@@ -6,7 +6,10 @@ import base64
 import contextlib
 import http.server
 import json
+import os
 import ssl
+import subprocess
+import sys
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,13 +17,15 @@ from typing import Any
 
 import pytest
 
-from router import names
+from router import names, podtemplate, signing
+from router.controlplane.options import RESEARCHERS
 from router.controlplane.plane import ControlPlane
 from router.webhook.tls import load
 from tests.kube.wire import await_true
-from tests.webhook.real.gated import Gated, Json, job, script, target, template_annotations
-from tests.webhook.servers import Pki, make_pki
+from tests.webhook.real.gated import Gated, Json, gated, job, script, target, template_annotations
+from tests.webhook.servers import Pki, Server, make_pki
 
+CONTROLLER = "system:serviceaccount:kube-system:cronjob-controller"
 INJECTED = {"name": "INJECTED", "value": "by another webhook"}
 
 
@@ -50,6 +55,62 @@ def test_a_cron_job_fires_for_its_namespace(jobs: Gated) -> None:
     # The controller asks, and its name says nothing: it runs as the namespace does.
     assert template_annotations(stored)[names.KEY_REQUESTER] == "system:serviceaccount:kube-system:cronjob-controller"
     assert json.loads(template_annotations(stored)[names.KEY_ACCOUNT]) == {"user": "research"}
+
+
+@pytest.mark.timeout(900)
+def test_what_is_said_of_a_cron_job_is_what_becomes_of_its_runs(plane: ControlPlane, webhook: Server) -> None:
+    """ada's own Jobs go to HPC in this namespace; nobody has an account for it that counts for the controller."""
+    name = f"elsewhere-{os.getpid()}"
+    plane.make_namespaces({name: (RESEARCHERS,)})
+    jobs, policy = (
+        gated(plane, name, webhook.log_file.parent / "signing.pub"),
+        str(webhook.log_file.parent / "policies"),
+    )
+    sent = {**cron_job(), "metadata": {"name": "nightly", "namespace": name}}
+    jobs.done("create", "-f", "-", sent=sent)
+    jobs.done("create", "job", "by-hand", "--from=cronjob/nightly")
+
+    def runs() -> list[Json]:
+        listed = json.loads(jobs.done("get", "jobs", "-o", "json").stdout)["items"]
+        return [one for one in listed if one["metadata"]["name"] != "by-hand"]
+
+    await_true(runs, "the CronJob to fire, which it does each minute", 180)
+    jobs.done("patch", "cronjob", "nightly", "-p", json.dumps({"spec": {"suspend": True}}))
+    stored = runs()[0]
+    decided = [stored["metadata"]["annotations"][key] for key in (names.KEY_RULE, names.KEY_REASON)]
+    assert (target(stored), target(jobs.get("by-hand"))) == ("cloud", "hpc")
+    assert decided[1].endswith(
+        f"namespace {name} ({CONTROLLER} asks for others, so only an account by namespace counts)"
+    )
+
+    routed = batchgate("route", "-f", "-", "-o", "json", "--policy", policy, "--user", "ada", stdin=json.dumps(sent))
+    explained = batchgate("explain", "-f", "-", "--policy", policy, "--user", "ada", stdin=json.dumps(sent)).stdout
+    template = json.loads(routed.stdout)["spec"]["jobTemplate"]
+    assert [template["metadata"]["annotations"][key] for key in (names.KEY_RULE, names.KEY_REASON)] == decided
+    assert f"this is decided for {CONTROLLER}, not for ada" in routed.stderr
+    assert f"cloud, by rule {decided[0]}: {decided[1]}\n" in explained
+
+    words = ["describe", "cronjob/nightly", "-n", name, "--policy", policy, "--kubeconfig", str(plane.kubeconfig())]
+    described = json.loads(batchgate(*words, "-o", "json").stdout)
+    seen = {
+        one["name"]: (one["byHand"], one["decision"]["target"], one["decision"]["reason"]) for one in described["runs"]
+    }
+    by_hand = jobs.get("by-hand")["metadata"]["annotations"][names.KEY_REASON]
+    assert seen == {stored["metadata"]["name"]: (False, "cloud", decided[1]), "by-hand": (True, "hpc", by_hand)}
+    assert described["nextRun"][0] == f"cloud, by rule {decided[0]}, for {CONTROLLER}: {decided[1]}"
+    shown = batchgate(*words).stdout
+    assert (
+        decided[1] in shown,
+        "Next run, by the policy given, as if it were made now (LimitRanges, quotas" in shown,
+    ) == (True, True)
+
+
+def batchgate(*words: str, stdin: str = "") -> subprocess.CompletedProcess[str]:
+    """One command to its end, which must be well."""
+    argv = [sys.executable, "-m", "router", *words]
+    run = subprocess.run(argv, input=stdin, capture_output=True, text=True, check=False)
+    assert run.returncode == 0, run.stderr
+    return run
 
 
 def test_create_job_from_a_cron_job(jobs: Gated) -> None:
@@ -143,6 +204,9 @@ def test_the_script_follows_what_another_webhook_changed_after_ours(jobs: Gated)
     assert injected(stored)
     assert target(stored) == "hpc"
     assert "'INJECTED=by another webhook'" in script(stored)
+    keys = signing.load_public(jobs.public_key.read_bytes())
+    claims = signing.read(template_annotations(stored)[names.KEY_SIGNATURE], keys)
+    assert claims.template_sha256 == podtemplate.digest(stored["spec"]["template"]["spec"])
     # Called again, we found our own values, took them for ours, and put nothing in twice.
     assert len(stored["spec"]["template"]["spec"]["tolerations"]) == 3
     # What the API server fills in before it asks us is the user's own.

@@ -7,7 +7,7 @@ from datetime import datetime
 
 import pytest
 
-from router import names, signing
+from router import names, podtemplate, signing
 from tests.kube.wire import await_true
 from tests.webhook.real.gated import Gated, Json, container, job, script, target, template_annotations, warnings
 from tests.webhook.servers import until
@@ -129,15 +129,22 @@ def test_labels_of_ours_come_back(jobs: Gated, key: str) -> None:
     assert jobs.get()["metadata"]["labels"] == before
 
 
-def test_a_change_of_the_template_is_refused_as_everywhere(jobs: Gated) -> None:
-    jobs.create(job())
-    patch = [{"op": "replace", "path": "/spec/template/spec/containers/0/image", "value": "other"}]
+def test_a_change_of_the_template_is_refused_in_one_sentence(jobs: Gated) -> None:
+    """The API server shows both templates, our script and all: 18 KB."""
+    jobs.done("apply", "-f", "-", sent=job())
+    before = jobs.get()
+    changed = job(pod={"containers": [container(image="busybox:1.37")]})
 
-    run = jobs.run("patch", "job", "solve", "--type=json", "-p", json.dumps(patch))
+    for words in (("apply",), ("apply", "--server-side", "--force-conflicts")):
+        run = jobs.run(*words, "-f", "-", sent=changed)
 
-    assert run.returncode == 1
-    assert "spec.template: Invalid value" in run.stderr
-    assert "field is immutable" in run.stderr
+        assert run.returncode == 1
+        assert run.stderr.rstrip().endswith(
+            ": spec.template: this Job was sent to HPC and its Pod template (containers[0].image) cannot be changed; "
+            "delete and create it"
+        )
+        assert "#!/bin/bash" not in run.stderr
+    assert ours(jobs.get()) == ours(before)
 
 
 def test_growth_beyond_what_the_rule_allows_is_denied(jobs: Gated) -> None:
@@ -161,6 +168,23 @@ def test_a_job_in_the_cloud_is_not_judged_anew(jobs: Gated) -> None:
 
     assert target(jobs.get()) == "cloud"
     assert "nodeName" not in jobs.get()["spec"]["template"]["spec"]
+
+
+def test_a_rule_that_denies_holds_for_a_job_that_grows_in_the_cloud(jobs: Gated) -> None:
+    small = {"containers": [container(cpu="1")]}
+    jobs.create(job("wide", pod=small, parallelism=1, completions=1000))
+    jobs.create(job("deep", pod=small, suspend=True))
+    more = [{"op": "replace", "path": "/spec/template/spec/containers/0/resources/requests/cpu", "value": "500"}]
+
+    wide = jobs.run("patch", "job", "wide", "-p", json.dumps({"spec": {"parallelism": 200}}))
+    deep = jobs.run("patch", "job", "deep", "--type=json", "-p", json.dumps(more))
+
+    for run in (wide, deep):
+        assert run.returncode == 1
+        assert "rule vast denies this Job: 64 CPUs are the most" in run.stderr
+    jobs.done("patch", "job", "wide", "-p", json.dumps({"spec": {"parallelism": 64}}))
+    jobs.done("patch", "job", "wide", "-p", json.dumps({"spec": {"parallelism": 0}}))
+    jobs.done("patch", "job", "deep", "-p", json.dumps({"spec": {"suspend": False}}))
 
 
 # --- suspended -----------------------------------------------------------------------------------------------------
@@ -231,6 +255,7 @@ def signed(jobs: Gated, stored: Json) -> signing.Claims:
             account=proof[names.KEY_ACCOUNT],
             results=(),
             script_sha256=signing.script_digest(script(stored)),
+            template_sha256=podtemplate.digest(stored["spec"]["template"]["spec"]),
             job_uid=stored["metadata"]["uid"],
         ),
     )

@@ -1,0 +1,128 @@
+"""What of a Pod template decides what runs, in one form however it was written, and its digest.
+
+Pure. Covered is what script and files are made from: containers with their words, images, environments and mounts,
+volumes, deadlines. Left out is what Kubernetes lets change on a suspended Job (labels, annotations, nodeSelector,
+tolerations, affinity, scheduling gates, amounts), which is signed anew where it decides something, and what means
+nothing on HPC. A field that is not covered is read by nobody, so that it cannot decide anything.
+
+The webhook computes the digest before an API server drops fields whose feature is off, the agent after. Of the fields
+covered, an older server may drop only what keeps a Job in the cloud; should one drop another, the digest differs, and
+the Job is not run.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
+from router.values import unchanging
+
+Fields = Mapping[str, Any]
+
+GROUPS: Final = ("initContainers", "containers")
+POD_FIELDS: Final = (
+    "restartPolicy",
+    "activeDeadlineSeconds",
+    "terminationGracePeriodSeconds",
+    "serviceAccountName",
+    "imagePullSecrets",
+)
+CONTAINER_FIELDS: Final = (
+    "image",
+    "imagePullPolicy",
+    "command",
+    "args",
+    "workingDir",
+    "restartPolicy",
+    "env",
+    "envFrom",
+    "volumeMounts",
+    "terminationMessagePath",
+    "terminationMessagePolicy",
+)
+_MOUNT_FIELDS: Final = ("name", "mountPath", "subPath", "subPathExpr", "readOnly")
+_READ_ONLY_ROOT: Final = "readOnlyRootFilesystem"
+_JSON: Final = json.JSONEncoder(sort_keys=True, separators=(",", ":"))
+
+
+@unchanging
+class Difference:
+    """One field that two templates have otherwise. ``group`` and ``name`` are those of its container or volume.
+
+    ``group`` is empty for a field of the Pod; ``field`` is empty for a whole container or volume. ``added``: only the
+    second has it; ``removed``: only the first.
+    """
+
+    group: str
+    name: str
+    field: str
+    added: bool = False
+    removed: bool = False
+
+
+def digest(spec: object) -> str:
+    """SHA-256, in hex, of what decides in a Pod's spec."""
+    return hashlib.sha256(_JSON.encode(_normal(spec)).encode()).hexdigest()
+
+
+def differences(one: object, other: object) -> Iterator[Difference]:
+    """What decides and is not the same in two Pods' specs: containers and volumes by name, in the second's order."""
+    before, now = _normal(one), _normal(other)
+    for group in (*GROUPS, "volumes"):
+        yield from _of_group(group, before.pop(group, []), now.pop(group, []))
+    for field in (*before.keys(), *(now.keys() - before.keys())):
+        if before.get(field) != now.get(field):
+            yield Difference("", "", field, field not in before, field not in now)
+
+
+def _of_group(group: str, before: list[Any], now: list[Any]) -> Iterator[Difference]:
+    known = {str(one.get("name")): one for one in before}
+    for mine in now:
+        name = str(mine.get("name"))
+        theirs = known.pop(name, None)
+        if theirs is None:
+            yield Difference(group, name, "", added=True)
+            continue
+        for field in dict.fromkeys((*theirs, *mine)):
+            if theirs.get(field) != mine.get(field):
+                yield Difference(group, name, field, field not in theirs, field not in mine)
+    yield from (Difference(group, name, "", removed=True) for name in known)
+
+
+def _normal(spec: object) -> dict[str, Any]:
+    """What decides, without fields that say nothing: absent, null, false and empty are the same to Kubernetes."""
+    fields = spec if isinstance(spec, dict) else {}
+    found = {field: _plain(fields.get(field)) for field in POD_FIELDS}
+    for group in GROUPS:
+        found[group] = [_container(one) for one in _mappings(fields.get(group))]
+    found["volumes"] = [_plain(one) for one in _mappings(fields.get("volumes"))]
+    return {field: value for field, value in found.items() if not _says_nothing(value)}
+
+
+def _container(container: Fields) -> dict[str, Any]:
+    security = container.get("securityContext")
+    found = {field: _plain(container.get(field)) for field in ("name", *CONTAINER_FIELDS)}
+    found["volumeMounts"] = [
+        {field: mount[field] for field in _MOUNT_FIELDS if not _says_nothing(mount.get(field))}
+        for mount in _mappings(container.get("volumeMounts"))
+    ]
+    found[_READ_ONLY_ROOT] = isinstance(security, dict) and security.get(_READ_ONLY_ROOT) is True
+    return {field: value for field, value in found.items() if not _says_nothing(value)}
+
+
+def _mappings(value: object) -> list[Fields]:
+    return [one for one in value if isinstance(one, dict)] if isinstance(value, list) else []
+
+
+def _plain(value: object) -> object:
+    """A value without the fields below it that say nothing. Entries of a list all count: an empty word is a word."""
+    if isinstance(value, dict):
+        found = {key: _plain(below) for key, below in value.items()}
+        return {key: below for key, below in found.items() if not _says_nothing(below)}
+    return [_plain(below) for below in value] if isinstance(value, list) else value
+
+
+def _says_nothing(value: object) -> bool:
+    return value is None or value is False or value in ("", [], {})

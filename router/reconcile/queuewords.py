@@ -1,0 +1,68 @@
+"""Why a job waits in its queue, in the batch system's words, and when it is expected to start.
+
+Pure. A scheduler plans anew every minute, and each time a little differently: what has been said of the start holds
+while it is nearly right, so that the statuses of thousands of Pods are not written for a minute's difference.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+from router.hpc import JobReport
+from router.names import REASON_HELD, REASON_QUEUED
+from router.podstatus import PENDING, PodStatus, rfc3339, seconds
+from router.reconcile.model import NORMAL, WARNING, Facts, Tell, Terms
+
+WAITS: Final = frozenset({REASON_QUEUED, REASON_HELD})
+_EXPECTED: Final = "expected to start about "
+_SAID: Final = re.compile(rf"(?:^|; ){_EXPECTED}(\S+)$")
+_NEARLY: Final = 300.0
+"""Seconds by which an expected start may be wrong without being said anew; a tenth of the time until then, if more."""
+
+
+def words(report: JobReport, said: str, now: float) -> str:
+    """The batch system's words and the expected start, in one line; empty where it says neither.
+
+    :param said: what stands on the Pod
+    """
+    reason = " ".join(report.reason.split())
+    if report.expected is None:
+        return reason
+    expected, before = report.expected.timestamp(), _expected(said)
+    if before is not None and before > now and abs(expected - before) < max(_NEARLY, (before - now) / 10):
+        expected = before
+    if expected <= now:  # it did not come to that
+        return reason
+    start = f"{_EXPECTED}{rfc3339(int(expected))}"
+    return f"{reason}; {start}" if reason else start
+
+
+def _expected(said: str) -> float | None:
+    found = _SAID.search(said)
+    return seconds(found[1]) if found else None
+
+
+def gist(reason: str, message: str) -> str:
+    """What an Event has told: without figures, which change while nothing has."""
+    return f"{reason}: {re.sub('[0-9]+', '#', _SAID.sub('', message))}"
+
+
+def tells(facts: Facts, found: PodStatus, terms: Terms, now: float) -> tuple[Tell, ...]:
+    """The Event with these words: the first ones, and others from time to time, however often they change.
+
+    That the Pod waits in the queue at all is told with its submission.
+    """
+    message = found.message or (found.reason if found.reason == REASON_HELD else "")
+    if found.phase != PENDING or found.reason not in WAITS or not message:
+        return ()
+    kind = NORMAL if found.reason == REASON_QUEUED else WARNING
+    new, stored = gist(found.reason, found.message), facts.pod.status
+    told = facts.words_told
+    if told is None:  # by an agent before this one, if that is what stands there
+        before = gist(stored.reason, stored.message) if stored.message or stored.reason == REASON_HELD else ""
+        return () if new == before else (Tell(kind, found.reason, message),)
+    same_state = told.gist.partition(":")[0] == found.reason
+    if new == told.gist or (same_state and now - told.at < terms.event_interval):
+        return ()
+    return (Tell(kind, found.reason, message),)

@@ -1,0 +1,127 @@
+"""Whether a namespace's ResourceQuotas leave room for a Job's Pods: they count Pods on virtual nodes like all others.
+
+Pure. The rules are those of the API server's admission plug-in ResourceQuota: a quota counts the Pods that match all of its
+scopes; a Pod is refused where what is used and what it requests are more than ``hard``, and where it requests nothing of
+a resource that ``hard`` names. Only requests and the number of Pods are looked at; limits are not known of every Pod.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, Final
+
+from router import quantity
+from router.values import unchanging
+from router.workload.model import Figure, Workload
+
+Pod = Mapping[str, Any]
+
+_PODS: Final = ("pods", "count/pods")
+Unit = tuple[Callable[[object], int], Callable[[int], str]]
+"""How a quantity is read, and how it is shown."""
+_COUNT: Final[Unit] = (quantity.units, str)
+_CPU: Final[Unit] = (quantity.millis, quantity.show_cpu)
+_BYTES: Final[Unit] = (quantity.units, quantity.show_bytes)
+_FIGURES: Final = {
+    "cpu": "cpu",
+    "requests.cpu": "cpu",
+    "memory": "memory",
+    "requests.memory": "memory",
+    "ephemeral-storage": "ephemeral_storage",
+    "requests.ephemeral-storage": "ephemeral_storage",
+}
+"""Resources of a quota, and the figures of a Workload that they count."""
+
+
+@unchanging
+class Scope:
+    """One condition on Pods: ``Terminating``, ``PriorityClass``, …, with the operator and values of a scopeSelector."""
+
+    name: str
+    operator: str = "Exists"
+    values: tuple[str, ...] = ()
+
+
+@unchanging
+class Quota:
+    """A ResourceQuota: quantities as written, by the quota's resource names."""
+
+    name: str
+    hard: Mapping[str, str]
+    used: Mapping[str, str]
+    scopes: tuple[Scope, ...] = ()
+
+
+def shortage(quotas: Sequence[Quota], workload: Workload, pod: Pod) -> str:
+    """Why Kubernetes will not make the Job's Pods now; empty where nothing is known to be in the way.
+
+    :param pod: the spec of the Pods that will be made
+    """
+    found = []
+    for quota in quotas:
+        if all(_counts(scope, pod) for scope in quota.scopes):
+            found += [f"ResourceQuota {quota.name}: {why}" for why in _reasons(quota, workload)]
+    return "; ".join(found)
+
+
+def _reasons(quota: Quota, workload: Workload) -> Iterator[str]:
+    for resource in quota.hard:
+        if resource in _PODS:
+            why = _lack(quota, resource, 1, _COUNT)
+        elif (name := _FIGURES.get(resource)) is not None:
+            figure: Figure | None = getattr(workload, name)
+            unit = _CPU if name == "cpu" else _BYTES
+            why = "each Pod must request some" if figure is None else _lack(quota, resource, figure.value, unit)
+        else:
+            why = ""
+        if why:
+            yield f"{resource}: {why}"
+
+
+def _lack(quota: Quota, resource: str, asked: int, unit: Unit) -> str:
+    read, show = unit
+    try:
+        hard, used = read(quota.hard[resource]), read(quota.used.get(resource, "0"))
+    except ValueError:  # larger than any Job may ask for
+        return ""
+    if asked > hard:
+        return f"each Pod takes {show(asked)} of {show(hard)} in all"
+    if asked > hard - used:
+        return f"each Pod takes {show(asked)}, {show(max(0, hard - used))} of {show(hard)} is left"
+    return ""
+
+
+def _counts(scope: Scope, pod: Pod) -> bool:
+    match scope.name:
+        case "Terminating":
+            return pod.get("activeDeadlineSeconds") is not None
+        case "NotTerminating":
+            return pod.get("activeDeadlineSeconds") is None
+        case "BestEffort":
+            return _is_best_effort(pod)
+        case "NotBestEffort":
+            return not _is_best_effort(pod)
+        case "PriorityClass":
+            return _selects(scope, str(pod.get("priorityClassName") or ""))
+        case _:
+            # CrossNamespacePodAffinity has no meaning on a virtual node; another scope is not one of Pods.
+            return False
+
+
+def _selects(scope: Scope, name: str) -> bool:
+    match scope.operator:
+        case "In":
+            return name in scope.values
+        case "NotIn":
+            return name not in scope.values
+        case "Exists":
+            return bool(name)
+        case _:
+            return not name
+
+
+def _is_best_effort(pod: Pod) -> bool:
+    containers = [*(pod.get("containers") or ()), *(pod.get("initContainers") or ())]
+    return not any(
+        (one.get("resources") or {}).get(kind) for one in (*containers, pod) for kind in ("requests", "limits")
+    )

@@ -1,0 +1,64 @@
+"""What older Pods of a Job have left on the site, as the fence finds it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import cast
+
+from router.agent import records as kept
+from router.agent.fencing import Fence
+from router.agent.records import Record, Records
+from router.host.local import LocalHost
+from router.kube.client import Api
+from router.layout import PodDirectory
+from router.reconcile import outcomes
+from tests.agent.test_records import pod
+
+
+def fence_of(root: Path, *directories: str) -> tuple[Fence, Records, Record]:
+    """A fence over a site with these Pods' directories, its records, and a Pod that is about to be submitted."""
+    records = Records(lambda view: PodDirectory(str(root), view.job_uid, view.index, view.uid))
+    for uid in directories:
+        Path(PodDirectory(str(root), "job-1", "0", uid).path).mkdir(parents=True)
+    young = records.add(outcomes.first(pod("young", "young", index="0")))
+    return Fence(cast("Api", None), LocalHost(root), records, str(root)), records, young
+
+
+def test_a_directory_that_is_nobodys_is_in_the_way_until_its_run_is_over(tmp_path: Path) -> None:
+    fence, records, young = fence_of(tmp_path, "a", "b", ".half.0123456789abcdef")
+
+    assert sorted(fence.look(young)) == ["a", "b"]
+
+    assert fence.older(young) == (
+        "an earlier run of a Pod that is gone (a) may still run",
+        "an earlier run of a Pod that is gone (b) may still run",
+    )
+    for uid in ("a", "b"):
+        left = records.get(uid)
+        assert left is not None
+        assert left.missing is not None
+        left.over = True
+    assert fence.older(young) == ()
+
+
+def test_what_was_dropped_as_over_is_not_found_again(tmp_path: Path) -> None:
+    """Its directory stays for days. Of what was dropped for another reason nothing is sure."""
+    fence, records, young = fence_of(tmp_path, "over", "not-over")
+    for uid in ("over", "not-over"):
+        record = records.add(outcomes.first(pod(uid, uid, index="0")))
+        record.over = uid == "over"
+        records.drop(record)
+
+    assert fence.look(young) == ("not-over",)
+    assert records.get("over") is None
+
+
+def test_only_so_many_are_remembered_and_the_oldest_is_forgotten_first(tmp_path: Path) -> None:
+    _, records, _ = fence_of(tmp_path)
+    uids = [f"u{number}" for number in range(kept.MOST_ENDED + 1)]
+    for uid in uids:
+        record = records.add(outcomes.first(pod(uid, uid)))
+        record.over = True
+        records.drop(record)
+
+    assert [uid for uid in uids if not records.has_ended(uid)] == uids[:1]

@@ -1,0 +1,150 @@
+"""What a container may have planted in a volume leads no later container out of what the site offers."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from router.demo import sandbox
+from router.policy.schema import Site
+from tests.script.builders import IMAGE, container, site, text_of, workload
+from tests.script.running import Pod
+
+pytestmark = [
+    pytest.mark.apptainer,
+    pytest.mark.skipif(shutil.which("apptainer") is None, reason="no apptainer on this machine"),
+]
+CAT = ("/bin/sh", "-c", "cat /v/key; echo stolen >/v/written")
+
+SOURCES = [
+    {"hostPath": {"path": "/mnt/data/mine"}},
+    {"nfs": {"server": "filer", "path": "/export/mine"}},
+    {"persistentVolumeClaim": {"claimName": "mine"}},
+]
+
+
+@pytest.fixture(scope="session")
+def image(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("image") / "sandbox"
+    sandbox.build(path)
+    return path
+
+
+@pytest.fixture
+def offered(pod: Pod) -> Path:
+    """What the site maps: a directory, by a link that is the admin's own."""
+    for directory in ("file-server/physics", "alice"):
+        (pod.work / directory).mkdir(parents=True)
+    (pod.work / "alice" / "key").write_text("secret\n")
+    (pod.work / "project").symlink_to("file-server")
+    return pod.work / "project"
+
+
+def on(image: Path, offered: Path, **fields: Any) -> Site:
+    maps = [
+        {"hostPath": "/mnt/data", "path": f"{offered}/physics"},
+        {"nfs": "filer:/export", "path": f"{offered}/physics"},
+        {"claim": "physics/*", "path": f"{offered}/{{namespace}}/{{claim}}"},
+    ]
+    return site(images=[{"match": IMAGE, "path": str(image)}], volumes=maps, **fields)
+
+
+def mounting(source: dict[str, Any], **mount: Any) -> dict[str, Any]:
+    return {
+        "containers": [container(*CAT, volumeMounts=[{"name": "v", "mountPath": "/v", **mount}])],
+        "volumes": [{"name": "v", **source}],
+    }
+
+
+def script(image: Path, offered: Path, source: dict[str, Any], **mount: Any) -> str:
+    fields = mounting(source, **mount)
+    return text_of(workload(*fields.pop("containers"), **fields), on(image, offered))
+
+
+@pytest.mark.parametrize("source", SOURCES, ids=lambda source: next(iter(source)))
+@pytest.mark.parametrize("link", ["alice", "../../alice"])
+def test_a_planted_link_is_refused(pod: Pod, image: Path, offered: Path, source: dict[str, Any], link: str) -> None:
+    target = str(pod.work / link) if link == "alice" else link
+    (offered / "physics" / "mine").symlink_to(target)
+
+    assert pod.run(script(image, offered, source)) == 126
+
+    below, root = ("physics/mine", offered) if "persistentVolumeClaim" in source else ("mine", offered / "physics")
+    sentence = f"the volume's path {below} leads out of {root}, by a link"
+    assert pod.log() == f"batchgate: {sentence}: the container is not started\n"
+    found = pod.exit() or {}
+    assert (found["code"], found["reason"], found["message"]) == (126, "CreateContainerError", sentence)
+    assert sorted(path.name for path in (pod.work / "alice").iterdir()) == ["key"]
+
+
+@pytest.mark.parametrize("source", SOURCES, ids=lambda source: next(iter(source)))
+@pytest.mark.parametrize("link", [False, True], ids=["plain", "link"])
+def test_what_lies_within_is_mounted_also_by_a_link(
+    pod: Pod, image: Path, offered: Path, source: dict[str, Any], link: bool
+) -> None:
+    (offered / "physics" / ("there" if link else "mine")).mkdir()
+    if link:
+        (offered / "physics" / "mine").symlink_to("there")
+    (offered / "physics" / "mine" / "key").write_text("own\n")
+
+    assert pod.run(script(image, offered, source)) == 0, pod.log()
+
+    assert pod.log() == "own\n"
+    assert (offered / "physics" / "mine" / "written").read_text() == "stolen\n"
+
+
+def test_a_directory_of_the_manifest_is_not_made(pod: Pod, image: Path, offered: Path) -> None:
+    assert pod.run(script(image, offered, SOURCES[0], subPath="deep")) == 126
+
+    name = os.uname().nodename
+    assert pod.log() == (
+        f"batchgate: there is no {offered}/physics/mine on {name}, which is to be mounted: the container is not started\n"
+    )
+    assert not list((offered / "physics").iterdir())
+
+
+def test_a_link_below_a_sub_path_that_was_made(pod: Pod, image: Path, offered: Path) -> None:
+    (offered / "physics" / "mine").mkdir()
+    (offered / "physics" / "mine" / "out").symlink_to(pod.work / "alice")
+
+    assert pod.run(script(image, offered, SOURCES[0], subPath="out/more")) == 126
+
+    assert pod.log() == (
+        "batchgate: the subPath out/more leads out of its volume, by a link: the container is not started\n"
+    )
+    assert sorted(path.name for path in (pod.work / "alice").iterdir()) == ["key"]
+
+
+@pytest.mark.mpi
+@pytest.mark.skipif(shutil.which("mpirun") is None, reason="no mpirun on this machine")
+def test_each_rank_walks_on_its_own_node(pod: Pod, image: Path, offered: Path) -> None:
+    """Other nodes see what was planted since the first one looked."""
+    mine = offered / "physics" / "mine"
+    mine.mkdir()
+    (mine / "key").write_text("own\n")
+    (pod.work / "nodefile").write_text(f"{os.uname().nodename}\n" * 2)
+    as_root = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"} if os.getuid() == 0 else {}
+    mount = [{"name": "v", "mountPath": "/v"}, {"name": "e", "mountPath": "/e"}]
+    text = text_of(
+        workload(
+            container("mpirun", "-n", "2", "sh", "-c", "cat /v/key; ls -d /e", volumeMounts=mount),
+            volumes=[{"name": "v", **SOURCES[0]}, {"name": "e", "emptyDir": {}}],
+        ),
+        on(image, offered, mpi=[{"name": "open-mpi", "launcher": "openmpi"}]),
+    )
+    assert pod.run(text, PBS_NODEFILE=str(pod.work / "nodefile"), **as_root) == 0, pod.log()
+    assert sorted(pod.log().splitlines()[-4:]) == ["/e", "/e", "own", "own"]
+
+    mine.rename(offered / "physics" / "old")
+    mine.symlink_to(pod.work / "alice")
+    rank = subprocess.run(
+        ["/bin/bash", str(pod.path / "rank")], capture_output=True, text=True, check=False, cwd="/", timeout=60
+    )
+
+    sentence = f"the volume's path mine leads out of {offered}/physics, by a link"
+    assert (rank.returncode, rank.stdout, rank.stderr) == (126, "", f"batchgate: {sentence}: the container is not started\n")  # fmt: skip
