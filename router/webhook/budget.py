@@ -10,6 +10,7 @@ heartbeat, upon which the arbiter does the same.
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import logging
 import os
@@ -139,10 +140,16 @@ class Budget:
                 self._thread.start()
 
     def _end(self, spending: _Spending) -> None:
-        """From here on nothing is raised in the thread any more: what was on its way is taken back."""
+        """From here on nothing is raised in the thread any more: what was on its way has come."""
         with self._lock:
-            if self._spending.pop(spending.thread, None) is not None and spending.interruptions:
-                ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(spending.thread), None)
+            self._spending.pop(spending.thread, None)
+        if not spending.interruptions:
+            return
+        # Taken back (None), Python would go on looking for it, and a function that is profiled would never begin.
+        with contextlib.suppress(_Interrupted):
+            _interrupt(spending.thread)
+            while True:
+                pass
 
     def _watch(self) -> None:
         while True:
@@ -162,12 +169,17 @@ class Budget:
         due = spending.interruptions * _AGAIN_SECONDS + (0 if spending.crowded else self.seconds)
         if seconds >= due:
             spending.interruptions += 1
-            ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(spending.thread), ctypes.py_object(_Interrupted))
+            _interrupt(spending.thread)
         if seconds >= _STUBBORN * self.seconds:
             place = _most(spending.places)
             fields = {"step": place.step, "field": place.field, "cpu": round(seconds, 2)}
             self._log.critical("a review that nothing interrupts ends this worker", extra={"fields": fields})
             os.kill(os.getpid(), signal.SIGKILL)  # gunicorn handles others, and waits for all threads
+
+
+def _interrupt(thread: int) -> None:
+    """Raise it in that thread before its next bytecode, in place of one that is on its way."""
+    ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(thread), ctypes.py_object(_Interrupted))
 
 
 def _most(places: Counter[Place]) -> Place:
