@@ -165,6 +165,8 @@ def make(tmp_path: Path, case: Case) -> None:
     (tmp_path / "runtime").write_text(
         f"#!/bin/bash\nwhile [[ $1 != /sif/image.sif ]]; do shift; done\nshift\n"
         f"export PATH={inside}:$PATH LD_LIBRARY_PATH={inside}\n"
+        # The MPI that this machine may have lies not in the image.
+        f'for place in /usr /opt /etc/ld.so; do set -- "${{@// $place/ {inside}$place}}"; done\n'
         'if [[ $4 == look ]]; then exec "$@"; fi\necho ran\n'
     )
     for path in (tmp_path / "launcher", tmp_path / "runtime", inside / "solver", inside / "plain"):

@@ -54,7 +54,7 @@ def test_the_walltime_is_never_zero_and_a_size_has_its_unit(system: str) -> None
         terminationGracePeriodSeconds=0,
     )
 
-    text = text_of(job, site(system, margin=1))
+    text = text_of(job, site(system, margin=1, memoryFloor=0))
 
     assert re.search(r"(walltime|time)=00:(00:02|01:00)\n", text)
     assert re.search(r"mem=1(kb|M)\b", text)

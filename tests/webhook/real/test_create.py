@@ -251,7 +251,9 @@ def test_resources_of_the_whole_pod_count(jobs: Gated) -> None:
 
 
 def large_environment(kib: int) -> Json:
-    return {"containers": [container(env=[{"name": "BIG", "value": "x" * (kib * 1024)}])]}
+    """So much of it in all, in strings that Linux can pass on."""
+    env = [{"name": f"BIG{number}", "value": "x" * 10 * 1024} for number in range(kib // 10)]
+    return {"containers": [container(env=env)]}
 
 
 def test_what_would_not_fit_into_annotations_stays_in_the_cloud(jobs: Gated) -> None:
@@ -293,8 +295,13 @@ def test_a_job_that_restarts_its_containers_has_none_and_is_told(jobs: Gated) ->
 def test_a_limit_per_index_fails_the_index(jobs: Gated) -> None:
     stored = jobs.create(job(completions=2, completionMode="Indexed", backoffLimitPerIndex=1))
 
-    actions = [rule["action"] for rule in stored["spec"]["podFailurePolicy"]["rules"]]
-    assert actions == ["FailIndex", "FailIndex", "Ignore"]
+    rules = stored["spec"]["podFailurePolicy"]["rules"]
+    assert [(rule["action"], rule["onPodConditions"][0]["type"]) for rule in rules] == [
+        ("FailIndex", "batchgate.dev/WalltimeExceeded"),
+        ("FailIndex", "batchgate.dev/OutOfMemory"),
+        ("FailIndex", "batchgate.dev/JobDeleted"),
+        ("Ignore", "DisruptionTarget"),
+    ]
 
 
 def test_a_deadline_of_the_pod_s_own_stays(jobs: Gated) -> None:
