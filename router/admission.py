@@ -11,7 +11,7 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from router import patching, patchtext
+from router import patching
 from router.errors import JobError, ReviewError
 from router.gate import Gate, Judgement, judge
 from router.policy.decision import Decision, Requester
@@ -124,10 +124,7 @@ def _judged(request: _Request, judgement: Judgement) -> Answer:
         inner["status"] = _status(403, "Forbidden", message)
     elif operations := patching.diff(judgement.job, judgement.routed):
         inner["patchType"] = "JSONPatch"
-        script = judgement.script
-        inner["patch"] = (
-            patchtext.encoded(operations, script.text, script.common) if script else patchtext.encoded(operations)
-        )
+        inner["patch"] = patching.encoded(operations)
     return Answer(response, _log_fields(request, allowed=allowed, **fields))
 
 

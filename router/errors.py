@@ -9,6 +9,7 @@
      x ReviewError        not an AdmissionReview we understand       -> HTTP 400
      x JobError           this Job is not valid; carries field path  -> denied
        + TooLarge         its Pod holds more than can be run         -> Pod Failed, reason
+     x OtherRelease       a script of a webhook too new or too old  -> Pod Pending, until the agent is the right one
      x SignatureError     not what the webhook signed                -> never run
      x BatchError         argv, exit code, the batch system's words
        + Unavailable      time-out, cannot connect                   -> again, with back-off; Pod untouched
@@ -59,6 +60,10 @@ class JobError(BatchgateError):
         super().__init__(f"{path}: {message}")
         self.path = path
         self.message = message
+
+
+class OtherRelease(BatchgateError):
+    """A script comes from a webhook of a release whose scripts this one does not complete. Says which is older."""
 
 
 class TooLarge(JobError):

@@ -219,12 +219,12 @@ def _settled(
         missing = resultpaths.warnings(plan.problems) if route.site.results_dir is not None else ()
         script = render(workload, route)
         record = recorded(route, requester.user)
-        routed = placement.place(stripped.job, decision, script.text, record)
+        routed = placement.place(stripped.job, decision, script.own, record)
         if lack := shortage(
             gate.cluster.quotas.get(workload.namespace, ()), workload, routed["spec"]["template"]["spec"]
         ):
             decision = replace(decision, reason=f"{decision.reason.rstrip('.')}; {_NO_ROOM}: {lack}")
-            routed = placement.place(stripped.job, decision, script.text, record)
+            routed = placement.place(stripped.job, decision, script.own, record)
         routed = signed(routed, workload, route, record, gate)
         if (obstacle := too_large(routed, stripped.job, stripped.root)) is not None:
             decision, script, routed = _kept_back(decision, route, obstacle), None, None

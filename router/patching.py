@@ -1,16 +1,20 @@
-"""From a Job and its routed copy to a JSON Patch (RFC 6902).
+"""From a Job and its routed copy to a JSON Patch (RFC 6902), as an AdmissionReview carries it.
 
 Pure. Only what Batchgate may change is compared (the rest is shared, and the same): the operations are those that jsonpatch would make.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import binascii
+import json
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 import jsonpatch
 
 Operation = dict[str, Any]
+
+_JSON: Final = json.JSONEncoder(separators=(",", ":"))
 
 _LEAF: Final = None
 _TREE: Final[Mapping[str, Any]] = {
@@ -52,6 +56,11 @@ def diff(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[Operation]:
     operations: list[Operation] = []
     _compare(old, new, _TREE, "", operations)
     return operations
+
+
+def encoded(operations: Sequence[Operation]) -> str:
+    """The operations as base64 of JSON."""
+    return binascii.b2a_base64(_JSON.encode(operations).encode(), newline=False).decode()
 
 
 def _compare(

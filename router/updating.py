@@ -132,7 +132,7 @@ def _judged_anew(
     resultpaths.plan(workload)  # TooLarge, as at the Job's creation
     script = render(workload, route)
     record = recorded(route, asking.user)
-    routed = placement.replace_record(restored, decision, script.text, record)
+    routed = placement.replace_record(restored, decision, script.own, record)
     routed = signed(routed, workload, route, record, gate, str(_metadata(stored).get("uid") or ""))
     _demand_small(routed, own)
     told = _told(restored, workload, decision)

@@ -48,6 +48,8 @@ container_2() { # main
 	message /dev/termination-log
 }
 
+# runtime 1: base restarts sidecars apptainer plain
+
 # --- the same in every script ---
 
 say() { printf 'batchgate: %s\n' "$*" >&2; }

@@ -27,20 +27,6 @@ launcher_signal=USR1
 host_line='%s slots=%d'
 lines_per_rank=1
 granted=() # devices of all nodes that are known, as host-gpuN
-pairs=( # launcher, library, what to change; the first that matches
-	'openmpi-4.* openmpi-[45].* '
-	'openmpi-5.* openmpi-5.* '
-	'openmpi-5.* openmpi-4.* use an image with Open MPI 5, or an MPI profile with the mpirun of an Open MPI 4'
-	'openmpi-[45].* mpich-* use an image with Open MPI, or an MPI profile with Hydra'\''s mpiexec or with srun --mpi=pmi2'
-	'hydra-* mpich-* '
-	'hydra-* openmpi-[45].* use an image with MPICH, or an MPI profile with Open MPI'\''s mpirun or with srun --mpi=pmix'
-	'srun-pmix* openmpi-[45].* '
-	'srun-pmix* mpich-* give the MPI profile the option --mpi=pmi2, or use an image with Open MPI'
-	'srun-pmi2 mpich-* '
-	'srun-pmi2 openmpi-5.* give the MPI profile the option --mpi=pmix, or use an image with MPICH'
-	'srun-none mpich-* give the MPI profile the option --mpi=pmi2'
-	'srun-none openmpi-[45].* give the MPI profile the option --mpi=pmix'
-)
 launch() {
 	launcher_env=(OMPI_MCA_btl_vader_single_copy_mechanism=none UCX_POSIX_USE_PROC_LINK=n 'UCX_TLS=^cma')
 	launcher_words=(-np 16 --hostfile "$scratch/hosts" --map-by ppr:4:node --bind-to none)
@@ -56,6 +42,8 @@ container_0() { # main
 	options=(--cleanenv --no-home --no-eval --writable-tmpfs)
 	message /dev/termination-log
 }
+
+# runtime 1: base apptainer images pairs talk mpi
 
 # --- the same in every script ---
 
@@ -732,6 +720,21 @@ give_signs() {
 		sleep 15
 	done
 }
+
+pairs=( # launcher, library, what to change; the first that matches
+	'openmpi-4.* openmpi-[45].* '
+	'openmpi-5.* openmpi-5.* '
+	'openmpi-5.* openmpi-4.* use an image with Open MPI 5, or an MPI profile with the mpirun of an Open MPI 4'
+	'openmpi-[45].* mpich-* use an image with Open MPI, or an MPI profile with Hydra'\''s mpiexec or with srun --mpi=pmi2'
+	'hydra-* mpich-* '
+	'hydra-* openmpi-[45].* use an image with MPICH, or an MPI profile with Open MPI'\''s mpirun or with srun --mpi=pmix'
+	'srun-pmix* openmpi-[45].* '
+	'srun-pmix* mpich-* give the MPI profile the option --mpi=pmi2, or use an image with Open MPI'
+	'srun-pmi2 mpich-* '
+	'srun-pmi2 openmpi-5.* give the MPI profile the option --mpi=pmix, or use an image with MPICH'
+	'srun-none mpich-* give the MPI profile the option --mpi=pmi2'
+	'srun-none openmpi-[45].* give the MPI profile the option --mpi=pmix'
+)
 
 # Whether launcher and image can talk is settled before ranks start: ranks that cannot may each run alone and end well.
 settle() {

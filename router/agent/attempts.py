@@ -15,6 +15,7 @@ from router.errors import (
     ApiError,
     BatchError,
     BatchgateError,
+    OtherRelease,
     Refused,
     SignatureError,
     TooLarge,
@@ -26,13 +27,14 @@ SOON: Final = 10.0
 AT_ONCE: Final = 2.0
 """The same where the plan first looks whether a job was made after all."""
 LATER: Final = 300.0
-"""The same where only another Pod would be right."""
+"""The same where only another Pod would be right, or another agent."""
 _MEANING: Final[tuple[tuple[type[Exception], str, float | None], ...]] = (
     (WrongUser, names.REASON_WRONG_USER, None),
     (Refused, names.REASON_REFUSED, None),
     (UnknownKey, names.REASON_NOT_VERIFIED, SOON),  # its public half may be on its way to us
     (SignatureError, names.REASON_NOT_VERIFIED, None),
     (TooLarge, names.REASON_TOO_LARGE, None),
+    (OtherRelease, names.REASON_OTHER_RELEASE, LATER),
     (Added, names.REASON_CONFIG_ERROR, LATER),
     (Withdrawn, names.REASON_CREATING, SOON),
     (ApiError, names.REASON_CREATING, SOON),

@@ -27,6 +27,7 @@ from router.layout import PodDirectory
 from router.ociimage import Used, Wait
 from router.podview import PodView
 from router.policy.schema import Site
+from router.script import complete
 from router.workload import resultpaths, workload_of
 from router.workload.model import GpuVendor, Workload
 
@@ -126,6 +127,7 @@ class Submitter:
         :raises SignatureError: the Pod does not prove what it should
         :raises WrongUser, Added: it can never be run as it is
         :raises JobError: what its files are made from is not there
+        :raises OtherRelease: its script is none that this agent completes
         :raises TooLarge: it can never be given what its files would be
         :raises DirectoryExists: only where it is fresh
         :raises ImageWait: an image is not there yet
@@ -144,8 +146,9 @@ class Submitter:
             output=str(directory.output),
         )
         if self._host.status(directory.path) is None:
+            script = complete(approved.script)
             images = self._images.of(pod, view.created, self._pull_secrets(pod))
-            staged = self._staged(pod, job, approved, images)
+            staged = self._staged(pod, job, approved, images).add(layout.SCRIPT, script.encode())
             if self._write(directory, staged):
                 return Prepared(submission, directory, staged.warnings, images)
         if fresh:
@@ -216,7 +219,7 @@ class Submitter:
             images=images,
         )
         plan = results.plan_text(resultpaths.resolve(workload, approved.results, _RESULTS_FIELD))
-        return staged.add(layout.SCRIPT, approved.script.encode()).add(layout.RESULTS, plan)
+        return staged.add(layout.RESULTS, plan)
 
     def _pull_secrets(self, pod: Json) -> tuple[Json, ...]:
         """The Secrets that a Pod names for its images. As for a kubelet one that is not there is none. ImageWait."""

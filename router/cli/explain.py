@@ -73,9 +73,9 @@ def _lines(judged: Judged, judgement: Judgement, policy: Policy, *, no_script: b
     if warnings := [text for text in judgement.warnings if judgement.decision.reason not in text]:
         yield from _section("warnings", warnings)
     if judgement.script is not None and not no_script:
-        yield "  script"
+        yield "  script, the Job's own part (batchgate script prints it complete)"
         yield ""
-        yield judgement.script.text.rstrip("\n")
+        yield judgement.script.own.rstrip("\n")
 
 
 def _sites_tried(workload: Workload, decision: Decision, policy: Policy) -> tuple[Site, ...]:

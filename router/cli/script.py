@@ -11,8 +11,9 @@ from router.cli.judging import Asked, Judged, complain, judge_all, judging_optio
 
 @click.command()
 @judging_options
-def script(asked: Asked) -> None:
-    """Print the batch script of each Job that goes to HPC.
+@click.option("--own", is_flag=True, help="The Job's own part alone, which the annotation holds.")
+def script(asked: Asked, *, own: bool) -> None:
+    """Print the batch script of each Job that goes to HPC, complete, as it is submitted.
 
     Jobs that stay in the cloud are named on standard error with the reason.
 
@@ -26,8 +27,8 @@ def script(asked: Asked) -> None:
         jobs += judged.judgement is not None or judged.error is not None
         if judged.judgement is None or judged.judgement.decision is None:
             continue
-        if judged.judgement.script:
-            click.echo("\n" * (written > 0) + judged.judgement.script.text, nl=False)
+        if found := judged.judgement.script:
+            click.echo("\n" * (written > 0) + (found.own if own else found.text), nl=False)
             written += 1
         elif judged.judgement.decision.target == "cloud" and not judged.judgement.decision.wanted:
             _say_why(judged)

@@ -20,6 +20,7 @@ from router.demo.outcome import PodOutcome
 from router.demo.pods import INDEX
 from router.errors import Unavailable
 from router.hpc import Commands, JobReport, JobState, Submission, job_name, local
+from router.script import complete
 from router.workload.model import ContainerKind, Workload
 
 SECONDS: Final = 30
@@ -62,7 +63,7 @@ def submit(
         pod_uid=metadata["uid"],
     )
     script = metadata["annotations"][names.KEY_SCRIPT]
-    staged = podfiles.stage(pod, workload).add(layout.SCRIPT, script.encode())
+    staged = podfiles.stage(pod, workload).add(layout.SCRIPT, complete(script).encode())
     Path(directory.spool).mkdir(mode=0o700, parents=True, exist_ok=True)
     podfiles.write(directory.path, staged)
     submission = Submission(

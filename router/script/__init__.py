@@ -3,8 +3,9 @@
 Pure. ``render`` is the whole of it; ``unsupported`` and ``directive_problems`` say beforehand what it cannot do.
 """
 
+from router.script.completing import complete
 from router.script.directives import directive_problems
 from router.script.rendering import Script, render
 from router.script.support import unsupported
 
-__all__ = ["Script", "directive_problems", "render", "unsupported"]
+__all__ = ["Script", "complete", "directive_problems", "render", "unsupported"]

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from router.script.quoting import quote
 from router.values import unchanging
 
 
@@ -84,3 +85,9 @@ PAIRS: Final = (
 def lines() -> tuple[str, ...]:
     """The table as the script reads it: ``launcher library remedy``; no remedy where the pair is good."""
     return tuple([f"{pair.launcher} {pair.library} {pair.remedy}" for pair in PAIRS])
+
+
+def shell() -> str:
+    """The table as a part of the runtime, ``pairs.sh``; ``python -m tests.script.golden`` writes it."""
+    rows = "".join([f"\t{quote(line)}\n" for line in lines()])
+    return f"\npairs=( # launcher, library, what to change; the first that matches\n{rows})\n"

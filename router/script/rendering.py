@@ -1,8 +1,8 @@
 """A Workload and a Route made into one bash script.
 
 Pure, and the same text for the same input. Directives and the Job's own data come from Jinja templates; what is the
-same in every script is static text, chosen by feature. The script is the Job's: everything that differs between its
-Pods is read from the Pod's directory when it runs.
+same in every script is the runtime, which is named by its parts (``router.script.completing``). The script is the
+Job's: everything that differs between its Pods is read from the Pod's directory when it runs.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from router import names
 from router.allocation import is_mpi
 from router.policy.decision import Route
 from router.policy.schema import LauncherKind, Runtime, Site, System
-from router.script import directives, mpi, pairs
+from router.script import completing, directives, mpi
 from router.script.containers import Devices, Setting, block, devices_of, follows, understands_no_eval
 from router.script.quoting import quote, shown, words
 from router.script.support import mpi_container
@@ -30,27 +30,24 @@ _DIALECTS: Final = {
     System.TORQUE: "torque.j2",
     System.SLURM: "slurm.j2",
 }
-_PAIRS: Final = tuple([quote(line) for line in pairs.lines()])
 
 
 @unchanging
 class Script:
-    """The text, and sentences for the user about what it does otherwise than the Job says.
+    """The Job's own part, and sentences for the user about what the script does otherwise than the Job says."""
 
-    ``common`` is the text's end, which is the same in every script with these features.
-    """
-
-    text: str
+    own: str
     warnings: tuple[str, ...]
-    common: str = ""
+
+    @property
+    def text(self) -> str:
+        """The complete script, as this release submits it."""
+        return completing.complete(self.own)
 
 
 @unchanging
 class _Ranks:
-    """The container that is started once per rank. ``exports``: its launcher has to be told what to pass on.
-
-    ``pairs`` are the lines of ``router.script.pairs``, quoted.
-    """
+    """The container that is started once per rank. ``exports``: its launcher has to be told what to pass on."""
 
     index: int
     count: int
@@ -58,7 +55,6 @@ class _Ranks:
     profile: str
     environment: str
     exports: bool
-    pairs: tuple[str, ...]
 
 
 def render(workload: Workload, route: Route) -> Script:
@@ -69,36 +65,41 @@ def render(workload: Workload, route: Route) -> Script:
     ranks = _ranks(workload, route, warnings)
     modules = (*site.modules, *(route.profile.modules if ranks and route.profile else ()))
     request = directives.request_of(route, exclusive=devices is not None and site.gpus == "exclusive")
-    data = _data(workload, route, modules, devices, ranks)
     own = _template(_DIALECTS[site.system]).render(
-        data,
+        _data(workload, route, modules, devices, ranks),
         options=directives.lines(site.system, request),
         blocks=_blocks(workload, route, devices, ranks, warnings),
+        runtime_line=completing.runtime_line(_parts(workload, site, modules, devices, ranks)),
     )
     if request.project and site.system is System.TORQUE:
         warnings.append(f"Project {request.project} is left out: TORQUE knows no projects.")
-    parts = (
-        "base.sh",
+    return Script(own, tuple(warnings))
+
+
+def _parts(
+    workload: Workload, site: Site, modules: tuple[str, ...], devices: Devices | None, ranks: _Ranks | None
+) -> tuple[str, ...]:
+    """The files of the runtime that the script needs, in their order."""
+    return (
+        "base",
         *_loops(workload),
-        *(("modules.sh",) if modules else ()),
-        *(("host.sh",) if site.runtime is Runtime.HOST else _container_parts(workload, site, ranks=bool(ranks))),
-        *(("devices.sh",) if devices else ()),
-        *(("rankdevices.sh",) if devices and ranks else ()),
-        *(("talk.sh",) if ranks and site.runtime is not Runtime.HOST else ()),
-        "mpi.sh" if ranks else "plain.sh",
+        *(("modules",) if modules else ()),
+        *(("host",) if site.runtime is Runtime.HOST else _container_parts(workload, site, ranks=bool(ranks))),
+        *(("devices",) if devices else ()),
+        *(("rankdevices",) if devices and ranks else ()),
+        *(("pairs", "talk") if ranks and site.runtime is not Runtime.HOST else ()),
+        "mpi" if ranks else "plain",
     )
-    common = _common(parts)
-    return Script(f"{own}{common}", tuple(warnings), common)
 
 
 def _container_parts(workload: Workload, site: Site, *, ranks: bool) -> tuple[str, ...]:
     """What a runtime for containers needs: of pulls, volumes and overlays only where there are some."""
     return (
-        "apptainer.sh",
-        *(() if understands_no_eval(site.runtime, site.runtime_version) else ("evaluating.sh",)),
-        *(("volumes.sh",) if _follows_links(workload) else ()),
-        *(("images.sh",) if ranks or site.pull == "job" else ()),
-        *(("overlay.sh",) if site.writable == "overlay" else ()),
+        "apptainer",
+        *(() if understands_no_eval(site.runtime, site.runtime_version) else ("evaluating",)),
+        *(("volumes",) if _follows_links(workload) else ()),
+        *(("images",) if ranks or site.pull == "job" else ()),
+        *(("overlay",) if site.writable == "overlay" else ()),
     )
 
 
@@ -111,7 +112,7 @@ def _loops(workload: Workload) -> tuple[str, ...]:
     """What containers need that start again, or that end last."""
     sidecars = any(one.kind is ContainerKind.SIDECAR for one in workload.containers)
     restarts = sidecars or workload.restart_policy == "OnFailure"
-    return (*(("restarts.sh",) if restarts else ()), *(("sidecars.sh",) if sidecars else ()))
+    return (*(("restarts",) if restarts else ()), *(("sidecars",) if sidecars else ()))
 
 
 def _data(
@@ -170,7 +171,6 @@ def _ranks(workload: Workload, route: Route, warnings: list[str]) -> _Ranks | No
         profile=quote(route.profile.name),
         environment=words(start.environment),
         exports=route.profile.launcher is LauncherKind.OPENMPI,
-        pairs=_PAIRS,
     )
 
 
@@ -196,9 +196,3 @@ def _template(dialect: str) -> Template:
 
 def _source(name: str) -> str:
     return (resources.files("router.script") / "templates" / name).read_text("utf-8")
-
-
-@lru_cache(maxsize=32)
-def _common(parts: tuple[str, ...]) -> str:
-    """What is the same in every script with these features; the call of ``main`` stands last."""
-    return "".join([_source(part) for part in parts]) + '\nmain "$@"\n'

@@ -45,7 +45,6 @@ _STEPS: Final = (
     ("router.script.", "its script"),
     ("router.placement.", "what changes in it"),
     ("router.patching", "the patch"),
-    ("router.patchtext", "the patch"),
     ("router.signing", "its signature"),
     ("router.admission", "reading it"),
 )

@@ -10,9 +10,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from router import script
+from router.script import pairs
+from router.script.completing import FORMAT
 from tests.script.builders import container, site, text_of, workload
 
 FOLDER = Path(__file__).parent / "golden"
+PAIRS = Path(script.__file__).parent / "runtime" / str(FORMAT) / "pairs.sh"
+"""The part of the runtime that is made, of ``router.script.pairs``."""
 RUNTIME = "/opt/apptainer/bin/apptainer"
 LAUNCHER = "/opt/mpi/bin/launcher"
 
@@ -158,6 +163,7 @@ CASES: dict[str, Case] = {
 
 
 def main() -> None:
+    PAIRS.write_text(pairs.shell())
     FOLDER.mkdir(exist_ok=True)
     for path in FOLDER.glob("*.sh"):
         path.unlink()

@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.script.golden import CASES, FOLDER, LAUNCHER, RUNTIME
+from router.script import pairs
+from tests.script.golden import CASES, FOLDER, LAUNCHER, PAIRS, RUNTIME
 from tests.script.running import SHELL, Pod
 from tests.script.test_values import fields, variables
 
@@ -18,6 +19,10 @@ SHELLCHECK = Path(sys.executable).parent / "shellcheck"
 @pytest.mark.parametrize("name", CASES)
 def test_the_script_is_as_it_was(name: str) -> None:
     assert CASES[name].text() == (FOLDER / f"{name}.sh").read_text(), "python -m tests.script.golden writes them anew"
+
+
+def test_the_pairs_of_the_runtime_are_those_of_the_table() -> None:
+    assert pairs.shell() == PAIRS.read_text(), "python -m tests.script.golden writes it anew"
 
 
 def test_no_golden_script_is_left_over() -> None:
@@ -31,8 +36,9 @@ def test_bash_reads_it(name: str) -> None:
     assert (run.returncode, run.stderr) == (0, "")
 
 
-def test_shellcheck_finds_nothing() -> None:
-    run = subprocess.run([SHELLCHECK, *sorted(FOLDER.glob("*.sh"))], capture_output=True, text=True, check=False)
+@pytest.mark.parametrize("folder", [FOLDER, PAIRS.parent], ids=["scripts", "runtime"])
+def test_shellcheck_finds_nothing(folder: Path) -> None:
+    run = subprocess.run([SHELLCHECK, *sorted(folder.glob("*.sh"))], capture_output=True, text=True, check=False)
 
     assert run.returncode == 0, run.stdout
 

@@ -8,9 +8,10 @@ from typing import Any
 import pytest
 
 from router import layout, script
+from router.script.completing import FORMAT
 from tests.script.builders import container, site, text_of, workload
 
-TEMPLATES = Path(script.__file__).parent / "templates"
+RUNTIME = Path(script.__file__).parent / "runtime" / str(FORMAT)
 
 
 @pytest.mark.parametrize(
@@ -28,7 +29,7 @@ TEMPLATES = Path(script.__file__).parent / "templates"
     ],
 )
 def test_what_lies_in_the_pod_s_directory(name: str) -> None:
-    text = "".join(path.read_text() for path in sorted(TEMPLATES.glob("*.sh")))
+    text = "".join(path.read_text() for path in sorted(RUNTIME.glob("*.sh")))
 
     assert f"$dir/{name}" in text
 
@@ -49,4 +50,4 @@ def test_the_spool_directory_is_found_from_the_pod_s() -> None:
     pod = layout.PodDirectory("/work", "job", "0", "pod")
 
     assert pod.spool == pod.path.parents[3] / layout.SPOOL
-    assert "spool=${dir%/*/*/*/*}/spool" in (TEMPLATES / "base.sh").read_text()
+    assert "spool=${dir%/*/*/*/*}/spool" in (RUNTIME / "base.sh").read_text()

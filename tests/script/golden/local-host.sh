@@ -21,6 +21,8 @@ container_0() { # main
 	env=(OMP_NUM_THREADS=1)
 }
 
+# runtime 1: base host plain
+
 # --- the same in every script ---
 
 say() { printf 'batchgate: %s\n' "$*" >&2; }

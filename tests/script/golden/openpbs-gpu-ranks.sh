@@ -31,20 +31,6 @@ launcher_signal=
 host_line='%s:%d'
 lines_per_rank=1
 granted=() # devices of all nodes that are known, as host-gpuN
-pairs=( # launcher, library, what to change; the first that matches
-	'openmpi-4.* openmpi-[45].* '
-	'openmpi-5.* openmpi-5.* '
-	'openmpi-5.* openmpi-4.* use an image with Open MPI 5, or an MPI profile with the mpirun of an Open MPI 4'
-	'openmpi-[45].* mpich-* use an image with Open MPI, or an MPI profile with Hydra'\''s mpiexec or with srun --mpi=pmi2'
-	'hydra-* mpich-* '
-	'hydra-* openmpi-[45].* use an image with MPICH, or an MPI profile with Open MPI'\''s mpirun or with srun --mpi=pmix'
-	'srun-pmix* openmpi-[45].* '
-	'srun-pmix* mpich-* give the MPI profile the option --mpi=pmi2, or use an image with Open MPI'
-	'srun-pmi2 mpich-* '
-	'srun-pmi2 openmpi-5.* give the MPI profile the option --mpi=pmix, or use an image with MPICH'
-	'srun-none mpich-* give the MPI profile the option --mpi=pmi2'
-	'srun-none openmpi-[45].* give the MPI profile the option --mpi=pmix'
-)
 launch() {
 	launcher_env=(MPIR_CVAR_CH4_CMA_ENABLE=0 UCX_POSIX_USE_PROC_LINK=n 'UCX_TLS=^cma')
 	launcher_words=(-n 8 -f "$scratch/hosts")
@@ -59,6 +45,8 @@ container_0() { # main
 	options=(--cleanenv --no-home --no-eval --writable-tmpfs --nv)
 	message /dev/termination-log
 }
+
+# runtime 1: base apptainer images devices rankdevices pairs talk mpi
 
 # --- the same in every script ---
 
@@ -826,6 +814,21 @@ take_share() {
 	[[ $devices ]] || for ((i = 0; i < devices_per_node; i++)); do devices+=${devices:+,}$i; done
 	gpus=$devices_per_rank first_gpu=$((first_gpu + share * devices_per_rank))
 }
+
+pairs=( # launcher, library, what to change; the first that matches
+	'openmpi-4.* openmpi-[45].* '
+	'openmpi-5.* openmpi-5.* '
+	'openmpi-5.* openmpi-4.* use an image with Open MPI 5, or an MPI profile with the mpirun of an Open MPI 4'
+	'openmpi-[45].* mpich-* use an image with Open MPI, or an MPI profile with Hydra'\''s mpiexec or with srun --mpi=pmi2'
+	'hydra-* mpich-* '
+	'hydra-* openmpi-[45].* use an image with MPICH, or an MPI profile with Open MPI'\''s mpirun or with srun --mpi=pmix'
+	'srun-pmix* openmpi-[45].* '
+	'srun-pmix* mpich-* give the MPI profile the option --mpi=pmi2, or use an image with Open MPI'
+	'srun-pmi2 mpich-* '
+	'srun-pmi2 openmpi-5.* give the MPI profile the option --mpi=pmix, or use an image with MPICH'
+	'srun-none mpich-* give the MPI profile the option --mpi=pmi2'
+	'srun-none openmpi-[45].* give the MPI profile the option --mpi=pmix'
+)
 
 # Whether launcher and image can talk is settled before ranks start: ranks that cannot may each run alone and end well.
 settle() {

@@ -27,6 +27,8 @@ container_0() { # main
 	message /dev/termination-log
 }
 
+# runtime 1: base apptainer plain
+
 # --- the same in every script ---
 
 say() { printf 'batchgate: %s\n' "$*" >&2; }

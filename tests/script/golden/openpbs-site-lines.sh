@@ -37,6 +37,8 @@ after() { # lines of the site
 echo finished
 }
 
+# runtime 1: base apptainer plain
+
 # --- the same in every script ---
 
 say() { printf 'batchgate: %s\n' "$*" >&2; }

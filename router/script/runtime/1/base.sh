@@ -1,3 +1,4 @@
+
 # --- the same in every script ---
 
 say() { printf 'batchgate: %s\n' "$*" >&2; }

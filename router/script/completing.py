@@ -1,0 +1,74 @@
+"""A Job's own part of a script, and the runtime that is put behind it when it is submitted.
+
+Pure. The annotation ``script`` holds what is a Job's own. What is the same in every script lies here, as shell files, one
+directory a format (``runtime/1/base.sh`` …); the own part's last line names format and files in their order::
+
+    # runtime 1: base apptainer plain
+
+The signature covers the own part. An agent has the runtime of its own format and of the one before; a script from
+before there were formats is complete in itself, and is submitted as it is.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from functools import lru_cache
+from importlib import resources
+from typing import Final
+
+from router.errors import OtherRelease
+
+FORMAT: Final = 1
+"""Raised where the own part and the runtime of the release before would not go together any more."""
+_OLDEST: Final = 0
+"""Complete in itself."""
+_LINE: Final = re.compile(r"# runtime ([0-9]{1,9}): ([a-z]+(?: [a-z]+)*)")
+_CALL: Final = 'main "$@"\n'
+"""The last line of a complete script."""
+
+
+def runtime_line(parts: Sequence[str]) -> str:
+    """An own part's last line.
+
+    :param parts: names of files of the runtime, without ``.sh``
+    """
+    return f"# runtime {FORMAT}: {' '.join(parts)}"
+
+
+def complete(own: str) -> str:
+    """The script that is submitted. OtherRelease says which side is older, and what to do."""
+    last = own.removesuffix("\n").rpartition("\n")[2]
+    if found := _LINE.fullmatch(last):
+        return f"{own}{_runtime(int(found[1]), found[2])}"
+    if own.endswith(f"\n{_CALL}"):
+        return own
+    raise OtherRelease(f"the script's last line names no runtime that this agent knows; {_newer('others')}")
+
+
+@lru_cache(maxsize=64)
+def _runtime(number: int, parts: str) -> str:
+    """The text behind an own part: its files in their order, and the call of ``main``."""
+    if number > FORMAT:
+        raise OtherRelease(f"the script has format {number}; {_newer(str(FORMAT))}")
+    if number <= _OLDEST:
+        raise OtherRelease(
+            f"the script has format {number}, and this agent completes {FORMAT}: the webhook that wrote it is older; "
+            "create the Job anew"
+        )
+    return "".join([part_text(number, part) for part in parts.split(" ")]) + f"\n{_CALL}"
+
+
+def part_text(number: int, part: str) -> str:
+    """One file of a format's runtime. OtherRelease where there is none."""
+    file = resources.files("router.script") / "runtime" / str(number) / f"{part}.sh"
+    if not file.is_file():
+        raise OtherRelease(f"the runtime of format {number} has no part {part!r} here; {_newer('fewer')}")
+    return file.read_text("utf-8")
+
+
+def _newer(known: str) -> str:
+    return (
+        f"this agent completes {known}, so it is older than the webhook that wrote the script: upgrade the agent, and "
+        "the Pod is submitted by itself"
+    )
