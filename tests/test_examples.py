@@ -69,6 +69,13 @@ def test_script(example: Path) -> None:
     assert (file.read_text() if file.exists() else None) == (script.text if script else None)
 
 
+def test_the_page_on_scripts_shows_an_own_part_in_full() -> None:
+    script = judgement_of(ROOT / "examples" / "02-large-goes-to-hpc").script
+
+    assert script is not None
+    assert f"```bash\n{script.own}```\n" in (ROOT / "docs" / "script.md").read_text()
+
+
 @pytest.mark.parametrize("example", EXAMPLES, ids=lambda path: path.name)
 def test_commands_of_the_readme(example: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(ROOT)

@@ -40,7 +40,7 @@ def test_a_large_job_is_routed_scripted_and_signed() -> None:
     assert surplus(job, judged.routed) == []
     template = judged.routed["spec"]["template"]["metadata"]["annotations"]
     assert judged.script is not None
-    assert template[OURS + "script"] == judged.script.text
+    assert template[OURS + "script"] == judged.script.own
     assert template[OURS + "account"] == '{"user":"ada","account":"phys"}'
     claims = signing.Claims(
         issued_at=ISSUED_AT + 2,
@@ -50,7 +50,7 @@ def test_a_large_job_is_routed_scripted_and_signed() -> None:
         queue="small",
         account='{"user":"ada","account":"phys"}',
         results=("out.dat",),
-        script_sha256=signing.script_digest(judged.script.text),
+        script_sha256=signing.script_digest(judged.script.own),
         template_sha256=podtemplate.digest(judged.routed["spec"]["template"]["spec"]),
     )
     keys = {signing.key_id(KEY.public_key()): KEY.public_key()}

@@ -52,7 +52,8 @@ def sign_again(job: dict[str, Any], pod: dict[str, Any]) -> None:
     """Have the proof of a Job that a test has changed cover its template as it is now, as if the webhook had seen it."""
     template = job["spec"]["template"]
     claims = signing.read(template["metadata"]["annotations"][names.KEY_SIGNATURE], KEYS)
-    now = dataclasses.replace(claims, template_sha256=podtemplate.digest(template["spec"]))
+    script = signing.script_digest(template["metadata"]["annotations"][names.KEY_SCRIPT])
+    now = dataclasses.replace(claims, template_sha256=podtemplate.digest(template["spec"]), script_sha256=script)
     for one in (template, pod):
         one["metadata"]["annotations"][names.KEY_SIGNATURE] = signing.sign(now, KEY)
 

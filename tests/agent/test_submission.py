@@ -16,12 +16,13 @@ from router.agent.batch import Batch
 from router.agent.images import Images, ImageWait
 from router.agent.metrics import Metrics
 from router.agent.submission import Added, DirectoryExists, Place, SiteStorage, Submitter, Withdrawn, WrongUser
-from router.errors import ApiError, JobError, SignatureError
+from router.errors import ApiError, JobError, OtherRelease, SignatureError
 from router.host.local import LocalHost
 from router.hpc import openpbs
 from router.kube.client import Api
 from router.podfiles import Staged
 from router.podview import view
+from router.script import complete
 from tests.agent.fake_imagepull import DIGEST, FakeImagepull, failed, ready
 from tests.agent.test_approval import KEYS, SITE, pod_of, routed_job, sign_again
 from tests.gates import checked, sized
@@ -90,7 +91,8 @@ def test_a_pods_files_and_the_submission_of_its_script(world: World) -> None:
     directory = prepared.directory
     assert str(directory.path) == f"{world.root}/pods/{world.view.job_uid}/noindex/pod-uid"
     script = world.job["spec"]["template"]["metadata"]["annotations"][names.KEY_SCRIPT]
-    assert world.host.read(directory.script).decode() == script
+    assert world.host.read(directory.script).decode() == complete(script)
+    assert script.splitlines()[-1].startswith("# runtime 1: base apptainer ")
     assert b"*.dat" in world.host.read(directory.path / "results")
     assert prepared.submission.name == "solve-x7k2p.0a1b2c3d.pod-uid"
     assert prepared.submission.directory == str(directory.path)
@@ -154,6 +156,30 @@ def test_a_pod_that_is_altered_is_never_run(world: World) -> None:
     with pytest.raises(SignatureError):
         world.prepare()
     assert world.host.names(world.root) == []
+
+
+def test_a_script_from_before_there_were_formats_is_submitted_as_it_is(world: World) -> None:
+    """Jobs of the release before wait while both sides are replaced."""
+    whole = complete(world.job["spec"]["template"]["metadata"]["annotations"][names.KEY_SCRIPT])
+    scripted(world, whole)
+
+    assert world.host.read(world.prepare().directory.script).decode() == whole
+
+
+def test_a_script_of_a_newer_release_waits_and_nothing_is_written(world: World) -> None:
+    script = world.job["spec"]["template"]["metadata"]["annotations"][names.KEY_SCRIPT]
+    scripted(world, script.replace("# runtime 1:", "# runtime 2:"))
+
+    with pytest.raises(OtherRelease, match="format 2; this agent completes 1, so it is older than the webhook"):
+        world.prepare()
+    assert world.host.names(world.root) == []
+
+
+def scripted(world: World, script: str) -> None:
+    """The Job as if the webhook had written this script."""
+    for one in (world.job["spec"]["template"], world.pod):
+        one["metadata"]["annotations"][names.KEY_SCRIPT] = script
+    sign_again(world.job, world.pod)
 
 
 def test_a_pod_with_more_than_its_template_is_not_run(world: World) -> None:

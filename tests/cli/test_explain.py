@@ -64,8 +64,10 @@ def test_figures_rules_decision_and_chunks() -> None:
 def test_the_script_ends_it() -> None:
     result = explain(ROOT / "examples" / "02-large-goes-to-hpc" / "job.yaml")
 
-    expected = (ROOT / "examples" / "02-large-goes-to-hpc" / "script.sh").read_text()
-    assert result.stdout.endswith(f"  script\n\n{expected}\n")
+    whole = (ROOT / "examples" / "02-large-goes-to-hpc" / "script.sh").read_text()
+    line = "# runtime 1: base apptainer plain\n"
+    own = whole[: whole.index(line)] + line
+    assert result.stdout.endswith(f"  script, the Job's own part (batchgate script prints it complete)\n\n{own}\n")
 
 
 def test_what_keeps_a_job_in_the_cloud_is_a_list_of_fields() -> None:

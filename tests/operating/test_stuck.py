@@ -38,6 +38,7 @@ LOST = {"type": names.CONDITION_NODE_LOST, "status": "True", "lastTransitionTime
             pod("a", of="a", containerStatuses=[waits("CreateContainerConfigError")]),
             [("CreateContainerConfigError", at("09:00:00"), "its words")],
         ),
+        (pod("a", of="a", containerStatuses=[waits("OtherRelease")]), [("OtherRelease", at("09:00:00"), "its words")]),
         (pod("a", of="a", containerStatuses=[waits("ContainerCreating")]), []),
         (
             pod("a", of="a"),

@@ -14,9 +14,7 @@ from tests.script.golden import CASES, FOLDER
 
 RUNTIME = Path(script.__file__).parent / "runtime"
 OWN = "#!/bin/bash\nkinds=(main)\n\n"
-NEWER = (
-    "so it is older than the webhook that wrote the script: upgrade the agent, and the Pod is submitted by itself"
-)
+NEWER = "so it is older than the webhook that wrote the script: upgrade the agent, and the Pod is submitted by itself"
 
 
 @pytest.mark.parametrize("name", CASES)
@@ -68,7 +66,10 @@ def test_a_script_from_before_there_were_formats_is_complete() -> None:
             "# runtime 1: base ../../secret\n",
             f"the script's last line names no runtime that this agent knows; this agent completes others, {NEWER}",
         ),
-        ("echo\n", f"the script's last line names no runtime that this agent knows; this agent completes others, {NEWER}"),
+        (
+            "echo\n",
+            f"the script's last line names no runtime that this agent knows; this agent completes others, {NEWER}",
+        ),
         ("", f"the script's last line names no runtime that this agent knows; this agent completes others, {NEWER}"),
     ],
 )
