@@ -95,8 +95,8 @@ class State:
     def jobs(self) -> dict[int, Job]:
         """Every job by number; also beside a daemon. ConfigError names a file that is not a job's record."""
         found: dict[int, Job] = {}
-        for entry in os.scandir(self.root / "jobs"):
-            path = Path(entry.path, "job.json")
+        for directory in (self.root / "jobs").iterdir():  # read whole at once: it is closed also where a record is bad
+            path = directory / "job.json"
             try:
                 job = job_of(json.loads(path.read_bytes()))
             except FileNotFoundError:
@@ -108,9 +108,9 @@ class State:
 
     def tidy(self) -> None:
         """Remove what submissions left that were cut off before anybody was told an id. For the daemon, at its start."""
-        for entry in os.scandir(self.root / "jobs"):
-            if not Path(entry.path, "job.json").exists():
-                shutil.rmtree(entry.path, ignore_errors=True)
+        for directory in (self.root / "jobs").iterdir():
+            if not (directory / "job.json").exists():
+                shutil.rmtree(directory, ignore_errors=True)
 
     def save(self, job: Job) -> None:
         """Write a job's record."""
