@@ -15,7 +15,7 @@ from router.controlplane.plane import ControlPlane
 from router.controlplane.start import control_plane
 from router.demo import services
 from router.kube.client import connect
-from tests.agent.whole.jobs import IMAGE
+from tests.agent.whole.jobs import IMAGE, unique
 from tests.agent.whole.kubectl import Kubectl
 from tests.agent.whole.site import SHARED, STRANGER, USER, Site
 from tests.agent.whole.stack import NAMESPACE, Agent, Stack, agent_argv, await_webhook, component, webhook_argv
@@ -64,7 +64,7 @@ def _start(plane: ControlPlane, site: Site, directory: Path) -> Stack:
     )
     user, admin = (Kubectl(plane.kubeconfig(name), NAMESPACE, site.root) for name in (USER, "admin"))
     first.start()
-    stack = Stack(plane, site, user, admin, webhook, first, second)
+    stack = Stack(plane, site, user, admin, webhook, first, second, certificates / "signing.key")
     stack.await_nodes()
     installing.approve(plane)  # and waits until logs are served with what was issued
     return stack
@@ -119,3 +119,20 @@ def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) ->
     if report.failed and found is not None:  # type: ignore[attr-defined]
         report.sections.append(("what there is", found.tell()))  # type: ignore[attr-defined]
     return report
+
+
+@pytest.fixture
+def unguarded(stack: Stack) -> Iterator[None]:
+    """Without the guard of Jobs, which would refuse them: as in a cluster where somebody took it away."""
+    stack.plane.kubectl("delete", "validatingadmissionpolicybinding", "jobs.batchgate.dev")
+    yield
+    stack.plane.kubectl("apply", "-k", str(installing.MANIFESTS / "guards"))
+
+
+@pytest.fixture
+def ungated(stack: Stack) -> Iterator[Kubectl]:
+    """The user in a namespace of theirs that did not opt in, as any namespace is where the webhook is not asked."""
+    namespace = unique("ungated")
+    stack.plane.make_namespaces({namespace: (RESEARCHERS,)})
+    yield stack.user.elsewhere(namespace)
+    stack.plane.kubectl("delete", "namespace", namespace, "--timeout=120s")

@@ -123,6 +123,8 @@ class Stack:
     webhook: Component
     agent: Agent
     standby: Agent
+    signing_key: Path
+    """The webhook's."""
     notes: list[str] = field(default_factory=list)
     """What a test wants to be shown where it fails."""
 

@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from router import names, podtemplate, signing
-from router.controlplane.installing import MANIFESTS
-from router.controlplane.options import RESEARCHERS
 from tests.agent.whole.jobs import LABEL, unique
 from tests.agent.whole.kubectl import Kubectl
 from tests.agent.whole.site import SITE, STRANGER, USER, WIDE
@@ -22,26 +19,9 @@ from tests.agent.whole.waiting import stays, until
 pytestmark = pytest.mark.timeout(600)
 
 
-@pytest.fixture
-def unguarded(stack: Stack) -> Iterator[None]:
-    """Without the guard of Jobs, which would refuse them: as in a cluster where somebody took it away."""
-    stack.plane.kubectl("delete", "validatingadmissionpolicybinding", "jobs.batchgate.dev")
-    yield
-    stack.plane.kubectl("apply", "-k", str(MANIFESTS / "guards"))
-
-
-@pytest.fixture
-def ungated(stack: Stack) -> Iterator[Kubectl]:
-    """The user in a namespace of theirs that did not opt in, as any namespace is where the webhook is not asked."""
-    namespace = unique("ungated")
-    stack.plane.make_namespaces({namespace: (RESEARCHERS,)})
-    yield stack.user.elsewhere(namespace)
-    stack.plane.kubectl("delete", "namespace", namespace, "--timeout=120s")
-
-
-def copied(stack: Stack, name: str, how: str, namespace: str) -> dict[str, Any]:
+def copied(stack: Stack, name: str, how: str, namespace: str, **own: Any) -> dict[str, Any]:
     """The Job that the webhook made of the user's own, as a new one; its proof is the webhook's, none, or home-made."""
-    stack.user.apply(stack.runs.job(name, suspend=True))
+    stack.user.apply(stack.runs.job(name, suspend=True, **own))
     stored = stack.job(name)
     template = json.loads(json.dumps(stored["spec"]["template"]))
     labels, proof = template["metadata"]["labels"], template["metadata"]["annotations"]
@@ -50,7 +30,7 @@ def copied(stack: Stack, name: str, how: str, namespace: str) -> dict[str, Any]:
     if how == "none":
         del proof[names.KEY_SIGNATURE]
     elif how == "of a key of their own":
-        proof[names.KEY_SIGNATURE] = signing.sign(_claims(template, namespace), Ed25519PrivateKey.generate())
+        proof[names.KEY_SIGNATURE] = signing.sign(claims_of(template, namespace), Ed25519PrivateKey.generate())
     spec = {key: value for key, value in stored["spec"].items() if key not in {"selector", "suspend", "template"}}
     return {
         "apiVersion": "batch/v1",
@@ -60,7 +40,7 @@ def copied(stack: Stack, name: str, how: str, namespace: str) -> dict[str, Any]:
     }
 
 
-def _claims(template: dict[str, Any], namespace: str) -> signing.Claims:
+def claims_of(template: dict[str, Any], namespace: str) -> signing.Claims:
     """All that the agent will hold a signature against, right in every part."""
     proof = template["metadata"]["annotations"]
     return signing.Claims(
