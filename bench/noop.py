@@ -40,9 +40,9 @@ def main() -> None:
     settings = WebhookSettings(parse_address("127.0.0.1:0"), ("localhost",), certificate, key, Path())
     log = logs.configure(LogFormat.JSON)
     current = tls.load(certificate, key, settings.host_names)
-    listener = serve.bind(settings.listen)
-    log.info("listening", extra={"fields": {"address": f"127.0.0.1:{listener.getsockname()[1]}"}})
-    Application(serve.options(settings, listener, lambda: current), lambda: NotImplemented).run()
+    listeners = serve.bind_all(settings)
+    log.info("listening", extra={"fields": {"address": f"127.0.0.1:{listeners.reviews.getsockname()[1]}"}})
+    Application(serve.options(settings, listeners, lambda: current), lambda: NotImplemented).run()
 
 
 if __name__ == "__main__":

@@ -55,7 +55,7 @@ def main() -> None:
     requester = Requester("ada", (), "default")
     rows = []
     for title, (name, bound) in ASKED.items():
-        job: dict[str, Any] = documents.parse((JOBS / name).read_text(), name)[0].value  # type: ignore[assignment]
+        job: dict[str, Any] = documents.parse((JOBS / name).read_text(), name)[0].value
         routed = gate.judge(job, requester=requester, gate=opened).routed
         assert jsonpatch.apply_patch(job, patching.diff(job, routed)) == routed
         assert routed["spec"]["template"]["spec"]["nodeName"]

@@ -30,8 +30,11 @@ class Serving:
     log: Path
 
     def worker(self) -> int:
-        children = Path(f"/proc/{self.process.pid}/task/{self.process.pid}/children").read_text().split()
-        return int(children[0])
+        children = Path(f"/proc/{self.process.pid}/task/{self.process.pid}/children")
+        while not (found := children.read_text().split()):
+            assert self.process.poll() is None, self.log.read_text()
+            time.sleep(0.05)  # it listens before it forks
+        return int(found[0])
 
     def memory(self) -> float:
         """Resident memory of the worker in MiB."""

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from router import names
 from tests.agent.bed.jobs import SECONDS, apply, job_id, pod_of
 from tests.agent.pbs import server
 from tests.agent.pbs.conftest import Cluster, Stack, attended
@@ -273,6 +274,14 @@ def test_a_job_beyond_what_may_run_waits_with_the_words_for_it(queued: Stack) ->
         await_started(first)
         second = apply(who, for_queue(counted(), BEHIND))
         await_waiting(queued, second, "Queued", WORDS["runs"])
+        _, said = waits(who, second)
+        conditions = pod_of(who, second)["status"]["conditions"]
+        assert [
+            (one["status"], one["reason"], one["message"])
+            for one in conditions
+            if one["type"] == names.CONDITION_QUEUED
+        ] == [("True", "Queued", said)]
+        until(lambda: WORDS["runs"] in events(who, second).get("Queued", ""), seconds=SECONDS, what="for the Event")
         assert told(second) == []
         let_go(first)
         ended = await_ends(who, first, second)
