@@ -261,9 +261,9 @@ OLD: set[Path] = set()
 
 
 def scratch() -> list[Path]:
-    """What scripts and ranks have made on the hosts and not removed."""
-    roots = [Path(f"/proc/{pid}/root") for pid in daemons().values()]
-    return [path for root in roots for place in ("tmp", "var/tmp") for path in (root / place).rglob("batchgate.*")]
+    """What scripts and ranks have made on the hosts and not removed: below /tmp, or below the job's own directory there."""
+    places = [Path(f"/proc/{pid}/root", place) for pid in daemons().values() for place in ("tmp", "var/tmp")]
+    return [path for place in places for found in ("batchgate.*", "*/batchgate.*") for path in place.glob(found)]
 
 
 def await_nothing_left() -> None:
