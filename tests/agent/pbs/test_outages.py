@@ -60,6 +60,13 @@ def test_jobs_that_end_run_and_come_meanwhile_run_once(attending: Stack, what: s
     end, run, fails = apply(who, waiting()), apply(who, waiting()), apply(who, waiting("exit 3"))
     await_started(end, run, fails)
     batch_jobs = {name: submitted(who, name) for name in (end, run, fails)}
+    # A server that ends before it knows a job's session ends that job when it comes back, and starts it anew.
+    until(
+        lambda: [one for one in batch_jobs.values() if not server.attribute(one, "session_id")],
+        lambda left: not left,
+        seconds=SECONDS,
+        what="for the server to know the sessions",
+    )
 
     with server.history(kept=history):
         come = _go_on_without(attending, what, end, run, fails)
