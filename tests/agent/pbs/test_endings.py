@@ -60,6 +60,12 @@ class Case:
 
 ENDED = ("start", "end")
 TRAPS = "trap 'tell term; exit 0' TERM; while :; do sleep 0.2; done"
+DELETED = (
+    # TORQUE's record of a job that somebody has deleted is that of one whose node was shut down.
+    {"job": "BackoffLimitExceeded", "words": "was told to end by the batch system", "tries": "0"}
+    if server.TORQUE
+    else {"job": "PodFailurePolicy", "words": "was deleted in the batch system", "tries": "6"}
+)
 CASES = {
     "success": Case("echo well", Seen("Complete", "CompletionsReached", "Succeeded", "", 0, "Completed", ENDED)),
     "exit code": Case(
@@ -89,10 +95,10 @@ CASES = {
     ),
     "qdel": Case(
         "sleep 600",
-        Seen("Failed", "PodFailurePolicy", "Failed", "JobDeleted", 143, "JobDeleted", ("start",)),
-        "was told to end by the batch system" if server.TORQUE else "was deleted in the batch system",
+        Seen("Failed", DELETED["job"], "Failed", "JobDeleted", 143, "JobDeleted", ("start",)),
+        DELETED["words"],
         act=_qdel,
-        spec={"backoffLimit": 6},
+        spec={"backoffLimit": int(DELETED["tries"])},
     ),
 }  # fmt: skip
 
