@@ -16,6 +16,7 @@ from router.allocation import Allocation, Chunk
 from router.errors import ConfigError
 from router.policy import globs
 from router.policy.schema import Account, LauncherKind, MpiProfile, Queue, Runtime, Site, System
+from router.script.completing import FORMAT, part_text
 from router.script.directives import Request, lines, text_problem
 from router.script.quoting import quote, words
 
@@ -137,7 +138,7 @@ def _script(
     values = "".join(f"{name}={value}\n" for name, value in {**head, "modules": f"({words(modules)})"}.items())
     # What sbatch --export=NONE says must not reach srun.
     slurms = "export SLURM_EXPORT_ENV=ALL SRUN_CPUS_PER_TASK=1\n" if slurm else ""
-    loading = f"{_template('router.script', 'modules.sh')}\nload_modules\n" if modules else ""
+    loading = f"{part_text(FORMAT, 'modules')}\nload_modules\n" if modules else ""
     pre = "".join(f"{line}\n" for line in site.pre)
     parts = (values, slurms, exported, _own("base.sh"), _own(probe), loading, pre, "probe\n")
     return f"#!/bin/bash\n{directives}# shellcheck disable=SC2034\n{''.join(parts)}"
@@ -164,8 +165,4 @@ def _walltime(asked: Asked) -> int:
 
 
 def _own(name: str) -> str:
-    return _template("router.preflight", name)
-
-
-def _template(package: str, name: str) -> str:
-    return (resources.files(package) / "templates" / name).read_text("utf-8")
+    return (resources.files("router.preflight") / "templates" / name).read_text("utf-8")
