@@ -1,4 +1,4 @@
-"""Every example: its expected decision and script, and that its README's commands work.
+"""Every example: its expected decision, its own part of the script, and that its README's commands work.
 
 A changed script is looked at, then written anew with: ``python -m tests.test_examples``.
 """
@@ -66,7 +66,7 @@ def test_script(example: Path) -> None:
     script = judgement_of(example).script
     file = example / "script.sh"
 
-    assert (file.read_text() if file.exists() else None) == (script.text if script else None)
+    assert (file.read_text() if file.exists() else None) == (script.own if script else None)
 
 
 def test_the_page_on_scripts_shows_an_own_part_in_full() -> None:
@@ -92,4 +92,4 @@ if __name__ == "__main__":
     for each in EXAMPLES:
         rendered = judgement_of(each).script
         if rendered is not None:
-            (each / "script.sh").write_text(rendered.text)
+            (each / "script.sh").write_text(rendered.own)

@@ -25,6 +25,7 @@ from router.agent.records import Record
 from router.agent.submission import DirectoryExists, Prepared, Submitter
 from router.errors import BatchError, BatchgateError, Full, OutputError, Refused, Unavailable
 from router.host import Host
+from router.hpc import JobReport
 from router.hpc.remarks import Submitted
 from router.kube.client import STRATEGIC, Api
 from router.kube.events import Recorder, Reference
@@ -119,8 +120,7 @@ def slow(tools: Tools, record: Record, action: Action) -> None:
         case Look():
             _look(tools, record)
         case Signal(job_id):
-            address = _address(record.facts, job_id)
-            _tried(lambda: tools.batch.signal(address, TERM), "signalled", record, address)
+            _tried(partial(_ask_to_end, tools, record, job_id), "signalled", record, job_id)
             record.change(partial(outcomes.signalled, now=time.time()))
         case Delete(job_id, force):
             address = _address(record.facts, job_id)
@@ -265,9 +265,22 @@ def _look(tools: Tools, record: Record) -> None:
     _told("looked", record, jobs=[one.job_id for one in reports])
 
 
+def _ask_to_end(tools: Tools, record: Record, job_id: str) -> None:
+    """Ask a job's script to end: by TERM, or by a file where the batch system's signals would kill what it runs."""
+    report = _report(record.facts, job_id)
+    if report is not None and tools.batch.signal_ends(report):
+        tools.host.put(record.directory.path / layout.END, b"end\n")
+    else:
+        tools.batch.signal(_address(record.facts, job_id), TERM)
+
+
+def _report(facts: Facts, job_id: str) -> JobReport | None:
+    return next((job.report for job in facts.jobs if job.job_id == job_id), None)
+
+
 def _address(facts: Facts, job_id: str) -> str:
     """What a job is signalled and deleted by: one that was moved only hears of it from the server that has it."""
-    report = next((job.report for job in facts.jobs if job.job_id == job_id), None)
+    report = _report(facts, job_id)
     server = report.queue.partition("@")[2] if report is not None else ""
     return f"{job_id}@{server}" if server else job_id
 
@@ -280,7 +293,7 @@ def _release(tools: Tools, record: Record) -> None:
 
 
 def _tried(command: Callable[[], None], what: str, record: Record, job_id: str) -> str:
-    """Run a command that ends a job; what it says where it fails, else nothing.
+    """Do what ends a job; what is said where that fails, else nothing.
 
     It counts as tried whatever it says: the job's state tells whether it worked.
     """
@@ -289,6 +302,8 @@ def _tried(command: Callable[[], None], what: str, record: Record, job_id: str) 
         command()
     except BatchError as failure:
         error = failure.words.strip() or str(failure)
+    except OSError as failure:
+        error = str(failure)
     _told(what, record, job=job_id, error=error or None)
     return error
 

@@ -361,6 +361,10 @@ class Batch:
         argv = self._system.signal_argv(job_id, signal, self._commands)
         self._counted("signal", lambda: self._run(argv))
 
+    def signal_ends(self, report: JobReport) -> bool:
+        """Whether any signal kills at once what this job runs."""
+        return self._system.signal_ends(report)
+
     def _run(self, argv: Sequence[str]) -> _Output:
         done = self._host.run(argv, self._seconds)
         stderr = done.stderr.decode(errors="replace")

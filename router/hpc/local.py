@@ -25,6 +25,7 @@ from router.hpc.openpbs import (
     parse_states,
     past_argv,
     proof_argv,
+    signal_ends,
     unknown_ids,
 )
 from router.hpc.openpbsrecords import reports
@@ -50,6 +51,7 @@ __all__ = [
     "proof_argv",
     "queues_argvs",
     "signal_argv",
+    "signal_ends",
     "states_argv",
     "submit_argv",
     "unknown_ids",

@@ -203,6 +203,11 @@ def signal_argv(job_id: str, signal: str, commands: Commands = DEFAULT) -> tuple
     return commands.argv("qsig", "-s", _IN_PLACE_OF.get(signal, signal), job_id)
 
 
+def signal_ends(report: JobReport) -> bool:  # noqa: ARG001
+    """Never: a signal reaches the script."""
+    return False
+
+
 def queues_argvs(commands: Commands = DEFAULT) -> tuple[tuple[str, ...], ...]:
     """``qstat -Qf`` and ``pbsnodes -av``."""
     return commands.argv("qstat", "-Qf", "-F", "json"), commands.argv("pbsnodes", "-av", "-F", "json")

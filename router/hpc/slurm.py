@@ -182,6 +182,11 @@ def signal_argv(job_id: str, signal: str, commands: Commands = DEFAULT) -> tuple
     return commands.argv("scancel", "-b", "-s", signal, job_id)
 
 
+def signal_ends(report: JobReport) -> bool:  # noqa: ARG001
+    """Never: a signal reaches the script."""
+    return False
+
+
 def queues_argvs(commands: Commands = DEFAULT) -> tuple[tuple[str, ...], ...]:
     """Partitions, nodes, and of each job that is waiting or running its state, partition, time waited and reason.
 

@@ -180,6 +180,13 @@ def signal_argv(job_id: str, signal: str, commands: Commands = DEFAULT) -> tuple
     return commands.argv("qsig", "-s", _IN_PLACE_OF.get(signal, signal), job_id)
 
 
+def signal_ends(report: JobReport) -> bool:
+    """A job on several hosts: for each signal, whichever it is, the first host's MoM has the others kill what they run
+    (``mom_req_signal_job`` calls ``terminate_sisters``, TORQUE master 34ff845).
+    """
+    return len({place.partition("/")[0] for place in report.hosts.split("+")}) > 1
+
+
 def queues_argvs(commands: Commands = DEFAULT) -> tuple[tuple[str, ...], ...]:
     """``qstat -Q -f`` and ``pbsnodes -x``."""
     return commands.argv("qstat", "-Q", "-f"), commands.argv("pbsnodes", "-x")

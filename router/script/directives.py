@@ -256,6 +256,11 @@ def request_of(route: Route, *, exclusive: bool) -> Request:
     return Request(route.queue.name, route.allocation, identity.account, identity.project, extra, exclusive)
 
 
+def asked_by_file(system: System, *, nodes: int) -> bool:
+    """Whether the script of a job on so many nodes is asked to end by the file ``end`` (``torque.signal_ends``)."""
+    return system is System.TORQUE and nodes > 1
+
+
 def lines(system: System, request: Request) -> list[str]:
     """The options of a script's directives, in a fixed order, without the dialect's mark before each."""
     return list(_DIALECTS[system](request))

@@ -69,7 +69,7 @@ def render(workload: Workload, route: Route) -> Script:
         _data(workload, route, modules, devices, ranks),
         options=directives.lines(site.system, request),
         blocks=_blocks(workload, route, devices, ranks, warnings),
-        runtime_line=completing.runtime_line(_parts(workload, site, modules, devices, ranks)),
+        runtime_line=completing.runtime_line(_parts(workload, route, modules, devices, ranks)),
     )
     if request.project and site.system is System.TORQUE:
         warnings.append(f"Project {request.project} is left out: TORQUE knows no projects.")
@@ -77,11 +77,13 @@ def render(workload: Workload, route: Route) -> Script:
 
 
 def _parts(
-    workload: Workload, site: Site, modules: tuple[str, ...], devices: Devices | None, ranks: _Ranks | None
+    workload: Workload, route: Route, modules: tuple[str, ...], devices: Devices | None, ranks: _Ranks | None
 ) -> tuple[str, ...]:
     """The files of the runtime that the script needs, in their order."""
+    site = route.site
     return (
         "base",
+        *(("endfile",) if directives.asked_by_file(site.system, nodes=route.allocation.nodes) else ()),
         *_loops(workload),
         *(("modules",) if modules else ()),
         *(("host",) if site.runtime is Runtime.HOST else _container_parts(workload, site, ranks=bool(ranks))),

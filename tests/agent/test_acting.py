@@ -44,6 +44,9 @@ class Told:
     def signal(self, job_id: str, signal: str) -> None:
         self.words.append(("signal", job_id, signal))
 
+    def signal_ends(self, report: JobReport) -> bool:
+        return "+" in report.hosts
+
     def cancel(self, job_ids: list[str], *, force: bool = False) -> None:
         self.words.append(("cancel", *job_ids, "force" if force else ""))
         if self.refusal:
@@ -65,6 +68,7 @@ def does(action: Action, about: Record, *reports: JobReport) -> list[tuple[str, 
         batch=batch,
         submitter=SimpleNamespace(tag=lambda name, uid: f"{name}.0a1b2c3d.{uid}"),
         observer=SimpleNamespace(hurry=lambda: None),
+        host=SimpleNamespace(put=lambda path, content: batch.words.append(("put", str(path), content.decode()))),
     )
     slow(cast("Tools", tools), about, action)
     return batch.words
@@ -90,6 +94,29 @@ def test_a_job_is_told_where_it_is(queue: str, address: str) -> None:
     assert about.facts.jobs[0].deletes == 2
     assert about.facts.jobs[0].agreed_at is not None
     assert does(Delete("8.vm"), about) == [("cancel", "8.vm", "")]
+
+
+def test_a_script_that_no_signal_may_reach_is_asked_by_a_file() -> None:
+    about = record()
+    about.change(lambda facts: outcomes.reported(facts, report("7.vm", hosts="n1/0+n2/0"), 0.0))
+
+    assert does(Signal("7.vm"), about) == [("put", f"{ROOT}/pods/job-1/0/u1/end", "end\n")]
+    assert about.facts.signals == 1
+
+
+def test_a_file_that_cannot_be_written_counts_as_asked_so_that_the_job_is_deleted_in_time() -> None:
+    def refuse(path: object, content: bytes) -> None:
+        raise OSError(28, "No space left on device")
+
+    about = record()
+    about.change(lambda facts: outcomes.reported(facts, report("7.vm", hosts="n1/0+n2/0"), 0.0))
+    tools = SimpleNamespace(
+        batch=Told({}), observer=SimpleNamespace(hurry=lambda: None), host=SimpleNamespace(put=refuse)
+    )
+
+    slow(cast("Tools", tools), about, Signal("7.vm"))
+
+    assert about.facts.signals == 1
 
 
 def test_a_deletion_that_is_refused_is_told_in_the_words_for_it() -> None:

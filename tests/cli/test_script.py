@@ -21,13 +21,11 @@ def script(*arguments: str) -> str:
     return result.stdout
 
 
-def test_the_script_is_complete() -> None:
-    assert script() == (EXAMPLE / "script.sh").read_text()
-
-
 def test_the_own_part_is_what_an_agent_completes() -> None:
     own = script("--own")
 
+    assert own == (EXAMPLE / "script.sh").read_text()
     assert complete(own) == script()
+    assert script().endswith('\nmain "$@"\n')
     assert own.splitlines()[-1] == "# runtime 1: base apptainer images pairs talk mpi"
     assert len(own) < 2048

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 import pytest
 
 from router.errors import BatchError, ConfigError, Full, OutputError, Refused, Unavailable
-from router.hpc import Commands, JobState, QueueState, Submission, Verdict, torque
+from router.hpc import Commands, JobReport, JobState, QueueState, Submission, Verdict, torque
 from tests.hpc.recordings import ROOT, session, text
 
 USUAL = "env -i PATH=/opt/torque/bin:/usr/local/bin:/usr/bin:/bin"
@@ -233,3 +233,11 @@ def test_properties_used_cores_and_broken_nodes() -> None:
         free_nodes=0, cores_per_node=4, gpus_per_node=2, free_cores=1, queued=3, running=3,
     )  # fmt: skip
     assert (found["r"].destinations, found["r"].nodes, found["r"].free_cores) == (("q", "other"), None, None)
+
+
+@pytest.mark.parametrize(
+    ("hosts", "ends"),
+    [("", False), ("n1/0-3", False), ("n1/0+n1/1", False), ("n2/0-3+n1/0", True), ("n1/0+n1/1+n2/0", True)],
+)
+def test_a_signal_ends_what_runs_on_several_hosts(hosts: str, ends: bool) -> None:
+    assert torque.signal_ends(JobReport("0.vm", JobState.RUNNING, "R", hosts=hosts)) is ends

@@ -12,6 +12,7 @@ import pytest
 
 from bed.standing import layout
 from router.policy.schema import Site
+from router.script.completing import FORMAT, part_text
 from tests.script.builders import container, site, text_of, workload
 from tests.script.nasty import NASTY
 from tests.script.running import Pod, wait_for
@@ -100,6 +101,20 @@ def test_a_signal_gives_each_rank_the_grace_period(pod: Pod) -> None:
     wait_for(lambda: pod.log().count("up") == 4, "for four ranks")
 
     job.terminate()
+
+    assert job.wait(40) == 6
+    assert (pod.log().count("asked"), pod.log().count("ready")) == (4, 4)
+
+
+def test_on_torque_s_several_nodes_the_word_in_a_file_gives_each_rank_the_grace_period(pod: Pod) -> None:
+    """A signal would kill what runs on the others."""
+    made = text_of(workload(ranks("sh", "-c", TRAPS)), where())
+    job = pod.start(made.replace('\nmain "$@"\n', f'{part_text(FORMAT, "endfile")}\nmain "$@"\n'))
+    wait_for(lambda: pod.log().count("up") == 4, "for four ranks")
+    assert (pod.path / "end").read_text() == ""
+
+    (pod.path / "half").write_text("end\n")
+    (pod.path / "half").rename(pod.path / "end")
 
     assert job.wait(40) == 6
     assert (pod.log().count("asked"), pod.log().count("ready")) == (4, 4)

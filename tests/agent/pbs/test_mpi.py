@@ -311,10 +311,8 @@ def qdel(stack: Stack, name: str) -> None:
     server.ok("qdel", job_id(stack.ada, name))
 
 
-@pytest.mark.parametrize(("end", "seconds"), [(delete, 15), (qdel, 4)])
-def test_ranks_that_trap_the_end_have_their_time_on_each_host(
-    stack: Stack, end: Callable[[Stack, str], None], seconds: int
-) -> None:
+def have_their_time(stack: Stack, end: Callable[[Stack, str], None], seconds: int) -> None:
+    """A Job of ranks that say they were asked, and that they are ready so many seconds later, is ended in this way."""
     with running(stack, "-g", str(seconds), "-s", "6", grace=60) as name:
         directory = Path(server.variables(job_id(stack.ada, name))[ENV_DIR])
         images = [pid for pid, words in processes(ADA).items() if "squashfuse_ll" in words]
@@ -328,6 +326,15 @@ def test_ranks_that_trap_the_end_have_their_time_on_each_host(
         if end is delete:
             until(lambda: stack.ada.every("pods", f"{LABEL}={name}"), lambda pods: not pods, seconds=SECONDS)
         await_nothing_left()
+
+
+@pytest.mark.skipif(server.TORQUE, reason="TORQUE's qdel kills what runs on a job's other hosts at once")
+def test_ranks_that_trap_qdel_have_what_the_queue_gives(stack: Stack) -> None:
+    have_their_time(stack, qdel, 4)
+
+
+def test_ranks_that_trap_the_end_have_their_time_on_each_host(stack: Stack) -> None:
+    have_their_time(stack, delete, 15)
 
 
 def test_ranks_that_do_not_end_are_killed_after_the_grace_period(stack: Stack) -> None:

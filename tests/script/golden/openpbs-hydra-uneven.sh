@@ -303,6 +303,7 @@ turn() {
 	case $word in
 	alive) alive=1 ;;
 	lost) asked=lost ;;
+	asked) asked=${asked:-signal} ;;
 	pid)
 		pids[i]=$value
 		echo "$value" >&7
@@ -456,6 +457,10 @@ main() {
 	beating=("$!")
 	tick &
 	beating+=("$!")
+	if [[ $(type -t heed_end_file) == function ]]; then
+		heed_end_file &
+		beating+=("$!")
+	fi
 	note started
 	set_up
 	clock

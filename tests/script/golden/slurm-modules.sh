@@ -293,6 +293,7 @@ turn() {
 	case $word in
 	alive) alive=1 ;;
 	lost) asked=lost ;;
+	asked) asked=${asked:-signal} ;;
 	pid)
 		pids[i]=$value
 		echo "$value" >&7
@@ -446,6 +447,10 @@ main() {
 	beating=("$!")
 	tick &
 	beating+=("$!")
+	if [[ $(type -t heed_end_file) == function ]]; then
+		heed_end_file &
+		beating+=("$!")
+	fi
 	note started
 	set_up
 	clock

@@ -45,7 +45,7 @@ container_0() { # main
 	message /dev/termination-log
 }
 
-# runtime 1: base apptainer images pairs talk mpi
+# runtime 1: base endfile apptainer images pairs talk mpi
 
 # --- the same in every script ---
 
@@ -305,6 +305,7 @@ turn() {
 	case $word in
 	alive) alive=1 ;;
 	lost) asked=lost ;;
+	asked) asked=${asked:-signal} ;;
 	pid)
 		pids[i]=$value
 		echo "$value" >&7
@@ -458,6 +459,10 @@ main() {
 	beating=("$!")
 	tick &
 	beating+=("$!")
+	if [[ $(type -t heed_end_file) == function ]]; then
+		heed_end_file &
+		beating+=("$!")
+	fi
 	note started
 	set_up
 	clock
@@ -470,6 +475,20 @@ main() {
 	?*) ((result != 0)) || result=143 ;;
 	esac
 	leave "$result"
+}
+
+# A signal by TORQUE kills what runs on the job's other nodes: the agent writes "end" instead. The file is there before,
+# as a new one may be hidden by this node's cache.
+heed_end_file() {
+	local word=''
+	trap '' TERM INT HUP USR1 USR2
+	exec 7>&-
+	: >>"$dir/end"
+	while kill -0 $$ 2>/dev/null; do
+		{ read -r word <"$dir/end"; } 2>/dev/null
+		[[ $word != end ]] || echo asked >&9
+		pause 3
+	done
 }
 
 find_runtime() {
