@@ -28,11 +28,11 @@ from bench import etcd, serving
 from bench.creating import Client, Target, Work, at_once, timed
 from bench.report import Row, write
 from bench.whole import JOBS, machine, sized, until, whole
-from router import documents
 from router.controlplane import building, installing
 from router.controlplane.options import ADA, APISERVER, RESEARCHERS, Options
 from router.controlplane.plane import ControlPlane
 from router.controlplane.start import control_plane
+from router.notation import documents
 
 OURS, NOOP = "default", "noop"
 SIZE = 1000

@@ -28,12 +28,13 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from bench import simulated
 from bench.report import Row, write
 from bench.whole import QUEUE, SITE, job, machine, policy, scraped, until
-from router import gate, signing
-from router.agent.questions import MOST_WORDS
+from router.agent.batch.questions import MOST_WORDS
 from router.agent.settings import CYCLE_SECONDS
 from router.controlplane.options import ADA
 from router.demo.services import free_port
-from router.layout import site_directory
+from router.gate import judging as gate
+from router.placement import signing
+from router.pod.layout import site_directory
 from router.policy import load
 from router.policy.decision import NO_QUEUE_STATES, Requester
 from router.workload.cluster import UNKNOWN_CLUSTER

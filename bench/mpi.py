@@ -25,9 +25,9 @@ from bench.onbed import ROOT, demand_standing
 from bench.overhead import written
 from bench.report import Row, write
 from bench.whole import machine, run
-from router import layout
+from router.pod import layout
 from router.policy import Policy, load
-from router.policyfiles import read_directory
+from router.startup.policyfiles import read_directory
 from tests.agent.bed.site import ADA, LAYOUT, LOCAL, SITE, TALLY, BedSite, as_user
 
 PAIRS = 10

@@ -11,8 +11,8 @@ from pathlib import Path
 
 from flask import Flask, Response, request
 
-from router import logs
-from router.settings import LogFormat, WebhookSettings, parse_address
+from router.startup import logs
+from router.startup.settings import LogFormat, WebhookSettings, parse_address
 from router.webhook import serve, tls
 
 

@@ -18,11 +18,11 @@ from pathlib import Path
 
 from bed.layout import USERS
 from bench.whole import LABEL, PODS, run, scraped
-from router import layout
 from router.controlplane import building
 from router.errors import ConfigError
 from router.hpc import Submission, cluster_id, job_name, slurm
 from router.kube.client import Api, connect
+from router.pod import layout
 from tests.agent.bed import conftest
 from tests.agent.bed.site import ADA, LAYOUT, LOCAL_SUDO, QUEUE, SITE, SUDO, BedSite, as_user, obstacle
 

@@ -23,11 +23,15 @@ from pathlib import Path
 
 from bench import processor
 from bench.report import Row, write
-from router import gate, layout, podfiles, policy
+from router import policy
 from router.demo.site import Machine, prepare
+from router.gate import judging as gate
+from router.host import writing
+from router.pod import files as podfiles
+from router.pod import layout
 from router.policy.decision import QueueStates, Requester
-from router.policy.schema import Runtime
-from router.policyfiles import read_directory
+from router.site.schema import Runtime
+from router.startup.policyfiles import read_directory
 from router.workload import workload_of
 from router.workload.cluster import Cluster
 
@@ -126,7 +130,7 @@ def written(
     assert judged.script is not None, judged.decision
     directory = layout.PodDirectory(str(root), "job", layout.NO_INDEX, uuid.uuid4().hex)
     staged = podfiles.stage(judged.routed["spec"]["template"], workload_of(job, namespace="default"))
-    podfiles.write(directory.path, staged.add(layout.SCRIPT, judged.script.text.encode()))
+    writing.write(directory.path, staged.add(layout.SCRIPT, judged.script.text.encode()))
     return directory
 
 

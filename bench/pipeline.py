@@ -14,9 +14,12 @@ import jsonpatch
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from bench.report import Row, write
-from router import documents, gate, patching, policy
+from router import policy
+from router.gate import judging as gate
+from router.gate import patching
+from router.notation import documents
 from router.policy.decision import NO_QUEUE_STATES, Requester
-from router.policyfiles import read_directory
+from router.startup.policyfiles import read_directory
 from router.workload.cluster import UNKNOWN_CLUSTER
 
 ROUNDS = 2000

@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
-from router import documents
 from router.certs import files, issuing
+from router.notation import documents
 
 EXAMPLES = Path("examples")
 POLICIES = Path("examples/policies")

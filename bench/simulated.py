@@ -24,12 +24,15 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qsl, urlsplit
 
-from router import layout, names, podfiles
+from router import names
+from router.host import writing
 from router.hpc import job_name, openpbs
-from router.layout import PodDirectory
 from router.local import display
 from router.local.records import QUEUED, RUNNING, Job
 from router.local.resources import Chunk
+from router.pod import files as podfiles
+from router.pod import layout
+from router.pod.layout import PodDirectory
 
 Json = dict[str, Any]
 
@@ -177,7 +180,7 @@ def write_directories(fleet: Fleet, script: bytes) -> None:
             for turn, note in enumerate(({"event": "started"}, {"event": "running", "container": "main"}), start=1):
                 text = json.dumps({**common, **note}) + "\n"
                 (spool / f"{fleet.uid('pod', number)}.{turn}.{note['event']}").write_text(text)
-        podfiles.write(place.path, podfiles.Staged(files))
+        writing.write(place.path, podfiles.Staged(files))
         if fleet.runs(number):
             # Nobody touches it here; a time to come stands for a script that gives signs of life.
             os.utime(Path(place.path, layout.ALIVE), (now + 86400, now + 86400))

@@ -16,14 +16,14 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from router import layout
 from router.agent import sites
 from router.errors import OutputError
 from router.host import Host
 from router.host.reach import Reach
 from router.hpc import BatchSystem, Commands, Submission, job_name
-from router.podfiles import Staged
-from router.policyfiles import PolicyStore
+from router.pod import layout
+from router.pod.files import Staged
+from router.startup.policyfiles import PolicyStore
 
 SECONDS = 60.0
 """For one submit command."""

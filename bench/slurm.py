@@ -26,7 +26,7 @@ from bench.onbed import CPUS, WAYS, OnBed, as_the_agent, bare_rate, cancel, dema
 from bench.report import Row, write
 from bench.siteloop import Done, Wanted, staged_in
 from bench.whole import create, job, machine, run, sized, until
-from router.layout import PodDirectory
+from router.pod.layout import PodDirectory
 from tests.agent.bed.site import ADA, LOCAL_SUDO, SITE, SUDO
 
 SIZE = 500

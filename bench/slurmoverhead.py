@@ -20,9 +20,9 @@ from bench.onbed import ROOT, demand_standing
 from bench.overhead import ROUNDS, Place, figures, fixed
 from bench.report import Row, write
 from bench.whole import machine, run
-from router import layout
+from router.pod import layout
 from router.policy import load
-from router.policyfiles import read_directory
+from router.startup.policyfiles import read_directory
 from tests.agent.bed.site import ADA, LAYOUT, LOCAL, QUEUE, SITE, BedSite, as_user
 
 MINUTES = 30

@@ -25,21 +25,21 @@ from bench.many import kubeconfig
 from bench.report import Row, write
 from bench.whole import QUEUE, SITE, machine, policy, until
 from router.agent import sites
-from router.agent.attending import World
-from router.agent.batch import Batch
+from router.agent.batch.commands import Batch
 from router.agent.election import Election
-from router.agent.leading import Lead
+from router.agent.leader.leading import Lead
 from router.agent.metrics import Metrics
-from router.agent.nowhere import Nowhere
-from router.agent.seats import Seat, Seats
 from router.agent.settings import AgentSettings
+from router.agent.users.attending import World
+from router.agent.users.nowhere import Nowhere
+from router.agent.users.seats import Seat, Seats
 from router.host import Host
 from router.host.local import LocalHost
 from router.kube.client import connect
 from router.kube.events import Recorder
 from router.policy import load
 from router.reconcile.model import Terms
-from router.settings import Address
+from router.startup.settings import Address
 
 USERS = 400
 MOST_AT_REST = 100

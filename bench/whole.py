@@ -37,7 +37,7 @@ from router.errors import ConfigError
 from router.hpc import Commands
 from router.kube.client import Api, connect
 from router.local.records import Job, job_of
-from router.policyfiles import PolicyStore
+from router.startup.policyfiles import PolicyStore
 
 SITE, QUEUE, NAMESPACE = "bench", "batch", "default"
 LABEL = "bench"

@@ -8,7 +8,7 @@ from typing import Any
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from router import policy
-from router.gate import Gate
+from router.gate.judging import Gate
 from router.policy.decision import NO_QUEUE_STATES
 from router.workload.cluster import UNKNOWN_CLUSTER
 

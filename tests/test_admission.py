@@ -12,8 +12,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from router.admission import DEEPEST, LONGEST_WARNING, LONGEST_WARNINGS, cut, review
 from router.errors import ReviewError
+from router.gate.review import DEEPEST, LONGEST_WARNING, LONGEST_WARNINGS, cut, review
 from router.workload.cluster import Cluster
 from tests.allowed import surplus
 from tests.gates import gate, review_of, sized

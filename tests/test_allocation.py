@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from router.allocation import Allocation, Chunk, allocate
-from router.policy.schema import Defaults, LauncherKind, MpiProfile, Queue, Site, System
+from router.site.allocation import Allocation, Chunk, allocate
+from router.site.schema import Defaults, LauncherKind, MpiProfile, Queue, Site, System
 from router.workload.model import Container, ContainerKind, Figure, GpuVendor, Workload
 
 GI = 1024**3

@@ -18,10 +18,10 @@ from cryptography.x509.oid import ExtendedKeyUsageOID
 from hypothesis import given
 from hypothesis import strategies as st
 
-from router import signing
 from router.certs import checking, files, issuing
 from router.certs.commands import certs
 from router.errors import ConfigError
+from router.placement import signing
 
 NOW = datetime(2026, 3, 1, 12, 0, 0, tzinfo=UTC)
 CA = issuing.make_ca(NOW)

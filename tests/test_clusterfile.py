@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from router.clusterfile import read_cluster
 from router.errors import InputError
 from router.workload.cluster import Cluster, LimitDefaults
+from router.workload.clusterfile import read_cluster
 
 PRINTED = """
 apiVersion: v1

@@ -12,12 +12,13 @@ from typing import Any
 
 import pytest
 
-from router import documents, policy
+from router import policy
 from router.errors import JobError
-from router.gate import Gate, Judgement, judge
+from router.gate.judging import Gate, Judgement, judge
+from router.notation import documents
 from router.placement import strip
 from router.policy.decision import NO_QUEUE_STATES, Requester
-from router.policyfiles import read_directory
+from router.startup.policyfiles import read_directory
 from router.workload import job_of
 from router.workload.cluster import UNKNOWN_CLUSTER
 from tests.allowed import surplus, surplus_kept

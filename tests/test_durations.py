@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from router.durations import LONGEST, doubt, hms, seconds, show
+from router.notation.durations import LONGEST, doubt, hms, seconds, show
 
 
 @pytest.mark.parametrize(

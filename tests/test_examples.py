@@ -14,10 +14,11 @@ import pytest
 import yaml
 from click.testing import CliRunner
 
-from router import gate, policy
+from router import policy
 from router.cli import commands
+from router.gate import judging as gate
 from router.policy.decision import NO_QUEUE_STATES, Requester
-from router.policyfiles import read_directory
+from router.startup.policyfiles import read_directory
 from router.workload.cluster import UNKNOWN_CLUSTER
 
 ROOT = Path(__file__).parent.parent

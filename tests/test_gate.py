@@ -10,10 +10,11 @@ from typing import Any
 
 import pytest
 
-from router import placement, podtemplate, policy, signing
+from router import placement, policy
 from router.errors import JobError
-from router.gate import judge
-from router.placement import LARGEST_ANNOTATIONS, oversize
+from router.gate.judging import judge
+from router.placement import LARGEST_ANNOTATIONS, oversize, signing
+from router.pod import template as podtemplate
 from router.policy.decision import Requester
 from router.workload.cluster import Cluster
 from router.workload.quotas import Quota
@@ -364,7 +365,7 @@ def test_what_is_too_much_is_refused_before_anything_is_taken_out_of_it(monkeypa
 def test_a_text_that_no_annotation_can_hold_is_not_made_into_a_script(
     text: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("router.gate.render", None)
+    monkeypatch.setattr("router.gate.judging.render", None)
     job = job_of(pod=sized("3"))
     job["spec"]["template"]["spec"]["containers"][0]["env"] = [
         {"name": f"A{index}", "value": text} for index in range(9)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from router import layout
+from router.pod import layout
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from router.logs import JsonFormatter, TextFormatter
+from router.startup.logs import JsonFormatter, TextFormatter
 
 
 def _record(message: str, fields: dict[str, Any]) -> logging.LogRecord:

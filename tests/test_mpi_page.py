@@ -14,8 +14,8 @@ from click.testing import CliRunner
 from router import policy, script
 from router.cli import commands
 from router.policy.decision import Route
-from router.policy.schema import LauncherKind, MpiProfile
 from router.script.mpi import start_of
+from router.site.schema import LauncherKind, MpiProfile
 from router.workload.model import Workload
 from tests.script.builders import container, route, site, workload
 
@@ -35,7 +35,10 @@ ROWS = [
 ]
 TROUBLES = PAGE.partition("## What can go wrong")[2].partition("\n## ")[0]
 SOURCES = "\n".join(
-    path.read_text() for path in (ROOT / "router" / "script").rglob("*") if path.suffix in {".py", ".sh", ".j2"}
+    path.read_text()
+    for room in ("script", "site")
+    for path in (ROOT / "router" / room).rglob("*")
+    if path.suffix in {".py", ".sh", ".j2"}
 )
 SHAPE = re.compile(r"(\d) nodes?, (\d) ranks? on each")
 

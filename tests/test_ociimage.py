@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from router.ociimage import (
+from router.pod.image import (
     Answer,
     Config,
     Question,

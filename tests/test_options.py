@@ -6,7 +6,7 @@ import click
 import pytest
 from click.testing import CliRunner
 
-from router.options import Duration, option
+from router.startup.options import Duration, option
 
 
 @click.command()

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from router import patching
+from router.gate import patching
 
 SCALARS = st.none() | st.booleans() | st.integers(0, 2) | st.sampled_from(["", "é", "x" * 100, "\ud800"])
 KEYS = st.sampled_from(["a/b", "m~n", "~1", "batchgate.dev/x", "x", ""])

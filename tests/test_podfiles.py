@@ -9,9 +9,10 @@ from typing import Any
 
 import pytest
 
-from router import podfiles
 from router.errors import JobError, TooLarge
-from router.podfiles import Staged
+from router.host import writing
+from router.pod import files as podfiles
+from router.pod.files import Staged
 from router.workload.model import Container, ContainerKind, EnvVar, Figure, Mount, Workload
 
 POD_META = {
@@ -422,7 +423,7 @@ def test_the_directory_appears_whole_and_private(tmp_path: Path) -> None:
     target = tmp_path / "pods" / "job" / "0" / "uid"
     staged = Staged({"env/main": b"A=1\0", "files/v/a/b": b"x", "files/w/": b""}, {"files/v/a/b": 0o700})
 
-    assert podfiles.write(target, staged.add("script", b"true\n"))
+    assert writing.write(target, staged.add("script", b"true\n"))
 
     modes = {str(path.relative_to(tmp_path)): path.stat().st_mode & 0o777 for path in tmp_path.rglob("*")}
     inside = "pods/job/0/uid"
@@ -437,9 +438,9 @@ def test_the_directory_appears_whole_and_private(tmp_path: Path) -> None:
 
 def test_a_directory_that_is_there_is_left_as_it_is(tmp_path: Path) -> None:
     target = tmp_path / "uid"
-    assert podfiles.write(target, Staged({"env/a": b"1"}))
+    assert writing.write(target, Staged({"env/a": b"1"}))
 
-    assert not podfiles.write(target, Staged({"env/a": b"2"}))
+    assert not writing.write(target, Staged({"env/a": b"2"}))
 
     assert (target / "env" / "a").read_bytes() == b"1"
     assert [path.name for path in tmp_path.iterdir()] == ["uid"]
@@ -447,8 +448,8 @@ def test_a_directory_that_is_there_is_left_as_it_is(tmp_path: Path) -> None:
 
 def test_nothing_stays_of_a_directory_that_cannot_be_made(tmp_path: Path) -> None:
     with pytest.raises(OSError, match="File name too long"):
-        podfiles.write(tmp_path / "uid", Staged({f"env/{'x' * 300}": b""}))
+        writing.write(tmp_path / "uid", Staged({f"env/{'x' * 300}": b""}))
     with pytest.raises(ValueError, match="leaves the Pod's directory"):
-        podfiles.write(tmp_path / "uid", Staged({"../x": b""}))
+        writing.write(tmp_path / "uid", Staged({"../x": b""}))
 
     assert list(tmp_path.iterdir()) == []

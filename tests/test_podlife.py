@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from router.podlife import (
+from router.pod.life import (
     CANCELLED,
     Began,
     ContainerNotes,

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from router.names import CONDITION_DISRUPTION, CONDITION_READY, CONDITION_SCHEDULED
-from router.podstatus import (
+from router.pod.status import (
     CONDITIONS,
     Condition,
     ContainerStatus,

@@ -10,11 +10,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from router import ociimage, placement, podfiles, podtemplate, policy
+from router import placement, policy
 from router.agent.approval import as_signed
 from router.errors import JobError
-from router.gate import judge
-from router.podtemplate import Difference, differences, digest
+from router.gate.judging import judge
+from router.pod import files as podfiles
+from router.pod import image as ociimage
+from router.pod import template as podtemplate
+from router.pod.template import Difference, differences, digest
 from router.policy.decision import Requester
 from router.workload import workload_of
 from tests.gates import gate

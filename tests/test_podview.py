@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from router.layout import NO_INDEX
-from router.podstatus import ContainerStatus, PodStatus, Waiting, as_patch
-from router.podview import PodContainer, PodView, departed, view
+from router.pod.layout import NO_INDEX
+from router.pod.status import ContainerStatus, PodStatus, Waiting, as_patch
+from router.pod.view import PodContainer, PodView, departed, view
 from router.workload.model import ContainerKind
 
 ACCOUNT = '{"user":"ada"}'

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from router.errors import ConfigError, PolicyError
-from router.policyfiles import PolicyStore, read_directory
+from router.startup.policyfiles import PolicyStore, read_directory
 
 GOOD = "rules: [{name: rest, cloud: true}]\n"
 OTHER = "rules: [{name: other, cloud: true}]\n"

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from router.host import imagepull
-from router.pullsecrets import credentials
-from router.script.images import is_insecure
+from router.pod.pullsecrets import credentials
+from router.site.images import is_insecure
 from tests.script.builders import site
 
 ADA = ("ada", "a:b c")

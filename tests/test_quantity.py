@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from kubernetes.utils.quantity import parse_quantity
 
-from router.quantity import millis, show_bytes, show_cpu, units
+from router.notation.quantity import millis, show_bytes, show_cpu, units
 
 LARGEST = 2**63 - 1
 

@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from router import results
 from router.errors import TooLarge
-from router.podlife import Exit
-from router.results import Brought, Collected, Left, Subject
+from router.pod import results
+from router.pod.life import Exit
+from router.pod.results import Brought, Collected, Left, Subject
 from router.workload import resultpaths, workload_of
 from router.workload.resultpaths import Plan, Wanted
 

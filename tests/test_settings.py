@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from router.errors import ConfigError
-from router.settings import Address, WebhookSettings, parse_address
+from router.startup.settings import Address, WebhookSettings, parse_address
 
 
 @pytest.mark.parametrize(

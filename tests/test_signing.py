@@ -12,9 +12,10 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from hypothesis import given
 from hypothesis import strategies as st
 
-from router import podtemplate, signing
 from router.errors import ConfigError, SignatureError
-from router.signing import Claims, sign, verify
+from router.placement import signing
+from router.placement.signing import Claims, sign, verify
+from router.pod import template as podtemplate
 
 KEY = Ed25519PrivateKey.from_private_bytes(bytes(range(32)))
 OTHER = Ed25519PrivateKey.from_private_bytes(bytes(32))

@@ -21,7 +21,7 @@ from hypothesis import strategies as st
 
 from router import names, policy
 from router.errors import JobError
-from router.gate import Gate, judge
+from router.gate.judging import Gate, judge
 from router.policy.decision import Requester
 from tests.gates import PLACES, RULES, gate, sized
 

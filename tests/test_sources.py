@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from router.errors import ConfigError
-from router.sources import FileSource, watch
+from router.startup.sources import FileSource, watch
 from tests.webhook.servers import until
 
 LOG = logging.getLogger("test")

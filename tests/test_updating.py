@@ -11,8 +11,9 @@ from typing import Any
 import jsonpatch
 import pytest
 
-from router import podtemplate, signing
-from router.admission import review
+from router.gate.review import review
+from router.placement import signing
+from router.pod import template as podtemplate
 from router.policy.decision import QueueState, QueueStates
 from tests.gates import ISSUED_AT, KEY, RULES, gate, review_of, sized
 from tests.placement.given import job_of

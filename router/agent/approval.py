@@ -12,9 +12,11 @@ from typing import Any, Final
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
-from router import names, podtemplate, signing
+from router import names
 from router.errors import SignatureError
-from router.podenv import INDEX_VARIABLE
+from router.placement import signing
+from router.pod import template as podtemplate
+from router.pod.env import INDEX_VARIABLE
 
 Fields = Mapping[str, Any]
 

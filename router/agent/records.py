@@ -13,8 +13,8 @@ from collections.abc import Callable
 from typing import Final
 
 from router.agent.approval import named_user
-from router.layout import PodDirectory
-from router.podview import PodView, departed
+from router.pod.layout import PodDirectory
+from router.pod.view import PodView, departed
 from router.reconcile import outcomes
 from router.reconcile.model import Facts
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from router.settings import Address, LogFormat
+from router.startup.settings import Address, LogFormat
 
 NAMESPACE: Final = "batchgate-system"
 

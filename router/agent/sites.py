@@ -17,8 +17,9 @@ from router.agent.settings import AgentSettings
 from router.errors import ConfigError
 from router.hpc import BatchSystem, Commands, local, openpbs, slurm, torque
 from router.policy.model import Policy
-from router.policy.schema import Access, Account, Site, System
+from router.policy.schema import Account
 from router.reconcile.model import Terms
+from router.site.schema import Access, Site, System
 
 _SYSTEMS: Final[dict[System, BatchSystem]] = {
     System.OPENPBS: openpbs,

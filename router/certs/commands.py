@@ -1,7 +1,7 @@
 """``batchgate certs create | show``.
 
 Shell: reads options, files and the clock, prints, and sets the exit code. How a certificate is made, what is wrong with
-one and how signatures look is known by ``issuing``, ``checking`` and ``router.signing``.
+one and how signatures look is known by ``issuing``, ``checking`` and ``router.placement.signing``.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from typing import Any, Final
 import click
 from cryptography import x509
 
-from router import signing
 from router.certs import checking, files, issuing
 from router.errors import ConfigError
+from router.placement import signing
 
 CA_CERTIFICATE: Final = "ca.crt"
 CA_KEY: Final = "ca.key"

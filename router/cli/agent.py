@@ -14,12 +14,12 @@ from typing import Any, Final
 
 import click
 
-from router import durations
 from router.agent import settings as defaults
 from router.agent.settings import AgentSettings
 from router.errors import ConfigError
-from router.options import Command, Duration, option
-from router.settings import Address, LogFormat, parse_address
+from router.notation import durations
+from router.startup.options import Command, Duration, option
+from router.startup.settings import Address, LogFormat, parse_address
 
 FILE: Final = click.Path(path_type=Path)
 _CLUSTER: Final = re.compile(r"[0-9a-f]{8}")
@@ -74,7 +74,7 @@ def agent(**options: Any) -> None:
     """
     settings = _settings(options)
     # Imported here: `batchgate agent --help` and a usage error need neither CEL nor the Kubernetes client.
-    from router.agent.program import run  # noqa: PLC0415
+    from router.agent.leader.program import run  # noqa: PLC0415
 
     run(settings)
 

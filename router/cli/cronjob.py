@@ -49,11 +49,12 @@ def _next_run(cluster: Cluster, cronjob: Json, directory: Path) -> list[str]:
     LimitRanges, quotas and queues of the cluster are not known here.
     """
     # Imported here: without --policy no rule is read.
-    from router import gate, policy  # noqa: PLC0415
+    from router import policy  # noqa: PLC0415
     from router.cli.judging import LEFT_ALONE  # noqa: PLC0415
+    from router.gate import judging as gate  # noqa: PLC0415
     from router.policy.decision import NO_QUEUE_STATES  # noqa: PLC0415
     from router.policy.identity import cronjob_controller  # noqa: PLC0415
-    from router.policyfiles import read_directory  # noqa: PLC0415
+    from router.startup.policyfiles import read_directory  # noqa: PLC0415
     from router.workload import job_of  # noqa: PLC0415
     from router.workload.cluster import UNKNOWN_CLUSTER  # noqa: PLC0415
 

@@ -9,7 +9,7 @@ from urllib.parse import quote
 
 import click
 
-from router import durations, names
+from router import names
 from router.cli import sitefiles
 from router.cli.cluster import Cluster, cluster_options
 from router.cli.cronjob import describe_cronjob
@@ -19,6 +19,7 @@ from router.cli.table import print_table
 from router.errors import ConfigError
 from router.hpc import cluster_id
 from router.kube.client import Json
+from router.notation import durations
 from router.operating.story import Container, PodStory, Story, story
 
 _POD: Final = ("POD", "INDEX", "BATCH JOB", "PHASE", "CREATED", "QUEUED", "STARTED", "ENDED", "EXIT", "REASON")

@@ -7,13 +7,15 @@ from collections.abc import Callable, Iterator, Sequence
 
 import click
 
-from router import durations, names, quantity
-from router.allocation import Chunk
+from router import names
 from router.cli.judging import LEFT_ALONE, Asked, Judged, complain, judge_all, judging_options, open_gate, say_if_none
-from router.gate import Judgement
-from router.policy import Policy, profiles
+from router.gate.judging import Judgement
+from router.notation import durations, quantity
+from router.policy import Policy
 from router.policy.decision import Considered, Decision, Route
-from router.policy.schema import Runtime, Site
+from router.site import profiles
+from router.site.allocation import Chunk
+from router.site.schema import Runtime, Site
 from router.workload.model import Figure, Workload
 
 _NOTHING = "nothing asked for"

@@ -15,7 +15,7 @@ from typing import Any, Final
 
 import click
 
-from router import durations, names
+from router import names
 from router.cli.cluster import LEASES, Cluster, cluster_options
 from router.cli.output import as_document, as_json
 from router.cli.table import print_table
@@ -23,11 +23,12 @@ from router.errors import ApiError, ConfigError, Conflict, NotFound
 from router.hpc import cluster_id
 from router.kube.client import Json
 from router.kube.events import Reference, Told, event_object
+from router.notation import durations
 from router.operating import forgetting
 from router.operating.forgetting import LeftPod, Plan, Remains
 from router.operating.jobs import facts
-from router.options import Duration
-from router.podview import PodView, view
+from router.pod.view import PodView, view
+from router.startup.options import Duration
 
 _LOOK_SECONDS: Final = 1.0
 _INSTANCE: Final = "batchgate-forget"

@@ -16,17 +16,20 @@ from typing import Any, Final
 import click
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-from router import durations, gate, names, policy, signing
+from router import names, policy
 from router.cli.manifests import Manifest, read_manifests, read_text
-from router.clusterfile import read_cluster
 from router.errors import ConfigError, InputError, JobError
-from router.options import Duration
+from router.gate import judging as gate
+from router.notation import durations
+from router.placement import signing
 from router.policy.decision import NO_QUEUE_STATES, QueueStates, Requester
 from router.policy.identity import CRONJOB_CONTROLLERS, cronjob_controller
-from router.policyfiles import read_directory
-from router.settings import QUEUES_MAX_AGE
+from router.startup.options import Duration
+from router.startup.policyfiles import read_directory
+from router.startup.settings import QUEUES_MAX_AGE
 from router.workload import job_of
 from router.workload.cluster import UNKNOWN_CLUSTER
+from router.workload.clusterfile import read_cluster
 
 JOB_VERSION: Final = "batch/v1"
 JOB_KINDS: Final = frozenset({"Job", "CronJob"})

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from router import documents
 from router.errors import InputError
+from router.notation import documents
 
 ENDINGS: Final = (".yaml", ".yml", ".json")
 LARGEST: Final = 64 * 1024 * 1024

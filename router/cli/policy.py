@@ -14,9 +14,9 @@ import click
 from router import policy as policies
 from router.cli.manifests import read_text
 from router.cli.output import as_json
-from router.clusterfile import read_cluster
-from router.policyfiles import read_directory
+from router.startup.policyfiles import read_directory
 from router.workload.cluster import UNKNOWN_CLUSTER
+from router.workload.clusterfile import read_cluster
 
 _DIRECTORY = click.argument("directory", default="policies", envvar="BATCHGATE_POLICY")
 

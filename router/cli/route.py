@@ -32,7 +32,7 @@ def _print_json(results: Sequence[Judged]) -> None:
 
 def _print_patch(results: Sequence[Judged]) -> None:
     # Imported here: no other output needs jsonpatch.
-    from router import patching  # noqa: PLC0415
+    from router.gate import patching  # noqa: PLC0415
 
     entries = []
     for judged in results:

@@ -23,9 +23,9 @@ from router import names
 from router.cli.output import as_json
 from router.cli.table import print_table
 from router.errors import ApiError, ConfigError, NotFound
-from router.options import Duration, option
-from router.podstatus import rfc3339
+from router.pod.status import rfc3339
 from router.preflight import Line, Mark, worst
+from router.startup.options import Duration, option
 
 if TYPE_CHECKING:
     from router.agent.lastcheck import CheckRecord
@@ -87,8 +87,8 @@ def check(name: str, users: tuple[str, ...], policy: Path, wait: int, output: st
     from dataclasses import replace  # noqa: PLC0415
 
     from router import policy as policies  # noqa: PLC0415
-    from router.agent import preflight  # noqa: PLC0415
-    from router.policyfiles import read_directory  # noqa: PLC0415
+    from router.sitecheck import checking as preflight  # noqa: PLC0415
+    from router.startup.policyfiles import read_directory  # noqa: PLC0415
 
     checked = policies.load(read_directory(policy))
     own = pwd.getpwuid(os.geteuid()).pw_name

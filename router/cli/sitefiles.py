@@ -13,16 +13,17 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Final
 
-from router import layout, policy
+from router import policy
 from router.errors import BatchgateError, ConfigError
 from router.host import Host
 from router.host.reach import Reach
-from router.layout import PodDirectory
 from router.operating.jobs import JobState
 from router.operating.story import PodStory, Story
-from router.podstatus import rfc3339
-from router.policy.schema import Access, Site, System
-from router.policyfiles import read_directory
+from router.pod import layout
+from router.pod.layout import PodDirectory
+from router.pod.status import rfc3339
+from router.site.schema import Access, Site, System
+from router.startup.policyfiles import read_directory
 
 MOST_FILES: Final = 200
 _INNER: Final = (layout.LOG, layout.EXIT)

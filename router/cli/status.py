@@ -8,15 +8,16 @@ from typing import Any
 
 import click
 
-from router import durations, names
+from router import names
 from router.cli.cluster import LEASES, Cluster, cluster_options
 from router.cli.output import as_document, as_json
 from router.cli.table import print_table
 from router.cli.webhook import HEAD, head_line, look_at_requests, look_at_webhook, row, say_requests
 from router.errors import ConfigError
+from router.notation import durations
 from router.operating.jobs import facts
 from router.operating.overview import Overview, Queue, Seen, overview, sites_of
-from router.podview import view
+from router.pod.view import view
 
 
 @click.command()

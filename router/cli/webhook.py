@@ -12,10 +12,11 @@ from typing import Final
 
 import click
 
-from router import durations, names
+from router import names
 from router.cli.cluster import Cluster
 from router.errors import ApiError
 from router.kube.client import Json
+from router.notation import durations
 from router.operating.replicas import PendingRequest, Replica, Webhook, is_ours, pending, webhook
 
 _PORT: Final = 8443

@@ -15,11 +15,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from router import layout, names, podfiles
+from router import names
 from router.demo.outcome import PodOutcome
 from router.demo.pods import INDEX
 from router.errors import Unavailable
+from router.host import writing
 from router.hpc import Commands, JobReport, JobState, Submission, job_name, local
+from router.pod import files as podfiles
+from router.pod import layout
 from router.script import complete
 from router.workload.model import ContainerKind, Workload
 
@@ -65,7 +68,7 @@ def submit(
     script = metadata["annotations"][names.KEY_SCRIPT]
     staged = podfiles.stage(pod, workload).add(layout.SCRIPT, complete(script).encode())
     Path(directory.spool).mkdir(mode=0o700, parents=True, exist_ok=True)
-    podfiles.write(directory.path, staged)
+    writing.write(directory.path, staged)
     submission = Submission(
         name=job_name(metadata["name"], cluster, metadata["uid"], local.NAME_LIMIT),
         script=str(directory.script),

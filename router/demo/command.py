@@ -8,7 +8,7 @@ from pathlib import Path
 
 import click
 
-from router.policy.schema import Runtime
+from router.site.schema import Runtime
 
 
 @click.command()

@@ -11,10 +11,10 @@ from typing import Any
 
 import click
 
-from router import documents
 from router.cli.manifests import read_text
 from router.demo.outcome import Expected, read_expected
 from router.errors import ConfigError
+from router.notation import documents
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,7 +24,7 @@ from router.demo.pods import pods_of
 from router.demo.report import near, print_outcomes, print_verdict
 from router.demo.workplace import workplace
 from router.hpc import Commands, JobReport, cluster_id
-from router.policy.schema import Runtime
+from router.site.schema import Runtime
 from router.workload import workload_of
 from router.workload.model import Workload
 

@@ -19,7 +19,7 @@ import yaml
 from router.demo import sandbox
 from router.errors import ConfigError
 from router.local.records import Config
-from router.policy.schema import LauncherKind, Queue, Runtime
+from router.site.schema import LauncherKind, Queue, Runtime
 
 SITES: Final = "10-sites.yaml"
 ACCOUNTS: Final = "20-accounts.yaml"

@@ -24,7 +24,7 @@ from router.demo.report import near, print_outcomes, print_verdict
 from router.demo.stack import Places, Stack, stack
 from router.demo.workplace import workplace
 from router.errors import ConfigError
-from router.policy.schema import Runtime
+from router.site.schema import Runtime
 
 
 def can_be_had() -> str:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import PurePath
 from typing import Final, Protocol
 
-from router.podfiles import Staged
+from router.pod.files import Staged
 
 MOST_READ: Final = 1 << 20
 """Bytes that one ``read`` returns at most, unless it is told otherwise."""
@@ -97,7 +97,7 @@ class Host(Runner, Protocol):
         """Make a directory, mode 0700, and those above it; nothing where it is there."""
 
     def write_pod(self, directory: PurePath | str, staged: Staged) -> bool:
-        """``podfiles.write``: a Pod's directory, whole or not at all. False where it was there."""
+        """``router.host.writing``: a Pod's directory, whole or not at all. False where it was there."""
 
     def link_claim(self, directory: PurePath | str, token: str) -> bool:
         """Take the claim of a Pod's directory (docs/script.md); True where it is ours, now or since an earlier call.

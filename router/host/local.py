@@ -17,11 +17,12 @@ from collections.abc import Sequence
 from pathlib import Path, PurePath, PurePosixPath
 from typing import Final
 
-from router import layout, podfiles
 from router.errors import ConfigError
-from router.host import MOST_READ, Ended, Status, removing
+from router.host import MOST_READ, Ended, Status, removing, writing
 from router.host.beneath import PRIVATE, below, directory, parent
 from router.host.sitehelper import MOST_NAMES
+from router.pod import files as podfiles
+from router.pod import layout
 
 _AFTER_KILL: Final = 2.0
 """Seconds to wait for a killed command's pipes: a daemon that it left behind may hold them open."""
@@ -142,7 +143,7 @@ class LocalHost:
         """See ``Host``."""
         with parent(self._root, directory, make=True) as (found, name):
             # The descriptor as a path: podfiles knows paths, and this one leads where no link was followed.
-            return podfiles.write(f"/proc/self/fd/{found}/{name}", staged)
+            return writing.write(f"/proc/self/fd/{found}/{name}", staged)
 
     def link_claim(self, directory: PurePath | str, token: str) -> bool:
         """See ``Host``."""

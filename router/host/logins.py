@@ -17,7 +17,7 @@ import asyncssh
 
 from router.host import HostUnavailable
 from router.host.sentences import PAGE, Place
-from router.policy.addresses import Address
+from router.site.addresses import Address
 
 _AGENT: Final = "SSH_AUTH_SOCK"
 

@@ -23,8 +23,8 @@ from router.host.remote import Patience, RemoteHost
 from router.host.sentences import Place
 from router.host.ssh import Connections, SshOpener
 from router.host.sudo import LocalOpener, sudo_argv
-from router.policy.addresses import LOCAL, Address, address_of
-from router.policy.schema import EACH_USER, Access, Site
+from router.site.addresses import LOCAL, Address, address_of
+from router.site.schema import EACH_USER, Access, Site
 
 _ENDING: Final = 5.0
 _USER: Final = re.compile(r"[a-z_][a-z0-9_.-]{0,31}\$?")

@@ -19,7 +19,6 @@ from functools import partial
 from pathlib import PurePath, PurePosixPath
 from typing import Final, TypeVar, cast
 
-from router import layout, podfiles
 from router.host import MOST_READ, Ended, HostUnavailable, Status, answers, sentences
 from router.host.answers import Failure
 from router.host.beneath import below
@@ -27,6 +26,8 @@ from router.host.eventloop import EventLoop
 from router.host.framing import FramingError, Message
 from router.host.link import Link, Opener
 from router.host.sitehelper import FILE_MODE
+from router.pod import files as podfiles
+from router.pod import layout
 
 _BLOCK: Final = 4 << 20
 """Bytes that one request reads at most."""

@@ -215,7 +215,7 @@ class BatchSystem(Protocol):
         """Tell a running job's script of a signal (``TERM``), and nothing but the script where that is possible."""
 
     def signal_ends(self, report: JobReport) -> bool:
-        """Whether any signal kills at once what this job runs: its script then reads the file ``end`` (router.layout)."""
+        """Whether any signal kills at once what this job runs: its script then reads the file ``end`` (router.pod.layout)."""
 
     def queues_argvs(self, commands: Commands = ...) -> tuple[tuple[str, ...], ...]:
         """The commands that together tell how all queues and their nodes are."""

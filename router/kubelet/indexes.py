@@ -17,7 +17,7 @@ from typing import Final
 from router.kubelet import index
 from router.kubelet.index import Mark
 from router.kubelet.source import Files
-from router.layout import PodDirectory
+from router.pod.layout import PodDirectory
 
 WRITE_SECONDS: Final = 60.0
 """Between two writes of one index. Each writes the whole file anew, of 20 kB at most."""

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from router.errors import RequestError
-from router.layout import PodDirectory
+from router.pod.layout import PodDirectory
 
 
 class RunState(StrEnum):

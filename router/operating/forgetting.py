@@ -14,7 +14,7 @@ from typing import Any
 from router import names
 from router.operating.jobs import JobFacts
 from router.operating.overview import place_of
-from router.podview import PodView
+from router.pod.view import PodView
 
 Json = Mapping[str, Any]
 

@@ -11,8 +11,8 @@ from enum import StrEnum
 from typing import Any
 
 from router.names import KEY_QUEUE, KEY_SITE, KEY_TARGET
-from router.podstatus import RUNNING, seconds
-from router.podview import PodView
+from router.pod.status import RUNNING, seconds
+from router.pod.view import PodView
 
 
 class JobState(StrEnum):

@@ -15,8 +15,8 @@ from router.errors import InputError
 from router.operating import stuck as stuck_pods
 from router.operating.jobs import JobFacts, JobState, state
 from router.operating.stuck import Stuck
-from router.podstatus import rfc3339, seconds
-from router.podview import PodView
+from router.pod.status import rfc3339, seconds
+from router.pod.view import PodView
 from router.policy.decision import QueueState
 from router.policy.states import queue_states
 

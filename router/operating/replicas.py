@@ -11,7 +11,7 @@ from datetime import datetime
 from typing import Any, Final
 
 from router import names
-from router.podstatus import seconds
+from router.pod.status import seconds
 
 Json = Mapping[str, Any]
 DIGEST: Final = 12

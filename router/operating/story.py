@@ -14,8 +14,8 @@ from typing import Any, Final
 from router import names, placement
 from router.operating.jobs import JobState, facts, state
 from router.operating.stuck import DELETION, waiting
-from router.podstatus import ContainerStatus, Running, Terminated, rfc3339, seconds
-from router.podview import PodView, view
+from router.pod.status import ContainerStatus, Running, Terminated, rfc3339, seconds
+from router.pod.view import PodView, view
 
 Json = Mapping[str, Any]
 _DIRECTIVE: Final = re.compile(r"#(?:PBS|SBATCH) (.+)")

@@ -32,8 +32,8 @@ from router.names import (
     REASON_WRONG_USER,
 )
 from router.operating.jobs import JobFacts
-from router.podstatus import FAILED, PENDING, PodStatus, Waiting, rfc3339
-from router.podview import PodView
+from router.pod.status import FAILED, PENDING, PodStatus, Waiting, rfc3339
+from router.pod.view import PodView
 
 NOT_TAKEN_UP: Final = "NotTakenUp"
 """Our word for a Pod of which its agent has said nothing for :data:`PATIENCE` seconds."""

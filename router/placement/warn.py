@@ -9,7 +9,8 @@ import re
 from collections.abc import Iterator
 from typing import Any, Final
 
-from router import durations, names
+from router import names
+from router.notation import durations
 from router.placement.change import FAILED, is_users_own_outlasting
 from router.placement.draft import (
     NODE_NAME,

@@ -9,14 +9,18 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Final
 
-from router import names, quantity, script
-from router.durations import show as show_time
+from router import names
 from router.errors import Problem
-from router.policy import conditions, containers, globs, walltimes, ways
+from router.hpc.directives import directive_problems
+from router.notation import quantity
+from router.notation.durations import show as show_time
+from router.policy import conditions, containers, walltimes, ways
 from router.policy.identity import SERVICE_ACCOUNT, names_people
 from router.policy.places import Spot
 from router.policy.reading import KINDS, Placed, Reading, T
-from router.policy.schema import Access, Account, PolicyTest, Queue, Rule, Runtime, Site, System, VolumeMap
+from router.policy.schema import Account, PolicyTest, Rule
+from router.site import globs
+from router.site.schema import Access, Queue, Runtime, Site, System, VolumeMap
 
 SYSTEM_USERS: Final = frozenset(
     [
@@ -195,7 +199,7 @@ def directives(placed: Placed[T], system: System, given: Mapping[str, str], *bel
     for key in sorted({"account", "project"} & given.keys()):
         message = f"directives: {key} belongs to people; write it as {key} of their entry in accounts"
         yield placed.spot.key_problem(message, *below, "directives", key)
-    for problem in script.directive_problems(system, given) if given else ():
+    for problem in directive_problems(system, given) if given else ():
         yield placed.spot.key_problem(f"directives: {problem}", *below, "directives")
 
 
@@ -347,7 +351,7 @@ def _account_site(placed: Placed[Account], reading: Reading) -> Iterator[Problem
     for system in dict.fromkeys(site.system for site in reached):
         yield from directives(placed, system, entry.directives)
         for key, value in (("account", entry.account), ("project", entry.project)):
-            for problem in script.directive_problems(system, {key: value}) if value is not None else ():
+            for problem in directive_problems(system, {key: value}) if value is not None else ():
                 yield placed.spot.problem(problem, key)
 
 

@@ -16,7 +16,7 @@ from typing import Any, Final
 
 from cel_expr_python import cel
 
-from router import durations, quantity
+from router.notation import durations, quantity
 from router.policy import faults, variables
 
 Verdict = bool | str

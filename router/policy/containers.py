@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 from router.errors import Problem
 from router.policy.reading import Placed
-from router.policy.schema import LauncherKind, MpiProfile, Site, System
+from router.site.schema import LauncherKind, MpiProfile, Site, System
 
 
 def check(placed: Placed[Site]) -> Iterator[Problem]:

@@ -9,8 +9,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
-from router.allocation import Allocation
-from router.policy.schema import Account, MpiProfile, Queue, Rule, Site
+from router.policy.schema import Account, Rule
+from router.site.allocation import Allocation
+from router.site.schema import MpiProfile, Queue, Site
 from router.values import unchanging
 from router.workload.model import Obstacle
 

@@ -1,6 +1,6 @@
 """Whether a Job can run on one queue, as what, and laid out how.
 
-Pure. Knows the order in which reasons are given; the figures are ``router.allocation``'s, what a script can do is
+Pure. Knows the order in which reasons are given; the figures are ``router.site.allocation``'s, what a script can do is
 ``router.script``'s. Answers a Route, or why not.
 """
 
@@ -8,13 +8,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from router import allocation, script
 from router.policy import sentences
 from router.policy.decision import QueueState, Requester, Route
 from router.policy.identity import identify
 from router.policy.model import Candidate, Policy
-from router.policy.profiles import profile_of
 from router.policy.schema import Rule
+from router.site import allocation
+from router.site.profiles import profile_of
+from router.site.support import unsupported
 from router.workload.model import Obstacle, Workload
 
 
@@ -37,7 +38,7 @@ def fit(
     if isinstance(identity, str):
         return Misfit(identity)
     profile = profile_of(workload, site)
-    obstacles = script.unsupported(workload, site, profile)
+    obstacles = unsupported(workload, site, profile)
     if obstacles:
         return Misfit(sentences.in_the_way(obstacles), tuple(obstacles))
     laid_out = allocation.allocate(

@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from router.policy import globs
 from router.policy.decision import Identity, Requester
 from router.policy.schema import Account
+from router.site import globs
 
 SERVICE_ACCOUNT: Final = "system:serviceaccount:"
 _AUTHENTICATED: Final = "system:authenticated"

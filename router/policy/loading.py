@@ -11,12 +11,13 @@ from collections.abc import Iterator, Mapping
 from pydantic import ValidationError
 
 from router.errors import PolicyError, Problem
-from router.policy import checks, containers, globs, rulechecks, states, walltimes
+from router.policy import checks, containers, rulechecks, states, walltimes
 from router.policy.decision import QueueState
 from router.policy.identity import names_people
 from router.policy.model import CheckedRule, CheckedTest, Policy, queue_keys
 from router.policy.reading import Placed, Reading, nearest, read, said
 from router.policy.schema import PolicyTest, Rule
+from router.site import globs
 from router.workload.model import GpuVendor
 
 

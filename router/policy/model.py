@@ -10,7 +10,8 @@ from dataclasses import dataclass, field
 
 from router.policy.conditions import Condition
 from router.policy.decision import QueueState
-from router.policy.schema import Account, Choice, PolicyTest, Queue, Rule, Site
+from router.policy.schema import Account, Choice, PolicyTest, Rule
+from router.site.schema import Queue, Site
 from router.workload.model import GpuVendor
 
 

@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Final
 
-from router.documents import Document, Place
 from router.errors import Problem
+from router.notation.documents import Document, Place
 
 _BREAK: Final = re.compile(r"\r\n|[\n\r\x85\u2028\u2029]")  # what libyaml counts as the end of a line
 _WIDEST: Final = 160

@@ -16,11 +16,12 @@ from typing import Any, Final, Generic, TypeVar, Union, get_args, get_origin
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
-from router import documents
-from router.documents import Document
 from router.errors import InputError, Problem
+from router.notation import documents
+from router.notation.documents import Document
 from router.policy.places import PolicyText, Spot
-from router.policy.schema import Account, Controller, Entry, PolicyTest, Rule, Site
+from router.policy.schema import Account, Controller, PolicyTest, Rule
+from router.site.schema import Entry, Site
 
 KINDS: Final[Mapping[str, tuple[str, type[Entry]]]] = {
     "sites": ("site", Site),

@@ -10,15 +10,16 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from router import durations, quantity
 from router.errors import Problem
+from router.notation import durations, quantity
 from router.policy import conditions, unset
 from router.policy.checks import exactly_one
 from router.policy.conditions import Condition
 from router.policy.model import Candidate
 from router.policy.places import Spot
 from router.policy.reading import Placed
-from router.policy.schema import Choice, Queue, Rule, Site
+from router.policy.schema import Choice, Rule
+from router.site.schema import Queue, Site
 
 Queues = Mapping[str, tuple[Site, Queue]]
 

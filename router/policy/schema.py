@@ -6,26 +6,25 @@ What needs more than one file or entry to be judged (duplicates, references) is 
 
 from __future__ import annotations
 
-from enum import StrEnum
-from typing import Annotated, Final, Literal
+from typing import Annotated, Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StringConstraints
-from pydantic.alias_generators import to_camel
+from pydantic import BeforeValidator, Field, StringConstraints
 
-from router import durations, quantity
-from router.workload.model import OWN_CONTROLLER, GpuVendor
-
-
-def _seconds(value: object) -> int:
-    if isinstance(value, bool) or not isinstance(value, str | int):
-        raise ValueError("is not a duration; write 5400, 1:30:00 or 1h30m")
-    return durations.seconds(str(value))
-
-
-def _bytes(value: object) -> int:
-    if isinstance(value, bool) or not isinstance(value, str | int | float):
-        raise ValueError("is not a size; write 64Gi")
-    return quantity.units(value)
+from router.notation import durations
+from router.site.schema import (
+    Count,
+    Defaults,
+    Entry,
+    Flag,
+    Name,
+    Positive,
+    QueueName,
+    Seconds,
+    Site,
+    Text,
+    UserName,
+)
+from router.workload.model import OWN_CONTROLLER
 
 
 def _no_number(value: object) -> object:
@@ -40,219 +39,7 @@ def _condition(value: object) -> object:
     return "" if isinstance(value, str) and not value.strip() else value
 
 
-Seconds = Annotated[int, BeforeValidator(_seconds, json_schema_input_type=str | int)]
-Bytes = Annotated[int, BeforeValidator(_bytes, json_schema_input_type=str | int)]
-Name = Annotated[
-    str, StringConstraints(min_length=1, max_length=63, pattern=r"^[A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9])?$")
-]
-# Also the value of a label: Kubernetes wants a letter or digit at both ends of it, at most 63 characters.
-QueueName = Annotated[
-    str, StringConstraints(min_length=1, max_length=63, pattern=r"^[A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9])?$")
-]
-Text = Annotated[str, StringConstraints(min_length=1, max_length=4096)]
-UserName = Annotated[str, StringConstraints(pattern=r"^[a-z_][a-z0-9_.-]{0,31}\$?$")]
-AbsolutePath = Annotated[str, StringConstraints(pattern=r"^/[^\x00-\x1f]*$", max_length=4096)]
-SearchedDirectory = Annotated[str, StringConstraints(pattern=r"^/[^\x00-\x1f:]*$", max_length=4096)]
 Moment = Annotated[float, BeforeValidator(durations.moment, json_schema_input_type=str | int)]
-Flag = Annotated[bool, Field(strict=True)]
-Count = Annotated[int, Field(ge=0, strict=True)]
-Positive = Annotated[int, Field(ge=1, strict=True)]
-
-
-class Entry(BaseModel):
-    """Common to every entry: frozen, camelCase keys, nothing unknown."""
-
-    model_config = ConfigDict(
-        defer_build=True, frozen=True, extra="forbid", alias_generator=to_camel, populate_by_name=True
-    )
-
-
-class System(StrEnum):
-    """The batch systems, which are also the dialects of scripts."""
-
-    OPENPBS = "openpbs"
-    TORQUE = "torque"
-    SLURM = "slurm"
-    LOCAL = "local"
-
-
-class Runtime(StrEnum):
-    """What runs a container on a site."""
-
-    APPTAINER = "apptainer"
-    SINGULARITY = "singularity"
-    HOST = "host"
-
-
-class LauncherKind(StrEnum):
-    """MPI launchers whose options the script knows."""
-
-    OPENMPI = "openmpi"
-    HYDRA = "hydra"
-    INTELMPI = "intelmpi"
-    SRUN = "srun"
-
-
-class Access(StrEnum):
-    """How the agent acts for the HPC users of a site."""
-
-    OWN = "own"
-    OWN_KEYS = "own-keys"
-    SUDO = "sudo"
-
-
-CommandVariable = Literal["PBS_CONF_FILE", "PBS_SERVER", "PBS_DEFAULT", "SLURM_CONF", "SLURM_CONF_SERVER"]
-"""What an admin may set for the batch system's commands. Others change what a submission means, or are secrets."""
-
-EACH_USER: Final = "each-user"
-"""The observer of a site where the batch system is asked as each of its users."""
-
-
-class ImageMap(Entry):
-    """Images whose name matches run from a file or directory of the site instead of a registry."""
-
-    match: Text = Field(description="Glob over the image as the Job writes it, e.g. 'ghcr.io/lab/*'.")
-    path: AbsolutePath = Field(description="SIF file or sandbox directory on the site.")
-
-
-class VolumeMap(Entry):
-    """A volume of a Job that exists on the site under a path. Exactly one of hostPath, nfs, claim."""
-
-    host_path: AbsolutePath | None = Field(
-        None, description="Directory of hostPath volumes that may be used; with what lies below it."
-    )
-    nfs: Text | None = Field(None, description="'server:/export' of nfs volumes; with what lies below it.")
-    claim: Text | None = Field(None, description="Glob over 'namespace/claim' of persistentVolumeClaim volumes.")
-    path: AbsolutePath = Field(description="The same data on the site. '{namespace}' and '{claim}' are filled in.")
-    read_only: Flag = Field(False, description="Bind read-only, whatever the Job says.")
-
-
-class MpiProfile(Entry):
-    """How MPI programs are started on a site. The first profile whose images match is used."""
-
-    name: Name
-    launcher: LauncherKind
-    path: AbsolutePath | None = Field(
-        None, description="The launcher; else looked up in PATH after the modules are loaded."
-    )
-    images: tuple[Text, ...] = Field(("*",), description="Globs over the image.")
-    implies_mpi: Flag = Field(
-        False, description="Jobs with a matching image are MPI Jobs though they name no launcher."
-    )
-    modules: tuple[Text, ...] = Field((), description="Environment modules of this launcher.")
-    options: tuple[Text, ...] = Field((), description="Further options of the launcher.")
-    env: dict[str, str] = Field(default_factory=dict, description="Variables for launcher and ranks (UCX_…, FI_…).")
-    gpus: Literal["node", "rank"] = Field(
-        "node", description="node: each rank sees all GPUs that its node has for the Job; rank: a share of its own."
-    )
-    binds: tuple[Text, ...] = Field((), description="Further binds for the runtime: 'path' or 'path:path[:ro]'.")
-
-
-class Queue(Entry):
-    """A queue, which is one virtual node."""
-
-    name: QueueName
-    nodes: Positive = Field(description="Nodes that one job may use.")
-    cpus_per_node: Positive = Field(description="Cores of one node.")
-    memory_per_node: Bytes | None = Field(None, description="Memory of one node; not limited if unset.")
-    gpus_per_node: Count = Field(0, description="GPUs of one node.")
-    gpu_vendor: GpuVendor | None = Field(None, description="nvidia or amd; any if unset.")
-    walltime_default: Seconds | None = Field(None, description="Walltime of Jobs that ask for none; else 1h.")
-    walltime_max: Seconds | None = Field(
-        None, description="Longest walltime; what a Job asks for and its grace period together must fit."
-    )
-    directives: dict[str, str] = Field(default_factory=dict, description="Further directives of the batch system.")
-
-
-class Site(Entry):
-    """One batch system reached through one host."""
-
-    name: Name
-    system: System
-    host: Text = Field("local", description="'local', or 'ssh://host' of a login node.")
-    access: Access = Field(
-        Access.OWN,
-        description="own: one HPC user, who the agent is or logs in as; own-keys: each by a key of their own; sudo.",
-    )
-    observer: UserName = Field(
-        EACH_USER,
-        description="Whose eyes see all users' jobs: an account that may, and is used for nothing else. Or each-user.",
-    )
-    known_hosts: AbsolutePath | None = Field(
-        None, description="The file with the login node's host keys, on the agent's machine; needed with ssh."
-    )
-    keys: AbsolutePath | None = Field(
-        None,
-        description="The agent's private key; for own-keys the directory of one key per HPC user. Else its ssh agent.",
-    )
-    helper: AbsolutePath = Field(
-        "/usr/local/libexec/batchgate/sitehelper", description="The site helper, where the admin installed it."
-    )
-    command_path: tuple[SearchedDirectory, ...] = Field(
-        (), description="Directories of the batch system's commands, on the site; searched before the usual ones."
-    )
-    command_env: dict[CommandVariable, Text] = Field(
-        default_factory=dict, description="Where these commands find their configuration and server."
-    )
-    time_zone: Text = Field("UTC", description="Where it is, as rules need it, e.g. 'Europe/Berlin'.")
-    work_dir: AbsolutePath = Field(description="Directory for Pods' files, on the site; '{user}' is the HPC user.")
-    runtime: Runtime = Runtime.APPTAINER
-    runtime_path: AbsolutePath | None = Field(None, description="The runtime; else looked up in PATH.")
-    runtime_options: tuple[Text, ...] = Field((), description="Further options of the runtime.")
-    runtime_version: Annotated[str, StringConstraints(pattern=r"^\d+(\.\d+)*$")] | None = Field(
-        None, description="Where it is older than 1.1, environment values are escaped for it."
-    )
-    modules: tuple[Text, ...] = Field((), description="Environment modules to load first.")
-    pre: tuple[str, ...] = Field((), description="Shell lines of the site, before the containers. Admins' code.")
-    post: tuple[str, ...] = Field((), description="Shell lines of the site, after the containers.")
-    images: tuple[ImageMap, ...] = ()
-    volumes: tuple[VolumeMap, ...] = ()
-    gpu_resources: dict[str, GpuVendor] = Field(default_factory=dict, description="Further resources that are GPUs.")
-    gpus: Literal["constrained", "exclusive", "refuse"] = Field(
-        "constrained",
-        description="constrained: the batch system hides other Jobs' devices; exclusive: ask for whole nodes; refuse.",
-    )
-    mpi: tuple[MpiProfile, ...] = ()
-    memory_floor: Bytes | None = Field(
-        None, description="Least memory of a job on each node; 0 for none. Unset: 512Mi on TORQUE, none elsewhere."
-    )
-    margin: Seconds = Field(300, description="Time between the end of the grace period and the walltime.")
-    pull: Literal["host", "job", "never"] = Field(
-        "host", description="Who pulls images: the host before submission, the job itself, or nobody."
-    )
-    imagepull: AbsolutePath = Field(
-        "/usr/local/libexec/batchgate/imagepull", description="What looks for images and pulls them, on the site."
-    )
-    image_cache: AbsolutePath | None = Field(
-        None, description="Directory for pulled images, one for each user by '{user}'; else images below workDir."
-    )
-    requeue: Literal["never"] = Field("never", description="The batch system may not start a job again.")
-    secrets: Literal["stage", "pull", "cloud"] = Field(
-        "cloud",
-        description="Stage Secrets into the Pod's directory; give only pull secrets to imagepull; or keep Jobs that need "
-        "one in the cloud.",
-    )
-    tokens: Literal["stage", "cloud"] = Field("cloud", description="The same for service account tokens.")
-    fs_delay: Seconds = Field(120, description="How long the shared file system may hide new names.")
-    min_interval: Annotated[Seconds, Field(ge=1, le=3600)] = Field(
-        1, description="The least time between two looks at the batch system, whatever the agent's options say."
-    )
-    insecure_registries: tuple[Text, ...] = Field((), description="Registries that are asked over plain http.")
-    writable: Literal["tmpfs", "overlay", "none"] = Field(
-        "tmpfs", description="Where a container's writes outside volumes go."
-    )
-    log_limit: Bytes = Field(10 * 1024**3, description="Largest log file of a container.")
-    results_dir: AbsolutePath | None = Field(
-        None, description="Where the agent brings results and logs; nothing is brought if unset."
-    )
-    results_limit: Bytes = Field(10 * 1024**3, description="Most bytes that are brought of one Pod, logs included.")
-    results_files: Positive = Field(10_000, description="Most files that are brought of one Pod.")
-    results_reserve: Bytes = Field(1024**3, description="Bytes that stay free where results are brought.")
-    keep: Seconds = Field(
-        7 * 86400, description="How long a Pod's directory stays on the site after the last sign of life in it."
-    )
-    directives: dict[str, str] = Field(default_factory=dict, description="Further directives of the batch system.")
-    queues: tuple[Queue, ...] = Field(min_length=1)
 
 
 class Account(Entry):
@@ -312,14 +99,6 @@ class Retries(Entry):
     on_walltime: Flag = Field(False, description="Retry after a walltime kill.")
     on_memory: Flag = Field(False, description="Retry after a memory kill.")
     on_deletion: Flag = Field(False, description="Retry after somebody has deleted the batch job.")
-
-
-class Defaults(Entry):
-    """For Jobs that ask for nothing."""
-
-    cpus: Positive | None = None
-    memory: Bytes | None = None
-    walltime: Seconds | None = None
 
 
 Hint = Literal["walltime", "ranks", "ranks-per-node", "nodes", "results", "route"]

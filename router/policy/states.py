@@ -10,11 +10,11 @@ from typing import Annotated, Any, Final
 
 from pydantic import BeforeValidator, Field, ValidationError
 
-from router import documents, durations
-from router.documents import Document
 from router.errors import InputError
+from router.notation import documents, durations
+from router.notation.documents import Document
 from router.policy.decision import QueueState, QueueStates
-from router.policy.schema import Entry
+from router.site.schema import Entry
 
 Figure = Annotated[int, Field(ge=0, strict=True)]
 

@@ -13,8 +13,8 @@ from typing import Any, Final
 
 from router.policy import conditions, variables
 from router.policy.conditions import Condition, Read
-from router.policy.schema import Queue, Site
 from router.policy.variables import QueueNow, Variable
+from router.site.schema import Queue, Site
 
 _MANY: Final = 10**9
 _NUMBERS: Final = frozenset({"int", "bytes", "seconds"})

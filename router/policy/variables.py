@@ -14,9 +14,9 @@ from typing import Any, Final, Literal
 
 from google.protobuf import descriptor_pb2, descriptor_pool, message_factory, timestamp_pb2
 
-from router import durations, quantity
+from router.notation import durations, quantity
 from router.policy.decision import QueueState, Requester
-from router.policy.schema import Queue
+from router.site.schema import Queue
 from router.workload.model import ContainerKind, Figure, Workload
 
 PACKAGE: Final = "batchgate"

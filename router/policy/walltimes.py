@@ -1,6 +1,6 @@
 """Times in a policy that are right one by one and wrong together, or that say something else than they seem to.
 
-Pure. Yields problems and warnings; none is raised. That a walltime is time at all is ``router.durations``' business.
+Pure. Yields problems and warnings; none is raised. That a walltime is time at all is ``router.notation.durations``' business.
 """
 
 from __future__ import annotations
@@ -9,12 +9,13 @@ import re
 from collections.abc import Iterator
 from typing import Final, TypeVar
 
-from router import durations
 from router.errors import Problem
+from router.notation import durations
 from router.policy import conditions
 from router.policy.model import Candidate
 from router.policy.reading import Placed
-from router.policy.schema import Entry, Rule, Site
+from router.policy.schema import Rule
+from router.site.schema import Entry, Site
 
 E = TypeVar("E", bound=Entry)
 _KEYS: Final = frozenset(

@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from router.errors import Problem
-from router.policy import addresses
 from router.policy.reading import Placed
-from router.policy.schema import EACH_USER, Access, Site, System
+from router.site import addresses
+from router.site.schema import EACH_USER, Access, Site, System
 
 
 def check(placed: Placed[Site]) -> Iterator[Problem]:

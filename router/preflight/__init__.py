@@ -1,6 +1,6 @@
 """What a site must be able to do, and whether it does: probe jobs, what they printed, verdicts.
 
-Pure. Nothing here submits, waits or reads: ``router.agent.preflight`` does, and passes on what it saw. Each verdict is a
+Pure. Nothing here submits, waits or reads: ``router.sitecheck.checking`` does, and passes on what it saw. Each verdict is a
 ``Line``; docs/preflight.md says what each line means.
 """
 

@@ -11,14 +11,14 @@ from dataclasses import dataclass
 from importlib import resources
 from typing import Final
 
-from router import leastmemory
-from router.allocation import Allocation, Chunk
 from router.errors import ConfigError
-from router.policy import globs
-from router.policy.schema import Account, LauncherKind, MpiProfile, Queue, Runtime, Site, System
+from router.hpc.directives import Request, lines, text_problem
+from router.policy.schema import Account
 from router.script.completing import FORMAT, part_text
-from router.script.directives import Request, lines, text_problem
 from router.script.quoting import quote, words
+from router.site import globs, leastmemory
+from router.site.allocation import Allocation, Chunk
+from router.site.schema import LauncherKind, MpiProfile, Queue, Runtime, Site, System
 
 BEATS: Final = 8
 """Names and lines that a probe writes, one a second."""

@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import Final
 
-from router import durations
 from router.hpc import QueueState
-from router.policy.schema import Queue, Site
+from router.notation import durations
 from router.preflight import Line, Mark
+from router.site.schema import Queue, Site
 
 _Figure = tuple[str, int | None, int | None, Callable[[int], str]]
 _NO_FIGURE: Final = "no figures"

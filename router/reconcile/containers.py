@@ -26,13 +26,13 @@ from router.names import (
     REASON_SITE_REFUSED,
     REASON_UNKNOWN,
 )
-from router.podlife import Exit, Run
-from router.podstatus import ContainerStatus, Running, State, Terminated, Waiting
-from router.podview import PodContainer
+from router.pod.life import Exit, Run
+from router.pod.status import ContainerStatus, Running, State, Terminated, Waiting
+from router.pod.view import PodContainer
 from router.reconcile import queuewords
-from router.reconcile.endings import Ending
 from router.reconcile.following import followed
 from router.reconcile.model import Facts
+from router.reconcile.verdicts import Ending
 from router.workload.model import ContainerKind
 
 _KILLED: Final = 137

@@ -10,11 +10,11 @@ from __future__ import annotations
 from dataclasses import replace
 
 from router.hpc import JobState, Verdict
-from router.podlife import End
-from router.reconcile.endings import Ending, by_files, by_record, lost, never_ran, unclaimed
+from router.pod.life import End
 from router.reconcile.files import complete
 from router.reconcile.following import departed, followed, unsealable, wanted_no_more
 from router.reconcile.model import Ask, Facts, Inspect, Job, Look, Seal, Take, Terms
+from router.reconcile.verdicts import Ending, by_files, by_record, lost, never_ran, unclaimed
 from router.reconcile.waiting import Wait, both, spread, stretched
 
 _FRESH = 15.0

@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from router.layout import NO_INDEX
 from router.names import CONDITION_DISRUPTION
-from router.podview import PodView
+from router.pod.layout import NO_INDEX
+from router.pod.view import PodView
 from router.reconcile.following import concluded, departed, followed
 from router.reconcile.model import Facts
 

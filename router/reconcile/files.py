@@ -6,8 +6,8 @@ what is there fits together, or when nothing more can come (``Terms.fs_delay``).
 
 from __future__ import annotations
 
-from router.podlife import Run
-from router.podview import PodContainer
+from router.pod.life import Run
+from router.pod.view import PodContainer
 from router.reconcile.model import Facts
 from router.workload.model import ContainerKind
 

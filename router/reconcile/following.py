@@ -7,8 +7,8 @@ as any of them may win it at that very moment.
 from __future__ import annotations
 
 from router.names import CONDITION_READY, REASON_POD_COMPLETED, REASON_POD_FAILED
-from router.podstatus import PodStatus
-from router.podview import PodView
+from router.pod.status import PodStatus
+from router.pod.view import PodView
 from router.reconcile.model import Facts, Job, Terms
 
 

@@ -11,9 +11,9 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from router.hpc import JobReport, JobState
-from router.podlife import Life
-from router.podstatus import PodStatus
-from router.podview import PodView
+from router.pod.life import Life
+from router.pod.status import PodStatus
+from router.pod.view import PodView
 
 NORMAL: Final = "Normal"
 WARNING: Final = "Warning"

@@ -11,8 +11,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from router.hpc import JobReport, JobState
-from router.podlife import Life, Note, fold_all, is_job, read_exit, with_alive, with_claim, with_exit, with_logs
-from router.podview import PodView
+from router.pod.life import Life, Note, fold_all, is_job, read_exit, with_alive, with_claim, with_exit, with_logs
+from router.pod.view import PodView
 from router.reconcile.following import departed
 from router.reconcile.model import Attempt, Facts, Inspection, Job, Tell, WordsTold
 from router.reconcile.queuewords import WAITS, gist

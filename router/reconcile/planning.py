@@ -13,10 +13,9 @@ from dataclasses import replace
 
 from router.hpc import Verdict
 from router.names import CONDITION_READY, KEY_EXIT, KEY_JOB_ID, KEY_QUEUE_NOW, KEY_RESOURCES_USED, REASON_NOT_VERIFIED
-from router.podstatus import PodStatus
+from router.pod.status import PodStatus
 from router.reconcile.cancelling import cancel, delete_lingering, delete_others
 from router.reconcile.ending import judge
-from router.reconcile.endings import Ending
 from router.reconcile.following import concluded, departed, followed, wanted_no_more
 from router.reconcile.model import (
     Action,
@@ -36,6 +35,7 @@ from router.reconcile.model import (
 from router.reconcile.queuewords import tells
 from router.reconcile.status import status
 from router.reconcile.telling import events
+from router.reconcile.verdicts import Ending
 from router.reconcile.waiting import Wait, both, due, sooner
 from router.reconcile.words import only_words_differ
 

@@ -11,7 +11,7 @@ from typing import Final
 
 from router.hpc import JobReport
 from router.names import REASON_HELD, REASON_QUEUED
-from router.podstatus import PENDING, PodStatus, rfc3339, seconds
+from router.pod.status import PENDING, PodStatus, rfc3339, seconds
 from router.reconcile.model import NORMAL, WARNING, Facts, Tell, Terms
 
 WAITS: Final = frozenset({REASON_QUEUED, REASON_HELD})

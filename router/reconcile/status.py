@@ -36,7 +36,7 @@ from router.names import (
     REASON_RESUMED,
     REASON_SUSPENDED,
 )
-from router.podstatus import (
+from router.pod.status import (
     CONDITIONS,
     FAILED,
     PENDING,
@@ -50,12 +50,12 @@ from router.podstatus import (
     Terminated,
     Waiting,
 )
-from router.podview import PodView
+from router.pod.view import PodView
 from router.reconcile.containers import statuses, waiting
-from router.reconcile.endings import Ending
 from router.reconcile.following import followed
 from router.reconcile.model import Facts, Terms
 from router.reconcile.queuewords import WAITS
+from router.reconcile.verdicts import Ending
 from router.workload.model import ContainerKind
 
 _STARTING: Final = frozenset({REASON_CREATING, REASON_INITIALIZING})

@@ -23,7 +23,7 @@ from router.names import (
     REASON_STARTED,
     REASON_SUBMITTED,
 )
-from router.podstatus import FAILED, PENDING, PodStatus, Waiting
+from router.pod.status import FAILED, PENDING, PodStatus, Waiting
 from router.reconcile.following import followed
 from router.reconcile.model import NORMAL, WARNING, Facts, Tell
 from router.reconcile.queuewords import WAITS

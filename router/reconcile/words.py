@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from router.podstatus import ContainerStatus, PodStatus, Waiting
+from router.pod.status import ContainerStatus, PodStatus, Waiting
 
 
 def only_words_differ(one: PodStatus, other: PodStatus) -> bool:

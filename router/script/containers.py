@@ -9,13 +9,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import Final
 
-from router import layout, sharing
-from router.allocation import is_mpi
+from router.pod import layout
 from router.policy.decision import Route
-from router.policy.schema import Runtime, Site
-from router.script import images
 from router.script.quoting import quote, words
-from router.script.volumes import EMPTY, STAGED, Place, path_problem, place_of
+from router.site import images, sharing
+from router.site.allocation import is_mpi
+from router.site.schema import Runtime, Site
+from router.site.volumes import EMPTY, STAGED, Place, path_problem, place_of
 from router.values import unchanging
 from router.workload import expand
 from router.workload.model import MESSAGE_PATH, Container, ContainerKind, GpuVendor, Mount, Volume, Workload

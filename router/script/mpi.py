@@ -9,10 +9,10 @@ import re
 from collections.abc import Mapping
 from typing import Final
 
-from router import sharing
 from router.policy.decision import Route
-from router.policy.schema import LauncherKind, MpiProfile, System
 from router.script.quoting import quote, words
+from router.site import sharing
+from router.site.schema import LauncherKind, MpiProfile, System
 from router.values import unchanging
 from router.workload.model import Container, Launcher
 

@@ -14,13 +14,15 @@ from typing import Any, Final
 from jinja2 import Environment, StrictUndefined, Template
 
 from router import names
-from router.allocation import is_mpi
+from router.errors import ConfigError
+from router.hpc import directives
 from router.policy.decision import Route
-from router.policy.schema import LauncherKind, Runtime, Site, System
-from router.script import completing, directives, mpi
+from router.script import completing, mpi
 from router.script.containers import Devices, Setting, block, devices_of, follows, understands_no_eval
 from router.script.quoting import quote, shown, words
-from router.script.support import mpi_container
+from router.site.allocation import is_mpi
+from router.site.schema import LauncherKind, Runtime, Site, System
+from router.site.support import mpi_container
 from router.values import unchanging
 from router.workload.model import Container, ContainerKind, Workload
 
@@ -64,7 +66,7 @@ def render(workload: Workload, route: Route) -> Script:
     devices = devices_of(workload, route)
     ranks = _ranks(workload, route, warnings)
     modules = (*site.modules, *(route.profile.modules if ranks and route.profile else ()))
-    request = directives.request_of(route, exclusive=devices is not None and site.gpus == "exclusive")
+    request = request_of(route, exclusive=devices is not None and site.gpus == "exclusive")
     own = _template(_DIALECTS[site.system]).render(
         _data(workload, route, modules, devices, ranks),
         options=directives.lines(site.system, request),
@@ -74,6 +76,20 @@ def render(workload: Workload, route: Route) -> Script:
     if request.project and site.system is System.TORQUE:
         warnings.append(f"Project {request.project} is left out: TORQUE knows no projects.")
     return Script(own, tuple(warnings))
+
+
+def request_of(route: Route, *, exclusive: bool) -> directives.Request:
+    """The request of a route; where site, queue, account and rule name the same directive, the latter wins."""
+    extra: dict[str, str] = {}
+    for given in (
+        route.site.directives, route.queue.directives, route.identity.entry.directives, route.rule.directives,
+    ):  # fmt: skip
+        extra.update(given)
+    identity = route.identity
+    for text in (identity.account, identity.project, *extra.values()):
+        if text and (problem := directives.text_problem(text)):
+            raise ConfigError(f"a directive for queue {route.queue.name} of site {route.site.name}: {problem}")
+    return directives.Request(route.queue.name, route.allocation, identity.account, identity.project, extra, exclusive)
 
 
 def _parts(

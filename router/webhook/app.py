@@ -1,6 +1,6 @@
 """The Flask app: bytes in, bytes out.
 
-Knows HTTP and JSON; what a review means is ``router.admission``'s business. A body that is no review is the API
+Knows HTTP and JSON; what a review means is ``router.gate.review``'s business. A body that is no review is the API
 server's problem (400); a Job that cannot be right is a well-formed denial (200); a bug of ours is 500, so that the
 webhook's ``failurePolicy`` decides and nothing half-judged gets through. Each is one line of JSON.
 """

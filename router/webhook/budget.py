@@ -24,7 +24,7 @@ from dataclasses import dataclass, field
 from types import FrameType
 from typing import Final, TypeVar
 
-from router.settings import REVIEW_BUDGET
+from router.startup.settings import REVIEW_BUDGET
 
 T = TypeVar("T")
 
@@ -38,15 +38,15 @@ _STUBBORN: Final = 5
 
 _STEPS: Final = (
     ("router.policy.", "the rules of the policy"),
-    ("router.allocation", "its place on the queue"),
+    ("router.site.allocation", "its place on the queue"),
     ("router.workload.resultpaths", "the paths of its results"),
     ("router.workload.bounds", "its size"),
     ("router.workload.", "its figures and containers"),
     ("router.script.", "its script"),
     ("router.placement.", "what changes in it"),
-    ("router.patching", "the patch"),
-    ("router.signing", "its signature"),
-    ("router.admission", "reading it"),
+    ("router.gate.patching", "the patch"),
+    ("router.placement.signing", "its signature"),
+    ("router.gate.review", "reading it"),
 )
 _FIELDS: Final = ("path", "where", "here", "field")
 """What the pure part calls the path of the field in hand."""

@@ -9,9 +9,9 @@ from typing import Any, Final
 
 import click
 
-from router import durations
-from router.options import Duration, option
-from router.settings import (
+from router.notation import durations
+from router.startup.options import Duration, option
+from router.startup.settings import (
     BODY_LIMIT,
     NAMESPACE,
     QUEUES_MAX_AGE,
@@ -119,7 +119,7 @@ def _demand_one_cluster(options: Mapping[str, Any]) -> None:
 
 def _serve(settings: WebhookSettings) -> None:
     # Imported here: `batchgate webhook --help` and a usage error need neither CEL nor gunicorn.
-    from router import logs  # noqa: PLC0415
+    from router.startup import logs  # noqa: PLC0415
     from router.webhook import loading, serve  # noqa: PLC0415
 
     log = logs.configure(settings.log_format)

@@ -19,16 +19,17 @@ from typing import Any, Protocol, TypeVar
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from werkzeug.exceptions import ServiceUnavailable
 
-from router import admission, policy, signing
+from router import policy
 from router.certs import files
-from router.clusterfile import read_cluster
 from router.errors import ConfigError
-from router.gate import Gate
+from router.gate import review as admission
+from router.gate.judging import Gate
 from router.kube.client import Api, connect
+from router.placement import signing
 from router.policy.decision import NO_QUEUE_STATES, QueueStates
-from router.policyfiles import PolicyStore
-from router.settings import WATCH_SECONDS, WebhookSettings
-from router.sources import FileSource, Source, watch
+from router.startup.policyfiles import PolicyStore
+from router.startup.settings import WATCH_SECONDS, WebhookSettings
+from router.startup.sources import FileSource, Source, watch
 from router.webhook import tls
 from router.webhook.budget import Budget
 from router.webhook.clients import Clients
@@ -36,6 +37,7 @@ from router.webhook.metrics import Metrics
 from router.webhook.service import Service
 from router.webhook.tls import ServerTls
 from router.workload.cluster import UNKNOWN_CLUSTER, Cluster
+from router.workload.clusterfile import read_cluster
 
 T_co = TypeVar("T_co", covariant=True)
 

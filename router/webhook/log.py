@@ -1,4 +1,4 @@
-"""Gunicorn's own log lines, in the format and the stream of ours (``router.logs``)."""
+"""Gunicorn's own log lines, in the format and the stream of ours (``router.startup.logs``)."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 from gunicorn import glogging
 
-from router.logs import LOGGER
+from router.startup.logs import LOGGER
 
 
 class GunicornLog(glogging.Logger):  # type: ignore[misc]  # gunicorn has no types

@@ -21,9 +21,9 @@ from flask import Flask
 from gunicorn.app.base import BaseApplication
 
 from router.errors import ConfigError
-from router.logs import LOGGER
-from router.settings import GRACE_SECONDS, KEEPALIVE_SECONDS, Address, WebhookSettings
-from router.sources import FileSource
+from router.startup.logs import LOGGER
+from router.startup.settings import GRACE_SECONDS, KEEPALIVE_SECONDS, Address, WebhookSettings
+from router.startup.sources import FileSource
 from router.webhook.app import create_app
 from router.webhook.log import GunicornLog
 from router.webhook.service import Service

@@ -13,8 +13,8 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Final, Protocol
 
-from router.settings import BODY_LIMIT
-from router.sources import Source
+from router.startup.settings import BODY_LIMIT
+from router.startup.sources import Source
 from router.webhook.budget import Budget
 from router.webhook.clients import Clients
 from router.webhook.metrics import Metrics
@@ -24,7 +24,7 @@ LARGE_AT_ONCE: Final = 3
 
 
 class Answer(Protocol):
-    """What ``router.admission.review`` returns: the whole AdmissionReview, and the fields of the log line."""
+    """What ``router.gate.review.review`` returns: the whole AdmissionReview, and the fields of the log line."""
 
     @property
     def response(self) -> Mapping[str, Any]:

@@ -13,11 +13,12 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final, Generic, TypeVar
 
-from router import clusterfile, names, policy
+from router import names, policy
 from router.errors import InputError
 from router.kube.client import Api
 from router.kube.watching import Watch
 from router.policy.decision import NO_QUEUE_STATES, QueueState, QueueStates
+from router.workload import clusterfile
 from router.workload.cluster import Cluster, LimitDefaults
 from router.workload.quotas import Quota
 
@@ -71,7 +72,7 @@ def _key(found: Json) -> Key:
 
 
 class Watched(ABC):
-    """What all sources that are watched share; see ``router.sources.Source`` for ``error`` and ``failures``."""
+    """What all sources that are watched share; see ``router.startup.sources.Source`` for ``error`` and ``failures``."""
 
     name = ""
 

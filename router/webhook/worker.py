@@ -29,7 +29,7 @@ from typing import Any, Final
 from gunicorn import util
 from gunicorn.workers.gthread import TConn, ThreadWorker
 
-from router.settings import EXCHANGE_SECONDS
+from router.startup.settings import EXCHANGE_SECONDS
 
 LINGER_SECONDS: Final = 0.5
 _ABSENT: Final = frozenset({errno.EAGAIN, errno.EWOULDBLOCK, errno.ECONNABORTED})

@@ -9,8 +9,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from router import durations, names
+from router import names
 from router.errors import JobError
+from router.notation import durations
 from router.values import unchanging
 from router.workload.model import Figure
 

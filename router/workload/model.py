@@ -1,7 +1,7 @@
 """What a Job asks for: the values that sizing makes and everything after it reads.
 
 Pure data, no behaviour beyond derived figures. A Workload holds only what the manifest (and the cluster's defaults
-for it) says; whatever depends on a queue is in ``router.allocation``.
+for it) says; whatever depends on a queue is in ``router.site.allocation``.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Whether a Job is an MPI workload, by which container, and with how many ranks.
 
 Pure. Puts together what launchers in commands and hints in annotations say; a hint beats a launcher. What a policy's
-MPI profile adds is the business of ``router.allocation``.
+MPI profile adds is the business of ``router.site.allocation``.
 """
 
 from __future__ import annotations

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
-from router import quantity
+from router.notation import quantity
 from router.values import unchanging
 from router.workload.model import Figure, Workload
 

@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
-from router import quantity
 from router.errors import JobError
+from router.notation import quantity
 from router.values import unchanging
 from router.workload.cluster import LimitDefaults
 from router.workload.fields import Fields, mapping, step

@@ -9,15 +9,15 @@ from typing import cast
 
 import pytest
 
-from router.agent.acting import Tools, slow, submit, tell_doubts
-from router.agent.backoff import FullQueues
 from router.agent.metrics import Metrics
+from router.agent.pods.acting import Tools, slow, submit, tell_doubts
 from router.agent.records import Record
+from router.agent.submission.full_queues import FullQueues
 from router.errors import Unavailable
 from router.hpc import JobReport, JobState
 from router.hpc.remarks import Submitted
-from router.layout import PodDirectory
-from router.podlife import Event, Note
+from router.pod.layout import PodDirectory
+from router.pod.life import Event, Note
 from router.reconcile import outcomes
 from router.reconcile.model import Action, Delete, Look, Signal
 from tests.agent.test_records import pod

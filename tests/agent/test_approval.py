@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-from router import names, podtemplate, signing
+from router import names
 from router.agent.approval import (
     UnknownKey,
     additions,
@@ -26,7 +26,9 @@ from router.agent.approval import (
     owner_of,
 )
 from router.errors import SignatureError
-from router.gate import judge
+from router.gate.judging import judge
+from router.placement import signing
+from router.pod import template as podtemplate
 from router.policy.decision import Requester
 from tests.gates import ISSUED_AT, KEY, gate, sized
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from router.agent.approval import UnknownKey
-from router.agent.attempts import AT_ONCE, LATER, SOON, attempt_of
-from router.agent.submission import Added, SiteStorage, Withdrawn, WrongUser
+from router.agent.submission.attempts import AT_ONCE, LATER, SOON, attempt_of
+from router.agent.submission.submitting import Added, SiteStorage, Withdrawn, WrongUser
 from router.errors import (
     ApiUnavailable,
     BatchgateError,

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from router.agent.batch import MOST_APART, MOST_PROOFS, Answer, Batch
+from router.agent.batch.commands import MOST_APART, MOST_PROOFS, Answer, Batch
 from router.agent.metrics import Metrics
 from router.errors import Unavailable
 from router.host.local import LocalHost
@@ -188,7 +188,7 @@ def test_a_server_without_history_is_asked_without_it_from_then_on(tools: Tools)
 
 
 def test_history_that_is_kept_after_all_is_asked_for_again(tools: Tools, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("router.agent.batch.HISTORY_SECONDS", 0.0)
+    monkeypatch.setattr("router.agent.batch.commands.HISTORY_SECONDS", 0.0)
     tools.says("qstat", "", stderr="qstat: 7.vm Job has finished, use -x or -H to obtain", rc=35)
     tools.says("qstat", '{"pbs_server": "vm"}', stderr=NO_HISTORY, option="-x")
     batch = tools.batch(openpbs)

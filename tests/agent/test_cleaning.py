@@ -11,12 +11,11 @@ from pathlib import Path
 
 import pytest
 
-from router import layout
-from router.agent import cleaning
-from router.agent.batch import Batch
-from router.agent.cleaning import Cleaned, Cleaning, Keeping, is_over, last_sign
+from router.agent.batch.commands import Batch
+from router.agent.files import cleaning
+from router.agent.files.cleaning import Cleaned, Cleaning, Keeping, is_over, last_sign
 from router.agent.metrics import Metrics
-from router.agent.pods import uids_of
+from router.agent.pods.watching import uids_of
 from router.agent.records import Records
 from router.controlplane import installing
 from router.controlplane.plane import ControlPlane
@@ -24,8 +23,9 @@ from router.errors import Unavailable
 from router.host.local import LocalHost
 from router.hpc import JobReport, JobState, Submission, local
 from router.kube.client import connect
-from router.layout import PodDirectory
 from router.local import client
+from router.pod import layout
+from router.pod.layout import PodDirectory
 from router.reconcile import outcomes
 from tests.agent.test_records import pod
 from tests.local.conftest import queue as queue  # noqa: PLC0414 - a fixture

@@ -23,7 +23,7 @@ def invoke(*words: str, **environment: str) -> Result:
 def settings(monkeypatch: pytest.MonkeyPatch) -> list[AgentSettings]:
     """What the program would be started with."""
     taken: list[AgentSettings] = []
-    monkeypatch.setattr("router.agent.program.run", taken.append)
+    monkeypatch.setattr("router.agent.leader.program.run", taken.append)
     return taken
 
 

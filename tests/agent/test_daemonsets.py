@@ -9,13 +9,13 @@ from typing import Any
 import pytest
 
 from router import names
-from router.agent.daemonsets import NOTE, Act, DaemonSets, act_on, binding, ended, node_meant, running
-from router.agent.nodes import Endpoint, Nodes
+from router.agent.nodes.daemonsets import NOTE, Act, DaemonSets, act_on, binding, ended, node_meant, running
+from router.agent.nodes.keeping import Endpoint, Nodes
 from router.controlplane import installing
 from router.controlplane.plane import ControlPlane
 from router.kube.client import Api, connect
 from router.kube.events import Recorder
-from router.policy.schema import Queue, Site, System
+from router.site.schema import Queue, Site, System
 from tests.kube.wire import await_true
 
 OURS = frozenset({"main.daemons.batchgate", "long.daemons.batchgate"})

@@ -6,11 +6,11 @@ from pathlib import Path
 from typing import cast
 
 from router.agent import records as kept
-from router.agent.fencing import Fence
+from router.agent.pods.fencing import Fence
 from router.agent.records import Record, Records
 from router.host.local import LocalHost
 from router.kube.client import Api
-from router.layout import PodDirectory
+from router.pod.layout import PodDirectory
 from router.reconcile import outcomes
 from tests.agent.test_records import pod
 

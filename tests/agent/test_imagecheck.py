@@ -7,9 +7,9 @@ import sys
 
 import pytest
 
-from router.agent.imagecheck import QUESTION, imagepull_line
 from router.host import Ended, imagepull
 from router.preflight import Mark
+from router.sitecheck.imagecheck import QUESTION, imagepull_line
 
 _CHANGE = "install the agent's imagepull.py as /i, root's with mode 0755; or write pull: job, or pull: never"
 

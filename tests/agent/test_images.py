@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from router.agent.images import Images, ImageWait, cache_directory
+from router.agent.submission.images import Images, ImageWait, cache_directory
 from router.host.local import LocalHost
-from router.ociimage import Answer, Config, Used
-from router.policy.schema import ImageMap, Runtime, Site
+from router.pod.image import Answer, Config, Used
+from router.site.schema import ImageMap, Runtime, Site
 from tests.agent.fake_imagepull import DIGEST, PULLING, FakeImagepull, failed, ready
 from tests.gates import checked
 from tests.local.queue import until
@@ -137,7 +137,7 @@ def test_what_no_pod_asked_for_lately_is_dropped_and_what_waits_is_not(world: Wo
 
 
 def test_of_many_answers_those_are_kept_that_were_asked_for_last(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("router.agent.images.MOST_KEPT", 3)
+    monkeypatch.setattr("router.agent.submission.images.MOST_KEPT", 3)
     world.imagepull.answers(**dict.fromkeys("abcd", ready()))
     for image in "abcad":
         world.now += 1

@@ -9,14 +9,14 @@ from pathlib import Path
 
 import pytest
 
-from router.agent import indexing
-from router.agent.indexing import Indexing
+from router.agent.files import log_times as indexing
+from router.agent.files.log_times import Indexing
 from router.agent.records import Record, Records
 from router.host.local import LocalHost
 from router.kubelet.index import Mark
 from router.kubelet.indexes import Indexes, Run
-from router.layout import PodDirectory
-from router.podstatus import ContainerStatus, PodStatus, Running
+from router.pod.layout import PodDirectory
+from router.pod.status import ContainerStatus, PodStatus, Running
 from router.reconcile import outcomes
 from tests.local.queue import until
 from tests.reconcile.given import T, began, life, pod

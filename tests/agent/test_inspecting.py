@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from router.agent.inspecting import inspect
+from router.agent.files.inspecting import inspect
 from router.host.local import LocalHost
-from router.layout import PodDirectory
+from router.pod.layout import PodDirectory
 from router.reconcile.model import Inspection
 
 

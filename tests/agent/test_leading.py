@@ -13,17 +13,18 @@ from pathlib import Path, PurePath
 
 import pytest
 
-from router import names, policy, signing
-from router.agent import cleaning, sites
-from router.agent.attending import World
-from router.agent.batch import Batch
+from router import names, policy
+from router.agent import sites
+from router.agent.batch.commands import Batch
 from router.agent.election import Election
+from router.agent.files import cleaning
 from router.agent.lastcheck import CheckRecord
-from router.agent.leading import Lead
+from router.agent.leader.leading import Lead
 from router.agent.metrics import Metrics
-from router.agent.nowhere import Nowhere
-from router.agent.seats import Seat, Seats
 from router.agent.settings import AgentSettings
+from router.agent.users.attending import World
+from router.agent.users.nowhere import Nowhere
+from router.agent.users.seats import Seat, Seats
 from router.controlplane import installing
 from router.controlplane.plane import ControlPlane
 from router.host import Host
@@ -31,12 +32,13 @@ from router.host.local import LocalHost
 from router.hpc import JobState
 from router.kube.client import connect
 from router.kube.events import Recorder
-from router.podstatus import PodStatus
-from router.policyfiles import read_directory
+from router.placement import signing
+from router.pod.status import PodStatus
 from router.preflight import Line, Mark
 from router.reconcile import outcomes, resting
 from router.reconcile.model import Terms
-from router.settings import Address
+from router.startup.policyfiles import read_directory
+from router.startup.settings import Address
 from tests.agent.agents import AgentSite, cleaned, until
 from tests.local.conftest import queue as queue  # noqa: PLC0414 - a fixture
 from tests.local.queue import EmbeddedQueue

@@ -10,17 +10,17 @@ from typing import Any, cast
 import pytest
 
 from router import names
-from router.agent.logged import Logged, logged, usage_of
+from router.agent.files.log_source import Logged, logged, usage_of
 from router.agent.records import Record, Records
 from router.host.local import LocalHost
 from router.hpc import JobReport, JobState
 from router.kube.client import Api
 from router.kubelet.figures import ContainerUsage
 from router.kubelet.runs import LoggedContainer, RunState
-from router.layout import PodDirectory
-from router.podlife import fold_all
-from router.podstatus import ContainerStatus, PodStatus, Running, State, Terminated, Waiting
-from router.podview import PodView
+from router.pod.layout import PodDirectory
+from router.pod.life import fold_all
+from router.pod.status import ContainerStatus, PodStatus, Running, State, Terminated, Waiting
+from router.pod.view import PodView
 from router.reconcile import outcomes
 from tests.reconcile.given import JOB, MAIN, NOTHING, SIDECAR, UID, T, began, life, note, pod, report
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from router import __version__
-from router.agent.nodeobject import (
+from router.agent.nodes.objects import (
     Condition,
     QueueFigures,
     VirtualNode,
@@ -27,7 +27,7 @@ from router.agent.nodeobject import (
     status_patch,
 )
 from router.hpc import QueueState
-from router.policy.schema import Queue
+from router.site.schema import Queue
 from router.workload.model import GpuVendor
 
 GI = 1024**3

@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from router import names
-from router.agent import nodeobject
-from router.agent import nodes as module
-from router.agent.nodes import Endpoint, Nodes, QueueFigures
+from router.agent.nodes import keeping as module
+from router.agent.nodes import objects as nodeobject
+from router.agent.nodes.keeping import Endpoint, Nodes, QueueFigures
 from router.controlplane import installing
 from router.controlplane.options import Options
 from router.controlplane.plane import ControlPlane
@@ -20,7 +20,7 @@ from router.controlplane.programs import Programs
 from router.controlplane.start import control_plane
 from router.kube.client import Api, connect
 from router.kube.events import Recorder
-from router.policy.schema import Queue, Site, System
+from router.site.schema import Queue, Site, System
 from tests.kube.wire import Wire, await_true, wire_to
 
 NODE = "main.here.batchgate"

@@ -6,11 +6,11 @@ from collections.abc import Callable
 
 import pytest
 
-from router.agent.inspecting import inspect
-from router.agent.nowhere import Nowhere
-from router.layout import PodDirectory
-from router.podfiles import Staged
-from router.podlife import CANCELLED
+from router.agent.files.inspecting import inspect
+from router.agent.users.nowhere import Nowhere
+from router.pod.files import Staged
+from router.pod.layout import PodDirectory
+from router.pod.life import CANCELLED
 from router.reconcile.model import Inspection
 
 DIRECTORY = PodDirectory("", "job-1", "noindex", "u1")

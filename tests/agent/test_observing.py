@@ -9,15 +9,15 @@ from pathlib import Path
 
 import pytest
 
-from router.agent.batch import Batch
+from router.agent.batch.commands import Batch
+from router.agent.batch.observing import Asking, Observer
+from router.agent.batch.reachability import Reach
 from router.agent.metrics import Metrics
-from router.agent.observing import Asking, Observer
-from router.agent.reach import Reach
 from router.agent.records import Record, Records
 from router.errors import Refused
 from router.host.local import LocalHost
 from router.hpc import JobState, Submission, job_name, local
-from router.layout import PodDirectory
+from router.pod.layout import PodDirectory
 from router.reconcile import outcomes, pace
 from tests.agent.test_records import pod
 from tests.local.conftest import queue as queue  # noqa: PLC0414 - a fixture

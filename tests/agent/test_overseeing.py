@@ -10,14 +10,14 @@ from pathlib import Path
 
 import pytest
 
-from router.agent.batch import Answer
+from router.agent.batch.commands import Answer
+from router.agent.batch.observing import Asking, Observer
+from router.agent.batch.reachability import Reach
+from router.agent.batch.site_observer import Overseer
 from router.agent.metrics import Metrics
-from router.agent.observing import Asking, Observer
-from router.agent.overseeing import Overseer
-from router.agent.reach import Reach
 from router.agent.records import Record, Records, SiteRecords
 from router.hpc import JobState, Verdict, slurm
-from router.layout import PodDirectory
+from router.pod.layout import PodDirectory
 from router.reconcile import outcomes
 from tests.agent.test_batch import INVALID, Tools
 from tests.agent.test_observing import CLUSTER, state

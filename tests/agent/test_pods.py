@@ -9,13 +9,13 @@ import pytest
 import yaml
 
 from router import names
-from router.agent.nodes import Endpoint, Nodes
-from router.agent.pods import let_go
+from router.agent.nodes.keeping import Endpoint, Nodes
+from router.agent.pods.watching import let_go
 from router.controlplane import installing
 from router.controlplane.plane import ControlPlane
 from router.kube.client import Api, connect
 from router.kube.events import Recorder
-from router.policy.schema import Queue, Site, System
+from router.site.schema import Queue, Site, System
 from tests.kube.wire import await_true
 
 JOB_CONTROLLER = "system:serviceaccount:kube-system:job-controller"

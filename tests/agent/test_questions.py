@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from router.agent.questions import MOST_WORDS, Questions, is_same, number_of, place_of, questions, uid_of
+from router.agent.batch.questions import MOST_WORDS, Questions, is_same, number_of, place_of, questions, uid_of
 from router.hpc import JobReport, JobState
 from router.reconcile.model import Job
 

@@ -16,9 +16,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from router import names, policy
-from router.agent.batch import Batch
+from router.agent.batch.commands import Batch
 from router.agent.metrics import Metrics
-from router.agent.queuestate import Board, QueueStates, document, entries
+from router.agent.nodes.queuestate import Board, QueueStates, document, entries
 from router.controlplane import installing
 from router.controlplane.plane import ControlPlane
 from router.errors import NotFound, Unavailable

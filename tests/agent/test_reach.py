@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from router.agent.reach import Reach
+from router.agent.batch.reachability import Reach
 
 
 def test_what_is_told_is_why_it_cannot_be_reached_now() -> None:

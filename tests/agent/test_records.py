@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from router.agent.records import Records, SiteRecords
-from router.layout import PodDirectory
-from router.podview import PodView, departed, view
+from router.pod.layout import PodDirectory
+from router.pod.view import PodView, departed, view
 from router.reconcile import outcomes
 
 

@@ -17,17 +17,18 @@ from typing import Any
 
 import pytest
 
-from router import layout, names, results
+from router import names
+from router.agent.files.results import Limits, Results, collect
 from router.agent.records import Record
-from router.agent.results import Limits, Results, collect
 from router.host import MOST_READ, HostUnavailable
 from router.host.local import LocalHost
 from router.kube.events import Kind, Reference
-from router.layout import PodDirectory
-from router.podview import view
-from router.policy.schema import Site
+from router.pod import layout, results
+from router.pod.layout import PodDirectory
+from router.pod.results import Collected, Subject
+from router.pod.view import view
 from router.reconcile import outcomes
-from router.results import Collected, Subject
+from router.site.schema import Site
 from router.workload.resultpaths import Plan, Wanted
 
 UID = "0f9c2d3e-1111-2222-3333-444444444444"
@@ -437,9 +438,9 @@ COLLECTING = """
 import sys
 from pathlib import Path
 from tests.agent.test_results import LIMITS, SUBJECT
-from router.agent.results import collect
+from router.agent.files.results import collect
 from router.host.local import LocalHost
-from router.layout import PodDirectory
+from router.pod.layout import PodDirectory
 root = Path(sys.argv[1])
 print("ready", flush=True)
 collect(LocalHost(root / "work"), PodDirectory(str(root / "work"), "job-uid", "noindex", SUBJECT.uid), SUBJECT,

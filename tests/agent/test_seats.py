@@ -6,10 +6,10 @@ from typing import cast
 
 import pytest
 
-from router.agent.batch import Batch
-from router.agent.nowhere import Nowhere
-from router.agent.seats import Seat, Seats
-from router.agent.submission import WrongUser
+from router.agent.batch.commands import Batch
+from router.agent.submission.submitting import WrongUser
+from router.agent.users.nowhere import Nowhere
+from router.agent.users.seats import Seat, Seats
 
 
 def seats(*users: str) -> tuple[Seats, list[str]]:

@@ -9,11 +9,11 @@ from collections.abc import Iterator
 
 import pytest
 
-from router.agent import serving
+from router.agent.leader import serving
+from router.agent.leader.serving import verdict
 from router.agent.metrics import Metrics
-from router.agent.serving import verdict
 from router.errors import ConfigError
-from router.settings import Address
+from router.startup.settings import Address
 
 
 class World:

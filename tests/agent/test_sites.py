@@ -18,7 +18,7 @@ from router.hpc import local, openpbs, torque
 from router.policy.model import Policy
 from router.policy.schema import Account, Retries
 from router.reconcile.model import Terms
-from router.settings import Address
+from router.startup.settings import Address
 
 
 def loaded(retries: dict[str, Any] | None = None, **site: Any) -> Policy:

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
+from router.agent.files.spool import Spool
 from router.agent.records import Record, Records
-from router.agent.spooling import Spool
 from router.host.local import LocalHost
-from router.layout import PodDirectory
-from router.podlife import Note
+from router.pod.layout import PodDirectory
+from router.pod.life import Note
 from router.reconcile import outcomes
 from tests.agent.test_records import pod
 

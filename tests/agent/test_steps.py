@@ -14,20 +14,20 @@ from typing import Any, cast
 import pytest
 
 from router import names
-from router.agent.acting import Tools
-from router.agent.backoff import FullQueues
-from router.agent.fencing import Fence
+from router.agent.batch.reachability import Reach
 from router.agent.metrics import Metrics
-from router.agent.reach import Reach
+from router.agent.pods.acting import Tools
+from router.agent.pods.fencing import Fence
+from router.agent.pods.steps import PLANNERS, Deciding, Steps
+from router.agent.pods.workqueue import Workqueue
 from router.agent.records import Record, Records
-from router.agent.steps import PLANNERS, Deciding, Steps
-from router.agent.submission import WrongUser
-from router.agent.workqueue import Workqueue
+from router.agent.submission.full_queues import FullQueues
+from router.agent.submission.submitting import WrongUser
 from router.host import HostUnavailable
 from router.host.local import LocalHost
 from router.hpc import JobReport, JobState, Verdict
-from router.layout import PodDirectory
-from router.podview import departed, view
+from router.pod.layout import PodDirectory
+from router.pod.view import departed, view
 from router.reconcile import outcomes
 from router.reconcile.model import Submit, Terms
 from tests.local.queue import until

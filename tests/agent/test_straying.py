@@ -8,12 +8,12 @@ from typing import Any, cast
 
 import pytest
 
+from router.agent.pods.straying import Strays
 from router.agent.records import Record, Records, SiteRecords
-from router.agent.straying import Strays
 from router.hpc import JobReport, JobState
 from router.kube.client import Api
-from router.layout import PodDirectory
-from router.podview import departed, view
+from router.pod.layout import PodDirectory
+from router.pod.view import departed, view
 from router.reconcile import outcomes
 from tests.agent.test_records import pod
 

@@ -12,16 +12,24 @@ from typing import Any, cast
 import pytest
 
 from router import names
-from router.agent.batch import Batch
-from router.agent.images import Images, ImageWait
+from router.agent.batch.commands import Batch
 from router.agent.metrics import Metrics
-from router.agent.submission import Added, DirectoryExists, Place, SiteStorage, Submitter, Withdrawn, WrongUser
+from router.agent.submission.images import Images, ImageWait
+from router.agent.submission.submitting import (
+    Added,
+    DirectoryExists,
+    Place,
+    SiteStorage,
+    Submitter,
+    Withdrawn,
+    WrongUser,
+)
 from router.errors import ApiError, JobError, OtherRelease, SignatureError
 from router.host.local import LocalHost
 from router.hpc import openpbs
 from router.kube.client import Api
-from router.podfiles import Staged
-from router.podview import view
+from router.pod.files import Staged
+from router.pod.view import view
 from router.script import complete
 from tests.agent.fake_imagepull import DIGEST, FakeImagepull, failed, ready
 from tests.agent.test_approval import KEYS, SITE, pod_of, routed_job, sign_again

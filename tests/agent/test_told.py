@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from router.agent.told import Told, followed, halves, unknown_of, word_for
+from router.agent.batch.answers import Told, followed, halves, unknown_of, word_for
 from router.hpc import JobReport, JobState
 
 

@@ -6,7 +6,7 @@ import random
 import threading
 import time
 
-from router.agent.workqueue import Workqueue
+from router.agent.pods.workqueue import Workqueue
 
 
 def taken(queue: Workqueue) -> str | None:

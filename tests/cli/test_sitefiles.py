@@ -12,8 +12,8 @@ import yaml
 from router import names
 from router.cli.sitefiles import OnSite, look, no_pods, unseen
 from router.errors import PolicyError
-from router.layout import PodDirectory
 from router.operating.story import Story, story
+from router.pod.layout import PodDirectory
 from tests.operating.objects import SITE, job, pod
 
 CLUSTER = "0a1b2c3d"

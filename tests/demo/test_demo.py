@@ -13,7 +13,7 @@ import pytest
 from router.controlplane.plane import ControlPlane
 from router.demo.run import demo as demonstrate
 from router.demo.site import Machine
-from router.policy.schema import Runtime
+from router.site.schema import Runtime
 
 ROOT = Path(__file__).parent.parent.parent
 RUNTIMES = ["host", pytest.param("apptainer", marks=pytest.mark.apptainer)]

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from router import policy
 from router.demo.site import look, prepare
-from router.policyfiles import read_directory
+from router.startup.policyfiles import read_directory
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 

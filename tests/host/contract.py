@@ -15,7 +15,7 @@ from typing import Final
 import pytest
 
 from router.host import Ended, Host, Status
-from router.podfiles import Staged
+from router.pod.files import Staged
 
 Case = Callable[[Host, Path], None]
 SHELL: Final = str(shutil.which("sh"))

@@ -19,7 +19,7 @@ import asyncssh
 import pytest
 
 from router.host.logins import Login
-from router.policy.addresses import Address
+from router.site.addresses import Address
 
 _PATH: Final = f"{os.environ.get('PATH', '')}:/usr/sbin:/sbin:/usr/local/sbin"
 _CONFIG: Final = """

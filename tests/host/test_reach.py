@@ -9,7 +9,7 @@ from router.errors import ConfigError
 from router.host.local import LocalHost
 from router.host.reach import Reach
 from router.host.remote import RemoteHost
-from router.policy.schema import Site
+from router.site.schema import Site
 from tests.host import helpers, sshd
 
 

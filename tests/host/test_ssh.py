@@ -23,7 +23,7 @@ from router.host.logins import Login
 from router.host.remote import Patience, RemoteHost
 from router.host.sentences import Place
 from router.host.ssh import Connections, SshOpener
-from router.policy.addresses import Address
+from router.site.addresses import Address
 from tests.host import contract, helpers, sshd
 from tests.host.helpers import by_login
 

@@ -28,7 +28,7 @@ from router.kubelet.indexes import Indexes
 from router.kubelet.runs import LoggedContainer, LoggedPod, RunState
 from router.kubelet.serve import Kubelet, KubeletSettings
 from router.kubelet.streaming import Pace
-from router.layout import PodDirectory
+from router.pod.layout import PodDirectory
 
 NODE = "batch.demo.batchgate"
 TOKEN = "of somebody with nodes/proxy".replace(" ", "-")

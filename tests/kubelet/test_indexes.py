@@ -8,7 +8,7 @@ import pytest
 from router.host.local import LocalHost
 from router.kubelet.index import Mark
 from router.kubelet.indexes import Indexes, Run
-from router.layout import PodDirectory
+from router.pod.layout import PodDirectory
 
 NOW = 1_700_000_000
 

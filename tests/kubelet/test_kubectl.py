@@ -27,7 +27,7 @@ from router.kube.client import Api, connect
 from router.kubelet.indexes import Indexes, Run
 from router.kubelet.runs import LoggedContainer, LoggedPod, RunState
 from router.kubelet.serve import Kubelet, KubeletSettings
-from router.layout import PodDirectory
+from router.pod.layout import PodDirectory
 from tests.kubelet.site import QUICK, Site, client_tls, until
 
 NODE = "kubectl.demo.batchgate"

@@ -4,7 +4,7 @@ import pytest
 
 from router.errors import RequestError
 from router.kubelet.runs import LoggedContainer, LoggedPod, RunState, container_of, is_written, run_of
-from router.layout import PodDirectory
+from router.pod.layout import PodDirectory
 
 WAITING, RUNNING, TERMINATED = RunState.WAITING, RunState.RUNNING, RunState.TERMINATED
 

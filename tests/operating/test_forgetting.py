@@ -5,7 +5,7 @@ from __future__ import annotations
 from router import names
 from router.operating.forgetting import LeftJob, LeftNode, LeftPod, Plan, Remains, holder, lasts, plan, version
 from router.operating.jobs import facts
-from router.podview import view
+from router.pod.view import view
 from tests.operating.objects import at, job, lease, node, over, pod, queues
 
 

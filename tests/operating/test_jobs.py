@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from router.operating.jobs import JobFacts, JobState, facts, state
-from router.podview import view
+from router.pod.view import view
 from tests.operating.objects import at, job, over, pod
 
 RUNS = pod("a", of="a", phase="Running")

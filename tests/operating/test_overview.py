@@ -9,8 +9,8 @@ import pytest
 from router.operating.jobs import JobState, facts
 from router.operating.overview import TOO_OLD, JobCount, Leader, Overview, Queue, Seen, WaitingJob, overview, sites_of
 from router.operating.stuck import Stuck
-from router.podview import view
-from router.settings import QUEUES_MAX_AGE
+from router.pod.view import view
+from router.startup.settings import QUEUES_MAX_AGE
 from tests.operating.objects import NOW, at, job, lease, node, over, pod, queues
 
 FIGURES = {"queue": "batch", "up": True, "freeNodes": 3, "queuedJobs": 1, "runningJobs": 2}

@@ -9,7 +9,7 @@ import pytest
 from router import names
 from router.operating.jobs import facts
 from router.operating.stuck import DELETION, NOT_TAKEN_UP, pods
-from router.podview import view
+from router.pod.view import view
 from tests.operating.objects import NOW, at, job, over, pod
 
 

@@ -9,7 +9,7 @@ import jsonpatch
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from router import patching
+from router.gate import patching
 from router.placement import Record, place, strip
 from router.policy.decision import Decision
 from tests.allowed import surplus, surplus_kept

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from hypothesis import assume, given
 
-from router import patching
+from router.gate import patching
 from router.placement import Record, is_routed, keep_reserved, place, replace_record, restore, strip
 from router.policy.decision import Decision
 from tests.placement.given import RECORD, SCRIPT, STAYS, job_of, jobs, records, scripts, sent, to_hpc

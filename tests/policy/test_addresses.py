@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from router.policy.addresses import Address, address_of
+from router.site.addresses import Address, address_of
 
 
 @pytest.mark.parametrize(

@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 from router.policy import conditions, variables
 from router.policy.conditions import Condition, Fault, Read
 from router.policy.decision import QueueState, Requester
-from router.policy.schema import Queue
 from router.policy.variables import QueueNow
+from router.site.schema import Queue
 from router.workload.model import Workload
 from tests.policy.given import UNHURRIED, workload
 

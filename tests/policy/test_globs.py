@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from router.policy import globs
 from router.policy.checks import may_be_service_account
+from router.site import globs
 
 MATCHES = [
     ("*", "any/thing", True),

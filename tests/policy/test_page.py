@@ -9,11 +9,14 @@ from pathlib import Path
 import pytest
 from pydantic import BaseModel
 
-from router import documents, policy
+from router import policy
 from router.errors import PolicyError
-from router.policy import conditions, schema, variables
+from router.notation import documents
+from router.policy import conditions, variables
+from router.policy import schema as rules
 from router.policy.conditions import Condition
 from router.policy.decision import QueueState
+from router.site import schema as site
 from tests.policy.given import job
 
 PAGE = (Path(__file__).parents[2] / "docs" / "policies.md").read_text()
@@ -21,8 +24,8 @@ BLOCKS = re.findall(r"```(\w+)( bad)?\n(.*?)```", PAGE, re.DOTALL)
 GOOD = [text for kind, bad, text in BLOCKS if kind == "yaml" and not bad]
 BAD = [text for kind, bad, text in BLOCKS if kind == "yaml" and bad]
 MODELS = [
-    model for model in vars(schema).values() if isinstance(model, type) and issubclass(model, BaseModel)
-    if model not in {BaseModel, schema.Entry}
+    model for module in (site, rules) for model in vars(module).values()
+    if isinstance(model, type) and issubclass(model, BaseModel) and model not in {BaseModel, site.Entry}
 ]  # fmt: skip
 TYPES = {
     "int": "whole number",

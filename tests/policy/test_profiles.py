@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from router.policy.profiles import profile_of, reasons
+from router.site.profiles import profile_of, reasons
 from router.workload.model import Workload
 from tests.script.builders import container, site, workload
 

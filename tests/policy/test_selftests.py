@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from router import policy
-from router.policyfiles import read_directory
+from router.startup.policyfiles import read_directory
 from router.workload.cluster import Cluster
 from tests.policy.given import ACCOUNTS, SITES, job, problems_of
 

@@ -10,9 +10,10 @@ from typing import Any
 import pytest
 
 from router.errors import ConfigError
-from router.policy.schema import Account, Site
+from router.policy.schema import Account
 from router.preflight import probe
 from router.preflight.probe import Asked
+from router.site.schema import Site
 
 NASTY = '/opt/it\'s $(touch /tmp/gone) `id` "x"'
 ROOT = Path(__file__).parent.parent.parent
@@ -107,7 +108,7 @@ def test_the_page_names_every_line() -> None:
     told = {
         name for row in re.findall(r"^\| (`[^|]+`) \|", page, re.MULTILINE) for name in re.findall(r"`([^`]+)`", row)
     }
-    sources = [*(ROOT / "router/preflight").glob("*.py"), ROOT / "router/agent/preflight.py"]
+    sources = [*(ROOT / "router/preflight").glob("*.py"), ROOT / "router/sitecheck/checking.py"]
     words = "Line\\(|_add\\(|_line\\(|_given\\(|name = |name, expected = |_say\\([^\n]*, "
     used = {name for path in sources for name in re.findall(rf"(?:{words})\"([a-z-]+)\"", path.read_text())}
 

@@ -8,9 +8,9 @@ from datetime import UTC, datetime
 from typing import Any
 
 from router.hpc import JobReport, JobState, Verdict
-from router.podlife import Exit, Life, Note, fold_all, read_note, with_alive, with_claim, with_exit
-from router.podstatus import PodStatus
-from router.podview import PodContainer, PodView
+from router.pod.life import Exit, Life, Note, fold_all, read_note, with_alive, with_claim, with_exit
+from router.pod.status import PodStatus
+from router.pod.view import PodContainer, PodView
 from router.reconcile.model import Facts, Job, Terms
 from router.workload.model import ContainerKind
 

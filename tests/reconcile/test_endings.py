@@ -8,11 +8,11 @@ import pytest
 
 from router.hpc import JobReport, JobState, Verdict
 from router.names import CONDITION_DELETED, CONDITION_DISRUPTION, CONDITION_MEMORY, CONDITION_WALLTIME
-from router.podlife import Exit, Life, Note
-from router.podview import PodView
+from router.pod.life import Exit, Life, Note
+from router.pod.view import PodView
 from router.reconcile.ending import judge
-from router.reconcile.endings import Ending
 from router.reconcile.model import Attempt, Facts, Inspect, Job, Take
+from router.reconcile.verdicts import Ending
 from router.reconcile.waiting import Wait
 from tests.reconcile.given import (
     ALL_WELL,

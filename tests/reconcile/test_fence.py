@@ -7,10 +7,10 @@ from dataclasses import replace
 import pytest
 
 from router.hpc import JobState
-from router.layout import NO_INDEX
 from router.names import CONDITION_DISRUPTION
-from router.podstatus import Condition, PodStatus
-from router.podview import PodView, departed
+from router.pod.layout import NO_INDEX
+from router.pod.status import Condition, PodStatus
+from router.pod.view import PodView, departed
 from router.reconcile import outcomes
 from router.reconcile.fence import Rival, excused, in_the_way, rival
 from tests.reconcile.given import PLAIN, T, began, ended, exited, facts, job, life, pod, report

@@ -7,8 +7,8 @@ from dataclasses import replace
 import pytest
 
 from router.hpc import JobState
-from router.podstatus import PodStatus, State, Waiting
-from router.podview import PodView
+from router.pod.status import PodStatus, State, Waiting
+from router.pod.view import PodView
 from router.reconcile import outcomes
 from router.reconcile.model import Attempt, Tell
 from router.reconcile.planning import plan

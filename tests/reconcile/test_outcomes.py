@@ -8,8 +8,8 @@ from dataclasses import replace
 import pytest
 
 from router.hpc import JobState
-from router.podlife import Exit
-from router.podview import departed
+from router.pod.life import Exit
+from router.pod.view import departed
 from router.reconcile import outcomes
 from router.reconcile.model import Attempt, Facts, Inspection, Job
 from tests.reconcile.given import PLAIN, UID, T, ended, facts, note, over, pod, report

@@ -20,8 +20,8 @@ from router.names import (
     KEY_QUEUE_NOW,
     KEY_RESOURCES_USED,
 )
-from router.podstatus import Condition, ContainerStatus, PodStatus, Running, Terminated, Waiting
-from router.podview import departed
+from router.pod.status import Condition, ContainerStatus, PodStatus, Running, Terminated, Waiting
+from router.pod.view import departed
 from router.reconcile.model import (
     Adopt,
     Ask,

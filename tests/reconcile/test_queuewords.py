@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from router.hpc import JobState
 from router.names import CONDITION_QUEUED
-from router.podstatus import Condition, PodStatus
-from router.podview import PodView
+from router.pod.status import Condition, PodStatus
+from router.pod.view import PodView
 from router.reconcile import outcomes
 from router.reconcile.model import Facts, Plan, Tell
 from router.reconcile.planning import plan

@@ -11,12 +11,12 @@ from hypothesis import strategies as st
 
 from router.hpc import JobState, Verdict
 from router.names import CONDITION_DISRUPTION, CONDITION_MEMORY, CONDITION_SUSPENDED
-from router.podlife import Life
-from router.podstatus import Condition, ContainerStatus, PodStatus, Running, State, Terminated, Waiting
+from router.pod.life import Life
+from router.pod.status import Condition, ContainerStatus, PodStatus, Running, State, Terminated, Waiting
 from router.reconcile.ending import judge
-from router.reconcile.endings import Ending
 from router.reconcile.model import Attempt, Facts
 from router.reconcile.status import status
+from router.reconcile.verdicts import Ending
 from tests.reconcile.given import (
     ALL_WELL,
     INIT,

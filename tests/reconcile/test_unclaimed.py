@@ -7,12 +7,12 @@ from dataclasses import replace
 import pytest
 
 from router.hpc import JobState, Verdict
-from router.podlife import Life, with_alive
+from router.pod.life import Life, with_alive
 from router.reconcile import outcomes
 from router.reconcile.ending import judge
-from router.reconcile.endings import Ending
 from router.reconcile.model import Ask, Attempt, Delete, Facts, Inspect, Job, Look, Seal, Signal, Tell
 from router.reconcile.planning import plan
+from router.reconcile.verdicts import Ending
 from router.reconcile.waiting import Wait
 from tests.reconcile.given import NOTHING, PLAIN, TERMS, T, deleted, facts, job, over, report
 from tests.reconcile.test_machine import TERMS as QUICK

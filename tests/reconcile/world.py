@@ -13,9 +13,9 @@ from datetime import UTC, datetime
 from typing import Any
 
 from router.hpc import JobReport, JobState, Verdict
-from router.podlife import Note, read_note
-from router.podstatus import as_patch, rfc3339
-from router.podview import departed, view
+from router.pod.life import Note, read_note
+from router.pod.status import as_patch, rfc3339
+from router.pod.view import departed, view
 from router.reconcile import outcomes
 from router.reconcile.fence import in_the_way, rival
 from router.reconcile.model import (

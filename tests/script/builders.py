@@ -5,10 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 from router import script
-from router.allocation import Allocation, allocate
 from router.policy.decision import Identity, Route
-from router.policy.profiles import profile_of
-from router.policy.schema import Account, Choice, Rule, Site
+from router.policy.schema import Account, Choice, Rule
+from router.site.allocation import Allocation, allocate
+from router.site.profiles import profile_of
+from router.site.schema import Site
 from router.workload import workload_of
 from router.workload.model import Workload
 

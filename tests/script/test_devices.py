@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from router.policy.schema import Site
+from router.site.schema import Site
 from tests.script.builders import container, site, text_of, workload
 from tests.script.running import Pod
 from tests.script.test_values import fields, recorder, variables

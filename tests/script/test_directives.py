@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from router.allocation import Allocation, Chunk
 from router.errors import ConfigError
-from router.policy.schema import System
-from router.script.directives import Request, directive_problems, lines, request_of, size
+from router.hpc.directives import Request, directive_problems, lines, size
+from router.script.rendering import request_of
+from router.site.allocation import Allocation, Chunk
+from router.site.schema import System
 from tests.script.builders import container, route, site, workload
 
 GIB = 1024**3

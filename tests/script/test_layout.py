@@ -1,4 +1,4 @@
-"""The script and whoever reads its files agree on their names: ``router.layout`` has them, the templates spell them."""
+"""The script and whoever reads its files agree on their names: ``router.pod.layout`` has them, the templates spell them."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from router import layout, script
+from router import script
+from router.pod import layout
 from router.script.completing import FORMAT
 from tests.script.builders import container, site, text_of, workload
 

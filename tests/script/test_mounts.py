@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from router.demo import sandbox
-from router.policy.schema import Site
+from router.site.schema import Site
 from tests.script.builders import IMAGE, container, site, text_of, workload
 from tests.script.running import Pod
 

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from bed.standing import layout
-from router.policy.schema import Site
 from router.script.completing import FORMAT, part_text
+from router.site.schema import Site
 from tests.script.builders import container, site, text_of, workload
 from tests.script.nasty import NASTY
 from tests.script.running import Pod, wait_for

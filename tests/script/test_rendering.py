@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from router import script
-from router.policy.schema import Runtime
 from router.script.containers import understands_no_eval
+from router.site.schema import Runtime
 from tests.script.builders import container, route, site, workload
 
 SCRATCH = [{"name": "s", "mountPath": "/scratch"}]

@@ -19,7 +19,7 @@ from bed.commands import BedError
 from bed.layout import USERS
 from bed.standing import layout, variant
 from router.demo import sandbox
-from router.policy.schema import Site
+from router.site.schema import Site
 from tests.script.builders import IMAGE, container, site, text_of, workload
 from tests.script.nasty import NASTY
 from tests.script.running import Pod, wait_for

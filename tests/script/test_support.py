@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from router import script
-from router.policy.profiles import profile_of
+from router.site.profiles import profile_of
 from router.workload.model import Workload
 from tests.script.builders import container, site, workload
 

@@ -14,8 +14,8 @@ from typing import Any
 
 import pytest
 
-from router.policy.schema import Site
 from router.script import pairs
+from router.site.schema import Site
 from tests.script.builders import container, site, text_of, workload
 from tests.script.running import Pod
 

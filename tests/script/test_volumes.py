@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from router.script.volumes import Place, place_of, sub_path_problem
+from router.site.volumes import Place, place_of, sub_path_problem
 from router.workload.model import Volume
 from tests.script.builders import container, site, workload
 

@@ -19,10 +19,10 @@ from typing import Any
 
 from gunicorn.workers import gthread
 
-from router import logs
 from router.errors import ReviewError
-from router.settings import LogFormat, WebhookSettings, parse_address
-from router.sources import FileSource, watch
+from router.startup import logs
+from router.startup.settings import LogFormat, WebhookSettings, parse_address
+from router.startup.sources import FileSource, watch
 from router.webhook import serve, tls
 from router.webhook.budget import Budget
 from router.webhook.metrics import Metrics

@@ -16,8 +16,8 @@ from typing import Any
 
 import pytest
 
-from router import admission
-from router.gate import judge
+from router.gate import review as admission
+from router.gate.judging import judge
 from router.policy.decision import Requester
 from router.webhook.app import create_app
 from router.webhook.budget import Budget, Crowded, OverBudget, Place, place_of

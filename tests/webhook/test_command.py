@@ -22,7 +22,7 @@ import pytest
 
 from router.certs import issuing
 from router.certs.files import write_all
-from router.settings import Address
+from router.startup.settings import Address
 from router.webhook import serve
 from tests.webhook.servers import ROOT, Pki, Server, exchange, make_pki, serving, until
 

@@ -6,8 +6,8 @@ import re
 
 from click import Option
 
-from router import durations
-from router.settings import (
+from router.notation import durations
+from router.startup.settings import (
     BODY_LIMIT,
     EXCHANGE_SECONDS,
     GRACE_SECONDS,

@@ -20,7 +20,7 @@ from cryptography import x509
 
 from router.certs.files import write_all
 from router.errors import ConfigError
-from router.settings import Address
+from router.startup.settings import Address
 from router.webhook import serve
 from router.webhook.app import LARGEST_IN_TURN
 from router.webhook.service import LARGE_AT_ONCE

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from router import signing
 from router.errors import JobError
+from router.placement import signing
 from router.workload import workload_of
 from router.workload.bounds import check_bounds
 from router.workload.model import ContainerKind, Figure

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from router.errors import JobError
-from router.gate import judge
+from router.gate.judging import judge
 from router.policy.decision import Requester
 from router.workload.launcher import NotLifted, find_launcher
 from router.workload.launcheroptions import MPIRUN, SRUN, Meaning, Option

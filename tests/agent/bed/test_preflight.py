@@ -19,9 +19,9 @@ import yaml
 
 from bed.standing import variant
 from router import policy as policies
-from router.agent import preflight
-from router.policyfiles import read_directory
 from router.preflight import Mark
+from router.sitecheck import checking as preflight
+from router.startup.policyfiles import read_directory
 from tests.agent.bed.site import ADA, BEN, LAYOUT, LOCAL_SUDO, OWN_KEYS, SUDO, BedSite, as_user, obstacle
 
 pytestmark = [pytest.mark.bed, pytest.mark.slurm, pytest.mark.timeout(1200)]

@@ -9,7 +9,9 @@ from typing import Any
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-from router import names, podtemplate, signing
+from router import names
+from router.placement import signing
+from router.pod import template as podtemplate
 from tests.agent.whole.jobs import LABEL, unique
 from tests.agent.whole.kubectl import Kubectl
 from tests.agent.whole.site import SITE, STRANGER, USER, WIDE

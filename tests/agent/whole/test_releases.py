@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from router import names, signing
+from router import names
+from router.placement import signing
 from router.script import complete
 from tests.agent.whole.jobs import LABEL, finished, unique
 from tests.agent.whole.kubectl import Kubectl

@@ -15,7 +15,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from router.agent.batch import Batch
+from router.agent.batch.commands import Batch
 from router.agent.metrics import Metrics
 from router.host.local import LocalHost
 from router.hpc import BatchSystem, Commands, JobReport, Submission, job_name, openpbs, slurm, torque

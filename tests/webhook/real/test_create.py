@@ -8,8 +8,10 @@ from typing import Any
 
 import pytest
 
-from router import names, podtemplate, signing
+from router import names
 from router.controlplane.plane import ControlPlane
+from router.placement import signing
+from router.pod import template as podtemplate
 from tests.allowed import surplus, surplus_kept
 from tests.kube.wire import await_true
 from tests.webhook.real.gated import Gated, Json, container, job, script, target, template_annotations, warnings

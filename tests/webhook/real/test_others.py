@@ -17,9 +17,11 @@ from typing import Any
 
 import pytest
 
-from router import names, podtemplate, signing
+from router import names
 from router.controlplane.options import RESEARCHERS
 from router.controlplane.plane import ControlPlane
+from router.placement import signing
+from router.pod import template as podtemplate
 from router.webhook.tls import load
 from tests.kube.wire import await_true
 from tests.webhook.real.gated import Gated, Json, gated, job, script, target, template_annotations

@@ -16,9 +16,12 @@ from typing import Any
 
 import pytest
 
-from router import documents, names, podtemplate, signing
+from router import names
 from router.controlplane.options import ADA, RESEARCHERS
 from router.controlplane.plane import ControlPlane
+from router.notation import documents
+from router.placement import signing
+from router.pod import template as podtemplate
 from tests.test_corpus import ROOT
 from tests.test_corpus import jobs as corpus
 from tests.webhook.real.conftest import POLICY, asked

@@ -7,7 +7,9 @@ from datetime import datetime
 
 import pytest
 
-from router import names, podtemplate, signing
+from router import names
+from router.placement import signing
+from router.pod import template as podtemplate
 from tests.kube.wire import await_true
 from tests.webhook.real.gated import Gated, Json, container, job, script, target, template_annotations, warnings
 from tests.webhook.servers import until

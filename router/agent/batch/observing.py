@@ -1,0 +1,340 @@
+"""Looking at the batch system: few questions for all jobs together, answers to those whom they concern.
+
+Shell: one thread. A cycle is one cheap list of our jobs and one question for details of those that changed, left the
+list or are new; in between, details of single jobs are asked for when a note of a script or a plan wants them, all of a
+second together. Where the site has an observer, all that is its business once the user's jobs were seen at the start;
+what the observer has no word of is still asked here, as the owner.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Final
+
+from router.agent.batch import questions
+from router.agent.batch.agenda import NEVER, Agenda
+from router.agent.batch.commands import MOST_IDS, Answer, Batch
+from router.agent.batch.reachability import Reach
+from router.agent.batch.site_observer import Overseer
+from router.agent.metrics import Stopwatch
+from router.agent.records import Record, Records
+from router.errors import BatchError, Unavailable
+from router.hpc import JobReport, JobState
+from router.pod.layout import NO_INDEX
+from router.pod.view import departed
+from router.reconcile import outcomes
+from router.reconcile.model import Facts, Job
+from router.reconcile.pace import Doubt, doubted, vanished
+
+log: Final = logging.getLogger("batchgate.agent")
+
+
+@dataclass(frozen=True, slots=True)
+class Asking:
+    """How the batch system is looked at.
+
+    :param root: this cluster's directory on the site
+    :param cluster: its eight digits in jobs' names
+    :param usual: seconds between two cycles
+    :param quick: the same for a minute after any change of ours
+    :param idle: the same while there is no Pod
+    :param lost_proof: seconds between two answers that prove a job to be lost
+    """
+
+    root: str
+    cluster: str
+    usual: float
+    quick: float
+    idle: float
+    lost_proof: float
+
+
+class Observer:
+    """Asks the batch system of one site; ``start`` it when the Pods are known, ``stop`` it in the end.
+
+    :param wake: called with the uid of each Pod about which there is news
+    :param notice: called before jobs are held to be unknown: reads what their scripts have told so far
+    :param overseer: looks at the jobs once they were seen; None: this one goes on to
+    """
+
+    def __init__(  # noqa: PLR0913 - what it needs of a seat, and whom it tells
+        self,
+        batch: Batch,
+        asking: Asking,
+        records: Records,
+        reach: Reach,
+        *,
+        wake: Callable[[str], None],
+        notice: Callable[[], None],
+        overseer: Overseer | None = None,
+    ) -> None:
+        self.looked = threading.Event()
+        """Set once all jobs were seen that were there at the start."""
+        self.began = False
+        """Whether it was started."""
+        self._batch = batch
+        self._asking = asking
+        self._records = records
+        self._reach = reach
+        self._wake = wake
+        self._notice = notice
+        self._metrics = batch.metrics
+        self._overseer = overseer
+        self._agenda = Agenda(slow=self._slow, quick=asking.quick, again=lambda: reach.again)
+        self._failing = False
+        self._doubt: Doubt | None = None
+        self._told_hidden = False
+        self._others: set[str] = set()
+        self._asked: dict[str, float] = {}
+        self._thread = threading.Thread(target=self._run, name="observer", daemon=True)
+
+    def start(self) -> None:
+        """Begin to look, at once."""
+        self._thread.start()
+        self.began = True
+
+    def stop(self) -> None:
+        """Look no more. A command that runs is not waited for."""
+        self._agenda.stop()
+        if self._overseer is not None:
+            self._overseer.leave(self)
+
+    def await_end(self) -> None:
+        """Wait until it looks no more, after ``stop``; at once where it never began."""
+        if self._thread.ident is not None:
+            self._thread.join()
+
+    @property
+    def alive(self) -> bool:
+        """Whether its thread runs."""
+        return self._thread.is_alive()
+
+    @property
+    def user(self) -> str:
+        """The HPC user whose jobs these are."""
+        return self._records.user
+
+    def ask(self, job_ids: Iterable[str]) -> None:
+        """Ask for details of these jobs within a second."""
+        self._asker.ask(job_ids)
+
+    def hurry(self) -> None:
+        """Something was changed, and more is likely to happen soon."""
+        self._asker.hurry()
+
+    def check(self) -> None:
+        """Look at everything as soon as possible: a command has failed that should not have."""
+        self._asker.check()
+
+    def search(self, uid: str) -> list[JobReport]:
+        """Reports of all living jobs that carry a Pod's uid, asked for now. BatchError."""
+        listed = self._batch.states()
+        found = self._details([questions.number_of(job_id) for job_id in listed])
+        return [one for one in found.reports.values() if self._uid_of(one) == uid]
+
+    def jobs(self) -> list[Job]:
+        """See ``Member``."""
+        return [job for record in self._records.all() if not record.over for job in record.facts.jobs]
+
+    def told(self, reports: Mapping[str, JobReport]) -> Sequence[str]:
+        """Hand each report to the Pod that it concerns; the ids of those that concern none."""
+        now = time.time()
+        news: dict[str, Record] = {}
+        others = []
+        for job_id, report in reports.items():
+            if (record := self._record_of(report, now)) is not None:
+                # What a job asked for is in the Pod; of 10,000 jobs it would be kept for nothing.
+                record.change(partial(outcomes.reported, report=replace(report, resources={}), now=now))
+                news[record.uid] = record
+            else:
+                others.append(job_id)
+        for record, report in self._mistaken(reports):
+            record.change(partial(outcomes.reported, report=report, now=now))
+            news[record.uid] = record
+        for uid in news:
+            self._wake(uid)
+        return others
+
+    def _mistaken(self, reports: Mapping[str, JobReport]) -> Iterator[tuple[Record, JobReport]]:
+        """The Pods that follow one of these jobs by its id though it is another's, each with that report.
+
+        A Slurm whose controller was killed has forgotten the jobs of its last seconds, and gives their ids away again.
+        """
+        for record in self._records.all():
+            for job in record.facts.jobs:
+                report = reports.get(job.job_id)
+                if report is None:
+                    continue
+                uid = self._uid_of(report)
+                if uid != record.uid and (uid or report.directory):
+                    yield record, report
+
+    def ask_itself(self, job_ids: Iterable[str]) -> None:
+        """See ``Member``."""
+        self._agenda.ask(job_ids)
+
+    def look_itself(self) -> None:
+        """See ``Member``."""
+        self._agenda.check()
+
+    def answered(self) -> None:
+        """See ``Member``. While the user cannot ask what the observer has no word of, that is the user's trouble."""
+        if not self._failing:
+            self._reach.answered()
+
+    def failed(self, error: BatchError) -> None:
+        """See ``Member``."""
+        self._reach.failed(error)
+
+    @property
+    def _asker(self) -> Agenda | Overseer:
+        """Who asks about this user's jobs now."""
+        return self._agenda if self._overseer is None or not self.looked.is_set() else self._overseer
+
+    def _slow(self) -> float:
+        if self._asker is self._overseer:
+            return NEVER
+        return self._asking.usual if self._records.any() else self._asking.idle
+
+    def _run(self) -> None:
+        while (urgent := self._agenda.next()) is not None:
+            try:
+                if urgent:
+                    self._own(urgent)
+                else:
+                    self._cycle()
+                    self._answered()
+                self._failing = False
+            except BatchError as error:
+                self._failing = True
+                self._reach.failed(error)
+                self._agenda.ask(urgent)
+
+    def _answered(self) -> None:
+        """The user has got an answer. Nothing is learnt of the jobs from now on where the observer is away."""
+        if self._overseer is not None and self._overseer.away:
+            self._reach.failed(self._overseer.away)
+        else:
+            self._reach.answered()
+
+    def _own(self, ids: Sequence[str]) -> None:
+        """Ask about single jobs as the user."""
+        answer = self._details(ids)
+        self._answer(answer)
+        alive = [job_id for job_id, one in answer.reports.items() if one.state is not JobState.FINISHED]
+        if self._asker is self._overseer and alive and not self._told_hidden:
+            self._told_hidden = True
+            fields = {"user": self.user, "job": alive[0]}
+            log.warning("the observer does not see a job that its owner sees", extra={"fields": fields})
+
+    def _cycle(self) -> None:
+        watch = Stopwatch()
+        records = self._records.all()
+        began = time.time()
+        listed = self._batch.states()
+        asked = questions.questions(listed, self.jobs(), self._others, self._asked, began, self._batch.told)
+        ids = asked.all if not self.looked.is_set() else asked.all[:MOST_IDS]
+        self._answer(self._details(ids), shown=listed)
+        self._prune(listed)
+        if not self.looked.is_set():
+            self._looked(records)
+        self._metrics.cycle_seconds.observe(watch.seconds)
+
+    def _details(self, ids: Sequence[str]) -> Answer:
+        """What became of any number of jobs. Several blocks of them only at the start and for a search."""
+        reports: dict[str, JobReport] = {}
+        unknown: set[str] = set()
+        for first in range(0, len(ids), MOST_IDS):
+            found = self._batch.ask(ids[first : first + MOST_IDS])
+            reports |= found.reports
+            unknown |= found.unknown
+        return Answer(reports, frozenset(unknown))
+
+    def _answer(self, answer: Answer, shown: Mapping[str, JobState] | None = None) -> None:
+        """Hand each report, or that there is none, to the Pod that it concerns.
+
+        A job that is somebody else's only has the id that a Pod's job had, or that a file of the Pod's names.
+        """
+        now = time.time()
+        answer = self._own_part(answer)
+        self._asked |= dict.fromkeys(answer.reports, now)
+        others = self.told(answer.reports)
+        self._others.update(one for one in shown or () for job_id in others if questions.is_same(one, job_id))
+        self._unknown(answer.unknown, now)
+
+    def _own_part(self, answer: Answer) -> Answer:
+        user = self._records.user
+        others = frozenset(job_id for job_id, one in answer.reports.items() if user and one.owner != user)
+        if not others:
+            return answer
+        own = {job_id: one for job_id, one in answer.reports.items() if job_id not in others}
+        return Answer(own, answer.unknown | others)
+
+    def _record_of(self, report: JobReport, now: float) -> Record | None:
+        """The Pod that a job is of; for a living one of our cluster whose Pod is not there, one that is missing."""
+        uid = self._uid_of(report)
+        record = self._records.get(uid)
+        if record is not None or not uid or report.state is JobState.FINISHED:
+            return record
+        job, index, _ = questions.place_of(report, self._asking.root) or ("", NO_INDEX, uid)
+        record = self._records.found(departed(uid=uid, job_uid=job, index=index, job_id=report.job_id), now)
+        fields = {"job": report.job_id, "name": report.name, "user": self._records.user}
+        if record is None:
+            log.warning("a job that says to be another user's Pod's", extra={"fields": fields})
+        elif not record.name:
+            record.name = report.name.removesuffix(f".{self._asking.cluster}.{uid}")
+            log.warning("a job without a Pod", extra={"fields": fields})
+        return record
+
+    def _unknown(self, ids: Collection[str], now: float) -> None:
+        """Tell the Pods whose jobs the batch system does not know.
+
+        :raises Unavailable: so many vanished at once that it is not believed
+        """
+        if not ids:
+            return
+        self._notice()
+        known, gone, concerned = set(), set(), []
+        for record in self._records.all():
+            for job in record.facts.jobs:
+                if job.alive:
+                    known.add(job.job_id)
+                if job.job_id in ids:
+                    concerned.append((record, job.job_id))
+                    if record.facts.life.end is None and not job.deletes:
+                        gone.add(job.job_id)
+        if words := vanished(known, gone):
+            self._doubt = doubted(self._doubt, now)
+            if not self._doubt.over(self._asking.lost_proof):
+                raise Unavailable(("details",), 0, words)
+            log.error("believed after all", extra={"fields": {"user": self._records.user, "words": words}})
+        for record, job_id in concerned:
+            record.change(partial(outcomes.unknown, job_id=job_id, now=now))
+            self._wake(record.uid)
+
+    def _looked(self, records: Iterable[Record]) -> None:
+        """All jobs were seen that were there when the records were taken: so each Pod was searched for."""
+        now = time.time()
+        for record in records:
+            record.change(_searched(now))
+            self._wake(record.uid)
+        if self._overseer is not None:
+            self._overseer.join(self)
+        self.looked.set()
+
+    def _prune(self, listed: Mapping[str, JobState]) -> None:
+        self._others.intersection_update(listed)
+        if len(self._asked) > 2 * len(listed) + MOST_IDS:
+            self._asked = {job_id: when for job_id, when in self._asked.items() if job_id in listed}
+
+    def _uid_of(self, report: JobReport) -> str:
+        return questions.uid_of(report, self._asking.root, self._asking.cluster)
+
+
+def _searched(now: float) -> Callable[[Facts], Facts]:
+    return lambda facts: outcomes.looked(facts, (), now)

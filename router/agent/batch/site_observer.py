@@ -1,0 +1,179 @@
+"""Looking at all users' jobs as one account, the site's observer: two questions a cycle, however many users there are.
+
+Shell: one thread. What the observer has no word of is no proof, as its rights may have gone: the user whose Pod it
+concerns asks as the owner. So does everybody where an answer is not understood: whatever a user gives as a job's name
+must harm that user alone.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Final, Protocol
+
+from router.agent.batch import questions
+from router.agent.batch.agenda import Agenda
+from router.agent.batch.commands import MOST_IDS, Answer, Batch
+from router.agent.batch.reachability import Reach
+from router.agent.metrics import Stopwatch
+from router.errors import BatchError, OutputError
+from router.hpc import JobReport, JobState
+from router.reconcile.model import Job
+
+log: Final = logging.getLogger("batchgate.agent")
+
+
+class Member(Protocol):
+    """One user whose jobs are looked at. Nothing of this waits for the batch system or for files."""
+
+    @property
+    def user(self) -> str:
+        """The HPC user."""
+
+    def jobs(self) -> list[Job]:
+        """The jobs of the user's Pods that are not over."""
+
+    def told(self, reports: Mapping[str, JobReport]) -> Sequence[str]:
+        """Reports of jobs of this user's; the ids of those that are no Pod's."""
+
+    def ask_itself(self, job_ids: Iterable[str]) -> None:
+        """Let these jobs be asked about as the user."""
+
+    def look_itself(self) -> None:
+        """Let all of the user's jobs be looked at as the user."""
+
+    def answered(self) -> None:
+        """The observer has got an answer."""
+
+    def failed(self, error: BatchError) -> None:
+        """The observer has got none: nothing is known of the user's jobs now."""
+
+
+class Overseer:
+    """Asks as the observer for all who have joined; ``start`` it, ``stop`` it in the end.
+
+    :param batch: asks as the observer
+    :param usual: seconds between two cycles
+    :param quick: the same for a minute after any change of ours, and before an observer that fails is tried again,
+        which doubles up to ``longest``
+    """
+
+    def __init__(self, batch: Batch, *, usual: float, quick: float, longest: float) -> None:
+        self.away = ""
+        """Why the observer cannot be asked; empty while it can be, or gives what is not understood."""
+        self._batch = batch
+        self._reach = Reach(_told_reach, first=quick, longest=longest)
+        self._agenda = Agenda(slow=lambda: usual, quick=quick, again=lambda: self._reach.again)
+        self._lock = threading.Lock()
+        self._members: dict[str, Member] = {}
+        self._others: set[str] = set()
+        self._asked: dict[str, float] = {}
+        self._thread = threading.Thread(target=self._run, name="overseer", daemon=True)
+
+    def start(self) -> None:
+        """Begin to look."""
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Look no more. A command that runs is not waited for."""
+        self._agenda.stop()
+
+    @property
+    def alive(self) -> bool:
+        """Whether its thread runs."""
+        return self._thread.is_alive()
+
+    def join(self, member: Member) -> None:
+        """Look at this user's jobs too, from the next cycle on."""
+        with self._lock:
+            self._members[member.user] = member
+
+    def leave(self, member: Member) -> None:
+        """Look at them no more."""
+        with self._lock:
+            self._members.pop(member.user, None)
+
+    def ask(self, job_ids: Iterable[str]) -> None:
+        """Ask for details of these jobs within a second."""
+        self._agenda.ask(job_ids)
+
+    def hurry(self) -> None:
+        """Something was changed, and more is likely to happen soon."""
+        self._agenda.hurry()
+
+    def check(self) -> None:
+        """Look at everything as soon as possible."""
+        self._agenda.check()
+
+    def _run(self) -> None:
+        while (urgent := self._agenda.next()) is not None:
+            with self._lock:
+                members = dict(self._members)
+            try:
+                if urgent:
+                    self._answer(urgent, self._batch.ask(urgent), members)
+                elif members:
+                    self._cycle(members)
+                    self._reach.answered()
+                    self.away = ""
+                    for member in members.values():
+                        member.answered()
+            except OutputError as error:
+                self._reach.failed(error)
+                self.away = ""
+                for member in members.values():
+                    member.look_itself()
+            except BatchError as error:
+                self._reach.failed(error)
+                self.away = self._reach.reason
+                self._agenda.ask(urgent)
+                for member in members.values():
+                    member.failed(error)
+
+    def _cycle(self, members: Mapping[str, Member]) -> None:
+        watch = Stopwatch()
+        began = time.time()
+        listed = self._batch.states(",".join(sorted(members)))
+        jobs = [job for member in members.values() for job in member.jobs()]
+        asked = questions.questions(listed, jobs, self._others, self._asked, began, self._batch.told).all[:MOST_IDS]
+        self._answer(asked, self._batch.ask(asked, listed=True), members, listed)
+        self._others.intersection_update(listed)
+        if len(self._asked) > 2 * len(listed) + MOST_IDS:
+            self._asked = {job_id: when for job_id, when in self._asked.items() if job_id in listed}
+        self._batch.metrics.cycle_seconds.observe(watch.seconds)
+
+    def _answer(
+        self,
+        asked: Sequence[str],
+        answer: Answer,
+        members: Mapping[str, Member],
+        listed: Mapping[str, JobState] | None = None,
+    ) -> None:
+        """Hand each report to its job's owner, and to whoever follows a job of which there is none the question."""
+        self._asked |= dict.fromkeys(answer.reports, time.time())
+        by_owner: dict[str, dict[str, JobReport]] = defaultdict(dict)
+        for job_id, report in answer.reports.items():
+            by_owner[report.owner][job_id] = report
+        for user, member in members.items():
+            others = member.told(by_owner[user])
+            self._others.update(one for one in listed or () for job_id in others if questions.is_same(one, job_id))
+            followed = {job.job_id for job in member.jobs() if not job.finished}
+            # A job that is somebody else's is none of this user's, which the user alone can prove.
+            hidden = [
+                job_id
+                for job_id in asked
+                if job_id in followed and job_id not in by_owner[user]
+                if job_id in answer.unknown or job_id in answer.reports
+            ]
+            if hidden:
+                member.ask_itself(hidden)
+
+
+def _told_reach(reason: str) -> None:
+    if reason:
+        log.warning("the observer cannot look", extra={"fields": {"words": reason}})
+    else:
+        log.info("the observer looks again")

@@ -1,0 +1,296 @@
+"""Old directories of Pods that are gone, and old notes: removed once nothing can need or use them any more.
+
+Pure: ``last_sign``, ``is_over``. Shell: one thread that looks at some directories a minute. A directory goes when the
+cluster has no such Pod (by the watch and by a question to the API server), no job that it names is living (by a
+question to the batch system), and nothing in it has changed for the site's time (``keep``). Its claim is taken before:
+should a job that nobody knows of start all the same, it finds a claim, or no directory, and runs nothing.
+"""
+
+from __future__ import annotations
+
+import itertools
+import logging
+import re
+import threading
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import PurePosixPath
+from typing import Final
+
+from router.agent.batch.commands import Batch
+from router.agent.files.inspecting import small
+from router.agent.records import Records
+from router.errors import ApiError, BatchError
+from router.host import Host
+from router.hpc import JobReport, JobState
+from router.pod import layout
+from router.pod.layout import PodDirectory
+from router.pod.life import CANCELLED, Life, with_claim
+
+log: Final = logging.getLogger("batchgate.agent")
+
+SECONDS: Final = 60.0
+MOST_LOOKED: Final = 500
+"""Directories, and notes, that one turn looks at: a file server is not to be kept busy by this."""
+MOST_REMOVED: Final = 50
+_SIGNS: Final = (layout.ALIVE, layout.CLAIM, layout.LOG, layout.EXIT, layout.JOB_ID)
+_HALF: Final = re.compile(r"\.[A-Za-z0-9-]{1,64}\.[0-9a-f]{16}")
+_UID: Final = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9-]{0,61}[A-Za-z0-9])?")
+_ID: Final = re.compile(r"(\d{1,20})(?:\.[A-Za-z0-9._-]{1,255})?")
+_HALF_SECONDS: Final = 3600.0
+"""What was being written an hour ago is written no more: its writer is gone."""
+
+_SKEW: Final = 86400.0
+
+
+# --- pure --------------------------------------------------------------------------------------------------------
+
+
+def last_sign(times: Iterable[float | None], now: float) -> float | None:
+    """The last sign of life among modification times; None where there is none.
+
+    A time far in the future, which whoever owns a file can give it, is none.
+    """
+    return max((one for one in times if one is not None and one <= now + _SKEW), default=None)
+
+
+def is_over(numbers: Collection[str], reports: Mapping[str, JobReport]) -> bool:
+    """Whether none of the jobs with these numbers is living; one without a report is known to the server no longer."""
+    living = {job_id.partition(".")[0] for job_id, one in reports.items() if one.state is not JobState.FINISHED}
+    return living.isdisjoint(numbers)
+
+
+# --- shell -------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Keeping:
+    """What is cleaned, and when.
+
+    :param root: this cluster's directory on the site
+    :param keep: seconds that a directory and a note stay after the last sign of life
+    """
+
+    root: str
+    keep: float
+
+
+@dataclass(frozen=True, slots=True)
+class _Remains:
+    """The directory of a Pod that nobody knows, and the numbers of the jobs that it names."""
+
+    directory: PodDirectory
+    jobs: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Cleaned:
+    """What one turn removed."""
+
+    pods: int = 0
+    notes: int = 0
+
+
+class Cleaning:
+    """The directories of one site; ``start`` it when the Pods and jobs are known, ``stop`` it in the end.
+
+    :param pods_of: the uids of a Job's Pods, by the Job's uid, as the API server has them now; ApiError
+    :param ready: whether all Pods and all living jobs are known, and this agent leads; asked before each removal
+    """
+
+    def __init__(
+        self,
+        host: Host,
+        batch: Batch,
+        records: Records,
+        keeping: Keeping,
+        *,
+        pods_of: Callable[[str], Collection[str]],
+        ready: Callable[[], bool],
+    ) -> None:
+        self._host = host
+        self._batch = batch
+        self._records = records
+        self._pods_of = pods_of
+        self._root = keeping.root
+        self._pods = PurePosixPath(keeping.root, layout.PODS)
+        self._spool = PurePosixPath(keeping.root, layout.SPOOL)
+        self._keep = keeping.keep
+        self._ready = ready
+        self._next_job = ""
+        self._next_note = ""
+        self.turned = False
+        """Whether there was a turn, however it went."""
+        self.more = False
+        """Whether the last turn has left something for the next one to look at."""
+        self._stopping = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="cleaning", daemon=True)
+
+    def start(self) -> None:
+        """Begin to look, in a minute."""
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Look no more. A directory that is being removed is removed to its end."""
+        self._stopping.set()
+
+    def await_end(self) -> None:
+        """Wait until it looks no more, after ``stop``; at once where it never began."""
+        if self._thread.ident is not None:
+            self._thread.join()
+
+    @property
+    def alive(self) -> bool:
+        """Whether its thread runs."""
+        return self._thread.is_alive()
+
+    def _run(self) -> None:
+        while not self._stopping.wait(SECONDS):
+            try:
+                done = self.look()
+                self.more = bool(self._next_job or self._next_note)
+            except (ApiError, BatchError, OSError) as error:
+                self.more = False
+                log.warning("old directories cannot be removed", extra={"fields": {"error": str(error)[:2000]}})
+            else:
+                if done != Cleaned():
+                    log.info("cleaned", extra={"fields": {"pods": done.pods, "notes": done.notes}})
+            self.turned = self.turned or self._ready()
+
+    def look(self) -> Cleaned:
+        """One turn. ApiError, BatchError, OSError: nothing more is removed in it."""
+        if not self._ready():
+            return Cleaned()
+        now = self._host.clock()
+        old = list(itertools.islice(self._old(now), MOST_REMOVED))
+        removed = {one.directory.pod_uid for one in self._nobodys(old) if self._removed(one)}
+        if len(old) == MOST_REMOVED:  # those that cannot go must not keep the others from going
+            self._next_job = old[-1].directory.job_uid + ("" if removed else "\0")
+        return Cleaned(len(removed), self._clean_spool(now, removed))
+
+    # --- directories ---
+
+    def _old(self, now: float) -> Iterator[_Remains]:
+        """Directories without a Pod that have been silent for long; goes on where the last turn ended."""
+        looked = 0
+        for job in _from(sorted(self._host.names(self._pods)), self._next_job):
+            if looked >= MOST_LOOKED:
+                self._next_job = job
+                return
+            looked += 1
+            if not _UID.fullmatch(job) or not self._is_directory(self._pods / job):
+                continue
+            indexes = self._directories(self._pods / job, now)
+            for index in indexes:
+                uids = self._directories(self._pods / job / index, now)
+                looked += len(uids)
+                for uid in uids:
+                    yield from self._silent(PodDirectory(self._root, job, index, uid), now)
+        self._next_job = ""
+
+    def _is_directory(self, path: PurePosixPath) -> bool:
+        found = self._host.status(path)
+        return found is not None and found.kind == "directory"
+
+    def _directories(self, path: PurePosixPath, now: float) -> list[str]:
+        """The directories in one above those of Pods: users can put other things there. An empty one goes itself."""
+        listed = self._host.names(path)
+        if not listed:
+            self._remove_empty(path, now)
+        return [name for name in listed if self._is_directory(path / name)]
+
+    def _silent(self, directory: PodDirectory, now: float) -> Iterator[_Remains]:
+        path = directory.path
+        if _HALF.fullmatch(directory.pod_uid):
+            self._remove_half(path, now)
+        if not _UID.fullmatch(directory.pod_uid) or self._records.get(directory.pod_uid) is not None:
+            return
+        times = [self._host.modified(path), *(self._host.modified(path / name) for name in _SIGNS)]
+        last = last_sign(times, now)
+        if last is not None and now - last >= self._keep:
+            yield _Remains(directory, self._jobs_of(directory))
+
+    def _jobs_of(self, directory: PodDirectory) -> tuple[str, ...]:
+        """The batch jobs that a directory names: the one that was noted, the one that has the claim.
+
+        Their numbers only: the Job's own user writes there, and a name of another server would stop the question.
+        """
+        noted = small(self._host, directory, layout.JOB_ID).decode(errors="replace").strip()
+        owner = with_claim(Life(), small(self._host, directory, layout.CLAIM)).owner
+        found = (_ID.fullmatch(text) for text in (noted, owner))
+        return tuple(dict.fromkeys(match[1] for match in found if match))
+
+    def _remove_empty(self, path: PurePosixPath, now: float) -> None:
+        """A directory above those of Pods in which none is left, and none is just being made."""
+        modified = self._host.modified(path)
+        if modified is not None and now - modified >= _HALF_SECONDS:
+            self._host.remove_directory(path)
+
+    def _remove_half(self, path: PurePosixPath, now: float) -> None:
+        """A directory whose writer was killed before it was whole."""
+        modified = self._host.modified(path)
+        if modified is not None and now - modified >= max(self._keep, _HALF_SECONDS):
+            self._removed_tree(path, sealed=True)
+
+    def _nobodys(self, old: list[_Remains]) -> Iterator[_Remains]:
+        """Those that neither the API server nor the batch system knows: at most one question to the latter."""
+        living = {job: self._pods_of(job) for job in {one.directory.job_uid for one in old}}
+        gone = [one for one in old if one.directory.pod_uid not in living[one.directory.job_uid]]
+        ids = tuple(dict.fromkeys(job_id for one in gone for job_id in one.jobs))
+        reports = self._batch.details(ids) if ids else {}
+        yield from (one for one in gone if is_over(one.jobs, reports))
+
+    def _removed(self, remains: _Remains) -> bool:
+        """Remove one directory, its claim first: from then on no script begins in it, and one that went on ends.
+
+        Whether it is gone.
+        """
+        directory = remains.directory
+        if not self._ready() or self._records.get(directory.pod_uid) is not None:
+            return False
+        if not self._removed_tree(directory.path, sealed=False):
+            return False
+        fields = {"uid": directory.pod_uid, "job_uid": directory.job_uid, "jobs": remains.jobs}
+        log.info("removed an old directory", extra={"fields": fields})
+        return True
+
+    def _removed_tree(self, path: PurePosixPath, *, sealed: bool) -> bool:
+        """Whether a directory could be removed. One that cannot be is told, and no reason to stop."""
+        try:
+            if not sealed and not self._host.link_claim(path, CANCELLED):
+                self._host.put(path / layout.CLAIM, f"{CANCELLED}\n".encode())
+            self._host.remove_tree(path)
+        except OSError as error:
+            fields = {"path": str(path), "error": str(error)[:2000]}
+            log.warning("an old directory stays", extra={"fields": fields})
+            return False
+        return True
+
+    # --- notes ---
+
+    def _clean_spool(self, now: float, gone: Collection[str]) -> int:
+        """Remove the notes of these Pods, and some old ones of Pods that nobody knows; how many of the latter."""
+        listed = sorted(self._host.names(self._spool))
+        mine = {name for name in listed if name.partition(".")[0] in gone}
+        for name in mine:
+            self._host.remove(self._spool / name)
+        rest = [name for name in _from(listed, self._next_note) if name not in mine]
+        old = [name for name in rest[:MOST_LOOKED] if self._is_old_note(name, now)]
+        for name in old:
+            self._host.remove(self._spool / name)
+        self._next_note = rest[MOST_LOOKED] if len(rest) > MOST_LOOKED else ""
+        return len(old)
+
+    def _is_old_note(self, name: str, now: float) -> bool:
+        """Whether a note tells nobody anything any more, or was being written when its writer was killed."""
+        half = name.startswith(".")
+        if not half and self._records.get(name.partition(".")[0]) is not None:
+            return False
+        found = self._host.status(self._spool / name)
+        if found is None or found.kind == "directory":
+            return False
+        return now - found.modified >= (max(self._keep, _HALF_SECONDS) if half else self._keep)
+
+
+def _from(listed: list[str], first: str) -> list[str]:
+    return [name for name in listed if name >= first]

@@ -1,0 +1,121 @@
+"""The agent's Pods as the kubelet API asks for them, from memory.
+
+Shell only in ``pods``, which asks the API server. ``router.kubelet.source.LogSource`` says what is wanted.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final
+
+from router import names
+from router.agent.records import Record, Records, SiteRecords
+from router.host import Host
+from router.hpc import JobReport
+from router.kube.client import Api
+from router.kubelet.figures import ContainerUsage, NodeUsage, PodUsage, Usage
+from router.kubelet.runs import LoggedContainer, LoggedPod, RunState
+from router.notation.durations import seconds as duration
+from router.pod.life import Life
+from router.pod.status import ContainerStatus, Running, Terminated, Waiting
+from router.reconcile.following import followed
+
+_STATES: Final = {Running: RunState.RUNNING, Terminated: RunState.TERMINATED, Waiting: RunState.WAITING}
+
+
+class Logged:
+    """See ``router.kubelet.source.LogSource``.
+
+    :param host_of: where the files of a Pod lie, by its uid
+    """
+
+    def __init__(self, api: Api, host_of: Callable[[str], Host], records: Records | SiteRecords, site: str) -> None:
+        self._api = api
+        self._host_of = host_of
+        self._records = records
+        self._site = site
+        self._began = time.time()
+
+    def pod(self, namespace: str, name: str) -> LoggedPod | None:
+        """A Pod of ours, also one that was deleted a moment ago."""
+        record = self._records.named(namespace, name)
+        return None if record is None or not record.facts.pod.name else logged(record)
+
+    def files(self, pod: LoggedPod) -> Host:
+        """Where logs lie: they are read as the Pod's HPC user."""
+        return self._host_of(pod.uid)
+
+    def pods(self, node: str) -> Sequence[Mapping[str, Any]]:
+        """The Pods of a Node as the API server has them: what is kept here is less. ApiError.
+
+        Of a Node also those that are not routed, as DaemonSets': a kubelet shows whatever is bound to its Node.
+        """
+        query: dict[str, Any] = {"labelSelector": f"{names.KEY_SITE}={self._site}"}
+        if node:
+            query = {"fieldSelector": f"spec.nodeName={node}"}
+        return [pod for page, _ in self._api.pages("/api/v1/pods", **query) for pod in page]
+
+    def usage(self, node: str) -> NodeUsage:
+        """What the batch system has told of running jobs."""
+        running = [one for one in self._records.all() if one.facts.pod.node == node or not node]
+        pods = tuple(found for one in running if (found := usage_of(one)) is not None)
+        return NodeUsage(node, self._began, pods)
+
+
+def logged(record: Record) -> LoggedPod:
+    """What the log server needs of a Pod."""
+    facts = record.facts
+    pod, status = facts.pod, facts.pod.status
+    found = {one.name: one for one in (*status.init_containers, *status.containers)}
+    return LoggedPod(
+        namespace=pod.namespace,
+        name=pod.name,
+        uid=pod.uid,
+        node=pod.node,
+        directory=record.directory,
+        containers=tuple(_container(one.name, found.get(one.name), facts.life) for one in pod.containers),
+    )
+
+
+def _container(name: str, status: ContainerStatus | None, life: Life) -> LoggedContainer:
+    """State as its status says it, so that kubectl sees both alike; the run as the files tell it."""
+    run = life.run(name)
+    number = run.restart if run else None
+    size = run.exit.log if run is not None and run.exit is not None else 0
+    if status is None:
+        return LoggedContainer(name, RunState.WAITING, number, names.REASON_CREATING, size)
+    if number is None and (isinstance(status.state, Running | Terminated) or status.restarts):
+        number = status.restarts  # the notes are gone with the end of the Pod
+    reason = status.state.reason if isinstance(status.state, Waiting) else ""
+    return LoggedContainer(name, _STATES[type(status.state)], number, reason, size)
+
+
+def usage_of(record: Record) -> PodUsage | None:
+    """What a running Pod's job uses; None where it does not run."""
+    pod = record.facts.pod
+    started = pod.status.started
+    if started is None or pod.status.terminal or not pod.name:
+        return None
+    job = followed(record.facts)
+    usage = _usage(job.report) if job is not None and job.report is not None else None
+    running = [one for one in pod.status.containers if isinstance(one.state, Running)]
+    containers = tuple(
+        ContainerUsage(one.name, one.state.started, usage if len(pod.containers) == 1 else None)
+        for one in running
+        if isinstance(one.state, Running)
+    )
+    return PodUsage(pod.namespace, pod.name, pod.uid, started, usage, containers)
+
+
+def _usage(report: JobReport) -> Usage | None:
+    """OpenPBS' ``cput`` (H:M:S) and ``mem`` (kb), as ``resources_used`` has them."""
+    cpu, memory = report.used.get("cput", ""), report.used.get("mem", "")
+    if not cpu and not memory:
+        return None
+    try:
+        seconds = float(duration(cpu)) if cpu else None
+    except ValueError:
+        seconds = None
+    kib = memory.removesuffix("kb")
+    return Usage(time.time(), seconds, int(kib) * 1024 if kib.isdigit() else None)

@@ -1,0 +1,86 @@
+"""The logs of running containers, looked at every few seconds, so that ``kubectl logs --since`` knows their times.
+
+Shell: one thread, apart from all others, as a file server that hangs would hold it.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Iterator
+from typing import Final
+
+from router.agent.files.log_source import logged
+from router.agent.records import Record, Records
+from router.errors import BatchError
+from router.host import Host
+from router.kubelet.indexes import Indexes, Run
+from router.kubelet.runs import RunState
+
+log: Final = logging.getLogger("batchgate.agent")
+
+SECONDS: Final = 10.0
+
+
+class Indexing:
+    """Feeds the indexes of one site; ``start`` it, ``stop`` it in the end."""
+
+    def __init__(self, host: Host, records: Records, indexes: Indexes) -> None:
+        self._host = host
+        self._records = records
+        self._indexes = indexes
+        self._growing: set[Run] = set()
+        self._stopping = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="indexing", daemon=True)
+
+    def await_end(self) -> None:
+        """Wait until it looks no more, after ``stop``; at once where it never began."""
+        if self._thread.ident is not None:
+            self._thread.join()
+
+    @property
+    def alive(self) -> bool:
+        """Whether its thread runs."""
+        return self._thread.is_alive()
+
+    def start(self) -> None:
+        """Begin to look."""
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Look no more."""
+        self._stopping.set()
+
+    def _run(self) -> None:
+        while not self._stopping.wait(SECONDS):
+            self.look()
+
+    def look(self) -> None:
+        """Look at each running log once, and for the last time at those that have ended.
+
+        Where that failed it is tried again, for as long as the Pod is known.
+        """
+        running = {run for record in self._records.all() for run in self._runs(record)}
+        for run in running:
+            self._try(run, ended=False)
+        left = {run for run in self._growing - running if not self._try(run, ended=True)}
+        self._growing = running | {run for run in left if self._records.get(run.directory.pod_uid) is not None}
+
+    def _runs(self, record: Record) -> Iterator[Run]:
+        if record.facts.pod.status.started is None or record.facts.pod.status.terminal:
+            return
+        for one in logged(record).containers:
+            if one.run is not None and one.state is RunState.RUNNING:
+                yield Run(self._host, record.directory, one.name, one.run)
+
+    def _try(self, run: Run, *, ended: bool) -> bool:
+        try:
+            if ended:
+                self._indexes.end(run)
+            else:
+                self._indexes.look(run)
+        except (OSError, BatchError) as error:
+            fields = {"log": str(run.log), "error": str(error)}
+            log.info("the times of a log are not noted", extra={"fields": fields})
+            return False
+        return True

@@ -1,0 +1,133 @@
+"""The spool: small files in which scripts tell each change of state, found by listing one directory a second.
+
+Shell: one thread. That costs the batch system nothing. What a note tells is folded into its Pod's facts; details of its
+job are then asked for at once. Notes of a Pod go when nothing of it can change any more.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import threading
+import time
+from collections.abc import Callable, Iterable
+from functools import partial
+from pathlib import PurePosixPath
+from typing import Final
+
+from router.agent.records import Record, Records
+from router.host import Host
+from router.pod import layout
+from router.pod.life import Note, read_note
+from router.reconcile import outcomes
+
+log: Final = logging.getLogger("batchgate.agent")
+
+SECONDS: Final = 1.0
+_LONGEST_NOTE: Final = 4096
+_LONGEST_PAUSE: Final = 30.0
+
+
+class Spool:
+    """The notes of one site; ``start`` it when the Pods are known, ``stop`` it in the end.
+
+    :param root: this cluster's directory on the site
+    :param news: called with a Pod's record and its new notes, which its facts hold already
+    :param trouble: called with a new reason why the directory cannot be listed
+    """
+
+    def __init__(
+        self,
+        host: Host,
+        root: str,
+        records: Records,
+        news: Callable[[Record, list[Note]], None],
+        trouble: Callable[[OSError], None],
+    ) -> None:
+        self._host = host
+        self._path = PurePosixPath(root, layout.SPOOL)
+        self._records = records
+        self._news = news
+        self._trouble = trouble
+        self._names: dict[str, set[str]] = {}
+        self._stopping = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="spool", daemon=True)
+
+    def start(self) -> None:
+        """Begin to list it. OSError where the directory cannot be made."""
+        self._host.make_directory(self._path)
+        self._thread.start()
+
+    def stop(self) -> None:
+        """List it no more."""
+        self._stopping.set()
+
+    def await_end(self) -> None:
+        """Wait until it looks no more, after ``stop``; at once where it never began."""
+        if self._thread.ident is not None:
+            self._thread.join()
+
+    @property
+    def alive(self) -> bool:
+        """Whether its thread runs."""
+        return self._thread.is_alive()
+
+    def uids(self) -> set[str]:
+        """The uids of Pods of which there are notes."""
+        return set(self._names)
+
+    def clear(self, uid: str) -> None:
+        """Remove the notes of a Pod. OSError."""
+        for name in self._names.get(uid, ()):
+            self._host.remove(self._path / name)
+        self._names.pop(uid, None)
+
+    def look(self) -> None:
+        """List the directory once and read what is new of the Pods that are known. OSError."""
+        by_uid: dict[str, set[str]] = {}
+        for name in self._host.names(self._path):
+            if not name.startswith("."):  # one that is being written
+                by_uid.setdefault(name.partition(".")[0], set()).add(name)
+        self._names = by_uid
+        for uid, names in list(by_uid.items()):  # a copy: whoever lets a Pod go takes its notes out meanwhile
+            record = self._records.get(uid) if uid in by_uid else None
+            if record is not None and (fresh := names - record.seen):
+                self._read(record, sorted(fresh))
+
+    def _run(self) -> None:
+        pause, told = SECONDS, ""
+        while not self._stopping.wait(pause):
+            try:
+                self.look()
+                pause, told = SECONDS, ""
+            except OSError as error:
+                pause = min(2 * pause, _LONGEST_PAUSE)
+                if str(error) != told:
+                    told = str(error)
+                    log.warning("the spool cannot be read", extra={"fields": {"path": str(self._path), "error": told}})
+                    self._trouble(error)
+
+    def _read(self, record: Record, names: Iterable[str]) -> None:
+        notes = []
+        for name in names:
+            note = self._note(name)
+            if isinstance(note, Note):
+                notes.append(note)
+            elif note:
+                log.warning("a note is not believed", extra={"fields": {"pod": record.key, "note": note}})
+            record.seen.add(name)
+        if notes:
+            record.change(partial(outcomes.noticed, notes=notes, now=time.time()))
+            self._news(record, notes)
+
+    def _note(self, name: str) -> Note | str:
+        """A note, words about what is none, or nothing where it has just gone."""
+        path = self._path / name
+        status = self._host.status(path)
+        if status is None:
+            return ""
+        if status.kind != "file":
+            return f"{name}: no ordinary file"
+        with contextlib.suppress(FileNotFoundError):
+            return read_note(name, self._host.read(path, 0, _LONGEST_NOTE))
+        return ""

@@ -1,0 +1,344 @@
+"""All that runs while this agent leads: started in the order in which one needs the other, ended together.
+
+Shell: puts the parts together.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections import Counter
+from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from typing import Final
+
+from router import names
+from router.agent.approval import named_user, owner_of
+from router.agent.batch.site_observer import Overseer
+from router.agent.files.log_source import Logged
+from router.agent.lastcheck import CheckRecord, LastCheck
+from router.agent.nodes.daemonsets import DaemonSets
+from router.agent.nodes.keeping import Endpoint, Nodes
+from router.agent.nodes.objects import declared, queue_condition, reported
+from router.agent.nodes.queuestate import Board, QueueStates
+from router.agent.pods.straying import Strays
+from router.agent.pods.watching import Pods, let_go
+from router.agent.records import Record, Records, SiteRecords
+from router.agent.submission.submitting import Withdrawn, WrongUser
+from router.agent.users.attending import LONGEST_BACK_OFF, Shared, World
+from router.agent.users.resting import Attended
+from router.errors import ApiError, BatchgateError, SignatureError
+from router.host import Host
+from router.hpc import QueueState
+from router.kube.client import Json
+from router.kubelet.indexes import Indexes
+from router.kubelet.serve import Kubelet, KubeletSettings
+from router.kubelet.streaming import Pace
+from router.pod.view import PodView
+from router.preflight.record import Kept, praise, sentence, sentence_on_profiles
+from router.reconcile import resting
+from router.reconcile.following import followed
+from router.reconcile.queued import with_waits
+from router.site.schema import Queue
+
+log: Final = logging.getLogger("batchgate.agent")
+
+TURN_SECONDS: Final = 1.0
+HAND_OVER_SECONDS: Final = 10.0
+_STRAYS_SECONDS: Final = 5.0
+_UNROUTED_SECONDS: Final = 30.0
+_RESTING_SECONDS: Final = 5.0
+"""Between two looks at which users have nothing for the agent to do."""
+
+
+class Lead:
+    """One term as the leader: ``stand_by`` until it comes, ``start``, ``turn`` again and again, ``stop``."""
+
+    def __init__(self, world: World) -> None:
+        self._world = world
+        settings, site, api = world.settings, world.site, world.api
+        self.records = SiteRecords()
+        self._pods = Pods(api, site.name, self.records, admit=self._admit, wake=self._wake)
+        indexes = Indexes()
+        self._overseer = _overseer(world)
+        self._check = LastCheck(CheckRecord(api, settings.namespace, site.name), self._check_changed)
+        self._shared = Shared(
+            self.records, indexes, self._pods.watch.synced, self._reach_changed, self._check, self._overseer
+        )
+        self._lock = threading.Lock()
+        self._users: dict[str, Attended] = {}
+        self._nobody = Attended(world, world.nobody, self._shared, self._elsewhere)
+        self._strays = Strays(
+            api,
+            self.records,
+            patience=settings.orphan_seconds,
+            take=self._pods.take,
+            wake=self._wake,
+            limit=self._orphan_limit,
+        )
+        nodes = [names.node_name(site.name, queue.name) for queue in site.queues]
+        pace = Pace(delay_seconds=site.fs_delay)
+        kubelet = KubeletSettings(nodes[0], (settings.address,), settings.self_signed, settings.certificates, pace)
+        self._kubelet = Kubelet(api, Logged(api, self._host_of, self.records, site.name), indexes, kubelet)
+        board = Board(settings.namespace, site.name, tuple(queue.name for queue in site.queues))
+        self._queue_states = QueueStates(api, self._queues, board, ready=lambda: world.election.leading)
+        self._daemonsets = DaemonSets(api, nodes, settings.address, world.recorder)
+        self._nodes: Nodes | None = None
+        self._strays_at = self._unrouted_at = self._resting_at = 0.0
+
+    @property
+    def problem(self) -> str:
+        """Why this process should be started anew; empty while all of its threads run."""
+        dead = [name for name, alive in self._alive().items() if not alive]
+        return f"ended: {', '.join(dead)}" if dead else ""
+
+    @property
+    def ready(self) -> str:
+        """Why Pods are not attended to yet; empty once they are."""
+        if not self._pods.watch.synced.is_set():
+            return self._pods.watch.problem or "the Pods are not listed yet"
+        return "" if self._all_began() else "the batch system has not answered yet"
+
+    @property
+    def waiting_for(self) -> str:
+        """The request for the kubelet API's certificate that an admin has to approve; empty where there is none."""
+        return self._kubelet.waiting_for
+
+    def stand_by(self) -> None:
+        """Ask for the kubelet API's certificate: an admin's approval takes longer than a hand-over may."""
+        self._kubelet.start()
+
+    def start(self) -> None:
+        """Serve the kubelet API, keep the Nodes, list the Pods. ConfigError, ApiError."""
+        world, listen = self._world, self._world.settings.listen
+        ports = {}
+        for number, queue in enumerate(world.site.queues):  # a request does not name the Node that it is for
+            wanted = listen.port + number if listen.port else 0
+            node = names.node_name(world.site.name, queue.name)
+            ports[queue.name] = self._kubelet.listen(listen.host, wanted, node)
+        log.info("kubelet API", extra={"fields": {"address": world.settings.address, "ports": ports}})
+        endpoint = Endpoint(world.settings.address, min(ports.values()), ports)
+        self._nodes = Nodes(world.api, world.site, endpoint, world.settings.node_lease_seconds, world.recorder)
+        self._orphan_limit("")  # what an earlier leader has said of it may be over
+        self._nodes.start()
+        self._check.start()
+        if self._overseer is not None:
+            self._overseer.start()
+        self._nobody.start()
+        for user in world.seats.users:
+            self._of(user)
+        self._queue_states.start()
+        self._pods.watch.start()
+        self._daemonsets.start()
+
+    def turn(self) -> None:
+        """What is done every second beside the threads' work."""
+        if not self._all_began():
+            return
+        now = time.monotonic()
+        if now >= self._strays_at:
+            self._strays_at = now + _STRAYS_SECONDS
+            try:
+                reaped = self._strays.look()
+            except ApiError as error:
+                log.warning("strays cannot be looked at", extra={"fields": {"error": str(error)}})
+            else:
+                self._world.metrics.orphans.inc(reaped)
+        if now >= self._unrouted_at:
+            self._unrouted_at = now + _UNROUTED_SECONDS
+            self._let_go()
+        if now >= self._resting_at:
+            self._resting_at = now + _RESTING_SECONDS
+            self._rise_and_rest(now)
+
+    def _rise_and_rest(self, now: float) -> None:
+        """Attend to the users for whom there is something to do, and to no more than that."""
+        with self._lock:
+            users = dict(self._users)
+        pods = (record.facts.pod for record in self.records.unclaimed())
+        claimed = {named_user(pod.account) for pod in pods if pod.job_id}
+        seen = [one.seen(now, claimed=user in claimed) for user, one in users.items()]
+        change = resting.change(seen, now, idle=self._world.settings.idle_seconds)
+        for user in change.rise:
+            users[user].rise()
+        for user in change.rest:
+            users[user].rest()
+        if change.rest:
+            self._reach_changed()
+        for one in users.values():
+            one.close_unused(self._world.settings.idle_seconds)
+
+    def _let_go(self) -> None:
+        site = self._world.site
+        try:
+            let_go(self._world.api, site.name, [queue.name for queue in site.queues])
+        except ApiError as error:
+            log.warning("Pods that nobody routed cannot be looked at", extra={"fields": {"error": str(error)}})
+
+    def stop(self, seconds: float) -> None:
+        """Begin nothing more, finish what is in hand within so many seconds, end. Logs are served until the very end."""
+        attending = self._all()
+        with ThreadPoolExecutor(len(attending), "ending") as pool:
+            finished = list(pool.map(lambda one: one.stop(seconds), attending))
+        if not all(finished):
+            log.warning("not everything in hand was finished; the next leader finds it")
+        if self._overseer is not None:
+            self._overseer.stop()
+        self._check.stop()
+        self._queue_states.stop()
+        self._pods.watch.stop()
+        self._daemonsets.stop()
+        if self._nodes is not None:
+            self._nodes.stop()
+
+    def jobs(self) -> Mapping[str, int]:
+        """Pods by the state of their job, for the metrics."""
+        return Counter(_state(record) for record in self.records.all())
+
+    def ages(self) -> Mapping[str, float]:
+        """Seconds since the watches gave a sign of life."""
+        return {"pods": max(0.0, time.monotonic() - self._pods.watch.since)}
+
+    def _all(self) -> list[Attended]:
+        with self._lock:
+            return [self._nobody, *self._users.values()]
+
+    def _all_began(self) -> bool:
+        return all(one.began for one in self._all())
+
+    def _alive(self) -> dict[str, bool]:
+        found = {"watch": self._pods.watch.is_alive(), "daemonsets": self._daemonsets.alive}
+        if self._nodes is not None:
+            found["nodes"] = self._nodes.alive
+            found["queue state"] = self._queue_states.alive
+            found["last check"] = self._check.alive
+            found["overseer"] = self._overseer is None or self._overseer.alive
+        for one in self._all():
+            found |= one.alive()
+        return found
+
+    def _of(self, user: str) -> Attended:
+        """Who attends to a user's Pods, from now on where nobody did. WrongUser."""
+        with self._lock:
+            if user not in self._users:
+                self._users[user] = Attended(self._world, self._world.seats.of(user), self._shared)
+                self._users[user].start()
+            return self._users[user]
+
+    def _admit(self, pod: Json, found: PodView) -> Records:
+        """The records of the HPC user for whom a Pod was signed; those of nobody where that cannot be told."""
+        try:
+            return self._of(owner_of(pod, self._world.site.name, self._world.keys())).records
+        except (SignatureError, WrongUser) as error:
+            if found.job_id and not found.status.terminal:
+                fields = {"pod": found.key, "uid": found.uid, "error": str(error)}
+                log.warning("it is not proven whose a running Pod is", extra={"fields": fields})
+            return self._nobody.records
+
+    def _elsewhere(self, uid: str, user: str) -> BatchgateError:
+        """A Pod was nobody's, and its signature is now seen to be a user's: it is that user's from now on."""
+        try:
+            attending = self._of(user)
+        except WrongUser as error:
+            return error
+        record = self._nobody.records.get(uid)
+        if record is not None:
+            attending.records.take_over(record, self._nobody.records)
+            attending.wake(uid)
+        return Withdrawn(f"is submitted as HPC user {user}")
+
+    def _queues(self) -> Mapping[str, QueueState]:
+        """How the queues are, asked as the observer, else as a user who reaches the batch system; nothing where nobody
+        does.
+
+        The Nodes show it as well. To rules the queues of a site that is refused are down: Jobs go elsewhere meanwhile.
+        """
+        with self._lock:
+            reaching = [one for one in self._users.values() if one.reaches]
+        asking = [self._world.observer or one.seat.batch for one in reaching[:1]]
+        jobs = (job.report for record in self.records.all() for job in record.facts.jobs if job.report is not None)
+        found = with_waits(asking[0].queues(), jobs, time.time()) if asking else {}
+        for queue in self._world.site.queues if found else ():
+            self._show(queue, found.get(queue.name))
+        if self._check.refusal():
+            return {name: replace(state, enabled=False) for name, state in found.items()}
+        return found
+
+    def _show(self, queue: Queue, state: QueueState | None) -> None:
+        if self._nodes is None:
+            return
+        if state is not None:
+            self._nodes.figures(queue.name, reported(declared(queue), state))
+        seen = queue_condition(queue.name, state)
+        self._nodes.condition(queue.name, seen.type, seen.status, seen.reason, seen.message)
+
+    def _holding(self, uid: str) -> Attended | None:
+        return next((one for one in self._all() if one.records.get(uid) is not None), None)
+
+    def _wake(self, uid: str) -> None:
+        if (holding := self._holding(uid)) is not None:
+            holding.wake(uid)
+
+    def _host_of(self, uid: str) -> Host:
+        holding = self._holding(uid)
+        return (holding or self._nobody).seat.host
+
+    def _reach_changed(self) -> None:
+        """The site is unreachable when no user reaches it; one user's trouble is told in the log alone."""
+        with self._lock:
+            tried = [one.tried for one in self._users.values()]
+        reasons = [words for words in tried if words is not None]
+        reason = resting.unreachable(reasons, len(tried) - len(reasons))
+        self._world.metrics.reachable.set(0 if reason else 1)
+        if self._nodes is not None:
+            kind, status = names.CONDITION_HPC_UNAVAILABLE, "True" if reason else "False"
+            words = reason or "the batch system answers"
+            self._nodes.condition(None, kind, status, "NoAnswer" if reason else "Answers", words)
+
+    def _check_changed(self, kept: Kept) -> None:
+        """Another check was made of the site: Nodes say whether it is refused, and Pods that wait are looked at."""
+        words = sentence(kept)
+        profiles = sentence_on_profiles(kept)
+        told = words or (praise(kept) if not profiles else "the site is not refused, some MPI profile is")
+        wrong = ". ".join(text for text in (words, profiles) if text)
+        level = logging.ERROR if wrong else logging.INFO
+        log.log(level, "last check of the site", extra={"fields": {"words": wrong or told}})
+        if self._nodes is not None:
+            status, reason = ("True", "CheckFailed") if words else ("False", "NothingToMend")
+            self._nodes.condition(None, names.CONDITION_SITE_REFUSED, status, reason, told)
+            status, reason = ("True", "CheckFailed") if profiles else ("False", "NothingToMend")
+            told = profiles or "no check has found an MPI profile that must be mended"
+            self._nodes.condition(None, names.CONDITION_MPI_REFUSED, status, reason, told)
+        for one in self._all():
+            one.wake_all()
+
+    def _orphan_limit(self, words: str) -> None:
+        if words:
+            log.error("too many jobs without a Pod", extra={"fields": {"words": words}})
+        if self._nodes is not None:
+            status, reason = ("True", "TooMany") if words else ("False", "Few")
+            self._nodes.condition(None, names.CONDITION_ORPHAN_LIMIT, status, reason, words or "none is left alone")
+
+
+def _overseer(world: World) -> Overseer | None:
+    settings = world.settings
+    if world.observer is None:
+        return None
+    return Overseer(
+        world.observer,
+        usual=settings.cycle_seconds,
+        quick=settings.quick_seconds,
+        longest=max(LONGEST_BACK_OFF, settings.cycle_seconds),
+    )
+
+
+def _state(record: Record) -> str:
+    facts = record.facts
+    if facts.pod.status.terminal:
+        return facts.pod.status.phase
+    job = followed(facts)
+    if job is None:
+        return "Waiting"
+    return str(job.report.state) if job.report is not None else "Submitted"

@@ -1,0 +1,291 @@
+"""``batchgate agent`` from its settings to its end: check everything, wait to lead, lead, hand over.
+
+Shell. The exit code is 0 after SIGTERM, 1 where this process has to be started anew (the lead was lost, a thread has
+ended), 2 for settings that cannot work.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import pwd
+import signal
+import socket
+import sys
+import threading
+from pathlib import Path
+from typing import Final, NoReturn
+
+from router import names
+from router.agent import sites
+from router.agent.batch.commands import Batch
+from router.agent.election import Election
+from router.agent.leader import serving
+from router.agent.leader.leading import HAND_OVER_SECONDS, TURN_SECONDS, Lead
+from router.agent.leader.serving import Answer, verdict
+from router.agent.metrics import Metrics
+from router.agent.settings import AgentSettings
+from router.agent.submission.submitting import Keys
+from router.agent.users.attending import World
+from router.agent.users.nowhere import Nowhere
+from router.agent.users.seats import Seat, Seats
+from router.certs import files
+from router.errors import ApiError, ConfigError
+from router.host import Host
+from router.host.reach import Reach
+from router.hpc import cluster_id
+from router.kube.client import connect
+from router.kube.events import Recorder
+from router.placement import signing
+from router.pod.layout import site_directory
+from router.pod.view import PodView
+from router.policy.model import Policy
+from router.reconcile.model import Terms
+from router.site.schema import Access, Site, System
+from router.startup import logs
+from router.startup.policyfiles import PolicyStore
+from router.startup.settings import WATCH_SECONDS
+from router.startup.sources import FileSource, watch
+
+log: Final = logging.getLogger("batchgate.agent")
+
+_AGAIN: Final = 1
+"""The exit code that asks to be started anew."""
+_LOCAL_DELAY: Final = 2.0
+"""The embedded queue's nodes are this machine: a file is seen at once, but for a machine that is busy."""
+_EVENTS_SECONDS: Final = 2.0
+_PAUSE: Final = 2.0
+
+
+def run(settings: AgentSettings) -> NoReturn:
+    """Run until SIGTERM or until something is wrong; ends the process.
+
+    :raises ConfigError: before anything is touched, where the settings cannot work
+    """
+    logs.configure(settings.log_format)
+    store = PolicyStore(settings.policy, on_reload=_reloaded)
+    policy = store.load()
+    site = sites.site_of(policy, settings.site)
+    sites.demand_user(site, os.geteuid())
+    agent = Agent(sites.paced(settings, site), site, policy)
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: agent.stop())
+    agent.serve()
+    code = agent.run(store)
+    if agent.anew:
+        log.info("starting anew, as the policy has changed for this site")
+        os.execv(sys.executable, [sys.executable, *sys.orig_argv[1:]])  # noqa: S606 - as this one was started
+    # Threads that wait for a command are not waited for: what they do is found by whoever leads next.
+    logging.shutdown()
+    os._exit(code)
+
+
+class Agent:
+    """One process: candidate, then leader."""
+
+    def __init__(self, settings: AgentSettings, site: Site, policy: Policy) -> None:
+        self.anew = False
+        """Whether the program has to be started anew with another policy."""
+        self._settings = settings
+        self._site = site
+        self._policy = policy
+        self._base = _terms(settings, site)
+        self._gpus = policy.gpu_resources
+        self._accounts = policy.accounts
+        self._user = pwd.getpwuid(os.geteuid()).pw_name
+        self._hosts = Reach(site, self._user)
+        self._commands = sites.commands_of(site, settings.local_state, settings.local_commands)
+        self._keys = FileSource("public-key", (settings.public_key,), lambda: _read_keys(settings.public_key), log)
+        self._api = connect(settings.kubeconfig)
+        self._metrics = Metrics()
+        self._stopping = threading.Event()
+        self._next: Lead | None = None
+        """What leads when its turn comes."""
+        self._lead: Lead | None = None
+        """What leads; the same, from then on."""
+
+    def stop(self) -> None:
+        """Hand over and end; may be called by a signal's handler."""
+        self._stopping.set()
+
+    def serve(self) -> None:
+        """Serve probes and metrics. ConfigError where that cannot be."""
+        serving.serve(self._settings.metrics, live=self._live, ready=self._ready, metrics=self._metrics.text)
+
+    def run(self, store: PolicyStore) -> int:
+        """The whole life; the exit code."""
+        watch((store, self._keys), WATCH_SECONDS)
+        world = self._world()
+        if world is None:
+            return 0
+        self._next = lead = Lead(world)
+        world.recorder.start()
+        world.election.start()
+        log.info("waiting to lead", extra={"fields": {"identity": world.election.identity}})
+        lead.stand_by()
+        while not self._stopping.is_set() and not world.election.wait(_PAUSE):
+            self._look_at(store)
+        code = 0
+        if not self._stopping.is_set():
+            code = self._leading(world, lead, store)
+        world.recorder.stop(_EVENTS_SECONDS)
+        self._hosts.close()
+        world.election.release()
+        log.info("ended", extra={"fields": {"code": code}})
+        return code
+
+    def _leading(self, world: World, lead: Lead, store: PolicyStore) -> int:
+        self._lead = lead
+        self._metrics.show(lead.jobs, lead.ages)
+        self._metrics.leading.set(1)
+        lead.start()
+        while not self._stopping.wait(TURN_SECONDS):
+            if not world.election.leading:
+                log.error("the lead is lost", extra={"fields": {"problem": world.election.problem}})
+                return _AGAIN
+            if lead.problem:
+                log.error("a part of the agent has ended", extra={"fields": {"problem": lead.problem}})
+                return _AGAIN
+            lead.turn()
+            self._look_at(store)
+        self._metrics.leading.set(0)
+        lead.stop(HAND_OVER_SECONDS)
+        return 0
+
+    def _look_at(self, store: PolicyStore) -> None:
+        """Whether the policy has changed for this site: then everything is put together anew."""
+        policy = store.policy
+        if policy is None:
+            return
+        self._policy = policy
+        try:
+            site = sites.site_of(policy, self._settings.site)
+        except ConfigError:
+            return  # the site has gone or cannot be driven: what it was stays in force for what runs there
+        now = (site, policy.gpu_resources, sites.users_of(site, policy.accounts, self._user))
+        if now != (self._site, self._gpus, sites.users_of(self._site, self._accounts, self._user)):
+            self.anew = True
+            self.stop()
+
+    def _world(self) -> World | None:
+        """What there is before anybody leads; None where the end came first. ConfigError."""
+        settings, site = self._settings, self._site
+        cluster = settings.cluster or self._cluster()
+        if not cluster:
+            return None
+        seats = self._seats(cluster)
+        if site.host == sites.LOCAL and site.access is Access.OWN:
+            seats.of(self._user).host.check()
+        election = Election(
+            self._api, settings.namespace, names.lease_name(site.name), _identity(settings), settings.lease_seconds
+        )
+        recorder = Recorder(self._api, election.identity)
+        return World(
+            settings=settings,
+            site=site,
+            cluster=cluster,
+            gpu_resources=self._gpus,
+            terms=self._terms,
+            api=self._api,
+            seats=seats,
+            nobody=self._seat(Nowhere(), "", ""),
+            metrics=self._metrics,
+            election=election,
+            recorder=recorder,
+            keys=lambda: self._keys.value,
+            observer=self._observer(),
+        )
+
+    def _seats(self, cluster: str) -> Seats:
+        """The seats of this deployment: as the site's access has a way to each user."""
+        site, hosts = self._site, self._hosts
+
+        def host_of(user: str) -> tuple[Host, str]:
+            root = site_directory(site.work_dir, user, site.name, cluster)
+            return hosts.host_of(user, root), root
+
+        def refusal(user: str) -> str:
+            try:
+                sites.demand_account(site, user)
+                host_of(user)
+            except ConfigError as error:
+                return str(error)
+            return ""
+
+        def make(user: str) -> Seat:
+            host, root = host_of(user)
+            return self._seat(host, root, user)
+
+        return Seats(sites.users_of(site, self._accounts, self._user), make=make, refusal=refusal)
+
+    def _seat(self, host: Host, root: str, user: str) -> Seat:
+        seconds = self._settings.command_seconds
+        system = sites.system_of(self._site)
+        batch = Batch(host, system, self._commands, user=user, seconds=seconds, metrics=self._metrics)
+        return Seat(user, root, host, batch)
+
+    def _observer(self) -> Batch | None:
+        """What asks as the site's observer; None where each user is asked."""
+        runner = self._hosts.observer()
+        if runner is None:
+            return None
+        return Batch(
+            runner,
+            sites.system_of(self._site),
+            self._commands,
+            user="",
+            seconds=self._settings.command_seconds,
+            metrics=self._metrics,
+            observer=True,
+        )
+
+    def _terms(self, pod: PodView) -> Terms:
+        """What holds for a Pod by the policy of this moment."""
+        return sites.terms_of(self._base, self._policy, pod.rule)
+
+    def _cluster(self) -> str:
+        """The cluster's eight digits, waited for while the API server is down; empty where the end came first."""
+        while not self._stopping.is_set():
+            try:
+                found = self._api.get("/api/v1/namespaces/kube-system")
+            except ApiError as error:
+                log.warning("waiting for the API server", extra={"fields": {"error": str(error)}})
+                self._stopping.wait(_PAUSE)
+            else:
+                return cluster_id(found["metadata"]["uid"])
+        return ""
+
+    def _live(self) -> Answer:
+        return verdict(self._lead.problem if self._lead is not None else "")
+
+    def _ready(self) -> Answer:
+        """A standby is ready: it can take over. So is who waits for a certificate, without which only logs fail."""
+        if self._stopping.is_set():
+            return verdict("ending")
+        lead, waiting = self._lead, self._next.waiting_for if self._next is not None else ""
+        told = {"certificate": f"waits for: kubectl certificate approve {waiting}"} if waiting else {}
+        return verdict(lead.ready if lead is not None else "", leading=lead is not None, **told)
+
+
+def _reloaded(store: PolicyStore) -> None:
+    if store.error:
+        fields = {"source": store.name, "error": store.error}
+        log.error("reload failed; the last good one stays in force", extra={"fields": fields})
+    else:
+        log.info("reloaded", extra={"fields": {"source": store.name}})
+
+
+def _terms(settings: AgentSettings, site: Site) -> Terms:
+    delay = min(_LOCAL_DELAY, site.fs_delay) if site.system is System.LOCAL else site.fs_delay
+    return Terms(fs_delay=delay, lost_proof=settings.lost_seconds)
+
+
+def _identity(settings: AgentSettings) -> str:
+    return settings.identity or socket.gethostname()
+
+
+def _read_keys(path: Path) -> Keys:
+    try:
+        return signing.load_public(files.read(path, "the public key"))
+    except ConfigError as error:
+        raise ConfigError(str(error) if str(path) in str(error) else f"public key {path}: {error}") from None

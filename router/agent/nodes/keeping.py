@@ -1,0 +1,282 @@
+"""Keep one Node object per queue of a site: there, labelled, tainted, Ready, with a Lease that says we live.
+
+Shell around ``router.agent.nodes.objects``: a watch of the site's Nodes and one thread that brings them to what they
+should be. Level-triggered: each round compares all there is with all there should be.
+
+A Node that is deleted is made again at once, as its Pods would be deleted and their Jobs run again. None is ever
+deleted here, also not that of a queue which the site no longer has. A Node of our name that somebody else made is left
+alone, and told.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from typing import Final
+
+from router import names
+from router.agent.election import micro_time
+from router.agent.nodes.objects import (
+    READY,
+    Condition,
+    QueueFigures,
+    VirtualNode,
+    declared,
+    is_ours,
+    lease_object,
+    metadata_patch,
+    node_object,
+    status_patch,
+)
+from router.errors import ApiError, Conflict, NotFound
+from router.kube.client import MERGE, STRATEGIC, Api, Json
+from router.kube.events import Recorder, Reference
+from router.kube.watching import Watch
+from router.site.schema import Site
+
+__all__ = ["Endpoint", "Nodes", "QueueFigures"]
+
+log: Final = logging.getLogger("batchgate.agent")
+
+_NODES: Final = "/api/v1/nodes"
+_LEASES: Final = "/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases"
+_SECONDS: Final = 5.0
+"""For one request: one that hangs must not hold up the heartbeats of the other nodes."""
+_LONGEST_INTERVAL: Final = 10.0
+"""Between two heartbeats, as kubelets have it."""
+_SHORTEST_DELAY: Final = 0.1
+_LONGEST_DELAY: Final = 5.0
+
+
+@dataclass(frozen=True, slots=True)
+class Endpoint:
+    """Where the API server reaches the kubelet API: an IP, and a port.
+
+    ``ports`` names the port of a queue that has one of its own: a request to a kubelet does not say which node is meant.
+    """
+
+    address: str
+    port: int
+    ports: Mapping[str, int] = field(default_factory=dict)
+
+    def port_of(self, queue: str) -> int:
+        """The port that the Node of a queue publishes."""
+        return self.ports.get(queue, self.port)
+
+
+@dataclass(slots=True)
+class _Kept:
+    """One queue's Node.
+
+    ``found`` is the object as the watch last showed it, ``uid`` of the one that has a Lease, ``renew`` when that is
+    due, ``again`` when the next try may be; monotonic times.
+    """
+
+    node: VirtualNode
+    conditions: dict[str, Condition] = field(default_factory=dict)
+    found: Json | None = None
+    uid: str = ""
+    renew: float = 0.0
+    again: float = 0.0
+    delay: float = _SHORTEST_DELAY
+    problem: str = ""
+
+
+class _NotOursError(Exception):
+    """Somebody else made a Node of our name; says how that is seen."""
+
+
+class Nodes:
+    """The Nodes of a site's queues: ``start``, tell it ``condition`` and ``figures``, ``stop`` in the end.
+
+    Only the agent that leads may run it.
+
+    :param lease_seconds: how long a Lease says to be good for; it is renewed four times as often
+    """
+
+    def __init__(self, api: Api, site: Site, endpoint: Endpoint, lease_seconds: int, recorder: Recorder) -> None:
+        self._api = api
+        self._site = site.name
+        self._lease_seconds = lease_seconds
+        self._interval = min(_LONGEST_INTERVAL, lease_seconds / 4)
+        self._recorder = recorder
+        self._lock = threading.Lock()
+        self._wake = threading.Event()
+        self._stopping = False
+        self._kept: dict[str, _Kept] = {}
+        for queue in site.queues:
+            port = endpoint.port_of(queue.name)
+            node = VirtualNode(site.name, queue.name, declared(queue), endpoint.address, port, version="")
+            self._kept[node.name] = _Kept(node)
+        self._left_over: set[str] = set()
+        self._version = ""
+        selector = {"labelSelector": f"{names.KEY_SITE}={site.name}"}
+        self._watch = Watch(api, _NODES, self._on_list, self._on_change, selector)
+        self._thread = threading.Thread(target=self._run, name="nodes", daemon=True)
+
+    @property
+    def problems(self) -> dict[str, str]:
+        """What is wrong with which Node now; empty where all is well."""
+        with self._lock:
+            return {name: kept.problem for name, kept in self._kept.items() if kept.problem}
+
+    @property
+    def alive(self) -> bool:
+        """Whether its threads run."""
+        return self._watch.is_alive() and self._thread.is_alive()
+
+    def start(self) -> None:
+        """Begin to keep them."""
+        self._watch.start()
+        self._thread.start()
+
+    def stop(self) -> None:
+        """End; the Nodes stay, for whoever leads next."""
+        self._stopping = True
+        self._watch.stop()
+        self._wake.set()
+        self._thread.join(_SECONDS)
+
+    def condition(self, queue: str | None, kind: str, status: str, reason: str, message: str) -> None:
+        """From now on, this condition is on the Node of a queue; of all queues where None is named."""
+        with self._lock:
+            for kept in self._of(queue):
+                kept.conditions[kind] = Condition(kind, status, reason, message)
+        self._wake.set()
+
+    def figures(self, queue: str, figures: QueueFigures) -> None:
+        """From now on, this is what a queue has."""
+        with self._lock:
+            for kept in self._of(queue):
+                kept.node = replace(kept.node, figures=figures)
+        self._wake.set()
+
+    def _of(self, queue: str | None) -> list[_Kept]:
+        found = [kept for kept in self._kept.values() if queue in (None, kept.node.queue)]
+        if not found:
+            raise ValueError(f"site {self._site} has no queue {queue}")
+        return found
+
+    def _on_list(self, objects: Iterator[Json]) -> None:
+        found = {node["metadata"]["name"]: node for node in objects}
+        with self._lock:
+            self._version = ""  # a list is read again at times: the cluster may have been upgraded since
+            for name, kept in self._kept.items():
+                kept.found = found.get(name)
+        for name, node in found.items():
+            self._look_at(name, node)
+        self._wake.set()
+
+    def _on_change(self, kind: str, node: Json) -> None:
+        name = node["metadata"]["name"]
+        gone = kind == "DELETED"
+        with self._lock:
+            if (kept := self._kept.get(name)) is not None:
+                kept.found = None if gone else node
+                kept.again = 0.0 if gone else kept.again
+        if not gone:
+            self._look_at(name, node)
+        self._wake.set()
+
+    def _look_at(self, name: str, node: Json) -> None:
+        """Say once that there is a Node of this site which no queue has. Its Pods would be lost with it."""
+        if name in self._kept or name in self._left_over:
+            return
+        self._left_over.add(name)
+        words = f"site {self._site} has no such queue any more; delete this Node when no Pod is on it"
+        log.warning("Node %s: %s", name, words)
+        self._recorder.tell(_reference(node), "Warning", names.REASON_NODE_LEFT_OVER, words)
+
+    def _run(self) -> None:
+        while not self._stopping:
+            if self._watch.synced.wait(_SHORTEST_DELAY):
+                for kept in self._kept.values():
+                    self._attend(kept)
+            now = time.monotonic()
+            due = min(max(kept.again, min(kept.renew, now + self._interval)) for kept in self._kept.values())
+            self._wake.wait(max(_SHORTEST_DELAY, due - now))
+            self._wake.clear()
+
+    def _attend(self, kept: _Kept) -> None:
+        """Bring one Node to what it should be, unless that was tried just now."""
+        if self._stopping or time.monotonic() < kept.again:
+            return
+        problem, changed = "", True
+        try:
+            changed = self._step(kept)
+        except (NotFound, Conflict):
+            pass  # it was deleted, or somebody changed its taints: the watch will show it
+        except (ApiError, _NotOursError) as error:
+            problem = str(error)
+        with self._lock:
+            if problem and problem != kept.problem:
+                log.error("Node %s: %s", kept.node.name, problem)
+            kept.problem = problem
+            # Also where somebody else undoes what we write: neither is to keep the API server busy.
+            kept.delay = min(kept.delay * 2, _LONGEST_DELAY) if changed else _SHORTEST_DELAY
+            kept.again = time.monotonic() + kept.delay
+
+    def _step(self, kept: _Kept) -> bool:
+        """One try; whether something had to be changed.
+
+        What the API server answers is not kept: the watch alone says what there is, or a deletion could be missed.
+        """
+        self._version = self._version or str(self._api.get("/version", _SECONDS)["gitVersion"])
+        with self._lock:
+            ready = Condition(READY, "True", "AgentReady", "the agent follows this queue's Pods")
+            node = replace(kept.node, version=self._version, conditions=(ready, *kept.conditions.values()))
+            found = kept.found
+        changed = found is None
+        if found is None:
+            found = self._make(kept, node)
+        if not is_ours(found, node):
+            raise self._refusal(node, found)
+        path = f"{_NODES}/{node.name}"
+        if (change := metadata_patch(found, node)) is not None:
+            self._api.patch(path, change, MERGE, _SECONDS)
+            changed = True
+        if (change := status_patch(found, node, datetime.now(UTC))) is not None:
+            self._api.patch(f"{path}/status", change, STRATEGIC, _SECONDS)
+            changed = True
+        self._renew(kept, node, str(found["metadata"]["uid"]))
+        return changed
+
+    def _make(self, kept: _Kept, node: VirtualNode) -> Json:
+        try:
+            made = self._api.create(_NODES, node_object(node), _SECONDS)
+        except Conflict:  # without our label, which the watch asks for, or made just now
+            made = self._api.get(f"{_NODES}/{node.name}", _SECONDS)
+        else:
+            log.info("Node %s made", node.name)
+            if kept.uid:
+                words = "the Node was deleted; made again, so that its Pods stay"
+                self._recorder.tell(_reference(made), "Warning", names.REASON_NODE_DELETED, words)
+        return made
+
+    def _refusal(self, node: VirtualNode, found: Json) -> _NotOursError:
+        have = (found.get("spec") or {}).get("providerID") or "none"
+        words = (
+            f"not made by the agent of site {node.site}: its providerID is {have}, not {node.provider_id}; it is left "
+            f"alone, and queue {node.queue} has no Node until it is deleted"
+        )
+        self._recorder.tell(_reference(found), "Warning", names.REASON_NODE_NOT_OURS, words)
+        return _NotOursError(words)
+
+    def _renew(self, kept: _Kept, node: VirtualNode, uid: str) -> None:
+        now = time.monotonic()
+        if now < kept.renew and uid == kept.uid:
+            return
+        lease = lease_object(node, uid, self._lease_seconds, micro_time(datetime.now(UTC)))
+        try:
+            self._api.patch(f"{_LEASES}/{node.name}", lease, MERGE, _SECONDS)
+        except NotFound:
+            self._api.create(_LEASES, lease, _SECONDS)
+        kept.uid, kept.renew = uid, now + self._interval
+
+
+def _reference(node: Json) -> Reference:
+    return Reference("Node", "", str(node["metadata"]["name"]), str(node["metadata"]["uid"]))

@@ -1,0 +1,152 @@
+"""How the queues of a site are, published for the rules of the webhook: one document of a ConfigMap.
+
+Pure: ``entries``, ``document``. Shell: one thread. The batch system is asked once in half a minute, and only while it
+answers; its answer is written where it differs from what was written last, and else before that grows too old. What is
+not known is not written: a document that nobody renews counts as unknown after a while, which its reader sees to.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any, Final
+
+from router import names
+from router.errors import ApiError, BatchError, NotFound
+from router.hpc import QueueState
+from router.kube.client import Api
+from router.startup.settings import QUEUES_MAX_AGE
+
+log: Final = logging.getLogger("batchgate.agent")
+
+SECONDS: Final = 30.0
+RENEWED_SECONDS: Final = QUEUES_MAX_AGE / 2
+"""A document that still holds is written again after this: half the age at which it would count as unknown."""
+
+Entry = dict[str, Any]
+
+
+# --- pure --------------------------------------------------------------------------------------------------------
+
+
+def entries(site: str, queues: Sequence[str], found: Mapping[str, QueueState]) -> list[Entry]:
+    """The figures of a site's declared queues, as ``router.policy.states`` reads them; what is not known is left out.
+
+    A declared queue that the batch system does not name takes no job. None at all: it says nothing of queues.
+    """
+    return [_entry(site, name, found.get(name)) for name in queues] if found else []
+
+
+def _entry(site: str, name: str, state: QueueState | None) -> Entry:
+    if state is None:
+        return {"site": site, "queue": name, "up": False}
+    figures = {
+        "freeNodes": state.free_nodes,
+        "queuedJobs": state.queued,
+        "runningJobs": state.running,
+        # To the minute: every other change of it would be written too.
+        "waitSeconds": None if state.waited is None else state.waited // 60 * 60,
+    }
+    known = {key: figure for key, figure in figures.items() if figure is not None}
+    return {"site": site, "queue": name, "up": state.enabled and state.started, **known}
+
+
+def document(queues: Sequence[Entry], asked: float) -> str:
+    """The document, JSON. ``asked``: when its figures were asked for, seconds since 1970."""
+    moment = datetime.fromtimestamp(asked, UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
+    return json.dumps({"time": moment, "queues": list(queues)})
+
+
+# --- shell -------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Board:
+    """What is published where: the site's declared queues, in the ConfigMap of that namespace; times in seconds."""
+
+    namespace: str
+    site: str
+    queues: tuple[str, ...]
+    every: float = SECONDS
+    renewed: float = RENEWED_SECONDS
+
+
+class QueueStates:
+    """Publishes the state of one site's queues; ``start`` it while leading, ``stop`` it in the end.
+
+    :param ask: the queues' state from the batch system; BatchError
+    :param ready: whether the batch system answers and this agent leads; asked before each question
+    """
+
+    def __init__(
+        self, api: Api, ask: Callable[[], Mapping[str, QueueState]], board: Board, *, ready: Callable[[], bool]
+    ) -> None:
+        self._api = api
+        self._ask = ask
+        self._board = board
+        self._ready = ready
+        self._written: list[Entry] = []
+        self._at = 0.0
+        self._problem = ""
+        self._stopping = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="queue state", daemon=True)
+
+    def start(self) -> None:
+        """Begin to publish, at once."""
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Publish no more. What is published ages."""
+        self._stopping.set()
+
+    @property
+    def alive(self) -> bool:
+        """Whether its thread runs."""
+        return self._thread.is_alive()
+
+    @property
+    def problem(self) -> str:
+        """Why the last turn published nothing; empty where it did, or had nothing to publish."""
+        return self._problem
+
+    def look(self) -> bool:
+        """One turn; whether it wrote. BatchError, ApiError."""
+        if not self._ready():
+            return False
+        asked, begun = time.time(), time.monotonic()
+        board = self._board
+        found = entries(board.site, board.queues, self._ask())
+        if not found or (found == self._written and begun - self._at < board.renewed):
+            return False
+        path = f"/api/v1/namespaces/{board.namespace}/configmaps/{names.QUEUES_CONFIG_MAP}"
+        self._api.patch(path, {"data": {f"{board.site}.json": document(found, asked)}})
+        self._written, self._at = found, begun
+        return True
+
+    def _run(self) -> None:
+        pause = 0.0
+        while not self._stopping.wait(pause):
+            pause = self._board.every
+            try:
+                self.look()
+            except NotFound as error:
+                place = f"{self._board.namespace}/{names.QUEUES_CONFIG_MAP}"
+                self._tell(f"there is no ConfigMap {place}; manifests/base has it ({error})")
+            except (BatchError, ApiError) as error:
+                self._tell(str(error))
+            else:
+                self._tell("")
+
+    def _tell(self, problem: str) -> None:
+        if problem == self._problem:
+            return
+        self._problem = problem
+        if problem:
+            log.warning("the state of queues is not published", extra={"fields": {"error": problem}})
+        else:
+            log.info("the state of queues is published again")

@@ -1,0 +1,326 @@
+"""Doing what a plan says for one Pod, and telling its facts how that came out.
+
+Shell. ``quick`` actions touch files at most; ``slow`` ones wait for the batch system or the API server and are run in
+the background. What cannot be done raises; whoever calls says so and tries again.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from functools import partial
+from typing import Final, Protocol
+
+from router import names
+from router.agent.batch.commands import Batch
+from router.agent.batch.observing import Observer
+from router.agent.files.inspecting import inspect, small
+from router.agent.metrics import Metrics
+from router.agent.records import Record
+from router.agent.submission.attempts import attempt_of
+from router.agent.submission.full_queues import FullQueues
+from router.agent.submission.images import ImageWait, pulled
+from router.agent.submission.submitting import DirectoryExists, Prepared, Submitter
+from router.errors import BatchError, BatchgateError, Full, OutputError, Refused, Unavailable
+from router.host import Host
+from router.hpc import JobReport
+from router.hpc.remarks import Submitted
+from router.kube.client import STRATEGIC, Api
+from router.kube.events import Recorder, Reference
+from router.pod import layout
+from router.pod.life import CANCELLED, Note
+from router.pod.life import Event as Told
+from router.pod.status import PodStatus, as_patch
+from router.pod.view import view
+from router.reconcile import outcomes
+from router.reconcile.model import (
+    Action,
+    Adopt,
+    Ask,
+    Attempt,
+    Collect,
+    Delete,
+    Facts,
+    Inspect,
+    Look,
+    Release,
+    Seal,
+    Signal,
+    Submit,
+    Take,
+    Tell,
+)
+
+log: Final = logging.getLogger("batchgate.agent")
+
+SLOW: Final = (Look, Submit, Signal, Delete, Collect)
+LEARN: Final = (Inspect, Ask)
+"""What changes nothing, in the cluster or on the site."""
+TERM: Final = "TERM"
+
+
+class Collector(Protocol):
+    """Brings a Pod's results and logs to where the site's admin wants them."""
+
+    def collect(self, record: Record) -> None:
+        """Bring them. Whatever cannot be brought is told in an Event; OSError, ApiError: try again."""
+
+
+@dataclass(frozen=True, slots=True)
+class Tools:
+    """What acting needs."""
+
+    api: Api
+    host: Host
+    batch: Batch
+    submitter: Submitter
+    observer: Observer
+    collector: Collector
+    recorder: Recorder
+    full: FullQueues
+    metrics: Metrics
+
+
+def quick(tools: Tools, record: Record, action: Action) -> bool:
+    """Do one quick action; whether what is known of the Pod may be other now."""
+    now = time.time()
+    match action:
+        case Inspect():
+            _inspect(tools, record, now)
+        case Adopt(job_id):
+            tools.submitter.note(record.directory, job_id)
+            record.change(partial(outcomes.adopted, job_id=job_id))
+            _told("adopted", record, job=job_id)
+        case Seal():
+            tools.host.link_claim(record.directory.path, CANCELLED)
+            _sealed(tools, record, now)
+        case Take(job_id):
+            tools.host.put(record.directory.path / layout.CLAIM, f"{CANCELLED}\n".encode())
+            _told("claim taken", record, job=job_id)
+            _sealed(tools, record, now)
+        case Ask(job_ids):
+            tools.observer.ask(job_ids)
+            return False
+        case Tell(kind, reason, message):
+            tell(tools, record, kind, reason, message)
+            record.change(partial(outcomes.told, tell=action, now=now))
+            return False
+        case Release():
+            _release(tools, record)
+            return False
+    return True
+
+
+def slow(tools: Tools, record: Record, action: Action) -> None:
+    """Do one action that waits for others."""
+    match action:
+        case Submit(fresh):
+            submit(tools, record, fresh=fresh)
+        case Look():
+            _look(tools, record)
+        case Signal(job_id):
+            _tried(partial(_ask_to_end, tools, record, job_id), "signalled", record, job_id)
+            record.change(partial(outcomes.signalled, now=time.time()))
+        case Delete(job_id, force):
+            address = _address(record.facts, job_id)
+            words = _tried(lambda: tools.batch.cancel([address], force=force), "deleted", record, address)
+            if words:
+                message = f"Batch job {address} could not be deleted: {words}"
+                tell(tools, record, "Warning", names.REASON_FAILED_KILL, message)
+            record.change(partial(outcomes.deleted, job_id=job_id, now=time.time(), agreed=not words))
+        case Collect():
+            tools.collector.collect(record)
+            record.change(outcomes.collected)
+    tools.observer.hurry()
+
+
+def tell(tools: Tools, record: Record, kind: str, reason: str, message: str) -> None:
+    """An Event about the Pod; of one that is gone only a line of the log is left."""
+    if record.facts.pod.name:
+        about = Reference("Pod", record.namespace, record.name, record.uid)
+        tools.recorder.tell(about, "Warning" if kind == "Warning" else "Normal", reason, message)
+    _told("event", record, reason=reason, words=message)
+
+
+def tell_doubts(tools: Tools, record: Record, notes: Iterable[Note]) -> None:
+    """An Event for what a script was not sure of when it started a container."""
+    for note in notes:
+        if note.event is Told.RUNNING and note.reason == names.REASON_MPI_UNKNOWN:
+            words = f"Container {note.container} runs, but whether its ranks can talk to each other is not known: the first line of its log says why"
+            tell(tools, record, "Normal", names.REASON_MPI_UNKNOWN, words)
+
+
+def annotate(tools: Tools, record: Record, annotations: dict[str, str]) -> None:
+    """Set annotations of the Pod. NotFound and Conflict where it is gone or another; ApiError."""
+    pod = record.facts.pod
+    body = {"metadata": {"uid": pod.uid, "annotations": annotations}}
+    answer = tools.api.patch(f"/api/v1/namespaces/{pod.namespace}/pods/{pod.name}", body)
+    record.wrote(view(answer), outcomes.with_pod)
+
+
+def report(tools: Tools, record: Record, status: PodStatus) -> None:
+    """Write the Pod's status. NotFound and Conflict where it is gone or another; ApiError."""
+    pod = record.facts.pod
+    path = f"/api/v1/namespaces/{pod.namespace}/pods/{pod.name}/status"
+    answer = tools.api.patch(path, as_patch(status, uid=pod.uid, images=pod.images), STRATEGIC)
+    record.wrote(view(answer), partial(outcomes.wrote, now=time.time()))
+    if status.terminal and not pod.status.terminal:
+        _told("ended", record, phase=status.phase, reason=status.reason, words=status.message)
+        if (end := _finished(status)) is not None:
+            tools.metrics.report_seconds.observe(max(0.0, time.time() - end))
+    elif status.phase != pod.status.phase:
+        _told("phase", record, phase=status.phase)
+
+
+def submit(tools: Tools, record: Record, *, fresh: bool) -> None:
+    """Submit a Pod: how ever that comes out, the facts say so."""
+    pod, staged, tried = record.facts.pod, False, False
+    try:
+        if (held := tools.full.held(pod.queue)) is not None:
+            until, words = held
+            attempt = Attempt(names.REASON_QUEUE_FULL, words, not_before=until)
+            record.change(partial(outcomes.held_back, attempt=attempt, staged=False))
+            return
+        prepared = tools.submitter.prepare(pod, fresh=fresh)
+        staged = tried = True
+        made = tools.submitter.submit(prepared)
+    except DirectoryExists:
+        record.change(outcomes.found_directory)
+    except Full as error:
+        attempt = Attempt(names.REASON_QUEUE_FULL, error.words, not_before=tools.full.refused(pod.queue, error.words))
+        record.change(partial(outcomes.held_back, attempt=attempt, staged=True))
+        _told("full", record, queue=pod.queue, words=error.words)
+    except (BatchgateError, OSError) as error:
+        _not_submitted(tools, record, error, staged=staged, tried=tried)
+    else:
+        _submitted(tools, record, prepared, made)
+
+
+def _submitted(tools: Tools, record: Record, prepared: Prepared, made: Submitted) -> None:
+    pod = record.facts.pod
+    tools.full.took(pod.queue)
+    image_ids = {name: used.answer.image_id for name, used in prepared.images.items() if used.answer.image_id}
+    record.change(partial(outcomes.submitted, job_id=made.job_id, image_ids=image_ids))
+    tools.metrics.submission_seconds.observe(max(0.0, time.time() - pod.created))
+    _told("submitted", record, job=made.job_id)
+    for words in pulled(pod, prepared.images):
+        tell(tools, record, "Normal", names.REASON_PULLED, words)
+    for words in prepared.warnings:
+        tell(tools, record, "Warning", names.REASON_ENV_NAMES, words)
+    if made.remarks:
+        words = f"When batch job {made.job_id} was submitted, the site said: {made.remarks}"
+        tell(tools, record, "Normal", names.REASON_SITE_REMARK, words)
+
+
+def _not_submitted(tools: Tools, record: Record, error: BatchgateError | OSError, *, staged: bool, tried: bool) -> None:
+    attempt = attempt_of(error, time.time())
+    open_end = isinstance(error, Unavailable | OutputError) or (tried and not isinstance(error, BatchError))
+    if isinstance(error, Refused) or not open_end:
+        record.change(partial(outcomes.held_back, attempt=attempt, staged=staged))
+    else:
+        record.change(partial(outcomes.unclear, attempt=attempt))
+    if isinstance(error, Refused):
+        tools.full.took(record.facts.pod.queue)  # it answers, and others may fit
+    if open_end:
+        tools.observer.check()
+    if isinstance(error, ImageWait):
+        return  # told of by who asked for the image, once for all Pods
+    words = "unclear" if open_end else "not submitted"
+    log.warning(words, extra={"fields": {"pod": record.key, "uid": record.uid, "error": str(error)[:2000]}})
+
+
+def _inspect(tools: Tools, record: Record, now: float) -> None:
+    found = inspect(tools.host, record.directory)
+    words: list[str] = []
+
+    def learn(facts: Facts) -> Facts:
+        facts, said = outcomes.inspected(facts, found, now)
+        words.extend(said)
+        return facts
+
+    record.change(learn)
+    for one in words:
+        log.warning("a file is not believed", extra={"fields": {"pod": record.key, "file": one}})
+
+
+def _sealed(tools: Tools, record: Record, now: float) -> None:
+    there = tools.host.status(record.directory.path) is not None
+    claim = small(tools.host, record.directory, layout.CLAIM) if there else None
+    record.change(partial(outcomes.sealed, claim=claim, now=now))
+
+
+def _look(tools: Tools, record: Record) -> None:
+    """Search by the job's name; of a Pod that is gone and whose name nobody knows, by its uid among all of ours.
+
+    Anybody may give a job that name, and that directory: the Pod's is its user's.
+    """
+    if record.name:
+        ids = tools.batch.find(tools.submitter.tag(record.name, record.uid))
+        found = tools.batch.details(ids).values() if ids else ()
+        reports = [one for one in found if one.owner == tools.batch.user]
+    else:
+        reports = tools.observer.search(record.uid)
+    record.change(partial(outcomes.looked, reports=reports, now=time.time()))
+    _told("looked", record, jobs=[one.job_id for one in reports])
+
+
+def _ask_to_end(tools: Tools, record: Record, job_id: str) -> None:
+    """Ask a job's script to end: by TERM, or by a file where the batch system's signals would kill what it runs."""
+    report = _report(record.facts, job_id)
+    if report is not None and tools.batch.signal_ends(report):
+        tools.host.put(record.directory.path / layout.END, b"end\n")
+    else:
+        tools.batch.signal(_address(record.facts, job_id), TERM)
+
+
+def _report(facts: Facts, job_id: str) -> JobReport | None:
+    return next((job.report for job in facts.jobs if job.job_id == job_id), None)
+
+
+def _address(facts: Facts, job_id: str) -> str:
+    """What a job is signalled and deleted by: one that was moved only hears of it from the server that has it."""
+    report = _report(facts, job_id)
+    server = report.queue.partition("@")[2] if report is not None else ""
+    return f"{job_id}@{server}" if server else job_id
+
+
+def _release(tools: Tools, record: Record) -> None:
+    pod = record.facts.pod
+    tools.api.delete(f"/api/v1/namespaces/{pod.namespace}/pods/{pod.name}", grace=0, uid=pod.uid)
+    record.change(partial(outcomes.released, now=time.time()))
+    _told("released", record)
+
+
+def _tried(command: Callable[[], None], what: str, record: Record, job_id: str) -> str:
+    """Do what ends a job; what is said where that fails, else nothing.
+
+    It counts as tried whatever it says: the job's state tells whether it worked.
+    """
+    error = ""
+    try:
+        command()
+    except BatchError as failure:
+        error = failure.words.strip() or str(failure)
+    except OSError as failure:
+        error = str(failure)
+    _told(what, record, job=job_id, error=error or None)
+    return error
+
+
+def _finished(status: PodStatus) -> int | None:
+    """When the last container ended, as far as files tell."""
+    return max(_ends(status), default=None)
+
+
+def _ends(status: PodStatus) -> Iterable[int]:
+    for one in status.containers:
+        finished = getattr(one.state, "finished", None)
+        if finished is not None:
+            yield finished
+
+
+def _told(what: str, record: Record, **fields: object) -> None:
+    told = {key: value for key, value in fields.items() if value not in (None, "")}
+    log.info(what, extra={"fields": {"pod": record.key, "uid": record.uid, **told}})

@@ -1,0 +1,78 @@
+"""The fence, as far as it needs files and the API server: what older Pods of a Job have left that may still run.
+
+Shell around ``router.reconcile.fence``. Pods that are gone have left their directories, which lie beside those of the
+Pods that have taken their place.
+"""
+
+from __future__ import annotations
+
+import time
+from pathlib import PurePosixPath
+from typing import Final
+
+from router.agent.records import Record, Records
+from router.host import Host
+from router.kube.client import Api
+from router.pod import layout
+from router.pod.layout import NO_INDEX
+from router.pod.view import departed
+from router.reconcile.fence import excused, in_the_way, rival
+
+_JOB_SECONDS: Final = 30.0
+"""How long a Job's parallelism is believed."""
+
+
+class Fence:
+    """The fence over the Pods of one site.
+
+    :param root: this cluster's directory on the site
+    """
+
+    def __init__(self, api: Api, host: Host, records: Records, root: str) -> None:
+        self._api = api
+        self._host = host
+        self._records = records
+        self._pods = PurePosixPath(root, layout.PODS)
+        self._parallelism: dict[str, tuple[float, int]] = {}
+
+    def look(self, record: Record) -> tuple[str, ...]:
+        """Make known what lies beside a Pod's directory and is nobody's: it is missed from now on. OSError.
+
+        What is remembered as over is left out. The uids of all others.
+        """
+        directory = record.directory
+        listed = self._host.names(self._pods / directory.job_uid / directory.index)
+        names = (uid for uid in listed if not uid.startswith(".") and self._records.get(uid) is None)
+        found = tuple(uid for uid in names if not self._records.has_ended(uid))
+        for uid in found:
+            left = departed(uid=uid, job_uid=directory.job_uid, index=directory.index)
+            self._records.found(left, time.time())
+        return found
+
+    def older(self, record: Record) -> tuple[str, ...]:
+        """What keeps a Pod from being submitted, each in words. ApiError."""
+        pod = record.facts.pod
+        if not pod.name or record.facts.jobs:
+            return ()
+        siblings = self._records.siblings(record)
+        rivals = [found for one in siblings if (found := rival(one.facts, over=one.over)) is not None]
+        words = in_the_way(pod, rivals, parallelism=1)
+        if not words or pod.index != NO_INDEX:
+            return words
+        return in_the_way(pod, rivals, parallelism=self._parallelism_of(record))
+
+    def disruptions(self, record: Record) -> int:
+        """How many Pods of the same Job and index were already lost without being a failure."""
+        pod = record.facts.pod
+        return excused(pod, [one.facts.pod for one in self._records.siblings(record)])
+
+    def _parallelism_of(self, record: Record) -> int:
+        pod, now = record.facts.pod, time.monotonic()
+        known = self._parallelism.get(pod.job_uid)
+        if known is None or now - known[0] > _JOB_SECONDS:
+            job = self._api.find(f"/apis/batch/v1/namespaces/{pod.namespace}/jobs/{pod.job}")
+            found = ((job or {}).get("spec") or {}).get("parallelism")
+            known = (now, found if isinstance(found, int) else 1)
+            self._parallelism = {uid: one for uid, one in self._parallelism.items() if now - one[0] <= _JOB_SECONDS}
+            self._parallelism[pod.job_uid] = known
+        return known[1]

@@ -1,0 +1,243 @@
+"""The images of Pods, looked for and pulled on the site's host before anything is submitted.
+
+Shell (threads, a clock): asks imagepull as one HPC user. It answers within seconds, and a pull goes on by itself; so that
+a registry that hangs holds up no submission but those that need it, each question has a thread of its own, and who waits
+comes again. One question about an image is under way at a time, and its answer is every Pod's.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, Final
+
+from router import names
+from router.errors import BatchgateError
+from router.host import Ended, Runner
+from router.pod import image as ociimage
+from router.pod import pullsecrets
+from router.pod.image import Question, Seen, Used, Wait
+from router.pod.view import PodView
+from router.site import images
+from router.site.schema import Runtime, Site
+
+log: Final = logging.getLogger("batchgate.agent")
+
+Json = Mapping[str, Any]
+ASK_SECONDS: Final = 60.0
+"""How long imagepull may take to answer: several registries may have to be waited for."""
+PATIENCE: Final = 1.0
+MOST_ASKED: Final = 8
+"""Questions that are under way at once for one user."""
+MOST_KEPT: Final = 300
+"""Answers that are kept for one user: each holds up to 256 KiB of an image's configuration."""
+KEPT_SECONDS: Final = ociimage.FORGOTTEN
+"""For how long an answer is kept that no Pod asks for; a Pod that waits comes sooner."""
+_NEVER: Final = "Never"
+_PATH: Final = "/usr/local/bin:/usr/bin:/bin:/usr/local/sbin:/usr/sbin:/sbin"
+
+
+class ImageWait(BatchgateError):
+    """An image is not there yet, or cannot be had now; a kubelet's reason, when to try again, and whose image."""
+
+    def __init__(self, image: str, wait: Wait) -> None:
+        super().__init__(wait.message)
+        self.image = image
+        self.reason = wait.reason or names.REASON_CREATING
+        self.until = wait.until
+
+
+class Images:
+    """What is known of images, asked as one HPC user.
+
+    :param patience: seconds for which a submission waits for an answer before it comes again later
+    """
+
+    def __init__(
+        self,
+        runner: Runner,
+        site: Site,
+        user: str,
+        *,
+        clock: Callable[[], float] = time.time,
+        patience: float = PATIENCE,
+    ) -> None:
+        self._runner = runner
+        self._site = site
+        self._user = user
+        self._clock = clock
+        self._patience = patience
+        self._lock = threading.Condition()
+        self._seen: dict[Question, Seen] = {}
+        self._wanted: dict[Question, float] = {}  # when a Pod last asked, in seconds since 1970
+        self._asking: set[Question] = set()
+
+    def of(self, pod: Json, created: float, secrets: Sequence[Json] = ()) -> dict[str, Used]:
+        """The image of each container of a Pod, as far as one is known; nothing of those that the job itself looks for.
+
+        :param created: when the Pod was made, in seconds since 1970
+        :param secrets: the Pod's pull secrets, as far as there are such
+        :raises ImageWait: one of them is not there yet
+        """
+        with self._lock:
+            self._forget()
+        asked = dict(self._questions(pod, secrets))
+        for question in dict.fromkeys(asked.values()):
+            self._begin(question, created)
+        self._await(set(asked.values()))
+        found = {name: self._used(question, created) for name, question in asked.items()}
+        return {name: used for name, used in found.items() if used is not None}
+
+    # --- questions ----------------------------------------------------------------------------------------------
+
+    def _questions(self, pod: Json, secrets: Sequence[Json]) -> Iterator[tuple[str, Question]]:
+        site = self._site
+        if site.runtime is Runtime.HOST or site.pull == "never":
+            return
+        spec = pod["spec"]
+        for container in (*(spec.get("initContainers") or ()), *(spec.get("containers") or ())):
+            image = str(container["image"])
+            file = images.mapped(site, image)
+            yield (
+                container["name"],
+                Question(
+                    image=image,
+                    file=file,
+                    cache=cache_directory(site, self._user),
+                    policy=ociimage.pull_policy(container),
+                    when="job" if site.pull == "job" else "host",
+                    runtime=site.runtime_path or str(site.runtime),
+                    insecure=images.is_insecure(site, image),
+                    auths=() if file else pullsecrets.credentials(secrets, image),
+                ),
+            )
+
+    def _begin(self, question: Question, created: float) -> None:
+        """Put a question, unless its answer is known or under way."""
+        with self._lock:
+            known = self._seen.get(question)
+            if known is not None:
+                self._wanted[question] = self._clock()
+            if known is not None and ociimage.stands(known, question, created, self._clock()):
+                return
+            if question in self._asking or len(self._asking) >= MOST_ASKED:
+                return
+            self._asking.add(question)
+        threading.Thread(target=self._ask, args=(question,), name=f"image {question.image}"[:64], daemon=True).start()
+
+    def _forget(self) -> None:
+        """Drop the answers that no Pod asked for lately, and of too many those not asked for longest; in the lock."""
+        lately = self._clock() - KEPT_SECONDS
+        ordered = sorted(self._seen, key=self._wanted.__getitem__, reverse=True)
+        for number, question in enumerate(ordered):
+            if number >= MOST_KEPT or self._wanted[question] < lately:
+                del self._seen[question], self._wanted[question]
+
+    def _await(self, questions: set[Question]) -> None:
+        with self._lock:
+            self._lock.wait_for(lambda: not self._asking & questions, self._patience)
+
+    def _ask(self, question: Question) -> None:
+        asked = self._clock()
+        answer = ociimage.unanswered("imagepull was not asked to the end")
+        try:
+            answer = self._answer(question)
+        finally:
+            with self._lock:
+                found = ociimage.seen(self._seen.pop(question, None), answer, asked, self._clock())
+                self._seen[question] = found
+                self._wanted.setdefault(question, asked)
+                self._forget()
+                self._asking.discard(question)
+                self._lock.notify_all()
+        if answer.state == ociimage.FAILED:
+            fields = {"image": question.image, "user": self._user, "reason": answer.reason, "words": answer.message}
+            log.log(logging.INFO if question.file else logging.WARNING, "image", extra={"fields": fields})
+
+    def _answer(self, question: Question) -> ociimage.Answer:
+        program = self._site.imagepull
+        ended = self._runner.run(argv_of(self._site), ASK_SECONDS, ociimage.request(question))
+        if ended.returncode == 0:
+            try:
+                return ociimage.read(ended.stdout)
+            except ValueError as error:
+                return ociimage.unanswered(f"the answer of {program} on site {self._site.name} {error}")
+        where = f"{program} on site {self._site.name}, which pulls images, gave no answer: {_words(ended)}"
+        other = ", or set pull: job" if question.when == "host" else ""
+        return ociimage.unanswered(f"{where}; the site's admin must install it there (imagepull){other}")
+
+    # --- answers ------------------------------------------------------------------------------------------------
+
+    def _used(self, question: Question, created: float) -> Used | None:
+        """What is known of an image; None where the job looks for it itself. ImageWait."""
+        now, image = self._clock(), question.image
+        with self._lock:
+            known, asking = self._seen.get(question), question in self._asking
+        if known is not None and _is_left_to_job(question, known.answer):
+            return None
+        if asking or known is None or not ociimage.stands(known, question, created, now):
+            raise ImageWait(image, ociimage.asked_now(known, image, now))
+        if (wait := ociimage.wait_for(known, image, now)) is not None:
+            raise ImageWait(image, wait)
+        by_job = question.when == "job" and question.file is None
+        return Used(
+            known.answer,
+            cache=question.cache if by_job else "",
+            insecure=question.insecure and by_job,
+            waited=known.waited if known.at >= created else None,
+        )
+
+
+def pulls_with_secrets(site: Site, pod: Json) -> bool:
+    """Whether an image of a Pod is pulled with the Secrets that the Pod names for it."""
+    if site.secrets != "pull" or site.pull != "host" or site.runtime is Runtime.HOST:
+        return False
+    spec = pod["spec"]
+    containers = (*(spec.get("initContainers") or ()), *(spec.get("containers") or ()))
+    return any(images.mapped(site, str(one["image"])) is None for one in containers)
+
+
+def cache_directory(site: Site, user: str) -> str:
+    """Where a user's pulled images lie."""
+    if site.image_cache is not None:
+        return site.image_cache.replace("{user}", user)
+    return f"{site.work_dir.replace('{user}', user).rstrip('/')}/images"
+
+
+def pulled(pod: PodView, found: Mapping[str, Used]) -> tuple[str, ...]:
+    """What is told of the images of a Pod that is submitted, as a kubelet does; nothing of those that its job pulls."""
+    words = {pod.images.get(name, ""): used for name, used in found.items() if used.answer.source and not used.cache}
+    return tuple(
+        f'Container image "{image}" already present on machine'
+        if used.waited is None
+        else f'Successfully pulled image "{image}" in {used.waited:.1f}s'
+        for image, used in words.items()
+    )
+
+
+def _is_left_to_job(question: Question, answer: ociimage.Answer) -> bool:
+    """Whether a failure says nothing of whether the job will have the image.
+
+    A file of the site need not be seen by this host, which is asked only what is in it; and a registry that this host
+    does not reach may be reached by a job that pulls, which it would whatever the policy: one of Never is not left to it.
+    """
+    if answer.state != ociimage.FAILED:
+        return False
+    if question.file is not None:
+        return True
+    if question.when != "job" or question.policy == _NEVER:
+        return False
+    return answer.silent or answer.reason == names.REASON_REGISTRY_UNAVAILABLE
+
+
+def argv_of(site: Site) -> tuple[str, ...]:
+    """The words that run imagepull on the site."""
+    path = ":".join((*site.command_path, _PATH))
+    return ("env", "-i", f"PATH={path}", site.imagepull)
+
+
+def _words(ended: Ended) -> str:
+    words = ended.stderr.decode(errors="replace").strip()[-500:]
+    return words or f"exit code {ended.returncode}"

@@ -1,0 +1,283 @@
+"""From a Pod to its batch job: look at everything afresh, write its files, submit, and note the id.
+
+Shell. Each step can be the last one before the program is killed, and is safe to come to again: the directory is
+written whole or not at all and shows that a job may have been made, for which the plan then looks before it submits
+once more. Should two jobs come of it all the same, the claim in the directory lets only one of them run.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
+
+from router import names, placement
+from router.agent.approval import Approved, additions, approve, as_signed, controller, is_living, needs
+from router.agent.batch.commands import Batch
+from router.agent.submission.images import Images, ImageWait, pulls_with_secrets
+from router.errors import ApiError, BatchgateError, JobError
+from router.host import Host
+from router.hpc import Submission, job_name
+from router.hpc.remarks import Submitted
+from router.kube.client import Api
+from router.pod import files as podfiles
+from router.pod import image as ociimage
+from router.pod import layout, results
+from router.pod.image import Used, Wait
+from router.pod.layout import PodDirectory
+from router.pod.view import PodView
+from router.script import complete
+from router.site.schema import Site
+from router.workload import resultpaths, workload_of
+from router.workload.model import GpuVendor, Workload
+
+_MOST_PULL_SECRETS: Final = 20
+"""Of one Pod. Each may hold a megabyte, and all are read again whenever it is tried."""
+_RESULTS_FIELD: Final = f"metadata.annotations[{names.HINT_RESULTS}]"
+Json = dict[str, Any]
+Keys = Mapping[str, Ed25519PublicKey]
+
+_FORBIDDEN: Final = 403
+_FORBIDDEN_SECONDS: Final = 30.0
+_NO_COMMAND_SECONDS: Final = 300.0
+"""Before an image that lacks a command is looked at again: only another image would have one."""
+
+
+class Withdrawn(BatchgateError):
+    """The Pod or its Job is gone, deleted or over: there is nothing to submit any more."""
+
+
+class WrongUser(BatchgateError):
+    """The Pod's account is an HPC user as whom this agent may not act."""
+
+
+class Added(BatchgateError):
+    """The Pod has what its Job's template lacks, and what the signed script would therefore not run."""
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where this agent submits.
+
+    ``root`` is the cluster's directory on the site. ``user`` is the HPC user whom accounts must name.
+    """
+
+    site: Site
+    cluster: str
+    root: str
+    user: str
+    gpu_resources: Mapping[str, GpuVendor] = field(default_factory=dict)
+
+
+class DirectoryExists(BatchgateError):
+    """The directory of a Pod that nobody is known to have submitted is there: an earlier agent may have done so."""
+
+
+class SiteStorage(BatchgateError):
+    """The site's work directory cannot be written now: full, a quota, read-only, away."""
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """A Pod whose files are there. ``warnings`` are sentences for Events, ``images`` what its containers run, by name."""
+
+    submission: Submission
+    directory: PodDirectory
+    warnings: tuple[str, ...] = ()
+    images: Mapping[str, Used] = field(default_factory=dict)
+
+
+class Submitter:
+    """Submits the Pods of one site.
+
+    :param keys: the public keys in force, asked for at each submission
+    :param elsewhere: what is to be raised for a Pod, by its uid, that is this other HPC user's
+    """
+
+    def __init__(
+        self,
+        api: Api,
+        host: Host,
+        batch: Batch,
+        place: Place,
+        keys: Callable[[], Keys],
+        elsewhere: Callable[[str, str], BatchgateError] | None = None,
+    ) -> None:
+        self._api = api
+        self._host = host
+        self._batch = batch
+        self._place = place
+        self._keys = keys
+        self._elsewhere = elsewhere or self._wrong_user
+        self._images = Images(host, place.site, place.user)
+
+    def directory(self, view: PodView) -> PodDirectory:
+        """The Pod's files on the site."""
+        return PodDirectory(self._place.root, view.job_uid, view.index, view.uid)
+
+    def tag(self, name: str, uid: str) -> str:
+        """The name of a Pod's job."""
+        return job_name(name, self._place.cluster, uid, self._batch.name_limit)
+
+    def prepare(self, view: PodView, *, fresh: bool) -> Prepared:
+        """Judge a Pod and write its files, unless they are there. Nothing is submitted yet.
+
+        :param fresh: no submission is known to have been tried
+        :raises Withdrawn: nothing is wanted any more
+        :raises SignatureError: the Pod does not prove what it should
+        :raises WrongUser, Added: it can never be run as it is
+        :raises JobError: what its files are made from is not there
+        :raises OtherRelease: its script is none that this agent completes
+        :raises TooLarge: it can never be given what its files would be
+        :raises DirectoryExists: only where it is fresh
+        :raises ImageWait: an image is not there yet
+        :raises SiteStorage: its files cannot be written now
+        :raises ApiError: the API server cannot be asked
+        """
+        pod, job = self._fresh(view)
+        approved = approve(pod, job, self._place.site.name, self._keys())
+        self._demand_runnable(pod, job, approved)
+        pod = as_signed(pod, job)
+        directory = self.directory(view)
+        submission = Submission(
+            name=self.tag(view.name, view.uid),
+            script=str(directory.script),
+            directory=str(directory.path),
+            output=str(directory.output),
+        )
+        if self._host.status(directory.path) is None:
+            script = complete(approved.script)
+            images = self._images.of(pod, view.created, self._pull_secrets(pod))
+            staged = self._staged(pod, job, approved, images).add(layout.SCRIPT, script.encode())
+            if self._write(directory, staged):
+                return Prepared(submission, directory, staged.warnings, images)
+        if fresh:
+            raise DirectoryExists(f"{directory.path} is there already")
+        return Prepared(submission, directory)
+
+    def _write(self, directory: PodDirectory, staged: podfiles.Staged) -> bool:
+        try:
+            return self._host.write_pod(directory.path, staged)
+        except OSError as error:
+            words = f"{directory.path} cannot be written on the site: {error.strerror or error}; it is tried again"
+            raise SiteStorage(words) from error
+
+    def submit(self, prepared: Prepared) -> Submitted:
+        """Run the submit command; the new job, whose id is noted in the directory.
+
+        :raises BatchError: Refused and Full made no job; Unavailable and OutputError leave that open
+        """
+        found = self._batch.submitted(prepared.submission)
+        self.note(prepared.directory, found.job_id)
+        return found
+
+    def note(self, directory: PodDirectory, job_id: str) -> None:
+        """Keep a job's id in the Pod's directory."""
+        self._host.put(directory.job_id, f"{job_id}\n".encode())
+
+    def _fresh(self, view: PodView) -> tuple[Json, Json]:
+        """Pod and Job as the API server has them now: the watch may be behind."""
+        pod = self._api.find(f"/api/v1/namespaces/{view.namespace}/pods/{view.name}")
+        if pod is None or pod["metadata"]["uid"] != view.uid or pod["metadata"].get("deletionTimestamp"):
+            raise Withdrawn(f"Pod {view.key} is gone or being deleted")
+        owner = controller(pod)
+        if owner is None:
+            raise Added("is no Pod of a Job: only the Pods of Jobs are run")
+        name, uid = owner
+        job = self._api.find(f"/apis/batch/v1/namespaces/{view.namespace}/jobs/{name}")
+        if job is None or job["metadata"]["uid"] != uid or not is_living(job):
+            raise Withdrawn(f"Job {view.namespace}/{name} of Pod {view.name} is gone or over")
+        return pod, job
+
+    def _demand_runnable(self, pod: Json, job: Json, approved: Approved) -> None:
+        if approved.user != self._place.user:
+            raise self._elsewhere(pod["metadata"]["uid"], approved.user)
+        if extra := additions(pod, job):
+            raise Added(
+                f"differs from its Job's template ({', '.join(extra)}), so that the signed script would not run what "
+                "the Pod says; exempt the namespace, or these Pods, from the webhook that does this"
+            )
+        if secrets := needs(as_signed(pod, job)).secrets:
+            raise JobError("spec", f"needs Secret {', '.join(secrets)}, and Secrets are not brought to this site")
+
+    def _wrong_user(self, _: str, user: str) -> WrongUser:
+        own = self._place.user
+        return WrongUser(f"the account of this Job is HPC user {user}, and this agent runs Jobs as {own} only")
+
+    def _staged(self, pod: Json, job: Json, approved: Approved, images: Mapping[str, Used]) -> podfiles.Staged:
+        namespace = pod["metadata"]["namespace"]
+        found = {
+            name: self._api.find(f"/api/v1/namespaces/{namespace}/configmaps/{name}") for name in needs(pod).config_maps
+        }
+        workload = self._workload(job, namespace)
+        _demand_commands(workload, images)
+        staged = podfiles.stage(
+            pod,
+            workload,
+            config_maps={name: one for name, one in found.items() if one is not None},
+            allocatable=self._allocatable(pod),
+            images=images,
+        )
+        plan = results.plan_text(resultpaths.resolve(workload, approved.results, _RESULTS_FIELD))
+        return staged.add(layout.RESULTS, plan)
+
+    def _pull_secrets(self, pod: Json) -> tuple[Json, ...]:
+        """The Secrets that a Pod names for its images. As for a kubelet one that is not there is none. ImageWait."""
+        if not pulls_with_secrets(self._place.site, pod):
+            return ()
+        namespace = pod["metadata"]["namespace"]
+        named = dict.fromkeys(one["name"] for one in pod["spec"].get("imagePullSecrets") or () if one.get("name"))
+        wanted = tuple(named)[:_MOST_PULL_SECRETS]  # the API server takes any number, also of the same
+        found = [self._secret(namespace, name, pod) for name in wanted]
+        return tuple(one for one in found if one is not None)
+
+    def _secret(self, namespace: str, name: str, pod: Json) -> Json | None:
+        try:
+            return self._api.find(f"/api/v1/namespaces/{namespace}/secrets/{name}")
+        except ApiError as error:
+            if error.status != _FORBIDDEN:
+                raise
+        words = (
+            f"the agent may not read pull secret {name} of namespace {namespace}; an admin of the cluster binds the "
+            f"ClusterRole {names.PULL_SECRETS_ROLE} there"
+        )
+        wait = Wait(names.REASON_ERR_IMAGE_PULL, words, time.time() + _FORBIDDEN_SECONDS)
+        raise ImageWait(str(pod["spec"]["containers"][0]["image"]), wait)
+
+    def _workload(self, job: Json, namespace: str) -> Workload:
+        """The Job as the webhook sized it: what of its containers stands in the script.
+
+        Without hints: those of a Job may have changed since, and nothing of them but the signed results counts here.
+        """
+        own = placement.strip(_without_hints(job)).job
+        return workload_of(own, namespace=namespace, gpu_resources=self._place.gpu_resources)
+
+    def _allocatable(self, pod: Json) -> dict[str, str]:
+        """What a limit that is not set reads as, as the kubelet has it: all of the node."""
+        node = pod["spec"].get("nodeName")
+        for queue in self._place.site.queues:
+            if names.node_name(self._place.site.name, queue.name) == node:
+                memory = {"memory": str(queue.memory_per_node)} if queue.memory_per_node else {}
+                return {"cpu": str(queue.cpus_per_node), **memory}
+        return {}
+
+
+def _without_hints(job: Json) -> Json:
+    annotations = job["metadata"].get("annotations") or {}
+    kept = {key: value for key, value in annotations.items() if key not in names.HINTS}
+    return {**job, "metadata": {**job["metadata"], "annotations": kept}}
+
+
+def _demand_commands(workload: Workload, images: Mapping[str, Used]) -> None:
+    """ImageWait where neither the Job nor the image says what is to be run."""
+    for container in workload.containers:
+        used = images.get(container.name)
+        if used is None or used.answer.config is None or container.command or container.launcher is not None:
+            continue
+        if not ociimage.words(used.answer.config, None, container.args):
+            words = f'no command specified: image "{container.image}" has neither ENTRYPOINT nor CMD; set command'
+            wait = Wait(names.REASON_CREATE_CONTAINER, words, time.time() + _NO_COMMAND_SECONDS)
+            raise ImageWait(container.image, wait)

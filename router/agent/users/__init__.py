@@ -1,0 +1,1 @@
+"""The HPC users of a site, each attended by itself."""

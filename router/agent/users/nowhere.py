@@ -1,0 +1,83 @@
+"""The host of Pods that are no HPC user's: there is no file of theirs, and no command is run for them.
+
+Shell (a clock). A Pod is nobody's until its signature, or what its job has left, shows whose it is; one that is signed for a user
+whom the agent may not act as stays nobody's. What is asked about files is answered truthfully; what would make one, or
+run a command, is refused.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from pathlib import PurePath
+from typing import NoReturn
+
+from router.host import MOST_READ, Ended, Status
+from router.pod.files import Staged
+
+
+class Nowhere:
+    """See ``router.host.Host``."""
+
+    def check(self) -> None:
+        """See ``Host``: there is nothing to be made."""
+
+    def rest(self, seconds: float) -> None:
+        """See ``Host``: nothing is open."""
+
+    def run(self, argv: Sequence[str], seconds: float, stdin: bytes = b"") -> Ended:  # noqa: ARG002 - a Host's
+        """See ``Host``."""
+        return Ended(None, b"", f"{argv[0]}: no HPC user is known as whom this could be run".encode())
+
+    def names(self, path: PurePath | str) -> list[str]:  # noqa: ARG002 - a Host's
+        """See ``Host``."""
+        return []
+
+    def status(self, path: PurePath | str) -> Status | None:  # noqa: ARG002 - a Host's
+        """See ``Host``."""
+        return None
+
+    def size(self, path: PurePath | str) -> int | None:  # noqa: ARG002 - a Host's
+        """See ``Host``."""
+        return None
+
+    def modified(self, path: PurePath | str) -> float | None:  # noqa: ARG002 - a Host's
+        """See ``Host``."""
+        return None
+
+    def read(self, path: PurePath | str, offset: int = 0, limit: int = MOST_READ) -> bytes:  # noqa: ARG002 - a Host's
+        """See ``Host``."""
+        raise FileNotFoundError(f"{path}: no HPC user's")
+
+    def put(self, path: PurePath | str, content: bytes) -> None:  # noqa: ARG002 - a Host's
+        """See ``Host``."""
+        _refuse(path)
+
+    def make_directory(self, path: PurePath | str) -> None:
+        """See ``Host``."""
+        _refuse(path)
+
+    def write_pod(self, directory: PurePath | str, staged: Staged) -> bool:  # noqa: ARG002 - a Host's
+        """See ``Host``."""
+        _refuse(directory)
+
+    def link_claim(self, directory: PurePath | str, token: str) -> bool:  # noqa: ARG002 - a Host's
+        """See ``Host``: the directory is not there."""
+        return True
+
+    def remove(self, path: PurePath | str) -> None:
+        """See ``Host``."""
+
+    def remove_directory(self, path: PurePath | str) -> None:
+        """See ``Host``."""
+
+    def remove_tree(self, path: PurePath | str) -> None:
+        """See ``Host``."""
+
+    def clock(self) -> float:
+        """See ``Host``."""
+        return time.time()
+
+
+def _refuse(path: PurePath | str) -> NoReturn:
+    raise PermissionError(f"{path}: no HPC user is known whose this could be")

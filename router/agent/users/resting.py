@@ -1,0 +1,157 @@
+"""One HPC user for as long as this agent leads: attended to while there is anything to do, else at rest.
+
+Shell (a lock, a clock). What is known of the user's Pods stays; the threads and the connection go, and are made anew, as
+at the start of an agent, by whatever wakes one of the Pods. So nothing has to be remembered of a user at rest, and
+nothing can be missed: all that an agent finds when it starts is found again.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable
+from functools import partial
+from typing import Final
+
+from router.agent.records import Record
+from router.agent.users.attending import Attending, Shared, World
+from router.agent.users.seats import Seat
+from router.errors import BatchgateError
+from router.reconcile.resting import Seen
+
+log: Final = logging.getLogger("batchgate.agent")
+
+
+class Attended:
+    """One user; ``start``, and ``stop`` in the end.
+
+    :param elsewhere: see ``Submitter``
+    """
+
+    def __init__(
+        self,
+        world: World,
+        seat: Seat,
+        shared: Shared,
+        elsewhere: Callable[[str, str], BatchgateError] | None = None,
+    ) -> None:
+        self.seat = seat
+        self._make = partial(Attending, world, seat, shared, elsewhere)
+        self._lock = threading.Lock()
+        self._attending = self._make()
+        self.records = self._attending.records
+        self._awake = True
+        self._stopped = False
+        self._risen = False
+        self._since = time.monotonic()
+        self._needed: float | None = None
+
+    def start(self) -> None:
+        """Begin, once all Pods are known."""
+        self._attending.start()
+
+    def stop(self, seconds: float) -> bool:
+        """See ``Attending``. Nothing is in hand of a user at rest."""
+        with self._lock:
+            self._stopped = True
+            attending = self._attending if self._awake else None
+        return attending is None or attending.stop(seconds)
+
+    def wake(self, uid: str) -> None:
+        """Let somebody look at a Pod: the user is attended to, from now on where that was not so."""
+        with self._lock:
+            self._rise()
+            self._attending.wake(uid)
+
+    def wake_all(self) -> None:
+        """Let somebody look at each Pod that is not over. Of a user at rest there is none."""
+        with self._lock:
+            if self._awake:
+                self._attending.wake_all()
+
+    def rise(self) -> None:
+        """Attend to the user from now on."""
+        with self._lock:
+            self._rise()
+
+    def rest(self) -> None:
+        """Leave the user at rest, unless there is something to do by now."""
+        with self._lock:
+            if not self._awake or self._wanted() or self._stopped:
+                return
+            self._attending.rest()
+            self._awake, self._since = False, time.monotonic()
+            if self._needed is not None:
+                log.info("at rest", extra={"fields": {"user": self.seat.user}})
+            self._needed = None
+
+    def close_unused(self, seconds: float) -> None:
+        """End the connection of a user at rest, whom somebody has read a log of, after so many seconds."""
+        with self._lock:
+            if not self._awake and self._attending.ended.is_set():
+                self.seat.host.rest(seconds)
+
+    def seen(self, now: float, *, claimed: bool) -> Seen:
+        """How the user is at this moment (monotonic).
+
+        :param claimed: there is a Pod that is nobody's and says to be this user's
+        """
+        with self._lock:
+            wanted, attending = claimed or self._wanted(), self._attending
+            if wanted and self._awake:
+                self._needed = now
+            return Seen(
+                user=self.seat.user,
+                awake=self._awake,
+                wanted=wanted,
+                since=self._since,
+                needed=self._needed,
+                reached=self.reaches,
+                visited=attending.visited,
+            )
+
+    @property
+    def awake(self) -> bool:
+        """Whether the user is attended to."""
+        return self._awake
+
+    @property
+    def began(self) -> bool:
+        """Whether the Pods were attended to once: whoever rises again is no reason not to be ready."""
+        return self._risen or self._attending.began
+
+    @property
+    def reaches(self) -> bool:
+        """Whether the user is attended to, and reached the batch system when it was last asked."""
+        return self._awake and self._attending.began and self._attending.reach.ok
+
+    @property
+    def tried(self) -> str | None:
+        """Why the user does not reach the batch system, empty where that was not seen; None: it is not tried now."""
+        attending = self._attending
+        reason = attending.reach.reason
+        if not self._awake or (self._risen and not attending.began and not reason):
+            return None
+        return reason
+
+    def alive(self) -> dict[str, bool]:
+        """Whether the threads run that should."""
+        with self._lock:
+            return self._attending.alive() if self._awake else {}
+
+    def _rise(self) -> None:
+        if self._awake or self._stopped:
+            return
+        self._attending = self._make(after=self._attending)
+        self._awake, self._risen, self._since = True, True, time.monotonic()
+        self._attending.start()
+
+    def _wanted(self) -> bool:
+        busy = self._awake and self._attending.busy
+        return busy or any(_is_unfinished(record) for record in self.records.all())
+
+
+def _is_unfinished(record: Record) -> bool:
+    """Whether something of a Pod is left to do on the site, or under way; logs are read without that."""
+    return not record.over or bool(record.busy) or record.owed

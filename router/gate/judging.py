@@ -1,0 +1,318 @@
+"""One Job through the gate: stripped, sized, decided, scripted, signed, placed.
+
+Pure. The webhook, ``route``, ``script`` and ``explain`` all come through ``judge``; updates of Jobs that are already
+in a cluster come through ``router.gate.updating``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any, Final
+
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+from router import names, placement, policy
+from router.errors import JobError
+from router.notation import durations
+from router.placement import Record, Stripped, signing
+from router.pod import template as podtemplate
+from router.policy import Policy
+from router.policy.decision import Decision, QueueStates, Requester, Route
+from router.script import Script, render
+from router.site.schema import Site
+from router.site.volumes import Place, place_of
+from router.values import unchanging
+from router.workload import check_bounds, limits, managed_by, resultpaths, workload_of
+from router.workload.cluster import Cluster
+from router.workload.model import Obstacle, Volume, Workload
+from router.workload.quotas import shortage
+
+Job = dict[str, Any]
+
+_NO_ROOM: Final = "but its namespace has no room for its Pods"
+"""Few words: of a warning users see about 250 bytes (k8s.io/apiserver, webhook/mutating)."""
+
+
+@unchanging
+class Gate:
+    """What is known at one moment. ``issued_at``: seconds since 1970; without ``signer`` nothing is signed."""
+
+    policy: Policy
+    cluster: Cluster
+    states: QueueStates
+    signer: Ed25519PrivateKey | None
+    issued_at: int
+
+
+@unchanging
+class Judgement:
+    """What became of a Job.
+
+    ``job`` is the Job as it came, ``routed`` as it should be stored: with the record of the decision, and for HPC
+    with all changes. ``decision`` and ``workload`` are None where the Job is not ours to judge: a controller of the
+    policy's ``controllers`` manages it, or an update changes nothing that was decided. ``differences`` are sentences on
+    what is otherwise on HPC for every such Job, which the first warning tells in short.
+    """
+
+    job: Job
+    stripped: Stripped
+    routed: Job
+    workload: Workload | None = None
+    decision: Decision | None = None
+    script: Script | None = None
+    warnings: tuple[str, ...] = ()
+    differences: tuple[str, ...] = ()
+
+
+def judge(job: Job, *, requester: Requester, gate: Gate, root: str = "", explain: bool = False) -> Judgement:
+    """Judge a Job as it is created. JobError where it cannot be right, with the field's path.
+
+    :param root: put before field paths (``spec.jobTemplate.`` for the Job inside a CronJob)
+    :param explain: also tell every rule that was looked at
+    """
+    check_bounds(job, root)
+    stripped = placement.strip(job, root=root)
+    if (manager := manager_of(job, gate.policy)) is not None:
+        routed = placement.hand_over(stripped.job, manager)
+        return Judgement(
+            job, stripped, routed, warnings=(*placement.foreign_keys(stripped, routed), *stripped.warnings)
+        )
+    try:
+        workload = sized(stripped.job, requester, gate, root)
+        asking = replace(requester, time=gate.issued_at)
+        decision = policy.decide(gate.policy, workload, asking, gate.states, explain=explain)
+        return _settled(job, stripped, workload, decision, requester, gate)
+    except UnicodeEncodeError as error:
+        raise _half_a_character(stripped.job, root) from error
+
+
+def manager_of(job: Job, known: Policy) -> str | None:
+    """The controller that runs this Job in place of Kubernetes' own, where the policy lists it; else None.
+
+    An API server may drop ``spec.managedBy`` after this (1.31, and wherever the gate JobManagedBy is off), so that the
+    ordinary controller runs the Job. Nothing of ours is therefore left in it, and a guard looks for the field.
+    """
+    manager = managed_by(job)
+    return manager if manager in known.controllers else None
+
+
+def untouched(job: Job) -> Judgement:
+    """The judgement that changes nothing."""
+    return Judgement(job, Stripped(job), job)
+
+
+def created(job: Job) -> float | None:
+    """When the cluster took a Job, in seconds since 1970; None where it has not yet, or does not say so in RFC 3339."""
+    metadata = job.get("metadata")
+    try:
+        return durations.moment(metadata.get("creationTimestamp") if isinstance(metadata, dict) else None)
+    except ValueError:
+        return None
+
+
+def sized(job: Job, requester: Requester, gate: Gate, root: str = "") -> Workload:
+    """What a stripped Job asks for."""
+    return workload_of(
+        job,
+        namespace=requester.namespace,
+        cluster=gate.cluster,
+        gpu_resources=gate.policy.gpu_resources,
+        root=root,
+    )
+
+
+def in_the_cloud(workload: Workload) -> Workload:
+    """The same where no batch system keeps the walltime hint: Kubernetes ends a Job by its deadline alone."""
+    return (
+        workload
+        if workload.walltime_asked == workload.deadline
+        else replace(workload, walltime_asked=workload.deadline)
+    )
+
+
+def recorded(route: Route, user: str) -> Record:
+    """Who asked and as whom it runs."""
+    identity = route.identity
+    return Record(user, signing.identity_text(identity.user, identity.account, identity.project))
+
+
+def signed(routed: Job, workload: Workload, route: Route, record: Record, gate: Gate, uid: str = "") -> Job:
+    """A routed Job with the proof that this gate said so; without where the gate has no key.
+
+    :param uid: the Job's, where it is known
+    """
+    if gate.signer is None:
+        return routed
+    template = routed["spec"]["template"]
+    claims = signing.Claims(
+        issued_at=gate.issued_at,
+        namespace=workload.namespace,
+        requester=record.requester,
+        site=route.site.name,
+        queue=route.queue.name,
+        account=record.account,
+        results=workload.results,
+        script_sha256=signing.script_digest(template["metadata"]["annotations"][names.KEY_SCRIPT]),
+        template_sha256=podtemplate.digest(template["spec"]),
+        job_uid=uid,
+    )
+    return placement.with_signature(routed, signing.sign(claims, gate.signer))
+
+
+def too_large(routed: Job, own: Job, root: str = "") -> Obstacle | None:
+    """Why the API server would not take the routed copy of the user's own Job; None where it would."""
+    if (size := placement.oversize(routed)) is not None:
+        return _oversized(size, own, root)
+    if (size := placement.record_oversize(routed)) is not None:
+        return _crowded(size, own, root)
+    return None
+
+
+def text_too_large(workload: Workload, site: Site, own: Job, root: str = "") -> Obstacle | None:
+    """The same without a script, where the texts alone that one would hold are more: writing them takes long."""
+    paths = {volume.name: _path_length(workload, volume, site) for volume in workload.volumes}
+    size = sum([limits.least_text(container) for container in workload.containers])
+    size += sum(
+        [
+            paths[mount.volume] + len(mount.sub_path) + len(mount.path)
+            for container in workload.containers
+            for mount in container.mounts
+        ]
+    )
+    return None if size <= placement.LARGEST_ANNOTATIONS else _oversized(size, own, root)
+
+
+def _path_length(workload: Workload, volume: Volume, site: Site) -> int:
+    """Characters that a volume's place takes in a script, at each mount; 0 in the Pod's own directory."""
+    place = place_of(workload, volume, site)
+    return len(place.path) + len(place.below) if isinstance(place, Place) else 0
+
+
+def _oversized(size: int, own: Job, root: str) -> Obstacle:
+    path, largest = placement.largest_field(own, root)
+    reason = (
+        f"is {_kib(largest)} of the {_kib(size)} that script and annotations would take; a Pod template's annotations "
+        f"may take {_kib(placement.LARGEST_ANNOTATIONS)} in all, so put it into a ConfigMap or a file"
+    )
+    return Obstacle(path, reason)
+
+
+def _crowded(size: int, own: Job, root: str) -> Obstacle:
+    path, largest = placement.largest_of_record(own, root)
+    reason = (
+        f"is {_kib(largest)} of the {_kib(size)} that the Job's annotations would take with what is kept of the values "
+        f"that are replaced; they may take {_kib(placement.KUBERNETES_LIMIT)} in all, so shorten it"
+    )
+    return Obstacle(path, reason)
+
+
+def _settled(
+    job: Job, stripped: Stripped, workload: Workload, decision: Decision, requester: Requester, gate: Gate
+) -> Judgement:
+    script = routed = None
+    missing: tuple[str, ...] = ()
+    if (route := decision.route) is not None and (
+        large := text_too_large(workload, route.site, stripped.job, stripped.root)
+    ):
+        decision, route = _kept_back(decision, route, large), None
+    if route is not None:
+        plan = resultpaths.plan(workload)
+        missing = resultpaths.warnings(plan.problems) if route.site.results_dir is not None else ()
+        script = render(workload, route)
+        record = recorded(route, requester.user)
+        routed = placement.place(stripped.job, decision, script.own, record)
+        if lack := shortage(
+            gate.cluster.quotas.get(workload.namespace, ()), workload, routed["spec"]["template"]["spec"]
+        ):
+            decision = replace(decision, reason=f"{decision.reason.rstrip('.')}; {_NO_ROOM}: {lack}")
+            routed = placement.place(stripped.job, decision, script.own, record)
+        routed = signed(routed, workload, route, record, gate)
+        if (obstacle := too_large(routed, stripped.job, stripped.root)) is not None:
+            decision, script, routed = _kept_back(decision, route, obstacle), None, None
+    if decision.target == "cloud":
+        decision = _by_its_deadline(decision, workload, requester, gate)
+    if decision.target == "deny":
+        return Judgement(job, stripped, job, workload, decision, None, _told(stripped, job, workload, decision))
+    if routed is None:
+        routed = placement.place(stripped.job, decision)
+    if script is None:
+        return Judgement(job, stripped, routed, workload, decision, None, _told(stripped, routed, workload, decision))
+    found = placement.differences(stripped.job, routed)
+    told = (
+        *placement.goes_to_hpc(decision.reason, found),
+        *_told(stripped, routed, workload, decision, (*script.warnings, *missing)),
+    )
+    special, usual = (tuple(one.sentence for one in found if bool(one.brief) is brief) for brief in (False, True))
+    return Judgement(job, stripped, routed, workload, decision, script, (*told, *special), usual)
+
+
+def _by_its_deadline(decision: Decision, workload: Workload, requester: Requester, gate: Gate) -> Decision:
+    """The decision on a Job that stays in the cloud, where a rule denies it without its walltime hint."""
+    staying = in_the_cloud(workload)
+    if staying is workload:
+        return decision
+    found = policy.decide(gate.policy, staying, replace(requester, time=gate.issued_at), gate.states)
+    if found.target != "deny":
+        return decision
+    told = f"in the cloud the hint {names.HINT_WALLTIME} limits nothing, and activeDeadlineSeconds alone counts"
+    return replace(decision, target="deny", rule=found.rule, reason=f"{found.reason.rstrip('.')}; {told}")
+
+
+def _kept_back(decision: Decision, route: Route, obstacle: Obstacle) -> Decision:
+    """The decision on a Job that a rule sends to HPC and that cannot go there, as the rule says."""
+    target = route.rule.if_not_routable
+    verb = "takes it to HPC only, and" if target == "deny" else "would send it to HPC, but"
+    reason = f"rule {decision.rule} {verb} it cannot go there: {obstacle}"
+    return replace(decision, target=target, route=None, wanted=True, obstacles=(obstacle,), reason=reason)
+
+
+def _told(
+    stripped: Stripped, routed: Job, workload: Workload, decision: Decision, of_script: tuple[str, ...] = ()
+) -> tuple[str, ...]:
+    """The warnings about this Job alone, most important first, none twice."""
+    return tuple(dict.fromkeys(_warnings(stripped, routed, workload, decision, of_script)))
+
+
+def _warnings(
+    stripped: Stripped, routed: Job, workload: Workload, decision: Decision, of_script: tuple[str, ...]
+) -> Iterator[str]:
+    route = decision.route
+    if route is not None:
+        for hint in decision.refused_hints:
+            yield f"Rule {decision.rule} does not allow the hint {names.PREFIX}{hint}; it has no effect."
+    elif decision.target == "cloud" and decision.wanted:
+        yield _sentence("This Job stays in the cloud", decision.reason)
+    yield from decision.warnings
+    if route is not None:
+        yield from route.allocation.warnings
+        yield from of_script
+    if decision.wanted:
+        # Also where the Job cannot go: what would be lost on HPC is often the reason.
+        yield from workload.warnings
+    yield from placement.foreign_keys(stripped, routed)
+    yield from stripped.warnings
+
+
+def _sentence(head: str, reason: str) -> str:
+    return f"{head}: {reason.rstrip('.')}."
+
+
+def _kib(size: int) -> str:
+    return f"{-(-size // 1024)} KiB"
+
+
+def _half_a_character(job: Job, root: str) -> JobError:
+    """The error for a text that no file can hold, with the field that holds it."""
+    waiting: list[tuple[str, object]] = [("spec", job.get("spec")), ("metadata", job.get("metadata"))]
+    while waiting:
+        path, value = waiting.pop()
+        if isinstance(value, dict):
+            waiting.extend((f"{path}.{key}", below) for key, below in value.items())
+        elif isinstance(value, list):
+            waiting.extend((f"{path}[{index}]", below) for index, below in enumerate(value))
+        elif isinstance(value, str) and value.encode("utf-8", "replace").decode() != value:
+            break
+    else:
+        path = "spec"
+    return JobError(root + path, "holds a lone surrogate, which is half a character; write the text as UTF-8")

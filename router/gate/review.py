@@ -1,0 +1,340 @@
+"""From an AdmissionReview to its answer.
+
+Pure. Knows the wire format ``admission.k8s.io/v1`` (the API server's contract: kubernetes.io/docs, "Dynamic Admission
+Control") and nothing of HTTP. A review that is none is a ReviewError (the API server's problem, HTTP 400); a Job that
+cannot be right is a well-formed denial that names the field (the user's).
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from router.errors import JobError, ReviewError
+from router.gate import patching
+from router.gate.judging import Gate, Judgement, judge
+from router.gate.updating import judge_update
+from router.policy.decision import Decision, Requester
+from router.values import unchanging
+
+API_VERSION: Final = "admission.k8s.io/v1"
+KIND: Final = "AdmissionReview"
+JOB_KIND: Final = {"group": "batch", "version": "v1", "kind": "Job"}
+
+DEEPEST: Final = 100
+"""Levels of mappings and lists in a review, itself included; a Job with all its managed fields has about 25."""
+
+MOST_VALUES: Final = 500_000
+"""Mappings and lists in a review: the API server takes 3 MiB, which hold fewer."""
+
+LONGEST_WARNING: Final = 256
+LONGEST_WARNINGS: Final = 4096
+"""Characters of one warning and of all: what the API server cuts warnings to (apiserver/pkg/endpoints/filters)."""
+
+LONGEST_MESSAGE: Final = 4096
+LONGEST_PATH: Final = 512
+_LONGEST_NAME: Final = 253
+_LONGEST_NAMESPACE: Final = 63
+_LONGEST_USER: Final = 256
+_LONGEST_GROUP: Final = 256
+_MOST_GROUPS: Final = 100
+_LONGEST_UID: Final = 64
+_LONGEST_OPERATION: Final = 16
+_CREATE: Final = "CREATE"
+_UPDATE: Final = "UPDATE"
+_INVALID: Final = "invalid"
+
+
+@unchanging
+class Answer:
+    """The whole AdmissionReview to send, and the fields of the log line.
+
+    ``record`` holds ``uid``, ``operation``, ``namespace``, ``name``, ``user``, ``groups`` (the first 100),
+    ``groups_left_out`` (how many more there are), ``dry_run``, ``allowed``, ``target`` (cloud, hpc, deny, invalid or
+    untouched), ``rule``, ``reason``, ``site``, ``queue`` and ``audited`` (rules' names).
+    """
+
+    response: dict[str, Any]
+    record: dict[str, Any]
+
+
+@unchanging
+class _Request:
+    """What is read of a request. ``job`` and ``stored`` are None where nothing is to be judged."""
+
+    uid: str
+    operation: str
+    namespace: str
+    name: str
+    user: str
+    groups: tuple[str, ...]
+    dry_run: bool
+    job: dict[str, Any] | None
+    stored: dict[str, Any] | None
+
+
+def review(body: object, gate: Gate) -> Answer:
+    """Answer one AdmissionReview. ReviewError where the body is none that we understand."""
+    _demand_bounded(body)
+    request = _read(body)
+    if request.job is None:
+        return Answer(_response(request, allowed=True), _log_fields(request, allowed=True, target="untouched"))
+    requester = Requester(
+        request.user, request.groups, request.namespace, gate.cluster.namespaces.get(request.namespace)
+    )
+    try:
+        if request.stored is None:
+            judgement = judge(request.job, requester=requester, gate=gate)
+        else:
+            judgement = judge_update(request.stored, request.job, requester=requester, gate=gate)
+    except JobError as error:
+        return _invalid(request, error)
+    return _judged(request, judgement)
+
+
+def over_budget(body: object, step: str, field: str, seconds: float) -> Answer:
+    """The answer to a review that was given up. ReviewError where the body is none that we understand.
+
+    :param step: what took longest, in words
+    :param field: of the Job, empty where none was in hand
+    :param seconds: of CPU time that it might have taken
+    """
+    most = f"takes more than {seconds:g} seconds of processor time to judge, most of them for {step}"
+    return _invalid(_read(body), JobError(field or "spec", f"{most}; make it smaller or plainer"))
+
+
+# --- answers ----------------------------------------------------------------------------------------------------
+
+
+def _judged(request: _Request, judgement: Judgement) -> Answer:
+    decision = judgement.decision
+    allowed = decision is None or decision.target != "deny"
+    response = _response(request, allowed=allowed)
+    inner = response["response"]
+    if warnings := cut(judgement.warnings):
+        inner["warnings"] = warnings
+    fields: dict[str, Any] = {"target": "untouched"}
+    if decision is not None:
+        fields = _decided(decision)
+        inner["auditAnnotations"] = _audit_annotations(decision)
+    if not allowed:
+        assert decision is not None  # noqa: S101 - as `allowed` says
+        message = f"rule {decision.rule} denies this Job: {decision.reason}"
+        inner["status"] = _status(403, "Forbidden", message)
+    elif operations := patching.diff(judgement.job, judgement.routed):
+        inner["patchType"] = "JSONPatch"
+        inner["patch"] = patching.encoded(operations)
+    return Answer(response, _log_fields(request, allowed=allowed, **fields))
+
+
+def _invalid(request: _Request, error: JobError) -> Answer:
+    response = _response(request, allowed=False)
+    path, message = _cut(_plain(error.path), LONGEST_PATH), _cut(_plain(error.message), LONGEST_MESSAGE)
+    status = _status(422, "Invalid", f"{path}: {message}")
+    status["details"] = {"causes": [{"reason": "FieldValueInvalid", "field": path, "message": message}]}
+    response["response"]["status"] = status
+    response["response"]["auditAnnotations"] = {"decision": _INVALID, "reason": status["message"]}
+    return Answer(response, _log_fields(request, allowed=False, target=_INVALID, reason=status["message"]))
+
+
+def _response(request: _Request, *, allowed: bool) -> dict[str, Any]:
+    return {"apiVersion": API_VERSION, "kind": KIND, "response": {"uid": request.uid, "allowed": allowed}}
+
+
+def _status(code: int, reason: str, message: str) -> dict[str, Any]:
+    return {"status": "Failure", "code": code, "reason": reason, "message": _cut(_plain(message), LONGEST_MESSAGE)}
+
+
+def _decided(decision: Decision) -> dict[str, Any]:
+    route = decision.route
+    return {
+        "target": decision.target,
+        "rule": decision.rule,
+        "reason": _cut(_plain(decision.reason), LONGEST_MESSAGE),
+        "site": route.site.name if route else "",
+        "queue": route.queue.name if route else "",
+        "audited": tuple(one.rule for one in decision.audited),
+    }
+
+
+def _audit_annotations(decision: Decision) -> dict[str, str]:
+    """Keys without a prefix: the API server puts the webhook's name before them."""
+    entries = {"decision": decision.target, "rule": decision.rule, "reason": decision.reason}
+    if decision.route is not None:
+        entries |= {"site": decision.route.site.name, "queue": decision.route.queue.name}
+    if decision.audited:
+        entries["audited"] = "; ".join(
+            f"{one.rule}: {one.outcome}" if one.outcome else one.rule for one in decision.audited
+        )
+    return {key: _cut(_plain(value), LONGEST_MESSAGE) for key, value in entries.items()}
+
+
+def _log_fields(request: _Request, *, allowed: bool, **decided: Any) -> dict[str, Any]:
+    fields = {
+        "uid": _cut(request.uid, _LONGEST_UID),
+        "operation": _cut(request.operation, _LONGEST_OPERATION),
+        "namespace": _cut(request.namespace, _LONGEST_NAMESPACE),
+        "name": _cut(request.name, _LONGEST_NAME),
+        "user": _cut(request.user, _LONGEST_USER),
+        "groups": tuple(_cut(group, _LONGEST_GROUP) for group in request.groups[:_MOST_GROUPS]),
+        "groups_left_out": max(0, len(request.groups) - _MOST_GROUPS),
+        "dry_run": request.dry_run,
+        "allowed": allowed,
+        "target": "",
+        "rule": "",
+        "reason": "",
+        "site": "",
+        "queue": "",
+        "audited": (),
+    }
+    return {**fields, **decided}
+
+
+def cut(warnings: Sequence[str]) -> list[str]:
+    """Warnings that reach the user whole: one line each, at most 256 characters, 4096 in all."""
+    shown: list[str] = []
+    left = LONGEST_WARNINGS
+    for warning in warnings:
+        text = _cut(_plain(warning), LONGEST_WARNING)
+        if len(text) > left:
+            break
+        left -= len(text)
+        shown.append(text)
+    return shown
+
+
+def _cut(text: str, longest: int) -> str:
+    """The text, cut at a word where it is too long."""
+    if len(text) <= longest:
+        return text
+    head = text[: longest - 1]
+    words = head.rpartition(" ")[0]
+    return f"{words if len(words) > longest // 2 else head}…"
+
+
+def _plain(text: str) -> str:
+    """The text on one line: the API server drops warnings that hold control characters or half a character."""
+    if text.isascii() and text.isprintable():
+        return text
+    whole = text.encode("utf-8", "replace").decode()
+    return "".join(one if one.isprintable() else " " for one in whole)
+
+
+# --- requests ---------------------------------------------------------------------------------------------------
+
+
+def _demand_bounded(body: object) -> None:
+    """Refuse what is nested too deep or holds too much, before anything looks into it recursively."""
+    level: list[Any] = [body] if body.__class__ in _NESTED else []
+    total = 0
+    for _ in range(DEEPEST):
+        level = [
+            one
+            for value in level
+            for one in (value.values() if value.__class__ is dict else value)
+            if one.__class__ in _NESTED
+        ]
+        if not level:
+            return
+        total += len(level)
+        if total > MOST_VALUES:
+            raise ReviewError(f"the review holds more than {MOST_VALUES} mappings and lists")
+    raise ReviewError(f"the review is nested more than {DEEPEST} levels deep")
+
+
+_NESTED: Final = frozenset({dict, list})
+
+
+def _read(body: object) -> _Request:
+    request = _review_request(body)
+    uid = _text(request, "uid", "request.uid")
+    if not uid or not uid.isascii() or not uid.isprintable() or len(uid) > _LONGEST_NAME:
+        raise ReviewError("request.uid is no uid; the answer must repeat it")
+    operation = _text(request, "operation", "request.operation")
+    user, groups = _user(request)
+    namespace = _text(request, "namespace", "request.namespace")
+    job, stored = _objects(request, operation)
+    if job is not None and not namespace:
+        raise ReviewError("request.namespace is missing; a Job has one")
+    return _Request(
+        uid=uid,
+        operation=_plain(operation),
+        namespace=namespace,
+        name=_plain(_text(request, "name", "request.name") or _name_of(job)),
+        user=user,
+        groups=groups,
+        dry_run=request.get("dryRun") is True,
+        job=job,
+        stored=stored,
+    )
+
+
+def _review_request(body: object) -> Mapping[str, Any]:
+    if not isinstance(body, dict) or body.get("kind") != KIND:
+        raise ReviewError(f"the body is no {KIND}")
+    version = body.get("apiVersion")
+    if version != API_VERSION:
+        raise ReviewError(
+            f"apiVersion is {_shown(version)}, not {API_VERSION}: list only v1 in the webhook's admissionReviewVersions"
+        )
+    request = body.get("request")
+    if not isinstance(request, dict):
+        raise ReviewError("the review has no request")
+    return request
+
+
+def _objects(request: Mapping[str, Any], operation: str) -> tuple[dict[str, Any] | None, dict[str, Any] | None]:
+    """The Job to judge and, at an update, the stored one; None where the request is none of our business."""
+    if operation not in {_CREATE, _UPDATE} or _text(request, "subResource", "request.subResource"):
+        return None, None
+    kind = request.get("kind")
+    if kind != JOB_KIND:
+        raise ReviewError(f"request.kind is {_shown(kind)}, not batch/v1 Job: the webhook's rules must name jobs only")
+    job = _job(request, "object")
+    return job, _job(request, "oldObject") if operation == _UPDATE else None
+
+
+def _job(request: Mapping[str, Any], name: str) -> dict[str, Any]:
+    job = request.get(name)
+    if not isinstance(job, dict):
+        raise ReviewError(f"request.{name} is missing, or no mapping")
+    if job.get("kind", "Job") != "Job" or job.get("apiVersion", "batch/v1") != "batch/v1":
+        raise ReviewError(f"request.{name} is no batch/v1 Job, though request.kind says so")
+    return job
+
+
+def _user(request: Mapping[str, Any]) -> tuple[str, tuple[str, ...]]:
+    info = request.get("userInfo")
+    if not isinstance(info, dict):
+        raise ReviewError("request.userInfo is missing: who asks is not known")
+    user = _text(info, "username", "request.userInfo.username")
+    if not user:
+        raise ReviewError("request.userInfo.username is missing: who asks is not known")
+    groups = info.get("groups")
+    if groups is None:
+        return user, ()
+    if not isinstance(groups, list) or not all(isinstance(group, str) for group in groups):
+        raise ReviewError("request.userInfo.groups is no list of names")
+    return user, tuple(groups)
+
+
+def _text(parent: Mapping[str, Any], name: str, path: str) -> str:
+    value = parent.get(name)
+    if value is None:
+        return ""
+    if not isinstance(value, str):
+        raise ReviewError(f"{path} is {_shown(value)}, not text")
+    return value
+
+
+def _name_of(job: Mapping[str, Any] | None) -> str:
+    metadata = job.get("metadata") if job is not None else None
+    if not isinstance(metadata, dict):
+        return ""
+    name, prefix = metadata.get("name"), metadata.get("generateName")
+    return name if isinstance(name, str) and name else f"{prefix}*" if isinstance(prefix, str) else ""
+
+
+def _shown(value: object) -> str:
+    return _cut(_plain(json.dumps(value)), 80)

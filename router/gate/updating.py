@@ -1,0 +1,233 @@
+"""Updates of Jobs that are in the cluster already.
+
+Pure. A Job that went to HPC stays what it is: our values come back from the stored object. A suspended one may change
+within its site and queue and is then sized, scripted and signed anew; nothing grows beyond what rule and queue allow.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from typing import Any, Final
+
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
+
+from router import names, placement, policy
+from router.errors import JobError, SignatureError
+from router.gate import growth, immutable
+from router.gate.judging import Gate, Judgement, created, manager_of, recorded, signed, sized, too_large, untouched
+from router.placement import Restored, signing
+from router.placement.change import Change
+from router.policy.decision import Decision, QueueState, QueueStates, Requester
+from router.script import render
+from router.workload import check_bounds, resultpaths
+from router.workload.model import Workload
+
+Job = dict[str, Any]
+
+ANEW: Final = immutable.ANEW
+_GROWING: Final = ("parallelism", "completions")
+_RECORDED: Final = ("labels", "annotations")
+
+
+def judge_update(stored: Job, new: Job, *, requester: Requester, gate: Gate) -> Judgement:
+    """Judge the update of a stored Job. JobError where it asks for what cannot be changed any more.
+
+    Where nothing is decided anew the judgement holds no decision.
+    """
+    if _changes_nothing(stored, new):
+        return untouched(new)
+    _demand_bounded(stored, new)
+    if not placement.is_routed(stored):
+        return _kept_in_the_cloud(stored, new, requester, gate)
+    restored = placement.restore(stored, new)
+    _demand_same_deadline(restored)
+    grown = list(_grown(restored))
+    suspended = _spec(stored).get("suspend") is True
+    immutable.demand_same(_spec(stored).get("template"), _spec(restored.job).get("template"), suspended=suspended)
+    if grown or (suspended and _asks_anew(restored)):
+        return _judged_anew(stored, new, restored, requester, gate, field=grown[0] if grown else "spec.template")
+    _demand_small(restored.job, restored.now.job)
+    told = (*placement.foreign_keys(restored.now, restored.job), *restored.now.warnings, *_without_effect(restored))
+    return Judgement(new, restored.now, restored.job, warnings=told)
+
+
+def _kept_in_the_cloud(stored: Job, new: Job, requester: Requester, gate: Gate) -> Judgement:
+    kept = placement.keep_reserved(stored, new)
+    told = (*placement.foreign_keys(kept, kept.job), *kept.warnings)
+    if manager_of(stored, gate.policy) is None:
+        before, now = placement.strip(stored), placement.strip(new, stored=stored)
+        asking = replace(requester, time=created(stored))
+        if (found := growth.denied(before.job, now.job, asking, gate)) is not None:
+            return Judgement(new, kept, new, *found, warnings=told)
+    return Judgement(new, kept, kept.job, warnings=told)
+
+
+def _changes_nothing(stored: Job, new: Job) -> bool:
+    """Whether only status, finalizers or owners change, or the Job is being deleted: then nothing may stop it."""
+    old, now = _metadata(stored), _metadata(new)
+    if now.get("deletionTimestamp") is not None:
+        return True
+    return stored.get("spec") == new.get("spec") and all((old.get(k) or {}) == (now.get(k) or {}) for k in _RECORDED)
+
+
+def _demand_bounded(stored: Job, new: Job) -> None:
+    """A Job that grew too large before this gate was there can still be changed; none grows that large now."""
+    try:
+        check_bounds(new)
+    except JobError:
+        if _is_bounded(stored):
+            raise
+
+
+def _is_bounded(job: Job) -> bool:
+    try:
+        check_bounds(job)
+    except JobError:
+        return False
+    return True
+
+
+def _demand_same_deadline(restored: Restored) -> None:
+    """A deadline that moved into the template cannot change there: the template is immutable, suspended or not."""
+    was, now = (_spec(one.job).get("activeDeadlineSeconds") for one in (restored.before, restored.now))
+    if restored.moved_deadline and was != now:
+        raise JobError(
+            "spec.activeDeadlineSeconds",
+            f"was {was} when the Job was sent to HPC and cannot become {now}, as the batch system keeps it; {ANEW}",
+        )
+
+
+def _grown(restored: Restored) -> Iterator[str]:
+    was, now = _spec(restored.before.job), _spec(restored.now.job)
+    for name in _GROWING:
+        old, new = was.get(name), now.get(name)
+        if type(new) is int and new > (old if type(old) is int else 1):
+            yield f"spec.{name}"
+
+
+def _asks_anew(restored: Restored) -> bool:
+    """Whether something changed that the script or the signature was made of."""
+    before, now = restored.before.job, restored.now.job
+    return _spec(before).get("template") != _spec(now).get("template") or _hints(before) != _hints(now)
+
+
+def _judged_anew(
+    stored: Job, new: Job, restored: Restored, requester: Requester, gate: Gate, *, field: str
+) -> Judgement:
+    own, change = restored.now.job, restored.change
+    suspended = _spec(stored).get("suspend") is True
+    if suspended and gate.signer is not None:
+        _demand_signed(stored, change, requester.namespace, gate.signer.public_key())
+    asking = _who(stored, requester)
+    workload = sized(own, asking, gate)
+    decision = policy.decide(gate.policy, workload, asking, _only(gate, change.site, change.queue))
+    route = decision.route
+    if route is None or (route.site.name, route.queue.name) != (change.site, change.queue):
+        where = f"queue {change.queue} of site {change.site}"
+        raise JobError(field, f"the Job was sent to {where}, and this no longer fits there: {decision.reason}; {ANEW}")
+    if not suspended:
+        # Its template cannot change: the script that was signed holds for the further Pods as well.
+        _demand_small(restored.job, own)
+        return Judgement(new, restored.now, restored.job, workload, decision, None, restored.now.warnings)
+    resultpaths.plan(workload)  # TooLarge, as at the Job's creation
+    script = render(workload, route)
+    record = recorded(route, asking.user)
+    routed = placement.replace_record(restored, decision, script.own, record)
+    routed = signed(routed, workload, route, record, gate, str(_metadata(stored).get("uid") or ""))
+    _demand_small(routed, own)
+    told = _told(restored, workload, decision)
+    return Judgement(new, restored.now, routed, workload, decision, script, (*told, *script.warnings))
+
+
+def _demand_small(routed: Job, own: Job) -> None:
+    """The API server would refuse the Job after this gate, without a word of what makes it too large."""
+    if (obstacle := too_large(routed, own)) is not None:
+        raise JobError(obstacle.path, f"{obstacle.reason}; {ANEW}")
+
+
+def _demand_signed(stored: Job, change: Change, namespace: str, key: Ed25519PublicKey) -> None:
+    """Sign anew only what was signed before: whoever could write a stored Job past this gate could name any requester.
+
+    JobError where the signature is missing, was not made with the key in force or is not of this Job. Its results are
+    not compared: they are hints, which may have changed since without effect, and are signed anew.
+    """
+    annotations = change.pod_annotations
+    try:
+        claims = signing.read(signing.text_under(names.KEY_SIGNATURE, annotations), {signing.key_id(key): key})
+        spec = _mapping(_spec(stored).get("template")).get("spec")
+        found = signing.claims_of(
+            _metadata(stored),
+            annotations,
+            spec,
+            namespace=namespace,
+            site=change.site,
+            queue=change.queue,
+            signed=claims,
+        )
+        signing.compare(claims, found)
+    except SignatureError as error:
+        path = f"spec.template.metadata.annotations[{names.KEY_SIGNATURE}]"
+        reason = f"what is stored was not signed by this gate for this Job ({error}), so nothing is signed in its place"
+        raise JobError(path, f"{reason}; {ANEW}") from error
+
+
+def _told(restored: Restored, workload: Workload, decision: Decision) -> Iterator[str]:
+    yield f"This Job was sized anew: {decision.reason.rstrip('.')}."
+    yield from decision.warnings
+    yield from workload.warnings
+    yield from placement.foreign_keys(restored.now, restored.job)
+    yield from restored.now.warnings
+
+
+def _who(stored: Job, requester: Requester) -> Requester:
+    """Who the Job belongs to: who created it. Whoever changes it (an admin, a controller) does not become its owner.
+
+    The groups of someone else are not known; an account that hangs on them is then not found, and the update refused.
+    When it was created counts as well: a rule for nights holds for a Job of the night also by day.
+    """
+    requester = replace(requester, time=created(stored))
+    template = _mapping(_spec(stored).get("template"))
+    owner = _mapping(_mapping(template.get("metadata")).get("annotations")).get(names.KEY_REQUESTER)
+    if owner == requester.user or not isinstance(owner, str):
+        return requester
+    return replace(requester, user=owner, groups=())
+
+
+def _only(gate: Gate, site: str, queue: str) -> QueueStates:
+    """The queues' state with one choice left: the queue where the Job waits already, be it up or not."""
+    known = gate.states.states
+    states = {}
+    for place in gate.policy.sites:
+        for one in place.queues:
+            key = (place.name, one.name)
+            state = known.get(key) or QueueState(place.name, one.name)
+            states[key] = replace(state, up=key == (site, queue))
+    return replace(gate.states, states=states)
+
+
+def _without_effect(restored: Restored) -> Iterator[str]:
+    before, now = _hints(restored.before.job), _hints(restored.now.job)
+    for key in sorted(now.keys() | before.keys()):
+        if before.get(key) != now.get(key):
+            yield f"The hint {key} has no effect any more: the Job was sent to HPC already; {ANEW}."
+    was, wanted = (_spec(one.job).get("activeDeadlineSeconds") for one in (restored.before, restored.now))
+    if wanted is not None and wanted != was:
+        yield f"activeDeadlineSeconds ({wanted}) came after the Job was sent to HPC and counts the time in the queue."
+
+
+def _hints(job: Job) -> Mapping[str, Any]:
+    annotations = _mapping(_metadata(job).get("annotations"))
+    return {key: value for key, value in annotations.items() if key in names.HINTS}
+
+
+def _spec(job: Job) -> Mapping[str, Any]:
+    return _mapping(job.get("spec"))
+
+
+def _metadata(job: Job) -> Mapping[str, Any]:
+    return _mapping(job.get("metadata"))
+
+
+def _mapping(value: object) -> Mapping[str, Any]:
+    return value if isinstance(value, dict) else {}

@@ -1,0 +1,1 @@
+"""How figures and documents are written: quantities, durations, YAML and its scalars. Pure."""

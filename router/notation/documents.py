@@ -1,0 +1,313 @@
+"""YAML (and JSON, its subset) as kubectl reads it, with the place of every value in the file.
+
+Pure: takes text, knows no file. Knows nothing of Jobs or policies. Built on libyaml's events, because a value must
+remember where it stands and because PyYAML's own constructor reads dates, base 60 and other things that kubectl,
+which turns YAML into JSON with Go's YAML 1.1 library, does not. The scalars' rules are in ``router.notation.scalars``.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import yaml
+
+from router.errors import InputError
+from router.notation import scalars
+
+DEEPEST: Final = 200
+"""Levels of nesting; Kubernetes' own deepest objects (CRD schemas) stay far below, recursion limits far above."""
+MOST_ALIASED: Final = 100_000
+"""Values that aliases may stand for in one file: real files stay below a hundred, alias bombs grow to billions."""
+
+_Loader: Final[Any] = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+_BREAK: Final = re.compile(r"\r\n|[\n\r\x85\u2028\u2029]")  # what libyaml counts as the end of a line
+_CALCULATES: Final = re.compile(r"[(.=&|]")
+_Event = Any  # PyYAML's stubs know no attributes of events
+
+
+@dataclass(slots=True)
+class Place:
+    """Where a value stands: line and column count from 1. Children by key or index; ``keys`` where each key stands.
+
+    ``style`` is the scalar's quote or block indicator (``'``, ``"``, ``|``, ``>``), empty for a plain one.
+    ``end`` is where a scalar ends. ``size`` counts values, aliases expanded; ``height`` levels below.
+    """
+
+    line: int
+    column: int
+    children: dict[str | int, Place] = field(default_factory=dict)
+    keys: dict[str, tuple[int, int]] = field(default_factory=dict)
+    style: str = ""
+    end: tuple[int, int] = (0, 0)
+    size: int = 1
+    height: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Document:
+    """One document of a file. ``value`` is made of dict, list, str, int, float, bool and None."""
+
+    value: Any
+    source: str
+    root: Place
+
+    def position(self, path: Sequence[str | int] = ()) -> tuple[int, int]:
+        """Line and column of the value at that path, or of the nearest value above it that exists."""
+        place = self.place(path)
+        return place.line, place.column
+
+    def key_position(self, path: Sequence[str | int]) -> tuple[int, int]:
+        """Line and column of the key that the path ends with; of the value where it is no key."""
+        key = path[-1] if path else None
+        above = self.place(path[:-1])
+        return above.keys[key] if isinstance(key, str) and key in above.keys else self.position(path)
+
+    def place(self, path: Sequence[str | int]) -> Place:
+        """The place of the value at that path, or of the nearest value above it that exists."""
+        place = self.root
+        for key in path:
+            below = place.children.get(key)
+            if below is None:
+                break
+            place = below
+        return place
+
+
+def parse(text: str, source: str) -> tuple[Document, ...]:
+    """Every document of a file that is not empty. InputError says file, line and column.
+
+    Beyond what kubectl refuses, duplicate keys are errors (kubectl silently keeps the last), and so are values that
+    JSON cannot carry. Aliases share their value: the documents are not to be changed in place.
+    """
+    try:
+        return tuple(_documents(text, source))
+    except yaml.MarkedYAMLError as error:
+        problem = _as_json(text, source, _not_yaml(error, text, source))
+    except yaml.reader.ReaderError as error:
+        line = text.count("\n", 0, error.position) + 1
+        problem = InputError(
+            f"{source}:{line}: holds a character that YAML does not allow (U+{int(error.character):04X})"
+        )
+    except (yaml.YAMLError, UnicodeEncodeError) as error:
+        problem = InputError(f"{source}: is not YAML: {str(error).splitlines()[0]}")
+    if isinstance(problem, InputError):
+        raise problem
+    return problem
+
+
+_KEY: Final = re.compile(r"(?:^|(?<=[\s{,]))([\w.-]+):\s+(?=(\S?))")
+_ONLY_BEHIND_QUOTES: Final = ("did not find expected key", "did not find expected ',' or '}'")
+_HALF_QUOTED: Final = (
+    *_ONLY_BEHIND_QUOTES,
+    "mapping values are",
+    "found character that cannot",
+    "did not find expected whi",
+)
+
+
+def _not_yaml(error: yaml.MarkedYAMLError, text: str, source: str) -> str:
+    """What libyaml says, with its place, and advice where a value needs quotes or has one too few."""
+    mark: Any = error.problem_mark or error.context_mark
+    problem = str(error.problem or error.context)
+    if mark is None:
+        return f"{source}: is not YAML: {problem}"
+    opened: Any = error.context_mark if error.context == "while scanning a quoted scalar" else None
+    if opened is not None and "end of stream" in problem:
+        mark, problem = opened, "the quote that opens here is never closed"
+    elif (began := _closed_by_another(text, mark.line)) is not None:
+        mark, problem = began, f"the quote that opens here is closed only in line {mark.line + 1}"
+    else:
+        problem += _advice(text, mark, problem)
+    return f"{source}:{mark.line + 1}:{mark.column + 1}: is not YAML: {problem}"
+
+
+def _closed_by_another(text: str, line: int) -> Any:
+    """Where the quoted scalar began that ends in the line of an error and began in one above it."""
+    opened = None
+    try:
+        for event in yaml.parse(text, Loader=_Loader):
+            start: Any = event.start_mark
+            end: Any = event.end_mark
+            if isinstance(event, yaml.ScalarEvent) and event.style in {"'", '"'} and end.line == line:
+                opened = start if start.line < line else None
+    except yaml.YAMLError:
+        return opened
+    return None
+
+
+def _advice(text: str, mark: Any, problem: str) -> str:
+    lines = _BREAK.split(text)
+    line = lines[mark.line] if mark.line < len(lines) else ""
+    before = [match for match in _KEY.finditer(line) if match.end(1) < mark.column]
+    if not before or not problem.startswith(_HALF_QUOTED):
+        return ""
+    key, first = before[-1].groups()
+    if problem.startswith(_ONLY_BEHIND_QUOTES) and first not in {"'", '"', "{", "["}:
+        return ""
+    return "; put the whole condition in quotes" if key == "when" else "; if this is one value, put all of it in quotes"
+
+
+def _as_json(text: str, source: str, message: str) -> tuple[Document, ...] | InputError:
+    """What libyaml refuses and JSON allows (surrogate escapes, keys over 1,024 characters): kubectl takes it."""
+    if not text.lstrip().startswith(("{", "[", '"')):
+        return InputError(message)
+    try:
+        value = json.loads(text, object_pairs_hook=_unique, parse_constant=_no_constant)
+        json.dumps(value, ensure_ascii=False, allow_nan=False).encode()  # half a surrogate pair, 1e400
+    except (ValueError, RecursionError):  # UnicodeEncodeError is a ValueError
+        return InputError(message)
+    return (Document(value, source, Place(1, 1)),)
+
+
+def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    value = dict(pairs)
+    if len(value) != len(pairs):
+        raise ValueError("duplicate key")
+    return value
+
+
+def _no_constant(name: str) -> None:
+    raise ValueError(name)
+
+
+def _documents(text: str, source: str) -> Iterator[Document]:
+    composer = _Composer(source, yaml.parse(text, Loader=_Loader))
+    for event in composer.events:
+        if isinstance(event, yaml.DocumentStartEvent):
+            composer.anchors.clear()
+            value, root = composer.value(next(composer.events), 0)
+            if value is not None:
+                yield Document(value, source, root)
+
+
+@dataclass(slots=True)
+class _Composer:
+    """Makes values and their places from events; holds what one file needs: its anchors, and what aliases cost."""
+
+    source: str
+    events: Iterator[_Event]
+    anchors: dict[str, tuple[Any, Place] | None] = field(default_factory=dict)
+    aliased: int = 0
+
+    def value(self, event: _Event, depth: int) -> tuple[Any, Place]:
+        if isinstance(event, yaml.ScalarEvent):
+            made = self._scalar(event)
+        elif isinstance(event, yaml.AliasEvent):
+            return self._alias(event, depth)
+        else:
+            if depth >= DEEPEST:
+                raise self._error(event, f"is nested more than {DEEPEST} levels deep")
+            if event.anchor is not None:
+                self.anchors[event.anchor] = None
+            made = (
+                self._mapping(event, depth) if isinstance(event, yaml.MappingStartEvent) else self._list(event, depth)
+            )
+        if event.anchor is not None:
+            self.anchors[event.anchor] = made
+        return made
+
+    def _scalar(self, event: _Event) -> tuple[Any, Place]:
+        style = event.style or ""
+        start, end = event.start_mark, event.end_mark
+        place = Place(start.line + 1, start.column + 1, style=style, end=(end.line + 1, end.column + 1))
+        try:
+            return scalars.read(event.value, event.tag, plain=not style), place
+        except ValueError as error:
+            if event.tag and event.tag.startswith("!") and _CALCULATES.search(event.tag):
+                message = "begins with !, as YAML's tags do; if it is a condition, put the whole condition in quotes"
+                raise self._error(event, message) from None
+            raise self._error(event, str(error)) from None
+
+    def _alias(self, event: _Event, depth: int) -> tuple[Any, Place]:
+        target = self.anchors.get(event.anchor)
+        if target is None:
+            known = event.anchor in self.anchors
+            raise self._error(
+                event, f"*{event.anchor} stands inside itself" if known else f"*{event.anchor} is no anchor"
+            )
+        self.aliased += target[1].size
+        if self.aliased > MOST_ALIASED:
+            raise self._error(event, f"aliases stand for more than {MOST_ALIASED} values; write them out")
+        if depth + target[1].height > DEEPEST:
+            raise self._error(event, f"*{event.anchor} makes values nest more than {DEEPEST} levels deep")
+        return target
+
+    def _list(self, event: _Event, depth: int) -> tuple[list[Any], Place]:
+        self._known_tag(event, "seq")
+        values: list[Any] = []
+        place = Place(event.start_mark.line + 1, event.start_mark.column + 1)
+        for item in self.events:
+            if isinstance(item, yaml.SequenceEndEvent):
+                break
+            value, below = self.value(item, depth + 1)
+            place.children[len(values)] = below
+            values.append(value)
+            _grow(place, below)
+        return values, place
+
+    def _mapping(self, event: _Event, depth: int) -> tuple[dict[str, Any], Place]:
+        self._known_tag(event, "map")
+        values: dict[str, Any] = {}
+        place = Place(event.start_mark.line + 1, event.start_mark.column + 1)
+        for item in self.events:
+            if isinstance(item, yaml.MappingEndEvent):
+                break
+            if isinstance(item, yaml.ScalarEvent) and item.value == "<<" and not item.style and item.tag is None:
+                self._merge(values, place, item, depth)
+                continue
+            key = self._key(item, place)
+            value, below = self.value(next(self.events), depth + 1)
+            values[key] = value
+            place.children[key] = below
+            _grow(place, below)
+        return values, place
+
+    def _key(self, event: _Event, place: Place) -> str:
+        """The key as kubectl has it: numbers and booleans become text, everything else is refused."""
+        target = self.anchors.get(str(event.anchor)) if isinstance(event, yaml.AliasEvent) else None
+        if isinstance(event, yaml.ScalarEvent):
+            value = self.value(event, 0)[0]
+        elif target is not None and not isinstance(target[0], dict | list):
+            value = target[0]
+        else:
+            raise self._error(event, "is no key: keys are text")
+        if value is None:
+            raise self._error(event, "is no key: keys are text; put it in quotes")
+        key = value if isinstance(value, str) else json.dumps(value)
+        line, column = event.start_mark.line + 1, event.start_mark.column + 1
+        if key in place.keys:
+            first = place.keys[key][0]
+            raise self._error(event, f"key {key[:80]!r} stands twice, first in line {first}; remove one of the two")
+        place.keys[key] = (line, column)
+        return key
+
+    def _merge(self, values: dict[str, Any], place: Place, event: _Event, depth: int) -> None:
+        """``<<: *x`` puts another mapping's keys here; in a list of mappings the first that has a key wins."""
+        value, below = self.value(next(self.events), depth + 1)
+        parts = [(value, below)]
+        if isinstance(value, list):
+            parts = [(part, below.children[index]) for index, part in enumerate(value)]
+        for part, where in reversed(parts):
+            if not isinstance(part, dict):
+                raise self._error(event, "<< takes a mapping or a list of mappings")
+            values.update(part)
+            place.children.update(where.children)
+        _grow(place, below)
+
+    def _known_tag(self, event: _Event, kind: str) -> None:
+        tag = event.tag
+        if tag is not None and tag not in {"!", f"tag:yaml.org,2002:{kind}"}:
+            raise self._error(event, f"has the tag {tag}, which JSON cannot carry; remove it")
+
+    def _error(self, event: _Event, message: str) -> InputError:
+        mark = event.start_mark
+        return InputError(f"{self.source}:{mark.line + 1}:{mark.column + 1}: {message}")
+
+
+def _grow(place: Place, below: Place) -> None:
+    place.size += below.size
+    place.height = max(place.height, below.height + 1)

@@ -1,0 +1,290 @@
+"""What the webhook signs, the signature's text, and its verification by the agent.
+
+Pure: keys and texts in, texts and claims out. Of Kubernetes it knows where a stored Job carries what was signed.
+
+A signature is ``v2.<key id>.<claims>.<Ed25519 signature>``: the claims are JSON, they and the signature in base64url
+without padding, and what is signed is everything before the last dot, so that neither version nor key can be exchanged.
+The claims travel with it, so that a refusal can say what differs. Format ``v1`` lacked the template's digest: it still
+says whose a Pod is that runs, and lets nothing be submitted.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import hashlib
+import json
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import fields
+from datetime import datetime
+from functools import lru_cache
+from typing import Any, Final
+
+from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
+
+from router import names
+from router.errors import ConfigError, SignatureError
+from router.pod import template as podtemplate
+from router.values import unchanging
+
+VERSION: Final = "v2"
+_EARLIER: Final = "v1"
+TOLERANCE: Final = 300
+"""Seconds between the issue of a signature without a Job's uid and the Job's creation."""
+
+_KEY_ID_LENGTH: Final = 16
+_LONGEST: Final = 64 * 1024
+# Reading and writing PEM is imported where it is done: it knows every kind of key there is, and a gate that signs
+# nothing would wait for it longer than for its policy.
+_PEM: Final = re.compile(rb"-----BEGIN [^-]+-----.*?-----END [^-]+-----", re.DOTALL)
+
+
+class UnknownFormat(SignatureError):
+    """Signed in a format that only another release knows: webhook and agents do not change at once."""
+
+
+@unchanging
+class Claims:
+    """Who may run what, where.
+
+    :param issued_at: seconds since 1970. On the agent's side: the Job's ``creationTimestamp``
+    :param account: the HPC identity, as ``identity_text`` writes it
+    :param results: the paths that are brought back
+    :param script_sha256: of the script in UTF-8, in hex (``script_digest``)
+    :param template_sha256: of what decides in the Pod template (``podtemplate.digest``); empty in format ``v1``
+    :param job_uid: empty where it was not known, which is so at a Job's creation
+    """
+
+    issued_at: int
+    namespace: str
+    requester: str
+    site: str
+    queue: str
+    account: str
+    results: tuple[str, ...]
+    script_sha256: str
+    template_sha256: str
+    job_uid: str = ""
+
+
+_CLAIMS: Final = tuple(one.name for one in fields(Claims))
+_COMPARED_APART: Final = frozenset({"issued_at", "job_uid", "template_sha256"})
+_JSON: Final = json.JSONEncoder(sort_keys=True, separators=(",", ":"))
+
+
+def script_digest(text: str) -> str:
+    """SHA-256 of a script in UTF-8, in hex. UnicodeEncodeError where it holds half a character."""
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def text_under(key: str, values: Mapping[str, Any]) -> str:
+    """The text under a key; empty where there is none, or something else."""
+    value = values.get(key)
+    return value if isinstance(value, str) else ""
+
+
+def claims_of(  # noqa: PLR0913 - a claim each
+    job: Mapping[str, Any],
+    annotations: Mapping[str, Any],
+    spec: object,
+    *,
+    namespace: str,
+    site: str,
+    queue: str,
+    signed: Claims,
+) -> Claims:
+    """What a stored Job says of itself, to be held against what was signed (``compare``).
+
+    Results are those that were signed: hints, which may have changed since without effect. What is missing is empty,
+    and a time of creation that is none is 0, which is no Job's.
+
+    :param job: the Job's metadata
+    :param annotations: of its Pod template
+    :param spec: of its Pod template
+    :raises SignatureError: its script holds half a character
+    """
+    try:
+        digest = script_digest(text_under(names.KEY_SCRIPT, annotations))
+    except UnicodeEncodeError:
+        raise SignatureError("its script holds half a character, which nothing of ours ever signed") from None
+    return Claims(
+        issued_at=_seconds(text_under("creationTimestamp", job)),
+        namespace=namespace,
+        requester=text_under(names.KEY_REQUESTER, annotations),
+        site=site,
+        queue=queue,
+        account=text_under(names.KEY_ACCOUNT, annotations),
+        results=signed.results,
+        script_sha256=digest,
+        template_sha256=podtemplate.digest(spec),
+        job_uid=text_under("uid", job),
+    )
+
+
+def _seconds(timestamp: str) -> int:
+    """An RFC 3339 time in seconds since 1970; 0 for anything else."""
+    try:
+        return int(datetime.fromisoformat(timestamp).timestamp())
+    except (ValueError, OverflowError):
+        return 0
+
+
+@lru_cache(maxsize=1024)
+def identity_text(user: str, account: str | None, project: str | None) -> str:
+    """The HPC identity as one text that reads back without doubt: compact JSON of ``user``, ``account``, ``project``."""
+    identity = {"user": user, "account": account, "project": project}
+    return json.dumps({key: value for key, value in identity.items() if value is not None}, separators=(",", ":"))
+
+
+def sign(claims: Claims, key: Ed25519PrivateKey) -> str:
+    """The signature's text."""
+    head = f"{VERSION}.{_id_of(key)}.{_encode(_canonical(claims))}"
+    return f"{head}.{_encode(key.sign(head.encode()))}"
+
+
+def verify(text: str, claims: Claims, keys: Mapping[str, Ed25519PublicKey]) -> Claims:
+    """The signed claims, where they are those of a Pod that is about to run.
+
+    :param claims: as the Pod and its Job have them; ``issued_at`` is the Job's creationTimestamp
+    :param keys: the public keys in force by their ids (``load_public``)
+    :raises SignatureError: with what is missing or differs
+    """
+    signed = read(text, keys)
+    compare(signed, claims)
+    return signed
+
+
+def read(text: str, keys: Mapping[str, Ed25519PublicKey]) -> Claims:
+    """What a signature says that one of the keys made. SignatureError where none of them did."""
+    version, key_id, payload, proof = _pieces(text)
+    if version not in (VERSION, _EARLIER):
+        raise UnknownFormat(f"the signature has format {version[:16]!r}, not {VERSION}: it is of another release")
+    key = keys.get(key_id)
+    if key is None:
+        known = ", ".join(sorted(keys)) or "none"
+        raise SignatureError(f"signed with key {key_id[:32]!r}, which is not among the keys in force ({known})")
+    try:
+        key.verify(_decode(proof), text.rpartition(".")[0].encode())
+    except InvalidSignature:
+        raise SignatureError(f"not signed by key {key_id}: the signature or its claims were altered") from None
+    return _claims(_decode(payload), version)
+
+
+def load_private(pem: bytes) -> Ed25519PrivateKey:
+    """The signing key of a PEM file. ConfigError where it holds none."""
+    from cryptography.hazmat.primitives import serialization  # noqa: PLC0415 - see _PEM
+
+    try:
+        key = serialization.load_pem_private_key(pem, password=None)
+    except (ValueError, TypeError, UnsupportedAlgorithm):
+        raise ConfigError(f"no private key in PEM without a passphrase; {_ADVICE}") from None
+    if not isinstance(key, Ed25519PrivateKey):
+        raise ConfigError(f"the private key is no Ed25519 key; {_ADVICE}")
+    return key
+
+
+def load_public(pem: bytes) -> dict[str, Ed25519PublicKey]:
+    """The keys of a PEM file by their ids: several while keys are rotated. ConfigError where one is no such key."""
+    from cryptography.hazmat.primitives import serialization  # noqa: PLC0415 - see _PEM
+
+    keys = {}
+    for block in _PEM.findall(pem):
+        try:
+            key = serialization.load_pem_public_key(block)
+        except (ValueError, UnsupportedAlgorithm):
+            raise ConfigError(f"no public key in PEM; {_ADVICE}") from None
+        if not isinstance(key, Ed25519PublicKey):
+            raise ConfigError(f"a public key is no Ed25519 key; {_ADVICE}")
+        keys[key_id(key)] = key
+    if not keys:
+        raise ConfigError(f"holds no public key in PEM; {_ADVICE}")
+    return keys
+
+
+def private_pem(key: Ed25519PrivateKey) -> bytes:
+    """A signing key as PEM (PKCS #8), unencrypted: its file's mode is its protection."""
+    from cryptography.hazmat.primitives import serialization  # noqa: PLC0415 - see _PEM
+
+    return key.private_bytes(
+        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+    )
+
+
+def public_pem(keys: Iterable[Ed25519PublicKey]) -> bytes:
+    """Public keys as PEM, one after the other."""
+    from cryptography.hazmat.primitives import serialization  # noqa: PLC0415 - see _PEM
+
+    return b"".join(
+        key.public_bytes(serialization.Encoding.PEM, serialization.PublicFormat.SubjectPublicKeyInfo) for key in keys
+    )
+
+
+def key_id(key: Ed25519PublicKey) -> str:
+    """A key's name: the first 16 hex digits of the SHA-256 of its 32 bytes."""
+    return hashlib.sha256(key.public_bytes_raw()).hexdigest()[:_KEY_ID_LENGTH]
+
+
+_ADVICE: Final = "make a pair with: batchgate certs create DIRECTORY --signing-key"
+
+
+@lru_cache(maxsize=16)
+def _id_of(key: Ed25519PrivateKey) -> str:
+    return key_id(key.public_key())
+
+
+def _canonical(claims: Claims) -> bytes:
+    return _JSON.encode({name: getattr(claims, name) for name in _CLAIMS}).encode()
+
+
+def _pieces(text: str) -> list[str]:
+    pieces = text.split(".") if len(text) <= _LONGEST and text.isascii() else []
+    if len(pieces) != 4:
+        raise SignatureError("is no signature of Batchgate (version.key.claims.signature)")
+    return pieces
+
+
+def _encode(data: bytes) -> str:
+    return base64.urlsafe_b64encode(data).rstrip(b"=").decode()
+
+
+def _decode(text: str) -> bytes:
+    try:
+        data = base64.b64decode(text + "=" * (-len(text) % 4), altchars=b"-_", validate=True)
+    except (binascii.Error, ValueError):
+        data = b""
+    if _encode(data) != text:  # also where spare bits are set: one signature has one text
+        raise SignatureError("is no signature of Batchgate: its parts are not base64url")
+    return data
+
+
+def _claims(payload: bytes, version: str) -> Claims:
+    """Claims whose signature was verified: only another release of ours can have written them differently."""
+    values: dict[str, Any] = json.loads(payload)
+    if version == _EARLIER:
+        values = {"template_sha256": "", **values}
+    if values.keys() != set(_CLAIMS):
+        raise SignatureError("signs other claims than this release knows")
+    return Claims(**{**values, "results": tuple(values["results"])})
+
+
+def compare(signed: Claims, found: Claims) -> None:
+    """SignatureError where signed claims are not those of the Pod or Job that carries them; says what differs."""
+    if not signed.template_sha256:
+        raise SignatureError("it was signed by an earlier release, which did not cover the Pod template; apply it anew")
+    differing = [
+        f"{name} is signed as {getattr(signed, name)!r} and found as {getattr(found, name)!r}"
+        for name in _CLAIMS
+        if name not in _COMPARED_APART and getattr(signed, name) != getattr(found, name)
+    ]
+    if signed.template_sha256 != found.template_sha256:
+        differing.append("its Job's Pod template is not the one that was signed: something changed it after Batchgate")
+    if signed.job_uid:
+        if signed.job_uid != found.job_uid:
+            differing.append(f"job_uid is signed as {signed.job_uid!r} and found as {found.job_uid!r}")
+    elif abs(signed.issued_at - found.issued_at) > TOLERANCE:
+        away = abs(signed.issued_at - found.issued_at)
+        differing.append(f"it was issued {away} s from the Job's creation, more than {TOLERANCE} s")
+    if differing:
+        raise SignatureError(f"the signature is not for this Pod: {'; '.join(differing)}")

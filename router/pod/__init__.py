@@ -1,0 +1,1 @@
+"""A Pod of ours as the API server has it, and its directory on the site. Pure."""

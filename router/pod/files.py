@@ -1,0 +1,166 @@
+"""What a Pod knows only when it exists, as files of its directory: argv, environment, staged volumes.
+
+Pure. Pod, ConfigMaps and Secrets in, contents by relative path out (names: ``router.pod.layout``); ``router.host.writing``
+writes them. The rules are the kubelet's
+(makeEnvironmentVariables; the configMap, secret, downwardAPI and projected volumes of Kubernetes' API reference).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import PurePosixPath
+from types import MappingProxyType
+from typing import Any, Final
+
+from router.errors import JobError
+from router.pod import image as ociimage
+from router.pod import layout
+from router.pod.env import Sources, environment
+from router.pod.image import Used
+from router.pod.volumes import Contents, check_amount, entries, volume_files
+from router.workload import expand, limits
+from router.workload.model import Container, Workload
+
+_NOTHING: Final[Mapping[str, Any]] = MappingProxyType({})
+SUBDIRECTORIES: Final = (layout.ARGV, layout.ENV, layout.FILES, layout.LOG, layout.EXIT)
+"""What every Pod's directory has, with files or without."""
+FILE_MODE: Final = 0o600
+DIRECTORY_MODE: Final = 0o700
+
+
+@dataclass(frozen=True, slots=True)
+class Staged:
+    """Contents by path relative to the Pod's directory; a path that ends in ``/`` is an empty directory.
+
+    ``modes`` are the owner's bits of files that are not 0600. ``warnings`` are sentences for an Event.
+    """
+
+    files: Mapping[str, bytes]
+    modes: Mapping[str, int] = field(default_factory=dict)
+    warnings: tuple[str, ...] = ()
+
+    def add(self, path: str, content: bytes) -> Staged:
+        """The same with one more file, e.g. the script."""
+        return replace(self, files={**self.files, path: content})
+
+
+def stage(  # noqa: PLR0913 - what a Pod is made from
+    pod: Mapping[str, Any],
+    workload: Workload,
+    *,
+    config_maps: Mapping[str, Mapping[str, Any]] = _NOTHING,
+    secrets: Mapping[str, Mapping[str, Any]] = _NOTHING,
+    allocatable: Mapping[str, str] = _NOTHING,
+    tokens: Mapping[str, str] = _NOTHING,
+    images: Mapping[str, Used] = _NOTHING,
+) -> Staged:
+    """The files of one Pod.
+
+    ``config_maps`` and ``secrets`` are objects of the Pod's namespace as the API serves them, by name. ``allocatable``
+    is what a limit that is not set reads as (``cpu``, ``memory``, ``ephemeral-storage`` quantities: the queue's node);
+    ``tokens`` are service account tokens by ``<volume>/<path>``, where the site stages them; ``images`` is what is known
+    of containers' images, by container. Only what the script
+    cannot know is staged: values that the manifest gives literally stand in the script, and a volume that no container
+    mounts is made by no kubelet either. JobError names the field, as does TooLarge, before anything is written.
+    """
+    sources = Sources(pod, config_maps, secrets, allocatable, tokens)
+    files: dict[str, bytes] = {}
+    modes: dict[str, int] = {}
+    warnings: list[str] = []
+    size = 0
+    for container in workload.containers:
+        values, notes = environment(container.name, sources)
+        warnings += notes
+        own = _container_files(container, values, sources)
+        if (image := images.get(container.name)) is not None:
+            own |= _image_files(container, values, sources, image)
+        _check_limits(container, values, own, sources)
+        size += sum(map(len, own.values()))
+        files.update(own)
+        check_amount(sources.path(container.name), size, len(files))
+    count = len(files)
+    mounted = {mount.volume for container in workload.containers for mount in container.mounts}
+    for volume in pod["spec"].get("volumes") or ():
+        if volume.get("name") not in mounted:
+            continue
+        contents = volume_files(volume, sources)
+        size, count = size + sum([len(content) for content, _ in contents.values()]), count + entries(contents)
+        check_amount(f"spec.volumes[{volume['name']}]", size, count)
+        _lay_out(contents, f"{layout.FILES}/{volume['name']}", files, modes)
+    return Staged(files, modes, tuple(warnings))
+
+
+def _lay_out(contents: Contents, below: str, files: dict[str, bytes], modes: dict[str, int]) -> None:
+    for path, (content, mode) in contents.items():
+        name = f"{below}/{path}"
+        files[name] = content
+        if mode & DIRECTORY_MODE != FILE_MODE and not name.endswith("/"):
+            modes[name] = mode & DIRECTORY_MODE
+
+
+def _container_files(container: Container, values: Mapping[str, str], sources: Sources) -> dict[str, bytes]:
+    files: dict[str, bytes] = {}
+    path = sources.path(container.name)
+    literal = expand.literal_env(container)
+    later = {name: value for name, value in values.items() if literal.get(name) != value}
+    if later:
+        words = [f"{name}={value}" for name, value in later.items()]
+        files[f"{layout.ENV}/{container.name}"] = _terminated(words, f"{path}.env")
+    if expand.argv(container) is None:
+        where = f"{path}.{'command' if container.command else 'args'}"
+        room = expand.MOST_STRINGS - sum([len(name) + len(value) + 2 for name, value in values.items()])
+        argv = expand.resolve_argv(container, values, where, room)
+        files[f"{layout.ARGV}/{container.name}"] = _terminated(argv, where)
+    return files
+
+
+def _image_files(container: Container, values: Mapping[str, str], sources: Sources, used: Used) -> dict[str, bytes]:
+    """What the script is told of an image, its environment, and with its entrypoint or command all that is run."""
+    config, name, path = used.answer.config, container.name, f"{sources.path(container.name)}.image"
+    complete = config is not None and not container.command and container.launcher is None
+    files = {f"{layout.IMAGE}/{name}": _terminated(ociimage.staged(used, complete=complete), path)}
+    if config is None:
+        return files
+    if environment := ociimage.environment(config):
+        files[f"{layout.IMAGE_ENV}/{name}"] = _terminated(environment, path)
+    if complete:
+        room = expand.MOST_STRINGS - sum([len(word) + 1 for word in environment])
+        args = expand.resolve_argv(container, values, f"{path.removesuffix('.image')}.args", room)
+        files[f"{layout.ARGV}/{name}"] = _terminated(ociimage.words(config, None, args), path)
+    return files
+
+
+def _check_limits(
+    container: Container, values: Mapping[str, str], files: Mapping[str, bytes], sources: Sources
+) -> None:
+    """TooLarge for what the script and the staged files together would pass to the container."""
+    staged, image = files.get(f"{layout.ARGV}/{container.name}"), files.get(f"{layout.IMAGE_ENV}/{container.name}")
+    words = (expand.argv(container) or ()) if staged is None else _split(staged)
+    variables = dict([entry.partition("=")[::2] for entry in _split(image or b"")])
+    limits.check(container, sources.path(container.name), words, {**variables, **values})
+
+
+def _split(content: bytes) -> list[str]:
+    return content.decode(errors="surrogateescape").split("\0")[:-1]
+
+
+def _terminated(words: list[str] | tuple[str, ...], path: str) -> bytes:
+    for word in words:
+        if "\0" in word:
+            name = word.partition("=")[0]
+            raise JobError(path, f"the value of {name!r} contains a NUL byte, which no process can be given")
+    encoded = [word.encode(errors="surrogateescape") for word in words]
+    if (longest := max(map(len, encoded), default=0)) > expand.LONGEST_STRING:
+        raise expand.string_too_large(path, longest)
+    if sum(map(len, encoded)) + len(encoded) > expand.MOST_STRINGS:
+        raise expand.strings_too_large(path)
+    return b"".join([word + b"\0" for word in encoded])
+
+
+def relative(name: str) -> PurePosixPath:
+    """A staged file's name as a path in the Pod's directory. ValueError where it leaves that."""
+    path = PurePosixPath(name)
+    if path.is_absolute() or ".." in path.parts:
+        raise ValueError(f"{name!r} leaves the Pod's directory")
+    return path

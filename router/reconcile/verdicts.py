@@ -1,0 +1,200 @@
+"""How a Pod ends: phase, reason, words, and the conditions that a podFailurePolicy asks about.
+
+Pure. The batch system's verdict gives the reason, the files give the codes, and without a record the script's own notes
+decide. A run that was cancelled never succeeds.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from router.hpc import JobReport, JobState, Verdict
+from router.names import (
+    CONDITION_DELETED,
+    CONDITION_DISRUPTION,
+    CONDITION_MEMORY,
+    CONDITION_WALLTIME,
+    REASON_CANCELLED,
+    REASON_CPU_TIME,
+    REASON_DEADLINE,
+    REASON_JOB_DELETED,
+    REASON_JOB_FAILED,
+    REASON_JOB_LOST,
+    REASON_MEMORY,
+    REASON_NODE_FAILED,
+    REASON_PREEMPTED,
+)
+from router.pod.life import End
+from router.reconcile.files import all_well
+from router.reconcile.model import Facts, Job
+
+
+@dataclass(frozen=True, slots=True)
+class Ending:
+    """The end of a Pod.
+
+    :param reason: of the Pod, empty where the containers' own codes say it all
+    :param message: with the batch system's own words
+    :param condition: the type of the condition that says why, empty where there is none
+    :param never_ran: nothing was started, so there is nothing to collect either
+    :param succeeded: the phase
+    """
+
+    reason: str = ""
+    message: str = ""
+    condition: str = ""
+    never_ran: bool = False
+    succeeded: bool = False
+
+
+_VERDICTS: Final = {
+    Verdict.WALLTIME: (REASON_DEADLINE, "exceeded its walltime", CONDITION_WALLTIME),
+    Verdict.CPU_TIME: (REASON_CPU_TIME, "exceeded its CPU time", CONDITION_WALLTIME),
+    Verdict.MEMORY: (REASON_MEMORY, "exceeded its memory", CONDITION_MEMORY),
+    Verdict.NODE_LOST: (REASON_NODE_FAILED, "was lost with its node", CONDITION_DISRUPTION),
+    Verdict.PREEMPTED: (REASON_PREEMPTED, "was ended to make room for others", CONDITION_DISRUPTION),
+    Verdict.NEVER_RAN: (REASON_JOB_FAILED, "could not be started", ""),
+}
+"""What a verdict is called. More CPU time than allowed is a limit of time: to run again would not help either."""
+
+
+def by_record(facts: Facts, job: Job) -> Ending:
+    """The end of a run that the batch system has a record of."""
+    report = job.report
+    if report is None or report.verdict is None or _of_another_start(facts, report):
+        return by_files(facts, job, facts.life.end)
+    if report.verdict is Verdict.DELETED:
+        return _deleted(facts, report.job_id, report.reason)
+    if report.verdict in _VERDICTS:
+        reason, did, condition = _VERDICTS[report.verdict]
+        return Ending(reason, _words(job.job_id, did, report.reason), condition)
+    return by_files(facts, job, facts.life.end)
+
+
+def _of_another_start(facts: Facts, report: JobReport) -> bool:
+    """Whether a record of a job that was ended from outside is of a start that came after its script's last word.
+
+    A killed slurmctld forgets that a job has run, starts it once more, and cancels what it has started or loses it:
+    nothing of the Pod was in that, and of the run before there is no record. The script's clock is the node's: it is
+    believed where it does not put the end before the submission.
+    """
+    end = facts.life.end
+    if end is None or report.submitted is None or report.started is None:
+        return False
+    ended_from_outside = report.verdict in {Verdict.DELETED, Verdict.NODE_LOST}
+    return ended_from_outside and report.submitted.timestamp() <= end.time < report.started.timestamp()
+
+
+def _deleted(facts: Facts, job_id: str, words: str) -> Ending:
+    if facts.pod.deleting:
+        return _cancelled(job_id)
+    return Ending(REASON_JOB_DELETED, _words(job_id, "was deleted in the batch system", words), CONDITION_DELETED)
+
+
+def _cancelled(job_id: str) -> Ending:
+    return Ending(REASON_CANCELLED, _words(job_id, "was cancelled: the Pod was deleted", ""))
+
+
+def by_files(facts: Facts, job: Job, end: End | None) -> Ending:
+    """The end of a run as its files tell it; ``end`` is the script's last word, if it had one.
+
+    A script that was told to end says nothing of who did that: a node that is shut down for maintenance does it as well.
+    So only where the batch system's own words name a deletion the run is not repeated.
+    """
+    if _late(facts, end):
+        return Ending(REASON_DEADLINE, _words(job.job_id, "was ended at its deadline", ""), CONDITION_WALLTIME)
+    if end is not None and end.reason == "lost":
+        did = "was ended by its script: the Pod's directory could not be reached from the node"
+        return Ending(REASON_NODE_FAILED, _words(job.job_id, did, ""), CONDITION_DISRUPTION)
+    if (end is None or end.reason) and job.report is not None and job.report.deletion:
+        return _deleted(facts, job.job_id, job.report.reason)
+    if end is not None and end.reason:
+        return _told_to_end(facts, job)
+    if all_well(facts):
+        return Ending(succeeded=True)
+    return _failed(facts, job, end)
+
+
+def _told_to_end(facts: Facts, job: Job) -> Ending:
+    if facts.pod.deleting:
+        return _cancelled(job.job_id)
+    return Ending(REASON_JOB_DELETED, _words(job.job_id, "was told to end by the batch system", ""))
+
+
+def _late(facts: Facts, end: End | None) -> bool:
+    exits = (one for _, known in facts.life.exits for one in known)
+    return (end is not None and end.reason == "deadline") or any(one.deadline for one in exits)
+
+
+def _failed(facts: Facts, job: Job, end: End | None) -> Ending:
+    runs = (facts.life.run(one.name) for one in facts.pod.containers)
+    if any(run is not None and run.exit is not None and run.exit.code != 0 for run in runs):
+        return Ending()
+    if facts.pod.deleting:
+        return _cancelled(job.job_id)
+    status = end.code if end else job.report.exit_status if job.report else None
+    did = "ended" if status is None else f"ended with exit code {status}"
+    words = job.report.reason if job.report else ""
+    return Ending(REASON_JOB_FAILED, _words(job.job_id, f"{did} before all containers had", words))
+
+
+def lost(facts: Facts, job: Job, verdict: Verdict | None) -> Ending:
+    """The end of a run of which nothing will ever be heard again."""
+    if facts.pod.deleting:
+        return _cancelled(job.job_id)
+    words = job.report.reason if job.report else ""
+    if verdict is Verdict.NODE_LOST:
+        did = "was lost with its node"
+        return Ending(REASON_NODE_FAILED, _words(job.job_id, did, words), CONDITION_DISRUPTION)
+    did = "is not known to the batch system any more, and its script has given no sign of life"
+    return Ending(REASON_JOB_LOST, _words(job.job_id, did, words), CONDITION_DISRUPTION)
+
+
+def never_ran(facts: Facts, job: Job | None) -> Ending:
+    """The end of a Pod of which nothing has started and nothing can start."""
+    attempt = facts.attempt
+    if attempt is not None and attempt.final:
+        return Ending(attempt.reason, attempt.message, never_ran=True)
+    if facts.pod.deleting:
+        return Ending(REASON_CANCELLED, "the Pod was deleted before anything of it had started", never_ran=True)
+    if job is None:
+        return Ending(REASON_CANCELLED, "given up before anything of it had started", never_ran=True)
+    return _never_ran_job(job)
+
+
+def unclaimed(facts: Facts, job: Job | None) -> Ending:
+    """The end of a Pod whose claim somebody has overwritten, by the batch system's word alone: never a success."""
+    attempt = facts.attempt
+    if attempt is not None and attempt.final:
+        return Ending(attempt.reason, attempt.message, never_ran=True)
+    did = (
+        'the file "claim" in the Pod\'s directory was overwritten and cannot be read; the batch system knows no living '
+        "job of the Pod, which counts as cancelled or failed whatever it has done"
+    )
+    words = f"job {job.job_id}: {did}" if job is not None else did
+    return Ending(REASON_CANCELLED if facts.pod.deleting else REASON_JOB_FAILED, words)
+
+
+def _never_ran_job(job: Job) -> Ending:
+    report = job.report
+    if report is None or report.state is not JobState.FINISHED or report.verdict is None:
+        did = "is not known to the batch system any more, and had not started"
+        return Ending(REASON_JOB_LOST, _words(job.job_id, did, ""), CONDITION_DISRUPTION, never_ran=True)
+    if report.verdict is Verdict.DELETED:
+        did = "was deleted in the batch system before it had started"
+        return Ending(REASON_JOB_DELETED, _words(job.job_id, did, report.reason), CONDITION_DELETED, never_ran=True)
+    if report.verdict is Verdict.ENDED:
+        did = "ended without having run anything" + _status(report)
+        return Ending(REASON_JOB_FAILED, _words(job.job_id, did, report.reason), never_ran=True)
+    reason, did, condition = _VERDICTS[report.verdict]
+    return Ending(reason, _words(job.job_id, did, report.reason), condition, never_ran=True)
+
+
+def _status(report: JobReport) -> str:
+    return "" if report.exit_status is None else f" (exit code {report.exit_status})"
+
+
+def _words(job_id: str, did: str, words: str) -> str:
+    said = " ".join(words.split())
+    return f"job {job_id} {did}: {said}" if said else f"job {job_id} {did}"

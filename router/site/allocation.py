@@ -1,0 +1,391 @@
+"""How a Workload is laid out on a queue: chunks, cores per rank, memory, walltime.
+
+A pure function of (Workload, what a queue's nodes have, the rule's defaults), by the rules of docs/judging.md.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Final
+
+from router.notation import durations, quantity
+from router.site import leastmemory, sharing
+from router.site.schema import Defaults, MpiProfile, Queue, Site, System
+from router.values import unchanging
+from router.workload.launcher import mention
+from router.workload.model import Figure, Workload
+
+DEFAULT_WALLTIME: Final = 3600
+_MINUTE: Final = 60
+_PLACED: Final = ("ranks", "ranks_per_node", "nodes")
+
+
+@unchanging
+class Chunk:
+    """``count`` equal shares of a job, each on one node.
+
+    ``ranks`` (mpiprocs) and ``ncpus`` are per chunk; ``ompthreads`` is cores per rank; ``memory`` bytes per chunk,
+    None to leave it to the queue; ``gpus`` devices per chunk.
+    """
+
+    count: int
+    ranks: int
+    ncpus: int
+    ompthreads: int
+    memory: int | None
+    gpus: int
+
+
+@unchanging
+class Allocation:
+    """What is asked of the batch system for one Pod.
+
+    ``walltime`` is what the batch system is asked for, ``deadline`` what the script itself keeps for the containers,
+    ``grace`` the time between TERM and KILL; all in seconds, deadline + grace <= walltime. ``notes`` say where each
+    figure came from, in reading order; ``warnings`` are for the user.
+    """
+
+    chunks: tuple[Chunk, ...]
+    ranks: int
+    cores_per_rank: int
+    walltime: int
+    deadline: int
+    grace: int
+    notes: tuple[tuple[str, str], ...] = ()
+    warnings: tuple[str, ...] = ()
+
+    @property
+    def nodes(self) -> int:
+        """How many chunks there are in all; each lies on one node."""
+        return sum(chunk.count for chunk in self.chunks)
+
+
+@unchanging
+class _Ask:
+    """What a Pod needs, whatever its nodes: cores (already whole), bytes, devices (``bound`` to ranks), ranks."""
+
+    ranks: int
+    cores_per_rank: int
+    memory: int | None
+    gpus: int
+    per_node: int | None
+    nodes: int | None
+    bound: bool = False
+
+
+@unchanging
+class _Time:
+    walltime: int
+    deadline: int
+    note: str
+
+
+class _MisfitError(Exception):
+    """One clause that says why, with both figures; then the figures of the Workload that it is about."""
+
+
+def allocate(  # noqa: PLR0913 - a queue is chosen with all of these known
+    workload: Workload,
+    site: Site,
+    queue: Queue,
+    *,
+    profile: MpiProfile | None,
+    defaults: Defaults,
+    max_nodes: int | None,
+    max_walltime: int | None,
+) -> Allocation | str:
+    """How one Pod of the Workload runs on a queue, or one clause that says why it cannot, with both figures.
+
+    :param profile: the MPI profile that matches the Pod's image; it can make a Job an MPI workload that names no launcher
+    :param defaults: the rule's figures for what the Job does not ask for
+    :param max_nodes: the rule's own limit on nodes, below the queue's
+    :param max_walltime: the same for the walltime, in seconds
+    """
+    notes: list[tuple[str, str]] = []
+    warnings: list[str] = []
+    try:
+        _check_gpus(workload, site, queue)
+        spans = is_mpi(workload, profile)
+        ask = (
+            _ask_of_ranks(workload, profile, defaults, notes, warnings)
+            if spans
+            else _ask_of_one(workload, queue, defaults, notes)
+        )
+        chunks = _spread(ask, queue, min(queue.nodes, max_nodes or queue.nodes)) if spans else _one_chunk(ask, queue)
+        least = leastmemory.least(site, queue)
+        warnings += leastmemory.raised([chunk.memory for chunk in chunks], least, site)
+        chunks = tuple([replace(one, memory=one.memory and max(one.memory, least)) for one in chunks])
+        time = _time(workload, site, queue, defaults, max_walltime)
+    except _MisfitError as misfit:
+        return f"{misfit.args[0]}{workload.asked_in(*misfit.args[1:])}"
+    if spans:
+        notes.append(("nodes", _nodes_origin(workload)))
+    notes.append(("walltime", time.note))
+    return Allocation(
+        chunks=chunks,
+        ranks=ask.ranks,
+        cores_per_rank=ask.cores_per_rank,
+        walltime=time.walltime,
+        deadline=time.deadline,
+        grace=workload.grace,
+        notes=tuple(notes),
+        warnings=tuple(warnings),
+    )
+
+
+def is_mpi(workload: Workload, profile: MpiProfile | None) -> bool:
+    """Whether the Pod's program is started once per rank: by launcher, by hint, or because the profile says so.
+
+    A profile never says so of a command with a launcher inside that was not lifted: each rank would start it again.
+    """
+    if workload.mpi:
+        return True
+    if profile is None or not profile.implies_mpi or len(workload.main_containers) != 1:
+        return False
+    (container,) = workload.main_containers
+    return not mention((*(container.command or ()), *(container.args or ())))
+
+
+def _nodes_origin(workload: Workload) -> str:
+    if workload.nodes is not None:
+        return workload.nodes.origin
+    if workload.ranks_per_node is not None:
+        return f"as many as {workload.ranks_per_node.origin} makes"
+    return "the fewest whose cores and memory hold the ranks, and that share the GPUs evenly"
+
+
+def _check_gpus(workload: Workload, site: Site, queue: Queue) -> None:
+    if not workload.gpus or not workload.gpus.value:
+        return
+    if site.gpus == "refuse":
+        raise _MisfitError(f"asks for {_of(workload.gpus.value, 'GPU')}, and site {site.name} takes no GPU Jobs")
+    if queue.gpu_vendor is not None and workload.gpu_vendor is not None and workload.gpu_vendor != queue.gpu_vendor:
+        raise _MisfitError(f"asks for GPUs of {workload.gpu_vendor}, and the queue has those of {queue.gpu_vendor}")
+
+
+def _cpu(workload: Workload, defaults: Defaults) -> Figure | None:
+    """Millicores asked for, by the Job or else by the rule."""
+    if workload.cpu is not None or defaults.cpus is None:
+        return workload.cpu
+    return Figure(defaults.cpus * 1000, "the rule's default")
+
+
+def _memory(workload: Workload, defaults: Defaults) -> Figure | None:
+    figure = workload.memory
+    if figure is None and defaults.memory is not None:
+        figure = Figure(defaults.memory, "the rule's default")
+    # A request of 0 says that nothing is needed; to a batch system 0 is a limit, so it is left to the queue.
+    return figure if figure is not None and figure.value else None
+
+
+def _ask_of_one(workload: Workload, queue: Queue, defaults: Defaults, notes: list[tuple[str, str]]) -> _Ask:
+    """One process on one node: CPUs rounded up to whole cores, at least one."""
+    cpu = _cpu(workload, defaults)
+    cores = max(1, -(-cpu.value // 1000)) if cpu else 1
+    notes.append(("cores", f"{cpu.origin}, in whole cores" if cpu else "nothing was asked for"))
+    if cores > queue.cpus_per_node:
+        raise _MisfitError(f"asks for {cores} CPUs, and only MPI programs span nodes; a node has {queue.cpus_per_node}")
+    memory = _note_memory(_memory(workload, defaults), notes)
+    return _Ask(1, cores, memory, workload.gpus.value if workload.gpus else 0, None, 1)
+
+
+def _note_memory(memory: Figure | None, notes: list[tuple[str, str]]) -> int | None:
+    notes.append(("memory", memory.origin if memory else "nothing was asked for; the queue decides"))
+    return memory.value if memory else None
+
+
+def _one_chunk(ask: _Ask, queue: Queue) -> tuple[Chunk, ...]:
+    if ask.memory is not None and queue.memory_per_node is not None and ask.memory > queue.memory_per_node:
+        raise _MisfitError(
+            f"asks for {quantity.show_bytes(ask.memory)} of memory; a node has {quantity.show_bytes(queue.memory_per_node)}"
+        )
+    if ask.gpus > queue.gpus_per_node:
+        raise _MisfitError(f"asks for {_of(ask.gpus, 'GPU')}; a node has {queue.gpus_per_node}", "gpus")
+    return (Chunk(1, 1, ask.cores_per_rank, ask.cores_per_rank, ask.memory, ask.gpus),)
+
+
+def _ask_of_ranks(
+    workload: Workload,
+    profile: MpiProfile | None,
+    defaults: Defaults,
+    notes: list[tuple[str, str]],
+    warnings: list[str],
+) -> _Ask:
+    """Ranks and the cores of each: cores per rank as asked, else the CPU request shared out."""
+    cpu = _cpu(workload, defaults)
+    millis = cpu.value if cpu else 0
+    own = workload.cores_per_rank
+    ranks, origin = _count_ranks(workload, millis // 1000 // (own.value if own else 1))
+    notes.append(("ranks", origin))
+    cores_per_rank = own.value if own else max(1, millis // (1000 * ranks))
+    share = (
+        f"{quantity.show_cpu(millis)} CPUs over {_of(ranks, 'rank')}, rounded down" if cpu else "nothing was asked for"
+    )
+    notes.append(("cores per rank", own.origin if own else share))
+    cores = ranks * cores_per_rank
+    if cpu and millis < cores * 1000:
+        warnings.append(
+            f"{_of(ranks, 'rank')} of {_of(cores_per_rank, 'core')} need {_of(cores, 'core')}; "
+            f"the request of {quantity.show_cpu(millis)} CPUs is raised to that"
+        )
+    memory = _note_memory(_memory(workload, defaults), notes)
+    gpus = workload.gpus.value if workload.gpus else 0
+    per_node, nodes = workload.ranks_per_node, workload.nodes
+    fixed = (per_node.value if per_node else None, nodes.value if nodes else None)
+    return _Ask(ranks, cores_per_rank, memory, gpus, *fixed, bound=sharing.is_bound(profile))
+
+
+def _count_ranks(workload: Workload, cores: int) -> tuple[int, str]:
+    """Ranks as asked for; else what ranks per node or nodes say; else one for every core asked for (cores per rank)."""
+    if workload.ranks is not None:
+        return workload.ranks.value, workload.ranks.origin
+    per_node, nodes = workload.ranks_per_node, workload.nodes
+    if per_node is not None:
+        count = nodes.value if nodes else 1
+        return per_node.value * count, f"{per_node.origin}, on {_of(count, 'node')}"
+    least = nodes.value if nodes else 1
+    return max(least, cores), "one for each share of the CPUs asked for, as the launcher gives no number"
+
+
+def _spread(ask: _Ask, queue: Queue, limit: int) -> tuple[Chunk, ...]:
+    """Ranks over the fewest nodes that hold them, evenly, the remainder first."""
+    _check_together(ask)
+    most = _most_per_node(ask, queue)
+    if ask.per_node is not None and ask.per_node > most:
+        raise _MisfitError(_too_dense(ask, queue, ask.per_node), "ranks_per_node")
+    nodes = _count_nodes(ask, queue, limit, most)
+    if nodes > limit:
+        raise _MisfitError(
+            f"needs {_of(nodes, 'node')} for {_of(ask.ranks, 'rank')} of {_of(ask.cores_per_rank, 'core')}; it may have {limit}",
+            *_PLACED,
+        )
+    shares = _shares(ask, nodes)
+    densest = max(ranks for _, ranks in shares)
+    if densest > most:
+        raise _MisfitError(_too_dense(ask, queue, densest), *_PLACED)
+    return tuple([_chunk(ask, count, ranks, nodes) for count, ranks in shares])
+
+
+def _shares(ask: _Ask, nodes: int) -> list[tuple[int, int]]:
+    return sharing.spread(ask.ranks, nodes, ask.per_node if ask.nodes is None else None)
+
+
+def _check_together(ask: _Ask) -> None:
+    """What hints and launcher say may not fit together, each being right alone."""
+    if ask.nodes is None:
+        return
+    if ask.nodes > ask.ranks:
+        raise _MisfitError(f"asks for {_of(ask.nodes, 'node')} for {_of(ask.ranks, 'rank')}; each node needs a rank")
+    if ask.per_node is not None and ask.nodes * ask.per_node < ask.ranks:
+        raise _MisfitError(
+            f"asks for {_of(ask.ranks, 'rank')}, and {_of(ask.nodes, 'node')} with {_of(ask.per_node, 'rank')} each hold "
+            f"{ask.nodes * ask.per_node}"
+        )
+
+
+def _most_per_node(ask: _Ask, queue: Queue) -> int:
+    """Ranks that a node's cores and memory hold."""
+    most = queue.cpus_per_node // ask.cores_per_rank
+    if most == 0:
+        raise _MisfitError(f"needs {_of(ask.cores_per_rank, 'core')} for each rank; a node has {queue.cpus_per_node}")
+    if ask.memory is not None and queue.memory_per_node is not None:
+        by_memory = queue.memory_per_node * ask.ranks // ask.memory
+        if by_memory == 0:
+            raise _MisfitError(
+                f"needs {quantity.show_bytes(-(-ask.memory // ask.ranks))} of memory for each rank; "
+                f"a node has {quantity.show_bytes(queue.memory_per_node)}"
+            )
+        most = min(most, by_memory)
+    return most
+
+
+def _count_nodes(ask: _Ask, queue: Queue, limit: int, most: int) -> int:
+    fewest = ask.nodes if ask.nodes is not None else -(-ask.ranks // (ask.per_node or most))
+    if not ask.gpus or fewest > limit:
+        return fewest
+    fixed = ask.nodes is not None or ask.per_node is not None
+    for nodes in range(fewest, fewest + 1 if fixed else min(limit, ask.ranks) + 1):
+        if ask.gpus % nodes or ask.gpus // nodes > queue.gpus_per_node:
+            continue
+        if not ask.bound or sharing.is_even(ask.gpus // nodes, [ranks for _, ranks in _shares(ask, nodes)]):
+            return nodes
+    raise _MisfitError(
+        f"asks for {_of(ask.gpus, 'GPU')} on {_of(fewest, 'node')}{'' if fixed else f' to {min(limit, ask.ranks)}'}, "
+        f"which must share them evenly{', as must the ranks of each' if ask.bound else ''}; a node has {queue.gpus_per_node}",
+        *("gpus", *_PLACED),
+    )
+
+
+def _too_dense(ask: _Ask, queue: Queue, ranks: int) -> str:
+    cores = ranks * ask.cores_per_rank
+    if cores > queue.cpus_per_node:
+        return f"puts {_of(ranks, 'rank')} of {_of(ask.cores_per_rank, 'core')} on a node, {cores} in all; a node has {queue.cpus_per_node}"
+    memory = -(-(ask.memory or 0) * ranks // ask.ranks)
+    return (
+        f"puts {_of(ranks, 'rank')} with {quantity.show_bytes(memory)} of memory on a node; "
+        f"a node has {quantity.show_bytes(queue.memory_per_node or 0)}"
+    )
+
+
+def _chunk(ask: _Ask, count: int, ranks: int, nodes: int) -> Chunk:
+    memory = None if ask.memory is None else -(-ask.memory * ranks // ask.ranks)
+    return Chunk(count, ranks, ranks * ask.cores_per_rank, ask.cores_per_rank, memory, ask.gpus // nodes)
+
+
+def _time(workload: Workload, site: Site, queue: Queue, defaults: Defaults, most: int | None) -> _Time:
+    """Walltime and deadline: only the margin may be cut."""
+    limits = [limit for limit in (queue.walltime_max, most) if limit is not None]
+    longest = _down(min(limits), site) if limits else None
+    if workload.walltime_asked is not None:
+        return _asked_time(workload.walltime_asked, workload.grace, site, longest)
+    if defaults.walltime is not None:
+        wanted, note = defaults.walltime, "the rule's default"
+    elif queue.walltime_default is not None:
+        wanted, note = queue.walltime_default, "the queue's default"
+    else:
+        wanted, note = DEFAULT_WALLTIME, "the default of 1h"
+    walltime = _up(wanted, site)
+    if longest is not None and walltime > longest:
+        walltime, note = longest, f"{note}, cut to the queue's maximum"
+    deadline = max(walltime - workload.grace - site.margin, walltime - walltime // 2)
+    if deadline + workload.grace > walltime:
+        raise _MisfitError(
+            f"has a grace period of {durations.show(workload.grace)}, more than half of the walltime of "
+            f"{durations.show(walltime)} that Jobs get which ask for none"
+        )
+    return _Time(walltime, deadline, f"{note}; the containers' deadline is that less grace period and margin")
+
+
+def _asked_time(asked: Figure, grace: int, site: Site, longest: int | None) -> _Time:
+    need = asked.value + grace
+    allowed = _up(durations.LONGEST, site) if longest is None else longest
+    if need > allowed:
+        raise _MisfitError(
+            f"asks for {durations.show(asked.value)} and {durations.show(grace)} of grace; "
+            f"the longest walltime is {durations.show(allowed)}{_instead(allowed - grace)}"
+        )
+    walltime = min(_up(need + site.margin, site), allowed)
+    return _Time(walltime, asked.value, f"{asked.origin}, with grace period and margin")
+
+
+def _instead(most: int) -> str:
+    return f": ask for at most {durations.show(most)}" if most > 0 else ", which the grace period alone uses up"
+
+
+def _up(seconds: int, site: Site) -> int:
+    """What the batch system can express: Slurm knows whole minutes."""
+    return -(-seconds // _MINUTE) * _MINUTE if site.system is System.SLURM else seconds
+
+
+def _down(seconds: int, site: Site) -> int:
+    if site.system is not System.SLURM:
+        return seconds
+    if seconds < _MINUTE:
+        raise _MisfitError(
+            f"needs at least 1m of walltime, as {site.system} counts whole minutes; it may have {seconds}s"
+        )
+    return seconds // _MINUTE * _MINUTE
+
+
+def _of(count: int, unit: str) -> str:
+    return f"{count} {unit}" if count == 1 else f"{count} {unit}s"

@@ -1,0 +1,37 @@
+"""The least memory that a site's jobs ask for.
+
+Pure.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Final
+
+from router.notation import quantity
+from router.site.schema import Queue, Runtime, Site, System
+
+_TORQUE: Final = 512 * 1024**2
+"""Bytes. MoM sets RLIMIT_DATA to ``mem``, below which Go's runtime, and so Apptainer, does not start: about 160 MB."""
+
+
+def floor(site: Site) -> int:
+    """The least memory of a job on each node, in bytes; 0 for none."""
+    if site.memory_floor is not None:
+        return site.memory_floor
+    return _TORQUE if site.system is System.TORQUE and site.runtime is not Runtime.HOST else 0
+
+
+def least(site: Site, queue: Queue) -> int:
+    """The same on a queue, whose nodes may have no more."""
+    wanted = floor(site)
+    return wanted if queue.memory_per_node is None else min(wanted, queue.memory_per_node)
+
+
+def raised(asked: Iterable[int | None], given: int, site: Site) -> list[str]:
+    """A sentence for whoever asked for less on a node; none where nobody did. What is None is the queue's."""
+    low = [figure for figure in asked if figure is not None and figure < given]
+    if not low:
+        return []
+    figures = f"{quantity.show_bytes(min(low))} is raised to {quantity.show_bytes(given)}"
+    return [f"The memory of {figures} on each node: container runtimes do not start with less on site {site.name}"]

@@ -1,0 +1,42 @@
+"""How ranks are spread over nodes, and the GPUs of a node over its ranks where a site binds them so.
+
+Pure: numbers in, numbers out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from router.site.schema import MpiProfile
+
+
+def is_bound(profile: MpiProfile | None) -> bool:
+    """Whether each rank has GPUs of its own, and not all of its node's."""
+    return profile is not None and profile.gpus == "rank"
+
+
+def is_even(gpus: int, ranks: Collection[int]) -> bool:
+    """Whether nodes with so many GPUs each, and with these numbers of ranks, give each rank the same.
+
+    Either every rank has as many, or every GPU as many ranks.
+    """
+    if gpus == 1:
+        return True
+    counts = set(ranks)
+    return len(counts) == 1 and all(gpus % count == 0 or count % gpus == 0 for count in counts)
+
+
+def spread(ranks: int, nodes: int, per_node: int | None) -> list[tuple[int, int]]:
+    """How many nodes have how many ranks, the most first: evenly, or as many as each is to have."""
+    if per_node is not None:
+        full, rest = divmod(ranks, per_node)
+        shares = [(full, per_node), (1 if rest else 0, rest)]
+    else:
+        base, extra = divmod(ranks, nodes)
+        shares = [(extra, base + 1), (nodes - extra, base)]
+    return [(count, ranks) for count, ranks in shares if count]
+
+
+def share(gpus: int, ranks: int) -> tuple[int, int]:
+    """GPUs of one share, and the ranks that have it."""
+    return max(1, gpus // ranks), max(1, -(-ranks // gpus))

@@ -1,0 +1,150 @@
+"""What the scripts of a site cannot do for a Job: the reasons to stay that depend on the site.
+
+Pure. What no site can do is found when the Job is sized; this page knows runtimes, volume maps, secrets and profiles.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from router.site.allocation import is_mpi
+from router.site.images import mapped
+from router.site.schema import LauncherKind, MpiProfile, Runtime, Site, System
+from router.site.volumes import EMPTY, STAGED, path_problem, place_of, sub_path_problem
+from router.workload.model import Container, ContainerKind, Obstacle, Volume, Workload
+
+_PROJECTED: Final = frozenset({"configMap", "secret", "downwardAPI", "serviceAccountToken"})
+
+
+def unsupported(workload: Workload, site: Site, profile: MpiProfile | None) -> tuple[Obstacle, ...]:
+    """The fields of a Job that this site's scripts cannot honour, each with its reason; empty where there is none."""
+    return (
+        *_runtime(workload, site),
+        *[obstacle for volume in workload.volumes for obstacle in _volume(workload, volume, site)],
+        *[obstacle for container in workload.containers for obstacle in _container(container, site)],
+        *_pull_secrets(workload, site),
+        *_mpi(workload, site, profile),
+    )
+
+
+def _runtime(workload: Workload, site: Site) -> Iterator[Obstacle]:
+    if site.runtime is Runtime.HOST and site.system is not System.LOCAL:
+        yield Obstacle(
+            workload.containers[0].path,
+            f"would run without a container: runtime host of site {site.name} is for trying out",
+        )
+
+
+def _volume(workload: Workload, volume: Volume, site: Site) -> Iterator[Obstacle]:
+    path = f"{volume.path}.{volume.kind}" if volume.kind else volume.path
+    if volume.kind in {EMPTY, ""}:
+        return
+    if volume.kind not in STAGED:
+        place = place_of(workload, volume, site)
+        if isinstance(place, str):
+            yield Obstacle(path, place)
+        elif problem := path_problem(f"{place.path}/{place.below}"):
+            yield Obstacle(path, problem)
+    elif volume.kind == "secret":
+        if site.secrets != "stage":
+            yield Obstacle(path, _no_secrets(site))
+    elif volume.kind == "projected":
+        yield from _projected(volume, path, site)
+
+
+def _projected(volume: Volume, path: str, site: Site) -> Iterator[Obstacle]:
+    sources = volume.source.get("sources")
+    for index, source in enumerate(sources if isinstance(sources, list) else ()):
+        for kind in source if isinstance(source, dict) else ():
+            here = f"{path}.sources[{index}].{kind}"
+            if kind not in _PROJECTED:
+                yield Obstacle(here, "is a source that HPC nodes do not have")
+            elif kind == "secret" and site.secrets != "stage":
+                yield Obstacle(here, _no_secrets(site))
+            elif kind == "serviceAccountToken" and site.tokens == "cloud":
+                yield Obstacle(here, f"is a credential of the cluster, and none are brought to site {site.name}")
+
+
+def _no_secrets(site: Site) -> str:
+    return f"is a Secret, and none are brought to site {site.name} (its setting secrets)"
+
+
+def _container(container: Container, site: Site) -> Iterator[Obstacle]:
+    for path in container.secrets if site.secrets != "stage" else ():
+        yield Obstacle(path, _no_secrets(site))
+    for index, mount in enumerate(container.mounts):
+        here = f"{container.path}.volumeMounts[{index}]"
+        if site.runtime is Runtime.HOST:
+            yield Obstacle(here, f"needs a container, and site {site.name} runs commands without one (runtime host)")
+        elif problem := sub_path_problem(mount.sub_path) or path_problem(mount.sub_path):
+            yield Obstacle(f"{here}.subPath", problem)
+        elif not mount.path.startswith("/"):
+            yield Obstacle(f"{here}.mountPath", "is not absolute")
+        elif problem := path_problem(mount.path):
+            yield Obstacle(f"{here}.mountPath", problem)
+    if site.runtime is Runtime.HOST:
+        if not container.command:
+            yield Obstacle(
+                f"{container.path}.command",
+                f"is not set, and site {site.name} has no image to take an entrypoint from (runtime host)",
+            )
+    else:
+        yield from _image(container, site)
+    yield from _names(container)
+
+
+def _image(container: Container, site: Site) -> Iterator[Obstacle]:
+    here = f"{container.path}.image"
+    if path_problem(container.image):
+        yield Obstacle(here, "has a control character")
+    elif not container.image:
+        yield Obstacle(here, "is empty")
+    elif site.pull == "never" and mapped(site, container.image) is None:
+        yield Obstacle(here, f"{container.image} is not among the images of site {site.name}, which pulls none")
+
+
+def _names(container: Container) -> Iterator[Obstacle]:
+    for index, variable in enumerate(container.env):
+        if not variable.name or "=" in variable.name:
+            yield Obstacle(f"{container.path}.env[{index}].name", f"{variable.name!r} is no name of a variable")
+
+
+def _pull_secrets(workload: Workload, site: Site) -> Iterator[Obstacle]:
+    if not workload.pull_secrets or site.runtime is Runtime.HOST:
+        return
+    if site.secrets == "pull" and site.pull == "host":
+        return
+    pulled = [container for container in workload.containers if mapped(site, container.image) is None]
+    if pulled:  # a job is given no credentials, which its user's other jobs on the nodes could read
+        yield Obstacle(
+            f"{pulled[0].path}.image",
+            f"is pulled with the Secret {workload.pull_secrets[0]}, which is not brought to site {site.name} "
+            "(it would need pull: host and secrets: pull)",
+        )
+
+
+def _mpi(workload: Workload, site: Site, profile: MpiProfile | None) -> Iterator[Obstacle]:
+    if profile is None and not workload.mpi:
+        return
+    if not is_mpi(workload, profile):
+        return
+    container = mpi_container(workload)
+    here = container.launcher.source if container.launcher else f"{container.path}.command"
+    if profile is None:
+        yield Obstacle(here, f"starts an MPI program, and site {site.name} has no MPI profile for {container.image}")
+    elif profile.launcher is LauncherKind.SRUN and site.system is not System.SLURM:
+        yield Obstacle(
+            here, f"would be started by srun (MPI profile {profile.name}), and site {site.name} has no Slurm"
+        )
+    if container.launcher is None and not container.command:
+        yield Obstacle(
+            f"{container.path}.command", "is not set, and the image's own entrypoint cannot be started once per rank"
+        )
+
+
+def mpi_container(workload: Workload) -> Container:
+    """The container of an MPI workload whose program is started once per rank."""
+    if workload.mpi:
+        return workload.container(workload.mpi)
+    return next(container for container in workload.containers if container.kind is ContainerKind.MAIN)

@@ -1,0 +1,114 @@
+"""Where the data of a volume lie on a site, or why they are not there.
+
+Pure. Paths are judged as text: what is below a mapped directory is below it by its components, and ``..`` never is.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from router.site import globs
+from router.site.schema import Site
+from router.workload.model import Volume, Workload
+
+_CONTROL: Final = re.compile(r"[\x00-\x1f\x7f]")
+STAGED: Final = frozenset({"configMap", "secret", "downwardAPI", "projected"})
+EMPTY: Final = "emptyDir"
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A directory or file of the site: ``path`` is the admin's own, ``below`` it the user's. ``read_only`` whatever the Job says.
+
+    Links are followed in ``path``; in ``below`` containers may have planted them.
+    """
+
+    path: str
+    below: str = ""
+    read_only: bool = False
+
+
+def place_of(workload: Workload, volume: Volume, site: Site) -> Place | str:
+    """The place of a volume that lies on the site, or one clause why it does not."""
+    finder = _FINDERS.get(volume.kind)
+    if finder is None:
+        return f"is a volume of kind {volume.kind or 'emptyDir'}, which HPC nodes do not have"
+    return finder(workload, volume.source, site)
+
+
+def _host_path(_: Workload, source: Mapping[str, Any], site: Site) -> Place | str:
+    path = source.get("path")
+    if not isinstance(path, str) or not path.startswith("/"):
+        return "has no absolute path"
+    for entry in site.volumes:
+        if entry.host_path is not None and (below := _below(entry.host_path, path)) is not None:
+            return Place(entry.path, below, entry.read_only)
+    return f"{path} is no path that site {site.name} offers; ask its admins for an entry in volumes"
+
+
+def _nfs(_: Workload, source: Mapping[str, Any], site: Site) -> Place | str:
+    server, path = source.get("server"), source.get("path")
+    if not isinstance(server, str) or not isinstance(path, str):
+        return "needs server and path"
+    for entry in site.volumes:
+        if entry.nfs is None:
+            continue
+        known, export = entry.nfs.split(":", 1)
+        if known == server and (below := _below(export, path)) is not None:
+            return Place(entry.path, below, entry.read_only or source.get("readOnly") is True)
+    return f"{server}:{path} is not mounted at site {site.name}"
+
+
+def _claim(workload: Workload, source: Mapping[str, Any], site: Site) -> Place | str:
+    name = source.get("claimName")
+    if not isinstance(name, str):
+        return "needs claimName"
+    claim = f"{workload.namespace}/{name}"
+    # Both become parts of a path.
+    if "/" in name or name in {"", ".", ".."} or "/" in workload.namespace or workload.namespace in {".", ".."}:
+        return f"{claim} is no name of a claim"
+    for entry in site.volumes:
+        if entry.claim is not None and globs.matches((entry.claim,), claim):
+            own, below = _parted(entry.path)
+            below = below.replace("{namespace}", workload.namespace).replace("{claim}", name)
+            return Place(own, below, entry.read_only or source.get("readOnly") is True)
+    return f"{claim} is a claim whose data are not at site {site.name}"
+
+
+_FINDERS: Final = {"hostPath": _host_path, "nfs": _nfs, "persistentVolumeClaim": _claim}
+
+
+def sub_path_problem(sub_path: str) -> str | None:
+    """Why a subPath is refused, as one clause."""
+    if sub_path.startswith("/"):
+        return "is absolute; a subPath is relative to its volume"
+    if ".." in sub_path.split("/"):
+        return "leaves its volume by '..'"
+    return None
+
+
+def path_problem(path: str) -> str | None:
+    """Why a path can be bound to no container, as one clause."""
+    if _CONTROL.search(path):
+        return "has a control character"
+    return None
+
+
+def _below(directory: str, path: str) -> str | None:
+    """What stands behind the directory in the path; None where the path lies elsewhere."""
+    if ".." in path.split("/"):
+        return None
+    whole, parts = [part for part in directory.split("/") if part], [part for part in path.split("/") if part]
+    if parts[: len(whole)] != whole:
+        return None
+    return "/".join([part for part in parts[len(whole) :] if part != "."])
+
+
+def _parted(path: str) -> tuple[str, str]:
+    """The directory before the first part that a claim's names stand in, and the rest."""
+    parts = path.split("/")
+    first = next((index for index, part in enumerate(parts) if "{" in part), len(parts))
+    return "/".join(parts[:first]) or "/", "/".join([part for part in parts[first:] if part])

@@ -1,0 +1,31 @@
+"""The verdict on the program that pulls images on the site's host: there, and of the version that the agent asks.
+
+Pure.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Final
+
+from router.host import Ended
+from router.pod import image as ociimage
+from router.preflight import Line, Mark
+
+QUESTION: Final = json.dumps({"version": ociimage.VERSION, "image": ""}).encode()
+"""Asks for nothing: only the version of the answer counts."""
+
+
+def imagepull_line(user: str, program: str, ended: Ended) -> Line:
+    """What an answer to ``QUESTION`` says. Images that the site has in files run without it."""
+    expected = f"{program} of version {ociimage.VERSION}"
+    change = f"install the agent's imagepull.py as {program}, root's with mode 0755; or write pull: job, or pull: never"
+    try:
+        if ended.returncode == 0:
+            ociimage.read(ended.stdout)
+            return Line("imagepull", user, Mark.OK, expected, expected)
+        words = " ".join(ended.stderr.decode(errors="replace").split())[-200:]
+        seen = f"no answer: {words or f'exit code {ended.returncode}'}"
+    except ValueError as error:
+        seen = f"the answer {error}"
+    return Line("imagepull", user, Mark.WARNING, seen, expected, change)

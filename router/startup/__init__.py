@@ -1,0 +1,1 @@
+"""What a program does before it serves: options, settings, files that are read anew, logs."""

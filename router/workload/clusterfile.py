@@ -1,0 +1,155 @@
+"""LimitRanges, RuntimeClasses, Namespaces and ResourceQuotas as ``kubectl get -o yaml`` prints them, made into a Cluster.
+
+Pure: takes text. The webhook and the command line use it where no watched cache stands behind them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Final
+
+from router.errors import InputError
+from router.notation import documents, quantity
+from router.workload.cluster import Cluster, LimitDefaults
+from router.workload.quotas import Quota, Scope
+
+COMMAND: Final = "kubectl get limitranges,runtimeclasses,namespaces,resourcequotas --all-namespaces -o yaml"
+
+
+def read_cluster(text: str, source: str) -> Cluster:
+    """Read one file. InputError where it is not YAML, holds another kind, or a field has the wrong type."""
+    namespaces: dict[str, Mapping[str, str]] = {}
+    limits: dict[str, tuple[LimitDefaults, ...]] = {}
+    overheads: dict[str, Mapping[str, str]] = {}
+    quotas: dict[str, tuple[Quota, ...]] = {}
+    for item, place in _objects(text, source):
+        kind, metadata = item.get("kind"), _mapping(item, "metadata", place)
+        name = _name(metadata, place)
+        if kind == "Namespace":
+            namespaces[name] = labels_of(item, place)
+        elif kind == "RuntimeClass":
+            overheads[name] = overhead_of(item, place)
+            _demand_quantities(overheads[name], "podFixed", place)
+        elif kind == "LimitRange":
+            namespace = str(metadata.get("namespace") or "default")
+            found = defaults_of(item, place)
+            for one in found:
+                _demand_quantities(one.requests, "defaultRequest", place)
+                _demand_quantities(one.limits, "default", place)
+            limits[namespace] = limits.get(namespace, ()) + found
+        elif kind == "ResourceQuota":
+            namespace = str(metadata.get("namespace") or "default")
+            quota = quota_of(item, place)
+            _demand_quantities(quota.hard, "hard", place)
+            _demand_quantities(quota.used, "used", place)
+            quotas[namespace] = (*quotas.get(namespace, ()), quota)
+        else:
+            raise InputError(
+                f"{place}: kind {kind!r} says nothing about Jobs; give Namespaces, LimitRanges, RuntimeClasses and "
+                f"ResourceQuotas: {COMMAND}"
+            )
+    return Cluster(namespaces=namespaces, limits=limits, overheads=overheads, quotas=quotas)
+
+
+def labels_of(item: Mapping[str, object], place: str) -> Mapping[str, str]:
+    """The labels of a Namespace. InputError, with the place, where a field has the wrong type."""
+    return _strings(_mapping(item, "metadata", place), "labels", place)
+
+
+def overhead_of(item: Mapping[str, object], place: str) -> Mapping[str, str]:
+    """What Pods of a RuntimeClass need beyond their containers."""
+    return _strings(_mapping(item, "overhead", place), "podFixed", place)
+
+
+def defaults_of(item: Mapping[str, object], place: str) -> tuple[LimitDefaults, ...]:
+    """What a LimitRange gives to containers that do not say."""
+    name = _name(_mapping(item, "metadata", place), place)
+    return tuple(_container_limits(item, name, place))
+
+
+def quota_of(item: Mapping[str, object], place: str) -> Quota:
+    """A ResourceQuota: what is used of how much, as its status says, and which Pods it counts."""
+    spec, status = _mapping(item, "spec", place), _mapping(item, "status", place)
+    return Quota(
+        name=_name(_mapping(item, "metadata", place), place),
+        hard=_strings(status if status.get("hard") else spec, "hard", place),
+        used=_strings(status, "used", place),
+        scopes=tuple(_scopes(spec, place)),
+    )
+
+
+def _scopes(spec: Mapping[str, object], place: str) -> Iterator[Scope]:
+    names = spec.get("scopes") or []
+    selected = _mapping(spec, "scopeSelector", place).get("matchExpressions") or []
+    if not isinstance(names, list) or not isinstance(selected, list):
+        raise InputError(f"{place}: scopes or scopeSelector.matchExpressions is not a list")
+    yield from (Scope(str(name)) for name in names)
+    for one in selected:
+        if not isinstance(one, Mapping):
+            raise InputError(f"{place}: an entry of scopeSelector.matchExpressions is not a mapping")
+        values = one.get("values") or []
+        if not isinstance(values, list):
+            raise InputError(f"{place}: values of a scopeSelector is not a list")
+        yield Scope(str(one.get("scopeName")), str(one.get("operator")), tuple(str(value) for value in values))
+
+
+def _demand_quantities(resources: Mapping[str, str], key: str, place: str) -> None:
+    """InputError here: found out at a Job, it would read as that Job's fault."""
+    for resource, written in resources.items():
+        try:
+            quantity.millis(written)
+        except ValueError as error:
+            raise InputError(f"{place}: {key}.{resource}: {error}") from None
+
+
+def _objects(text: str, source: str) -> Iterator[tuple[Mapping[str, object], str]]:
+    for document in documents.parse(text, source):
+        line, _ = document.position(())
+        value = document.value
+        if not isinstance(value, Mapping):
+            raise InputError(f"{source}:{line}: is no Kubernetes object; write what this prints: {COMMAND}")
+        if not str(value.get("kind", "")).endswith("List"):
+            yield value, f"{source}:{line}"
+            continue
+        items = value.get("items") or []
+        if not isinstance(items, list):
+            raise InputError(f"{source}:{line}: items is not a list")
+        for index, item in enumerate(items):
+            line, _ = document.position(("items", index))
+            if not isinstance(item, Mapping):
+                raise InputError(f"{source}:{line}: items[{index}] is no Kubernetes object")
+            yield item, f"{source}:{line}"
+
+
+def _container_limits(item: Mapping[str, object], name: str, place: str) -> Iterator[LimitDefaults]:
+    limits = _mapping(item, "spec", place).get("limits") or []
+    if not isinstance(limits, list):
+        raise InputError(f"{place}: spec.limits is not a list")
+    for limit in limits:
+        if not isinstance(limit, Mapping):
+            raise InputError(f"{place}: an entry of spec.limits is not a mapping")
+        if limit.get("type") == "Container":
+            # The admission plug-in LimitRanger: a missing limit is `default`, a missing request `defaultRequest`.
+            yield LimitDefaults(
+                source=f"LimitRange {name}",
+                requests=_strings(limit, "defaultRequest", place),
+                limits=_strings(limit, "default", place),
+            )
+
+
+def _mapping(item: Mapping[str, object], key: str, place: str) -> Mapping[str, object]:
+    value = item.get(key) or {}
+    if not isinstance(value, Mapping):
+        raise InputError(f"{place}: {key} is not a mapping")
+    return value
+
+
+def _strings(item: Mapping[str, object], key: str, place: str) -> Mapping[str, str]:
+    return {str(name): str(value) for name, value in _mapping(item, key, place).items()}
+
+
+def _name(metadata: Mapping[str, object], place: str) -> str:
+    name = metadata.get("name")
+    if not isinstance(name, str) or not name:
+        raise InputError(f"{place}: metadata.name is missing")
+    return name
