@@ -28,7 +28,8 @@ from router.hpc.openpbs import (
     signal_ends,
     unknown_ids,
 )
-from router.hpc.openpbsrecords import reports
+from router.hpc.openpbs.commands import details_words
+from router.hpc.openpbs.records import reports
 
 __all__ = [
     "DEFAULT",
@@ -91,7 +92,7 @@ def states_argv(users: str, commands: Commands = DEFAULT) -> tuple[str, ...]:
 
 def details_argv(job_ids: Sequence[str], commands: Commands = DEFAULT) -> tuple[str, ...]:
     """See ``router.hpc.openpbs``; the embedded queue's daemon writes the times, wherever it was started from."""
-    return commands.argv(*openpbs.details_words(job_ids, commands))
+    return commands.argv(*details_words(job_ids, commands))
 
 
 def parse_details(stdout: str, *, zone: tzinfo = UTC) -> dict[str, JobReport]:

@@ -9,7 +9,7 @@ import pytest
 
 from router.errors import OutputError
 from router.hpc import QueueState, local, openpbs, slurm
-from router.hpc.slurmrecords import RECORD_END, UNIT_END
+from router.hpc.slurm.records import RECORD_END, UNIT_END
 from tests.hpc.recordings import text
 
 GIB = 1 << 30

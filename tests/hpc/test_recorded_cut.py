@@ -13,7 +13,7 @@ import pytest
 
 from router.errors import OutputError
 from router.hpc import BatchSystem, openpbs, slurm, torque
-from router.hpc.slurmrecords import RECORD_END
+from router.hpc.slurm.records import RECORD_END
 from tests.hpc.recordings import ROOT, outputs, session, text
 from tests.hpc.test_openpbs_replayed import REPLAYS
 from tests.hpc.test_slurm_recorded import KEPT, PLAIN, asked_our_way

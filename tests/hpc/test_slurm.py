@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from router.errors import BatchError, ConfigError, Full, OutputError, Refused, Unavailable
 from router.hpc import Commands, JobState, NoHistory, Submission, Verdict, slurm
-from router.hpc.slurmrecords import LISTED, RECORD_END, RECORDED, UNIT_END
+from router.hpc.slurm.records import LISTED, RECORD_END, RECORDED, UNIT_END
 
 USUAL = "env -i PATH=/opt/slurm/bin:/usr/local/bin:/usr/bin:/bin SLURM_TIME_FORMAT=%s"
 

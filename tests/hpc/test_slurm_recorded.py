@@ -11,8 +11,8 @@ import pytest
 
 from router.errors import BatchError, Full, Refused, Unavailable
 from router.hpc import JobReport, JobState, NoHistory, Verdict, slurm
-from router.hpc.slurmqueues import COUNTED
-from router.hpc.slurmrecords import LISTED, RECORD_END, RECORDED, UNIT_END
+from router.hpc.slurm.queues import COUNTED
+from router.hpc.slurm.records import LISTED, RECORD_END, RECORDED, UNIT_END
 from tests.hpc.recordings import ROOT
 
 PLACE, WITHOUT = (ROOT / "slurm" / name for name in ("accounting", "without-accounting"))

@@ -13,7 +13,7 @@ from xml.etree import ElementTree as ET
 
 from router.errors import OutputError
 from router.hpc import QueueState, figures
-from router.hpc.torquerecords import elements
+from router.hpc.torque.records import elements
 
 _HEAD: Final = "Queue: "
 _COUNTED: Final = re.compile(r"(\w+):(\d{1,9})")

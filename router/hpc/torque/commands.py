@@ -14,9 +14,9 @@ from typing import Final
 
 from router.errors import BatchError, ConfigError, Full, OutputError, Refused, Unavailable
 from router.hpc import Commands, JobReport, JobState, QueueState, Submission
-from router.hpc.signalled import by_signal
-from router.hpc.torquequeues import queue_states
-from router.hpc.torquerecords import ID, reports
+from router.hpc.pbs import by_signal
+from router.hpc.torque.queues import queue_states
+from router.hpc.torque.records import ID, reports
 from router.names import ENV_DIR
 
 DEFAULT: Final = Commands(environment=(("PATH", "/opt/torque/bin:/usr/local/bin:/usr/bin:/bin"),))

@@ -15,9 +15,9 @@ from typing import Final
 
 from router.errors import BatchError, ConfigError, Full, OutputError, Refused, Unavailable
 from router.hpc import Commands, JobReport, JobState, NoHistory, QueueState, Submission
-from router.hpc.openpbsqueues import queue_states
-from router.hpc.openpbsrecords import reports
-from router.hpc.signalled import by_signal
+from router.hpc.openpbs.queues import queue_states
+from router.hpc.openpbs.records import reports
+from router.hpc.pbs import by_signal
 from router.names import ENV_DIR
 
 DEFAULT: Final = Commands()

@@ -13,7 +13,7 @@ from typing import Final
 
 from router.errors import OutputError
 from router.hpc import QueueState, figures
-from router.hpc.slurmrecords import RECORD_END, UNIT_END
+from router.hpc.slurm.records import RECORD_END, UNIT_END
 
 COUNTED: Final = ("State", "Partition", "PendingTime", "Reason")
 """What squeue is asked for of each job, by the names of its ``-O``."""

@@ -14,9 +14,10 @@ from datetime import UTC, tzinfo
 from typing import Final
 
 from router.errors import BatchError, ConfigError, Full, OutputError, Refused, Unavailable
-from router.hpc import Commands, JobReport, JobState, NoHistory, QueueState, Submission, slurmrecords
-from router.hpc.slurmqueues import COUNTED, queue_states
-from router.hpc.slurmrecords import (
+from router.hpc import Commands, JobReport, JobState, NoHistory, QueueState, Submission
+from router.hpc.slurm import records as slurmrecords
+from router.hpc.slurm.queues import COUNTED, queue_states
+from router.hpc.slurm.records import (
     LISTED,
     RECORD_END,
     RECORDED,

@@ -1,0 +1,56 @@
+"""OpenPBS and PBS Pro: all that is known of them.
+
+Pure. ``router.hpc.BatchSystem`` says what each name is.
+"""
+
+from router.hpc.openpbs.commands import (
+    DEFAULT,
+    LISTS_ALL,
+    NAME_LIMIT,
+    STATES,
+    cancel_argv,
+    details_argv,
+    failure,
+    is_id,
+    job_id,
+    list_argv,
+    parse_details,
+    parse_list,
+    parse_listed,
+    parse_queues,
+    parse_states,
+    past_argv,
+    proof_argv,
+    queues_argvs,
+    signal_argv,
+    signal_ends,
+    states_argv,
+    submit_argv,
+    unknown_ids,
+)
+
+__all__ = [
+    "DEFAULT",
+    "LISTS_ALL",
+    "NAME_LIMIT",
+    "STATES",
+    "cancel_argv",
+    "details_argv",
+    "failure",
+    "is_id",
+    "job_id",
+    "list_argv",
+    "parse_details",
+    "parse_list",
+    "parse_listed",
+    "parse_queues",
+    "parse_states",
+    "past_argv",
+    "proof_argv",
+    "queues_argvs",
+    "signal_argv",
+    "signal_ends",
+    "states_argv",
+    "submit_argv",
+    "unknown_ids",
+]
