@@ -15,18 +15,13 @@ from typing import Final
 
 from router.agent.settings import AgentSettings
 from router.errors import ConfigError
-from router.hpc import BatchSystem, Commands, local, openpbs, slurm, torque
+from router.hpc import BatchSystem, Commands, local
+from router.hpc.registry import SYSTEMS
 from router.policy.model import Policy
 from router.policy.schema import Account
 from router.reconcile.model import Terms
-from router.site.schema import Access, Site, System
+from router.site.schema import Access, Site
 
-_SYSTEMS: Final[dict[System, BatchSystem]] = {
-    System.OPENPBS: openpbs,
-    System.SLURM: slurm,
-    System.TORQUE: torque,
-    System.LOCAL: local,
-}
 LOCAL: Final = "local"
 """The host of a site that is this machine."""
 
@@ -37,9 +32,6 @@ def site_of(policy: Policy, name: str) -> Site:
     if site is None:
         known = ", ".join(one.name for one in policy.sites) or "none"
         raise ConfigError(f"the policy has no site {name!r}; its sites are: {known}")
-    if site.system not in _SYSTEMS:
-        able = ", ".join(str(system) for system in _SYSTEMS)
-        raise ConfigError(f"site {name}: system {site.system} cannot be driven yet; this agent drives {able}")
     for kind, way in (("secrets", site.secrets), ("tokens", site.tokens)):
         if way == "stage":
             raise ConfigError(f"site {name}: {kind}: stage cannot be done yet; write {kind}: cloud")
@@ -48,7 +40,7 @@ def site_of(policy: Policy, name: str) -> Site:
 
 def demand_user(site: Site, uid: int) -> None:
     """ConfigError where the agent runs as root though the batch system is a real one."""
-    if uid == 0 and site.system is not System.LOCAL:
+    if uid == 0 and not SYSTEMS[site.system].TRAITS.embedded:
         raise ConfigError(
             f"site {site.name}: the agent does not run as root; start it as the user whose jobs it submits"
         )
@@ -59,20 +51,20 @@ def users_of(site: Site, accounts: Iterable[Account], own: str) -> frozenset[str
 
     :param own: the name of the user that the agent is
     """
-    if site.system is System.LOCAL and site.access is Access.OWN:
+    if SYSTEMS[site.system].TRAITS.embedded and site.access is Access.OWN:
         return frozenset({own})
     return frozenset(one.as_ for one in accounts if one.as_ is not None and fnmatchcase(site.name, one.site))
 
 
 def demand_account(site: Site, user: str) -> None:
     """ConfigError where jobs of a real batch system would be root's."""
-    if user == "root" and site.system is not System.LOCAL:
+    if user == "root" and not SYSTEMS[site.system].TRAITS.embedded:
         raise ConfigError(f"site {site.name}: nothing is run as root; see `as` in accounts")
 
 
 def system_of(site: Site) -> BatchSystem:
     """The module of the site's batch system."""
-    return _SYSTEMS[site.system]
+    return SYSTEMS[site.system]
 
 
 def commands_of(site: Site, state: Path | None, prefix: str) -> Commands:
@@ -81,7 +73,7 @@ def commands_of(site: Site, state: Path | None, prefix: str) -> Commands:
     :param state: the directory of the embedded queue, for system ``local``
     :param prefix: words before the embedded queue's commands, as a shell splits them; empty for this very program
     """
-    if site.system is not System.LOCAL:
+    if not SYSTEMS[site.system].TRAITS.embedded:
         return _outside(site, system_of(site).DEFAULT)
     if state is None:
         raise ConfigError(f"site {site.name}: name the directory of its embedded queue: --local-state DIR")

@@ -10,11 +10,11 @@ import click
 from router import names
 from router.cli.judging import LEFT_ALONE, Asked, Judged, complain, judge_all, judging_options, open_gate, say_if_none
 from router.gate.judging import Judgement
+from router.hpc.requests import Chunk
 from router.notation import durations, quantity
 from router.policy import Policy
 from router.policy.decision import Considered, Decision, Route
 from router.site import profiles
-from router.site.allocation import Chunk
 from router.site.schema import Runtime, Site
 from router.workload.model import Figure, Workload
 

@@ -17,12 +17,13 @@ from router import policy
 from router.errors import BatchgateError, ConfigError
 from router.host import Host
 from router.host.reach import Reach
+from router.hpc.registry import SYSTEMS
 from router.operating.jobs import JobState
 from router.operating.story import PodStory, Story
 from router.pod import layout
 from router.pod.layout import PodDirectory
 from router.pod.status import rfc3339
-from router.site.schema import Access, Site, System
+from router.site.schema import Access, Site
 from router.startup.policyfiles import read_directory
 
 MOST_FILES: Final = 200
@@ -132,7 +133,7 @@ def _file(host: Host, directory: PurePosixPath, name: str) -> Iterator[File]:
 
 def _user(story: Story, site: Site) -> str:
     """Whose files they are: on an embedded queue its one user's, whom we take to be ourselves."""
-    if site.system is System.LOCAL and site.access is Access.OWN:
+    if SYSTEMS[site.system].TRAITS.embedded and site.access is Access.OWN:
         return getpass.getuser()
     return story.decision.user
 

@@ -8,13 +8,23 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, tzinfo
 from enum import StrEnum
 from typing import Final, Protocol
 
 from router.errors import BatchError, Unavailable
+from router.hpc.requests import Request
+
+
+class System(StrEnum):
+    """The batch systems, which are also the dialects of scripts."""
+
+    OPENPBS = "openpbs"
+    TORQUE = "torque"
+    SLURM = "slurm"
+    LOCAL = "local"
 
 
 class JobState(StrEnum):
@@ -150,6 +160,46 @@ class NoHistory(Unavailable):
     """The batch system keeps no records of jobs that are over, and was asked for them: ``Commands.history`` is wrong."""
 
 
+@dataclass(frozen=True, slots=True)
+class Traits:
+    """What a site's sizing and a script must know of a batch system.
+
+    :param walltime_step: seconds; the batch system counts walltimes in these
+    :param memory_floor: bytes; below that the container runtimes do not start
+    :param cores_per_line: whether the file of hosts has a line for each core, where others have one for each rank
+    :param tells_hosts: whether launchers ask the batch system for their hosts, and need no file
+    :param projects: whether a job may have a project
+    :param shows_projects: whether a job's project can be asked for
+    :param signals_one_host: whether a signal kills what a job runs on its other hosts (``BatchSystem.signal_ends``)
+    :param embedded: whether it is the queue that the agent brings itself
+    """
+
+    walltime_step: int = 1
+    memory_floor: int = 0
+    cores_per_line: bool = False
+    tells_hosts: bool = False
+    projects: bool = True
+    shows_projects: bool = False
+    signals_one_host: bool = False
+    embedded: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Advice:
+    """What ``site check`` runs and says: words for an admin, each to be typed or written somewhere.
+
+    :param version: the command that says the version
+    :param history: how records of jobs that are over are kept
+    :param observer: how ``{observer}`` is let see all jobs
+    :param kill_delay: how jobs that are deleted get the time to end
+    """
+
+    version: tuple[str, ...]
+    history: str = "keep records"
+    observer: str = "let {observer} see all jobs"
+    kill_delay: str = "set a kill delay"
+
+
 class BatchSystem(Protocol):
     """What a module of this package offers. ``DEFAULT`` are the commands of an ordinary installation. ``LISTS_ALL``: what
     the cheap list does not show, ``details_argv`` would not tell either.
@@ -161,6 +211,9 @@ class BatchSystem(Protocol):
     DEFAULT: Commands
     NAME_LIMIT: int
     LISTS_ALL: bool
+    MARK: str
+    ADVICE: Advice
+    TRAITS: Traits
     STATES: Mapping[str, JobState]
 
     def submit_argv(self, submission: Submission, commands: Commands = ...) -> tuple[str, ...]:
@@ -216,6 +269,24 @@ class BatchSystem(Protocol):
 
     def signal_ends(self, report: JobReport) -> bool:
         """Whether any signal kills at once what this job runs: its script then reads the file ``end`` (router.pod.layout)."""
+
+    def directives(self, request: Request) -> Iterator[str]:
+        """The options of a script's directives, in a fixed order, without ``MARK`` before each."""
+
+    def entry_lines(self, cores_per_rank: int) -> tuple[str, ...]:
+        """A script's lines behind its directives: how it gets the Pod's directory, what the system's own programs read."""
+
+    def is_directive(self, key: str) -> bool:
+        """Whether a policy may add this directive."""
+
+    def allowed(self) -> str:
+        """The directives that may be added, as a list within a sentence."""
+
+    def key_problem(self, key: str) -> str | None:
+        """Why a directive that is one cannot be added, as one clause."""
+
+    def value_problem(self, key: str, value: str) -> str | None:
+        """Why a value of a directive, ``account`` or ``project`` would be more than a value, as one clause."""
 
     def queues_argvs(self, commands: Commands = ...) -> tuple[tuple[str, ...], ...]:
         """The commands that together tell how all queues and their nodes are."""

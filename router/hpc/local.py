@@ -12,14 +12,20 @@ from datetime import UTC, tzinfo
 from typing import Final
 
 from router.errors import OutputError
-from router.hpc import Commands, JobReport, QueueState, Submission, openpbs
+from router.hpc import Advice, Commands, JobReport, QueueState, Submission, Traits, openpbs
 from router.hpc.openpbs import (
     LISTS_ALL,
+    MARK,
     NAME_LIMIT,
     STATES,
+    allowed,
+    directives,
+    entry_lines,
     failure,
+    is_directive,
     is_id,
     job_id,
+    key_problem,
     parse_list,
     parse_listed,
     parse_states,
@@ -27,21 +33,30 @@ from router.hpc.openpbs import (
     proof_argv,
     signal_ends,
     unknown_ids,
+    value_problem,
 )
 from router.hpc.openpbs.commands import details_words
 from router.hpc.openpbs.records import reports
 
 __all__ = [
+    "ADVICE",
     "DEFAULT",
     "LISTS_ALL",
+    "MARK",
     "NAME_LIMIT",
     "STATES",
+    "TRAITS",
+    "allowed",
     "cancel_argv",
     "commands_of",
     "details_argv",
+    "directives",
+    "entry_lines",
     "failure",
+    "is_directive",
     "is_id",
     "job_id",
+    "key_problem",
     "list_argv",
     "parse_details",
     "parse_list",
@@ -56,6 +71,7 @@ __all__ = [
     "states_argv",
     "submit_argv",
     "unknown_ids",
+    "value_problem",
 ]
 
 STATE_VARIABLE: Final = "BATCHGATE_LOCAL"
@@ -65,6 +81,10 @@ DEFAULT: Final = Commands(
     environment=(("PATH", "/usr/local/bin:/usr/bin:/bin"),),
     prefix=("batchgate", "local"),
 )
+
+
+TRAITS: Final = Traits(shows_projects=True, embedded=True)
+ADVICE: Final = Advice(version=("qstat", "--version"))
 
 
 def commands_of(directory: str, prefix: Sequence[str] = DEFAULT.prefix) -> Commands:

@@ -11,7 +11,9 @@ from typing import Final
 
 from router import names
 from router.errors import Problem
+from router.hpc import System
 from router.hpc.directives import directive_problems
+from router.hpc.registry import SYSTEMS
 from router.notation import quantity
 from router.notation.durations import show as show_time
 from router.policy import conditions, containers, walltimes, ways
@@ -20,7 +22,7 @@ from router.policy.places import Spot
 from router.policy.reading import KINDS, Placed, Reading, T
 from router.policy.schema import Account, PolicyTest, Rule
 from router.site import globs
-from router.site.schema import Access, Queue, Runtime, Site, System, VolumeMap
+from router.site.schema import Access, Queue, Runtime, Site, VolumeMap
 
 SYSTEM_USERS: Final = frozenset(
     [
@@ -110,7 +112,7 @@ def check_sites(reading: Reading) -> Iterator[Problem]:
 
 def _site(placed: Placed[Site]) -> Iterator[Problem]:
     site, spot = placed.value, placed.spot
-    if site.runtime is Runtime.HOST and site.system is not System.LOCAL:
+    if site.runtime is Runtime.HOST and not SYSTEMS[site.system].TRAITS.embedded:
         yield spot.problem(
             "runtime host runs commands without any container and is for system local alone; "
             "use apptainer or singularity",
@@ -257,7 +259,7 @@ def _whom(placed: Placed[Account], reading: Reading) -> Iterator[Problem]:
 def _is_embedded_only(entry: Account, reading: Reading) -> bool:
     """Whether all its sites are embedded queues, which run jobs as whoever started them: in a container that is root."""
     systems = {placed.value.system for placed in reading.sites if globs.matches((entry.site,), placed.value.name)}
-    return systems == {System.LOCAL}
+    return bool(systems) and all(SYSTEMS[system].TRAITS.embedded for system in systems)
 
 
 def _shared(placed: Placed[Account]) -> Iterator[Problem]:
@@ -316,7 +318,7 @@ def shared_directories(reading: Reading) -> Iterator[str]:
     for placed in reading.sites:
         site = placed.value
         shared = [(key, path) for key, path in _users_own(site) if "{user}" not in path]
-        if not shared or site.system is System.LOCAL:  # all of the embedded queue is one user's
+        if not shared or SYSTEMS[site.system].TRAITS.embedded:  # all of the embedded queue is one user's
             continue
         entries = [entry.value for entry in reading.accounts if globs.matches((entry.value.site,), site.name)]
         users = sorted({entry.as_ for entry in entries if entry.as_ is not None})

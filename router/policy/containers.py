@@ -8,8 +8,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from router.errors import Problem
+from router.hpc.registry import SYSTEMS
 from router.policy.reading import Placed
-from router.site.schema import LauncherKind, MpiProfile, Site, System
+from router.site.schema import LauncherKind, MpiProfile, Site
 
 
 def check(placed: Placed[Site]) -> Iterator[Problem]:
@@ -21,7 +22,7 @@ def check(placed: Placed[Site]) -> Iterator[Problem]:
             message = f"insecureRegistries: {entry!r} is no host:port, so it is no image's registry; write {host}"
             yield spot.problem(message, "insecureRegistries", index)
     for index, profile in enumerate(site.mpi):
-        if profile.launcher is LauncherKind.SRUN and site.system is not System.SLURM:
+        if profile.launcher is LauncherKind.SRUN and not SYSTEMS[site.system].TRAITS.tells_hosts:
             message = (
                 f"MPI profile {profile.name}: launcher srun starts ranks under Slurm alone, and the site's system is "
                 f"{site.system}; write openmpi or hydra"

@@ -9,8 +9,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
+from router.hpc.requests import Allocation
 from router.policy.schema import Account, Rule
-from router.site.allocation import Allocation
 from router.site.schema import MpiProfile, Queue, Site
 from router.values import unchanging
 from router.workload.model import Obstacle

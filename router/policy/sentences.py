@@ -8,12 +8,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
+from router.hpc.requests import Allocation
 from router.notation import durations, quantity
 from router.policy import variables
 from router.policy.conditions import Condition, Verdict
 from router.policy.decision import QueueStates, Requester, Route
 from router.policy.variables import QueueNow
-from router.site.allocation import Allocation
 from router.workload.model import Obstacle, Workload
 
 _MOST_NAMED: Final = 50

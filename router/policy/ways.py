@@ -8,9 +8,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from router.errors import Problem
+from router.hpc.registry import SYSTEMS
 from router.policy.reading import Placed
 from router.site import addresses
-from router.site.schema import EACH_USER, Access, Site, System
+from router.site.schema import EACH_USER, Access, Site
 
 
 def check(placed: Placed[Site]) -> Iterator[Problem]:
@@ -18,9 +19,9 @@ def check(placed: Placed[Site]) -> Iterator[Problem]:
     yield from _observer(placed)
     yield from _commands(placed)
     site, spot = placed.value, placed.spot
-    if site.system is System.LOCAL and site.host != addresses.LOCAL:
+    if SYSTEMS[site.system].TRAITS.embedded and site.host != addresses.LOCAL:
         yield spot.problem("the embedded queue (system local) is on this machine: host is local", "host")
-    elif site.system is System.LOCAL and site.access is not Access.OWN:
+    elif SYSTEMS[site.system].TRAITS.embedded and site.access is not Access.OWN:
         yield spot.problem("the embedded queue (system local) runs everything as one user: access is own", "access")
     elif site.host == addresses.LOCAL:
         yield from _here(placed)
@@ -33,7 +34,7 @@ def check(placed: Placed[Site]) -> Iterator[Problem]:
 def _commands(placed: Placed[Site]) -> Iterator[Problem]:
     site, spot = placed.value, placed.spot
     for key, value in (("commandPath", site.command_path), ("commandEnv", site.command_env)):
-        if value and site.system is System.LOCAL:
+        if value and SYSTEMS[site.system].TRAITS.embedded:
             yield spot.key_problem(f"{key}: the commands of the embedded queue are the agent's own; remove it", key)
 
 

@@ -9,22 +9,17 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from router.hpc import System
+from router.hpc.registry import SYSTEMS
 from router.policy.schema import Account
 from router.preflight import LAUNCHER, Line, Mark
 from router.preflight.seen import Report, complaint, first
-from router.site.schema import System
 
 SHORTEST_KILL_DELAY: Final = 2.0
 """Seconds between TERM and KILL in which a script can write down how it ended."""
 
 _TIMED_OUT: Final = "124"
 """The exit code of ``timeout`` for what it had to end."""
-
-_HISTORY_ON: Final = {
-    System.SLURM: "set up slurmdbd (AccountingStorageType=accounting_storage/slurmdbd)",
-    System.OPENPBS: "qmgr -c 'set server job_history_enable = True'",
-    System.TORQUE: "qmgr -c 'set server keep_completed = 3600'",
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +53,7 @@ def account_lines(user: str, shown: Shown, account: Account | None, system: Syst
     """Whether account and project are what the policy says."""
     wanted = (account.account, account.project) if account else (None, None)
     lines = [_given("account", user, shown.account, wanted[0])]
-    if system in {System.OPENPBS, System.LOCAL}:
+    if SYSTEMS[system].TRAITS.shows_projects:
         lines.append(_given("project", user, shown.project.removeprefix("_pbs_project_default"), wanted[1]))
     return tuple(lines)
 
@@ -89,7 +84,7 @@ def history_line(user: str, system: System, *, kept: bool, known: bool) -> Line:
     if kept and known:
         return Line("history", user, Mark.OK, "the ended probe is known", expected)
     seen = "the ended probe is unknown" if kept else "no records are kept"
-    change = f"{_HISTORY_ON.get(system, 'keep records')}; until then the files of a Job alone say how it ended"
+    change = f"{SYSTEMS[system].ADVICE.history}; until then the files of a Job alone say how it ended"
     return Line("history", user, Mark.WARNING, seen, expected, change)
 
 
@@ -106,26 +101,12 @@ def visible_lines(user: str, *, own: bool, others: Sequence[str], hidden: Sequen
     return mine, Line("others-jobs", user, Mark.OK, rest, "seen or hidden: each user is asked about")
 
 
-_OPERATOR: Final = {
-    System.SLURM: "sacctmgr modify user {observer} set AdminLevel=Operator",
-    System.OPENPBS: "qmgr -c 'set server query_other_jobs = True', or make {observer} an operator",
-    System.TORQUE: "qmgr -c 'set server query_other_jobs = True', or make {observer} an operator",
-}
-
-
 def observer_line(user: str, observer: str, system: System, *, seen: bool) -> Line:
     """Whether the site's observer sees the user's probe. Where it does not, the agent asks as the user all the same."""
-    change = _OPERATOR.get(system, "let {observer} see all jobs").format(observer=observer)
+    change = SYSTEMS[system].ADVICE.observer.format(observer=observer)
     words = f"{observer} {'sees' if seen else 'does not see'} the probe"
     mark = Mark.OK if seen else Mark.WARNING
     return Line("observer", user, mark, words, f"{observer} sees it", "" if seen else f"{change}, or remove observer")
-
-
-_KILL_DELAY: Final = {
-    System.SLURM: "KillWait = 30 in slurm.conf",
-    System.OPENPBS: "qmgr -c 'set queue QUEUE kill_delay = 30'",
-    System.TORQUE: "`$exec_with_exec true` in mom_priv/config of the nodes, and qmgr -c 'set queue QUEUE kill_delay = 30'",
-}
 
 
 def kill_line(user: str, killed: Killed, system: System) -> Line:
@@ -134,7 +115,7 @@ def kill_line(user: str, killed: Killed, system: System) -> Line:
     if not killed.ended:
         words = "the deleted probe did not end"
         return Line(name, user, Mark.MUST, words, expected, "find why the batch system cannot end a job; see its log")
-    change = f"{_KILL_DELAY.get(system, 'set a kill delay')}; else jobs that are deleted cannot say how they ended"
+    change = f"{SYSTEMS[system].ADVICE.kill_delay}; else jobs that are deleted cannot say how they ended"
     if not killed.term:
         return Line(name, user, Mark.WARNING, "KILL without a TERM before", expected, change)
     delay = max(0.0, max((*killed.beats, killed.term[0])) - killed.term[0])

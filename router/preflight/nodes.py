@@ -8,10 +8,11 @@ from __future__ import annotations
 import re
 from typing import Final
 
+from router.hpc.registry import SYSTEMS
 from router.preflight import Line, Mark
 from router.preflight.seen import Report, first
 from router.script.containers import understands_no_eval
-from router.site.schema import Runtime, Site, System
+from router.site.schema import Runtime, Site
 
 NEARLY: Final = 0.8
 """The share of fsDelay from which a delay is too near to it."""
@@ -138,7 +139,7 @@ def _image(user: str, site: Site, report: Report) -> tuple[Line, ...]:
     if code == "0":
         return (Line("image", user, Mark.OK, f"{path} starts", "exit code 0"),)
     limit = first(report, "data-limit")
-    if site.system is System.TORQUE and limit.isdecimal():
+    if SYSTEMS[site.system].TRAITS.memory_floor and limit.isdecimal():
         seen = f"{path}: exit code {code or 'none'} with {limit} KiB of data (ulimit -d): {words}"
         return (Line("image", user, Mark.MUST, seen, "exit code 0", _DATA_LIMIT),)
     seen = f"{path}: exit code {code or 'none'}: {words}"

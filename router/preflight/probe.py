@@ -12,13 +12,13 @@ from importlib import resources
 from typing import Final
 
 from router.errors import ConfigError
-from router.hpc.directives import Request, lines, text_problem
+from router.hpc.registry import SYSTEMS
+from router.hpc.requests import Allocation, Chunk, Request, text_problem
 from router.policy.schema import Account
 from router.script.completing import FORMAT, part_text
 from router.script.quoting import quote, words
 from router.site import globs, leastmemory
-from router.site.allocation import Allocation, Chunk
-from router.site.schema import LauncherKind, MpiProfile, Queue, Runtime, Site, System
+from router.site.schema import LauncherKind, MpiProfile, Queue, Runtime, Site
 
 BEATS: Final = 8
 """Names and lines that a probe writes, one a second."""
@@ -81,7 +81,7 @@ def profiles_of(site: Site) -> tuple[MpiProfile, ...]:
     if site.mpi:
         firsts = {alike(profile): profile for profile in reversed(site.mpi)}
         return tuple(profile for profile in site.mpi if firsts[alike(profile)] is profile)
-    return (MpiProfile(name="srun", launcher=LauncherKind.SRUN),) if site.system is System.SLURM else ()
+    return (MpiProfile(name="srun", launcher=LauncherKind.SRUN),) if SYSTEMS[site.system].TRAITS.tells_hosts else ()
 
 
 def alike(profile: MpiProfile) -> tuple[object, ...]:
@@ -96,7 +96,7 @@ def walltime_of(site: Site) -> int:
 
 def memory_of(site: Site) -> int:
     """Bytes of a probe on each node; on TORQUE those of the smallest Job."""
-    return (leastmemory.floor(site) or _SMALL) if site.system is System.TORQUE else _MEMORY
+    return (leastmemory.floor(site) or _SMALL) if SYSTEMS[site.system].TRAITS.memory_floor else _MEMORY
 
 
 def one_node(asked: Asked) -> str:
@@ -117,7 +117,7 @@ def one_node(asked: Asked) -> str:
 def two_nodes(asked: Asked, profile: MpiProfile) -> str:
     """The probe on two nodes. ConfigError as above."""
     kind = profile.launcher
-    hosts = None if asked.site.system is System.SLURM else _HOSTS.get(kind)
+    hosts = None if SYSTEMS[asked.site.system].TRAITS.tells_hosts else _HOSTS.get(kind)
     options = (*_ONE_A_NODE[kind], *((hosts[0], "hosts") if hosts else ()), *profile.options)
     head = {
         "launcher": quote(profile.path or _PROGRAMS[kind]),
@@ -132,15 +132,13 @@ def _script(
     asked: Asked, nodes: int, head: Mapping[str, str], modules: tuple[str, ...], probe: str, exported: str = ""
 ) -> str:
     site = asked.site
-    slurm = site.system is System.SLURM
-    mark = "#SBATCH" if slurm else "#PBS"
-    directives = "".join(f"{mark} {line}\n" for line in lines(site.system, _request(asked, nodes)))
+    system = SYSTEMS[site.system]
+    directives = "".join(f"{system.MARK} {line}\n" for line in system.directives(_request(asked, nodes)))
     values = "".join(f"{name}={value}\n" for name, value in {**head, "modules": f"({words(modules)})"}.items())
-    # What sbatch --export=NONE says must not reach srun.
-    slurms = "export SLURM_EXPORT_ENV=ALL SRUN_CPUS_PER_TASK=1\n" if slurm else ""
+    entry = "".join(f"{line}\n" for line in system.entry_lines(1))
     loading = f"{part_text(FORMAT, 'modules')}\nload_modules\n" if modules else ""
     pre = "".join(f"{line}\n" for line in site.pre)
-    parts = (values, slurms, exported, _own("base.sh"), _own(probe), loading, pre, "probe\n")
+    parts = (values, entry, exported, _own("base.sh"), _own(probe), loading, pre, "probe\n")
     return f"#!/bin/bash\n{directives}# shellcheck disable=SC2034\n{''.join(parts)}"
 
 

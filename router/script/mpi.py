@@ -9,10 +9,11 @@ import re
 from collections.abc import Mapping
 from typing import Final
 
+from router.hpc.registry import SYSTEMS
 from router.policy.decision import Route
 from router.script.quoting import quote, words
 from router.site import sharing
-from router.site.schema import LauncherKind, MpiProfile, System
+from router.site.schema import LauncherKind, MpiProfile
 from router.values import unchanging
 from router.workload.model import Container, Launcher
 
@@ -65,9 +66,9 @@ class Start:
 
 def start_of(container: Container, route: Route, profile: MpiProfile) -> Start:
     """How the ranks of a container are started on a site."""
-    kind, slurm = profile.launcher, route.site.system is System.SLURM
+    kind, traits = profile.launcher, SYSTEMS[route.site.system].TRAITS
     launcher = container.launcher
-    host_line = "" if slurm else _HOST_LINE[kind]
+    host_line = "" if traits.tells_hosts else _HOST_LINE[kind]
     placed, warnings = _placement(launcher, profile)
     options = [*_OPTIONS[kind](route, '"$scratch/hosts"' if host_line else ""), *placed, words(profile.options)]
     own = tuple([f"{name}={value}" for name, value in launcher.environment if value is not None]) if launcher else ()
@@ -76,13 +77,12 @@ def start_of(container: Container, route: Route, profile: MpiProfile) -> Start:
         path=quote(profile.path or ""),
         options=" ".join([option for option in options if option]),
         host_line=host_line,
-        # TORQUE's node file has a line per core, the others' a line per rank.
-        cores_per_line=route.allocation.cores_per_rank if route.site.system is System.TORQUE else 1,
+        cores_per_line=route.allocation.cores_per_rank if traits.cores_per_line else 1,
         signal="USR1" if kind is LauncherKind.OPENMPI else "",
         environment=tuple([f"{name}={value}" for name, value in {**_DEFAULT_ENV[kind], **profile.env}.items()]),
         own=own,
         warnings=warnings,
-        tasks_per_node=_tasks_per_node(route) if slurm else "",
+        tasks_per_node=_tasks_per_node(route) if traits.tells_hosts else "",
     )
 
 

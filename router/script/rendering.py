@@ -9,29 +9,22 @@ from __future__ import annotations
 
 from functools import lru_cache
 from importlib import resources
-from typing import Any, Final
+from typing import Any
 
 from jinja2 import Environment, StrictUndefined, Template
 
-from router import names
 from router.errors import ConfigError
-from router.hpc import directives
+from router.hpc.registry import SYSTEMS
+from router.hpc.requests import Request, text_problem
 from router.policy.decision import Route
 from router.script import completing, mpi
 from router.script.containers import Devices, Setting, block, devices_of, follows, understands_no_eval
 from router.script.quoting import quote, shown, words
 from router.site.allocation import is_mpi
-from router.site.schema import LauncherKind, Runtime, Site, System
+from router.site.schema import LauncherKind, Runtime, Site
 from router.site.support import mpi_container
 from router.values import unchanging
 from router.workload.model import Container, ContainerKind, Workload
-
-_DIALECTS: Final = {
-    System.OPENPBS: "openpbs.j2",
-    System.LOCAL: "openpbs.j2",
-    System.TORQUE: "torque.j2",
-    System.SLURM: "slurm.j2",
-}
 
 
 @unchanging
@@ -66,19 +59,22 @@ def render(workload: Workload, route: Route) -> Script:
     devices = devices_of(workload, route)
     ranks = _ranks(workload, route, warnings)
     modules = (*site.modules, *(route.profile.modules if ranks and route.profile else ()))
+    system = SYSTEMS[site.system]
     request = request_of(route, exclusive=devices is not None and site.gpus == "exclusive")
-    own = _template(_DIALECTS[site.system]).render(
+    own = _template().render(
         _data(workload, route, modules, devices, ranks),
-        options=directives.lines(site.system, request),
+        mark=system.MARK,
+        options=system.directives(request),
+        entry_lines=system.entry_lines(route.allocation.cores_per_rank),
         blocks=_blocks(workload, route, devices, ranks, warnings),
         runtime_line=completing.runtime_line(_parts(workload, route, modules, devices, ranks)),
     )
-    if request.project and site.system is System.TORQUE:
+    if request.project and not system.TRAITS.projects:
         warnings.append(f"Project {request.project} is left out: TORQUE knows no projects.")
     return Script(own, tuple(warnings))
 
 
-def request_of(route: Route, *, exclusive: bool) -> directives.Request:
+def request_of(route: Route, *, exclusive: bool) -> Request:
     """The request of a route; where site, queue, account and rule name the same directive, the latter wins."""
     extra: dict[str, str] = {}
     for given in (
@@ -87,9 +83,9 @@ def request_of(route: Route, *, exclusive: bool) -> directives.Request:
         extra.update(given)
     identity = route.identity
     for text in (identity.account, identity.project, *extra.values()):
-        if text and (problem := directives.text_problem(text)):
+        if text and (problem := text_problem(text)):
             raise ConfigError(f"a directive for queue {route.queue.name} of site {route.site.name}: {problem}")
-    return directives.Request(route.queue.name, route.allocation, identity.account, identity.project, extra, exclusive)
+    return Request(route.queue.name, route.allocation, identity.account, identity.project, extra, exclusive)
 
 
 def _parts(
@@ -99,7 +95,7 @@ def _parts(
     site = route.site
     return (
         "base",
-        *(("endfile",) if directives.asked_by_file(site.system, nodes=route.allocation.nodes) else ()),
+        *(("endfile",) if SYSTEMS[site.system].TRAITS.signals_one_host and route.allocation.nodes > 1 else ()),
         *_loops(workload),
         *(("modules",) if modules else ()),
         *(("host",) if site.runtime is Runtime.HOST else _container_parts(workload, site, ranks=bool(ranks))),
@@ -139,8 +135,6 @@ def _data(
     """What templates read of the Job, and the lines of the site."""
     site = route.site
     return {
-        "variable": names.ENV_DIR,
-        "cores_per_rank": route.allocation.cores_per_rank,
         "title": shown(f"{workload.namespace}/{workload.name}"),
         "kinds": " ".join([container.kind for container in workload.containers]),
         "names": words([container.name for container in workload.containers]),
@@ -206,11 +200,6 @@ def _environment() -> Environment:
     return environment
 
 
-@lru_cache(maxsize=8)
-def _template(dialect: str) -> Template:
-    """A dialect's directives and what follows in every dialect, as one template: rendering two costs more."""
-    return _environment().from_string(_source(dialect) + _source("head.j2"))
-
-
-def _source(name: str) -> str:
-    return (resources.files("router.script") / "templates" / name).read_text("utf-8")
+@lru_cache(maxsize=1)
+def _template() -> Template:
+    return _environment().from_string((resources.files("router.script") / "templates" / "own.j2").read_text("utf-8"))

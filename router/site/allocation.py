@@ -8,56 +8,17 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Final
 
+from router.hpc.registry import SYSTEMS
+from router.hpc.requests import Allocation, Chunk
 from router.notation import durations, quantity
 from router.site import leastmemory, sharing
-from router.site.schema import Defaults, MpiProfile, Queue, Site, System
+from router.site.schema import Defaults, MpiProfile, Queue, Site
 from router.values import unchanging
 from router.workload.launcher import mention
 from router.workload.model import Figure, Workload
 
 DEFAULT_WALLTIME: Final = 3600
-_MINUTE: Final = 60
 _PLACED: Final = ("ranks", "ranks_per_node", "nodes")
-
-
-@unchanging
-class Chunk:
-    """``count`` equal shares of a job, each on one node.
-
-    ``ranks`` (mpiprocs) and ``ncpus`` are per chunk; ``ompthreads`` is cores per rank; ``memory`` bytes per chunk,
-    None to leave it to the queue; ``gpus`` devices per chunk.
-    """
-
-    count: int
-    ranks: int
-    ncpus: int
-    ompthreads: int
-    memory: int | None
-    gpus: int
-
-
-@unchanging
-class Allocation:
-    """What is asked of the batch system for one Pod.
-
-    ``walltime`` is what the batch system is asked for, ``deadline`` what the script itself keeps for the containers,
-    ``grace`` the time between TERM and KILL; all in seconds, deadline + grace <= walltime. ``notes`` say where each
-    figure came from, in reading order; ``warnings`` are for the user.
-    """
-
-    chunks: tuple[Chunk, ...]
-    ranks: int
-    cores_per_rank: int
-    walltime: int
-    deadline: int
-    grace: int
-    notes: tuple[tuple[str, str], ...] = ()
-    warnings: tuple[str, ...] = ()
-
-    @property
-    def nodes(self) -> int:
-        """How many chunks there are in all; each lies on one node."""
-        return sum(chunk.count for chunk in self.chunks)
 
 
 @unchanging
@@ -374,17 +335,17 @@ def _instead(most: int) -> str:
 
 def _up(seconds: int, site: Site) -> int:
     """What the batch system can express: Slurm knows whole minutes."""
-    return -(-seconds // _MINUTE) * _MINUTE if site.system is System.SLURM else seconds
+    step = SYSTEMS[site.system].TRAITS.walltime_step
+    return -(-seconds // step) * step
 
 
 def _down(seconds: int, site: Site) -> int:
-    if site.system is not System.SLURM:
-        return seconds
-    if seconds < _MINUTE:
+    step = SYSTEMS[site.system].TRAITS.walltime_step
+    if seconds < step:
         raise _MisfitError(
             f"needs at least 1m of walltime, as {site.system} counts whole minutes; it may have {seconds}s"
         )
-    return seconds // _MINUTE * _MINUTE
+    return seconds // step * step
 
 
 def _of(count: int, unit: str) -> str:

@@ -6,20 +6,17 @@ Pure.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Final
 
+from router.hpc.registry import SYSTEMS
 from router.notation import quantity
-from router.site.schema import Queue, Runtime, Site, System
-
-_TORQUE: Final = 512 * 1024**2
-"""Bytes. MoM sets RLIMIT_DATA to ``mem``, below which Go's runtime, and so Apptainer, does not start: about 160 MB."""
+from router.site.schema import Queue, Runtime, Site
 
 
 def floor(site: Site) -> int:
     """The least memory of a job on each node, in bytes; 0 for none."""
     if site.memory_floor is not None:
         return site.memory_floor
-    return _TORQUE if site.system is System.TORQUE and site.runtime is not Runtime.HOST else 0
+    return 0 if site.runtime is Runtime.HOST else SYSTEMS[site.system].TRAITS.memory_floor
 
 
 def least(site: Site, queue: Queue) -> int:

@@ -12,6 +12,7 @@ from typing import Annotated, Final, Literal
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StringConstraints
 from pydantic.alias_generators import to_camel
 
+from router.hpc import System
 from router.notation import durations, quantity
 from router.workload.model import GpuVendor
 
@@ -52,15 +53,6 @@ class Entry(BaseModel):
     model_config = ConfigDict(
         defer_build=True, frozen=True, extra="forbid", alias_generator=to_camel, populate_by_name=True
     )
-
-
-class System(StrEnum):
-    """The batch systems, which are also the dialects of scripts."""
-
-    OPENPBS = "openpbs"
-    TORQUE = "torque"
-    SLURM = "slurm"
-    LOCAL = "local"
 
 
 class Runtime(StrEnum):

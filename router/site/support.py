@@ -8,9 +8,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
+from router.hpc.registry import SYSTEMS
 from router.site.allocation import is_mpi
 from router.site.images import mapped
-from router.site.schema import LauncherKind, MpiProfile, Runtime, Site, System
+from router.site.schema import LauncherKind, MpiProfile, Runtime, Site
 from router.site.volumes import EMPTY, STAGED, path_problem, place_of, sub_path_problem
 from router.workload.model import Container, ContainerKind, Obstacle, Volume, Workload
 
@@ -29,7 +30,7 @@ def unsupported(workload: Workload, site: Site, profile: MpiProfile | None) -> t
 
 
 def _runtime(workload: Workload, site: Site) -> Iterator[Obstacle]:
-    if site.runtime is Runtime.HOST and site.system is not System.LOCAL:
+    if site.runtime is Runtime.HOST and not SYSTEMS[site.system].TRAITS.embedded:
         yield Obstacle(
             workload.containers[0].path,
             f"would run without a container: runtime host of site {site.name} is for trying out",
@@ -133,7 +134,7 @@ def _mpi(workload: Workload, site: Site, profile: MpiProfile | None) -> Iterator
     here = container.launcher.source if container.launcher else f"{container.path}.command"
     if profile is None:
         yield Obstacle(here, f"starts an MPI program, and site {site.name} has no MPI profile for {container.image}")
-    elif profile.launcher is LauncherKind.SRUN and site.system is not System.SLURM:
+    elif profile.launcher is LauncherKind.SRUN and not SYSTEMS[site.system].TRAITS.tells_hosts:
         yield Obstacle(
             here, f"would be started by srun (MPI profile {profile.name}), and site {site.name} has no Slurm"
         )

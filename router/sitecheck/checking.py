@@ -10,7 +10,7 @@ import re
 import secrets
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
@@ -31,18 +31,12 @@ from router.policy.model import Policy
 from router.preflight import LAUNCHER, Line, Mark, jobs, nodes, probe
 from router.preflight.queues import queue_lines
 from router.preflight.seen import first
-from router.site.schema import Runtime, Site, System
+from router.site.schema import Runtime, Site
 from router.sitecheck.imagecheck import QUESTION, imagepull_line
 from router.sitecheck.probing import Followed, Probe, Stopped, Ways
 
 CLUSTER: Final = "preflight"
 """Stands for a cluster in the names of probes and of their directory, which stays, empty."""
-_VERSIONS: Final[Mapping[System, tuple[str, ...]]] = {
-    System.SLURM: ("sinfo", "--version"),
-    System.OPENPBS: ("qstat", "--version"),
-    System.TORQUE: ("qstat", "--version"),
-    System.LOCAL: ("qstat", "--version"),
-}
 _OURS: Final = "workDir below a directory that the user may write"
 
 
@@ -183,7 +177,7 @@ class _Visit:
 
     def _version(self) -> Iterator[Line]:
         assert self._host is not None  # noqa: S101 - reached
-        words = _VERSIONS[self._site.system]
+        words = self._system.ADVICE.version
         done = self._host.run(self._wanted.commands.argv(*words), self._wanted.command)
         text = " ".join((done.stdout or done.stderr).decode(errors="replace").split())[:200]
         if done.returncode == 0 or re.search(r"version", text, re.IGNORECASE):
@@ -301,7 +295,7 @@ class _Visit:
             for name in profiles:
                 yield Line(LAUNCHER + name, self.user, Mark.MUST, words, "a launcher over two nodes", change)
             return
-        count = 1 if self._site.system is System.LOCAL else 2
+        count = 1 if self._system.TRAITS.embedded else 2
         left = found.left_by_ranks(count if seen.report.get("rank") else 0)
         lines = [line for name in profiles for line in jobs.two_nodes_lines(self.user, name, seen.report, left, count)]
         yield from dict.fromkeys(lines)

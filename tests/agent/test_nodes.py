@@ -18,9 +18,10 @@ from router.controlplane.options import Options
 from router.controlplane.plane import ControlPlane
 from router.controlplane.programs import Programs
 from router.controlplane.start import control_plane
+from router.hpc import System
 from router.kube.client import Api, connect
 from router.kube.events import Recorder
-from router.site.schema import Queue, Site, System
+from router.site.schema import Queue, Site
 from tests.kube.wire import Wire, await_true, wire_to
 
 NODE = "main.here.batchgate"

@@ -13,9 +13,10 @@ from router.agent.nodes.keeping import Endpoint, Nodes
 from router.agent.pods.watching import let_go
 from router.controlplane import installing
 from router.controlplane.plane import ControlPlane
+from router.hpc import System
 from router.kube.client import Api, connect
 from router.kube.events import Recorder
-from router.site.schema import Queue, Site, System
+from router.site.schema import Queue, Site
 from tests.kube.wire import await_true
 
 JOB_CONTROLLER = "system:serviceaccount:kube-system:job-controller"

@@ -7,11 +7,12 @@ from typing import Any
 
 from hypothesis import strategies as st
 
+from router.hpc import System
+from router.hpc.requests import Allocation, Chunk
 from router.placement import Record
 from router.policy.decision import Decision, Identity, Route
 from router.policy.schema import Account, Choice, Retries, Rule
-from router.site.allocation import Allocation, Chunk
-from router.site.schema import Queue, Site, System
+from router.site.schema import Queue, Site
 
 SCRIPT = "#!/bin/sh\n#PBS -q workq\ntrue\n"
 RECORD = Record(requester="ada", account='{"user":"ada"}')

@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from router import script
+from router.hpc.requests import Allocation
 from router.policy.decision import Identity, Route
 from router.policy.schema import Account, Choice, Rule
-from router.site.allocation import Allocation, allocate
+from router.site.allocation import allocate
 from router.site.profiles import profile_of
 from router.site.schema import Site
 from router.workload import workload_of

@@ -5,13 +5,18 @@ from __future__ import annotations
 import pytest
 
 from router.errors import ConfigError
-from router.hpc.directives import Request, directive_problems, lines, size
+from router.hpc import System
+from router.hpc.directives import directive_problems
+from router.hpc.registry import SYSTEMS
+from router.hpc.requests import Allocation, Chunk, Request, size
 from router.script.rendering import request_of
-from router.site.allocation import Allocation, Chunk
-from router.site.schema import System
 from tests.script.builders import container, route, site, workload
 
 GIB = 1024**3
+
+
+def lines(system: System, request: Request) -> list[str]:
+    return list(SYSTEMS[system].directives(request))
 
 
 def allocation(*chunks: Chunk, cores_per_rank: int = 1, walltime: int = 3900, deadline: int = 3600) -> Allocation:

@@ -34,6 +34,7 @@ from router.errors import ApiError, ConfigError
 from router.host import Host
 from router.host.reach import Reach
 from router.hpc import cluster_id
+from router.hpc.registry import SYSTEMS
 from router.kube.client import connect
 from router.kube.events import Recorder
 from router.placement import signing
@@ -41,7 +42,7 @@ from router.pod.layout import site_directory
 from router.pod.view import PodView
 from router.policy.model import Policy
 from router.reconcile.model import Terms
-from router.site.schema import Access, Site, System
+from router.site.schema import Access, Site
 from router.startup import logs
 from router.startup.policyfiles import PolicyStore
 from router.startup.settings import WATCH_SECONDS
@@ -276,7 +277,7 @@ def _reloaded(store: PolicyStore) -> None:
 
 
 def _terms(settings: AgentSettings, site: Site) -> Terms:
-    delay = min(_LOCAL_DELAY, site.fs_delay) if site.system is System.LOCAL else site.fs_delay
+    delay = min(_LOCAL_DELAY, site.fs_delay) if SYSTEMS[site.system].TRAITS.embedded else site.fs_delay
     return Terms(fs_delay=delay, lost_proof=settings.lost_seconds)
 
 

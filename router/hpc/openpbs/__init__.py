@@ -28,17 +28,35 @@ from router.hpc.openpbs.commands import (
     submit_argv,
     unknown_ids,
 )
+from router.hpc.openpbs.directives import (
+    MARK,
+    allowed,
+    directives,
+    entry_lines,
+    is_directive,
+    key_problem,
+    value_problem,
+)
+from router.hpc.openpbs.traits import ADVICE, TRAITS
 
 __all__ = [
+    "ADVICE",
     "DEFAULT",
     "LISTS_ALL",
+    "MARK",
     "NAME_LIMIT",
     "STATES",
+    "TRAITS",
+    "allowed",
     "cancel_argv",
     "details_argv",
+    "directives",
+    "entry_lines",
     "failure",
+    "is_directive",
     "is_id",
     "job_id",
+    "key_problem",
     "list_argv",
     "parse_details",
     "parse_list",
@@ -53,4 +71,5 @@ __all__ = [
     "states_argv",
     "submit_argv",
     "unknown_ids",
+    "value_problem",
 ]

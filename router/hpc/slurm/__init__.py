@@ -28,17 +28,27 @@ from router.hpc.slurm.commands import (
     submit_argv,
     unknown_ids,
 )
+from router.hpc.slurm.directives import MARK, allowed, directives, entry_lines, is_directive, key_problem, value_problem
+from router.hpc.slurm.traits import ADVICE, TRAITS
 
 __all__ = [
+    "ADVICE",
     "DEFAULT",
     "LISTS_ALL",
+    "MARK",
     "NAME_LIMIT",
     "STATES",
+    "TRAITS",
+    "allowed",
     "cancel_argv",
     "details_argv",
+    "directives",
+    "entry_lines",
     "failure",
+    "is_directive",
     "is_id",
     "job_id",
+    "key_problem",
     "list_argv",
     "parse_details",
     "parse_list",
@@ -53,4 +63,5 @@ __all__ = [
     "states_argv",
     "submit_argv",
     "unknown_ids",
+    "value_problem",
 ]

@@ -1,0 +1,15 @@
+"""What others must know of it: figures for sizing and scripts, words for admins. Pure."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from router.hpc import Advice, Traits
+
+TRAITS: Final = Traits(walltime_step=60, tells_hosts=True)
+ADVICE: Final = Advice(
+    version=("sinfo", "--version"),
+    history="set up slurmdbd (AccountingStorageType=accounting_storage/slurmdbd)",
+    observer="sacctmgr modify user {observer} set AdminLevel=Operator",
+    kill_delay="KillWait = 30 in slurm.conf",
+)

@@ -1,0 +1,21 @@
+"""What others must know of it: figures for sizing and scripts, words for admins. Pure."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from router.hpc import Advice, Traits
+
+TRAITS: Final = Traits(
+    # MoM sets RLIMIT_DATA to ``mem``, below which Go's runtime, and so Apptainer, does not start: about 160 MB.
+    memory_floor=512 * 1024**2,
+    cores_per_line=True,
+    projects=False,
+    signals_one_host=True,
+)
+ADVICE: Final = Advice(
+    version=("qstat", "--version"),
+    history="qmgr -c 'set server keep_completed = 3600'",
+    observer="qmgr -c 'set server query_other_jobs = True', or make {observer} an operator",
+    kill_delay="`$exec_with_exec true` in mom_priv/config of the nodes, and qmgr -c 'set queue QUEUE kill_delay = 30'",
+)
