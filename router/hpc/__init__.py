@@ -18,15 +18,6 @@ from router.errors import BatchError, Unavailable
 from router.hpc.requests import Request
 
 
-class System(StrEnum):
-    """The batch systems, which are also the dialects of scripts."""
-
-    OPENPBS = "openpbs"
-    TORQUE = "torque"
-    SLURM = "slurm"
-    LOCAL = "local"
-
-
 class JobState(StrEnum):
     """What a batch system says of a job, in one vocabulary."""
 

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from router.hpc import System
 from router.hpc.pbs import ACCOUNTS, OURS
 from router.hpc.registry import SYSTEMS
 from router.hpc.requests import text_problem
@@ -15,7 +14,7 @@ from router.hpc.requests import text_problem
 _WRITTEN = OURS | {"time", "mem", "partition", "cpus-per-task", "ntasks", "gres"}
 
 
-def directive_problems(system: System, directives: Mapping[str, str]) -> list[str]:
+def directive_problems(system: str, directives: Mapping[str, str]) -> list[str]:
     """What is wrong with further directives of a site, queue, account or rule; one sentence each.
 
     ``account`` and ``project`` are judged as well, so that whatever lands in a directive can be checked here.
@@ -31,7 +30,7 @@ def directive_problems(system: System, directives: Mapping[str, str]) -> list[st
     return problems
 
 
-def _hint(system: System, key: str) -> str:
+def _hint(system: str, key: str) -> str:
     if key.rpartition(".")[2].lower() in _WRITTEN:
         return "Batchgate writes it from what the Job asks for and the queue"
     return f"allowed are {SYSTEMS[system].allowed()}"

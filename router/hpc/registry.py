@@ -1,18 +1,17 @@
-"""The batch systems that there are: to add one is a package of its own, and a line here and in ``System``.
+"""The batch systems that there are: to add one is a package of its own and a line here.
 
 Pure.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Final
 
-from router.hpc import BatchSystem, System, local, openpbs, slurm, torque
+from router.hpc import BatchSystem, local, openpbs, slurm, torque
 
-SYSTEMS: Final[Mapping[System, BatchSystem]] = {
-    System.OPENPBS: openpbs,
-    System.SLURM: slurm,
-    System.TORQUE: torque,
-    System.LOCAL: local,
+SYSTEMS: Final[dict[str, BatchSystem]] = {
+    "openpbs": openpbs,
+    "slurm": slurm,
+    "torque": torque,
+    "local": local,
 }

@@ -11,7 +11,6 @@ from typing import Final
 
 from router import names
 from router.errors import Problem
-from router.hpc import System
 from router.hpc.directives import directive_problems
 from router.hpc.registry import SYSTEMS
 from router.notation import quantity
@@ -196,7 +195,7 @@ def exactly_one(placed: Placed[T], given: Mapping[str, object], *below: str | in
         yield placed.spot.key_problem(f"{key} beside {found[0]}: give exactly one of {', '.join(given)}", *below, key)
 
 
-def directives(placed: Placed[T], system: System, given: Mapping[str, str], *below: str | int) -> Iterator[Problem]:
+def directives(placed: Placed[T], system: str, given: Mapping[str, str], *below: str | int) -> Iterator[Problem]:
     """Extra directives that a dialect does not allow."""
     for key in sorted({"account", "project"} & given.keys()):
         message = f"directives: {key} belongs to people; write it as {key} of their entry in accounts"

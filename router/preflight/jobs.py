@@ -9,7 +9,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from router.hpc import System
 from router.hpc.registry import SYSTEMS
 from router.policy.schema import Account
 from router.preflight import LAUNCHER, Line, Mark
@@ -49,7 +48,7 @@ def name_line(user: str, shown: Shown) -> Line:
     return Line("job-name", user, mark, shown.name or "found by its name", shown.wanted, change)
 
 
-def account_lines(user: str, shown: Shown, account: Account | None, system: System) -> tuple[Line, ...]:
+def account_lines(user: str, shown: Shown, account: Account | None, system: str) -> tuple[Line, ...]:
     """Whether account and project are what the policy says."""
     wanted = (account.account, account.project) if account else (None, None)
     lines = [_given("account", user, shown.account, wanted[0])]
@@ -74,7 +73,7 @@ def _by_hand(name: str) -> str:
     return f"the batch system does not show the {name}; look at a job's {name} in its records"
 
 
-def history_line(user: str, system: System, *, kept: bool, known: bool) -> Line:
+def history_line(user: str, system: str, *, kept: bool, known: bool) -> Line:
     """Whether records of jobs that are over can be asked for.
 
     :param kept: the batch system did not say that it keeps none
@@ -101,7 +100,7 @@ def visible_lines(user: str, *, own: bool, others: Sequence[str], hidden: Sequen
     return mine, Line("others-jobs", user, Mark.OK, rest, "seen or hidden: each user is asked about")
 
 
-def observer_line(user: str, observer: str, system: System, *, seen: bool) -> Line:
+def observer_line(user: str, observer: str, system: str, *, seen: bool) -> Line:
     """Whether the site's observer sees the user's probe. Where it does not, the agent asks as the user all the same."""
     change = SYSTEMS[system].ADVICE.observer.format(observer=observer)
     words = f"{observer} {'sees' if seen else 'does not see'} the probe"
@@ -109,7 +108,7 @@ def observer_line(user: str, observer: str, system: System, *, seen: bool) -> Li
     return Line("observer", user, mark, words, f"{observer} sees it", "" if seen else f"{change}, or remove observer")
 
 
-def kill_line(user: str, killed: Killed, system: System) -> Line:
+def kill_line(user: str, killed: Killed, system: str) -> Line:
     """Whether a deleted job ends, and how long after TERM."""
     name, expected = "kill-delay", f"TERM, then KILL after {SHORTEST_KILL_DELAY:.0f} s or more"
     if not killed.ended:

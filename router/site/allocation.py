@@ -334,7 +334,7 @@ def _instead(most: int) -> str:
 
 
 def _up(seconds: int, site: Site) -> int:
-    """What the batch system can express: Slurm knows whole minutes."""
+    """What the batch system can express: Slurm counts whole minutes."""
     step = SYSTEMS[site.system].TRAITS.walltime_step
     return -(-seconds // step) * step
 
@@ -343,7 +343,7 @@ def _down(seconds: int, site: Site) -> int:
     step = SYSTEMS[site.system].TRAITS.walltime_step
     if seconds < step:
         raise _MisfitError(
-            f"needs at least 1m of walltime, as {site.system} counts whole minutes; it may have {seconds}s"
+            f"needs at least {durations.show(step)} of walltime, the unit of {site.system}; it may have {seconds}s"
         )
     return seconds // step * step
 

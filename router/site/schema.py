@@ -9,10 +9,11 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import Annotated, Final, Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StringConstraints
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StringConstraints, WithJsonSchema
 from pydantic.alias_generators import to_camel
+from pydantic_core import PydanticCustomError
 
-from router.hpc import System
+from router.hpc.registry import SYSTEMS
 from router.notation import durations, quantity
 from router.workload.model import GpuVendor
 
@@ -27,6 +28,13 @@ def _bytes(value: object) -> int:
     if isinstance(value, bool) or not isinstance(value, str | int | float):
         raise ValueError("is not a size; write 64Gi")
     return quantity.units(value)
+
+
+def _known(value: object) -> object:
+    if not isinstance(value, str) or value not in SYSTEMS:
+        *others, last = (repr(name) for name in SYSTEMS)
+        raise PydanticCustomError("enum", "is no batch system", {"expected": f"{', '.join(others)} or {last}"})
+    return value
 
 
 Seconds = Annotated[int, BeforeValidator(_seconds, json_schema_input_type=str | int)]
@@ -45,6 +53,9 @@ SearchedDirectory = Annotated[str, StringConstraints(pattern=r"^/[^\x00-\x1f:]*$
 Flag = Annotated[bool, Field(strict=True)]
 Count = Annotated[int, Field(ge=0, strict=True)]
 Positive = Annotated[int, Field(ge=1, strict=True)]
+
+
+System = Annotated[str, BeforeValidator(_known), WithJsonSchema({"type": "string", "enum": list(SYSTEMS)})]
 
 
 class Entry(BaseModel):

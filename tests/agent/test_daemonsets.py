@@ -13,7 +13,6 @@ from router.agent.nodes.daemonsets import NOTE, Act, DaemonSets, act_on, binding
 from router.agent.nodes.keeping import Endpoint, Nodes
 from router.controlplane import installing
 from router.controlplane.plane import ControlPlane
-from router.hpc import System
 from router.kube.client import Api, connect
 from router.kube.events import Recorder
 from router.site.schema import Queue, Site
@@ -145,7 +144,7 @@ def answered(plane: ControlPlane, api: Api) -> Iterator[DaemonSets]:
     agent = connect(str(installing.agent(plane)))
     recorder = Recorder(agent, "agent-1")
     queues = tuple(Queue(name=name, nodes=1, cpus_per_node=1) for name in ("main", "long"))
-    site = Site(name="daemons", system=System.LOCAL, work_dir="/work", queues=queues)
+    site = Site(name="daemons", system="local", work_dir="/work", queues=queues)
     nodes = Nodes(agent, site, Endpoint("127.0.0.1", 10250), 40, recorder)
     answering = DaemonSets(agent, OURS, "127.0.0.1", recorder)
     recorder.start()

@@ -18,7 +18,6 @@ from router.controlplane.options import Options
 from router.controlplane.plane import ControlPlane
 from router.controlplane.programs import Programs
 from router.controlplane.start import control_plane
-from router.hpc import System
 from router.kube.client import Api, connect
 from router.kube.events import Recorder
 from router.site.schema import Queue, Site
@@ -33,7 +32,7 @@ ENDPOINT = Endpoint("127.0.0.1", 10250)
 
 def site(*queues: str) -> Site:
     declared = tuple(Queue(name=name, nodes=2, cpus_per_node=4) for name in queues)
-    return Site(name="here", system=System.LOCAL, work_dir="/work", queues=declared)
+    return Site(name="here", system="local", work_dir="/work", queues=declared)
 
 
 @pytest.fixture

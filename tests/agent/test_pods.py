@@ -13,7 +13,6 @@ from router.agent.nodes.keeping import Endpoint, Nodes
 from router.agent.pods.watching import let_go
 from router.controlplane import installing
 from router.controlplane.plane import ControlPlane
-from router.hpc import System
 from router.kube.client import Api, connect
 from router.kube.events import Recorder
 from router.site.schema import Queue, Site
@@ -35,7 +34,7 @@ def agent(plane: ControlPlane, api: Api) -> Iterator[Api]:
     own = connect(str(installing.agent(plane)))
     recorder = Recorder(own, "agent-1")
     queues = (Queue(name="main", nodes=1, cpus_per_node=1),)
-    site = Site(name="strangers", system=System.LOCAL, work_dir="/work", queues=queues)
+    site = Site(name="strangers", system="local", work_dir="/work", queues=queues)
     nodes = Nodes(own, site, Endpoint("127.0.0.1", 10250), 40, recorder)
     recorder.start()
     nodes.start()

@@ -7,7 +7,6 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from router.hpc import System
 from router.hpc.requests import Allocation, Chunk
 from router.placement import Record
 from router.policy.decision import Decision, Identity, Route
@@ -24,7 +23,7 @@ def route_to(
     """A route whose policy says what the placement depends on."""
     places = (Queue(name=queue, nodes=4, cpus_per_node=8),)
     return Route(
-        site=Site(name=site, system=System.OPENPBS, work_dir="/work", tokens=tokens, queues=places),
+        site=Site(name=site, system="openpbs", work_dir="/work", tokens=tokens, queues=places),
         queue=places[0],
         identity=Identity("ada", None, None, Account(users=("ada",), as_="ada")),
         allocation=Allocation((Chunk(1, 1, 4, 4, None, 0),), 1, 4, 3600, 3200, 30),

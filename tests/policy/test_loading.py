@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from router import names, policy, script
 from router.errors import PolicyError
-from router.hpc import System
+from router.hpc.registry import SYSTEMS
 from router.policy.schema import Rule
 from router.script import directive_problems
 from router.workload.model import GpuVendor
@@ -358,7 +358,7 @@ def test_a_caret_under_the_end_stands_behind_the_text() -> None:
 
 def test_directives_are_those_of_the_dialect() -> None:
     """What a dialect allows is the script's to say; that each holder of directives is asked about is ours."""
-    (said,) = directive_problems(System.OPENPBS, {"no-such": "x"})
+    (said,) = directive_problems("openpbs", {"no-such": "x"})
     check(
         {
             "a.yaml": (
@@ -406,9 +406,9 @@ TEXTS = st.text(max_size=4) | st.text(alphabet="a /\"'\\`$#%,=:\n\tß", min_size
 
 
 @UNHURRIED
-@given(system=st.sampled_from(list(System)), account=TEXTS, project=TEXTS, value=TEXTS)
-def test_what_checks_can_be_written_into_a_script(system: System, account: str, project: str, value: str) -> None:
-    key = {System.SLURM: "comment", System.TORQUE: "group_list"}.get(system, "group_list")
+@given(system=st.sampled_from(list(SYSTEMS)), account=TEXTS, project=TEXTS, value=TEXTS)
+def test_what_checks_can_be_written_into_a_script(system: str, account: str, project: str, value: str) -> None:
+    key = {"slurm": "comment", "torque": "group_list"}.get(system, "group_list")
     site = SITE.replace("openpbs", system).replace("queues:", f"directives: {{{key}: {json.dumps(value)}}}, queues:")
     person = {"users": ["ada"], "as": "ada", "account": account, "project": project}
     try:

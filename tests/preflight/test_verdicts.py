@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from router.hpc import QueueState, System
+from router.hpc import QueueState
+from router.hpc.registry import SYSTEMS
 from router.policy.schema import Account
 from router.preflight import Line, Mark, jobs, nodes, worst
 from router.preflight.jobs import Killed, Shown
@@ -93,17 +94,17 @@ def test_job_names(found: bool, name: str, mark: Mark) -> None:
 @pytest.mark.parametrize(
     ("system", "account", "shown", "marks"),
     [
-        (System.SLURM, {}, ("research", ""), [OK]),
-        (System.SLURM, {"account": "physics"}, ("physics", ""), [OK]),
-        (System.SLURM, {"account": "physics"}, ("research", ""), [MUST]),
-        (System.SLURM, {"account": "physics"}, ("", ""), [WARNING]),
-        (System.OPENPBS, {"project": "sky"}, ("", "sky"), [OK, OK]),
-        (System.OPENPBS, {"project": "sky"}, ("", "_pbs_project_default"), [OK, WARNING]),
-        (System.OPENPBS, {"project": "sky"}, ("", "sea"), [OK, MUST]),
-        (System.TORQUE, {"project": "sky"}, ("", ""), [OK]),
+        ("slurm", {}, ("research", ""), [OK]),
+        ("slurm", {"account": "physics"}, ("physics", ""), [OK]),
+        ("slurm", {"account": "physics"}, ("research", ""), [MUST]),
+        ("slurm", {"account": "physics"}, ("", ""), [WARNING]),
+        ("openpbs", {"project": "sky"}, ("", "sky"), [OK, OK]),
+        ("openpbs", {"project": "sky"}, ("", "_pbs_project_default"), [OK, WARNING]),
+        ("openpbs", {"project": "sky"}, ("", "sea"), [OK, MUST]),
+        ("torque", {"project": "sky"}, ("", ""), [OK]),
     ],
 )
-def test_accounts(system: System, account: dict[str, str], shown: tuple[str, str], marks: list[Mark]) -> None:
+def test_accounts(system: str, account: dict[str, str], shown: tuple[str, str], marks: list[Mark]) -> None:
     entry = Account.model_validate({"as": "ada", **account})
 
     lines = jobs.account_lines("ada", Shown("a", True, "a", *shown), entry, system)
@@ -114,9 +115,9 @@ def test_accounts(system: System, account: dict[str, str], shown: tuple[str, str
 @pytest.mark.parametrize(("kept", "known", "mark"), [(True, True, OK), (True, False, WARNING), (False, False, WARNING)])
 @pytest.mark.parametrize(
     ("system", "change"),
-    [(System.SLURM, "slurmdbd"), (System.OPENPBS, "job_history_enable"), (System.TORQUE, "keep_completed")],
+    [("slurm", "slurmdbd"), ("openpbs", "job_history_enable"), ("torque", "keep_completed")],
 )
-def test_history(kept: bool, known: bool, mark: Mark, system: System, change: str) -> None:
+def test_history(kept: bool, known: bool, mark: Mark, system: str, change: str) -> None:
     line = jobs.history_line("ada", system, kept=kept, known=known)
 
     assert (line.mark, change in line.change) == (mark, mark is not OK)
@@ -137,8 +138,8 @@ def test_whose_jobs_are_seen(own: bool, others: list[str], hidden: list[str], ma
     assert (mine.mark, rest.mark, rest.seen) == (mark, OK, seen)
 
 
-@pytest.mark.parametrize("system", System)
-def test_whether_the_observer_sees_a_probe(system: System) -> None:
+@pytest.mark.parametrize("system", SYSTEMS)
+def test_whether_the_observer_sees_a_probe(system: str) -> None:
     seen, hidden = (jobs.observer_line("ada", "watch", system, seen=seen) for seen in (True, False))
 
     assert (seen.mark, seen.seen, seen.change) == (OK, "watch sees the probe", "")
@@ -158,7 +159,7 @@ def test_whether_the_observer_sees_a_probe(system: System) -> None:
     ],
 )
 def test_deletion(killed: Killed, mark: Mark, seen: str) -> None:
-    line = jobs.kill_line("ada", killed, System.SLURM)
+    line = jobs.kill_line("ada", killed, "slurm")
 
     assert (line.mark, line.seen) == (mark, seen)
 
@@ -166,17 +167,17 @@ def test_deletion(killed: Killed, mark: Mark, seen: str) -> None:
 @pytest.mark.parametrize(
     ("system", "change"),
     [
-        (System.SLURM, "KillWait = 30 in slurm.conf"),
-        (System.OPENPBS, "qmgr -c 'set queue QUEUE kill_delay = 30'"),
+        ("slurm", "KillWait = 30 in slurm.conf"),
+        ("openpbs", "qmgr -c 'set queue QUEUE kill_delay = 30'"),
         (
-            System.TORQUE,
+            "torque",
             "`$exec_with_exec true` in mom_priv/config of the nodes, and qmgr -c 'set queue QUEUE kill_delay = 30'",
         ),
-        (System.LOCAL, "set a kill delay"),
+        ("local", "set a kill delay"),
     ],
 )
 @pytest.mark.parametrize("killed", [jobs.Killed(True, (), ()), jobs.Killed(True, (100.0,), (100.2,))])
-def test_what_gives_a_deleted_job_its_time(killed: Killed, system: System, change: str) -> None:
+def test_what_gives_a_deleted_job_its_time(killed: Killed, system: str, change: str) -> None:
     line = jobs.kill_line("ada", killed, system)
 
     assert line.change == f"{change}; else jobs that are deleted cannot say how they ended"
