@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from router.hpc.registry import SYSTEMS
 from router.hpc.requests import Allocation, Chunk
 from router.site.allocation import allocate
 from router.site.schema import Defaults, LauncherKind, MpiProfile, Queue, Site
+from router.site.systems import SYSTEMS
 from router.workload.model import Container, ContainerKind, Figure, GpuVendor, Workload
 
 GI = 1024**3

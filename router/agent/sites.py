@@ -16,11 +16,11 @@ from typing import Final
 from router.agent.settings import AgentSettings
 from router.errors import ConfigError
 from router.hpc import BatchSystem, Commands, local
-from router.hpc.registry import SYSTEMS
 from router.policy.model import Policy
 from router.policy.schema import Account
 from router.reconcile.model import Terms
 from router.site.schema import Access, Site
+from router.site.systems import SYSTEMS
 
 LOCAL: Final = "local"
 """The host of a site that is this machine."""

@@ -17,13 +17,13 @@ from router import policy
 from router.errors import BatchgateError, ConfigError
 from router.host import Host
 from router.host.reach import Reach
-from router.hpc.registry import SYSTEMS
 from router.operating.jobs import JobState
 from router.operating.story import PodStory, Story
 from router.pod import layout
 from router.pod.layout import PodDirectory
 from router.pod.status import rfc3339
 from router.site.schema import Access, Site
+from router.site.systems import SYSTEMS
 from router.startup.policyfiles import read_directory
 
 MOST_FILES: Final = 200

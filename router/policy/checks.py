@@ -11,8 +11,6 @@ from typing import Final
 
 from router import names
 from router.errors import Problem
-from router.hpc.directives import directive_problems
-from router.hpc.registry import SYSTEMS
 from router.notation import quantity
 from router.notation.durations import show as show_time
 from router.policy import conditions, containers, walltimes, ways
@@ -21,7 +19,9 @@ from router.policy.places import Spot
 from router.policy.reading import KINDS, Placed, Reading, T
 from router.policy.schema import Account, PolicyTest, Rule
 from router.site import globs
+from router.site.directives import directive_problems
 from router.site.schema import Access, Queue, Runtime, Site, VolumeMap
+from router.site.systems import SYSTEMS
 
 SYSTEM_USERS: Final = frozenset(
     [

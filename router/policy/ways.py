@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from router.errors import Problem
-from router.hpc.registry import SYSTEMS
 from router.policy.reading import Placed
 from router.site import addresses
 from router.site.schema import EACH_USER, Access, Site
+from router.site.systems import SYSTEMS
 
 
 def check(placed: Placed[Site]) -> Iterator[Problem]:

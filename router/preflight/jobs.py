@@ -9,10 +9,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from router.hpc.registry import SYSTEMS
 from router.policy.schema import Account
 from router.preflight import LAUNCHER, Line, Mark
 from router.preflight.seen import Report, complaint, first
+from router.site.systems import SYSTEMS
 
 SHORTEST_KILL_DELAY: Final = 2.0
 """Seconds between TERM and KILL in which a script can write down how it ended."""

@@ -8,11 +8,11 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from router.hpc.registry import SYSTEMS
 from router.preflight import Line, Mark
 from router.preflight.seen import Report, first
 from router.script.containers import understands_no_eval
 from router.site.schema import Runtime, Site
+from router.site.systems import SYSTEMS
 
 NEARLY: Final = 0.8
 """The share of fsDelay from which a delay is too near to it."""

@@ -12,13 +12,13 @@ from importlib import resources
 from typing import Final
 
 from router.errors import ConfigError
-from router.hpc.registry import SYSTEMS
 from router.hpc.requests import Allocation, Chunk, Request, text_problem
 from router.policy.schema import Account
 from router.script.completing import FORMAT, part_text
 from router.script.quoting import quote, words
 from router.site import globs, leastmemory
 from router.site.schema import LauncherKind, MpiProfile, Queue, Runtime, Site
+from router.site.systems import SYSTEMS
 
 BEATS: Final = 8
 """Names and lines that a probe writes, one a second."""

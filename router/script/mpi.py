@@ -9,11 +9,11 @@ import re
 from collections.abc import Mapping
 from typing import Final
 
-from router.hpc.registry import SYSTEMS
 from router.policy.decision import Route
 from router.script.quoting import quote, words
 from router.site import sharing
 from router.site.schema import LauncherKind, MpiProfile
+from router.site.systems import SYSTEMS
 from router.values import unchanging
 from router.workload.model import Container, Launcher
 

@@ -14,7 +14,6 @@ from typing import Any
 from jinja2 import Environment, StrictUndefined, Template
 
 from router.errors import ConfigError
-from router.hpc.registry import SYSTEMS
 from router.hpc.requests import Request, text_problem
 from router.policy.decision import Route
 from router.script import completing, mpi
@@ -23,6 +22,7 @@ from router.script.quoting import quote, shown, words
 from router.site.allocation import is_mpi
 from router.site.schema import LauncherKind, Runtime, Site
 from router.site.support import mpi_container
+from router.site.systems import SYSTEMS
 from router.values import unchanging
 from router.workload.model import Container, ContainerKind, Workload
 

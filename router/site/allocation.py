@@ -8,11 +8,11 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Final
 
-from router.hpc.registry import SYSTEMS
 from router.hpc.requests import Allocation, Chunk
 from router.notation import durations, quantity
 from router.site import leastmemory, sharing
 from router.site.schema import Defaults, MpiProfile, Queue, Site
+from router.site.systems import SYSTEMS
 from router.values import unchanging
 from router.workload.launcher import mention
 from router.workload.model import Figure, Workload

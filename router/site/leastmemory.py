@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from router.hpc.registry import SYSTEMS
 from router.notation import quantity
 from router.site.schema import Queue, Runtime, Site
+from router.site.systems import SYSTEMS
 
 
 def floor(site: Site) -> int:

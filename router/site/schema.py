@@ -13,8 +13,8 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StringConstr
 from pydantic.alias_generators import to_camel
 from pydantic_core import PydanticCustomError
 
-from router.hpc.registry import SYSTEMS
 from router.notation import durations, quantity
+from router.site.systems import SYSTEMS
 from router.workload.model import GpuVendor
 
 

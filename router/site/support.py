@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from router.hpc.registry import SYSTEMS
 from router.site.allocation import is_mpi
 from router.site.images import mapped
 from router.site.schema import LauncherKind, MpiProfile, Runtime, Site
+from router.site.systems import SYSTEMS
 from router.site.volumes import EMPTY, STAGED, path_problem, place_of, sub_path_problem
 from router.workload.model import Container, ContainerKind, Obstacle, Volume, Workload
 

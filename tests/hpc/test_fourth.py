@@ -19,10 +19,10 @@ from router.errors import PolicyError
 from router.gate.judging import judge
 from router.host.local import LocalHost
 from router.hpc import JobReport, JobState, Submission, Verdict, job_name, local
-from router.hpc.registry import SYSTEMS
 from router.policy.decision import Requester
 from router.preflight import Line, Mark, jobs
 from router.script.completing import complete
+from router.site.systems import SYSTEMS
 from tests.gates import gate
 from tests.hpc import workshop
 from tests.local.queue import EmbeddedQueue, until

@@ -8,9 +8,9 @@ from hypothesis import strategies as st
 
 from router import names, policy, script
 from router.errors import PolicyError
-from router.hpc.registry import SYSTEMS
 from router.policy.schema import Rule
 from router.script import directive_problems
+from router.site.systems import SYSTEMS
 from router.workload.model import GpuVendor
 from tests.policy.given import ACCOUNTS, ADA, REST, SITES, UNHURRIED, job, loaded, problems_of, workload
 

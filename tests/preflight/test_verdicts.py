@@ -7,12 +7,12 @@ from typing import Any
 import pytest
 
 from router.hpc import QueueState
-from router.hpc.registry import SYSTEMS
 from router.policy.schema import Account
 from router.preflight import Line, Mark, jobs, nodes, worst
 from router.preflight.jobs import Killed, Shown
 from router.preflight.queues import queue_lines
 from router.site.schema import Queue, Site
+from router.site.systems import SYSTEMS
 
 OK, WARNING, MUST = Mark.OK, Mark.WARNING, Mark.MUST
 GIB = 1024**3

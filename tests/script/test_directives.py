@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from router.errors import ConfigError
-from router.hpc.directives import directive_problems
-from router.hpc.registry import SYSTEMS
 from router.hpc.requests import Allocation, Chunk, Request, size
 from router.script.rendering import request_of
+from router.site.directives import directive_problems
+from router.site.systems import SYSTEMS
 from tests.script.builders import container, route, site, workload
 
 GIB = 1024**3

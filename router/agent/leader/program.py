@@ -34,7 +34,6 @@ from router.errors import ApiError, ConfigError
 from router.host import Host
 from router.host.reach import Reach
 from router.hpc import cluster_id
-from router.hpc.registry import SYSTEMS
 from router.kube.client import connect
 from router.kube.events import Recorder
 from router.placement import signing
@@ -43,6 +42,7 @@ from router.pod.view import PodView
 from router.policy.model import Policy
 from router.reconcile.model import Terms
 from router.site.schema import Access, Site
+from router.site.systems import SYSTEMS
 from router.startup import logs
 from router.startup.policyfiles import PolicyStore
 from router.startup.settings import WATCH_SECONDS

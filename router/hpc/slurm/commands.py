@@ -66,7 +66,7 @@ _NO_ANSWER: Final = re.compile(
 
 
 def submit_argv(submission: Submission, commands: Commands = DEFAULT) -> tuple[str, ...]:
-    """``sbatch`` with the fixed options of hpc.md 1.
+    """``sbatch`` with the same options for every job.
 
     The Pod's directory is the script's argument, and its working directory, by which it is found again. A percent
     sign in the output's path would be a pattern. ConfigError where a path holds control characters.

@@ -67,7 +67,7 @@ _IN_PLACE_OF: Final[Mapping[str, str]] = {"TERM": "INT"}
 
 
 def submit_argv(submission: Submission, commands: Commands = DEFAULT) -> tuple[str, ...]:
-    """``qsub`` with the fixed options of hpc.md 1; the reasons are those of ``router.hpc.openpbs``.
+    """``qsub`` with the same options for every job; the reasons are those of ``router.hpc.openpbs``.
 
     ConfigError where a path holds what ``-o`` or ``-v`` cannot carry unchanged.
     """

@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from router.hpc.pbs import ACCOUNTS, OURS
-from router.hpc.registry import SYSTEMS
 from router.hpc.requests import text_problem
+from router.site.systems import SYSTEMS
 
 _WRITTEN = OURS | {"time", "mem", "partition", "cpus-per-task", "ntasks", "gres"}
 
