@@ -135,7 +135,7 @@ def test_a_virtual_node_that_is_deleted_comes_back_before_its_pods_are(stack: St
     for node in NODES:
         until(lambda node=node: _is_new(stack, node, old[node]), what=f"for {node}")  # type: ignore[misc]
     # Before the collector of Pods without a node believes it: it looks every 20 seconds, and waits 40 more. The 10 seconds
-    # that are promised are held in tests/agent/test_nodes.py, where nothing else runs and no kubectl is waited for.
+    # that are promised are held in tests/agent/nodes/test_keeping.py, where nothing else runs and no kubectl is waited for.
     assert time.monotonic() - deleted < 40
     if LONG:
         stays(lambda: stack.pod(name)["metadata"]["uid"], lambda now: now == uid, seconds=90, what="the same Pod")

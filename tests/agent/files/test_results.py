@@ -437,7 +437,7 @@ def test_links_in_the_results_directory_lead_nowhere(site: PodFiles, tmp_path: P
 COLLECTING = """
 import sys
 from pathlib import Path
-from tests.agent.test_results import LIMITS, SUBJECT
+from tests.agent.files.test_results import LIMITS, SUBJECT
 from router.agent.files.results import collect
 from router.host.local import LocalHost
 from router.pod.layout import PodDirectory
@@ -457,7 +457,7 @@ def test_killed_at_any_moment_a_copy_is_whole_or_not_there(site: PodFiles, tmp_p
     seen = set()
     for pause in (0.0, 0.005, 0.01, 0.02, 0.04, 0.08, 0.16):
         argv = [sys.executable, "-c", COLLECTING, str(tmp_path)]
-        with subprocess.Popen(argv, stdout=subprocess.PIPE, cwd=Path(__file__).parents[2]) as process:
+        with subprocess.Popen(argv, stdout=subprocess.PIPE, cwd=Path(__file__).parents[3]) as process:
             assert process.stdout is not None
             process.stdout.readline()
             time.sleep(pause)  # a moment, whichever

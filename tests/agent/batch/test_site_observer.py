@@ -19,8 +19,8 @@ from router.agent.records import Record, Records, SiteRecords
 from router.hpc import JobState, Verdict, slurm
 from router.pod.layout import PodDirectory
 from router.reconcile import outcomes
-from tests.agent.test_batch import INVALID, Tools
-from tests.agent.test_observing import CLUSTER, state
+from tests.agent.batch.test_commands import INVALID, Tools
+from tests.agent.batch.test_observing import CLUSTER, state
 from tests.agent.test_records import pod
 from tests.hpc.test_slurm import listed, recorded
 from tests.local.queue import until
