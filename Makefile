@@ -6,7 +6,7 @@ BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test kill-test check format bench control-plane-programs control-plane control-plane-down bed bed-down lock clean
+.PHONY: help demo test test-quick kill-test check format bench control-plane-programs control-plane control-plane-down bed bed-down lock clean
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):[^#]*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 32
@@ -24,6 +24,12 @@ $(READY): requirements-dev.lock pyproject.toml
 
 demo: $(READY) ## apply the examples to a real control plane, run what goes to HPC, show what went where and why
 	@$(BIN)/batchgate demo
+
+# What takes values and returns values: no process, no server. It reads nothing but the checkout.
+PURE := $(addprefix tests/,gate hpc notation operating placement pod policy preflight reconcile site workload test_architecture.py test_docs.py)
+
+test-quick: $(READY) ## everything pure, in under a minute: what to run while you write
+	$(BIN)/pytest -q --ignore tests/hpc/contract --ignore tests/hpc/test_fourth.py $(PURE)
 
 test: $(READY) ## every test that this machine can run; what is skipped is listed with its reason
 	@$(BIN)/python -m router.controlplane || echo "Tests that need a control plane are skipped." >&2
