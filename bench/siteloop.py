@@ -19,7 +19,7 @@ from pathlib import Path
 from router.agent import sites
 from router.errors import OutputError
 from router.host import Host
-from router.host.reach import Reach
+from router.host.reach import UserHosts
 from router.hpc import BatchSystem, Commands, Submission, job_name
 from router.pod import layout
 from router.pod.files import Staged
@@ -69,7 +69,7 @@ def main() -> None:
     site = sites.site_of(PolicyStore(Path(wanted.policy)).load(), wanted.site)
     system, commands = sites.system_of(site), sites.commands_of(site, None, "")
     staged = Staged({path: base64.b64decode(content) for path, content in wanted.files.items()})
-    hosts = Reach(site, getpass.getuser())
+    hosts = UserHosts(site, getpass.getuser())
     host = hosts.host_of(wanted.user, wanted.root)
     host.check()
     directories = [

@@ -22,7 +22,7 @@ from router.cli.table import print_table
 from router.errors import ApiError, ConfigError, Conflict, NotFound
 from router.hpc import cluster_id
 from router.kube.client import Json
-from router.kube.events import Reference, Told, event_object
+from router.kube.events import PendingEvent, Reference, event_object
 from router.notation import durations
 from router.operating import forgetting
 from router.operating.forgetting import LeftPod, Plan, Remains
@@ -181,7 +181,7 @@ def _tell_pod(cluster: Cluster, site: str, pod: LeftPod) -> None:
     rest = f"what batch job {pod.batch_job} did there is not known" if pod.batch_job else "it was never submitted"
     words = f"Site {site} is gone for good, and nobody answers for this Pod any more; {rest}"
     about = Reference("Pod", pod.namespace, pod.name, pod.uid)
-    event = event_object(Told(about, "Warning", names.REASON_SITE_FORGOTTEN, words, now, now), _INSTANCE)
+    event = event_object(PendingEvent(about, "Warning", names.REASON_SITE_FORGOTTEN, words, now, now), _INSTANCE)
     try:
         cluster.api.create(f"/api/v1/namespaces/{pod.namespace}/events", event)
     except Conflict:

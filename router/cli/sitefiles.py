@@ -16,8 +16,8 @@ from typing import Final
 from router import policy
 from router.errors import BatchgateError, ConfigError
 from router.host import Host
-from router.host.reach import Reach
-from router.operating.jobs import JobState
+from router.host.reach import UserHosts
+from router.operating.jobs import JobPhase
 from router.operating.story import PodStory, Story
 from router.pod import layout
 from router.pod.layout import PodDirectory
@@ -70,7 +70,7 @@ def look(story: Story, cluster: str, directory: Path) -> tuple[OnSite, ...]:
     if not cluster:
         return unseen(story, cluster, "the cluster's id is not known; give it with --cluster-id", site)
     try:
-        reach = Reach(site, getpass.getuser(), make=False)
+        reach = UserHosts(site, getpass.getuser(), make=False)
     except ConfigError as error:
         return unseen(story, cluster, str(error), site)
     try:
@@ -84,7 +84,7 @@ def site_in(directory: Path, name: str) -> Site | None:
     return next((one for one in policy.load(read_directory(directory)).sites if one.name == name), None)
 
 
-_BEFORE: Final = frozenset({JobState.WAITING, JobState.SUSPENDED})
+_BEFORE: Final = frozenset({JobPhase.WAITING, JobPhase.SUSPENDED})
 
 
 def no_pods(story: Story, directory: Path | None) -> str:
@@ -103,7 +103,7 @@ def no_pods(story: Story, directory: Path | None) -> str:
     return f"no Pod is there any more; what was brought is in {site.results_dir}/{story.namespace}/{story.name}, where the agent runs"
 
 
-def _look(story: Story, pod: PodStory, cluster: str, site: Site, reach: Reach) -> OnSite:
+def _look(story: Story, pod: PodStory, cluster: str, site: Site, reach: UserHosts) -> OnSite:
     user = _user(story, site)
     place = _place(story, pod, cluster, site)
     try:

@@ -33,7 +33,7 @@ class Ports:
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class PlaneFiles:
     """The files and ports of one plane."""
 
     directory: Path
@@ -58,7 +58,7 @@ class Place:
         return f"https://{ADDRESS}:{self.ports.apiserver}"
 
 
-def all_of(programs: Programs, place: Place, options: Options) -> dict[str, list[str]]:
+def all_of(programs: Programs, place: PlaneFiles, options: Options) -> dict[str, list[str]]:
     """Every component's argv, in the order of their start."""
     argvs = {
         ETCD: [str(programs.etcd), *_etcd(place)],
@@ -69,7 +69,7 @@ def all_of(programs: Programs, place: Place, options: Options) -> dict[str, list
     return {name: [*argv, *options.arguments.get(name, ())] for name, argv in argvs.items()}
 
 
-def _etcd(place: Place) -> list[str]:
+def _etcd(place: PlaneFiles) -> list[str]:
     client = f"https://{ADDRESS}:{place.ports.etcd}"
     peer = f"https://{ADDRESS}:{place.ports.etcd_peer}"
     return _flags(
@@ -95,7 +95,7 @@ def _etcd(place: Place) -> list[str]:
     )
 
 
-def _apiserver(place: Place, options: Options) -> list[str]:
+def _apiserver(place: PlaneFiles, options: Options) -> list[str]:
     flags: dict[str, object] = {
         "bind-address": ADDRESS,
         "advertise-address": ADDRESS,
@@ -135,7 +135,7 @@ def _apiserver(place: Place, options: Options) -> list[str]:
     return _flags(flags)
 
 
-def _controller_manager(place: Place, options: Options) -> list[str]:
+def _controller_manager(place: PlaneFiles, options: Options) -> list[str]:
     flags: dict[str, object] = {
         **_client(place, "system:kube-controller-manager"),
         "secure-port": place.ports.controller_manager,
@@ -154,12 +154,12 @@ def _controller_manager(place: Place, options: Options) -> list[str]:
     return [*_flags(flags), *limits]
 
 
-def _scheduler(place: Place, options: Options) -> list[str]:
+def _scheduler(place: PlaneFiles, options: Options) -> list[str]:
     flags = {**_client(place, "system:kube-scheduler"), "secure-port": place.ports.scheduler}
     return [*_flags(flags), *(_QPS if options.raised_limits else ())]
 
 
-def _client(place: Place, identity: str) -> dict[str, object]:
+def _client(place: PlaneFiles, identity: str) -> dict[str, object]:
     own = place.kubeconfig(identity)
     return {
         "kubeconfig": own,

@@ -24,7 +24,7 @@ import yaml
 
 from router.certs.issuing import Pair
 from router.controlplane import credentials
-from router.controlplane.arguments import ADDRESS, Place
+from router.controlplane.arguments import ADDRESS, PlaneFiles
 from router.controlplane.credentials import Identity
 from router.controlplane.options import APISERVER, CONTROLLER_MANAGER, ETCD, SCHEDULER, Options
 from router.controlplane.processes import Component, Keeper
@@ -51,7 +51,7 @@ class CommandFailed(ConfigError):
 class ControlPlane:
     """etcd, API server, controller-manager and scheduler, all on loopback, all with files in one directory."""
 
-    place: Place
+    place: PlaneFiles
     options: Options
     programs: Programs
     components: Mapping[str, Component]
@@ -202,7 +202,7 @@ def await_condition(component: Component, holds: Callable[[], bool], seconds: fl
         time.sleep(_PAUSE)
 
 
-def write_kubeconfig(place: Place, name: str, user: Mapping[str, Any]) -> Path:
+def write_kubeconfig(place: PlaneFiles, name: str, user: Mapping[str, Any]) -> Path:
     """Write the kubeconfig of an identity, readable by its owner only."""
     path = place.kubeconfig(name)
     text = yaml.safe_dump(credentials.kubeconfig(place.server, place.pki("ca.crt").read_bytes(), name, dict(user)))

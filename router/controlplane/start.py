@@ -17,7 +17,7 @@ from typing import Final
 
 from router.certs.issuing import Pair, make_ca, make_server_certificate
 from router.controlplane import arguments, credentials, ports, programs
-from router.controlplane.arguments import ADDRESS, Place, Ports
+from router.controlplane.arguments import ADDRESS, PlaneFiles, Ports
 from router.controlplane.credentials import Identity
 from router.controlplane.options import APISERVER, CONTROLLER_MANAGER, ETCD, SCHEDULER, Options
 from router.controlplane.plane import ControlPlane, await_condition, write_kubeconfig
@@ -61,7 +61,7 @@ def _try(found: programs.Programs, directory: Path, options: Options) -> Control
     with ExitStack() as undone:
         directory.mkdir(mode=0o700, parents=True)
         undone.callback(shutil.rmtree, directory)
-        place = Place(directory.resolve(), Ports(*ports.free(len(fields(Ports)), ADDRESS)))
+        place = PlaneFiles(directory.resolve(), Ports(*ports.free(len(fields(Ports)), ADDRESS)))
         keeper = start_keeper(directory / "keeper.log")
         undone.callback(keeper.close)
         plane = _start(found, place, options, keeper)
@@ -69,7 +69,7 @@ def _try(found: programs.Programs, directory: Path, options: Options) -> Control
     return plane
 
 
-def _start(found: programs.Programs, place: Place, options: Options, keeper: Keeper) -> ControlPlane:
+def _start(found: programs.Programs, place: PlaneFiles, options: Options, keeper: Keeper) -> ControlPlane:
     _write_credentials(place, options)
     place.logs.mkdir()
     # Nothing of the caller's environment, such as a proxy, reaches a component.
@@ -101,7 +101,7 @@ def _await_apiserver(plane: ControlPlane) -> None:
     await_condition(plane.components[APISERVER], ready)
 
 
-def _write_credentials(place: Place, options: Options) -> None:
+def _write_credentials(place: PlaneFiles, options: Options) -> None:
     now = datetime.now(UTC)
     for folder in (place.directory / "pki", place.directory / "kubeconfig"):
         folder.mkdir(mode=0o700)
@@ -132,12 +132,12 @@ def _write_credentials(place: Place, options: Options) -> None:
         _write_identity(place, ca, identity, now)
 
 
-def _write_identity(place: Place, ca: Pair, identity: Identity, now: datetime) -> None:
+def _write_identity(place: PlaneFiles, ca: Pair, identity: Identity, now: datetime) -> None:
     client = credentials.make_client(ca, identity, now)
     write_kubeconfig(place, identity.name, credentials.certificate_user(client))
 
 
-def _write(place: Place, name: str, content: bytes) -> None:
+def _write(place: PlaneFiles, name: str, content: bytes) -> None:
     path = place.pki(name)
     path.touch(mode=0o600)
     path.write_bytes(content)

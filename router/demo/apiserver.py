@@ -24,7 +24,7 @@ SECONDS: Final = 10
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class AdmissionOutcome:
     """What the webhook said of one Job, and the Job after its patch."""
 
     allowed: bool
@@ -51,7 +51,7 @@ def review_of(job: Mapping[str, Any], *, user: str, groups: tuple[str, ...], nam
     return {"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": request}
 
 
-def post(url: str, review: Mapping[str, Any], ca_file: Path) -> Answer:
+def post(url: str, review: Mapping[str, Any], ca_file: Path) -> AdmissionOutcome:
     """Post a review and apply the patch of the answer. ConfigError where the answer is none for this review."""
     context = ssl.create_default_context(cafile=str(ca_file))
     request = urllib.request.Request(  # noqa: S310 - always https, made by ourselves
@@ -64,7 +64,7 @@ def post(url: str, review: Mapping[str, Any], ca_file: Path) -> Answer:
     job = review["request"]["object"]
     if "patch" in response:
         job = jsonpatch.apply_patch(job, json.loads(base64.b64decode(response["patch"])))
-    return Answer(
+    return AdmissionOutcome(
         allowed=response["allowed"],
         message=response.get("status", {}).get("message", ""),
         warnings=tuple(response.get("warnings", ())),

@@ -17,7 +17,7 @@ import click
 
 from router import names, placement
 from router.demo import batch, services, site
-from router.demo.apiserver import Answer, post, review_of
+from router.demo.apiserver import AdmissionOutcome, post, review_of
 from router.demo.examples import Example, runnable
 from router.demo.outcome import DENIED, FAILED, KEPT, NO_LAUNCHER, SUCCEEDED, UNFINISHED, Outcome
 from router.demo.pods import pods_of
@@ -39,7 +39,7 @@ class Judged:
     """An example and what the webhook said; ``workload`` where it goes to HPC."""
 
     example: Example
-    answer: Answer
+    answer: AdmissionOutcome
     workload: Workload | None
 
 
@@ -86,7 +86,7 @@ def _judge(example: Example, server: services.Webhook) -> Judged:
     return Judged(example, answer, workload)
 
 
-def _decision_words(answer: Answer) -> str:
+def _decision_words(answer: AdmissionOutcome) -> str:
     if not answer.allowed:
         return f"denied: {answer.message}"
     return f"{answer.audit.get('decision')} (rule {answer.audit.get('rule')})"

@@ -21,7 +21,7 @@ from router.policy import Policy
 from router.policy.decision import Decision, QueueStates, Requester, Route
 from router.script import Script, render
 from router.site.schema import Site
-from router.site.volumes import Place, place_of
+from router.site.volumes import SitePath, place_of
 from router.values import unchanging
 from router.workload import check_bounds, limits, managed_by, resultpaths, workload_of
 from router.workload.cluster import Cluster
@@ -186,7 +186,7 @@ def text_too_large(workload: Workload, site: Site, own: Job, root: str = "") -> 
 def _path_length(workload: Workload, volume: Volume, site: Site) -> int:
     """Characters that a volume's place takes in a script, at each mount; 0 in the Pod's own directory."""
     place = place_of(workload, volume, site)
-    return len(place.path) + len(place.below) if isinstance(place, Place) else 0
+    return len(place.path) + len(place.below) if isinstance(place, SitePath) else 0
 
 
 def _oversized(size: int, own: Job, root: str) -> Obstacle:

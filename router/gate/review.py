@@ -47,7 +47,7 @@ _INVALID: Final = "invalid"
 
 
 @unchanging
-class Answer:
+class ReviewAnswer:
     """The whole AdmissionReview to send, and the fields of the log line.
 
     ``record`` holds ``uid``, ``operation``, ``namespace``, ``name``, ``user``, ``groups`` (the first 100),
@@ -74,12 +74,12 @@ class _Request:
     stored: dict[str, Any] | None
 
 
-def review(body: object, gate: Gate) -> Answer:
+def review(body: object, gate: Gate) -> ReviewAnswer:
     """Answer one AdmissionReview. ReviewError where the body is none that we understand."""
     _demand_bounded(body)
     request = _read(body)
     if request.job is None:
-        return Answer(_response(request, allowed=True), _log_fields(request, allowed=True, target="untouched"))
+        return ReviewAnswer(_response(request, allowed=True), _log_fields(request, allowed=True, target="untouched"))
     requester = Requester(
         request.user, request.groups, request.namespace, gate.cluster.namespaces.get(request.namespace)
     )
@@ -93,7 +93,7 @@ def review(body: object, gate: Gate) -> Answer:
     return _judged(request, judgement)
 
 
-def over_budget(body: object, step: str, field: str, seconds: float) -> Answer:
+def over_budget(body: object, step: str, field: str, seconds: float) -> ReviewAnswer:
     """The answer to a review that was given up. ReviewError where the body is none that we understand.
 
     :param step: what took longest, in words
@@ -107,7 +107,7 @@ def over_budget(body: object, step: str, field: str, seconds: float) -> Answer:
 # --- answers ----------------------------------------------------------------------------------------------------
 
 
-def _judged(request: _Request, judgement: Judgement) -> Answer:
+def _judged(request: _Request, judgement: Judgement) -> ReviewAnswer:
     decision = judgement.decision
     allowed = decision is None or decision.target != "deny"
     response = _response(request, allowed=allowed)
@@ -125,17 +125,17 @@ def _judged(request: _Request, judgement: Judgement) -> Answer:
     elif operations := patching.diff(judgement.job, judgement.routed):
         inner["patchType"] = "JSONPatch"
         inner["patch"] = patching.encoded(operations)
-    return Answer(response, _log_fields(request, allowed=allowed, **fields))
+    return ReviewAnswer(response, _log_fields(request, allowed=allowed, **fields))
 
 
-def _invalid(request: _Request, error: JobError) -> Answer:
+def _invalid(request: _Request, error: JobError) -> ReviewAnswer:
     response = _response(request, allowed=False)
     path, message = _cut(_plain(error.path), LONGEST_PATH), _cut(_plain(error.message), LONGEST_MESSAGE)
     status = _status(422, "Invalid", f"{path}: {message}")
     status["details"] = {"causes": [{"reason": "FieldValueInvalid", "field": path, "message": message}]}
     response["response"]["status"] = status
     response["response"]["auditAnnotations"] = {"decision": _INVALID, "reason": status["message"]}
-    return Answer(response, _log_fields(request, allowed=False, target=_INVALID, reason=status["message"]))
+    return ReviewAnswer(response, _log_fields(request, allowed=False, target=_INVALID, reason=status["message"]))
 
 
 def _response(request: _Request, *, allowed: bool) -> dict[str, Any]:

@@ -17,7 +17,7 @@ from typing import Any, Final, Protocol
 from router.host import HostUnavailable, answers, sentences
 from router.host.eventloop import EventLoop
 from router.host.framing import Decoder, FramingError, Message, encode
-from router.host.sentences import Place
+from router.host.sentences import HelperPlace
 from router.host.sitehelper import AFTER_KILL, VERSION
 
 _ON_THE_WAY: Final = 5.0 + 2 * AFTER_KILL
@@ -62,7 +62,7 @@ class Listener(Protocol):
 class Opener(Protocol):
     """A way to one user's site helper."""
 
-    place: Place
+    place: HelperPlace
 
     async def open(self, listener: Listener) -> Channel:
         """Start it. HostUnavailable."""
@@ -71,7 +71,7 @@ class Opener(Protocol):
 class Link:
     """One site helper, from ``begin`` until it is lost; thread-safe."""
 
-    def __init__(self, loop: EventLoop, place: Place) -> None:
+    def __init__(self, loop: EventLoop, place: HelperPlace) -> None:
         self._loop = loop
         self._place = place
         self._lock = threading.Lock()

@@ -16,7 +16,7 @@ from typing import Final
 import asyncssh
 
 from router.host import HostUnavailable
-from router.host.sentences import PAGE, Place
+from router.host.sentences import PAGE, HelperPlace
 from router.site.addresses import Address
 
 _AGENT: Final = "SSH_AUTH_SOCK"
@@ -85,7 +85,7 @@ def _port(address: Address) -> int | None:
     return None if address.known_as == address.host else address.port
 
 
-def no_session(login: Login, place: Place, words: str) -> HostUnavailable:
+def no_session(login: Login, place: HelperPlace, words: str) -> HostUnavailable:
     """Logged in, but there is no session to be had."""
     text = (
         f"sshd starts no site helper for {place.user}: {words}; see MaxSessions in sshd_config and the account's shell"

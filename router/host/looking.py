@@ -14,7 +14,7 @@ from typing import Final
 from router.host import Ended, HostUnavailable, sentences
 from router.host.eventloop import EventLoop
 from router.host.link import Opener
-from router.host.sentences import Place
+from router.host.sentences import HelperPlace
 
 COMMANDS: Final = "squeue, sacct, scontrol show, qstat, pbsnodes"
 """What is run as an observer, in words."""
@@ -43,7 +43,7 @@ class Looker:
     :param opener: the way to a command of these words
     """
 
-    def __init__(self, place: Place, loop: EventLoop, opener: Callable[[Sequence[str]], Opener]) -> None:
+    def __init__(self, place: HelperPlace, loop: EventLoop, opener: Callable[[Sequence[str]], Opener]) -> None:
         self._place = place
         self._loop = loop
         self._opener = opener

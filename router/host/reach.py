@@ -20,7 +20,7 @@ from router.host.local import LocalHost
 from router.host.logins import Login
 from router.host.looking import Looker
 from router.host.remote import Patience, RemoteHost
-from router.host.sentences import Place
+from router.host.sentences import HelperPlace
 from router.host.ssh import Connections, SshOpener
 from router.host.sudo import LocalOpener, sudo_argv
 from router.site.addresses import LOCAL, Address, address_of
@@ -31,7 +31,7 @@ _USER: Final = re.compile(r"[a-z_][a-z0-9_.-]{0,31}\$?")
 """The form of an account's ``as``: it becomes the name of a file and a word of a command."""
 
 
-class Reach:
+class UserHosts:
     """The hosts of one site's users; thread-safe.
 
     :param own: the name of the user that the agent itself is
@@ -71,9 +71,9 @@ class Reach:
         if site.observer == EACH_USER:
             return None
         if address is None:
-            place = Place(site.observer, "this machine", looking.COMMANDS)
+            place = HelperPlace(site.observer, "this machine", looking.COMMANDS)
             return Looker(place, self._loop, lambda argv: LocalOpener(self._looking(argv), place))
-        place = Place(site.observer, address.known_as, looking.COMMANDS)
+        place = HelperPlace(site.observer, address.known_as, looking.COMMANDS)
         with self._lock:
             connections = self._connections(self._login(site.observer, address))
         return Looker(place, self._loop, lambda argv: SshOpener(connections, self._looking(argv), place))
@@ -119,7 +119,9 @@ class Reach:
 
     def _opener(self, user: str) -> Opener:
         site, sudo = self._site, self._site.access is Access.SUDO
-        place = Place(user, "this machine" if self._address is None else self._address.known_as, site.helper, sudo)
+        place = HelperPlace(
+            user, "this machine" if self._address is None else self._address.known_as, site.helper, sudo
+        )
         argv = sudo_argv(user, site.helper) if sudo else (site.helper,)
         if self._address is None:
             return LocalOpener(argv, place)

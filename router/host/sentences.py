@@ -23,7 +23,7 @@ _ERRNOS: Final = {
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class HelperPlace:
     """Where a site helper runs: a user on a host, the file, and whether sudo starts it."""
 
     user: str
@@ -60,7 +60,7 @@ _NOT_FOUND: Final = 127
 _NOT_RUN: Final = 126
 
 
-def ended(place: Place, code: int | None, complaint: str) -> HostUnavailable:
+def ended(place: HelperPlace, code: int | None, complaint: str) -> HostUnavailable:
     """Why a site helper is not there any more.
 
     :param code: its exit code, None where none was told (a signal, a connection that is lost)
@@ -82,7 +82,7 @@ def ended(place: Place, code: int | None, complaint: str) -> HostUnavailable:
     return HostUnavailable(f"{place}: the site helper {how}{said}")
 
 
-def known_complaint(place: Place, complaint: str) -> str:
+def known_complaint(place: HelperPlace, complaint: str) -> str:
     """What sudo, a shell or the site helper has said, in a sentence; empty where it is nothing that is known here."""
     for words, meaning in _COMPLAINTS:
         for line in _lines(complaint):
@@ -96,13 +96,13 @@ def _lines(complaint: str) -> list[str]:
     return [line.strip() for line in complaint.splitlines() if line.strip()]
 
 
-def no_helper(place: Place, words: str) -> HostUnavailable:
+def no_helper(place: HelperPlace, words: str) -> HostUnavailable:
     """Something answers that is no site helper."""
     text = f"{place.helper} does not answer as a site helper: {words}; see what the login shell of that user prints"
     return HostUnavailable(f"{place}: {text}", lasting=True)
 
 
-def other_version(place: Place, found: object, wanted: int) -> HostUnavailable:
+def other_version(place: HelperPlace, found: object, wanted: int) -> HostUnavailable:
     """The site helper is not the agent's."""
     text = (
         f"the site helper {place.helper} has version {found}, this agent needs {wanted}; install the one of this agent"
@@ -110,14 +110,14 @@ def other_version(place: Place, found: object, wanted: int) -> HostUnavailable:
     return HostUnavailable(f"{place}: {text} ({PAGE})", lasting=True)
 
 
-def no_root(place: Place, number: int, words: str) -> HostUnavailable:
+def no_root(place: HelperPlace, number: int, words: str) -> HostUnavailable:
     """The site's directory cannot be used or made."""
     path, colon, rest = words.partition(": ")
     text = f"{path}: {of_errno(number, rest)}" if colon and number in _ERRNOS else words
     return HostUnavailable(f"{place}: the site's work directory cannot be used: {text}", lasting=True)
 
 
-def silent(place: Place, seconds: float, *, alive: bool) -> HostUnavailable:
+def silent(place: HelperPlace, seconds: float, *, alive: bool) -> HostUnavailable:
     """A request was not answered in time."""
     if alive:
         text = f"the file system gave no answer within {seconds:g} seconds; ask the site to look at it if that lasts"

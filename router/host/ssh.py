@@ -20,7 +20,7 @@ import asyncssh
 from router.host import logins
 from router.host.link import Channel, Listener
 from router.host.logins import Login
-from router.host.sentences import Place
+from router.host.sentences import HelperPlace
 
 _CONNECT: Final = 15.0
 _LOG_IN: Final = 15.0
@@ -68,7 +68,7 @@ class Connections:
         self._connecting = asyncio.Lock()
         self._known: list[_Connection] = []
 
-    async def session(self, command: str, listener: Listener, place: Place) -> Channel:
+    async def session(self, command: str, listener: Listener, place: HelperPlace) -> Channel:
         """Run a command there. HostUnavailable."""
         while True:
             found = await self._free()
@@ -224,7 +224,7 @@ class SshOpener:
     :param argv: the site helper's command on the login node
     """
 
-    def __init__(self, connections: Connections, argv: Sequence[str], place: Place) -> None:
+    def __init__(self, connections: Connections, argv: Sequence[str], place: HelperPlace) -> None:
         self.place = place
         self._connections = connections
         self._command = shlex.join(argv)

@@ -13,7 +13,7 @@ from typing import Final
 
 from router.host import HostUnavailable, sentences
 from router.host.link import Channel, Listener
-from router.host.sentences import Place
+from router.host.sentences import HelperPlace
 
 _STDERR: Final = 2
 _ENDING: Final = 3.0
@@ -31,7 +31,7 @@ class LocalOpener:
     :param argv: the command whose stdin and stdout are the site helper's
     """
 
-    def __init__(self, argv: Sequence[str], place: Place) -> None:
+    def __init__(self, argv: Sequence[str], place: HelperPlace) -> None:
         self.place = place
         self._argv = tuple(argv)
 
@@ -48,7 +48,7 @@ class LocalOpener:
         return conversation
 
 
-def _unstarted(place: Place, words: str) -> HostUnavailable:
+def _unstarted(place: HelperPlace, words: str) -> HostUnavailable:
     return sentences.ended(place, 126 if "not found" not in words else None, words)
 
 

@@ -113,7 +113,7 @@ class Commands:
 
 
 @dataclass(frozen=True, slots=True)
-class QueueState:
+class QueueReport:
     """One queue as the batch system shows it. None: it does not say, or sets no limit.
 
     ``enabled``: jobs can be submitted; ``started``: jobs are started. ``reason`` is why not, in its own words.
@@ -282,7 +282,7 @@ class BatchSystem(Protocol):
     def queues_argvs(self, commands: Commands = ...) -> tuple[tuple[str, ...], ...]:
         """The commands that together tell how all queues and their nodes are."""
 
-    def parse_queues(self, outputs: Sequence[str]) -> dict[str, QueueState]:
+    def parse_queues(self, outputs: Sequence[str]) -> dict[str, QueueReport]:
         """Queues by name, of what those commands printed, in their order. OutputError."""
 
     def failure(self, argv: Sequence[str], returncode: int | None, stderr: str) -> BatchError | None:

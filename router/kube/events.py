@@ -48,7 +48,7 @@ class Reference:
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class PendingEvent:
     """One Event, as often as it was told since it was last sent; times are seconds since 1970."""
 
     regarding: Reference
@@ -81,7 +81,7 @@ def shortened(message: str, limit: int) -> str:
     return data[: limit - len(mark.encode())].decode(errors="ignore") + mark
 
 
-def event_object(told: Told, instance: str) -> Json:
+def event_object(told: PendingEvent, instance: str) -> Json:
     """The Event as the API takes it. ``instance`` says which process told it."""
     about = told.regarding
     involved = {
@@ -133,7 +133,7 @@ class Recorder:
         self._api = api
         self._instance = instance[:128]
         self._condition = threading.Condition()
-        self._waiting: OrderedDict[str, Told] = OrderedDict()
+        self._waiting: OrderedDict[str, PendingEvent] = OrderedDict()
         self._sent: OrderedDict[str, _Sent] = OrderedDict()
         self._busy = False
         self._stopping = False
@@ -154,7 +154,7 @@ class Recorder:
     def tell(self, regarding: Reference, kind: Kind, reason: str, message: str) -> None:
         """Record that this happened to an object now."""
         now = time.time()
-        told = Told(regarding, kind, reason, shortened(message, LONGEST_MESSAGE), now, now)
+        told = PendingEvent(regarding, kind, reason, shortened(message, LONGEST_MESSAGE), now, now)
         with self._condition:
             self._add(told.name, told)
             self._condition.notify_all()
@@ -164,7 +164,7 @@ class Recorder:
         with self._condition:
             return self._condition.wait_for(lambda: not self._waiting and not self._busy, seconds)
 
-    def _add(self, name: str, told: Told) -> None:
+    def _add(self, name: str, told: PendingEvent) -> None:
         sent = self._sent.get(name)
         if (waiting := self._waiting.get(name)) is not None:
             self._waiting[name] = _joined(waiting, told)
@@ -194,7 +194,7 @@ class Recorder:
             tries, delay = 0, _FIRST_DELAY
             self._rest()
 
-    def _next(self) -> Told | None:
+    def _next(self) -> PendingEvent | None:
         with self._condition:
             self._condition.wait_for(lambda: self._waiting or self._stopping)
             if self._stopping:
@@ -207,7 +207,7 @@ class Recorder:
             self._busy = False
             self._condition.notify_all()
 
-    def _put_back(self, told: Told, seconds: float) -> None:
+    def _put_back(self, told: PendingEvent, seconds: float) -> None:
         """The first to be sent again, after a pause."""
         with self._condition:
             self._busy = False
@@ -216,13 +216,13 @@ class Recorder:
             self._waiting.move_to_end(told.name, last=False)
             self._condition.wait_for(lambda: self._stopping, seconds)
 
-    def _give_up(self, told: Told, error: ApiError) -> None:
+    def _give_up(self, told: PendingEvent, error: ApiError) -> None:
         self.dropped += told.count
         if (error.status, error.reason) not in self._refusals:  # one line a kind of refusal, not one an Event
             self._refusals.add((error.status, error.reason))
             log.warning("Events like %s about %s are not written: %s", told.reason, told.regarding.name, error)
 
-    def _send(self, told: Told) -> None:
+    def _send(self, told: PendingEvent) -> None:
         collection = f"/api/v1/namespaces/{told.namespace}/events"
         sent = self._sent.get(told.name)
         if sent is None or not self._count_up(collection, told, sent.count):
@@ -238,7 +238,7 @@ class Recorder:
             count = sent.count + told.count
         self._remember(told.name, count)
 
-    def _count_up(self, collection: str, told: Told, before: int) -> bool:
+    def _count_up(self, collection: str, told: PendingEvent, before: int) -> bool:
         """Whether there still was an Event to be counted up: they are deleted after an hour."""
         change: Json = {"count": before + told.count, "lastTimestamp": _stamp(told.last)}
         try:
@@ -255,5 +255,5 @@ class Recorder:
                 self._sent.popitem(last=False)
 
 
-def _joined(earlier: Told, later: Told) -> Told:
+def _joined(earlier: PendingEvent, later: PendingEvent) -> PendingEvent:
     return replace(earlier, last=later.last, count=earlier.count + later.count)

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from router import names
-from router.operating.jobs import JobState, facts, state
+from router.operating.jobs import JobPhase, facts, state
 from router.operating.story import Decision, decision
 
 Json = Mapping[str, Any]
@@ -22,7 +22,7 @@ class Run:
 
     name: str
     created: str
-    state: JobState
+    state: JobPhase
     by_hand: bool
     decision: Decision
 

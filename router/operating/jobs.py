@@ -15,7 +15,7 @@ from router.pod.status import RUNNING, seconds
 from router.pod.view import PodView
 
 
-class JobState(StrEnum):
+class JobPhase(StrEnum):
     """How far a Job is. ``WAITING``: no Pod of it runs yet."""
 
     WAITING = "waiting"
@@ -71,12 +71,12 @@ def finish(status: Mapping[str, Any]) -> str:
     return next((kind for kind in ("Complete", "Failed") if kind in kinds), "")
 
 
-def state(job: JobFacts, pods: tuple[PodView, ...]) -> JobState:
+def state(job: JobFacts, pods: tuple[PodView, ...]) -> JobPhase:
     """How far a Job is; ``pods`` are those of it that are known."""
     if job.finished:
-        return JobState.COMPLETE if job.finished == "Complete" else JobState.FAILED
+        return JobPhase.COMPLETE if job.finished == "Complete" else JobPhase.FAILED
     if job.deleting:
-        return JobState.DELETING
+        return JobPhase.DELETING
     if job.ready or any(pod.status.phase == RUNNING for pod in pods):
-        return JobState.RUNNING
-    return JobState.SUSPENDED if job.suspended else JobState.WAITING
+        return JobPhase.RUNNING
+    return JobPhase.SUSPENDED if job.suspended else JobPhase.WAITING

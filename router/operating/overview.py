@@ -13,7 +13,7 @@ from typing import Any, Final
 from router import names
 from router.errors import InputError
 from router.operating import stuck as stuck_pods
-from router.operating.jobs import JobFacts, JobState, state
+from router.operating.jobs import JobFacts, JobPhase, state
 from router.operating.stuck import Stuck
 from router.pod.status import rfc3339, seconds
 from router.pod.view import PodView
@@ -62,7 +62,7 @@ class JobCount:
     """How many Jobs of a site (empty: in the cloud) are in a state."""
 
     site: str
-    state: JobState
+    state: JobPhase
     count: int
 
 
@@ -135,10 +135,10 @@ def overview(seen: Seen, site: str = "") -> Overview:
         jobs=tuple(
             JobCount(where, how, counted[where, how])
             for where in sorted({where for where, _ in counted})
-            for how in JobState
+            for how in JobPhase
             if counted[where, how]
         ),
-        oldest_waiting=_oldest([one for one, how in told if how is JobState.WAITING and one.site], seen.now),
+        oldest_waiting=_oldest([one for one, how in told if how is JobPhase.WAITING and one.site], seen.now),
         stuck=(*_stuck_nodes(nodes), *stuck_pods.pods(pods, {one.uid: one for one in jobs}, seen.now)),
         leaders=_leaders(chosen, seen),
         problems=problems,

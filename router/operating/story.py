@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from router import names, placement
-from router.operating.jobs import JobState, facts, state
+from router.operating.jobs import JobPhase, facts, state
 from router.operating.stuck import DELETION, waiting
 from router.pod.status import ContainerStatus, Running, Terminated, rfc3339, seconds
 from router.pod.view import PodView, view
@@ -109,7 +109,7 @@ class PodStory:
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class ToldEvent:
     """One Event, at the time when it was last told."""
 
     time: str
@@ -130,7 +130,7 @@ class Story:
     namespace: str
     name: str
     uid: str
-    state: JobState
+    state: JobPhase
     reason: str
     message: str
     created: str
@@ -142,7 +142,7 @@ class Story:
     sizes: Sizes
     different: tuple[str, ...]
     pods: tuple[PodStory, ...]
-    events: tuple[Told, ...]
+    events: tuple[ToldEvent, ...]
     results: tuple[str, ...]
 
 
@@ -213,9 +213,9 @@ def _order(event: Json) -> tuple[str, int, str]:
     return _moment(event), int(version) if version.isdecimal() else 0, str(event.get("reason"))
 
 
-def _told(event: Json) -> Told:
+def _told(event: Json) -> ToldEvent:
     about = event.get("involvedObject") or {}
-    return Told(
+    return ToldEvent(
         time=_moment(event),
         type=str(event.get("type") or ""),
         about=f"{about.get('kind', '')}/{about.get('name', '')}",

@@ -93,7 +93,7 @@ class Config:
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class ImageState:
     """How an image stands. ``path`` is its file, there where it is ready and was asked for ``host``.
 
     ``source`` is what a job would pull, ``config`` None where it is not known. ``silent``: imagepull itself gave none.
@@ -125,7 +125,7 @@ class Seen:
     :param until: it is not asked again before, where it is not ready
     """
 
-    answer: Answer
+    answer: ImageState
     asked: float
     at: float
     since: float | None = None
@@ -151,7 +151,7 @@ class Used:
     image that became ready after the Pod was made.
     """
 
-    answer: Answer
+    answer: ImageState
     cache: str = ""
     insecure: bool = False
     waited: float | None = None
@@ -186,12 +186,12 @@ def request(question: Question) -> bytes:
     ).encode()
 
 
-def unanswered(words: str) -> Answer:
+def unanswered(words: str) -> ImageState:
     """The answer of a program that could not be asked, or gave none."""
-    return Answer(FAILED, reason=REASON_ERR_IMAGE_PULL, message=_short(words), silent=True)
+    return ImageState(FAILED, reason=REASON_ERR_IMAGE_PULL, message=_short(words), silent=True)
 
 
-def read(stdout: bytes) -> Answer:
+def read(stdout: bytes) -> ImageState:
     """What imagepull has written. ValueError where it is not of the form that it should be of."""
     try:
         found = json.loads(stdout)
@@ -203,7 +203,7 @@ def read(stdout: bytes) -> Answer:
     if state not in {READY, PULLING, FAILED}:
         raise ValueError("has no state ready, pulling or failed")
     reason = found.get("reason") if found.get("reason") in _REASONS else REASON_ERR_IMAGE_PULL
-    answer = Answer(
+    answer = ImageState(
         state,
         path=_matching(found, "path", _PATH),
         source=_matching(found, "source", _SOURCE),
@@ -267,7 +267,7 @@ def _short(message: str) -> str:
 # --- how long an answer is believed -------------------------------------------------------------------------------
 
 
-def seen(before: Seen | None, answer: Answer, asked: float, now: float) -> Seen:
+def seen(before: Seen | None, answer: ImageState, asked: float, now: float) -> Seen:
     """What is known after an answer."""
     if before is not None and now - before.at > FORGOTTEN:
         before = None

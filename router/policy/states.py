@@ -19,7 +19,7 @@ from router.site.schema import Entry
 Figure = Annotated[int, Field(ge=0, strict=True)]
 
 
-class QueueFigures(Entry):
+class QueueEntry(Entry):
     """How a queue is now; each figure may be left out."""
 
     up: Annotated[bool, Field(strict=True)] | None = None
@@ -29,10 +29,10 @@ class QueueFigures(Entry):
     wait_seconds: Figure | None = None
 
 
-FIGURES: Final = [info.alias or name for name, info in QueueFigures.model_fields.items()]
+FIGURES: Final = [info.alias or name for name, info in QueueEntry.model_fields.items()]
 
 
-class _NamedFigures(QueueFigures):
+class _NamedFigures(QueueEntry):
     site: str
     queue: str
 
@@ -92,7 +92,7 @@ def _wrong(document: Document, detail: Any) -> str:
     return f"{document.source}:{line}:{column}: {path or 'the document'}: {message}"
 
 
-def state_of(figures: QueueFigures, site: str, queue: str) -> QueueState:
+def state_of(figures: QueueEntry, site: str, queue: str) -> QueueState:
     """The state of one queue."""
     return QueueState(
         site=site,
@@ -105,6 +105,6 @@ def state_of(figures: QueueFigures, site: str, queue: str) -> QueueState:
     )
 
 
-def figures(value: Mapping[str, object]) -> QueueFigures:
+def figures(value: Mapping[str, object]) -> QueueEntry:
     """The figures of one queue in a test. ValidationError where they are none."""
-    return QueueFigures.model_validate(value, by_alias=True, by_name=False)
+    return QueueEntry.model_validate(value, by_alias=True, by_name=False)

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import Final
 
-from router.hpc import QueueState
+from router.hpc import QueueReport
 from router.notation import durations
 from router.preflight import Line, Mark
 from router.site.schema import Queue, Site
@@ -19,12 +19,12 @@ _NAMED: Final = 5
 """Nodes that a line names."""
 
 
-def queue_lines(site: Site, found: Mapping[str, QueueState], user: str) -> tuple[Line, ...]:
+def queue_lines(site: Site, found: Mapping[str, QueueReport], user: str) -> tuple[Line, ...]:
     """One line a queue of the policy: whether it is there, is open, and has what the policy says of it."""
     return tuple(_queue(queue, found, user) for queue in site.queues)
 
 
-def _queue(queue: Queue, found: Mapping[str, QueueState], user: str) -> Line:
+def _queue(queue: Queue, found: Mapping[str, QueueReport], user: str) -> Line:
     name, state = f"queue/{queue.name}", found.get(queue.name)
     figures = _figures(queue, state)
     expected = "; ".join(f"{word} {show(mine)} or more" for word, mine, _, show in figures if mine)
@@ -48,7 +48,7 @@ def _queue(queue: Queue, found: Mapping[str, QueueState], user: str) -> Line:
     return Line(name, user, Mark.OK, seen, expected)
 
 
-def _problems(state: QueueState, figures: list[_Figure], broken: str) -> Iterator[str]:
+def _problems(state: QueueReport, figures: list[_Figure], broken: str) -> Iterator[str]:
     """What keeps Jobs from running there at all. What is behind a routing queue is another queue's."""
     if state.destinations:
         return
@@ -57,9 +57,9 @@ def _problems(state: QueueState, figures: list[_Figure], broken: str) -> Iterato
     yield from _beyond(figures)
 
 
-def _figures(queue: Queue, state: QueueState | None) -> list[_Figure]:
+def _figures(queue: Queue, state: QueueReport | None) -> list[_Figure]:
     """Words, the policy's figure, the batch system's: what a job may have at most, of nodes once all are in order."""
-    has = state or QueueState(queue.name, enabled=True, started=True)
+    has = state or QueueReport(queue.name, enabled=True, started=True)
     nodes = None if has.nodes is None else has.nodes + len(has.broken)
     return [
         ("walltimeMax", queue.walltime_max, has.walltime_max, durations.show),

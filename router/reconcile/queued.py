@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
-from router.hpc import JobReport, JobState, QueueState
+from router.hpc import JobReport, JobState, QueueReport
 
 
-def with_waits(queues: Mapping[str, QueueState], reports: Iterable[JobReport], now: float) -> dict[str, QueueState]:
+def with_waits(queues: Mapping[str, QueueReport], reports: Iterable[JobReport], now: float) -> dict[str, QueueReport]:
     """The same queues; ``waited`` of those that have none is for how long, of these jobs, the one has been queued that was
     submitted first, in seconds; 0 where none is queued there.
     """

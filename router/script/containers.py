@@ -15,7 +15,7 @@ from router.script.quoting import quote, words
 from router.site import images, sharing
 from router.site.allocation import is_mpi
 from router.site.schema import Runtime, Site
-from router.site.volumes import EMPTY, STAGED, Place, path_problem, place_of
+from router.site.volumes import EMPTY, STAGED, SitePath, path_problem, place_of
 from router.values import unchanging
 from router.workload import expand
 from router.workload.model import MESSAGE_PATH, Container, ContainerKind, GpuVendor, Mount, Volume, Workload
@@ -247,7 +247,7 @@ def _bind(volume: Volume, mount: Mount, setting: Setting) -> Iterator[str]:
         yield f'{call} "$dir"/{layout.FILES}/{name} {below} ro'
     else:
         place = place_of(setting.workload, volume, setting.route.site)
-        if not isinstance(place, Place):
+        if not isinstance(place, SitePath):
             raise TypeError(f"{volume.path}: {place}; unsupported() says so before a script is rendered")
         read_only = mount.read_only or place.read_only
         words = (place.path, place.below, mount.sub_path, mount.path)

@@ -20,7 +20,7 @@ EMPTY: Final = "emptyDir"
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class SitePath:
     """A directory or file of the site: ``path`` is the admin's own, ``below`` it the user's. ``read_only`` whatever the Job says.
 
     Links are followed in ``path``; in ``below`` containers may have planted them.
@@ -31,7 +31,7 @@ class Place:
     read_only: bool = False
 
 
-def place_of(workload: Workload, volume: Volume, site: Site) -> Place | str:
+def place_of(workload: Workload, volume: Volume, site: Site) -> SitePath | str:
     """The place of a volume that lies on the site, or one clause why it does not."""
     finder = _FINDERS.get(volume.kind)
     if finder is None:
@@ -39,17 +39,17 @@ def place_of(workload: Workload, volume: Volume, site: Site) -> Place | str:
     return finder(workload, volume.source, site)
 
 
-def _host_path(_: Workload, source: Mapping[str, Any], site: Site) -> Place | str:
+def _host_path(_: Workload, source: Mapping[str, Any], site: Site) -> SitePath | str:
     path = source.get("path")
     if not isinstance(path, str) or not path.startswith("/"):
         return "has no absolute path"
     for entry in site.volumes:
         if entry.host_path is not None and (below := _below(entry.host_path, path)) is not None:
-            return Place(entry.path, below, entry.read_only)
+            return SitePath(entry.path, below, entry.read_only)
     return f"{path} is no path that site {site.name} offers; ask its admins for an entry in volumes"
 
 
-def _nfs(_: Workload, source: Mapping[str, Any], site: Site) -> Place | str:
+def _nfs(_: Workload, source: Mapping[str, Any], site: Site) -> SitePath | str:
     server, path = source.get("server"), source.get("path")
     if not isinstance(server, str) or not isinstance(path, str):
         return "needs server and path"
@@ -58,11 +58,11 @@ def _nfs(_: Workload, source: Mapping[str, Any], site: Site) -> Place | str:
             continue
         known, export = entry.nfs.split(":", 1)
         if known == server and (below := _below(export, path)) is not None:
-            return Place(entry.path, below, entry.read_only or source.get("readOnly") is True)
+            return SitePath(entry.path, below, entry.read_only or source.get("readOnly") is True)
     return f"{server}:{path} is not mounted at site {site.name}"
 
 
-def _claim(workload: Workload, source: Mapping[str, Any], site: Site) -> Place | str:
+def _claim(workload: Workload, source: Mapping[str, Any], site: Site) -> SitePath | str:
     name = source.get("claimName")
     if not isinstance(name, str):
         return "needs claimName"
@@ -74,7 +74,7 @@ def _claim(workload: Workload, source: Mapping[str, Any], site: Site) -> Place |
         if entry.claim is not None and globs.matches((entry.claim,), claim):
             own, below = _parted(entry.path)
             below = below.replace("{namespace}", workload.namespace).replace("{claim}", name)
-            return Place(own, below, entry.read_only or source.get("readOnly") is True)
+            return SitePath(own, below, entry.read_only or source.get("readOnly") is True)
     return f"{claim} is a claim whose data are not at site {site.name}"
 
 

@@ -24,7 +24,7 @@ from router.agent.metrics import Metrics
 from router.agent.submission import images
 from router.errors import BatchError, ConfigError
 from router.host import Host
-from router.host.reach import Reach
+from router.host.reach import UserHosts
 from router.hpc import BatchSystem, Commands, Submission, job_name
 from router.pod import layout
 from router.policy.model import Policy
@@ -74,7 +74,7 @@ def with_queue(wanted: Wanted, state: Path | None, prefix: str) -> Wanted:
 def check(policy: Policy, wanted: Wanted, stopping: threading.Event) -> tuple[Line, ...]:
     """All lines, in the order of the users. Returns early, with what is known, where it is to stop."""
     with ExitStack() as stack:
-        reach = Reach(wanted.site, wanted.own)
+        reach = UserHosts(wanted.site, wanted.own)
         stack.callback(reach.close)
         visits = [_Visit(policy, wanted, user, reach, stopping) for user in wanted.users]
         pool = stack.enter_context(ThreadPoolExecutor(max_workers=8))
@@ -91,7 +91,7 @@ def check(policy: Policy, wanted: Wanted, stopping: threading.Event) -> tuple[Li
 class _Visit:
     """One user's probes on the site, from the first look to the last trace."""
 
-    def __init__(self, policy: Policy, wanted: Wanted, user: str, reach: Reach, stopping: threading.Event) -> None:
+    def __init__(self, policy: Policy, wanted: Wanted, user: str, reach: UserHosts, stopping: threading.Event) -> None:
         self.user = user
         self.lines: list[Line] = []
         self.one: Probe | None = None

@@ -21,7 +21,7 @@ from werkzeug.exceptions import HTTPException, NotFound, RequestEntityTooLarge, 
 from router.errors import ReviewError
 from router.webhook.budget import Crowded, OverBudget
 from router.webhook.metrics import CONTENT_TYPE
-from router.webhook.service import LARGE_AT_ONCE, Answer, Service
+from router.webhook.service import LARGE_AT_ONCE, SentAnswer, Service
 
 JSON_TYPE: Final = "application/json"
 LARGEST_IN_TURN: Final = 256 * 1024
@@ -133,7 +133,7 @@ def _reviewed(service: Service) -> Response:
     return Response(written, content_type=JSON_TYPE)
 
 
-def _answer(service: Service, review: object, slowed: Callable[[], bool]) -> Answer:
+def _answer(service: Service, review: object, slowed: Callable[[], bool]) -> SentAnswer:
     try:
         return service.budget.spend(lambda: service.review(review), slowed)
     except Crowded:

@@ -54,7 +54,7 @@ _RULES: Final = ("rule", "checked")
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class Step:
     """Where a review spent its time: a step in words, and the field of the Job where one was in hand."""
 
     step: str
@@ -64,7 +64,7 @@ class Place:
 class OverBudget(Exception):
     """A review took more CPU time than it may. ``place``: where most of it went."""
 
-    def __init__(self, place: Place, seconds: float) -> None:
+    def __init__(self, place: Step, seconds: float) -> None:
         super().__init__(f"more than {seconds:g} seconds of processor time, most of them for {place.step}")
         self.place = place
         self.seconds = seconds
@@ -89,7 +89,7 @@ class _Spending:
     slow: bool = False
     crowded: bool = False
     interruptions: int = 0
-    places: Counter[Place] = field(default_factory=Counter)
+    places: Counter[Step] = field(default_factory=Counter)
 
 
 class Budget:
@@ -181,17 +181,17 @@ def _interrupt(thread: int) -> None:
     ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(thread), ctypes.py_object(_Interrupted))
 
 
-def _most(places: Counter[Place]) -> Place:
+def _most(places: Counter[Step]) -> Step:
     """The step where most of the time went, with the field that was seen most often there."""
     steps: Counter[str] = Counter()
     for place, count in places.items():
         steps[place.step] += count
     step = steps.most_common(1)[0][0]
     fields = Counter({place.field: count for place, count in places.items() if place.step == step and place.field})
-    return Place(step, fields.most_common(1)[0][0] if fields else "")
+    return Step(step, fields.most_common(1)[0][0] if fields else "")
 
 
-def place_of(frame: FrameType | None) -> Place:
+def place_of(frame: FrameType | None) -> Step:
     """Where a thread stands, by the functions it is in, from the innermost: those of the pure part name the field."""
     step = path = ""
     for module, variables in _ours(frame):
@@ -203,7 +203,7 @@ def place_of(frame: FrameType | None) -> Place:
         if not path:
             found = (variables.get(name) for name in _FIELDS)
             path = next((one for one in found if isinstance(one, str) and one.startswith(("spec", "metadata"))), "")
-    return Place(step or "judging it", path)
+    return Step(step or "judging it", path)
 
 
 def _ours(frame: FrameType | None) -> Iterator[tuple[str, dict[str, object]]]:

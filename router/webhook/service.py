@@ -23,7 +23,7 @@ LARGE_AT_ONCE: Final = 3
 """Large reviews that one thread each may hold: one is worked on, the others wait for it."""
 
 
-class Answer(Protocol):
+class SentAnswer(Protocol):
     """What ``router.gate.review.review`` returns: the whole AdmissionReview, and the fields of the log line."""
 
     @property
@@ -68,8 +68,8 @@ class Service:
     the others. One that takes long gives its turn up for such a place.
     """
 
-    review: Callable[[object], Answer]
-    over_budget: Callable[[object, str, str, float], Answer]
+    review: Callable[[object], SentAnswer]
+    over_budget: Callable[[object, str, str, float], SentAnswer]
     budget: Budget
     policy: PolicyInForce
     metrics: Metrics

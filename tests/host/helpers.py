@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 
 from router.host import sitehelper
-from router.host.sentences import Place
+from router.host.sentences import HelperPlace
 from router.host.ssh import Connections, SshOpener
 from router.host.sudo import LocalOpener, sudo_argv
 from tests.host.sshd import Sshd
@@ -44,18 +44,18 @@ def installed(
 
 def piped(helper: Path) -> LocalOpener:
     """The way to a site helper that is this very user's."""
-    return LocalOpener((str(helper),), Place(str(os.getuid()), "this machine", str(helper)))
+    return LocalOpener((str(helper),), HelperPlace(str(os.getuid()), "this machine", str(helper)))
 
 
 def by_login(server: Sshd, helper: Path, **changed: str) -> SshOpener:
     """The way to it over ssh."""
     login = server.login(**changed)
-    return SshOpener(Connections(login), [str(helper)], Place(server.user, login.address.known_as, str(helper)))
+    return SshOpener(Connections(login), [str(helper)], HelperPlace(server.user, login.address.known_as, str(helper)))
 
 
 def by_sudo(user: str, helper: Path) -> LocalOpener:
     """The way to it as another user of this machine."""
-    return LocalOpener(sudo_argv(user, str(helper)), Place(user, "this machine", str(helper), sudo=True))
+    return LocalOpener(sudo_argv(user, str(helper)), HelperPlace(user, "this machine", str(helper), sudo=True))
 
 
 def oldest_python() -> str:

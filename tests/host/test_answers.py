@@ -19,7 +19,7 @@ from router.host.answers import Failure
 from router.host.eventloop import EventLoop
 from router.host.framing import FramingError, Message
 from router.host.remote import Patience, RemoteHost
-from router.host.sentences import Place
+from router.host.sentences import HelperPlace
 from router.host.sitehelper import VERSION
 from router.host.sudo import LocalOpener
 
@@ -90,7 +90,7 @@ def posing(tmp_path: Path, loop: EventLoop) -> Iterator[Callable[..., RemoteHost
     def make(answer: Any, body: bytes) -> RemoteHost:
         words = "deep" if answer == DEEP else json.dumps(answer)
         raw = b"large" if len(body) > 100 else body
-        opener = LocalOpener((sys.executable, str(program), words, raw.hex()), Place("ben", "here", "/helper"))
+        opener = LocalOpener((sys.executable, str(program), words, raw.hex()), HelperPlace("ben", "here", "/helper"))
         hosts.append(RemoteHost(tmp_path / "site", opener, loop, Patience(connect=60, file=60, pause=0.1)))
         return hosts[-1]
 

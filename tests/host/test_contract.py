@@ -12,7 +12,7 @@ from router.host import Host
 from router.host.eventloop import EventLoop
 from router.host.local import LocalHost
 from router.host.remote import RemoteHost
-from router.host.sentences import Place
+from router.host.sentences import HelperPlace
 from router.host.ssh import Connections, SshOpener
 from router.host.sudo import sudo_argv
 from tests.host import contract, helpers, sshd
@@ -106,7 +106,7 @@ def test_a_site_helper_over_ssh_through_sudo(server: sshd.Sshd, others: tuple[Pa
     directory, user = others
     argv = sudo_argv(user, str(directory / "sitehelper"))
     opener = SshOpener(
-        Connections(server.login()), argv, Place(user, "login", str(directory / "sitehelper"), sudo=True)
+        Connections(server.login()), argv, HelperPlace(user, "login", str(directory / "sitehelper"), sudo=True)
     )
     host = RemoteHost(directory / "theirs" / "site", opener, loop)
 

@@ -10,7 +10,7 @@ from router.host import HostUnavailable
 from router.host.eventloop import EventLoop
 from router.host.framing import encode
 from router.host.link import Channel, Link, Listener
-from router.host.sentences import Place
+from router.host.sentences import HelperPlace
 from router.host.sitehelper import MAGIC, VERSION
 
 REFUSAL = {"n": 0, "version": VERSION, "errno": 13, "error": "/data: Permission denied"}
@@ -19,7 +19,7 @@ REFUSAL = {"n": 0, "version": VERSION, "errno": 13, "error": "/data: Permission 
 class Ends:
     """A site helper that refuses the directory, and has ended before anybody could read that."""
 
-    place = Place("ada", "this machine", "/helper")
+    place = HelperPlace("ada", "this machine", "/helper")
 
     def __init__(self) -> None:
         self.listener: Listener | None = None

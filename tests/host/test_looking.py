@@ -13,12 +13,12 @@ from router.host import Ended
 from router.host.eventloop import EventLoop
 from router.host.link import Opener
 from router.host.looking import COMMANDS, Looker, looks
-from router.host.sentences import Place
+from router.host.sentences import HelperPlace
 from router.host.ssh import Connections, SshOpener
 from router.host.sudo import LocalOpener, sudo_argv
 from tests.host import helpers, sshd
 
-PLACE = Place("watch", "this machine", COMMANDS)
+PLACE = HelperPlace("watch", "this machine", COMMANDS)
 
 
 @pytest.fixture

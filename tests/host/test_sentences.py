@@ -5,9 +5,9 @@ import errno
 import pytest
 
 from router.host import sentences
-from router.host.sentences import Place
+from router.host.sentences import HelperPlace
 
-PLACE = Place("ada", "login1", "/opt/sitehelper", sudo=True)
+PLACE = HelperPlace("ada", "login1", "/opt/sitehelper", sudo=True)
 
 
 @pytest.mark.parametrize(

@@ -21,7 +21,7 @@ from router.host import HostUnavailable
 from router.host.eventloop import EventLoop
 from router.host.logins import Login
 from router.host.remote import Patience, RemoteHost
-from router.host.sentences import Place
+from router.host.sentences import HelperPlace
 from router.host.ssh import Connections, SshOpener
 from router.site.addresses import Address
 from tests.host import contract, helpers, sshd
@@ -53,7 +53,7 @@ def server(tmp_path: Path) -> Iterator[sshd.Sshd]:
 
 def _refusal(login: Login, tmp_path: Path, loop: EventLoop) -> HostUnavailable:
     """What is said where nothing can be reached."""
-    place = Place(login.user, login.address.known_as, "/none")
+    place = HelperPlace(login.user, login.address.known_as, "/none")
     host = RemoteHost(tmp_path / "site", SshOpener(Connections(login), ["/none"], place), loop)
     with pytest.raises(HostUnavailable) as caught:
         host.check()
@@ -175,7 +175,7 @@ def test_a_host_that_takes_connections_and_says_nothing(
 ) -> None:
     with socket.create_server(("127.0.0.1", 0)) as silent:
         login = _nowhere(tmp_path, port=silent.getsockname()[1])
-        place = Place("ada", login.address.known_as, "/none")
+        place = HelperPlace("ada", login.address.known_as, "/none")
         opener = SshOpener(Connections(login), ["/none"], place)
         host = RemoteHost(tmp_path / "site", opener, loop, Patience(connect=1))
 
@@ -362,7 +362,7 @@ def test_a_slow_connection_is_waited_for(server: sshd.Sshd, root: Path, helper: 
         login = Login(
             Address(server.user, "127.0.0.1", relay.port), server.user, str(server.known_hosts), str(server.key)
         )
-        place = Place(server.user, login.address.known_as, str(helper))
+        place = HelperPlace(server.user, login.address.known_as, str(helper))
         host = RemoteHost(root, SshOpener(Connections(login), [str(helper)], place), loop)
         content = os.urandom(5 << 20)
 

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from router.errors import OutputError
-from router.hpc import QueueState, local
+from router.hpc import QueueReport, local
 from tests.local.conftest import queue as queue  # noqa: PLC0414 - a fixture
 from tests.local.queue import EmbeddedQueue
 
@@ -41,7 +41,7 @@ def test_the_times_of_details_are_this_machines() -> None:
 def test_the_answer_of_a_real_one(queue: EmbeddedQueue) -> None:
     done = queue.run("queues", "-o", "json")
 
-    state = QueueState("workq", enabled=True, started=True, free_nodes=2, queued=0, running=0)
+    state = QueueReport("workq", enabled=True, started=True, free_nodes=2, queued=0, running=0)
     assert local.parse_queues([done.out]) == {"workq": state}
 
 
@@ -49,8 +49,8 @@ def test_each_figure() -> None:
     down = {**BUSY, "queue": "r", "up": False}
 
     assert local.parse_queues([json.dumps({"queues": [BUSY, down]})]) == {
-        "q": QueueState("q", enabled=True, started=True, free_nodes=1, queued=2, running=3),
-        "r": QueueState(
+        "q": QueueReport("q", enabled=True, started=True, free_nodes=1, queued=2, running=3),
+        "r": QueueReport(
             "r", enabled=False, started=False, reason="not enabled, or not started", free_nodes=1, queued=2, running=3
         ),
     }

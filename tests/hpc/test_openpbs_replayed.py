@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from router.errors import BatchError, Full, OutputError, Refused, Unavailable
-from router.hpc import JobState, NoHistory, QueueState, Verdict, openpbs
+from router.hpc import JobState, NoHistory, QueueReport, Verdict, openpbs
 from tests.hpc.recordings import ROOT
 
 PLACE = ROOT / "openpbs-real"
@@ -156,7 +156,7 @@ def test_lists() -> None:
 def test_queues() -> None:
     found = openpbs.parse_queues((REPLAYS["queues"].out, REPLAYS["nodes"].out))
 
-    assert found["routeq"] == QueueState(
+    assert found["routeq"] == QueueReport(
         name="routeq", enabled=True, started=True, destinations=("workq",), queued=0, running=0
     )
     assert (found["fullq"].queued_max, found["fullq"].started, found["fullq"].queued) == (1, False, 1)

@@ -8,12 +8,12 @@ from dataclasses import replace
 import pytest
 
 from router.errors import OutputError
-from router.hpc import QueueState, local, openpbs, slurm
+from router.hpc import QueueReport, local, openpbs, slurm
 from router.hpc.slurm.records import RECORD_END, UNIT_END
 from tests.hpc.recordings import text
 
 GIB = 1 << 30
-WORKQ = QueueState(
+WORKQ = QueueReport(
     name="workq", enabled=True, started=True, nodes=4, free_nodes=2, cores_per_node=4, memory_per_node=4 * GIB,
     gpus_per_node=0, free_cores=10, queued=1, running=1,
 )  # fmt: skip
@@ -31,13 +31,13 @@ def test_the_recorded_queues_of_openpbs() -> None:
         "stoppedq": replace(WORKQ, name="stoppedq", started=False, reason="started = False", queued=0, running=0),
         "aclq": replace(WORKQ, name="aclq", queued=0, running=0),
         "limq": replace(WORKQ, name="limq", started=False, reason="started = False", queued_max=2, queued=0, running=0),
-        "routeq": QueueState(
+        "routeq": QueueReport(
             name="routeq", enabled=True, started=True, destinations=("short", "workq"), queued=0, running=0
         ),
     }
 
 
-def openpbs_queue(nodes: dict[str, dict[str, object]], **attributes: object) -> QueueState:
+def openpbs_queue(nodes: dict[str, dict[str, object]], **attributes: object) -> QueueReport:
     usual = {"queue_type": "Execution", "enabled": "True", "started": "True", "state_count": ""}
     queues = {"pbs_server": "vm", "Queue": {"q": {**usual, **attributes}}}
     found = openpbs.parse_queues((json.dumps(queues), json.dumps({"pbs_server": "vm", "nodes": nodes})))
@@ -128,12 +128,12 @@ JOBS = "".join(
 
 def test_partitions_of_slurm() -> None:
     assert slurm.parse_queues((PARTITIONS, NODES, JOBS)) == {
-        "batch": QueueState(
+        "batch": QueueReport(
             name="batch", enabled=True, started=True, walltime_max=86400, walltime_default=3600, nodes=2, free_nodes=1,
             cores_per_node=4, memory_per_node=8000 << 20, gpus_per_node=0, free_cores=7, queued=2, running=1,
             waited=120,
         ),
-        "gpu": QueueState(
+        "gpu": QueueReport(
             name="gpu", enabled=False, started=True, reason="State=DRAIN", nodes_max=2, nodes=0, free_nodes=0,
             cores_per_node=4, memory_per_node=8000 << 20, gpus_per_node=3, free_cores=0, queued=3, running=0,
             waited=120, broken=("node3", "node4"),
@@ -206,7 +206,7 @@ def test_the_embedded_queues_own_figures() -> None:
     shown = {"site": "local", "queue": "workq", "up": False, "freeNodes": 1, "queuedJobs": 2, "runningJobs": 3}
 
     assert local.parse_queues((json.dumps({"queues": [shown]}),)) == {
-        "workq": QueueState(
+        "workq": QueueReport(
             name="workq", enabled=False, started=False, reason="not enabled, or not started", free_nodes=1, queued=2,
             running=3,
         )

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 import pytest
 
 from router.errors import BatchError, ConfigError, Full, OutputError, Refused, Unavailable
-from router.hpc import Commands, JobReport, JobState, QueueState, Submission, Verdict, torque
+from router.hpc import Commands, JobReport, JobState, QueueReport, Submission, Verdict, torque
 from tests.hpc.recordings import ROOT, session, text
 
 USUAL = "env -i PATH=/opt/torque/bin:/usr/local/bin:/usr/bin:/bin"
@@ -205,7 +205,7 @@ def test_the_recorded_queue_and_nodes() -> None:
 
     memory = 24684092 * 1024
     assert found == {
-        "short": QueueState(
+        "short": QueueReport(
             name="short", enabled=True, started=True, walltime_max=600, running_max=2, nodes=4, free_nodes=4,
             cores_per_node=4, memory_per_node=memory, gpus_per_node=0, free_cores=16, queued=0, running=0,
         )
@@ -228,7 +228,7 @@ def test_properties_used_cores_and_broken_nodes() -> None:
 
     found = torque.parse_queues((queues, NODES))
 
-    assert found["q"] == QueueState(
+    assert found["q"] == QueueReport(
         name="q", enabled=False, started=True, reason="enabled = False", walltime_default=3600, queued_max=5, nodes=1,
         free_nodes=0, cores_per_node=4, gpus_per_node=2, free_cores=1, queued=3, running=3,
     )  # fmt: skip

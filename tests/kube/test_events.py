@@ -15,7 +15,7 @@ from router.controlplane import installing
 from router.controlplane.plane import ControlPlane
 from router.kube import events
 from router.kube.client import Api, connect
-from router.kube.events import Recorder, Reference, Told, event_object, shortened
+from router.kube.events import PendingEvent, Recorder, Reference, event_object, shortened
 from tests.kube.wire import Wire, await_true
 
 POD = Reference("Pod", "physics", "simulation-0", "11111111-2222")
@@ -48,7 +48,7 @@ def test_a_message_has_at_most_1024_bytes_of_utf8(message: str) -> None:
 
 
 def test_an_event_says_what_kubectl_shows() -> None:
-    told = Told(POD, "Warning", "QueueFull", "qsub: would exceed limit", first=1.0, last=61.5, count=3)
+    told = PendingEvent(POD, "Warning", "QueueFull", "qsub: would exceed limit", first=1.0, last=61.5, count=3)
 
     assert event_object(told, "agent-1_abcd") == {
         "apiVersion": "v1",
@@ -74,7 +74,7 @@ def test_an_event_says_what_kubectl_shows() -> None:
 
 
 def test_events_of_what_has_no_namespace_lie_in_default() -> None:
-    event = event_object(Told(NODE, "Normal", "A", "b", 0, 0), "x")
+    event = event_object(PendingEvent(NODE, "Normal", "A", "b", 0, 0), "x")
 
     assert event["metadata"]["namespace"] == "default"
     assert "namespace" not in event["involvedObject"]
@@ -82,7 +82,7 @@ def test_events_of_what_has_no_namespace_lie_in_default() -> None:
 
 def test_the_same_words_about_the_same_object_have_one_name() -> None:
     def named(about: Reference = POD, kind: events.Kind = "Normal", reason: str = "A", message: str = "b") -> str:
-        return Told(about, kind, reason, message, 1, 2).name
+        return PendingEvent(about, kind, reason, message, 1, 2).name
 
     others = {
         named(Reference("Pod", "physics", "simulation-0", "another")),
@@ -92,14 +92,14 @@ def test_the_same_words_about_the_same_object_have_one_name() -> None:
         named(reason="Ab", message=""),
     }
 
-    assert named() == Told(POD, "Normal", "A", "b", 3, 4, 9).name
+    assert named() == PendingEvent(POD, "Normal", "A", "b", 3, 4, 9).name
     assert named() not in others
     assert len(others) == 5
 
 
 @given(st.from_regex(SUBDOMAIN, fullmatch=True).filter(lambda name: len(name) <= 253), st.text())
 def test_a_name_is_one_that_the_api_takes(name: str, message: str) -> None:
-    told = Told(Reference("Pod", "x", name, "uid"), "Normal", "A", message, 0, 0)
+    told = PendingEvent(Reference("Pod", "x", name, "uid"), "Normal", "A", message, 0, 0)
 
     assert len(told.name) <= 253
     assert SUBDOMAIN.fullmatch(told.name)

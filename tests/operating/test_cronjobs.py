@@ -6,7 +6,7 @@ from typing import Any
 
 from router import names
 from router.operating.cronjobs import CronStory, Run, cron_story
-from router.operating.jobs import JobState
+from router.operating.jobs import JobPhase
 from router.operating.story import Decision
 
 REASON = "rule large would send it to HPC, but it cannot go there: no account"
@@ -50,9 +50,9 @@ def test_the_jobs_of_a_cronjob_the_last_first() -> None:
         suspended=True,
         last="2026-03-02T03:00:00Z",
         runs=(
-            Run("nightly-2", "2026-03-02T03:00:00Z", JobState.COMPLETE, False, decision),
-            Run("by-hand", "2026-03-01T10:00:00Z", JobState.COMPLETE, True, decision),
-            Run("nightly-1", "2026-03-01T03:00:00Z", JobState.COMPLETE, False, decision),
+            Run("nightly-2", "2026-03-02T03:00:00Z", JobPhase.COMPLETE, False, decision),
+            Run("by-hand", "2026-03-01T10:00:00Z", JobPhase.COMPLETE, True, decision),
+            Run("nightly-1", "2026-03-01T03:00:00Z", JobPhase.COMPLETE, False, decision),
         ),
     )
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from router.operating.jobs import JobFacts, JobState, facts, state
+from router.operating.jobs import JobFacts, JobPhase, facts, state
 from router.pod.view import view
 from tests.operating.objects import at, job, over, pod
 
@@ -34,17 +34,17 @@ def test_what_is_kept_of_a_job() -> None:
 @pytest.mark.parametrize(
     ("fields", "pods", "expected"),
     [
-        ({}, [], JobState.WAITING),
-        ({}, [pod("a", of="a")], JobState.WAITING),
-        ({}, [RUNS], JobState.RUNNING),
-        ({"status": {"ready": 1}}, [], JobState.RUNNING),
-        ({"spec": {"suspend": True}}, [], JobState.SUSPENDED),
-        ({"spec": {"suspend": True}}, [RUNS], JobState.RUNNING),
-        ({"deleted": at("09:30:00")}, [RUNS], JobState.DELETING),
-        ({"status": over("Complete")}, [], JobState.COMPLETE),
-        ({"status": over("Failed"), "deleted": at("09:30:00")}, [], JobState.FAILED),
-        ({"status": over("SuccessCriteriaMet")}, [RUNS], JobState.RUNNING),
+        ({}, [], JobPhase.WAITING),
+        ({}, [pod("a", of="a")], JobPhase.WAITING),
+        ({}, [RUNS], JobPhase.RUNNING),
+        ({"status": {"ready": 1}}, [], JobPhase.RUNNING),
+        ({"spec": {"suspend": True}}, [], JobPhase.SUSPENDED),
+        ({"spec": {"suspend": True}}, [RUNS], JobPhase.RUNNING),
+        ({"deleted": at("09:30:00")}, [RUNS], JobPhase.DELETING),
+        ({"status": over("Complete")}, [], JobPhase.COMPLETE),
+        ({"status": over("Failed"), "deleted": at("09:30:00")}, [], JobPhase.FAILED),
+        ({"status": over("SuccessCriteriaMet")}, [RUNS], JobPhase.RUNNING),
     ],
 )
-def test_how_far_a_job_is(fields: dict[str, Any], pods: list[dict[str, Any]], expected: JobState) -> None:
+def test_how_far_a_job_is(fields: dict[str, Any], pods: list[dict[str, Any]], expected: JobPhase) -> None:
     assert state(facts(job("a", **fields)), tuple(view(one) for one in pods)) is expected

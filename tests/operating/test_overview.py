@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from router.operating.jobs import JobState, facts
+from router.operating.jobs import JobPhase, facts
 from router.operating.overview import TOO_OLD, JobCount, Leader, Overview, Queue, Seen, WaitingJob, overview, sites_of
 from router.operating.stuck import Stuck
 from router.pod.view import view
@@ -47,10 +47,10 @@ def test_all_of_a_site() -> None:
         time=at("10:00:00"),
         queues=(queue(),),
         jobs=(
-            JobCount("", JobState.WAITING, 1),
-            JobCount("demo", JobState.WAITING, 2),
-            JobCount("demo", JobState.RUNNING, 1),
-            JobCount("demo", JobState.COMPLETE, 1),
+            JobCount("", JobPhase.WAITING, 1),
+            JobCount("demo", JobPhase.WAITING, 2),
+            JobCount("demo", JobPhase.RUNNING, 1),
+            JobCount("demo", JobPhase.COMPLETE, 1),
         ),
         oldest_waiting=WaitingJob("default", "old", "demo", "batch", at("09:40:00"), 1200),
         stuck=(

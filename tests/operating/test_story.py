@@ -7,8 +7,19 @@ from typing import Any
 import pytest
 
 from router import names
-from router.operating.jobs import JobState
-from router.operating.story import Container, Decision, PodStory, Request, Sizes, Story, Told, decision, is_about, story
+from router.operating.jobs import JobPhase
+from router.operating.story import (
+    Container,
+    Decision,
+    PodStory,
+    Request,
+    Sizes,
+    Story,
+    ToldEvent,
+    decision,
+    is_about,
+    story,
+)
 from router.placement import place
 from tests.operating.objects import at, event, job, over, pod
 from tests.placement.given import RECORD, job_of, to_hpc
@@ -64,7 +75,7 @@ def test_a_job_that_ended() -> None:
         namespace="default",
         name="large",
         uid="job-large",
-        state=JobState.FAILED,
+        state=JobPhase.FAILED,
         reason="BackoffLimitExceeded",
         message="too often",
         created=at("09:00:00"),
@@ -107,8 +118,8 @@ def test_a_job_that_ended() -> None:
             ),
         ),
         events=(
-            Told(at("09:05:00"), "Normal", "Pod/large-abcde", "Submitted", "Batch job 7.pbs", 2),
-            Told(at("09:21:00"), "Normal", "Pod/large-abcde", "ResultsBrought", "results in /r/default/large", 2),
+            ToldEvent(at("09:05:00"), "Normal", "Pod/large-abcde", "Submitted", "Batch job 7.pbs", 2),
+            ToldEvent(at("09:21:00"), "Normal", "Pod/large-abcde", "ResultsBrought", "results in /r/default/large", 2),
         ),
         results=("results in /r/default/large",),
     )

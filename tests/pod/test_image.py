@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from router.pod.image import (
-    Answer,
     Config,
+    ImageState,
     Question,
     Seen,
     Used,
@@ -31,9 +31,9 @@ from router.pod.image import (
 DIGEST = "sha256:" + "ab" * 32
 SOURCE = f"docker://docker.io/library/perl@{DIGEST}"
 QUESTION = Question("perl:5.34", None, "/scratch/ada/images", "IfNotPresent")
-READY = Answer("ready", "/c/ab.sif", SOURCE, DIGEST, Config())
-PULLING = Answer("pulling", "/c/ab.sif")
-FAILED = Answer("failed", reason="ErrImagePull", message="no such image")
+READY = ImageState("ready", "/c/ab.sif", SOURCE, DIGEST, Config())
+PULLING = ImageState("pulling", "/c/ab.sif")
+FAILED = ImageState("failed", reason="ErrImagePull", message="no such image")
 NOW = 1000.0
 
 
@@ -85,19 +85,19 @@ def _answered(**fields: Any) -> bytes:
             _answered(config={"env": ["A=b"], "entrypoint": ["/e"], "cmd": None, "workdir": "/w", "user": "root"}),
             replace(READY, config=Config(("A=b",), ("/e",), (), "/w")),
         ),
-        (_answered(path="/apps/x.sif", source=None, digest=None), Answer("ready", "/apps/x.sif")),
+        (_answered(path="/apps/x.sif", source=None, digest=None), ImageState("ready", "/apps/x.sif")),
         (
             _answered(state="failed", path="", source=None, digest=None, reason="InvalidImageName", message="a\n b\0"),
-            Answer("failed", reason="InvalidImageName", message="a b"),
+            ImageState("failed", reason="InvalidImageName", message="a b"),
         ),
         (
             _answered(state="failed", path=None, source=None, digest=None, reason="Weird", message="x" * 2000),
-            Answer("failed", reason="ErrImagePull", message="x" * 999 + "…"),
+            ImageState("failed", reason="ErrImagePull", message="x" * 999 + "…"),
         ),
         (_answered(state="pulling"), replace(READY, state="pulling", config=None)),
     ],
 )
-def test_answers(stdout: bytes, expected: Answer) -> None:
+def test_answers(stdout: bytes, expected: ImageState) -> None:
     assert read(stdout) == expected
 
 
@@ -264,8 +264,8 @@ def test_what_the_script_is_told(used: Used, expected: tuple[str, ...], *, compl
 
 def test_image_ids() -> None:
     assert READY.image_id == f"docker.io/library/perl@{DIGEST}"
-    assert Answer("ready", "/apps/x.sif").image_id == ""
-    assert unanswered("a\nb") == Answer("failed", reason="ErrImagePull", message="a b", silent=True)
+    assert ImageState("ready", "/apps/x.sif").image_id == ""
+    assert unanswered("a\nb") == ImageState("failed", reason="ErrImagePull", message="a b", silent=True)
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from router.hpc import QueueState
+from router.hpc import QueueReport
 from router.policy.schema import Account
 from router.preflight import Line, Mark, jobs, nodes, worst
 from router.preflight.jobs import Killed, Shown
@@ -30,9 +30,9 @@ def test_the_worst(marks: list[Mark], whole: Mark) -> None:
     assert worst(Line("x", "", mark, "", "") for mark in marks) is whole
 
 
-def state(**changed: Any) -> QueueState:
+def state(**changed: Any) -> QueueReport:
     given = {"walltime_max": 7200, "nodes": 4, "cores_per_node": 4, "memory_per_node": 4 * GIB, "gpus_per_node": 0}
-    return QueueState(**{"name": "batch", "enabled": True, "started": True, **given, **changed})
+    return QueueReport(**{"name": "batch", "enabled": True, "started": True, **given, **changed})
 
 
 @pytest.mark.parametrize(
@@ -40,7 +40,7 @@ def state(**changed: Any) -> QueueState:
     [
         ({}, MUST, "mend the queue's name"),
         ({"batch": state()}, OK, ""),
-        ({"batch": QueueState("batch", enabled=True, started=True)}, OK, ""),
+        ({"batch": QueueReport("batch", enabled=True, started=True)}, OK, ""),
         ({"batch": state(walltime_max=3600)}, MUST, "walltimeMax: 1h"),
         ({"batch": state(nodes_max=1)}, MUST, "nodes: 1"),
         ({"batch": state(nodes=1)}, MUST, "nodes: 1"),
@@ -59,7 +59,7 @@ def state(**changed: Any) -> QueueState:
         ({"batch": state(started=False)}, WARNING, "open the queue"),
     ],
 )
-def test_queues(found: dict[str, QueueState], mark: Mark, change: str) -> None:
+def test_queues(found: dict[str, QueueReport], mark: Mark, change: str) -> None:
     (line,) = queue_lines(site(), found, "ada")
 
     assert (line.name, line.user, line.mark, change in line.change) == ("queue/batch", "ada", mark, True), line

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 
-from router.hpc import JobReport, JobState, QueueState
+from router.hpc import JobReport, JobState, QueueReport
 from router.reconcile.queued import with_waits
 
 NOW = 10_000.0
@@ -16,8 +16,8 @@ def job(queue: str, seconds: float | None, state: JobState = JobState.QUEUED) ->
 
 
 def test_the_longest_wait_of_each_queue() -> None:
-    queues = {name: QueueState(name, enabled=True, started=True) for name in ("short", "long", "empty")}
-    told = QueueState("told", enabled=True, started=True, waited=7)
+    queues = {name: QueueReport(name, enabled=True, started=True) for name in ("short", "long", "empty")}
+    told = QueueReport("told", enabled=True, started=True, waited=7)
     reports = [
         job("short", 30),
         job("short", 90.9),

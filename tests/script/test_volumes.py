@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from router.site.volumes import Place, place_of, sub_path_problem
+from router.site.volumes import SitePath, place_of, sub_path_problem
 from router.workload.model import Volume
 from tests.script.builders import container, site, workload
 
@@ -18,7 +18,7 @@ MAPS = [
 ]
 
 
-def found(kind: str, **source: Any) -> Place | str:
+def found(kind: str, **source: Any) -> SitePath | str:
     job = workload(container("true"))
     return place_of(job, Volume("v", kind, "spec.volumes[0]", source), site(volumes=MAPS))
 
@@ -26,21 +26,21 @@ def found(kind: str, **source: Any) -> Place | str:
 @pytest.mark.parametrize(
     ("kind", "source", "expected"),
     [
-        ("hostPath", {"path": "/mnt/data"}, Place("/lustre/data")),
-        ("hostPath", {"path": "/mnt/data/"}, Place("/lustre/data")),
-        ("hostPath", {"path": "/mnt//data/./a/b"}, Place("/lustre/data", "a/b")),
-        ("hostPath", {"path": "/mnt/database"}, Place("/lustre/mnt", "database", read_only=True)),
-        ("nfs", {"server": "filer", "path": "/export/home/ada"}, Place("/home", "ada")),
-        ("nfs", {"server": "filer", "path": "/export/home", "readOnly": True}, Place("/home", read_only=True)),
-        ("persistentVolumeClaim", {"claimName": "data"}, Place("/project", "physics/data")),
+        ("hostPath", {"path": "/mnt/data"}, SitePath("/lustre/data")),
+        ("hostPath", {"path": "/mnt/data/"}, SitePath("/lustre/data")),
+        ("hostPath", {"path": "/mnt//data/./a/b"}, SitePath("/lustre/data", "a/b")),
+        ("hostPath", {"path": "/mnt/database"}, SitePath("/lustre/mnt", "database", read_only=True)),
+        ("nfs", {"server": "filer", "path": "/export/home/ada"}, SitePath("/home", "ada")),
+        ("nfs", {"server": "filer", "path": "/export/home", "readOnly": True}, SitePath("/home", read_only=True)),
+        ("persistentVolumeClaim", {"claimName": "data"}, SitePath("/project", "physics/data")),
         (
             "persistentVolumeClaim",
             {"claimName": "data", "readOnly": True},
-            Place("/project", "physics/data", read_only=True),
+            SitePath("/project", "physics/data", read_only=True),
         ),
     ],
 )
-def test_a_place(kind: str, source: dict[str, Any], expected: Place) -> None:
+def test_a_place(kind: str, source: dict[str, Any], expected: SitePath) -> None:
     assert found(kind, **source) == expected
 
 

@@ -20,7 +20,7 @@ from router.gate import review as admission
 from router.gate.judging import judge
 from router.policy.decision import Requester
 from router.webhook.app import create_app
-from router.webhook.budget import Budget, Crowded, OverBudget, Place, place_of
+from router.webhook.budget import Budget, Crowded, OverBudget, Step, place_of
 from router.webhook.metrics import Metrics
 from router.webhook.service import LARGE_AT_ONCE, Service
 from tests.gates import gate, review_of, sized
@@ -247,9 +247,9 @@ def test_what_nobody_thought_of_is_denied_with_the_field_that_took_longest() -> 
     assert not service.turn.locked()
 
 
-def _seen(function: Callable[[], object]) -> set[Place]:
+def _seen(function: Callable[[], object]) -> set[Step]:
     """Where the thread stands at each call and return of our own functions."""
-    seen: set[Place] = set()
+    seen: set[Step] = set()
 
     def look(frame: FrameType, event: str, _arg: object) -> None:
         if event in ("call", "return") and frame.f_globals.get("__name__", "").startswith("router."):
@@ -278,5 +278,5 @@ def test_a_rule_in_hand_is_named() -> None:
 
 
 def test_nobody_stands_nowhere() -> None:
-    assert place_of(None) == Place("judging it", "")
+    assert place_of(None) == Step("judging it", "")
     assert over_budget({"uid": "1"}, "a", "b", 1).record["target"] == "invalid"

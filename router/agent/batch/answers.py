@@ -13,15 +13,15 @@ from router.hpc import JobReport
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class JobAnswers:
     """``unknown`` are jobs that are not there; of ``silent`` the batch system could not be asked now."""
 
     reports: Mapping[str, JobReport] = field(default_factory=dict)
     unknown: frozenset[str] = frozenset()
     silent: frozenset[str] = frozenset()
 
-    def __or__(self, other: Told) -> Told:
-        return Told({**self.reports, **other.reports}, self.unknown | other.unknown, self.silent | other.silent)
+    def __or__(self, other: JobAnswers) -> JobAnswers:
+        return JobAnswers({**self.reports, **other.reports}, self.unknown | other.unknown, self.silent | other.silent)
 
     def rest(self, job_ids: Iterable[str]) -> list[str]:
         """Those of which nothing was told."""
@@ -66,7 +66,7 @@ def _short(job_id: str) -> tuple[str, str]:
     return number, server.partition(".")[0].lower()
 
 
-def followed(told: Told, server: str, job_ids: Iterable[str], there: Told | None) -> Told:
+def followed(told: JobAnswers, server: str, job_ids: Iterable[str], there: JobAnswers | None) -> JobAnswers:
     """The same with what another server, to which these jobs were moved, has told of them; None: it cannot be asked.
 
     It is believed for these jobs alone, and as those of the same owner. Its name goes with that of the queue there.
@@ -82,7 +82,7 @@ def followed(told: Told, server: str, job_ids: Iterable[str], there: Told | None
             unknown.add(job_id)
         else:
             silent.add(job_id)
-    return Told(reports, frozenset(unknown), frozenset(silent))
+    return JobAnswers(reports, frozenset(unknown), frozenset(silent))
 
 
 def halves(job_ids: Sequence[str]) -> list[Sequence[str]]:

@@ -16,11 +16,11 @@ from functools import partial
 from typing import Final, TypeVar
 
 from router.agent.batch import answers as telling
-from router.agent.batch.answers import Told
+from router.agent.batch.answers import JobAnswers
 from router.agent.metrics import Metrics, Stopwatch
 from router.errors import BatchError, Full, OutputError, Refused, Unavailable
 from router.host import Runner
-from router.hpc import BatchSystem, Commands, JobReport, JobState, NoHistory, QueueState, Submission, remarks
+from router.hpc import BatchSystem, Commands, JobReport, JobState, NoHistory, QueueReport, Submission, remarks
 
 T = TypeVar("T")
 
@@ -44,7 +44,7 @@ _OUTCOMES: Final = ((Full, "full"), (Refused, "refused"), (OutputError, "not und
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class JobReports:
     """What became of the jobs that were asked about.
 
     ``unknown`` are those that the batch system says it does not have. Those in neither could not be asked about now.
@@ -158,7 +158,7 @@ class Batch:
             raise Unavailable(("details",), 0, f"job {min(told.silent)} cannot be asked about now")
         return dict(self._past(job_ids, told).reports)
 
-    def ask(self, job_ids: Sequence[str], *, listed: bool = False) -> Answer:
+    def ask(self, job_ids: Sequence[str], *, listed: bool = False) -> JobReports:
         """What became of these jobs, of which there are at most ``MOST_IDS``.
 
         ``listed``: the list was asked for just before this, however long ago that seems.
@@ -174,16 +174,16 @@ class Batch:
             told = self._past(job_ids, told)
         except Unavailable as error:
             self._log.warning("the records of ended jobs cannot be asked", extra={"fields": {"error": str(error)}})
-        return Answer(told.reports, told.unknown)
+        return JobReports(told.reports, told.unknown)
 
-    def _known(self, job_ids: Sequence[str], *, listed: bool = False) -> Told:
+    def _known(self, job_ids: Sequence[str], *, listed: bool = False) -> JobAnswers:
         """The jobs that the batch system itself knows."""
         then, shown = self._listed
         fresh = listed or time.monotonic() - then <= LISTED_SECONDS
-        told = Told({job_id: shown[job_id] for job_id in job_ids if fresh and job_id in shown})
+        told = JobAnswers({job_id: shown[job_id] for job_id in job_ids if fresh and job_id in shown})
         missing = told.rest(job_ids)
         asked = [job_id for job_id in missing if self._is_asked(job_id)]
-        told |= Told(unknown=frozenset(missing).difference(asked))
+        told |= JobAnswers(unknown=frozenset(missing).difference(asked))
         if asked and not (fresh and (shown or self._system.LISTS_ALL)):
             told |= self._followed(self._apart(asked))
         return told
@@ -192,26 +192,26 @@ class Batch:
         """Whether it is an id, or the number of one, as of an id that a table has cut."""
         return self._system.is_id(job_id) or ("." not in job_id and self._system.is_id(f"{job_id}.s"))
 
-    def _past(self, job_ids: Sequence[str], told: Told) -> Told:
+    def _past(self, job_ids: Sequence[str], told: JobAnswers) -> JobAnswers:
         """The same with what the records tell of the others, and which of these are proved not to be there."""
         missing = [job_id for job_id in told.rest(job_ids) if self._system.is_id(job_id)]
         if missing:
             past = self._reports(lambda commands: self._system.past_argv(missing, commands))
-            told |= Told({job_id: one for job_id, one in past.items() if one.state is JobState.FINISHED})
+            told |= JobAnswers({job_id: one for job_id, one in past.items() if one.state is JobState.FINISHED})
             missing = told.rest(missing)
         if self._observer:
-            return told | Told(unknown=told.silent.union(missing))
+            return told | JobAnswers(unknown=told.silent.union(missing))
         if not missing or self._system.proof_argv(missing[0], self._commands) is None:
             return told
         for job_id in missing[:MOST_PROOFS]:
             found = self._proved(job_id)
-            told |= Told(found, frozenset({job_id}.difference(found)))
+            told |= JobAnswers(found, frozenset({job_id}.difference(found)))
         return told
 
     def _proved(self, job_id: str) -> dict[str, JobReport]:
         return self._reports(lambda commands: self._system.proof_argv(job_id, commands))
 
-    def _apart(self, job_ids: Sequence[str]) -> Told:
+    def _apart(self, job_ids: Sequence[str]) -> JobAnswers:
         """What became of these jobs. Where one question fails though the list does not, it is the jobs that it fails for:
         they are found, told nothing of, and left out of the questions of the next minutes.
 
@@ -221,7 +221,7 @@ class Batch:
         now = time.monotonic()
         self._held = {job_id: until for job_id, until in self._held.items() if until > now}
         asked = [job_id for job_id in job_ids if job_id not in self._held]
-        held = Told(silent=frozenset(job_ids).difference(asked))
+        held = JobAnswers(silent=frozenset(job_ids).difference(asked))
         try:
             return held | self._question(asked) if asked else held
         except Unavailable as error:
@@ -244,9 +244,9 @@ class Batch:
         except BatchError:
             raise error from None
 
-    def _parted(self, job_ids: Sequence[str]) -> Told:
+    def _parted(self, job_ids: Sequence[str]) -> JobAnswers:
         """Ask for smaller and smaller parts; ``silent`` are the jobs that make a question fail, and those not reached."""
-        told, parts = Told(), telling.halves(job_ids)
+        told, parts = JobAnswers(), telling.halves(job_ids)
         for _ in range(MOST_APART):
             if not parts:
                 break
@@ -259,10 +259,10 @@ class Batch:
                 if len(part) > 1:
                     parts += telling.halves(part)
                 else:
-                    told |= Told(silent=frozenset(part))
-        return told | Told(silent=frozenset(job_id for part in parts for job_id in part))
+                    told |= JobAnswers(silent=frozenset(part))
+        return told | JobAnswers(silent=frozenset(job_id for part in parts for job_id in part))
 
-    def _question(self, job_ids: Sequence[str]) -> Told:
+    def _question(self, job_ids: Sequence[str]) -> JobAnswers:
         words = {job_id: telling.word_for(job_id, self._servers) for job_id in job_ids}
         unique = tuple(dict.fromkeys(words.values()))
         found, named = self._asked(
@@ -270,7 +270,7 @@ class Batch:
         )
         self._able = True
         self._learn(found)
-        return Told(found, telling.unknown_of(words, found, named))
+        return JobAnswers(found, telling.unknown_of(words, found, named))
 
     def _read_details(self, output: _Output) -> tuple[dict[str, JobReport], frozenset[str]]:
         """Reports, and the ids that are said to be unknown."""
@@ -282,7 +282,7 @@ class Batch:
         whole = (job_id for job_id in job_ids if self._system.is_id(job_id))
         self._servers |= {server for job_id in whole if (server := telling.server_of(job_id))}
 
-    def _followed(self, told: Told) -> Told:
+    def _followed(self, told: JobAnswers) -> JobAnswers:
         """The same with jobs that were moved to another server as that one tells of them: one question a server.
 
         Of those that it knows no more neither does anybody else; while it cannot be asked, nothing is said of its jobs.
@@ -296,7 +296,7 @@ class Batch:
             told = telling.followed(told, server, job_ids, self._there(server, job_ids))
         return told
 
-    def _there(self, server: str, job_ids: Sequence[str]) -> Told | None:
+    def _there(self, server: str, job_ids: Sequence[str]) -> JobAnswers | None:
         """What another server tells of these jobs; None where it cannot be asked now."""
         if time.monotonic() < self._away.get(server, -math.inf):
             return None
@@ -314,7 +314,7 @@ class Batch:
             self._log.warning("a server that jobs were moved to cannot be asked", extra={"fields": fields})
             return None
         same = {job_id: job_id for job_id in job_ids}
-        return Told(found, telling.unknown_of(same, found, named))
+        return JobAnswers(found, telling.unknown_of(same, found, named))
 
     def _reports(self, command: Callable[[Commands], tuple[str, ...] | None]) -> dict[str, JobReport]:
         return self._asked("details", command, lambda output: self._read_details(output)[0])
@@ -345,7 +345,7 @@ class Batch:
     def _told(self, kind: str, argv: Sequence[str] | None, parse: Callable[[_Output], T]) -> T:
         return parse(_Output()) if argv is None else self._counted(kind, lambda: parse(self._run(argv)))
 
-    def queues(self) -> dict[str, QueueState]:
+    def queues(self) -> dict[str, QueueReport]:
         """How the queues and their nodes are, by the queue's name."""
         argvs = self._system.queues_argvs(self._commands)
         return self._counted("queues", lambda: self._system.parse_queues([self._run(argv).stdout for argv in argvs]))

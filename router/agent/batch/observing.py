@@ -18,8 +18,8 @@ from typing import Final
 
 from router.agent.batch import questions
 from router.agent.batch.agenda import NEVER, Agenda
-from router.agent.batch.commands import MOST_IDS, Answer, Batch
-from router.agent.batch.reachability import Reach
+from router.agent.batch.commands import MOST_IDS, Batch, JobReports
+from router.agent.batch.reachability import Reachability
 from router.agent.batch.site_observer import Overseer
 from router.agent.metrics import Stopwatch
 from router.agent.records import Record, Records
@@ -67,7 +67,7 @@ class Observer:
         batch: Batch,
         asking: Asking,
         records: Records,
-        reach: Reach,
+        reach: Reachability,
         *,
         wake: Callable[[str], None],
         notice: Callable[[], None],
@@ -245,7 +245,7 @@ class Observer:
             self._looked(records)
         self._metrics.cycle_seconds.observe(watch.seconds)
 
-    def _details(self, ids: Sequence[str]) -> Answer:
+    def _details(self, ids: Sequence[str]) -> JobReports:
         """What became of any number of jobs. Several blocks of them only at the start and for a search."""
         reports: dict[str, JobReport] = {}
         unknown: set[str] = set()
@@ -253,9 +253,9 @@ class Observer:
             found = self._batch.ask(ids[first : first + MOST_IDS])
             reports |= found.reports
             unknown |= found.unknown
-        return Answer(reports, frozenset(unknown))
+        return JobReports(reports, frozenset(unknown))
 
-    def _answer(self, answer: Answer, shown: Mapping[str, JobState] | None = None) -> None:
+    def _answer(self, answer: JobReports, shown: Mapping[str, JobState] | None = None) -> None:
         """Hand each report, or that there is none, to the Pod that it concerns.
 
         A job that is somebody else's only has the id that a Pod's job had, or that a file of the Pod's names.
@@ -267,13 +267,13 @@ class Observer:
         self._others.update(one for one in shown or () for job_id in others if questions.is_same(one, job_id))
         self._unknown(answer.unknown, now)
 
-    def _own_part(self, answer: Answer) -> Answer:
+    def _own_part(self, answer: JobReports) -> JobReports:
         user = self._records.user
         others = frozenset(job_id for job_id, one in answer.reports.items() if user and one.owner != user)
         if not others:
             return answer
         own = {job_id: one for job_id, one in answer.reports.items() if job_id not in others}
-        return Answer(own, answer.unknown | others)
+        return JobReports(own, answer.unknown | others)
 
     def _record_of(self, report: JobReport, now: float) -> Record | None:
         """The Pod that a job is of; for a living one of our cluster whose Pod is not there, one that is missing."""

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from router.errors import BatchError
 
 
-class Reach:
+class Reachability:
     """The reachability of one site.
 
     :param changed: called with the reason when it becomes unreachable or is so for another one, and with an empty text

@@ -16,8 +16,8 @@ from typing import Final, Protocol
 
 from router.agent.batch import questions
 from router.agent.batch.agenda import Agenda
-from router.agent.batch.commands import MOST_IDS, Answer, Batch
-from router.agent.batch.reachability import Reach
+from router.agent.batch.commands import MOST_IDS, Batch, JobReports
+from router.agent.batch.reachability import Reachability
 from router.agent.metrics import Stopwatch
 from router.errors import BatchError, OutputError
 from router.hpc import JobReport, JobState
@@ -65,7 +65,7 @@ class Overseer:
         self.away = ""
         """Why the observer cannot be asked; empty while it can be, or gives what is not understood."""
         self._batch = batch
-        self._reach = Reach(_told_reach, first=quick, longest=longest)
+        self._reach = Reachability(_told_reach, first=quick, longest=longest)
         self._agenda = Agenda(slow=lambda: usual, quick=quick, again=lambda: self._reach.again)
         self._lock = threading.Lock()
         self._members: dict[str, Member] = {}
@@ -148,7 +148,7 @@ class Overseer:
     def _answer(
         self,
         asked: Sequence[str],
-        answer: Answer,
+        answer: JobReports,
         members: Mapping[str, Member],
         listed: Mapping[str, JobState] | None = None,
     ) -> None:

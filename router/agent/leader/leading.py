@@ -22,7 +22,7 @@ from router.agent.lastcheck import CheckRecord, LastCheck
 from router.agent.nodes.daemonsets import DaemonSets
 from router.agent.nodes.keeping import Endpoint, Nodes
 from router.agent.nodes.objects import declared, queue_condition, reported
-from router.agent.nodes.queuestate import Board, QueueStates
+from router.agent.nodes.queuestate import Board, QueueStatePublisher
 from router.agent.pods.straying import Strays
 from router.agent.pods.watching import Pods, let_go
 from router.agent.records import Record, Records, SiteRecords
@@ -31,7 +31,7 @@ from router.agent.users.attending import LONGEST_BACK_OFF, Shared, World
 from router.agent.users.resting import Attended
 from router.errors import ApiError, BatchgateError, SignatureError
 from router.host import Host
-from router.hpc import QueueState
+from router.hpc import QueueReport
 from router.kube.client import Json
 from router.kubelet.indexes import Indexes
 from router.kubelet.serve import Kubelet, KubeletSettings
@@ -83,7 +83,7 @@ class Lead:
         kubelet = KubeletSettings(nodes[0], (settings.address,), settings.self_signed, settings.certificates, pace)
         self._kubelet = Kubelet(api, Logged(api, self._host_of, self.records, site.name), indexes, kubelet)
         board = Board(settings.namespace, site.name, tuple(queue.name for queue in site.queues))
-        self._queue_states = QueueStates(api, self._queues, board, ready=lambda: world.election.leading)
+        self._queue_states = QueueStatePublisher(api, self._queues, board, ready=lambda: world.election.leading)
         self._daemonsets = DaemonSets(api, nodes, settings.address, world.recorder)
         self._nodes: Nodes | None = None
         self._strays_at = self._unrouted_at = self._resting_at = 0.0
@@ -249,7 +249,7 @@ class Lead:
             attending.wake(uid)
         return Withdrawn(f"is submitted as HPC user {user}")
 
-    def _queues(self) -> Mapping[str, QueueState]:
+    def _queues(self) -> Mapping[str, QueueReport]:
         """How the queues are, asked as the observer, else as a user who reaches the batch system; nothing where nobody
         does.
 
@@ -266,7 +266,7 @@ class Lead:
             return {name: replace(state, enabled=False) for name, state in found.items()}
         return found
 
-    def _show(self, queue: Queue, state: QueueState | None) -> None:
+    def _show(self, queue: Queue, state: QueueReport | None) -> None:
         if self._nodes is None:
             return
         if state is not None:

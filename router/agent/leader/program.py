@@ -32,7 +32,7 @@ from router.agent.users.seats import Seat, Seats
 from router.certs import files
 from router.errors import ApiError, ConfigError
 from router.host import Host
-from router.host.reach import Reach
+from router.host.reach import UserHosts
 from router.hpc import cluster_id
 from router.kube.client import connect
 from router.kube.events import Recorder
@@ -94,7 +94,7 @@ class Agent:
         self._gpus = policy.gpu_resources
         self._accounts = policy.accounts
         self._user = pwd.getpwuid(os.geteuid()).pw_name
-        self._hosts = Reach(site, self._user)
+        self._hosts = UserHosts(site, self._user)
         self._commands = sites.commands_of(site, settings.local_state, settings.local_commands)
         self._keys = FileSource("public-key", (settings.public_key,), lambda: _read_keys(settings.public_key), log)
         self._api = connect(settings.kubeconfig)

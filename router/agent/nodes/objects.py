@@ -13,7 +13,7 @@ from datetime import UTC, datetime
 from typing import Any, Final
 
 from router import __version__, names
-from router.hpc import QueueState
+from router.hpc import QueueReport
 from router.notation import durations, quantity
 from router.site.schema import Queue
 
@@ -55,7 +55,7 @@ def declared(queue: Queue) -> QueueFigures:
     )
 
 
-def reported(figures: QueueFigures, state: QueueState) -> QueueFigures:
+def reported(figures: QueueFigures, state: QueueReport) -> QueueFigures:
     """What the batch system says of a queue; what is declared, where it does not say.
 
     ``nodes`` are those that are in order and that one job may have.
@@ -82,7 +82,7 @@ class Condition:
     message: str
 
 
-def queue_condition(queue: str, state: QueueState | None) -> Condition:
+def queue_condition(queue: str, state: QueueReport | None) -> Condition:
     """Whether a queue takes and starts jobs; None: the batch system, which tells of others, does not name it."""
     kind = names.CONDITION_QUEUE_CLOSED
     if state is None:

@@ -18,7 +18,7 @@ from typing import Any, Final
 
 from router import names
 from router.errors import ApiError, BatchError, NotFound
-from router.hpc import QueueState
+from router.hpc import QueueReport
 from router.kube.client import Api
 from router.startup.settings import QUEUES_MAX_AGE
 
@@ -34,7 +34,7 @@ Entry = dict[str, Any]
 # --- pure --------------------------------------------------------------------------------------------------------
 
 
-def entries(site: str, queues: Sequence[str], found: Mapping[str, QueueState]) -> list[Entry]:
+def entries(site: str, queues: Sequence[str], found: Mapping[str, QueueReport]) -> list[Entry]:
     """The figures of a site's declared queues, as ``router.policy.states`` reads them; what is not known is left out.
 
     A declared queue that the batch system does not name takes no job. None at all: it says nothing of queues.
@@ -42,7 +42,7 @@ def entries(site: str, queues: Sequence[str], found: Mapping[str, QueueState]) -
     return [_entry(site, name, found.get(name)) for name in queues] if found else []
 
 
-def _entry(site: str, name: str, state: QueueState | None) -> Entry:
+def _entry(site: str, name: str, state: QueueReport | None) -> Entry:
     if state is None:
         return {"site": site, "queue": name, "up": False}
     figures = {
@@ -76,7 +76,7 @@ class Board:
     renewed: float = RENEWED_SECONDS
 
 
-class QueueStates:
+class QueueStatePublisher:
     """Publishes the state of one site's queues; ``start`` it while leading, ``stop`` it in the end.
 
     :param ask: the queues' state from the batch system; BatchError
@@ -84,7 +84,7 @@ class QueueStates:
     """
 
     def __init__(
-        self, api: Api, ask: Callable[[], Mapping[str, QueueState]], board: Board, *, ready: Callable[[], bool]
+        self, api: Api, ask: Callable[[], Mapping[str, QueueReport]], board: Board, *, ready: Callable[[], bool]
     ) -> None:
         self._api = api
         self._ask = ask

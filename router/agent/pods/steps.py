@@ -18,7 +18,7 @@ from functools import partial
 from typing import Final
 
 from router import names
-from router.agent.batch.reachability import Reach
+from router.agent.batch.reachability import Reachability
 from router.agent.pods import acting
 from router.agent.pods.acting import Tools
 from router.agent.pods.fencing import Fence
@@ -56,7 +56,7 @@ class Deciding:
     """
 
     terms: Callable[[PodView], Terms]
-    reach: Reach
+    reach: Reachability
     fence: Fence
     acting: Callable[[], bool]
     finished: Callable[[Record], None]

@@ -156,7 +156,7 @@ class Images:
             fields = {"image": question.image, "user": self._user, "reason": answer.reason, "words": answer.message}
             log.log(logging.INFO if question.file else logging.WARNING, "image", extra={"fields": fields})
 
-    def _answer(self, question: Question) -> ociimage.Answer:
+    def _answer(self, question: Question) -> ociimage.ImageState:
         program = self._site.imagepull
         ended = self._runner.run(argv_of(self._site), ASK_SECONDS, ociimage.request(question))
         if ended.returncode == 0:
@@ -217,7 +217,7 @@ def pulled(pod: PodView, found: Mapping[str, Used]) -> tuple[str, ...]:
     )
 
 
-def _is_left_to_job(question: Question, answer: ociimage.Answer) -> bool:
+def _is_left_to_job(question: Question, answer: ociimage.ImageState) -> bool:
     """Whether a failure says nothing of whether the job will have the image.
 
     A file of the site need not be seen by this host, which is asked only what is in it; and a registry that this host

@@ -59,7 +59,7 @@ class Added(BatchgateError):
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class SubmissionSite:
     """Where this agent submits.
 
     ``root`` is the cluster's directory on the site. ``user`` is the HPC user whom accounts must name.
@@ -102,7 +102,7 @@ class Submitter:
         api: Api,
         host: Host,
         batch: Batch,
-        place: Place,
+        place: SubmissionSite,
         keys: Callable[[], Keys],
         elsewhere: Callable[[str, str], BatchgateError] | None = None,
     ) -> None:

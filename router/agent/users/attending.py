@@ -17,7 +17,7 @@ from typing import Final
 from router.agent.approval import named_user
 from router.agent.batch.commands import Batch
 from router.agent.batch.observing import Asking, Observer
-from router.agent.batch.reachability import Reach
+from router.agent.batch.reachability import Reachability
 from router.agent.batch.site_observer import Overseer
 from router.agent.election import Election
 from router.agent.files.cleaning import Cleaning, Keeping
@@ -34,7 +34,7 @@ from router.agent.pods.workqueue import Workqueue
 from router.agent.records import Record, Records, SiteRecords
 from router.agent.settings import AgentSettings
 from router.agent.submission.full_queues import FullQueues
-from router.agent.submission.submitting import Keys, Place, Submitter
+from router.agent.submission.submitting import Keys, SubmissionSite, Submitter
 from router.agent.users.seats import Seat, Seats
 from router.errors import BatchError, BatchgateError, ConfigError
 from router.kube.client import Api
@@ -117,7 +117,7 @@ class Attending:
         self._shared = shared
         self.seat = seat
         settings = world.settings
-        place = Place(world.site, world.cluster, seat.root, seat.user, world.gpu_resources)
+        place = SubmissionSite(world.site, world.cluster, seat.root, seat.user, world.gpu_resources)
         submitter = Submitter(world.api, seat.host, seat.batch, place, world.keys, elsewhere)
         self._directory = submitter.directory
         self._queue = Workqueue()
@@ -126,7 +126,7 @@ class Attending:
         fresh = Records(submitter.directory, user=seat.user, site=shared.records)
         self.records: Records = fresh if after is None else after.records
         longest = max(LONGEST_BACK_OFF, settings.cycle_seconds)
-        self.reach = Reach(self._reach_changed, first=settings.quick_seconds, longest=longest)
+        self.reach = Reachability(self._reach_changed, first=settings.quick_seconds, longest=longest)
         self._spool = Spool(seat.host, seat.root, self.records, self._notes, self._spool_trouble)
         self._observer = self._make_observer()
         self._tools = tools = _tools(world, seat, submitter, self._observer)

@@ -12,7 +12,7 @@ from datetime import UTC, tzinfo
 from typing import Final
 
 from router.errors import OutputError
-from router.hpc import Advice, Commands, JobReport, QueueState, Submission, Traits, openpbs
+from router.hpc import Advice, Commands, JobReport, QueueReport, Submission, Traits, openpbs
 from router.hpc.openpbs import (
     LISTS_ALL,
     MARK,
@@ -135,7 +135,7 @@ def queues_argvs(commands: Commands = DEFAULT) -> tuple[tuple[str, ...], ...]:
     return (commands.argv("queues", "-o", "json"),)
 
 
-def parse_queues(outputs: Sequence[str]) -> dict[str, QueueState]:
+def parse_queues(outputs: Sequence[str]) -> dict[str, QueueReport]:
     """Queues by name, with the figures that rules may use; their limits are those that it was declared with.
 
     :raises OutputError: not what the command prints
@@ -147,14 +147,16 @@ def parse_queues(outputs: Sequence[str]) -> dict[str, QueueState]:
         raise OutputError(("queues",), 0, f"not the state of queues: {error}: {text[:200]!r}") from error
 
 
-def _queue(found: dict[str, object]) -> QueueState:
+def _queue(found: dict[str, object]) -> QueueReport:
     figures = [found["freeNodes"], found["queuedJobs"], found["runningJobs"]]
     name, up = found["queue"], found["up"]
     if not isinstance(name, str) or not isinstance(up, bool):
         raise TypeError("queue is no text, or up no truth")
     free, queued, running = (_figure(one) for one in figures)
     reason = "" if up else "not enabled, or not started"
-    return QueueState(name=name, enabled=up, started=up, reason=reason, free_nodes=free, queued=queued, running=running)
+    return QueueReport(
+        name=name, enabled=up, started=up, reason=reason, free_nodes=free, queued=queued, running=running
+    )
 
 
 def _figure(value: object) -> int:

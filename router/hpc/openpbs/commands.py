@@ -14,7 +14,7 @@ from datetime import UTC, tzinfo
 from typing import Final
 
 from router.errors import BatchError, ConfigError, Full, OutputError, Refused, Unavailable
-from router.hpc import Commands, JobReport, JobState, NoHistory, QueueState, Submission
+from router.hpc import Commands, JobReport, JobState, NoHistory, QueueReport, Submission
 from router.hpc.openpbs.queues import queue_states
 from router.hpc.openpbs.records import reports
 from router.hpc.pbs import by_signal
@@ -213,7 +213,7 @@ def queues_argvs(commands: Commands = DEFAULT) -> tuple[tuple[str, ...], ...]:
     return commands.argv("qstat", "-Qf", "-F", "json"), commands.argv("pbsnodes", "-av", "-F", "json")
 
 
-def parse_queues(outputs: Sequence[str]) -> dict[str, QueueState]:
+def parse_queues(outputs: Sequence[str]) -> dict[str, QueueReport]:
     """Queues by name. OutputError."""
     queues, nodes = outputs
     return queue_states(queues, nodes)

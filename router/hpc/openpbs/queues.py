@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from router.errors import OutputError
-from router.hpc import QueueState, figures
+from router.hpc import QueueReport, figures
 
 _COUNTED: Final = re.compile(r"(\w+):(\d+)")
 _LIMIT: Final = re.compile(r"\[?([a-z]):([^=\[\]]+)=(\d{1,12})\]?")
@@ -37,7 +37,7 @@ class _Host:
     gpus: int = 0
 
 
-def queue_states(queues: str, nodes: str) -> dict[str, QueueState]:
+def queue_states(queues: str, nodes: str) -> dict[str, QueueReport]:
     """Queues by name, of ``qstat -Qf -F json`` and ``pbsnodes -av -F json``. OutputError."""
     hosts = _hosts(_answer(nodes, "nodes", ("pbsnodes",)))
     try:
@@ -102,12 +102,12 @@ def _group(attributes: Mapping[str, Any], name: str) -> dict[str, str]:
     return {key: value if isinstance(value, str) else json.dumps(value) for key, value in found.items()}
 
 
-def _queue(name: str, found: Mapping[str, Any], hosts: Iterable[_Host]) -> QueueState:
+def _queue(name: str, found: Mapping[str, Any], hosts: Iterable[_Host]) -> QueueReport:
     counts = {word: int(number) for word, number in _COUNTED.findall(str(found.get("state_count", "")))}
     highest, defaults = _group(found, "resources_max"), _group(found, "resources_default")
     enabled, started = found.get("enabled") == "True", found.get("started") == "True"
     routes = str(found.get("route_destinations", "")) if found.get("queue_type") == "Route" else ""
-    state = QueueState(
+    state = QueueReport(
         name=name,
         enabled=enabled,
         started=started,
@@ -131,7 +131,7 @@ def _serves(host: _Host, queue: str, found: Mapping[str, Any]) -> bool:
     return all(set(value.split(",")) & host.strings.get(key, set()) for key, value in wanted.items())
 
 
-def _with_hosts(state: QueueState, hosts: Sequence[_Host]) -> QueueState:
+def _with_hosts(state: QueueReport, hosts: Sequence[_Host]) -> QueueReport:
     """The queue with what its nodes have."""
     working = [host for host in hosts if host.works]
     return replace(

@@ -14,7 +14,7 @@ from datetime import UTC, tzinfo
 from typing import Final
 
 from router.errors import BatchError, ConfigError, Full, OutputError, Refused, Unavailable
-from router.hpc import Commands, JobReport, JobState, NoHistory, QueueState, Submission
+from router.hpc import Commands, JobReport, JobState, NoHistory, QueueReport, Submission
 from router.hpc.slurm import records as slurmrecords
 from router.hpc.slurm.queues import COUNTED, queue_states
 from router.hpc.slurm.records import (
@@ -200,7 +200,7 @@ def queues_argvs(commands: Commands = DEFAULT) -> tuple[tuple[str, ...], ...]:
     )
 
 
-def parse_queues(outputs: Sequence[str]) -> dict[str, QueueState]:
+def parse_queues(outputs: Sequence[str]) -> dict[str, QueueReport]:
     """Partitions by name. With ``PrivateData=jobs`` only the asker's jobs are counted and waited for. OutputError."""
     partitions, nodes, jobs = outputs
     return queue_states(partitions, nodes, jobs)

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from router.errors import OutputError
-from router.hpc import QueueState, figures
+from router.hpc import QueueReport, figures
 from router.hpc.slurm.records import RECORD_END, UNIT_END
 
 COUNTED: Final = ("State", "Partition", "PendingTime", "Reason")
@@ -57,7 +57,7 @@ class _Node:
     gpus: int | None
 
 
-def queue_states(partitions: str, nodes: str, jobs: str) -> dict[str, QueueState]:
+def queue_states(partitions: str, nodes: str, jobs: str) -> dict[str, QueueReport]:
     """Queues by name, of ``scontrol -o show partition``, ``scontrol -o show node`` and ``squeue -O`` with ``COUNTED``.
 
     :raises OutputError: one of them is not understood
@@ -131,7 +131,7 @@ def _counts(jobs: str) -> tuple[Counter[tuple[str, str]], dict[str, int]]:
 
 def _queue(
     name: str, found: Mapping[str, str], nodes: Iterable[_Node], counted: Mapping[tuple[str, str], int]
-) -> QueueState:
+) -> QueueReport:
     if found["State"] not in _OPEN:
         raise OutputError(("scontrol",), 0, f"partition {name}: not a state: {found['State'][:100]!r}")
     enabled, started = _OPEN[found["State"]]
@@ -141,7 +141,7 @@ def _queue(
         most_nodes = figures.count(found.get("MaxNodes", ""))
     except ValueError as error:
         raise OutputError(("scontrol",), 0, f"partition {name}: {error}") from error
-    return QueueState(
+    return QueueReport(
         name=name,
         enabled=enabled,
         started=started,

@@ -13,7 +13,7 @@ from datetime import UTC, tzinfo
 from typing import Final
 
 from router.errors import BatchError, ConfigError, Full, OutputError, Refused, Unavailable
-from router.hpc import Commands, JobReport, JobState, QueueState, Submission
+from router.hpc import Commands, JobReport, JobState, QueueReport, Submission
 from router.hpc.pbs import by_signal
 from router.hpc.torque.queues import queue_states
 from router.hpc.torque.records import ID, reports
@@ -192,7 +192,7 @@ def queues_argvs(commands: Commands = DEFAULT) -> tuple[tuple[str, ...], ...]:
     return commands.argv("qstat", "-Q", "-f"), commands.argv("pbsnodes", "-x")
 
 
-def parse_queues(outputs: Sequence[str]) -> dict[str, QueueState]:
+def parse_queues(outputs: Sequence[str]) -> dict[str, QueueReport]:
     """Queues by name. OutputError."""
     queues, nodes = outputs
     return queue_states(queues, nodes)

@@ -12,7 +12,7 @@ from typing import Final
 from xml.etree import ElementTree as ET
 
 from router.errors import OutputError
-from router.hpc import QueueState, figures
+from router.hpc import QueueReport, figures
 from router.hpc.torque.records import elements
 
 _HEAD: Final = "Queue: "
@@ -32,7 +32,7 @@ class _Node:
     gpus: int
 
 
-def queue_states(queues: str, nodes: str) -> dict[str, QueueState]:
+def queue_states(queues: str, nodes: str) -> dict[str, QueueReport]:
     """Queues by name, of ``qstat -Q -f`` and ``pbsnodes -x``. OutputError."""
     known = [_node(one) for one in elements(nodes, "Node", ("pbsnodes", "-x"))]
     try:
@@ -83,7 +83,7 @@ def _taken(jobs: str) -> int:
     return taken
 
 
-def _queue(name: str, found: Mapping[str, str], nodes: Iterable[_Node]) -> QueueState:
+def _queue(name: str, found: Mapping[str, str], nodes: Iterable[_Node]) -> QueueReport:
     counts = {word: int(number) for word, number in _COUNTED.findall(found.get("state_count", ""))}
     enabled, started = found.get("enabled") == "True", found.get("started") == "True"
     wanted = frozenset(found.get("resources_default.neednodes", "").split(":")) - {""}
@@ -91,7 +91,7 @@ def _queue(name: str, found: Mapping[str, str], nodes: Iterable[_Node]) -> Queue
     working = [node for node in own if node.works]
     queued_max, running_max = (figures.least(figures.count(found.get(key, "")) for key in keys) for keys in _LIMITS)
     routes = found.get("route_destinations", "") if found.get("queue_type") == "Route" else ""
-    return QueueState(
+    return QueueReport(
         name=name,
         enabled=enabled,
         started=started,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from router.agent.batch.answers import Told, followed, halves, unknown_of, word_for
+from router.agent.batch.answers import JobAnswers, followed, halves, unknown_of, word_for
 from router.hpc import JobReport, JobState
 
 
@@ -36,8 +36,8 @@ def test_parts() -> None:
 
 def test_what_another_server_tells_of_jobs_that_were_moved_there() -> None:
     moved = {number: report(number, "workq@two") for number in ("1.vm", "2.vm", "3.vm", "4.vm", "5.vm")}
-    here = Told({**moved, "9.vm": report("9.vm")}, frozenset({"8.vm"}))
-    there = Told(
+    here = JobAnswers({**moved, "9.vm": report("9.vm")}, frozenset({"8.vm"}))
+    there = JobAnswers(
         {
             "1.vm": report("1.vm", "long"),
             "2.vm": report("2.vm", "long", owner="ben"),
@@ -47,9 +47,11 @@ def test_what_another_server_tells_of_jobs_that_were_moved_there() -> None:
         frozenset({"4.vm"}),
     )
 
-    assert followed(here, "two", moved, there) == Told(
+    assert followed(here, "two", moved, there) == JobAnswers(
         {"9.vm": report("9.vm"), "1.vm": report("1.vm", "long@two"), "3.vm": report("3.vm", "far@three")},
         frozenset({"4.vm", "8.vm"}),
         frozenset({"2.vm", "5.vm"}),
     )
-    assert followed(here, "two", moved, None) == Told({"9.vm": report("9.vm")}, frozenset({"8.vm"}), frozenset(moved))
+    assert followed(here, "two", moved, None) == JobAnswers(
+        {"9.vm": report("9.vm")}, frozenset({"8.vm"}), frozenset(moved)
+    )

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from router.agent.batch.commands import MOST_APART, MOST_PROOFS, Answer, Batch
+from router.agent.batch.commands import MOST_APART, MOST_PROOFS, Batch, JobReports
 from router.agent.metrics import Metrics
 from router.errors import Unavailable
 from router.host.local import LocalHost
@@ -193,7 +193,7 @@ def test_history_that_is_kept_after_all_is_asked_for_again(tools: Tools, monkeyp
     tools.says("qstat", '{"pbs_server": "vm"}', stderr=NO_HISTORY, option="-x")
     batch = tools.batch(openpbs)
 
-    assert batch.ask(["7.vm"]) == Answer({})
+    assert batch.ask(["7.vm"]) == JobReports({})
     tools.says("qstat", JSON % ("F", "workq", "3"), option="-x")
 
     assert batch.ask(["7.vm"]).reports["7.vm"].exit_status == 3
@@ -218,7 +218,7 @@ def test_a_moved_job_that_its_server_does_not_know_is_unknown(tools: Tools) -> N
     tools.says("qstat", "", stderr="qstat: Unknown Job Id 7.vm", rc=153, option="7.vm@other")
     batch = tools.batch(openpbs)
 
-    assert batch.ask(["7.vm"]) == Answer({}, frozenset({"7.vm"}))
+    assert batch.ask(["7.vm"]) == JobReports({}, frozenset({"7.vm"}))
     assert batch.details(["7.vm"]) == {}
 
 
@@ -262,7 +262,7 @@ def test_a_server_that_keeps_no_history_says_nothing_of_ours(tools: Tools) -> No
     tools.says("qstat", JSON % ("M", "workq@other", "null"))
     batch = tools.batch(openpbs)
 
-    assert batch.ask(["7.vm"]) == Answer({}, frozenset({"7.vm"}))
+    assert batch.ask(["7.vm"]) == JobReports({}, frozenset({"7.vm"}))
     tools.says("qstat", JSON % ("F", "workq", "3"), option="-x")
     assert batch.ask(["7.vm"]).reports["7.vm"].exit_status == 3
 
@@ -292,7 +292,7 @@ def test_what_is_no_id_is_not_asked_about(
     assert tools.called() == [program]
     asked = set(tools.words.replace(",", " ").split())
     assert asked & {right, "7", *(word for one in wrong for word in one.replace(",", " ").split())} == {"7"}
-    assert batch.ask(wrong[:2]) == Answer({}, frozenset(wrong[:2]))
+    assert batch.ask(wrong[:2]) == JobReports({}, frozenset(wrong[:2]))
     assert tools.called() == []
 
 
@@ -308,8 +308,8 @@ def test_a_server_that_nothing_but_an_id_names_is_not_asked(tools: Tools) -> Non
     assert batch.find("tag") == ("5.vm",)
     second = batch.ask(["7.vm", "7.evil.example", "8.evil.example", "8.vm"])
 
-    assert first == Answer(first.reports, frozenset({"7.evil.example", "8.evil.example"}))
-    assert second == Answer(first.reports, frozenset({"7.evil.example", "8.evil.example", "8.vm"}))
+    assert first == JobReports(first.reports, frozenset({"7.evil.example", "8.evil.example"}))
+    assert second == JobReports(first.reports, frozenset({"7.evil.example", "8.evil.example", "8.vm"}))
     assert set(first.reports) == {"7.vm"}
     tools.called()
     asked = [line.split("dsv ")[1] for line in tools.words.splitlines() if "dsv" in line]
@@ -357,7 +357,7 @@ def test_a_submission_names_the_server(tools: Tools) -> None:
 def test_only_what_the_server_names_as_unknown_is_so(tools: Tools, system: BatchSystem, stderr: str) -> None:
     tools.says("qstat", stderr=stderr, rc=153)
 
-    assert tools.batch(system).ask(["29.pbs", "98765.pbs"]) == Answer({}, frozenset({"98765.pbs"}))
+    assert tools.batch(system).ask(["29.pbs", "98765.pbs"]) == JobReports({}, frozenset({"98765.pbs"}))
 
 
 def test_a_search_is_for_the_users_own_jobs(tools: Tools) -> None:
@@ -408,9 +408,9 @@ def test_a_single_job_for_which_the_question_fails_is_no_outage(tools: Tools) ->
     batch.ask(["7.vm"])
     tools.called()
 
-    assert batch.ask([BAD]) == Answer({})
+    assert batch.ask([BAD]) == JobReports({})
     assert tools.called() == ["qstat", "qstat", "qstat"], "the question, the list, the question again"
-    assert batch.ask([BAD]) == Answer({})
+    assert batch.ask([BAD]) == JobReports({})
     assert tools.called() == []
 
 
@@ -421,7 +421,7 @@ def test_to_an_observer_such_a_job_is_its_owners_to_ask_about(tools: Tools) -> N
         batch.ask([BAD])  # nobody's list was ever asked for
 
     assert batch.states("ada,ben") == {}
-    assert batch.ask([BAD]) == Answer({}, frozenset({BAD}))
+    assert batch.ask([BAD]) == JobReports({}, frozenset({BAD}))
 
 
 def test_whoever_was_never_told_of_any_job_cannot_ask(tools: Tools) -> None:
@@ -456,9 +456,9 @@ def test_records_that_cannot_be_asked_are_no_outage(tools: Tools) -> None:
     tools.says("sacct", stderr="sacct: error: Problem talking to the database: Connection refused", rc=1)
     batch = tools.batch(slurm)
 
-    assert batch.ask(["5"]) == Answer({})
+    assert batch.ask(["5"]) == JobReports({})
     assert batch.states() == {}
-    assert batch.ask(["5"], listed=True) == Answer({})
+    assert batch.ask(["5"], listed=True) == JobReports({})
 
 
 def test_of_a_cut_id_nothing_is_unknown(tools: Tools) -> None:

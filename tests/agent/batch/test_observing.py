@@ -11,7 +11,7 @@ import pytest
 
 from router.agent.batch.commands import Batch
 from router.agent.batch.observing import Asking, Observer
-from router.agent.batch.reachability import Reach
+from router.agent.batch.reachability import Reachability
 from router.agent.metrics import Metrics
 from router.agent.records import Record, Records
 from router.errors import Refused
@@ -40,7 +40,7 @@ class Site:
             lambda view: PodDirectory(self.root, view.job_uid, view.index, view.uid), user=getpass.getuser()
         )
         self.said: list[str] = []
-        self.reach = Reach(self.said.append, first=0.2, longest=1)
+        self.reach = Reachability(self.said.append, first=0.2, longest=1)
         self.woken: list[str] = []
         self.observer = self.looking_every(0.5)
 

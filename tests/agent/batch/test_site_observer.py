@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from router.agent.batch.commands import Answer
+from router.agent.batch.commands import JobReports
 from router.agent.batch.observing import Asking, Observer
-from router.agent.batch.reachability import Reach
+from router.agent.batch.reachability import Reachability
 from router.agent.batch.site_observer import Overseer
 from router.agent.metrics import Metrics
 from router.agent.records import Record, Records, SiteRecords
@@ -41,7 +41,7 @@ class Site:
         batch = self.tools["watch"].batch(slurm, user="", metrics=self.metrics, observer=True)
         self.overseer = Overseer(batch, usual=QUICK, quick=QUICK, longest=1)
         self.site = SiteRecords()
-        self.reach: dict[str, Reach] = {}
+        self.reach: dict[str, Reachability] = {}
         self.said: dict[str, list[str]] = {user: [] for user in users}
         self.records: dict[str, Record] = {}
         self.observers = {user: self._observer(user) for user in users}
@@ -53,7 +53,7 @@ class Site:
         )
         self.site.join(records)
         self.records[user] = records.add(outcomes.first(pod(f"uid-{user}", f"p-{user}", index="0")))
-        self.reach[user] = Reach(self.said[user].append, first=QUICK, longest=1)
+        self.reach[user] = Reachability(self.said[user].append, first=QUICK, longest=1)
         return Observer(
             self.tools[user].batch(slurm, user=user, metrics=self.metrics),
             Asking(root, CLUSTER, usual=QUICK, quick=QUICK, idle=QUICK, lost_proof=600),
@@ -283,7 +283,7 @@ def test_a_job_that_is_somebody_elses_is_none_of_the_pods_that_names_it(site: Si
     site.records[ADA].change(lambda facts: outcomes.submitted(facts, "99"))
     (forged,) = slurm.parse_details(job(ADA, JobID="99", UserName=BEN, State="FAILED")).values()
 
-    site.observers[ADA]._answer(Answer({"99": forged}))
+    site.observers[ADA]._answer(JobReports({"99": forged}))
 
     assert [(one.job_id, one.report, one.unknown) for one in site.records[ADA].facts.jobs] == [("99", None, True)]
 

@@ -26,7 +26,7 @@ from router.agent.nodes.objects import (
     reported,
     status_patch,
 )
-from router.hpc import QueueState
+from router.hpc import QueueReport
 from router.site.schema import Queue
 from router.workload.model import GpuVendor
 
@@ -307,9 +307,9 @@ def test_the_lease_goes_with_its_node() -> None:
 @pytest.mark.parametrize(
     ("state", "expected"),
     [
-        (QueueState("q", enabled=True, started=True), FIGURES),
+        (QueueReport("q", enabled=True, started=True), FIGURES),
         (
-            QueueState(
+            QueueReport(
                 "q",
                 enabled=True,
                 started=True,
@@ -321,25 +321,25 @@ def test_the_lease_goes_with_its_node() -> None:
             ),
             QueueFigures(nodes=2, cpus_per_node=4, memory_per_node=GI, gpus_per_node=1, walltime_max=60),
         ),
-        (QueueState("q", enabled=True, started=True, nodes=9, nodes_max=4), replace(FIGURES, nodes=4)),
+        (QueueReport("q", enabled=True, started=True, nodes=9, nodes_max=4), replace(FIGURES, nodes=4)),
         (
-            QueueState("q", enabled=True, started=True, nodes=0, gpus_per_node=0),
+            QueueReport("q", enabled=True, started=True, nodes=0, gpus_per_node=0),
             replace(FIGURES, nodes=0, gpus_per_node=None),
         ),
     ],
 )
-def test_what_the_batch_system_says_holds_before_what_is_declared(state: QueueState, expected: QueueFigures) -> None:
+def test_what_the_batch_system_says_holds_before_what_is_declared(state: QueueReport, expected: QueueFigures) -> None:
     assert reported(FIGURES, state) == expected
 
 
 @pytest.mark.parametrize(
     ("state", "expected"),
     [
-        (QueueState("q", enabled=True, started=True), ("False", "Open", "it takes and starts jobs")),
-        (QueueState("q", enabled=False, started=True, reason="drained"), ("True", "Disabled", "drained")),
-        (QueueState("q", enabled=True, started=False), ("True", "Stopped", "it starts no jobs")),
+        (QueueReport("q", enabled=True, started=True), ("False", "Open", "it takes and starts jobs")),
+        (QueueReport("q", enabled=False, started=True, reason="drained"), ("True", "Disabled", "drained")),
+        (QueueReport("q", enabled=True, started=False), ("True", "Stopped", "it starts no jobs")),
         (None, ("True", "NotThere", "the batch system has no queue q, or does not show it")),
     ],
 )
-def test_a_node_says_whether_its_queue_takes_jobs(state: QueueState | None, expected: tuple[str, str, str]) -> None:
+def test_a_node_says_whether_its_queue_takes_jobs(state: QueueReport | None, expected: tuple[str, str, str]) -> None:
     assert queue_condition("q", state) == Condition("QueueClosed", *expected)

@@ -18,12 +18,12 @@ from hypothesis import strategies as st
 from router import names, policy
 from router.agent.batch.commands import Batch
 from router.agent.metrics import Metrics
-from router.agent.nodes.queuestate import Board, QueueStates, document, entries
+from router.agent.nodes.queuestate import Board, QueueStatePublisher, document, entries
 from router.controlplane import installing
 from router.controlplane.plane import ControlPlane
 from router.errors import NotFound, Unavailable
 from router.host.local import LocalHost
-from router.hpc import BatchSystem, QueueState, local
+from router.hpc import BatchSystem, QueueReport, local
 from router.kube.client import Api, connect
 from router.webhook.watched import WatchedQueues
 from tests.kube.wire import await_true
@@ -42,23 +42,23 @@ IDLE = {"site": SITE, "queue": "workq", "up": True, "freeNodes": 2, "queuedJobs"
 @pytest.mark.parametrize(
     ("state", "expected"),
     [
-        (QueueState("q", enabled=True, started=True), {"up": True}),
-        (QueueState("q", enabled=True, started=False), {"up": False}),
-        (QueueState("q", enabled=False, started=True), {"up": False}),
+        (QueueReport("q", enabled=True, started=True), {"up": True}),
+        (QueueReport("q", enabled=True, started=False), {"up": False}),
+        (QueueReport("q", enabled=False, started=True), {"up": False}),
         (
-            QueueState("q", enabled=True, started=True, free_nodes=0, queued=3, running=4),
+            QueueReport("q", enabled=True, started=True, free_nodes=0, queued=3, running=4),
             {"up": True, "freeNodes": 0, "queuedJobs": 3, "runningJobs": 4},
         ),
-        (QueueState("q", enabled=True, started=True, waited=0), {"up": True, "waitSeconds": 0}),
-        (QueueState("q", enabled=True, started=True, waited=179), {"up": True, "waitSeconds": 120}),
+        (QueueReport("q", enabled=True, started=True, waited=0), {"up": True, "waitSeconds": 0}),
+        (QueueReport("q", enabled=True, started=True, waited=179), {"up": True, "waitSeconds": 120}),
     ],
 )
-def test_what_is_not_known_is_left_out(state: QueueState, expected: dict[str, Any]) -> None:
+def test_what_is_not_known_is_left_out(state: QueueReport, expected: dict[str, Any]) -> None:
     assert entries("s", ["q"], {"q": state, "other": state}) == [{"site": "s", "queue": "q", **expected}]
 
 
 def test_a_declared_queue_that_the_batch_system_does_not_name_takes_no_job() -> None:
-    found = {"q": QueueState("q", enabled=True, started=True)}
+    found = {"q": QueueReport("q", enabled=True, started=True)}
 
     assert entries("s", ["gone", "q"], found)[0] == {"site": "s", "queue": "gone", "up": False}
     assert entries("s", ["gone", "q"], {}) == []  # it says nothing of any queue
@@ -66,7 +66,7 @@ def test_a_declared_queue_that_the_batch_system_does_not_name_takes_no_job() -> 
 
 figures = st.none() | st.integers(0, 10**9)
 states = st.builds(
-    QueueState,
+    QueueReport,
     name=st.just("q"),
     enabled=st.booleans(),
     started=st.booleans(),
@@ -77,7 +77,7 @@ states = st.builds(
 
 
 @given(st.dictionaries(st.sampled_from(["a", "b", "c"]), states, min_size=1), st.integers(0, 4 * 10**9))
-def test_the_webhook_reads_what_the_agent_writes(found: dict[str, QueueState], asked: int) -> None:
+def test_the_webhook_reads_what_the_agent_writes(found: dict[str, QueueReport], asked: int) -> None:
     read = policy.queue_states(document(entries("s", sorted(found), found), asked), "the document")
 
     assert read.time == asked
@@ -99,8 +99,10 @@ class Site:
     board: Board
     ready: bool = True
 
-    def publisher(self, **changes: Any) -> QueueStates:
-        return QueueStates(self.api, self.batch.queues, replace(self.board, **changes), ready=lambda: self.ready)
+    def publisher(self, **changes: Any) -> QueueStatePublisher:
+        return QueueStatePublisher(
+            self.api, self.batch.queues, replace(self.board, **changes), ready=lambda: self.ready
+        )
 
     def published(self) -> dict[str, Any]:
         """The document in the cluster; empty where there is none."""
@@ -179,13 +181,13 @@ def test_an_answer_that_does_not_come_leaves_what_is_published(site: Site, tmp_p
     )
 
     with pytest.raises(Unavailable):
-        QueueStates(site.api, mute.queues, site.board, ready=lambda: True).look()
+        QueueStatePublisher(site.api, mute.queues, site.board, ready=lambda: True).look()
 
     assert site.published() == before
 
 
 def test_a_batch_system_that_tells_nothing_of_queues_has_nothing_published(site: Site) -> None:
-    assert not QueueStates(site.api, dict, site.board, ready=lambda: True).look()
+    assert not QueueStatePublisher(site.api, dict, site.board, ready=lambda: True).look()
     assert site.published() == {}
 
 
@@ -194,7 +196,7 @@ def test_a_config_map_that_is_missing_is_told_and_looked_for_again(
 ) -> None:
     admin = connect(str(plane.kubeconfig()))
     board = replace(site.board, namespace=namespace, every=0.1)
-    publisher = QueueStates(admin, site.batch.queues, board, ready=lambda: True)
+    publisher = QueueStatePublisher(admin, site.batch.queues, board, ready=lambda: True)
     with pytest.raises(NotFound):
         publisher.look()
 

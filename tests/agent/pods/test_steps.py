@@ -14,7 +14,7 @@ from typing import Any, cast
 import pytest
 
 from router import names
-from router.agent.batch.reachability import Reach
+from router.agent.batch.reachability import Reachability
 from router.agent.metrics import Metrics
 from router.agent.pods.acting import Tools
 from router.agent.pods.fencing import Fence
@@ -71,7 +71,7 @@ class World:
             recorder=SimpleNamespace(tell=lambda about, kind, reason, words: self.told.append((about.name, reason))),
         )
         fence = SimpleNamespace(look=self._look, older=lambda record: (), disruptions=lambda record: 0)
-        reach = Reach(lambda words: None, first=1, longest=1)
+        reach = Reachability(lambda words: None, first=1, longest=1)
         deciding = Deciding(
             lambda pod: Terms(),
             reach,

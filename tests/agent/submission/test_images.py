@@ -10,7 +10,7 @@ import pytest
 
 from router.agent.submission.images import Images, ImageWait, cache_directory
 from router.host.local import LocalHost
-from router.pod.image import Answer, Config, Used
+from router.pod.image import Config, ImageState, Used
 from router.site.schema import ImageMap, Runtime, Site
 from tests.agent.fake_imagepull import DIGEST, PULLING, FakeImagepull, failed, ready
 from tests.gates import checked
@@ -59,7 +59,7 @@ def world(make: Callable[..., World]) -> World:
 
 def test_an_image_is_asked_for_once_for_all_pods_and_containers(world: World) -> None:
     world.imagepull.answers(perl=ready(env=["A=b"], entrypoint=["perl"]))
-    used = Used(Answer("ready", "/cache/ab.sif", PERL, DIGEST, Config(("A=b",), ("perl",))))
+    used = Used(ImageState("ready", "/cache/ab.sif", PERL, DIGEST, Config(("A=b",), ("perl",))))
 
     assert [world.of("perl", "perl") for _ in range(50)] == [{"c0": used, "c1": used}] * 50
     assert world.imagepull.asked == [
@@ -169,7 +169,7 @@ def test_a_file_of_the_site_is_only_looked_into_and_need_not_be_seen_here(make: 
     file = {"state": "ready", "path": "/apps/perl.sif", "source": None, "digest": None, "config": config}
     world.imagepull.answers(perl=file, **{"perl:1": failed(message="no such file")})
 
-    answer = Answer("ready", "/apps/perl.sif", config=Config(("A=b",), (), ("perl",), "/w"))
+    answer = ImageState("ready", "/apps/perl.sif", config=Config(("A=b",), (), ("perl",), "/w"))
     assert world.of("perl", "perl:1") == {"c0": Used(answer)}
     assert {one["file"] for one in world.imagepull.asked} == {"/apps/perl.sif"}
 
@@ -189,7 +189,7 @@ def test_a_job_that_pulls_is_told_from_where_and_looks_itself_for_what_this_host
     found = world.of(registry, "away:1", "silent:1")
 
     cache = cache_directory(world.site, "ada")
-    answer = Answer("ready", "/cache/ab.sif", f"docker://{registry}@{DIGEST}", DIGEST, Config())
+    answer = ImageState("ready", "/cache/ab.sif", f"docker://{registry}@{DIGEST}", DIGEST, Config())
     assert found == {"c0": Used(answer, cache=cache, insecure=True)}
     assert world.waits("wrong:1")[:2] == ("ErrImagePull", "manifest unknown")
     assert {one["when"] for one in world.imagepull.asked} == {"job"}

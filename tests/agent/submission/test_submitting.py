@@ -18,8 +18,8 @@ from router.agent.submission.images import Images, ImageWait
 from router.agent.submission.submitting import (
     Added,
     DirectoryExists,
-    Place,
     SiteStorage,
+    SubmissionSite,
     Submitter,
     Withdrawn,
     WrongUser,
@@ -68,7 +68,7 @@ class World:
         site = site.model_copy(update={"imagepull": str(self.imagepull.program), "secrets": secrets})
         self.root = str(tmp_path / "site")
         self.host = LocalHost(self.root)
-        place = Place(site, "0a1b2c3d", self.root, user)
+        place = SubmissionSite(site, "0a1b2c3d", self.root, user)
         batch = Batch(self.host, openpbs, openpbs.DEFAULT, user=user, seconds=30, metrics=Metrics())
         self.submitter = Submitter(cast("Api", self.cluster), self.host, batch, place, lambda: KEYS)
         self.submitter._images = Images(self.host, site, user, patience=120)
