@@ -17,6 +17,7 @@ from typing import Final, TypeVar
 
 from router.agent.batch import answers as telling
 from router.agent.batch.answers import JobAnswers
+from router.agent.batch.remembered import Remembered
 from router.agent.metrics import Metrics, Stopwatch
 from router.errors import BatchError, Full, OutputError, Refused, Unavailable
 from router.host import Runner
@@ -96,10 +97,8 @@ class Batch:
         self._log = logging.getLogger("batchgate")
         self._listed: tuple[float, Mapping[str, JobReport]] = (-math.inf, {})
         self._users = user
-        self._servers: frozenset[str] = frozenset()
         self._able = False
-        self._held: dict[str, float] = {}
-        self._away: dict[str, float] = {}
+        self._remembered = Remembered()
 
     def submit(self, submission: Submission) -> str:
         """The new job's id. Refused, Full, Unavailable (the job may exist all the same), OutputError (so may it)."""
@@ -219,8 +218,8 @@ class Batch:
         latter, as each user can ask about the own jobs.
         """
         now = time.monotonic()
-        self._held = {job_id: until for job_id, until in self._held.items() if until > now}
-        asked = [job_id for job_id in job_ids if job_id not in self._held]
+        left = self._remembered.held(now)
+        asked = [job_id for job_id in job_ids if job_id not in left]
         held = JobAnswers(silent=frozenset(job_ids).difference(asked))
         try:
             return held | self._question(asked) if asked else held
@@ -230,7 +229,7 @@ class Batch:
             if not self._able and not self._observer:
                 raise
             fields = {"error": str(error)[:2000], "jobs": sorted(told.silent)[:20]}
-        self._held |= dict.fromkeys(told.silent, now + HELD_SECONDS)
+        self._remembered.hold(told.silent, now + HELD_SECONDS)
         self._log.warning("jobs that cannot be asked about", extra={"fields": fields})
         return held | told
 
@@ -263,7 +262,8 @@ class Batch:
         return told | JobAnswers(silent=frozenset(job_id for part in parts for job_id in part))
 
     def _question(self, job_ids: Sequence[str]) -> JobAnswers:
-        words = {job_id: telling.word_for(job_id, self._servers) for job_id in job_ids}
+        servers = self._remembered.servers
+        words = {job_id: telling.word_for(job_id, servers) for job_id in job_ids}
         unique = tuple(dict.fromkeys(words.values()))
         found, named = self._asked(
             "details", lambda commands: self._system.details_argv(unique, commands), self._read_details
@@ -280,7 +280,7 @@ class Batch:
     def _learn(self, job_ids: Iterable[str]) -> None:
         """Servers may be asked that stand in ids of the batch system's own answers."""
         whole = (job_id for job_id in job_ids if self._system.is_id(job_id))
-        self._servers |= {server for job_id in whole if (server := telling.server_of(job_id))}
+        self._remembered.learn({server for job_id in whole if (server := telling.server_of(job_id))})
 
     def _followed(self, told: JobAnswers) -> JobAnswers:
         """The same with jobs that were moved to another server as that one tells of them: one question a server.
@@ -298,7 +298,7 @@ class Batch:
 
     def _there(self, server: str, job_ids: Sequence[str]) -> JobAnswers | None:
         """What another server tells of these jobs; None where it cannot be asked now."""
-        if time.monotonic() < self._away.get(server, -math.inf):
+        if self._remembered.is_away(server, time.monotonic()):
             return None
         words = [f"{job_id}@{server}" for job_id in job_ids]
         try:
@@ -309,7 +309,7 @@ class Batch:
                 argv = self._system.details_argv(words, replace(self._commands, history=False))
                 found, named = self._told("details", argv, self._read_details)
         except BatchError as error:
-            self._away[server] = time.monotonic() + AWAY_SECONDS
+            self._remembered.away(server, time.monotonic() + AWAY_SECONDS)
             fields = {"server": server, "error": str(error)[:2000]}
             self._log.warning("a server that jobs were moved to cannot be asked", extra={"fields": fields})
             return None
@@ -329,18 +329,19 @@ class Batch:
         """
         if time.monotonic() >= self._no_history_until:
             self._commands = self._wanted
+        commands = self._commands  # another thread may learn meanwhile that there is no history
         try:
-            return self._told(kind, command(self._commands), parse)
+            return self._told(kind, command(commands), parse)
         except NoHistory as error:
-            if not self._commands.history:
+            if not commands.history:
                 raise
             if self._no_history_until == -math.inf:
                 self._log.warning(
                     "the batch system keeps no records of ended jobs", extra={"fields": {"words": error.words}}
                 )
             self._no_history_until = time.monotonic() + HISTORY_SECONDS
-            self._commands = replace(self._commands, history=False)
-        return self._told(kind, command(self._commands), parse)
+            commands = self._commands = replace(commands, history=False)
+        return self._told(kind, command(commands), parse)
 
     def _told(self, kind: str, argv: Sequence[str] | None, parse: Callable[[_Output], T]) -> T:
         return parse(_Output()) if argv is None else self._counted(kind, lambda: parse(self._run(argv)))
