@@ -6,7 +6,7 @@ BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-quick kill-test check format bench control-plane-programs control-plane control-plane-down bed bed-down lock clean
+.PHONY: help demo test test-quick test-bed kill-test check format bench control-plane-programs control-plane control-plane-down bed bed-down lock clean
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):[^#]*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 32
@@ -28,12 +28,16 @@ demo: $(READY) ## apply the examples to a real control plane, run what goes to H
 # What takes values and returns values: no process, no server. It reads nothing but the checkout.
 PURE := $(addprefix tests/,gate hpc notation operating placement pod policy preflight reconcile site workload test_architecture.py test_docs.py)
 
-test-quick: $(READY) ## everything pure, in under a minute: what to run while you write
+test-quick: $(READY) ## everything pure, in about a minute: what to run while you write
 	$(BIN)/pytest -q --ignore tests/hpc/contract --ignore tests/hpc/test_fourth.py $(PURE)
 
 test: $(READY) ## every test that this machine can run; what is skipped is listed with its reason
 	@$(BIN)/python -m router.controlplane || echo "Tests that need a control plane are skipped." >&2
 	$(BIN)/pytest
+
+test-bed: $(READY) ## where the bed is up: a test of each kind on its Slurm, over ssh and sudo, with Apptainer, MPI over all nodes
+	$(BIN)/pytest tests/agent/bed/test_users.py tests/agent/bed/test_ring.py tests/agent/bed/test_preflight.py \
+		tests/agent/bed/test_examples.py tests/hpc/contract
 
 kill-test: $(READY) ## the long forms of the tests that kill and cut off: real times, 100 kills; an hour, two where a bed is up
 	BATCHGATE_KILL_TEST=1 $(BIN)/pytest tests/agent/whole tests/agent/bed/test_kills.py tests/agent/bed/test_submit_kills.py
