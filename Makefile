@@ -36,8 +36,7 @@ test: $(READY) ## every test that this machine can run; what is skipped is liste
 	$(BIN)/pytest
 
 test-bed: $(READY) ## where the bed is up: a test of each kind on its Slurm, over ssh and sudo, with Apptainer, MPI over all nodes
-	$(BIN)/pytest tests/agent/bed/test_users.py tests/agent/bed/test_ring.py tests/agent/bed/test_preflight.py \
-		tests/agent/bed/test_examples.py tests/hpc/contract
+	$(BIN)/pytest tests/agent/bed/test_users.py tests/agent/bed/test_ring.py tests/agent/bed/test_preflight.py
 
 kill-test: $(READY) ## the long forms of the tests that kill and cut off: real times, 100 kills; an hour, two where a bed is up
 	BATCHGATE_KILL_TEST=1 $(BIN)/pytest tests/agent/whole tests/agent/bed/test_kills.py tests/agent/bed/test_submit_kills.py
