@@ -135,6 +135,19 @@ def environment_of(container: Container) -> Environment:
     return found
 
 
+def refers_to_itself(container: Container) -> bool:
+    """Whether a container's words or values refer to one of its variables. If not, they are passed on as written.
+
+    Shell text such as ``$(seq 1 3)`` looks like a reference, and names no variable.
+    """
+    values = [variable.value for variable in container.env if variable.value is not None]
+    texts = [text for text in (*written_argv(container), *values) if "$(" in text]
+    if not texts or container.env_from:
+        return bool(texts)
+    known = {_LATER, *[variable.name for variable in container.env]}
+    return any(not known.isdisjoint(refers(text)) for text in texts)
+
+
 def literal_env(container: Container) -> dict[str, str]:
     """The variables whose values the manifest alone gives, expanded."""
     return dict(environment_of(container).values)
@@ -142,11 +155,9 @@ def literal_env(container: Container) -> dict[str, str]:
 
 def check_expansion(container: Container) -> None:
     """JobError where references make more text of words or variables than any process can be given."""
-    words = (*(container.command or ()), *(container.args or ()))
-    if not any("$(" in word for word in words) and not any(
-        "$(" in (variable.value or "") for variable in container.env
-    ):
+    if not refers_to_itself(container):
         return
+    words = (*(container.command or ()), *(container.args or ()))
     environment = environment_of(container)
     size = sum([environment.size(word, refers(word)) for word in words])
     if size > MOST_TEXT:
@@ -161,6 +172,8 @@ def argv(container: Container) -> tuple[str, ...] | None:
     words = written_argv(container)
     if not any("$" in word for word in words):
         return words
+    if not refers_to_itself(container):
+        return tuple([expand(word, {}) for word in words])
     environment = environment_of(container)
     known = [environment.known(word) for word in words]
     return None if None in known else tuple([word for word in known if word is not None])

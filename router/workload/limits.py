@@ -58,11 +58,8 @@ def _check_written(container: Container) -> None:
     A word is measured by its parts and never built: a few bytes of references make megabytes.
     """
     given = expand.written_argv(container)
-    if (
-        sum(map(len, given)) + sum([len(one.name) + len(one.value or "") for one in container.env]) <= _FEW
-        and not any("$(" in word for word in given)
-        and not any("$(" in (one.value or "") for one in container.env)
-    ):
+    size = sum(map(len, given)) + sum([len(one.name) + len(one.value or "") for one in container.env])
+    if size <= _FEW and not expand.refers_to_itself(container):
         return
     environment = expand.environment_of(container)
     sizes = {name: _size(value) for name, value in environment.values.items()}
@@ -79,7 +76,7 @@ def least_text(container: Container) -> int:
     values = [variable.value for variable in container.env if variable.value]
     texts = (*expand.written_argv(container), *values)
     written = sum([len(text) + text.count("\n") + text.count("'") for text in texts])
-    if not any("$(" in text for text in texts):
+    if not expand.refers_to_itself(container):
         return written
     environment = expand.environment_of(container)
     known = sum(map(len, environment.values.values()))

@@ -13,10 +13,12 @@ from router.workload.expand import (
     MOST_STRINGS,
     argv,
     check_expansion,
+    environment_of,
     expand,
     expand_within,
     literal_env,
     refers,
+    refers_to_itself,
     resolve_argv,
 )
 from router.workload.model import Container, ContainerKind, EnvVar, Launcher
@@ -246,6 +248,44 @@ def test_ordinary_references_are_fine():
 )
 def test_words_known_now(container: Container, expected: tuple[str, ...] | None):
     assert argv(container) == expected
+
+
+@pytest.mark.parametrize(
+    ("container", "expected"),
+    [
+        (make(), False),
+        (make(("A", "1"), command=("sh", "-c", "for n in $(seq 1 $A); do echo $((n + 1)); done")), False),
+        (make(("A", "1"), command=("x", "$$(A)")), False),
+        (make(("A", "1"), command=("x", "$(A)")), True),
+        (make(("A", "1"), ("B", "$(A)")), True),
+        (make(("A", None), command=("x", "$(A)")), True),
+        (make(command=("x", "$(JOB_COMPLETION_INDEX)")), True),
+        (make(command=("x", "$(seq 3)"), env_from=True), True),  # a key of the ConfigMap may have any name
+        (make(command=("x",), env_from=True), False),
+    ],
+)
+def test_whether_a_container_refers_to_its_variables(container: Container, expected: bool):
+    assert refers_to_itself(container) is expected
+
+
+_TEXTS = st.text(alphabet="$()AB", max_size=8)
+
+
+@given(
+    st.lists(st.tuples(st.sampled_from("ABC"), st.none() | _TEXTS), max_size=3),
+    st.lists(_TEXTS, max_size=3),
+    st.booleans(),
+)
+def test_a_container_that_does_not_refer_to_itself_is_passed_on_as_written(
+    env: list[tuple[str, str | None]], words: list[str], env_from: bool
+):
+    container = make(*env, command=tuple(words), env_from=env_from)
+    environment = environment_of(container)
+
+    if not refers_to_itself(container):
+        written = {name: value for name, value in dict(env).items() if value is not None}
+        assert environment.values == {name: expand(value, {}) for name, value in written.items()}
+        assert [environment.known(word) for word in words] == [expand(word, {}) for word in words]
 
 
 def test_a_lifted_launcher_leaves_its_program():
