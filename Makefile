@@ -31,9 +31,12 @@ PURE := $(addprefix tests/,gate hpc notation operating placement pod policy pref
 test-quick: $(READY) ## everything pure, in about a minute: what to run while you write
 	$(BIN)/pytest -q --ignore tests/hpc/contract --ignore tests/hpc/test_fourth.py $(PURE)
 
+# Most tests wait for something, so that two processes a core share them: see tests/scheduling.py.
+WORKERS ?= $(shell expr 2 '*' $$(getconf _NPROCESSORS_ONLN))
+
 test: $(READY) ## every test that this machine can run; what is skipped is listed with its reason
 	@$(BIN)/python -m router.controlplane || echo "Tests that need a control plane are skipped." >&2
-	$(BIN)/pytest
+	$(BIN)/pytest --numprocesses $(WORKERS) --durations 20
 
 test-bed: $(READY) ## where the bed is up: a test of each kind on its Slurm, over ssh and sudo, with Apptainer, MPI over all nodes
 	$(BIN)/pytest tests/agent/bed/test_users.py tests/agent/bed/test_ring.py tests/agent/bed/test_preflight.py

@@ -12,12 +12,23 @@ from router.controlplane import installing, programs
 from router.controlplane.options import RESEARCHERS
 from router.controlplane.plane import ControlPlane
 from router.controlplane.start import control_plane
+from tests import scheduling
 
 _NUMBERS = itertools.count(1)
 
 # What holds for all input does not depend on how busy the machine is.
 settings.register_profile("unhurried", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("unhurried")
+
+
+def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> scheduling.ByScope:
+    """How tests are shared out, where several processes run them (``make test``)."""
+    return scheduling.ByScope(config, log)
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    if config.getoption("numprocesses", default=None) or hasattr(config, "workerinput"):
+        scheduling.longest_first(items)
 
 
 @pytest.fixture(scope="session")

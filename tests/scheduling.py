@@ -1,0 +1,75 @@
+"""Where and when tests run if several processes share them (pytest-xdist): modules whole, the longest first.
+
+Most tests wait for something: a queue, a Pod, a time limit. So there are more processes than cores. The figures are
+seconds on two cores; they decide the order alone.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import pytest
+from xdist.scheduler.loadscope import LoadScopeScheduling
+
+TOGETHER: Final = {
+    "life and kills": (
+        "agent/whole/test_life",
+        "agent/whole/test_kills",
+        "agent/whole/test_st",
+        "agent/whole/test_sus",
+    ),
+    "outages": ("agent/whole/test_outages", "agent/whole/test_del", "agent/whole/test_e", "agent/whole/test_sub"),
+    "operators": ("agent/whole/",),
+    "webhook": ("webhook/real/", "webhook/test_watched"),
+    "plane": (
+        *("agent/leader/", "agent/test_election", "agent/test_lastcheck", "agent/nodes/", "agent/files/test_cleaning"),
+        *("agent/pods/test_watching", "sitecheck/test_checking", "controlplane/test_guards", "controlplane/test_m"),
+        *("controlplane/test_start", "kube/", "kubelet/test_kubectl"),
+    ),
+    "deployed": ("deployed/",),
+    "bed": ("agent/bed/",),
+    "pbs": ("agent/pbs/",),
+}
+"""Modules, by the beginnings of their names, that share what takes long to make, a control plane above all. The first
+that fits counts. What shares the control plane of all tests is in two parts, so that both cores have something to do."""
+
+LONG: Final = {
+    "plane": 450,
+    "life and kills": 350,
+    "outages": 350,
+    "operators": 350,
+    "webhook": 300,
+    "tests/agent/batch/test_observing.py": 140,
+    "deployed": 120,
+    "tests/script/test_rank_pulls.py": 80,
+    "tests/local/test_growth.py": 80,
+    "tests/host/test_remote.py": 60,
+    "tests/script/test_running.py": 60,
+    "tests/webhook/test_command.py": 60,
+    "tests/demo/test_standing.py": 58,
+    "tests/test_structure.py": 50,
+    "tests/demo/test_demo.py": 48,
+    "tests/local/test_running.py": 47,
+    "tests/controlplane/test_cloudnode.py": 35,
+    "tests/script/test_traps.py": 33,
+    "tests/demo/test_readme.py": 30,
+}
+
+
+def scope(nodeid: str) -> str:
+    """What a test runs together with, in one process: those that it shares something with, or its module."""
+    module = nodeid.partition("::")[0]
+    found = (name for name, starts in TOGETHER.items() if module.startswith(tuple(f"tests/{one}" for one in starts)))
+    return next(found, module)
+
+
+def longest_first(items: list[pytest.Item]) -> None:
+    """Sort the scopes, those that take long before the others; within each, tests stay in their order."""
+    items.sort(key=lambda one: (-LONG.get(scope(one.nodeid), 0), scope(one.nodeid)))
+
+
+class ByScope(LoadScopeScheduling):  # type: ignore[misc]  # xdist has no types
+    """xdist's scheduler of whole scopes, with ours; it asks for them by a method to be overridden."""
+
+    def _split_scope(self, nodeid: str) -> str:
+        return scope(nodeid)
