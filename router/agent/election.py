@@ -20,6 +20,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Final
 
+from router.background.loop import Loop
 from router.errors import ApiError, Conflict, NotFound
 from router.kube.client import Api, Json
 
@@ -94,21 +95,21 @@ class Election:
         self._name = lease_name
         self._seconds = seconds
         self._condition = threading.Condition()
-        self._stopping = threading.Event()
         self._until = -math.inf
         self._term = 0
         self._lease: Json | None = None
         self._seen: Seen | None = None
-        self._thread = threading.Thread(target=self._run, name="election", daemon=True)
+        self._led = False
+        self._loop = Loop("election", self._turn)
 
     def start(self) -> None:
         """Begin to compete."""
-        self._thread.start()
+        self._loop.start()
 
     @property
     def leading(self) -> bool:
         """Whether this process leads now. False in good time before anybody else can, and after ``release``."""
-        return clock() < self._until and not self._stopping.is_set()
+        return clock() < self._until and not self._loop.stopping
 
     @property
     def term(self) -> int:
@@ -122,10 +123,9 @@ class Election:
 
     def release(self) -> None:
         """Lead and compete no more; the next one begins at once. Whatever needs the lead must have ended before."""
-        self._stopping.set()
-        if self._thread.is_alive():
-            self._thread.join(self._patience + 1)
-        if self._thread.is_alive() or self._lease is None or not self._holds():
+        self._loop.stop()
+        self._loop.await_end(self._patience + 1)
+        if self._loop.alive or self._lease is None or not self._holds():
             return
         spec = {**self._lease["spec"], "holderIdentity": "", "renewTime": micro_time(datetime.now(UTC))}
         try:
@@ -138,20 +138,18 @@ class Election:
         """For one request: there is time for a second one before the lead is lost."""
         return self._seconds / 3
 
-    def _run(self) -> None:
-        led = False
-        while not self._stopping.is_set():
-            began = clock()
-            try:
-                self._try()
-                self.problem = ""
-            except ApiError as error:
-                self.problem = str(error)
-            if led != self.leading:
-                led = not led
-                log.info("leading" if led else "not leading any more", extra={"fields": self._fields()})
-            pause = self._seconds / _RENEWALS
-            self._stopping.wait(max(0.0, began + (pause if led else min(pause, _LONGEST_PAUSE)) - clock()))
+    def _turn(self) -> float:
+        began = clock()
+        try:
+            self._try()
+            self.problem = ""
+        except ApiError as error:
+            self.problem = str(error)
+        if self._led != self.leading:
+            self._led = not self._led
+            log.info("leading" if self._led else "not leading any more", extra={"fields": self._fields()})
+        pause = self._seconds / _RENEWALS
+        return max(0.0, began + (pause if self._led else min(pause, _LONGEST_PAUSE)) - clock())
 
     def _fields(self) -> dict[str, str]:
         return {"lease": self._name, "identity": self.identity, "problem": self.problem}

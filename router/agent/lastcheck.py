@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from router import names
+from router.background.loop import Loop
 from router.errors import ApiError, Conflict, InputError
 from router.kube.client import Api
 from router.preflight import Line
@@ -97,8 +98,7 @@ class LastCheck:
         self._every = every
         self._kept = Kept()
         self._problem = ""
-        self._stopping = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="last check", daemon=True)
+        self._loop = Loop("last check", self._turn)
 
     def refusal(self, profile: str = "") -> str:
         """Why no Job of an MPI profile, or without one, may be submitted, in words for users; empty where it may."""
@@ -107,15 +107,15 @@ class LastCheck:
     @property
     def alive(self) -> bool:
         """Whether its thread runs."""
-        return self._thread.is_alive()
+        return self._loop.alive
 
     def start(self) -> None:
         """Begin to look, at once."""
-        self._thread.start()
+        self._loop.start()
 
     def stop(self) -> None:
         """Look no more."""
-        self._stopping.set()
+        self._loop.stop()
 
     def look(self) -> None:
         """One look. ApiError where the API server does not answer.
@@ -137,15 +137,13 @@ class LastCheck:
             self.known.set()
             self._changed(found)
 
-    def _run(self) -> None:
-        pause = 0.0
-        while not self._stopping.wait(pause):
-            pause = self._every
-            try:
-                self.look()
-            except ApiError as error:
-                self._tell(str(error))
-                pause = self._every if self.known.is_set() else min(self._every, _FIRST_SECONDS)
+    def _turn(self) -> float:
+        try:
+            self.look()
+        except ApiError as error:
+            self._tell(str(error))
+            return self._every if self.known.is_set() else min(self._every, _FIRST_SECONDS)
+        return self._every
 
     def _tell(self, problem: str) -> None:
         if problem and problem != self._problem:

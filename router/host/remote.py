@@ -19,6 +19,7 @@ from functools import partial
 from pathlib import PurePath, PurePosixPath
 from typing import Final, TypeVar, cast
 
+from router.background.backoff import BackOff
 from router.host import MOST_READ, Ended, HostUnavailable, Status, answers, sentences
 from router.host.answers import Failure
 from router.host.beneath import below
@@ -31,6 +32,7 @@ from router.pod import layout
 
 _BLOCK: Final = 4 << 20
 """Bytes that one request reads at most."""
+_FIRST_PAUSE: Final = 1.0
 _LOOKS: Final = frozenset({"names", "status", "read", "clock"})
 _ENDING: Final = 5.0
 """Seconds that ``close`` waits for a site helper to end."""
@@ -92,6 +94,7 @@ class RemoteHost:
         self._opener = opener
         self._loop = loop
         self._patience = patience or Patience()
+        self._back_off = BackOff(_FIRST_PAUSE, self._patience.pause)
         self._lock = threading.Lock()
         self._uses = _Uses()
         self._link: Link | None = None
@@ -279,5 +282,5 @@ class RemoteHost:
 
     def _fail(self, error: HostUnavailable) -> None:
         self._failures += 1
-        pause = min(2.0 ** (self._failures - 1), self._patience.pause)
+        pause = self._back_off.after(self._failures)
         self._failure, self._not_before = error, time.monotonic() + pause * random.uniform(0.5, 1)  # noqa: S311

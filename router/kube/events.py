@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import logging
+import math
 import threading
 import time
 from collections import OrderedDict
@@ -15,6 +16,8 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Final, Literal
 
+from router.background.backoff import BackOff
+from router.background.loop import Loop
 from router.errors import ApiError, ApiUnavailable, Conflict, NotFound
 from router.kube.client import Api, Json
 
@@ -30,8 +33,7 @@ _LONGEST_NAME: Final = 253
 _REMEMBERED: Final = 10_000
 _TRIES: Final = 12
 """Of an Event that the API server fails at (500). One that it cannot be told now is kept."""
-_FIRST_DELAY: Final = 0.2
-_LONGEST_DELAY: Final = 10.0
+_BACK_OFF: Final = BackOff(first=0.2, longest=10.0)
 
 Kind = Literal["Normal", "Warning"]
 
@@ -136,20 +138,20 @@ class Recorder:
         self._waiting: OrderedDict[str, PendingEvent] = OrderedDict()
         self._sent: OrderedDict[str, _Sent] = OrderedDict()
         self._busy = False
-        self._stopping = False
+        self._failures = 0
+        self._tries = 0
+        self._not_before = -math.inf
         self._refusals: set[tuple[int, str]] = set()
-        self._thread = threading.Thread(target=self._run, name="events", daemon=True)
+        self._loop = Loop("events", self._turn)
 
     def start(self) -> None:
         """Begin to send."""
-        self._thread.start()
+        self._loop.start()
 
     def stop(self, seconds: float = 2.0) -> None:
         """Send what waits, for so many seconds at most, and end."""
         self.flush(seconds)
-        with self._condition:
-            self._stopping = True
-            self._condition.notify_all()
+        self._loop.stop()
 
     def tell(self, regarding: Reference, kind: Kind, reason: str, message: str) -> None:
         """Record that this happened to an object now."""
@@ -157,7 +159,7 @@ class Recorder:
         told = PendingEvent(regarding, kind, reason, shortened(message, LONGEST_MESSAGE), now, now)
         with self._condition:
             self._add(told.name, told)
-            self._condition.notify_all()
+        self._loop.wake()
 
     def flush(self, seconds: float) -> bool:
         """Wait until all is sent, at most so long; whether it is."""
@@ -177,27 +179,32 @@ class Recorder:
             if sent is not None:
                 sent.unsent = 0
 
-    def _run(self) -> None:
-        tries, delay = 0, _FIRST_DELAY
-        while (told := self._next()) is not None:
-            try:
-                self._send(told)
-            except ApiUnavailable as error:
-                tries += error.status == 500
-                if tries < _TRIES:
-                    self._put_back(told, max(delay, error.retry_after or 0))
-                    delay = min(delay * 2, _LONGEST_DELAY)
-                    continue
-                self._give_up(told, error)
-            except ApiError as error:
-                self._give_up(told, error)
-            tries, delay = 0, _FIRST_DELAY
-            self._rest()
+    def _turn(self) -> float | None:
+        if (pause := self._not_before - time.monotonic()) > 0:
+            return pause  # whoever tells something wakes this thread, and does not shorten a pause
+        if (told := self._next()) is None:
+            return None
+        try:
+            self._send(told)
+        except ApiUnavailable as error:
+            self._failures += 1
+            self._tries += error.status == 500
+            if self._tries < _TRIES:
+                self._put_back(told)
+                pause = max(_BACK_OFF.after(self._failures), error.retry_after or 0)
+                self._not_before = time.monotonic() + pause
+                return pause
+            self._give_up(told, error)
+        except ApiError as error:
+            self._give_up(told, error)
+        self._failures = self._tries = 0
+        self._rest()
+        return 0.0
 
     def _next(self) -> PendingEvent | None:
+        """The one to be sent next; None where none waits."""
         with self._condition:
-            self._condition.wait_for(lambda: self._waiting or self._stopping)
-            if self._stopping:
+            if not self._waiting:
                 return None
             self._busy = True
             return self._waiting.popitem(last=False)[1]
@@ -207,14 +214,13 @@ class Recorder:
             self._busy = False
             self._condition.notify_all()
 
-    def _put_back(self, told: PendingEvent, seconds: float) -> None:
-        """The first to be sent again, after a pause."""
+    def _put_back(self, told: PendingEvent) -> None:
+        """The first to be sent again."""
         with self._condition:
             self._busy = False
             later = self._waiting.get(told.name)
             self._waiting[told.name] = _joined(told, later) if later else told
             self._waiting.move_to_end(told.name, last=False)
-            self._condition.wait_for(lambda: self._stopping, seconds)
 
     def _give_up(self, told: PendingEvent, error: ApiError) -> None:
         self.dropped += told.count

@@ -23,6 +23,8 @@ from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from typing import Final
 
+from router.background.backoff import BackOff
+from router.background.loop import Loop
 from router.errors import ApiError, Gone
 from router.kube.client import Api, Json, Stream
 
@@ -34,14 +36,13 @@ LIST_AGAIN_SECONDS: Final = 3600.0
 PAGE: Final = 50
 """Objects asked for at a time: routed Pods carry their script, and two pages of them are in memory at once. Of 200 to a
 page an agent of 2,000 Pods took 13 MiB more, and listed them no faster."""
-FIRST_DELAY: Final = 0.2
-LONGEST_DELAY: Final = 10.0
+BACK_OFF: Final = BackOff(first=0.2, longest=10.0)
 _SECONDS: Final = 30.0
 _SHORT: Final = 1.0
 """A watch that ends sooner and brought nothing counts as a failure, so that it is not asked for in a tight loop."""
 
 
-class Watch(threading.Thread):
+class Watch:
     """The objects at a path, listed and watched by a thread of its own; ``start`` it, ``stop`` it in the end.
 
     :param path: of a list, e.g. ``/api/v1/pods``
@@ -51,7 +52,7 @@ class Watch(threading.Thread):
     :param query: ``labelSelector``, ``fieldSelector``
 
     Both are called by this thread alone, in the order of what happened. An exception in them ends the thread, which
-    then shows as ``is_alive()`` false; it is never swallowed.
+    then shows as not ``alive``; it is never swallowed.
     """
 
     def __init__(
@@ -62,7 +63,6 @@ class Watch(threading.Thread):
         on_change: Callable[[str, Json], None],
         query: Mapping[str, str] | None = None,
     ) -> None:
-        super().__init__(name=f"watch {path}", daemon=True)
         self.synced = threading.Event()
         """Set once the list was read for the first time."""
         self.problem = ""
@@ -75,43 +75,50 @@ class Watch(threading.Thread):
         self._since = -math.inf
         self._version = ""
         self._listed = -math.inf
-        self._stopping = threading.Event()
+        self._failures = 0
         self._lock = threading.Lock()
         self._stream: Stream | None = None
+        self._loop = Loop(f"watch {path}", self._turn)
 
     @property
     def since(self) -> float:
         """Monotonic time of the last sign of life; minus infinity before the first."""
         return self._since
 
+    @property
+    def alive(self) -> bool:
+        """Whether its thread runs."""
+        return self._loop.alive
+
+    def start(self) -> None:
+        """Begin to list."""
+        self._loop.start()
+
+    def await_end(self, seconds: float) -> None:
+        """Wait until nothing is listed or watched any more, after ``stop``, at most so long."""
+        self._loop.await_end(seconds)
+
     def stop(self) -> None:
-        """End the thread; it may be waited for with ``join``."""
-        self._stopping.set()
+        """List and watch no more."""
+        self._loop.stop()
         with self._lock:
             stream = self._stream
         if stream is not None:
             stream.close()
 
-    def run(self) -> None:
-        """What the thread does."""
-        delay = FIRST_DELAY
-        while not self._stopping.is_set():
-            try:
-                quick = self._step()
-            except Gone as error:
-                self._version = ""
-                quick = True
-                log.info("%s; listing again", error)
-            except ApiError as error:
-                self._note(error)
-                self._stopping.wait(max(_jitter(delay), error.retry_after or 0))
-                delay = min(delay * 2, LONGEST_DELAY)
-                continue
-            if quick:
-                self._stopping.wait(_jitter(delay))
-                delay = min(delay * 2, LONGEST_DELAY)
-            else:
-                delay = FIRST_DELAY
+    def _turn(self) -> float:
+        least = 0.0
+        try:
+            quick = self._step()
+        except Gone as error:
+            self._version = ""
+            quick = True
+            log.info("%s; listing again", error)
+        except ApiError as error:
+            self._note(error)
+            quick, least = True, error.retry_after or 0.0
+        self._failures = self._failures + 1 if quick else 0
+        return max(_jitter(BACK_OFF.after(self._failures)), least)
 
     def _step(self) -> bool:
         """List where that is due, then follow one watch to its end; whether that ended suspiciously soon."""
@@ -119,7 +126,7 @@ class Watch(threading.Thread):
             self._list()
         began, version = time.monotonic(), self._version
         self._follow()
-        if self._version != version or self._stopping.is_set():
+        if self._version != version or self._loop.stopping:
             return False
         if self._went_back():
             log.warning(
@@ -145,7 +152,7 @@ class Watch(threading.Thread):
 
     def _objects(self, versions: list[str]) -> Iterator[Json]:
         for page, version in self._api.pages(self._path, limit=PAGE, **self._query):
-            self._alive()
+            self._heard()
             versions.append(version)
             yield from page
 
@@ -153,24 +160,24 @@ class Watch(threading.Thread):
         stream = self._api.watch(self._path, self._version, seconds=WATCH_SECONDS, **self._query)
         with self._lock:
             self._stream = stream
-        if self._stopping.is_set():  # asked while the request was on its way
+        if self._loop.stopping:  # asked while the request was on its way
             stream.close()
-        self._alive()
+        self._heard()
         for event in stream:
-            self._alive()
+            self._heard()
             kind, found = event["type"], event["object"]
             if kind in ("ADDED", "MODIFIED", "DELETED"):
                 self._on_change(kind, found)
             self._version = found["metadata"]["resourceVersion"]
 
-    def _alive(self) -> None:
+    def _heard(self) -> None:
         self._since = time.monotonic()
         if self.problem:
             log.info("%s: the API server answers again", self._path)
             self.problem = ""
 
     def _note(self, error: ApiError) -> None:
-        if str(error) != self.problem and not self._stopping.is_set():
+        if str(error) != self.problem and not self._loop.stopping:
             self.problem = str(error)
             log.warning("%s; trying again", error)
 

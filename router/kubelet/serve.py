@@ -7,7 +7,6 @@ the API server's own certificate comes from, as the cluster publishes it for ser
 from __future__ import annotations
 
 import logging
-import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
@@ -15,6 +14,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
 
+from router.background.loop import Loop
 from router.certs import checking
 from router.certs.issuing import Pair
 from router.errors import ApiError, ConfigError
@@ -88,8 +88,7 @@ class Kubelet:
             workers=self._asking,
         )
         self._server = Server(answers.handle, tls.context(self._pair, None), settings.connections)
-        self._ending = threading.Event()
-        self._upkeep = threading.Thread(target=self._look_after, name="kubelet-upkeep", daemon=True)
+        self._upkeep = Loop("kubelet-upkeep", self._look_after)
 
     @property
     def waiting_for(self) -> str:
@@ -103,7 +102,7 @@ class Kubelet:
         """Start; ``listen`` comes next."""
         self._server.start()
         self._keep()
-        self._upkeep.start()
+        self._upkeep.start(self._settings.upkeep_seconds)
 
     def listen(self, host: str, port: int, node: str = "") -> int:
         """Listen for what is asked of one Node, or with an empty name of all; the port, a free one where 0 was given.
@@ -118,9 +117,9 @@ class Kubelet:
 
     def stop(self) -> None:
         """Cut all connections, end all threads."""
-        self._ending.set()
+        self._upkeep.stop()
         self._server.stop()
-        self._upkeep.join()
+        self._upkeep.await_end()
         self._files.shutdown(wait=False, cancel_futures=True)
         self._asking.shutdown(wait=False, cancel_futures=True)
 
@@ -128,9 +127,9 @@ class Kubelet:
         settings = self._settings
         return ServingCertificate(self._api, settings.node, settings.addresses, settings.directory)
 
-    def _look_after(self) -> None:
-        while not self._ending.wait(self._settings.upkeep_seconds):
-            self._keep()
+    def _look_after(self) -> float:
+        self._keep()
+        return self._settings.upkeep_seconds
 
     def _keep(self) -> None:
         """Look at all that may change; what cannot be done now is done the next time."""

@@ -1,6 +1,6 @@
 """Policy directories on disk: reading them, and following their changes.
 
-Shell: touches files and a clock, starts one thread. Knows how Kubernetes mounts a ConfigMap (files are links through
+Shell: touches files and a clock. Knows how Kubernetes mounts a ConfigMap (files are links through
 ``..data``, which is swapped as a whole); knows nothing of what policies mean.
 """
 
@@ -20,8 +20,6 @@ from router.policy.model import Policy
 
 ENDINGS: Final = (".yaml", ".yml")
 LARGEST: Final = 4 * 1024 * 1024
-INTERVAL: Final = 2.0
-"""Seconds between looks at the directory; a kubelet takes up to a minute to bring a changed ConfigMap."""
 
 Signature = tuple[tuple[str, int, int, int, int, int], ...]
 OnReload = Callable[["PolicyStore"], None]
@@ -105,12 +103,11 @@ class PolicyStore:
     the policy before the generation.
 
     :param on_reload: called after every reload, good or bad, in the thread that found the change
-    :param interval: seconds between two looks of the thread that ``start`` starts
     """
 
     name = "policy"
 
-    def __init__(self, path: str | Path, on_reload: OnReload | None = None, *, interval: float = INTERVAL) -> None:
+    def __init__(self, path: str | Path, on_reload: OnReload | None = None) -> None:
         self.path = Path(path)
         self.policy: Policy | None = None
         self.generation = 0
@@ -118,11 +115,8 @@ class PolicyStore:
         self.error = ""
         self.loaded_at: datetime | None = None
         self._on_reload = on_reload
-        self._interval = interval
         self._seen: Signature | None = None
         self._lock = threading.Lock()
-        self._stop = threading.Event()
-        self._thread: threading.Thread | None = None
 
     @property
     def digest(self) -> str:
@@ -156,24 +150,6 @@ class PolicyStore:
     def check(self) -> None:
         """``check_now`` for a watcher of several sources."""
         self.check_now()
-
-    def start(self) -> None:
-        """Look at the directory again and again, in a daemon thread. After a fork: call it in the child."""
-        if self._thread is None:
-            self._stop.clear()
-            self._thread = threading.Thread(target=self._follow, name="policy-reload", daemon=True)
-            self._thread.start()
-
-    def stop(self) -> None:
-        """End the thread."""
-        self._stop.set()
-        if self._thread is not None:
-            self._thread.join()
-            self._thread = None
-
-    def _follow(self) -> None:
-        while not self._stop.wait(self._interval):
-            self.check_now()
 
     def _put_in_force(self, policy: Policy) -> None:
         self.error = ""

@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import logging
 import os
-import threading
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Generic, Protocol, TypeVar
 
+from router.background.loop import Loop
 from router.errors import BatchgateError
 
 T = TypeVar("T")
@@ -108,18 +108,17 @@ class FileSource(Generic[T]):
         self._log.error("reload failed; %s", kept, extra={"fields": {"source": self.name, "error": error}})
 
 
-def watch(sources: Sequence[Source], seconds: float) -> threading.Thread:
-    """Check all sources every so many seconds, in a daemon thread, for as long as the process lives."""
-    pause = threading.Event()
+def watch(sources: Sequence[Source], seconds: float) -> Loop:
+    """Check all sources every so many seconds, in a thread that has begun."""
 
-    def look() -> None:
-        while not pause.wait(seconds):
-            for source in sources:
-                source.check()
+    def look() -> float:
+        for source in sources:
+            source.check()
+        return seconds
 
-    thread = threading.Thread(target=look, name="watch", daemon=True)
-    thread.start()
-    return thread
+    loop = Loop("watch", look)
+    loop.start(seconds)
+    return loop
 
 
 def _signature(paths: Sequence[Path]) -> Signature:

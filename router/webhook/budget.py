@@ -24,6 +24,7 @@ from dataclasses import dataclass, field
 from types import FrameType
 from typing import Final, TypeVar
 
+from router.background.loop import Loop
 from router.startup.settings import REVIEW_BUDGET
 
 T = TypeVar("T")
@@ -103,12 +104,12 @@ class Budget:
         self._log = log
         self._lock = threading.Lock()
         self._spending: dict[int, _Spending] = {}
-        self._thread: threading.Thread | None = None
+        self._loop: Loop | None = None
 
     @property
     def alive(self) -> bool:
         """False where nobody watches any more."""
-        return self._thread is None or self._thread.is_alive()
+        return self._loop is None or self._loop.alive
 
     def spend(self, work: Callable[[], T], slowed: Callable[[], bool]) -> T:
         """What the work returns, or raises.
@@ -134,9 +135,9 @@ class Budget:
     def _begin(self, spending: _Spending) -> None:
         with self._lock:
             self._spending[spending.thread] = spending
-            if self._thread is None:
-                self._thread = threading.Thread(target=self._watch, name="review-budget", daemon=True)
-                self._thread.start()
+            if self._loop is None:
+                self._loop = Loop("review-budget", self._watch)
+                self._loop.start(_LOOK_SECONDS)
 
     def _end(self, spending: _Spending) -> None:
         """From here on nothing is raised in the thread any more: what was on its way has come."""
@@ -150,12 +151,11 @@ class Budget:
             while True:
                 pass
 
-    def _watch(self) -> None:
-        while True:
-            time.sleep(_LOOK_SECONDS)
-            with self._lock:
-                for spending in self._spending.values():
-                    self._look(spending)
+    def _watch(self) -> float:
+        with self._lock:
+            for spending in self._spending.values():
+                self._look(spending)
+        return _LOOK_SECONDS
 
     def _look(self, spending: _Spending) -> None:
         seconds = time.clock_gettime(spending.clock) - spending.began

@@ -13,7 +13,6 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from threading import Thread
 from typing import Any, Protocol, TypeVar
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
@@ -58,8 +57,8 @@ class Followed(Source, Protocol):
     """What is kept by watches of a cluster."""
 
     @property
-    def watches(self) -> Sequence[Thread]:
-        """Their threads."""
+    def alive(self) -> bool:
+        """Whether their threads run."""
 
     @property
     def synced(self) -> bool:
@@ -151,6 +150,7 @@ def load(checked: InForce, settings: WebhookSettings, log: logging.Logger, metri
     for followed in in_force.followed:
         followed.start()
     queues = in_force.queues
+    files = watch(in_force.sources, WATCH_SECONDS)
     return Service(
         review=lambda body: admission.review(body, in_force.gate()),
         over_budget=admission.over_budget,
@@ -164,10 +164,7 @@ def load(checked: InForce, settings: WebhookSettings, log: logging.Logger, metri
         body_limit=settings.body_limit,
         clients=None if settings.client_ca is None else Clients(frozenset(settings.client_names)),
         metrics_port=metrics_port,
-        watchers=(
-            watch(in_force.sources, WATCH_SECONDS),
-            *[thread for followed in in_force.followed for thread in followed.watches],
-        ),
+        watching=lambda: files.alive and all(followed.alive for followed in in_force.followed),
         synced=lambda: in_force.synced,
     )
 

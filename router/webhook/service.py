@@ -80,7 +80,7 @@ class Service:
     body_limit: int = BODY_LIMIT
     clients: Clients | None = None
     metrics_port: int | None = None
-    watchers: Sequence[threading.Thread] = ()
+    watching: Callable[[], bool] = lambda: True
     synced: Callable[[], bool] = lambda: True
     draining: bool = False
     turn: threading.Lock = field(default_factory=threading.Lock)
@@ -93,7 +93,7 @@ class Service:
     @property
     def alive(self) -> bool:
         """False where files, the cluster or reviews are no longer watched, which only a restart repairs."""
-        return self.budget.alive and all(watcher.is_alive() for watcher in self.watchers)
+        return self.budget.alive and self.watching()
 
     @property
     def ready(self) -> bool:

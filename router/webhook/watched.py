@@ -87,6 +87,11 @@ class Watched(ABC):
         """The threads behind it."""
 
     @property
+    def alive(self) -> bool:
+        """Whether all of these run."""
+        return all(watch.alive for watch in self.watches)
+
+    @property
     def synced(self) -> bool:
         """Whether everything was listed once: before, nothing is known, which is no state to judge by."""
         return all(watch.synced.is_set() for watch in self.watches)

@@ -447,3 +447,12 @@ def test_a_directory_with_too_many_names_is_that_directorys_trouble(host: Remote
     (root / "full" / "0").unlink()
     assert len(host.names(root / "full")) == sitehelper.MOST_NAMES
     assert {"full", "good"} <= set(host.names(root))
+
+
+def test_a_host_that_is_lost_for_a_day_is_still_one_that_cannot_be_reached(loop: EventLoop, tmp_path: Path) -> None:
+    """With the longest pause of a minute that are as many tries as a float has powers of two."""
+    host = RemoteHost(tmp_path / "site", helpers.piped(tmp_path / "none"), loop, HASTY)
+    host._failures = 1_500
+
+    with pytest.raises(HostUnavailable):
+        host.check()

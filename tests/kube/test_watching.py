@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from router.background.backoff import BackOff
 from router.controlplane.options import APISERVER, CONTROLLER_MANAGER, ETCD, SCHEDULER, Options
 from router.controlplane.plane import ControlPlane
 from router.controlplane.programs import Programs
@@ -64,8 +65,8 @@ def watches() -> Iterator[list[Watch]]:
     for watch in started:
         watch.stop()
     for watch in started:
-        watch.join(30)
-        assert not watch.is_alive()
+        watch.await_end(30)
+        assert not watch.alive
 
 
 OURS = {"labelSelector": "ours=yes"}
@@ -119,7 +120,7 @@ def test_a_long_list_comes_in_pages(api: Api, path: str, watches: list[Watch], m
 def test_a_connection_that_is_cut_anywhere_loses_nothing_and_repeats_nothing(
     plane: ControlPlane, wired: tuple[Wire, Api], path: str, watches: list[Watch], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(watching, "LONGEST_DELAY", 0.2)
+    monkeypatch.setattr(watching, "BACK_OFF", BackOff(first=0.2, longest=0.2))
     wire, through = wired
     direct = connect(str(plane.kubeconfig()))
     padding = "x" * 5_000  # so that most cuts are in the middle of an event
@@ -327,9 +328,9 @@ def test_a_watch_ends_soon_when_it_is_told_to(wired: tuple[Wire, Api], path: str
         await_true(lambda: watch.problem, "refused")
     began = time.monotonic()
     watch.stop()
-    watch.join(watching.WATCH_SECONDS)
+    watch.await_end(watching.WATCH_SECONDS)
 
-    assert not watch.is_alive()
+    assert not watch.alive
     assert time.monotonic() - began < watching.WATCH_SECONDS / 2
 
 
@@ -342,7 +343,7 @@ def test_a_caller_that_fails_ends_the_watch_visibly(api: Api, path: str, monkeyp
 
     watch = Watch(api, path, fails, lambda *_: None)
     watch.start()
-    watch.join(60)
+    watch.await_end(60)
 
-    assert not watch.is_alive()
+    assert not watch.alive
     assert [str(end) for end in ends] == ["'a bug'"]

@@ -13,6 +13,7 @@ import pytest
 
 from router.errors import ConfigError, PolicyError
 from router.startup.policyfiles import PolicyStore, read_directory
+from router.startup.sources import watch
 
 GOOD = "rules: [{name: rest, cloud: true}]\n"
 OTHER = "rules: [{name: other, cloud: true}]\n"
@@ -251,19 +252,19 @@ def test_a_directory_that_comes_late(tmp_path: Path) -> None:
     assert _names(store) == ["rest"]
 
 
-def test_the_thread_follows_changes_and_ends(tmp_path: Path) -> None:
+def test_a_watcher_follows_changes(tmp_path: Path) -> None:
     directory = _write(tmp_path / "p", a=GOOD)
     seen = threading.Event()
-    store = PolicyStore(directory, lambda _: seen.set(), interval=0.01)
+    store = PolicyStore(directory, lambda _: seen.set())
     store.load()
-    store.start()
+    loop = watch((store,), 0.01)
     try:
         _write(directory, a=OTHER)
         assert seen.wait(30)
         assert _until(lambda: _names(store) == ["other"])
     finally:
-        store.stop()
-    assert not [thread for thread in threading.enumerate() if thread.name == "policy-reload"]
+        loop.stop()
+        loop.await_end(30)
 
 
 def _until(holds: Callable[[], bool]) -> bool:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import threading
 from pathlib import Path
 
 import pytest
@@ -135,13 +134,15 @@ def test_a_watcher_looks_at_every_source(tmp_path: Path) -> None:
     path = tmp_path / "n"
     path.write_text("1")
     source = _source(path)
-    thread = watch((source,), 0.01)
+    loop = watch((source,), 0.01)
 
     path.write_text("22")
 
     until(lambda: source.value == 22)
-    assert thread.daemon
-    assert thread in threading.enumerate()
+    assert loop.alive
+    loop.stop()
+    loop.await_end(30)
+    assert not loop.alive
 
 
 def test_what_grows_too_old_is_unknown_until_it_is_renewed(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:

@@ -130,6 +130,7 @@ def main() -> None:
     )
 
     def load() -> Service:
+        files = watch((certificate,), asked.watch)
         return Service(
             review=review,
             over_budget=over_budget,
@@ -139,7 +140,7 @@ def main() -> None:
             log=log,
             sources=(certificate,),
             certificate_expiry=lambda: certificate.value.not_after,
-            watchers=(watch((certificate,), asked.watch),),
+            watching=lambda: files.alive,
         )
 
     serve.run(settings, serve.bind_all(settings), load, certificate)

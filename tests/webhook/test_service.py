@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import logging
-import threading
 from datetime import UTC, datetime
 from typing import Any
 
@@ -55,13 +54,8 @@ def test_not_ready_while_draining() -> None:
 
 
 def test_not_alive_once_nobody_watches_the_files() -> None:
-    ended = threading.Thread(target=lambda: None)
-    ended.start()
-    ended.join()
-
-    here = threading.main_thread()
-    assert _get(_service(watchers=(here, ended)), "/livez") == (503, {"alive": False})
-    assert _get(_service(watchers=(here,)), "/livez") == (200, {"alive": True})
+    assert _get(_service(watching=lambda: False), "/livez") == (503, {"alive": False})
+    assert _get(_service(watching=lambda: True), "/livez") == (200, {"alive": True})
 
 
 def test_not_ready_before_the_cluster_was_seen() -> None:

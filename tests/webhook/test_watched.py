@@ -50,7 +50,7 @@ def watching(*sources: Watched) -> Iterator[None]:
                 watch.stop()
         for source in sources:
             for watch in source.watches:
-                watch.join(30)
+                watch.await_end(30)
 
 
 def problem(source: Watched) -> str:

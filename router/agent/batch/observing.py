@@ -23,6 +23,7 @@ from router.agent.batch.reachability import Reachability
 from router.agent.batch.site_observer import Overseer
 from router.agent.metrics import Stopwatch
 from router.agent.records import Record, Records
+from router.background.loop import Loop
 from router.errors import BatchError, Unavailable
 from router.hpc import JobReport, JobState
 from router.pod.layout import NO_INDEX
@@ -85,34 +86,33 @@ class Observer:
         self._notice = notice
         self._metrics = batch.metrics
         self._overseer = overseer
-        self._agenda = Agenda(slow=self._slow, quick=asking.quick, again=lambda: reach.again)
+        self._loop = Loop("observer", self._turn)
+        self._agenda = Agenda(slow=self._slow, quick=asking.quick, again=lambda: reach.again, wake=self._loop.wake)
         self._failing = False
         self._doubt: Doubt | None = None
         self._told_hidden = False
         self._others: set[str] = set()
         self._asked: dict[str, float] = {}
-        self._thread = threading.Thread(target=self._run, name="observer", daemon=True)
 
     def start(self) -> None:
         """Begin to look, at once."""
-        self._thread.start()
+        self._loop.start()
         self.began = True
 
     def stop(self) -> None:
         """Look no more. A command that runs is not waited for."""
-        self._agenda.stop()
+        self._loop.stop()
         if self._overseer is not None:
             self._overseer.leave(self)
 
     def await_end(self) -> None:
         """Wait until it looks no more, after ``stop``; at once where it never began."""
-        if self._thread.ident is not None:
-            self._thread.join()
+        self._loop.await_end()
 
     @property
     def alive(self) -> bool:
         """Whether its thread runs."""
-        return self._thread.is_alive()
+        return self._loop.alive
 
     @property
     def user(self) -> str:
@@ -201,19 +201,23 @@ class Observer:
             return NEVER
         return self._asking.usual if self._records.any() else self._asking.idle
 
-    def _run(self) -> None:
-        while (urgent := self._agenda.next()) is not None:
-            try:
-                if urgent:
-                    self._own(urgent)
-                else:
-                    self._cycle()
-                    self._answered()
-                self._failing = False
-            except BatchError as error:
-                self._failing = True
-                self._reach.failed(error)
-                self._agenda.ask(urgent)
+    def _turn(self) -> float:
+        if (urgent := self._agenda.take()) is not None:
+            self._look(urgent)
+        return self._agenda.pause()
+
+    def _look(self, urgent: Sequence[str]) -> None:
+        try:
+            if urgent:
+                self._own(urgent)
+            else:
+                self._cycle()
+                self._answered()
+            self._failing = False
+        except BatchError as error:
+            self._failing = True
+            self._reach.failed(error)
+            self._agenda.ask(urgent)
 
     def _answered(self) -> None:
         """The user has got an answer. Nothing is learnt of the jobs from now on where the observer is away."""

@@ -10,6 +10,7 @@ import threading
 import time
 from collections.abc import Callable
 
+from router.background.backoff import BackOff
 from router.errors import BatchError
 
 
@@ -18,13 +19,12 @@ class Reachability:
 
     :param changed: called with the reason when it becomes unreachable or is so for another one, and with an empty text
         when it answers again
-    :param first: seconds before it is asked again, doubled each time up to ``longest``
+    :param back_off: the pauses before it is asked again
     """
 
-    def __init__(self, changed: Callable[[str], None], *, first: float, longest: float) -> None:
+    def __init__(self, changed: Callable[[str], None], back_off: BackOff) -> None:
         self._changed = changed
-        self._first = first
-        self._longest = longest
+        self._back_off = back_off
         self._lock = threading.Lock()
         self._reason = ""
         self._failures = 0
@@ -57,9 +57,8 @@ class Reachability:
         words = error if isinstance(error, str) else error.words.strip() or str(error)
         with self._lock:
             was, self._reason = self._reason, words or "no answer"
-            pause = min(self._first * (1 << min(self._failures, 16)), self._longest)
             self._failures += 1
-            self._again = time.monotonic() + pause
+            self._again = time.monotonic() + self._back_off.after(self._failures)
             reason = self._reason
         if was != reason:
             self._changed(reason)

@@ -19,6 +19,8 @@ from router.agent.batch.agenda import Agenda
 from router.agent.batch.commands import MOST_IDS, Batch, JobReports
 from router.agent.batch.reachability import Reachability
 from router.agent.metrics import Stopwatch
+from router.background.backoff import BackOff
+from router.background.loop import Loop
 from router.errors import BatchError, OutputError
 from router.hpc import JobReport, JobState
 from router.reconcile.model import Job
@@ -57,34 +59,34 @@ class Overseer:
 
     :param batch: asks as the observer
     :param usual: seconds between two cycles
-    :param quick: the same for a minute after any change of ours, and before an observer that fails is tried again,
-        which doubles up to ``longest``
+    :param quick: the same for a minute after any change of ours
+    :param back_off: the pauses before an observer that fails is tried again
     """
 
-    def __init__(self, batch: Batch, *, usual: float, quick: float, longest: float) -> None:
+    def __init__(self, batch: Batch, *, usual: float, quick: float, back_off: BackOff) -> None:
         self.away = ""
         """Why the observer cannot be asked; empty while it can be, or gives what is not understood."""
         self._batch = batch
-        self._reach = Reachability(_told_reach, first=quick, longest=longest)
-        self._agenda = Agenda(slow=lambda: usual, quick=quick, again=lambda: self._reach.again)
+        self._reach = Reachability(_told_reach, back_off)
+        self._loop = Loop("overseer", self._turn)
+        self._agenda = Agenda(slow=lambda: usual, quick=quick, again=lambda: self._reach.again, wake=self._loop.wake)
         self._lock = threading.Lock()
         self._members: dict[str, Member] = {}
         self._others: set[str] = set()
         self._asked: dict[str, float] = {}
-        self._thread = threading.Thread(target=self._run, name="overseer", daemon=True)
 
     def start(self) -> None:
         """Begin to look."""
-        self._thread.start()
+        self._loop.start()
 
     def stop(self) -> None:
         """Look no more. A command that runs is not waited for."""
-        self._agenda.stop()
+        self._loop.stop()
 
     @property
     def alive(self) -> bool:
         """Whether its thread runs."""
-        return self._thread.is_alive()
+        return self._loop.alive
 
     def join(self, member: Member) -> None:
         """Look at this user's jobs too, from the next cycle on."""
@@ -108,30 +110,34 @@ class Overseer:
         """Look at everything as soon as possible."""
         self._agenda.check()
 
-    def _run(self) -> None:
-        while (urgent := self._agenda.next()) is not None:
+    def _turn(self) -> float:
+        if (urgent := self._agenda.take()) is not None:
             with self._lock:
                 members = dict(self._members)
-            try:
-                if urgent:
-                    self._answer(urgent, self._batch.ask(urgent), members)
-                elif members:
-                    self._cycle(members)
-                    self._reach.answered()
-                    self.away = ""
-                    for member in members.values():
-                        member.answered()
-            except OutputError as error:
-                self._reach.failed(error)
+            self._look(urgent, members)
+        return self._agenda.pause()
+
+    def _look(self, urgent: Sequence[str], members: Mapping[str, Member]) -> None:
+        try:
+            if urgent:
+                self._answer(urgent, self._batch.ask(urgent), members)
+            elif members:
+                self._cycle(members)
+                self._reach.answered()
                 self.away = ""
                 for member in members.values():
-                    member.look_itself()
-            except BatchError as error:
-                self._reach.failed(error)
-                self.away = self._reach.reason
-                self._agenda.ask(urgent)
-                for member in members.values():
-                    member.failed(error)
+                    member.answered()
+        except OutputError as error:
+            self._reach.failed(error)
+            self.away = ""
+            for member in members.values():
+                member.look_itself()
+        except BatchError as error:
+            self._reach.failed(error)
+            self.away = self._reach.reason
+            self._agenda.ask(urgent)
+            for member in members.values():
+                member.failed(error)
 
     def _cycle(self, members: Mapping[str, Member]) -> None:
         watch = Stopwatch()

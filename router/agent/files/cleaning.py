@@ -11,7 +11,6 @@ from __future__ import annotations
 import itertools
 import logging
 import re
-import threading
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import PurePosixPath
@@ -20,6 +19,7 @@ from typing import Final
 from router.agent.batch.commands import Batch
 from router.agent.files.inspecting import small
 from router.agent.records import Records
+from router.background.loop import Loop
 from router.errors import ApiError, BatchError
 from router.host import Host
 from router.hpc import JobReport, JobState
@@ -123,39 +123,37 @@ class Cleaning:
         """Whether there was a turn, however it went."""
         self.more = False
         """Whether the last turn has left something for the next one to look at."""
-        self._stopping = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="cleaning", daemon=True)
+        self._loop = Loop("cleaning", self._turn)
 
     def start(self) -> None:
         """Begin to look, in a minute."""
-        self._thread.start()
+        self._loop.start(SECONDS)
 
     def stop(self) -> None:
         """Look no more. A directory that is being removed is removed to its end."""
-        self._stopping.set()
+        self._loop.stop()
 
     def await_end(self) -> None:
         """Wait until it looks no more, after ``stop``; at once where it never began."""
-        if self._thread.ident is not None:
-            self._thread.join()
+        self._loop.await_end()
 
     @property
     def alive(self) -> bool:
         """Whether its thread runs."""
-        return self._thread.is_alive()
+        return self._loop.alive
 
-    def _run(self) -> None:
-        while not self._stopping.wait(SECONDS):
-            try:
-                done = self.look()
-                self.more = bool(self._next_job or self._next_note)
-            except (ApiError, BatchError, OSError) as error:
-                self.more = False
-                log.warning("old directories cannot be removed", extra={"fields": {"error": str(error)[:2000]}})
-            else:
-                if done != Cleaned():
-                    log.info("cleaned", extra={"fields": {"pods": done.pods, "notes": done.notes}})
-            self.turned = self.turned or self._ready()
+    def _turn(self) -> float:
+        try:
+            done = self.look()
+            self.more = bool(self._next_job or self._next_note)
+        except (ApiError, BatchError, OSError) as error:
+            self.more = False
+            log.warning("old directories cannot be removed", extra={"fields": {"error": str(error)[:2000]}})
+        else:
+            if done != Cleaned():
+                log.info("cleaned", extra={"fields": {"pods": done.pods, "notes": done.notes}})
+        self.turned = self.turned or self._ready()
+        return SECONDS
 
     def look(self) -> Cleaned:
         """One turn. ApiError, BatchError, OSError: nothing more is removed in it."""

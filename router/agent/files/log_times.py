@@ -6,12 +6,12 @@ Shell: one thread, apart from all others, as a file server that hangs would hold
 from __future__ import annotations
 
 import logging
-import threading
 from collections.abc import Iterator
 from typing import Final
 
 from router.agent.files.log_source import logged
 from router.agent.records import Record, Records
+from router.background.loop import Loop
 from router.errors import BatchError
 from router.host import Host
 from router.kubelet.indexes import Indexes, Run
@@ -30,30 +30,28 @@ class Indexing:
         self._records = records
         self._indexes = indexes
         self._growing: set[Run] = set()
-        self._stopping = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="indexing", daemon=True)
+        self._loop = Loop("indexing", self._turn)
 
     def await_end(self) -> None:
         """Wait until it looks no more, after ``stop``; at once where it never began."""
-        if self._thread.ident is not None:
-            self._thread.join()
+        self._loop.await_end()
 
     @property
     def alive(self) -> bool:
         """Whether its thread runs."""
-        return self._thread.is_alive()
+        return self._loop.alive
 
     def start(self) -> None:
         """Begin to look."""
-        self._thread.start()
+        self._loop.start(SECONDS)
 
     def stop(self) -> None:
         """Look no more."""
-        self._stopping.set()
+        self._loop.stop()
 
-    def _run(self) -> None:
-        while not self._stopping.wait(SECONDS):
-            self.look()
+    def _turn(self) -> float:
+        self.look()
+        return SECONDS
 
     def look(self) -> None:
         """Look at each running log once, and for the last time at those that have ended.

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import logging
-import threading
 import time
 from collections.abc import Callable, Iterable
 from functools import partial
@@ -16,6 +15,8 @@ from pathlib import PurePosixPath
 from typing import Final
 
 from router.agent.records import Record, Records
+from router.background.backoff import BackOff
+from router.background.loop import Loop
 from router.host import Host
 from router.pod import layout
 from router.pod.life import Note, read_note
@@ -25,7 +26,7 @@ log: Final = logging.getLogger("batchgate.agent")
 
 SECONDS: Final = 1.0
 _LONGEST_NOTE: Final = 4096
-_LONGEST_PAUSE: Final = 30.0
+_BACK_OFF: Final = BackOff(first=2 * SECONDS, longest=30.0)
 
 
 class Spool:
@@ -50,27 +51,27 @@ class Spool:
         self._news = news
         self._trouble = trouble
         self._names: dict[str, set[str]] = {}
-        self._stopping = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="spool", daemon=True)
+        self._failures = 0
+        self._told = ""
+        self._loop = Loop("spool", self._turn)
 
     def start(self) -> None:
         """Begin to list it. OSError where the directory cannot be made."""
         self._host.make_directory(self._path)
-        self._thread.start()
+        self._loop.start(SECONDS)
 
     def stop(self) -> None:
         """List it no more."""
-        self._stopping.set()
+        self._loop.stop()
 
     def await_end(self) -> None:
         """Wait until it looks no more, after ``stop``; at once where it never began."""
-        if self._thread.ident is not None:
-            self._thread.join()
+        self._loop.await_end()
 
     @property
     def alive(self) -> bool:
         """Whether its thread runs."""
-        return self._thread.is_alive()
+        return self._loop.alive
 
     def uids(self) -> set[str]:
         """The uids of Pods of which there are notes."""
@@ -94,18 +95,19 @@ class Spool:
             if record is not None and (fresh := names - record.seen):
                 self._read(record, sorted(fresh))
 
-    def _run(self) -> None:
-        pause, told = SECONDS, ""
-        while not self._stopping.wait(pause):
-            try:
-                self.look()
-                pause, told = SECONDS, ""
-            except OSError as error:
-                pause = min(2 * pause, _LONGEST_PAUSE)
-                if str(error) != told:
-                    told = str(error)
-                    log.warning("the spool cannot be read", extra={"fields": {"path": str(self._path), "error": told}})
-                    self._trouble(error)
+    def _turn(self) -> float:
+        try:
+            self.look()
+        except OSError as error:
+            self._failures += 1
+            if str(error) != self._told:
+                self._told = str(error)
+                fields = {"path": str(self._path), "error": self._told}
+                log.warning("the spool cannot be read", extra={"fields": fields})
+                self._trouble(error)
+            return _BACK_OFF.after(self._failures)
+        self._failures, self._told = 0, ""
+        return SECONDS
 
     def _read(self, record: Record, names: Iterable[str]) -> None:
         notes = []

@@ -27,7 +27,7 @@ from router.agent.pods.straying import Strays
 from router.agent.pods.watching import Pods, let_go
 from router.agent.records import Record, Records, SiteRecords
 from router.agent.submission.submitting import Withdrawn, WrongUser
-from router.agent.users.attending import LONGEST_BACK_OFF, Shared, World
+from router.agent.users.attending import Shared, World, back_off
 from router.agent.users.resting import Attended
 from router.errors import ApiError, BatchgateError, SignatureError
 from router.host import Host
@@ -209,7 +209,7 @@ class Lead:
         return all(one.began for one in self._all())
 
     def _alive(self) -> dict[str, bool]:
-        found = {"watch": self._pods.watch.is_alive(), "daemonsets": self._daemonsets.alive}
+        found = {"watch": self._pods.watch.alive, "daemonsets": self._daemonsets.alive}
         if self._nodes is not None:
             found["nodes"] = self._nodes.alive
             found["queue state"] = self._queue_states.alive
@@ -330,7 +330,7 @@ def _overseer(world: World) -> Overseer | None:
         world.observer,
         usual=settings.cycle_seconds,
         quick=settings.quick_seconds,
-        longest=max(LONGEST_BACK_OFF, settings.cycle_seconds),
+        back_off=back_off(settings),
     )
 
 

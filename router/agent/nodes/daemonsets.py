@@ -21,6 +21,8 @@ from functools import partial
 from typing import Any, Final
 
 from router import names
+from router.background.backoff import BackOff
+from router.background.loop import Loop
 from router.errors import ApiError, Conflict, NotFound
 from router.kube.client import STRATEGIC, Api, Json
 from router.kube.events import Recorder, Reference
@@ -33,8 +35,7 @@ _ADVICE: Final = "a node affinity 'type NotIn [virtual-kubelet]' keeps the Daemo
 _PODS: Final = "/api/v1/pods"
 _NOT_ROUTED: Final = f"!{names.KEY_QUEUE}"
 _SECONDS: Final = 10.0
-_SHORTEST_DELAY: Final = 2.0
-_LONGEST_DELAY: Final = 60.0
+_BACK_OFF: Final = BackOff(first=2.0, longest=60.0)
 _ENDED: Final = frozenset({"Succeeded", "Failed"})
 _CONDITIONS: Final = ("Initialized", "ContainersReady", "Ready")
 
@@ -143,12 +144,12 @@ def _stamp(moment: datetime) -> str:
 
 @dataclass(slots=True)
 class _Task:
-    """A Pod that something is to be done with, and when the next try may be (monotonic)."""
+    """A Pod that something is to be done with, how often that was tried, and when the next try may be (monotonic)."""
 
     pod: Json
     act: Act
     again: float = 0.0
-    delay: float = _SHORTEST_DELAY
+    tries: int = 0
 
 
 class DaemonSets:
@@ -165,30 +166,28 @@ class DaemonSets:
         self._nodes = frozenset(nodes)
         self._address = address
         self._recorder = recorder
-        self._condition = threading.Condition()
+        self._lock = threading.Lock()
         self._tasks: dict[tuple[str, str], _Task] = {}
-        self._stopping = False
         self._watches = [self._watch(node) for node in ("", *sorted(self._nodes))]
-        self._thread = threading.Thread(target=self._run, name="daemonsets", daemon=True)
+        self._loop = Loop("daemonsets", self._turn)
 
     @property
     def alive(self) -> bool:
         """Whether its threads run."""
-        return all(thread.is_alive() for thread in (*self._watches, self._thread))
+        return self._loop.alive and all(watch.alive for watch in self._watches)
 
     def start(self) -> None:
         """Begin to answer."""
-        for thread in (*self._watches, self._thread):
-            thread.start()
+        for watch in self._watches:
+            watch.start()
+        self._loop.start()
 
     def stop(self) -> None:
         """End; the Pods stay as they are."""
         for watch in self._watches:
             watch.stop()
-        with self._condition:
-            self._stopping = True
-            self._condition.notify_all()
-        self._thread.join(_SECONDS)
+        self._loop.stop()
+        self._loop.await_end(_SECONDS)
 
     def _watch(self, node: str) -> Watch:
         """Of the Pods that are on a node and not routed; of those without a node where it is empty."""
@@ -197,45 +196,42 @@ class DaemonSets:
 
     def _on_list(self, node: str, pods: Iterator[Json]) -> None:
         found = [(pod, act) for pod in pods if (act := act_on(pod, self._nodes))]
-        with self._condition:
+        with self._lock:
             for key in [key for key in self._tasks if key[0] == node]:
                 del self._tasks[key]
             for pod, act in found:
                 self._tasks[node, pod["metadata"]["uid"]] = _Task(pod, act)
-            self._condition.notify_all()
+        self._loop.wake()
 
     def _on_change(self, node: str, kind: str, pod: Json) -> None:
         act = None if kind == "DELETED" else act_on(pod, self._nodes)
         key = (node, pod["metadata"]["uid"])
-        with self._condition:
+        with self._lock:
             before = self._tasks.pop(key, None)
             if act is not None:
                 self._tasks[key] = _Task(pod, act)
                 if before is not None and before.act is act:  # our own change did not help: slower
-                    self._tasks[key].again, self._tasks[key].delay = before.again, before.delay
-            self._condition.notify_all()
+                    self._tasks[key].again, self._tasks[key].tries = before.again, before.tries
+        self._loop.wake()
 
-    def _run(self) -> None:
-        while (task := self._next()) is not None:
-            try:
-                self._perform(task)
-            except (NotFound, Conflict):
-                pass  # it is another Pod or another version by now: the watch will show it
-            except ApiError as error:
-                log.warning("Pod %s: cannot %s: %s", _name(task.pod), task.act.value, error)
-            with self._condition:  # done or not: if the watch does not show that it was, it is tried again
-                task.again = time.monotonic() + task.delay
-                task.delay = min(task.delay * 2, _LONGEST_DELAY)
-
-    def _next(self) -> _Task | None:
-        with self._condition:
-            while not self._stopping:
-                now = time.monotonic()
-                task = min(self._tasks.values(), key=lambda one: one.again, default=None)
-                if task is not None and task.again <= now:
-                    return task
-                self._condition.wait(None if task is None else task.again - now)
+    def _turn(self) -> float | None:
+        """Do what is due most; seconds until the next is, None where there is nothing to do."""
+        with self._lock:
+            task = min(self._tasks.values(), key=lambda one: one.again, default=None)
+        if task is None:
             return None
+        if (pause := task.again - time.monotonic()) > 0:
+            return pause
+        try:
+            self._perform(task)
+        except (NotFound, Conflict):
+            pass  # it is another Pod or another version by now: the watch will show it
+        except ApiError as error:
+            log.warning("Pod %s: cannot %s: %s", _name(task.pod), task.act.value, error)
+        with self._lock:  # done or not: if the watch does not show that it was, it is tried again
+            task.tries += 1
+            task.again = time.monotonic() + _BACK_OFF.after(task.tries)
+        return 0.0
 
     def _perform(self, task: _Task) -> None:
         pod, now = task.pod, datetime.now(UTC)

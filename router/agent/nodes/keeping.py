@@ -32,6 +32,8 @@ from router.agent.nodes.objects import (
     node_object,
     status_patch,
 )
+from router.background.backoff import BackOff
+from router.background.loop import Loop
 from router.errors import ApiError, Conflict, NotFound
 from router.kube.client import MERGE, STRATEGIC, Api, Json
 from router.kube.events import Recorder, Reference
@@ -49,7 +51,8 @@ _SECONDS: Final = 5.0
 _LONGEST_INTERVAL: Final = 10.0
 """Between two heartbeats, as kubelets have it."""
 _SHORTEST_DELAY: Final = 0.1
-_LONGEST_DELAY: Final = 5.0
+_BACK_OFF: Final = BackOff(first=2 * _SHORTEST_DELAY, longest=5.0)
+"""Between tries that had to change something."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +76,7 @@ class _Kept:
     """One queue's Node.
 
     ``found`` is the object as the watch last showed it, ``uid`` of the one that has a Lease, ``renew`` when that is
-    due, ``again`` when the next try may be; monotonic times.
+    due, ``again`` when the next try may be; monotonic times. ``changes`` counts the last tries that had to change it.
     """
 
     node: VirtualNode
@@ -82,7 +85,7 @@ class _Kept:
     uid: str = ""
     renew: float = 0.0
     again: float = 0.0
-    delay: float = _SHORTEST_DELAY
+    changes: int = 0
     problem: str = ""
 
 
@@ -105,8 +108,6 @@ class Nodes:
         self._interval = min(_LONGEST_INTERVAL, lease_seconds / 4)
         self._recorder = recorder
         self._lock = threading.Lock()
-        self._wake = threading.Event()
-        self._stopping = False
         self._kept: dict[str, _Kept] = {}
         for queue in site.queues:
             port = endpoint.port_of(queue.name)
@@ -116,7 +117,7 @@ class Nodes:
         self._version = ""
         selector = {"labelSelector": f"{names.KEY_SITE}={site.name}"}
         self._watch = Watch(api, _NODES, self._on_list, self._on_change, selector)
-        self._thread = threading.Thread(target=self._run, name="nodes", daemon=True)
+        self._loop = Loop("nodes", self._turn)
 
     @property
     def problems(self) -> dict[str, str]:
@@ -127,33 +128,32 @@ class Nodes:
     @property
     def alive(self) -> bool:
         """Whether its threads run."""
-        return self._watch.is_alive() and self._thread.is_alive()
+        return self._watch.alive and self._loop.alive
 
     def start(self) -> None:
         """Begin to keep them."""
         self._watch.start()
-        self._thread.start()
+        self._loop.start()
 
     def stop(self) -> None:
         """End; the Nodes stay, for whoever leads next."""
-        self._stopping = True
+        self._loop.stop()
         self._watch.stop()
-        self._wake.set()
-        self._thread.join(_SECONDS)
+        self._loop.await_end(_SECONDS)
 
     def condition(self, queue: str | None, kind: str, status: str, reason: str, message: str) -> None:
         """From now on, this condition is on the Node of a queue; of all queues where None is named."""
         with self._lock:
             for kept in self._of(queue):
                 kept.conditions[kind] = Condition(kind, status, reason, message)
-        self._wake.set()
+        self._loop.wake()
 
     def figures(self, queue: str, figures: QueueFigures) -> None:
         """From now on, this is what a queue has."""
         with self._lock:
             for kept in self._of(queue):
                 kept.node = replace(kept.node, figures=figures)
-        self._wake.set()
+        self._loop.wake()
 
     def _of(self, queue: str | None) -> list[_Kept]:
         found = [kept for kept in self._kept.values() if queue in (None, kept.node.queue)]
@@ -169,7 +169,7 @@ class Nodes:
                 kept.found = found.get(name)
         for name, node in found.items():
             self._look_at(name, node)
-        self._wake.set()
+        self._loop.wake()
 
     def _on_change(self, kind: str, node: Json) -> None:
         name = node["metadata"]["name"]
@@ -180,7 +180,7 @@ class Nodes:
                 kept.again = 0.0 if gone else kept.again
         if not gone:
             self._look_at(name, node)
-        self._wake.set()
+        self._loop.wake()
 
     def _look_at(self, name: str, node: Json) -> None:
         """Say once that there is a Node of this site which no queue has. Its Pods would be lost with it."""
@@ -191,19 +191,17 @@ class Nodes:
         log.warning("Node %s: %s", name, words)
         self._recorder.tell(_reference(node), "Warning", names.REASON_NODE_LEFT_OVER, words)
 
-    def _run(self) -> None:
-        while not self._stopping:
-            if self._watch.synced.wait(_SHORTEST_DELAY):
-                for kept in self._kept.values():
-                    self._attend(kept)
-            now = time.monotonic()
-            due = min(max(kept.again, min(kept.renew, now + self._interval)) for kept in self._kept.values())
-            self._wake.wait(max(_SHORTEST_DELAY, due - now))
-            self._wake.clear()
+    def _turn(self) -> float:
+        if self._watch.synced.wait(_SHORTEST_DELAY):
+            for kept in self._kept.values():
+                self._attend(kept)
+        now = time.monotonic()
+        due = min(max(kept.again, min(kept.renew, now + self._interval)) for kept in self._kept.values())
+        return max(_SHORTEST_DELAY, due - now)
 
     def _attend(self, kept: _Kept) -> None:
         """Bring one Node to what it should be, unless that was tried just now."""
-        if self._stopping or time.monotonic() < kept.again:
+        if self._loop.stopping or time.monotonic() < kept.again:
             return
         problem, changed = "", True
         try:
@@ -217,8 +215,8 @@ class Nodes:
                 log.error("Node %s: %s", kept.node.name, problem)
             kept.problem = problem
             # Also where somebody else undoes what we write: neither is to keep the API server busy.
-            kept.delay = min(kept.delay * 2, _LONGEST_DELAY) if changed else _SHORTEST_DELAY
-            kept.again = time.monotonic() + kept.delay
+            kept.changes = kept.changes + 1 if changed else 0
+            kept.again = time.monotonic() + max(_SHORTEST_DELAY, _BACK_OFF.after(kept.changes))
 
     def _step(self, kept: _Kept) -> bool:
         """One try; whether something had to be changed.

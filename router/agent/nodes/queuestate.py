@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import json
 import logging
-import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -17,6 +16,7 @@ from datetime import UTC, datetime
 from typing import Any, Final
 
 from router import names
+from router.background.loop import Loop
 from router.errors import ApiError, BatchError, NotFound
 from router.hpc import QueueReport
 from router.kube.client import Api
@@ -93,21 +93,20 @@ class QueueStatePublisher:
         self._written: list[Entry] = []
         self._at = 0.0
         self._problem = ""
-        self._stopping = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="queue state", daemon=True)
+        self._loop = Loop("queue state", self._turn)
 
     def start(self) -> None:
         """Begin to publish, at once."""
-        self._thread.start()
+        self._loop.start()
 
     def stop(self) -> None:
         """Publish no more. What is published ages."""
-        self._stopping.set()
+        self._loop.stop()
 
     @property
     def alive(self) -> bool:
         """Whether its thread runs."""
-        return self._thread.is_alive()
+        return self._loop.alive
 
     @property
     def problem(self) -> str:
@@ -128,19 +127,17 @@ class QueueStatePublisher:
         self._written, self._at = found, begun
         return True
 
-    def _run(self) -> None:
-        pause = 0.0
-        while not self._stopping.wait(pause):
-            pause = self._board.every
-            try:
-                self.look()
-            except NotFound as error:
-                place = f"{self._board.namespace}/{names.QUEUES_CONFIG_MAP}"
-                self._tell(f"there is no ConfigMap {place}; manifests/base has it ({error})")
-            except (BatchError, ApiError) as error:
-                self._tell(str(error))
-            else:
-                self._tell("")
+    def _turn(self) -> float:
+        try:
+            self.look()
+        except NotFound as error:
+            place = f"{self._board.namespace}/{names.QUEUES_CONFIG_MAP}"
+            self._tell(f"there is no ConfigMap {place}; manifests/base has it ({error})")
+        except (BatchError, ApiError) as error:
+            self._tell(str(error))
+        else:
+            self._tell("")
+        return self._board.every
 
     def _tell(self, problem: str) -> None:
         if problem == self._problem:

@@ -24,6 +24,7 @@ from router.agent.pods.acting import Tools
 from router.agent.pods.fencing import Fence
 from router.agent.pods.workqueue import Workqueue
 from router.agent.records import Record, Records
+from router.background.backoff import BackOff
 from router.errors import ApiError, ApiUnavailable, Conflict, NotFound
 from router.host import HostUnavailable
 from router.pod.view import PodView, view
@@ -39,8 +40,7 @@ COLLECTORS: Final = 2
 _COLLECT: Final = "collect"
 _ROUNDS: Final = 20
 """Plans of one turn. More would be a plan that never comes to rest, which must not take all of a core."""
-_FIRST_PAUSE: Final = 1.0
-_LONGEST_PAUSE: Final = 60.0
+_BACK_OFF: Final = BackOff(first=1.0, longest=60.0)
 _TOLD_AGAIN: Final = 5
 """A step that fails again and again is logged in full so often, then once for every doubling."""
 
@@ -147,7 +147,7 @@ class Steps:
     def _failed(self, record: Record, what: str, error: Exception) -> None:
         record.failures += 1
         self._metrics.steps.labels(what, "failed").inc()
-        pause = min(_FIRST_PAUSE * (1 << min(record.failures - 1, 16)), _LONGEST_PAUSE)
+        pause = _BACK_OFF.after(record.failures)
         if isinstance(error, ApiError) and error.retry_after:
             pause = max(pause, error.retry_after)
         self._queue.at(record.uid, time.monotonic() + pause)
@@ -211,7 +211,7 @@ class Steps:
 
     def _later(self, record: Record) -> None:
         """Come again soon: a lead that was lost for a moment only may be ours once more before anybody noticed."""
-        self._queue.at(record.uid, time.monotonic() + _FIRST_PAUSE)
+        self._queue.at(record.uid, time.monotonic() + _BACK_OFF.first)
 
     def _plan(self, record: Record) -> Plan:
         fence = self._deciding.fence
@@ -295,7 +295,7 @@ class Steps:
         if isinstance(action, Collect):
             record.owed = not well
         if record.facts.submitting and isinstance(action, Submit):  # nobody knows how far it came
-            attempt = Attempt(names.REASON_QUEUED, "", not_before=time.time() + _FIRST_PAUSE)
+            attempt = Attempt(names.REASON_QUEUED, "", not_before=time.time() + _BACK_OFF.first)
             record.change(partial(outcomes.unclear, attempt=attempt))
         record.busy.discard(kind)
         if well:

@@ -9,10 +9,8 @@ from __future__ import annotations
 import threading
 import time
 from dataclasses import dataclass
-from typing import Final
 
-FIRST: Final = 5.0
-LONGEST: Final = 60.0
+from router.background.backoff import BackOff
 
 
 @dataclass(slots=True)
@@ -23,11 +21,13 @@ class _Full:
 
 
 class FullQueues:
-    """The queues that said that they are full. Times are seconds since 1970, as plans have them."""
+    """The queues that said that they are full. Times are seconds since 1970, as plans have them.
 
-    def __init__(self, *, first: float = FIRST, longest: float = LONGEST) -> None:
-        self._first = first
-        self._longest = longest
+    :param back_off: the pauses before a queue that goes on refusing is tried again
+    """
+
+    def __init__(self, back_off: BackOff) -> None:
+        self._back_off = back_off
         self._lock = threading.Lock()
         self._full: dict[str, _Full] = {}
 
@@ -43,16 +43,16 @@ class FullQueues:
             now = time.time()
             if now < full.until:
                 return full.until, full.words
-            full.until = now + self._first
+            full.until = now + self._back_off.first
             return None
 
     def refused(self, queue: str, words: str) -> float:
         """A queue is full; when to try again."""
         with self._lock:
             known = self._full.get(queue)
-            refusals = known.refusals if known else 0
-            until = time.time() + min(self._first * (1 << min(refusals, 16)), self._longest)
-            self._full[queue] = _Full(until, words, refusals + 1)
+            refusals = known.refusals + 1 if known else 1
+            until = time.time() + self._back_off.after(refusals)
+            self._full[queue] = _Full(until, words, refusals)
             return until
 
     def took(self, queue: str) -> None:

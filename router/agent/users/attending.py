@@ -36,6 +36,8 @@ from router.agent.settings import AgentSettings
 from router.agent.submission.full_queues import FullQueues
 from router.agent.submission.submitting import Keys, SubmissionSite, Submitter
 from router.agent.users.seats import Seat, Seats
+from router.background.backoff import BackOff
+from router.background.loop import Loop
 from router.errors import BatchError, BatchgateError, ConfigError
 from router.kube.client import Api
 from router.kube.events import Recorder
@@ -52,7 +54,7 @@ _TURN_SECONDS: Final = 1.0
 _SOON_SECONDS: Final = 0.1
 """The same for a user who was at rest, whose Job waits."""
 _CLAIM_SECONDS: Final = 10.0
-LONGEST_BACK_OFF: Final = 60.0
+_LONGEST_PAUSE: Final = 60.0
 _IDLE: Final = 10
 """A user without Pods is looked at so much more seldom, where there are others."""
 
@@ -125,16 +127,14 @@ class Attending:
         self._again = after is not None
         fresh = Records(submitter.directory, user=seat.user, site=shared.records)
         self.records: Records = fresh if after is None else after.records
-        longest = max(LONGEST_BACK_OFF, settings.cycle_seconds)
-        self.reach = Reachability(self._reach_changed, first=settings.quick_seconds, longest=longest)
+        self.reach = Reachability(self._reach_changed, back_off(settings))
         self._spool = Spool(seat.host, seat.root, self.records, self._notes, self._spool_trouble)
         self._observer = self._make_observer()
         self._tools = tools = _tools(world, seat, submitter, self._observer)
         self._steps = Steps(self._queue, self.records, tools, self._deciding(), submitters=settings.hands)
         self._indexing = Indexing(seat.host, self.records, shared.indexes)
         self._cleaning = self._make_cleaning()
-        self._stopping = threading.Event()
-        self._thread = threading.Thread(target=self._run, name=f"attending {seat.user}".strip(), daemon=True)
+        self._loop = Loop(f"attending {seat.user}".strip(), self._turn)
         self._claims_at = 0.0
         self._resting = False
         self.began = False
@@ -173,11 +173,11 @@ class Attending:
         """Begin, once all Pods are known."""
         if self._after is None:
             self._shared.records.join(self.records)
-        self._thread.start()
+        self._loop.start(self._pause())
 
     def stop(self, seconds: float) -> bool:
         """Begin nothing more, finish what is in hand within so many seconds, end; whether it was finished."""
-        self._stopping.set()
+        self._loop.stop()
         finished = self._steps.stop(seconds)
         self._observer.stop()
         self._spool.stop()
@@ -188,7 +188,7 @@ class Attending:
     def rest(self) -> None:
         """End without being waited for, and end the connection: there is nothing to do. ``ended`` says when."""
         self._resting = True
-        self._stopping.set()
+        self._loop.wake()
 
     @property
     def busy(self) -> bool:
@@ -214,7 +214,7 @@ class Attending:
 
     def alive(self) -> dict[str, bool]:
         """Whether the threads run that should."""
-        found = {"attending": self._thread.is_alive()}
+        found = {"attending": self._loop.alive}
         if self.began:
             found["steps"] = self._steps.alive
             found["cleaning"] = self._cleaning.alive or not self.seat.user
@@ -222,16 +222,22 @@ class Attending:
             found |= {"observer": self._observer.alive, "spool": self._spool.alive, "indexing": self._indexing.alive}
         return {f"{name} {self.seat.user}".strip(): alive for name, alive in found.items()}
 
-    def _run(self) -> None:
+    def _turn(self) -> float:
         if self._after is not None:
             self._after.ended.wait()  # what it still asks is the same user's, and ends by itself
             self._after = None
         try:
-            self._attend()
+            if not self._resting:
+                self._attend()
         finally:
             if self._resting:
                 self._end()
                 self.ended.set()
+                self._loop.stop()
+        return self._pause()
+
+    def _pause(self) -> float:
+        return _SOON_SECONDS if self._again and not self.began else _TURN_SECONDS
 
     def _end(self) -> None:
         """Nobody else uses the connection when it is ended: else whoever does would take the site to be unreachable."""
@@ -245,16 +251,15 @@ class Attending:
         self.seat.host.rest(0)
 
     def _attend(self) -> None:
-        while not self._stopping.wait(_SOON_SECONDS if self._again and not self.began else _TURN_SECONDS):
-            if not (self._shared.listed.is_set() and self._shared.check.known.is_set()):
-                continue
-            if not self.seat.user:
-                self._begin()
-            elif not self._observer.began:
-                self._look()
-            elif self._observer.looked.is_set() or not self.reach.ok:
-                self._begin()
-                self._claim()
+        if not (self._shared.listed.is_set() and self._shared.check.known.is_set()):
+            return
+        if not self.seat.user:
+            self._begin()
+        elif not self._observer.began:
+            self._look()
+        elif self._observer.looked.is_set() or not self.reach.ok:
+            self._begin()
+            self._claim()
 
     def _look(self) -> None:
         """Once the Pods, the notes and the living jobs are known, planning begins: not before, or it would guess.
@@ -347,6 +352,11 @@ class Attending:
         self.wake_all()
 
 
+def back_off(settings: AgentSettings) -> BackOff:
+    """The pauses before a batch system that does not answer is asked again."""
+    return BackOff(settings.quick_seconds, max(_LONGEST_PAUSE, settings.cycle_seconds))
+
+
 def _asking(world: World, seat: Seat) -> Asking:
     settings = world.settings
     several = len(world.seats.users) > 1
@@ -364,6 +374,6 @@ def _tools(world: World, seat: Seat, submitter: Submitter, observer: Observer) -
         observer=observer,
         collector=Results(seat.host, world.site, world.recorder.tell),
         recorder=world.recorder,
-        full=FullQueues(first=world.settings.quick_seconds),
+        full=FullQueues(BackOff(world.settings.quick_seconds, _LONGEST_PAUSE)),
         metrics=world.metrics,
     )

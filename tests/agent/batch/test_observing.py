@@ -14,6 +14,7 @@ from router.agent.batch.observing import Asking, Observer
 from router.agent.batch.reachability import Reachability
 from router.agent.metrics import Metrics
 from router.agent.records import Record, Records
+from router.background.backoff import BackOff
 from router.errors import Refused
 from router.host.local import LocalHost
 from router.hpc import JobState, Submission, job_name, local
@@ -40,7 +41,7 @@ class Site:
             lambda view: PodDirectory(self.root, view.job_uid, view.index, view.uid), user=getpass.getuser()
         )
         self.said: list[str] = []
-        self.reach = Reachability(self.said.append, first=0.2, longest=1)
+        self.reach = Reachability(self.said.append, BackOff(first=0.2, longest=1))
         self.woken: list[str] = []
         self.observer = self.looking_every(0.5)
 

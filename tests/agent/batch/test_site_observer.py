@@ -16,6 +16,7 @@ from router.agent.batch.reachability import Reachability
 from router.agent.batch.site_observer import Overseer
 from router.agent.metrics import Metrics
 from router.agent.records import Record, Records, SiteRecords
+from router.background.backoff import BackOff
 from router.hpc import JobState, Verdict, slurm
 from router.pod.layout import PodDirectory
 from router.reconcile import outcomes
@@ -28,6 +29,7 @@ from tests.local.queue import until
 ADA, BEN = "ada", "ben"
 JOBS = {ADA: "7", BEN: "8"}
 QUICK = 0.2
+BACK_OFF = BackOff(first=QUICK, longest=1)
 
 
 class Site:
@@ -39,7 +41,7 @@ class Site:
         for tools in self.tools.values():
             tools.directory.mkdir()
         batch = self.tools["watch"].batch(slurm, user="", metrics=self.metrics, observer=True)
-        self.overseer = Overseer(batch, usual=QUICK, quick=QUICK, longest=1)
+        self.overseer = Overseer(batch, usual=QUICK, quick=QUICK, back_off=BACK_OFF)
         self.site = SiteRecords()
         self.reach: dict[str, Reachability] = {}
         self.said: dict[str, list[str]] = {user: [] for user in users}
@@ -53,7 +55,7 @@ class Site:
         )
         self.site.join(records)
         self.records[user] = records.add(outcomes.first(pod(f"uid-{user}", f"p-{user}", index="0")))
-        self.reach[user] = Reachability(self.said[user].append, first=QUICK, longest=1)
+        self.reach[user] = Reachability(self.said[user].append, BACK_OFF)
         return Observer(
             self.tools[user].batch(slurm, user=user, metrics=self.metrics),
             Asking(root, CLUSTER, usual=QUICK, quick=QUICK, idle=QUICK, lost_proof=600),
@@ -120,7 +122,7 @@ def seldom(tmp_path: Path) -> Iterator[Site]:
     """Users whose observer looks once at everything, and then only at what it is asked about."""
     made = Site(tmp_path)
     batch = made.tools["watch"].batch(slurm, user="", metrics=made.metrics, observer=True)
-    made.overseer = Overseer(batch, usual=3600, quick=3600, longest=1)
+    made.overseer = Overseer(batch, usual=3600, quick=3600, back_off=BackOff(first=3600, longest=1))
     for user in JOBS:
         made.observers[user]._overseer = made.overseer
     yield made

@@ -13,6 +13,7 @@ from router.agent.metrics import Metrics
 from router.agent.pods.acting import Tools, slow, submit, tell_doubts
 from router.agent.records import Record
 from router.agent.submission.full_queues import FullQueues
+from router.background.backoff import BackOff
 from router.errors import Unavailable
 from router.hpc import JobReport, JobState
 from router.hpc.remarks import Submitted
@@ -155,7 +156,7 @@ def test_a_deletion_that_is_refused_is_told_in_the_words_for_it() -> None:
 def test_what_a_site_prints_at_a_submission_is_told_once(remarks: str, expected: list[tuple[str, ...]]) -> None:
     about, told = record(), list[tuple[str, ...]]()
     tools = SimpleNamespace(
-        full=FullQueues(),
+        full=FullQueues(BackOff(first=5, longest=60)),
         submitter=SimpleNamespace(
             prepare=lambda pod, *, fresh: SimpleNamespace(warnings=(), images={}, fresh=fresh),
             submit=lambda prepared: Submitted("7.vm", remarks),

@@ -23,6 +23,7 @@ from router.agent.pods.workqueue import Workqueue
 from router.agent.records import Record, Records
 from router.agent.submission.full_queues import FullQueues
 from router.agent.submission.submitting import WrongUser
+from router.background.backoff import BackOff
 from router.host import HostUnavailable
 from router.host.local import LocalHost
 from router.hpc import JobReport, JobState, Verdict
@@ -66,12 +67,12 @@ class World:
             host=LocalHost(root),
             submitter=self,
             observer=nothing,
-            full=FullQueues(),
+            full=FullQueues(BackOff(first=5, longest=60)),
             metrics=Metrics(),
             recorder=SimpleNamespace(tell=lambda about, kind, reason, words: self.told.append((about.name, reason))),
         )
         fence = SimpleNamespace(look=self._look, older=lambda record: (), disruptions=lambda record: 0)
-        reach = Reachability(lambda words: None, first=1, longest=1)
+        reach = Reachability(lambda words: None, BackOff(first=1, longest=1))
         deciding = Deciding(
             lambda pod: Terms(),
             reach,
