@@ -25,7 +25,7 @@ from bench.many import kubeconfig
 from bench.report import Row, write
 from bench.whole import QUEUE, SITE, machine, policy, until
 from router.agent import sites
-from router.agent.batch.commands import Batch
+from router.agent.batch.commands import BatchCommands
 from router.agent.election import Election
 from router.agent.leader.leading import Lead
 from router.agent.metrics import Metrics
@@ -129,8 +129,7 @@ def _made(root: Path, reached: Path, program: Path, hosts: dict[str, SimulatedHo
     commands = sites.commands_of(site, root / "server", f"/bin/sh {program}")
 
     def seat(user: str, host: Host, place: Path) -> Seat:
-        batch = Batch(host, sites.system_of(site), commands, user=user, seconds=60, metrics=metrics)
-        return Seat(user, str(place), host, batch)
+        return Seat(user, str(place), host, BatchCommands(host, sites.system_of(site), commands, user, 60, metrics))
 
     election = Election(api, settings.namespace, f"batchgate-{SITE}", "bench", 15)
     return World(

@@ -19,7 +19,8 @@ from pathlib import Path, PurePosixPath
 from typing import Final
 
 from router.agent import sites
-from router.agent.batch.commands import Batch
+from router.agent.batch.commands import BatchCommands
+from router.agent.batch.jobs import BatchJobs
 from router.agent.metrics import Metrics
 from router.agent.submission import images
 from router.errors import BatchError, ConfigError
@@ -106,7 +107,7 @@ class _Visit:
         self._root = PurePosixPath(layout.site_directory(wanted.site.work_dir, user, wanted.site.name, CLUSTER))
         self._directory = self._root / secrets.token_hex(6)
         self._host: Host | None = None
-        self._batch: Batch | None = None
+        self._batch: BatchCommands | None = None
 
     def begin(self) -> None:
         """Reach the host, look at files and queues, submit."""
@@ -154,9 +155,7 @@ class _Visit:
             self._add(about, Mark.MUST, str(error), expected if about != "reach" else "a way to the user", _MEND[about])
             return False
         wanted = self._wanted
-        self._batch = Batch(
-            host, self._system, wanted.commands, user=self.user, seconds=wanted.command, metrics=Metrics()
-        )
+        self._batch = BatchCommands(host, self._system, wanted.commands, self.user, wanted.command, Metrics())
         self._add("reach", Mark.OK, f"{self._site.host}, access: {self._site.access}", "a way to the user")
         return True
 
@@ -229,7 +228,7 @@ class _Visit:
         if self.one is None or self._batch is None:
             return
         others = {visit.user: visit.one.job_id for visit in visits if visit is not self and visit.one is not None}
-        known = self._batch.ask([self.one.job_id, *others.values()]).reports
+        known = BatchJobs(self._batch).ask([self.one.job_id, *others.values()]).reports
         seen = [user for user, job_id in others.items() if job_id in known]
         hidden = [user for user in others if user not in seen]
         yield from jobs.visible_lines(self.user, own=self.one.job_id in known, others=seen, hidden=hidden)
@@ -238,17 +237,11 @@ class _Visit:
         runner, wanted = self._reach.observer(), self._wanted
         if self.one is None or runner is None:
             return
-        batch = Batch(
-            runner,
-            self._system,
-            wanted.commands,
-            user=self.user,
-            seconds=wanted.command,
-            metrics=Metrics(),
-            observer=True,
+        observer = BatchCommands(
+            runner, self._system, wanted.commands, self.user, wanted.command, Metrics(), observes=True
         )
-        batch.states()
-        report = batch.ask([self.one.job_id], listed=True).reports.get(self.one.job_id)
+        jobs_seen = BatchJobs(observer)
+        report = jobs_seen.ask([self.one.job_id], jobs_seen.listed()).reports.get(self.one.job_id)
         seen = report is not None and report.owner == self.user
         yield jobs.observer_line(self.user, self._site.observer, self._site.system, seen=seen)
 

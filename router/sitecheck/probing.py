@@ -12,7 +12,8 @@ from dataclasses import dataclass, replace
 from pathlib import PurePosixPath
 from typing import Final
 
-from router.agent.batch.commands import Batch
+from router.agent.batch.commands import BatchCommands
+from router.agent.batch.jobs import BatchJobs
 from router.errors import BatchError, BatchgateError
 from router.host import Host
 from router.hpc import BatchSystem, Commands, JobReport, JobState, NoHistory, Submission
@@ -49,11 +50,16 @@ class Ways:
     """How a probe's user is reached. ``seconds``: for one command."""
 
     host: Host
-    batch: Batch
+    batch: BatchCommands
     system: BatchSystem
     commands: Commands
     seconds: float
     stopping: threading.Event
+
+    @property
+    def jobs(self) -> BatchJobs:
+        """How the user asks about jobs."""
+        return BatchJobs(self.batch)
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +101,7 @@ class Probe:
     def submit(self) -> None:
         """BatchError where the batch system does not take it."""
         self._tried = True
-        self.job_id = self._ways.batch.submit(self._submission)
+        self.job_id = self._ways.batch.submit(self._submission).job_id
 
     def started(self) -> bool:
         """Wait until it has started, or is over; False where it stays queued."""
@@ -111,7 +117,7 @@ class Probe:
         """How the batch system shows it."""
         ways = self._ways
         found = self.job_id in ways.batch.find(self._submission.name)
-        report = ways.batch.ask([self.job_id]).reports.get(self.job_id)
+        report = ways.jobs.ask([self.job_id]).reports.get(self.job_id)
         details = self._details()
         account, project = (attribute_of(details, name) for name in ("Account_Name", "project"))
         return Shown(self._submission.name, found, report.name if report else "", account, project)
@@ -211,7 +217,7 @@ class Probe:
 
     def _state(self) -> JobReport | None:
         """Its report; None where the batch system knows it no more."""
-        report = self._ways.batch.ask([self.job_id]).reports.get(self.job_id)
+        report = self._ways.jobs.ask([self.job_id]).reports.get(self.job_id)
         if report is None or report.state is JobState.FINISHED:
             self._ended = report or JobReport(self.job_id, JobState.FINISHED, "")
         return report

@@ -13,7 +13,8 @@ from pathlib import Path
 import pytest
 
 from router import policy
-from router.agent.batch.commands import Batch
+from router.agent.batch.commands import BatchCommands
+from router.agent.batch.jobs import BatchJobs
 from router.agent.metrics import Metrics
 from router.errors import PolicyError
 from router.gate.judging import judge
@@ -85,7 +86,7 @@ def test_a_job_is_routed_and_has_its_directives() -> None:
 def test_a_job_is_submitted_and_followed_to_its_end(queue: EmbeddedQueue) -> None:
     commands = local.commands_of(str(queue.directory), (sys.executable, "-m", "router.local"))
     user = pwd.getpwuid(os.getuid()).pw_name
-    batch = Batch(LocalHost(queue.work), workshop, commands, user=user, seconds=60, metrics=Metrics())
+    batch = BatchCommands(LocalHost(queue.work), workshop, commands, user, 60, Metrics())
     pod = queue.work / "pods" / "job" / "noindex" / UID
     pod.mkdir(parents=True)
     for name in ("argv", "env", "log", "exit"):
@@ -93,10 +94,12 @@ def test_a_job_is_submitted_and_followed_to_its_end(queue: EmbeddedQueue) -> Non
     (pod / "script").write_text(complete(own_part()))
     name = job_name("plane", "0123abcd", UID, workshop.NAME_LIMIT)
 
-    job_id = batch.submit(Submission(name, str(pod / "script"), str(pod), str(pod / "output")))
+    job_id = batch.submit(Submission(name, str(pod / "script"), str(pod), str(pod / "output"))).job_id
 
     def over() -> JobReport | None:
-        return next((one for one in batch.details([job_id]).values() if one.state is JobState.FINISHED), None)
+        return next(
+            (one for one in BatchJobs(batch).details([job_id]).values() if one.state is JobState.FINISHED), None
+        )
 
     report = until(over, seconds=90)
     assert report is not None

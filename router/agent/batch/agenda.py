@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-from router.agent.batch.commands import MOST_IDS
+from router.agent.batch.jobs import MOST_IDS
 from router.reconcile.pace import interval
 
 URGENT_SECONDS: Final = 1.0

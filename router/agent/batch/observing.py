@@ -18,7 +18,7 @@ from typing import Final
 
 from router.agent.batch import questions
 from router.agent.batch.agenda import NEVER, Agenda
-from router.agent.batch.commands import MOST_IDS, Batch, JobReports
+from router.agent.batch.jobs import MOST_IDS, BatchJobs, JobReports
 from router.agent.batch.reachability import Reachability
 from router.agent.batch.site_observer import Overseer
 from router.agent.metrics import Stopwatch
@@ -65,7 +65,7 @@ class Observer:
 
     def __init__(  # noqa: PLR0913 - what it needs of a seat, and whom it tells
         self,
-        batch: Batch,
+        batch: BatchJobs,
         asking: Asking,
         records: Records,
         reach: Reachability,
@@ -84,7 +84,7 @@ class Observer:
         self._reach = reach
         self._wake = wake
         self._notice = notice
-        self._metrics = batch.metrics
+        self._metrics = batch.commands.metrics
         self._overseer = overseer
         self._loop = Loop("observer", self._turn)
         self._agenda = Agenda(slow=self._slow, quick=asking.quick, again=lambda: reach.again, wake=self._loop.wake)
@@ -133,7 +133,7 @@ class Observer:
 
     def search(self, uid: str) -> list[JobReport]:
         """Reports of all living jobs that carry a Pod's uid, asked for now. BatchError."""
-        listed = self._batch.states()
+        listed = self._batch.listed().states
         found = self._details([questions.number_of(job_id) for job_id in listed])
         return [one for one in found.reports.values() if self._uid_of(one) == uid]
 
@@ -240,11 +240,11 @@ class Observer:
         watch = Stopwatch()
         records = self._records.all()
         began = time.time()
-        listed = self._batch.states()
-        asked = questions.questions(listed, self.jobs(), self._others, self._asked, began, self._batch.told)
+        listed = self._batch.listed()
+        asked = questions.questions(listed.states, self.jobs(), self._others, self._asked, began, listed.reports)
         ids = asked.all if not self.looked.is_set() else asked.all[:MOST_IDS]
-        self._answer(self._details(ids), shown=listed)
-        self._prune(listed)
+        self._answer(self._details(ids), shown=listed.states)
+        self._prune(listed.states)
         if not self.looked.is_set():
             self._looked(records)
         self._metrics.cycle_seconds.observe(watch.seconds)

@@ -16,13 +16,13 @@ from typing import Final, Protocol
 
 from router.agent.batch import questions
 from router.agent.batch.agenda import Agenda
-from router.agent.batch.commands import MOST_IDS, Batch, JobReports
+from router.agent.batch.jobs import MOST_IDS, BatchJobs, JobList, JobReports
 from router.agent.batch.reachability import Reachability
 from router.agent.metrics import Stopwatch
 from router.background.backoff import BackOff
 from router.background.loop import Loop
 from router.errors import BatchError, OutputError
-from router.hpc import JobReport, JobState
+from router.hpc import JobReport
 from router.reconcile.model import Job
 
 log: Final = logging.getLogger("batchgate.agent")
@@ -63,7 +63,7 @@ class Overseer:
     :param back_off: the pauses before an observer that fails is tried again
     """
 
-    def __init__(self, batch: Batch, *, usual: float, quick: float, back_off: BackOff) -> None:
+    def __init__(self, batch: BatchJobs, *, usual: float, quick: float, back_off: BackOff) -> None:
         self.away = ""
         """Why the observer cannot be asked; empty while it can be, or gives what is not understood."""
         self._batch = batch
@@ -142,30 +142,32 @@ class Overseer:
     def _cycle(self, members: Mapping[str, Member]) -> None:
         watch = Stopwatch()
         began = time.time()
-        listed = self._batch.states(",".join(sorted(members)))
+        listed = self._batch.listed(",".join(sorted(members)))
         jobs = [job for member in members.values() for job in member.jobs()]
-        asked = questions.questions(listed, jobs, self._others, self._asked, began, self._batch.told).all[:MOST_IDS]
-        self._answer(asked, self._batch.ask(asked, listed=True), members, listed)
-        self._others.intersection_update(listed)
-        if len(self._asked) > 2 * len(listed) + MOST_IDS:
-            self._asked = {job_id: when for job_id, when in self._asked.items() if job_id in listed}
-        self._batch.metrics.cycle_seconds.observe(watch.seconds)
+        wanted = questions.questions(listed.states, jobs, self._others, self._asked, began, listed.reports)
+        asked = wanted.all[:MOST_IDS]
+        self._answer(asked, self._batch.ask(asked, listed), members, listed)
+        self._others.intersection_update(listed.states)
+        if len(self._asked) > 2 * len(listed.states) + MOST_IDS:
+            self._asked = {job_id: when for job_id, when in self._asked.items() if job_id in listed.states}
+        self._batch.commands.metrics.cycle_seconds.observe(watch.seconds)
 
     def _answer(
         self,
         asked: Sequence[str],
         answer: JobReports,
         members: Mapping[str, Member],
-        listed: Mapping[str, JobState] | None = None,
+        listed: JobList | None = None,
     ) -> None:
         """Hand each report to its job's owner, and to whoever follows a job of which there is none the question."""
         self._asked |= dict.fromkeys(answer.reports, time.time())
+        shown = listed.states if listed is not None else ()
         by_owner: dict[str, dict[str, JobReport]] = defaultdict(dict)
         for job_id, report in answer.reports.items():
             by_owner[report.owner][job_id] = report
         for user, member in members.items():
             others = member.told(by_owner[user])
-            self._others.update(one for one in listed or () for job_id in others if questions.is_same(one, job_id))
+            self._others.update(one for one in shown for job_id in others if questions.is_same(one, job_id))
             followed = {job.job_id for job in member.jobs() if not job.finished}
             # A job that is somebody else's is none of this user's, which the user alone can prove.
             hidden = [

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import PurePosixPath
 from typing import Final
 
-from router.agent.batch.commands import Batch
+from router.agent.batch.jobs import BatchJobs
 from router.agent.files.inspecting import small
 from router.agent.records import Records
 from router.background.loop import Loop
@@ -101,7 +101,7 @@ class Cleaning:
     def __init__(
         self,
         host: Host,
-        batch: Batch,
+        jobs: BatchJobs,
         records: Records,
         keeping: Keeping,
         *,
@@ -109,7 +109,7 @@ class Cleaning:
         ready: Callable[[], bool],
     ) -> None:
         self._host = host
-        self._batch = batch
+        self._jobs = jobs
         self._records = records
         self._pods_of = pods_of
         self._root = keeping.root
@@ -235,7 +235,7 @@ class Cleaning:
         living = {job: self._pods_of(job) for job in {one.directory.job_uid for one in old}}
         gone = [one for one in old if one.directory.pod_uid not in living[one.directory.job_uid]]
         ids = tuple(dict.fromkeys(job_id for one in gone for job_id in one.jobs))
-        reports = self._batch.details(ids) if ids else {}
+        reports = self._jobs.details(ids) if ids else {}
         yield from (one for one in gone if is_over(one.jobs, reports))
 
     def _removed(self, remains: _Remains) -> bool:

@@ -16,6 +16,7 @@ from typing import Final
 
 from router import names
 from router.agent.approval import named_user, owner_of
+from router.agent.batch.jobs import BatchJobs
 from router.agent.batch.site_observer import Overseer
 from router.agent.files.log_source import Logged
 from router.agent.lastcheck import CheckRecord, LastCheck
@@ -257,7 +258,7 @@ class Lead:
         """
         with self._lock:
             reaching = [one for one in self._users.values() if one.reaches]
-        asking = [self._world.observer or one.seat.batch for one in reaching[:1]]
+        asking = [self._world.observer or one.seat.commands for one in reaching[:1]]
         jobs = (job.report for record in self.records.all() for job in record.facts.jobs if job.report is not None)
         found = with_waits(asking[0].queues(), jobs, time.time()) if asking else {}
         for queue in self._world.site.queues if found else ():
@@ -327,7 +328,7 @@ def _overseer(world: World) -> Overseer | None:
     if world.observer is None:
         return None
     return Overseer(
-        world.observer,
+        BatchJobs(world.observer),
         usual=settings.cycle_seconds,
         quick=settings.quick_seconds,
         back_off=back_off(settings),

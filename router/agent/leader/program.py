@@ -18,7 +18,7 @@ from typing import Final, NoReturn
 
 from router import names
 from router.agent import sites
-from router.agent.batch.commands import Batch
+from router.agent.batch.commands import BatchCommands
 from router.agent.election import Election
 from router.agent.leader import serving
 from router.agent.leader.leading import HAND_OVER_SECONDS, TURN_SECONDS, Lead
@@ -222,22 +222,22 @@ class Agent:
     def _seat(self, host: Host, root: str, user: str) -> Seat:
         seconds = self._settings.command_seconds
         system = sites.system_of(self._site)
-        batch = Batch(host, system, self._commands, user=user, seconds=seconds, metrics=self._metrics)
-        return Seat(user, root, host, batch)
+        commands = BatchCommands(host, system, self._commands, user, seconds, self._metrics)
+        return Seat(user, root, host, commands)
 
-    def _observer(self) -> Batch | None:
+    def _observer(self) -> BatchCommands | None:
         """What asks as the site's observer; None where each user is asked."""
         runner = self._hosts.observer()
         if runner is None:
             return None
-        return Batch(
+        return BatchCommands(
             runner,
             sites.system_of(self._site),
             self._commands,
             user="",
             seconds=self._settings.command_seconds,
             metrics=self._metrics,
-            observer=True,
+            observes=True,
         )
 
     def _terms(self, pod: PodView) -> Terms:

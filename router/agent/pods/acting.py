@@ -14,7 +14,8 @@ from functools import partial
 from typing import Final, Protocol
 
 from router import names
-from router.agent.batch.commands import Batch
+from router.agent.batch.commands import BatchCommands
+from router.agent.batch.jobs import BatchJobs
 from router.agent.batch.observing import Observer
 from router.agent.files.inspecting import inspect, small
 from router.agent.metrics import Metrics
@@ -74,7 +75,8 @@ class Tools:
 
     api: Api
     host: Host
-    batch: Batch
+    commands: BatchCommands
+    jobs: BatchJobs
     submitter: Submitter
     observer: Observer
     collector: Collector
@@ -125,7 +127,7 @@ def slow(tools: Tools, record: Record, action: Action) -> None:
             record.change(partial(outcomes.signalled, now=time.time()))
         case Delete(job_id, force):
             address = _address(record.facts, job_id)
-            words = _tried(lambda: tools.batch.cancel([address], force=force), "deleted", record, address)
+            words = _tried(lambda: tools.commands.cancel([address], force=force), "deleted", record, address)
             if words:
                 message = f"Batch job {address} could not be deleted: {words}"
                 tell(tools, record, "Warning", names.REASON_FAILED_KILL, message)
@@ -257,9 +259,9 @@ def _look(tools: Tools, record: Record) -> None:
     Anybody may give a job that name, and that directory: the Pod's is its user's.
     """
     if record.name:
-        ids = tools.batch.find(tools.submitter.tag(record.name, record.uid))
-        found = tools.batch.details(ids).values() if ids else ()
-        reports = [one for one in found if one.owner == tools.batch.user]
+        ids = tools.commands.find(tools.submitter.tag(record.name, record.uid))
+        found = tools.jobs.details(ids).values() if ids else ()
+        reports = [one for one in found if one.owner == tools.commands.user]
     else:
         reports = tools.observer.search(record.uid)
     record.change(partial(outcomes.looked, reports=reports, now=time.time()))
@@ -269,10 +271,10 @@ def _look(tools: Tools, record: Record) -> None:
 def _ask_to_end(tools: Tools, record: Record, job_id: str) -> None:
     """Ask a job's script to end: by TERM, or by a file where the batch system's signals would kill what it runs."""
     report = _report(record.facts, job_id)
-    if report is not None and tools.batch.signal_ends(report):
+    if report is not None and tools.commands.signal_ends(report):
         tools.host.put(record.directory.path / layout.END, b"end\n")
     else:
-        tools.batch.signal(_address(record.facts, job_id), TERM)
+        tools.commands.signal(_address(record.facts, job_id), TERM)
 
 
 def _report(facts: Facts, job_id: str) -> JobReport | None:

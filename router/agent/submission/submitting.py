@@ -16,7 +16,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
 from router import names, placement
 from router.agent.approval import Approved, additions, approve, as_signed, controller, is_living, needs
-from router.agent.batch.commands import Batch
+from router.agent.batch.commands import BatchCommands
 from router.agent.submission.images import Images, ImageWait, pulls_with_secrets
 from router.errors import ApiError, BatchgateError, JobError
 from router.host import Host
@@ -101,14 +101,14 @@ class Submitter:
         self,
         api: Api,
         host: Host,
-        batch: Batch,
+        commands: BatchCommands,
         place: SubmissionSite,
         keys: Callable[[], Keys],
         elsewhere: Callable[[str, str], BatchgateError] | None = None,
     ) -> None:
         self._api = api
         self._host = host
-        self._batch = batch
+        self._commands = commands
         self._place = place
         self._keys = keys
         self._elsewhere = elsewhere or self._wrong_user
@@ -120,7 +120,7 @@ class Submitter:
 
     def tag(self, name: str, uid: str) -> str:
         """The name of a Pod's job."""
-        return job_name(name, self._place.cluster, uid, self._batch.name_limit)
+        return job_name(name, self._place.cluster, uid, self._commands.name_limit)
 
     def prepare(self, view: PodView, *, fresh: bool) -> Prepared:
         """Judge a Pod and write its files, unless they are there. Nothing is submitted yet.
@@ -170,7 +170,7 @@ class Submitter:
 
         :raises BatchError: Refused and Full made no job; Unavailable and OutputError leave that open
         """
-        found = self._batch.submitted(prepared.submission)
+        found = self._commands.submit(prepared.submission)
         self.note(prepared.directory, found.job_id)
         return found
 

@@ -15,7 +15,8 @@ from functools import partial
 from typing import Final
 
 from router.agent.approval import named_user
-from router.agent.batch.commands import Batch
+from router.agent.batch.commands import BatchCommands
+from router.agent.batch.jobs import BatchJobs
 from router.agent.batch.observing import Asking, Observer
 from router.agent.batch.reachability import Reachability
 from router.agent.batch.site_observer import Overseer
@@ -79,7 +80,7 @@ class World:
     election: Election
     recorder: Recorder
     keys: Callable[[], Keys]
-    observer: Batch | None = None
+    observer: BatchCommands | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,7 +121,7 @@ class Attending:
         self.seat = seat
         settings = world.settings
         place = SubmissionSite(world.site, world.cluster, seat.root, seat.user, world.gpu_resources)
-        submitter = Submitter(world.api, seat.host, seat.batch, place, world.keys, elsewhere)
+        submitter = Submitter(world.api, seat.host, seat.commands, place, world.keys, elsewhere)
         self._directory = submitter.directory
         self._queue = Workqueue()
         self._after = after
@@ -155,7 +156,7 @@ class Attending:
 
     def _make_observer(self) -> Observer:
         return Observer(
-            self.seat.batch,
+            BatchJobs(self.seat.commands),
             _asking(self._world, self.seat),
             self.records,
             self.reach,
@@ -167,7 +168,7 @@ class Attending:
     def _make_cleaning(self) -> Cleaning:
         seat, keeping = self.seat, Keeping(self.seat.root, self._world.site.keep)
         pods_of = partial(uids_of, self._world.api)
-        return Cleaning(seat.host, seat.batch, self.records, keeping, pods_of=pods_of, ready=self._acts)
+        return Cleaning(seat.host, BatchJobs(seat.commands), self.records, keeping, pods_of=pods_of, ready=self._acts)
 
     def start(self) -> None:
         """Begin, once all Pods are known."""
@@ -369,7 +370,8 @@ def _tools(world: World, seat: Seat, submitter: Submitter, observer: Observer) -
     return Tools(
         api=world.api,
         host=seat.host,
-        batch=seat.batch,
+        commands=seat.commands,
+        jobs=BatchJobs(seat.commands),
         submitter=submitter,
         observer=observer,
         collector=Results(seat.host, world.site, world.recorder.tell),

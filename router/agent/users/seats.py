@@ -10,7 +10,7 @@ import threading
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
-from router.agent.batch.commands import Batch
+from router.agent.batch.commands import BatchCommands
 from router.agent.submission.submitting import WrongUser
 from router.host import Host
 
@@ -22,7 +22,7 @@ class Seat:
     user: str
     root: str
     host: Host
-    batch: Batch
+    commands: BatchCommands
 
 
 class Seats:

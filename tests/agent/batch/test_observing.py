@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from router.agent.batch.commands import Batch
+from router.agent.batch.commands import BatchCommands
+from router.agent.batch.jobs import BatchJobs
 from router.agent.batch.observing import Asking, Observer
 from router.agent.batch.reachability import Reachability
 from router.agent.metrics import Metrics
@@ -36,7 +37,7 @@ class Site:
         self.host = LocalHost(self.root)
         self.metrics = Metrics()
         commands = local.commands_of(str(queue.directory), prefix=(sys.executable, "-m", "router.local"))
-        self.batch = Batch(self.host, local, commands, user=getpass.getuser(), seconds=60, metrics=self.metrics)
+        self.batch = BatchCommands(self.host, local, commands, getpass.getuser(), 60, self.metrics)
         self.records = Records(
             lambda view: PodDirectory(self.root, view.job_uid, view.index, view.uid), user=getpass.getuser()
         )
@@ -47,7 +48,9 @@ class Site:
 
     def looking_every(self, seconds: float) -> Observer:
         asking = Asking(self.root, CLUSTER, usual=seconds, quick=seconds, idle=seconds, lost_proof=600)
-        return Observer(self.batch, asking, self.records, self.reach, wake=self.woken.append, notice=lambda: None)
+        return Observer(
+            BatchJobs(self.batch), asking, self.records, self.reach, wake=self.woken.append, notice=lambda: None
+        )
 
     def directory(self, uid: str, index: str = "3") -> PodDirectory:
         return PodDirectory(self.root, "job-1", index, uid)
@@ -57,7 +60,9 @@ class Site:
         directory = self.directory(uid)
         self.host.put(directory.script, f"#!/bin/bash\n{script}\n".encode())
         name = job_name("p", CLUSTER, uid, self.batch.name_limit)
-        return self.batch.submit(Submission(name, str(directory.script), str(directory.path), str(directory.output)))
+        return self.batch.submit(
+            Submission(name, str(directory.script), str(directory.path), str(directory.output))
+        ).job_id
 
     def record(self, uid: str) -> Record:
         return self.records.add(outcomes.first(pod(uid, uid, index="3")))

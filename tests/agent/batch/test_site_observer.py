@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from router.agent.batch.commands import JobReports
+from router.agent.batch.jobs import JobReports
 from router.agent.batch.observing import Asking, Observer
 from router.agent.batch.reachability import Reachability
 from router.agent.batch.site_observer import Overseer
@@ -20,8 +20,8 @@ from router.background.backoff import BackOff
 from router.hpc import JobState, Verdict, slurm
 from router.pod.layout import PodDirectory
 from router.reconcile import outcomes
-from tests.agent.batch.test_commands import INVALID, Tools
 from tests.agent.batch.test_observing import CLUSTER, state
+from tests.agent.batch.tools import INVALID, Tools
 from tests.agent.test_records import pod
 from tests.hpc.test_slurm import listed, recorded
 from tests.local.queue import until
@@ -40,7 +40,7 @@ class Site:
         self.tools = {name: Tools(tmp_path / name) for name in (*users, "watch")}
         for tools in self.tools.values():
             tools.directory.mkdir()
-        batch = self.tools["watch"].batch(slurm, user="", metrics=self.metrics, observer=True)
+        batch = self.tools["watch"].jobs(slurm, user="", metrics=self.metrics, observes=True)
         self.overseer = Overseer(batch, usual=QUICK, quick=QUICK, back_off=BACK_OFF)
         self.site = SiteRecords()
         self.reach: dict[str, Reachability] = {}
@@ -57,7 +57,7 @@ class Site:
         self.records[user] = records.add(outcomes.first(pod(f"uid-{user}", f"p-{user}", index="0")))
         self.reach[user] = Reachability(self.said[user].append, BACK_OFF)
         return Observer(
-            self.tools[user].batch(slurm, user=user, metrics=self.metrics),
+            self.tools[user].jobs(slurm, user=user, metrics=self.metrics),
             Asking(root, CLUSTER, usual=QUICK, quick=QUICK, idle=QUICK, lost_proof=600),
             records,
             self.reach[user],
@@ -121,7 +121,7 @@ def site(tmp_path: Path) -> Iterator[Site]:
 def seldom(tmp_path: Path) -> Iterator[Site]:
     """Users whose observer looks once at everything, and then only at what it is asked about."""
     made = Site(tmp_path)
-    batch = made.tools["watch"].batch(slurm, user="", metrics=made.metrics, observer=True)
+    batch = made.tools["watch"].jobs(slurm, user="", metrics=made.metrics, observes=True)
     made.overseer = Overseer(batch, usual=3600, quick=3600, back_off=BackOff(first=3600, longest=1))
     for user in JOBS:
         made.observers[user]._overseer = made.overseer

@@ -11,7 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from router.agent.batch.commands import Batch
+from router.agent.batch.commands import BatchCommands
+from router.agent.batch.jobs import BatchJobs
 from router.agent.files import cleaning
 from router.agent.files.cleaning import Cleaned, Cleaning, Keeping, is_over, last_sign
 from router.agent.metrics import Metrics
@@ -61,13 +62,13 @@ class Site:
         self.root.mkdir()
         self.host = LocalHost(self.root)
         commands = local.commands_of(str(queue.directory), prefix=client.program())
-        self.batch = Batch(self.host, local, commands, user=getpass.getuser(), seconds=60, metrics=Metrics())
+        self.batch = BatchCommands(self.host, local, commands, getpass.getuser(), 60, Metrics())
         self.records = Records(lambda view: PodDirectory(str(self.root), view.job_uid, view.index, view.uid))
         self.pods: set[str] = set()
         self.asked: list[str] = []
         self.ready = True
         self.cleaning = Cleaning(
-            self.host, self.batch, self.records, Keeping(str(self.root), KEEP),
+            self.host, BatchJobs(self.batch), self.records, Keeping(str(self.root), KEEP),
             pods_of=self._pods_of, ready=lambda: self.ready,
         )  # fmt: skip
 
@@ -149,7 +150,7 @@ def test_nothing_is_removed_before_all_is_known(site: Site) -> None:
 
 def _submit(site: Site, path: Path, script: str, *, held: bool = False) -> str:
     (path / layout.SCRIPT).write_text(f"#!/bin/bash\n{'#PBS -h' if held else ''}\n{script}\n")
-    return site.batch.submit(Submission("tag", str(path / layout.SCRIPT), str(path), str(path / layout.OUTPUT)))
+    return site.batch.submit(Submission("tag", str(path / layout.SCRIPT), str(path), str(path / layout.OUTPUT))).job_id
 
 
 @pytest.mark.parametrize("named", ["noted", "claimed"])

@@ -15,7 +15,7 @@ import pytest
 
 from router import names, policy
 from router.agent import sites
-from router.agent.batch.commands import Batch
+from router.agent.batch.commands import BatchCommands
 from router.agent.election import Election
 from router.agent.files import cleaning
 from router.agent.lastcheck import CheckRecord
@@ -78,8 +78,7 @@ def world_of(site: AgentSite) -> World:
     metrics, user, root = Metrics(), getpass.getuser(), str(site.root / "work")
 
     def seat(host: Host, name: str) -> Seat:
-        batch = Batch(host, sites.system_of(ours), commands, user=name, seconds=60, metrics=metrics)
-        return Seat(name, root, host, batch)
+        return Seat(name, root, host, BatchCommands(host, sites.system_of(ours), commands, name, 60, metrics))
 
     election = Election(api, settings.namespace, f"batchgate-{site.name}", "test", 15)
     recorder = Recorder(api, election.identity)

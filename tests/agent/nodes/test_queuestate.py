@@ -16,7 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from router import names, policy
-from router.agent.batch.commands import Batch
+from router.agent.batch.commands import BatchCommands
 from router.agent.metrics import Metrics
 from router.agent.nodes.queuestate import Board, QueueStatePublisher, document, entries
 from router.controlplane import installing
@@ -95,7 +95,7 @@ class Site:
 
     queue: EmbeddedQueue
     api: Api
-    batch: Batch
+    batch: BatchCommands
     board: Board
     ready: bool = True
 
@@ -119,11 +119,9 @@ class Site:
         )
 
 
-def batch_of(queue: EmbeddedQueue, tmp_path: Path, system: BatchSystem = local) -> Batch:
+def batch_of(queue: EmbeddedQueue, tmp_path: Path, system: BatchSystem = local) -> BatchCommands:
     commands = local.commands_of(str(queue.directory), prefix=(sys.executable, "-m", "router.local"))
-    return Batch(
-        LocalHost(str(tmp_path / "site")), system, commands, user=getpass.getuser(), seconds=60, metrics=Metrics()
-    )
+    return BatchCommands(LocalHost(str(tmp_path / "site")), system, commands, getpass.getuser(), 60, Metrics())
 
 
 @pytest.fixture
@@ -176,9 +174,7 @@ def test_an_answer_that_does_not_come_leaves_what_is_published(site: Site, tmp_p
     assert site.publisher().look()
     before = site.published()
     commands = local.commands_of(str(site.queue.directory), prefix=("/bin/sh", "-c", "exit 255", "--"))
-    mute = Batch(
-        LocalHost(str(tmp_path / "other")), local, commands, user=getpass.getuser(), seconds=60, metrics=Metrics()
-    )
+    mute = BatchCommands(LocalHost(str(tmp_path / "other")), local, commands, getpass.getuser(), 60, Metrics())
 
     with pytest.raises(Unavailable):
         QueueStatePublisher(site.api, mute.queues, site.board, ready=lambda: True).look()

@@ -66,7 +66,8 @@ def report(job_id: str, **fields: str) -> JobReport:
 def does(action: Action, about: Record, *reports: JobReport) -> list[tuple[str, ...]]:
     batch = Told({one.job_id: one for one in reports})
     tools = SimpleNamespace(
-        batch=batch,
+        commands=batch,
+        jobs=batch,
         submitter=SimpleNamespace(tag=lambda name, uid: f"{name}.0a1b2c3d.{uid}"),
         observer=SimpleNamespace(hurry=lambda: None),
         host=SimpleNamespace(put=lambda path, content: batch.words.append(("put", str(path), content.decode()))),
@@ -112,7 +113,7 @@ def test_a_file_that_cannot_be_written_counts_as_asked_so_that_the_job_is_delete
     about = record()
     about.change(lambda facts: outcomes.reported(facts, report("7.vm", hosts="n1/0+n2/0"), 0.0))
     tools = SimpleNamespace(
-        batch=Told({}), observer=SimpleNamespace(hurry=lambda: None), host=SimpleNamespace(put=refuse)
+        commands=Told({}), observer=SimpleNamespace(hurry=lambda: None), host=SimpleNamespace(put=refuse)
     )
 
     slow(cast("Tools", tools), about, Signal("7.vm"))
@@ -124,7 +125,7 @@ def test_a_deletion_that_is_refused_is_told_in_the_words_for_it() -> None:
     about, events = record(), list[tuple[str, ...]]()
     refusal = "qdel: Server could not connect to MOM 7.vm\n"
     tools = SimpleNamespace(
-        batch=Told({}, refusal=refusal),
+        commands=Told({}, refusal=refusal),
         observer=SimpleNamespace(hurry=lambda: None),
         recorder=SimpleNamespace(tell=lambda _, *words: events.append(words)),
     )

@@ -12,7 +12,7 @@ from typing import Any, cast
 import pytest
 
 from router import names
-from router.agent.batch.commands import Batch
+from router.agent.batch.commands import BatchCommands
 from router.agent.metrics import Metrics
 from router.agent.submission.images import Images, ImageWait
 from router.agent.submission.submitting import (
@@ -69,8 +69,8 @@ class World:
         self.root = str(tmp_path / "site")
         self.host = LocalHost(self.root)
         place = SubmissionSite(site, "0a1b2c3d", self.root, user)
-        batch = Batch(self.host, openpbs, openpbs.DEFAULT, user=user, seconds=30, metrics=Metrics())
-        self.submitter = Submitter(cast("Api", self.cluster), self.host, batch, place, lambda: KEYS)
+        commands = BatchCommands(self.host, openpbs, openpbs.DEFAULT, user, 30, Metrics())
+        self.submitter = Submitter(cast("Api", self.cluster), self.host, commands, place, lambda: KEYS)
         self.submitter._images = Images(self.host, site, user, patience=120)
         self.view = view(self.pod)
 

@@ -6,7 +6,7 @@ from typing import cast
 
 import pytest
 
-from router.agent.batch.commands import Batch
+from router.agent.batch.commands import BatchCommands
 from router.agent.submission.submitting import WrongUser
 from router.agent.users.nowhere import Nowhere
 from router.agent.users.seats import Seat, Seats
@@ -18,7 +18,7 @@ def seats(*users: str) -> tuple[Seats, list[str]]:
 
     def make(user: str) -> Seat:
         made.append(user)
-        return Seat(user, f"/w/{user}", Nowhere(), cast("Batch", None))
+        return Seat(user, f"/w/{user}", Nowhere(), cast("BatchCommands", None))
 
     return Seats(users, make=make, refusal=lambda user: "not as eve" if user == "eve" else ""), made
 

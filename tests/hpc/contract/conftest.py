@@ -18,6 +18,7 @@ import pytest
 from bed import daemons, standing
 from bed.commands import BedError
 from bed.layout import USERS
+from router.agent.batch.jobs import BatchJobs
 from router.hpc import Commands, local
 from tests.hpc.contract.sites import REAL, Site
 from tests.local.queue import EmbeddedQueue
@@ -86,7 +87,7 @@ def real(name: str) -> Iterator[Site]:
     found = Site(name, system, commands, user, work, unreachable)
     yield found
     batch = found.batch()
-    batch.cancel(list(batch.states()))
+    batch.cancel(list(BatchJobs(batch).listed().states))
     shutil.rmtree(work, ignore_errors=True)
 
 

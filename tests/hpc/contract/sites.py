@@ -15,7 +15,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from router.agent.batch.commands import Batch
+from router.agent.batch.commands import BatchCommands
+from router.agent.batch.jobs import BatchJobs
 from router.agent.metrics import Metrics
 from router.host.local import LocalHost
 from router.hpc import BatchSystem, Commands, JobReport, Submission, job_name, openpbs, slurm, torque
@@ -39,18 +40,15 @@ class Site:
     unreachable: Callable[[], Commands]
     """Commands that reach no server."""
 
-    def batch(self, commands: Commands | None = None) -> Batch:
-        """The agent's own way to ask."""
-        metrics = Metrics()
-        return Batch(
-            LocalHost(self.work), self.system, commands or self.commands, user=self.user, seconds=60, metrics=metrics
-        )
+    def batch(self, commands: Commands | None = None) -> BatchCommands:
+        """The agent's own way to tell and ask."""
+        return BatchCommands(LocalHost(self.work), self.system, commands or self.commands, self.user, 60, Metrics())
 
     def seen(self, job_id: str, holds: Callable[[JobReport], bool]) -> JobReport:
         """The job's report once it is so; asked anew each time."""
-        batch = self.batch()
+        jobs = BatchJobs(self.batch())
         reports = until(
-            lambda: batch.details([job_id]), lambda found: job_id in found and holds(found[job_id]), seconds=SECONDS
+            lambda: jobs.details([job_id]), lambda found: job_id in found and holds(found[job_id]), seconds=SECONDS
         )
         return reports[job_id]
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import pytest
 
+from router.agent.batch.jobs import BatchJobs
 from router.errors import Refused, Unavailable
 from router.hpc import JobState, Verdict
 from tests.hpc.contract.sites import SECONDS, Site
@@ -26,7 +27,7 @@ def finished(site: Site, job_id: str) -> tuple[int | None, Verdict | None, bool]
 def test_a_job_that_ends_well(site: Site) -> None:
     submission = site.submission("echo done >done\n")
 
-    job_id = site.batch().submit(submission)
+    job_id = site.batch().submit(submission).job_id
 
     assert site.system.is_id(job_id)
     assert finished(site, job_id) == (0, Verdict.ENDED, True)
@@ -40,7 +41,7 @@ def test_a_job_that_ends_well(site: Site) -> None:
 
 
 def test_an_exit_code(site: Site) -> None:
-    job_id = site.batch().submit(site.submission("exit 7\n"))
+    job_id = site.batch().submit(site.submission("exit 7\n")).job_id
 
     assert finished(site, job_id) == (7, Verdict.ENDED, False)
 
@@ -48,40 +49,40 @@ def test_an_exit_code(site: Site) -> None:
 def test_a_job_that_runs_is_listed_and_found_by_its_name(site: Site) -> None:
     submission = site.submission(ENDLESS)
     batch = site.batch()
-    job_id = batch.submit(submission)
+    job_id = batch.submit(submission).job_id
 
     site.seen(job_id, lambda found: found.state is JobState.RUNNING)
 
-    listed = batch.states()
+    listed = BatchJobs(batch).listed().states
     assert [state for shown, state in listed.items() if job_id.startswith(shown.rstrip("*"))] == [JobState.RUNNING]
     assert batch.find(submission.name) == (job_id,)
     assert batch.find(submission.name + "x") == ()
     batch.cancel([job_id])
     assert finished(site, job_id)[1:] == (Verdict.DELETED, False)
-    assert until(lambda: job_id not in batch.states())
+    assert until(lambda: job_id not in BatchJobs(batch).listed().states)
     assert batch.find(submission.name) == (job_id,)
 
 
 def test_a_list_tells_as_much_as_details(site: Site) -> None:
     batch = site.batch()
-    ended, runs = batch.submit(site.submission("exit 5\n")), batch.submit(site.submission(ENDLESS))
+    ended, runs = batch.submit(site.submission("exit 5\n")).job_id, batch.submit(site.submission(ENDLESS)).job_id
     site.seen(runs, lambda found: found.state is JobState.RUNNING)
     finished(site, ended)
 
-    batch.states()
-    answer = batch.ask([ended, runs])
+    BatchJobs(batch).listed()
+    answer = BatchJobs(batch).ask([ended, runs])
 
     assert {job_id: (one.state, one.exit_status) for job_id, one in answer.reports.items() if one.verdict} == {
         ended: (JobState.FINISHED, 5)
     }
     assert (answer.reports[runs].state, answer.unknown) == (JobState.RUNNING, frozenset())
-    assert site.batch().details([ended, runs]).keys() == {ended, runs}
+    assert BatchJobs(site.batch()).details([ended, runs]).keys() == {ended, runs}
 
 
 def test_a_signal_reaches_the_script_which_ends_in_its_own_way(site: Site) -> None:
     submission = site.submission(LISTENS)
     batch = site.batch()
-    job_id = batch.submit(submission)
+    job_id = batch.submit(submission).job_id
     ready = site.work / submission.directory / "ready"
     until(ready.exists, seconds=SECONDS)
 
@@ -94,9 +95,9 @@ def test_a_signal_reaches_the_script_which_ends_in_its_own_way(site: Site) -> No
 def test_held_released_and_cancelled_while_it_waits(site: Site) -> None:
     batch = site.batch()
     blocker_free = site.submission(ENDLESS, directives=("--hold",) if site.name == "slurm" else ("-h",))
-    job_id = batch.submit(blocker_free)
+    job_id = batch.submit(blocker_free).job_id
     assert site.seen(job_id, lambda found: found.state is JobState.HELD).started is None
-    assert JobState.HELD in batch.states().values()
+    assert JobState.HELD in BatchJobs(batch).listed().states.values()
 
     site.release(job_id)
     site.seen(job_id, lambda found: found.state is JobState.RUNNING)
@@ -107,7 +108,9 @@ def test_held_released_and_cancelled_while_it_waits(site: Site) -> None:
 
 def test_cancelled_before_it_ran(site: Site) -> None:
     batch = site.batch()
-    job_id = batch.submit(site.submission("exit 0\n", directives=("--hold",) if site.name == "slurm" else ("-h",)))
+    job_id = batch.submit(
+        site.submission("exit 0\n", directives=("--hold",) if site.name == "slurm" else ("-h",))
+    ).job_id
     site.seen(job_id, lambda found: found.state is JobState.HELD)
 
     batch.cancel([job_id])
@@ -117,21 +120,21 @@ def test_cancelled_before_it_ran(site: Site) -> None:
 
 def test_an_unknown_job(site: Site) -> None:
     batch = site.batch()
-    known = batch.submit(site.submission("exit 0\n"))
+    known = batch.submit(site.submission("exit 0\n")).job_id
     unknown = known.replace(known.partition(".")[0], "98765", 1)
     finished(site, known)
 
-    answer = batch.ask([unknown, known])
+    answer = BatchJobs(batch).ask([unknown, known])
 
     assert (set(answer.reports), set(answer.unknown)) == ({known}, {unknown})
-    assert batch.ask([unknown]).unknown == {unknown}
+    assert BatchJobs(batch).ask([unknown]).unknown == {unknown}
     batch.cancel([unknown])
     batch.signal(unknown, "TERM")
 
 
 def test_to_cancel_what_is_over_is_no_error(site: Site) -> None:
     batch = site.batch()
-    job_id = batch.submit(site.submission("exit 0\n"))
+    job_id = batch.submit(site.submission("exit 0\n")).job_id
     finished(site, job_id)
 
     batch.cancel([job_id])
@@ -145,7 +148,7 @@ def test_a_queue_that_is_not_there(site: Site) -> None:
 
 
 def test_a_server_that_is_down_says_nothing_of_any_job(site: Site) -> None:
-    job_id = site.batch().submit(site.submission("exit 0\n"))
+    job_id = site.batch().submit(site.submission("exit 0\n")).job_id
     finished(site, job_id)
     batch = site.batch(site.unreachable())
 
@@ -153,9 +156,9 @@ def test_a_server_that_is_down_says_nothing_of_any_job(site: Site) -> None:
     queues = () if site.name == "local" else (batch.queues,)
     for ask in (
         lambda: batch.submit(site.submission("exit 0\n")),
-        batch.states,
+        lambda: BatchJobs(batch).listed(),
         lambda: batch.find("any"),
-        lambda: batch.details([job_id]),
+        lambda: BatchJobs(batch).details([job_id]),
         lambda: batch.cancel([job_id]),
         lambda: batch.signal(job_id, "TERM"),
         *queues,

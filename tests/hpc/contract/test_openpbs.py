@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from router.agent.batch.jobs import BatchJobs
 from router.errors import Refused
 from router.hpc import JobState, Verdict
 from tests.hpc.contract.sites import Site
@@ -23,7 +24,7 @@ def test_a_job_over_two_nodes(site: Site) -> None:
         pytest.skip("this OpenPBS has one node")
     submission = site.submission("cat $PBS_NODEFILE >nodes\n", directives=TWO)
 
-    job_id = site.batch().submit(submission)
+    job_id = site.batch().submit(submission).job_id
 
     report = site.seen(job_id, lambda found: found.state is JobState.FINISHED)
     assert (report.exit_status, report.verdict, report.resources["nodect"]) == (0, Verdict.ENDED, "2")
@@ -45,9 +46,9 @@ def test_a_user_s_own_arrays_are_no_jobs_of_ours(site: Site) -> None:
     submission = site.submission("exit 0\n")
     array = site.run("qsub", "-h", "-J", "0-1", "-N", "own", submission.script).stdout.strip()
     batch = site.batch()
-    job_id = batch.submit(site.submission("exit 0\n", directives=("-h",)))
+    job_id = batch.submit(site.submission("exit 0\n", directives=("-h",))).job_id
     try:
-        listed = batch.states()
+        listed = BatchJobs(batch).listed().states
         assert {one: listed.get(one) for one in (array, job_id)} == dict.fromkeys((array, job_id), JobState.HELD)
         assert [site.system.is_id(one) for one in (array, array.replace("[]", "[1]"), job_id)] == [False, False, True]
         assert batch.find("own") == (array,)
