@@ -30,9 +30,9 @@ from router.agent.election import Election
 from router.agent.leader.leading import Lead
 from router.agent.metrics import Metrics
 from router.agent.settings import AgentSettings
-from router.agent.users.attending import World
 from router.agent.users.nowhere import Nowhere
 from router.agent.users.seats import Seat, Seats
+from router.agent.users.world import World
 from router.host import Host
 from router.host.local import LocalHost
 from router.kube.client import connect

@@ -54,7 +54,7 @@ class Member(Protocol):
         """The observer has got none: nothing is known of the user's jobs now."""
 
 
-class Overseer:
+class SiteObserver:
     """Asks as the observer for all who have joined; ``start`` it, ``stop`` it in the end.
 
     :param batch: asks as the observer
@@ -68,7 +68,7 @@ class Overseer:
         """Why the observer cannot be asked; empty while it can be, or gives what is not understood."""
         self._batch = batch
         self._reach = Reachability(_told_reach, back_off)
-        self._loop = Loop("overseer", self._turn)
+        self._loop = Loop("site observer", self._turn)
         self._agenda = Agenda(slow=lambda: usual, quick=quick, again=lambda: self._reach.again, wake=self._loop.wake)
         self._lock = threading.Lock()
         self._members: dict[str, Member] = {}

@@ -64,7 +64,7 @@ def is_over(numbers: Collection[str], reports: Mapping[str, JobReport]) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class Keeping:
+class Retention:
     """What is cleaned, and when.
 
     :param root: this cluster's directory on the site
@@ -103,7 +103,7 @@ class Cleaning:
         host: Host,
         jobs: BatchJobs,
         records: Records,
-        keeping: Keeping,
+        retention: Retention,
         *,
         pods_of: Callable[[str], Collection[str]],
         ready: Callable[[], bool],
@@ -112,10 +112,10 @@ class Cleaning:
         self._jobs = jobs
         self._records = records
         self._pods_of = pods_of
-        self._root = keeping.root
-        self._pods = PurePosixPath(keeping.root, layout.PODS)
-        self._spool = PurePosixPath(keeping.root, layout.SPOOL)
-        self._keep = keeping.keep
+        self._root = retention.root
+        self._pods = PurePosixPath(retention.root, layout.PODS)
+        self._spool = PurePosixPath(retention.root, layout.SPOOL)
+        self._keep = retention.keep
         self._ready = ready
         self._next_job = ""
         self._next_note = ""

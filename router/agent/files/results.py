@@ -53,7 +53,7 @@ Tell = Callable[[Reference, Kind, str, str], None]
 
 
 class Results:
-    """Brings the results of one site's Pods; see ``router.agent.pods.acting.Collector``.
+    """Brings the results of one site's Pods; see ``router.agent.pods.actions.Collector``.
 
     :param tell: an Event about a Pod: the Recorder's ``tell``
     """

@@ -17,7 +17,7 @@ from typing import Final
 from router import names
 from router.agent.approval import named_user, owner_of
 from router.agent.batch.jobs import BatchJobs
-from router.agent.batch.site_observer import Overseer
+from router.agent.batch.site_observer import SiteObserver
 from router.agent.files.log_source import Logged
 from router.agent.lastcheck import CheckRecord, LastCheck
 from router.agent.nodes.daemonsets import DaemonSets
@@ -28,8 +28,8 @@ from router.agent.pods.straying import Strays
 from router.agent.pods.watching import Pods, let_go
 from router.agent.records import Record, Records, SiteRecords
 from router.agent.submission.submitting import Withdrawn, WrongUser
-from router.agent.users.attending import Shared, World, back_off
-from router.agent.users.resting import Attended
+from router.agent.users.user import User
+from router.agent.users.world import Shared, World, back_off
 from router.errors import ApiError, BatchgateError, SignatureError
 from router.host import Host
 from router.hpc import QueueReport
@@ -63,14 +63,14 @@ class Lead:
         self.records = SiteRecords()
         self._pods = Pods(api, site.name, self.records, admit=self._admit, wake=self._wake)
         indexes = Indexes()
-        self._overseer = _overseer(world)
+        self._site_observer = _site_observer(world)
         self._check = LastCheck(CheckRecord(api, settings.namespace, site.name), self._check_changed)
         self._shared = Shared(
-            self.records, indexes, self._pods.watch.synced, self._reach_changed, self._check, self._overseer
+            self.records, indexes, self._pods.watch.synced, self._reach_changed, self._check, self._site_observer
         )
         self._lock = threading.Lock()
-        self._users: dict[str, Attended] = {}
-        self._nobody = Attended(world, world.nobody, self._shared, self._elsewhere)
+        self._users: dict[str, User] = {}
+        self._nobody = User(world, world.nobody, self._shared, self._elsewhere)
         self._strays = Strays(
             api,
             self.records,
@@ -125,8 +125,8 @@ class Lead:
         self._orphan_limit("")  # what an earlier leader has said of it may be over
         self._nodes.start()
         self._check.start()
-        if self._overseer is not None:
-            self._overseer.start()
+        if self._site_observer is not None:
+            self._site_observer.start()
         self._nobody.start()
         for user in world.seats.users:
             self._of(user)
@@ -180,13 +180,13 @@ class Lead:
 
     def stop(self, seconds: float) -> None:
         """Begin nothing more, finish what is in hand within so many seconds, end. Logs are served until the very end."""
-        attending = self._all()
-        with ThreadPoolExecutor(len(attending), "ending") as pool:
-            finished = list(pool.map(lambda one: one.stop(seconds), attending))
+        users = self._all()
+        with ThreadPoolExecutor(len(users), "ending") as pool:
+            finished = list(pool.map(lambda one: one.stop(seconds), users))
         if not all(finished):
             log.warning("not everything in hand was finished; the next leader finds it")
-        if self._overseer is not None:
-            self._overseer.stop()
+        if self._site_observer is not None:
+            self._site_observer.stop()
         self._check.stop()
         self._queue_states.stop()
         self._pods.watch.stop()
@@ -202,7 +202,7 @@ class Lead:
         """Seconds since the watches gave a sign of life."""
         return {"pods": max(0.0, time.monotonic() - self._pods.watch.since)}
 
-    def _all(self) -> list[Attended]:
+    def _all(self) -> list[User]:
         with self._lock:
             return [self._nobody, *self._users.values()]
 
@@ -215,16 +215,16 @@ class Lead:
             found["nodes"] = self._nodes.alive
             found["queue state"] = self._queue_states.alive
             found["last check"] = self._check.alive
-            found["overseer"] = self._overseer is None or self._overseer.alive
+            found["site observer"] = self._site_observer is None or self._site_observer.alive
         for one in self._all():
             found |= one.alive()
         return found
 
-    def _of(self, user: str) -> Attended:
+    def _of(self, user: str) -> User:
         """Who attends to a user's Pods, from now on where nobody did. WrongUser."""
         with self._lock:
             if user not in self._users:
-                self._users[user] = Attended(self._world, self._world.seats.of(user), self._shared)
+                self._users[user] = User(self._world, self._world.seats.of(user), self._shared)
                 self._users[user].start()
             return self._users[user]
 
@@ -241,13 +241,13 @@ class Lead:
     def _elsewhere(self, uid: str, user: str) -> BatchgateError:
         """A Pod was nobody's, and its signature is now seen to be a user's: it is that user's from now on."""
         try:
-            attending = self._of(user)
+            owner = self._of(user)
         except WrongUser as error:
             return error
         record = self._nobody.records.get(uid)
         if record is not None:
-            attending.records.take_over(record, self._nobody.records)
-            attending.wake(uid)
+            owner.records.take_over(record, self._nobody.records)
+            owner.wake(uid)
         return Withdrawn(f"is submitted as HPC user {user}")
 
     def _queues(self) -> Mapping[str, QueueReport]:
@@ -275,7 +275,7 @@ class Lead:
         seen = queue_condition(queue.name, state)
         self._nodes.condition(queue.name, seen.type, seen.status, seen.reason, seen.message)
 
-    def _holding(self, uid: str) -> Attended | None:
+    def _holding(self, uid: str) -> User | None:
         return next((one for one in self._all() if one.records.get(uid) is not None), None)
 
     def _wake(self, uid: str) -> None:
@@ -323,11 +323,11 @@ class Lead:
             self._nodes.condition(None, names.CONDITION_ORPHAN_LIMIT, status, reason, words or "none is left alone")
 
 
-def _overseer(world: World) -> Overseer | None:
+def _site_observer(world: World) -> SiteObserver | None:
     settings = world.settings
     if world.observer is None:
         return None
-    return Overseer(
+    return SiteObserver(
         BatchJobs(world.observer),
         usual=settings.cycle_seconds,
         quick=settings.quick_seconds,

@@ -26,9 +26,9 @@ from router.agent.leader.serving import Answer, verdict
 from router.agent.metrics import Metrics
 from router.agent.settings import AgentSettings
 from router.agent.submission.submitting import Keys
-from router.agent.users.attending import World
 from router.agent.users.nowhere import Nowhere
 from router.agent.users.seats import Seat, Seats
+from router.agent.users.world import World
 from router.certs import files
 from router.errors import ApiError, ConfigError
 from router.host import Host

@@ -11,16 +11,16 @@ from pathlib import Path
 import pytest
 
 from router.agent.batch.jobs import JobReports
-from router.agent.batch.observing import Asking, Observer
 from router.agent.batch.reachability import Reachability
-from router.agent.batch.site_observer import Overseer
+from router.agent.batch.site_observer import SiteObserver
+from router.agent.batch.user_observer import ObserverSettings, UserObserver
 from router.agent.metrics import Metrics
 from router.agent.records import Record, Records, SiteRecords
 from router.background.backoff import BackOff
 from router.hpc import JobState, Verdict, slurm
 from router.pod.layout import PodDirectory
 from router.reconcile import outcomes
-from tests.agent.batch.test_observing import CLUSTER, state
+from tests.agent.batch.test_user_observer import CLUSTER, state
 from tests.agent.batch.tools import INVALID, Tools
 from tests.agent.test_records import pod
 from tests.hpc.test_slurm import listed, recorded
@@ -41,14 +41,14 @@ class Site:
         for tools in self.tools.values():
             tools.directory.mkdir()
         batch = self.tools["watch"].jobs(slurm, user="", metrics=self.metrics, observes=True)
-        self.overseer = Overseer(batch, usual=QUICK, quick=QUICK, back_off=BACK_OFF)
+        self.site_observer = SiteObserver(batch, usual=QUICK, quick=QUICK, back_off=BACK_OFF)
         self.site = SiteRecords()
         self.reach: dict[str, Reachability] = {}
         self.said: dict[str, list[str]] = {user: [] for user in users}
         self.records: dict[str, Record] = {}
         self.observers = {user: self._observer(user) for user in users}
 
-    def _observer(self, user: str) -> Observer:
+    def _observer(self, user: str) -> UserObserver:
         root = f"/w/{user}"
         records = Records(
             lambda view: PodDirectory(root, view.job_uid, view.index, view.uid), user=user, site=self.site
@@ -56,14 +56,14 @@ class Site:
         self.site.join(records)
         self.records[user] = records.add(outcomes.first(pod(f"uid-{user}", f"p-{user}", index="0")))
         self.reach[user] = Reachability(self.said[user].append, BACK_OFF)
-        return Observer(
+        return UserObserver(
             self.tools[user].jobs(slurm, user=user, metrics=self.metrics),
-            Asking(root, CLUSTER, usual=QUICK, quick=QUICK, idle=QUICK, lost_proof=600),
+            ObserverSettings(root, CLUSTER, usual=QUICK, quick=QUICK, idle=QUICK, lost_proof=600),
             records,
             self.reach[user],
             wake=lambda _: None,
             notice=lambda: None,
-            overseer=self.overseer,
+            site_observer=self.site_observer,
         )
 
     def shows(self, name: str, *jobs: str) -> None:
@@ -82,7 +82,7 @@ class Site:
             assert observer.looked.wait(60)
         for tools in self.tools.values():
             tools.called()
-        self.overseer.start()
+        self.site_observer.start()
 
     def cycles(self, count: int) -> None:
         """Wait for so many more."""
@@ -100,7 +100,7 @@ class Site:
     def stop(self) -> None:
         for observer in self.observers.values():
             observer.stop()
-        self.overseer.stop()
+        self.site_observer.stop()
 
 
 def job(user: str, **fields: str) -> str:
@@ -122,9 +122,9 @@ def seldom(tmp_path: Path) -> Iterator[Site]:
     """Users whose observer looks once at everything, and then only at what it is asked about."""
     made = Site(tmp_path)
     batch = made.tools["watch"].jobs(slurm, user="", metrics=made.metrics, observes=True)
-    made.overseer = Overseer(batch, usual=3600, quick=3600, back_off=BackOff(first=3600, longest=1))
+    made.site_observer = SiteObserver(batch, usual=3600, quick=3600, back_off=BackOff(first=3600, longest=1))
     for user in JOBS:
-        made.observers[user]._overseer = made.overseer
+        made.observers[user]._site_observer = made.site_observer
     yield made
     made.stop()
 
@@ -166,7 +166,7 @@ def test_a_cycle_takes_two_commands_however_many_users_there_are(tmp_path: Path)
         ]
         site.tools["watch"].says("squeue")
         site.tools["watch"].says("sacct", "".join(over))
-        site.overseer.start()
+        site.site_observer.start()
         until(lambda: {site.state(user) for user in users}, lambda seen: seen == {JobState.FINISHED}, seconds=60)
 
         assert site.tools["watch"].called()[:2] == ["squeue", "sacct"]
@@ -243,7 +243,7 @@ def test_who_begins_while_the_observer_is_away_does_not_reach_the_site_either(si
     site.starts()
     site.tools["watch"].says("squeue", stderr="watch on login: nothing listens on port 22", rc=255)
     until(lambda: site.reach[ADA].reason, seconds=60)
-    site.overseer.stop()
+    site.site_observer.stop()
     site.observers[BEN].stop()
 
     again = site.observers[BEN] = site._observer(BEN)

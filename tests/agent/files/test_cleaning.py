@@ -14,7 +14,7 @@ import pytest
 from router.agent.batch.commands import BatchCommands
 from router.agent.batch.jobs import BatchJobs
 from router.agent.files import cleaning
-from router.agent.files.cleaning import Cleaned, Cleaning, Keeping, is_over, last_sign
+from router.agent.files.cleaning import Cleaned, Cleaning, Retention, is_over, last_sign
 from router.agent.metrics import Metrics
 from router.agent.pods.watching import uids_of
 from router.agent.records import Records
@@ -68,7 +68,7 @@ class Site:
         self.asked: list[str] = []
         self.ready = True
         self.cleaning = Cleaning(
-            self.host, BatchJobs(self.batch), self.records, Keeping(str(self.root), KEEP),
+            self.host, BatchJobs(self.batch), self.records, Retention(str(self.root), KEEP),
             pods_of=self._pods_of, ready=lambda: self.ready,
         )  # fmt: skip
 

@@ -22,9 +22,9 @@ from router.agent.lastcheck import CheckRecord
 from router.agent.leader.leading import Lead
 from router.agent.metrics import Metrics
 from router.agent.settings import AgentSettings
-from router.agent.users.attending import World
 from router.agent.users.nowhere import Nowhere
 from router.agent.users.seats import Seat, Seats
+from router.agent.users.world import World
 from router.controlplane import installing
 from router.controlplane.plane import ControlPlane
 from router.host import Host

@@ -10,7 +10,7 @@ from typing import cast
 import pytest
 
 from router.agent.metrics import Metrics
-from router.agent.pods.acting import Tools, slow, submit, tell_doubts
+from router.agent.pods.actions import Tools, slow, submit, tell_doubts
 from router.agent.records import Record
 from router.agent.submission.full_queues import FullQueues
 from router.background.backoff import BackOff

@@ -20,7 +20,7 @@ from router.agent.batch import questions
 from router.agent.batch.agenda import NEVER, Agenda
 from router.agent.batch.jobs import MOST_IDS, BatchJobs, JobReports
 from router.agent.batch.reachability import Reachability
-from router.agent.batch.site_observer import Overseer
+from router.agent.batch.site_observer import SiteObserver
 from router.agent.metrics import Stopwatch
 from router.agent.records import Record, Records
 from router.background.loop import Loop
@@ -36,7 +36,7 @@ log: Final = logging.getLogger("batchgate.agent")
 
 
 @dataclass(frozen=True, slots=True)
-class Asking:
+class ObserverSettings:
     """How the batch system is looked at.
 
     :param root: this cluster's directory on the site
@@ -55,39 +55,39 @@ class Asking:
     lost_proof: float
 
 
-class Observer:
+class UserObserver:
     """Asks the batch system of one site; ``start`` it when the Pods are known, ``stop`` it in the end.
 
     :param wake: called with the uid of each Pod about which there is news
     :param notice: called before jobs are held to be unknown: reads what their scripts have told so far
-    :param overseer: looks at the jobs once they were seen; None: this one goes on to
+    :param site_observer: looks at the jobs once they were seen; None: this one goes on to
     """
 
     def __init__(  # noqa: PLR0913 - what it needs of a seat, and whom it tells
         self,
         batch: BatchJobs,
-        asking: Asking,
+        settings: ObserverSettings,
         records: Records,
         reach: Reachability,
         *,
         wake: Callable[[str], None],
         notice: Callable[[], None],
-        overseer: Overseer | None = None,
+        site_observer: SiteObserver | None = None,
     ) -> None:
         self.looked = threading.Event()
         """Set once all jobs were seen that were there at the start."""
         self.began = False
         """Whether it was started."""
         self._batch = batch
-        self._asking = asking
+        self._settings = settings
         self._records = records
         self._reach = reach
         self._wake = wake
         self._notice = notice
         self._metrics = batch.commands.metrics
-        self._overseer = overseer
+        self._site_observer = site_observer
         self._loop = Loop("observer", self._turn)
-        self._agenda = Agenda(slow=self._slow, quick=asking.quick, again=lambda: reach.again, wake=self._loop.wake)
+        self._agenda = Agenda(slow=self._slow, quick=settings.quick, again=lambda: reach.again, wake=self._loop.wake)
         self._failing = False
         self._doubt: Doubt | None = None
         self._told_hidden = False
@@ -102,8 +102,8 @@ class Observer:
     def stop(self) -> None:
         """Look no more. A command that runs is not waited for."""
         self._loop.stop()
-        if self._overseer is not None:
-            self._overseer.leave(self)
+        if self._site_observer is not None:
+            self._site_observer.leave(self)
 
     def await_end(self) -> None:
         """Wait until it looks no more, after ``stop``; at once where it never began."""
@@ -192,14 +192,14 @@ class Observer:
         self._reach.failed(error)
 
     @property
-    def _asker(self) -> Agenda | Overseer:
+    def _asker(self) -> Agenda | SiteObserver:
         """Who asks about this user's jobs now."""
-        return self._agenda if self._overseer is None or not self.looked.is_set() else self._overseer
+        return self._agenda if self._site_observer is None or not self.looked.is_set() else self._site_observer
 
     def _slow(self) -> float:
-        if self._asker is self._overseer:
+        if self._asker is self._site_observer:
             return NEVER
-        return self._asking.usual if self._records.any() else self._asking.idle
+        return self._settings.usual if self._records.any() else self._settings.idle
 
     def _turn(self) -> float:
         if (urgent := self._agenda.take()) is not None:
@@ -221,8 +221,8 @@ class Observer:
 
     def _answered(self) -> None:
         """The user has got an answer. Nothing is learnt of the jobs from now on where the observer is away."""
-        if self._overseer is not None and self._overseer.away:
-            self._reach.failed(self._overseer.away)
+        if self._site_observer is not None and self._site_observer.away:
+            self._reach.failed(self._site_observer.away)
         else:
             self._reach.answered()
 
@@ -231,7 +231,7 @@ class Observer:
         answer = self._details(ids)
         self._answer(answer)
         alive = [job_id for job_id, one in answer.reports.items() if one.state is not JobState.FINISHED]
-        if self._asker is self._overseer and alive and not self._told_hidden:
+        if self._asker is self._site_observer and alive and not self._told_hidden:
             self._told_hidden = True
             fields = {"user": self.user, "job": alive[0]}
             log.warning("the observer does not see a job that its owner sees", extra={"fields": fields})
@@ -285,13 +285,13 @@ class Observer:
         record = self._records.get(uid)
         if record is not None or not uid or report.state is JobState.FINISHED:
             return record
-        job, index, _ = questions.place_of(report, self._asking.root) or ("", NO_INDEX, uid)
+        job, index, _ = questions.place_of(report, self._settings.root) or ("", NO_INDEX, uid)
         record = self._records.found(departed(uid=uid, job_uid=job, index=index, job_id=report.job_id), now)
         fields = {"job": report.job_id, "name": report.name, "user": self._records.user}
         if record is None:
             log.warning("a job that says to be another user's Pod's", extra={"fields": fields})
         elif not record.name:
-            record.name = report.name.removesuffix(f".{self._asking.cluster}.{uid}")
+            record.name = report.name.removesuffix(f".{self._settings.cluster}.{uid}")
             log.warning("a job without a Pod", extra={"fields": fields})
         return record
 
@@ -314,7 +314,7 @@ class Observer:
                         gone.add(job.job_id)
         if words := vanished(known, gone):
             self._doubt = doubted(self._doubt, now)
-            if not self._doubt.over(self._asking.lost_proof):
+            if not self._doubt.over(self._settings.lost_proof):
                 raise Unavailable(("details",), 0, words)
             log.error("believed after all", extra={"fields": {"user": self._records.user, "words": words}})
         for record, job_id in concerned:
@@ -327,8 +327,8 @@ class Observer:
         for record in records:
             record.change(_searched(now))
             self._wake(record.uid)
-        if self._overseer is not None:
-            self._overseer.join(self)
+        if self._site_observer is not None:
+            self._site_observer.join(self)
         self.looked.set()
 
     def _prune(self, listed: Mapping[str, JobState]) -> None:
@@ -337,7 +337,7 @@ class Observer:
             self._asked = {job_id: when for job_id, when in self._asked.items() if job_id in listed}
 
     def _uid_of(self, report: JobReport) -> str:
-        return questions.uid_of(report, self._asking.root, self._asking.cluster)
+        return questions.uid_of(report, self._settings.root, self._settings.cluster)
 
 
 def _searched(now: float) -> Callable[[Facts], Facts]:

@@ -10,20 +10,20 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Callable
 from functools import partial
 from typing import Final
 
 from router.agent.records import Record
-from router.agent.users.attending import Attending, Shared, World
+from router.agent.users.attendance import Attendance
+from router.agent.users.parts import Elsewhere
 from router.agent.users.seats import Seat
-from router.errors import BatchgateError
+from router.agent.users.world import Shared, World
 from router.reconcile.resting import Seen
 
 log: Final = logging.getLogger("batchgate.agent")
 
 
-class Attended:
+class User:
     """One user; ``start``, and ``stop`` in the end.
 
     :param elsewhere: see ``Submitter``
@@ -34,13 +34,13 @@ class Attended:
         world: World,
         seat: Seat,
         shared: Shared,
-        elsewhere: Callable[[str, str], BatchgateError] | None = None,
+        elsewhere: Elsewhere | None = None,
     ) -> None:
         self.seat = seat
-        self._make = partial(Attending, world, seat, shared, elsewhere)
+        self._make = partial(Attendance, world, seat, shared, elsewhere)
         self._lock = threading.Lock()
-        self._attending = self._make()
-        self.records = self._attending.records
+        self._attendance = self._make()
+        self.records = self._attendance.parts.records
         self._awake = True
         self._stopped = False
         self._risen = False
@@ -49,26 +49,26 @@ class Attended:
 
     def start(self) -> None:
         """Begin, once all Pods are known."""
-        self._attending.start()
+        self._attendance.start()
 
     def stop(self, seconds: float) -> bool:
-        """See ``Attending``. Nothing is in hand of a user at rest."""
+        """See ``Attendance``. Nothing is in hand of a user at rest."""
         with self._lock:
             self._stopped = True
-            attending = self._attending if self._awake else None
-        return attending is None or attending.stop(seconds)
+            attendance = self._attendance if self._awake else None
+        return attendance is None or attendance.stop(seconds)
 
     def wake(self, uid: str) -> None:
         """Let somebody look at a Pod: the user is attended to, from now on where that was not so."""
         with self._lock:
             self._rise()
-            self._attending.wake(uid)
+            self._attendance.wake(uid)
 
     def wake_all(self) -> None:
         """Let somebody look at each Pod that is not over. Of a user at rest there is none."""
         with self._lock:
             if self._awake:
-                self._attending.wake_all()
+                self._attendance.wake_all()
 
     def rise(self) -> None:
         """Attend to the user from now on."""
@@ -80,7 +80,7 @@ class Attended:
         with self._lock:
             if not self._awake or self._wanted() or self._stopped:
                 return
-            self._attending.rest()
+            self._attendance.rest()
             self._awake, self._since = False, time.monotonic()
             if self._needed is not None:
                 log.info("at rest", extra={"fields": {"user": self.seat.user}})
@@ -89,7 +89,7 @@ class Attended:
     def close_unused(self, seconds: float) -> None:
         """End the connection of a user at rest, whom somebody has read a log of, after so many seconds."""
         with self._lock:
-            if not self._awake and self._attending.ended.is_set():
+            if not self._awake and self._attendance.ended.is_set():
                 self.seat.host.rest(seconds)
 
     def seen(self, now: float, *, claimed: bool) -> Seen:
@@ -98,7 +98,7 @@ class Attended:
         :param claimed: there is a Pod that is nobody's and says to be this user's
         """
         with self._lock:
-            wanted, attending = claimed or self._wanted(), self._attending
+            wanted, attendance = claimed or self._wanted(), self._attendance
             if wanted and self._awake:
                 self._needed = now
             return Seen(
@@ -108,7 +108,7 @@ class Attended:
                 since=self._since,
                 needed=self._needed,
                 reached=self.reaches,
-                visited=attending.visited,
+                visited=attendance.visited,
             )
 
     @property
@@ -119,36 +119,36 @@ class Attended:
     @property
     def began(self) -> bool:
         """Whether the Pods were attended to once: whoever rises again is no reason not to be ready."""
-        return self._risen or self._attending.began
+        return self._risen or self._attendance.began
 
     @property
     def reaches(self) -> bool:
         """Whether the user is attended to, and reached the batch system when it was last asked."""
-        return self._awake and self._attending.began and self._attending.reach.ok
+        return self._awake and self._attendance.began and self._attendance.parts.reach.ok
 
     @property
     def tried(self) -> str | None:
         """Why the user does not reach the batch system, empty where that was not seen; None: it is not tried now."""
-        attending = self._attending
-        reason = attending.reach.reason
-        if not self._awake or (self._risen and not attending.began and not reason):
+        attendance = self._attendance
+        reason = attendance.parts.reach.reason
+        if not self._awake or (self._risen and not attendance.began and not reason):
             return None
         return reason
 
     def alive(self) -> dict[str, bool]:
         """Whether the threads run that should."""
         with self._lock:
-            return self._attending.alive() if self._awake else {}
+            return self._attendance.alive() if self._awake else {}
 
     def _rise(self) -> None:
         if self._awake or self._stopped:
             return
-        self._attending = self._make(after=self._attending)
+        self._attendance = self._make(after=self._attendance)
         self._awake, self._risen, self._since = True, True, time.monotonic()
-        self._attending.start()
+        self._attendance.start()
 
     def _wanted(self) -> bool:
-        busy = self._awake and self._attending.busy
+        busy = self._awake and self._attendance.busy
         return busy or any(_is_unfinished(record) for record in self.records.all())
 
 

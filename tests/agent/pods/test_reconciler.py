@@ -1,4 +1,4 @@
-"""Steps for single Pods: one that cannot be attended to is tried again, and holds up nobody else."""
+"""Reconciler for single Pods: one that cannot be attended to is tried again, and holds up nobody else."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ import pytest
 from router import names
 from router.agent.batch.reachability import Reachability
 from router.agent.metrics import Metrics
-from router.agent.pods.acting import Tools
+from router.agent.pods.actions import Tools
 from router.agent.pods.fencing import Fence
-from router.agent.pods.steps import PLANNERS, Deciding, Steps
+from router.agent.pods.reconciler import PLANNERS, Deciding, Reconciler
 from router.agent.pods.workqueue import Workqueue
 from router.agent.records import Record, Records
 from router.agent.submission.full_queues import FullQueues
@@ -43,7 +43,7 @@ def raw(uid: str) -> dict[str, Any]:
 
 
 class World:
-    """Steps over a cluster of dicts. A Pod named ``bad`` cannot even be looked at; all others are nobody's account."""
+    """Reconciler over a cluster of dicts. A Pod named ``bad`` cannot even be looked at; all others are nobody's account."""
 
     def __init__(self, root: Path) -> None:
         self.pods = {uid: raw(uid) for uid in ("bad", "good", "other")}
@@ -81,7 +81,7 @@ class World:
             lambda record: self.finished.append(record.uid),
             lambda profile: self.refusal or self.refused_profiles.get(profile, ""),
         )
-        self.steps = Steps(self.queue, self.records, cast("Tools", tools), deciding, submitters=2)
+        self.reconciler = Reconciler(self.queue, self.records, cast("Tools", tools), deciding, submitters=2)
         self.metrics = tools.metrics
 
     def _leading(self) -> bool:
@@ -124,13 +124,13 @@ class World:
 def world(tmp_path: Path) -> Iterator[World]:
     made = World(tmp_path / "site")
     yield made
-    made.steps.stop(10)
+    made.reconciler.stop(10)
 
 
 def test_a_pod_whose_step_raises_anything_comes_again_and_stops_nobody(world: World) -> None:
     bad, good, other = world.add("bad"), world.add("good"), world.add("other")
 
-    world.steps.start()
+    world.reconciler.start()
 
     for record in (good, other):
         until(lambda: record.facts.pod.status.phase, lambda phase: phase == "Failed")  # noqa: B023 - used at once
@@ -138,7 +138,7 @@ def test_a_pod_whose_step_raises_anything_comes_again_and_stops_nobody(world: Wo
     assert ("good", "WrongUser") in world.told
     until(lambda: world.asked.count("bad"), lambda count: count >= 2)
     assert bad.facts.pod.status.phase == "Pending"
-    assert world.steps.alive
+    assert world.reconciler.alive
 
 
 def test_a_users_file_system_that_fails_is_told_on_the_pod(world: World) -> None:
@@ -146,7 +146,7 @@ def test_a_users_file_system_that_fails_is_told_on_the_pod(world: World) -> None
     record = world.add("other")
     world.trouble = OSError(errno.EROFS, "that file system is mounted read-only", "/home/ada/site")
 
-    world.steps.start()
+    world.reconciler.start()
     until(lambda: ("other", "SiteStorage") in world.told)
     world.trouble = None
 
@@ -158,7 +158,7 @@ def test_a_host_that_is_away_is_told_on_the_node_and_not_on_every_pod(world: Wor
     record = world.add("other")
     world.trouble = HostUnavailable("ada on login: no answer")
 
-    world.steps.start()
+    world.reconciler.start()
     until(lambda: record.failures)
     world.trouble = None
 
@@ -171,7 +171,7 @@ def test_a_users_way_that_a_person_must_mend_is_told_on_the_pod(world: World) ->
     record = world.add("other")
     world.trouble = HostUnavailable("ada on login: the host refuses keys/ada", lasting=True)
 
-    world.steps.start()
+    world.reconciler.start()
     until(lambda: ("other", "HPCUnavailable") in world.told)
     world.trouble = None
 
@@ -182,25 +182,25 @@ def test_a_users_way_that_a_person_must_mend_is_told_on_the_pod(world: World) ->
 def test_there_is_always_one_who_plans_for_the_next_and_no_more_than_were_needed(world: World) -> None:
     held, going = [world.hold(f"held-{number}") for number in range(PLANNERS - 1)], "good"
 
-    world.steps.start()
-    first = len(world.steps._threads)
+    world.reconciler.start()
+    first = len(world.reconciler._threads)
     for uid in held:
         world.add(uid)
     until(lambda: sorted(world.asked), lambda asked: asked == sorted(held))
     record = world.add(going)
 
     until(lambda: record.facts.pod.status.phase, lambda phase: phase == "Failed")
-    assert (first, len(world.steps._threads)) == (1, PLANNERS)
+    assert (first, len(world.reconciler._threads)) == (1, PLANNERS)
     world.go.set()
     until(lambda: {one.facts.pod.status.phase for one in world.records.all()}, lambda phases: phases == {"Failed"})
-    assert world.steps.alive
+    assert world.reconciler.alive
 
 
 def test_whoever_does_not_lead_does_nothing(world: World) -> None:
     world.leads = False
     record = world.add("good")
 
-    world.steps.start()
+    world.reconciler.start()
 
     until(lambda: len(world.queue), lambda waiting: waiting == 0)
     assert world.queue.idle(30)
@@ -214,8 +214,8 @@ def test_nothing_is_submitted_to_a_site_that_is_refused(world: World) -> None:
     record, planned = world.add("good"), world.add("other")
     planned.change(outcomes.submitting)
 
-    world.steps._run(planned, "submit", Submit(fresh=True))
-    world.steps.start()
+    world.reconciler._run(planned, "submit", Submit(fresh=True))
+    world.reconciler.start()
 
     for one in (record, planned):
         until(lambda: one.facts.pod.status.reason, lambda reason: reason == "SiteRefused")  # noqa: B023 - used at once
@@ -235,7 +235,7 @@ def test_only_jobs_of_an_mpi_profile_that_is_refused_wait(world: World) -> None:
     world.pods["good"]["metadata"]["annotations"] = {names.KEY_SCRIPT: "#!/bin/bash\nprofile=open-mpi # of the site\n"}
     waits, other = world.add("good"), world.add("other")
 
-    world.steps.start()
+    world.reconciler.start()
 
     until(lambda: waits.facts.pod.status.reason, lambda reason: reason == "SiteRefused")
     until(lambda: other.facts.pod.status.reason, lambda reason: reason == "WrongUser")
@@ -246,7 +246,7 @@ def test_a_lead_that_is_lost_for_a_moment_loses_no_pod(world: World) -> None:
     """It was not ended for that, and nobody else has led."""
     world.leads = False
     record = world.add("good")
-    world.steps.start()
+    world.reconciler.start()
     until(lambda: len(world.queue), lambda waiting: waiting == 0)
     assert world.queue.idle(30)
 
@@ -259,7 +259,7 @@ def test_a_lead_that_is_lost_between_two_actions_loses_none(world: World) -> Non
     record = world.add("good")
     world.moments = iter([True, True, False])  # before the plan, before its first action, before that is done
 
-    world.steps.start()
+    world.reconciler.start()
 
     until(lambda: record.facts.pod.status.phase, lambda phase: phase == "Failed")
     until(lambda: ("good", "WrongUser") in world.told)
@@ -269,7 +269,7 @@ def test_a_pod_that_is_missed_is_left_alone(world: World) -> None:
     record = world.add("good")
     record.missing = 1.0
 
-    world.steps.start()
+    world.reconciler.start()
     world.add("other")
 
     other = world.records.get("other")
@@ -292,7 +292,7 @@ def remains(world: World, uid: str, claim: str) -> Path:
 def test_what_nobody_knows_is_only_looked_at_until_its_pod_is_known_to_be_gone(world: World) -> None:
     """A claim that is nobody's would be sealed; that of a batch job is followed until its record says that it is over."""
     unclaimed, running = remains(world, "unclaimed", ""), remains(world, "running", "7.pbs.1\n")
-    world.steps.start()
+    world.reconciler.start()
     until(lambda: world.job_ids, lambda asked: asked == ["7.pbs"])
     report = JobReport("7.pbs", JobState.FINISHED, "F", 0, Verdict.ENDED, directory=str(running))
     record = world.records.get("running")
@@ -310,11 +310,11 @@ def test_what_nobody_knows_is_only_looked_at_until_its_pod_is_known_to_be_gone(w
 
 
 def test_the_end_finishes_what_is_in_hand_and_begins_nothing(world: World) -> None:
-    world.steps.start()
+    world.reconciler.start()
     record = world.add("good")
     until(lambda: record.facts.pod.status.phase, lambda phase: phase == "Failed")
 
-    assert world.steps.stop(30)
+    assert world.reconciler.stop(30)
 
     world.add("other")
     assert world.pods["other"]["status"]["phase"] == "Pending"

@@ -16,7 +16,7 @@ from typing import Final, Protocol
 from router import names
 from router.agent.batch.commands import BatchCommands
 from router.agent.batch.jobs import BatchJobs
-from router.agent.batch.observing import Observer
+from router.agent.batch.user_observer import UserObserver
 from router.agent.files.inspecting import inspect, small
 from router.agent.metrics import Metrics
 from router.agent.records import Record
@@ -71,14 +71,14 @@ class Collector(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Tools:
-    """What acting needs."""
+    """What actions need."""
 
     api: Api
     host: Host
     commands: BatchCommands
     jobs: BatchJobs
     submitter: Submitter
-    observer: Observer
+    observer: UserObserver
     collector: Collector
     recorder: Recorder
     full: FullQueues

@@ -1,4 +1,4 @@
-"""The steps for single Pods: plan, act, plan again, until nothing is left to do now; one bad Pod never stops another.
+"""Bringing single Pods on, step by step: plan, act, plan again, until nothing is left to do now; one bad Pod never stops another.
 
 Shell: a few threads that plan and do what is quick, and more that wait for the batch system or copy results. There are
 only as many as were needed so far: a site has hundreds of users with a Pod or none. At most one thread plans for a Pod
@@ -19,8 +19,8 @@ from typing import Final
 
 from router import names
 from router.agent.batch.reachability import Reachability
-from router.agent.pods import acting
-from router.agent.pods.acting import Tools
+from router.agent.pods import actions
+from router.agent.pods.actions import Tools
 from router.agent.pods.fencing import Fence
 from router.agent.pods.workqueue import Workqueue
 from router.agent.records import Record, Records
@@ -50,7 +50,7 @@ class Deciding:
     """What planning needs beside the Pod's facts.
 
     :param terms: what holds for a Pod
-    :param acting: whether this agent leads: asked before each action
+    :param leads: whether this agent leads: asked before each action
     :param finished: called when nothing is left of a Pod on the site that could still change; OSError
     :param refusal: why no Job of an MPI profile (empty: without one) may be submitted to the site now; empty where it may
     """
@@ -58,12 +58,12 @@ class Deciding:
     terms: Callable[[PodView], Terms]
     reach: Reachability
     fence: Fence
-    acting: Callable[[], bool]
+    leads: Callable[[], bool]
     finished: Callable[[Record], None]
     refusal: Callable[[str], str]
 
 
-class Steps:
+class Reconciler:
     """Takes Pods from the queue and brings them on; ``start`` it, ``stop`` it in the end.
 
     :param submitters: submissions that are made at once
@@ -161,7 +161,7 @@ class Steps:
             "error": f"{type(error).__name__}: {error}"[:2000],
         }
         if reason := told_as(error, what):
-            acting.tell(self._tools, record, "Warning", reason, str(error))
+            actions.tell(self._tools, record, "Warning", reason, str(error))
         ordinary = isinstance(error, ApiError | OSError)
         level = logging.WARNING if isinstance(error, ApiUnavailable) else logging.ERROR
         log.log(level, "step failed", extra={"fields": fields}, exc_info=None if ordinary else error)
@@ -182,7 +182,7 @@ class Steps:
         for _ in range(_ROUNDS):
             if record.missing is not None and record.facts.pod.name:
                 return
-            if not self._deciding.acting():
+            if not self._deciding.leads():
                 self._later(record)
                 return
             found = self._plan(record)
@@ -205,8 +205,8 @@ class Steps:
             self._end_wait(record)
             self._records.drop(record)
             return False
-        looks = (action for action in found.actions if isinstance(action, acting.LEARN))
-        news = [acting.quick(self._tools, record, action) for action in looks]
+        looks = (action for action in found.actions if isinstance(action, actions.LEARN))
+        news = [actions.quick(self._tools, record, action) for action in looks]
         return any(news)
 
     def _later(self, record: Record) -> None:
@@ -233,16 +233,16 @@ class Steps:
         """Do what a plan says, in its order, as long as this agent leads; whether it is worth planning again at once."""
         news = False
         for action in found.actions:
-            if not self._deciding.acting():
+            if not self._deciding.leads():
                 return True
-            if isinstance(action, acting.SLOW):
+            if isinstance(action, actions.SLOW):
                 self._begin(record, action)
             else:
-                news |= acting.quick(self._tools, record, action)
-        if found.annotations and self._deciding.acting():
-            acting.annotate(self._tools, record, dict(found.annotations))
-        if found.status is not None and self._deciding.acting():
-            acting.report(self._tools, record, found.status)
+                news |= actions.quick(self._tools, record, action)
+        if found.annotations and self._deciding.leads():
+            actions.annotate(self._tools, record, dict(found.annotations))
+        if found.status is not None and self._deciding.leads():
+            actions.report(self._tools, record, found.status)
         return news or bool(found.annotations) or found.status is not None
 
     def _rest(self, record: Record, found: Plan) -> None:
@@ -284,14 +284,14 @@ class Steps:
             record.busy.discard(kind)
 
     def _run(self, record: Record, kind: str, action: Action) -> None:
-        leads = self._deciding.acting()
+        leads = self._deciding.leads()
         profile = record.facts.pod.profile
         # It may have come since this was planned, as thousands may be in line.
         if isinstance(action, Submit) and self._deciding.refusal(profile):
             record.change(outcomes.not_begun)
             well = True
         else:
-            well = leads and self._guarded(record, kind, partial(acting.slow, self._tools, record, action))
+            well = leads and self._guarded(record, kind, partial(actions.slow, self._tools, record, action))
         if isinstance(action, Collect):
             record.owed = not well
         if record.facts.submitting and isinstance(action, Submit):  # nobody knows how far it came

@@ -11,8 +11,8 @@ import pytest
 
 from router.agent.batch.commands import BatchCommands
 from router.agent.batch.jobs import BatchJobs
-from router.agent.batch.observing import Asking, Observer
 from router.agent.batch.reachability import Reachability
+from router.agent.batch.user_observer import ObserverSettings, UserObserver
 from router.agent.metrics import Metrics
 from router.agent.records import Record, Records
 from router.background.backoff import BackOff
@@ -46,9 +46,9 @@ class Site:
         self.woken: list[str] = []
         self.observer = self.looking_every(0.5)
 
-    def looking_every(self, seconds: float) -> Observer:
-        asking = Asking(self.root, CLUSTER, usual=seconds, quick=seconds, idle=seconds, lost_proof=600)
-        return Observer(
+    def looking_every(self, seconds: float) -> UserObserver:
+        asking = ObserverSettings(self.root, CLUSTER, usual=seconds, quick=seconds, idle=seconds, lost_proof=600)
+        return UserObserver(
             BatchJobs(self.batch), asking, self.records, self.reach, wake=self.woken.append, notice=lambda: None
         )
 

@@ -1,0 +1,77 @@
+"""What the parts of an agent are made from: what there is before anybody leads, and what its users share while it does.
+
+Values, and one pause that all who ask the batch system keep.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from router.agent.batch.commands import BatchCommands
+from router.agent.batch.site_observer import SiteObserver
+from router.agent.election import Election
+from router.agent.lastcheck import LastCheck
+from router.agent.metrics import Metrics
+from router.agent.records import SiteRecords
+from router.agent.settings import AgentSettings
+from router.agent.submission.submitting import Keys
+from router.agent.users.seats import Seat, Seats
+from router.background.backoff import BackOff
+from router.kube.client import Api
+from router.kube.events import Recorder
+from router.kubelet.indexes import Indexes
+from router.pod.view import PodView
+from router.reconcile.model import Terms
+from router.site.schema import Site
+from router.workload.model import GpuVendor
+
+LONGEST_PAUSE: Final = 60.0
+
+
+@dataclass(frozen=True, slots=True)
+class World:
+    """What there is before anybody leads.
+
+    ``cluster`` are its eight digits in jobs' names. ``nobody`` is the seat of Pods that are no HPC user's. ``observer``
+    asks as the site's observer, None where each user is asked.
+    """
+
+    settings: AgentSettings
+    site: Site
+    cluster: str
+    gpu_resources: Mapping[str, GpuVendor]
+    terms: Callable[[PodView], Terms]
+    api: Api
+    seats: Seats
+    nobody: Seat
+    metrics: Metrics
+    election: Election
+    recorder: Recorder
+    keys: Callable[[], Keys]
+    observer: BatchCommands | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Shared:
+    """What all users of the site share while this agent leads.
+
+    :param listed: set once all Pods are known
+    :param check: whether the last check of the site lets anything be submitted
+    :param changed: called when the batch system has become unreachable for a user, or answers again
+    :param site_observer: looks at all users' jobs, where the site has an observer
+    """
+
+    records: SiteRecords
+    indexes: Indexes
+    listed: threading.Event
+    changed: Callable[[], None]
+    check: LastCheck
+    site_observer: SiteObserver | None = None
+
+
+def back_off(settings: AgentSettings) -> BackOff:
+    """The pauses before a batch system that does not answer is asked again."""
+    return BackOff(settings.quick_seconds, max(LONGEST_PAUSE, settings.cycle_seconds))
