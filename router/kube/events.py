@@ -40,13 +40,12 @@ Kind = Literal["Normal", "Warning"]
 
 @dataclass(frozen=True, slots=True)
 class Reference:
-    """The object that an Event is about. ``namespace`` is empty for Nodes and other things of the whole cluster."""
+    """The object of core/v1 that an Event is about. ``namespace`` is empty for Nodes and other things of the whole cluster."""
 
     kind: str
     namespace: str
     name: str
     uid: str
-    api_version: str = "v1"
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +86,7 @@ def event_object(told: PendingEvent, instance: str) -> Json:
     """The Event as the API takes it. ``instance`` says which process told it."""
     about = told.regarding
     involved = {
-        "apiVersion": about.api_version,
+        "apiVersion": "v1",
         "kind": about.kind,
         "namespace": about.namespace,
         "name": about.name,

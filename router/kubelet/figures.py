@@ -53,18 +53,17 @@ class PodUsage:
 
 @dataclass(frozen=True, slots=True)
 class NodeUsage:
-    """A virtual node and the Pods that run on it. ``usage`` is that of the queue's machines, where it is known."""
+    """A virtual node and the Pods that run on it. What the queue's machines use nobody tells."""
 
     name: str
     started: float
     pods: tuple[PodUsage, ...] = ()
-    usage: Usage | None = None
 
 
 def summary(node: NodeUsage) -> dict[str, Any]:
     """The body of ``/stats/summary``."""
     return {
-        "node": {"nodeName": node.name, "startTime": _time(node.started), **_stats(node.usage)},
+        "node": {"nodeName": node.name, "startTime": _time(node.started)},
         "pods": [_pod(pod) for pod in node.pods],
     }
 
@@ -107,8 +106,8 @@ class _Resources(Collector):
 
     def collect(self) -> Iterator[Metric]:
         """The families that a kubelet has, those without a value left out."""
-        node, pods = self.node, self.node.pods
-        yield from _families("node", [], [((), node.usage)])
+        pods = self.node.pods
+        yield from _families("node", [], [])
         yield from _families("pod", ["pod", "namespace"], [((pod.name, pod.namespace), pod.usage) for pod in pods])
         labels = ["container", "pod", "namespace"]
         containers = [

@@ -216,7 +216,6 @@ class Site(Entry):
     image_cache: AbsolutePath | None = Field(
         None, description="Directory for pulled images, one for each user by '{user}'; else images below workDir."
     )
-    requeue: Literal["never"] = Field("never", description="The batch system may not start a job again.")
     secrets: Literal["stage", "pull", "cloud"] = Field(
         "cloud",
         description="Stage Secrets into the Pod's directory; give only pull secrets to imagepull; or keep Jobs that need "

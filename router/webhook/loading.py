@@ -183,12 +183,10 @@ def _following(checked: InForce, settings: WebhookSettings, log: logging.Logger)
     return replace(checked, cluster=cluster, queues=queues, followed=(cluster, queues))
 
 
-def _optional(
-    name: str, path: Path | None, read: Callable[[Path], Any], log: logging.Logger, unknown: Any = None
-) -> FileSource[Any] | None:
+def _optional(name: str, path: Path | None, read: Callable[[Path], Any], log: logging.Logger) -> FileSource[Any] | None:
     if path is None:
         return None
-    return FileSource(name, (path,), lambda: read(path), log, unknown)
+    return FileSource(name, (path,), lambda: read(path), log)
 
 
 def _queues(settings: WebhookSettings, log: logging.Logger) -> FileSource[QueueStates] | None:

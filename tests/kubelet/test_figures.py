@@ -73,11 +73,3 @@ def test_the_metrics_are_the_kubelets() -> None:
     ]
     assert "# TYPE container_cpu_usage_seconds_total counter" in lines
     assert "# TYPE pod_memory_working_set_bytes gauge" in lines
-
-
-def test_the_machines_of_a_queue_have_figures_where_they_are_known() -> None:
-    node = NodeUsage("n", 0, (), Usage(10, 1.0, 2))
-
-    assert summary(node)["node"]["cpu"] == {"time": "1970-01-01T00:00:10Z", "usageCoreNanoSeconds": 1_000_000_000}
-    assert b"\nnode_cpu_usage_seconds_total 1.0 10000\n" in resource_metrics(node)
-    assert b"\nnode_memory_working_set_bytes 2.0 10000\n" in resource_metrics(node)
