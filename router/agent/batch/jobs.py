@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Final
 
 from router.agent.batch import answers as telling
@@ -52,8 +52,8 @@ class JobList:
     states alone.
     """
 
-    states: Mapping[str, JobState] = field(default_factory=dict)
-    reports: Mapping[str, JobReport] = field(default_factory=dict)
+    states: Mapping[str, JobState]
+    reports: Mapping[str, JobReport]
 
 
 @dataclass(frozen=True, slots=True)

@@ -105,7 +105,7 @@ def test_an_empty_list_of_slurm_has_told_everything(tools: Tools) -> None:
 
     listed_all = batch.listed("ada,ben")
 
-    assert listed_all == JobList()
+    assert listed_all == JobList({}, {})
     assert set(batch.ask(["7"], listed_all).reports) == {"7"}
     assert tools.called() == ["squeue", "sacct"]
     assert "-u ada,ben" in tools.words
