@@ -39,7 +39,7 @@ LONG: Final = {
     "outages": 350,
     "operators": 350,
     "webhook": 300,
-    "tests/agent/batch/test_observing.py": 140,
+    "tests/agent/batch/test_user_observer.py": 140,
     "deployed": 120,
     "tests/script/test_rank_pulls.py": 80,
     "tests/local/test_growth.py": 80,

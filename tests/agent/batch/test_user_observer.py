@@ -204,6 +204,7 @@ def test_jobs_that_vanish_all_at_once_are_not_believed_to_be_gone(site: Site) ->
     until(lambda: [state(record) for record in records], all)
 
     site.queue.ok("qdel", "-x", "-W", "force", *ids)
+    until(lambda: site.queue.ok("qstat"), lambda listed: not listed)  # by then none is ending any more
     site.observer.check()
 
     until(lambda: site.reach.reason, lambda words: "vanished at once" in words, seconds=120)
