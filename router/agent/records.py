@@ -151,6 +151,7 @@ class Records:
         self._by_uid: dict[str, Record] = {}
         self._by_key: dict[str, str] = {}
         self._by_place: dict[tuple[str, str], set[str]] = {}
+        self._elsewhere: dict[str, tuple[str, str]] = {}
         self._ended: dict[str, None] = {}
 
     def get(self, uid: str) -> Record | None:
@@ -184,6 +185,14 @@ class Records:
         with self._lock:
             alike = self._by_place.get(_place(record.directory), ())
             return [self._by_uid[uid] for uid in alike if uid != record.uid]
+
+    def lies_beside(self, uid: str, record: Record) -> None:
+        """A Pod's directory was found beside another's: where it is known, it is the other's sibling, whatever it names."""
+        with self._lock:
+            known, place = self._by_uid.get(uid), _place(record.directory)
+            if known is not None and _place(known.directory) != place:
+                self._by_place.setdefault(place, set()).add(uid)
+                self._elsewhere[uid] = place
 
     def add(self, facts: Facts) -> Record:
         """The record of a Pod, made with these facts where there is none."""
@@ -228,11 +237,11 @@ class Records:
         """Nothing is left of a Pod, in the cluster or on the site, that could still change."""
         with self._lock:
             self._by_uid.pop(record.uid, None)
-            place = _place(record.directory)
-            alike = self._by_place.get(place, set())
-            alike.discard(record.uid)
-            if not alike:
-                self._by_place.pop(place, None)
+            for place in {_place(record.directory), self._elsewhere.pop(record.uid, _place(record.directory))}:
+                alike = self._by_place.get(place, set())
+                alike.discard(record.uid)
+                if not alike:
+                    self._by_place.pop(place, None)
             if self._by_key.get(record.key) == record.uid:
                 del self._by_key[record.key]
             if record.over:

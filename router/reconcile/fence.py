@@ -19,15 +19,14 @@ from router.reconcile.model import Facts
 
 @dataclass(frozen=True, slots=True)
 class Rival:
-    """Another Pod of the same Job, or what is left of one.
+    """Another Pod of the same Job and index, or what is left of one.
+
+    Its directory says of which Job it is: a Pod that was taken from its Job names none any more, and may still run.
 
     :param age: its place in the order of creation: time and uid; what has no Pod any more is older than all that have
     :param what: it in words
     """
 
-    uid: str
-    job_uid: str
-    index: str
     age: tuple[int, str]
     what: str
 
@@ -48,26 +47,19 @@ def rival(facts: Facts, *, over: bool) -> Rival | None:
         what += f" of Pod {pod.name}" if job else f", Pod {pod.name}"
     else:
         what += f" of a Pod that is gone ({pod.uid})"
-    return Rival(pod.uid, pod.job_uid, pod.index, (pod.created, pod.uid), what + " may still run")
+    return Rival((pod.created, pod.uid), what + " may still run")
 
 
 def in_the_way(pod: PodView, rivals: Iterable[Rival], *, parallelism: int) -> tuple[str, ...]:
     """What keeps a Pod from being submitted, each in words; empty where nothing does.
 
-    :param rivals: of any Job
-    :param parallelism: of the Pod's Job
+    :param parallelism: of the Pod's Job; of an Indexed Job, whose indexes run once each, it is not asked
     """
-    mine = (pod.created, pod.uid)
-    older = [one for one in rivals if one.job_uid == pod.job_uid and one.uid != pod.uid and one.age < mine]
-    if pod.index != NO_INDEX:
-        return tuple(sorted(one.what for one in older if one.index == pod.index))
-    return tuple(sorted(one.what for one in older)) if len(older) >= max(1, parallelism) else ()
+    older = sorted(one.what for one in rivals if one.age < (pod.created, pod.uid))
+    room = 1 if pod.index != NO_INDEX else max(1, parallelism)
+    return tuple(older) if len(older) >= room else ()
 
 
-def excused(pod: PodView, pods: Iterable[PodView]) -> int:
-    """How many Pods of the same Job and index were already lost without being a failure."""
-    return sum(
-        one.status.terminal and one.status.holds(CONDITION_DISRUPTION)
-        for one in pods
-        if one.job_uid == pod.job_uid and one.index == pod.index and one.uid != pod.uid
-    )
+def excused(pods: Iterable[PodView]) -> int:
+    """How many of the other Pods of the same Job and index were lost without being a failure."""
+    return sum(one.status.terminal and one.status.holds(CONDITION_DISRUPTION) for one in pods)

@@ -495,12 +495,14 @@ class Agent:
                 self._learn(uid, outcomes.reported, report, self.world.now)
 
     def _surround(self, uid: str) -> None:
-        rivals = []
+        rivals, own = [], self.facts[uid].pod
         for other, facts in self.facts.items():
+            if other == uid or (facts.pod.job_uid, facts.pod.index) != (own.job_uid, own.index):
+                continue
             made = self.plans.get(other)
             found = rival(facts, over=made.over if made else False)
             rivals += [found] if found else []
-        older = in_the_way(self.facts[uid].pod, rivals, parallelism=1)
+        older = in_the_way(own, rivals, parallelism=1)
         world = self.world
         self._learn(
             uid,

@@ -38,10 +38,13 @@ class Fence:
     def look(self, record: Record) -> tuple[str, ...]:
         """Make known what lies beside a Pod's directory and is nobody's: it is missed from now on. OSError.
 
-        What is remembered as over is left out. The uids of all others.
+        A Pod that is known, and was taken from its Job before this agent began, is its sibling from now on. What is
+        remembered as over is left out. The uids of all others.
         """
         directory = record.directory
         listed = self._host.names(self._pods / directory.job_uid / directory.index)
+        for uid in listed:
+            self._records.lies_beside(uid, record)
         names = (uid for uid in listed if not uid.startswith(".") and self._records.get(uid) is None)
         found = tuple(uid for uid in names if not self._records.has_ended(uid))
         for uid in found:
@@ -63,8 +66,7 @@ class Fence:
 
     def disruptions(self, record: Record) -> int:
         """How many Pods of the same Job and index were already lost without being a failure."""
-        pod = record.facts.pod
-        return excused(pod, [one.facts.pod for one in self._records.siblings(record)])
+        return excused([one.facts.pod for one in self._records.siblings(record)])
 
     def _parallelism_of(self, record: Record) -> int:
         pod, now = record.facts.pod, time.monotonic()

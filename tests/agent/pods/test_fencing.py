@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import cast
 
@@ -11,6 +12,7 @@ from router.agent.records import Record, Records
 from router.host.local import LocalHost
 from router.kube.client import Api
 from router.pod.layout import PodDirectory
+from router.pod.view import PodView
 from router.reconcile import outcomes
 from tests.agent.test_records import pod
 
@@ -38,6 +40,34 @@ def test_a_directory_that_is_nobodys_is_in_the_way_until_its_run_is_over(tmp_pat
         assert left is not None
         assert left.missing is not None
         left.over = True
+    assert fence.older(young) == ()
+
+
+def released(uid: str) -> PodView:
+    """A Pod that was taken from its Job, as it is shown from then on."""
+    return replace(pod(uid, uid, index="0"), owner="", job="", job_uid="")
+
+
+def test_a_pod_that_was_taken_from_its_job_is_in_the_way_while_it_may_run(tmp_path: Path) -> None:
+    """Its directory is the Job's, whatever it names as its controller now."""
+    fence, records, young = fence_of(tmp_path)
+    first = records.add(outcomes.first(pod("first", "first", index="0")))
+    first.saw(released("first"))
+
+    assert fence.older(young) == ("an earlier run, Pod first may still run",)
+    first.over = True
+    assert fence.older(young) == ()
+
+
+def test_a_pod_that_was_taken_from_its_job_before_the_agent_began_is_found_by_its_directory(tmp_path: Path) -> None:
+    fence, records, young = fence_of(tmp_path, "first")
+    first = records.add(outcomes.first(released("first")))
+    assert fence.older(young) == ()
+
+    assert fence.look(young) == ()
+
+    assert fence.older(young) == ("an earlier run, Pod first may still run",)
+    records.drop(first)
     assert fence.older(young) == ()
 
 
