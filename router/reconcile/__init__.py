@@ -1,6 +1,6 @@
-"""What has to be done about a Pod, decided from values alone.
+"""Decides from values alone what has to be done about a Pod.
 
-Pure: no clock, file, process, socket. ``model`` are the values, ``outcomes`` what each answer from outside changes in
-them, ``planning`` the decision: ``plan(facts, terms, now) -> Plan``. Planning is idempotent: whoever is killed between
-two actions plans the same again from what is found in the cluster and on the site.
+Pure: uses no clock, file, process or socket. ``model`` holds the values, ``outcomes`` changes them after each
+answer from outside, and ``planning`` decides: ``plan(facts, terms, now) -> Plan``. Planning is idempotent: an agent
+that is killed between two actions makes the same plan again from the state of the cluster and the site.
 """

@@ -1,8 +1,8 @@
-"""How what shall not run (any longer) is brought to its end.
+"""Plans how the batch jobs of a Pod that must not run (any longer) are ended.
 
-Pure. What has not started is sealed by the claim and its jobs are deleted. What runs is asked to end by a signal to its
-script alone, has the grace period, and is then deleted, again and again until the batch system agrees that it is
-gone. A server that cannot be reached is told later.
+Pure. If no container has started, the agent takes the claim and then deletes the Pod's jobs. If one has, the agent
+signals the script alone and waits for the grace period. Then it deletes the job, again and again until the batch system
+agrees that the job is gone. While the batch system is unreachable, nothing is planned.
 """
 
 from __future__ import annotations
@@ -15,19 +15,19 @@ from router.reconcile.model import Action, Ask, Delete, Facts, Job, Look, Signal
 from router.reconcile.waiting import Wait, both, due
 
 _GENTLE_DELETES: Final = 3
-"""A job whose run has ended and that so many deletions did not end is deleted by force."""
+"""After this number of deletions, a job that remains although its run has ended is deleted by force."""
 _RUNS: Final = frozenset({JobState.RUNNING, JobState.SUSPENDED, JobState.UNKNOWN})
 
 
 def cancel(facts: Facts, terms: Terms, now: float) -> Wait:
-    """What to do now so that nothing of the Pod runs any more; ``ending.judge`` says when that is so."""
+    """What to do now to end everything that runs for the Pod; ``ending.judge`` says when it has ended."""
     if facts.submitting or not facts.reachable:
         return Wait()
     if facts.staged and not facts.looked and facts.inspected is not None and not facts.life.ran:
         return Wait((Look(),))
     mine = followed(facts)
     if not facts.life.ran or mine is None:
-        if unsealable(facts, terms, now):  # any of them may run
+        if unsealable(facts, terms, now):  # any of the jobs may run
             return both(_end(facts, one, terms, now) for one in facts.jobs)
         return both(_delete(one, terms, now) for one in facts.jobs) if _settled(facts) else Wait()
     rest = both(_delete(one, terms, now) for one in others(facts))
@@ -37,18 +37,21 @@ def cancel(facts: Facts, terms: Terms, now: float) -> Wait:
 
 
 def delete_others(facts: Facts, terms: Terms, now: float) -> Wait:
-    """Delete every job with the Pod's tag but the one with the claim. Before the claim is anybody's, any may win it."""
+    """Delete every job with the Pod's tag except the one that holds the claim.
+
+    While the claim is free, all jobs are left alone, as any of them may win it.
+    """
     if not facts.reachable or not facts.life.claimed:
         return Wait()
     return both(_delete(one, terms, now) for one in others(facts))
 
 
 def delete_lingering(facts: Facts, since: float | None, terms: Terms, now: float) -> Wait:
-    """Delete the Pod's own job where the batch system still has it long after the end of its run.
+    """Delete the Pod's own job if the batch system still has it long after the end of its run.
 
-    Nothing of the Pod runs any more, but the job holds its nodes, and nobody else would ever end it.
+    The Pod's containers have all ended, but the job still holds its nodes, and only the agent would ever end it.
 
-    :param since: when the end was known; None where it is not
+    :param since: when the end became known; None if unknown
     """
     job = followed(facts)
     if job is None or not job.alive or job.report is None or since is None or not facts.reachable:
@@ -58,7 +61,7 @@ def delete_lingering(facts: Facts, since: float | None, terms: Terms, now: float
         return Wait((), patience)
     if (
         job.heard is None or job.heard < patience
-    ):  # it may have ended unnoticed: jobs of Pods that are over are not asked about
+    ):  # the job may have ended unnoticed: the agent stops asking about jobs of Pods that are over
         return Wait((Ask((job.job_id,)),), now + terms.retry)
     again = due(job.deletes, job.deleted_at, terms)
     if now < again:
@@ -69,12 +72,12 @@ def delete_lingering(facts: Facts, since: float | None, terms: Terms, now: float
 
 
 def _settled(facts: Facts) -> bool:
-    """Whether no job of the Pod can win the claim any more."""
+    """Whether it is certain that no job of the Pod can win the claim any more."""
     return facts.life.cancelled or facts.staged is False
 
 
 def _end(facts: Facts, job: Job, terms: Terms, now: float) -> Wait:
-    """A job that may run the Pod: first its script alone, then the job."""
+    """End a job that may run the Pod: signal its script first, then delete the job."""
     if not job.alive or job.report is None:
         return Wait()
     gentle = job.report.state in _RUNS and facts.pod.grace > 0 and not facts.life.cancelled
@@ -92,7 +95,7 @@ def _end(facts: Facts, job: Job, terms: Terms, now: float) -> Wait:
 
 
 def _delete(job: Job, terms: Terms, now: float) -> Wait:
-    """Deletion, and a question whether it has come about, at longer and longer intervals."""
+    """Delete a job, and ask whether it is gone, at longer and longer intervals."""
     if not job.alive or job.report is None or job.report.state is JobState.EXITING:
         return Wait()
     again = due(job.deletes, job.deleted_at, terms)

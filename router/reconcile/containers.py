@@ -1,7 +1,7 @@
-"""Container states, as a kubelet would report them, from what the script has left.
+"""Works out container states, as a kubelet would report them, from the files that the script has left.
 
-Pure. Init containers are ready when they have ended with 0, sidecars and the others while they run. Times come from the
-files, clamped to the Pod's creation and now: clocks differ.
+Pure. Init containers are ready when they have exited with 0; sidecars and main containers are ready while they run.
+Times come from the files. As clocks differ, they are clamped to the time between the Pod's creation and now.
 """
 
 from __future__ import annotations
@@ -37,15 +37,15 @@ from router.workload.model import ContainerKind
 
 _KILLED: Final = 137
 _MOST_SAID: Final = 12 * 1024
-"""Bytes of all messages of a Pod's containers: the kubelet's MaxPodTerminationMessageLogLength."""
+"""Most bytes that the messages of all containers of a Pod may have: the kubelet's MaxPodTerminationMessageLogLength."""
 _VERDICTS: Final = frozenset({REASON_MEMORY, REASON_DEADLINE, REASON_JOB_DELETED})
-_UNRECORDED: Final = "how it ended was not recorded before the Pod was over"
+_UNRECORDED: Final = "the Pod ended before this container's exit code was recorded"
 _RUNS: Final = frozenset({JobState.RUNNING, JobState.SUSPENDED, JobState.EXITING})
 _QUEUES: Final = {JobState.QUEUED: REASON_QUEUED, JobState.HELD: REASON_HELD}
 
 
 def waiting(facts: Facts, now: float) -> Waiting | None:
-    """What containers that have not begun are waiting for; None where nothing is known that was not known before."""
+    """Why containers that have not started are waiting; None if the stored status still says it."""
     job = followed(facts)
     state = job.report.state if job and job.report else None
     if job and job.report and state in _QUEUES:
@@ -74,7 +74,10 @@ def _stored_waiting(facts: Facts) -> bool:
 
 
 def statuses(facts: Facts, before: Waiting, ending: Ending | None, now: float) -> tuple[ContainerStatus, ...]:
-    """Every container's status, in the order of the view. ``before``: what those that have not begun wait for."""
+    """Every container's status, in the order of the view.
+
+    :param before: why containers that have not started are waiting
+    """
     return tuple(_status(facts, one, before, ending, now) for one in facts.pod.containers)
 
 
@@ -101,7 +104,7 @@ def _status(
 
 
 def _own(facts: Facts, container: PodContainer, before: Waiting) -> Waiting:
-    """What one container waits for: an image that cannot be had is only told of the containers that are of it."""
+    """Why one container is waiting: a problem with an image is reported only on containers that use this image."""
     attempt = facts.attempt
     if attempt is None or attempt.image in {"", container.image} or before.reason != attempt.reason:
         return before
@@ -109,7 +112,7 @@ def _own(facts: Facts, container: PodContainer, before: Waiting) -> Waiting:
 
 
 def _going(facts: Facts, container: PodContainer, run: Run | None, before: Waiting, now: float) -> State:
-    """The state in a Pod that is not over."""
+    """The container's state while the Pod has not ended."""
     if run is None:
         return before
     if run.exit is None:
@@ -120,12 +123,12 @@ def _going(facts: Facts, container: PodContainer, run: Run | None, before: Waiti
     again = container.kind is ContainerKind.SIDECAR or (facts.pod.restarts and run.exit.code != 0)
     if again and facts.life.end is None:
         why = run.exit.message or f"exited with code {run.exit.code}"
-        return Waiting(run.exit.reason or REASON_BACK_OFF, f"{why}; is started again after a while")
+        return Waiting(run.exit.reason or REASON_BACK_OFF, f"{why}; the container will be restarted")
     return _ended(facts, run.exit, None, now)
 
 
 def _over(facts: Facts, container: PodContainer, run: Run | None, ending: Ending, now: float) -> State:
-    """The state in a Pod that is over."""
+    """The container's state after the Pod has ended."""
     if run is None:
         return _never_begun(facts, container, ending, now)
     if run.exit is not None:
@@ -139,7 +142,7 @@ def _over(facts: Facts, container: PodContainer, run: Run | None, ending: Ending
 
 
 def _never_begun(facts: Facts, container: PodContainer, ending: Ending, now: float) -> State:
-    """A container of which no file speaks. What was said of it before, when files were there, still holds."""
+    """The state of a container without any files. A state reported earlier, when there were files, still holds."""
     said = facts.pod.status.container(container.name)
     if said is not None and isinstance(said.state, Running):
         return _unrecorded(facts, ending, said.state.started, now)
@@ -162,7 +165,7 @@ def _well(facts: Facts, container: PodContainer) -> bool:
 
 
 def _unrecorded(facts: Facts, ending: Ending, started: int | None, now: float) -> Terminated:
-    """A container that was killed together with its script, or of whose end the files have been lost."""
+    """The state of a container that was killed together with its script, or whose exit file was lost."""
     job = followed(facts)
     ended = job.report.ended.timestamp() if job and job.report and job.report.ended else now
     finished = max(_clamped(facts, ended, now), started or 0)
@@ -178,13 +181,13 @@ def _ended(facts: Facts, one: Exit, ending: Ending | None, now: float) -> Termin
 
 
 def _cut(facts: Facts, message: str) -> str:
-    """As much as a container's share of what a Pod's messages may have together."""
+    """The message, cut to the container's share of the limit for all messages of a Pod."""
     most = _MOST_SAID // max(1, len(facts.pod.containers))
     return message.encode()[:most].decode(errors="ignore")
 
 
 def _reason(facts: Facts, one: Exit, ending: Ending | None) -> str:
-    """The file gives the code, the batch system's verdict the reason. What has never started has its own."""
+    """Why a container ended: the file's own reason, else from the batch system's verdict, else from the exit code."""
     if one.reason:
         return one.reason
     if one.deadline or (ending and ending.reason == REASON_DEADLINE and one.signal):
@@ -197,7 +200,10 @@ def _reason(facts: Facts, one: Exit, ending: Ending | None) -> str:
 
 
 def _was_told_to_end(facts: Facts, one: Exit) -> bool:
-    """Whether it is this container that a deletion has ended: by a signal, else the last one, which had caught it."""
+    """Whether the deletion of the batch job ended this container.
+
+    It ended the containers that a signal killed. If there are none, it ended the last one, which caught the signal.
+    """
     runs = [facts.life.run(container.name) for container in facts.pod.containers]
     exits = [run.exit for run in runs if run is not None and run.exit is not None]
     if any(other.signal for other in exits):

@@ -1,8 +1,8 @@
-"""Whether a Pod's run is over, and how it ended.
+"""Decides whether a Pod's run is over, and how it ended.
 
-Pure. Truth comes from three sources: the script's files give exit codes, the batch system's record gives its verdict of a
-kill, which overrules a zero, and the claim says whether anything can still start. A server that does
-not answer proves nothing.
+Pure. There are three sources of truth. The script's files give exit codes. The batch system's record gives its verdict
+(why it killed the job), which overrules an exit code of 0. The claim says whether anything can still start. The
+silence of a batch system proves nothing.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ from router.reconcile.verdicts import Ending, by_files, by_record, lost, never_r
 from router.reconcile.waiting import Wait, both, spread, stretched
 
 _FRESH = 15.0
-"""How old, in seconds, a look at ``alive`` may be that a loss is concluded from: one heartbeat."""
+"""Most seconds since the last look at ``alive`` when the agent concludes that a job is lost: one heartbeat."""
 
 _NOT_CLAIMED = 75
-"""The script's exit code where it has run nothing (EX_TEMPFAIL)."""
+"""The script's exit code if it has not run any container (EX_TEMPFAIL)."""
 
 
 def judge(facts: Facts, terms: Terms, now: float) -> Ending | Wait:
-    """How the Pod's run has ended, or what to do and to wait for until that is known."""
+    """How the Pod's run has ended, or what to do and to wait for until this is known."""
     job = followed(facts)
     if facts.submitting:
         return Wait()
@@ -52,23 +52,23 @@ def _not_started(facts: Facts, job: Job | None, terms: Terms, now: float) -> End
 
 
 def _unwanted(facts: Facts, job: Job | None, terms: Terms, now: float) -> Ending | Wait:
-    """A Pod that shall not run, and as far as is known does not: what is in its directory comes first."""
+    """A Pod that must not run and probably does not: read its directory, then seal the claim."""
     if facts.staged is None or (facts.staged and facts.inspected is None):
         return Wait((Inspect(),))
     return _seal(facts, terms, now) if facts.staged else _nothing_starts(facts, job)
 
 
 def _seal(facts: Facts, terms: Terms, now: float) -> Wait:
-    """Take the claim if it is nobody's. Whose it is otherwise may not be readable at once."""
+    """Take the claim if it is free. If a script holds it, the content of the claim may become readable only later."""
     again = now if facts.sealed_at is None else facts.sealed_at + terms.retry
     return Wait((Seal(),) if now >= again else (), max(again, now + terms.retry))
 
 
 def _not_to_be_sealed(facts: Facts, job: Job | None, terms: Terms, now: float) -> Ending | Wait:
-    """Nobody's claim, and it cannot be taken: the batch system's word alone tells, once it knows no living job.
+    """The claim names no script, but the agent is unable to take it: the run is over once the batch system says so.
 
-    It is searched by the Pod's tag once more, and each job that was ever known is asked for by its id. A script that
-    starts all the same finds a claim that is not its own, and runs nothing.
+    The agent searches the batch system by the Pod's tag once more, and asks by id for each job that it ever knew. A
+    script that starts nevertheless finds a claim that names another, and runs no container.
     """
     since = facts.unsealed_since or 0.0
     again = (facts.sealed_at or 0.0) + terms.retry_most
@@ -89,7 +89,7 @@ def _not_to_be_sealed(facts: Facts, job: Job | None, terms: Terms, now: float) -
 
 
 def _may_linger(facts: Facts, job: Job, terms: Terms, now: float) -> Wait | None:
-    """What is missing to the proof that a job that is over or unknown runs nothing any more; None where nothing is."""
+    """What to wait for until it is certain that a finished or unknown job runs nothing; None if it is certain now."""
     if job.finished:
         lost_node = job.report is not None and job.report.verdict is Verdict.NODE_LOST
         return _breathing(facts, terms, now) if lost_node else None
@@ -102,7 +102,10 @@ def _may_linger(facts: Facts, job: Job, terms: Terms, now: float) -> Wait | None
 
 
 def _nothing_starts(facts: Facts, job: Job | None) -> Ending | Wait:
-    """Nothing can start, sealed or without directory. Jobs that are left go first where the batch system can be told."""
+    """Nothing can start any more: the claim is sealed, or the directory is missing.
+
+    If the batch system can be reached, the jobs that are left are deleted before the Pod is reported as ended.
+    """
     if facts.reachable:
         unheard = tuple(one.job_id for one in facts.jobs if one.report is None and not one.unknown)
         if unheard:
@@ -113,7 +116,7 @@ def _nothing_starts(facts: Facts, job: Job | None) -> Ending | Wait:
 
 
 def _over_without_claim(facts: Facts, job: Job, terms: Terms, now: float) -> Ending | Wait:
-    """The batch system says that all is over and no claim is seen: it may only be late."""
+    """The batch system says that the job is over, but no claim is seen: the file may only become visible later."""
     if facts.staged is False:
         return _nothing_starts(facts, job)
     over = job.over_since if job.over_since is not None else now
@@ -123,7 +126,7 @@ def _over_without_claim(facts: Facts, job: Job, terms: Terms, now: float) -> End
 
 
 def _unknown_without_claim(facts: Facts, job: Job, terms: Terms, now: float) -> Ending | Wait:
-    """No such job, and nothing has started: lost, if it stays so, and if nothing can start any more."""
+    """The job is unknown and no container has started: it is lost if it stays unknown and the claim can be sealed."""
     since, last = _unknown_times(job, now)
     if last - since < terms.lost_proof:
         return _ask_at(facts, job, since + terms.lost_proof, terms, now)
@@ -132,7 +135,7 @@ def _unknown_without_claim(facts: Facts, job: Job, terms: Terms, now: float) -> 
     return _inspected(facts, last, 0, terms, now) or _seal(facts, terms, now)
 
 
-# --- a script has had the claim -----------------------------------------------------------------------------------
+# --- a script has won the claim -----------------------------------------------------------------------------------
 
 
 def _started(facts: Facts, job: Job, terms: Terms, now: float) -> Ending | Wait:
@@ -146,9 +149,9 @@ def _started(facts: Facts, job: Job, terms: Terms, now: float) -> Ending | Wait:
 
 
 def _listened(facts: Facts, job: Job, terms: Terms, now: float) -> Wait:
-    """A job that runs, as the batch system says: its script's sign of life is looked for now and then.
+    """The batch system says that the job runs: check now and then that its script gives signs of life.
 
-    TORQUE says so of a job on a dead node for ever. A suspended script gives no sign of life.
+    TORQUE reports a job on a dead node as running for ever. A suspended script gives no sign of life.
     """
     running = job.report is not None and job.report.state in {JobState.RUNNING, JobState.EXITING}
     if not running or facts.inspected is None:
@@ -161,7 +164,7 @@ def _listened(facts: Facts, job: Job, terms: Terms, now: float) -> Wait:
 
 
 def _recorded(facts: Facts, job: Job, terms: Terms, now: float) -> Ending | Wait:
-    """The batch system has a record of the end: the files give the codes, when they are there."""
+    """The batch system has a record of the end: the files give the exit codes, once they are visible."""
     verdict = job.report.verdict if job.report else None
     if facts.life.end is None and (verdict is Verdict.NODE_LOST or _started_again(facts, job)):
         return _silent(facts, job, terms, now) or lost(facts, job, Verdict.NODE_LOST)
@@ -174,23 +177,23 @@ def _recorded(facts: Facts, job: Job, terms: Terms, now: float) -> Ending | Wait
 
 
 def _cut_off(facts: Facts, job: Job) -> bool:
-    """Whether a job counts as well ended whose script never came to its end.
+    """Whether the batch system reports success for a job whose script never came to its end.
 
-    A script that ends writes the exit file of each container, or exits with another code than 0. TORQUE gives 0 to a
-    job whose node has crashed, once the daemon there is back (measured on its 6.1 line).
+    A script that ends writes the exit file of each container, or exits with a code other than 0. TORQUE reports 0 for a
+    job whose node has crashed, once the daemon there is back (measured on TORQUE 6.1).
     """
     succeeded = job.report is not None and job.report.succeeded
     return succeeded and facts.life.end is None and not complete(facts)
 
 
 def _started_again(facts: Facts, job: Job) -> bool:
-    """Whether the batch system, which was told not to, has started a job a second time: that start ran nothing."""
+    """Whether the batch system has started the job a second time, against its options: that start ran no container."""
     begun = facts.life.notes is not None and facts.life.notes.start is not None
     return begun and job.report is not None and job.report.exit_status == _NOT_CLAIMED
 
 
 def _without_record(facts: Facts, job: Job, end: End, terms: Terms, now: float) -> Ending | Wait:
-    """The script has said its last word: the batch system's is waited for, though not for long."""
+    """The script has written its end note: wait a short time for the batch system's record of the end."""
     seen = facts.ended_seen if facts.ended_seen is not None else now
     files = _files(facts, seen, terms, now)
     patience = seen + terms.record_patience
@@ -204,10 +207,10 @@ def _without_record(facts: Facts, job: Job, end: End, terms: Terms, now: float) 
 
 
 def _vanished(facts: Facts, job: Job, terms: Terms, now: float) -> Ending | Wait:
-    """A job that has started, has not said its last word, and that the batch system does not know.
+    """A job that has started, whose script has not written its end note, and that is unknown to the batch system.
 
-    Where its script is silent as well, a second answer soon after the first is proof enough: no batch system loses
-    a job for a moment just when its node dies. A script that was suspended is silent in any case.
+    If its script is silent as well, a second answer soon after the first is proof enough: a batch system does not lose
+    a job for a moment just when its node dies. A suspended script is always silent.
     """
     since, last = _unknown_times(job, now)
     if facts.inspected is None or facts.inspected < since:
@@ -229,17 +232,17 @@ def _vanished(facts: Facts, job: Job, terms: Terms, now: float) -> Ending | Wait
 
 
 def _agreed(job: Job) -> bool:
-    """Whether a job is unknown because it ended: it was ending, or it was deleted for us and then no longer known.
+    """Whether a job is unknown because it ended: it was ending, or the agent deleted it and then it was unknown.
 
-    TORQUE refuses to delete a job on a dead node: an admin who takes its record away then says nothing of what runs there.
-    A batch system without history forgets a job as soon as it is over, and it is over when its processes are gone.
+    TORQUE refuses to delete a job on a dead node. If an admin then removes the job's record, processes may still run
+    there. A batch system without history forgets a job as soon as it is over, that is, when its processes are gone.
     """
     ending = job.report is not None and job.report.state is JobState.EXITING
     return ending or (job.agreed_at is not None and (job.unknown_last or 0) > job.agreed_at)
 
 
 def _silent(facts: Facts, job: Job, terms: Terms, now: float) -> Wait | None:
-    """What is missing to the proof that a script runs nothing any more: silence, and the claim taken from it."""
+    """What to wait for until a script surely runs nothing any more: it is silent, and the claim was taken from it."""
     if (wait := _breathing(facts, terms, now)) is not None:
         return wait
     if facts.life.cancelled:
@@ -249,11 +252,11 @@ def _silent(facts: Facts, job: Job, terms: Terms, now: float) -> Wait | None:
 
 
 def _breathing(facts: Facts, terms: Terms, now: float) -> Wait | None:
-    """What to wait for while a script may still give signs of life; None once it is silent."""
+    """What to wait for while a script may still be alive; None once it has been silent for long enough."""
     if facts.inspected is None:
         return Wait((Inspect(),), node_lost=True)
     silence = facts.life.silence
-    if silence is None:  # nothing but the claim was ever there, and that is no script's by now
+    if silence is None:  # there was only ever the claim, and no script holds it by now
         silence = 0.0 if facts.life.owner and not facts.life.cancelled else terms.silence
     if silence >= terms.silence:
         return None
@@ -265,17 +268,20 @@ def _breathing(facts: Facts, terms: Terms, now: float) -> Wait | None:
 
 
 def _files(facts: Facts, since: float, terms: Terms, now: float) -> Wait | None:
-    """What is missing to the files of the end; None where they are complete, or as complete as they will be.
+    """What to wait for until the files of the end are visible; None if they are complete, or the time is up.
 
-    The logs are among them: what followed or brought them now would miss what is not shown yet. Of a Pod that is gone
-    nobody asks for either.
+    The logs count too: if they were followed or collected now, the lines that are not visible yet would be missing. For
+    a Pod that no longer exists, exit files and logs are irrelevant.
     """
     whole = departed(facts.pod) or (complete(facts) and not facts.life.short)
     return None if whole else _inspected(facts, since, terms.fs_delay, terms, now)
 
 
 def _inspected(facts: Facts, since: float, delay: float, terms: Terms, now: float) -> Wait | None:
-    """None where the directory was read so long after something that all that was written before it is there."""
+    """Wait until the directory is read ``delay`` seconds after ``since``; None if it already was.
+
+    By then all files that were written before ``since`` are visible.
+    """
     if facts.inspected is not None and facts.inspected >= since + delay:
         return None
     again = min(stretched(since, facts.inspected, terms), since + delay)
@@ -283,7 +289,7 @@ def _inspected(facts: Facts, since: float, delay: float, terms: Terms, now: floa
 
 
 def _ask_at(facts: Facts, job: Job, at: float, terms: Terms, now: float) -> Wait:
-    """Ask once more by id, not before that time."""
+    """Ask for the job by id once more, but not before the time ``at``."""
     if not facts.reachable:
         return Wait()
     again = max(at, job.heard + terms.retry if job.heard is not None else at)
@@ -291,6 +297,6 @@ def _ask_at(facts: Facts, job: Job, at: float, terms: Terms, now: float) -> Wait
 
 
 def _unknown_times(job: Job, now: float) -> tuple[float, float]:
-    """Of the first and the last answer that there is no such job."""
+    """The times of the first and the last answer that there is no such job."""
     since = job.unknown_since if job.unknown_since is not None else now
     return since, job.unknown_last if job.unknown_last is not None else since

@@ -1,8 +1,8 @@
 """The fence: while an older run of the same Job and index may be alive, nothing new is submitted (design 9).
 
-Pure. Neither a deleted Node, nor ``delete pod --force``, nor the garbage collector of Pods then makes work run twice at
-once. For Jobs that are not Indexed the Pods are alike: there it is the number of runs that must not grow beyond the
-Job's parallelism.
+Pure. The fence keeps work from running twice at once after a Node was deleted, after ``delete pod --force``, or after
+the Pod garbage collector has removed a Pod. The Pods of a Job that is not Indexed are alike: for them the fence keeps
+the number of runs within the Job's parallelism.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from router.reconcile.model import Facts
 
 @dataclass(frozen=True, slots=True)
 class Rival:
-    """Another Pod of the same Job and index, or what is left of one.
+    """Another Pod of the same Job and index, or the remains of a deleted Pod, that may still run.
 
-    Its directory says of which Job it is: a Pod that was taken from its Job names none any more, and may still run.
+    The directory of a Pod tells its Job: a Pod that was released from its Job names no controller, and may still run.
 
-    :param age: its place in the order of creation: time and uid; what has no Pod any more is older than all that have
-    :param what: it in words
+    :param age: time of creation, and uid. A run whose Pod no longer exists is older than all Pods that exist
+    :param what: describes it in words
     """
 
     age: tuple[int, str]
@@ -32,11 +32,11 @@ class Rival:
 
 
 def rival(facts: Facts, *, over: bool) -> Rival | None:
-    """What a Pod, or what is left of it, is to the other Pods of its Job; None where nothing of it can run.
+    """The Pod, or its remains, as a rival of the other Pods of its Job; None if all of its runs are over.
 
-    A script says its last word when all its containers have ended; nothing else ever has the claim.
+    A script writes its end note when all its containers have ended, and only this script ever holds the claim.
 
-    :param over: what the last plan for it said
+    :param over: ``Plan.over`` of the last plan for the Pod
     """
     pod = facts.pod
     if over or concluded(pod.status) or facts.life.end is not None:
@@ -44,16 +44,16 @@ def rival(facts: Facts, *, over: bool) -> Rival | None:
     job = followed(facts)
     what = f"batch job {job.job_id}" if job else "an earlier run"
     if not departed(pod):
-        what += f" of Pod {pod.name}" if job else f", Pod {pod.name}"
+        what += f" of Pod {pod.name}"
     else:
         what += f" of a Pod that is gone ({pod.uid})"
     return Rival((pod.created, pod.uid), what + " may still run")
 
 
 def in_the_way(pod: PodView, rivals: Iterable[Rival], *, parallelism: int) -> tuple[str, ...]:
-    """What keeps a Pod from being submitted, each in words; empty where nothing does.
+    """Descriptions of the older runs that keep a Pod from being submitted; empty if it may be submitted.
 
-    :param parallelism: of the Pod's Job; of an Indexed Job, whose indexes run once each, it is not asked
+    :param parallelism: of the Pod's Job; it counts only if the Job is not Indexed
     """
     older = sorted(one.what for one in rivals if one.age < (pod.created, pod.uid))
     room = 1 if pod.index != NO_INDEX else max(1, parallelism)
@@ -61,5 +61,5 @@ def in_the_way(pod: PodView, rivals: Iterable[Rival], *, parallelism: int) -> tu
 
 
 def excused(pods: Iterable[PodView]) -> int:
-    """How many of the other Pods of the same Job and index were lost without being a failure."""
+    """How many other Pods of the same Job and index carry the condition that excuses their loss."""
     return sum(one.status.terminal and one.status.holds(CONDITION_DISRUPTION) for one in pods)

@@ -1,7 +1,7 @@
-"""Whether the script's files tell the whole end of a Pod.
+"""Decides whether the script's files tell the whole end of a Pod.
 
-Pure. On network file systems a file may be seen a minute after it was written, and in any order: an end is judged when
-what is there fits together, or when nothing more can come (``Terms.fs_delay``).
+Pure. On network file systems a file may become visible a minute after it was written, and files may appear in any
+order. So an end is judged when the visible files fit together, or when no more can appear (``Terms.fs_delay``).
 """
 
 from __future__ import annotations
@@ -13,11 +13,12 @@ from router.workload.model import ContainerKind
 
 
 def complete(facts: Facts) -> bool:
-    """Whether the files fit together and nothing is missing.
+    """Whether the files fit together and none is missing.
 
-    With the script's last word: after a good end every container that counts has ended with 0; after a bad one every
-    container that has begun has ended, and one of them not with 0, unless the script says that it was made to end.
-    Without it: every container that counts is over for good, so that only the script itself can have been lost.
+    - The script's end note says exit code 0: every init and main container has ended with 0.
+    - The end note says another code: every container that has begun has ended, and an init or main container has
+      failed. A failure is not required if the note says that the script was made to end.
+    - There is no end note: every init and main container is over for good, so only the script itself can be lost.
     """
     end = facts.life.end
     if end is not None and end.code != 0:
@@ -26,12 +27,12 @@ def complete(facts: Facts) -> bool:
 
 
 def all_well(facts: Facts) -> bool:
-    """Whether the exit file of every container that counts says 0."""
+    """Whether the exit file of every init and main container says 0."""
     return all(_well(facts.life.run(one.name)) for one in _counting(facts))
 
 
 def _counting(facts: Facts) -> tuple[PodContainer, ...]:
-    """Sidecars end when the others have, however they do."""
+    """The init and main containers. Sidecars end after these, and their exit codes do not count."""
     return facts.pod.of_kind(ContainerKind.INIT, ContainerKind.MAIN)
 
 
@@ -49,7 +50,7 @@ def _fits_failure(facts: Facts, *, forced: bool) -> bool:
 
 
 def _failed_for_good(facts: Facts) -> bool:
-    """Without the script's last word: a container that is not started again has failed, and no other one runs."""
+    """Whether the files fit together without an end note: a container has failed for good, and no other one runs."""
     if facts.pod.restarts:
         return False
     runs = [facts.life.run(one.name) for one in _counting(facts)]

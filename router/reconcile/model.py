@@ -1,7 +1,7 @@
-"""The values of a decision: what is known of a Pod, the site's terms, and what is to be done.
+"""Holds the values of a decision: the facts about a Pod, the site's terms, and the actions to take.
 
-Pure data. Times are seconds since 1970 by the agent's clock, unless a field says otherwise. What is only in the agent's
-memory (timers, back-off, answers already had) may be lost at any moment: it is then asked for or waited for anew.
+Pure data. Times are seconds since 1970 by the agent's clock, unless a field says otherwise. Facts that are only in the
+agent's memory (timers, back-off, earlier answers) may be lost at any moment; the agent then asks or waits anew.
 """
 
 from __future__ import annotations
@@ -21,22 +21,22 @@ WARNING: Final = "Warning"
 
 @dataclass(frozen=True, slots=True)
 class Terms:
-    """How long a site is waited for, in seconds.
+    """How long the agent waits for a site; all in seconds, except ``disruptions``.
 
-    :param fs_delay: how late a file written on a node may be seen. Little on a local host
-    :param silence: a script that has given no sign of life for so long runs nothing any more (it ends its containers
-        after 60 s without its directory)
-    :param listen: between two looks for the sign of life of a job that runs as the batch system says
-    :param lost_proof: between two answers "unknown id" that prove a job to be lost whose script may be alive
-    :param record_patience: how long a script that has ended waits for the batch system's record of the end; and between
-        two answers "unknown id" that prove a job to be lost whose script is silent
+    :param fs_delay: until a file written on a node is visible at the latest. Short on a local host
+    :param silence: a script that has given no sign of life for this long has ended its containers (it ends them after
+        60 s without its directory)
+    :param listen: between two looks for the script's sign of life, while the batch system says that its job runs
+    :param lost_proof: between two answers "unknown id" that prove a job lost while its script may be alive
+    :param record_patience: how long to wait for the batch system's record after a script has ended; also between two
+        answers "unknown id" that prove a job lost while its script is silent
     :param collect_patience: how long the terminal status waits for results
-    :param kill_slack: between the end of the grace period, at which the script kills, and the deletion of its job
+    :param kill_slack: between the end of the grace period, when the script kills its containers, and the job's deletion
     :param linger: how long the batch system may take to end a job whose run has ended (epilogue, stage-out)
-    :param retry: before something is asked, signalled or deleted once more; doubled each time up to ``retry_most``
-    :param words_interval: a status that differs in nothing but the batch system's words is written this often at most
-    :param event_interval: an Event tells other words about a job in the same state this often at most
-    :param disruptions: so many lost Pods of a Job and index are no failure (the policy's ``retries.disruptions``)
+    :param retry: before the agent asks, signals or deletes once more; doubled each time up to ``retry_most``
+    :param words_interval: least time between two statuses that differ only in the batch system's words
+    :param event_interval: least time between two Events with different words about a job in the same state
+    :param disruptions: number of lost Pods of a Job and index that are excused (the policy's ``retries.disruptions``)
     """
 
     fs_delay: float = 120
@@ -58,10 +58,14 @@ class Terms:
 class Job:
     """One batch job that may be the Pod's.
 
-    ``report`` is the last that was had, None before the first. ``over_since`` is when it was first seen FINISHED.
-    ``unknown_since`` and ``unknown_last`` are the times of the first and the last answer "unknown id" to a question by
-    id as its owner since the last report, ``heard`` of the last answer of either kind. ``deletes`` counts deletions that were asked for, ``deleted_at`` the last,
-    ``agreed_at`` the last to which the batch system has agreed.
+    :param report: the last report; None before the first
+    :param over_since: when the job was first seen FINISHED
+    :param unknown_since: time of the first answer "unknown id" since the last report, asked by id as the job's owner
+    :param unknown_last: time of the last answer "unknown id" since the last report
+    :param heard: time of the last answer, be it a report or "unknown id"
+    :param deletes: how often the agent has asked the batch system to delete the job
+    :param deleted_at: when it last asked
+    :param agreed_at: when the batch system last accepted a deletion
     """
 
     job_id: str
@@ -76,7 +80,7 @@ class Job:
 
     @property
     def finished(self) -> bool:
-        """Whether the batch system's record says that it is over."""
+        """Whether the batch system's record says that the job is over."""
         return self.report is not None and self.report.state is JobState.FINISHED
 
     @property
@@ -86,16 +90,19 @@ class Job:
 
     @property
     def alive(self) -> bool:
-        """Whether the batch system has it and says that it is not over."""
+        """Whether the batch system has the job and says that it is not over."""
         return self.report is not None and not self.finished and not self.unknown
 
 
 @dataclass(frozen=True, slots=True)
 class Attempt:
-    """How the last submission came out, where it made no job.
+    """Why the last attempt to submit made no job.
 
-    ``final``: it never will, and the Pod fails with ``reason`` and ``message``. Otherwise the containers wait with
-    them and it is tried again at ``not_before``: those of ``image`` only, where it is about one.
+    :param reason: the reason with which the Pod fails, or its containers wait
+    :param message: says more about the reason
+    :param final: whether the Pod fails now; otherwise its containers wait and the agent tries again
+    :param not_before: when the agent tries again, at the earliest
+    :param image: the image that the problem is about, if any: then only containers with this image show the reason
     """
 
     reason: str
@@ -107,7 +114,7 @@ class Attempt:
 
 @dataclass(frozen=True, slots=True)
 class WordsTold:
-    """The last Event about why a Pod's job waits: what it said without its figures, and when."""
+    """The last Event about why a Pod's job waits: its text without figures, and its time."""
 
     gist: str
     at: float
@@ -118,25 +125,31 @@ class Facts:
     """All that is known of one Pod (made by ``outcomes.first``, changed by the functions of ``outcomes`` only).
 
     :param jobs: every batch job known by the Pod's tag, its directory, the noted id or the claim
-    :param noted: the job id in the Pod's directory or annotation, or of the submission just made; empty where none
-    :param staged: whether the Pod's directory exists; None where that is not known yet
+    :param noted: the job id in the Pod's directory or annotation, or of the submission just made; empty if there is
+        none
+    :param staged: whether the Pod's directory exists; None while unknown
     :param inspected: when its directory was last read (claim, ``alive``, exit files)
-    :param looked: whether the batch system was searched for the tag since a job may have been made unnoticed;
-        ``looked_at``: when it last was
+    :param looked: whether the batch system was searched for the tag after the last time a job may have been made
+        unnoticed
+    :param looked_at: when the batch system was last searched for the tag
     :param reachable: whether the batch system answers
-    :param refused: why nothing is submitted to the site now; empty where it may be
-    :param submitting: a submission is under way: nothing is concluded from there being no job
-    :param older: what may still run of older Pods of the same Job and index, each in words: the fence
-    :param disruptions: Pods of the same Job and index that were already excused as lost
-    :param sealed_at: when the agent last tried to take the claim; ``unsealed_since``: since when it could not, although
-        the claim is no script's either
-    :param signals: how often the script was asked to end, ``signalled_at`` first and ``signalled_last`` last
-    :param ended_seen: when the script's last word was first seen
-    :param collecting_since: when the results were first asked for; ``collected``: they are there, or cannot be had
-    :param releases: how often the Pod's deletion for good was asked for, ``released_at`` last
+    :param refused: why nothing may be submitted to the site now; empty if it may
+    :param submitting: whether a submission is under way: until its end the lack of a job proves nothing
+    :param older: descriptions of older runs of the same Job and index that may still be alive (the fence)
+    :param disruptions: number of Pods of the same Job and index whose loss was already excused
+    :param sealed_at: when the agent last tried to take the claim
+    :param unsealed_since: since when the agent has failed to take the claim although no script holds it
+    :param signals: how often the agent has asked the script to end
+    :param signalled_at: when it first did
+    :param signalled_last: when it last did
+    :param ended_seen: when the script's end note was first seen
+    :param collecting_since: when the agent began to collect the results
+    :param collected: whether the results have been collected, or cannot be
+    :param releases: how often the agent has asked the API server to delete the Pod for good
+    :param released_at: when it last did
     :param written_at: when a status was last written
-    :param words_told: the last Event about why its job waits; None where this agent has told none
-    :param image_ids: the imageID of containers that were submitted, by name: repository and digest
+    :param words_told: the last Event about why the Pod's job waits; None before the first by this agent
+    :param image_ids: the imageID (repository and digest) of each submitted container, by container name
     """
 
     pod: PodView
@@ -170,16 +183,16 @@ class Facts:
 
 @dataclass(frozen=True, slots=True)
 class Inspection:
-    """What was read in a Pod's directory.
+    """The content of a Pod's directory, as it was read.
 
-    :param exists: whether there is such a directory; what else is here is empty then
-    :param claim: content of ``claim``, empty where it is not there
+    :param exists: whether the directory exists; if not, the other fields are empty
+    :param claim: content of ``claim``, empty if there is no such file
     :param claimed_at: modification time of ``claim``, by the file server's clock
     :param alive: modification time of ``alive``
     :param clock: the file server's time at this look
     :param exits: name and content of each file in ``exit/``
-    :param logs: bytes seen of the log of each container's last run that has an exit file, by the name of that
-    :param job_id: content of the noted job id
+    :param logs: visible bytes of the log of each container's last run that has an exit file, by the exit file's name
+    :param job_id: content of the file with the noted job id
     """
 
     exists: bool
@@ -204,7 +217,7 @@ class Inspect:
 
 @dataclass(frozen=True, slots=True)
 class Ask:
-    """Details of these jobs at once, as their owner -> ``reported`` or ``unknown`` each."""
+    """Ask for the details of these jobs in one query, as their owner -> ``reported`` or ``unknown`` each."""
 
     job_ids: tuple[str, ...]
 
@@ -213,8 +226,8 @@ class Ask:
 class Submit:
     """Verify, stage, submit, note the id -> ``submitted``, ``held_back``, ``unclear``.
 
-    ``fresh``: no submission is known to have been tried. Where the directory exists all the same, nothing is submitted
-    -> ``found_directory``. Otherwise an existing directory is used as it is.
+    :param fresh: whether no earlier submission is known. If the directory exists nevertheless, nothing is submitted ->
+        ``found_directory``. If False, an existing directory is used as it is
     """
 
     fresh: bool
@@ -236,7 +249,10 @@ class Signal:
 
 @dataclass(frozen=True, slots=True)
 class Delete:
-    """Delete this one job -> ``deleted``. ``force``: also where its node does not answer or it is ending already."""
+    """Delete this one job -> ``deleted``.
+
+    :param force: delete it even if its node does not answer or the job is already ending
+    """
 
     job_id: str
     force: bool = False
@@ -244,29 +260,29 @@ class Delete:
 
 @dataclass(frozen=True, slots=True)
 class Seal:
-    """Link the claim ``cancelled``, if it is nobody's -> ``sealed`` with what the claim holds then (None: no directory)."""
+    """Link the claim ``cancelled`` if it is free -> ``sealed`` with the claim's content (None without a directory)."""
 
 
 @dataclass(frozen=True, slots=True)
 class Take:
-    """Put ``cancelled`` in the place of another's claim (rename) -> ``sealed``. Its script ends when it sees that."""
+    """Replace a job's claim by ``cancelled`` (rename) -> ``sealed``. The job's script ends when it sees this."""
 
     job_id: str
 
 
 @dataclass(frozen=True, slots=True)
 class Collect:
-    """Bring results and logs -> ``collecting`` at the start, ``collected`` at the end. The plan does not wait for it."""
+    """Collect results and logs -> ``collecting`` at the start, ``collected`` at the end. Planning goes on meanwhile."""
 
 
 @dataclass(frozen=True, slots=True)
 class Release:
-    """Delete the Pod with grace period 0, its uid as the precondition -> ``released``."""
+    """Delete the Pod with grace period 0 and its uid as the precondition -> ``released``."""
 
 
 @dataclass(frozen=True, slots=True)
 class Tell:
-    """An Event about the Pod."""
+    """Write an Event about the Pod."""
 
     kind: str
     reason: str
@@ -280,10 +296,10 @@ Action = Look | Inspect | Ask | Submit | Adopt | Signal | Delete | Seal | Take |
 class Plan:
     """What to do now about a Pod, in this order: actions, annotations, status.
 
-    :param annotations: of the Pod, those to be set, empty where they are as they should be
-    :param status: to be written, None where it is as it should be
-    :param again_at: plan again at this time at the latest, None: when something has changed
-    :param over: nothing of the Pod can still run; of one that is gone, nothing is left in the batch system either
+    :param annotations: the annotations to set on the Pod; empty if they are already right
+    :param status: the status to write; None if it is already right
+    :param again_at: plan again at this time at the latest; None: only when something has changed
+    :param over: nothing of the Pod can still run. For a Pod that no longer exists: its jobs have ended too
     """
 
     actions: tuple[Action, ...] = ()

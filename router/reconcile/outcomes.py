@@ -1,8 +1,8 @@
-"""What an answer from outside changes in what is known of a Pod.
+"""Updates the facts about a Pod after an answer from outside.
 
-Pure. One function for each thing that can be learnt; the agent calls it when an action of a plan has come out, or when
-it has seen something, and plans again. What did not come out (the batch system or the host could not be reached) changes
-nothing but ``surroundings``.
+Pure. There is one function for each thing that can be learnt. The agent calls it when an action of a plan has an
+outcome, or when it has observed something, and then plans again. If an action failed because the batch system or the
+host could not be reached, only ``surroundings`` is called.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ from router.reconcile.queuewords import WAITS, gist
 
 
 def first(pod: PodView) -> Facts:
-    """What is known of a Pod that was never seen before: what stands on it.
+    """The facts about a Pod that is seen for the first time: those that the Pod object carries.
 
-    What is left of a Pod that is gone has come from the batch system's list, and its name is not known any more: it is
-    not searched for.
+    The remains of a Pod that no longer exists come from the batch system's list. The Pod's name is unknown then, so the
+    batch system is not searched for it.
     """
     return _noting(Facts(pod, looked=departed(pod)), pod.job_id)
 
@@ -33,20 +33,24 @@ def with_pod(facts: Facts, pod: PodView) -> Facts:
 
 
 def wrote(facts: Facts, pod: PodView, now: float) -> Facts:
-    """A status was written; the API server answered with this Pod."""
+    """The agent has written a status; the API server answered with this Pod."""
     return replace(facts, pod=pod, written_at=now)
 
 
 def told(facts: Facts, tell: Tell, now: float) -> Facts:
-    """An Event was told."""
+    """The agent has written an Event."""
     if tell.reason not in WAITS:
         return facts
     return replace(facts, words_told=WordsTold(gist(tell.reason, tell.message), now))
 
 
 def surroundings(facts: Facts, *, reachable: bool, older: Sequence[str], disruptions: int, refused: str = "") -> Facts:
-    """What is not of this Pod: whether the batch system answers and the site may be used, the fence, lost Pods of the
-    same Job and index.
+    """Facts from outside the Pod have changed.
+
+    :param reachable: whether the batch system answers
+    :param older: descriptions of older runs of the same Job and index that may still be alive (the fence)
+    :param disruptions: number of Pods of the same Job and index whose loss was excused
+    :param refused: why nothing may be submitted to the site now; empty if it may
     """
     return replace(facts, reachable=reachable, refused=refused, older=tuple(older), disruptions=disruptions)
 
@@ -55,17 +59,20 @@ def surroundings(facts: Facts, *, reachable: bool, older: Sequence[str], disrupt
 
 
 def found_directory(facts: Facts) -> Facts:
-    """A first submission found the Pod's directory there: an earlier agent has made it, and perhaps submitted."""
+    """A first submission found the Pod's directory: an earlier agent made it, and perhaps submitted a job."""
     return replace(facts, submitting=False, staged=True, looked=False)
 
 
 def inspected(facts: Facts, inspection: Inspection, now: float) -> tuple[Facts, tuple[str, ...]]:
-    """The Pod's directory was read. Also words about files that cannot be right."""
+    """The Pod's directory was read.
+
+    :return: the new facts, and messages about files with invalid content
+    """
     facts = replace(facts, inspected=now, staged=inspection.exists)
     if not inspection.exists:
         return facts, ()
     life = with_claim(facts.life, inspection.claim)
-    if not life.cancelled:  # what the agent itself has put there is no sign of the script's life
+    if not life.cancelled:  # a claim that the agent itself has put there is no sign of the script's life
         life = with_alive(life, inspection.claimed_at, inspection.clock)
     life = with_alive(life, inspection.alive, inspection.clock)
     words = []
@@ -82,12 +89,15 @@ def inspected(facts: Facts, inspection: Inspection, now: float) -> tuple[Facts, 
 
 
 def noticed(facts: Facts, notes: Iterable[Note], now: float) -> Facts:
-    """Notes from the spool."""
+    """Notes from the spool have been read."""
     return _living(facts, fold_all(facts.life, notes), now)
 
 
 def sealed(facts: Facts, claim: bytes | None, now: float) -> Facts:
-    """The agent tried to take the claim; ``claim`` is what it holds now, None where there is no directory."""
+    """The agent has tried to take the claim.
+
+    :param claim: content of the claim now; None without a directory
+    """
     if claim is None:
         return replace(facts, staged=False)
     life = with_claim(facts.life, claim)
@@ -113,7 +123,10 @@ def looked(facts: Facts, reports: Iterable[JobReport], now: float) -> Facts:
 
 
 def reported(facts: Facts, report: JobReport, now: float) -> Facts:
-    """Details of a job. One that another Pod's name or directory stands on has only the id of a job that is gone."""
+    """The batch system has reported the details of a job.
+
+    A job with the name or directory of another Pod has only reused the id of a job that no longer exists.
+    """
     if not _is_of(report, facts.pod.uid):
         known = any(one.job_id == report.job_id for one in facts.jobs)
         return unknown(facts, report.job_id, now) if known else facts
@@ -133,7 +146,7 @@ def reported(facts: Facts, report: JobReport, now: float) -> Facts:
 
 
 def unknown(facts: Facts, job_id: str, now: float) -> Facts:
-    """The batch system, asked by id as the owner, knows no such job. A record of its end that was had before holds."""
+    """The batch system, asked by id as the owner, does not know the job. An earlier record of its end still holds."""
 
     def change(job: Job) -> Job:
         if job.finished:
@@ -145,7 +158,7 @@ def unknown(facts: Facts, job_id: str, now: float) -> Facts:
 
 
 def _is_of(report: JobReport, uid: str) -> bool:
-    """Whether a job carries the Pod's tag. A hook may have changed the name; the directory is then the proof."""
+    """Whether a job carries the Pod's tag. As a hook may change the job's name, its directory decides if known."""
     if report.directory:
         return report.directory.rstrip("/").endswith(f"/{uid}")
     return not report.name or report.name.endswith(uid)
@@ -160,14 +173,14 @@ def submitting(facts: Facts) -> Facts:
 
 
 def not_begun(facts: Facts) -> Facts:
-    """A submission was not begun after all, as the site has been refused since it was planned."""
+    """A planned submission was not begun, as the site has been refused since then."""
     return replace(facts, submitting=False)
 
 
 def submitted(facts: Facts, job_id: str, image_ids: Mapping[str, str] | None = None) -> Facts:
     """The submit command has answered with a job id.
 
-    :param image_ids: what is known of the containers' images, by container
+    :param image_ids: the known imageIDs, by container name
     """
     facts = replace(facts, submitting=False, staged=True, looked=True, attempt=None)
     facts = replace(facts, image_ids=image_ids) if image_ids else facts
@@ -175,13 +188,16 @@ def submitted(facts: Facts, job_id: str, image_ids: Mapping[str, str] | None = N
 
 
 def held_back(facts: Facts, attempt: Attempt, *, staged: bool) -> Facts:
-    """No job was made, surely: nothing was submitted, or the batch system said no. ``staged``: the directory is made."""
+    """The attempt surely made no job: it ended before the submit command, or the batch system refused the job.
+
+    :param staged: whether the Pod's directory was made
+    """
     facts = replace(facts, submitting=False, attempt=attempt)
     return replace(facts, staged=True, looked=True) if staged else facts
 
 
 def unclear(facts: Facts, attempt: Attempt) -> Facts:
-    """A submit command was run and nobody knows whether it made a job: look before anything else."""
+    """A submit command was run, and it is unknown whether it made a job: look for the job before anything else."""
     return replace(facts, submitting=False, attempt=attempt, staged=True, looked=False)
 
 
@@ -194,13 +210,16 @@ def adopted(facts: Facts, job_id: str) -> Facts:
 
 
 def signalled(facts: Facts, now: float) -> Facts:
-    """The script was asked to end, whether or not the command came out well."""
+    """The agent has asked the script to end, whether or not the command succeeded."""
     since = facts.signalled_at if facts.signalled_at is not None else now
     return replace(facts, signals=facts.signals + 1, signalled_at=since, signalled_last=now)
 
 
 def deleted(facts: Facts, job_id: str, now: float, *, agreed: bool) -> Facts:
-    """A job's deletion was asked for, and the batch system has agreed or not."""
+    """The agent has asked the batch system to delete a job.
+
+    :param agreed: whether the batch system accepted the deletion
+    """
     return _changed(
         facts,
         job_id,
@@ -209,17 +228,17 @@ def deleted(facts: Facts, job_id: str, now: float, *, agreed: bool) -> Facts:
 
 
 def released(facts: Facts, now: float) -> Facts:
-    """The Pod's deletion for good was asked for."""
+    """The agent has asked the API server to delete the Pod for good."""
     return replace(facts, releases=facts.releases + 1, released_at=now)
 
 
 def collecting(facts: Facts, now: float) -> Facts:
-    """Results are being brought."""
+    """Collecting the results has begun."""
     return replace(facts, collecting_since=facts.collecting_since if facts.collecting_since is not None else now)
 
 
 def collected(facts: Facts) -> Facts:
-    """Results are there, or cannot be had (an Event said so)."""
+    """The results have been collected, or cannot be (an Event said so)."""
     return replace(facts, collected=True)
 
 
@@ -227,7 +246,7 @@ def collected(facts: Facts) -> Facts:
 
 
 def _noting(facts: Facts, job_id: str) -> Facts:
-    """Directory and annotation can be written by others, too: what has not the form of an id names no job."""
+    """Take a noted job id. Directory and annotation can be written by users, so an id of the wrong form is ignored."""
     if not is_job(job_id):
         return facts
     return replace(_with_job(facts, job_id), noted=job_id, staged=True if facts.staged is None else facts.staged)
@@ -238,6 +257,6 @@ def _with_job(facts: Facts, job_id: str) -> Facts:
 
 
 def _changed(facts: Facts, job_id: str, change: Callable[[Job], Job]) -> Facts:
-    """One of the jobs changed, which is put there if need be."""
+    """The facts with one of the jobs changed; the job is added first if it is new."""
     known = facts.jobs if any(one.job_id == job_id for one in facts.jobs) else (*facts.jobs, Job(job_id))
     return replace(facts, jobs=tuple(change(one) if one.job_id == job_id else one for one in known))

@@ -1,8 +1,7 @@
-"""The decision about one Pod: ``plan(facts, terms, now) -> Plan``.
+"""Decides what to do about one Pod: ``plan(facts, terms, now) -> Plan``.
 
-Pure and idempotent. In the order of the questions: is the Pod over by its stored status; has its run ended; is it
-wanted no more; has it a job; and if not, may one be submitted. docs/agent.md and docs/script.md
-give the rules.
+Pure and idempotent. It asks in this order: is the Pod over by its stored status; has its run ended; must it not run any
+more; has it a job; and if not, may one be submitted. docs/agent.md and docs/script.md give the rules.
 """
 
 from __future__ import annotations
@@ -58,10 +57,10 @@ def plan(facts: Facts, terms: Terms, now: float) -> Plan:
 
 
 def _with_controller(facts: Facts) -> Facts:
-    """A Pod without a Job has no directory and is never run."""
+    """The facts about a Pod; a Pod that no Job controls fails without being run."""
     if facts.pod.job_uid:
         return facts
-    message = "no Job controls this Pod: only Pods of Jobs run on HPC"
+    message = "no Job controls this Pod; on HPC only Pods of Jobs can run: create a Job instead"
     return replace(facts, staged=False, attempt=Attempt(REASON_NOT_VERIFIED, message, final=True))
 
 
@@ -69,7 +68,7 @@ def _with_controller(facts: Facts) -> Facts:
 
 
 def _begin(facts: Facts, now: float) -> Wait:
-    """No job is known: one is submitted, unless there may be one, or something stands in the way."""
+    """The Pod has no known job: submit one, unless there may be an unnoticed one or the submission must wait."""
     if facts.submitting:
         return Wait()
     if facts.staged and facts.inspected is None:
@@ -85,7 +84,7 @@ def _begin(facts: Facts, now: float) -> Wait:
 
 
 def _follow(facts: Facts, terms: Terms, now: float) -> Wait:
-    """A job is known and not over: note it, hear of it, see what its script leaves."""
+    """The Pod has a job that is not over: note its id, ask for its details, read the files of its script."""
     job = followed(facts)
     if job is None or facts.submitting:
         return Wait()
@@ -98,7 +97,7 @@ def _follow(facts: Facts, terms: Terms, now: float) -> Wait:
 
 
 def _see(facts: Facts, job: Job, terms: Terms, now: float) -> Wait:
-    """Read the directory where more must be in it than is known: a claim behind a note, an exit file, a start."""
+    """Read the directory if it must hold more than is known: a claim that a note tells of, an exit file, a start."""
     if facts.inspected is None:
         return Wait() if facts.staged is False else Wait((Inspect(),))
     begun = bool(facts.life.jobs) or (job.alive and job.report is not None and job.report.started is not None)
@@ -109,7 +108,7 @@ def _see(facts: Facts, job: Job, terms: Terms, now: float) -> Wait:
 
 
 def _going(facts: Facts, wait: Wait, terms: Terms, now: float) -> Plan:
-    """The plan for a Pod that is not over."""
+    """The plan for a Pod whose run has not ended."""
     if departed(facts.pod):
         return Plan(wait.actions, again_at=wait.again_at)
     found = status(facts, None, terms, now, node_lost=wait.node_lost)
@@ -123,9 +122,9 @@ def _going(facts: Facts, wait: Wait, terms: Terms, now: float) -> Plan:
 
 
 def _words_later(facts: Facts, found: PodStatus, terms: Terms, now: float) -> float | None:
-    """When to write a status that says the same in other words: a scheduler changes its comments every minute.
+    """When to write a status that differs only in its words; None: now.
 
-    The first words are written at once.
+    A scheduler changes its comments every minute. The first words are written at once.
     """
     stored = facts.pod.status
     if facts.written_at is None or not stored.message or not only_words_differ(stored, found):
@@ -138,12 +137,12 @@ def _words_later(facts: Facts, found: PodStatus, terms: Terms, now: float) -> fl
 
 
 def _over(facts: Facts, ending: Ending, terms: Terms, now: float) -> Plan:
-    """The run has ended: results first, for a while, then the terminal status with all that is known of the end."""
+    """The run has ended: wait a while for the results, then write the terminal status with all known about the end."""
     rest = delete_others(facts, terms, now)
     if departed(facts.pod):
         found = both((rest, delete_lingering(facts, facts.ended_seen, terms, now)))
         return Plan(found.actions, again_at=found.again_at, over=not any(one.alive for one in facts.jobs))
-    if facts.pod.status.terminal:  # by somebody else's hand
+    if facts.pod.status.terminal:  # another program has written this status
         return _after(facts, terms, now, ran=not ending.never_ran)
     annotations = _annotations(facts)
     results = Wait() if ending.never_ran else _results(facts, terms, now)
@@ -156,7 +155,7 @@ def _over(facts: Facts, ending: Ending, terms: Terms, now: float) -> Plan:
 
 
 def _results(facts: Facts, terms: Terms, now: float) -> Wait:
-    """Results that are still to come; nothing once they are there, or have been waited for long enough."""
+    """Collect and wait for the results; nothing to do once they are collected, or were waited for long enough."""
     if facts.collected:
         return Wait()
     if facts.collecting_since is None:
@@ -166,7 +165,7 @@ def _results(facts: Facts, terms: Terms, now: float) -> Wait:
 
 
 def _after(facts: Facts, terms: Terms, now: float, *, ran: bool) -> Plan:
-    """The end is written, and nothing runs: what is left is to clean up, and to let a deleted Pod go."""
+    """The terminal status is written, and nothing runs: clean up, and remove the Pod if the user deleted it."""
     results = _results(facts, terms, now) if ran else Wait()
     rest = delete_others(facts, terms, now)
     release = _release(facts, terms, now) if results.again_at is None else Wait()
@@ -175,7 +174,7 @@ def _after(facts: Facts, terms: Terms, now: float, *, ran: bool) -> Plan:
 
 
 def _ended_at(facts: Facts) -> float | None:
-    """When the end of the run was known: an agent that has started since reads it from the Pod."""
+    """When the end of the run became known. An agent that was started later reads this time from the Pod."""
     if facts.ended_seen is not None:
         return facts.ended_seen
     ready = facts.pod.status.condition(CONDITION_READY)
@@ -183,24 +182,24 @@ def _ended_at(facts: Facts) -> float | None:
 
 
 def _release(facts: Facts, terms: Terms, now: float) -> Wait:
-    """Let a deleted Pod go.
+    """Ask the API server to remove a deleted Pod.
 
-    The API server does that in two steps (``BeforeDelete`` of apiserver/pkg/registry/rest): it writes that there is no
-    grace any more, and then takes the object away, unless a finalizer holds it. When whoever asked dies between the two
-    the object stays until somebody asks once more. For a Pod with a Node that is its kubelet, and here the agent.
+    The API server does this in two steps (``BeforeDelete`` of apiserver/pkg/registry/rest): it sets the grace period to
+    0 and then removes the object, unless a finalizer holds it. If it is interrupted between the two, the object stays
+    until a client asks once more. For a Pod on a Node this is the kubelet, and here the agent.
     """
     pod = facts.pod
     if pod.deleted_at is None or departed(pod):
         return Wait()
     if pod.grace == 0 and pod.finalizers:
-        return Wait()  # it goes with the last of them
-    first = 0 if pod.grace else pod.deleted_at + terms.retry  # somebody else's deletion may be under way
+        return Wait()  # the API server removes the Pod with its last finalizer
+    first = 0 if pod.grace else pod.deleted_at + terms.retry  # another client's deletion may be under way
     again = max(first, due(facts.releases, facts.released_at, terms))
     return Wait((Release(),), now + terms.retry) if now >= again else Wait((), again)
 
 
 def _annotations(facts: Facts) -> Mapping[str, str]:
-    """The agent's annotations that are not on the Pod as they should be."""
+    """The agent's annotations that the Pod lacks or has with another value."""
     job = followed(facts)
     if job is None:
         return {}

@@ -1,6 +1,6 @@
-"""How long our own jobs wait, for batch systems that do not tell it of a queue without listing everybody's jobs.
+"""Works out how long jobs wait in a queue from this cluster's own jobs.
 
-Pure.
+Pure. Used for batch systems that tell a queue's waiting time only through a list of all users' jobs.
 """
 
 from __future__ import annotations
@@ -12,8 +12,10 @@ from router.hpc import JobReport, JobState, QueueReport
 
 
 def with_waits(queues: Mapping[str, QueueReport], reports: Iterable[JobReport], now: float) -> dict[str, QueueReport]:
-    """The same queues; ``waited`` of those that have none is for how long, of these jobs, the one has been queued that was
-    submitted first, in seconds; 0 where none is queued there.
+    """The queues, with ``waited`` filled in where it is None.
+
+    ``waited`` becomes the seconds since the submission of the oldest of these jobs that is queued there, or 0 if none
+    is.
     """
     longest: dict[str, int] = {}
     for one in reports:

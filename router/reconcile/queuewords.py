@@ -1,7 +1,7 @@
-"""Why a job waits in its queue, in the batch system's words, and when it is expected to start.
+"""Words why a job waits in its queue: the batch system's reason, and when the job is expected to start.
 
-Pure. A scheduler plans anew every minute, and each time a little differently: what has been said of the start holds
-while it is nearly right, so that the statuses of thousands of Pods are not written for a minute's difference.
+Pure. A scheduler plans anew every minute, each time a little differently. An expected start that was already reported
+is kept while it is nearly right, so that thousands of Pod statuses are not rewritten for a minute's difference.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ WAITS: Final = frozenset({REASON_QUEUED, REASON_HELD})
 _EXPECTED: Final = "expected to start about "
 _SAID: Final = re.compile(rf"(?:^|; ){_EXPECTED}(\S+)$")
 _NEARLY: Final = 300.0
-"""Seconds by which an expected start may be wrong without being said anew; a tenth of the time until then, if more."""
+"""Seconds by which a reported start may be wrong before it is reported anew; or a tenth of the time left, if more."""
 
 
 def words(report: JobReport, said: str, now: float) -> str:
-    """The batch system's words and the expected start, in one line; empty where it says neither.
+    """The batch system's reason and the expected start, in one line; empty if it gives neither.
 
-    :param said: what stands on the Pod
+    :param said: the message in the Pod's stored status
     """
     reason = " ".join(report.reason.split())
     if report.expected is None:
@@ -32,7 +32,7 @@ def words(report: JobReport, said: str, now: float) -> str:
     expected, before = report.expected.timestamp(), _expected(said)
     if before is not None and before > now and abs(expected - before) < max(_NEARLY, (before - now) / 10):
         expected = before
-    if expected <= now:  # it did not come to that
+    if expected <= now:  # the job did not start as expected
         return reason
     start = f"{_EXPECTED}{rfc3339(int(expected))}"
     return f"{reason}; {start}" if reason else start
@@ -44,14 +44,14 @@ def _expected(said: str) -> float | None:
 
 
 def gist(reason: str, message: str) -> str:
-    """What an Event has told: without figures, which change while nothing has."""
+    """The text of an Event without its figures, which change while the reason stays the same."""
     return f"{reason}: {re.sub('[0-9]+', '#', _SAID.sub('', message))}"
 
 
 def tells(facts: Facts, found: PodStatus, terms: Terms, now: float) -> tuple[Tell, ...]:
-    """The Event with these words: the first ones, and others from time to time, however often they change.
+    """The Event with the reason why the job waits: the first reason at once, a changed one only from time to time.
 
-    That the Pod waits in the queue at all is told with its submission.
+    The Event about the submission already tells that the Pod waits in the queue.
     """
     message = found.message or (found.reason if found.reason == REASON_HELD else "")
     if found.phase != PENDING or found.reason not in WAITS or not message:
@@ -59,7 +59,7 @@ def tells(facts: Facts, found: PodStatus, terms: Terms, now: float) -> tuple[Tel
     kind = NORMAL if found.reason == REASON_QUEUED else WARNING
     new, stored = gist(found.reason, found.message), facts.pod.status
     told = facts.words_told
-    if told is None:  # by an agent before this one, if that is what stands there
+    if told is None:  # an earlier agent may have told the reason that is in the stored status
         before = gist(stored.reason, stored.message) if stored.message or stored.reason == REASON_HELD else ""
         return () if new == before else (Tell(kind, found.reason, message),)
     same_state = told.gist.partition(":")[0] == found.reason

@@ -1,9 +1,8 @@
-"""Which HPC users of a site are attended to, and which are at rest: who has nothing for the agent to do has no
-connection and no threads.
+"""Decides which HPC users of a site the agent attends to, and which are at rest (have no connection and threads).
 
-Pure. A user at rest is attended to again as soon as there is something to do, and is visited now and then: for jobs
-without a Pod, and for directories that have become old. At least one user who reaches the batch system is never at rest:
-whether it answers, and how its queues are, is seen from there.
+Pure. A user is at rest while there is nothing to do for the user. The agent visits users at rest now and then, to find
+jobs without a Pod and old directories. It always attends to at least one user who reaches the batch system, to see
+whether the batch system answers and what state its queues have.
 """
 
 from __future__ import annotations
@@ -14,22 +13,22 @@ from dataclasses import dataclass
 from typing import Final
 
 LOOKOUTS: Final = 1
-"""Users who are attended to whether or not there is anything to do for them."""
+"""Number of users that the agent attends to even if there is nothing to do for them."""
 
 ROUND_SECONDS: Final = 3600.0
-"""After so long at rest a user is visited."""
+"""Seconds at rest after which a user is visited."""
 
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """One user at a moment. Times are monotonic seconds.
+    """The state of one user at a moment. Times are monotonic seconds.
 
-    :param awake: is attended to; else at rest
-    :param wanted: there is something to do: a Pod that is not over, a step, a directory to be removed
-    :param since: when it was last begun to attend to the user, or to leave the user at rest
-    :param needed: when there was last something to do since then; None: there was nothing
-    :param reached: the user's jobs were looked at, and the batch system answers
-    :param visited: all was looked at once since then
+    :param awake: whether the agent attends to the user; else the user is at rest
+    :param wanted: whether there is something to do: a Pod that is not over, a step, a directory to be removed
+    :param since: when the user last became awake or went to rest
+    :param needed: when there was last something to do since then; None without such a time
+    :param reached: whether the agent has looked at the user's jobs and the batch system answers
+    :param visited: whether the agent has looked at everything of the user once since then
     """
 
     user: str
@@ -43,17 +42,17 @@ class Seen:
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """Users who are attended to from now on, and users who are left at rest."""
+    """Users that the agent attends to from now on (``rise``), and users that go to rest (``rest``)."""
 
     rise: tuple[str, ...] = ()
     rest: tuple[str, ...] = ()
 
 
 def change(users: Sequence[Seen], now: float, *, idle: float) -> Change:
-    """What is to be changed now.
+    """Which users rise or go to rest now.
 
-    A user for whom there was something to do is left at rest so many seconds (``idle``) after that. One who was only
-    visited is so at once, and one who cannot be reached after as long, unless nobody can be.
+    :param idle: seconds from the last thing to do until a user goes to rest. A user who was only visited goes to rest
+        at once. A user who cannot reach the batch system does after ``idle`` seconds, provided that another user can
     """
     reached = [one for one in users if one.awake and one.reached]
     able = sorted((one for one in users if _may_rest(one, now, idle)), key=lambda one: (_last(one), one.user))
@@ -65,7 +64,7 @@ def change(users: Sequence[Seen], now: float, *, idle: float) -> Change:
 
 
 def _rising(users: Sequence[Seen], now: float, *, lacking: bool) -> tuple[str, ...]:
-    """Whoever is wanted, and at most one who is not: the login node gets one visitor after the other."""
+    """Users at rest with something to do, and at most one other: the login node gets one visitor after the other."""
     asleep = sorted((one for one in users if not one.awake), key=lambda one: (one.since, one.user))
     due = [one.user for one in asleep if not one.wanted and (lacking or now - one.since >= ROUND_SECONDS)]
     return tuple(sorted([*(one.user for one in asleep if one.wanted), *due[:1]]))
@@ -79,18 +78,17 @@ def _may_rest(one: Seen, now: float, idle: float) -> bool:
 
 
 def _last(one: Seen) -> float:
-    """When there was last something to do, or else when it was begun."""
+    """When there was last something to do for the user, or else ``since``."""
     return max(one.since, -math.inf if one.needed is None else one.needed)
 
 
 def unreachable(reasons: Sequence[str], at_rest: int) -> str:
-    """Why the site is unreachable: nobody reaches it. Empty where somebody does.
+    """Why the site is unreachable for all users; empty if a user reaches it.
 
-    One user's trouble is that user's alone. While others are at rest nothing is concluded from it: another one rises, and
-    tries.
+    One user's trouble says nothing about the site. While other users are at rest, another one rises and tries first.
 
-    :param reasons: of each user who has tried, why the batch system was not reached; empty where it was
-    :param at_rest: how many users there are beside them who do not try now
+    :param reasons: for each user who has tried, why the batch system was not reached; empty if it was
+    :param at_rest: number of other users, who are at rest
     """
     if not reasons or not all(reasons) or (at_rest and len(reasons) <= LOOKOUTS):
         return ""

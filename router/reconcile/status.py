@@ -1,8 +1,7 @@
-"""The status of a Pod, from what is known of it.
+"""Makes the status of a Pod from the facts about it.
 
-Pure. ``status`` says what is so; ``settled`` puts it beside what the API server has: what has been said is not taken back
-(a terminal status is never rewritten, an ended container never runs again unless it restarts), and what has not changed
-keeps its times.
+Pure. ``status`` works out the present state; ``settled`` merges it into the status on the API server. A terminal status
+is never rewritten, an ended container runs again only if it restarts, and unchanged conditions keep their times.
 """
 
 from __future__ import annotations
@@ -65,7 +64,7 @@ _STARTED: Final = frozenset({JobState.RUNNING, JobState.SUSPENDED, JobState.EXIT
 
 
 def status(facts: Facts, ending: Ending | None, terms: Terms, now: float, *, node_lost: bool = False) -> PodStatus:
-    """The Pod's status as it should stand on the API server; equal to the stored one where nothing is to be written."""
+    """The Pod's status as it should be on the API server; equal to the stored one if there is nothing to write."""
     stored = facts.pod.status
     before = waiting(facts, now)
     if ending is None and before is None:
@@ -93,13 +92,13 @@ def status(facts: Facts, ending: Ending | None, terms: Terms, now: float, *, nod
 
 
 def settled(stored: PodStatus, found: PodStatus) -> PodStatus:
-    """What is found, without taking back what has been said. (Containers are settled one by one before.)"""
+    """The found status, without taking back anything in the stored one. (Containers are settled one by one before.)"""
     if stored.terminal:
         return stored
     known = {one.kind: one for one in found.conditions}
     for said in stored.conditions:
         if said.kind == CONDITION_DISRUPTION and said.holds:
-            known[said.kind] = said  # by whoever evicts the Pod
+            known[said.kind] = said  # set by the program that evicts the Pod
         elif said.kind not in known:
             known[said.kind] = said
         elif known[said.kind].status == said.status:
@@ -113,14 +112,17 @@ def settled(stored: PodStatus, found: PodStatus) -> PodStatus:
 
 
 def _settled_container(pod: PodView, said: ContainerStatus | None, found: ContainerStatus) -> ContainerStatus:
-    """One container; the image that it was submitted with is not forgotten with this agent."""
+    """The status of one container; the imageID in the stored status is kept if this agent does not know it."""
     shown = _settled_run(pod, said, found)
     image_id = found.image_id or (said.image_id if said is not None else "")
     return shown if shown.image_id == image_id else replace(shown, image_id=image_id)
 
 
 def _settled_run(pod: PodView, said: ContainerStatus | None, found: ContainerStatus) -> ContainerStatus:
-    """What fewer runs are known of than were said before is not seen whole: files come late."""
+    """The status of one container without taking back what was reported.
+
+    If fewer runs are found than were reported before, some files are not visible yet.
+    """
     if said is None:
         return found
     if isinstance(said.state, Terminated) and not _runs_again(pod, said.name, said.state):
@@ -136,20 +138,20 @@ def _settled_run(pod: PodView, said: ContainerStatus | None, found: ContainerSta
 
 
 def _named(said: Terminated, found: State) -> Terminated:
-    """The same end, named by the batch system's verdict where that came after the file."""
+    """The reported end, with the reason of the batch system's verdict if the verdict came after the exit file."""
     if not isinstance(found, Terminated) or found.code != said.code or said.reason in _VERDICTS:
         return said
     return replace(said, reason=found.reason) if found.reason in _VERDICTS else said
 
 
 def _runs_again(pod: PodView, name: str, ended: Terminated) -> bool:
-    """As the API server sees it (ValidateContainerStateTransition)."""
+    """Whether the API server lets an ended container run again (ValidateContainerStateTransition)."""
     sidecar = any(one.name == name for one in pod.of_kind(ContainerKind.SIDECAR))
     return sidecar or (pod.restarts and ended.code != 0)
 
 
 def _with_times(said: State, found: State) -> State:
-    """The same state with the times that were said before: those of files are clamped to an ever later now."""
+    """The found state with the times reported before: a file's times may be clamped to now, which moves on."""
     if isinstance(said, Running) and isinstance(found, Running):
         return said
     if isinstance(said, Terminated) and isinstance(found, Terminated) and said.code == found.code:
@@ -175,13 +177,13 @@ def _begun(one: ContainerStatus) -> bool:
 
 
 def _initialized(pod: PodView, one: ContainerStatus) -> bool:
-    """Whether an init container has done its work, a sidecar is up."""
+    """Whether an init container has done its work, or a sidecar is up."""
     sidecar = any(known.name == one.name for known in pod.of_kind(ContainerKind.SIDECAR))
     return one.started if sidecar else one.ready
 
 
 def _started(facts: Facts, now: float) -> int | None:
-    """When the batch job began: activeDeadlineSeconds counts from a Pod's startTime, and not in the queue."""
+    """When the batch job began. The Pod's activeDeadlineSeconds counts from here, so without the time in the queue."""
     job, notes = followed(facts), facts.life.notes
     report = job.report if job else None
     if notes is not None and notes.start is not None:
@@ -197,7 +199,7 @@ def _started(facts: Facts, now: float) -> int | None:
 
 
 def _kubelets(pod: PodView, every: tuple[ContainerStatus, ...], phase: str, now: float) -> tuple[Condition, ...]:
-    """The conditions that a kubelet sets, in its words (pkg/kubelet/status/generate.go)."""
+    """The conditions that a kubelet sets, with the kubelet's messages (pkg/kubelet/status/generate.go)."""
     over = {SUCCEEDED: REASON_POD_COMPLETED, FAILED: REASON_POD_FAILED}.get(phase, "")
     mains = {one.name for one in pod.of_kind(ContainerKind.MAIN)}
     sidecars = {one.name for one in pod.of_kind(ContainerKind.SIDECAR)}
@@ -229,7 +231,7 @@ def _listed(what: str, names: list[str]) -> str:
 
 
 def _queued(stored: PodStatus, wait: Waiting | None, now: float) -> tuple[Condition, ...]:
-    """Why the job waits in its queue; once it does so no more the condition stays as False."""
+    """The condition that says why the job waits in its queue; after the wait it stays as False."""
     if wait is not None and wait.reason in WAITS:
         return (Condition(CONDITION_QUEUED, "True", int(now), wait.reason, wait.message),)
     if stored.condition(CONDITION_QUEUED) is not None:
@@ -238,7 +240,7 @@ def _queued(stored: PodStatus, wait: Waiting | None, now: float) -> tuple[Condit
 
 
 def _ours(facts: Facts, ending: Ending | None, terms: Terms, now: float, *, node_lost: bool) -> tuple[Condition, ...]:
-    """What only a batch system knows. A condition that has held and does so no more stays as False."""
+    """The conditions that only a batch system knows of. A condition that has held and no longer does stays as False."""
     job, stored, since = followed(facts), facts.pod.status, int(now)
     found = []
     if ending is None and job and job.report and job.report.state is JobState.SUSPENDED:
@@ -246,7 +248,7 @@ def _ours(facts: Facts, ending: Ending | None, terms: Terms, now: float, *, node
     elif stored.holds(CONDITION_SUSPENDED):
         found.append(Condition(CONDITION_SUSPENDED, "False", since, REASON_RESUMED))
     if node_lost:
-        words = "the job's node is lost, or its script gives no sign of life; what runs there ends by itself"
+        words = "the job's node is lost, or its script gives no sign of life; containers left there end by themselves"
         found.append(Condition(CONDITION_NODE_LOST, "True", since, REASON_NODE_LOST, words))
     elif stored.holds(CONDITION_NODE_LOST) and ending is None:
         found.append(Condition(CONDITION_NODE_LOST, "False", since, REASON_RESUMED))

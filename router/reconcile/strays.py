@@ -1,10 +1,11 @@
-"""Batch jobs of this cluster whose Pods are no more: which of them are reaped.
+"""Decides which batch jobs of this cluster whose Pods no longer exist are reaped (cancelled).
 
-Pure. An informer that has lost its Pods looks just like a cluster that has: so every single Pod is asked for by name
-before its job is touched, a quarter of an hour goes by, and where too many are due at once a person decides.
+Pure. An informer that has lost its Pods looks just like a cluster that has lost them. So the agent asks for every
+single Pod by name before it touches the Pod's job, waits a quarter of an hour, and leaves the decision to a person if
+too many jobs are due at once.
 
-Users give their jobs what names they like. So each user's are counted apart, and all users' together without those of
-the one who has most: what a single user names like ours stops nobody else's from being reaped.
+Users can name their jobs like the agent's. So the jobs of each user are counted apart, and the total leaves out the
+user with the most jobs: false jobs of a single user do not keep other users' jobs from being reaped.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from dataclasses import dataclass
 from typing import Final
 
 PATIENCE: Final = 900.0
-"""Seconds that a job is without a Pod before it is reaped."""
+"""Seconds for which a job must be without a Pod before it is reaped."""
 
 _ALWAYS: Final = 20
 _SHARE: Final = 0.1
@@ -23,14 +24,14 @@ _SHARE: Final = 0.1
 
 @dataclass(frozen=True, slots=True)
 class Stray:
-    """One Pod's jobs without the Pod.
+    """The jobs of one Pod that no longer exists.
 
-    :param uid: the Pod's
-    :param since: when it was first missed
-    :param confirmed: whether a GET of the Pod answered 404 or another uid since
-    :param user: the HPC user whose the jobs are; empty where that is not known
-    :param awaited: whether a Pod of the same Job and index waits for its end at the fence: that Pod proves by itself that
-        the API server is well, and that this one was replaced
+    :param uid: of the Pod
+    :param since: when the Pod was first missed
+    :param confirmed: whether a GET of the Pod has answered 404 or another uid since then
+    :param user: the HPC user who owns the jobs; empty if unknown
+    :param awaited: whether a newer Pod of the same Job and index waits at the fence for the end of these jobs. The
+        newer Pod proves that the API server works, and that the stray's Pod was replaced
     """
 
     uid: str
@@ -44,9 +45,9 @@ class Stray:
 class Reaping:
     """What to do about strays.
 
-    :param confirm: uids of Pods to be asked for now
-    :param reap: uids whose jobs are to be cancelled
-    :param too_many: in words why some or all are not reaped until a person has looked; empty where that is not so
+    :param confirm: uids of Pods that the agent asks for now
+    :param reap: uids of Pods whose jobs are cancelled
+    :param too_many: why some or all strays are left until a person has looked; empty if none are
     """
 
     confirm: tuple[str, ...] = ()
@@ -55,12 +56,12 @@ class Reaping:
 
 
 def reaping(strays: Sequence[Stray], ours: Mapping[str, int], now: float, *, patience: float = PATIENCE) -> Reaping:
-    """Which strays are reaped: at most the larger of 20 and a tenth of all jobs, besides those that are awaited.
+    """Which strays are reaped: all awaited ones, and of the rest at most 20 or a tenth of all jobs, whichever is more.
 
-    Where more than that of one user's are due, none of that user's are; where so many are due of the other users than
-    the one with most, none at all.
+    The same limit holds for one user's strays and jobs: above it, none of this user's are reaped. It also holds for all
+    users together, without the user with the most strays: above it, none are reaped at all.
 
-    :param ours: jobs of this cluster that are not over, by HPC user
+    :param ours: number of jobs of this cluster that are not over, by HPC user
     """
     ripe = [one for one in strays if one.awaited or now - one.since >= patience]
     confirm = tuple(one.uid for one in ripe if not one.confirmed)
@@ -72,15 +73,15 @@ def reaping(strays: Sequence[Stray], ours: Mapping[str, int], now: float, *, pat
     over = {user: count for user, count in due.items() if count > _limit(ours.get(user, 0))}
     reap = tuple(one.uid for one in old if one.user not in over)[: _limit(sum(ours.values()))]
     words = "; ".join(
-        f"{count} batch jobs of {_called(user)} have no Pod any more; of one user's at most {_limit(ours.get(user, 0))} "
-        "are deleted unasked"
+        f"{count} batch jobs of {_called(user)} have no Pod any more, and the agent deletes at most "
+        f"{_limit(ours.get(user, 0))} of one user's by itself: check them, and delete them in the batch system"
         for user, count in sorted(over.items())
     )
     return Reaping(confirm, awaited + reap, words)
 
 
 def _beyond_one(due: Mapping[str, int], ours: Mapping[str, int]) -> str:
-    """Why nothing is reaped of anybody; empty where it is one user alone of whom so many are due, if any is."""
+    """Why no user's strays are reaped; empty if at most one user has too many of them."""
     most = max(due, key=lambda user: (due[user], user), default="")
     rest = sum(due.values()) - due.get(most, 0)
     limit = _limit(sum(ours.values()) - ours.get(most, 0))
@@ -88,8 +89,8 @@ def _beyond_one(due: Mapping[str, int], ours: Mapping[str, int]) -> str:
         return ""
     count = sum(due.values())
     return (
-        f"{count} batch jobs of this cluster, of {len(due)} HPC users, have no Pod any more; beside those of "
-        f"{_called(most)} at most {limit} are deleted unasked"
+        f"{count} batch jobs of this cluster, of {len(due)} HPC users, have no Pod any more, and beside those of "
+        f"{_called(most)} the agent deletes at most {limit} by itself: check them, and delete them in the batch system"
     )
 
 

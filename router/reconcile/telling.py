@@ -1,7 +1,7 @@
-"""The Events that a change of a Pod's status is worth.
+"""Decides which Events to write when a Pod's status changes.
 
-Pure. They follow from the difference between what the API server has and what is written now, so that nobody has to
-remember what was told: an agent that is killed in between tells once more or once less.
+Pure. The Events follow from the difference between the stored status and the new one, so the agent need not remember
+earlier Events. An agent that is killed in between may write an Event twice or not at all.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ from router.reconcile.queuewords import WAITS
 
 _QUIET = frozenset({"", REASON_CREATING, REASON_INITIALIZING, REASON_BACK_OFF})
 _OWN_WORDS = frozenset({REASON_CREATE_CONTAINER, REASON_ERR_IMAGE_NEVER_PULL})
-"""Reasons about an image that was not to be pulled, or was."""
+"""Reasons that concern an image but are no failed pull: they are told in their own words."""
 
 
 def events(facts: Facts, found: PodStatus, annotations: Mapping[str, str]) -> tuple[Tell, ...]:
-    """What is told when this status and these annotations are written."""
+    """The Events to write together with this status and these annotations."""
     told = [*_submitted(facts, annotations)]
     if found != facts.pod.status:
         told += [
@@ -54,7 +54,7 @@ def _submitted(facts: Facts, annotations: Mapping[str, str]) -> Iterator[Tell]:
 
 
 def _waits(facts: Facts, found: PodStatus) -> Iterator[Tell]:
-    """Why the Pod waits before it is submitted; ``queuewords`` tells why its job does."""
+    """Why the Pod waits before its job is submitted; ``queuewords`` tells why a submitted job waits."""
     stored, image = facts.pod.status, facts.attempt.image if facts.attempt else ""
     now, before = (found.reason, found.message), (stored.reason, stored.message)
     if found.phase != PENDING or now == before or found.reason in _QUIET | WAITS:
@@ -66,9 +66,10 @@ def _waits(facts: Facts, found: PodStatus) -> Iterator[Tell]:
 
 
 def _not_pulled(image: str, found: PodStatus) -> Iterator[Tell]:
-    """As a kubelet tells of it (pkg/kubelet/images/image_manager.go, and kuberuntime's Error with the reason alone).
+    """The Events of a failed pull, as a kubelet writes them.
 
-    That it backs off is told with the words of the failure, whose own Event may be gone by then.
+    See pkg/kubelet/images/image_manager.go; kuberuntime adds "Error" with the reason alone. The Event about the
+    back-off repeats the message of the failure, whose own Event may have expired by then.
     """
     if found.reason == REASON_IMAGE_PULL_BACK_OFF:
         yield Tell(NORMAL, "BackOff", found.message or f'Back-off pulling image "{image}"')

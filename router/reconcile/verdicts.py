@@ -1,7 +1,7 @@
-"""How a Pod ends: phase, reason, words, and the conditions that a podFailurePolicy asks about.
+"""Works out how a Pod ends: phase, reason, message, and the condition that a podFailurePolicy may match.
 
-Pure. The batch system's verdict gives the reason, the files give the codes, and without a record the script's own notes
-decide. A run that was cancelled never succeeds.
+Pure. The batch system's verdict gives the reason, and the files give the exit codes. Without a record of the batch
+system, the script's own notes decide. A run that was cancelled never succeeds.
 """
 
 from __future__ import annotations
@@ -34,11 +34,11 @@ from router.reconcile.model import Facts, Job
 class Ending:
     """The end of a Pod.
 
-    :param reason: of the Pod, empty where the containers' own codes say it all
-    :param message: with the batch system's own words
-    :param condition: the type of the condition that says why, empty where there is none
-    :param never_ran: nothing was started, so there is nothing to collect either
-    :param succeeded: the phase
+    :param reason: of the Pod; empty if the containers' exit codes explain the end
+    :param message: includes the batch system's own words
+    :param condition: type of the condition that says why; empty if there is none
+    :param never_ran: whether the end came before any container had started, so there are no results to collect
+    :param succeeded: whether the phase is Succeeded; else Failed
     """
 
     reason: str = ""
@@ -56,11 +56,11 @@ _VERDICTS: Final = {
     Verdict.PREEMPTED: (REASON_PREEMPTED, "was ended to make room for others", CONDITION_DISRUPTION),
     Verdict.NEVER_RAN: (REASON_JOB_FAILED, "could not be started", ""),
 }
-"""What a verdict is called. More CPU time than allowed is a limit of time: to run again would not help either."""
+"""Reason, words and condition for a verdict. CPU time counts as walltime, as running again would not help either."""
 
 
 def by_record(facts: Facts, job: Job) -> Ending:
-    """The end of a run that the batch system has a record of."""
+    """The end of a run for which the batch system has a record."""
     report = job.report
     if report is None or report.verdict is None or _of_another_start(facts, report):
         return by_files(facts, job, facts.life.end)
@@ -73,11 +73,11 @@ def by_record(facts: Facts, job: Job) -> Ending:
 
 
 def _of_another_start(facts: Facts, report: JobReport) -> bool:
-    """Whether a record of a job that was ended from outside is of a start that came after its script's last word.
+    """Whether a record that says deleted or node lost is about a start after the script had written its end note.
 
-    A killed slurmctld forgets that a job has run, starts it once more, and cancels what it has started or loses it:
-    nothing of the Pod was in that, and of the run before there is no record. The script's clock is the node's: it is
-    believed where it does not put the end before the submission.
+    A killed slurmctld forgets that a job has run, starts the job once more, and then cancels or loses it. This second
+    start ran no container, and the record of the first start is lost. The end note's time comes from the node's clock.
+    It is believed unless it puts the end before the submission.
     """
     end = facts.life.end
     if end is None or report.submitted is None or report.started is None:
@@ -97,10 +97,13 @@ def _cancelled(job_id: str) -> Ending:
 
 
 def by_files(facts: Facts, job: Job, end: End | None) -> Ending:
-    """The end of a run as its files tell it; ``end`` is the script's last word, if it had one.
+    """The end of a run as its files tell it.
 
-    A script that was told to end says nothing of who did that: a node that is shut down for maintenance does it as well.
-    So only where the batch system's own words name a deletion the run is not repeated.
+    A script that was told to end cannot say by whom: a node that is shut down for maintenance tells it to end as well.
+    So the end counts as a deletion, which a podFailurePolicy may exclude from retries, only if the batch system says
+    so.
+
+    :param end: the script's end note; None if missing
     """
     if _late(facts, end):
         return Ending(REASON_DEADLINE, _words(job.job_id, "was ended at its deadline", ""), CONDITION_WALLTIME)
@@ -136,11 +139,11 @@ def _failed(facts: Facts, job: Job, end: End | None) -> Ending:
     status = end.code if end else job.report.exit_status if job.report else None
     did = "ended" if status is None else f"ended with exit code {status}"
     words = job.report.reason if job.report else ""
-    return Ending(REASON_JOB_FAILED, _words(job.job_id, f"{did} before all containers had", words))
+    return Ending(REASON_JOB_FAILED, _words(job.job_id, f"{did} before all its containers had ended", words))
 
 
 def lost(facts: Facts, job: Job, verdict: Verdict | None) -> Ending:
-    """The end of a run of which nothing will ever be heard again."""
+    """The end of a run that is lost: there will never be any news of it again."""
     if facts.pod.deleting:
         return _cancelled(job.job_id)
     words = job.report.reason if job.report else ""
@@ -152,25 +155,25 @@ def lost(facts: Facts, job: Job, verdict: Verdict | None) -> Ending:
 
 
 def never_ran(facts: Facts, job: Job | None) -> Ending:
-    """The end of a Pod of which nothing has started and nothing can start."""
+    """The end of a Pod of which no container has started or can start."""
     attempt = facts.attempt
     if attempt is not None and attempt.final:
         return Ending(attempt.reason, attempt.message, never_ran=True)
     if facts.pod.deleting:
-        return Ending(REASON_CANCELLED, "the Pod was deleted before anything of it had started", never_ran=True)
+        return Ending(REASON_CANCELLED, "the Pod was deleted before any of its containers had started", never_ran=True)
     if job is None:
-        return Ending(REASON_CANCELLED, "given up before anything of it had started", never_ran=True)
+        return Ending(REASON_CANCELLED, "the Pod was given up before any of its containers had started", never_ran=True)
     return _never_ran_job(job)
 
 
 def unclaimed(facts: Facts, job: Job | None) -> Ending:
-    """The end of a Pod whose claim somebody has overwritten, by the batch system's word alone: never a success."""
+    """The end of a Pod whose claim was overwritten. Only the batch system tells of it; it never counts as a success."""
     attempt = facts.attempt
     if attempt is not None and attempt.final:
         return Ending(attempt.reason, attempt.message, never_ran=True)
     did = (
-        'the file "claim" in the Pod\'s directory was overwritten and cannot be read; the batch system knows no living '
-        "job of the Pod, which counts as cancelled or failed whatever it has done"
+        'the file "claim" in the Pod\'s directory was overwritten, so it is unknown whether the Pod has run; as the '
+        "batch system has no running job of the Pod, the Pod counts as cancelled or failed"
     )
     words = f"job {job.job_id}: {did}" if job is not None else did
     return Ending(REASON_CANCELLED if facts.pod.deleting else REASON_JOB_FAILED, words)
@@ -185,7 +188,7 @@ def _never_ran_job(job: Job) -> Ending:
         did = "was deleted in the batch system before it had started"
         return Ending(REASON_JOB_DELETED, _words(job.job_id, did, report.reason), CONDITION_DELETED, never_ran=True)
     if report.verdict is Verdict.ENDED:
-        did = "ended without having run anything" + _status(report)
+        did = "ended before any container had started" + _status(report)
         return Ending(REASON_JOB_FAILED, _words(job.job_id, did, report.reason), never_ran=True)
     reason, did, condition = _VERDICTS[report.verdict]
     return Ending(reason, _words(job.job_id, did, report.reason), condition, never_ran=True)

@@ -1,6 +1,6 @@
-"""What there is to wait for.
+"""Holds what the agent waits for and until when, and computes pauses that grow with each try.
 
-Pure data, and the arithmetic of waiting longer each time.
+Pure.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ class Wait:
     """Nothing can be concluded yet.
 
     :param actions: what to do meanwhile, or to learn more
-    :param again_at: when to look again without having learnt anything, None: never
-    :param node_lost: the node is lost, and the script perhaps still alive
+    :param again_at: when to plan again if there is no news until then; None: only after news
+    :param node_lost: whether the node is lost while the script may still be alive
     """
 
     actions: tuple[Action, ...] = ()
@@ -27,12 +27,12 @@ class Wait:
 
 
 def sooner(*times: float | None) -> float | None:
-    """The earliest of some times that are set."""
+    """The earliest of the times that are set; None if all are unset."""
     return min((time for time in times if time is not None), default=None)
 
 
 def both(waits: Iterable[Wait]) -> Wait:
-    """Several waits as one: each action once."""
+    """Several waits merged into one, each action once."""
     waits = tuple(waits)
     return Wait(
         tuple(dict.fromkeys(action for wait in waits for action in wait.actions)),
@@ -42,21 +42,22 @@ def both(waits: Iterable[Wait]) -> Wait:
 
 
 def due(tries: int, last: float | None, terms: Terms) -> float:
-    """When something that was tried so often is tried again: after ``retry`` seconds, doubled each time."""
+    """When to try again after some tries: after ``retry`` seconds, doubled with each try up to ``retry_most``."""
     if last is None:
         return 0
     return last + min(terms.retry * (1 << min(tries - 1, 30)), terms.retry_most)
 
 
 def spread(uid: str, seconds: float) -> float:
-    """So many seconds and up to half as many more, always the same for a Pod: what an agent does for all of its Pods at
-    its start it does not do for all of them at once later on.
+    """The seconds and up to half as many more, always the same for a Pod.
+
+    So an agent that did something for all Pods when it started does not repeat it for all of them at the same moment.
     """
     return seconds * (1 + zlib.crc32(uid.encode()) / (1 << 33))
 
 
 def stretched(since: float, last: float | None, terms: Terms) -> float:
-    """When to look again for what has been waited for since then: the longer it takes, the less often."""
+    """When to look again for something awaited since ``since``: the longer it takes, the less often."""
     if last is None or last < since:
         return since
     return last + min(max(terms.retry / 2, (last - since) / 2), terms.retry_most)

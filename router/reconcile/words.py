@@ -1,6 +1,6 @@
-"""Whether two statuses say the same in other words.
+"""Decides whether two Pod statuses differ only in their messages.
 
-Pure. Knows Pod statuses and nothing of what they came from or where they are written.
+Pure. Knows only Pod statuses.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from router.pod.status import ContainerStatus, PodStatus, Waiting
 
 
 def only_words_differ(one: PodStatus, other: PodStatus) -> bool:
-    """Whether they differ, and in nothing but messages."""
+    """Whether two statuses differ, but only in messages."""
     return one != other and _without_words(one) == _without_words(other)
 
 

@@ -521,7 +521,12 @@ def test_a_job_is_lost_with_proof() -> None:
     assert (status.phase, status.reason) == ("Failed", "JobLost")
     assert status.holds(CONDITION_DISRUPTION)
     assert status.containers[0].state == Terminated(
-        137, "ContainerStatusUnknown", 9, "how it ended was not recorded before the Pod was over", T + 12, T + 802
+        137,
+        "ContainerStatusUnknown",
+        9,
+        "the Pod ended before this container's exit code was recorded",
+        T + 12,
+        T + 802,
     )
 
 

@@ -94,7 +94,7 @@ UNREADY = {
             "Running",
             [
                 Terminated(0, "Completed", started=T + 11, finished=T + 50),
-                Waiting("CrashLoopBackOff", "exited with code 1; is started again after a while"),
+                Waiting("CrashLoopBackOff", "exited with code 1; the container will be restarted"),
                 Running(T + 52),
             ],
             {**UNREADY, "Initialized": "True"},
@@ -173,7 +173,7 @@ def test_a_container_between_two_runs() -> None:
     assert seen.containers == (
         ContainerStatus(
             "main",
-            Waiting("CrashLoopBackOff", "exited with code 7; is started again after a while"),
+            Waiting("CrashLoopBackOff", "exited with code 7; the container will be restarted"),
             last=Terminated(7, "Error", started=T + 11, finished=T + 50),
         ),
     )
@@ -208,7 +208,7 @@ def test_a_container_that_could_not_be_started_and_is_tried_again() -> None:
 
     seen = shown(facts(pod(restart_policy="OnFailure"), RUNNING, life=life(began(), exits=(never,))))
 
-    assert states(seen) == [Waiting("ErrImagePull", "no space left on device; is started again after a while")]
+    assert states(seen) == [Waiting("ErrImagePull", "no space left on device; the container will be restarted")]
 
 
 @pytest.mark.parametrize(
@@ -238,7 +238,7 @@ def test_the_last_word_of_a_run_before() -> None:
 
     seen = shown(facts(pod(restart_policy="OnFailure"), RUNNING, life=life(began(), exits=exits)))
 
-    assert states(seen) == [Waiting("CrashLoopBackOff", "exited with code 7; is started again after a while")]
+    assert states(seen) == [Waiting("CrashLoopBackOff", "exited with code 7; the container will be restarted")]
     assert seen.containers[0].last == Terminated(7, "Error", 0, "why", T + 11, T + 50)
 
 
@@ -271,7 +271,9 @@ def test_a_job_that_was_queued_again_is_still_running_to_kubernetes() -> None:
         (
             over(Verdict.MEMORY, -27),
             life(began()),
-            Terminated(137, "OOMKilled", 9, "how it ended was not recorded before the Pod was over", T + 12, T + 60),
+            Terminated(
+                137, "OOMKilled", 9, "the Pod ended before this container's exit code was recorded", T + 12, T + 60
+            ),
         ),
         (
             over(Verdict.WALLTIME, -29),
@@ -283,7 +285,9 @@ def test_a_job_that_was_queued_again_is_still_running_to_kubernetes() -> None:
         (
             over(Verdict.DELETED, 265),
             life(began()),
-            Terminated(137, "JobDeleted", 9, "how it ended was not recorded before the Pod was over", T + 12, T + 60),
+            Terminated(
+                137, "JobDeleted", 9, "the Pod ended before this container's exit code was recorded", T + 12, T + 60
+            ),
         ),
         (over(status=3), life(began(), exits=(left(3),)), Terminated(3, "Error", 0, "", T + 11, T + 50)),
         (

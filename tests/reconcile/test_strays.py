@@ -51,7 +51,10 @@ def test_one_users_names_stop_that_users_alone() -> None:
     """Anybody may name jobs like ours."""
     found = reaping([*many("mallory", 21), *many("ada", 2), *many("ben", 1)], {"mallory": 21, "ada": 9, "ben": 1}, NOW)
 
-    words = "21 batch jobs of HPC user mallory have no Pod any more; of one user's at most 20 are deleted unasked"
+    words = (
+        "21 batch jobs of HPC user mallory have no Pod any more, and the agent deletes at most 20 of one user's by itself: "
+        "check them, and delete them in the batch system"
+    )
     assert found == Reaping(reap=("ada0", "ada1", "ben0"), too_many=words)
 
 
@@ -72,8 +75,8 @@ def test_a_view_of_the_cluster_that_has_lost_all_pods_cancels_nothing() -> None:
     found = reaping([one for user, count in users.items() for one in many(user, count)], users, NOW)
 
     words = (
-        "30 batch jobs of this cluster, of 10 HPC users, have no Pod any more; beside those of HPC user user9 at most 20 "
-        "are deleted unasked"
+        "30 batch jobs of this cluster, of 10 HPC users, have no Pod any more, and beside those of HPC user user9 the agent "
+        "deletes at most 20 by itself: check them, and delete them in the batch system"
     )
     assert found == Reaping(too_many=words)
 

@@ -21,8 +21,8 @@ from tests.reconcile.world import Agent, World
 SINCE = T + 200.0
 NOW = SINCE + TERMS.fs_delay
 WORDS = (
-    'the file "claim" in the Pod\'s directory was overwritten and cannot be read; the batch system knows no living job '
-    "of the Pod, which counts as cancelled or failed whatever it has done"
+    'the file "claim" in the Pod\'s directory was overwritten, so it is unknown whether the Pod has run; as the batch '
+    "system has no running job of the Pod, the Pod counts as cancelled or failed"
 )
 BREATHING = with_alive(Life(), NOW - 30, NOW)
 GONE = job(report(), unknown_since=NOW - 600, unknown_last=NOW)

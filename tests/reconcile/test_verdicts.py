@@ -55,7 +55,7 @@ FAILED = Ending()
             PLAIN,
             over(status=1),
             life(began(), ended(1)),
-            Ending("JobFailed", "job 7.pbs ended with exit code 1 before all containers had"),
+            Ending("JobFailed", "job 7.pbs ended with exit code 1 before all its containers had ended"),
         ),
         (THREE, over(), life(ended(), exits=(left(0, "prepare"), left(0), left(143, "proxy"))), OK),
         (THREE, over(status=2), life(ended(2), exits=(left(2, "prepare"),)), FAILED),
@@ -228,7 +228,7 @@ SEALED = life(claim=b"cancelled\n")
         ),
         (
             facts(deleted(), job(DELETED), life=SEALED),
-            Ending("Cancelled", "the Pod was deleted before anything of it had started", never_ran=True),
+            Ending("Cancelled", "the Pod was deleted before any of its containers had started", never_ran=True),
         ),
         (
             facts(PLAIN, job(over(Verdict.NEVER_RAN, None, reason="afterok failed")), life=SEALED),
@@ -236,7 +236,7 @@ SEALED = life(claim=b"cancelled\n")
         ),
         (
             facts(PLAIN, job(over(Verdict.ENDED, 75)), life=SEALED),
-            Ending("JobFailed", "job 7.pbs ended without having run anything (exit code 75)", never_ran=True),
+            Ending("JobFailed", "job 7.pbs ended before any container had started (exit code 75)", never_ran=True),
         ),
         (
             facts(PLAIN, job(over(Verdict.NODE_LOST, -20)), life=SEALED),
@@ -253,7 +253,7 @@ SEALED = life(claim=b"cancelled\n")
         ),
         (
             facts(deleted(), staged=False),
-            Ending("Cancelled", "the Pod was deleted before anything of it had started", never_ran=True),
+            Ending("Cancelled", "the Pod was deleted before any of its containers had started", never_ran=True),
         ),
         (
             facts(PLAIN, attempt=Attempt("Refused", "Unknown queue", final=True), staged=False),
@@ -268,7 +268,7 @@ SEALED = life(claim=b"cancelled\n")
         # Sealed, and the batch system cannot be told: the Pod may go all the same.
         (
             facts(deleted(), job(report(JobState.QUEUED)), life=SEALED, reachable=False),
-            Ending("Cancelled", "the Pod was deleted before anything of it had started", never_ran=True),
+            Ending("Cancelled", "the Pod was deleted before any of its containers had started", never_ran=True),
         ),
     ],
 )
@@ -326,7 +326,7 @@ def taken(*notes: Note, exits: tuple[tuple[str, Exit], ...] = (), silence: float
         (
             PLAIN,
             taken(began(), ended()),
-            Ending("JobFailed", "job 7.pbs ended with exit code 0 before all containers had"),
+            Ending("JobFailed", "job 7.pbs ended with exit code 0 before all its containers had ended"),
         ),
         # Silence, and the claim, are proved first.
         (PLAIN, taken(began(), silence=100), Wait((), LATER + 80, node_lost=True)),

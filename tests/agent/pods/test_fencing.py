@@ -54,7 +54,7 @@ def test_a_pod_that_was_taken_from_its_job_is_in_the_way_while_it_may_run(tmp_pa
     first = records.add(outcomes.first(pod("first", "first", index="0")))
     first.saw(released("first"))
 
-    assert fence.older(young) == ("an earlier run, Pod first may still run",)
+    assert fence.older(young) == ("an earlier run of Pod first may still run",)
     first.over = True
     assert fence.older(young) == ()
 
@@ -66,7 +66,7 @@ def test_a_pod_that_was_taken_from_its_job_before_the_agent_began_is_found_by_it
 
     assert fence.look(young) == ()
 
-    assert fence.older(young) == ("an earlier run, Pod first may still run",)
+    assert fence.older(young) == ("an earlier run of Pod first may still run",)
     records.drop(first)
     assert fence.older(young) == ()
 
