@@ -281,7 +281,7 @@ class _Composer:
         line, column = event.start_mark.line + 1, event.start_mark.column + 1
         if key in place.keys:
             first = place.keys[key][0]
-            raise self._error(event, f"key {key[:80]!r} stands twice, first in line {first}; remove one of the two")
+            raise self._error(event, f"key {key[:80]!r} occurs twice, first in line {first}; remove one of the two")
         place.keys[key] = (line, column)
         return key
 

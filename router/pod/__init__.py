@@ -1,1 +1,1 @@
-"""A Pod of ours as the API server has it, and its directory on the site. Pure."""
+"""Reads a routed Pod as the API server has it, and names the files of its directory on the site. Pure."""

@@ -1,7 +1,7 @@
-"""The environment of a Pod's containers, as the kubelet makes it, and the fields of a Pod that values may come from.
+"""Makes the environment of a Pod's containers, as the kubelet does, and reads the Pod fields that values may come from.
 
-Pure. ``envFrom`` first, in order, then ``env``, in which a value sees every variable before it; values that come from
-elsewhere (``valueFrom``) are never expanded. What does not exist is an error unless it is ``optional``.
+Pure. ``envFrom`` comes first, in order. Then comes ``env``, in which a value may refer to every variable before it.
+Values from elsewhere (``valueFrom``) are not expanded. A missing object or key is an error unless it is ``optional``.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from router.workload import expand
 INDEX_VARIABLE: Final = "JOB_COMPLETION_INDEX"
 INDEX_KEY: Final = COMPLETION_INDEX
 
-# validation.IsEnvVarName; since 1.32 a cluster may allow more, but no ConfigMap key needs it.
+# validation.IsEnvVarName. Since 1.32 a cluster may allow more, but ConfigMap keys never need it.
 _ENV_NAME: Final = re.compile(r"[-._a-zA-Z][-._a-zA-Z0-9]*")
 _MOST_NAMED: Final = 10
 _KEYED_FIELD: Final = re.compile(r"metadata\.(labels|annotations)\['([^']*)'\]")
@@ -31,7 +31,7 @@ _RESOURCES: Final = re.compile(r"(limits|requests)\.(cpu|memory|ephemeral-storag
 
 @dataclass(frozen=True, slots=True)
 class Sources:
-    """What values may come from: the Pod, objects of its namespace by name, what its node has, tokens by path."""
+    """What values may come from: the Pod, objects of its namespace by name, its node's resources, tokens by path."""
 
     pod: Mapping[str, Any]
     config_maps: Mapping[str, Mapping[str, Any]]
@@ -39,7 +39,7 @@ class Sources:
     allocatable: Mapping[str, str]
     tokens: Mapping[str, str]
     _contents: dict[tuple[str, str], dict[str, bytes]] = field(default_factory=dict, repr=False, compare=False)
-    """Of ConfigMaps and Secrets by kind and name: decoded once, and shared by all that refer to them."""
+    """Decoded contents of ConfigMaps and Secrets by kind and name, shared by all references to them."""
 
     def containers(self) -> Iterator[tuple[str, Mapping[str, Any]]]:
         """Every container with its field path."""
@@ -48,7 +48,7 @@ class Sources:
                 yield f"spec.{group}[{index}]", container
 
     def container(self, name: str) -> Mapping[str, Any]:
-        """The container of that name. JobError where the Pod has none."""
+        """The container of that name. Raises JobError if the Pod has none."""
         for _, container in self.containers():
             if container.get("name") == name:
                 return container
@@ -62,7 +62,7 @@ class Sources:
         return "spec.containers"
 
     def config_map(self, reference: Mapping[str, Any], path: str) -> dict[str, bytes] | None:
-        """Contents by key, binary ones included; None where it does not exist and may not."""
+        """Contents of a ConfigMap by key, binary ones included; None if it is optional and missing."""
         found = self._found(self.config_maps, reference, path, "ConfigMap")
         if found is None:
             return None
@@ -74,7 +74,7 @@ class Sources:
         return self._contents[known]
 
     def secret(self, reference: Mapping[str, Any], path: str) -> dict[str, bytes] | None:
-        """Contents by key; None where it does not exist and may not."""
+        """Contents of a Secret by key; None if it is optional and missing."""
         found = self._found(self.secrets, reference, path, "Secret")
         if found is None:
             return None
@@ -102,9 +102,9 @@ def _decoded(data: Mapping[str, str] | None, path: str) -> dict[str, bytes]:
 
 
 def environment(name: str, sources: Sources) -> tuple[dict[str, str], list[str]]:
-    """Every variable of a container in the order of its making, and warnings about names that cannot be.
+    """Every variable of a container in the order in which it is set, and warnings about invalid names.
 
-    :raises TooLarge: no process can be given as much; found before it is built
+    :raises TooLarge: if the environment is larger than a process may have; raised before it is built
     """
     container, path = sources.container(name), sources.path(name)
     values, warnings = _from_objects(container, path, sources)
@@ -126,7 +126,7 @@ def environment(name: str, sources: Sources) -> tuple[dict[str, str], list[str]]
 
 
 def _size(variable: tuple[str, str]) -> int:
-    """Characters that a variable takes, with ``=`` and the NUL behind it."""
+    """Characters that a variable takes, including ``=`` and the final NUL."""
     return sum(map(len, variable)) + 2
 
 
@@ -145,7 +145,7 @@ def _from_objects(container: Mapping[str, Any], path: str, sources: Sources) -> 
             reference = entry.get("secretRef") or {}
             contents = sources.secret(reference, f"{where}.secretRef") or {}
         named = {f"{entry.get('prefix') or ''}{key}": value for key, value in sorted(contents.items())}
-        # What a later one overrides counts too: many with many keys each would take long.
+        # Values that a later entry overrides count too: many entries with many keys each would take long.
         size += sum([len(key) + len(value) + 2 for key, value in named.items()])
         if size > expand.MOST_STRINGS:
             raise expand.strings_too_large(where)
@@ -158,13 +158,14 @@ def _from_objects(container: Mapping[str, Any], path: str, sources: Sources) -> 
 
 def _skipped(where: str, invalid: list[str]) -> str:
     more = f" and {len(invalid) - _MOST_NAMED} more" if len(invalid) > _MOST_NAMED else ""
-    return f"{where}: skipped {', '.join(invalid[:_MOST_NAMED])}{more}: not valid as names of environment variables"
+    shown = ", ".join(invalid[:_MOST_NAMED])
+    return f"{where}: skipped {shown}{more}: not valid as names of environment variables"
 
 
 def _value(
     variable: Mapping[str, Any], values: Mapping[str, str], path: str, container: str, sources: Sources
 ) -> str | None:
-    """One variable's value, None for an optional one that is not there."""
+    """One variable's value; None if it is optional and missing."""
     source = variable.get("valueFrom")
     if variable.get("value") or not source:
         return expand.expand_within(variable.get("value") or "", values, f"{path}.value")
@@ -196,7 +197,7 @@ def _text(value: bytes, path: str) -> str:
 
 
 def field_value(reference: Mapping[str, Any], path: str, sources: Sources) -> str:
-    """A field of the Pod (the downward API). JobError where the field is unknown, or unknown on HPC."""
+    """A field of the Pod (the downward API). Raises JobError if the field is unknown, or unknown on HPC."""
     name = reference.get("fieldPath", "")
     metadata, spec = sources.pod.get("metadata") or {}, sources.pod["spec"]
     keyed = _KEYED_FIELD.fullmatch(name)
@@ -214,7 +215,7 @@ def field_value(reference: Mapping[str, Any], path: str, sources: Sources) -> st
         "spec.serviceAccountName": spec.get("serviceAccountName") or "default",
     }
     if name not in plain:
-        raise JobError(path, f"{name!r} is no field that the downward API offers")
+        raise JobError(path, f"the downward API offers no field {name!r}")
     return str(plain[name] or "")
 
 
@@ -229,7 +230,7 @@ _ESCAPES: Final = {
 
 
 def _quoted(text: str) -> str:
-    """As Go's strconv.Quote: printable characters stay, others become escapes."""
+    """The text quoted as by Go's strconv.Quote: printable characters stay, others become escapes."""
     return '"' + "".join(_ESCAPES.get(char) or _printable(char) for char in text) + '"'
 
 
@@ -245,12 +246,12 @@ def _printable(char: str) -> str:
 def resource_value(reference: Mapping[str, Any], path: str, container: str, sources: Sources) -> str:
     """A limit or request of a container, divided by ``divisor`` and rounded up to a whole number.
 
-    A limit that is not set reads as what the node has; a request that is not set as its limit, else 0 (the API
-    server's default, and the kubelet's).
+    A limit that is not set reads as the node's amount. A request that is not set reads as the limit, or else 0 (the
+    default of the API server and the kubelet).
     """
     match = _RESOURCES.fullmatch(reference.get("resource", ""))
     if match is None:
-        raise JobError(f"{path}.resource", f"{reference.get('resource')!r} is no resource that the downward API offers")
+        raise JobError(f"{path}.resource", f"the downward API offers no resource {reference.get('resource')!r}")
     group, name = match.groups()
     resources = sources.container(reference.get("containerName") or container).get("resources") or {}
     limit = (resources.get("limits") or {}).get(name)
@@ -258,7 +259,8 @@ def resource_value(reference: Mapping[str, Any], path: str, container: str, sour
     if group == "limits":
         value = limit if limit is not None else sources.allocatable.get(name)
     if value is None:
-        raise JobError(f"{path}.resource", f"no limit of {name} is set, and the queue does not say what its nodes have")
+        message = f"set a limit of {name}: the container has none, and the policy gives no {name} for the queue's nodes"
+        raise JobError(f"{path}.resource", message)
     try:
         amount, divisor = quantity.millis(value), quantity.millis(reference.get("divisor") or "1") or 1000
     except ValueError as error:

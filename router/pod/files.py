@@ -1,8 +1,8 @@
-"""What a Pod knows only when it exists, as files of its directory: argv, environment, staged volumes.
+"""Makes the files of a Pod's directory whose content depends on the Pod: argv, environment, staged volumes.
 
-Pure. Pod, ConfigMaps and Secrets in, contents by relative path out (names: ``router.pod.layout``); ``router.host.writing``
-writes them. The rules are the kubelet's
-(makeEnvironmentVariables; the configMap, secret, downwardAPI and projected volumes of Kubernetes' API reference).
+Pure. Turns Pod, ConfigMaps and Secrets into contents by relative path (names: ``router.pod.layout``);
+``router.host.writing`` writes them. The rules are the kubelet's (makeEnvironmentVariables; the configMap, secret,
+downwardAPI and projected volumes of Kubernetes' API reference).
 """
 
 from __future__ import annotations
@@ -24,16 +24,18 @@ from router.workload.model import Container, Workload
 
 _NOTHING: Final[Mapping[str, Any]] = MappingProxyType({})
 SUBDIRECTORIES: Final = (layout.ARGV, layout.ENV, layout.FILES, layout.LOG, layout.EXIT)
-"""What every Pod's directory has, with files or without."""
+"""Subdirectories that every Pod's directory has, even if empty."""
 FILE_MODE: Final = 0o600
 DIRECTORY_MODE: Final = 0o700
 
 
 @dataclass(frozen=True, slots=True)
 class Staged:
-    """Contents by path relative to the Pod's directory; a path that ends in ``/`` is an empty directory.
+    """The files of one Pod.
 
-    ``modes`` are the owner's bits of files that are not 0600. ``warnings`` are sentences for an Event.
+    :param files: contents by path relative to the Pod's directory; a path that ends in ``/`` is an empty directory
+    :param modes: the owner's permission bits of files whose mode differs from 0600
+    :param warnings: sentences for an Event
     """
 
     files: Mapping[str, bytes]
@@ -41,11 +43,11 @@ class Staged:
     warnings: tuple[str, ...] = ()
 
     def add(self, path: str, content: bytes) -> Staged:
-        """The same with one more file, e.g. the script."""
+        """A copy with one more file, e.g. the script."""
         return replace(self, files={**self.files, path: content})
 
 
-def stage(  # noqa: PLR0913 - what a Pod is made from
+def stage(  # noqa: PLR0913 - all that a Pod's files are made from
     pod: Mapping[str, Any],
     workload: Workload,
     *,
@@ -57,12 +59,16 @@ def stage(  # noqa: PLR0913 - what a Pod is made from
 ) -> Staged:
     """The files of one Pod.
 
-    ``config_maps`` and ``secrets`` are objects of the Pod's namespace as the API serves them, by name. ``allocatable``
-    is what a limit that is not set reads as (``cpu``, ``memory``, ``ephemeral-storage`` quantities: the queue's node);
-    ``tokens`` are service account tokens by ``<volume>/<path>``, where the site stages them; ``images`` is what is known
-    of containers' images, by container. Only what the script
-    cannot know is staged: values that the manifest gives literally stand in the script, and a volume that no container
-    mounts is made by no kubelet either. JobError names the field, as does TooLarge, before anything is written.
+    Only contents that the script lacks are staged: values that the manifest gives literally stand in the script. Like a
+    kubelet, this leaves out volumes that no container mounts.
+
+    :param config_maps: of the Pod's namespace, by name, as the API serves them
+    :param secrets: of the Pod's namespace, by name, as the API serves them
+    :param allocatable: amounts that a limit reads as if it is not set: the ``cpu``, ``memory``, ``ephemeral-storage``
+        quantities of the queue's node
+    :param tokens: service account tokens by ``<volume>/<path>``, if the site stages them
+    :param images: the known images, by container name
+    :raises JobError: names the field (TooLarge does so too), before anything is written
     """
     sources = Sources(pod, config_maps, secrets, allocatable, tokens)
     files: dict[str, bytes] = {}
@@ -116,7 +122,7 @@ def _container_files(container: Container, values: Mapping[str, str], sources: S
 
 
 def _image_files(container: Container, values: Mapping[str, str], sources: Sources, used: Used) -> dict[str, bytes]:
-    """What the script is told of an image, its environment, and with its entrypoint or command all that is run."""
+    """The files about an image: what the script needs to know, its environment, and the argv if the image gives it."""
     config, name, path = used.answer.config, container.name, f"{sources.path(container.name)}.image"
     complete = config is not None and not container.command and container.launcher is None
     files = {f"{layout.IMAGE}/{name}": _terminated(ociimage.staged(used, complete=complete), path)}
@@ -134,7 +140,7 @@ def _image_files(container: Container, values: Mapping[str, str], sources: Sourc
 def _check_limits(
     container: Container, values: Mapping[str, str], files: Mapping[str, bytes], sources: Sources
 ) -> None:
-    """TooLarge for what the script and the staged files together would pass to the container."""
+    """Raise TooLarge if script and staged files together would pass too much to the container."""
     staged, image = files.get(f"{layout.ARGV}/{container.name}"), files.get(f"{layout.IMAGE_ENV}/{container.name}")
     words = (expand.argv(container) or ()) if staged is None else _split(staged)
     variables = dict([entry.partition("=")[::2] for entry in _split(image or b"")])
@@ -149,7 +155,7 @@ def _terminated(words: list[str] | tuple[str, ...], path: str) -> bytes:
     for word in words:
         if "\0" in word:
             name = word.partition("=")[0]
-            raise JobError(path, f"the value of {name!r} contains a NUL byte, which no process can be given")
+            raise JobError(path, f"the value of {name!r} has a NUL byte, which no process can be given; take it out")
     encoded = [word.encode(errors="surrogateescape") for word in words]
     if (longest := max(map(len, encoded), default=0)) > expand.LONGEST_STRING:
         raise expand.string_too_large(path, longest)
@@ -159,7 +165,7 @@ def _terminated(words: list[str] | tuple[str, ...], path: str) -> bytes:
 
 
 def relative(name: str) -> PurePosixPath:
-    """A staged file's name as a path in the Pod's directory. ValueError where it leaves that."""
+    """A staged file's name as a path in the Pod's directory. Raises ValueError if it leaves the directory."""
     path = PurePosixPath(name)
     if path.is_absolute() or ".." in path.parts:
         raise ValueError(f"{name!r} leaves the Pod's directory")

@@ -1,7 +1,7 @@
-"""An OCI image as a site has it: what imagepull is asked and answers, how long that is believed, what a container runs.
+"""Handles OCI images on a site: imagepull's questions and answers, how long an answer holds, what a container runs.
 
-Pure. The program (docs/images.md) reads one JSON object and writes one; what it hands on comes from a registry, so it is
-believed only where it has the form it should have. Pauses and reasons are a kubelet's (pkg/kubelet/images).
+Pure. The program imagepull (docs/images.md) reads one JSON object and writes one. Its answer contains data from a
+registry, so only an answer of the right form is accepted. Pauses and reasons are a kubelet's (pkg/kubelet/images).
 """
 
 from __future__ import annotations
@@ -26,18 +26,18 @@ PULLING: Final = "pulling"
 FAILED: Final = "failed"
 VERSION: Final = 1
 FIRST_PAUSE: Final = 10.0
-"""Seconds after the first failure, doubled after each (MaxContainerBackOff, imageBackOff of a kubelet)."""
+"""Pause in seconds after the first failure, doubled after each (the kubelet's MaxContainerBackOff, imageBackOff)."""
 LONGEST_PAUSE: Final = 300.0
 BELIEVED: Final = 60.0
-"""Seconds for which an image that was there is held to be there still, unless the policy is Always."""
+"""Seconds for which an image that was ready counts as still ready, unless the policy is Always."""
 SHOWN: Final = 3.0
-"""Seconds for which a failure is shown as itself, before it is one that is waited after."""
+"""Seconds for which a failure is shown with its own reason, before it is shown as ImagePullBackOff."""
 FORGOTTEN: Final = 2 * LONGEST_PAUSE
-"""Seconds after which a failure counts as the first again."""
+"""Seconds since the last answer after which a failure counts as the first again."""
 LONGEST_MESSAGE: Final = 1000
 MOST_WORDS: Final = 2000
 MOST_BYTES: Final = 256 << 10
-"""Of an image's configuration: it is kept in memory, and comes from whoever made the image."""
+"""Most bytes of an image's configuration: it is kept in memory, and the author of the image chooses its size."""
 _SOONEST, _LATEST = 1.0, 10.0
 """Seconds between two questions about an image that is being pulled."""
 _ALWAYS: Final = "Always"
@@ -50,25 +50,25 @@ _REASONS: Final = frozenset(
     }
 )
 _NO_BACK_OFF: Final = frozenset({REASON_ERR_IMAGE_NEVER_PULL, REASON_INVALID_IMAGE_NAME, REASON_REGISTRY_UNAVAILABLE})
-"""Shown as they are however often they come again: nothing was pulled, and ImagePullBackOff would say to correct the image."""
+"""Reasons shown as they are after each failure: nothing was pulled, and ImagePullBackOff would blame the image."""
 _DIGEST: Final = re.compile(r"sha256:[0-9a-f]{64}")
 _SOURCE: Final = re.compile(r"docker://[^\x00-\x20\x7f]{1,512}@sha256:[0-9a-f]{64}")
 _PATH: Final = re.compile(r"/[^\x00-\x1f\x7f]{1,4095}")
 _LIBRARIES: Final = "LD_LIBRARY_PATH"
-"""Left to the runtime, which puts the host's GPU libraries before the image's own."""
+"""A variable left to the runtime, which puts the host's GPU libraries before the image's own."""
 
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """What is asked about one image, for one user.
+    """A question to imagepull about one image, for one user.
 
     :param image: as the Job names it
-    :param file: the site's own file for it; then nothing is pulled
+    :param file: the site's own file for the image; if set, nothing is pulled
     :param cache: the user's directory of images
     :param policy: imagePullPolicy
-    :param when: ``host``: the image is to be there; ``job``: only what it is, and where it is to be
+    :param when: ``host``: pull the image now. ``job``: only say what the image is, and where its file will be
     :param runtime: the program that pulls
-    :param insecure: its registry is asked over plain http
+    :param insecure: whether to ask the image's registry over plain http
     :param auths: user names and passwords, tried in turn
     """
 
@@ -84,7 +84,7 @@ class Question:
 
 @dataclass(frozen=True, slots=True)
 class Config:
-    """What an image says of its process. ``env`` are words ``NAME=value``; of ``workdir`` an empty one is not set."""
+    """The process that an image describes. ``env`` holds words ``NAME=value``; an empty ``workdir`` is not set."""
 
     env: tuple[str, ...] = ()
     entrypoint: tuple[str, ...] = ()
@@ -94,9 +94,13 @@ class Config:
 
 @dataclass(frozen=True, slots=True)
 class ImageState:
-    """How an image stands. ``path`` is its file, there where it is ready and was asked for ``host``.
+    """imagepull's answer: the state of an image on the site.
 
-    ``source`` is what a job would pull, ``config`` None where it is not known. ``silent``: imagepull itself gave none.
+    :param state: READY, PULLING or FAILED
+    :param path: the image's file; it exists if the image is ready and the question said ``host``
+    :param source: what a job would pull
+    :param config: None if unknown
+    :param silent: whether imagepull itself gave no answer
     """
 
     state: str
@@ -110,19 +114,20 @@ class ImageState:
 
     @property
     def image_id(self) -> str:
-        """What a kubelet shows as imageID: repository and digest; empty for a file of the site."""
+        """The imageID as a kubelet shows it: repository and digest; without a repository, the digest alone."""
         return self.source.removeprefix("docker://") or self.digest
 
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """An answer and what is remembered with it. Times are seconds since 1970, by the agent's clock.
+    """An answer and what the agent remembers with it. Times are seconds since 1970, by the agent's clock.
 
-    :param asked: when the question was put, ``at`` when it was answered
-    :param since: when it was first answered that the image is being pulled, since it last was anything else
-    :param waited: seconds that the pull took, of an image that was seen to become ready; else None
-    :param failures: in a row
-    :param until: it is not asked again before, where it is not ready
+    :param asked: when the question was put
+    :param at: when it was answered
+    :param since: when an answer first said that the image is being pulled, after its last other state
+    :param waited: seconds that the pull took, if the agent saw the image become ready; else None
+    :param failures: number of failures in a row
+    :param until: if the image is not ready, when to ask again at the earliest
     """
 
     answer: ImageState
@@ -147,8 +152,9 @@ class Wait:
 class Used:
     """The image of a container about to be submitted.
 
-    ``cache`` is where the job pulls ``answer.source`` to, empty where it pulls nothing. ``waited``: see ``Seen``, of an
-    image that became ready after the Pod was made.
+    :param cache: the directory into which the job pulls ``answer.source``; empty if it pulls nothing
+    :param insecure: whether the registry is asked over plain http
+    :param waited: see ``Seen``; set for an image that became ready after the Pod was created
     """
 
     answer: ImageState
@@ -158,7 +164,7 @@ class Used:
 
 
 def pull_policy(container: Mapping[str, Any]) -> str:
-    """The imagePullPolicy of a container of a Pod, by Kubernetes' default where it is not set."""
+    """The imagePullPolicy of a container of a Pod, or Kubernetes' default if it is not set."""
     if policy := container.get("imagePullPolicy"):
         return str(policy)
     name, _, digest = str(container.get("image") or "").partition("@")
@@ -170,7 +176,7 @@ def pull_policy(container: Mapping[str, Any]) -> str:
 
 
 def request(question: Question) -> bytes:
-    """What imagepull reads."""
+    """The question as imagepull reads it."""
     return json.dumps(
         {
             "version": VERSION,
@@ -187,21 +193,21 @@ def request(question: Question) -> bytes:
 
 
 def unanswered(words: str) -> ImageState:
-    """The answer of a program that could not be asked, or gave none."""
+    """The answer in place of imagepull's: the agent failed to ask it, or its answer was invalid."""
     return ImageState(FAILED, reason=REASON_ERR_IMAGE_PULL, message=_short(words), silent=True)
 
 
 def read(stdout: bytes) -> ImageState:
-    """What imagepull has written. ValueError where it is not of the form that it should be of."""
+    """The answer that imagepull has written. Raises ValueError, which says what is wrong with it."""
     try:
         found = json.loads(stdout)
     except (ValueError, RecursionError):
-        raise ValueError("is no JSON") from None
+        raise ValueError("is not JSON") from None
     if not isinstance(found, dict) or found.get("version") != VERSION:
-        raise ValueError(f"is no object with version {VERSION}")
+        raise ValueError(f"is not an object with version {VERSION}")
     state = found.get("state")
     if state not in {READY, PULLING, FAILED}:
-        raise ValueError("has no state ready, pulling or failed")
+        raise ValueError("has none of the states ready, pulling and failed")
     reason = found.get("reason") if found.get("reason") in _REASONS else REASON_ERR_IMAGE_PULL
     answer = ImageState(
         state,
@@ -213,7 +219,7 @@ def read(stdout: bytes) -> ImageState:
         message=_short(str(found.get("message") or "")),
     )
     if state == READY and not answer.path:
-        raise ValueError("has no path of an image that is ready")
+        raise ValueError("says that the image is ready, but not its path")
     return answer
 
 
@@ -222,7 +228,7 @@ def _matching(found: Mapping[str, Any], key: str, pattern: re.Pattern[str]) -> s
     if value in (None, ""):
         return ""
     if not _is_word(value) or pattern.fullmatch(value) is None:
-        raise ValueError(f"has a {key} that is none")
+        raise ValueError(f"has an invalid {key}")
     return value
 
 
@@ -230,10 +236,10 @@ def _config(value: object) -> Config | None:
     if value is None:
         return None
     if not isinstance(value, dict):
-        raise ValueError("has a config that is none")
+        raise ValueError("has an invalid config")
     workdir = value.get("workdir") or ""
     if not _is_word(workdir):
-        raise ValueError("has a workdir that is none")
+        raise ValueError("has an invalid workdir")
     found = Config(_words(value, "env"), _words(value, "entrypoint"), _words(value, "cmd"), workdir)
     said = (*found.env, *found.entrypoint, *found.cmd, workdir)
     if len(said) - 1 > MOST_WORDS or sum(len(word.encode(errors="surrogateescape")) for word in said) > MOST_BYTES:
@@ -244,12 +250,12 @@ def _config(value: object) -> Config | None:
 def _words(value: Mapping[str, Any], key: str) -> tuple[str, ...]:
     found = value.get(key) or []
     if not isinstance(found, list) or not all(_is_word(word) for word in found):
-        raise ValueError(f"has a config whose {key} is no list of words")
+        raise ValueError(f"has a config whose {key} is not a list of words")
     return tuple(found)
 
 
 def _is_word(value: object) -> TypeGuard[str]:
-    """Whether it can be an argument or a variable of a process: JSON also has halves of characters, and NUL."""
+    """Whether a value can be an argument or a variable of a process. JSON also allows lone surrogates, and NUL."""
     if not isinstance(value, str) or "\0" in value:
         return False
     with suppress(UnicodeEncodeError):
@@ -268,7 +274,7 @@ def _short(message: str) -> str:
 
 
 def seen(before: Seen | None, answer: ImageState, asked: float, now: float) -> Seen:
-    """What is known after an answer."""
+    """What the agent remembers after an answer."""
     if before is not None and now - before.at > FORGOTTEN:
         before = None
     failures = before.failures if before is not None else 0
@@ -285,10 +291,10 @@ def seen(before: Seen | None, answer: ImageState, asked: float, now: float) -> S
 
 
 def stands(known: Seen, question: Question, created: float, now: float) -> bool:
-    """Whether nothing has to be asked again for a Pod of that age.
+    """Whether the known answer is good enough for a Pod that was created at that time.
 
-    With Always the registry is asked for each Pod, as by a kubelet; an answer to a question that was put after the Pod
-    was made serves as well, so that a burst of Pods is one question at a time.
+    With the policy Always, the registry is asked for each Pod, as a kubelet does. An answer to a question that was put
+    after the Pod was created also serves, so a burst of Pods makes one question at a time.
     """
     if known.answer.state != READY:
         return now < known.until
@@ -298,7 +304,7 @@ def stands(known: Seen, question: Question, created: float, now: float) -> bool:
 
 
 def wait_for(known: Seen, image: str, now: float) -> Wait | None:
-    """What a container waits for; None where its image is ready."""
+    """Why a container waits for its image, and until when; None if the image is ready."""
     answer = known.answer
     if answer.state == READY:
         return None
@@ -313,7 +319,7 @@ def wait_for(known: Seen, image: str, now: float) -> Wait | None:
 
 
 def asked_now(known: Seen | None, image: str, now: float) -> Wait:
-    """The same while the question is under way: what was said before holds until it is answered."""
+    """Why a container waits while a question is under way: the last reason holds until the answer comes."""
     if known is None or known.answer.state == READY:
         return Wait("", "", now + _SOONEST)
     found = wait_for(replace(known, at=now - SHOWN), image, now)
@@ -324,14 +330,14 @@ def asked_now(known: Seen | None, image: str, now: float) -> Wait:
 
 
 def words(config: Config, command: Sequence[str] | None, args: Sequence[str] | None) -> tuple[str, ...]:
-    """What is run, by Kubernetes' table of ENTRYPOINT and CMD against command and args; empty where that is nothing."""
+    """The argv by Kubernetes' rules for ENTRYPOINT and CMD against command and args; empty if all are empty."""
     if command:
         return (*command, *(args or ()))
     return (*config.entrypoint, *(args or config.cmd))
 
 
 def environment(config: Config) -> tuple[str, ...]:
-    """The image's variables, as ``NAME=value``, the last of a name only."""
+    """The image's variables as ``NAME=value``; of several with one name, the last."""
     found = dict(_variables(config))
     return tuple(f"{name}={value}" for name, value in found.items())
 
@@ -344,9 +350,9 @@ def _variables(config: Config) -> Iterator[tuple[str, str]]:
 
 
 def staged(used: Used, *, complete: bool) -> tuple[str, ...]:
-    """What the script is told of a container's image, as ``key=value``.
+    """What the script needs to know of a container's image, as ``key=value``.
 
-    :param complete: the container's argv is all that is run
+    :param complete: whether the container's argv is complete without the image's entrypoint
     """
     answer, config = used.answer, used.answer.config
     found = [f"path={answer.path}"]

@@ -1,7 +1,7 @@
-"""From a Pod's uid to every path under a site's work directory.
+"""Names every path of a Pod under a site's work directory.
 
-Pure. The script, the agent and the log server agree on these names because they all take them from here;
-docs/script.md says what each file holds. A Pod's directory is ``<work dir>/pods/<job uid>/<index>/<pod uid>``.
+Pure. The script, the agent and the log server all take these names from here. docs/script.md says what each file holds.
+A Pod's directory is ``<work dir>/pods/<job uid>/<index>/<pod uid>``.
 """
 
 from __future__ import annotations
@@ -16,25 +16,28 @@ NO_INDEX: Final = "noindex"
 ARGV: Final = "argv"
 ENV: Final = "env"
 IMAGE: Final = "image"
-"""NUL-terminated ``key=value``: what is known of each container's image."""
+"""Directory with a file of NUL-terminated ``key=value`` about each container's image."""
 IMAGE_ENV: Final = "image-env"
-"""NUL-terminated ``NAME=value`` of each container's image, but LD_LIBRARY_PATH, to which the runtime adds."""
+"""Directory with a file of NUL-terminated ``NAME=value`` of each container's image.
+
+LD_LIBRARY_PATH is left out, as the runtime adds to it.
+"""
 FILES: Final = "files"
 VOLUMES: Final = "volumes"
 LOG: Final = "log"
 EXIT: Final = "exit"
 MESSAGE: Final = "message"
-"""What each container writes to its ``terminationMessagePath``, of its latest run."""
+"""Directory with what the latest run of each container writes to its ``terminationMessagePath``."""
 CLAIM: Final = "claim"
 ALIVE: Final = "alive"
 END: Final = "end"
-"""Where a signal would end too much, the word ``end`` in it asks the script to end."""
+"""A file with the word ``end`` asks the script to end, where a signal would end more than the script."""
 SCRIPT: Final = "script"
 RESULTS: Final = "results"
-"""What is to be brought of the Pod when it has ended: places below its volumes, written with its other files."""
+"""The plan of the results to collect when the Pod has ended: places below its volumes. Staged with the other files."""
 JOB_ID: Final = "job-id"
 OUTPUT: Final = "output"
-"""What the batch system itself catches of the script's output (nothing of the containers)."""
+"""The script's own output, which the batch system catches (the containers' output goes to ``log``)."""
 SPOOL: Final = "spool"
 PODS: Final = "pods"
 
@@ -63,15 +66,15 @@ class PodDirectory:
 
     @property
     def spool(self) -> PurePosixPath:
-        """Where this user's jobs leave one small file a change of state."""
+        """The directory in which this user's jobs leave one small file for each change of state."""
         return PurePosixPath(self.work_dir, SPOOL)
 
     def argv(self, container: str) -> PurePosixPath:
-        """NUL-terminated words that win over the script's own argv."""
+        """File with NUL-terminated words that replace the script's own argv."""
         return self.path / ARGV / container
 
     def env(self, container: str) -> PurePosixPath:
-        """NUL-terminated ``NAME=value`` that win over the script's own."""
+        """File with NUL-terminated ``NAME=value`` that override the script's own variables."""
         return self.path / ENV / container
 
     def files(self, volume: str) -> PurePosixPath:
@@ -83,11 +86,11 @@ class PodDirectory:
         return self.path / LOG / f"{container}.{restart}"
 
     def log_index(self, container: str, restart: int = 0) -> PurePosixPath:
-        """When which part of a log was seen first; written by the agent only, beside the log, and no log itself."""
+        """When the agent first saw which part of a log. Written beside the log, by the agent alone."""
         return self.path / LOG / f".{container}.{restart}.index"
 
     def exit(self, container: str, restart: int = 0) -> PurePosixPath:
-        """JSON: code, signal, started, finished, deadline, log, and the reason and message of a run that could not begin."""
+        """JSON: code, signal, started, finished, deadline, log; reason and message if the run was unable to begin."""
         return self.path / EXIT / f"{container}.{restart}"
 
     @property

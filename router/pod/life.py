@@ -1,8 +1,8 @@
-"""What a Pod's script has left on the site: claim, heartbeat, notes of changes of state, exit files.
+"""Reads what a Pod's script has left on the site: claim, heartbeat, notes of changes of state, exit files.
 
-Pure. Files come in any order, twice, late or cut: folding them in is idempotent and does not depend on the order. A file
-that cannot be right is answered with a word about it and changes nothing. Times are seconds since 1970 by the clock of
-whoever wrote them. The script writes these files (``router/script/templates/base.sh``); docs/script.md describes them.
+Pure. Files come in any order, twice, late or truncated: folding them in is idempotent and independent of the order. For
+an invalid file the functions return a message and change nothing. Times are seconds since 1970 by the clock of the host
+that wrote them. The script writes these files (``router/script/templates/base.sh``); docs/script.md describes them.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from typing import Any, Final
 from router.names import REASON_CREATE_CONTAINER, REASON_ERR_IMAGE_PULL
 
 CANCELLED: Final = "cancelled"
-"""What the agent writes into a claim that no script shall have."""
+"""What the agent writes into a claim to keep all scripts from winning it."""
 
 _NOTE_NAME: Final = re.compile(r"([A-Za-z0-9-]{1,64})\.([1-9][0-9]{0,8})\.(started|running|exited|ended)")
 _EXIT_NAME: Final = re.compile(r"([a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?)\.(0|[1-9][0-9]{0,8})")
@@ -34,10 +34,10 @@ _LONGEST_SAID: Final = 4096  # bytes; the kubelet's MaxContainerTerminationMessa
 
 
 def is_job(text: str) -> bool:
-    """Whether this may be a batch job's id: a number, and its server where ids have one.
+    """Whether a text has the form of a batch job's id: a number, and a server's name if ids have one.
 
-    Users can write all files that name jobs. What has another form names none: it is not asked about, nor an array, nor
-    a job at a server behind an ``@``.
+    Users can write all files that name jobs. The agent ignores ids of any other form, so it never asks about an array
+    or a job at a server behind an ``@``.
     """
     return re.fullmatch(_JOB, text) is not None
 
@@ -53,7 +53,7 @@ class Event(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Note:
-    """One file of the spool: ``<uid>.<number>.<event>``. What an event does not have is empty or 0."""
+    """One file of the spool, ``<uid>.<number>.<event>``. Fields that the event lacks are empty or 0."""
 
     uid: str
     number: int
@@ -71,8 +71,9 @@ class Note:
 class Exit:
     """One exit file: how run number ``restart`` (from 0) of a container ended. ``deadline``: its time was up.
 
-    ``log`` is how many bytes its log had then; 0 where the script has not said. ``reason`` and ``message`` say why its
-    program was never started: ``CreateContainerError`` or ``ErrImagePull``, and the runtime's words; ``said`` its last word.
+    ``log`` is the size of its log at the end in bytes; 0 if the script does not say. If its program was never started,
+    ``reason`` is ``CreateContainerError`` or ``ErrImagePull``, and ``message`` has the runtime's words. ``said`` is the
+    termination message.
     """
 
     restart: int
@@ -89,7 +90,7 @@ class Exit:
 
 @dataclass(frozen=True, slots=True, order=True)
 class Began:
-    """A note ``running``: run number ``restart`` of a container has a process since about ``time``."""
+    """A note ``running``: run number ``restart`` of a container has had a process since about ``time``."""
 
     restart: int
     time: int
@@ -106,7 +107,7 @@ class Exited:
 
 @dataclass(frozen=True, slots=True, order=True)
 class Start:
-    """The note ``started``: the claim is won."""
+    """The note ``started``: the script has won the claim."""
 
     time: int
     host: str
@@ -114,7 +115,7 @@ class Start:
 
 @dataclass(frozen=True, slots=True, order=True)
 class End:
-    """The note ``ended``: the script's last word. ``reason``: ``signal``, ``deadline``, ``lost``, or by itself: empty."""
+    """The note ``ended``, the script's end note. ``reason``: ``signal``, ``deadline``, ``lost``; empty if by itself."""
 
     time: int
     code: int
@@ -142,10 +143,10 @@ class JobNotes:
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """The latest run of a container: number ``restart``, as far as files tell.
+    """The latest run of a container, number ``restart``, as far as files tell.
 
-    ``began`` is the time of its note, ``exit`` its exit file, ``exited`` its note; ``previous`` the exit file of the
-    run before.
+    ``began`` is the time of its note ``running``, ``exit`` its exit file, ``exited`` its note, and ``previous`` the
+    exit file of the run before.
     """
 
     restart: int
@@ -156,18 +157,17 @@ class Run:
 
     @property
     def over(self) -> bool:
-        """Whether file or note say that it has ended."""
+        """Whether its exit file or its note says that it has ended."""
         return self.exit is not None or self.exited is not None
 
 
 @dataclass(frozen=True, slots=True)
 class Life:
-    """All that is known of a Pod's directory and of its notes.
+    """All that is known from a Pod's directory and its notes.
 
-    ``owner`` is the batch job that the claim names or named, ``cancelled`` whether the agent has it now. ``alive`` is
-    when the script last gave a sign of life (touched ``alive``, made the claim), ``clock`` the file server's time when
-    that was looked at. ``short`` are the runs whose logs were seen shorter than their exit files say, by the names of
-    these.
+    ``owner`` is the batch job that the claim names or named; ``cancelled`` says that the agent holds the claim now.
+    ``alive`` is the time of the script's last sign of life (it touched ``alive``, made the claim), and ``clock`` the
+    file server's time when ``alive`` was read. ``short`` names the exit files that tell of more log than is visible.
     """
 
     owner: str = ""
@@ -180,10 +180,10 @@ class Life:
 
     @property
     def notes(self) -> JobNotes | None:
-        """The notes that are believed: of the job with the claim. None where nothing has started.
+        """The notes that count: those of the job with the claim. None before a start.
 
-        A claim that the agent has taken over from a job names it no longer: the notes then do, as no other job has
-        ever written any.
+        A claim that the agent has taken over no longer names its job. Then the notes tell the job, as only a job that
+        has won the claim writes any.
         """
         if self.owner:
             return next((one for one in self.jobs if one.job == self.owner), JobNotes(self.owner))
@@ -193,31 +193,31 @@ class Life:
 
     @property
     def ran(self) -> bool:
-        """Whether a script has had the claim: its containers may have run."""
+        """Whether a script has won the claim, so its containers may have run."""
         return self.notes is not None
 
     @property
     def sealed(self) -> bool:
-        """Whether nothing has started and nothing can start any more."""
+        """Whether all containers are kept from starting for good: the agent took the claim before any script."""
         return self.cancelled and not self.ran
 
     @property
     def claimed(self) -> bool:
-        """Whether the claim is anybody's."""
+        """Whether a job or the agent holds the claim."""
         return self.cancelled or bool(self.owner)
 
     @property
     def end(self) -> End | None:
-        """The believed last word of the script."""
+        """The end note of the script that has won the claim; None before it is seen."""
         return self.notes.end if self.notes else None
 
     @property
     def silence(self) -> float | None:
-        """Seconds since the last sign of life, by the file server's clock; None where there was none."""
+        """Seconds since the last sign of life, by the file server's clock; None before the first."""
         return None if self.alive is None or self.clock is None else max(0.0, self.clock - self.alive)
 
     def run(self, container: str) -> Run | None:
-        """The latest run of a container; None where it has not begun, as far as is known."""
+        """The latest run of a container; None until it is seen to have begun."""
         if self.notes is None:
             return None
         found = next((one for one in self.notes.containers if one.name == container), ContainerNotes(container))
@@ -236,7 +236,7 @@ class Life:
 
     @property
     def unread(self) -> tuple[tuple[str, int], ...]:
-        """Exit files (container, restart) that must be there and have not been read."""
+        """Exit files (container, restart) that must exist by the notes and have not been read."""
         found = dict(self.exits)
         notes = self.notes.containers if self.notes else ()
         return tuple(
@@ -247,7 +247,7 @@ class Life:
 
 
 def fold(life: Life, note: Note) -> Life:
-    """The same with one note. Notes of every job are kept; which are believed depends on the claim."""
+    """The life with one more note. Notes of every job are kept; the claim decides which of them count."""
     mine = next((one for one in life.jobs if one.job == note.job), JobNotes(note.job))
     others = (one for one in life.jobs if one.job != note.job)
     return replace(life, jobs=tuple(sorted((*others, _noted(mine, note)), key=lambda one: one.job)))
@@ -277,7 +277,7 @@ def _of_container(container: ContainerNotes, note: Note) -> ContainerNotes:
 
 
 def with_exit(life: Life, container: str, one: Exit) -> Life:
-    """The same with one exit file; only the last two runs of a container are kept."""
+    """The life with one more exit file; only the last two runs of a container are kept."""
     known = dict(life.exits)
     by_restart = {had.restart: had for had in known.get(container, ())}
     by_restart[one.restart] = max(by_restart.get(one.restart, one), one)
@@ -286,13 +286,13 @@ def with_exit(life: Life, container: str, one: Exit) -> Life:
 
 
 def with_logs(life: Life, sizes: Mapping[str, int]) -> Life:
-    """The same with the bytes that were seen of the logs of runs that have ended, by the names of their exit files."""
+    """The life with the visible sizes of ended runs' logs in bytes, by the names of their exit files."""
     runs = {f"{container}.{one.restart}": one.log for container, exits in life.exits for one in exits}
     return replace(life, short=tuple(sorted(name for name, size in sizes.items() if size < runs.get(name, 0))))
 
 
 def with_claim(life: Life, content: bytes) -> Life:
-    """The same with what ``claim`` holds: ``<job id>.<number>`` or ``cancelled``. Anything else is not believed."""
+    """The life with the content of ``claim``: ``<job id>.<number>`` or ``cancelled``. Any other content is ignored."""
     text = _text(content)
     if text == CANCELLED + "\n":
         return replace(life, cancelled=True)
@@ -301,19 +301,19 @@ def with_claim(life: Life, content: bytes) -> Life:
 
 
 def with_alive(life: Life, alive: float | None, clock: float) -> Life:
-    """The same with a sign of life and the file server's time when it was looked for."""
+    """The life with a sign of life, and the file server's time when it was looked for."""
     times = [time for time in (life.alive, alive) if time is not None]
     return replace(life, alive=max(times, default=None), clock=max(life.clock or clock, clock))
 
 
 def read_note(name: str, content: bytes) -> Note | str:
-    """A file of the spool, or in words why it is none of ours or not whole."""
+    """The note in a file of the spool, or a message that says what is wrong with the file."""
     found = _NOTE_NAME.fullmatch(name)
     if not found:
-        return f"{name!r} is no note of a script: it is not named <pod uid>.<number>.<event>"
+        return f"{name!r} is not a script's note: the name is not of the form <pod uid>.<number>.<event>"
     fields = _json(content)
     if fields is None or fields.get("event") != found[3]:
-        return f"note {name}: cut, or not what a script writes"
+        return f"note {name}: truncated, or not written by a script"
     note = Note(
         uid=found[1],
         number=int(found[2]),
@@ -328,22 +328,22 @@ def read_note(name: str, content: bytes) -> Note | str:
     )
     wrong = not is_job(note.job) or -1 in {note.time, note.restart, note.code}
     wrong |= note.event in {Event.RUNNING, Event.EXITED} and not note.container
-    return f"note {name}: holds what cannot be" if wrong else note
+    return f"note {name}: has invalid values" if wrong else note
 
 
 def read_exit(name: str, content: bytes) -> tuple[str, Exit] | str:
-    """An exit file's container and what it says, or in words why it is none or not whole."""
+    """An exit file's container and content, or a message that says what is wrong with the file."""
     found = _EXIT_NAME.fullmatch(name)
     if not found:
-        return f"{name!r} is no exit file: it is not named <container>.<restart>"
+        return f"{name!r} is not an exit file: the name is not of the form <container>.<restart>"
     fields = _json(content)
     if fields is None:
-        return f"exit file {name}: cut, or not what a script writes"
+        return f"exit file {name}: truncated, or not written by a script"
     numbers = {key: _number(fields.get(key), most) for key, most in _EXIT_FIELDS.items()}
     numbers["log"] = _number(fields.get("log", 0), _LARGEST_LOG)
     deadline = fields.get("deadline")
     if -1 in numbers.values() or not isinstance(deadline, bool):
-        return f"exit file {name}: holds what cannot be"
+        return f"exit file {name}: has invalid values"
     reason = fields.get("reason")
     reason = reason if reason in _NEVER_STARTED else ""
     words = _sentence(fields.get("message")) if reason else ""
@@ -354,14 +354,14 @@ _EXIT_FIELDS: Final = {"code": 255, "signal": 64, "started": _LAST_TIME, "finish
 
 
 def fold_all(life: Life, notes: Iterable[Note]) -> Life:
-    """The same with several notes."""
+    """The life with several more notes."""
     for note in notes:
         life = fold(life, note)
     return life
 
 
 def _json(content: bytes) -> dict[str, Any] | None:
-    """The object of a file that is whole: it ends with a newline."""
+    """The JSON object of a file; None if the file is invalid or truncated (a complete one ends with a newline)."""
     if not content.endswith(b"\n"):
         return None
     try:
@@ -376,18 +376,18 @@ def _text(content: bytes) -> str:
 
 
 def _word(value: object) -> str:
-    """A short text of one line; empty where it is none."""
+    """A short text of one line; empty if the value is anything else."""
     return intern(value) if isinstance(value, str) and len(value) <= 255 and value.isprintable() else ""
 
 
 def _sentence(value: object) -> str:
-    """A text made one printable line of at most ``_LONGEST_SENTENCE`` characters; empty where it is none."""
+    """A text as one printable line of at most ``_LONGEST_SENTENCE`` characters; empty if the value is no text."""
     text = value if isinstance(value, str) else ""
     return "".join([one if one.isprintable() else " " for one in text[:_LONGEST_SENTENCE]]).strip()
 
 
 def _said(fields: Mapping[str, Any]) -> str:
-    """What a program said last, from base64; empty where it is none. Bytes that are no UTF-8 become U+FFFD."""
+    """A program's termination message, from base64; empty if missing or invalid. Invalid UTF-8 becomes U+FFFD."""
     try:
         said = base64.b64decode(fields["said"], validate=True)
     except (KeyError, TypeError, ValueError):
@@ -396,5 +396,5 @@ def _said(fields: Mapping[str, Any]) -> str:
 
 
 def _number(value: object, most: int) -> int:
-    """A number from 0 to ``most``; -1 where it is none."""
+    """A number from 0 to ``most``; -1 if the value is anything else."""
     return value if isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= most else -1

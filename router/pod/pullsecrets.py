@@ -1,7 +1,8 @@
-"""Credentials for registries in Secrets of the types kubernetes.io/dockerconfigjson and kubernetes.io/dockercfg.
+"""Reads registry credentials from Secrets of the types kubernetes.io/dockerconfigjson and kubernetes.io/dockercfg.
 
-Pure. Which of them are for an image is a kubelet's rule (pkg/credentialprovider/keyring.go): the host, in which each part
-between dots may be a glob, the port, and a path that the image's begins with; the longest first.
+Pure. A kubelet's rule decides which of them are for an image (pkg/credentialprovider/keyring.go). Host and port must
+match (each part of the host between dots may be a glob), and the image's path must begin with the entry's path. Longer
+entries come first.
 """
 
 from __future__ import annotations
@@ -20,12 +21,12 @@ _HUBS: Final = frozenset({_HUB, "index.docker.io", "registry-1.docker.io", "regi
 _OLD: Final = ("kubernetes.io/dockercfg", ".dockercfg")
 _NEW: Final = ("kubernetes.io/dockerconfigjson", ".dockerconfigjson")
 MOST: Final = 20
-"""Pairs that are tried for one image: each may be a question."""
+"""Most pairs that are tried for one image: each may cost a request to the registry."""
 
 MOST_ENTRIES: Final = 200
-"""Entries of one Secret that count."""
+"""Entries that are read of one Secret."""
 LONGEST_KEY: Final = 512
-"""Characters: a key is a pattern, and all users' are compared in one process."""
+"""Most characters of a key: a key is a pattern, and one process compares those of all users."""
 
 Pair = tuple[str, str]
 
@@ -33,7 +34,7 @@ Pair = tuple[str, str]
 def credentials(secrets: Iterable[Mapping[str, Any]], image: str) -> tuple[Pair, ...]:
     """User names and passwords for an image, each once, in the order in which they are tried.
 
-    What is of another type or no JSON holds none, as for a kubelet.
+    Secrets of other types, or with invalid JSON, are ignored, as by a kubelet.
 
     :param secrets: as the API serves them, in the Pod's order
     """

@@ -1,7 +1,7 @@
-"""A Pod's results: the plan of what is brought, the manifest of what was brought, and its words.
+"""Describes a Pod's results: the plan of what to collect, the manifest of what was collected, and the Event about it.
 
-Pure. What the paths of the hint mean is told by ``router.workload.resultpaths``. Names of files are text with surrogates
-for bytes that are no UTF-8 (``os.fsdecode``).
+Pure. ``router.workload.resultpaths`` interprets the paths of the hint. File names are text with surrogates for bytes
+that are not UTF-8 (``os.fsdecode``).
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ RESULTS: Final = "results"
 VERSION: Final = 1
 _UID_DIGITS: Final = 8
 MOST_LEFT: Final = 1000
-"""Files left behind that are named; all are counted."""
+"""Most files left behind that the manifest names; it counts all."""
 MOST_PLAN: Final = 2 << 20
-"""Bytes of a plan: more than ``resultpaths.LONGEST_PLACES`` take as JSON."""
+"""Most bytes of a plan: more than ``resultpaths.LONGEST_PLACES`` take as JSON."""
 _DEEPEST_PATTERN: Final = 100
 _LONGEST_PROBLEM: Final = 500
 _NAME: Final = re.compile(r"[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?")
@@ -34,14 +34,15 @@ _NAME: Final = re.compile(r"[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?")
 
 
 def plan_text(plan: Plan) -> bytes:
-    """A plan as a file of the Pod's directory: what is brought is decided when the Job is verified."""
+    """A plan as a file of the Pod's directory. It is made when the Job is verified."""
     document = {"version": VERSION, "wanted": [asdict(one) for one in plan.wanted], "problems": plan.problems}
     return json.dumps(document).encode() + b"\n"
 
 
 def read_plan(content: bytes) -> Plan:
-    """The plan of a file; an empty one, with a problem, where it is none. The Job's own user can write there, so nothing
-    is believed but what names a place below a volume.
+    """The plan in a file; an empty plan with a problem if the file is invalid.
+
+    As the Job's user can write the file, only names of places below a volume are accepted.
     """
     if not content:
         return Plan()
@@ -52,9 +53,9 @@ def read_plan(content: bytes) -> Plan:
         wanted = tuple(_wanted(one) for one in document["wanted"][: resultpaths.MOST_PLACES])
         problems = tuple(str(one)[:_LONGEST_PROBLEM] for one in document["problems"][: resultpaths.MOST_PLACES])
     except (ValueError, TypeError, KeyError, RecursionError):
-        return _overwritten("it is no plan of results")
+        return _overwritten("its content is not a plan of results")
     if resultpaths.length(wanted) > resultpaths.LONGEST_PLACES:
-        return _overwritten("it names more than a plan does")
+        return _overwritten("it names more places than a plan can have")
     return Plan(wanted, problems)
 
 
@@ -65,7 +66,7 @@ def _overwritten(why: str) -> Plan:
 def _wanted(document: Mapping[str, Any]) -> Wanted:
     volume, pattern = str(document["volume"]), tuple(str(part) for part in document["pattern"])
     if len(pattern) > _DEEPEST_PATTERN or not all(map(_is_part, (volume, *pattern))):
-        raise ValueError(f"{document!r} lies below no volume")
+        raise ValueError(f"{document!r} is not below a volume")
     return Wanted(str(document["said"]), volume, pattern)
 
 
@@ -78,7 +79,7 @@ def _is_part(text: str) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Subject:
-    """Whose results they are. ``job_id`` is the batch job's; ``exits`` how each container's last run ended."""
+    """The Pod that the results are of. ``job_id`` is the batch job's; ``exits`` tells how each last run ended."""
 
     namespace: str
     job: str
@@ -95,11 +96,11 @@ class Subject:
 def place(subject: Subject) -> tuple[str, str, str]:
     """The directory of a Pod below the site's: ``<namespace>/<job>/<pod>.<short uid>``.
 
-    ValueError where a name is none of Kubernetes': it would be somewhere else.
+    Raises ValueError if a name is not a valid Kubernetes name, as the path might lead elsewhere.
     """
     for name in (subject.namespace, subject.job, subject.pod, subject.uid):
         if not _NAME.fullmatch(name):
-            raise ValueError(f"{name!r} is no name of an object of Kubernetes")
+            raise ValueError(f"{name!r} is not a valid name of a Kubernetes object")
     return subject.namespace, subject.job, f"{subject.pod}.{subject.uid[:_UID_DIGITS]}"
 
 
@@ -108,9 +109,13 @@ def place(subject: Subject) -> tuple[str, str, str]:
 
 @dataclass(frozen=True, slots=True)
 class Brought:
-    """One file: its path below the Pod's results, bytes, SHA-256 in hex, modification time (since 1970).
+    """One collected file.
 
-    ``changed``: it was being written while it was copied.
+    :param path: below the Pod's results
+    :param size: in bytes
+    :param sha256: in hex
+    :param modified: modification time in seconds since 1970
+    :param changed: whether a program wrote to it while it was copied
     """
 
     path: str
@@ -122,7 +127,7 @@ class Brought:
 
 @dataclass(frozen=True, slots=True)
 class Left:
-    """One file or directory that was not brought, and why."""
+    """One file or directory that was not collected, and why."""
 
     path: str
     reason: str
@@ -131,10 +136,11 @@ class Left:
 
 @dataclass(frozen=True, slots=True)
 class Collected:
-    """What was brought of a Pod, and what not.
+    """What was collected of a Pod's results, and what was not.
 
-    ``missing`` are paths of the hint that nothing matched. ``left`` holds at most ``MOST_LEFT``, ``left_count`` counts
-    all.
+    :param left: what was not collected; at most ``MOST_LEFT`` of these
+    :param left_count: the number of all files and directories that were not collected
+    :param missing: paths of the hint that nothing matched
     """
 
     files: tuple[Brought, ...] = ()
@@ -145,7 +151,7 @@ class Collected:
 
     @property
     def complete(self) -> bool:
-        """Whether all that was asked for is there."""
+        """Whether everything that the hint asks for was collected."""
         return not (self.left_count or self.missing or self.problems or any(one.changed for one in self.files))
 
     @property
@@ -155,8 +161,9 @@ class Collected:
 
 
 def manifest_text(subject: Subject, plan: Plan, collected: Collected) -> bytes:
-    """``manifest.json``: the last file that is written. Names that are no UTF-8 are shown with ``\\xNN``, and
-    ``pathHex`` has their bytes.
+    """``manifest.json``, the last file that is written.
+
+    Names that are not UTF-8 are shown with ``\\xNN``, and ``pathHex`` has their bytes.
     """
     document = {
         "version": VERSION,
@@ -183,7 +190,7 @@ def manifest_text(subject: Subject, plan: Plan, collected: Collected) -> bytes:
 
 
 def _exit(one: Exit) -> Mapping[str, object]:
-    """How a container ended; how long its log was stands among the files."""
+    """How a container ended. The size of its log is left out, as the log is listed among the files."""
     return {key: value for key, value in asdict(one).items() if key != "log" and value != ""}
 
 
@@ -211,7 +218,7 @@ _MOST_NAMED: Final = 3
 
 
 def sentence(collected: Collected, where: str) -> str:
-    """What an Event says about it."""
+    """The message of the Event about collected results."""
     count = len(collected.files)
     said = f"{count} file{'' if count == 1 else 's'}, {_shown(collected.size)}, brought to {where}"
     return "; ".join([said, *_shortfalls(collected)])

@@ -1,8 +1,8 @@
-"""A Pod's status as the agent writes it: a small value, read from and written to the API's form.
+"""Holds a Pod's status as the agent writes it: a small value, read from and written to the API's form.
 
-Pure. What it holds is what the agent decides; other people's conditions and fields are neither read nor written
-(``as_patch`` is a strategic merge patch, which keeps them). Two equal values mean that nothing has to be written.
-Times are whole seconds since 1970, as the API keeps no fractions of a container's times.
+Pure. It holds only what the agent decides. Conditions and fields of other programs are left alone: ``as_patch`` is a
+strategic merge patch, which keeps them. If two values are equal, there is nothing to write. Times are whole seconds
+since 1970, as the API drops fractions of a container's times.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ CONDITIONS: Final = (
     CONDITION_DELETED,
     CONDITION_DISRUPTION,
 )
-"""Those that the agent sets, in the order in which it writes them."""
+"""The conditions that the agent sets, in the order in which it writes them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +66,7 @@ class Running:
 
 @dataclass(frozen=True, slots=True)
 class Terminated:
-    """Has ended. ``started`` and ``finished`` are None where nobody knows them; ``signal`` is 0 where there was none."""
+    """Has ended. ``started`` and ``finished`` are None if unknown; ``signal`` is 0 if it ended without a signal."""
 
     code: int
     reason: str
@@ -83,7 +83,7 @@ State = Waiting | Running | Terminated
 class ContainerStatus:
     """One container. ``restarts`` counts its runs after the first; ``last`` is how the run before this state ended.
 
-    ``image_id`` is the repository and digest of its image, empty where that is not known.
+    ``image_id`` is the repository and digest of its image; empty if unknown.
     """
 
     name: str
@@ -113,7 +113,7 @@ class Condition:
 
 @dataclass(frozen=True, slots=True)
 class PodStatus:
-    """What the agent says of a Pod. Containers and conditions stand in the Pod's and in ``CONDITIONS``' order."""
+    """The agent's status of a Pod. Containers are in the Pod's order, conditions in that of ``CONDITIONS``."""
 
     phase: str = PENDING
     reason: str = ""
@@ -143,7 +143,7 @@ class PodStatus:
 
 
 def seconds(text: object) -> int | None:
-    """An RFC 3339 time of the API as seconds since 1970; None where there is none."""
+    """An RFC 3339 time of the API as seconds since 1970; None if missing or invalid."""
     if not isinstance(text, str) or not text:
         return None
     try:
@@ -159,7 +159,7 @@ def rfc3339(moment: float) -> str:
 
 
 def read(status: Mapping[str, Any]) -> PodStatus:
-    """The API's ``status`` of a Pod, as far as the agent decides it. Never fails: what is missing reads as not set."""
+    """The API's ``status`` of a Pod, as far as the agent decides it. Missing or invalid fields read as unset."""
     found = {
         one.get("type"): _read_condition(one) for one in _mappings(status.get("conditions")) if one.get("type") in _OURS
     }
@@ -230,9 +230,9 @@ def _number(value: object) -> int:
 def as_patch(status: PodStatus, *, uid: str, images: Mapping[str, str]) -> dict[str, Any]:
     """A strategic merge patch for the Pod's ``status`` subresource.
 
-    Conditions are merged by their type, so that those of others stay. The uid makes it fail with a conflict where
-    another Pod of the name has taken this one's place. Conditions and phase go in one write: nobody sees the phase
-    without the conditions that a podFailurePolicy asks about.
+    Conditions are merged by type, so those of other programs stay. The uid makes the patch fail with a conflict if
+    another Pod of this name has taken the Pod's place. Conditions and phase go in one write, so a reader always sees
+    the phase together with the conditions that a podFailurePolicy asks about.
     """
     body: dict[str, Any] = {
         "phase": status.phase,

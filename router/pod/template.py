@@ -1,13 +1,15 @@
-"""What of a Pod template decides what runs, in one form however it was written, and its digest.
+"""Computes a digest of the part of a Pod template that decides what runs, in one form however it was written.
 
-Pure. Covered is what script and files are made from: containers with their words, images, environments and mounts,
-volumes, deadlines. Left out is what Kubernetes lets change on a suspended Job (labels, annotations, nodeSelector,
-tolerations, affinity, scheduling gates, amounts), which is signed anew where it decides something, and what means
-nothing on HPC. A field that is not covered is read by nobody, so that it cannot decide anything.
+Pure. Covered are the fields that script and files are made from: containers with their commands, images, environments
+and mounts; volumes; deadlines. Two kinds of fields are left out:
 
-The webhook computes the digest before an API server drops fields whose feature is off, the agent after. Of the fields
-covered, an older server may drop only what keeps a Job in the cloud; should one drop another, the digest differs, and
-the Job is not run.
+- fields that Kubernetes lets change on a suspended Job (labels, annotations, nodeSelector, tolerations, affinity,
+  scheduling gates, amounts): if such a change decides something, the Job is signed anew;
+- fields without a meaning on HPC: as they stay unread, they decide nothing.
+
+The webhook computes the digest before the API server drops fields whose feature is off, the agent after. Of the covered
+fields, an older API server drops only ones that keep a Job in the cloud. If it drops another one, the digest differs,
+and the Job is refused.
 """
 
 from __future__ import annotations
@@ -49,10 +51,13 @@ _JSON: Final = json.JSONEncoder(sort_keys=True, separators=(",", ":"))
 
 @unchanging
 class Difference:
-    """One field that two templates have otherwise. ``group`` and ``name`` are those of its container or volume.
+    """One field in which two templates differ.
 
-    ``group`` is empty for a field of the Pod; ``field`` is empty for a whole container or volume. ``added``: only the
-    second has it; ``removed``: only the first.
+    :param group: of the field's container or volume, e.g. ``containers``; empty for a field of the Pod
+    :param name: of the field's container or volume
+    :param field: empty for a whole container or volume
+    :param added: whether only the second template has it
+    :param removed: whether only the first template has it
     """
 
     group: str
@@ -63,12 +68,12 @@ class Difference:
 
 
 def digest(spec: object) -> str:
-    """SHA-256, in hex, of what decides in a Pod's spec."""
+    """SHA-256, in hex, of the fields of a Pod's spec that decide what runs."""
     return hashlib.sha256(_JSON.encode(_normal(spec)).encode()).hexdigest()
 
 
 def differences(one: object, other: object) -> Iterator[Difference]:
-    """What decides and is not the same in two Pods' specs: containers and volumes by name, in the second's order."""
+    """The differences of two Pod specs in the covered fields: containers and volumes by name, in the second's order."""
     before, now = _normal(one), _normal(other)
     for group in (*GROUPS, "volumes"):
         yield from _of_group(group, before.pop(group, []), now.pop(group, []))
@@ -92,7 +97,7 @@ def _of_group(group: str, before: list[Any], now: list[Any]) -> Iterator[Differe
 
 
 def _normal(spec: object) -> dict[str, Any]:
-    """What decides, without fields that say nothing: absent, null, false and empty are the same to Kubernetes."""
+    """The covered fields that are set: absent, null, false and empty are the same to Kubernetes."""
     fields = spec if isinstance(spec, dict) else {}
     found = {field: _plain(fields.get(field)) for field in POD_FIELDS}
     for group in GROUPS:
@@ -117,7 +122,7 @@ def _mappings(value: object) -> list[Fields]:
 
 
 def _plain(value: object) -> object:
-    """A value without the fields below it that say nothing. Entries of a list all count: an empty word is a word."""
+    """A value without its unset fields. All entries of a list are kept: an empty word in argv is a word."""
     if isinstance(value, dict):
         found = {key: _plain(below) for key, below in value.items()}
         return {key: below for key, below in found.items() if not _says_nothing(below)}

@@ -1,6 +1,6 @@
-"""A Pod as the agent keeps it: what it needs to decide, without script, managedFields and the rest.
+"""Reduces a Pod to the fields that the agent needs to decide, without script, managedFields and the rest.
 
-Pure. 10,000 of these take a few dozen megabytes, where the objects themselves take several hundred. Strings that many
+Pure. 10,000 of these values take a few dozen megabytes; the objects themselves take several hundred. Strings that many
 Pods share are kept once.
 """
 
@@ -32,7 +32,7 @@ from router.workload.model import ContainerKind
 _INDEX: Final = re.compile(r"[0-9]{1,10}")
 _UID: Final = re.compile(r"[A-Za-z0-9-]{1,64}")
 _PROFILE: Final = re.compile(r"^profile=([A-Za-z0-9._-]+)", re.MULTILINE)
-"""In the head of a script for MPI, before anything that a Job says."""
+"""Matches the profile in the head of a script for MPI, which comes before all text from the Job."""
 _DEFAULT_GRACE: Final = 30
 
 
@@ -49,13 +49,21 @@ class PodContainer:
 class PodView:
     """One Pod. Times are seconds since 1970.
 
-    ``site`` and ``queue`` are its labels, ``node`` its nodeName. ``owner`` is the kind of its controller (``Job``,
-    ``DaemonSet``) or empty, ``job`` and ``job_uid`` that controller's name and uid where it is a Job. ``index`` is the
-    completion index as ``layout`` names it. ``deleted_at`` is the deletionTimestamp (the end of the grace period),
-    ``grace`` the deletion's seconds of grace, before a deletion the spec's. ``finalizers``: one at least is on it, as the
-    Job controller's on every Pod of a Job. ``deadline`` is activeDeadlineSeconds. ``signed``: it carries script, account and signature (which proves
-    nothing yet). ``containers`` stand in the order of their start: init containers and sidecars, then the others.
-    ``rule`` names the policy's rule that sent it here, ``profile`` the MPI profile that its script starts ranks by. ``job_id`` to ``used`` are the agent's own annotations, empty where not set. ``status`` is what the API server has.
+    :param node: its nodeName
+    :param site: from its label, as ``queue``
+    :param owner: kind of its controller (``Job``, ``DaemonSet``), or empty
+    :param job: name of its controller, if this is a Job; ``job_uid`` is the uid
+    :param index: the completion index as ``layout`` names it
+    :param deleted_at: the deletionTimestamp (the end of the grace period)
+    :param grace: seconds of grace of the deletion; before a deletion, those of the spec
+    :param finalizers: whether it has a finalizer, like the Job controller's on every Pod of a Job
+    :param deadline: activeDeadlineSeconds
+    :param containers: in the order of their start: init containers and sidecars, then main containers
+    :param rule: the policy's rule that sent the Pod here
+    :param profile: the MPI profile by which its script starts ranks
+    :param signed: whether it carries script, account and signature (which are not verified yet)
+    :param job_id: an annotation of the agent, like ``queue_now``, ``exit`` and ``used``; empty if not set
+    :param status: as the API server has it
     """
 
     namespace: str
@@ -93,7 +101,7 @@ class PodView:
 
     @property
     def deleting(self) -> bool:
-        """Whether somebody has deleted it."""
+        """Whether the Pod has been deleted."""
         return self.deleted_at is not None
 
     @property
@@ -107,15 +115,14 @@ class PodView:
         return {one.name: one.image for one in self.containers}
 
     def of_kind(self, *kinds: ContainerKind) -> tuple[PodContainer, ...]:
-        """The containers of some kinds, in order."""
+        """The containers of the given kinds, in order."""
         return tuple(one for one in self.containers if one.kind in kinds)
 
 
 def view(pod: Mapping[str, Any]) -> PodView:
-    """What the agent keeps of a Pod as the API serves it.
+    """The view of a Pod as the API serves it.
 
-    A completion index or a Job's uid that could not be a directory's name is not believed: the first reads as none,
-    the second as no Job.
+    An invalid completion index or uid of the Job is dropped, as both become names of directories.
     """
     metadata, spec = pod["metadata"], pod.get("spec") or {}
     labels, annotations = metadata.get("labels") or {}, metadata.get("annotations") or {}
@@ -159,7 +166,7 @@ def _profile(annotations: Mapping[str, Any]) -> str:
 
 
 def _controller(metadata: Mapping[str, Any]) -> tuple[str, str, str]:
-    """Kind, name and uid of the controller; a Job or DaemonSet of another group is none of ours."""
+    """Kind, name and uid of the controller; all empty if it is a Job or DaemonSet of another API group."""
     for one in metadata.get("ownerReferences") or ():
         if one.get("controller"):
             group = str(one.get("apiVersion", "")).partition("/")[0]
@@ -192,9 +199,9 @@ def _container(container: Mapping[str, Any], kind: ContainerKind) -> PodContaine
 
 
 def departed(*, uid: str, job_uid: str, index: str, job_id: str = "") -> PodView:
-    """The view of a Pod that is no more, of which a batch job or a directory is left: deleted, without grace.
+    """The view of a Pod that no longer exists but has a batch job or a directory: deleted, without grace.
 
-    Planning for it cancels what is left, as for every deleted Pod; there is no status to write.
+    Planning cancels these remains, as for every deleted Pod. There is no status to write.
     """
     return PodView(
         namespace="",

@@ -1,6 +1,7 @@
-"""The files of configMap, secret, downwardAPI and projected volumes, as the kubelet would lay them out.
+"""Lays out the files of configMap, secret, downwardAPI and projected volumes, as the kubelet would.
 
-Pure. Contents and modes by path below the volume; no path leaves it. Modes are as written in the manifest.
+Pure. Returns contents and modes by path below the volume, and refuses paths that leave it. Modes are those of the
+manifest.
 """
 
 from __future__ import annotations
@@ -15,18 +16,21 @@ from router.pod.env import Sources, field_value, resource_value
 Contents = dict[str, tuple[bytes, int]]
 _DEFAULT_MODE: Final = 0o644
 MOST_BYTES: Final = 32 * 1024 * 1024
-"""Of one Pod's files. A ConfigMap has 1 MiB at most, but its keys can be laid out any number of times, and what a kubelet
-writes on a disk of its own is written here where all users of a site have theirs."""
+"""Most bytes of one Pod's files.
+
+A ConfigMap has 1 MiB at most, but a volume can repeat its keys any number of times. A kubelet writes the files to its
+own disk; here they go to the file system that all users of a site share.
+"""
 MOST_FILES: Final = 2000
-"""Files and directories of one Pod: users of a site share what its file system has of them."""
+"""Most files and directories of one Pod: all users of a site share its file system's inodes."""
 _DEEPEST: Final = 32
-"""Directories of one file's path."""
+"""Most parts of one file's path."""
 
 
 def volume_files(volume: Mapping[str, Any], sources: Sources) -> Contents:
-    """Path -> (content, mode) of a volume; nothing for a volume of another kind. JobError names the field.
+    """Path -> (content, mode) of a volume; empty for volumes of other kinds. JobError names the field.
 
-    A volume without files is the path ``""``: an empty directory.
+    A volume without files has the single path ``""``: an empty directory.
     """
     where = f"spec.volumes[{volume.get('name')}]"
     for kind, source in _KINDS.items():
@@ -40,14 +44,14 @@ def volume_files(volume: Mapping[str, Any], sources: Sources) -> Contents:
 
 
 def entries(files: Contents) -> int:
-    """Files and directories that a volume is made of."""
+    """The number of files and directories of a volume."""
     return len(files) + len({parent for name in files for parent in PurePosixPath(name).parents})
 
 
 def check_amount(path: str, size: int, count: int) -> None:
-    """TooLarge where one Pod would have more bytes or files than are written for it.
+    """Raise TooLarge if a Pod's files exceed ``MOST_BYTES`` or ``MOST_FILES``.
 
-    :param path: the field that brings them to so many
+    :param path: the field whose files exceed the limit
     """
     advice = "put large data into a volume claim or a directory of the site"
     if size > MOST_BYTES:
@@ -67,7 +71,7 @@ def _secret(definition: Mapping[str, Any], path: str, mode: int, sources: Source
 
 
 def _chosen(contents: Mapping[str, bytes] | None, definition: Mapping[str, Any], path: str, mode: int) -> Contents:
-    """All keys, or those that ``items`` name under the paths that it gives them."""
+    """The files of all keys, or of the keys that ``items`` names, under the paths that it gives them."""
     if contents is None:
         return {}
     if not definition.get("items"):
@@ -109,10 +113,10 @@ def _projected(
             where = f"{path}.sources[{index}].{kind}"
             reader = _PROJECTIONS.get(kind)
             if reader is None:
-                raise JobError(where, f"{kind} is not available on HPC")
+                raise JobError(where, f"a projected volume cannot have {kind} on HPC: remove it")
             found = reader(source or {}, where, mode, sources, volume)
             files.update(found)
-            # What a later source overrides counts too: it has to be made before it is known to be overridden.
+            # Files that a later source overrides count too: they are made before it is known that they are overridden.
             size, count = size + sum([len(content) for content, _ in found.values()]), count + len(found)
             check_amount(where, size, count)
     return files
@@ -124,7 +128,7 @@ def _token(
     name = definition.get("path", "")
     token = sources.tokens.get(f"{volume.get('name')}/{name}")
     if token is None:
-        raise JobError(path, "this site does not stage service account tokens")
+        raise JobError(path, "the site gives Pods no service account tokens: remove this source")
     return {name: (token.encode(), mode)}
 
 

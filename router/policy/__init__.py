@@ -1,7 +1,7 @@
-"""Policy files: what admins write, and the decision made by it.
+"""Reads and checks the policy files that admins write, and decides about Jobs by them.
 
-The public names, imported when they are used: the vocabulary in ``schema`` and ``decision`` is imported by modules
-that this package builds on (allocation, script), and a command that decides nothing does not pay for CEL.
+Pure. The public names are imported only when they are used, for two reasons. Modules that this package builds on
+(allocation, script) import ``schema`` and ``decision``. And commands that decide nothing save the time to load CEL.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""What is wrong with the sites and accounts of a policy, beyond single values: duplicates, collisions, identities.
+"""Checks the sites, accounts and tests of a policy beyond single values: duplicates, collisions, identities.
 
-Pure. Every function returns problems; none raises. Rules are checked in ``router.policy.rulechecks``.
+Pure. Every function returns problems instead of raising. ``router.policy.rulechecks`` checks rules.
 """
 
 from __future__ import annotations
@@ -89,18 +89,18 @@ SYSTEM_USERS: Final = frozenset(
 
 
 def unique(reading: Reading, kind: str) -> Iterator[Problem]:
-    """Entries that share a name, whatever else is wrong with them."""
+    """Entries that share a name, even if they have other problems."""
     first: dict[str, Spot] = {}
     for name, spot in reading.named[kind]:
         if name in first:
-            message = f"{KINDS[kind][0]} {name} is there already, in {first[name].line}; names are used once"
+            message = f"{KINDS[kind][0]} {name} already exists, in {first[name].line}; names must be unique"
             yield spot.problem(message, "name")
         else:
             first[name] = spot
 
 
 def check_sites(reading: Reading) -> Iterator[Problem]:
-    """Everything about sites that is not one value."""
+    """Problems of sites beyond single values."""
     sites = reading.sites
     yield from unique(reading, "sites")
     yield from _node_names(sites)
@@ -113,8 +113,7 @@ def _site(placed: Placed[Site]) -> Iterator[Problem]:
     site, spot = placed.value, placed.spot
     if site.runtime is Runtime.HOST and not SYSTEMS[site.system].TRAITS.embedded:
         yield spot.problem(
-            "runtime host runs commands without any container and is for system local alone; "
-            "use apptainer or singularity",
+            "runtime host runs commands without containers and is only for system local; use apptainer or singularity",
             "runtime",
         )
     if problem := conditions.zone_problem(site.time_zone):
@@ -134,12 +133,12 @@ def _site(placed: Placed[Site]) -> Iterator[Problem]:
 
 
 def _placeholders(placed: Placed[T], path: str, known: tuple[str, ...], *below: str | int) -> Iterator[Problem]:
-    """Braces in a path that nothing fills in."""
+    """Placeholders in a path that are not known."""
     rest = path
     for name in known:
         rest = rest.replace(name, "")
     if found := _BRACES.search(rest):
-        yield placed.spot.problem(f"{below[-1]}: nothing fills in {found[0]}; known is {' and '.join(known)}", *below)
+        yield placed.spot.problem(f"{below[-1]}: unknown placeholder {found[0]}; write {' or '.join(known)}", *below)
 
 
 _BRACES: Final = re.compile(r"\{[^{}]*\}?|\}")
@@ -148,11 +147,11 @@ _BRACES: Final = re.compile(r"\{[^{}]*\}?|\}")
 def _duplicates(placed: Placed[Site], key: str, found: list[str], kind: str) -> Iterator[Problem]:
     for index, name in enumerate(found):
         if name in found[:index]:
-            message = f"{kind} {name} is there already in site {placed.value.name}; names are used once"
+            message = f"{kind} {name} already exists in site {placed.value.name}; names must be unique"
             yield placed.spot.problem(message, key, index, "name")
 
 
-_LEAST_MEMORY: Final = 64 * 1024**2  # no node has so little: a unit was forgotten
+_LEAST_MEMORY: Final = 64 * 1024**2  # a node has more: the unit was forgotten
 
 
 def _queue(placed: Placed[Site], index: int, queue: Queue) -> Iterator[Problem]:
@@ -168,7 +167,7 @@ def _queue(placed: Placed[Site], index: int, queue: Queue) -> Iterator[Problem]:
         digits = re.match(r"\d*", str(placed.spot.raw(*at, "memoryPerNode")))
         yield placed.spot.problem(
             f"queue {queue.name}: memoryPerNode is {quantity.show_bytes(queue.memory_per_node)}; "
-            f"write {digits[0] if digits and digits[0] else 64}Gi?",
+            f"did you mean {digits[0] if digits and digits[0] else 64}Gi?",
             *at,
             "memoryPerNode",
         )
@@ -187,7 +186,7 @@ def _volume(placed: Placed[Site], index: int, volume: VolumeMap) -> Iterator[Pro
 
 
 def exactly_one(placed: Placed[T], given: Mapping[str, object], *below: str | int) -> Iterator[Problem]:
-    """Keys of which exactly one is to be given."""
+    """Problems unless exactly one of the keys is given."""
     found = [key for key, value in given.items() if value is not None]
     if not found:
         yield placed.spot.problem(f"needs exactly one of {', '.join(given)}", *below)
@@ -196,9 +195,9 @@ def exactly_one(placed: Placed[T], given: Mapping[str, object], *below: str | in
 
 
 def directives(placed: Placed[T], system: str, given: Mapping[str, str], *below: str | int) -> Iterator[Problem]:
-    """Extra directives that a dialect does not allow."""
+    """Extra directives that the batch system's dialect does not allow."""
     for key in sorted({"account", "project"} & given.keys()):
-        message = f"directives: {key} belongs to people; write it as {key} of their entry in accounts"
+        message = f"directives: {key} depends on the user; write it as {key} of an entry in accounts"
         yield placed.spot.key_problem(message, *below, "directives", key)
     for problem in directive_problems(system, given) if given else ():
         yield placed.spot.key_problem(f"directives: {problem}", *below, "directives")
@@ -229,11 +228,11 @@ def _gpu_resources(sites: list[Placed[Site]]) -> Iterator[Problem]:
 
 
 def check_accounts(reading: Reading) -> Iterator[Problem]:
-    """Everything about accounts that is not one value."""
+    """Problems of accounts beyond single values."""
     for placed in reading.accounts:
         entry = placed.value
         if not names_people(entry) and not entry.namespaces:
-            yield placed.spot.problem("names nobody: give users, groups, serviceAccounts or namespaces")
+            yield placed.spot.problem("matches nobody: give users, groups, serviceAccounts or namespaces")
         yield from _whom(placed, reading)
         yield from _shared(placed)
         yield from _account_site(placed, reading)
@@ -243,26 +242,30 @@ def _whom(placed: Placed[Account], reading: Reading) -> Iterator[Problem]:
     entry, spot = placed.value, placed.spot
     if entry.controller:
         if entry.as_ is not None:
-            yield spot.key_problem("a controller creates Jobs for others and runs as nobody itself; remove 'as'", "as")
+            yield spot.key_problem(
+                "a controller creates Jobs for others, so it has no HPC user of its own; remove 'as'", "as"
+            )
         if not names_people(entry):
-            yield spot.problem("a controller is a user, group or service account; name it")
+            yield spot.problem("a controller is a user, group or service account; give its name")
         if entry.namespaces:
-            message = "a controller is one wherever it asks; remove 'namespaces' and give those an entry of their own"
+            message = (
+                "a controller counts in all namespaces; remove 'namespaces', and write an entry of its own for them"
+            )
             yield spot.key_problem(message, "namespaces")
     elif entry.as_ is None:
         yield spot.problem("as is missing: the HPC user to run as")
     elif (entry.as_ in SYSTEM_USERS or entry.as_.startswith("systemd-")) and not _is_embedded_only(entry, reading):
-        yield spot.problem(f"as is {entry.as_}, a system user; jobs run as people or as accounts of projects", "as")
+        yield spot.problem(f"as is {entry.as_}, a system user; give the account of a person or of a project", "as")
 
 
 def _is_embedded_only(entry: Account, reading: Reading) -> bool:
-    """Whether all its sites are embedded queues, which run jobs as whoever started them: in a container that is root."""
+    """Whether all its sites are embedded queues, which run jobs as the agent's own user: root, in a container."""
     systems = {placed.value.system for placed in reading.sites if globs.matches((entry.site,), placed.value.name)}
     return bool(systems) and all(SYSTEMS[system].TRAITS.embedded for system in systems)
 
 
 def _shared(placed: Placed[Account]) -> Iterator[Problem]:
-    """Accounts that more people can use than the entry seems to name."""
+    """Accounts that more people can use than the entry seems to name, without ``shared: true``."""
     entry = placed.value
     if entry.shared or entry.controller:
         return
@@ -277,7 +280,7 @@ def _shared(placed: Placed[Account]) -> Iterator[Problem]:
         reached = "namespaces"
     elif system := next(filter(may_be_of_the_cluster, entry.users), ""):
         message = (
-            f"users: {system!r} is of the cluster's own programs, which create Jobs for everyone; make it an entry "
+            f"users: {system!r} matches components of Kubernetes, which create Jobs for everyone; write an entry "
             f"with 'controller: true' and without 'as', or write 'shared: true' if everyone may run as {entry.as_}"
         )
         yield placed.spot.problem(message, "users", entry.users.index(system))
@@ -313,11 +316,11 @@ def _may_begin_with(pattern: str, head: str) -> bool:
 
 
 def shared_directories(reading: Reading) -> Iterator[str]:
-    """Sites where several HPC users would write into one directory."""
+    """Warnings about sites where several HPC users would write into one directory."""
     for placed in reading.sites:
         site = placed.value
         shared = [(key, path) for key, path in _users_own(site) if "{user}" not in path]
-        if not shared or SYSTEMS[site.system].TRAITS.embedded:  # all of the embedded queue is one user's
+        if not shared or SYSTEMS[site.system].TRAITS.embedded:  # in the embedded queue all files belong to one user
             continue
         entries = [entry.value for entry in reading.accounts if globs.matches((entry.value.site,), site.name)]
         users = sorted({entry.as_ for entry in entries if entry.as_ is not None})
@@ -325,11 +328,11 @@ def shared_directories(reading: Reading) -> Iterator[str]:
             named = f" ({', '.join(users)})" if users else ""
             for key, path in shared:
                 own = f"{path.rstrip('/')}/{{user}}"
-                yield f"{placed.spot.line}: {placed.spot.where}: {key} is one for all HPC users{named}; write {own}"
+                yield f"{placed.spot.line}: {placed.spot.where}: {key} is the same directory for all HPC users{named}; write {own}"
 
 
 def _users_own(site: Site) -> Iterator[tuple[str, str]]:
-    """The directories of a site that each of its users has one of."""
+    """The directories of a site that each of its users should have separately."""
     yield "workDir", site.work_dir
     if site.image_cache is not None:
         yield "imageCache", site.image_cache
@@ -345,9 +348,7 @@ def _account_site(placed: Placed[Account], reading: Reading) -> Iterator[Problem
         yield placed.spot.problem(f"site {entry.site!r} matches no site; there are: {known}", "site")
     for site in reached:
         if site.observer == entry.as_:
-            message = (
-                f"as is {entry.as_}, the observer of site {site.name}, which only looks; Jobs run as somebody else"
-            )
+            message = f"as is {entry.as_}, the observer of site {site.name}, which may only look; give another HPC user"
             yield placed.spot.problem(message, "as")
     for system in dict.fromkeys(site.system for site in reached):
         yield from directives(placed, system, entry.directives)
@@ -360,17 +361,19 @@ def _account_site(placed: Placed[Account], reading: Reading) -> Iterator[Problem
 
 
 def check_tests(reading: Reading, queues: Mapping[str, tuple[Site, Queue]]) -> Iterator[Problem]:
-    """Tests that cannot mean anything: no Job, a rule or queue that is not there."""
+    """Problems of tests: a missing Job, or an unknown rule, site or queue."""
     yield from unique(reading, "tests")
     rules = {rule.value.name for rule in reading.rules}
     for placed in reading.tests:
         test = placed.value
         yield from exactly_one(placed, {"job": test.job, "file": test.file})
         if test.file is not None and test.file not in reading.manifests:
-            message = f"file {test.file!r} is no manifest beside this policy (*.yaml with apiVersion and kind)"
+            message = (
+                f"file {test.file!r} is not a manifest in the policy's directory (*.yaml with apiVersion and kind)"
+            )
             yield placed.spot.problem(message, "file")
         if test.expect.rule is not None and rules and test.expect.rule not in rules and "rules" not in reading.broken:
-            yield placed.spot.problem(f"expects rule {test.expect.rule}, which is not there", "expect", "rule")
+            yield placed.spot.problem(f"expects rule {test.expect.rule}, but there is no such rule", "expect", "rule")
         if "sites" not in reading.broken:
             yield from _expected_place(placed, queues)
 
@@ -379,15 +382,17 @@ def _expected_place(placed: Placed[PolicyTest], queues: Mapping[str, tuple[Site,
     expect = placed.value.expect
     known = {(site.name, queue.name) for site, queue in queues.values()}
     if expect.site is not None and expect.site not in {site for site, _ in known}:
-        yield placed.spot.problem(f"expects site {expect.site}, which is not there", "expect", "site")
+        yield placed.spot.problem(f"expects site {expect.site}, but there is no such site", "expect", "site")
     if expect.queue is not None and expect.queue not in {queue for _, queue in known}:
-        yield placed.spot.problem(f"expects queue {expect.queue}, which no site has", "expect", "queue")
+        yield placed.spot.problem(f"expects queue {expect.queue}, but there is no such queue", "expect", "queue")
     for key in placed.value.queues:
         if key not in queues:
-            yield placed.spot.key_problem(f"queues: {key!r} is no queue; there are: {', '.join(queues)}", "queues", key)
+            yield placed.spot.key_problem(
+                f"queues: no site has a queue {key!r}; there are: {', '.join(queues)}", "queues", key
+            )
 
 
 def rule_directives(placed: Placed[Rule], sites: list[Site]) -> Iterator[Problem]:
-    """A rule's directives, against the dialect of every site that it may choose."""
+    """Problems of a rule's directives in the dialect of every site that it may choose."""
     for system in dict.fromkeys(site.system for site in sites):
         yield from directives(placed, system, placed.value.directives)

@@ -1,8 +1,11 @@
-"""Conditions of rules: CEL, compiled and type-checked once, evaluated for each Job.
+"""Compiles and type-checks the CEL conditions of rules once, and evaluates them for each Job.
 
-Pure. Knows the CEL library (``cel-expr-python``, Google's own runtime) and nothing of rules. Two traps of it, measured:
-an evaluation error is a value of type ERROR that is truthy in Python, so only ``value() is True`` of type BOOL holds;
-and building an activation costs 1.4 microseconds a queue, so that only queues that conditions name are given to it.
+Pure. Knows the CEL library (``cel-expr-python``, Google's own runtime), but not rules. The library has two traps, found
+by measuring:
+
+- An evaluation error is a value of type ERROR that is truthy in Python. So a condition holds only if ``value() is
+  True``.
+- Building an activation costs 1.4 microseconds for each queue. So it gets only the queues that conditions name.
 """
 
 from __future__ import annotations
@@ -20,7 +23,7 @@ from router.notation import durations, quantity
 from router.policy import faults, variables
 
 Verdict = bool | str
-"""Whether a condition holds; text where it could not be evaluated: the reason."""
+"""Whether a condition holds; a text with the reason if it could not be evaluated."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +38,7 @@ class Read:
 
 @dataclass(frozen=True, slots=True)
 class Condition:
-    """A condition that compiled. ``whole`` are the roots (``job``, ``queues``) of which it may read any field."""
+    """A condition that compiled. ``whole`` names the roots (``job``, ``queues``) of which it may read any field."""
 
     source: str
     expression: Any
@@ -44,17 +47,17 @@ class Condition:
 
     @property
     def queues(self) -> frozenset[str]:
-        """The keys under ``queues`` that are named."""
+        """The keys under ``queues`` that the condition names."""
         return frozenset(read.queue for read in self.reads if read.root == "queues")
 
     def fields(self, root: str) -> frozenset[str]:
-        """The fields of ``job`` or ``request`` that are named."""
+        """The fields of ``job`` or ``request`` that the condition names."""
         return frozenset(read.field for read in self.reads if read.root == root)
 
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """Why a condition does not compile: ``offset`` is into its text, in characters."""
+    """Why a condition does not compile. ``offset`` is the place in its text, in characters."""
 
     offset: int
     message: str
@@ -62,7 +65,7 @@ class Fault:
 
 @lru_cache(maxsize=1)
 def environment() -> Any:
-    """The one CEL environment: our variables and functions. Costs about a millisecond, once."""
+    """The CEL environment with the router's variables and functions. Making it takes about a millisecond, once."""
     queues = cel.Type.Map(cel.Type.STRING, cel.Type(f"{variables.PACKAGE}.Queue"))
     return cel.NewEnv(
         variables.pool(),
@@ -83,7 +86,7 @@ def _function(name: str, implementation: Any) -> Any:
 
 
 def compile_condition(source: str) -> Condition | tuple[Fault, ...]:
-    """A condition, or everything that is wrong with it: syntax, names, types, and constants that are no quantities."""
+    """A condition, or everything that is wrong with it: syntax, names, types, and invalid constants."""
     try:
         expression = environment().compile(source)
     except RuntimeError as error:
@@ -99,7 +102,7 @@ def compile_condition(source: str) -> Condition | tuple[Fault, ...]:
 
 
 def named_reads(source: str) -> tuple[Read, ...]:
-    """The variables that a condition names although it may not compile; none where its text is no CEL at all."""
+    """The variables that a condition names, even if it does not compile; empty if its syntax is wrong."""
     try:
         environment().compile(source)
     except RuntimeError as error:
@@ -109,19 +112,19 @@ def named_reads(source: str) -> tuple[Read, ...]:
 
 
 def activation(job: Any, request: Any, queues: Mapping[str, Any]) -> Any:
-    """What conditions are evaluated against: the messages of ``router.policy.variables``."""
+    """The values against which conditions are evaluated: messages of ``router.policy.variables``."""
     return environment().Activation({"job": job, "request": request, "queues": queues})
 
 
 def evaluate(condition: Condition, values: Any) -> Verdict:
-    """Whether a condition holds; the error's text where it cannot be told (a label that is not there, overflow)."""
+    """Whether a condition holds; the error's text if it cannot be evaluated (e.g. a missing label, an overflow)."""
     value = condition.expression.eval(values).value()
-    # The compiler has seen to it that what is no error is a bool; the value of an error is its text.
+    # The compiler has ensured that the result is a bool or an error; the value of an error is its text.
     return value if value is True or value is False else _plain_error(str(value))
 
 
 def constant(source: str) -> int | None:
-    """The value of an expression that reads no variable and is a whole number; None for any other."""
+    """The value of an expression that is a whole number and reads no variable; else None."""
     try:
         expression = environment().compile(source)
     except RuntimeError:
@@ -133,7 +136,7 @@ def constant(source: str) -> int | None:
 
 
 def always(source: str) -> bool:
-    """Whether a condition holds for every Job because it is about none: ``true``, ``1 == 1``."""
+    """Whether a condition holds for every Job because it reads no variable: ``true``, ``1 == 1``."""
     if find_reads(source) != ((), frozenset()):
         return False
     made = compile_condition(source)
@@ -141,14 +144,14 @@ def always(source: str) -> bool:
 
 
 def may_be_always(source: str) -> bool:
-    """``always``, or it is about no Job and does not compile, so that nobody knows yet."""
+    """Whether a condition may hold for every Job: ``always``, or it reads no variable but fails to compile."""
     if find_reads(source) != ((), frozenset()):
         return False
     return isinstance(compile_condition(source), tuple) or always(source)
 
 
 def bare(source: str) -> str:
-    """A condition without the white space and comments that mean nothing, to see whether two are the same."""
+    """A condition without comments and unneeded white space, to compare two conditions."""
     text = _SPACED.sub(lambda match: match["text"] or " ", source)
     return _NEEDLESS.sub(lambda match: match["text"] or match["sign"] or " ", text).strip()
 
@@ -169,7 +172,7 @@ _TOKEN: Final = re.compile(
 
 
 def find_reads(source: str) -> tuple[tuple[Read, ...], frozenset[str]]:
-    """The variables that a condition's text names, each once, and the roots that it uses in another way."""
+    """The variables that a condition's text names, each once, and the roots that it uses without naming a field."""
     found: dict[tuple[str, str, str], Read] = {}
     for read, _ in places(source):
         found.setdefault((read.root, read.field, read.queue), read)
@@ -177,7 +180,7 @@ def find_reads(source: str) -> tuple[tuple[Read, ...], frozenset[str]]:
 
 
 def places(source: str) -> Iterator[tuple[Read, int]]:
-    """Each place where a condition's text names a variable, with the offset behind it."""
+    """Each place where a condition's text names a variable, and the offset of its end."""
     for match in _TOKEN.finditer(source):
         if match["queue"] is not None:
             yield Read("queues", match["figure"] or "", text_of(match["queue"]), match.start()), match.end()
@@ -186,7 +189,7 @@ def places(source: str) -> Iterator[tuple[Read, int]]:
 
 
 def text_of(literal: str) -> str:
-    """The value of a CEL string literal as far as names need it (no escapes but a quoted quote)."""
+    """The value of a CEL string literal, as far as names need it (the only escapes are those of one character)."""
     body = literal.lstrip("rR")
     quote = 3 if body.startswith(("'''", '"""')) else 1
     return re.sub(r"\\(.)", r"\1", body[quote:-quote])
@@ -205,11 +208,11 @@ def _faults(source: str, text: str) -> tuple[Fault, ...]:
         found.append((min(before + int(column) - 1, len(source)), message.strip()))
     if found:
         return tuple(dict.fromkeys(Fault(offset, said) for offset, said in faults.explain(found, source)))
-    return (Fault(0, f"cannot be compiled: {_plain_error(text)}; make it simpler, or two rules of it"),)
+    return (Fault(0, f"cannot be compiled: {_plain_error(text)}; make it simpler, or split it into two rules"),)
 
 
 def _is_cel(text: str) -> bool:
-    """Whether a compiler's errors are about names and types alone, so that the rest means what it seems to mean."""
+    """Whether all of the compiler's errors are about names and types, so the text has valid syntax."""
     messages = [message for _, _, message in _ERROR.findall(text)]
     return bool(messages) and not any(message.startswith("Syntax error") for message in messages)
 
@@ -229,7 +232,7 @@ def _bad_values(source: str) -> tuple[Fault, ...]:
 
 
 def _bad_constants(source: str) -> list[Fault]:
-    """``quantity('64Gib')``: an error that CEL would only find when a Job comes."""
+    """Errors such as ``quantity('64Gib')``, which CEL would find only when a Job comes."""
     found = []
     for match in _CONSTANT.finditer(source):
         if match["function"] is not None:
@@ -247,7 +250,7 @@ _TIME: Final = re.compile(
 
 
 def _bad_times(source: str) -> Iterator[Fault]:
-    """``getHours('Europe/Berln')``, ``timestamp('noon')``: CEL would find them only when a Job comes."""
+    """Errors such as ``getHours('Europe/Berln')``, ``timestamp('noon')``, which CEL finds only when a Job comes."""
     for match in _TIME.finditer(source):
         if (call := match["call"]) is None:
             continue
@@ -259,16 +262,16 @@ def _bad_times(source: str) -> Iterator[Fault]:
 
 
 def zone_problem(name: str) -> str:
-    """Why CEL knows no such time zone; empty where it does."""
+    """Why CEL does not know a time zone; empty if it does."""
     if not name or isinstance(_value(f"timestamp(0).getHours({json.dumps(name)})"), str):
         if isinstance(_value("timestamp(0).getHours('Europe/Berlin')"), str):
-            return "no time zone is known on this machine but UTC and offsets as +02:00; install tzdata"
-        return f"{name!r} is no time zone; write a name such as Europe/Berlin, or UTC"
+            return "this machine knows only UTC and offsets such as +02:00; install tzdata"
+        return f"{name!r} is not a time zone; write a name such as Europe/Berlin, or UTC"
     return ""
 
 
 def _value(source: str) -> object:
-    """The value of an expression that reads no variable; text where it has none: the reason."""
+    """The value of an expression that reads no variable; if it fails, the reason as text."""
     try:
         result = environment().compile(source).eval(activation(None, None, {}))
     except RuntimeError as error:
@@ -282,10 +285,9 @@ _STEP: Final = re.compile(
 
 
 def _patterns(source: str) -> Iterator[tuple[int, str]]:
-    """The last argument of each ``matches(…)``, with its offset: it is the pattern, however ``matches`` is called."""
-    starts: list[
-        int | None
-    ] = []  # of each open bracket, where its last argument begins; None where it is no call of it
+    """The last argument of each ``matches(…)``, with its offset: the pattern, in both ways to call ``matches``."""
+    # For each open bracket of a call of ``matches``, where its last argument begins; for other brackets, None.
+    starts: list[int | None] = []
     for match in _STEP.finditer(source):
         if match["call"] or match["open"]:
             starts.append(match.end() if match["call"] else None)
@@ -297,23 +299,30 @@ def _patterns(source: str) -> Iterator[tuple[int, str]]:
 
 
 def made_patterns(source: str) -> tuple[str, ...]:
-    """The patterns of ``matches`` that are put together from what a Job says: nobody knows yet whether they are some."""
+    """The patterns of ``matches`` that contain values of a Job, so their syntax can be checked only for each Job."""
     return tuple(text for _, text in _patterns(source) if _tried(text) is None)
 
 
 def _bad_patterns(source: str) -> list[Fault]:
-    """``matches('(')``: CEL reads a pattern only when a Job comes. It is asked now, so that the words are RE2's own."""
+    """Errors in patterns such as ``matches('(')``.
+
+    CEL would read a pattern only when a Job comes. Evaluating it now gives the error in RE2's own words.
+    """
     found = []
     for offset, text in _patterns(source):
         result = _tried(text)
         if result is not None and result.type() != cel.Type.BOOL:
-            hint = "; it is no glob: write .* for any text" if text.lstrip("rR\"'").startswith(("*", "?")) else ""
+            hint = (
+                "; this is a regular expression, not a glob: write .* for any text"
+                if text.lstrip("rR\"'").startswith(("*", "?"))
+                else ""
+            )
             found.append(Fault(offset, f"{_plain_error(str(result.value()))}{hint}"))
     return found
 
 
 def _tried(pattern: str) -> Any:
-    """What matching with a pattern comes to; None for one that reads a variable, also one of a macro."""
+    """The result of matching an empty text with a pattern; None if the pattern reads a variable, e.g. a macro's."""
     if find_reads(pattern) != ((), frozenset()):
         return None
     try:
@@ -323,7 +332,7 @@ def _tried(pattern: str) -> Any:
 
 
 def _folded(source: str) -> str:
-    """The condition with ``quantity('64Gi')`` as a number: CEL would call our function again for each Job."""
+    """The condition with numbers in place of ``quantity('64Gi')``: CEL would call the function again for each Job."""
 
     def number(match: re.Match[str]) -> str:
         function = match["function"]

@@ -1,8 +1,8 @@
-"""The decision on one Job: which rule holds first, and what comes of it.
+"""Decides on one Job: finds the first rule that holds, and what follows from it.
 
-Pure; every review runs this, so one activation serves all conditions and holds only the queues that some condition
-names. Never raises for a Workload that sizing made: a condition that cannot be evaluated is an answer too, and it
-never sends a Job to HPC.
+Pure. As every review runs this, one activation serves all conditions and holds only the queues that conditions name. It
+does not raise for a Workload that sizing made. A condition that cannot be evaluated also gives an answer: deny or
+cloud.
 """
 
 from __future__ import annotations
@@ -25,7 +25,10 @@ from router.workload.model import Obstacle, Workload
 
 @unchanging
 class _Case:
-    """What is judged, and whether every step is to be told. ``messages`` are the Job and the request for conditions."""
+    """The input of a decision. ``messages`` are the Job and the request as conditions read them.
+
+    :param explain: whether to record every rule
+    """
 
     policy: Policy
     workload: Workload
@@ -43,7 +46,10 @@ def decide(
     *,
     explain: bool = False,
 ) -> Decision:
-    """The decision, with its reason; with ``explain`` also each rule, what it read or that it was not looked at."""
+    """The decision, with its reason.
+
+    :param explain: whether to add, for each rule, the values that it read or that it was not looked at
+    """
     job = variables.job_message(workload, _fields(policy, "job"))
     request = variables.request_message(requester, _fields(policy, "request"))
     case = _Case(policy, workload, requester, states, explain, (job, request))
@@ -63,7 +69,7 @@ def decide(
         if not audit:
             return _told(case, decision, audited, considered)
         audited.append(considered[-1])
-    # `load` demands that the last rule holds for everything; a policy made in another way fails closed.
+    # `load` demands that the last rule holds for everything; a policy made otherwise keeps the Job in the cloud.
     return _told(case, Decision("cloud", "", "no rule holds for it"), audited, considered)
 
 
@@ -82,7 +88,7 @@ def _told(case: _Case, decision: Decision, audited: list[Considered], considered
 
 @lru_cache(maxsize=16)
 def _fields(policy: Policy, root: str) -> tuple[Variable, ...]:
-    """The fields of ``job`` or ``request`` that some condition reads; filling all of them costs more than deciding."""
+    """The fields of ``job`` or ``request`` that conditions read: filling all fields would cost more than deciding."""
     if any(root in rule.condition.whole for rule in policy.rules):
         return variables.ROOTS[root]
     named = {name for rule in policy.rules for name in rule.condition.fields(root)}
@@ -99,7 +105,7 @@ def _queues(policy: Policy, states: QueueStates) -> Mapping[str, QueueNow]:
 
 @lru_cache(maxsize=16)
 def _queue_messages(policy: Policy, states: QueueStates) -> Mapping[str, Any]:
-    """The queues that some condition may look at; an activation costs more with each."""
+    """The queues that conditions may read: each queue makes the activation more expensive."""
     named: set[str] = set().union(*(rule.condition.queues for rule in policy.rules))
     if any("queues" in rule.condition.whole for rule in policy.rules):
         named = set(policy.queues)
@@ -122,7 +128,10 @@ def _considered(case: _Case, rule: CheckedRule, verdict: Verdict, decision: Deci
 
 
 def _outcome(case: _Case, position: int, verdict: Verdict) -> Decision:
-    """What the rule at that position comes to, and what it and those above it saw of queues where that is not told yet."""
+    """The decision by the rule at that position.
+
+    The reason also names the queue figures that this rule and failed rules above it saw, unless it already has them.
+    """
     *above, checked = case.policy.rules[: position + 1]
     decision = _judged(case, checked, verdict)
     if checked.rule.deny is not None or not _looks_at_queues(case.policy):
@@ -140,7 +149,7 @@ def _looks_at_queues(policy: Policy) -> bool:
 
 
 def _failed_by_queues(case: _Case, checked: CheckedRule) -> bool:
-    """Whether a rule did not hold because of how the queues are: it would if all of them were idle, or all busy."""
+    """Whether the state of queues kept a rule from holding: it would hold if all queues were idle, or all busy."""
     if not checked.condition.queues or checked.rule.mode == "audit":
         return False
     tried = [_queue_messages(case.policy, states) for states in _extremes(case.policy)]
@@ -155,7 +164,7 @@ _MANY: Final = 10**9
 
 @lru_cache(maxsize=16)
 def _extremes(policy: Policy) -> tuple[QueueStates, QueueStates]:
-    """All queues idle, and all busy and closed."""
+    """Two states: all queues idle; all queues busy and closed."""
     idle, busy = {}, {}
     for site, queue in policy.queues.values():
         key = (site.name, queue.name)
@@ -176,7 +185,7 @@ def _judged(case: _Case, checked: CheckedRule, verdict: Verdict) -> Decision:
 
 
 def _grounds(case: _Case, checked: CheckedRule, verdict: Verdict) -> str:
-    """Why a rule held, with what its condition read; empty for one that holds for every Job."""
+    """Why a rule held, with the values that its condition read; empty for a condition that reads none."""
     condition = checked.condition
     if not condition.reads and not condition.whole:
         return ""
@@ -185,7 +194,10 @@ def _grounds(case: _Case, checked: CheckedRule, verdict: Verdict) -> str:
 
 
 def _undecided(checked: CheckedRule, error: str) -> Decision:
-    """A condition that cannot be evaluated never holds; but the rules below it were written for Jobs above it."""
+    """The decision by a rule whose condition cannot be evaluated: deny if the rule denies, else cloud.
+
+    The rules below are skipped, as they were written for Jobs that this rule lets pass.
+    """
     rule = checked.rule
     message = f"the condition of rule {rule.name} cannot be evaluated for this Job: {error}"
     if rule.deny is not None:
@@ -216,7 +228,7 @@ def _short(hint: str) -> str:
 
 
 def _rule_obstacles(checked: CheckedRule, workload: Workload, refused: tuple[str, ...]) -> tuple[Obstacle, ...]:
-    """What only this rule objects to. A forbidden hint is no figure to ignore: the Job was sized by it."""
+    """Obstacles by this rule alone. A forbidden hint cannot just be ignored, as the Job was sized by it."""
     obstacles = [
         Obstacle(f"metadata.annotations[{names.PREFIX}{hint}]", f"rule {checked.name} forbids this hint; remove it")
         for hint in refused
@@ -229,7 +241,7 @@ def _rule_obstacles(checked: CheckedRule, workload: Workload, refused: tuple[str
 
 
 def _first_that_fits(case: _Case, checked: CheckedRule) -> tuple[Route, str] | Misfit:
-    """The first queue of the rule's list that is up and fits; what was passed over is told beside it."""
+    """The first queue of the rule's list that is up and fits, and why the queues before it do not; else a Misfit."""
     misfits: list[str] = []
     obstacles: dict[Obstacle, None] = {}
     for candidate in checked.candidates:
@@ -247,7 +259,7 @@ def _not_routable(
 ) -> Decision:
     rule = checked.rule
     if rule.if_not_routable == "deny":
-        sentence = f"rule {rule.name} takes it to HPC only, and it cannot go there: {reason}"
+        sentence = f"rule {rule.name} allows it only on HPC, but it cannot go there: {reason}"
         return Decision("deny", rule.name, sentence, wanted=True, obstacles=obstacles, refused_hints=refused)
     sentence = f"rule {rule.name} would send it to HPC, but it cannot go there: {reason}"
     return Decision("cloud", rule.name, sentence, wanted=True, obstacles=obstacles, refused_hints=refused)

@@ -1,4 +1,4 @@
-"""What deciding takes and returns, besides the policy itself: who asks, how the queues are, what was decided.
+"""Holds the input and output of a decision, besides the policy: requester, queue states, decision.
 
 Pure data.
 """
@@ -22,7 +22,7 @@ Target = Literal["cloud", "hpc", "deny"]
 class Requester:
     """Who asks, and when: ``request.userInfo``, the namespace, and seconds since 1970.
 
-    ``namespace_labels`` and ``time`` are None where they are not known.
+    ``namespace_labels`` and ``time`` are None if unknown.
     """
 
     user: str
@@ -34,9 +34,9 @@ class Requester:
 
 @dataclass(frozen=True, slots=True)
 class QueueState:
-    """How one queue is right now. None: not known.
+    """The current state of one queue. None: unknown.
 
-    ``wait_seconds``: for how long the job has waited that waits longest for its turn; 0 where none does.
+    :param wait_seconds: how long the longest-waiting job has waited for its turn; 0 if none waits
     """
 
     site: str
@@ -50,7 +50,7 @@ class QueueState:
 
 @unchanging
 class Identity:
-    """As whom the job runs on the site."""
+    """The HPC user, account and project with which the job runs on the site."""
 
     user: str
     account: str | None
@@ -60,7 +60,7 @@ class Identity:
 
 @unchanging
 class Route:
-    """Where a Job goes on HPC, and all that the script and the placement need to know of it."""
+    """Where a Job goes on HPC, with all that the script and the placement need."""
 
     site: Site
     queue: Queue
@@ -72,9 +72,12 @@ class Route:
 
 @unchanging
 class Considered:
-    """One rule that was looked at, for ``explain``: did it hold, why (the condition with the values that it read).
+    """One rule that was looked at, for ``explain``.
 
-    ``audit``: the rule only records what it would have done.
+    :param held: whether it held; None if evaluating its condition failed
+    :param why: the condition with the values that it read
+    :param outcome: what followed, or would have followed, from the rule
+    :param audit: whether the rule only records what it would have done
     """
 
     rule: str
@@ -86,12 +89,16 @@ class Considered:
 
 @unchanging
 class Decision:
-    """Cloud, HPC or deny, by which rule, and why in one sentence.
+    """Cloud, HPC or deny; by which rule; and why, in one sentence.
 
-    ``route`` is set exactly when ``target`` is ``hpc``. ``obstacles`` are the fields that keep the Job in the cloud
-    although a rule would have sent it; ``wanted`` then says so. ``audited`` are the audit rules that held, with what
-    each would have done. ``refused_hints`` were forbidden by the rule. With ``explain``, ``considered`` are the rules up
-    to the one that decided, and ``not_looked_at`` the names of those behind it.
+    :param route: set exactly if ``target`` is ``hpc``
+    :param wanted: whether a rule would send the Job to HPC
+    :param obstacles: the fields that keep such a Job from HPC
+    :param audited: the audit rules that held, with what each would have done
+    :param considered: with ``explain``, the rules up to the one that decided
+    :param not_looked_at: with ``explain``, the names of the rules after it
+    :param refused_hints: hints of the Job that the rule forbids
+    :param warnings: further warnings for the user
     """
 
     target: Target
@@ -109,9 +116,11 @@ class Decision:
 
 @dataclass(frozen=True, slots=True)
 class QueueStates:
-    """The state of all queues at one moment, by (site, queue). ``warnings``: what the source said and nobody knows.
+    """The state of all queues at one moment, by (site, queue).
 
-    ``time``: that moment, seconds since 1970, where the source tells it. Not compared: the same again is no news.
+    :param warnings: problems of the source that the state comes from
+    :param time: that moment in seconds since 1970, if the source tells it. Left out of comparisons, so an unchanged
+        state at a later time is equal
     """
 
     states: Mapping[tuple[str, str], QueueState] = field(default_factory=dict)
@@ -120,7 +129,7 @@ class QueueStates:
     time: float | None = field(default=None, compare=False)
 
     def __hash__(self) -> int:
-        # Messages made of queue states are cached by them; equal states have equal generations and sizes.
+        # Queue states are the keys of cached messages; equal states have equal generations and sizes.
         return hash((self.generation, len(self.states)))
 
 

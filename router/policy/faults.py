@@ -1,4 +1,4 @@
-"""What CEL's compiler says, in words that tell what to write instead.
+"""Rewords the messages of CEL's compiler so that they say what to write instead.
 
 Pure. Knows the compiler's messages, the variables' names and the text of the condition; compiles nothing.
 """
@@ -38,7 +38,7 @@ _LITERAL: Final = r"""(?P<text>'[^'\n]*'|"[^"\n]*")"""
 
 
 def explain(found: list[tuple[int, str]], source: str) -> list[tuple[int, str]]:
-    """Offsets and messages of a compiler, as offsets and messages for people; what only follows from another is gone."""
+    """The compiler's offsets and messages, reworded for people and without errors that only follow from others."""
     tokens = [(offset, message) for offset, message in found if _NO_TOKEN.search(message)]
     if tokens:
         found = tokens
@@ -49,7 +49,7 @@ def explain(found: list[tuple[int, str]], source: str) -> list[tuple[int, str]]:
 
 
 def _meant(message: str, offset: int, source: str) -> str:
-    """The function that an unknown one looks like, in a message about one."""
+    """The known function that is nearest to the unknown one in a message; empty if there is none."""
     match = _NO_NAME.search(message)
     if match is None or source[offset : offset + 1] != "(":
         return ""
@@ -61,7 +61,7 @@ def _meant(message: str, offset: int, source: str) -> str:
 def _explain(offset: int, message: str, source: str) -> tuple[int, str]:
     message = message.removesuffix("[INVALID_ARGUMENT]").strip()
     if match := _NO_TOKEN.search(message):
-        return offset, f"{match[1]} is no operator; {_TOKENS[match[1]]}"
+        return offset, f"{match[1]} is not an operator; {_TOKENS[match[1]]}"
     if match := _NO_FIELD.search(message):
         name, kind = match.groups()
         known = [variable.name for variable in variables.MESSAGES.get(kind, ())]
@@ -89,9 +89,9 @@ def _behind_dot(offset: int, name: str, source: str) -> int:
 def _no_function(name: str, offset: int, message: str, source: str) -> str:
     meant = _meant(message, offset, source)
     if name in _METHODS:
-        return f"{name} is written behind what it asks about, as in request.namespace.{name}(…)"
+        return f"{name} is called on a value, as in request.namespace.{name}(…)"
     if name in _OF_TIME:
-        return f"{name} is written behind what it asks about, as in request.time.{name}('Europe/Berlin')"
+        return f"{name} is called on a value, as in request.time.{name}('Europe/Berlin')"
     return f"there is no function {name!r}" + (f"; did you mean {meant}?" if meant else _nearest(name, [*_FUNCTIONS]))
 
 
@@ -113,7 +113,7 @@ def _no_overload(operator: str, types: str, offset: int, source: str) -> str:
 
 
 def _instead(operator: str, types: str, before: str, after: str) -> str:
-    """What to write for an operator that does not go with its operands."""
+    """What to write instead of an operator that does not fit its operands."""
     if "int" in types and "double" in types:
         return "; figures are whole numbers: write 3, not 3.0"
     if "Duration" in types:
@@ -128,7 +128,7 @@ def _instead(operator: str, types: str, before: str, after: str) -> str:
 
 
 def _figure(before: str, after: str) -> str:
-    """``job.memory > '64Gi'``: the function for the variable's kind."""
+    """What to write instead of ``job.memory > '64Gi'``: the function for the variable's kind."""
     name = _last_name(before).rpartition(".")[2]
     kinds = {variable.kind for known in variables.ROOTS.values() for variable in known if variable.name == name}
     match = re.match(rf"\W{{1,2}}\s*{_LITERAL}", after)

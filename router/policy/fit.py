@@ -1,7 +1,7 @@
-"""Whether a Job can run on one queue, as what, and laid out how.
+"""Decides whether a Job can run on one queue, with which identity and layout.
 
-Pure. Knows the order in which reasons are given; the figures are ``router.site.allocation``'s, what a script can do is
-``router.script``'s. Answers a Route, or why not.
+Pure. Answers a Route, or why not. Sets the order in which reasons are given; ``router.site.allocation`` checks the
+figures, and ``router.script`` what a script can do.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from router.workload.model import Obstacle, Workload
 
 @dataclass(frozen=True, slots=True)
 class Misfit:
-    """Why a queue is no place for a Job: one clause, and the fields that are in the way, if it is fields."""
+    """Why a queue does not fit a Job: one clause, and the fields of the Job that are in the way, if any."""
 
     reason: str
     obstacles: tuple[Obstacle, ...] = ()

@@ -1,8 +1,8 @@
-"""Who a Job belongs to on a site: the first entry of ``accounts`` that matches. No match means no HPC.
+"""Finds the HPC user of a Job on a site: the first entry of ``accounts`` that matches. Without a match, no HPC.
 
-Pure. What decides is who asks (``request.userInfo``) and the namespace: never the Job's own ``runAsUser``, service
-account or annotations. An entry's users, groups and service accounts are alternatives; namespaces beside them
-narrow them. For a controller, which creates Jobs for others, only entries by namespace alone count.
+Pure. Only the requester (``request.userInfo``) and the namespace decide. The Job's own ``runAsUser``, service account
+and annotations are ignored. An entry's users, groups and service accounts are alternatives; its namespaces narrow them.
+For a controller, which creates Jobs for others, only entries with nothing but namespaces count.
 """
 
 from __future__ import annotations
@@ -24,12 +24,15 @@ CRONJOB_CONTROLLERS: Final[Mapping[str, tuple[str, ...]]] = {
     ),
     "system:kube-controller-manager": (_AUTHENTICATED,),
 }
-"""Who creates the Jobs of CronJobs, with their groups: by the controller manager's --use-service-account-credentials, or
-without (kubernetes.io/docs/reference/access-authn-authz/rbac/#controller-roles)."""
+"""The users that create the Jobs of CronJobs, with their groups.
+
+The first is used with the controller manager's option --use-service-account-credentials, the second without it
+(kubernetes.io/docs/reference/access-authn-authz/rbac/#controller-roles).
+"""
 
 
 def identify(accounts: tuple[Account, ...], requester: Requester, site: str) -> Identity | str:
-    """The account to use at a site, or one clause why there is none."""
+    """The identity to use at a site, or one clause that says why there is none."""
     by_namespace = acts_for_others(accounts, requester)
     for entry in accounts:
         if entry.as_ is None or not globs.matches((entry.site,), site):
@@ -50,13 +53,13 @@ def identify(accounts: tuple[Account, ...], requester: Requester, site: str) -> 
 
 
 def cronjob_controller(accounts: tuple[Account, ...], namespace: str, labels: Mapping[str, str] | None) -> Requester:
-    """Who creates the Jobs of a CronJob: the one of its two names that is listed as a controller, else the usual one."""
+    """The user that creates the Jobs of a CronJob: of the two possible, the listed controller, else the first."""
     both = [Requester(user, groups, namespace, labels) for user, groups in CRONJOB_CONTROLLERS.items()]
     return next((one for one in both if acts_for_others(accounts, one)), both[0])
 
 
 def acts_for_others(accounts: tuple[Account, ...], requester: Requester) -> bool:
-    """Whether who asks is listed as a controller."""
+    """Whether the requester is listed as a controller."""
     return any(entry.controller and _is_one_of(entry, requester) for entry in accounts)
 
 
@@ -69,7 +72,7 @@ def _matches(entry: Account, requester: Requester, *, by_namespace: bool) -> boo
 
 
 def names_people(entry: Account) -> bool:
-    """Whether an entry says who, beside or without saying where."""
+    """Whether an entry names users, groups or service accounts."""
     return bool(entry.users or entry.groups or entry.service_accounts)
 
 

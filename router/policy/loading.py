@@ -1,6 +1,6 @@
-"""A policy directory's texts to a Policy, or everything that is wrong with them.
+"""Turns the files of a policy directory into a Policy, or reports everything that is wrong with them.
 
-Pure: takes texts by file name. The order of problems is that of the files.
+Pure: takes texts by file name. Problems are in the order of the files.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from router.workload.model import GpuVendor
 
 
 def load(files: Mapping[str, str]) -> Policy:
-    """Check all files together and join them. PolicyError holds every problem that was found, not only the first."""
+    """Check all files together and join them. Raises PolicyError with every problem that was found."""
     reading = read(files)
     problems = list(reading.problems)
     sites = tuple(placed.value for placed in reading.sites)
@@ -139,7 +139,7 @@ def _test_states(
             for detail in error.errors(include_url=False):
                 field = detail["loc"][0] if detail["loc"] else ""
                 if detail["type"] == "extra_forbidden":
-                    wrong = f"is no figure of a queue{nearest(str(field), states.FIGURES)}"
+                    wrong = f"is not a figure of a queue{nearest(str(field), states.FIGURES)}"
                     problems.append(placed.spot.key_problem(f"queues: {key}: {field}: {wrong}", "queues", key, field))
                 else:
                     wrong = said(detail)
@@ -152,16 +152,16 @@ def _test_states(
 
 
 def _strangers(reading: Reading) -> Iterator[str]:
-    """Objects of Kubernetes that lie among the files and mean nothing there."""
+    """Warnings about Kubernetes objects among the files that have no meaning there."""
     for kind, spot in reading.others:
-        words = f"is a {kind}, which is neither a policy file nor a Job for a test; nothing of it is read"
+        words = f"is a {kind}, which is neither a policy file nor a Job for a test; it is ignored"
         yield str(spot.key_problem(words, "kind"))
 
 
 def _nobody(reading: Reading, rules: list[CheckedRule]) -> Iterator[str]:
-    """Sites that rules send Jobs to and no account opens."""
+    """Warnings about sites to which rules send Jobs although no account matches them."""
     used = dict.fromkeys(candidate.site.name for rule in rules for candidate in rule.candidates)
     entries = [placed.value for placed in reading.accounts if placed.value.as_ is not None]
     for site in used:
         if not any(globs.matches((e.site,), site) and (names_people(e) or e.namespaces) for e in entries):
-            yield f"no entry of accounts is for site {site}: every Job that rules send there stays in the cloud"
+            yield f"no entry of accounts matches site {site}: every Job that rules send there stays in the cloud"

@@ -1,4 +1,4 @@
-"""A policy that checked: what ``load`` makes and ``decide`` reads.
+"""Holds a checked policy, which ``load`` makes and ``decide`` reads.
 
 Pure data. References between entries are resolved: a rule's choices hold the site and queue that they name.
 """
@@ -17,7 +17,7 @@ from router.workload.model import GpuVendor
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """A queue that a rule may choose, found."""
+    """A queue that a rule may choose, with its site."""
 
     site: Site
     queue: Queue
@@ -51,11 +51,12 @@ class CheckedTest:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Policy:
-    """Everything that the files of a policy directory say. ``digest`` is SHA-256 over their names and texts.
+    """Everything that the files of a policy directory say.
 
-    ``controllers`` are the values of ``spec.managedBy`` whose Jobs are not judged.
+    Compared and hashed by identity, so caches can use a policy as their key.
 
-    Compared and hashed by identity: what is made of a policy once is kept by it.
+    :param digest: SHA-256 over the files' names and texts
+    :param controllers: the values of ``spec.managedBy`` whose Jobs are not judged
     """
 
     sites: tuple[Site, ...]
@@ -67,11 +68,11 @@ class Policy:
     controllers: frozenset[str] = frozenset()
     warnings: tuple[str, ...] = ()
     queues: Mapping[str, tuple[Site, Queue]] = field(default_factory=dict)
-    """The keys under ``queues`` in conditions: ``queue`` where one site has it, and ``site/queue`` always."""
+    """The keys under ``queues`` in conditions: always ``site/queue``, and ``queue`` if only one site has it."""
 
 
 def queue_keys(sites: tuple[Site, ...]) -> dict[str, tuple[Site, Queue]]:
-    """``site/queue`` for every queue, and ``queue`` alone where no other site has one of that name."""
+    """``site/queue`` for every queue, and ``queue`` alone if only one site has a queue of that name."""
     keys = {f"{site.name}/{queue.name}": (site, queue) for site in sites for queue in site.queues}
     counts: dict[str, int] = {}
     for _, queue in keys.values():

@@ -1,4 +1,4 @@
-"""Where in a policy file something stands, and the excerpt with a caret that shows it.
+"""Finds the place of an entry or value in a policy file, and makes the excerpt with a caret that shows it.
 
 Pure. Knows texts, lines and columns; a column counts characters from 1, as editors do.
 """
@@ -15,7 +15,7 @@ from typing import Any, Final
 from router.errors import Problem
 from router.notation.documents import Document, Place
 
-_BREAK: Final = re.compile(r"\r\n|[\n\r\x85\u2028\u2029]")  # what libyaml counts as the end of a line
+_BREAK: Final = re.compile(r"\r\n|[\n\r\x85\u2028\u2029]")  # the ends of lines, as libyaml counts them
 _WIDEST: Final = 160
 _HEX_ESCAPES: Final = {"x": 2, "u": 4, "U": 8}
 _WHITE_ESCAPES: Final = frozenset("abtnvfreNLP_0 \t")
@@ -40,7 +40,7 @@ class PolicyText:
 
 
 def excerpt(lines: list[str], line: int, column: int) -> str:
-    """A line with a caret under a column; only the part around it where the line is long."""
+    """A line with a caret under a column; of a long line, only the part around the caret."""
     if not 1 <= line <= len(lines):
         return ""
     text = lines[line - 1].rstrip()
@@ -60,7 +60,7 @@ def _blank(character: str) -> str:
 
 @dataclass(frozen=True)
 class Spot:
-    """One entry or value of a file: its document, the path to it, and what people call it."""
+    """One entry or value of a file: its document, the path to it, and its name in messages."""
 
     file: PolicyText
     document: Document
@@ -73,7 +73,7 @@ class Spot:
         return f"{self.file.name}:{self.document.position(self.path)[0]}"
 
     def raw(self, *below: str | int) -> Any:
-        """The value at a path below, as it is written; there must be one."""
+        """The value at a path below, as it is written. The path must exist."""
         value = self.document.value
         for part in (*self.path, *below):
             value = value[part]
@@ -88,7 +88,7 @@ class Spot:
         return self.file.problem(self.document.key_position((*self.path, *below)), self.where, message)
 
     def text_problem(self, message: str, offset: int, value: str, *below: str | int) -> Problem:
-        """A problem at a character of the text at a path below, however that text is written."""
+        """A problem at a character of the text at a path below, in any YAML style."""
         place = self.document.place((*self.path, *below))
         return self.file.problem(locate(self.file.lines, place, value, offset), self.where, message)
 
@@ -96,8 +96,8 @@ class Spot:
 def locate(lines: list[str], place: Place, value: str, offset: int) -> tuple[int, int]:
     """Line and column of one character of a scalar's value.
 
-    Every style of YAML keeps the characters that are not white space, in their order; so the n-th of them in the
-    value is the n-th in the file, for plain and quoted scalars over several lines and for blocks, folded or not.
+    Every YAML style keeps the order of the characters other than white space. So the n-th of these in the value is the
+    n-th in the file, for plain and quoted scalars over several lines and for literal and folded blocks.
     """
     wanted = sum(not character.isspace() for character in value[:offset])
     after = offset >= len(value) or value[offset].isspace()
@@ -112,7 +112,7 @@ def locate(lines: list[str], place: Place, value: str, offset: int) -> tuple[int
 
 
 def _visible(lines: list[str], place: Place) -> Iterator[tuple[int, int]]:
-    """The positions of a scalar's characters that are not white space."""
+    """The positions of a scalar's characters other than white space."""
     for line, column, text in _content(lines, place):
         index = 0
         while index < len(text):
@@ -143,13 +143,13 @@ _PROPERTIES: Final = re.compile(r"(?:[&!]\S*\s+)*")
 
 
 def _properties(text: str) -> int:
-    """How long an anchor and a tag before a scalar are; a plain scalar starts with neither."""
+    """The length of an anchor and a tag before a scalar; 0 without them."""
     found = _PROPERTIES.match(text)
     return found.end() if found else 0
 
 
 def _unit(text: str, index: int, style: str) -> tuple[int, bool]:
-    """How many characters of the file stand for one of the value, and whether that one is no white space."""
+    """How many characters of the file make one character of the value, and whether that one is visible."""
     character = text[index]
     if style == "'" and text.startswith("''", index):
         return 2, True

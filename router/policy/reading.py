@@ -1,7 +1,7 @@
-"""Policy files to entries: YAML, then each entry against the models of ``router.policy.schema``.
+"""Reads policy files into entries: parses the YAML, then checks each entry with the models of ``router.policy.schema``.
 
-Pure. Finds what is wrong with one entry alone; what needs several is in ``router.policy.checks``. An entry that is
-wrong is left out and the others are read, so that everything is found at once.
+Pure. Finds problems within one entry; ``router.policy.checks`` finds those between entries. An entry with a problem is
+left out, and the others are read, so that all problems are found at once.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ T = TypeVar("T", bound=Entry)
 
 @dataclass(frozen=True, slots=True)
 class Placed(Generic[T]):
-    """An entry and where it stands."""
+    """An entry and its place in the files."""
 
     value: T
     spot: Spot
@@ -44,11 +44,14 @@ class Placed(Generic[T]):
 
 @dataclass(slots=True)
 class Reading:
-    """What a directory's files hold.
+    """The content of a directory's files.
 
-    ``manifests`` are what tests may name, by file; ``others`` the kinds of those that are no Job, and where they stand.
-    ``broken`` are the kinds of which an entry could not be read; ``conditions`` those of rules that could not. ``named``
-    are the names of all entries by kind, also of those. ``ends_read``: nothing unread may stand behind the last rule.
+    :param manifests: Kubernetes objects that tests may name, by file
+    :param others: kind and place of objects other than Jobs and CronJobs
+    :param broken: the kinds of which some entry could not be read
+    :param conditions: conditions of rules that could not be read, with their places
+    :param named: names and places of all entries by kind, including those that could not be read
+    :param ends_read: whether the last rule that was read is surely the last one in the files
     """
 
     sites: list[Placed[Site]] = field(default_factory=list)
@@ -65,14 +68,14 @@ class Reading:
     ends_read: bool = False
 
     def lacks(self, kinds: Collection[str]) -> None:
-        """Note that something of these kinds could not be read."""
+        """Note that an entry of these kinds could not be read."""
         self.broken.update(kinds)
         if "rules" in kinds:
             self.ends_read = False
 
 
 def read(files: Mapping[str, str]) -> Reading:
-    """Read all files, in the order of their names. Problems are in the result, never raised."""
+    """Read all files, in the order of their names. Problems are in the result instead of being raised."""
     reading = Reading()
     for name in sorted(files):
         try:
@@ -102,7 +105,7 @@ def _read_document(reading: Reading, text: PolicyText, document: Document) -> No
     value = document.value
     top = Spot(text, document, (), "")
     if not isinstance(value, dict):
-        reading.problems.append(top.problem(f"a policy file is a mapping with {_list(KINDS)}"))
+        reading.problems.append(top.problem(f"a policy file must be a mapping with {_list(KINDS)}"))
         reading.lacks(KINDS)
         return
     if "apiVersion" in value and "kind" in value:
@@ -116,18 +119,18 @@ def _read_document(reading: Reading, text: PolicyText, document: Document) -> No
             for index, entry in enumerate(entries):
                 _read_entry(reading, key, entry, Spot(text, document, (key, index), _label(key, index, entry)))
         elif entries is not None:
-            reading.problems.append(top.problem(f"{key} is a list; start each entry with '-'", key))
+            reading.problems.append(top.problem(f"{key} must be a list; start each entry with '-'", key))
             reading.lacks([key])
 
 
 def _read_manifest(reading: Reading, text: PolicyText, top: Spot, value: Mapping[str, object]) -> None:
-    """A test's Job; or a policy in the form of a Kubernetes object, which nobody would read."""
+    """Read a Job for tests. A policy in the form of a Kubernetes object is a problem, as it would be ignored."""
     kind = str(value["kind"])
     for within, below in (("", value), ("spec.", value.get("spec"))):
         if found := [key for key in KINDS if isinstance(below, dict) and key in below]:
             message = (
-                f"is a Kubernetes object of kind {kind} with {within}{found[0]}, and no policy file: those are no objects of "
-                f"Kubernetes. Leave apiVersion, kind, metadata and spec out, and write {found[0]}: at the first column"
+                f"is a Kubernetes object of kind {kind} with {within}{found[0]}, but a policy file is not a Kubernetes "
+                f"object: remove apiVersion, kind, metadata and spec, and write {found[0]}: at the first column"
             )
             reading.problems.append(top.key_problem(message, "kind"))
             reading.lacks(KINDS)
@@ -162,28 +165,28 @@ def _read_entry(reading: Reading, kind: str, entry: object, spot: Spot) -> None:
 
 
 def _follows(detail: ErrorDetails, details: list[ErrorDetails]) -> bool:
-    """Whether a list is only called too short because its entries are wrong."""
+    """Whether a list counts as too short only because its entries are wrong."""
     here = detail["loc"]
     return detail["type"] == "too_short" and any(
         other["loc"][: len(here)] == here and len(other["loc"]) > len(here) for other in details
     )
 
 
-# --- what pydantic says, in our words ---------------------------------------------------------------------------
+# --- pydantic's messages, reworded -------------------------------------------------------------------------------
 
 _WORDS: Final = {
     "missing": "is missing",
-    "string_type": "is text; put it in quotes if it looks like a number or like yes and no",
-    "int_type": "is a whole number, without quotes and without a fraction",
-    "int_parsing": "is a whole number",
-    "int_from_float": "is a whole number",
-    "bool_type": "is true or false, without quotes",
-    "bool_parsing": "is true or false",
-    "tuple_type": "is a list; start each entry with '-'",
-    "list_type": "is a list; start each entry with '-'",
-    "dict_type": "is a mapping of keys and values",
-    "model_type": "is a mapping of keys and values",
-    "model_attributes_type": "is a mapping of keys and values",
+    "string_type": "must be text; put it in quotes if it looks like a number or like yes and no",
+    "int_type": "must be a whole number, without quotes and without a fraction",
+    "int_parsing": "must be a whole number",
+    "int_from_float": "must be a whole number",
+    "bool_type": "must be true or false, without quotes",
+    "bool_parsing": "must be true or false",
+    "tuple_type": "must be a list; start each entry with '-'",
+    "list_type": "must be a list; start each entry with '-'",
+    "dict_type": "must be a mapping of keys and values",
+    "model_type": "must be a mapping of keys and values",
+    "model_attributes_type": "must be a mapping of keys and values",
     "string_too_short": "is empty",
     "too_short": "is empty: it needs at least one entry",
 }
@@ -202,24 +205,24 @@ def _problem(detail: ErrorDetails, model: type[Entry], spot: Spot) -> Problem:
 
 
 _SHAPES: Final = {
-    "enum": "is {input}; it may be {expected}",
-    "literal_error": "is {input}; it may be {expected}",
-    "string_pattern_mismatch": "is {input}, which has not the form {pattern}",
-    "greater_than_equal": "is {input}; it is at least {ge}",
+    "enum": "is {input}; it must be {expected}",
+    "literal_error": "is {input}; it must be {expected}",
+    "string_pattern_mismatch": "is {input}, which does not have the form {pattern}",
+    "greater_than_equal": "is {input}; it must be at least {ge}",
     "string_too_long": "is longer than {max_length} characters",
     "value_error": "{error}",
 }
 
 
 def said(detail: ErrorDetails) -> str:
-    """What is wrong with a value, as a clause that follows its name."""
+    """What is wrong with a value, as a clause that continues its name."""
     kind = detail["type"]
     if detail["input"] in (None, "") and kind in {"string_type", "string_too_short"}:
         return "is empty; write true or a condition" if detail["loc"] == ("when",) else "is empty"
     if kind in _WORDS:
         return _WORDS[kind]
     if kind == "literal_error" and detail["ctx"]["expected"] == "True":
-        return f"is {_as_yaml(detail['input'])}; it may be true, without quotes"
+        return f"is {_as_yaml(detail['input'])}; it must be true, without quotes"
     if kind in _SHAPES:
         return _SHAPES[kind].format(input=_as_yaml(detail["input"]), **detail.get("ctx", {}))
     return detail["msg"][:1].lower() + detail["msg"][1:]
@@ -237,7 +240,7 @@ def _path(location: tuple[str | int, ...]) -> str:
 
 
 def nearest(key: str, known: list[str]) -> str:
-    """``; did you mean …?`` or what there is."""
+    """``; did you mean …?``, or else a list of the known keys."""
     near = difflib.get_close_matches(key, known, n=1, cutoff=0.6)
     folded = [one for one in known if one.lower() == key.lower().replace("_", "").replace("-", "")]
     if near or folded:

@@ -1,6 +1,6 @@
-"""What is wrong with the rules of a policy: conditions, queues, what cannot be reached, limits that no Job can meet.
+"""Checks the rules of a policy: conditions, queues, unreachable rules, limits that no Job can meet.
 
-Pure. Every function returns problems or warnings; none raises.
+Pure. Every function returns problems or warnings instead of raising.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ Queues = Mapping[str, tuple[Site, Queue]]
 
 
 def check_outcome(placed: Placed[Rule]) -> Iterator[Problem]:
-    """Exactly one of hpc, cloud and deny; and no key that means nothing beside it."""
+    """Problems unless a rule has exactly one of hpc, cloud and deny, and only keys that go with it."""
     rule = placed.value
     yield from exactly_one(placed, {"hpc": rule.hpc, "cloud": rule.cloud, "deny": rule.deny})
     if rule.hpc is None and (rule.cloud is not None or rule.deny is not None):
@@ -33,7 +33,7 @@ def check_outcome(placed: Placed[Rule]) -> Iterator[Problem]:
         for name in ("if_not_routable", "deadline", "retries", "forbid_hints", "defaults", "kueue", "directives"):
             if name in given:
                 alias = Rule.model_fields[name].alias or name
-                yield placed.spot.key_problem(f"{alias} is for rules with hpc; this rule sends nothing there", alias)
+                yield placed.spot.key_problem(f"{alias} is only for rules with hpc; remove it", alias)
 
 
 def compiled(when: str, spot: Spot) -> tuple[Condition | None, list[Problem]]:
@@ -45,7 +45,7 @@ def compiled(when: str, spot: Spot) -> tuple[Condition | None, list[Problem]]:
 
 
 def unknown_queues(when: str, spot: Spot, queues: Queues) -> Iterator[Problem]:
-    """``queues['x']`` of a queue that no site has: it would be an evaluation error for every Job."""
+    """Problems for ``queues['x']`` without such a queue: it would be an evaluation error for every Job."""
     for read in conditions.named_reads(when) if "queues" in when else ():
         if read.root == "queues" and read.queue not in queues:
             message = f"when: queues['{read.queue}']: {_no_such_queue(read.queue, queues)}"
@@ -62,7 +62,7 @@ def _no_such_queue(name: str, queues: Queues) -> str:
 
 
 def candidates(placed: Placed[Rule], queues: Queues) -> tuple[list[Candidate], list[Problem]]:
-    """The queues that a rule names, found."""
+    """The queues that a rule may choose, and problems with the queues that it names."""
     found: list[Candidate] = []
     problems: list[Problem] = []
     for index, choice in enumerate(placed.value.hpc or ()):
@@ -74,7 +74,7 @@ def candidates(placed: Placed[Rule], queues: Queues) -> tuple[list[Candidate], l
             continue
         site, queue = queues[key]
         if any(other.site is site and other.queue is queue for other in found):
-            problems.append(placed.spot.problem(f"hpc: queue {key} stands twice", "hpc", index, "queue"))
+            problems.append(placed.spot.problem(f"hpc: queue {key} is listed twice", "hpc", index, "queue"))
         found.append(Candidate(site, queue, choice))
     return found, problems
 
@@ -93,7 +93,7 @@ def _unknown_choice(choice: Choice, queues: Queues) -> str:
 
 
 def unreachable(rules: list[Placed[Rule]]) -> Iterator[Problem]:
-    """Rules that no Job comes to: an earlier one holds for all, or has the same condition."""
+    """Problems for rules that no Job reaches: an earlier rule holds for all Jobs, or has the same condition."""
     always: Placed[Rule] | None = None
     seen: dict[str, Placed[Rule]] = {}
     for placed in rules:
@@ -109,11 +109,11 @@ def unreachable(rules: list[Placed[Rule]]) -> Iterator[Problem]:
 
 
 def catch_all(rules: list[Placed[Rule]]) -> Iterator[Problem]:
-    """The last rule must hold for everything, so that no Job is decided by accident."""
+    """A problem if the last rule does not hold for every Job: each Job must be decided on purpose."""
     last = rules[-1]
     if last.value.mode == "audit":
         yield last.spot.problem(
-            "is the last rule and in mode audit, so it decides nothing; add one: cloud: true", "mode"
+            "is the last rule and in mode audit, so it decides nothing; add a last rule with cloud: true", "mode"
         )
     elif not conditions.may_be_always(last.value.when):
         message = "is the last rule and does not hold for every Job; add one after it, e.g. {name: rest, cloud: true}"
@@ -130,7 +130,7 @@ _PIECE: Final = re.compile(rf"{conditions.STRING}|//[^\n]*|&&|\|\||[()\[\]{{}}?]
 
 @dataclass(frozen=True, slots=True)
 class Bound:
-    """``job.<figure>`` is at least ``low`` and at most ``high``, by the term at ``offset``."""
+    """A term of a condition, at ``offset``, that demands ``low`` <= ``job.<figure>`` <= ``high`` (None: open)."""
 
     figure: str
     low: int | None
@@ -140,7 +140,7 @@ class Bound:
 
 
 def terms(source: str) -> list[tuple[int, str]]:
-    """The terms of a top-level ``&&``, with their offsets; none where the condition is of another form."""
+    """The terms of a top-level ``&&``, with their offsets; empty for conditions of another form."""
     depth, start = 0, 0
     found: list[tuple[int, str]] = []
     for match in _PIECE.finditer(source):
@@ -158,7 +158,7 @@ def terms(source: str) -> list[tuple[int, str]]:
 
 
 def bounds(source: str) -> list[Bound]:
-    """What the terms of a condition demand of single figures of a Job."""
+    """The limits that the terms of a condition set on single figures of a Job."""
     found = []
     for offset, term in terms(source):
         sides = _COMPARISON.split(term)
@@ -178,7 +178,7 @@ def bounds(source: str) -> list[Bound]:
 
 
 def impossible(placed: Placed[Rule], found: list[Candidate]) -> Iterator[Problem]:
-    """Demands that contradict each other, or that no queue of the rule can meet."""
+    """Problems for demands that contradict each other, or that no queue of the rule can meet."""
     rule = placed.value
     demanded = bounds(rule.when)
     for bound in demanded:
@@ -206,7 +206,7 @@ def _contradict(lower: Bound, upper: Bound) -> bool:
 
 
 def _most(found: list[Candidate], figure: str) -> int | None:
-    """The largest value of a figure of one Pod that some queue of the rule takes; None for no limit."""
+    """The largest value of a figure of one Pod that fits a queue of the rule; None if it is unlimited."""
     if figure not in _CEILING_OF:
         return None
     ceilings = [_ceiling(candidate, figure) for candidate in found]
@@ -242,7 +242,7 @@ _DOTTED: Final = re.compile(r"((?:job\.labels|request\.namespaceLabels)\s*\.\s*(
 
 
 def _labels(source: str) -> Iterator[tuple[str, str, str]]:
-    """The labels that a condition reads: as it is written, the key, and whose label it is."""
+    """The labels that a condition reads: the expression as written, the key, and the map that it is in."""
     for expression, literal in dict.fromkeys(_INDEXED.findall(source)):
         yield expression, conditions.text_of(literal), expression.partition("[")[0].strip()
     for expression, key in dict.fromkeys(_DOTTED.findall(source)):
@@ -251,40 +251,40 @@ def _labels(source: str) -> Iterator[tuple[str, str, str]]:
 
 
 def alike(rules: list[Placed[Rule]]) -> Iterator[str]:
-    """Names that differ only in case: metrics and tests would keep apart what people do not."""
+    """Warnings about names that differ only in case: people would confuse them in metrics and tests."""
     first: dict[str, Placed[Rule]] = {}
     for placed in rules:
         other = first.setdefault(placed.value.name.lower(), placed)
         if other.value.name != placed.value.name:
-            yield f"{placed.spot.line}: {placed.spot.where}: its name is that of rule {other.value.name} ({other.spot.line}) but for case"
+            yield f"{placed.spot.line}: {placed.spot.where}: its name differs from rule {other.value.name} ({other.spot.line}) only in case"
 
 
 def doubts(placed: Placed[Rule], condition: Condition, found: list[Candidate], queues: Queues) -> Iterator[str]:
-    """What is allowed and probably not meant."""
+    """Warnings about things that are allowed but probably not intended."""
     rule, head = placed.value, f"{placed.spot.line}: {placed.spot.where}"
     for expression, key, owner in _labels(condition.source):
         if not re.search(rf"(['\"]){re.escape(key)}\1\s*in\s*{re.escape(owner)}", condition.source):
             yield (
-                f"{head}: where the label is not there, {expression} cannot be evaluated, and the Job stays in the cloud "
+                f"{head}: if the label is missing, {expression} cannot be evaluated, and the Job stays in the cloud "
                 f"(or is denied, by a rule that denies); write '{key}' in {owner} && … before it"
             )
     for doubt in unset.doubts(condition.source, queues):
         yield str(placed.spot.text_problem(f"when: {doubt.message}", doubt.offset, rule.when, "when"))
     for pattern in conditions.made_patterns(condition.source):
         yield (
-            f"{head}: the pattern {pattern} of matches() is known only when a Job comes; where it is no regular "
+            f"{head}: the pattern {pattern} of matches() is known only when a Job comes; if it is not a regular "
             "expression the condition cannot be evaluated, and the Job stays in the cloud (or is denied)"
         )
     for candidate in found:
         queue, choice = candidate.queue, candidate.choice
         if choice.max_nodes is not None and choice.max_nodes > queue.nodes:
-            yield f"{head}: maxNodes {choice.max_nodes} changes nothing: queue {queue.name} has nodes: {queue.nodes}"
+            yield f"{head}: maxNodes {choice.max_nodes} has no effect: queue {queue.name} has nodes: {queue.nodes}"
         if (
             choice.max_walltime is not None
             and queue.walltime_max is not None
             and choice.max_walltime > queue.walltime_max
         ):
             limit = durations.show(queue.walltime_max)
-            yield f"{head}: maxWalltime changes nothing: queue {queue.name} has walltimeMax {limit}"
+            yield f"{head}: maxWalltime has no effect: queue {queue.name} has walltimeMax {limit}"
     if rule.mode == "audit" and rule.cloud:
         yield f"{head}: an audit rule with cloud: true records only that the Job would have stayed"

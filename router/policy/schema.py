@@ -1,7 +1,7 @@
-"""The keys of a policy file, their types and limits: one frozen model each, and the JSON Schema made from them.
+"""Defines the keys of a policy file, with types and limits: frozen models, and the JSON Schema made from them.
 
-Pure. Times are whole seconds and sizes whole bytes after validation, whatever was written. Unknown keys are errors.
-What needs more than one file or entry to be judged (duplicates, references) is in ``router.policy.checks``.
+Pure. After validation, times are whole seconds and sizes whole bytes, in whatever units they were written. Unknown keys
+are errors. ``router.policy.checks`` judges what needs several files or entries (duplicates, references).
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def _no_number(value: object) -> object:
 
 
 def _condition(value: object) -> object:
-    # `when: true` without quotes is what everybody writes for the last rule.
+    # Most admins write `when: true` without quotes for the last rule.
     if isinstance(value, bool):
         return str(value).lower()
     return "" if isinstance(value, str) and not value.strip() else value
@@ -43,21 +43,23 @@ Moment = Annotated[float, BeforeValidator(durations.moment, json_schema_input_ty
 
 
 class Account(Entry):
-    """Who runs as whom. The first entry that matches is used; no match means no HPC."""
+    """Which requesters run as which HPC user. The first entry that matches is used; without a match, no HPC."""
 
     users: tuple[Text, ...] = Field((), description="Globs over the requester's user name.")
     groups: tuple[Text, ...] = Field((), description="Globs over the requester's groups.")
     namespaces: tuple[Text, ...] = Field(
-        (), description="Globs; alone: everyone in them. Beside users, groups, service accounts: only there."
+        (), description="Globs. Alone: everyone in them. With users, groups, service accounts: these only there."
     )
     service_accounts: tuple[Text, ...] = Field((), description="Globs over 'namespace/name'.")
     controller: Flag = Field(
         False, description="These users create Jobs for others: identity comes from the namespace."
     )
-    shared: Flag = Field(False, description="Everyone with 'edit' in the namespace may run as this account: intended.")
+    shared: Flag = Field(
+        False, description="Confirms that everyone with 'edit' in the namespace may run as this account."
+    )
     site: Text = Field("*", description="Glob over sites.")
     as_: UserName | None = Field(
-        None, alias="as", description="The HPC user; '{user}' is not expanded: one entry a person, or a namespace."
+        None, alias="as", description="The HPC user. '{user}' is not expanded: write an entry for each person."
     )
     account: Text | None = Field(None, description="-A of the batch system.")
     project: Text | None = Field(None, description="-P of OpenPBS.")
@@ -71,20 +73,20 @@ def _other_controller(value: object) -> object:
 
 
 class Controller(Entry):
-    """A controller that runs Jobs in place of Kubernetes' own. They are left to it, unjudged."""
+    """A controller that runs Jobs in place of Kubernetes' own. Its Jobs are left to it, unjudged."""
 
     managed_by: Annotated[
         str,
         StringConstraints(pattern=r"^[a-z0-9]([a-z0-9.-]*[a-z0-9])?/[A-Za-z0-9._~/-]+$", max_length=63),
         BeforeValidator(_other_controller, json_schema_input_type=str),
-    ] = Field(description="What such Jobs have in spec.managedBy, e.g. 'kueue.x-k8s.io/multikueue'.")
+    ] = Field(description="The value of spec.managedBy in its Jobs, e.g. 'kueue.x-k8s.io/multikueue'.")
 
 
 class Choice(Entry):
     """A queue that a rule may choose."""
 
     queue: QueueName
-    site: Name | None = Field(None, description="Needed where several sites have a queue of that name.")
+    site: Name | None = Field(None, description="Needed if several sites have a queue of that name.")
     max_nodes: Positive | None = Field(None, description="Most nodes for a Job of this rule, below the queue's.")
     max_walltime: Seconds | None = Field(
         None,
@@ -93,12 +95,12 @@ class Choice(Entry):
 
 
 class Retries(Entry):
-    """What is tried again."""
+    """Which ends of a Pod are retried without counting as failures."""
 
     disruptions: Count = Field(5, description="Times that a lost node or an eviction is retried without counting.")
     on_walltime: Flag = Field(False, description="Retry after a walltime kill.")
     on_memory: Flag = Field(False, description="Retry after a memory kill.")
-    on_deletion: Flag = Field(False, description="Retry after somebody has deleted the batch job.")
+    on_deletion: Flag = Field(False, description="Retry after a user or admin has deleted the batch job.")
 
 
 Hint = Literal["walltime", "ranks", "ranks-per-node", "nodes", "results", "route"]
@@ -125,17 +127,17 @@ class Rule(Entry):
 
 
 class TestRequest(Entry):
-    """Who asks, in a test."""
+    """The requester in a test."""
 
     user: str = "test-user"
     groups: tuple[str, ...] = ()
     namespace: str | None = None
     namespace_labels: dict[str, str] | None = None
-    time: Moment | None = Field(None, description="When: '2026-03-01T12:00:00Z'. Needed where a rule reads it.")
+    time: Moment | None = Field(None, description="E.g. '2026-03-01T12:00:00Z'. Needed if a rule reads request.time.")
 
 
 class Expectation(Entry):
-    """What a test expects; what is left out is not compared."""
+    """What a test expects. Fields that are left out are not compared."""
 
     target: Literal["cloud", "hpc", "deny", "untouched"]
     rule: Name | None = None
@@ -170,7 +172,7 @@ class PolicyFile(Entry):
 
 
 def json_schema() -> dict[str, object]:
-    """JSON Schema (2020-12) of a policy file, for editors. What one entry alone can show is in it, references are not."""
+    """JSON Schema (2020-12) of a policy file, for editors. It checks each entry alone, without references."""
     schema: dict[str, object] = {"$schema": "https://json-schema.org/draft/2020-12/schema"}
     schema.update(PolicyFile.model_json_schema(by_alias=True, mode="validation"))
     schema["title"] = "Batchgate policy file"

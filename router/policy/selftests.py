@@ -1,6 +1,6 @@
-"""The tests that stand beside a policy: Jobs and the decision that each must meet.
+"""Runs the tests of a policy: Jobs and the decision that each must get.
 
-Pure. Judges as the gate does (job, sizing, decision), without placing anything.
+Pure. Judges as the gate does (job, sizing, decision), but places nothing.
 """
 
 from __future__ import annotations
@@ -72,12 +72,12 @@ def _decision(policy: Policy, checked: CheckedTest, cluster: Cluster, job: Mappi
 
 
 def _is_untouched(expect: Expectation) -> bool:
-    """Whether a test expects that its Job is not judged, which no rule, site, queue or reason goes with."""
+    """Whether a test expects ``untouched`` alone, as an unjudged Job has no rule, site, queue or reason."""
     return expect.model_dump(exclude_unset=True) == {"target": _UNTOUCHED}
 
 
 def _read_time(policy: Policy, decision: Decision) -> str:
-    """The first rule that was asked and reads the time; empty where none does."""
+    """The first rule that was looked at and reads the time; empty if there is none."""
     asked = {one.rule for one in decision.considered}
     looking = (rule.name for rule in policy.rules if "time" in rule.condition.fields("request") and rule.name in asked)
     return next(looking, "")
@@ -90,7 +90,7 @@ def _namespace(job: Mapping[str, object]) -> str:
 
 
 def meets(expect: Expectation, decision: Decision) -> bool:
-    """Whether a decision is the expected one; what is left out is not compared."""
+    """Whether a decision is the expected one. Fields that are left out are not compared."""
     site = decision.route.site.name if decision.route else None
     queue = decision.route.queue.name if decision.route else None
     return (

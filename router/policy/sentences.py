@@ -1,4 +1,4 @@
-"""Decisions in words: one plain sentence with figures, and what a condition read.
+"""Words decisions: one plain sentence with figures, and the values that a condition read.
 
 Pure. Reads figures, decides nothing.
 """
@@ -20,7 +20,7 @@ _MOST_NAMED: Final = 50
 
 
 def asked(workload: Workload) -> str:
-    """What a Job asks for: ``2 Pods of 4 cores, 8Gi, 1 GPU, for 1h``."""
+    """The resources that a Job asks for: ``2 Pods of 4 cores, 8Gi of memory, 1 GPU, for 1h``."""
     figures = []
     if workload.cpu is not None:
         figures.append(f"{quantity.show_cpu(workload.cpu.value)} {'core' if workload.cpu.value == 1000 else 'cores'}")
@@ -42,13 +42,13 @@ def count(number: int, noun: str) -> str:
 
 
 def in_the_way(obstacles: Sequence[Obstacle]) -> str:
-    """The fields that keep a Job where it is, each with its reason; only counted after the first fifty."""
+    """The fields that keep a Job from HPC, each with its reason; after the first fifty, only their number."""
     named = "; ".join([str(obstacle) for obstacle in obstacles[:_MOST_NAMED]])
     return f"{named}; and {len(obstacles) - _MOST_NAMED} more" if len(obstacles) > _MOST_NAMED else named
 
 
 def laid_out(allocation: Allocation) -> str:
-    """What the batch system is asked for: ``2 nodes, 8 cores, 16Gi for 1h10m``."""
+    """The resources requested from the batch system: ``2 nodes, 8 cores, 16Gi for 1h10m``."""
     cores = sum(chunk.count * chunk.ncpus for chunk in allocation.chunks)
     gpus = sum(chunk.count * chunk.gpus for chunk in allocation.chunks)
     memory = [chunk.count * chunk.memory for chunk in allocation.chunks if chunk.memory is not None]
@@ -61,7 +61,7 @@ def laid_out(allocation: Allocation) -> str:
 
 
 def sent(route: Route, states: QueueStates, passed_over: str) -> str:
-    """Why a Job goes to a queue; that its state is not known is said where the state of others is."""
+    """Why a Job goes to a queue. Says that the queue's state is unknown if there are states of other queues."""
     state = states.states.get((route.site.name, route.queue.name))
     known = "" if not states.states or (state and state.up is not None) else ", whose state is not known"
     sentence = (
@@ -72,13 +72,13 @@ def sent(route: Route, states: QueueStates, passed_over: str) -> str:
 
 
 _MOST_GROUNDS: Final = 500
-"""Characters: a Job may list many images, and a reason is read in one go."""
+"""Most characters of a reason's grounds: a Job may list many images."""
 
 
 def stays(rule: str, workload: Workload, grounds: str) -> str:
-    """Why a Job stays in the cloud by a rule that says so.
+    """Why a Job stays in the cloud by a rule with ``cloud: true``.
 
-    :param grounds: why the rule held; empty for one that holds for every Job
+    :param grounds: why the rule held; empty for a rule that holds for every Job
     """
     if len(grounds) > _MOST_GROUNDS:
         grounds = grounds[: _MOST_GROUNDS - 1] + "…"
@@ -103,7 +103,7 @@ def read_values(condition: Condition, workload: Workload, requester: Requester, 
 
 
 def queue_figures(conditions: Iterable[Condition], queues: Mapping[str, QueueNow]) -> list[str]:
-    """What conditions read of queues as they are now, each once: ``queues['large'].freeNodes = 2``."""
+    """The current queue figures that conditions read, each once: ``queues['large'].freeNodes = 2``."""
     live = {variable.name: variable for variable in variables.LIVE}
     found: dict[str, None] = {}
     for read in (one for condition in conditions for one in condition.reads if one.root == "queues"):

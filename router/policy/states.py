@@ -1,6 +1,6 @@
-"""The state of queues, as a file or a test gives it.
+"""Reads the state of queues from a file or a test.
 
-Pure: takes text. The same form as ``batchgate local queues -o json`` prints.
+Pure: takes text. The form is that of ``batchgate local queues -o json``.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ Figure = Annotated[int, Field(ge=0, strict=True)]
 
 
 class QueueEntry(Entry):
-    """How a queue is now; each figure may be left out."""
+    """The current state of a queue; each figure may be left out."""
 
     up: Annotated[bool, Field(strict=True)] | None = None
     free_nodes: Figure | None = None
@@ -43,19 +43,19 @@ class _StateFile(Entry):
 
 
 def queue_states(text: str, source: str) -> QueueStates:
-    """Read a queue state file (YAML or JSON). InputError names file, line and field; an empty file knows nothing.
+    """Read a queue state file (YAML or JSON). InputError names file, line and field. An empty file has no states.
 
-    Queues that a policy does not declare are kept: they do no harm. Whether the file is too old is the caller's to say.
+    Queues that a policy does not declare are kept, as they are harmless. The caller checks the age of the file.
     """
     found = documents.parse(text, source)
     if not found:
         return QueueStates()
     if len(found) > 1:
         line, column = found[1].position()
-        raise InputError(f"{source}:{line}:{column}: a queue state file is one document")
+        raise InputError(f"{source}:{line}:{column}: a queue state file must be one document")
     if not isinstance(found[0].value, dict):
         line, column = found[0].position()
-        raise InputError(f"{source}:{line}:{column}: is no queue state: a mapping with the key queues was expected")
+        raise InputError(f"{source}:{line}:{column}: is not a queue state: write a mapping with the key queues")
     try:
         read = _StateFile.model_validate(found[0].value, by_alias=True, by_name=False)
     except ValidationError as error:
@@ -65,17 +65,17 @@ def queue_states(text: str, source: str) -> QueueStates:
         key = (queue.site, queue.queue)
         if key in states:
             line, column = found[0].position(("queues", index))
-            raise InputError(f"{source}:{line}:{column}: queue {queue.queue} of site {queue.site} stands twice")
+            raise InputError(f"{source}:{line}:{column}: queue {queue.queue} of site {queue.site} is listed twice")
         states[key] = state_of(queue, *key)
     return QueueStates(states, time=read.time)
 
 
 def age_problem(states: QueueStates, *, now: float, most: int, written: float | None = None) -> str:
-    """Why a state is too old to go by, as the rest of a sentence; empty where it is not, or where nobody says when.
+    """Why a state is too old to be used, as the rest of a sentence; empty if it is new enough or its age is unknown.
 
     :param now: seconds since 1970
     :param most: the age in seconds up to which it is used
-    :param written: when it was written, where the state itself does not say
+    :param written: when it was written, used if the state itself does not say
     """
     moment = states.time if states.time is not None else written
     if moment is None or now - moment <= most:
@@ -87,7 +87,7 @@ def _wrong(document: Document, detail: Any) -> str:
     location = tuple(detail["loc"])
     line, column = document.position(location)
     path = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in location).lstrip(".")
-    message = "is no key of a queue's state" if detail["type"] == "extra_forbidden" else detail["msg"]
+    message = "is not a key of a queue state" if detail["type"] == "extra_forbidden" else detail["msg"]
     message = message.removeprefix("Value error, ")
     return f"{document.source}:{line}:{column}: {path or 'the document'}: {message}"
 
@@ -106,5 +106,5 @@ def state_of(figures: QueueEntry, site: str, queue: str) -> QueueState:
 
 
 def figures(value: Mapping[str, object]) -> QueueEntry:
-    """The figures of one queue in a test. ValidationError where they are none."""
+    """The figures of one queue in a test. Raises ValidationError if they are invalid."""
     return QueueEntry.model_validate(value, by_alias=True, by_name=False)

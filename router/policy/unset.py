@@ -1,7 +1,7 @@
-"""Conditions that hold for a figure only because it is not known: it reads 0, and nobody asked ``has()``.
+"""Finds conditions that hold only because a figure is unknown: it reads as 0, and the condition does not use ``has()``.
 
-Pure. A part of a condition is tried with the figure unset and all others first 0, then large; the condition is only said to
-be doubtful where such a part holds (or, below ``!(…)``, does not).
+Pure. Each part of a condition is tried with the figure unset and all others first 0, then large. The condition is
+doubtful if such a part holds (or, below ``!(…)``, does not hold).
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _OPENING, _CLOSING = frozenset("([{"), frozenset(")]}")
 
 @dataclass(frozen=True, slots=True)
 class Doubt:
-    """A part of a condition that holds where a figure is not known: ``offset`` is the figure's, in the condition."""
+    """A part of a condition that holds if a figure is unknown. ``offset`` is the figure's place in the condition."""
 
     offset: int
     message: str
@@ -50,7 +50,7 @@ def _figure(read: Read) -> tuple[str, str, str]:
 
 
 def _optional(read: Read, queues: Mapping[str, tuple[Site, Queue]]) -> Variable | None:
-    """The variable, where nobody may know its value and 0 is another answer than that."""
+    """The variable, if its value may be unknown and this means something else than 0; else None."""
     variable = next((one for one in variables.ROOTS[read.root] if one.name == read.field), None)
     if variable is None or not variable.unset:
         return None
@@ -63,30 +63,30 @@ def _optional(read: Read, queues: Mapping[str, tuple[Site, Queue]]) -> Variable 
 
 @dataclass(frozen=True, slots=True)
 class _Part:
-    """A part of a condition that is true or false by itself; ``turned``: what stands around it takes it the other way."""
+    """A part of a condition that is true or false by itself. ``turned``: the text around it negates it."""
 
     text: str
     turned: bool
     expression: Any
 
     def holds_without(self, read: Read, queues: Mapping[str, tuple[Site, Queue]]) -> bool:
-        """Whether it can hold while the figure is not known."""
+        """Whether it can hold while the figure is unknown."""
         tried = (self.expression.eval(_values(read, queues, others)).value() for others in (0, _MANY))
         return any(value is (not self.turned) for value in tried)
 
 
 def _message(figure: str, part: _Part, variable: Variable) -> str:
     figure, text = " ".join(figure.split()), " ".join(part.text.split())
-    verb = "does not hold either" if part.turned else "also holds"
+    verb = "is false, too," if part.turned else "also holds"
     zero = "false" if variable.kind == "maybe" else "0"
     return (
-        f"'{text}' {verb} where {variable.unset}: the figure reads {zero} then; "
-        f"write has({figure}) && … before it, or !has({figure}) || … where that is meant"
+        f"'{text}' {verb} if {variable.unset}, as the figure then reads {zero}; "
+        f"write has({figure}) && … before it, or !has({figure}) || … if that is intended"
     )
 
 
 def _part(source: str, start: int, end: int) -> _Part | None:
-    """The smallest part around a place that is true or false: between && and ||, inside or around brackets."""
+    """The smallest part around a place that is true or false by itself: between && and ||, in or around brackets."""
     for left, right, turned in _around(source, start, end):
         text = source[left:right].strip()
         made = conditions.compile_condition(text) if text else ()
@@ -96,9 +96,7 @@ def _part(source: str, start: int, end: int) -> _Part | None:
 
 
 def _around(source: str, start: int, end: int) -> Iterator[tuple[int, int, bool]]:
-    """Parts around a place, from the smallest: first and last offset, and whether an odd number of ``!`` stands before
-    brackets around it.
-    """
+    """Parts around a place, from the smallest: first and last offset, and whether ``!`` before brackets negates it."""
     opened = _before(source, start)
     turns = [bool(re.search(r"!\s*$", source[:bracket])) for bracket, _ in opened]
     for around, (_, left), right in zip(range(len(opened), 0, -1), reversed(opened), _after(source, end), strict=True):
@@ -106,8 +104,9 @@ def _around(source: str, start: int, end: int) -> Iterator[tuple[int, int, bool]
 
 
 def _before(source: str, start: int) -> list[tuple[int, int]]:
-    """The brackets that are open at a place, from the outermost (the condition itself, at 0): where each stands, and
-    behind which offset its last part begins.
+    """The brackets that are open at a place, from the outermost (the condition itself, at 0).
+
+    For each: its offset, and the offset at which its last part begins.
     """
     opened = [(0, 0)]
     for match in _PIECE.finditer(source, 0, start):
@@ -122,7 +121,7 @@ def _before(source: str, start: int) -> list[tuple[int, int]]:
 
 
 def _after(source: str, end: int) -> list[int]:
-    """Where the parts behind a place end, from the innermost bracket on."""
+    """The offsets at which the parts around a place end, from the innermost bracket on."""
     ends: list[int] = []
     depth, ended = 0, False
     for match in _PIECE.finditer(source, end):
@@ -143,7 +142,7 @@ def _after(source: str, end: int) -> list[int]:
 
 
 def _values(read: Read, queues: Mapping[str, tuple[Site, Queue]], others: int) -> Any:
-    """Values for a condition in which one figure is not known and all others are so large."""
+    """Values for a condition in which one figure is unset and all others have the value ``others``."""
     job = variables.filled("Job", _figures(variables.JOB, others, read.field if read.root == "job" else ""))
     request = variables.filled("Request", {})
     messages = {}

@@ -1,8 +1,8 @@
-"""The variables of rules: their names, types and meaning, and the values they have for one Job.
+"""Defines the variables of rules: their names, types and meaning, and their values for one Job.
 
-Pure. One table for ``job.*``, ``request.*`` and ``queues['q'].*``: the types that conditions are checked against, the
-messages that they read, the page for admins (a test compares) and ``explain`` all come from it. A figure that nobody
-asked for has no value: it reads 0 and ``has()`` is false.
+Pure. There is one table for ``job.*``, ``request.*`` and ``queues['q'].*``. It defines the types that conditions are
+checked against, the messages that they read, the page for admins (a test compares it) and the words of ``explain``. A
+figure that the Job does not ask for is unset: it reads 0, and ``has()`` is false.
 """
 
 from __future__ import annotations
@@ -21,15 +21,16 @@ from router.workload.model import ContainerKind, Figure, Workload
 
 PACKAGE: Final = "batchgate"
 Kind = Literal["int", "bytes", "seconds", "bool", "maybe", "text", "texts", "labels", "time"]
-"""``maybe`` is a bool that may be unset. ``bytes`` and ``seconds`` are int, shown to people in their units; ``time`` is
-seconds since 1970, a timestamp to CEL."""
+"""``maybe`` is a bool that may be unset. ``bytes`` and ``seconds`` are int, shown to people with their units. ``time`` is
+seconds since 1970, and a timestamp in CEL."""
 
 
 @dataclass(frozen=True, slots=True)
 class Variable:
-    """One field: ``read`` takes what the message is about and returns its value, None for unset.
+    """One field.
 
-    ``unset`` says when it has no value, where 0 does not mean the same; empty for all others.
+    :param read: takes the Workload, Requester or QueueNow of the message and returns the value; None for unset
+    :param unset: says when the field has no value, if this differs from the value 0; else empty
     """
 
     name: str
@@ -41,7 +42,7 @@ class Variable:
 
 @dataclass(frozen=True, slots=True)
 class QueueNow:
-    """A queue as declared and as it is right now, and the time zone of its site."""
+    """A queue as declared, its current state, and the time zone of its site."""
 
     queue: Queue
     state: QueueState | None
@@ -49,7 +50,7 @@ class QueueNow:
 
 
 def pods_at_once(workload: Workload) -> int:
-    """How many Pods of the Job run at the same time, if all can: parallelism, or completions where that is less."""
+    """How many Pods of the Job run at the same time, if all can: parallelism, or completions if that is less."""
     if workload.completions is None:
         return workload.parallelism.value
     return min(workload.parallelism.value, workload.completions.value)
@@ -80,7 +81,7 @@ _NO_STATE: Final = "nothing is known of the queue"
 _NO_LIMIT: Final = "the policy declares no such limit"
 
 JOB: Final = (
-    Variable("name", "text", "Name of the Job; empty where the API server makes one up.", lambda w: w.name),
+    Variable("name", "text", "Name of the Job; empty if the API server generates it.", lambda w: w.name),
     Variable("labels", "labels", "Labels of the Job.", lambda w: w.labels),
     Variable("cpus", "int", "Cores of one Pod, rounded up.", lambda w: _cores(_value(w.cpu)), _NO_CPUS),
     Variable(
@@ -111,7 +112,7 @@ JOB: Final = (
         lambda w: _value(w.completions),
         "the Job is a work queue",
     ),
-    Variable("pods", "int", "Pods at once: parallelism, or completions where that is less.", pods_at_once),
+    Variable("pods", "int", "Pods at once: parallelism, or completions if that is less.", pods_at_once),
     Variable("indexed", "bool", "Whether completionMode is Indexed.", lambda w: w.indexed),
     Variable("suspended", "bool", "Whether the Job is suspended.", lambda w: w.suspended),
     Variable("restartPolicy", "text", "Never or OnFailure.", lambda w: w.restart_policy),
@@ -133,7 +134,7 @@ REQUEST: Final = (
     Variable(
         "namespaceLabels",
         "labels",
-        "Labels of the namespace; empty where not known.",
+        "Labels of the namespace; empty if unknown.",
         lambda r: r.namespace_labels or {},
     ),
     Variable("time", "time", "When the Job was created; the webhook's clock, to a second.", lambda r: r.time),
@@ -152,12 +153,12 @@ LIVE: Final = (
     Variable(
         "waitSeconds",
         "seconds",
-        "For how long the job has waited that waits longest for its turn, seconds; 0 where none does. Agents tell it of Slurm's queues whosever the job is, elsewhere of their own cluster's jobs.",
+        "How long the longest-waiting job has waited for its turn, seconds; 0 if none waits. On Slurm this counts all users' jobs, elsewhere only those of this cluster.",
         _now("wait_seconds"),
         _NO_STATE,
     ),
 )
-"""What is known of a queue as it is now."""
+"""The fields that tell the current state of a queue."""
 QUEUE: Final = (
     *LIVE,
     Variable("nodes", "int", "Nodes that one job may use, as declared.", lambda n: n.queue.nodes),
@@ -191,7 +192,7 @@ _INT64_MAX: Final = 2**63 - 1
 
 @lru_cache(maxsize=1)
 def pool() -> Any:
-    """The protobuf types of all messages, in a pool of our own."""
+    """The protobuf types of all messages, in a separate pool."""
     file = descriptor_pb2.FileDescriptorProto(
         name="batchgate.proto", package=PACKAGE, syntax="proto3", dependency=[timestamp_pb2.DESCRIPTOR.name]
     )
@@ -234,17 +235,17 @@ def _class(name: str) -> Any:
 
 
 def job_message(workload: Workload, fields: tuple[Variable, ...] = JOB) -> Any:
-    """``job``; of ``fields`` only, where nothing else will be read."""
+    """The message ``job``, with values only for ``fields``."""
     return _message("Job", fields, workload)
 
 
 def request_message(requester: Requester, fields: tuple[Variable, ...] = REQUEST) -> Any:
-    """``request``, in the same way."""
+    """The message ``request``, with values only for ``fields``."""
     return _message("Request", fields, requester)
 
 
 def queue_message(now: QueueNow) -> Any:
-    """One value of ``queues``."""
+    """The message for one value of ``queues``."""
     return _message("Queue", QUEUE, now)
 
 
@@ -258,7 +259,7 @@ def _message(name: str, variables: tuple[Variable, ...], about: object) -> Any:
 
 
 def filled(name: str, fields: Mapping[str, Any]) -> Any:
-    """A message with these values of its fields; all others are unset."""
+    """A message with the given values; all other fields are unset."""
     try:
         return _class(name)(**fields)
     except UnicodeEncodeError:
@@ -266,15 +267,15 @@ def filled(name: str, fields: Mapping[str, Any]) -> Any:
 
 
 def _wire(variable: Variable, value: Any) -> Any:
-    """A value as its field takes it."""
+    """A value in the form that its field takes."""
     if variable.kind == "time":
         return {"seconds": int(value)}
-    # A Pod may ask for 2^63-1 bytes; all its Pods together then for more than CEL can hold.
+    # A Pod may ask for 2^63-1 bytes; the sum over all Pods of a Job may then be more than CEL can hold.
     return min(value, _INT64_MAX) if isinstance(value, int) else value
 
 
 def _whole_characters(value: Any) -> Any:
-    """Half a surrogate pair (JSON can spell it, UTF-8 cannot) becomes a question mark, as conditions see it."""
+    """The value with a question mark for each lone surrogate, which JSON can spell but UTF-8 cannot."""
     if isinstance(value, str):
         return value.encode("utf-8", "replace").decode()
     if isinstance(value, Mapping):

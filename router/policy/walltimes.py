@@ -1,6 +1,6 @@
-"""Times in a policy that are right one by one and wrong together, or that say something else than they seem to.
+"""Checks times in a policy that are valid alone but wrong together, or that are easily misread.
 
-Pure. Yields problems and warnings; none is raised. That a walltime is time at all is ``router.notation.durations``' business.
+Pure. Yields problems and warnings; raises nothing. ``router.notation.durations`` reads single times.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _SECONDS: Final = re.compile(
 
 
 def too_short(placed: Placed[Site]) -> Iterator[Problem]:
-    """Queues whose longest walltime is used up by the margin."""
+    """Problems for queues whose longest walltime the site's margin uses up."""
     site = placed.value
     for index, queue in enumerate(site.queues):
         if queue.walltime_max is not None and (said := _no_time("walltimeMax", queue.walltime_max, site)):
@@ -37,7 +37,7 @@ def too_short(placed: Placed[Site]) -> Iterator[Problem]:
 
 
 def too_short_for(placed: Placed[Rule], found: list[Candidate]) -> Iterator[Problem]:
-    """Limits of a rule that the margin of the site uses up."""
+    """Problems for walltime limits of a rule that the site's margin uses up."""
     for candidate in found:
         limit = candidate.choice.max_walltime
         if limit is not None and (said := _no_time("maxWalltime", limit, candidate.site)):
@@ -62,7 +62,7 @@ def _no_time(key: str, value: int, site: Site) -> str:
 
 
 def doubts(placed: Placed[E]) -> Iterator[str]:
-    """Times with one colon anywhere in an entry, and in a rule's condition."""
+    """Warnings about times with a single colon in an entry or in a rule's condition."""
     for key, text in _times(placed.spot.raw()):
         if said := durations.doubt(text):
             yield f"{placed.spot.line}: {placed.spot.where}: {key} {said}"
@@ -85,7 +85,7 @@ def _times(value: object) -> Iterator[tuple[str, str]]:
 
 
 def below_default(placed: Placed[Rule], found: list[Candidate]) -> Iterator[str]:
-    """Limits that also shorten what Jobs get which ask for nothing."""
+    """Warnings about walltime limits that also shorten the default of Jobs that ask for no walltime."""
     if placed.value.defaults.walltime is not None:
         return
     for candidate in found:

@@ -1,4 +1,4 @@
-"""What must fit together of a site's host, access, observer, knownHosts, keys and commands.
+"""Checks that a site's host, access, observer, knownHosts, keys and commands fit together.
 
 Pure.
 """
@@ -15,14 +15,14 @@ from router.site.systems import SYSTEMS
 
 
 def check(placed: Placed[Site]) -> Iterator[Problem]:
-    """What does not fit."""
+    """Problems for settings that do not fit together."""
     yield from _observer(placed)
     yield from _commands(placed)
     site, spot = placed.value, placed.spot
     if SYSTEMS[site.system].TRAITS.embedded and site.host != addresses.LOCAL:
-        yield spot.problem("the embedded queue (system local) is on this machine: host is local", "host")
+        yield spot.problem("the embedded queue (system local) is on this machine: write host: local", "host")
     elif SYSTEMS[site.system].TRAITS.embedded and site.access is not Access.OWN:
-        yield spot.problem("the embedded queue (system local) runs everything as one user: access is own", "access")
+        yield spot.problem("the embedded queue (system local) runs everything as one user: write access: own", "access")
     elif site.host == addresses.LOCAL:
         yield from _here(placed)
     elif (address := addresses.address_of(site.host)) is None:
@@ -46,7 +46,7 @@ def _observer(placed: Placed[Site]) -> Iterator[Problem]:
         message = f"observer {site.observer} is for sites of several users; write access own-keys or sudo, or remove it"
         yield spot.key_problem(message, "observer")
     if site.observer == "root":
-        yield spot.key_problem("observer is root; name an account that may see all jobs and not much more", "observer")
+        yield spot.key_problem("observer is root; give an account that may see all jobs and little more", "observer")
 
 
 def _here(placed: Placed[Site]) -> Iterator[Problem]:
@@ -61,13 +61,19 @@ def _here(placed: Placed[Site]) -> Iterator[Problem]:
 def _by_ssh(placed: Placed[Site], address: addresses.Address) -> Iterator[Problem]:
     site, spot = placed.value, placed.spot
     if site.known_hosts is None:
-        message = "knownHosts is missing: the file with the login node's host keys; nobody is trusted on first use"
+        message = (
+            "knownHosts is missing: give the file with the login node's host keys, as unknown hosts are not trusted"
+        )
         yield spot.problem(message, "host")
     if site.access is not Access.OWN_KEYS:
         if not address.user:
             yield spot.problem(f"access {site.access}: host names no user to log in as; write ssh://USER@HOST", "host")
         return
     if address.user:
-        yield spot.problem(f"access own-keys: every HPC user logs in; remove {address.user}@ from host", "host")
+        yield spot.problem(
+            f"access own-keys: every HPC user logs in as themselves; remove {address.user}@ from host", "host"
+        )
     if site.keys is None:
-        yield spot.problem("access own-keys: keys is missing: the directory of one private key per HPC user", "access")
+        yield spot.problem(
+            "access own-keys: keys is missing: give the directory of one private key per HPC user", "access"
+        )

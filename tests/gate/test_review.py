@@ -136,7 +136,7 @@ COMMAND = "spec.template.spec.containers[0].command"
 def test_an_mpi_job_that_can_run_nowhere_is_denied_with_the_field(pod: dict[str, Any], why: str) -> None:
     answer = review(review_of(job_of(pod=pod, namespace="strict"), namespace="strict"), gate())
 
-    message = f"rule strict takes it to HPC only, and it cannot go there: {why}"
+    message = f"rule strict allows it only on HPC, but it cannot go there: {why}"
     assert answer.response["response"]["status"]["message"] == f"rule strict denies this Job: {message}"
 
 

@@ -66,8 +66,8 @@ BOMB = "a: &a [x,x,x,x,x,x,x,x,x,x]\n" + "".join(
 )
 
 REFUSED = [
-    ("a: 1\nb:\n  c: 1\n  d: 2\n  c: 3\n", "f:5:3: key 'c' stands twice, first in line 3; remove one of the two"),
-    ("{yes: 1, 'true': 2}", "f:1:10: key 'true' stands twice, first in line 1; remove one of the two"),
+    ("a: 1\nb:\n  c: 1\n  d: 2\n  c: 3\n", "f:5:3: key 'c' occurs twice, first in line 3; remove one of the two"),
+    ("{yes: 1, 'true': 2}", "f:1:10: key 'true' occurs twice, first in line 1; remove one of the two"),
     ("a: &x [*x]", "f:1:8: *x stands inside itself"),
     ("a: &x {b: {c: *x}}", "f:1:15: *x stands inside itself"),
     ("a: *b", "f:1:4: *b is no anchor"),

@@ -151,9 +151,9 @@ def test_values_from_elsewhere(source: dict[str, Any], expected: str) -> None:
         ({"configMapKeyRef": {"name": "settings", "key": "k"}}, "'settings' has no key 'k'"),
         ({"secretKeyRef": {"name": "absent", "key": "k"}}, "Secret 'absent' does not exist"),
         ({"fieldRef": {"fieldPath": "status.podIP"}}, "is not known on HPC"),
-        ({"fieldRef": {"fieldPath": "spec.nope"}}, "no field that the downward API offers"),
-        ({"resourceFieldRef": {"resource": "limits.ephemeral-storage"}}, "no limit of ephemeral-storage"),
-        ({"resourceFieldRef": {"resource": "pods"}}, "no resource that the downward API offers"),
+        ({"fieldRef": {"fieldPath": "spec.nope"}}, "the downward API offers no field"),
+        ({"resourceFieldRef": {"resource": "limits.ephemeral-storage"}}, "set a limit of ephemeral-storage"),
+        ({"resourceFieldRef": {"resource": "pods"}}, "the downward API offers no resource"),
         ({"fileKeyRef": {"path": "x"}}, "not supported on HPC"),
     ],
 )
@@ -399,8 +399,8 @@ def test_a_file_where_a_directory_is_needed() -> None:
     [
         ({"configMap": {"name": "absent"}}, "does not exist"),
         ({"configMap": {"name": "more", "items": [{"key": "none", "path": "a"}]}}, "no key 'none'"),
-        ({"projected": {"sources": [{"serviceAccountToken": {"path": "token"}}]}}, "does not stage"),
-        ({"projected": {"sources": [{"clusterTrustBundle": {"path": "ca"}}]}}, "not available on HPC"),
+        ({"projected": {"sources": [{"serviceAccountToken": {"path": "token"}}]}}, "no service account tokens"),
+        ({"projected": {"sources": [{"clusterTrustBundle": {"path": "ca"}}]}}, "cannot have clusterTrustBundle on HPC"),
     ],
 )
 def test_volumes_that_cannot_be(volume: dict[str, Any], words: str) -> None:

@@ -82,27 +82,31 @@ def test_a_note(name: str, fields: dict[str, Any], expected: Note) -> None:
 @pytest.mark.parametrize(
     ("name", "content", "words"),
     [
-        ("notes.txt", b"{}\n", "is not named"),
-        (f"{UID}.0.started", b"{}\n", "is not named"),
-        (f"{UID}.1.sleeping", b"{}\n", "is not named"),
-        (f"../{UID}.1.started", b"{}\n", "is not named"),
-        (f"{UID}.1.started", b"", "cut"),
-        (f"{UID}.1.started", b'{"event":"started","job":"7","host":"n","time":1}', "cut"),
-        (f"{UID}.1.started", b'{"event":"sta', "cut"),
-        (f"{UID}.1.started", b"[1]\n", "not what a script writes"),
-        (f"{UID}.1.started", b'{"event":"ended","job":"7","host":"n","time":1}\n', "not what a script writes"),
-        (f"{UID}.1.started", b'{"event":"started","host":"n","time":1}\n', "cannot be"),
-        (f"{UID}.1.started", b'{"event":"started","job":"7","host":"n","time":"1"}\n', "cannot be"),
-        (f"{UID}.1.started", b'{"event":"started","job":"7","host":"n","time":1e99}\n', "cannot be"),
-        (f"{UID}.1.started", b'{"event":"started","job":"7\\n8","host":"n","time":1}\n', "cannot be"),
-        (f"{UID}.1.ended", b'{"event":"ended","job":"7","host":"n","time":1,"code":256}\n', "cannot be"),
-        (f"{UID}.1.running", b'{"event":"running","job":"7","host":"n","time":1}\n', "cannot be"),
+        ("notes.txt", b"{}\n", "is not a script's note"),
+        (f"{UID}.0.started", b"{}\n", "is not a script's note"),
+        (f"{UID}.1.sleeping", b"{}\n", "is not a script's note"),
+        (f"../{UID}.1.started", b"{}\n", "is not a script's note"),
+        (f"{UID}.1.started", b"", "truncated"),
+        (f"{UID}.1.started", b'{"event":"started","job":"7","host":"n","time":1}', "truncated"),
+        (f"{UID}.1.started", b'{"event":"sta', "truncated"),
+        (f"{UID}.1.started", b"[1]\n", "not written by a script"),
+        (f"{UID}.1.started", b'{"event":"ended","job":"7","host":"n","time":1}\n', "not written by a script"),
+        (f"{UID}.1.started", b'{"event":"started","host":"n","time":1}\n', "invalid values"),
+        (f"{UID}.1.started", b'{"event":"started","job":"7","host":"n","time":"1"}\n', "invalid values"),
+        (f"{UID}.1.started", b'{"event":"started","job":"7","host":"n","time":1e99}\n', "invalid values"),
+        (f"{UID}.1.started", b'{"event":"started","job":"7\\n8","host":"n","time":1}\n', "invalid values"),
+        (f"{UID}.1.ended", b'{"event":"ended","job":"7","host":"n","time":1,"code":256}\n', "invalid values"),
+        (f"{UID}.1.running", b'{"event":"running","job":"7","host":"n","time":1}\n', "invalid values"),
         *(
-            (f"{UID}.1.started", f'{{"event":"started","job":"{job}","host":"n","time":1}}\n'.encode(), "cannot be")
+            (
+                f"{UID}.1.started",
+                f'{{"event":"started","job":"{job}","host":"n","time":1}}\n'.encode(),
+                "invalid values",
+            )
             for job in ("-u root", "nonsense", "71[].vm", "7[1].vm", "7.vm@evil", "٧", "7.", "7 8")
         ),
-        (f"{UID}.1.started", b"[" * 100_000 + b"\n", "cut"),
-        (f"{UID}.1.started", b"\xff\xfe\n", "cut"),
+        (f"{UID}.1.started", b"[" * 100_000 + b"\n", "truncated"),
+        (f"{UID}.1.started", b"\xff\xfe\n", "truncated"),
     ],
 )
 def test_what_is_no_note_is_said_in_words(name: str, content: bytes, words: str) -> None:

@@ -263,7 +263,7 @@ def test_a_plan_that_names_too_much_is_not_believed() -> None:
     wanted = Wanted("x" * 100, "v", ("y" * 200,))
 
     assert results.read_plan(results.plan_text(Plan((wanted,) * 500))) == Plan(
-        (), ("results in the Pod's directory was overwritten: it names more than a plan does",)
+        (), ("results in the Pod's directory was overwritten: it names more places than a plan can have",)
     )
 
 
@@ -288,7 +288,7 @@ def test_a_plan_is_read_as_it_was_written(wanted: list[Wanted]) -> None:
 )  # fmt: skip
 def test_what_is_no_plan_brings_nothing_and_says_so(content: bytes) -> None:
     assert results.read_plan(content) == Plan(
-        (), ("results in the Pod's directory was overwritten: it is no plan of results",)
+        (), ("results in the Pod's directory was overwritten: its content is not a plan of results",)
     )
 
 
@@ -314,7 +314,7 @@ def test_where_results_go() -> None:
 @pytest.mark.parametrize("name", ["", "..", "a/b", ".a", "A", "a\n", "a" * 254])
 @pytest.mark.parametrize("field", ["namespace", "job", "pod", "uid"])
 def test_names_that_lead_elsewhere(name: str, field: str) -> None:
-    with pytest.raises(ValueError, match="no name of an object"):
+    with pytest.raises(ValueError, match="not a valid name"):
         results.place(Subject(**{**_fields(), field: name}))
 
 

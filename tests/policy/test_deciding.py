@@ -63,7 +63,7 @@ DECIDED = [
     (
         rule("when: job.cpus > 1, hpc: [{queue: small}], ifNotRoutable: deny"),
         LARGE,
-        ("deny", "r", "rule r takes it to HPC only, and it cannot go there: queue small of site pbs: it asks for 6"),
+        ("deny", "r", "rule r allows it only on HPC, but it cannot go there: queue small of site pbs: it asks for 6"),
     ),
     (
         rule("when: \"job.labels['a'] == 'b'\", hpc: [{queue: big}]"),

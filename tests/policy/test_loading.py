@@ -39,51 +39,51 @@ ENTRIES = [
     ("key of another style", _site(", ^work_dir: /x"), ["site s: unknown key 'work_dir'; did you mean 'workDir'?"]),
     ("unknown key below", _site("", ", ^mem: 1Gi"), ["site s: unknown key 'queues[0].mem'; there are name"]),
     ("unknown top key", "^rulez: []\n", ["unknown key 'rulez'; did you mean 'rules'?"]),
-    ("no mapping", "^- a\n", ["a policy file is a mapping with sites, accounts, controllers, rules, tests"]),
-    ("no list", "rules: ^{name: a}\n", ["rules is a list; start each entry with '-'"]),
-    ("no entry", "accounts: [^x]\n", ["accounts[0]: an entry is a mapping of keys and values"]),
+    ("no mapping", "^- a\n", ["a policy file must be a mapping with sites, accounts, controllers, rules, tests"]),
+    ("no list", "rules: ^{name: a}\n", ["rules must be a list; start each entry with '-'"]),
+    ("no entry", "accounts: [^x]\n", ["accounts[0]: an entry must be a mapping of keys and values"]),
     ("not YAML", "rules: [\n^", ["is not YAML: did not find expected node content"]),
-    ("duplicate key", "rules: []\n^rules: []\n", ["key 'rules' stands twice, first in line 1; remove one of the two"]),
-    ("enum", _site(", runtime: ^docker"), ["site s: runtime is 'docker'; it may be 'apptainer', 'singularity' or 'host'"]),
-    ("number", _site("", ", gpusPerNode: ^'2'"), ["site s: queues[0].gpusPerNode is a whole number, without quotes and without a fraction"]),
-    ("too small", _site("", ", gpusPerNode: ^-1"), ["site s: queues[0].gpusPerNode is -1; it is at least 0"]),
+    ("duplicate key", "rules: []\n^rules: []\n", ["key 'rules' occurs twice, first in line 1; remove one of the two"]),
+    ("enum", _site(", runtime: ^docker"), ["site s: runtime is 'docker'; it must be 'apptainer', 'singularity' or 'host'"]),
+    ("number", _site("", ", gpusPerNode: ^'2'"), ["site s: queues[0].gpusPerNode must be a whole number, without quotes and without a fraction"]),
+    ("too small", _site("", ", gpusPerNode: ^-1"), ["site s: queues[0].gpusPerNode is -1; it must be at least 0"]),
     ("size", _site("", ", memoryPerNode: ^8GB"), ["site s: queues[0].memoryPerNode '8GB' is not a quantity such as 500m, 2, 1.5Gi or 1e3"]),
     ("time", _site(", margin: ^soon"), ["site s: margin 'soon' is not a duration; write 5400, 1:30:00 or 1h30m"]),
-    ("text", _rule("deny: ^no"), ["rule r: deny is text; put it in quotes if it looks like a number or like yes and no"]),
-    ("path", _site(", runtimePath: ^bin/x"), ["site s: runtimePath is 'bin/x', which has not the form ^/[^\\x00-\\x1f]*$"]),
-    ("host runtime", _site(", runtime: ^host"), ["site s: runtime host runs commands without any container and is for system local alone; use apptainer or singularity"]),
+    ("text", _rule("deny: ^no"), ["rule r: deny must be text; put it in quotes if it looks like a number or like yes and no"]),
+    ("path", _site(", runtimePath: ^bin/x"), ["site s: runtimePath is 'bin/x', which does not have the form ^/[^\\x00-\\x1f]*$"]),
+    ("host runtime", _site(", runtime: ^host"), ["site s: runtime host runs commands without containers and is only for system local; use apptainer or singularity"]),
     ("host", _site(", host: ^login1"), ["site s: host is 'login1'; write local or ssh://[USER@]HOST[:PORT]"]),
     ("host as an option", _site(", host: ^'ssh://-oProxyCommand=x'"), ["site s: host is 'ssh://-oProxyCommand=x'; write local or"]),
     ("user as an option", _site(", host: ^'ssh://-l@x'"), ["site s: host is 'ssh://-l@x'; write local or"]),
     ("port", _site(", host: ^'ssh://x:99999'"), ["site s: host is 'ssh://x:99999'; write local or"]),
     ("path on a host", _site(", host: ^'ssh://x/home'"), ["site s: host is 'ssh://x/home'; write local or"]),
-    ("no known hosts", _site(", host: ^'ssh://hpc@x'"), ["site s: knownHosts is missing: the file with the login node's host keys; nobody is trusted on first use"]),
+    ("no known hosts", _site(", host: ^'ssh://hpc@x'"), ["site s: knownHosts is missing: give the file with the login node's host keys, as unknown hosts are not trusted"]),
     ("nobody to log in as", _site(", knownHosts: /k, host: ^'ssh://x'"), ["site s: access own: host names no user to log in as; write ssh://USER@HOST"]),
     ("nobody to start sudo", _site(", knownHosts: /k, access: sudo, host: ^'ssh://x'"), ["site s: access sudo: host names no user to log in as; write ssh://USER@HOST"]),
-    ("a user beside own keys", _site(", knownHosts: /k, access: own-keys, keys: /d, host: ^'ssh://hpc@x'"), ["site s: access own-keys: every HPC user logs in; remove hpc@ from host"]),
-    ("own keys that are nowhere", _site(", knownHosts: /k, host: 'ssh://x', access: ^own-keys"), ["site s: access own-keys: keys is missing: the directory of one private key per HPC user"]),
+    ("a user beside own keys", _site(", knownHosts: /k, access: own-keys, keys: /d, host: ^'ssh://hpc@x'"), ["site s: access own-keys: every HPC user logs in as themselves; remove hpc@ from host"]),
+    ("own keys that are nowhere", _site(", knownHosts: /k, host: 'ssh://x', access: ^own-keys"), ["site s: access own-keys: keys is missing: give the directory of one private key per HPC user"]),
     ("own keys without ssh", _site(", access: ^own-keys"), ["site s: access own-keys is for a host that is reached by ssh; write own or sudo"]),
     ("known hosts without ssh", _site(", ^knownHosts: /k"), ["site s: knownHosts is for a host that is reached by ssh; remove it, or write that host"]),
     ("keys without ssh", _site(", access: sudo, ^keys: /k"), ["site s: keys is for a host that is reached by ssh; remove it, or write that host"]),
-    ("access", _site(", access: ^root"), ["site s: access is 'root'; it may be 'own', 'own-keys' or 'sudo'"]),
-    ("helper", _site(", helper: ^bin/x"), ["site s: helper is 'bin/x', which has not the form ^/"]),
+    ("access", _site(", access: ^root"), ["site s: access is 'root'; it must be 'own', 'own-keys' or 'sudo'"]),
+    ("helper", _site(", helper: ^bin/x"), ["site s: helper is 'bin/x', which does not have the form ^/"]),
     ("commands of the embedded queue", _site(", runtime: host, ^commandPath: [/x]").replace("openpbs", "local"), ["site s: commandPath: the commands of the embedded queue are the agent's own; remove it"]),
-    ("two directories in one", _site(", commandPath: [^'/x:/y']"), ["site s: commandPath[0] is '/x:/y', which has not the form ^/"]),
-    ("another variable", _site(", commandEnv: {SBATCH_REQUEUE: ^'1'}"), ["site s: commandEnv.SBATCH_REQUEUE is 'SBATCH_REQUEUE'; it may be 'PBS_CONF_FILE', 'PBS_SERVER'"]),
+    ("two directories in one", _site(", commandPath: [^'/x:/y']"), ["site s: commandPath[0] is '/x:/y', which does not have the form ^/"]),
+    ("another variable", _site(", commandEnv: {SBATCH_REQUEUE: ^'1'}"), ["site s: commandEnv.SBATCH_REQUEUE is 'SBATCH_REQUEUE'; it must be 'PBS_CONF_FILE', 'PBS_SERVER'"]),
     ("observer of one user", _site(", ^observer: watch"), ["site s: observer watch is for sites of several users; write access own-keys or sudo, or remove it"]),
-    ("observer root", _site(", access: sudo, ^observer: root"), ["site s: observer is root; name an account that may see all jobs and not much more"]),
-    ("embedded queue of many", _site(", access: ^sudo").replace("openpbs", "local"), ["site s: the embedded queue (system local) runs everything as one user: access is own"]),
-    ("placeholder of images", _site(", imageCache: ^'/w/{usr}'"), ["site s: imageCache: nothing fills in {usr}; known is {user}"]),
-    ("placeholder", _site("").replace("workDir: /w", "workDir: ^'/w/{usr}'"), ["site s: workDir: nothing fills in {usr}; known is {user}"]),
-    ("placeholder of volumes", _site(", volumes: [{claim: x/y, path: ^'/w/{user}/{claim}'}]"), ["site s: path: nothing fills in {user}; known is {namespace} and {claim}"]),
-    ("memory without unit", _site("", ", memoryPerNode: ^256"), ["site s: queue q: memoryPerNode is 256 bytes; write 256Gi?"]),
-    ("thousandths of a byte", _site("", ", memoryPerNode: ^256m"), ["site s: queue q: memoryPerNode is 1 byte; write 256Gi?"]),
-    ("little memory", _site("", ", memoryPerNode: ^63Mi"), ["site s: queue q: memoryPerNode is 63Mi; write 63Gi?"]),
-    ("text for true", "accounts: [{users: ['*'], as: ada, shared: ^'yes'}]\n", ["account ada: shared is true or false, without quotes"]),
-    ("number for true", "accounts: [{users: [c], controller: ^1}]\n", ["accounts[0]: controller is true or false, without quotes"]),
-    ("cloud as text", _rule("when: job.mpi, cloud: ^'true'"), ["rule r: cloud is 'true'; it may be true, without quotes"]),
-    ("cloud as number", _rule("when: job.mpi, cloud: ^1"), ["rule r: cloud is '1'; it may be true, without quotes"]),
-    ("no cloud", _rule("when: job.mpi, cloud: ^no"), ["rule r: cloud is false; it may be true, without quotes"]),
+    ("observer root", _site(", access: sudo, ^observer: root"), ["site s: observer is root; give an account that may see all jobs and little more"]),
+    ("embedded queue of many", _site(", access: ^sudo").replace("openpbs", "local"), ["site s: the embedded queue (system local) runs everything as one user: write access: own"]),
+    ("placeholder of images", _site(", imageCache: ^'/w/{usr}'"), ["site s: imageCache: unknown placeholder {usr}; write {user}"]),
+    ("placeholder", _site("").replace("workDir: /w", "workDir: ^'/w/{usr}'"), ["site s: workDir: unknown placeholder {usr}; write {user}"]),
+    ("placeholder of volumes", _site(", volumes: [{claim: x/y, path: ^'/w/{user}/{claim}'}]"), ["site s: path: unknown placeholder {user}; write {namespace} or {claim}"]),
+    ("memory without unit", _site("", ", memoryPerNode: ^256"), ["site s: queue q: memoryPerNode is 256 bytes; did you mean 256Gi?"]),
+    ("thousandths of a byte", _site("", ", memoryPerNode: ^256m"), ["site s: queue q: memoryPerNode is 1 byte; did you mean 256Gi?"]),
+    ("little memory", _site("", ", memoryPerNode: ^63Mi"), ["site s: queue q: memoryPerNode is 63Mi; did you mean 63Gi?"]),
+    ("text for true", "accounts: [{users: ['*'], as: ada, shared: ^'yes'}]\n", ["account ada: shared must be true or false, without quotes"]),
+    ("number for true", "accounts: [{users: [c], controller: ^1}]\n", ["accounts[0]: controller must be true or false, without quotes"]),
+    ("cloud as text", _rule("when: job.mpi, cloud: ^'true'"), ["rule r: cloud is 'true'; it must be true, without quotes"]),
+    ("cloud as number", _rule("when: job.mpi, cloud: ^1"), ["rule r: cloud is '1'; it must be true, without quotes"]),
+    ("no cloud", _rule("when: job.mpi, cloud: ^no"), ["rule r: cloud is false; it must be true, without quotes"]),
     ("volume of nothing", _site(", volumes: [^{path: /x}]"), ["site s: needs exactly one of hostPath, nfs, claim"]),
     ("volume of two", _site(", volumes: [{path: /x, hostPath: /y, ^nfs: 'a:/b'}]"), ["site s: nfs beside hostPath: give exactly one of hostPath, nfs, claim"]),
     ("walltimes", _site("", ", walltimeMax: 1h, walltimeDefault: ^2h"), ["site s: queue q: walltimeDefault 2h is beyond walltimeMax 1h, so no Job without a walltime fits"]),
@@ -92,34 +92,34 @@ ENTRIES = [
     ("hours that are minutes", _rule("when: job.mpi, hpc: [{queue: big, maxWalltime: ^2:00}]"), ["rule r: hpc: queue big: maxWalltime 2m leaves the containers no time: the margin of site pbs is 5m; it must be longer than that by more than 1m; 2:00 is 2m, minutes before the colon as in PBS; write 2m, or 2h if hours are meant"]),
     ("minutes over 59", _rule("when: job.mpi, hpc: [{queue: big, maxWalltime: ^'2:99:00'}]"), ["rule r: hpc[0].maxWalltime '2:99:00' has more than 59 minutes or seconds behind a colon; write"]),
     ("GPUs", _site("", ", gpuVendor: ^amd"), ["site s: queue q: gpuVendor is amd, but gpusPerNode is 0; give it or remove it"]),
-    ("nobody", "accounts: [^{as: ada}]\n", ["account ada: names nobody: give users, groups, serviceAccounts or namespaces"]),
+    ("nobody", "accounts: [^{as: ada}]\n", ["account ada: matches nobody: give users, groups, serviceAccounts or namespaces"]),
     ("as nobody", "accounts: [^{users: [ada]}]\n", ["accounts[0]: as is missing: the HPC user to run as"]),
-    ("no manager", "controllers: [{managedBy: ^kueue}]\n", ["controllers[0]: managedBy is 'kueue', which has not the form"]),
+    ("no manager", "controllers: [{managedBy: ^kueue}]\n", ["controllers[0]: managedBy is 'kueue', which does not have the form"]),
     ("own manager", "controllers: [{managedBy: ^kubernetes.io/job-controller}]\n", ["controllers[0]: managedBy is Kubernetes' own Job controller, whose Jobs are always judged"]),
-    ("root", "accounts: [{users: [ada], as: ^root}]\n", ["account root: as is root, a system user; jobs run as people or as accounts of projects"]),
+    ("root", "accounts: [{users: [ada], as: ^root}]\n", ["account root: as is root, a system user; give the account of a person or of a project"]),
     ("no site", "accounts: [{users: [ada], as: ada, site: ^'x*'}]\n", ["account ada: site 'x*' matches no site; there are: pbs, gpus"]),
     ("account of two lines", 'accounts: [{users: [ada], as: ada, account: ^"a\\nb"}]\n', ["account ada: account: 'a\\nb' has a control or non-ASCII character, which batch systems refuse or change"]),
     ("project in quotes", "accounts: [{users: [ada], as: ada, project: ^\"it's\"}]\n", ["account ada: project: \"it's\" has a quote or backslash"]),
     ("account abroad", "accounts: [{users: [ada], as: ada, account: ^größe}]\n", ["account ada: account: 'größe' has a control or non-ASCII character"]),
-    ("account among directives", "accounts: [{users: [ada], as: ada, site: gpus, directives: {^account: x}}]\n", ["account ada: directives: account belongs to people; write it as account of their entry in accounts"]),
+    ("account among directives", "accounts: [{users: [ada], as: ada, site: gpus, directives: {^account: x}}]\n", ["account ada: directives: account depends on the user; write it as account of an entry in accounts"]),
     ("directive of two lines", _rule('when: job.mpi, hpc: [{queue: gpu}], ^directives: {qos: "a\\nb"}'), ["rule r: directives: qos: 'a\\nb' has a control or non-ASCII character"]),
     ("directive that goes on", _rule('when: job.mpi, hpc: [{queue: big}], ^directives: {resource.foo: "1,walltime=99:00:00"}'), ["rule r: directives: resource.foo: '1,walltime=99:00:00' has a comma, which would begin something else there"]),
-    ("queue of two words", _site("").replace("name: q", 'name: ^"q\\n"'), ["site s: queues[0].name is 'q\\n', which has not the form"]),
+    ("queue of two words", _site("").replace("name: q", 'name: ^"q\\n"'), ["site s: queues[0].name is 'q\\n', which does not have the form"]),
     ("no expression", _rule("when: \"job.name.matches(^'(')\", cloud: true"), ["rule r: when: invalid regular expression: missing ): ("]),
-    ("controller as", "accounts: [{users: [c], controller: true, ^as: ada}]\n", ["account ada: a controller creates Jobs for others and runs as nobody itself; remove 'as'"]),
-    ("controller of namespaces", "accounts: [{users: [c], controller: true, ^namespaces: [x]}]\n", ["accounts[0]: a controller is one wherever it asks; remove 'namespaces'"]),
-    ("controller nobody", "accounts: [^{controller: true, ^namespaces: [x]}]\n", ["accounts[0]: a controller is a user, group or service account; name it", "accounts[0]: a controller is one wherever it asks"]),
+    ("controller as", "accounts: [{users: [c], controller: true, ^as: ada}]\n", ["account ada: a controller creates Jobs for others, so it has no HPC user of its own; remove 'as'"]),
+    ("controller of namespaces", "accounts: [{users: [c], controller: true, ^namespaces: [x]}]\n", ["accounts[0]: a controller counts in all namespaces; remove 'namespaces'"]),
+    ("controller nobody", "accounts: [^{controller: true, ^namespaces: [x]}]\n", ["accounts[0]: a controller is a user, group or service account; give its name", "accounts[0]: a controller counts in all namespaces"]),
     ("system user", "accounts: [{users: [ada], as: ^systemd-timesync}]\n", ["account systemd-timesync: as is systemd-timesync, a system user"]),
-    ("user name", "accounts: [{users: [ada], as: ^'ada;id'}]\n", ["account ada;id: as is 'ada;id', which has not the form"]),
-    ("embedded queue elsewhere", _site(", host: ^'ssh://x'").replace("openpbs", "local"), ["site s: the embedded queue (system local) is on this machine: host is local"]),
+    ("user name", "accounts: [{users: [ada], as: ^'ada;id'}]\n", ["account ada;id: as is 'ada;id', which does not have the form"]),
+    ("embedded queue elsewhere", _site(", host: ^'ssh://x'").replace("openpbs", "local"), ["site s: the embedded queue (system local) is on this machine: write host: local"]),
     ("nfs", _site(", volumes: [{path: /x, nfs: ^filer}]"), ["site s: nfs is 'filer'; write server:/export"]),
-    ("srun without Slurm", _site(", mpi: [{name: a, launcher: ^srun}]"), ["site s: MPI profile a: launcher srun starts ranks under Slurm alone, and the site's system is openpbs; write openmpi or hydra"]),
-    ("registry with a scheme", _site(", insecureRegistries: ['reg:*', ^'http://reg:5000']"), ["site s: insecureRegistries: 'http://reg:5000' is no host:port, so it is no image's registry; write reg:5000"]),
-    ("registry with a path", _site(", insecureRegistries: [^'reg:5000/lab']"), ["site s: insecureRegistries: 'reg:5000/lab' is no host:port, so it is no image's registry; write reg:5000"]),
-    ("registry that is a scheme", _site(", insecureRegistries: [^'http://']"), ["site s: insecureRegistries: 'http://' is no host:port, so it is no image's registry; write registry.example.org:5000"]),
-    ("profile twice", _site(", mpi: [{name: a, launcher: openmpi}, {name: ^a, launcher: hydra}]"), ["site s: MPI profile a is there already in site s; names are used once"]),
-    ("launcher", _site(", mpi: [{name: a, launcher: ^mpt}]"), ["site s: mpi[0].launcher is 'mpt'; it may be 'openmpi', 'hydra', 'intelmpi' or 'srun'"]),
-    ("limits of a choice", _rule("when: job.mpi, hpc: [{queue: big, maxNodes: ^0}]"), ["rule r: hpc[0].maxNodes is 0; it is at least 1"]),
+    ("srun without Slurm", _site(", mpi: [{name: a, launcher: ^srun}]"), ["site s: MPI profile a: launcher srun starts ranks only under Slurm, and the site's system is openpbs; write openmpi or hydra"]),
+    ("registry with a scheme", _site(", insecureRegistries: ['reg:*', ^'http://reg:5000']"), ["site s: insecureRegistries: 'http://reg:5000' is not a host:port, so it matches no registry; write reg:5000"]),
+    ("registry with a path", _site(", insecureRegistries: [^'reg:5000/lab']"), ["site s: insecureRegistries: 'reg:5000/lab' is not a host:port, so it matches no registry; write reg:5000"]),
+    ("registry that is a scheme", _site(", insecureRegistries: [^'http://']"), ["site s: insecureRegistries: 'http://' is not a host:port, so it matches no registry; write registry.example.org:5000"]),
+    ("profile twice", _site(", mpi: [{name: a, launcher: openmpi}, {name: ^a, launcher: hydra}]"), ["site s: MPI profile a already exists in site s; names must be unique"]),
+    ("launcher", _site(", mpi: [{name: a, launcher: ^mpt}]"), ["site s: mpi[0].launcher is 'mpt'; it must be 'openmpi', 'hydra', 'intelmpi' or 'srun'"]),
+    ("limits of a choice", _rule("when: job.mpi, hpc: [{queue: big, maxNodes: ^0}]"), ["rule r: hpc[0].maxNodes is 0; it must be at least 1"]),
     ("key of a choice", _rule("when: job.mpi, hpc: [{queue: big, ^max_nodes: 1}]"), ["rule r: unknown key 'hpc[0].max_nodes'; did you mean 'maxNodes'?"]),
     ("no queues", _rule("when: job.mpi, hpc: ^[]"), ["rule r: hpc is empty: it needs at least one entry"]),
     ("one of", _rule("when: job.mpi", "^"), ["rule r: needs exactly one of hpc, cloud, deny"]),
@@ -128,11 +128,11 @@ ENTRIES = [
     ("null condition", _rule("when: ^~, cloud: true"), ["rule r: when is empty; write true or a condition"]),
     ("null", "tests: [{name: ^~, job: {}, expect: {target: hpc}}]\n", ["tests[0]: name is empty"]),
     ("two of", _rule("when: job.mpi, cloud: true, ^deny: x"), ["rule r: deny beside cloud: give exactly one of hpc, cloud, deny"]),
-    ("key without hpc", _rule("when: job.mpi, cloud: true, ^kueue: true"), ["rule r: kueue is for rules with hpc; this rule sends nothing there"]),
+    ("key without hpc", _rule("when: job.mpi, cloud: true, ^kueue: true"), ["rule r: kueue is only for rules with hpc; remove it"]),
     ("no such queue", _rule("when: job.mpi, hpc: [{queue: ^smal}]"), ["rule r: hpc: queue smal: no site has that queue; there are: small, big, gpu"]),
     ("no such site", _rule("when: job.mpi, hpc: [{queue: big, site: ^pbs2}]"), ["rule r: hpc: there is no site pbs2; there are: pbs, gpus"]),
     ("not on that site", _rule("when: job.mpi, hpc: [{queue: ^big, site: gpus}]"), ["rule r: hpc: site gpus has no queue big; it has: gpu"]),
-    ("queue twice", _rule("when: job.mpi, hpc: [{queue: big}, {queue: ^big}]"), ["rule r: hpc: queue big stands twice"]),
+    ("queue twice", _rule("when: job.mpi, hpc: [{queue: big}, {queue: ^big}]"), ["rule r: hpc: queue big is listed twice"]),
     ("queue in condition", _rule("when: \"^queues['x'].up\", cloud: true"), ["rule r: when: queues['x']: no site has that queue; there are: small, big, gpu"]),
     ("reached: true", "rules:\n  - {name: a, cloud: true}\n  - {name: b, when: ^job.mpi, cloud: true}\n  - ^{name: rest, cloud: true}\n", ["rule b: cannot be reached: rule a (p:2) holds for every Job", "rule rest: cannot be reached: rule a (p:2) holds for every Job"]),
     ("reached: same", "rules:\n  - {name: a, when: job.mpi, cloud: true}\n  - {name: b, when: ^' job.mpi', cloud: true}\n" + REST, ["rule b: cannot be reached: rule a (p:2) has the same condition"]),
@@ -141,19 +141,19 @@ ENTRIES = [
     ("constant catch-all", "rules:\n  - {name: rest, when: ( true ), cloud: true}\n", []),
     ("false catch-all", "rules:\n  - {name: rest, when: ^1 > 2, cloud: true}\n", ["rule rest: is the last rule and does not hold for every Job"]),
     ("no catch-all", "rules: [{name: a, when: ^job.mpi, cloud: true}]\n", ["rule a: is the last rule and does not hold for every Job; add one after it, e.g. {name: rest, cloud: true}"]),
-    ("audit at the end", "rules: [{name: a, mode: ^audit, cloud: true}]\n", ["rule a: is the last rule and in mode audit, so it decides nothing; add one: cloud: true"]),
-    ("same name", "rules:\n  - {name: rest, when: job.mpi, cloud: true}\n  - {name: ^rest, cloud: true}\n", ["rule rest: rule rest is there already, in p:2; names are used once"]),
+    ("audit at the end", "rules: [{name: a, mode: ^audit, cloud: true}]\n", ["rule a: is the last rule and in mode audit, so it decides nothing; add a last rule with cloud: true"]),
+    ("same name", "rules:\n  - {name: rest, when: job.mpi, cloud: true}\n  - {name: ^rest, cloud: true}\n", ["rule rest: rule rest already exists, in p:2; names must be unique"]),
     ("contradiction", _rule("when: ^job.cpus > 4 && job.cpus < 5, cloud: true"), ["rule r: when: no Job meets both 'job.cpus > 4' and 'job.cpus < 5'"]),
     ("too many cores", _rule("when: job.mpi && ^job.cpus >= 64, hpc: [{queue: small}, {queue: big}]"), ["rule r: when: no Job that meets 'job.cpus >= 64' fits any queue of this rule: job.cpus can be at most 32 there"]),
     ("too long", _rule("when: ^seconds('2h') < job.walltime, hpc: [{queue: small}]"), ["rule r: when: no Job that meets 'seconds('2h') < job.walltime' fits any queue of this rule: job.walltime can be at most 1h there"]),
     ("own limit", _rule("when: ^job.memory > quantity('32Gi'), hpc: [{queue: big, maxNodes: 1}]"), ["rule r: when: no Job that meets 'job.memory > quantity('32Gi')' fits any queue of this rule: job.memory can be at most 32Gi there"]),
     ("defaults", _rule("when: job.mpi, hpc: [{queue: small}], defaults: {walltime: ^2h}"), ["rule r: defaults: walltime is beyond what any queue of this rule has: 1h"]),
     ("test of two", "tests: [^{name: t, expect: {target: cloud}}]\n", ["test t: needs exactly one of job, file"]),
-    ("test of no rule", "tests: [{name: t, job: {}, expect: {target: cloud, rule: ^x}}]\n", ["test t: expects rule x, which is not there"]),
-    ("test of no queue", "tests: [{name: t, job: {}, expect: {target: hpc, queue: ^x}, queues: {^z: {}}}]\n", ["test t: expects queue x, which no site has", "test t: queues: 'z' is no queue; there are: small, big, gpu, pbs/small, pbs/big, gpus/gpu"]),
-    ("test of no figure", "tests: [{name: t, job: {}, expect: {target: hpc}, queues: {big: {^freeNode: 1}}}]\n", ["test t: queues: big: freeNode: is no figure of a queue; did you mean 'freeNodes'?"]),
-    ("test of a wrong figure", "tests: [{name: t, job: {}, expect: {target: hpc}, queues: {big: {up: ^'yes', freeNodes: ^-1}}}]\n", ["test t: queues: big: up: is true or false, without quotes", "test t: queues: big: freeNodes: is -1; it is at least 0"]),
-    ("test of no file", "tests: [{name: t, file: ^x.yaml, expect: {target: hpc}}]\n", ["test t: file 'x.yaml' is no manifest beside this policy (*.yaml with apiVersion and kind)"]),
+    ("test of no rule", "tests: [{name: t, job: {}, expect: {target: cloud, rule: ^x}}]\n", ["test t: expects rule x, but there is no such rule"]),
+    ("test of no queue", "tests: [{name: t, job: {}, expect: {target: hpc, queue: ^x}, queues: {^z: {}}}]\n", ["test t: expects queue x, but there is no such queue", "test t: queues: no site has a queue 'z'; there are: small, big, gpu, pbs/small, pbs/big, gpus/gpu"]),
+    ("test of no figure", "tests: [{name: t, job: {}, expect: {target: hpc}, queues: {big: {^freeNode: 1}}}]\n", ["test t: queues: big: freeNode: is not a figure of a queue; did you mean 'freeNodes'?"]),
+    ("test of a wrong figure", "tests: [{name: t, job: {}, expect: {target: hpc}, queues: {big: {up: ^'yes', freeNodes: ^-1}}}]\n", ["test t: queues: big: up: must be true or false, without quotes", "test t: queues: big: freeNodes: is -1; it must be at least 0"]),
+    ("test of no file", "tests: [{name: t, file: ^x.yaml, expect: {target: hpc}}]\n", ["test t: file 'x.yaml' is not a manifest in the policy's directory (*.yaml with apiVersion and kind)"]),
 ]  # fmt: skip
 
 
@@ -232,7 +232,7 @@ ENDS = [
     ("a broken rule behind", "rules:\n  - {name: b, when: job.mpi, cloud: true}\n  - {name: a, ^clod: true}\n", ["rule a: unknown key"]),
     ("a key that may be rules behind", "rules: [{name: b, when: job.mpi, cloud: true}]\n^rulse: []\n", ["unknown key 'rulse'"]),
     ("a key that may be rules before", "^rulse: []\nrules: [{name: b, when: ^job.mpi, cloud: true}]\n", ["unknown key 'rulse'", f"rule b: {NO_END}"]),
-    ("rules that are no list behind", "rules: [{name: b, when: job.mpi, cloud: true}]\n---\nrules: ^x\n", ["rules is a list"]),
+    ("rules that are no list behind", "rules: [{name: b, when: job.mpi, cloud: true}]\n---\nrules: ^x\n", ["rules must be a list"]),
     ("a last rule that may be for all once it compiles", "rules: [{name: b, when: ^ture, cloud: true}]\n", ["rule b: when: there is no 'ture'"]),
 ]  # fmt: skip
 
@@ -256,11 +256,11 @@ def test_names_of_entries_that_are_wrong_elsewhere_are_used_once_as_well() -> No
             "a.yaml": (_site(", ^color: red") + "rules: [{name: r, ^clod: true}]\n", ["site s: unknown key", "rule r: unknown key"]),
             "b.yaml": (
                 SITE.replace("name: s,", "name: ^s,") + "rules:\n  - {name: ^r, when: job.mpi, cloud: true}\n  - {name: all, cloud: true}\n",
-                ["site s: site s is there already, in a.yaml:1", "rule r: rule r is there already, in a.yaml:2"],
+                ["site s: site s already exists, in a.yaml:1", "rule r: rule r already exists, in a.yaml:2"],
             ),
             "c.yaml": (
                 "tests:\n  - {name: t, job: {}, expect: {target: ^moon}}\n  - {name: ^t, job: {}, expect: {target: cloud}}\n",
-                ["test t: expect.target is 'moon'", "test t: test t is there already, in c.yaml:2"],
+                ["test t: expect.target is 'moon'", "test t: test t already exists, in c.yaml:2"],
             ),
         }
     )  # fmt: skip
@@ -304,7 +304,7 @@ def test_the_clusters_own_programs_are_no_people(user: str) -> None:
     rest = {"a.yaml": SITES, "z.yaml": RULES}
     (found,) = problems_of({**rest, "p": f"accounts: [{{users: [ada, '{user}'], as: ada}}]\n"})
 
-    assert found.startswith(f"p:1:26: account ada: users: '{user}' is of the cluster's own programs, which create Jobs")
+    assert found.startswith(f"p:1:26: account ada: users: '{user}' matches components of Kubernetes, which create Jobs")
     assert problems_of({**rest, "p": f"accounts: [{{users: ['{user}'], as: ada, shared: true}}]\n"}) == []
     assert problems_of({**rest, "p": f"accounts: [{{users: ['{user}'], controller: true}}]\n"}) == []
 
@@ -386,7 +386,7 @@ def test_an_observer_runs_no_jobs() -> None:
             "a.yaml": (_site(", access: sudo, observer: watch"), []),
             "b.yaml": (
                 "accounts: [{users: [ada], as: ada}, {users: [ben], as: ^watch}]\n",
-                ["account watch: as is watch, the observer of site s, which only looks; Jobs run as somebody else"],
+                ["account watch: as is watch, the observer of site s, which may only look; give another HPC user"],
             ),
             "c.yaml": (RULES, []),
         }
@@ -443,11 +443,11 @@ def test_same_site_and_queue() -> None:
         {
             "a.yaml": (
                 SITE.replace("}]}]", "}, {name: ^q, nodes: 1, cpusPerNode: 1}]}]"),
-                ["site s: queue q is there already in site s; names are used once"],
+                ["site s: queue q already exists in site s; names must be unique"],
             ),
             "b.yaml": (
                 SITE.replace("name: s,", "name: ^s,"),
-                ["site s: site s is there already, in a.yaml:1; names are used once"],
+                ["site s: site s already exists, in a.yaml:1; names must be unique"],
             ),
             "c.yaml": (RULES, []),
         }
@@ -530,8 +530,8 @@ def test_a_policy_in_the_form_of_a_kubernetes_object_is_told(text: str, what: st
                 text,
                 [
                     (
-                        f"is a Kubernetes object of kind {what}, and no policy file: those are no objects of Kubernetes. "
-                        f"Leave apiVersion, kind, metadata and spec out, and write {key}: at the first column"
+                        f"is a Kubernetes object of kind {what}, but a policy file is not a Kubernetes object: "
+                        f"remove apiVersion, kind, metadata and spec, and write {key}: at the first column"
                     )
                 ],
             ),
@@ -545,7 +545,7 @@ def test_an_object_that_is_no_job_is_doubtful_among_policies() -> None:
 
     assert policy.load({**files, "z.yaml": "rules: [{name: rest, cloud: true}]"}).warnings == (
         (
-            "k.yaml:2:1: is a ConfigMap, which is neither a policy file nor a Job for a test; nothing of it is read\n"
+            "k.yaml:2:1: is a ConfigMap, which is neither a policy file nor a Job for a test; it is ignored\n"
             "  | kind: ConfigMap\n  | ^"
         ),
     )
@@ -556,7 +556,7 @@ def test_a_time_zone_is_known() -> None:
         {
             "a.yaml": (
                 _site(", timeZone: ^Europe/Berln"),
-                ["site s: timeZone: 'Europe/Berln' is no time zone; write a name such as Europe/Berlin, or UTC"],
+                ["site s: timeZone: 'Europe/Berln' is not a time zone; write a name such as Europe/Berlin, or UTC"],
             ),
             "c.yaml": (RULES, []),
         }
@@ -596,17 +596,17 @@ def test_the_digest_is_of_names_and_texts() -> None:
 
 
 WARNINGS = [
-    ("  - {name: r, when: \"job.labels['a'] == 'b'\", cloud: true}\n", "c.yaml:2: rule r: where the label is not there, job.labels['a'] cannot"),
-    ("  - {name: r, when: job.labels.tier == 'b', cloud: true}\n", "c.yaml:2: rule r: where the label is not there, job.labels.tier cannot be evaluated, and the Job stays in the cloud (or is denied, by a rule that denies); write 'tier' in job.labels && … before it"),
+    ("  - {name: r, when: \"job.labels['a'] == 'b'\", cloud: true}\n", "c.yaml:2: rule r: if the label is missing, job.labels['a'] cannot"),
+    ("  - {name: r, when: job.labels.tier == 'b', cloud: true}\n", "c.yaml:2: rule r: if the label is missing, job.labels.tier cannot be evaluated, and the Job stays in the cloud (or is denied, by a rule that denies); write 'tier' in job.labels && … before it"),
     ("  - {name: r, when: has(job.labels.tier) && job.labels.tier == 'b', cloud: true}\n", None),
     ("  - {name: r, when: \"'tier' in job.labels && job.labels.tier == 'b'\", cloud: true}\n", None),
     ("  - {name: r, when: \"job.labels.exists(l, l == 'b')\", cloud: true}\n", None),
-    ("  - {name: r, when: \"job.name.matches('^' + request.namespace)\", cloud: true}\n", "c.yaml:2: rule r: the pattern '^' + request.namespace of matches() is known only when a Job comes; where"),
+    ("  - {name: r, when: \"job.name.matches('^' + request.namespace)\", cloud: true}\n", "c.yaml:2: rule r: the pattern '^' + request.namespace of matches() is known only when a Job comes; if it"),
     ("  - {name: r, when: \"job.images.exists(i, 'a'.matches(i))\", cloud: true}\n", "c.yaml:2: rule r: the pattern i of matches()"),
     ("  - {name: r, when: \"job.images.exists(i, i.matches('^a' + 'b'))\", cloud: true}\n", None),
-    ("  - {name: Rest, when: job.mpi, cloud: true}\n", "c.yaml:3: rule rest: its name is that of rule Rest (c.yaml:2) but for case"),
-    ("  - {name: r, when: job.mpi, hpc: [{queue: big, maxNodes: 9}]}\n", "c.yaml:2: rule r: maxNodes 9 changes nothing: queue big has nodes: 4"),
-    ("  - {name: r, when: job.mpi, hpc: [{queue: big, maxWalltime: 48h}]}\n", "c.yaml:2: rule r: maxWalltime changes nothing: queue big has walltimeMax 1d"),
+    ("  - {name: Rest, when: job.mpi, cloud: true}\n", "c.yaml:3: rule rest: its name differs from rule Rest (c.yaml:2) only in case"),
+    ("  - {name: r, when: job.mpi, hpc: [{queue: big, maxNodes: 9}]}\n", "c.yaml:2: rule r: maxNodes 9 has no effect: queue big has nodes: 4"),
+    ("  - {name: r, when: job.mpi, hpc: [{queue: big, maxWalltime: 48h}]}\n", "c.yaml:2: rule r: maxWalltime has no effect: queue big has walltimeMax 1d"),
     ("  - {name: r, when: job.mpi, hpc: [{queue: big, maxWalltime: 12:00}]}\n", "c.yaml:2: rule r: maxWalltime 12:00 is 12m, minutes before the colon as in PBS; write 12m, or 12h if hours are meant"),
     ("  - {name: r, when: job.mpi, hpc: [{queue: big}], defaults: {walltime: '12:00'}}\n", "c.yaml:2: rule r: walltime 12:00 is 12m"),
     ("  - {name: r, when: \"job.walltime > seconds('2:00')\", cloud: true}\n", "c.yaml:2: rule r: when: 2:00 is 2m"),
@@ -627,7 +627,7 @@ def _doubts(site: str, accounts: str) -> tuple[str, ...]:
 
 def test_a_directory_that_users_share_is_told() -> None:
     ada, bob = "{users: [ada], as: ada}", "{users: [bob], as: bob}"
-    said = "a:1: site s: workDir is one for all HPC users"
+    said = "a:1: site s: workDir is the same directory for all HPC users"
 
     assert _doubts(SITE, f"{ada}, {bob}") == (f"{said} (ada, bob); write /w/{{user}}",)
     by_ssh = ", host: 'ssh://login.example.org:22', knownHosts: /k, access: own-keys, keys: /keys"
@@ -637,7 +637,7 @@ def test_a_directory_that_users_share_is_told() -> None:
     assert _doubts(SITE.replace("/w,", "'/w/{user}',"), f"{ada}, {bob}") == ()
     cache = SITE.replace("/w,", "'/w/{user}', imageCache: /i,")
     assert _doubts(cache, f"{ada}, {bob}") == (
-        "a:1: site s: imageCache is one for all HPC users (ada, bob); write /i/{user}",
+        "a:1: site s: imageCache is the same directory for all HPC users (ada, bob); write /i/{user}",
     )
 
 
@@ -657,8 +657,8 @@ def test_times_of_sites_with_one_colon_are_doubtful() -> None:
     ("text", "expected"),
     [
         ("secrets: pull", ()),
-        ("secrets: pull, pull: job", ("secrets: pull is of use with pull: host alone; with pull: job no pull secret is read",)),
-        ("secrets: pull, pull: never", ("secrets: pull is of use with pull: host alone; with pull: never no pull secret is read",)),
+        ("secrets: pull, pull: job", ("secrets: pull has an effect only with pull: host; with pull: job no pull secret is read",)),
+        ("secrets: pull, pull: never", ("secrets: pull has an effect only with pull: host; with pull: never no pull secret is read",)),
         ("mpi: [{name: a, launcher: hydra, images: ['x*']}, {name: b, launcher: openmpi}]", ()),
         ("mpi: [{name: a, launcher: hydra}, {name: b, launcher: openmpi, impliesMpi: true}]", ()),
         ("mpi: [{name: a, launcher: hydra, images: [x, '*']}, {name: b, launcher: openmpi}]", (HIDDEN,)),
@@ -686,7 +686,7 @@ def test_a_site_that_nobody_may_use() -> None:
     checked = loaded("  - {name: r, when: job.mpi, hpc: [{queue: big}]}\n", accounts="accounts: []\n")
 
     assert checked.warnings == (
-        "no entry of accounts is for site pbs: every Job that rules send there stays in the cloud",
+        "no entry of accounts matches site pbs: every Job that rules send there stays in the cloud",
     )
 
 

@@ -47,15 +47,15 @@ WRONG = [
     ("time: soon\nqueues: []", f"f:1:7: time: {NO_TIME}"),
     ("time: 2026-03-01T12:00:00\nqueues: []", f"f:1:7: time: {NO_TIME}"),  # whose noon?
     ("time: true\nqueues: []", f"f:1:7: time: {NO_TIME}"),
-    ("[]", "f:1:1: is no queue state: a mapping with the key queues was expected"),
+    ("[]", "f:1:1: is not a queue state: write a mapping with the key queues"),
     ("queues: 1", "f:1:9: queues: "),
     ("queues: [{site: a}]", "f:1:10: queues[0].queue: "),
-    ("queues:\n  - {site: a, queue: b, free: 1}", "f:2:31: queues[0].free: is no key of a queue's state"),
+    ("queues:\n  - {site: a, queue: b, free: 1}", "f:2:31: queues[0].free: is not a key of a queue state"),
     ("queues:\n  - {site: a, queue: b, up: 1}", "f:2:29: queues[0].up: "),
     ("queues:\n  - {site: a, queue: b, freeNodes: -1}", "f:2:36: queues[0].freeNodes: "),
     ("queues:\n  - {site: a, queue: b, freeNodes: '1'}", "f:2:36: queues[0].freeNodes: "),
-    ("queues:\n  - {site: a, queue: b}\n  - {site: a, queue: b}", "f:3:5: queue b of site a stands twice"),
-    ("queues: []\n---\nqueues: []", "f:3:1: a queue state file is one document"),
+    ("queues:\n  - {site: a, queue: b}\n  - {site: a, queue: b}", "f:3:5: queue b of site a is listed twice"),
+    ("queues: []\n---\nqueues: []", "f:3:1: a queue state file must be one document"),
     ("queues: [\n", "f:2:1: is not YAML: "),
 ]
 

@@ -16,23 +16,23 @@ WAIT = "queues['big'].waitSeconds"
 STATE = "nothing is known of the queue"
 
 DOUBTFUL = [
-    (f"{WAIT} < 60", 0, f"'{WAIT} < 60' also holds where {STATE}: the figure reads 0 then"),
-    (f"60 > {WAIT}", 5, f"'60 > {WAIT}' also holds where {STATE}"),
-    (f"{WAIT} == 0", 0, f"'{WAIT} == 0' also holds where {STATE}"),
-    ("queues['pbs/big'].queuedJobs <= 3", 0, f"'queues['pbs/big'].queuedJobs <= 3' also holds where {STATE}"),
-    ("queues['big'].runningJobs < 3", 0, f"'queues['big'].runningJobs < 3' also holds where {STATE}"),
-    ("!queues['big'].up", 1, f"'!queues['big'].up' also holds where {STATE}: the figure reads false then"),
-    ("!(queues['big'].freeNodes > 0)", 2, f"'queues['big'].freeNodes > 0' does not hold either where {STATE}"),
-    (f"job.gpus > 0 && (job.mpi || {WAIT} <= seconds('1h'))", 28, f"'{WAIT} <= seconds('1h')' also holds where {STATE}"),
-    (f"{WAIT} < queues['small'].waitSeconds", 0, f"'{WAIT} < queues['small'].waitSeconds' also holds where {STATE}"),
-    (f"{WAIT} < job.walltime", 0, f"'{WAIT} < job.walltime' also holds where {STATE}"),
-    ("queues['gpu'].walltimeMax < 60", 0, "'queues['gpu'].walltimeMax < 60' also holds where the policy declares no"),
-    ("job.cpus < 2", 0, "'job.cpus < 2' also holds where the Job asks for no CPUs"),
-    ("(job.totalMemory + 1) < 2", 1, "'(job.totalMemory + 1) < 2' also holds where the Job asks for no memory"),
-    ("job.images.exists(i, i == 'a' && job.walltime < 3)", 33, "'job.walltime < 3' also holds where the Job asks for no"),
-    ("job.mpi ? job.ranks < 4 : job.mpi", 10, "'job.ranks < 4' also holds where the Job does not say how many ranks"),
-    ("!(job.mpi || !(job.nodes < 3))", 15, "'job.nodes < 3' also holds where no hint asks for nodes"),
-    ("job.completions <= 4 // few", 0, "'job.completions <= 4 // few' also holds where the Job is a work queue"),
+    (f"{WAIT} < 60", 0, f"'{WAIT} < 60' also holds if {STATE}, as the figure then reads 0"),
+    (f"60 > {WAIT}", 5, f"'60 > {WAIT}' also holds if {STATE}"),
+    (f"{WAIT} == 0", 0, f"'{WAIT} == 0' also holds if {STATE}"),
+    ("queues['pbs/big'].queuedJobs <= 3", 0, f"'queues['pbs/big'].queuedJobs <= 3' also holds if {STATE}"),
+    ("queues['big'].runningJobs < 3", 0, f"'queues['big'].runningJobs < 3' also holds if {STATE}"),
+    ("!queues['big'].up", 1, f"'!queues['big'].up' also holds if {STATE}, as the figure then reads false"),
+    ("!(queues['big'].freeNodes > 0)", 2, f"'queues['big'].freeNodes > 0' is false, too, if {STATE}"),
+    (f"job.gpus > 0 && (job.mpi || {WAIT} <= seconds('1h'))", 28, f"'{WAIT} <= seconds('1h')' also holds if {STATE}"),
+    (f"{WAIT} < queues['small'].waitSeconds", 0, f"'{WAIT} < queues['small'].waitSeconds' also holds if {STATE}"),
+    (f"{WAIT} < job.walltime", 0, f"'{WAIT} < job.walltime' also holds if {STATE}"),
+    ("queues['gpu'].walltimeMax < 60", 0, "'queues['gpu'].walltimeMax < 60' also holds if the policy declares no"),
+    ("job.cpus < 2", 0, "'job.cpus < 2' also holds if the Job asks for no CPUs"),
+    ("(job.totalMemory + 1) < 2", 1, "'(job.totalMemory + 1) < 2' also holds if the Job asks for no memory"),
+    ("job.images.exists(i, i == 'a' && job.walltime < 3)", 33, "'job.walltime < 3' also holds if the Job asks for no"),
+    ("job.mpi ? job.ranks < 4 : job.mpi", 10, "'job.ranks < 4' also holds if the Job does not say how many ranks"),
+    ("!(job.mpi || !(job.nodes < 3))", 15, "'job.nodes < 3' also holds if no hint asks for nodes"),
+    ("job.completions <= 4 // few", 0, "'job.completions <= 4 // few' also holds if the Job is a work queue"),
 ]  # fmt: skip
 
 
@@ -98,7 +98,7 @@ def test_the_warning_stands_at_the_figure_with_a_caret() -> None:
     (said,) = loaded(rule).warnings
 
     assert said.split("; write")[0] == (
-        "c.yaml:5:7: rule r: when: 'queues['gpu'].waitSeconds < 60' also holds where nothing is known of the queue: "
-        "the figure reads 0 then"
+        "c.yaml:5:7: rule r: when: 'queues['gpu'].waitSeconds < 60' also holds if nothing is known of the queue, as "
+        "the figure then reads 0"
     )
     assert said.splitlines()[1:] == ["  |       queues['gpu'].waitSeconds < 60", "  |       ^"]

@@ -23,8 +23,12 @@ def _of_this_version() -> Ended:
     ("ended", "mark", "seen"),
     [
         (None, Mark.OK, "/i of version 1"),
-        (Ended(0, b'{"version": 2, "state": "failed"}', b""), Mark.WARNING, "the answer is no object with version 1"),
-        (Ended(0, b"hello", b""), Mark.WARNING, "the answer is no JSON"),
+        (
+            Ended(0, b'{"version": 2, "state": "failed"}', b""),
+            Mark.WARNING,
+            "the answer is not an object with version 1",
+        ),
+        (Ended(0, b"hello", b""), Mark.WARNING, "the answer is not JSON"),
         (Ended(None, b"", b"/i: No such file or directory"), Mark.WARNING, "no answer: /i: No such file or directory"),
         (Ended(126, b"", b""), Mark.WARNING, "no answer: exit code 126"),
     ],

@@ -233,7 +233,7 @@ def test_an_answer_that_is_none_is_told(world: World) -> None:
     world.imagepull.answers(perl={"state": "done"})
 
     program = world.imagepull.program
-    words = f"the answer of {program} on site hpc1 has no state ready, pulling or failed"
+    words = f"the answer of {program} on site hpc1 has none of the states ready, pulling and failed"
     assert world.waits("perl")[:2] == ("ErrImagePull", words)
 
 

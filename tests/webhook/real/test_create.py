@@ -271,7 +271,7 @@ def test_what_would_not_fit_into_annotations_stays_in_the_cloud(jobs: Gated) -> 
 def test_it_is_denied_where_the_rule_takes_it_to_hpc_only(jobs: Gated) -> None:
     said = jobs.denied(job(pod=large_environment(210), metadata={"labels": {"strict": "yes"}}))
 
-    assert "rule strict takes it to HPC only, and it cannot go there: spec.template.spec.containers[0].env" in said
+    assert "rule strict allows it only on HPC, but it cannot go there: spec.template.spec.containers[0].env" in said
     assert "of the 211 KiB that script and annotations would take" in said
 
 
