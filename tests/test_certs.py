@@ -455,6 +455,6 @@ def test_show_of_half_a_pair_and_of_no_keys(tmp_path: Path) -> None:
 
     assert (half.exit_code, "key fits     no signing.key beside it" in half.output) == (0, True)
     (tmp_path / "signing.key").write_bytes(SERVER.private)
-    assert f"{tmp_path}/signing.key: the private key is no Ed25519 key" in str(run("show", tmp_path).exception)
+    assert f"{tmp_path}/signing.key: the private key is not an Ed25519 key" in str(run("show", tmp_path).exception)
     (tmp_path / "signing.pub").unlink()
     assert f"{tmp_path}/signing.pub does not exist" in str(run("show", tmp_path).exception)

@@ -1,7 +1,7 @@
-"""Updates of Jobs in the cloud that ask for more than was judged: a rule that denies holds for them as at creation.
+"""Judges updates of Jobs in the cloud that ask for more than before: rules that deny apply to them as at creation.
 
-Pure. What asks for less, or for what it had, is never held up: a Job may have been there before its rule, and Kueue
-suspends and releases Jobs as it likes. Who asks is whoever updates: nobody records who created a Job in the cloud.
+Pure. An update that asks for the same or less always passes: a Job may be older than the rule, and Kueue suspends and
+releases Jobs at any time. The requester is the user who updates the Job, as its creator is not recorded in the cloud.
 """
 
 from __future__ import annotations
@@ -23,10 +23,11 @@ _GROUPS: Final = ("initContainers", "containers")
 
 
 def denied(stored: Job, new: Job, requester: Requester, gate: Gate) -> tuple[Workload, Decision] | None:
-    """The rule that denies what an update asks for, with what that is; None where none does.
+    """The decision that denies an update, with the updated Job's workload; None if the update is allowed.
 
-    :param stored: the Job as it is, without anything of ours, as ``new``
-    :raises JobError: what it asks for now cannot be right, and what it asked for could
+    :param stored: the Job in the cluster, stripped of Batchgate's values
+    :param new: the Job as the update wants it, also stripped
+    :raises JobError: if the new Job is invalid and the stored one is valid
     """
     if _asked(stored) == _asked(new):
         return None
@@ -61,7 +62,7 @@ def _sized(job: Job, requester: Requester, gate: Gate) -> Workload | None:
 
 
 def _is_only_less(stored: Job, new: Job, before: Workload, now: Workload) -> bool:
-    """Whether some figures became smaller and nothing else is otherwise: each that was asked for still is."""
+    """Whether the update only makes figures smaller, and still asks for each figure that was asked for."""
     same = _beside_figures(stored) == _beside_figures(new) and before.gpu_vendor is now.gpu_vendor
     return same and all(
         not _is_more(before, now, name) and (getattr(before, name) is None or getattr(now, name) is not None)
@@ -72,18 +73,18 @@ def _is_only_less(stored: Job, new: Job, before: Workload, now: Workload) -> boo
 def _is_more(before: Workload, now: Workload, name: str) -> bool:
     was, wanted = getattr(before, name), getattr(now, name)
     if name == _WALLTIME and wanted is None:
-        return was is not None  # without a deadline it may run for ever
+        return was is not None  # without a deadline the Job may run for ever
     return wanted is not None and (was is None or wanted.value > was.value)
 
 
 def _asked(job: Job) -> list[Any]:
-    """All that rules can read of a Job."""
+    """All fields of a Job that rules can read."""
     spec, metadata = _mapping(job.get("spec")), _mapping(job.get("metadata"))
     return [*[spec.get(name) for name in _ASKING], metadata.get("labels") or {}, _hints(metadata)]
 
 
 def _beside_figures(job: Job) -> list[Any]:
-    """The same without figures; which resources are named is none."""
+    """The fields that rules can read, without figures; the names of requested resources are kept."""
     template = _mapping(_mapping(job.get("spec")).get("template"))
     pod = _mapping(template.get("spec"))
     containers = [[_named(one) for one in pod.get(group) or ()] for group in _GROUPS]

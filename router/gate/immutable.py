@@ -1,6 +1,7 @@
-"""A change of what Kubernetes never lets change in the Pod template of a Job that went to HPC, told in one sentence.
+"""Refuses changes of immutable fields in the Pod template of a Job that went to HPC, with one sentence.
 
-Pure. The API server tells it as well, after every webhook, with both templates whole: our script stands in them.
+Pure. The API server would refuse them too, after all webhooks, but its message has both templates with the whole
+script.
 """
 
 from __future__ import annotations
@@ -14,10 +15,10 @@ from router.errors import JobError
 ANEW: Final = "delete and create it"
 _MOST_NAMED: Final = 5
 _MUTABLE: Final = frozenset({"nodeSelector", "tolerations", "affinity", "schedulingGates", "resources"})
-"""Fields of the spec, and of containers, that may change on a suspended Job (ValidateJobUpdate of Kubernetes; amounts
-from 1.35 on). Labels and annotations may as well."""
+"""Fields of the Pod's spec and of containers that may change on a suspended Job, beside labels and annotations
+(ValidateJobUpdate of Kubernetes; amounts from 1.35 on)."""
 _GENERATED: Final = ("batch.kubernetes.io/", "controller-uid", "job-name")
-"""Labels that the API server adds; a file that replaces all of the Job has none of them."""
+"""Labels that the API server adds; a file that replaces the whole Job lacks them."""
 _REPLACED: Final = (
     "Required value: a file that replaces a Job holds the selector and the labels that the API server wrote into it; "
     "apply the file instead, or delete and create the Job (kubectl replace --force)"
@@ -25,7 +26,7 @@ _REPLACED: Final = (
 
 
 def demand_same(stored: object, new: object, *, suspended: bool) -> None:
-    """JobError where a template changes that may not, with the fields that do."""
+    """Raise JobError if immutable fields of a template change; it names these fields."""
     found = list(islice(_differing(stored, new, ""), _MOST_NAMED * 20))
     fields = [field for field in found if not (suspended and _is_mutable(field))]
     if not fields:
@@ -55,7 +56,7 @@ def _is_mutable(path: str) -> bool:
 
 
 def _differing(one: object, other: object, path: str) -> Iterator[str]:
-    """The paths of what is not the same. Absent, null and empty are the same to the API server."""
+    """The paths of fields that differ. Absent, null and empty are the same to the API server."""
     if one == other or (one in _ABSENT and other in _ABSENT):
         return
     if isinstance(one, dict) and isinstance(other, dict):

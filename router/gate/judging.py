@@ -1,7 +1,7 @@
-"""One Job through the gate: stripped, sized, decided, scripted, signed, placed.
+"""Judges one new Job in steps: strip, size, decide, write the script, sign, place.
 
-Pure. The webhook, ``route``, ``script`` and ``explain`` all come through ``judge``; updates of Jobs that are already
-in a cluster come through ``router.gate.updating``.
+Pure. The webhook and the commands ``route``, ``script`` and ``explain`` all call ``judge``. ``router.gate.updating``
+handles updates of Jobs that are already in a cluster.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ from router.workload.quotas import shortage
 Job = dict[str, Any]
 
 _NO_ROOM: Final = "but its namespace has no room for its Pods"
-"""Few words: of a warning users see about 250 bytes (k8s.io/apiserver, webhook/mutating)."""
+"""Kept short, as users see only about 250 bytes of a warning (k8s.io/apiserver, webhook/mutating)."""
 
 
 @unchanging
 class Gate:
-    """What is known at one moment. ``issued_at``: seconds since 1970; without ``signer`` nothing is signed."""
+    """The basis of judgement at one moment. ``issued_at``: seconds since 1970. Without ``signer`` nothing is signed."""
 
     policy: Policy
     cluster: Cluster
@@ -47,12 +47,13 @@ class Gate:
 
 @unchanging
 class Judgement:
-    """What became of a Job.
+    """The result of judging a Job.
 
-    ``job`` is the Job as it came, ``routed`` as it should be stored: with the record of the decision, and for HPC
-    with all changes. ``decision`` and ``workload`` are None where the Job is not ours to judge: a controller of the
-    policy's ``controllers`` manages it, or an update changes nothing that was decided. ``differences`` are sentences on
-    what is otherwise on HPC for every such Job, which the first warning tells in short.
+    :param job: the Job as it came
+    :param routed: the Job as it should be stored: with the record of the decision, and for HPC with all changes
+    :param workload: None, like ``decision``, for a Job left unjudged: a controller of the policy's ``controllers``
+        manages it, or an update leaves everything that was decided
+    :param differences: sentences about differences that every such Job has on HPC; the first warning sums them up
     """
 
     job: Job
@@ -66,10 +67,10 @@ class Judgement:
 
 
 def judge(job: Job, *, requester: Requester, gate: Gate, root: str = "", explain: bool = False) -> Judgement:
-    """Judge a Job as it is created. JobError where it cannot be right, with the field's path.
+    """Judge a Job as it is created. Raises JobError, with the field's path, if the Job is invalid.
 
     :param root: put before field paths (``spec.jobTemplate.`` for the Job inside a CronJob)
-    :param explain: also tell every rule that was looked at
+    :param explain: also record every rule that was looked at
     """
     check_bounds(job, root)
     stripped = placement.strip(job, root=root)
@@ -88,10 +89,10 @@ def judge(job: Job, *, requester: Requester, gate: Gate, root: str = "", explain
 
 
 def manager_of(job: Job, known: Policy) -> str | None:
-    """The controller that runs this Job in place of Kubernetes' own, where the policy lists it; else None.
+    """The controller that runs this Job in place of Kubernetes' own, if the policy lists it; else None.
 
-    An API server may drop ``spec.managedBy`` after this (1.31, and wherever the gate JobManagedBy is off), so that the
-    ordinary controller runs the Job. Nothing of ours is therefore left in it, and a guard looks for the field.
+    An API server may drop ``spec.managedBy`` after this (1.31, or with the feature gate JobManagedBy off), and then the
+    ordinary controller runs the Job. So all of Batchgate's values are removed, and a guard checks for the field.
     """
     manager = managed_by(job)
     return manager if manager in known.controllers else None
@@ -103,7 +104,7 @@ def untouched(job: Job) -> Judgement:
 
 
 def created(job: Job) -> float | None:
-    """When the cluster took a Job, in seconds since 1970; None where it has not yet, or does not say so in RFC 3339."""
+    """When a Job was created, in seconds since 1970; None if its creationTimestamp is missing or invalid."""
     metadata = job.get("metadata")
     try:
         return durations.moment(metadata.get("creationTimestamp") if isinstance(metadata, dict) else None)
@@ -112,7 +113,7 @@ def created(job: Job) -> float | None:
 
 
 def sized(job: Job, requester: Requester, gate: Gate, root: str = "") -> Workload:
-    """What a stripped Job asks for."""
+    """The workload of a stripped Job: all that it asks for."""
     return workload_of(
         job,
         namespace=requester.namespace,
@@ -123,7 +124,7 @@ def sized(job: Job, requester: Requester, gate: Gate, root: str = "") -> Workloa
 
 
 def in_the_cloud(workload: Workload) -> Workload:
-    """The same where no batch system keeps the walltime hint: Kubernetes ends a Job by its deadline alone."""
+    """The workload in the cloud, where the walltime hint has no effect: Kubernetes ends a Job only by its deadline."""
     return (
         workload
         if workload.walltime_asked == workload.deadline
@@ -132,15 +133,15 @@ def in_the_cloud(workload: Workload) -> Workload:
 
 
 def recorded(route: Route, user: str) -> Record:
-    """Who asked and as whom it runs."""
+    """The record of who asked for a Job, and as which HPC user it runs."""
     identity = route.identity
     return Record(user, signing.identity_text(identity.user, identity.account, identity.project))
 
 
 def signed(routed: Job, workload: Workload, route: Route, record: Record, gate: Gate, uid: str = "") -> Job:
-    """A routed Job with the proof that this gate said so; without where the gate has no key.
+    """A routed Job with the signature that proves the decision; unsigned if the gate has no key.
 
-    :param uid: the Job's, where it is known
+    :param uid: the Job's, if known
     """
     if gate.signer is None:
         return routed
@@ -161,7 +162,7 @@ def signed(routed: Job, workload: Workload, route: Route, record: Record, gate: 
 
 
 def too_large(routed: Job, own: Job, root: str = "") -> Obstacle | None:
-    """Why the API server would not take the routed copy of the user's own Job; None where it would."""
+    """Why the API server would refuse the routed copy of the user's Job as too large; None if it would accept it."""
     if (size := placement.oversize(routed)) is not None:
         return _oversized(size, own, root)
     if (size := placement.record_oversize(routed)) is not None:
@@ -170,7 +171,7 @@ def too_large(routed: Job, own: Job, root: str = "") -> Obstacle | None:
 
 
 def text_too_large(workload: Workload, site: Site, own: Job, root: str = "") -> Obstacle | None:
-    """The same without a script, where the texts alone that one would hold are more: writing them takes long."""
+    """``too_large`` before a script is written, from the texts that it would hold: writing large ones takes long."""
     paths = {volume.name: _path_length(workload, volume, site) for volume in workload.volumes}
     size = sum([limits.least_text(container) for container in workload.containers])
     size += sum(
@@ -184,7 +185,7 @@ def text_too_large(workload: Workload, site: Site, own: Job, root: str = "") -> 
 
 
 def _path_length(workload: Workload, volume: Volume, site: Site) -> int:
-    """Characters that a volume's place takes in a script, at each mount; 0 in the Pod's own directory."""
+    """Characters that a volume's path takes in a script for each mount; 0 for volumes in the Pod's own directory."""
     place = place_of(workload, volume, site)
     return len(place.path) + len(place.below) if isinstance(place, SitePath) else 0
 
@@ -248,21 +249,21 @@ def _settled(
 
 
 def _by_its_deadline(decision: Decision, workload: Workload, requester: Requester, gate: Gate) -> Decision:
-    """The decision on a Job that stays in the cloud, where a rule denies it without its walltime hint."""
+    """The decision on a Job that stays in the cloud; a denial if a rule denies the Job without its walltime hint."""
     staying = in_the_cloud(workload)
     if staying is workload:
         return decision
     found = policy.decide(gate.policy, staying, replace(requester, time=gate.issued_at), gate.states)
     if found.target != "deny":
         return decision
-    told = f"in the cloud the hint {names.HINT_WALLTIME} limits nothing, and activeDeadlineSeconds alone counts"
+    told = f"in the cloud the hint {names.HINT_WALLTIME} has no effect; only activeDeadlineSeconds limits the time"
     return replace(decision, target="deny", rule=found.rule, reason=f"{found.reason.rstrip('.')}; {told}")
 
 
 def _kept_back(decision: Decision, route: Route, obstacle: Obstacle) -> Decision:
-    """The decision on a Job that a rule sends to HPC and that cannot go there, as the rule says."""
+    """The decision on a Job that a rule sends to HPC but that cannot go there: cloud or deny, as the rule says."""
     target = route.rule.if_not_routable
-    verb = "takes it to HPC only, and" if target == "deny" else "would send it to HPC, but"
+    verb = "allows it only on HPC, but" if target == "deny" else "would send it to HPC, but"
     reason = f"rule {decision.rule} {verb} it cannot go there: {obstacle}"
     return replace(decision, target=target, route=None, wanted=True, obstacles=(obstacle,), reason=reason)
 
@@ -270,7 +271,7 @@ def _kept_back(decision: Decision, route: Route, obstacle: Obstacle) -> Decision
 def _told(
     stripped: Stripped, routed: Job, workload: Workload, decision: Decision, of_script: tuple[str, ...] = ()
 ) -> tuple[str, ...]:
-    """The warnings about this Job alone, most important first, none twice."""
+    """The warnings about this Job alone, most important first, without duplicates."""
     return tuple(dict.fromkeys(_warnings(stripped, routed, workload, decision, of_script)))
 
 
@@ -288,7 +289,7 @@ def _warnings(
         yield from route.allocation.warnings
         yield from of_script
     if decision.wanted:
-        # Also where the Job cannot go: what would be lost on HPC is often the reason.
+        # Also if the Job cannot go to HPC: a feature that HPC lacks is often the reason.
         yield from workload.warnings
     yield from placement.foreign_keys(stripped, routed)
     yield from stripped.warnings
@@ -303,7 +304,7 @@ def _kib(size: int) -> str:
 
 
 def _half_a_character(job: Job, root: str) -> JobError:
-    """The error for a text that no file can hold, with the field that holds it."""
+    """The error for a text that cannot be encoded, with the path of its field."""
     waiting: list[tuple[str, object]] = [("spec", job.get("spec")), ("metadata", job.get("metadata"))]
     while waiting:
         path, value = waiting.pop()

@@ -1,6 +1,7 @@
-"""From a Job and its routed copy to a JSON Patch (RFC 6902), as an AdmissionReview carries it.
+"""Makes the JSON Patch (RFC 6902) of an AdmissionReview from a Job and its routed copy.
 
-Pure. Only what Batchgate may change is compared (the rest is shared, and the same): the operations are those that jsonpatch would make.
+Pure. Compares only the fields that Batchgate may change, as the two share all others. The operations are those that
+jsonpatch would make.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ _TREE: Final[Mapping[str, Any]] = {
 
 
 class _Differences(jsonpatch.DiffBuilder):
-    """What jsonpatch finds, not yet made a patch that can be applied: checking and copying it takes as long again."""
+    """The differences that jsonpatch finds, before it makes an applicable patch: checks and copies double the time."""
 
     def operations(self) -> list[Operation]:
         """The operations, with the values of the new document itself."""
@@ -47,11 +48,11 @@ class _Differences(jsonpatch.DiffBuilder):
 
 
 def diff(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[Operation]:
-    """The operations that turn ``old`` into ``new``; none where nothing changed.
+    """The operations that turn ``old`` into ``new``; empty if they are equal.
 
-    ``new`` must be made of ``old`` by ``router.placement``: what lies outside the fields that it changes is not
-    looked at, nor what the two share. Moves are not looked for: they save nothing here, and cost a copy of everything
-    as text. The operations share their values with ``new``: they are to be written out, not changed.
+    ``router.placement`` must have made ``new`` from ``old``: only the fields that it changes are compared, and values
+    that the two share are skipped. The operations contain no moves, which would cost a copy of everything as text. They
+    share their values with ``new``, so the caller may write them out but must not change them.
     """
     operations: list[Operation] = []
     _compare(old, new, _TREE, "", operations)
@@ -66,7 +67,7 @@ def encoded(operations: Sequence[Operation]) -> str:
 def _compare(
     old: Mapping[str, Any], new: Mapping[str, Any], tree: Mapping[str, Any], path: str, operations: list[Operation]
 ) -> None:
-    """Add the operations for the fields of a tree; those for its mappings stand before those for its other fields."""
+    """Add the operations for the fields of a tree: first those within its mappings, then those for its other fields."""
     before: Operation = {}
     after: Operation = {}
     for name, below in tree.items():
@@ -87,7 +88,7 @@ def _compare(
 
 
 def _write(before: Operation, after: Operation, path: str, operations: list[Operation]) -> None:
-    """Add the operations for two mappings in jsonpatch's order. Only what both hold needs its comparison, and few do."""
+    """Add the operations for two mappings in jsonpatch's order; jsonpatch itself compares only keys that both have."""
     operations += [{"op": "remove", "path": f"{path}/{_escaped(key)}"} for key in before if key not in after]
     operations += [
         {"op": "add", "path": f"{path}/{_escaped(key)}", "value": value}
@@ -102,7 +103,7 @@ def _write(before: Operation, after: Operation, path: str, operations: list[Oper
 
 
 def _unshared(mapping: Operation, other: Operation) -> Operation:
-    """What the other does not hold as the same value: jsonpatch would write both as text to compare them."""
+    """The entries that the two mappings do not share: to compare others, jsonpatch would write both as text."""
     return {key: value for key, value in mapping.items() if other.get(key, other) is not value}
 
 

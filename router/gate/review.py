@@ -1,8 +1,8 @@
-"""From an AdmissionReview to its answer.
+"""Answers AdmissionReviews.
 
 Pure. Knows the wire format ``admission.k8s.io/v1`` (the API server's contract: kubernetes.io/docs, "Dynamic Admission
-Control") and nothing of HTTP. A review that is none is a ReviewError (the API server's problem, HTTP 400); a Job that
-cannot be right is a well-formed denial that names the field (the user's).
+Control"), but not HTTP. An invalid review raises ReviewError (the API server's problem, HTTP 400). For an invalid Job
+(the user's problem) the answer is a denial that names the field.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ KIND: Final = "AdmissionReview"
 JOB_KIND: Final = {"group": "batch", "version": "v1", "kind": "Job"}
 
 DEEPEST: Final = 100
-"""Levels of mappings and lists in a review, itself included; a Job with all its managed fields has about 25."""
+"""Most levels of mappings and lists in a review, itself included; a Job with all its managed fields has about 25."""
 
 MOST_VALUES: Final = 500_000
-"""Mappings and lists in a review: the API server takes 3 MiB, which hold fewer."""
+"""Most mappings and lists in a review: the API server accepts 3 MiB, which hold fewer."""
 
 LONGEST_WARNING: Final = 256
 LONGEST_WARNINGS: Final = 4096
-"""Characters of one warning and of all: what the API server cuts warnings to (apiserver/pkg/endpoints/filters)."""
+"""Most characters of one warning, and of all: the API server cuts longer ones (apiserver/pkg/endpoints/filters)."""
 
 LONGEST_MESSAGE: Final = 4096
 LONGEST_PATH: Final = 512
@@ -61,7 +61,7 @@ class ReviewAnswer:
 
 @unchanging
 class _Request:
-    """What is read of a request. ``job`` and ``stored`` are None where nothing is to be judged."""
+    """The fields of a request. Without need for judgement, ``job`` and ``stored`` are None."""
 
     uid: str
     operation: str
@@ -75,7 +75,7 @@ class _Request:
 
 
 def review(body: object, gate: Gate) -> ReviewAnswer:
-    """Answer one AdmissionReview. ReviewError where the body is none that we understand."""
+    """Answer one AdmissionReview. Raises ReviewError if the body is not a valid review."""
     _demand_bounded(body)
     request = _read(body)
     if request.job is None:
@@ -94,14 +94,14 @@ def review(body: object, gate: Gate) -> ReviewAnswer:
 
 
 def over_budget(body: object, step: str, field: str, seconds: float) -> ReviewAnswer:
-    """The answer to a review that was given up. ReviewError where the body is none that we understand.
+    """The answer to a review that was given up. Raises ReviewError if the body is not a valid review.
 
-    :param step: what took longest, in words
-    :param field: of the Job, empty where none was in hand
-    :param seconds: of CPU time that it might have taken
+    :param step: the step that took longest, in words
+    :param field: the field of the Job that was judged at that moment; empty if there was none
+    :param seconds: the limit of CPU time
     """
     most = f"takes more than {seconds:g} seconds of processor time to judge, most of them for {step}"
-    return _invalid(_read(body), JobError(field or "spec", f"{most}; make it smaller or plainer"))
+    return _invalid(_read(body), JobError(field or "spec", f"{most}; make it smaller or simpler"))
 
 
 # --- answers ----------------------------------------------------------------------------------------------------
@@ -159,7 +159,7 @@ def _decided(decision: Decision) -> dict[str, Any]:
 
 
 def _audit_annotations(decision: Decision) -> dict[str, str]:
-    """Keys without a prefix: the API server puts the webhook's name before them."""
+    """The audit annotations. Their keys have no prefix: the API server puts the webhook's name before them."""
     entries = {"decision": decision.target, "rule": decision.rule, "reason": decision.reason}
     if decision.route is not None:
         entries |= {"site": decision.route.site.name, "queue": decision.route.queue.name}
@@ -192,7 +192,7 @@ def _log_fields(request: _Request, *, allowed: bool, **decided: Any) -> dict[str
 
 
 def cut(warnings: Sequence[str]) -> list[str]:
-    """Warnings that reach the user whole: one line each, at most 256 characters, 4096 in all."""
+    """The warnings, cut so that they reach the user whole: one line each, at most 256 characters, 4096 in all."""
     shown: list[str] = []
     left = LONGEST_WARNINGS
     for warning in warnings:
@@ -205,7 +205,7 @@ def cut(warnings: Sequence[str]) -> list[str]:
 
 
 def _cut(text: str, longest: int) -> str:
-    """The text, cut at a word where it is too long."""
+    """The text; if it is too long, cut at a word."""
     if len(text) <= longest:
         return text
     head = text[: longest - 1]
@@ -214,7 +214,7 @@ def _cut(text: str, longest: int) -> str:
 
 
 def _plain(text: str) -> str:
-    """The text on one line: the API server drops warnings that hold control characters or half a character."""
+    """The text on one line: the API server drops warnings that hold control characters or lone surrogates."""
     if text.isascii() and text.isprintable():
         return text
     whole = text.encode("utf-8", "replace").decode()
@@ -225,7 +225,7 @@ def _plain(text: str) -> str:
 
 
 def _demand_bounded(body: object) -> None:
-    """Refuse what is nested too deep or holds too much, before anything looks into it recursively."""
+    """Refuse a review that is nested too deep or too large, before any code walks it recursively."""
     level: list[Any] = [body] if body.__class__ in _NESTED else []
     total = 0
     for _ in range(DEEPEST):
@@ -250,7 +250,7 @@ def _read(body: object) -> _Request:
     request = _review_request(body)
     uid = _text(request, "uid", "request.uid")
     if not uid or not uid.isascii() or not uid.isprintable() or len(uid) > _LONGEST_NAME:
-        raise ReviewError("request.uid is no uid; the answer must repeat it")
+        raise ReviewError("request.uid is not a valid uid")
     operation = _text(request, "operation", "request.operation")
     user, groups = _user(request)
     namespace = _text(request, "namespace", "request.namespace")
@@ -272,7 +272,7 @@ def _read(body: object) -> _Request:
 
 def _review_request(body: object) -> Mapping[str, Any]:
     if not isinstance(body, dict) or body.get("kind") != KIND:
-        raise ReviewError(f"the body is no {KIND}")
+        raise ReviewError(f"the body is not an {KIND}")
     version = body.get("apiVersion")
     if version != API_VERSION:
         raise ReviewError(
@@ -285,7 +285,7 @@ def _review_request(body: object) -> Mapping[str, Any]:
 
 
 def _objects(request: Mapping[str, Any], operation: str) -> tuple[dict[str, Any] | None, dict[str, Any] | None]:
-    """The Job to judge and, at an update, the stored one; None where the request is none of our business."""
+    """The Job to judge and, at an update, the stored one; None for requests that pass unjudged."""
     if operation not in {_CREATE, _UPDATE} or _text(request, "subResource", "request.subResource"):
         return None, None
     kind = request.get("kind")
@@ -298,24 +298,24 @@ def _objects(request: Mapping[str, Any], operation: str) -> tuple[dict[str, Any]
 def _job(request: Mapping[str, Any], name: str) -> dict[str, Any]:
     job = request.get(name)
     if not isinstance(job, dict):
-        raise ReviewError(f"request.{name} is missing, or no mapping")
+        raise ReviewError(f"request.{name} is missing or not a mapping")
     if job.get("kind", "Job") != "Job" or job.get("apiVersion", "batch/v1") != "batch/v1":
-        raise ReviewError(f"request.{name} is no batch/v1 Job, though request.kind says so")
+        raise ReviewError(f"request.{name} is not a batch/v1 Job, although request.kind says so")
     return job
 
 
 def _user(request: Mapping[str, Any]) -> tuple[str, tuple[str, ...]]:
     info = request.get("userInfo")
     if not isinstance(info, dict):
-        raise ReviewError("request.userInfo is missing: who asks is not known")
+        raise ReviewError("request.userInfo is missing: the requester is unknown")
     user = _text(info, "username", "request.userInfo.username")
     if not user:
-        raise ReviewError("request.userInfo.username is missing: who asks is not known")
+        raise ReviewError("request.userInfo.username is missing: the requester is unknown")
     groups = info.get("groups")
     if groups is None:
         return user, ()
     if not isinstance(groups, list) or not all(isinstance(group, str) for group in groups):
-        raise ReviewError("request.userInfo.groups is no list of names")
+        raise ReviewError("request.userInfo.groups is not a list of names")
     return user, tuple(groups)
 
 

@@ -1,7 +1,8 @@
-"""Updates of Jobs that are in the cluster already.
+"""Judges updates of Jobs that are already in the cluster.
 
-Pure. A Job that went to HPC stays what it is: our values come back from the stored object. A suspended one may change
-within its site and queue and is then sized, scripted and signed anew; nothing grows beyond what rule and queue allow.
+Pure. A Job that went to HPC stays there: Batchgate's values are restored from the stored object. A suspended Job may
+change within its site and queue, and is then sized, scripted and signed anew. It cannot grow beyond what rule and queue
+allow.
 """
 
 from __future__ import annotations
@@ -31,9 +32,9 @@ _RECORDED: Final = ("labels", "annotations")
 
 
 def judge_update(stored: Job, new: Job, *, requester: Requester, gate: Gate) -> Judgement:
-    """Judge the update of a stored Job. JobError where it asks for what cannot be changed any more.
+    """Judge the update of a stored Job. Raises JobError if it changes what can no longer be changed.
 
-    Where nothing is decided anew the judgement holds no decision.
+    The judgement has a decision only if the Job was decided anew.
     """
     if _changes_nothing(stored, new):
         return untouched(new)
@@ -64,7 +65,7 @@ def _kept_in_the_cloud(stored: Job, new: Job, requester: Requester, gate: Gate) 
 
 
 def _changes_nothing(stored: Job, new: Job) -> bool:
-    """Whether only status, finalizers or owners change, or the Job is being deleted: then nothing may stop it."""
+    """Whether only status, finalizers or owners change, or the Job is being deleted: such updates always pass."""
     old, now = _metadata(stored), _metadata(new)
     if now.get("deletionTimestamp") is not None:
         return True
@@ -72,7 +73,7 @@ def _changes_nothing(stored: Job, new: Job) -> bool:
 
 
 def _demand_bounded(stored: Job, new: Job) -> None:
-    """A Job that grew too large before this gate was there can still be changed; none grows that large now."""
+    """Refuse an update that is too large. A stored Job that is already too large may still be changed."""
     try:
         check_bounds(new)
     except JobError:
@@ -89,7 +90,7 @@ def _is_bounded(job: Job) -> bool:
 
 
 def _demand_same_deadline(restored: Restored) -> None:
-    """A deadline that moved into the template cannot change there: the template is immutable, suspended or not."""
+    """Refuse a change of a deadline that was moved into the template: the template is immutable, even if suspended."""
     was, now = (_spec(one.job).get("activeDeadlineSeconds") for one in (restored.before, restored.now))
     if restored.moved_deadline and was != now:
         raise JobError(
@@ -107,7 +108,7 @@ def _grown(restored: Restored) -> Iterator[str]:
 
 
 def _asks_anew(restored: Restored) -> bool:
-    """Whether something changed that the script or the signature was made of."""
+    """Whether the update changes fields from which the script or the signature was made."""
     before, now = restored.before.job, restored.now.job
     return _spec(before).get("template") != _spec(now).get("template") or _hints(before) != _hints(now)
 
@@ -127,7 +128,7 @@ def _judged_anew(
         where = f"queue {change.queue} of site {change.site}"
         raise JobError(field, f"the Job was sent to {where}, and this no longer fits there: {decision.reason}; {ANEW}")
     if not suspended:
-        # Its template cannot change: the script that was signed holds for the further Pods as well.
+        # Its template cannot change, so the signed script also holds for the additional Pods.
         _demand_small(restored.job, own)
         return Judgement(new, restored.now, restored.job, workload, decision, None, restored.now.warnings)
     resultpaths.plan(workload)  # TooLarge, as at the Job's creation
@@ -141,16 +142,16 @@ def _judged_anew(
 
 
 def _demand_small(routed: Job, own: Job) -> None:
-    """The API server would refuse the Job after this gate, without a word of what makes it too large."""
+    """Refuse a Job that is too large. The API server would refuse it later, without saying which field is too large."""
     if (obstacle := too_large(routed, own)) is not None:
         raise JobError(obstacle.path, f"{obstacle.reason}; {ANEW}")
 
 
 def _demand_signed(stored: Job, change: Change, namespace: str, key: Ed25519PublicKey) -> None:
-    """Sign anew only what was signed before: whoever could write a stored Job past this gate could name any requester.
+    """Refuse to sign a stored Job anew whose signature is missing, is of another key, or is for another Job.
 
-    JobError where the signature is missing, was not made with the key in force or is not of this Job. Its results are
-    not compared: they are hints, which may have changed since without effect, and are signed anew.
+    A user who writes a stored Job past the webhook could otherwise name any requester. The results are left out of the
+    comparison: they are hints, which may have changed since without effect, and are signed anew.
     """
     annotations = change.pod_annotations
     try:
@@ -168,7 +169,9 @@ def _demand_signed(stored: Job, change: Change, namespace: str, key: Ed25519Publ
         signing.compare(claims, found)
     except SignatureError as error:
         path = f"spec.template.metadata.annotations[{names.KEY_SIGNATURE}]"
-        reason = f"what is stored was not signed by this gate for this Job ({error}), so nothing is signed in its place"
+        reason = (
+            f"the stored template was not signed by this webhook for this Job ({error}), so the change is not signed"
+        )
         raise JobError(path, f"{reason}; {ANEW}") from error
 
 
@@ -181,10 +184,10 @@ def _told(restored: Restored, workload: Workload, decision: Decision) -> Iterato
 
 
 def _who(stored: Job, requester: Requester) -> Requester:
-    """Who the Job belongs to: who created it. Whoever changes it (an admin, a controller) does not become its owner.
+    """The requester to judge by: the user who created the Job, even if an admin or a controller changes it.
 
-    The groups of someone else are not known; an account that hangs on them is then not found, and the update refused.
-    When it was created counts as well: a rule for nights holds for a Job of the night also by day.
+    If the creator is another user, the creator's groups are unknown. An account that depends on them is then not found,
+    and the update is refused. The time is that of the creation: a rule for nights applies to a night's Job by day, too.
     """
     requester = replace(requester, time=created(stored))
     template = _mapping(_spec(stored).get("template"))
@@ -195,7 +198,7 @@ def _who(stored: Job, requester: Requester) -> Requester:
 
 
 def _only(gate: Gate, site: str, queue: str) -> QueueStates:
-    """The queues' state with one choice left: the queue where the Job waits already, be it up or not."""
+    """The queue states with only one choice left: the Job's own queue, which counts as up in any case."""
     known = gate.states.states
     states = {}
     for place in gate.policy.sites:

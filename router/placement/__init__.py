@@ -1,7 +1,7 @@
-"""The routed copy of a Job: what Batchgate writes into it, and how all of that is taken out again.
+"""Writes a decision into a copy of a Job (the routed copy), and removes all of it again.
 
-Pure. Knows the fields of a ``batch/v1`` Job that a decision may change and nothing of how it came about. No function
-changes what it is given; copies share every part that stays as it is.
+Pure. Knows the fields of a ``batch/v1`` Job that a decision may change, but not how decisions are made. The functions
+leave their arguments unchanged; copies share every unchanged part.
 """
 
 from __future__ import annotations

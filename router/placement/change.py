@@ -1,7 +1,7 @@
-"""What is changed in a Job that goes to HPC, and what the annotation ``replaced`` keeps of the user's own values.
+"""Writes the changes into a Job that goes to HPC, and keeps the user's own values in the annotation ``replaced``.
 
-Pure. One function writes the changes, at creation from a decision and at an update from the stored Job, so that both
-end the same.
+Pure. The same function writes the changes at creation (from a decision) and at an update (from the stored Job), so both
+have the same result.
 """
 
 from __future__ import annotations
@@ -37,15 +37,15 @@ FAILED: Final = "Failed"
 LONGEST_DEADLINE: Final = 2**31 - 1
 NO_EXECUTE: Final = "NoExecute"
 OUTLASTED: Final = (names.TAINT_NOT_READY, names.TAINT_UNREACHABLE)
-"""The taints of a node whose agent is down: running batch jobs are not to be evicted for that."""
+"""The taints of a Node whose agent is down, for which running batch jobs must not be evicted."""
 
-# json.dumps would make one anew for every Job.
+# Made once, as json.dumps would make an encoder for every Job.
 _JSON: Final = json.JSONEncoder(sort_keys=True, separators=(",", ":"))
 
 
 @unchanging
 class Record:
-    """What the Pod template says of who asked: user name, HPC identity (``identity_text``)."""
+    """The requester's user name and the HPC identity (``identity_text``), as the Pod template records them."""
 
     requester: str
     account: str
@@ -53,7 +53,7 @@ class Record:
 
 @unchanging
 class Change:
-    """Everything that is written into one Job, beside the user's own values."""
+    """Everything that Batchgate writes into one Job, beside the user's own values."""
 
     node: str
     site: str
@@ -67,20 +67,24 @@ class Change:
 
 @dataclass(slots=True)
 class Kept:
-    """The user's own values while a change is written: ``was`` by field path, and the fields that were not there."""
+    """The user's own values, collected while a change is written.
+
+    :param was: the values by field path
+    :param added: the paths of fields that were absent
+    """
 
     was: dict[str, Any] = field(default_factory=dict)
     added: list[str] = field(default_factory=list)
 
     def note(self, path: str, parent: Mapping[str, Any], name: str) -> None:
-        """Keep what stands at a field before it is written."""
+        """Keep the value of a field before it is written."""
         if name in parent:
             self.was[path] = parent[name]
         else:
             self.added.append(path)
 
     def note_empty(self, path: str, parent: Mapping[str, Any], name: str) -> None:
-        """Keep that a mapping or list was there though empty, so that taking ours out leaves it there."""
+        """Keep that a mapping or list was present but empty, so that a later removal leaves it there."""
         if name in parent and not parent[name]:
             self.was[path] = parent[name]
 
@@ -90,7 +94,7 @@ class Kept:
 
 
 def unlimited(taint: str) -> Job:
-    """The toleration of a taint of dying nodes, without a time limit."""
+    """The toleration of a taint of a failing Node, without a time limit."""
     return {"key": taint, "operator": "Exists", "effect": NO_EXECUTE}
 
 
@@ -100,12 +104,12 @@ def queue_toleration(queue: str) -> Job:
 
 
 def is_pod_deadline(value: object) -> bool:
-    """Whether a Pod takes this deadline: 1 to 2^31-1 seconds (a Job takes 0 and more)."""
+    """Whether a Pod accepts this deadline: 1 to 2^31-1 seconds (a Job accepts 0 and more)."""
     return type(value) is int and 0 < value <= LONGEST_DEADLINE
 
 
 def is_users_own_outlasting(toleration: object) -> bool:
-    """Whether a user's toleration is one of those for which ours stand in place. An empty effect means every effect."""
+    """Whether Batchgate's tolerations replace this toleration of a user. An empty effect means every effect."""
     return (
         isinstance(toleration, dict)
         and toleration.get("key") in OUTLASTED
@@ -114,7 +118,7 @@ def is_users_own_outlasting(toleration: object) -> bool:
 
 
 def apply(job: Job, change: Change) -> Job:
-    """The Job with the change written into it. ``job`` must hold nothing of ours (``strip``)."""
+    """The Job with the change written into it. ``job`` must be stripped (``strip``)."""
     draft, kept = opened(job), Kept()
     _bind(draft, change, kept)
     _spec(draft, change, kept)
@@ -130,7 +134,7 @@ def apply(job: Job, change: Change) -> Job:
 
 
 def merge(parent: Job, name: str, entries: Mapping[str, str]) -> None:
-    """Write entries into a mapping of strings, beside those that are there."""
+    """Add entries to a mapping of strings."""
     parent[name] = {**mapping(parent, name, name), **entries}
 
 

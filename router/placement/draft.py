@@ -1,6 +1,6 @@
-"""A Job opened for changes: shallow copies of the six mappings in which Batchgate writes, and the paths of its fields.
+"""Opens a Job for changes: shallow copies of the six mappings in which Batchgate writes, and the paths of its fields.
 
-Pure. Everything below those mappings is shared with the original and never changed in place.
+Pure. Everything below these mappings is shared with the original and is never changed in place.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ TOLERATIONS: Final = "spec.template.spec.tolerations"
 
 @dataclass(slots=True)
 class Draft:
-    """The mappings of a Job that may be written to. ``metadata`` and ``pod_metadata`` are empty where absent."""
+    """The mappings of a Job that may be written to. ``metadata`` and ``pod_metadata`` are empty if absent."""
 
     job: Job
     metadata: Job
@@ -54,7 +54,7 @@ class Draft:
 
 
 def mapping(parent: Mapping[str, Any], name: str, path: str) -> Job:
-    """The mapping at ``name``, empty where it is absent or null. JobError with ``path`` for anything else."""
+    """The mapping at ``name``; empty if it is absent or null. Raises JobError with ``path`` for anything else."""
     value = parent.get(name)
     if value is None:
         return {}
@@ -64,7 +64,7 @@ def mapping(parent: Mapping[str, Any], name: str, path: str) -> Job:
 
 
 def sequence(parent: Mapping[str, Any], name: str, path: str) -> list[Any]:
-    """The list at ``name``, empty where it is absent or null. JobError with ``path`` for anything else."""
+    """The list at ``name``; empty if it is absent or null. Raises JobError with ``path`` for anything else."""
     value = parent.get(name)
     if value is None:
         return []
@@ -74,7 +74,7 @@ def sequence(parent: Mapping[str, Any], name: str, path: str) -> list[Any]:
 
 
 def opened(job: Job, root: str = "") -> Draft:
-    """The Job's draft. JobError where one of its mappings is none; ``root`` is put before the path."""
+    """The Job's draft. Raises JobError if a field that must be a mapping is not; ``root`` is put before its path."""
     spec = mapping(job, "spec", f"{root}spec")
     template = mapping(spec, "template", f"{root}spec.template")
     return Draft(
@@ -98,7 +98,7 @@ def closed(draft: Draft) -> Job:
 
 
 def put(parent: Job, name: str, value: Job | list[Any]) -> None:
-    """Write a mapping or list; leave the field out where it has become empty, untouched where it was empty before."""
+    """Write a mapping or list. If it has become empty, remove the field; if it was empty before, leave it as it is."""
     if value:
         parent[name] = value
     elif parent.get(name):

@@ -1,6 +1,6 @@
-"""The podFailurePolicy that Batchgate gives a Job which has none.
+"""Makes the podFailurePolicy that Batchgate gives a Job without one.
 
-Pure. Kubernetes matches conditions and exit codes, never reasons; the agent sets the conditions.
+Pure. Kubernetes matches conditions and exit codes, but not reasons; the agent sets the conditions.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ _FAIL_INDEX: Final = "FailIndex"
 
 
 def failure_policy(spec: Mapping[str, Any], retries: Retries) -> Job | None:
-    """Rules for a walltime kill, a memory kill, a deletion and a lost node; None where the policy file wants none.
+    """Rules for a walltime kill, a memory kill, a deletion and a lost node; None if the policy file disables all.
 
-    A kill at the walltime fails again however often it is repeated, so that it ends the Job, or the index where the
-    Job counts failures by index (``backoffLimitPerIndex``, without which Kubernetes refuses FailIndex). Whoever deletes
-    a batch job wants it gone, and not to see it come back under another id.
+    A run that is killed at the walltime would fail again in each retry. So it ends the Job, or only the index if the
+    Job counts failures by index (``backoffLimitPerIndex``; Kubernetes refuses FailIndex without it). A user who deletes
+    a batch job does not want a retry of it under another id.
     """
     action = _FAIL_INDEX if spec.get("backoffLimitPerIndex") is not None else _FAIL_JOB
     rules = []
@@ -37,16 +37,16 @@ def failure_policy(spec: Mapping[str, Any], retries: Retries) -> Job | None:
 
 
 def without_ours(policy: object) -> Job | None:
-    """What is left of a policy without the rules that we write; None where it is all ours."""
+    """A podFailurePolicy without Batchgate's rules; None if it has only these."""
     rules = policy.get("rules") if isinstance(policy, dict) else None
     if not isinstance(rules, list):
-        return policy  # type: ignore[return-value]  # no policy of ours; what else it is, sizing says
+        return policy  # type: ignore[return-value]  # not Batchgate's; sizing reports what is wrong with it
     left = [rule for rule in rules if rule not in _OURS]
     return {**policy, "rules": left} if left else None  # type: ignore[dict-item]  # a mapping, as just seen
 
 
 def _rule(action: str, condition: str) -> Job:
-    # With the status, which the API server would fill in otherwise: a rule must read back as it was written.
+    # With the status, which the API server would otherwise fill in: a rule must read back as it was written.
     return {"action": action, "onPodConditions": [{"type": condition, "status": "True"}]}
 
 

@@ -1,4 +1,4 @@
-"""Writing a decision into a Job: the record for one that stays, the whole change for one that goes to HPC.
+"""Writes a decision into a Job: only the record if it stays in the cloud, the whole change if it goes to HPC.
 
 Pure.
 """
@@ -18,7 +18,7 @@ NEVER = "Never"
 def place(job: Job, decision: Decision, script: str | None = None, record: Record | None = None) -> Job:
     """The routed copy of a stripped Job. A denied Job is returned as it is.
 
-    :param script: the rendered text; needed, like ``record``, where the decision is HPC
+    :param script: the rendered text; needed, like ``record``, if the decision is HPC
     """
     if decision.target == "deny":
         return job
@@ -44,31 +44,31 @@ def change_of(job: Job, decision: Decision, route: Route, script: str, record: R
 
 
 def proof(script: str, record: Record) -> dict[str, str]:
-    """The annotations that the agent reads before it runs anything, but the signature."""
+    """The annotations, except the signature, that the agent checks before it runs anything."""
     return {names.KEY_SCRIPT: script, names.KEY_REQUESTER: record.requester, names.KEY_ACCOUNT: record.account}
 
 
 def with_signature(routed: Job, signature: str) -> Job:
-    """A routed Job with the proof, which can be made only of what is routed."""
+    """A routed Job with the signature, which can only be made from the routed Job."""
     draft = opened(routed)
     merge(draft.pod_metadata, "annotations", {names.KEY_SIGNATURE: signature})
     return closed(draft)
 
 
 def hand_over(job: Job, manager: str) -> Job:
-    """A stripped Job that another controller is to run, with the mark by which a guard sees that it does."""
+    """A stripped Job for another controller, with the annotation by which a guard checks its controller."""
     draft = opened(job)
     merge(draft.metadata, "annotations", {names.KEY_MANAGED_BY: manager})
     return closed(draft)
 
 
 def _kept(job: Job, decision: Decision) -> Job:
-    """The Job with the decision's record on itself only, so that its Pods stay what they were."""
+    """The Job with the record of the decision on the Job alone, so that its Pods stay unchanged."""
     draft = opened(job)
     merge(draft.metadata, "labels", {names.KEY_TARGET: names.TARGET_CLOUD})
     annotations = draft.metadata.get("annotations") or {}
     judged = {names.KEY_RULE: decision.rule, names.KEY_REASON: decision.reason}
-    # A Job that is just small enough for the API server must not fail because of a remark.
+    # A Job that is just small enough for the API server must not fail because of this record.
     if annotation_bytes({**annotations, **judged}) <= KUBERNETES_LIMIT:
         merge(draft.metadata, "annotations", judged)
     return closed(draft)

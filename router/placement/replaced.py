@@ -1,7 +1,7 @@
-"""Reading the annotation ``replaced``: what of the user's own a routed Job says was changed.
+"""Reads the annotation ``replaced``: the user's own values that Batchgate changed in a routed Job.
 
-Pure. The annotation may come from anyone, so that a field is put back only where the table of changes has it and the
-value is one that Kubernetes takes there; whatever else it holds is named and ignored.
+Pure. Any user may write the annotation. So a field is restored only if Batchgate changes it and Kubernetes accepts the
+value there; all other entries are reported and ignored.
 """
 
 from __future__ import annotations
@@ -33,13 +33,13 @@ _TOLERATION_FIELDS: Final = {"key": str, "operator": str, "value": str, "effect"
 
 @dataclass(frozen=True, slots=True)
 class Replaced:
-    """The user's own values by field path, and the fields that were not there."""
+    """The user's own values by field path, and the fields that were absent."""
 
     was: Mapping[str, Any] = field(default_factory=dict)
     added: frozenset[str] = frozenset()
 
     def __contains__(self, path: object) -> bool:
-        """Whether we changed the field."""
+        """Whether Batchgate changed the field."""
         return path in self.was or path in self.added
 
 
@@ -47,35 +47,35 @@ NOTHING: Final = Replaced()
 
 
 def read_replaced(text: object) -> tuple[Replaced, tuple[str, ...]]:
-    """What the annotation says, and one clause for each thing in it that is not believed."""
+    """The content of the annotation, and one clause for each entry that is not accepted."""
     if text is None:
         return NOTHING, ()
     document = _parsed(text)
     if not isinstance(document, dict):
-        return NOTHING, ("it is not the JSON that Batchgate writes",)
+        return NOTHING, ("it is not JSON as Batchgate writes it",)
     was, added = document.get("was", {}), document.get("added", [])
     if not isinstance(was, dict) or not isinstance(added, list) or document.keys() - {"was", "added"}:
-        return NOTHING, ("it is not the JSON that Batchgate writes",)
+        return NOTHING, ("it is not JSON as Batchgate writes it",)
     good_was = {path: value for path, value in was.items() if path in _VALID and _VALID[path](value)}
     good_added = frozenset(path for path in added if isinstance(path, str) and path in _ADDED and path not in good_was)
     return Replaced(good_was, good_added), tuple(_wrong(was, good_was, added))
 
 
 def _wrong(was: Mapping[str, Any], good: Mapping[str, Any], added: list[Any]) -> Iterator[str]:
-    """One clause for each of the first entries that are not believed, and how many more there are."""
+    """One clause for each of the first entries that are not accepted, and the number of the rest."""
     paths = sorted(was.keys() - good.keys())
     strange = [path for path in added if path not in _ADDED]
     yield from (f"{path[:80]} cannot have been {_short(was[path])}" for path in paths[:_MOST_NAMED])
     left = max(0, _MOST_NAMED - len(paths))
-    yield from (f"{_short(path)} is nothing that Batchgate adds" for path in strange[:left])
+    yield from (f"{_short(path)} is not a field that Batchgate adds" for path in strange[:left])
     if (more := len(paths) + len(strange) - _MOST_NAMED) > 0:
-        yield f"{more} more entries are not what Batchgate writes"
+        yield f"{more} more entries are not from Batchgate"
 
 
 def _parsed(text: object) -> object:
     try:
         return json.loads(text) if isinstance(text, str) else None
-    except (ValueError, RecursionError):  # numbers of thousands of digits, lists in lists without end
+    except (ValueError, RecursionError):  # numbers with thousands of digits, endlessly nested lists
         return None
 
 

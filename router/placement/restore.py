@@ -1,7 +1,7 @@
-"""What an update of a Job leaves of ours: the values of the stored Job, written into what the user asks for now.
+"""Restores Batchgate's values in an update of a Job: takes them from the stored Job and writes them into the new one.
 
-Pure. A Job's template is immutable once it runs, and mutation comes before that check: what a file that is applied
-again takes away or overwrites is written back here, so that applying it twice changes nothing.
+Pure. The template of a running Job is immutable, and the API server checks this after the webhook. A file that is
+applied again lacks Batchgate's values. They are written back here, so that applying the file twice changes nothing.
 """
 
 from __future__ import annotations
@@ -36,8 +36,12 @@ from router.policy.decision import Decision
 class Restored:
     """An updated Job that had been sent to HPC.
 
-    ``before`` and ``now`` are the user's own Job as stored and as asked for; ``job`` is the latter with our values
-    as they are stored. ``replaced`` is the stored annotation of that name; empty where it is not believed.
+    :param before: the user's own Job as stored
+    :param now: the user's own Job as the update wants it
+    :param job: ``now`` with Batchgate's values as stored
+    :param change: Batchgate's values, as stored
+    :param moved_deadline: whether the Job's deadline was moved into the template
+    :param replaced: the stored annotation of that name; empty if it is not valid
     """
 
     before: Stripped
@@ -49,7 +53,7 @@ class Restored:
 
 
 def is_routed(stored: Job) -> bool:
-    """Whether a stored Job goes to HPC. Read from its template, which nobody can change."""
+    """Whether a stored Job goes to HPC. Read from its template, which is immutable."""
     draft = opened(stored)
     labels = mapping(draft.pod_metadata, "labels", "spec.template.metadata.labels")
     node = draft.pod.get("nodeName")
@@ -63,7 +67,7 @@ def is_routed(stored: Job) -> bool:
 
 
 def restore(stored: Job, new: Job) -> Restored:
-    """Our values of a routed Job, put back into its update. JobError where a field has the wrong type."""
+    """A routed Job's update with Batchgate's values restored. Raises JobError if a field has the wrong type."""
     before, now = strip(stored), strip(new, stored=stored)
     change = _change_of(stored)
     text = _believed(stored)
@@ -71,7 +75,7 @@ def restore(stored: Job, new: Job) -> Restored:
 
 
 def replace_record(restored: Restored, decision: Decision, script: str, record: Record) -> Job:
-    """The updated Job with a new script and proof; target, site, queue and immutable fields as they are stored."""
+    """The updated Job with a new script and record; target, site, queue and immutable fields as stored."""
     judged = {names.KEY_RULE: decision.rule, names.KEY_REASON: decision.reason}
     change = dataclasses.replace(
         restored.change, job_annotations=judged, pod_annotations={**judged, **proof(script, record)}
@@ -80,10 +84,10 @@ def replace_record(restored: Restored, decision: Decision, script: str, record: 
 
 
 def _applied(before: Stripped, now: Stripped, change: Change, replaced: str) -> Job:
-    """The change in the Job that is asked for now, with the annotation ``replaced`` as it is stored wherever it holds.
+    """The updated Job with the change, and with the stored annotation ``replaced`` if it still holds.
 
-    Made anew it would read otherwise: the API server adds labels to the template after admission, so that metadata
-    which was empty no longer is, and every update would differ from what is stored.
+    A new annotation would differ: the API server adds labels to the template after admission, so metadata that was
+    empty no longer is. Then every update would differ from the stored Job.
     """
     routed = apply(now.job, change)
     annotations = routed["metadata"]["annotations"]
@@ -101,13 +105,13 @@ def _recorded(job: Job) -> object:
 
 
 def _believed(stored: Job) -> str:
-    """The stored annotation ``replaced`` where all of it is believed, else empty."""
+    """The stored annotation ``replaced`` if all of its entries are valid, else empty."""
     text = _recorded(stored)
     return text if isinstance(text, str) and not read_replaced(text)[1] else ""
 
 
 def keep_reserved(stored: Job, new: Job) -> Stripped:
-    """The update of a Job that is not on HPC: everything under our prefix as it is stored, whatever arrives."""
+    """The update of a Job that is not on HPC, with everything under Batchgate's prefix as it is stored."""
     arrived = strip(new)
     old, draft = opened(stored), opened(new)
     for theirs, ours in ((old.metadata, draft.metadata), (old.pod_metadata, draft.pod_metadata)):

@@ -1,11 +1,12 @@
-"""What the webhook signs, the signature's text, and its verification by the agent.
+"""Signs claims about a Job for the webhook, and verifies the signature for the agent.
 
-Pure: keys and texts in, texts and claims out. Of Kubernetes it knows where a stored Job carries what was signed.
+Pure: takes keys and texts, returns texts and claims. Of Kubernetes it knows only where a stored Job carries the signed
+values.
 
-A signature is ``v2.<key id>.<claims>.<Ed25519 signature>``: the claims are JSON, they and the signature in base64url
-without padding, and what is signed is everything before the last dot, so that neither version nor key can be exchanged.
-The claims travel with it, so that a refusal can say what differs. Format ``v1`` lacked the template's digest: it still
-says whose a Pod is that runs, and lets nothing be submitted.
+A signature is ``v2.<key id>.<claims>.<Ed25519 signature>``. The claims are JSON; they and the signature are in
+base64url without padding. Everything before the last dot is signed, so version and key cannot be exchanged. The claims
+travel with the signature, so a refusal can say what differs. Format ``v1`` lacked the template's digest: it still tells
+the owner of a running Pod, but is not enough to submit a job.
 """
 
 from __future__ import annotations
@@ -32,29 +33,29 @@ from router.values import unchanging
 VERSION: Final = "v2"
 _EARLIER: Final = "v1"
 TOLERANCE: Final = 300
-"""Seconds between the issue of a signature without a Job's uid and the Job's creation."""
+"""Most seconds between the issue of a signature without a Job's uid and the Job's creation."""
 
 _KEY_ID_LENGTH: Final = 16
 _LONGEST: Final = 64 * 1024
-# Reading and writing PEM is imported where it is done: it knows every kind of key there is, and a gate that signs
-# nothing would wait for it longer than for its policy.
+# The code for PEM is imported only where it is used: it loads every kind of key, and without signing a program would
+# wait longer for it than for its policy.
 _PEM: Final = re.compile(rb"-----BEGIN [^-]+-----.*?-----END [^-]+-----", re.DOTALL)
 
 
 class UnknownFormat(SignatureError):
-    """Signed in a format that only another release knows: webhook and agents do not change at once."""
+    """The signature has a format of another release: webhook and agents are not upgraded at the same moment."""
 
 
 @unchanging
 class Claims:
-    """Who may run what, where.
+    """What is signed: who may run which script, on which queue.
 
     :param issued_at: seconds since 1970. On the agent's side: the Job's ``creationTimestamp``
     :param account: the HPC identity, as ``identity_text`` writes it
-    :param results: the paths that are brought back
+    :param results: the paths of the results to collect
     :param script_sha256: of the script in UTF-8, in hex (``script_digest``)
-    :param template_sha256: of what decides in the Pod template (``podtemplate.digest``); empty in format ``v1``
-    :param job_uid: empty where it was not known, which is so at a Job's creation
+    :param template_sha256: digest of the Pod template (``podtemplate.digest``); empty in format ``v1``
+    :param job_uid: empty if unknown, as at a Job's creation
     """
 
     issued_at: int
@@ -75,12 +76,12 @@ _JSON: Final = json.JSONEncoder(sort_keys=True, separators=(",", ":"))
 
 
 def script_digest(text: str) -> str:
-    """SHA-256 of a script in UTF-8, in hex. UnicodeEncodeError where it holds half a character."""
+    """SHA-256 of a script in UTF-8, in hex. Raises UnicodeEncodeError if it holds a lone surrogate."""
     return hashlib.sha256(text.encode()).hexdigest()
 
 
 def text_under(key: str, values: Mapping[str, Any]) -> str:
-    """The text under a key; empty where there is none, or something else."""
+    """The text under a key; empty if the value is missing or not a text."""
     value = values.get(key)
     return value if isinstance(value, str) else ""
 
@@ -95,20 +96,20 @@ def claims_of(  # noqa: PLR0913 - a claim each
     queue: str,
     signed: Claims,
 ) -> Claims:
-    """What a stored Job says of itself, to be held against what was signed (``compare``).
+    """The claims that a stored Job would need now, to compare them with the signed ones (``compare``).
 
-    Results are those that were signed: hints, which may have changed since without effect. What is missing is empty,
-    and a time of creation that is none is 0, which is no Job's.
+    The results are taken from the signed claims: they are hints, which may have changed since without effect. Missing
+    values are empty, and an invalid time of creation is 0.
 
     :param job: the Job's metadata
     :param annotations: of its Pod template
     :param spec: of its Pod template
-    :raises SignatureError: its script holds half a character
+    :raises SignatureError: if its script holds a lone surrogate
     """
     try:
         digest = script_digest(text_under(names.KEY_SCRIPT, annotations))
     except UnicodeEncodeError:
-        raise SignatureError("its script holds half a character, which nothing of ours ever signed") from None
+        raise SignatureError("its script holds a lone surrogate, so Batchgate cannot have signed it") from None
     return Claims(
         issued_at=_seconds(text_under("creationTimestamp", job)),
         namespace=namespace,
@@ -133,7 +134,7 @@ def _seconds(timestamp: str) -> int:
 
 @lru_cache(maxsize=1024)
 def identity_text(user: str, account: str | None, project: str | None) -> str:
-    """The HPC identity as one text that reads back without doubt: compact JSON of ``user``, ``account``, ``project``."""
+    """The HPC identity as one unambiguous text: compact JSON of ``user``, ``account``, ``project``."""
     identity = {"user": user, "account": account, "project": project}
     return json.dumps({key: value for key, value in identity.items() if value is not None}, separators=(",", ":"))
 
@@ -145,11 +146,11 @@ def sign(claims: Claims, key: Ed25519PrivateKey) -> str:
 
 
 def verify(text: str, claims: Claims, keys: Mapping[str, Ed25519PublicKey]) -> Claims:
-    """The signed claims, where they are those of a Pod that is about to run.
+    """The signed claims, after checking that they are those of a Pod that is about to run.
 
     :param claims: as the Pod and its Job have them; ``issued_at`` is the Job's creationTimestamp
     :param keys: the public keys in force by their ids (``load_public``)
-    :raises SignatureError: with what is missing or differs
+    :raises SignatureError: says what is missing or differs
     """
     signed = read(text, keys)
     compare(signed, claims)
@@ -157,7 +158,7 @@ def verify(text: str, claims: Claims, keys: Mapping[str, Ed25519PublicKey]) -> C
 
 
 def read(text: str, keys: Mapping[str, Ed25519PublicKey]) -> Claims:
-    """What a signature says that one of the keys made. SignatureError where none of them did."""
+    """The claims of a signature by one of the keys. Raises SignatureError for any other signature."""
     version, key_id, payload, proof = _pieces(text)
     if version not in (VERSION, _EARLIER):
         raise UnknownFormat(f"the signature has format {version[:16]!r}, not {VERSION}: it is of another release")
@@ -173,20 +174,20 @@ def read(text: str, keys: Mapping[str, Ed25519PublicKey]) -> Claims:
 
 
 def load_private(pem: bytes) -> Ed25519PrivateKey:
-    """The signing key of a PEM file. ConfigError where it holds none."""
+    """The signing key of a PEM file. Raises ConfigError if the file has none."""
     from cryptography.hazmat.primitives import serialization  # noqa: PLC0415 - see _PEM
 
     try:
         key = serialization.load_pem_private_key(pem, password=None)
     except (ValueError, TypeError, UnsupportedAlgorithm):
-        raise ConfigError(f"no private key in PEM without a passphrase; {_ADVICE}") from None
+        raise ConfigError(f"holds no private key in PEM without a passphrase; {_ADVICE}") from None
     if not isinstance(key, Ed25519PrivateKey):
-        raise ConfigError(f"the private key is no Ed25519 key; {_ADVICE}")
+        raise ConfigError(f"the private key is not an Ed25519 key; {_ADVICE}")
     return key
 
 
 def load_public(pem: bytes) -> dict[str, Ed25519PublicKey]:
-    """The keys of a PEM file by their ids: several while keys are rotated. ConfigError where one is no such key."""
+    """The keys of a PEM file by their ids; several while keys are rotated. Raises ConfigError for any other key."""
     from cryptography.hazmat.primitives import serialization  # noqa: PLC0415 - see _PEM
 
     keys = {}
@@ -194,9 +195,9 @@ def load_public(pem: bytes) -> dict[str, Ed25519PublicKey]:
         try:
             key = serialization.load_pem_public_key(block)
         except (ValueError, UnsupportedAlgorithm):
-            raise ConfigError(f"no public key in PEM; {_ADVICE}") from None
+            raise ConfigError(f"holds no public key in PEM; {_ADVICE}") from None
         if not isinstance(key, Ed25519PublicKey):
-            raise ConfigError(f"a public key is no Ed25519 key; {_ADVICE}")
+            raise ConfigError(f"a public key is not an Ed25519 key; {_ADVICE}")
         keys[key_id(key)] = key
     if not keys:
         raise ConfigError(f"holds no public key in PEM; {_ADVICE}")
@@ -204,7 +205,7 @@ def load_public(pem: bytes) -> dict[str, Ed25519PublicKey]:
 
 
 def private_pem(key: Ed25519PrivateKey) -> bytes:
-    """A signing key as PEM (PKCS #8), unencrypted: its file's mode is its protection."""
+    """A signing key as PEM (PKCS #8), unencrypted: the mode of its file protects it."""
     from cryptography.hazmat.primitives import serialization  # noqa: PLC0415 - see _PEM
 
     return key.private_bytes(
@@ -222,7 +223,7 @@ def public_pem(keys: Iterable[Ed25519PublicKey]) -> bytes:
 
 
 def key_id(key: Ed25519PublicKey) -> str:
-    """A key's name: the first 16 hex digits of the SHA-256 of its 32 bytes."""
+    """A key's id: the first 16 hex digits of the SHA-256 of its 32 bytes."""
     return hashlib.sha256(key.public_bytes_raw()).hexdigest()[:_KEY_ID_LENGTH]
 
 
@@ -241,7 +242,7 @@ def _canonical(claims: Claims) -> bytes:
 def _pieces(text: str) -> list[str]:
     pieces = text.split(".") if len(text) <= _LONGEST and text.isascii() else []
     if len(pieces) != 4:
-        raise SignatureError("is no signature of Batchgate (version.key.claims.signature)")
+        raise SignatureError("is not a signature of Batchgate (version.key.claims.signature)")
     return pieces
 
 
@@ -254,23 +255,23 @@ def _decode(text: str) -> bytes:
         data = base64.b64decode(text + "=" * (-len(text) % 4), altchars=b"-_", validate=True)
     except (binascii.Error, ValueError):
         data = b""
-    if _encode(data) != text:  # also where spare bits are set: one signature has one text
-        raise SignatureError("is no signature of Batchgate: its parts are not base64url")
+    if _encode(data) != text:  # also if spare bits are set: a signature has only one text
+        raise SignatureError("is not a signature of Batchgate: its parts are not base64url")
     return data
 
 
 def _claims(payload: bytes, version: str) -> Claims:
-    """Claims whose signature was verified: only another release of ours can have written them differently."""
+    """Claims whose signature was verified. If their keys differ, another release of Batchgate wrote them."""
     values: dict[str, Any] = json.loads(payload)
     if version == _EARLIER:
         values = {"template_sha256": "", **values}
     if values.keys() != set(_CLAIMS):
-        raise SignatureError("signs other claims than this release knows")
+        raise SignatureError("its claims are not those that this release knows")
     return Claims(**{**values, "results": tuple(values["results"])})
 
 
 def compare(signed: Claims, found: Claims) -> None:
-    """SignatureError where signed claims are not those of the Pod or Job that carries them; says what differs."""
+    """Raise SignatureError, which says what differs, if signed claims are not those of the Pod or Job with them."""
     if not signed.template_sha256:
         raise SignatureError("it was signed by an earlier release, which did not cover the Pod template; apply it anew")
     differing = [

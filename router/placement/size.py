@@ -1,8 +1,8 @@
-"""How large annotations are, and which field of a Job makes them so.
+"""Measures annotations, and finds the field of a Job that makes them large.
 
 Pure. The API server counts the bytes of all keys and values of an object's annotations together and refuses more than
-256 KiB (k8s.io/apimachinery/pkg/api/validation, ``TotalAnnotationSizeLimitB``), after the webhook has answered and
-without a hint of it.
+256 KiB (k8s.io/apimachinery/pkg/api/validation, ``TotalAnnotationSizeLimitB``). It does so after the webhook has
+answered and does not name the field.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from router.placement.draft import JOB_ANNOTATIONS, POD_ANNOTATIONS, TOLERATIONS
 
 KUBERNETES_LIMIT: Final = 256 * 1024
 LARGEST_ANNOTATIONS: Final = 200 * 1024
-"""What we let a Pod template's annotations hold in all, in bytes: room for what the agent writes on the Pod."""
+"""Most bytes of all annotations of a Pod template; the rest is room for the agent's annotations on the Pod."""
 
 _GROUPS: Final = ("initContainers", "containers")
 _PARTS: Final = ("command", "args", "env", "volumeMounts")
@@ -29,15 +29,15 @@ def annotation_bytes(annotations: Mapping[str, Any]) -> int:
 
 
 def oversize(routed: Job) -> int | None:
-    """The bytes of a routed Job's template annotations where they are more than we allow, else None."""
+    """The bytes of a routed Job's template annotations if they exceed ``LARGEST_ANNOTATIONS``, else None."""
     size = annotation_bytes(routed["spec"]["template"]["metadata"]["annotations"])
     return size if size > LARGEST_ANNOTATIONS else None
 
 
 def record_oversize(routed: Job) -> int | None:
-    """The bytes of a routed Job's own annotations where they are more than Kubernetes allows, else None.
+    """The bytes of a routed Job's own annotations if they exceed Kubernetes' limit, else None.
 
-    What is replaced in a Job is kept there (``replaced``), beside what the user wrote.
+    They hold the user's annotations, and the user's values that Batchgate changed (``replaced``).
     """
     size = annotation_bytes(routed["metadata"]["annotations"])
     return size if size > KUBERNETES_LIMIT else None
@@ -68,7 +68,7 @@ def _annotations(metadata: Job, path: str) -> Iterator[tuple[str, int]]:
 def _containers(pod: Job) -> Iterator[tuple[str, int]]:
     for group in _GROUPS:
         containers = sequence(pod, group, f"spec.template.spec.{group}")
-        yield f"spec.template.spec.{group}", 100 * len(containers)  # where it is their number that makes it large
+        yield f"spec.template.spec.{group}", 100 * len(containers)  # in case their number makes it large
         for index, container in enumerate(containers):
             for part in _PARTS:
                 if isinstance(container, dict) and container.get(part):
@@ -76,7 +76,7 @@ def _containers(pod: Job) -> Iterator[tuple[str, int]]:
 
 
 def _volumes(pod: Job) -> Iterator[tuple[str, int]]:
-    """The path of each volume, which a script holds once a mount."""
+    """The path of each volume, which a script repeats for each mount."""
     mounts: Counter[object] = Counter()
     for group in _GROUPS:
         for container in sequence(pod, group, f"spec.template.spec.{group}"):

@@ -1,7 +1,7 @@
-"""Taking everything of ours out of a Job, whoever wrote it there.
+"""Removes all of Batchgate's values from a Job, even if a user wrote them there.
 
-Pure. Nothing that arrives under a reserved key is trusted; the annotation ``replaced`` is believed only where it puts
-back a value that the user might have written.
+Pure. Values under reserved keys are not trusted. The annotation ``replaced`` is used only to restore values that the
+user might have written.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ from router.values import unchanging
 
 _DOMAIN: Final = names.PREFIX[:-1]
 _RESERVED: Final = names.RESERVED_LABELS | names.RESERVED_ANNOTATIONS
-_MOST_NAMED: Final = 10  # finding the nearest hint takes long, and nobody reads more than a few warnings
+_MOST_NAMED: Final = 10  # finding the nearest hint takes long, and users read only a few warnings
 _LONGEST_KEY: Final = 317  # prefix, slash and name, as Kubernetes takes them
 _LONGEST_NAME: Final = 63
 _REPLACED: Final = (POD_LABELS, POD_ANNOTATIONS, NODE_SELECTOR, TOLERATIONS, NODE_NAME)
@@ -46,7 +46,7 @@ _REPLACED: Final = (POD_LABELS, POD_ANNOTATIONS, NODE_SELECTOR, TOLERATIONS, NOD
 
 @unchanging
 class Taken:
-    """Something of ours that a Job carried: the mapping or list it stood in, its key, its value."""
+    """A value under Batchgate's prefix that a Job carried: the path of its mapping or list, its key, its value."""
 
     path: str
     key: str
@@ -55,11 +55,11 @@ class Taken:
 
 @unchanging
 class Stripped:
-    """A Job without anything of ours.
+    """A Job without Batchgate's values.
 
-    ``taken`` is what it carried under reserved keys (``foreign_keys`` says which of it is worth a warning).
-    ``warnings`` name unknown keys and what was not believed of ``replaced``. ``root`` is what stands before the Job's
-    field paths (``spec.jobTemplate.`` in a CronJob).
+    :param taken: the values that it had under reserved keys (``foreign_keys`` says which of them need a warning)
+    :param warnings: about unknown keys, and about entries of ``replaced`` that were ignored
+    :param root: put before the Job's field paths (``spec.jobTemplate.`` in a CronJob)
     """
 
     job: Job
@@ -69,13 +69,13 @@ class Stripped:
 
 
 def strip(job: Job, *, root: str = "", stored: Job | None = None) -> Stripped:
-    """Take out what lies under our prefix except hints, and put back what ``replaced`` says we changed.
+    """Remove everything under Batchgate's prefix except hints, and restore the user's values from ``replaced``.
 
-    A field is put back only where it still holds what we write; what the user changed since stays.
+    A field is restored only if it still has Batchgate's value; if the user has changed it since, it stays.
 
     :param root: put before field paths (``spec.jobTemplate.`` for a CronJob's Job)
-    :param stored: at an update, the Job in the cluster: its ``replaced`` is believed instead of the arriving one's
-    :raises JobError: where a field in which we would write has the wrong type
+    :param stored: at an update, the Job in the cluster: its ``replaced`` is used instead of the new Job's
+    :raises JobError: if a field that Batchgate would write has the wrong type
     """
     draft = opened(job, root)
     found = list(_ours(draft, root))
@@ -169,7 +169,7 @@ def _value_back(draft: Draft, replaced: Replaced, path: str) -> None:
 
 
 def _tolerations(present: list[Any], own: dict[str, Any]) -> list[Any]:
-    """The user's list: without our two, and with the user's own for these where they stood."""
+    """The user's list: without Batchgate's two tolerations, and with the user's own ones in their old places."""
     left = list(present)
     gone = set()
     for taint in OUTLASTED:
@@ -183,12 +183,12 @@ def _tolerations(present: list[Any], own: dict[str, Any]) -> list[Any]:
 
 
 def _absent_back(draft: Draft, replaced: Replaced, path: str) -> None:
-    """Put back what is not there any more, now that ours was taken out: mostly a mapping that was there though empty."""
+    """Restore a field that is absent after the removal of Batchgate's values, e.g. a mapping that was empty before."""
     parent, name = draft.parent(path)
     if path not in replaced.was or name in parent:
         return
     value = replaced.was[path]
-    if path != TOLERATIONS or not isinstance(value, dict):  # a mapping there holds single entries of a list
+    if path != TOLERATIONS or not isinstance(value, dict):  # for tolerations, a mapping holds single entries of a list
         parent[name] = value
 
 
@@ -198,7 +198,7 @@ def _restore_empty(draft: Draft, replaced: Replaced) -> None:
 
 
 def _without_empties(job: Job) -> Job:
-    """The Job without empty labels and annotations: Kubernetes drops them, and every decision writes there anyway."""
+    """The Job without empty labels and annotations: Kubernetes drops them, and every decision writes both anyway."""
     metadata = job.get("metadata")
     if metadata and all(metadata.get(kind, job) for kind in ("labels", "annotations")):
         return job
@@ -211,14 +211,14 @@ def _without_empties(job: Job) -> Job:
 def _unknown_keys(found: list[Taken]) -> Iterator[str]:
     yield from map(_unknown, found[:_MOST_NAMED])
     if len(found) > _MOST_NAMED:
-        yield f"{len(found) - _MOST_NAMED} more keys under {names.PREFIX} mean nothing to Batchgate and were taken out."
+        yield f"{len(found) - _MOST_NAMED} more keys under {names.PREFIX} are unknown to Batchgate and were removed."
 
 
 def _unknown(one: Taken) -> str:
     if one.key in names.HINTS:
-        return f"{one.key} is a hint and belongs among the annotations, not the {one.path.rpartition('.')[2]}; it was ignored."
+        return f"{one.key} is a hint: write it among the annotations, not the {one.path.rpartition('.')[2]}; it was ignored."
     known = [hint.partition("/")[2] for hint in sorted(names.HINTS)]
     key, name = one.key[:_LONGEST_KEY], one.key.rpartition("/")[2]
     near = difflib.get_close_matches(name, known, n=1) if len(name) <= _LONGEST_NAME else []
     advice = f"did you mean {names.PREFIX}{near[0]}?" if near else f"hints are {', '.join(known)}."
-    return f"{key} means nothing to Batchgate and was taken out; {advice}"
+    return f"{key} is unknown to Batchgate and was removed; {advice}"

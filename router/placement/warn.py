@@ -1,6 +1,6 @@
-"""What a user is told of the changes in a Job: all of what is usual in one sentence, each other one in its own.
+"""Words the changes in a Job for the user: the usual ones in a single sentence, every other one in its own.
 
-Pure. Own and routed copy say it all, so that a stored Job tells it too.
+Pure. Needs only the user's own Job and the routed copy, so it also works for a stored Job.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from router.placement.strip import Stripped, Taken
 from router.values import unchanging
 
 _LONGEST: Final = 256
-"""Characters of one warning that reach the user (kubernetes.io/docs/reference/access-authn-authz/
+"""Most characters of a warning that reach the user (kubernetes.io/docs/reference/access-authn-authz/
 extensible-admission-controllers/#response)."""
 _EXPLAIN: Final = " (batchgate explain says more)."
 _SHORTEST: Final = len(", nodeName")
@@ -35,7 +35,7 @@ _KILLS: Final = {
     names.CONDITION_MEMORY: "for memory",
     names.CONDITION_DELETED: "by hand",
 }
-"""How a run was killed that is not tried again, by the condition that says so."""
+"""How a run without a retry was killed, by the condition that says so."""
 _WORDS = {
     "metadata.labels": "label",
     "metadata.annotations": "annotation",
@@ -48,7 +48,7 @@ _WORDS = {
 
 
 def foreign_keys(stripped: Stripped, routed: Job) -> tuple[str, ...]:
-    """A warning for what arrived under reserved keys and is not what stands there now. Signatures never repeat."""
+    """A warning about values under reserved keys that differ from the present ones; signatures always differ."""
     if not stripped.taken:
         return ()
     draft = opened(routed)
@@ -61,10 +61,10 @@ def foreign_keys(stripped: Stripped, routed: Job) -> tuple[str, ...]:
 
 
 def _only_ours(named: list[str]) -> str:
-    """The warning, with as many names as it holds and at least one; the others are counted."""
+    """The warning, with as many names as fit, and at least one; the remaining ones are counted."""
     for shown in range(min(len(named), _LONGEST // _SHORTEST), 0, -1):
         more = f" and {len(named) - shown} more" if shown < len(named) else ""
-        text = f"Only Batchgate sets {', '.join(named[:shown])}{more}: what the Job said there was not used."
+        text = f"Only Batchgate sets {', '.join(named[:shown])}{more}: the Job's own values were ignored."
         if len(text) <= _LONGEST:
             break
     return text
@@ -75,7 +75,7 @@ def _named(one: Taken) -> str:
 
 
 def _standing(draft: Draft, one: Taken) -> list[Any]:
-    """What stands now where a reserved value was found."""
+    """The present values at the place where a reserved value was found."""
     parent, name = draft.parent(one.path)
     value = parent.get(name)
     if one.path == TOLERATIONS:
@@ -85,9 +85,11 @@ def _standing(draft: Draft, one: Taken) -> list[Any]:
 
 @unchanging
 class Difference:
-    """What is otherwise on HPC, as a sentence. ``brief``: the same as a clause, where it is so for every Job like this.
+    """A difference on HPC that a user could notice.
 
-    Without a ``brief`` it is about this Job alone, and nobody would expect it. ``always``: it is told in any case.
+    :param sentence: the difference as a sentence
+    :param brief: the same as a clause, if every such Job has the difference; empty if it is special to this Job
+    :param always: whether the user is told in any case
     """
 
     sentence: str
@@ -96,14 +98,14 @@ class Difference:
 
 
 def differences(own: Job, routed: Job) -> tuple[Difference, ...]:
-    """What a user could notice of the changes in a Job that goes to HPC, most important first."""
+    """The changes that a user could notice in a Job that goes to HPC, most important first."""
     return tuple(_differences(opened(own), opened(routed)))
 
 
 def goes_to_hpc(reason: str, found: tuple[Difference, ...]) -> tuple[str, ...]:
-    """The one sentence: where the Job goes, why, and as much of what is usual there as a warning holds.
+    """The main warning: where the Job goes, why, and as many usual differences as fit.
 
-    After it come the sentences that are always told, where the one had no room for them.
+    After it come those sentences with ``always`` that did not fit.
     """
     usual = [one for one in found if one.brief]
     head = f"This Job goes to HPC: {reason.rstrip('.')}"
@@ -115,7 +117,7 @@ def goes_to_hpc(reason: str, found: tuple[Difference, ...]) -> tuple[str, ...]:
 
 
 def _headed(head: str, untold: list[Difference]) -> str:
-    """The head alone, cut at a word where it is too long. Whoever is told less than all is told where all is said."""
+    """The head alone, cut at a word if it is too long. If anything is left out, it names the command that tells all."""
     end = _EXPLAIN if untold else "."
     if len(head) + len(end) <= _LONGEST:
         return f"{head}{end}"
@@ -152,7 +154,7 @@ def _differences(own: Draft, routed: Draft) -> Iterator[Difference]:
 
 _DEADLINE: Final = re.compile(r"^deadline=(\d+)", re.MULTILINE)
 _RUNTIME: Final = re.compile(r"^runtime=", re.MULTILINE)
-"""Lines of every script, and of every one that runs containers."""
+"""Matches a line that every script has, and one that every script with containers has."""
 
 
 def _asks_for_time(own: Draft) -> bool:
@@ -189,7 +191,7 @@ def _failures(routed: Draft) -> Iterator[Difference]:
 
 
 def _loses_token(own: Draft, routed: Draft) -> bool:
-    """Whether the Pods had a token that they are likely to use: one of an account of their own, or asked for."""
+    """Whether the Pods lose a token that they probably use: of a named service account, or explicitly mounted."""
     before, now = own.pod.get("automountServiceAccountToken"), routed.pod.get("automountServiceAccountToken")
     wanted = before is True or (before is None and own.pod.get("serviceAccountName") not in (None, "", "default"))
     return now is False and wanted

@@ -286,7 +286,7 @@ def with_exit(life: Life, container: str, one: Exit) -> Life:
 
 
 def with_logs(life: Life, sizes: Mapping[str, int]) -> Life:
-    """The life with the visible sizes of ended runs' logs in bytes, by the names of their exit files."""
+    """The life with the visible bytes of ended runs' logs, by the names of their exit files."""
     runs = {f"{container}.{one.restart}": one.log for container, exits in life.exits for one in exits}
     return replace(life, short=tuple(sorted(name for name, size in sizes.items() if size < runs.get(name, 0))))
 

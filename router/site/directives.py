@@ -22,7 +22,7 @@ def directive_problems(system: str, directives: Mapping[str, str]) -> list[str]:
     room, problems = SYSTEMS[system], []
     for key, value in directives.items():
         if key not in ACCOUNTS and not room.is_directive(key):
-            problems.append(f"{key!r} is no directive of {system} that may be added; {_hint(system, key)}")
+            problems.append(f"{key!r} is not a directive of {system} that may be added;  {_hint(system, key)}")
         elif problem := room.key_problem(key):
             problems.append(f"{key}: {problem}")
         if problem := text_problem(value) or room.value_problem(key, value):

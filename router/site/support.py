@@ -108,7 +108,7 @@ def _image(container: Container, site: Site) -> Iterator[Obstacle]:
 def _names(container: Container) -> Iterator[Obstacle]:
     for index, variable in enumerate(container.env):
         if not variable.name or "=" in variable.name:
-            yield Obstacle(f"{container.path}.env[{index}].name", f"{variable.name!r} is no name of a variable")
+            yield Obstacle(f"{container.path}.env[{index}].name", f"{variable.name!r} is not a valid name of a variable")
 
 
 def _pull_secrets(workload: Workload, site: Site) -> Iterator[Obstacle]:

@@ -46,7 +46,7 @@ def _host_path(_: Workload, source: Mapping[str, Any], site: Site) -> SitePath |
     for entry in site.volumes:
         if entry.host_path is not None and (below := _below(entry.host_path, path)) is not None:
             return SitePath(entry.path, below, entry.read_only)
-    return f"{path} is no path that site {site.name} offers; ask its admins for an entry in volumes"
+    return f"{path} is not a path that site {site.name} offers; ask its admins for an entry in volumes"
 
 
 def _nfs(_: Workload, source: Mapping[str, Any], site: Site) -> SitePath | str:
@@ -69,7 +69,7 @@ def _claim(workload: Workload, source: Mapping[str, Any], site: Site) -> SitePat
     claim = f"{workload.namespace}/{name}"
     # Both become parts of a path.
     if "/" in name or name in {"", ".", ".."} or "/" in workload.namespace or workload.namespace in {".", ".."}:
-        return f"{claim} is no name of a claim"
+        return f"{claim} is not a valid name of a claim"
     for entry in site.volumes:
         if entry.claim is not None and globs.matches((entry.claim,), claim):
             own, below = _parted(entry.path)

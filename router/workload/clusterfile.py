@@ -107,7 +107,7 @@ def _objects(text: str, source: str) -> Iterator[tuple[Mapping[str, object], str
         line, _ = document.position(())
         value = document.value
         if not isinstance(value, Mapping):
-            raise InputError(f"{source}:{line}: is no Kubernetes object; write what this prints: {COMMAND}")
+            raise InputError(f"{source}:{line}: is not a Kubernetes object; write the output of:  {COMMAND}")
         if not str(value.get("kind", "")).endswith("List"):
             yield value, f"{source}:{line}"
             continue
@@ -117,7 +117,7 @@ def _objects(text: str, source: str) -> Iterator[tuple[Mapping[str, object], str
         for index, item in enumerate(items):
             line, _ = document.position(("items", index))
             if not isinstance(item, Mapping):
-                raise InputError(f"{source}:{line}: items[{index}] is no Kubernetes object")
+                raise InputError(f"{source}:{line}: items[{index}] is not a Kubernetes object")
             yield item, f"{source}:{line}"
 
 

@@ -21,5 +21,5 @@ def judge_source(kind: str, reference: object, path: str, findings: Findings) ->
         field = text(as_mapping(reference, f"{path}.fieldRef"), "fieldPath", f"{path}.fieldRef")
         if field in _ADDRESSES:
             findings.block(
-                f"{path}.fieldRef.fieldPath", f"needs {field}, which a Pod on HPC has not when it is submitted"
+                f"{path}.fieldRef.fieldPath", f"needs {field}, which a Pod on HPC does not have when it is submitted"
             )

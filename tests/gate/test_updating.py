@@ -247,7 +247,7 @@ def test_keys_forged_by_an_update_are_taken_out_and_named() -> None:
 
     assert result == stored
     assert response["warnings"] == [
-        "Only Batchgate sets label batchgate.dev/target: what the Job said there was not used."
+        "Only Batchgate sets label batchgate.dev/target: the Job's own values were ignored."
     ]
 
 

@@ -116,7 +116,7 @@ def test_another_format_is_refused_before_anything_is_read() -> None:
 
 @pytest.mark.parametrize("text", ["", "v1", "a.b.c", "v1.k.c.s.x", "é.é.é.é", "x" * 100_000], ids=lambda text: text[:8])
 def test_what_is_no_signature_is_said_to_be_none(text: str) -> None:
-    with pytest.raises(SignatureError, match="is no signature of Batchgate"):
+    with pytest.raises(SignatureError, match="is not a signature of Batchgate"):
         verify(text, CLAIMS, KEYS)
 
 
@@ -156,11 +156,11 @@ BROKEN = b"-----BEGIN PUBLIC KEY-----\nAAAA\n-----END PUBLIC KEY-----\n"
 @pytest.mark.parametrize(
     ("pem", "said"),
     [
-        (b"", "no private key in PEM"),
-        (b"\xff\x00", "no private key in PEM"),
-        (EC_PRIVATE, "the private key is no Ed25519 key"),
-        (LOCKED, "no private key in PEM without a passphrase"),
-        (signing.public_pem([KEY.public_key()]), "no private key in PEM"),
+        (b"", "holds no private key in PEM"),
+        (b"\xff\x00", "holds no private key in PEM"),
+        (EC_PRIVATE, "the private key is not an Ed25519 key"),
+        (LOCKED, "holds no private key in PEM without a passphrase"),
+        (signing.public_pem([KEY.public_key()]), "holds no private key in PEM"),
     ],
     ids=["empty", "binary", "another kind", "with a passphrase", "a public key"],
 )
@@ -175,7 +175,7 @@ def test_a_file_without_a_signing_key_is_a_mistake_in_the_configuration(pem: byt
     ("pem", "said"),
     [
         (b"", "holds no public key in PEM"),
-        (EC_PUBLIC, "a public key is no Ed25519 key"),
+        (EC_PUBLIC, "a public key is not an Ed25519 key"),
         (signing.private_pem(KEY), "no public key in PEM"),
         (signing.public_pem([KEY.public_key()]) + BROKEN, "no public key in PEM"),
     ],

@@ -75,19 +75,19 @@ def test_forged_keys_are_taken_out_wherever_they_stand() -> None:
     [
         (
             "batchgate.dev/waltime",
-            "batchgate.dev/waltime means nothing to Batchgate and was taken out; did you mean batchgate.dev/walltime?",
+            "batchgate.dev/waltime is unknown to Batchgate and was removed; did you mean batchgate.dev/walltime?",
         ),
         (
             "batchgate.dev/rank",
-            "batchgate.dev/rank means nothing to Batchgate and was taken out; did you mean batchgate.dev/ranks?",
+            "batchgate.dev/rank is unknown to Batchgate and was removed; did you mean batchgate.dev/ranks?",
         ),
         (
             "a.batchgate.dev/nodes",
-            "a.batchgate.dev/nodes means nothing to Batchgate and was taken out; did you mean batchgate.dev/nodes?",
+            "a.batchgate.dev/nodes is unknown to Batchgate and was removed; did you mean batchgate.dev/nodes?",
         ),
         (
             "batchgate.dev/zzz",
-            f"batchgate.dev/zzz means nothing to Batchgate and was taken out; hints are {KNOWN}.",
+            f"batchgate.dev/zzz is unknown to Batchgate and was removed; hints are {KNOWN}.",
         ),
     ],
 )
@@ -115,7 +115,7 @@ def test_many_unknown_keys_are_counted_and_only_the_first_are_looked_at(
 
     assert stripped.job == job_of()
     assert len(stripped.warnings) == 11
-    assert stripped.warnings[-1] == "490 more keys under batchgate.dev/ mean nothing to Batchgate and were taken out."
+    assert stripped.warnings[-1] == "490 more keys under batchgate.dev/ are unknown to Batchgate and were removed."
     assert len(asked) == 10
 
 
@@ -131,7 +131,7 @@ def test_only_the_first_of_many_things_that_are_not_believed_are_named() -> None
     stripped = strip(with_replaced({f"a{index}": index for index in range(500)}, [[], "x"]))
 
     assert len(stripped.warnings) == 11
-    assert stripped.warnings[-1] == f"{REPLACED}: 492 more entries are not what Batchgate writes; it was ignored."
+    assert stripped.warnings[-1] == f"{REPLACED}: 492 more entries are not from Batchgate; it was ignored."
 
 
 def test_a_hint_among_the_labels_is_named() -> None:
@@ -139,7 +139,7 @@ def test_a_hint_among_the_labels_is_named() -> None:
 
     assert stripped.job == job_of()
     assert stripped.warnings == (
-        "batchgate.dev/walltime is a hint and belongs among the annotations, not the labels; it was ignored.",
+        "batchgate.dev/walltime is a hint: write it among the annotations, not the labels; it was ignored.",
     )
 
 
@@ -168,8 +168,8 @@ def test_hints_stay_on_job_and_template() -> None:
         ({"spec.template.spec.tolerations": {"-1": {}}}, [], "spec.template.spec.tolerations cannot have been"),
         ({"spec.template.spec.nodeName": "q.s.batchgate"}, [], "spec.template.spec.nodeName cannot have been"),
         ({"spec.template.metadata.labels": {"a": "b"}}, [], "spec.template.metadata.labels cannot have been"),
-        ({}, [["spec.podFailurePolicy"]], '["spec.podFailurePolicy"] is nothing that Batchgate adds'),
-        ({}, ["spec.template.spec.containers"], '"spec.template.spec.containers" is nothing that Batchgate adds'),
+        ({}, [["spec.podFailurePolicy"]], '["spec.podFailurePolicy"] is not a field that Batchgate adds'),
+        ({}, ["spec.template.spec.containers"], '"spec.template.spec.containers" is not a field that Batchgate adds'),
     ],
 )
 def test_what_replaced_cannot_say_is_ignored_and_named(was: Any, added: Any, complaint: str) -> None:
@@ -191,7 +191,7 @@ def test_an_unreadable_replaced_is_ignored_and_named(text: str) -> None:
     stripped = strip(job_of(annotations={REPLACED: text}))
 
     assert stripped.job == job_of()
-    assert stripped.warnings == ("batchgate.dev/replaced: it is not the JSON that Batchgate writes; it was ignored.",)
+    assert stripped.warnings == ("batchgate.dev/replaced: it is not JSON as Batchgate writes it; it was ignored.",)
 
 
 @pytest.mark.parametrize(

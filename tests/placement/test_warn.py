@@ -205,7 +205,7 @@ def test_forged_values_are_named() -> None:
     warnings = foreign_keys(stripped, place(stripped.job, STAYS))
 
     said = "label batchgate.dev/target, toleration batchgate.dev/queue, nodeName"
-    assert warnings == (f"Only Batchgate sets {said}: what the Job said there was not used.",)
+    assert warnings == (f"Only Batchgate sets {said}: the Job's own values were ignored.",)
 
 
 def _forged(*keys: str) -> str:
@@ -217,7 +217,7 @@ def _forged(*keys: str) -> str:
 
 def _said(*keys: str, more: str = "") -> str:
     named = ", ".join(f"nodeSelector batchgate.dev/{key}" for key in keys)
-    return f"Only Batchgate sets {named}{more}: what the Job said there was not used."
+    return f"Only Batchgate sets {named}{more}: the Job's own values were ignored."
 
 
 def test_as_many_forged_values_are_named_as_a_warning_holds() -> None:
@@ -243,5 +243,5 @@ def test_what_is_forged_twice_is_named_once() -> None:
     stripped = strip(job_of(pod={"tolerations": [{"key": OURS + "queue", "effect": e} for e in ("NoExecute", "")]}))
 
     assert foreign_keys(stripped, place(stripped.job, STAYS)) == (
-        "Only Batchgate sets toleration batchgate.dev/queue: what the Job said there was not used.",
+        "Only Batchgate sets toleration batchgate.dev/queue: the Job's own values were ignored.",
     )

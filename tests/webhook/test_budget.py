@@ -186,7 +186,7 @@ def test_the_denial_is_a_whole_review_that_names_the_field() -> None:
 
     message = (
         "takes more than 1.5 seconds of processor time to judge, most of them for its figures and containers; "
-        "make it smaller or plainer"
+        "make it smaller or simpler"
     )
     assert answer.response == {
         "apiVersion": "admission.k8s.io/v1",

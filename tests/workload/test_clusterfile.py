@@ -48,11 +48,11 @@ def test_nothing_is_nothing() -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("- 1\n", "cluster.yaml:1: is no Kubernetes object"),
+        ("- 1\n", "cluster.yaml:1: is not a Kubernetes object"),
         ("kind: Pod\nmetadata: {name: x}\n", "cluster.yaml:1: kind 'Pod' says nothing about Jobs"),
         ("kind: Namespace\n", "cluster.yaml:1: metadata.name is missing"),
         ("kind: List\nitems: 3\n", "cluster.yaml:1: items is not a list"),
-        ("kind: List\nitems:\n- x\n", "cluster.yaml:3: items[0] is no Kubernetes object"),
+        ("kind: List\nitems:\n- x\n", "cluster.yaml:3: items[0] is not a Kubernetes object"),
         ("kind: LimitRange\nmetadata: {name: x}\nspec: {limits: 1}\n", "cluster.yaml:1: spec.limits is not a list"),
         ("kind: LimitRange\nmetadata: {name: x}\nspec: {limits: [1]}\n", "cluster.yaml:1: an entry of spec.limits"),
         (

@@ -199,7 +199,7 @@ def test_forged_keys_are_taken_out_and_named(jobs: Gated) -> None:
     # The Job had no labels, so the API server gave it the template's before it asked us.
     of_template = ", ".join(f"template annotation {key}" for key in sorted((names.KEY_REQUESTER, names.KEY_SCRIPT)))
     named = f"label {names.KEY_QUEUE}, template label {names.KEY_QUEUE}, {of_template}"
-    assert warnings(run)[-1] == f"Only Batchgate sets {named}: what the Job said there was not used."
+    assert warnings(run)[-1] == f"Only Batchgate sets {named}: the Job's own values were ignored."
 
 
 def test_an_exported_job_that_is_applied_again_is_judged_as_a_new_one(jobs: Gated) -> None:

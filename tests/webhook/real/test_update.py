@@ -127,7 +127,7 @@ def test_labels_of_ours_come_back(jobs: Gated, key: str) -> None:
     forged = jobs.done("label", "job", "solve", f"{key}=express", "--overwrite")
     jobs.done("label", "job", "solve", f"{key}-")
 
-    assert f"Only Batchgate sets label {key}: what the Job said there was not used." in warnings(forged)
+    assert f"Only Batchgate sets label {key}: the Job's own values were ignored." in warnings(forged)
     assert jobs.get()["metadata"]["labels"] == before
 
 
