@@ -1,1 +1,1 @@
-"""What a site is: its queues, profiles, images and volumes, and what can be asked of it for a Job. Pure."""
+"""Describes a site: its queues, profiles, images and volumes, and what it can do for a Job. Pure."""

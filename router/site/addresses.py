@@ -1,6 +1,6 @@
-"""Where a site's host is: ``ssh://[USER@]HOST[:PORT]``.
+"""Reads the address of a site's host: ``ssh://[USER@]HOST[:PORT]``.
 
-Pure. ssh reads what begins with ``-`` as an option, so nothing may.
+Pure. Refuses parts that begin with ``-``, which ssh would read as options.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _ADDRESS: Final = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Address:
-    """A login node. ``user`` is empty where none is named; ``host`` is a name or an IP address without brackets."""
+    """A login node. ``user`` may be empty; ``host`` is a name or an IP address without brackets."""
 
     user: str
     host: str
@@ -34,7 +34,7 @@ class Address:
 
 
 def address_of(host: str) -> Address | None:
-    """The parts of an address; None where it is none."""
+    """The parts of an address; None if it is invalid."""
     match = _ADDRESS.fullmatch(host)
     if match is None or not 0 < int(match["port"] or _PORT) < 65536:
         return None

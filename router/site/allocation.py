@@ -1,6 +1,6 @@
-"""How a Workload is laid out on a queue: chunks, cores per rank, memory, walltime.
+"""Lays out a Workload on a queue: chunks, cores per rank, memory, walltime.
 
-A pure function of (Workload, what a queue's nodes have, the rule's defaults), by the rules of docs/judging.md.
+Pure. The result depends on the Workload, the queue's nodes and the rule's defaults, by the rules of docs/judging.md.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _PLACED: Final = ("ranks", "ranks_per_node", "nodes")
 
 @unchanging
 class _Ask:
-    """What a Pod needs, whatever its nodes: cores (already whole), bytes, devices (``bound`` to ranks), ranks."""
+    """What a Pod needs on any nodes: whole cores, bytes of memory, GPUs (``bound`` to ranks or not), ranks."""
 
     ranks: int
     cores_per_rank: int
@@ -42,7 +42,7 @@ class _Time:
 
 
 class _MisfitError(Exception):
-    """One clause that says why, with both figures; then the figures of the Workload that it is about."""
+    """Why a Workload does not fit. Its arguments: one clause with both figures, then the names of the figures."""
 
 
 def allocate(  # noqa: PLR0913 - a queue is chosen with all of these known
@@ -57,8 +57,8 @@ def allocate(  # noqa: PLR0913 - a queue is chosen with all of these known
 ) -> Allocation | str:
     """How one Pod of the Workload runs on a queue, or one clause that says why it cannot, with both figures.
 
-    :param profile: the MPI profile that matches the Pod's image; it can make a Job an MPI workload that names no launcher
-    :param defaults: the rule's figures for what the Job does not ask for
+    :param profile: the MPI profile that matches the Pod's image; it can make a Job without a launcher an MPI workload
+    :param defaults: the rule's figures, used where the Job does not ask for any
     :param max_nodes: the rule's own limit on nodes, below the queue's
     :param max_walltime: the same for the walltime, in seconds
     """
@@ -95,9 +95,9 @@ def allocate(  # noqa: PLR0913 - a queue is chosen with all of these known
 
 
 def is_mpi(workload: Workload, profile: MpiProfile | None) -> bool:
-    """Whether the Pod's program is started once per rank: by launcher, by hint, or because the profile says so.
+    """Whether the Pod's program is started once per rank: by launcher, by hint, or because the profile implies it.
 
-    A profile never says so of a command with a launcher inside that was not lifted: each rank would start it again.
+    A profile does not imply it for a command that still contains a launcher: each rank would start the launcher again.
     """
     if workload.mpi:
         return True
@@ -135,7 +135,7 @@ def _memory(workload: Workload, defaults: Defaults) -> Figure | None:
     figure = workload.memory
     if figure is None and defaults.memory is not None:
         figure = Figure(defaults.memory, "the rule's default")
-    # A request of 0 says that nothing is needed; to a batch system 0 is a limit, so it is left to the queue.
+    # A request of 0 means that the Job needs nothing. To a batch system 0 is a limit, so the queue decides instead.
     return figure if figure is not None and figure.value else None
 
 
@@ -172,7 +172,7 @@ def _ask_of_ranks(
     notes: list[tuple[str, str]],
     warnings: list[str],
 ) -> _Ask:
-    """Ranks and the cores of each: cores per rank as asked, else the CPU request shared out."""
+    """Ranks and the cores of each: cores per rank as asked for, else the CPU request divided by the ranks."""
     cpu = _cpu(workload, defaults)
     millis = cpu.value if cpu else 0
     own = workload.cores_per_rank
@@ -197,7 +197,7 @@ def _ask_of_ranks(
 
 
 def _count_ranks(workload: Workload, cores: int) -> tuple[int, str]:
-    """Ranks as asked for; else what ranks per node or nodes say; else one for every core asked for (cores per rank)."""
+    """The number of ranks and its origin: as asked for; else from ranks per node or nodes; else from the cores."""
     if workload.ranks is not None:
         return workload.ranks.value, workload.ranks.origin
     per_node, nodes = workload.ranks_per_node, workload.nodes
@@ -232,7 +232,7 @@ def _shares(ask: _Ask, nodes: int) -> list[tuple[int, int]]:
 
 
 def _check_together(ask: _Ask) -> None:
-    """What hints and launcher say may not fit together, each being right alone."""
+    """Refuse figures of hints and launcher that are valid alone but contradict each other."""
     if ask.nodes is None:
         return
     if ask.nodes > ask.ranks:
@@ -245,7 +245,7 @@ def _check_together(ask: _Ask) -> None:
 
 
 def _most_per_node(ask: _Ask, queue: Queue) -> int:
-    """Ranks that a node's cores and memory hold."""
+    """The most ranks for which a node has enough cores and memory."""
     most = queue.cpus_per_node // ask.cores_per_rank
     if most == 0:
         raise _MisfitError(f"needs {_of(ask.cores_per_rank, 'core')} for each rank; a node has {queue.cpus_per_node}")
@@ -294,7 +294,7 @@ def _chunk(ask: _Ask, count: int, ranks: int, nodes: int) -> Chunk:
 
 
 def _time(workload: Workload, site: Site, queue: Queue, defaults: Defaults, most: int | None) -> _Time:
-    """Walltime and deadline: only the margin may be cut."""
+    """Walltime and deadline. Of a time that the Job asks for, only the margin may be cut."""
     limits = [limit for limit in (queue.walltime_max, most) if limit is not None]
     longest = _down(min(limits), site) if limits else None
     if workload.walltime_asked is not None:
@@ -312,7 +312,7 @@ def _time(workload: Workload, site: Site, queue: Queue, defaults: Defaults, most
     if deadline + workload.grace > walltime:
         raise _MisfitError(
             f"has a grace period of {durations.show(workload.grace)}, more than half of the walltime of "
-            f"{durations.show(walltime)} that Jobs get which ask for none"
+            f"{durations.show(walltime)} for Jobs that ask for none"
         )
     return _Time(walltime, deadline, f"{note}; the containers' deadline is that less grace period and margin")
 
@@ -334,7 +334,7 @@ def _instead(most: int) -> str:
 
 
 def _up(seconds: int, site: Site) -> int:
-    """What the batch system can express: Slurm counts whole minutes."""
+    """Seconds rounded up to the batch system's unit: Slurm counts whole minutes."""
     step = SYSTEMS[site.system].TRAITS.walltime_step
     return -(-seconds // step) * step
 

@@ -1,4 +1,4 @@
-"""Further directives of sites, queues, accounts and rules, judged for any batch system.
+"""Judges the further directives of sites, queues, accounts and rules for any batch system.
 
 Pure.
 """
@@ -17,7 +17,7 @@ _WRITTEN = OURS | {"time", "mem", "partition", "cpus-per-task", "ntasks", "gres"
 def directive_problems(system: str, directives: Mapping[str, str]) -> list[str]:
     """What is wrong with further directives of a site, queue, account or rule; one sentence each.
 
-    ``account`` and ``project`` are judged as well, so that whatever lands in a directive can be checked here.
+    ``account`` and ``project`` are judged as well, as they also become directives.
     """
     room, problems = SYSTEMS[system], []
     for key, value in directives.items():
@@ -32,5 +32,5 @@ def directive_problems(system: str, directives: Mapping[str, str]) -> list[str]:
 
 def _hint(system: str, key: str) -> str:
     if key.rpartition(".")[2].lower() in _WRITTEN:
-        return "Batchgate writes it from what the Job asks for and the queue"
+        return "Batchgate writes it itself, from the Job's requests and the queue"
     return f"allowed are {SYSTEMS[system].allowed()}"

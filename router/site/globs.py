@@ -1,4 +1,4 @@
-"""Globs over names: ``*`` any text (also ``/``), ``?`` one character, ``[ab]`` one of these. Case counts. Pure."""
+"""Matches globs over names: ``*`` any text (also ``/``), ``?`` one character, ``[ab]`` a or b. Case counts. Pure."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def _compiled(patterns: tuple[str, ...]) -> re.Pattern[str]:
 
 
 def matches(patterns: tuple[str, ...], text: str) -> bool:
-    """Whether any of the patterns matches the whole text, or is it literally."""
+    """Whether any of the patterns matches the whole text, or is equal to it."""
     return text in patterns or (bool(patterns) and _compiled(patterns).match(text) is not None)
 
 
@@ -26,5 +26,5 @@ def is_literal(pattern: str) -> bool:
 
 
 def literal_prefix(pattern: str) -> str:
-    """What every match of the pattern starts with."""
+    """The text with which every match of the pattern starts."""
     return _WILD.split(pattern, maxsplit=1)[0]

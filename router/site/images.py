@@ -1,7 +1,6 @@
-"""Which file or registry an image comes from on a site.
+"""Decides which file or registry an image comes from on a site.
 
-Pure. Knows the site's entries alone: no file is looked at and no registry asked, so whether the image is there is not
-known here.
+Pure. Knows only the site's entries: it does not check whether an image exists.
 """
 
 from __future__ import annotations
@@ -11,7 +10,7 @@ from router.site.schema import Site
 
 
 def mapped(site: Site, image: str) -> str | None:
-    """The site's own file for an image, by the first entry that matches; None where it comes from a registry."""
+    """The site's own file for an image, by the first entry that matches; None if it comes from a registry."""
     for entry in site.images:
         if globs.matches((entry.match,), image):
             return entry.path
@@ -19,7 +18,7 @@ def mapped(site: Site, image: str) -> str | None:
 
 
 def reference(site: Site, image: str) -> str:
-    """What the runtime is told to run."""
+    """The image as the runtime's argument."""
     return mapped(site, image) or f"docker://{image}"
 
 
@@ -30,7 +29,7 @@ def is_insecure(site: Site, image: str) -> bool:
 
 
 def host_of(image: str) -> str:
-    """The registry in an image's name, with its port; empty where the name has none. As imagepull and Docker read it."""
+    """The registry in an image's name, with its port, as imagepull and Docker read it; empty if there is none."""
     host, slash, _ = image.partition("/")
     named = slash and ("." in host or ":" in host or host == "localhost" or host != host.lower())
     return host if named else ""

@@ -1,4 +1,4 @@
-"""The least memory that a site's jobs ask for.
+"""Works out the least memory that a site's jobs ask for.
 
 Pure.
 """
@@ -20,13 +20,13 @@ def floor(site: Site) -> int:
 
 
 def least(site: Site, queue: Queue) -> int:
-    """The same on a queue, whose nodes may have no more."""
+    """The least memory of a job on each node of a queue, at most the memory of its nodes, in bytes."""
     wanted = floor(site)
     return wanted if queue.memory_per_node is None else min(wanted, queue.memory_per_node)
 
 
 def raised(asked: Iterable[int | None], given: int, site: Site) -> list[str]:
-    """A sentence for whoever asked for less on a node; none where nobody did. What is None is the queue's."""
+    """A sentence if a figure is below the least memory, else empty. The queue decides about figures that are None."""
     low = [figure for figure in asked if figure is not None and figure < given]
     if not low:
         return []

@@ -1,4 +1,4 @@
-"""Which MPI profile of a site a Job is started with, and why not another.
+"""Chooses the MPI profile of a site for a Job, and says why.
 
 Pure.
 """
@@ -15,13 +15,13 @@ from router.workload.model import Workload
 def profile_of(workload: Workload, site: Site) -> MpiProfile | None:
     """The MPI profile for a Job: the first that matches the MPI container's image.
 
-    For a Job that names no launcher and no ranks, only profiles that say that their images mean MPI.
+    For a Job without launcher and ranks, only profiles with ``impliesMpi`` count.
     """
     return next((profile for profile in site.mpi if _matching(profile, workload) is not None), None)
 
 
 def reasons(workload: Workload, site: Site) -> tuple[str, ...]:
-    """A sentence for each profile of the site, in their order, up to the one that is used: by which pattern, or why not."""
+    """A sentence for each profile of the site, in order, up to the used one: which pattern matches, or why none."""
     return tuple(_sentences(workload, site))
 
 
@@ -43,7 +43,7 @@ def _sentences(workload: Workload, site: Site) -> Iterator[str]:
 
 
 def _matching(profile: MpiProfile, workload: Workload) -> tuple[str, str] | None:
-    """The first pattern of a profile that matches an image that counts, and that image."""
+    """The first pattern of a profile that matches one of the relevant images, and this image; else None."""
     if not workload.mpi and not profile.implies_mpi:
         return None
     for image in _images(workload):
@@ -54,7 +54,7 @@ def _matching(profile: MpiProfile, workload: Workload) -> tuple[str, str] | None
 
 
 def _images(workload: Workload) -> tuple[str, ...]:
-    """The MPI container's image; of a Job that names no launcher those of all that run at once."""
+    """The relevant images: the MPI container's, or for a Job without launcher those of all main containers."""
     if workload.mpi:
         return (workload.container(workload.mpi).image,)
     return tuple([container.image for container in workload.main_containers])

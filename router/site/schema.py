@@ -1,7 +1,7 @@
-"""The keys of a policy file that say what a site is, their types and limits: one frozen model each.
+"""Defines the keys of a policy file that describe a site, with types and limits: one frozen model each.
 
-Pure. Times are whole seconds and sizes whole bytes after validation, whatever was written. Unknown keys are errors.
-The keys of rules are in ``router.policy.schema``.
+Pure. After validation, times are whole seconds and sizes whole bytes, in whatever units they were written. Unknown keys
+are errors. ``router.policy.schema`` defines the keys of rules.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ System = Annotated[str, BeforeValidator(_known), WithJsonSchema({"type": "string
 
 
 class Entry(BaseModel):
-    """Common to every entry: frozen, camelCase keys, nothing unknown."""
+    """Base of every entry: frozen, camelCase keys, no unknown keys."""
 
     model_config = ConfigDict(
         defer_build=True, frozen=True, extra="forbid", alias_generator=to_camel, populate_by_name=True
@@ -92,10 +92,11 @@ class Access(StrEnum):
 
 
 CommandVariable = Literal["PBS_CONF_FILE", "PBS_SERVER", "PBS_DEFAULT", "SLURM_CONF", "SLURM_CONF_SERVER"]
-"""What an admin may set for the batch system's commands. Others change what a submission means, or are secrets."""
+"""Variables that an admin may set for the batch system's commands. Others change the meaning of a submission, or are
+secrets."""
 
 EACH_USER: Final = "each-user"
-"""The observer of a site where the batch system is asked as each of its users."""
+"""The ``observer`` of a site on which the agent asks the batch system as each of its users."""
 
 
 class ImageMap(Entry):
@@ -109,12 +110,12 @@ class VolumeMap(Entry):
     """A volume of a Job that exists on the site under a path. Exactly one of hostPath, nfs, claim."""
 
     host_path: AbsolutePath | None = Field(
-        None, description="Directory of hostPath volumes that may be used; with what lies below it."
+        None, description="Directory that hostPath volumes may use, with everything below it."
     )
-    nfs: Text | None = Field(None, description="'server:/export' of nfs volumes; with what lies below it.")
+    nfs: Text | None = Field(None, description="'server:/export' that nfs volumes may use, with everything below it.")
     claim: Text | None = Field(None, description="Glob over 'namespace/claim' of persistentVolumeClaim volumes.")
     path: AbsolutePath = Field(description="The same data on the site. '{namespace}' and '{claim}' are filled in.")
-    read_only: Flag = Field(False, description="Bind read-only, whatever the Job says.")
+    read_only: Flag = Field(False, description="Always bind read-only.")
 
 
 class MpiProfile(Entry):
@@ -126,9 +127,7 @@ class MpiProfile(Entry):
         None, description="The launcher; else looked up in PATH after the modules are loaded."
     )
     images: tuple[Text, ...] = Field(("*",), description="Globs over the image.")
-    implies_mpi: Flag = Field(
-        False, description="Jobs with a matching image are MPI Jobs though they name no launcher."
-    )
+    implies_mpi: Flag = Field(False, description="Jobs with a matching image are MPI Jobs even without a launcher.")
     modules: tuple[Text, ...] = Field((), description="Environment modules of this launcher.")
     options: tuple[Text, ...] = Field((), description="Further options of the launcher.")
     env: dict[str, str] = Field(default_factory=dict, description="Variables for launcher and ranks (UCX_…, FI_…).")
@@ -162,11 +161,11 @@ class Site(Entry):
     host: Text = Field("local", description="'local', or 'ssh://host' of a login node.")
     access: Access = Field(
         Access.OWN,
-        description="own: one HPC user, who the agent is or logs in as; own-keys: each by a key of their own; sudo.",
+        description="own: one HPC user, as whom the agent runs or logs in; own-keys: a key for each HPC user; sudo.",
     )
     observer: UserName = Field(
         EACH_USER,
-        description="Whose eyes see all users' jobs: an account that may, and is used for nothing else. Or each-user.",
+        description="The account that may see all users' jobs and is used only for this; or each-user.",
     )
     known_hosts: AbsolutePath | None = Field(
         None, description="The file with the login node's host keys, on the agent's machine; needed with ssh."
@@ -184,17 +183,17 @@ class Site(Entry):
     command_env: dict[CommandVariable, Text] = Field(
         default_factory=dict, description="Where these commands find their configuration and server."
     )
-    time_zone: Text = Field("UTC", description="Where it is, as rules need it, e.g. 'Europe/Berlin'.")
+    time_zone: Text = Field("UTC", description="The site's time zone, for rules, e.g. 'Europe/Berlin'.")
     work_dir: AbsolutePath = Field(description="Directory for Pods' files, on the site; '{user}' is the HPC user.")
     runtime: Runtime = Runtime.APPTAINER
     runtime_path: AbsolutePath | None = Field(None, description="The runtime; else looked up in PATH.")
     runtime_options: tuple[Text, ...] = Field((), description="Further options of the runtime.")
     runtime_version: Annotated[str, StringConstraints(pattern=r"^\d+(\.\d+)*$")] | None = Field(
-        None, description="Where it is older than 1.1, environment values are escaped for it."
+        None, description="If it is older than 1.1, environment values are escaped for it."
     )
     modules: tuple[Text, ...] = Field((), description="Environment modules to load first.")
-    pre: tuple[str, ...] = Field((), description="Shell lines of the site, before the containers. Admins' code.")
-    post: tuple[str, ...] = Field((), description="Shell lines of the site, after the containers.")
+    pre: tuple[str, ...] = Field((), description="Shell lines of the site (admins' code), run before the containers.")
+    post: tuple[str, ...] = Field((), description="Shell lines of the site (admins' code), run after the containers.")
     images: tuple[ImageMap, ...] = ()
     volumes: tuple[VolumeMap, ...] = ()
     gpu_resources: dict[str, GpuVendor] = Field(default_factory=dict, description="Further resources that are GPUs.")
@@ -211,7 +210,7 @@ class Site(Entry):
         "host", description="Who pulls images: the host before submission, the job itself, or nobody."
     )
     imagepull: AbsolutePath = Field(
-        "/usr/local/libexec/batchgate/imagepull", description="What looks for images and pulls them, on the site."
+        "/usr/local/libexec/batchgate/imagepull", description="The program that finds and pulls images, on the site."
     )
     image_cache: AbsolutePath | None = Field(
         None, description="Directory for pulled images, one for each user by '{user}'; else images below workDir."
@@ -224,7 +223,8 @@ class Site(Entry):
     tokens: Literal["stage", "cloud"] = Field("cloud", description="The same for service account tokens.")
     fs_delay: Seconds = Field(120, description="How long the shared file system may hide new names.")
     min_interval: Annotated[Seconds, Field(ge=1, le=3600)] = Field(
-        1, description="The least time between two looks at the batch system, whatever the agent's options say."
+        1,
+        description="Least time between two looks at the batch system; overrides shorter times in the agent's options.",
     )
     insecure_registries: tuple[Text, ...] = Field((), description="Registries that are asked over plain http.")
     writable: Literal["tmpfs", "overlay", "none"] = Field(
@@ -232,11 +232,11 @@ class Site(Entry):
     )
     log_limit: Bytes = Field(10 * 1024**3, description="Largest log file of a container.")
     results_dir: AbsolutePath | None = Field(
-        None, description="Where the agent brings results and logs; nothing is brought if unset."
+        None, description="Where the agent collects results and logs; nothing is collected if unset."
     )
-    results_limit: Bytes = Field(10 * 1024**3, description="Most bytes that are brought of one Pod, logs included.")
-    results_files: Positive = Field(10_000, description="Most files that are brought of one Pod.")
-    results_reserve: Bytes = Field(1024**3, description="Bytes that stay free where results are brought.")
+    results_limit: Bytes = Field(10 * 1024**3, description="Most bytes that are collected of one Pod, logs included.")
+    results_files: Positive = Field(10_000, description="Most files that are collected of one Pod.")
+    results_reserve: Bytes = Field(1024**3, description="Bytes that stay free on the file system of resultsDir.")
     keep: Seconds = Field(
         7 * 86400, description="How long a Pod's directory stays on the site after the last sign of life in it."
     )
@@ -245,7 +245,7 @@ class Site(Entry):
 
 
 class Defaults(Entry):
-    """For Jobs that ask for nothing."""
+    """Figures for Jobs that do not ask for any."""
 
     cpus: Positive | None = None
     memory: Bytes | None = None

@@ -1,6 +1,6 @@
-"""How ranks are spread over nodes, and the GPUs of a node over its ranks where a site binds them so.
+"""Spreads ranks over nodes, and the GPUs of a node over its ranks if the site binds them.
 
-Pure: numbers in, numbers out.
+Pure: takes and returns numbers.
 """
 
 from __future__ import annotations
@@ -11,14 +11,14 @@ from router.site.schema import MpiProfile
 
 
 def is_bound(profile: MpiProfile | None) -> bool:
-    """Whether each rank has GPUs of its own, and not all of its node's."""
+    """Whether each rank sees only its own share of the node's GPUs."""
     return profile is not None and profile.gpus == "rank"
 
 
 def is_even(gpus: int, ranks: Collection[int]) -> bool:
-    """Whether nodes with so many GPUs each, and with these numbers of ranks, give each rank the same.
+    """Whether nodes with these GPUs each, and these numbers of ranks, give each rank the same share.
 
-    Either every rank has as many, or every GPU as many ranks.
+    Either every rank has the same number of GPUs, or every GPU the same number of ranks.
     """
     if gpus == 1:
         return True
@@ -27,7 +27,7 @@ def is_even(gpus: int, ranks: Collection[int]) -> bool:
 
 
 def spread(ranks: int, nodes: int, per_node: int | None) -> list[tuple[int, int]]:
-    """How many nodes have how many ranks, the most first: evenly, or as many as each is to have."""
+    """How many nodes have how many ranks, largest first: ``per_node`` ranks each, or evenly if it is None."""
     if per_node is not None:
         full, rest = divmod(ranks, per_node)
         shares = [(full, per_node), (1 if rest else 0, rest)]
@@ -38,5 +38,5 @@ def spread(ranks: int, nodes: int, per_node: int | None) -> list[tuple[int, int]
 
 
 def share(gpus: int, ranks: int) -> tuple[int, int]:
-    """GPUs of one share, and the ranks that have it."""
+    """The GPUs of one share, and the ranks that use the share."""
     return max(1, gpus // ranks), max(1, -(-ranks // gpus))

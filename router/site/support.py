@@ -1,6 +1,6 @@
-"""What the scripts of a site cannot do for a Job: the reasons to stay that depend on the site.
+"""Finds the fields of a Job that the scripts of a particular site cannot honour.
 
-Pure. What no site can do is found when the Job is sized; this page knows runtimes, volume maps, secrets and profiles.
+Pure. Knows runtimes, volume maps, secrets and profiles. Sizing the Job finds the fields that every site lacks.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _PROJECTED: Final = frozenset({"configMap", "secret", "downwardAPI", "serviceAcc
 
 
 def unsupported(workload: Workload, site: Site, profile: MpiProfile | None) -> tuple[Obstacle, ...]:
-    """The fields of a Job that this site's scripts cannot honour, each with its reason; empty where there is none."""
+    """The fields of a Job that this site's scripts cannot honour, each with its reason; empty if all can be."""
     return (
         *_runtime(workload, site),
         *[obstacle for volume in workload.volumes for obstacle in _volume(workload, volume, site)],
@@ -108,7 +108,9 @@ def _image(container: Container, site: Site) -> Iterator[Obstacle]:
 def _names(container: Container) -> Iterator[Obstacle]:
     for index, variable in enumerate(container.env):
         if not variable.name or "=" in variable.name:
-            yield Obstacle(f"{container.path}.env[{index}].name", f"{variable.name!r} is not a valid name of a variable")
+            yield Obstacle(
+                f"{container.path}.env[{index}].name", f"{variable.name!r} is not a valid name of a variable"
+            )
 
 
 def _pull_secrets(workload: Workload, site: Site) -> Iterator[Obstacle]:
@@ -117,7 +119,7 @@ def _pull_secrets(workload: Workload, site: Site) -> Iterator[Obstacle]:
     if site.secrets == "pull" and site.pull == "host":
         return
     pulled = [container for container in workload.containers if mapped(site, container.image) is None]
-    if pulled:  # a job is given no credentials, which its user's other jobs on the nodes could read
+    if pulled:  # a job gets no credentials, as its user's other jobs on the nodes could read them
         yield Obstacle(
             f"{pulled[0].path}.image",
             f"is pulled with the Secret {workload.pull_secrets[0]}, which is not brought to site {site.name} "

@@ -1,4 +1,4 @@
-"""The batch systems that there are: to add one is a package of its own and a line here.
+"""Lists the batch systems. To add one, write a package for it and add a line here.
 
 Pure.
 """

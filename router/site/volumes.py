@@ -1,6 +1,7 @@
-"""Where the data of a volume lie on a site, or why they are not there.
+"""Finds the place of a volume's data on a site, or says why they are not there.
 
-Pure. Paths are judged as text: what is below a mapped directory is below it by its components, and ``..`` never is.
+Pure. Paths are judged as text. A path is below a mapped directory if it begins with the same components; a path with
+``..`` never is.
 """
 
 from __future__ import annotations
@@ -21,9 +22,10 @@ EMPTY: Final = "emptyDir"
 
 @dataclass(frozen=True, slots=True)
 class SitePath:
-    """A directory or file of the site: ``path`` is the admin's own, ``below`` it the user's. ``read_only`` whatever the Job says.
+    """A directory or file of the site: ``path`` is the admin's part, and ``below`` the user's part below it.
 
-    Links are followed in ``path``; in ``below`` containers may have planted them.
+    Links are followed only in ``path``, as containers may have planted links in ``below``. ``read_only`` overrides the
+    Job.
     """
 
     path: str
@@ -32,7 +34,7 @@ class SitePath:
 
 
 def place_of(workload: Workload, volume: Volume, site: Site) -> SitePath | str:
-    """The place of a volume that lies on the site, or one clause why it does not."""
+    """The place of a volume on the site, or one clause that says why it is not there."""
     finder = _FINDERS.get(volume.kind)
     if finder is None:
         return f"is a volume of kind {volume.kind or 'emptyDir'}, which HPC nodes do not have"
@@ -82,7 +84,7 @@ _FINDERS: Final = {"hostPath": _host_path, "nfs": _nfs, "persistentVolumeClaim":
 
 
 def sub_path_problem(sub_path: str) -> str | None:
-    """Why a subPath is refused, as one clause."""
+    """Why a subPath is refused, as one clause; None if it is accepted."""
     if sub_path.startswith("/"):
         return "is absolute; a subPath is relative to its volume"
     if ".." in sub_path.split("/"):
@@ -91,14 +93,14 @@ def sub_path_problem(sub_path: str) -> str | None:
 
 
 def path_problem(path: str) -> str | None:
-    """Why a path can be bound to no container, as one clause."""
+    """Why a path cannot be bound into a container, as one clause; None if it can."""
     if _CONTROL.search(path):
         return "has a control character"
     return None
 
 
 def _below(directory: str, path: str) -> str | None:
-    """What stands behind the directory in the path; None where the path lies elsewhere."""
+    """The part of the path below the directory; None if the path is elsewhere."""
     if ".." in path.split("/"):
         return None
     whole, parts = [part for part in directory.split("/") if part], [part for part in path.split("/") if part]
@@ -108,7 +110,7 @@ def _below(directory: str, path: str) -> str | None:
 
 
 def _parted(path: str) -> tuple[str, str]:
-    """The directory before the first part that a claim's names stand in, and the rest."""
+    """The directory before the first part with a placeholder, and the rest."""
     parts = path.split("/")
     first = next((index for index, part in enumerate(parts) if "{" in part), len(parts))
     return "/".join(parts[:first]) or "/", "/".join([part for part in parts[first:] if part])

@@ -1,6 +1,6 @@
-"""From a Job's manifest to what it asks for.
+"""Reads from a Job's manifest what the Job asks for.
 
-Pure. Knows the fields of Jobs and Pods; not the policy, the sites, nor where a Job will go.
+Pure. Knows the fields of Jobs and Pods, but no policy or sites.
 """
 
 from router.workload.bounds import check_bounds

@@ -1,7 +1,7 @@
-"""How much of everything a Job may hold, before anything looks into it.
+"""Checks how much of everything a Job holds, before other code reads it.
 
-Pure. One small request must not keep a gate busy that every Job of a cluster waits for, so that whatever is listed has
-a bound. Each is far above what a Job that can run anywhere needs, and whoever is above it is told the field.
+Pure. Every Job of a cluster waits for the gate, so one small request must not keep it busy: all lists have a bound.
+Each bound is far above the needs of any Job that can run, and the error names the field.
 """
 
 from __future__ import annotations
@@ -12,26 +12,26 @@ from typing import Any, Final
 from router.errors import JobError
 
 MOST_ENTRIES: Final = 1000
-"""Entries of one list or mapping: variables, volumes, mounts, tolerations, labels, annotations, fields of an object."""
+"""Most entries of one list or mapping: variables, volumes, mounts, tolerations, labels, annotations, object fields."""
 
 MOST_WORDS: Final = 10_000
-"""Words of all ``command`` and ``args`` together. Lists of files that are longer belong into a file."""
+"""Most words of all ``command`` and ``args`` together. Longer lists of files belong into a file."""
 
 MOST_RESOURCES: Final = 100
-"""Names among one container's requests or limits; a node offers some ten."""
+"""Most names in one container's requests or limits; a node offers about ten."""
 
 MOST_VALUES: Final = 20_000
-"""Entries of all lists and mappings of a Job's spec together: 100 variables in each of 30 containers are half of it."""
+"""Most entries of all lists and mappings of a Job's spec together; 30 containers with 100 variables each have half."""
 
 LONGEST_VALUE: Final = 64 * 1024
-"""Characters of one text that is no word, path, variable or annotation."""
+"""Most characters of one text other than a word, path, variable or annotation."""
 
 LONGEST_PATH: Final = 4096
-"""Bytes of a path: ``PATH_MAX`` of Linux. One of a volume is written once for each of its mounts."""
+"""Most bytes of a path: ``PATH_MAX`` of Linux. A volume's path is written once for each of its mounts."""
 
 MOST_ANNOTATIONS: Final = 256 * 1024
-"""Bytes of an object's annotations, keys and values: the API server takes no more, but says so only after us
-(k8s.io/apimachinery/pkg/api/validation, ``TotalAnnotationSizeLimitB``)."""
+"""Most bytes of an object's annotations, keys and values. The API server has the same limit, but checks it only after
+the webhook (k8s.io/apimachinery/pkg/api/validation, ``TotalAnnotationSizeLimitB``)."""
 
 _WORDS: Final = frozenset({"command", "args"})
 _FREE: Final = "value"
@@ -39,12 +39,12 @@ _PATHS: Final = frozenset(
     {"path", "server", "mountPath", "subPath", "subPathExpr", "workingDir", "terminationMessagePath", "devicePath"}
 )
 _SHORT: Final = LONGEST_PATH // 4
-"""Characters that are within every bound: four bytes each at most."""
+"""A text of at most this many characters is within every bound: a character has four bytes at most."""
 _COUNTED: Final = {"requests": MOST_RESOURCES, "limits": MOST_RESOURCES}
 
 
 def check_bounds(job: Mapping[str, Any], root: str = "") -> None:
-    """JobError for the first thing of which a Job holds too much. Wrong types are left to whoever reads the field.
+    """Raise JobError for the first field of a Job that exceeds its bound. Wrong types are left to the field's reader.
 
     :param root: put before field paths (``spec.jobTemplate.`` for a CronJob's Job)
     """
@@ -82,10 +82,10 @@ def _bytes(value: object) -> int:
 
 
 def _is_small(spec: dict[str, Any]) -> bool:
-    """Whether everything is far within its bound, as in nearly every Job: one quick look, which needs no paths."""
+    """Whether everything is far within its bound, as in nearly every Job: a quick check without paths."""
     waiting: list[Any] = [spec]
     total = 0
-    for value in waiting:  # grows while it is read
+    for value in waiting:  # the list grows in the loop
         total += len(value)
         if len(value) > MOST_RESOURCES or total > MOST_WORDS:
             return False
@@ -121,7 +121,7 @@ def _check_values(spec: dict[str, Any], path: str) -> None:
 
 
 def _walked(spec: dict[str, Any], path: str) -> Iterator[tuple[str, str, Any]]:
-    """Every text, list and mapping that has a bound: its path, its key and itself; all of one level, then the next."""
+    """Every text, list and mapping that has a bound: its path, key and value, level by level."""
     waiting: list[tuple[str, str, Any]] = [(path, "", spec)]
     for here, key, value in waiting:
         yield here, key, value

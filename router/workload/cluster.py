@@ -1,7 +1,7 @@
-"""What is known of the cluster when a Job is judged: the values that admission adds to a Pod behind our back.
+"""Holds what is known of the cluster when a Job is judged: the values that later admission adds to its Pods.
 
-Pure data. The webhook fills it from watched caches, the command line from a file as ``kubectl get -o yaml`` prints
-it. Empty where nothing is known, which is said, never guessed.
+Pure data. The webhook fills it from watched caches, the command line from a file as ``kubectl get -o yaml`` prints it.
+Unknown values are empty; they are reported as unknown instead of being guessed.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from router.workload.quotas import Quota
 
 @dataclass(frozen=True, slots=True)
 class LimitDefaults:
-    """A LimitRange's defaults for containers: resource name to quantity, as written there."""
+    """A LimitRange's defaults for containers: quantities as written, by resource name."""
 
     source: str
     requests: Mapping[str, str] = field(default_factory=dict)
@@ -23,7 +23,7 @@ class LimitDefaults:
 
 @dataclass(frozen=True, slots=True)
 class Cluster:
-    """Namespaces' labels, LimitRange defaults by namespace, RuntimeClass overhead by name, ResourceQuotas by namespace."""
+    """Labels, LimitRange defaults and ResourceQuotas by namespace, and RuntimeClass overhead by name."""
 
     namespaces: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     limits: Mapping[str, tuple[LimitDefaults, ...]] = field(default_factory=dict)

@@ -1,6 +1,6 @@
-"""LimitRanges, RuntimeClasses, Namespaces and ResourceQuotas as ``kubectl get -o yaml`` prints them, made into a Cluster.
+"""Reads LimitRanges, RuntimeClasses, Namespaces and ResourceQuotas from the output of ``kubectl get -o yaml``.
 
-Pure: takes text. The webhook and the command line use it where no watched cache stands behind them.
+Pure: takes text, makes a Cluster. The webhook and the command line use it if they have no watched cache.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ COMMAND: Final = "kubectl get limitranges,runtimeclasses,namespaces,resourcequot
 
 
 def read_cluster(text: str, source: str) -> Cluster:
-    """Read one file. InputError where it is not YAML, holds another kind, or a field has the wrong type."""
+    """Read one file. Raises InputError if it is not YAML, holds another kind, or a field has the wrong type."""
     namespaces: dict[str, Mapping[str, str]] = {}
     limits: dict[str, tuple[LimitDefaults, ...]] = {}
     overheads: dict[str, Mapping[str, str]] = {}
@@ -45,30 +45,30 @@ def read_cluster(text: str, source: str) -> Cluster:
             quotas[namespace] = (*quotas.get(namespace, ()), quota)
         else:
             raise InputError(
-                f"{place}: kind {kind!r} says nothing about Jobs; give Namespaces, LimitRanges, RuntimeClasses and "
+                f"{place}: kind {kind!r} is not used here; give Namespaces, LimitRanges, RuntimeClasses and "
                 f"ResourceQuotas: {COMMAND}"
             )
     return Cluster(namespaces=namespaces, limits=limits, overheads=overheads, quotas=quotas)
 
 
 def labels_of(item: Mapping[str, object], place: str) -> Mapping[str, str]:
-    """The labels of a Namespace. InputError, with the place, where a field has the wrong type."""
+    """The labels of a Namespace. Raises InputError, with the place, if a field has the wrong type."""
     return _strings(_mapping(item, "metadata", place), "labels", place)
 
 
 def overhead_of(item: Mapping[str, object], place: str) -> Mapping[str, str]:
-    """What Pods of a RuntimeClass need beyond their containers."""
+    """The overhead of a RuntimeClass: what its Pods need beyond their containers."""
     return _strings(_mapping(item, "overhead", place), "podFixed", place)
 
 
 def defaults_of(item: Mapping[str, object], place: str) -> tuple[LimitDefaults, ...]:
-    """What a LimitRange gives to containers that do not say."""
+    """The defaults that a LimitRange gives to containers without requests or limits."""
     name = _name(_mapping(item, "metadata", place), place)
     return tuple(_container_limits(item, name, place))
 
 
 def quota_of(item: Mapping[str, object], place: str) -> Quota:
-    """A ResourceQuota: what is used of how much, as its status says, and which Pods it counts."""
+    """A ResourceQuota: its limits and what is used, by its status, and which Pods it counts."""
     spec, status = _mapping(item, "spec", place), _mapping(item, "status", place)
     return Quota(
         name=_name(_mapping(item, "metadata", place), place),
@@ -94,7 +94,7 @@ def _scopes(spec: Mapping[str, object], place: str) -> Iterator[Scope]:
 
 
 def _demand_quantities(resources: Mapping[str, str], key: str, place: str) -> None:
-    """InputError here: found out at a Job, it would read as that Job's fault."""
+    """Raise InputError for an invalid quantity. An error later, at a Job, would look like a fault of the Job."""
     for resource, written in resources.items():
         try:
             quantity.millis(written)

@@ -1,7 +1,7 @@
-"""The containers and volumes of a Pod template, read into values.
+"""Reads the containers and volumes of a Pod template into values.
 
-Pure. Knows the fields that a run needs (words, environment, mounts); what keeps a container out of HPC is judged by
-``obstacles``, what it asks for by ``resources``.
+Pure. Knows the fields that a run needs (words, environment, mounts). ``obstacles`` judges what keeps a container out of
+HPC, and ``resources`` what it asks for.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ Figures = tuple[Figure | None, Figure | None, Figure | None]
 
 
 def list_containers(spec: Fields, path: str, findings: Findings) -> list[Listed]:
-    """All containers in the order in which they start. JobError where there is none, or far too many."""
+    """All containers in the order in which they start. Raises JobError if there are none, or far too many."""
     init = mappings(spec, "initContainers", path)
     main = mappings(spec, "containers", path)
     if not main:
@@ -50,7 +50,9 @@ def list_containers(spec: Fields, path: str, findings: Findings) -> list[Listed]
     for here, container in main:
         policy = text(container, "restartPolicy", here)
         if policy and policy != text(spec, "restartPolicy", path):
-            findings.block(f"{here}.restartPolicy", "differs from the Pod's, and containers restart alike on HPC")
+            findings.block(
+                f"{here}.restartPolicy", "differs from the Pod's; on HPC all containers follow the Pod's restartPolicy"
+            )
     return found
 
 
@@ -59,12 +61,14 @@ def _init_kind(container: Fields, path: str, findings: Findings) -> ContainerKin
     if policy == "Always":
         return ContainerKind.SIDECAR
     if policy:
-        findings.block(f"{path}.restartPolicy", "restarts an init container in its own way, which is not done on HPC")
+        findings.block(
+            f"{path}.restartPolicy", "is set on an init container, which HPC supports only with Always (a sidecar)"
+        )
     return ContainerKind.INIT
 
 
 def read_container(listed: Listed, name: str, figures: Figures, findings: Findings) -> Container:
-    """One container; what is asked of its environment that HPC cannot give is an obstacle."""
+    """One container. Environment sources that HPC does not have become obstacles."""
     kind, path, fields = listed
     env, secrets = _env(fields, path, findings)
     sources = mappings(fields, "envFrom", path)
@@ -97,7 +101,7 @@ def _read_only_root(fields: Fields, path: str) -> bool:
 
 
 def read_name(fields: Fields, path: str) -> str:
-    """The name of a container or volume, a DNS label as the API server demands. JobError where it is none."""
+    """The name of a container or volume. Raises JobError if it is not a DNS label, as the API server demands."""
     name = text(fields, "name", path)
     if not _LABEL.fullmatch(name):
         raise JobError(
@@ -152,7 +156,7 @@ def _mount(path: str, fields: Fields) -> Mount:
 
 
 def check_text(containers: Sequence[Container]) -> None:
-    """JobError where commands and environments are larger than any operating system would start, also once expanded."""
+    """Raise JobError if commands and environments, written or expanded, are larger than any process may have."""
     total = referred = 0
     for container in containers:
         words = [*(container.command or ()), *(container.args or ())]
@@ -170,13 +174,13 @@ def check_text(containers: Sequence[Container]) -> None:
             raise JobError(
                 container.path, f"brings the Pod to {referred} references such as $(NAME); at most {MOST_REFERENCES}"
             )
-        # One reference at most doubles all the text there is, so few of them in little text need no look.
+        # One reference at most doubles the text, so a few references in a short text need no check.
         if references > _FEW_REFERENCES or written + references * LENGTH_LATER << references > MOST_TEXT:
             check_expansion(container)
 
 
 def read_volumes(spec: Fields, path: str) -> tuple[Volume, ...]:
-    """The Pod's volumes. JobError for one without a name, with two sources, or named twice."""
+    """The Pod's volumes. Raises JobError for a volume without a name, with two sources, or with a repeated name."""
     listed = mappings(spec, "volumes", path)
     if not listed:
         return ()
@@ -194,7 +198,7 @@ def read_volumes(spec: Fields, path: str) -> tuple[Volume, ...]:
 
 
 def check_references(containers: Sequence[Container], volumes: tuple[Volume, ...]) -> None:
-    """JobError for two containers of one name, and for a mount of a volume that there is not."""
+    """Raise JobError for two containers of one name, and for a mount of an unknown volume."""
     names: set[str] = set()
     known = {volume.name for volume in volumes}
     for container in containers:

@@ -1,4 +1,4 @@
-"""Where a variable's value comes from, and whether HPC can have it.
+"""Judges whether HPC has the source of a variable's value.
 
 Pure.
 """
@@ -14,7 +14,7 @@ _SOURCES: Final = frozenset(["configMapKeyRef", "secretKeyRef", "fieldRef", "res
 
 
 def judge_source(kind: str, reference: object, path: str, findings: Findings) -> None:
-    """An obstacle for a source that is not known, and for a Pod's address, which comes too late."""
+    """Note an obstacle for an unknown source, and for a Pod's address, which is set only after submission."""
     if kind not in _SOURCES:
         findings.block(step(path, kind), "is not known to Batchgate")
     elif kind == "fieldRef" and reference:

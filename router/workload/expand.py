@@ -1,8 +1,8 @@
-"""``$(VAR)`` in env, command and args, as the kubelet resolves it.
+"""Expands ``$(VAR)`` in env, command and args, as the kubelet does.
 
 Pure. The rules are those of Kubernetes' reference for a container's ``command`` and ``env``: ``$(NAME)`` becomes the
-variable's value, ``$$`` becomes ``$`` (so ``$$(NAME)`` stays a literal ``$(NAME)``), and a reference to what does not
-exist stays as written. It is no shell: nothing else is special.
+variable's value, ``$$`` becomes ``$`` (so ``$$(NAME)`` becomes a literal ``$(NAME)``), and a reference to an unknown
+name stays as written. Unlike in a shell, nothing else is special.
 """
 
 from __future__ import annotations
@@ -16,25 +16,27 @@ from router.values import unchanging
 from router.workload.model import Container
 
 MOST_TEXT: Final = 1024 * 1024
-"""Characters that a container's words and variables may have, as written and as expanded."""
+"""Most characters of a container's words and variables, as written and as expanded."""
 LENGTH_LATER: Final = 256
-"""Characters that a value counts for which is known only later: a name of Kubernetes has up to 253. Keys of ConfigMaps
-may be longer, but few are; were they counted as the longest that a variable can be, three of them in an URL would be
-refused. The agent counts again with the values themselves."""
+"""Characters that are assumed for a value that is known only later: a Kubernetes name has up to 253.
+
+Values from ConfigMaps may be longer, but few are. If each counted as the longest possible variable, three of them in a
+URL would be refused. The agent counts again with the values themselves.
+"""
 LONGEST_STRING: Final = 128 * 1024 - 1
-"""Bytes of one word or variable without the NUL behind it: ``MAX_ARG_STRLEN`` of Linux with pages of 4 KiB."""
+"""Most bytes of one word or variable without its final NUL: ``MAX_ARG_STRLEN`` of Linux with pages of 4 KiB."""
 MOST_STRINGS: Final = 2 * 1024 * 1024
-"""Bytes of all words and variables of a process: execve(2), a quarter of the usual limit of a stack (8 MiB)."""
+"""Most bytes of all words and variables of a process: execve(2), a quarter of the usual stack limit (8 MiB)."""
 MOST_REFERENCES: Final = 10_000
-"""References, escaped or not and known or not, that a Pod's words and variables may have."""
+"""Most references in a Pod's words and variables, including escaped and unknown ones."""
 _REFERENCE: Final = re.compile(r"\$(?:\$|\(([^)]*)\))")
-"""Only for text up to its last closing parenthesis: where one is missing, each attempt would read to the end."""
+"""Use only on text up to its last closing parenthesis: without one, each attempt would read to the end."""
 _LATER: Final = "JOB_COMPLETION_INDEX"
-"""Added by the Job controller to every container of an Indexed Job, so it is never known from the manifest."""
+"""The Job controller adds this variable to every container of an Indexed Job, so the manifest never has its value."""
 
 
 def expand(text: str, values: Mapping[str, str]) -> str:
-    """The text with each reference replaced by its value; a name that is not among them stays as written."""
+    """The text with each reference replaced by its value; references to unknown names stay as written."""
     if "$" not in text:
         return text
     closed = text.rfind(")") + 1
@@ -55,7 +57,7 @@ def refers(text: str) -> tuple[str, ...]:
 
 
 def expand_within(text: str, values: Mapping[str, str], path: str) -> str:
-    """The same as ``expand``; TooLarge, before anything is built, where no process could be given what comes of it.
+    """``expand``, but raises TooLarge first if the result would be too large for a process.
 
     :param path: the text's field
     """
@@ -66,8 +68,8 @@ def expand_within(text: str, values: Mapping[str, str], path: str) -> str:
 
 
 def string_too_large(path: str, size: int) -> TooLarge:
-    """The error for a word or variable of so many bytes or characters."""
-    return TooLarge(path, f"makes a string of {size} bytes; Linux gives a process none of more than {LONGEST_STRING}")
+    """The error for a word or variable that is too large. ``size`` is in bytes or characters."""
+    return TooLarge(path, f"makes a string of {size} bytes; the longest that Linux takes is {LONGEST_STRING}")
 
 
 def strings_too_large(path: str) -> TooLarge:
@@ -78,9 +80,11 @@ def strings_too_large(path: str) -> TooLarge:
 
 @unchanging
 class Environment:
-    """What a container's manifest says of its variables: those known now, expanded, and the names known only later.
+    """The variables of a container as far as the manifest gives them.
 
-    ``later`` has the characters that each of those counts for.
+    :param values: the variables known now, expanded
+    :param later: the names of variables known only later, with the number of characters assumed for each
+    :param env_from: whether the container has further variables from ``envFrom``
     """
 
     values: Mapping[str, str]
@@ -88,11 +92,11 @@ class Environment:
     env_from: bool
 
     def is_later(self, name: str) -> bool:
-        """Whether a variable is one that is known only later."""
+        """Whether a variable's value is known only later."""
         return name not in self.values and (self.env_from or name == _LATER or name in self.later)
 
     def size(self, text: str, names: tuple[str, ...]) -> int:
-        """At most so many characters come of a text that refers to these names, as far as can be told now."""
+        """The most characters that a text with references to these names may expand to, as far as known now."""
         return len(text) + sum([self._length(name) for name in names])
 
     def _length(self, name: str) -> int:
@@ -101,19 +105,19 @@ class Environment:
         return self.later.get(name, LENGTH_LATER) if self.is_later(name) else 0
 
     def known(self, text: str) -> str | None:
-        """The text expanded, or None where it refers to a variable that is known only later."""
+        """The text expanded, or None if it refers to a variable that is known only later."""
         return None if any(map(self.is_later, refers(text))) else expand(text, self.values)
 
 
 def environment_of(container: Container) -> Environment:
-    """A container's variables. JobError where their references make more text than any process can be given.
+    """A container's variables. Raises JobError if their references make more text than any process may have.
 
     A variable sees those before it in the list, and those of ``envFrom``. One that refers to something known only
     later is itself known only later.
     """
     known: dict[str, str] = {}
     later: dict[str, int] = {}
-    found = Environment(known, later, container.env_from)  # as far as the loop has come
+    found = Environment(known, later, container.env_from)  # filled by the loop below
     total = 0
     for index, variable in enumerate(container.env):
         name, value = variable.name, variable.value
@@ -154,7 +158,7 @@ def literal_env(container: Container) -> dict[str, str]:
 
 
 def check_expansion(container: Container) -> None:
-    """JobError where references make more text of words or variables than any process can be given."""
+    """Raise JobError if references expand words or variables to more text than any process may have."""
     if not refers_to_itself(container):
         return
     words = (*(container.command or ()), *(container.args or ()))
@@ -165,9 +169,9 @@ def check_expansion(container: Container) -> None:
 
 
 def argv(container: Container) -> tuple[str, ...] | None:
-    """The words that the container (or each rank of it) runs, where the manifest alone tells them; else None.
+    """The words that the container (or each of its ranks) runs, if the manifest alone gives them; else None.
 
-    With a lifted launcher that is its program; with args alone it is the args, which the image's entrypoint gets.
+    With a lifted launcher these are its program; with args alone they are the args for the image's entrypoint.
     """
     words = written_argv(container)
     if not any("$" in word for word in words):
@@ -182,11 +186,12 @@ def argv(container: Container) -> tuple[str, ...] | None:
 def resolve_argv(
     container: Container, values: Mapping[str, str], path: str, room: int = MOST_STRINGS
 ) -> tuple[str, ...]:
-    """The words with every reference resolved from the Pod's whole environment, which is given here.
+    """The words with every reference resolved from the Pod's whole environment.
 
+    :param values: the whole environment
     :param path: the field of the words
-    :param room: characters that all words may have, each with the NUL behind it
-    :raises TooLarge: no process can be given them
+    :param room: most characters of all words, each with its final NUL
+    :raises TooLarge: if the words are too large for a process
     """
     found = []
     for word in written_argv(container):

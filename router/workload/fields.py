@@ -1,6 +1,6 @@
-"""Typed access to the fields of a manifest: a value of the type asked for, or a JobError with the field's path.
+"""Gives typed access to the fields of a manifest: a value of the wanted type, or a JobError with the field's path.
 
-Knows JSON's types and Kubernetes' reading of them: ``null`` is an absent field. Knows no field by name.
+Pure. Knows JSON's types and Kubernetes' reading of them (``null`` is an absent field), but no field by name.
 """
 
 from __future__ import annotations
@@ -23,10 +23,9 @@ _SHOWN: Final = 40
 
 @unchanging
 class Findings:
-    """What reading a Job brings up beside its figures.
+    """What reading a Job finds beside its figures.
 
-    ``unhonoured`` are the paths of fields that mean nothing where the process runs as the HPC user; they end in one
-    warning together.
+    :param unhonoured: paths of fields without effect when the process runs as the HPC user; they share one warning
     """
 
     obstacles: list[Obstacle] = field(default_factory=list)
@@ -39,7 +38,7 @@ class Findings:
 
 
 def step(path: str, key: str) -> str:
-    """``path.key``, or ``path[key]`` where the key has a dot or slash of its own."""
+    """``path.key``, or ``path[key]`` if the key itself has a dot or slash."""
     if not path:
         return key
     return f"{path}[{key}]" if "." in key or "/" in key else f"{path}.{key}"
@@ -108,7 +107,7 @@ def as_text(value: object, path: str) -> str:
 
 
 def data_text(value: object, path: str) -> str:
-    """A string that a process will be given: without NUL, and valid Unicode."""
+    """A string for a process: without NUL, and valid Unicode."""
     found = as_text(value, path)
     if "\0" in found:
         raise JobError(path, "has a NUL character, which no process can be given; take it out")
@@ -121,7 +120,7 @@ def data_text(value: object, path: str) -> str:
 
 
 def texts(owner: Fields, key: str, path: str) -> tuple[str, ...] | None:
-    """The strings of a list under a key, None where it is absent or empty, as Kubernetes reads both the same."""
+    """The strings of a list under a key; None if it is absent or empty, which Kubernetes treats alike."""
     value = owner.get(key)
     if value is None:
         return None
@@ -133,7 +132,7 @@ def texts(owner: Fields, key: str, path: str) -> tuple[str, ...] | None:
 
 
 def _is_plain(found: list[object]) -> bool:
-    """Whether these are strings in which nothing is to be looked for; one look at all of them together."""
+    """Whether all items are ASCII strings without NUL, which need no further checks; one look at all together."""
     try:
         together = "".join(found)  # type: ignore[arg-type]  # what is no string is what this is to find out
     except TypeError:
@@ -174,7 +173,7 @@ def as_integer(value: object, path: str, *, most: int = INT32) -> int:
 
 
 def string_map(owner: Fields, key: str, path: str) -> Mapping[str, str]:
-    """A mapping of strings, such as labels; the owner's own object where it is right already."""
+    """A mapping of strings, such as labels; the owner's own object, without a copy."""
     found = mapping(owner, key, path)
     for name, value in found.items():
         if not isinstance(value, str):
@@ -192,5 +191,5 @@ def _show(value: object) -> str:
     if value is None or isinstance(value, bool):
         return {None: "null", True: "true", False: "false"}[value]
     if isinstance(value, int | float):
-        return "a number"  # without its digits, of which there may be more than Python prints
+        return "a number"  # without its digits, as there may be more than Python prints
     return "a list" if isinstance(value, list) else "an object"

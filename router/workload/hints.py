@@ -1,7 +1,7 @@
-"""The hints: annotations that users may set to say what a manifest cannot.
+"""Reads the hints: annotations by which users say what a manifest has no field for.
 
-Pure. Knows the six keys and their values' forms; the Pod template's annotation beats the Job's. Whether a rule forbids
-a hint is the policy's business.
+Pure. Knows the six keys and the forms of their values; the Pod template's annotation beats the Job's. The policy
+decides whether a hint is forbidden.
 """
 
 from __future__ import annotations
@@ -17,21 +17,22 @@ from router.workload.model import Figure
 
 LARGEST_COUNT: Final = 1_000_000
 _MOST_RESULTS: Final = 100
-"""Lines. The agent holds each against the name of each file that a Pod leaves behind."""
+"""Most lines of the hint. The agent compares each with the name of each file that a Pod leaves behind."""
 _DEEPEST_RESULT: Final = 32
-"""Parts of a line's path."""
+"""Most parts of a line's path."""
 _LONGEST_PART: Final = 512
-"""Characters of one of them: a name has at most 255, and a glob for it is hardly longer."""
+"""Most characters of one part: a file name has at most 255, and a glob for it is hardly longer."""
 _LONGEST_RESULTS: Final = 12 * 1024
-"""Bytes in UTF-8. They stand in the signature, where JSON and base64 make up to four of each, and it holds 64 KiB."""
+"""Most bytes of the hint in UTF-8. In the signature, JSON and base64 make up to four of each; it holds 64 KiB."""
 
 
 @unchanging
 class Hints:
-    """What the hints say.
+    """The values of the hints.
 
-    ``results_field`` is the annotation that names results, ``given`` are the keys without prefix; ``doubts`` sentences
-    on what may be meant otherwise.
+    :param results_field: path of the annotation that names results
+    :param given: the keys of the given hints, without prefix
+    :param doubts: sentences about values that may be misunderstood
     """
 
     walltime: Figure | None = None

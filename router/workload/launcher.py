@@ -1,8 +1,8 @@
-"""An MPI launcher at the head of a container's command, lifted out of it.
+"""Lifts an MPI launcher out of a container's command, so that the script can start the ranks itself.
 
-Pure. Finds ``mpirun`` and its kin in ``command`` and ``args``, also behind ``sh -c``, ``exec``, ``env``, ``time`` and
-``nice``, and only where it is the whole of what the container does. Everything else stays as it is, with a sentence
-that says why: a launcher that is wrongly lifted runs the wrong program many times over.
+Pure. Finds ``mpirun`` and similar launchers in ``command`` and ``args``, also after ``sh -c``, ``exec``, ``env``,
+``time`` and ``nice``, but only if the container does nothing else. Any other launcher stays in the command, with a
+sentence that says why: a wrongly lifted launcher would run the wrong program many times.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _VARIANTS: Final = frozenset(["openmpi", "hydra", "mpich", "mpich2", "lam", "slu
 _MENTION: Final = re.compile(
     r"(?<![\w.-])(?:mpirun|mpiexec|orterun|prterun|srun)(?:\.(?:openmpi|hydra|mpich2?|lam|slurm))?(?![\w-]|\.\w)"
 )
-_LONGEST_SCRIPT: Final = 256 * 1024  # characters: an annotation holds the script, and no more than that
+_LONGEST_SCRIPT: Final = 256 * 1024  # characters: an annotation, which holds the script, cannot be longer
 _SHELLS: Final = frozenset(["sh", "bash", "dash", "ash", "ksh", "zsh"])
 _LONG_OPTIONS: Final = frozenset(["--login", "--norc", "--noprofile", "--posix"])
 _ASSIGNMENT: Final = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)=(.*)", re.DOTALL)
@@ -35,7 +35,7 @@ _SPLITS: Final = re.compile(r"[\s*?\[]")
 
 @dataclass(frozen=True, slots=True)
 class NotLifted:
-    """A launcher that stays where it is: its name, and why as one clause."""
+    """A launcher that stays in the command: its name, and the reason as one clause."""
 
     program: str
     why: str
@@ -43,7 +43,7 @@ class NotLifted:
 
 @dataclass(slots=True)
 class _Line:
-    """The command as far as it has been unwrapped: words still to read, and what the wrappers said."""
+    """The command as far as it has been unwrapped: the words still to read, and the settings of the wrappers."""
 
     words: Sequence[Word]
     text: str = ""
@@ -58,7 +58,7 @@ Resolve = Callable[[Word], str | None]
 
 
 def find_launcher(container: Container, path: str) -> Launcher | NotLifted | None:
-    """The launcher in a container's words; NotLifted where it is there but not the whole command; None without one.
+    """The launcher in a container's words; NotLifted if it is only a part of the command; None without one.
 
     :param path: the field that holds the words, for origins
     """
@@ -73,7 +73,7 @@ def find_launcher(container: Container, path: str) -> Launcher | NotLifted | Non
 
 
 def mention(words: Sequence[str]) -> str:
-    """The first launcher named in the words, or an empty string. A text longer than any script goes nowhere anyway."""
+    """The first launcher named in the words, or an empty string. Only the first 256 Ki characters of a word count."""
     for word in words:
         # Looking for plain names first is much faster than the expression, on short words and on long ones.
         if "run" in word or "mpiexec" in word:
@@ -85,7 +85,7 @@ def mention(words: Sequence[str]) -> str:
 
 
 def _place_of(stem: str, word: str) -> int | None:
-    """Where a launcher's name stands in a word as a name of its own."""
+    """The place in a word where a launcher's name stands alone; None without one."""
     place = word.find(stem, 0, _LONGEST_SCRIPT)
     while place >= 0 and not _MENTION.match(word, place):
         place = word.find(stem, place + 1, _LONGEST_SCRIPT)
@@ -139,7 +139,7 @@ def _launcher(program: str, line: _Line, reading: Reading, path: str) -> Launche
 
 
 def _instead(words: Sequence[Word]) -> str:
-    """Which program is, where it has a short and plain name."""
+    """A clause that names the first program, if its name is short and plain."""
     name = _base(words[0].text) if words else ""
     return f", which is {name}" if _NAME.fullmatch(name) else ""
 
@@ -214,7 +214,7 @@ def _assigned(word: Word, match: re.Match[str], resolve: Resolve) -> str:
 
 
 def _bare(_line: _Line, words: Sequence[Word], position: int) -> int:
-    """A prefix of which we understand no option."""
+    """A prefix command without known options."""
     if position < len(words) and words[position].text.startswith("-") and words[position].text != "--":
         raise StaysError(f"stands behind {words[position - 1].text} {words[position].text}")
     return position + (position < len(words) and words[position].text == "--")

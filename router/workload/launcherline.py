@@ -1,6 +1,6 @@
-"""A launcher's own part of a command line: options read, or dropped by name, up to the program it starts.
+"""Reads a launcher's own part of a command line: its options, up to the program that it starts.
 
-Pure. What the options are called is in ``launcheroptions``; here is what they do to a run.
+Pure. ``launcheroptions`` lists the options' names; this module knows their effect on a run.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class StaysError(Exception):
 
 @dataclass(slots=True)
 class Reading:
-    """What the options said, and the words of the program after them."""
+    """The values of the options, and the words of the program after them."""
 
     launcher: str
     origin: str
@@ -45,7 +45,7 @@ class Reading:
     def figure(self, option: str, value: str, whole: str = "") -> Figure:
         """A count from 1 that an option gives.
 
-        :param whole: the option's value as written, where the count is a part of it
+        :param whole: the option's value as written, if the count is only a part of it
         """
         short = value.isascii() and value.isdigit() and len(value) <= len(str(LARGEST_COUNT))
         if not short or not 1 <= int(value) <= LARGEST_COUNT:
@@ -62,7 +62,7 @@ class Reading:
 
 
 def read_options(program: str, words: Sequence[Word], resolve: Resolve, origin: str) -> Reading:
-    """Read a launcher's words. StaysError where they cannot be understood for certain."""
+    """Read a launcher's words. Raises StaysError if their meaning is uncertain."""
     reading = Reading(program, origin)
     table = SRUN if program.startswith("srun") else MPIRUN
     position = 0
@@ -85,7 +85,7 @@ def read_options(program: str, words: Sequence[Word], resolve: Resolve, origin: 
 def _read_option(
     reading: Reading, table: dict[str, Option], words: Sequence[Word], position: int, resolve: Resolve
 ) -> int:
-    """Read one option and return where the next word stands."""
+    """Read one option and return the position of the next word."""
     word = words[position]
     shown, name, inline = _parts(word, table)
     option = table.get(name)
@@ -113,7 +113,7 @@ def _read_option(
 
 
 def _parts(word: Word, table: dict[str, Option]) -> tuple[str, str, Word | None]:
-    """An option as written, its name, and its value where that is part of the word (``--ntasks=4``, srun's ``-n4``)."""
+    """An option as written, its name, and its value if the word contains it (``--ntasks=4``, srun's ``-n4``)."""
     text = word.text
     shown, equals, value = text.partition("=")
     name = shown.lstrip("-")
@@ -130,7 +130,7 @@ def _parts(word: Word, table: dict[str, Option]) -> tuple[str, str, Word | None]
 def _values(
     meaning: Meaning, count: int, inline: Word | None, words: Sequence[Word], position: int
 ) -> tuple[Sequence[Word], int]:
-    """The words of an option's value, as far as they are there, and where the next word stands."""
+    """The words of an option's value, as far as there are any, and the position of the next word."""
     if inline is not None:
         return [inline], position
     if _is_assignment(meaning, words[position : position + 1]):
@@ -139,12 +139,12 @@ def _values(
 
 
 def _is_assignment(meaning: Meaning, values: Sequence[Word]) -> bool:
-    """Whether a variable and its value stand in one word: ``-genv A=1`` for ``-genv A 1``."""
+    """Whether a variable and its value are one word: ``-genv A=1`` for ``-genv A 1``."""
     return meaning is Meaning.SET and bool(values) and "=" in values[0].text
 
 
 def _drop_unknown(reading: Reading, words: Sequence[Word], position: int) -> int:
-    """Drop an option that no table has, where it is certain that the next word is not its value."""
+    """Drop an unknown option if it is certain that the next word is not its value; else raise StaysError."""
     word = words[position].text
     rest = words[position + 1 :]
     follows_option = bool(rest) and rest[0].text.startswith("-")

@@ -1,7 +1,7 @@
-"""The options of MPI launchers: what each means, and how many words it takes.
+"""Lists the options of MPI launchers: what each means, and how many words it takes.
 
 Pure tables. Sources: ``mpirun --help`` of Open MPI 4 and PRRTE's mpirun of Open MPI 5, Hydra's and Intel MPI's
-``mpiexec -help``, Slurm's ``srun --help``. Names stand without leading dashes, since the launchers take one or two.
+``mpiexec -help``, Slurm's ``srun --help``. Names are without leading dashes, as the launchers accept one or two.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import Final
 
 
 class Meaning(Enum):
-    """What an option says about the run."""
+    """The meaning of an option for the run."""
 
     RANKS = auto()
     RANKS_PER_NODE = auto()

@@ -1,7 +1,7 @@
-"""What Linux and the runtime pass on to a container: the size of one word or variable, and of all together.
+"""Checks what Linux and the runtime can pass to a container: the size of one word or variable, and of all together.
 
-Pure. Measured on Linux 6.18 with Apptainer 1.4: one string more is "Argument list too long" (exit 126), more together
-is "engine configuration too big" (exit 255).
+Pure. Measured on Linux 6.18 with Apptainer 1.4: a longer string gives "Argument list too long" (exit 126), more text in
+total gives "engine configuration too big" (exit 255).
 """
 
 from __future__ import annotations
@@ -16,24 +16,24 @@ from router.workload.fields import Findings
 from router.workload.model import Container
 
 _PREFIX: Final = len("SINGULARITYENV_")
-"""Bytes before a variable's name while it is passed to the runtime (Apptainer's prefix has two less)."""
+"""Bytes of the prefix of a variable's name while it is passed to the runtime (Apptainer's has two less)."""
 MOST_CONFIGURED: Final = 1_048_448 - 64 * 1024
-"""Bytes of all words and variables as JSON: Apptainer's MAX_ENGINE_CONFIG_SIZE, less what else stands there."""
+"""Most bytes of all words and variables as JSON: Apptainer's MAX_ENGINE_CONFIG_SIZE, less its other content."""
 _ESCAPED: Final = "<>&\u2028\u2029"
-"""What Go's encoding/json writes with six bytes, as each byte that is no UTF-8; Python's json with one or three."""
+"""Characters that Go's encoding/json writes with six bytes, as every invalid byte; Python's json uses one or three."""
 _FEW: Final = 16 * 1024
-"""Characters that fit, whatever they are: six bytes each at most."""
+"""A text of at most this many characters always fits: a character takes six bytes at most."""
 
 
 class _Size(NamedTuple):
-    """Bytes of a text as it is passed on, and inside JSON. Both of a whole are the sums of its parts'."""
+    """Bytes of a text as it is passed on, and inside JSON. The sizes of a whole are the sums of its parts' sizes."""
 
     plain: int
     json: int
 
 
 def check(container: Container, path: str, words: Iterable[str], variables: Mapping[str, str]) -> None:
-    """TooLarge where the container's program cannot be given these words and variables. Names the field.
+    """Raise TooLarge, which names the field, if these words and variables are too large for the container's program.
 
     :param path: the container's field
     """
@@ -45,7 +45,7 @@ def check(container: Container, path: str, words: Iterable[str], variables: Mapp
 
 
 def judge_size(container: Container, findings: Findings) -> None:
-    """The same as an obstacle, as far as the manifest alone tells; the agent looks again at what it stages."""
+    """Note an obstacle if the manifest alone gives too much text; the agent checks again when it stages files."""
     try:
         _check_written(container)
     except TooLarge as error:
@@ -53,9 +53,9 @@ def judge_size(container: Container, findings: Findings) -> None:
 
 
 def _check_written(container: Container) -> None:
-    """TooLarge for what is written in the manifest.
+    """Raise TooLarge if the manifest itself gives too much text.
 
-    A word is measured by its parts and never built: a few bytes of references make megabytes.
+    A word is measured by its parts without being built, as a few bytes of references can make megabytes.
     """
     given = expand.written_argv(container)
     size = sum(map(len, given)) + sum([len(one.name) + len(one.value or "") for one in container.env])
@@ -72,7 +72,7 @@ def _check_written(container: Container) -> None:
 
 
 def least_text(container: Container) -> int:
-    """Characters that a container's words and variables take at least in a script, quoted: counted, not built."""
+    """The least number of characters that a container's words and variables take in a script, quoted."""
     values = [variable.value for variable in container.env if variable.value]
     texts = (*expand.written_argv(container), *values)
     written = sum([len(text) + text.count("\n") + text.count("'") for text in texts])
@@ -83,7 +83,7 @@ def least_text(container: Container) -> int:
     for word in expand.written_argv(container):
         names = expand.refers(word)
         if any(map(environment.is_later, names)):
-            return max(written, known)  # the agent brings the words
+            return max(written, known)  # the agent stages the words
         lengths = [len(environment.values[name]) for name in names if name in environment.values]
         known += len(expand.expand(word, dict.fromkeys(names, ""))) + sum(lengths)
     return max(written, known)
@@ -105,7 +105,7 @@ def _check(
 
 
 def _added(total: int, size: int, path: str) -> int:
-    """The sum with one more text, its quotes and the comma. TooLarge where that is too much."""
+    """The sum with one more text, its quotes and the comma. Raises TooLarge if it exceeds the limit."""
     if (total := total + size + len('"",')) > MOST_CONFIGURED:
         raise TooLarge(
             path,
@@ -139,7 +139,7 @@ def _bytes(text: str) -> int:
 
 
 def _field(container: Container, index: int) -> str:
-    """The field of a word, without its index where a launcher was lifted out of the command."""
+    """The field of a word, without its index if a launcher was lifted out of the command."""
     if container.launcher is not None:
         return "command"
     commands = len(container.command or ())
@@ -147,6 +147,6 @@ def _field(container: Container, index: int) -> str:
 
 
 def _variable(container: Container, name: str) -> str:
-    """The field of a variable: its last entry, or ``envFrom`` where the container's own list has none."""
+    """The field of a variable: its last entry, or ``envFrom`` if the container's own list has none."""
     found = [index for index, variable in enumerate(container.env) if variable.name == name]
     return f"env[{found[-1]}]" if found else "envFrom"

@@ -1,7 +1,7 @@
-"""What a Job asks for: the values that sizing makes and everything after it reads.
+"""Holds what a Job asks for: sizing makes these values, and everything after it reads them.
 
-Pure data, no behaviour beyond derived figures. A Workload holds only what the manifest (and the cluster's defaults
-for it) says; whatever depends on a queue is in ``router.site.allocation``.
+Pure data, with derived figures. A Workload holds only what the manifest and the cluster's defaults say;
+``router.site.allocation`` works out everything that depends on a queue.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ OWN_CONTROLLER: Final = "kubernetes.io/job-controller"
 
 
 class ContainerKind(StrEnum):
-    """Where a container stands in its Pod's life."""
+    """The role of a container in its Pod."""
 
     INIT = "init"
     SIDECAR = "sidecar"  # an init container with restartPolicy: Always
@@ -37,11 +37,11 @@ class GpuVendor(StrEnum):
 
 @unchanging
 class Figure:
-    """A number and where it came from.
+    """A number and its origin. If a Job asks for nothing, the Figure is None instead of ``Figure(0, …)``.
 
-    ``origin`` is one readable phrase: a field path, or how the number was made from several. ``path`` is the field that
-    a user would change, of an amount that one container, the Pod level or the overhead asks for; else empty.
-    "Asked for nothing" is the absence of a Figure (None), never ``Figure(0, …)``.
+    :param origin: a readable phrase: a field path, or how the number was made from several
+    :param path: the field that a user would change, if a single container, the Pod level or the overhead asks for the
+        amount; else empty
     """
 
     value: int
@@ -51,7 +51,7 @@ class Figure:
 
 @unchanging
 class EnvVar:
-    """One variable. ``value`` is as written, None where it is known only later (ConfigMap, Secret, field of the Pod).
+    """One variable. ``value`` is as written; None if it is known only later (ConfigMap, Secret, field of the Pod).
 
     ``source`` is then the key of its ``valueFrom``: ``secretKeyRef``, ``configMapKeyRef``, ``fieldRef``, ….
     """
@@ -63,7 +63,7 @@ class EnvVar:
 
 @unchanging
 class Mount:
-    """One volumeMount. ``sub_path`` is relative inside the volume, empty for all of it."""
+    """One volumeMount. ``sub_path`` is relative to the volume; empty for the whole volume."""
 
     volume: str
     path: str
@@ -75,10 +75,12 @@ class Mount:
 class Launcher:
     """An MPI launcher found in a container's command: ``mpirun -np 8 -x A ./solver input``.
 
-    ``argv`` is the program that each rank runs, without the launcher and its options; where the launcher stood in a
-    shell string with expansions, it is ``(shell, "-c", "exec …")`` so that each rank's shell expands them.
-    ``$(VAR)`` references in it are left as written. ``environment`` holds what ``-x``, ``-genv`` or ``env X=y`` set: value
-    None for "pass it on". ``mapping``, ``binding`` are the launcher's own words (``ppr:2:node``, ``core``) or empty.
+    :param argv: the program that each rank runs, without the launcher and its options. If the launcher was in a shell
+        string with expansions, it is ``(shell, "-c", "exec …")``, so that each rank's shell expands them. ``$(VAR)``
+        references are left as written
+    :param environment: the variables that ``-x``, ``-genv`` or ``env X=y`` set; None as value means "pass it on"
+    :param mapping: in the launcher's own words (``ppr:2:node``), or empty
+    :param binding: in the launcher's own words (``core``), or empty
     """
 
     program: str
@@ -99,11 +101,15 @@ class Launcher:
 class Container:
     """One container of the Pod template.
 
-    ``path`` is its field path. ``command`` and ``args`` are as written, with ``$(VAR)`` unexpanded, None where the
-    field is absent. ``env`` keeps the manifest's order; with ``env_from`` the Pod's environment holds more, known
-    later. ``cpu`` in millicores and ``memory`` in bytes are the container's own requests. ``secrets`` are the paths of
-    the fields that need a Secret to fill the environment. ``message_path`` is the file of its last word, and
-    ``message_from_log`` whether the end of its log stands in for that where it fails.
+    :param path: its field path
+    :param command: as written, like ``args``, with ``$(VAR)`` unexpanded; None if the field is absent
+    :param env: in the manifest's order
+    :param env_from: whether its environment gets further variables from ``envFrom``, known only later
+    :param cpu: its own request in millicores
+    :param memory: its own request in bytes
+    :param secrets: paths of the fields that need a Secret for the environment
+    :param message_path: the file of its termination message
+    :param message_from_log: whether the end of its log replaces a missing message if the container fails
     """
 
     name: str
@@ -151,13 +157,18 @@ class Obstacle:
 class Workload:
     """A Job as the gate sees it.
 
-    Figures are per Pod as the scheduler computes them: ``cpu`` millicores, ``memory`` and ``ephemeral_storage``
-    bytes, ``gpus`` devices; None means that nothing was asked for. ``walltime_asked`` is seconds, and so is
-    ``deadline``, which alone limits it in the cloud. ``grace`` is terminationGracePeriodSeconds. ``mpi`` names the
-    container whose command is an MPI program (by launcher or by hint), empty otherwise; ``ranks``, ``ranks_per_node``,
-    ``nodes`` are what hints and launcher ask for.
-    ``results_field`` is the annotation that names ``results``.
-    ``obstacles`` hold for every site; what only some sites can do is judged per site, in ``router.policy.fit``.
+    Figures are for one Pod, as the scheduler computes them; None if not asked for.
+
+    :param grace: terminationGracePeriodSeconds
+    :param cpu: in millicores
+    :param memory: in bytes, like ``ephemeral_storage``
+    :param gpus: number of devices
+    :param walltime_asked: in seconds
+    :param deadline: in seconds; the only limit of the run's time in the cloud
+    :param mpi: name of the container whose command is an MPI program (by launcher or by hint); else empty
+    :param ranks: asked for by hints or launcher, like ``ranks_per_node`` and ``nodes``
+    :param results_field: the annotation that names ``results``
+    :param obstacles: hold for every site; ``router.policy.fit`` judges what only some sites can do
     """
 
     namespace: str
@@ -195,14 +206,14 @@ class Workload:
     warnings: tuple[str, ...] = ()
 
     def container(self, name: str) -> Container:
-        """The container of that name; KeyError where there is none."""
+        """The container of that name. Raises KeyError if there is none."""
         for container in self.containers:
             if container.name == name:
                 return container
         raise KeyError(name)
 
     def asked_in(self, *figures: str) -> str:
-        """`` (asked for: where, where)`` for those of these figures that the Job asks for; empty for none."""
+        """`` (asked for: where, where)`` with the origins of these figures; empty if the Job asks for none of them."""
         found: list[Figure | None] = [getattr(self, name) for name in figures]
         origins = [figure.path or figure.origin for figure in found if figure is not None]
         return f" (asked for: {', '.join(origins)})" if origins else ""

@@ -1,7 +1,7 @@
-"""Whether a Job is an MPI workload, by which container, and with how many ranks.
+"""Decides whether a Job is an MPI workload, with which container and how many ranks.
 
-Pure. Puts together what launchers in commands and hints in annotations say; a hint beats a launcher. What a policy's
-MPI profile adds is the business of ``router.site.allocation``.
+Pure. Combines the launchers in commands with the hints in annotations; a hint beats a launcher.
+``router.site.allocation`` adds what a policy's MPI profile says.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _HOW: Final = (
 
 @unchanging
 class Mpi:
-    """The MPI container (empty: none) and what is asked for it."""
+    """The name of the MPI container (empty: none) and the figures asked for it."""
 
     container: str = ""
     ranks: Figure | None = None
@@ -64,7 +64,7 @@ def _words(container: Container) -> tuple[str, ...]:
 
 
 def _field(container: Container) -> str:
-    """The field in which the launcher is named."""
+    """The path of the field that contains the launcher."""
     return f"{container.path}.{'command' if mention(container.command or ()) else 'args'}"
 
 
@@ -88,7 +88,7 @@ def _block_several(main: Sequence[Container], lifted: dict[str, Launcher], hints
     if not lifted:
         hint = hints.ranks or hints.ranks_per_node or hints.nodes
         path = hint.origin if hint else main[0].path
-        findings.block(path, f"asks for MPI ranks, and it is not clear which of {len(main)} containers they are")
+        findings.block(path, f"asks for MPI ranks, and it is unclear which of {len(main)} containers runs them")
 
 
 def _judge_hinted(container: Container, found: Launcher | NotLifted | None, hints: Hints, findings: Findings) -> None:
@@ -109,7 +109,7 @@ def _tell(container: Container, launcher: Launcher, findings: Findings) -> None:
         findings.warnings.append(f"{launcher.source}: left to the site's own launcher: {', '.join(launcher.dropped)}")
     if not container.command:
         findings.warnings.append(
-            f"{launcher.source}: {launcher.program} is started without the image's ENTRYPOINT, which args would go to"
+            f"{launcher.source}: {launcher.program} is started without the image's ENTRYPOINT, which would get the args"
         )
 
 

@@ -1,7 +1,7 @@
-"""Whether a Pod's wishes about nodes are met by a virtual node, as far as that is the same for every queue.
+"""Judges whether a virtual node meets a Pod's requirements on nodes, as far as this is the same for every queue.
 
-Pure. A virtual node has the labels of design section 4; which site and queue it stands for is not known here, and the
-labels that only say those are taken as met.
+Pure. A virtual node has the labels of design section 4. Its site and queue are unknown here, so requirements on the
+labels of site and queue count as met.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _ANY_VALUE: Final = frozenset([names.KEY_SITE, names.KEY_QUEUE])
 
 
 def judge_node_selector(value: object, path: str, findings: Findings) -> None:
-    """Each label that no virtual node has is an obstacle."""
+    """Note an obstacle for each label that virtual nodes lack."""
     for key, wanted in as_mapping(value, path).items():
         label = as_text(wanted, step(path, key)) if wanted is not None else ""
         if key not in _ANY_VALUE and _LABELS.get(key) != label:
@@ -41,7 +41,7 @@ def judge_node_selector(value: object, path: str, findings: Findings) -> None:
 
 
 def judge_affinity(value: object, path: str, findings: Findings) -> None:
-    """Required rules that a virtual node does not meet are obstacles; preferences mean nothing there."""
+    """Note an obstacle for each required rule that a virtual node does not meet, and one warning about preferences."""
     affinity = as_mapping(value, path)
     preferred: list[str] = []
     for kind, rules in affinity.items():
@@ -53,7 +53,7 @@ def judge_affinity(value: object, path: str, findings: Findings) -> None:
             continue
         _judge_rules(kind, as_mapping(rules, here), here, findings, preferred)
     if preferred:
-        findings.warnings.append(f"{', '.join(preferred)}: preferences about nodes mean nothing on HPC")
+        findings.warnings.append(f"{', '.join(preferred)}: preferences about nodes have no effect on HPC")
 
 
 def _judge_rules(kind: str, rules: Fields, path: str, findings: Findings, preferred: list[str]) -> None:
@@ -68,7 +68,7 @@ def _judge_rules(kind: str, rules: Fields, path: str, findings: Findings, prefer
         elif kind != "nodeAffinity":
             findings.block(here, "places the Pod relative to other Pods, which the batch system does not know")
         elif not _any_term_holds(as_mapping(rule, here), here):
-            findings.block(here, "requires nodes that no virtual node is")
+            findings.block(here, "requires a node that no virtual node matches")
 
 
 def _any_term_holds(selector: Fields, path: str) -> bool:
@@ -101,7 +101,7 @@ def _expression_holds(expression: Fields, path: str) -> bool:
 
 
 def judge_spread(value: object, path: str, findings: Findings) -> None:
-    """Constraints that must hold are obstacles."""
+    """Note an obstacle for each constraint that must hold."""
     for here, constraint in as_mappings(value, path):
         if text(constraint, "whenUnsatisfiable", here) != "ScheduleAnyway":
             findings.block(here, "must spread Pods over the cluster's nodes, which the batch system does not know")

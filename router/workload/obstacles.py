@@ -1,7 +1,7 @@
-"""The fields of a Pod template, one by one: read elsewhere, harmless, or a reason to stay in the cloud.
+"""Judges the fields of a Pod template one by one: read elsewhere, harmless, or a reason to stay in the cloud.
 
-Pure tables over the Pod and container fields of Kubernetes 1.31 to 1.36. A field that no table has is itself an
-obstacle: what we do not know we do not drop.
+Pure. Has tables of the Pod and container fields of Kubernetes 1.31 to 1.36. An unknown field is an obstacle, as it must
+not be silently dropped.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ from router.workload.nodelabels import judge_affinity, judge_node_selector, judg
 
 Judge = Callable[[object, str, Findings], None]
 Table = dict[str, "Judge | str | None"]
-"""Field name to: None where it is harmless or read elsewhere; a reason, where any value is an obstacle; a function."""
+"""Maps a field name to None (harmless or read elsewhere), a reason (any value is an obstacle), or a function."""
 
 _MOST_NAMED: Final = 50
 UNKNOWN: Final = "is not known to Batchgate"
 
 
 def judge_fields(fields: Fields, path: str, table: Table, findings: Findings) -> None:
-    """Hold each field that is set against a table. JobError where one has the wrong type."""
+    """Judge each field that is set by a table. Raises JobError if a field has the wrong type."""
     for name, value in fields.items():
         entry = table.get(name, UNKNOWN)
         if entry is None or not value:  # a zero value is an absent field to Kubernetes
@@ -72,7 +72,7 @@ def _profile(value: object, path: str, findings: Findings) -> None:
 
 def _windows(value: object, path: str, findings: Findings) -> None:
     if text(as_mapping(value, path), "name", path) != "linux":
-        findings.block(path, "asks for another operating system than Linux")
+        findings.block(path, "asks for an operating system other than Linux")
 
 
 def _ports(value: object, path: str, findings: Findings) -> None:
@@ -99,7 +99,7 @@ def _lifecycle(value: object, path: str, findings: Findings) -> None:
 
 def _scheduler(value: object, path: str, findings: Findings) -> None:
     if as_text(value, path) != "default-scheduler":
-        findings.block(path, "chooses a scheduler of its own, which is asked to place the Pod")
+        findings.block(path, "chooses a scheduler of its own, which the Pod needs to be placed")
 
 
 _ROOTLESS: Final = "needs privileges that an ordinary HPC user cannot have"
@@ -142,7 +142,7 @@ _MOUNT: Final[Table] = {
     "subPath": None,
     "readOnly": None,
     "mountPropagation": _unless(("None",), "passes mounts between node and container, which needs privileges"),
-    "subPathExpr": "makes a path from variables, which is not done on HPC",
+    "subPathExpr": "makes a path from variables, which HPC does not support",
     "recursiveReadOnly": _unless(("Disabled", "IfPossible"), "demands recursive read-only mounts"),
 }
 
@@ -166,18 +166,18 @@ _CONTAINER: Final[Table] = {
     "resources": _nested(lambda: _RESOURCES),
     "resizePolicy": None,
     "restartPolicy": None,  # judged with the kind of container
-    "restartPolicyRules": "has restart rules by exit code, which are not kept on HPC",
+    "restartPolicyRules": "has restart rules by exit code, which HPC does not support",
     "volumeMounts": _mounts,
     "volumeDevices": "needs a block device of the cluster",
-    "livenessProbe": "has a liveness probe, which nothing runs on HPC",
-    "readinessProbe": None,  # judge_container tells that nothing runs it: it only decides who sends requests to the Pod
-    "startupProbe": "has a startup probe, which nothing runs on HPC",
+    "livenessProbe": "has a liveness probe, which is not run on HPC",
+    "readinessProbe": None,  # judge_container warns that it is not run: it only controls who sends requests to the Pod
+    "startupProbe": "has a startup probe, which is not run on HPC",
     "lifecycle": _lifecycle,
     "terminationMessagePath": None,
     "terminationMessagePolicy": None,
     "imagePullPolicy": None,
     "securityContext": _nested(lambda: _CONTAINER_SECURITY),
-    "stdin": "wants to be attached to, and a batch job has no terminal",
+    "stdin": "asks to be attached to, and a batch job has no terminal",
     "stdinOnce": None,
     "tty": "wants a terminal, and a batch job has none",
 }
@@ -230,24 +230,24 @@ _POD: Final[Table] = {
 
 
 def judge_pod(spec: Fields, path: str, findings: Findings) -> None:
-    """Everything in a Pod spec but its containers."""
+    """Judge all fields of a Pod spec except its containers."""
     judge_fields(spec, path, _POD, findings)
     _judge_run_as(spec, path, findings)
     runtime = spec.get("runtimeClassName")
     if runtime:
         name = as_text(runtime, f"{path}.runtimeClassName")
         findings.warnings.append(
-            f"{path}.runtimeClassName: RuntimeClass {name} means nothing on HPC, where the site's runtime runs containers"
+            f"{path}.runtimeClassName: RuntimeClass {name} has no effect on HPC, where the site's runtime runs containers"
         )
 
 
 def judge_container(container: Fields, path: str, findings: Findings) -> None:
-    """Everything in one container, whatever its kind."""
+    """Judge all fields of one container of any kind."""
     judge_fields(container, path, _CONTAINER, findings)
     _judge_run_as(container, path, findings)
     if container.get("readinessProbe"):
         findings.warnings.append(
-            f"{path}.readinessProbe: nothing runs it on HPC, where a container is Ready as long as it runs"
+            f"{path}.readinessProbe: it is not run on HPC, where a container is Ready as long as it runs"
         )
 
 
@@ -260,15 +260,13 @@ def _judge_run_as(owner: Fields, path: str, findings: Findings) -> None:
     if user is None:
         return
     if user == 0 and not isinstance(user, bool):
-        findings.warnings.append(
-            f"{here}.runAsUser: asks for root; on HPC the process runs as the HPC user, who is not"
-        )
+        findings.warnings.append(f"{here}.runAsUser: asks for root; on HPC the process runs as the HPC user instead")
     else:
         findings.unhonoured.append(f"{here}.runAsUser")
 
 
 def unhonoured_warning(findings: Findings) -> str | None:
-    """One sentence for all the fields that mean nothing where the process runs as the HPC user."""
+    """One sentence for all fields without effect when the process runs as the HPC user; None without such fields."""
     if not findings.unhonoured:
         return None
     shown = ", ".join(findings.unhonoured[:_MOST_NAMED])

@@ -1,8 +1,8 @@
-"""Whether a namespace's ResourceQuotas leave room for a Job's Pods: they count Pods on virtual nodes like all others.
+"""Checks whether a namespace's ResourceQuotas leave room for a Job's Pods, as they also count Pods on virtual nodes.
 
-Pure. The rules are those of the API server's admission plug-in ResourceQuota: a quota counts the Pods that match all of its
-scopes; a Pod is refused where what is used and what it requests are more than ``hard``, and where it requests nothing of
-a resource that ``hard`` names. Only requests and the number of Pods are looked at; limits are not known of every Pod.
+Pure. The rules are those of the API server's admission plug-in ResourceQuota. A quota counts the Pods that match all of
+its scopes. A Pod is refused if its requests and the used amounts exceed ``hard`` together, or if it requests nothing of
+a resource in ``hard``. Only requests and the number of Pods are checked, as limits are not known for every Pod.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ Pod = Mapping[str, Any]
 
 _PODS: Final = ("pods", "count/pods")
 Unit = tuple[Callable[[object], int], Callable[[int], str]]
-"""How a quantity is read, and how it is shown."""
+"""A function to read a quantity, and one to show it."""
 _COUNT: Final[Unit] = (quantity.units, str)
 _CPU: Final[Unit] = (quantity.millis, quantity.show_cpu)
 _BYTES: Final[Unit] = (quantity.units, quantity.show_bytes)
@@ -53,7 +53,7 @@ class Quota:
 
 
 def shortage(quotas: Sequence[Quota], workload: Workload, pod: Pod) -> str:
-    """Why Kubernetes will not make the Job's Pods now; empty where nothing is known to be in the way.
+    """Why Kubernetes would refuse to create the Job's Pods now; empty if no reason is known.
 
     :param pod: the spec of the Pods that will be made
     """
@@ -104,7 +104,7 @@ def _counts(scope: Scope, pod: Pod) -> bool:
         case "PriorityClass":
             return _selects(scope, str(pod.get("priorityClassName") or ""))
         case _:
-            # CrossNamespacePodAffinity has no meaning on a virtual node; another scope is not one of Pods.
+            # CrossNamespacePodAffinity has no meaning on a virtual node; other scopes are not for Pods.
             return False
 
 

@@ -1,4 +1,4 @@
-"""What a Pod asks for, added up exactly as the scheduler does it.
+"""Adds up what a Pod asks for, exactly as the scheduler does.
 
 Pure. The rules are Kubernetes' own, from its pages on Pod resources, init and sidecar containers, Pod overhead,
 Pod-level resources and limit ranges. Amounts are thousandths of a unit, as the API server keeps them, and are rounded
@@ -30,7 +30,11 @@ _NONE: Final[Amounts] = {}
 
 @unchanging
 class Asked:
-    """What one container asks for: in the manifest (limits count where no request is), and with the LimitRange's."""
+    """What one container asks for.
+
+    :param written: by the manifest; a limit counts as a request if there is none
+    :param effective: with the LimitRange's defaults added
+    """
 
     name: str
     kind: ContainerKind
@@ -41,7 +45,7 @@ class Asked:
 def container_requests(
     container: Fields, path: str, name: str, kind: ContainerKind, defaults: Sequence[LimitDefaults]
 ) -> Asked:
-    """The requests of one container. JobError for what is no quantity, and for a request above its limit."""
+    """The requests of one container. Raises JobError for an invalid quantity, and for a request above its limit."""
     resources = mapping(container, "resources", path)
     written = written_requests(resources, f"{path}.resources") if resources else _NONE
     if not defaults:
@@ -53,14 +57,14 @@ def container_requests(
 
 
 def written_requests(resources: Fields, path: str) -> Amounts:
-    """Requests and, where one is missing, its limit, of a ``resources`` field."""
+    """The requests of a ``resources`` field; the limit in place of a missing request."""
     found = amounts(mapping(resources, "requests", path), f"{path}.requests")
     for name, limit in mapping(resources, "limits", path).items():
         value = _thousandths(limit, path, "limits", name)
         request = found.get(name)
         if request is None:
             limit_path = step(f"{path}.limits", name)
-            found[name] = Figure(value, f"{limit_path}, for want of a request", limit_path)
+            found[name] = Figure(value, f"{limit_path}, as there is no request", limit_path)
         elif request.value > value:
             limit_path = step(f"{path}.limits", name)
             raise JobError(request.path, f"asks for more than the limit in {limit_path}; raise the limit")
@@ -68,7 +72,7 @@ def written_requests(resources: Fields, path: str) -> Amounts:
 
 
 def amounts(listed: Fields, path: str) -> dict[str, Figure]:
-    """A resource list. JobError names the resource that is no quantity."""
+    """The amounts of a resource list. JobError names a resource with an invalid quantity."""
     found = {}
     for name, value in listed.items():
         here = step(path, name)
@@ -77,18 +81,18 @@ def amounts(listed: Fields, path: str) -> dict[str, Figure]:
 
 
 def _thousandths(value: object, path: str, key: str, name: str) -> int:
-    """A quantity; the path, the key under it and the name are for the error."""
+    """A quantity in thousandths; the path, the key under it and the name are for the error."""
     if value is None:  # the API server reads null as the quantity 0
         return 0
     try:
-        # A boolean, a list or an object is refused as the text that it is not.
+        # A boolean, a list or an object is refused, with the name of its type.
         return quantity.millis(value if isinstance(value, str | int | float) else type(value).__name__)
     except ValueError as error:
         raise JobError(step(f"{path}.{key}" if key else path, name), str(error)) from error
 
 
 def _add_defaults(effective: dict[str, Figure], limit_range: LimitDefaults, path: str) -> None:
-    # A LimitRange without defaultRequest has `default` in its place; the API server writes that in, files may lack it.
+    # `default` replaces a missing defaultRequest; the API server fills it in, but files may lack it.
     for kind, given in (("defaultRequest", limit_range.requests), ("default", limit_range.limits)):
         for name, value in given.items():
             if name not in effective:
@@ -99,7 +103,7 @@ def _add_defaults(effective: dict[str, Figure], limit_range: LimitDefaults, path
 def pod_requests(
     containers: Sequence[Asked], pod_level: Fields, pod_level_path: str, overhead: Amounts
 ) -> dict[str, Figure]:
-    """What the scheduler reserves for the Pod, in thousandths by resource name; a name that nobody asks for is absent."""
+    """What the scheduler reserves for the Pod, in thousandths, by the names of the resources that it asks for."""
     found = _aggregated([(container, container.effective) for container in containers])
     if pod_level:
         _replace(found, containers, pod_level, pod_level_path)
@@ -117,7 +121,7 @@ def _names(listed: Iterable[Amounts]) -> dict[str, None]:
 
 
 def _aggregated(asked: Sequence[tuple[Asked, Amounts]]) -> dict[str, Figure]:
-    """Each resource for the Pod. A container that does not name one asks for 0 of it, and is not looked at for it."""
+    """The amount of each resource for the Pod. A container that does not name a resource asks for 0 of it."""
     listed: dict[str, list[tuple[Asked, Figure]]] = {}
     for container, own in asked:
         for name, figure in own.items():
@@ -126,9 +130,9 @@ def _aggregated(asked: Sequence[tuple[Asked, Amounts]]) -> dict[str, Figure]:
 
 
 def _aggregate(resource: str, asked: Sequence[tuple[Asked, Figure]]) -> Figure:
-    """The larger of the sum over main containers and sidecars, and the peak while some init container runs.
+    """The larger of two amounts: the sum over main containers and sidecars, and the peak while init containers run.
 
-    During an init container only the sidecars before it run as well.
+    While an init container runs, only the sidecars before it run as well.
     """
     parts: list[tuple[str, Figure]] = []
     total = sidecars = peak = 0
@@ -156,9 +160,9 @@ def _aggregate(resource: str, asked: Sequence[tuple[Asked, Figure]]) -> Figure:
 
 
 def _replace(found: dict[str, Figure], containers: Sequence[Asked], pod_level: Fields, path: str) -> None:
-    """Pod-level resources stand in place of the containers' sum, for cpu, memory and hugepages.
+    """Replace the containers' sum by Pod-level resources, for cpu, memory and hugepages.
 
-    Where only the Pod-level limit is given, the request is what the containers ask for, else that limit.
+    If only the Pod-level limit is given, the request is what the containers ask for, else this limit.
     """
     requests = amounts(mapping(pod_level, "requests", path), f"{path}.requests")
     limits = amounts(mapping(pod_level, "limits", path), f"{path}.limits")
@@ -174,11 +178,11 @@ def _replace(found: dict[str, Figure], containers: Sequence[Asked], pod_level: F
         elif name in written and name in {CPU, MEMORY}:
             found[name] = written[name]
         elif name in limits:
-            found[name] = Figure(limits[name].value, f"{limits[name].origin}, for want of a request")
+            found[name] = Figure(limits[name].value, f"{limits[name].origin}, as there is no request")
 
 
 def show(resource: str, thousandths: int) -> str:
-    """An amount for people: bytes of what has bytes, else a count."""
+    """An amount for people: in bytes for memory and storage, else as a count."""
     if resource in {MEMORY, STORAGE} or resource.startswith(HUGEPAGES):
         return quantity.show_bytes(whole(thousandths))
     return quantity.show_cpu(thousandths)

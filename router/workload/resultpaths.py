@@ -1,8 +1,8 @@
-"""What the paths of a Job's hint ``results`` mean in its Pods, and whether a file is one of those that are meant.
+"""Interprets the paths of a Job's hint ``results`` in its Pods, and decides whether a file is a wanted one.
 
-Pure. A path is taken in one of two ways (docs/results.md): if its first part names an ``emptyDir`` of the Pod, it lies
-below that; else it is relative to the working directory of each container, and what of it a mounted ``emptyDir`` holds
-is meant. Nothing else that a container writes outlives it.
+Pure. A path is read in one of two ways (docs/results.md). If its first part names an ``emptyDir`` of the Pod, it is
+below this volume. Else it is relative to the working directory of each container, and means the files there that are in
+a mounted ``emptyDir``. All other files of a container are deleted with it.
 """
 
 from __future__ import annotations
@@ -24,20 +24,20 @@ _TWICE: Final = ("**", "**")
 _MOST_NAMED: Final = 3
 _LONGEST_WARNING: Final = 240
 DEEPEST: Final = 100
-"""Parts of a container's working directory and of a mount's two paths, where a Job names results."""
+"""Most parts of a container's working directory and of a mount's two paths in a Job that names results."""
 MOST_PLACES: Final = 1000
-"""Places in volumes that a Job's paths may mean: each path times the mounts that may hold it."""
+"""Most places in volumes that a Job's paths may mean: each path times the mounts that may hold it."""
 LONGEST_PLACES: Final = 128 * 1024
-"""Characters of all of them: they lie in a file on the site, and are read whole."""
+"""Most characters of all places: they are in a file on the site that is read whole."""
 MOST_STEPS: Final = 60_000
-"""Comparisons of one name with one pattern while a Job's paths are looked up: a tenth of a second at the worst."""
+"""Most comparisons of a name with a pattern for one Job's paths: these take a tenth of a second at most."""
 _WEIGHT: Final = 16
-"""Characters of a pattern's part that are one more comparison."""
+"""This many characters of a pattern's part count as one more comparison."""
 _LONGEST_NAME: Final = 255
-"""Of one directory or file (``NAME_MAX``): no longer name is compared with a pattern."""
+"""Most characters of a name (``NAME_MAX``): longer names match no pattern."""
 
 Pattern = tuple[str, ...]
-"""Globs, one for each part of a path; empty: the directory itself, with all in it."""
+"""Globs, one for each part of a path; empty for the directory itself with everything in it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,21 +51,21 @@ class Wanted:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What is to be brought of a Pod. ``problems`` are sentences about paths that can be nowhere."""
+    """The results to collect of a Pod. ``problems`` are sentences about paths that can never match."""
 
     wanted: tuple[Wanted, ...] = ()
     problems: tuple[str, ...] = ()
 
 
 class _Steps:
-    """Comparisons that are left; TooLarge for one more."""
+    """Counts down the comparisons that are left, and raises TooLarge at the end."""
 
     def __init__(self, field: str) -> None:
         self._left = MOST_STEPS
         self._field = field
 
     def take(self, patterns: Collection[Pattern]) -> None:
-        """For one name."""
+        """Count the comparisons of one name with the patterns."""
         self._left -= cost(patterns)
         if self._left < 0:
             advice = "name fewer or plainer paths, or mount fewer volumes"
@@ -73,7 +73,7 @@ class _Steps:
 
 
 def resolve(workload: Workload, paths: Iterable[str], field: str) -> Plan:
-    """What the paths of a Job's hint mean in its Pods. TooLarge where that is too much to look up.
+    """The plan for the paths of a Job's hint in its Pods. Raises TooLarge if there is too much to look up.
 
     :param field: the hint's, for the error
     """
@@ -103,7 +103,7 @@ def resolve(workload: Workload, paths: Iterable[str], field: str) -> Plan:
 
 
 def length(wanted: Iterable[Wanted]) -> int:
-    """Characters of places, and some more for each part of their patterns."""
+    """The size of places in characters, with 4 more for each part of their patterns."""
     return sum([len(one.said) + len(one.volume) + sum([len(part) + 4 for part in one.pattern]) for one in wanted])
 
 
@@ -127,13 +127,13 @@ def _demand_shallow(workload: Workload) -> None:
 
 
 def plan(workload: Workload) -> Plan:
-    """What a Job's own hint means in its Pods. TooLarge where that is more than an agent would look for."""
+    """The plan for a Job's own hint. Raises TooLarge if it is more than an agent would look for."""
     return resolve(workload, workload.results, workload.results_field) if workload.results else Plan()
 
 
 def warnings(problems: Sequence[str]) -> tuple[str, ...]:
-    """Sentences about paths of a Job's hint that can be nowhere, a few at most."""
-    more = f" {len(problems) - _MOST_NAMED} more such results will not be brought."
+    """Warnings about paths of a Job's hint that can never match: the first few, and the number of the rest."""
+    more = f" {len(problems) - _MOST_NAMED} more such results will not be collected."
     shown = [f"Result {one[:_LONGEST_WARNING]}." for one in problems[:_MOST_NAMED]]
     return (*shown, more.strip()) if len(problems) > _MOST_NAMED else tuple(shown)
 
@@ -143,7 +143,7 @@ def _parts(path: str) -> Pattern:
 
 
 def _pattern(said: str) -> Pattern:
-    """A line's parts. A ``**`` behind another is left out: both together are any number of directories, too."""
+    """The parts of a line. Of several ``**`` in a row only one is kept, as it means any number of directories."""
     parts = _parts(said)
     return tuple([part for last, part in zip(("", *parts), parts, strict=False) if (last, part) != _TWICE])
 
@@ -166,12 +166,12 @@ def _directory(container: Container) -> str:
 
 
 def _working_directory(container: Container) -> Pattern:
-    """Its parts as patterns that match only themselves."""
+    """The parts of the working directory, as patterns that match only themselves."""
     return tuple(glob.escape(part) for part in _parts(_directory(container)))
 
 
 def _inside(patterns: frozenset[Pattern], directory: Pattern, steps: _Steps) -> frozenset[Pattern]:
-    """What is left of patterns below a directory."""
+    """The remaining patterns below a directory."""
     for name in directory:
         steps.take(patterns)
         patterns = after(patterns, name)
@@ -187,12 +187,12 @@ def _nowhere(said: str, parts: Pattern, workload: Workload, steps: _Steps) -> st
     )
     if there is not None or (parts and parts[0] in kinds):
         volume = there.volume if there else parts[0]
-        return f"{said}: lies in volume {volume} ({kinds[volume]}), which is no emptyDir: nothing is brought from there"
-    return f"{said}: lies in no emptyDir of the Pod, and nothing else that a container writes outlives it"
+        return f"{said}: lies in volume {volume} ({kinds[volume]}), which is not an emptyDir: results are collected only from emptyDir volumes"
+    return f"{said}: is not in an emptyDir of the Pod; other files of a container are deleted with it"
 
 
 def opened(patterns: Iterable[Pattern]) -> frozenset[Pattern]:
-    """The patterns as ``after`` takes them: also without a leading ``**``, which may be no directory at all."""
+    """The patterns as ``after`` takes them: also without a leading ``**``, which may stand for no directory."""
     found = set(patterns)
     for pattern in tuple(found):
         rest = pattern
@@ -203,15 +203,15 @@ def opened(patterns: Iterable[Pattern]) -> frozenset[Pattern]:
 
 
 def _closed(patterns: frozenset[Pattern]) -> frozenset[Pattern]:
-    """The fewest patterns that ``opened`` makes these of."""
+    """The fewest patterns from which ``opened`` makes these."""
     return patterns - {pattern[1:] for pattern in patterns if pattern[:1] == (_ANY_DEPTH,)}
 
 
 def after(patterns: frozenset[Pattern], name: str) -> frozenset[Pattern]:
-    """What is left of patterns below an entry of a directory; nothing where none matches it.
+    """The remaining patterns below an entry of a directory; empty if none matches the entry.
 
-    As in a shell, ``*`` and ``?`` match no name that begins with a dot, unless the dot is written. ``**`` is any number
-    of directories, also none. Where a pattern is used up (``()``), all that lies below is meant, hidden or not.
+    As in a shell, ``*`` and ``?`` match a name with a leading dot only if the dot is written. ``**`` is any number of
+    directories, including 0. A used-up pattern (``()``) means everything below, hidden or not.
     """
     left: set[Pattern] = set()
     for pattern in patterns:
@@ -225,12 +225,12 @@ def after(patterns: frozenset[Pattern], name: str) -> frozenset[Pattern]:
 
 
 def cost(patterns: Collection[Pattern]) -> int:
-    """Comparisons that ``after`` makes for one name; a long pattern counts as several."""
+    """The number of comparisons that ``after`` makes for one name; a long pattern counts as several."""
     return sum([1 + len(one[0]) // _WEIGHT for one in patterns if one], 1)
 
 
 def is_meant(patterns: frozenset[Pattern]) -> bool:
-    """Whether a file of which these patterns are left is one of those that are wanted."""
+    """Whether a file with these remaining patterns is wanted."""
     return () in patterns
 
 
@@ -242,5 +242,5 @@ def _matches(name: str, pattern: str) -> bool:
 
 @functools.lru_cache(maxsize=8192)
 def _matcher(pattern: str) -> Callable[[str], re.Match[str] | None]:
-    """As fnmatch.fnmatchcase, which remembers so few patterns that those of one Pod were compiled for each name anew."""
+    """fnmatch.fnmatchcase with a larger cache: its own is too small, so it would compile a Pod's patterns anew."""
     return re.compile(fnmatch.translate(pattern)).match

@@ -1,8 +1,7 @@
-"""One simple shell command, taken apart into words, or the reason why a string is not one.
+"""Splits a simple shell command into words, or says why a string is not one.
 
-Pure, and no shell: it understands quotes, backslashes, comments and line continuations, marks words that a shell would
-expand, and says no to everything else (pipelines, lists, loops, redirections, substitutions with quotes in them). When
-in doubt it says no.
+Pure. It understands quotes, backslashes, comments and line continuations, and marks words that a shell would expand. It
+refuses everything else (pipelines, lists, loops, redirections, substitutions with quotes in them), also when in doubt.
 """
 
 from __future__ import annotations
@@ -38,7 +37,7 @@ _RESERVED: Final = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class Word:
-    """One word: its text without quotes, where it stands in the string, and whether a shell would expand it."""
+    """One word: its text without quotes, its place in the string, and whether a shell would expand it."""
 
     text: str
     start: int = 0
@@ -47,11 +46,11 @@ class Word:
 
 
 class _NotSimpleError(Exception):
-    """Carries the reason."""
+    """The string is not a simple command; carries the reason."""
 
 
 def split(command: str) -> tuple[Word, ...] | str:
-    """The words of one simple command; where it is anything else, what it is instead (``a pipeline``)."""
+    """The words of one simple command; for anything else, a text that says what it is (``a pipeline``)."""
     if len(command) > LONGEST:
         return "a script that is too long to look into"
     words: list[Word] = []
@@ -71,7 +70,7 @@ def split(command: str) -> tuple[Word, ...] | str:
 
 
 def _skip_blank(command: str, position: int) -> tuple[int, bool]:
-    """Where the next word starts, and whether a line ended before it."""
+    """The start of the next word, and whether a line ended before it."""
     ended = False
     while position < len(command):
         character = command[position]
@@ -143,7 +142,7 @@ def _double_quoted(command: str, position: int) -> tuple[str, int, bool]:
 
 
 def _special(command: str, position: int) -> tuple[str, int, bool]:
-    """One character (or expansion) that is neither plain nor a quote."""
+    """One special character or expansion outside quotes."""
     character = command[position]
     if character == "\\":
         if position + 1 == len(command):

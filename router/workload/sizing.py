@@ -1,7 +1,7 @@
-"""A Job's manifest becomes a Workload.
+"""Turns a Job's manifest into a Workload.
 
-Pure. Puts together what the modules beside it read: containers, resources, hints, launchers, obstacles. Knows the
-Job's own fields, and no policy, queue or site.
+Pure. Combines what the modules beside it read: containers, resources, hints, launchers, obstacles. Knows the Job's own
+fields, but no policy, queue or site.
 """
 
 from __future__ import annotations
@@ -59,16 +59,16 @@ _NO_GPUS: Final[Mapping[str, GpuVendor]] = {}
 
 
 def managed_by(job: Mapping[str, Any]) -> str | None:
-    """The ``spec.managedBy`` of a Job that may hold anything; None where it is no text."""
+    """The ``spec.managedBy`` of a Job that is not yet validated; None if it is missing or invalid."""
     spec = job.get("spec")
     manager = spec.get("managedBy") if isinstance(spec, dict) else None
     return manager if isinstance(manager, str) else None
 
 
 def job_of(document: object) -> tuple[dict[str, Any], str] | None:
-    """The Job in a document, and what stands before its field paths: for a Job and a CronJob; None for all else.
+    """The Job in a Job or CronJob, and the prefix of its field paths; None for any other document.
 
-    The Job of a CronJob is what its controller makes of the template, so it has no name and no namespace yet.
+    The controller makes the Job of a CronJob from its template, so the Job has no name or namespace yet.
     """
     if not isinstance(document, dict) or document.get("apiVersion") != "batch/v1":
         return None
@@ -88,11 +88,11 @@ def workload_of(
     gpu_resources: Mapping[str, GpuVendor] = _NO_GPUS,
     root: str = "",
 ) -> Workload:
-    """What a Job asks for. JobError names the field of a Job that cannot be right.
+    """The workload of a Job. Raises JobError, which names the field, if the Job is invalid.
 
     :param namespace: where the Job is created; its LimitRanges are taken from ``cluster``
     :param gpu_resources: resource names that are GPUs beside ``nvidia.com/gpu`` and ``amd.com/gpu``
-    :param root: what stands before field paths, ``spec.jobTemplate.`` for the Job of a CronJob
+    :param root: put before field paths, ``spec.jobTemplate.`` for the Job of a CronJob
     """
     findings = Findings()
     manifest = _open(job, namespace, root)
@@ -196,7 +196,7 @@ def _assemble(
 
 
 def _judge_manager(manifest: _Manifest, findings: Findings) -> None:
-    """Only Kubernetes' own controller makes Pods for HPC: the guards refuse those of any other."""
+    """Note an obstacle for another controller: the guards admit only Pods of Kubernetes' own controller to HPC."""
     manager = text(manifest.spec, "managedBy", manifest.path)
     if manager not in ("", OWN_CONTROLLER):
         reason = f"names {manager[:80]!r}, and only Pods that Kubernetes' own Job controller makes can go there"
@@ -242,7 +242,7 @@ def _own_figures(asked: Amounts, gpu_names: Mapping[str, GpuVendor]) -> Figures:
 
 
 def _devices(found: Amounts, gpu_names: Mapping[str, GpuVendor]) -> Figure | None:
-    """Devices of all GPU names together. That none is asked for in parts is seen to by ``_judge_resources``."""
+    """The devices of all GPU names together. ``_judge_resources`` refuses requests for parts of a GPU."""
     figures = [figure for name, figure in found.items() if name in gpu_names]
     if not figures:
         return None
@@ -253,7 +253,7 @@ def _devices(found: Amounts, gpu_names: Mapping[str, GpuVendor]) -> Figure | Non
 def _judge_resources(
     asked: Amounts, gpu_names: Mapping[str, GpuVendor], vendor: GpuVendor | None, findings: Findings
 ) -> None:
-    """What one container, the Pod level or the overhead asks for, so that each field is named and not their sum.
+    """Judge what one container, the Pod level or the overhead asks for, so that an obstacle names the single field.
 
     :param vendor: of the GPUs that the Pod has
     """
@@ -273,7 +273,7 @@ def _judge_resources(
 
 
 def _overhead(manifest: _Manifest, cluster: Cluster) -> Amounts:
-    """What the RuntimeClass adds: as the template says, else as the cluster's RuntimeClass does."""
+    """The overhead that the RuntimeClass adds: from the template, else from the cluster's RuntimeClass."""
     pod, path = manifest.pod, manifest.pod_path
     if own := mapping(pod, "overhead", path):
         return amounts(own, f"{path}.overhead")
@@ -296,7 +296,7 @@ def _counts(spec: Fields, path: str) -> tuple[Figure, Figure | None, bool]:
     if done is None and parallelism is None:
         done = Figure(1, "default")
     if mode == "Indexed" and completions is None:
-        raise JobError(f"{path}.completions", "must be set where completionMode is Indexed")
+        raise JobError(f"{path}.completions", "must be set if completionMode is Indexed")
     together = Figure(1, "default") if parallelism is None else Figure(parallelism, f"{path}.parallelism")
     return together, done, mode == "Indexed"
 
@@ -315,7 +315,7 @@ def _grace(pod: Fields, path: str) -> int:
 
 
 def _deadline(manifest: _Manifest, findings: Findings) -> Figure | None:
-    """The containers' deadline: the Pod template's, else the Job's. On HPC the hint stands in for both."""
+    """The containers' deadline: the Pod template's, else the Job's. On HPC the hint replaces both."""
     for fields, path in ((manifest.pod, manifest.pod_path), (manifest.spec, manifest.path)):
         deadline = integer(fields, "activeDeadlineSeconds", path, most=INT64)
         if deadline is not None:

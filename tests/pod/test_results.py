@@ -94,9 +94,15 @@ def test_a_path_means_what_each_container_sees() -> None:
 @pytest.mark.parametrize(
     ("path", "words"),
     [
-        ("a", "a: lies in no emptyDir of the Pod, and nothing else that a container writes outlives it"),
-        ("d/a", "d/a: lies in volume disk (hostPath), which is no emptyDir: nothing is brought from there"),
-        ("disk/a", "disk/a: lies in volume disk (hostPath), which is no emptyDir: nothing is brought from there"),
+        ("a", "a: is not in an emptyDir of the Pod; other files of a container are deleted with it"),
+        (
+            "d/a",
+            "d/a: lies in volume disk (hostPath), which is not an emptyDir: results are collected only from emptyDir volumes",
+        ),
+        (
+            "disk/a",
+            "disk/a: lies in volume disk (hostPath), which is not an emptyDir: results are collected only from emptyDir volumes",
+        ),
     ],
 )
 def test_paths_that_can_be_nowhere(path: str, words: str) -> None:
@@ -158,16 +164,16 @@ def _told(paths: list[str], mounts: int = 1) -> tuple[str, ...]:
 
 
 def test_paths_that_can_be_nowhere_are_told_at_once() -> None:
-    nowhere = "lies in no emptyDir of the Pod, and nothing else that a container writes outlives it."
+    nowhere = "is not in an emptyDir of the Pod; other files of a container are deleted with it."
     assert _told(["w0/out/*.txt", "work/x"]) == ()
     assert _told([]) == ()
     assert _told(["out/*.txt", "work/x", "in/a"]) == (
         f"Result out/*.txt: {nowhere}",
-        "Result in/a: lies in volume in (configMap), which is no emptyDir: nothing is brought from there.",
+        "Result in/a: lies in volume in (configMap), which is not an emptyDir: results are collected only from emptyDir volumes.",
     )
     assert _told([f"out{n}" for n in range(9)])[2:] == (
         f"Result out2: {nowhere}",
-        "6 more such results will not be brought.",
+        "6 more such results will not be collected.",
     )
     assert all(len(one) < 256 for one in _told(["x" * 500 + "/" + "x" * 500]))
 

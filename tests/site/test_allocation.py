@@ -473,7 +473,7 @@ TIMES = [
         HOUR,
         HOUR,
         None,
-        "has a grace period of 1h, more than half of the walltime of 1h that Jobs get which ask for none",
+        "has a grace period of 1h, more than half of the walltime of 1h for Jobs that ask for none",
     ),
 ]
 

@@ -49,7 +49,7 @@ def test_nothing_is_nothing() -> None:
     ("text", "message"),
     [
         ("- 1\n", "cluster.yaml:1: is not a Kubernetes object"),
-        ("kind: Pod\nmetadata: {name: x}\n", "cluster.yaml:1: kind 'Pod' says nothing about Jobs"),
+        ("kind: Pod\nmetadata: {name: x}\n", "cluster.yaml:1: kind 'Pod' is not used here"),
         ("kind: Namespace\n", "cluster.yaml:1: metadata.name is missing"),
         ("kind: List\nitems: 3\n", "cluster.yaml:1: items is not a list"),
         ("kind: List\nitems:\n- x\n", "cluster.yaml:3: items[0] is not a Kubernetes object"),

@@ -73,7 +73,9 @@ def test_a_launcher_that_stays_is_told_with_how_to_write_it():
 def test_a_launcher_in_args_bypasses_the_entrypoint_and_says_so():
     found = size(job(container(args=["mpirun", "-np", "2", "./a"])))
     assert found.mpi == "main"
-    assert found.warnings == (f"{MAIN}.args: mpirun is started without the image's ENTRYPOINT, which args would go to",)
+    assert found.warnings == (
+        f"{MAIN}.args: mpirun is started without the image's ENTRYPOINT, which would get the args",
+    )
 
 
 def test_a_launcher_in_one_of_several_containers_is_a_reason_to_stay():

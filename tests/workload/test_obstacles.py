@@ -220,7 +220,7 @@ def test_users_and_groups_end_in_one_warning():
 
 def test_whoever_asks_for_root_is_told():
     assert warnings(job(container(securityContext={"runAsUser": 0}))) == (
-        f"{MAIN}.securityContext.runAsUser: asks for root; on HPC the process runs as the HPC user, who is not",
+        f"{MAIN}.securityContext.runAsUser: asks for root; on HPC the process runs as the HPC user instead",
     )
 
 
@@ -228,7 +228,7 @@ def test_whoever_asks_for_root_is_told():
     ("pod", "fields", "word"),
     [
         ({"runtimeClassName": "kata"}, {}, "RuntimeClass kata"),
-        ({}, {"readinessProbe": {"exec": {"command": ["true"]}}}, f"{MAIN}.readinessProbe: nothing runs it on HPC"),
+        ({}, {"readinessProbe": {"exec": {"command": ["true"]}}}, f"{MAIN}.readinessProbe: it is not run on HPC"),
         ({"affinity": {"podAffinity": {PREFERRED: [{}]}}}, {}, "preferences about nodes"),
     ],
 )

@@ -289,12 +289,12 @@ MAIN = "spec.template.spec.containers[0].resources"
     ("manifest", "origin"),
     [
         (pod(asking(requests={"cpu": "1"})), f"{MAIN}.requests.cpu"),
-        (pod(asking(limits={"cpu": "1"})), f"{MAIN}.limits.cpu, for want of a request"),
+        (pod(asking(limits={"cpu": "1"})), f"{MAIN}.limits.cpu, as there is no request"),
         (pod(cpu("a", "500m"), cpu("b", "1")), "sum over containers: a 500m + b 1"),
         (pod(cpu("a", "1"), init=(cpu("i", "2"),)), "while init container i runs, the largest moment of the Pod"),
         (
             pod(container(), resources={"limits": {"cpu": "1"}}),
-            "spec.template.spec.resources.limits.cpu, for want of a request",
+            "spec.template.spec.resources.limits.cpu, as there is no request",
         ),
         (pod(cpu("a", "1"), runtimeClassName="kata"), f"{MAIN}.requests.cpu; plus the overhead of RuntimeClass kata"),
     ],

@@ -285,7 +285,7 @@ BAD = [
     (job(parallelism=-(10**5000)), "spec.parallelism: is negative"),
     (job(activeDeadlineSeconds=2**63), "spec.activeDeadlineSeconds: is larger than 9223372036854775807"),
     (job(completionMode="Sometimes"), "spec.completionMode: 'Sometimes' is neither NonIndexed nor Indexed"),
-    (job(completionMode="Indexed"), "spec.completions: must be set where completionMode is Indexed"),
+    (job(completionMode="Indexed"), "spec.completions: must be set if completionMode is Indexed"),
 ]
 
 
