@@ -154,7 +154,7 @@ def fixed(place: Place) -> Fixed:
 
 
 def figures(place: Place, rounds: int = ROUNDS) -> list[Row]:
-    """What the script adds, with the promises of the design."""
+    """What the script adds, with its promises."""
     once = fixed(place)
     cores = sorted(os.sched_getaffinity(0))[:2]
     assert len(cores) == 2, "needs two cores"

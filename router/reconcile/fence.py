@@ -1,4 +1,4 @@
-"""The fence: while an older run of the same Job and index may be alive, nothing new is submitted (design 9).
+"""The fence: while an older run of the same Job and index may be alive, nothing new is submitted.
 
 Pure. The fence keeps work from running twice at once after a Node was deleted, after ``delete pod --force``, or after
 the Pod garbage collector has removed a Pod. The Pods of a Job that is not Indexed are alike: for them the fence keeps

@@ -1,7 +1,7 @@
 """Judges whether a virtual node meets a Pod's requirements on nodes, as far as this is the same for every queue.
 
-Pure. A virtual node has the labels of design section 4. Its site and queue are unknown here, so requirements on the
-labels of site and queue count as met.
+Pure. A virtual node has the labels that ``router.agent.nodes.objects`` writes. Its site and queue are unknown here, so
+requirements on the labels of site and queue count as met.
 """
 
 from __future__ import annotations

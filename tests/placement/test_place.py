@@ -1,4 +1,4 @@
-"""The routed copy, field by field: expected values come from the design's table of changes."""
+"""The routed copy, field by field: expected values come from the table of changes in docs/judging.md."""
 
 from __future__ import annotations
 
