@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import functools
+import tomllib
 from pathlib import Path
 
 import grimp
@@ -14,6 +15,10 @@ TOP = Path(__file__).parent.parent
 PAGE = TOP / "docs" / "architecture.md"
 BEGIN, END = "```mermaid\n", "```\n"
 ROOT = "router"
+CONTRACTS = tomllib.loads((TOP / "pyproject.toml").read_text())["tool"]["importlinter"]["contracts"]
+PURE = next(
+    tuple(one["source_modules"]) for one in CONTRACTS if one["name"].startswith("The pure part knows no process")
+)
 
 
 @functools.cache
@@ -49,6 +54,10 @@ def picture() -> str:
         shown = room.removeprefix(f"{ROOT}.")
         direct = [one for one in needs if not any(one in _reached(other) for other in needs if other != one)]
         lines += [f"    {shown} --> {needed.removeprefix(f'{ROOT}.')}" for needed in sorted(direct)]
+    pure = sorted(
+        room.removeprefix(f"{ROOT}.") for room in rooms() if f"{room}.".startswith(tuple(f"{one}." for one in PURE))
+    )
+    lines += ["    classDef pure stroke-width:4px", f"    class {','.join(pure)} pure"]
     return "\n".join(lines) + "\n"
 
 
