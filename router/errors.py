@@ -1,30 +1,30 @@
-"""The exceptions of Batchgate.
+"""Defines the exceptions of Batchgate. Pure.
 
 ::
 
     BatchgateError
-     x ConfigError        start-up: settings, certificate, a file    -> exit 2
-       + PolicyError      a policy directory that does not check; carries every problem found
-     x InputError         a manifest file that cannot be read        -> exit 2; carries file and line
-     x ReviewError        not an AdmissionReview we understand       -> HTTP 400
-     x JobError           this Job is not valid; carries field path  -> denied
-       + TooLarge         its Pod holds more than can be run         -> Pod Failed, reason
-     x OtherRelease       a script of a webhook too new or too old  -> Pod Pending, until the agent is the right one
-     x SignatureError     not what the webhook signed                -> never run
-     x BatchError         argv, exit code, the batch system's words
-       + Unavailable      time-out, cannot connect                   -> again, with back-off; Pod untouched
-       + Refused          the batch system refuses the job for good  -> Pod Failed, reason, its words
-       + Full             a limit on queued jobs                     -> Pod Pending, back-off per user and queue
-       + OutputError      output not understood                      -> as Unavailable, logged as an error
-     x ApiError           the Kubernetes API server said no          -> as the caller can: 403 and 422 need a person
-       + ApiUnavailable   cannot connect, time-out, 429, 5xx         -> again; a write may have been done all the same
-       + NotFound         404                                        -> it is not there
-       + Conflict         409: changed meanwhile, or exists already  -> read again, decide again
-       + Gone             410: this version is too old               -> list again
-     x RequestError       a request to the kubelet API is refused    -> its HTTP status, one sentence
+     - ConfigError        start-up: settings, certificate, a file    -> exit 2
+       - PolicyError      an invalid policy directory; carries every problem found
+     - InputError         a manifest file that cannot be read        -> exit 2; carries file and line
+     - ReviewError        not a valid AdmissionReview                -> HTTP 400
+     - JobError           this Job is not valid; carries field path  -> denied
+       - TooLarge         its Pod is too large to be run             -> Pod Failed, reason
+     - OtherRelease       a script of a webhook too new or too old   -> Pod Pending, until a fitting agent runs
+     - SignatureError     differs from what the webhook signed       -> never run
+     - BatchError         argv, exit code, the batch system's words
+       - Unavailable      time-out, cannot connect                   -> again, with back-off; Pod untouched
+       - Refused          the batch system refuses the job for good  -> Pod Failed, reason, its words
+       - Full             a limit on queued jobs                     -> Pod Pending, back-off per user and queue
+       - OutputError      output not understood                      -> as Unavailable, logged as an error
+     - ApiError           the Kubernetes API server refused          -> the caller decides: 403 and 422 need a person
+       - ApiUnavailable   cannot connect, time-out, 429, 5xx         -> again; a write may have succeeded nevertheless
+       - NotFound         404                                        -> the object does not exist
+       - Conflict         409: changed meanwhile, or exists already  -> read again, decide again
+       - Gone             410: this version is too old               -> list again
+     - RequestError       a request to the kubelet API is refused    -> its HTTP status, one sentence
 
-Caught in two places only: the Flask error handler and the agent's step for one Pod (and, for people, at the very
-top of the command line). Every message says what is wrong, where, and what to do about it.
+They are caught only in the Flask error handler, in the agent's step for one Pod, and (for people) at the top of the
+command line. Every message says what is wrong, where, and what to do about it.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from dataclasses import dataclass
 
 
 class BatchgateError(Exception):
-    """Base of all our errors: good to catch at the top of a program, nowhere else."""
+    """Base of all Batchgate's errors; catch it only at the top of a program."""
 
 
 class ConfigError(BatchgateError):
@@ -42,15 +42,15 @@ class ConfigError(BatchgateError):
 
 
 class InputError(BatchgateError):
-    """A file given by the user is not readable, not YAML, or holds what it may not. Says file and line."""
+    """A file given by the user is unreadable or has invalid content. The message says file and line."""
 
 
 class ReviewError(BatchgateError):
-    """The request is not an AdmissionReview that we understand (HTTP 400)."""
+    """The request is not a valid AdmissionReview (HTTP 400)."""
 
 
 class JobError(BatchgateError):
-    """A Job that cannot be right.
+    """An invalid Job.
 
     :param path: the field, as the API server names it, e.g. ``spec.template.spec.containers[0].resources``
     :param message: what is wrong with it and what to do
@@ -63,23 +63,23 @@ class JobError(BatchgateError):
 
 
 class OtherRelease(BatchgateError):
-    """A script comes from a webhook of a release whose scripts this one does not complete. Says which is older."""
+    """The script is of a release that this agent cannot complete. The message says which is older."""
 
 
 class TooLarge(JobError):
-    """A Pod whose environment, words or files are more than a process or a site can be given. Never run as it is."""
+    """A Pod's environment, words or files are too large for a process or a site. It is not run."""
 
 
 class SignatureError(BatchgateError):
-    """A signature that does not prove what it should. Says what differs; such a Pod is never run."""
+    """A signature does not prove what it should. The message says what differs; such a Pod is never run."""
 
 
 @dataclass(frozen=True, slots=True)
 class Problem:
     """One thing that is wrong with a policy directory.
 
-    ``line`` and ``column`` count from 1; 0 where the problem belongs to no place in a file. ``excerpt`` is the line
-    of the file with a caret below the column, or empty.
+    ``line`` and ``column`` count from 1; they are 0 if the problem has no place in a file. ``excerpt`` is the line of
+    the file with a caret below the column, or empty.
     """
 
     file: str
@@ -96,7 +96,7 @@ class Problem:
 
 
 class PolicyError(ConfigError):
-    """A policy directory that does not check. ``problems`` holds all of them, in file order."""
+    """An invalid policy directory. ``problems`` holds all problems, in file order."""
 
     def __init__(self, problems: Sequence[Problem]) -> None:
         super().__init__("\n".join(str(problem) for problem in problems))
@@ -107,8 +107,8 @@ class BatchError(BatchgateError):
     """A command of the batch system failed.
 
     :param argv: the command as it was run
-    :param returncode: its exit code, or None where it was not reached or did not end
-    :param words: what the batch system said
+    :param returncode: its exit code; None if it failed to start or to end
+    :param words: the batch system's message
     """
 
     def __init__(self, argv: Sequence[str], returncode: int | None, words: str) -> None:
@@ -119,7 +119,7 @@ class BatchError(BatchgateError):
 
 
 class Unavailable(BatchError):
-    """The batch system cannot be asked: try again later; it says nothing about the job."""
+    """The batch system cannot be asked now: try again later. Nothing is known of the job."""
 
 
 class Refused(BatchError):
@@ -131,17 +131,17 @@ class Full(BatchError):
 
 
 class OutputError(BatchError):
-    """The batch system's output is not understood."""
+    """The batch system's output has an unknown form."""
 
 
 class ApiError(BatchgateError):
     """The Kubernetes API server did not do what it was asked.
 
-    :param status: the HTTP status, or 0 where no answer came
-    :param reason: the reason of the answer's Status object (``Forbidden``, ``AlreadyExists``), or our own word
-    :param message: the server's words
-    :param path: what was asked, e.g. ``PATCH /api/v1/nodes/x/status``
-    :param retry_after: seconds the server asks to wait before the next try, None where it names none
+    :param status: the HTTP status; 0 without an answer
+    :param reason: the reason of the answer's Status object (``Forbidden``, ``AlreadyExists``), or Batchgate's own
+    :param message: the server's message
+    :param path: the request, e.g. ``PATCH /api/v1/nodes/x/status``
+    :param retry_after: seconds that the server asks to wait before the next try; None if unset
     """
 
     def __init__(self, status: int, reason: str, message: str, path: str, *, retry_after: float | None = None) -> None:
@@ -155,11 +155,11 @@ class ApiError(BatchgateError):
 
 
 class ApiUnavailable(ApiError):
-    """The API server cannot be asked now: try again later. Whether a write was done is not known."""
+    """The API server cannot be asked now: try again later. It is unknown whether a write was done."""
 
 
 class NotFound(ApiError):
-    """There is no such object (or no such kind of object)."""
+    """The object, or its kind, does not exist."""
 
 
 class Conflict(ApiError):
@@ -171,10 +171,10 @@ class Gone(ApiError):
 
 
 class RequestError(BatchgateError):
-    """A request to the kubelet API that is not granted.
+    """A request to the kubelet API is refused.
 
     :param status: HTTP status of the answer
-    :param text: its body: one sentence, which kubectl shows
+    :param text: body of the answer: one sentence, which kubectl shows
     """
 
     def __init__(self, status: int, text: str) -> None:

@@ -1,7 +1,7 @@
-"""Every label, annotation, taint and reason that Batchgate writes or reads.
+"""Names every label, annotation, taint and reason that Batchgate writes or reads.
 
-Knows only strings. Nothing else in the project spells a key: a module that needs one imports it from here, and a
-test searches the source for strays. ``KEY_*`` are whole keys (prefix and name), as they stand in a manifest.
+Pure. Only this module spells keys; all others import them from here, and a test searches the source for strays.
+``KEY_*`` are whole keys (prefix and name), as in a manifest.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ KEY_REQUESTER: Final = PREFIX + "requester"
 KEY_ACCOUNT: Final = PREFIX + "account"
 KEY_SIGNATURE: Final = PREFIX + "signature"
 KEY_MANAGED_BY: Final = PREFIX + "managed-by"
-"""On a Job that was not judged: its ``spec.managedBy``, which a guard compares with what the API server has kept."""
+"""On a Job that was not judged: its ``spec.managedBy``, which a guard compares with the field that was stored."""
 
 # --- written by the agent on Pods -----------------------------------------------------------------------------
 KEY_JOB_ID: Final = PREFIX + "job-id"
@@ -70,11 +70,11 @@ TAINT_NOT_READY: Final = "node.kubernetes.io/not-ready"
 TAINT_UNREACHABLE: Final = "node.kubernetes.io/unreachable"
 NODE_SUFFIX: Final = ".batchgate"
 NODE_PROVIDER: Final = "batchgate://"
-"""How the providerID of our Nodes begins: the site and the queue follow, with a slash between them."""
+"""Prefix of the providerID of Batchgate's Nodes; ``<site>/<queue>`` follows."""
 NODE_KIND: Final = "type=virtual-kubelet"
-"""The label that our Nodes share with other virtual ones."""
+"""The label that Batchgate's Nodes share with other virtual Nodes."""
 NODE_LEASES: Final = "kube-node-lease"
-"""The namespace of the Leases by which Nodes say that they live; Kubernetes' own name."""
+"""The namespace of the Leases that Nodes renew as heartbeats; Kubernetes' own name."""
 LABEL_NODES: Final = PREFIX + "nodes"
 LABEL_NCPUS: Final = PREFIX + "ncpus-per-node"
 LABEL_MEMORY: Final = PREFIX + "mem-per-node"
@@ -95,13 +95,13 @@ SYSTEM_NAMESPACE: Final = "batchgate-system"
 AGENT_ACCOUNT: Final = "batchgate-agent"
 WEBHOOK_ACCOUNT: Final = "batchgate-webhook"
 WEBHOOK: Final = "batchgate-webhook"
-"""The webhook's Deployment, and its Pods by ``app.kubernetes.io/name``, as ``manifests/webhook`` has them."""
+"""The name of the webhook's Deployment, and of its Pods in ``app.kubernetes.io/name``, as in ``manifests/webhook``."""
 REQUEST_PREFIX: Final = "batchgate-kubelet-"
-"""Agents' CertificateSigningRequests begin like this."""
+"""Prefix of the names of agents' CertificateSigningRequests."""
 QUEUES_CONFIG_MAP: Final = "batchgate-queues"
-"""Where agents publish the state of their queues for the webhook: a document a site, under the key ``<site>.json``."""
+"""The ConfigMap with the state of queues, from agents for the webhook: a document per site, key ``<site>.json``."""
 CHECKS_CONFIG_MAP: Final = "batchgate-checks"
-"""Where ``batchgate site check`` keeps what it found, for the agents: a document a site, under the key ``<site>.json``."""
+"""The ConfigMap with the findings of ``batchgate site check`` for agents: a document per site, key ``<site>.json``."""
 LABEL_GATE: Final = PREFIX + "gate"
 GATE_ENABLED: Final = "enabled"
 GATE_DISABLED: Final = "disabled"
@@ -121,7 +121,7 @@ CONDITION_QUEUED: Final = PREFIX + "Queued"
 CONDITION_SUSPENDED: Final = "Suspended"
 CONDITION_NODE_LOST: Final = "NodeLost"
 
-# --- reasons on Pods and in Events: the kubelet's own words where it has them ---------------------------------------
+# --- reasons on Pods and in Events: the kubelet's own words if it has them ------------------------------------------
 REASON_QUEUED: Final = "Queued"
 REASON_HELD: Final = "Held"
 REASON_LEFT_QUEUE: Final = "LeftQueue"
@@ -140,7 +140,7 @@ REASON_IMAGE_PULL_BACK_OFF: Final = "ImagePullBackOff"
 REASON_INVALID_IMAGE_NAME: Final = "InvalidImageName"
 REASON_REGISTRY_UNAVAILABLE: Final = "RegistryUnavailable"
 PULL_SECRETS_ROLE: Final = "batchgate-pull-secrets"
-"""The ClusterRole that lets the agent read pull secrets where an admin binds it."""
+"""The ClusterRole that lets the agent read pull secrets in namespaces where an admin binds it."""
 REASON_PULLING: Final = "Pulling"
 REASON_PULLED: Final = "Pulled"
 REASON_POD_COMPLETED: Final = "PodCompleted"
@@ -168,7 +168,7 @@ REASON_JOB_FAILED: Final = "JobFailed"
 REASON_NODE_FAILED: Final = "NodeFailed"
 REASON_PREEMPTED: Final = "Preempted"
 REASON_FAILED_KILL: Final = "FailedKillPod"
-"""A kubelet's, where it cannot end what a Pod runs."""
+"""A kubelet's reason if it cannot end a Pod's containers."""
 REASON_SUBMITTED: Final = "Submitted"
 REASON_SITE_REMARK: Final = "SiteRemark"
 REASON_MPI_UNKNOWN: Final = "MPIUnknown"
@@ -180,13 +180,13 @@ REASON_SITE_FORGOTTEN: Final = "SiteForgotten"
 REASON_RESULTS: Final = "ResultsBrought"
 REASON_RESULTS_INCOMPLETE: Final = "ResultsIncomplete"
 
-# --- other projects' keys that we must know --------------------------------------------------------------------
+# --- keys of other projects -------------------------------------------------------------------------------------
 KUEUE_QUEUE_NAME: Final = "kueue.x-k8s.io/queue-name"
 COMPLETION_INDEX: Final = "batch.kubernetes.io/job-completion-index"
 CONTROLLER_UID: Final = "batch.kubernetes.io/controller-uid"
 JOB_TRACKING: Final = "batch.kubernetes.io/job-tracking"
 CRONJOB_INSTANTIATE: Final = "cronjob.kubernetes.io/instantiate"
-"""What ``kubectl create job --from=cronjob/…`` writes on the Job: ``manual``."""
+"""The annotation that ``kubectl create job --from=cronjob/…`` writes on the Job, with the value ``manual``."""
 
 # --- variables that the agent passes to a batch job -------------------------------------------------------------
 ENV_DIR: Final = "BATCHGATE_DIR"
@@ -198,9 +198,9 @@ _NODE_PART_LENGTH: Final = 63
 def node_name(site: str, queue: str) -> str:
     """Name of the virtual node of a queue: ``<queue>.<site>.batchgate``.
 
-    Node names are DNS subdomains (RFC 1123): lower case, ``a-z0-9-``. What the batch system allows and Kubernetes
-    does not is written as ``-``, and a short hash of the true name follows, so that two queues that differ only in
-    such a character get two nodes.
+    Node names are DNS subdomains (RFC 1123): lower case, ``a-z0-9-``. Characters that only the batch system allows
+    become ``-``. A short hash of the true name follows then, so two queues that differ only in such a character get two
+    Nodes.
     """
     return f"{_node_part(queue)}.{_node_part(site)}{NODE_SUFFIX}"
 
@@ -214,11 +214,11 @@ def _node_part(name: str) -> str:
 
 
 def lease_name(site: str) -> str:
-    """Name of the Lease by which one of a site's agents leads."""
+    """Name of the Lease that the leader among a site's agents holds."""
     return f"batchgate-{_node_part(site)}"
 
 
 def is_ours(key: str) -> bool:
-    """Whether a label or annotation key lies under our prefix (also under a subdomain of it)."""
+    """Whether a label or annotation key is under Batchgate's prefix, or under a subdomain of it."""
     domain = key.partition("/")[0]
     return domain == PREFIX[:-1] or domain.endswith("." + PREFIX[:-1])

@@ -1,8 +1,8 @@
-"""Values: dataclasses that are frozen for mypy, and as cheap to make as those that are not.
+"""Makes dataclasses that are frozen for mypy, but as cheap to create as others.
 
-``dataclass(frozen=True)`` also guards each field while the program runs, for which it writes it by
-``object.__setattr__``: a value of 18 fields takes eight times as long to make (measured), and a review makes a hundred
-values. For these the check of types is guard enough. Knows nothing of what the values are.
+Pure. ``dataclass(frozen=True)`` also guards each field at run time, by writing it with ``object.__setattr__``. So a
+value of 18 fields takes eight times as long to create (measured), and a review makes a hundred values. For these values
+the type check is enough.
 """
 
 from __future__ import annotations

@@ -1,1 +1,1 @@
-"""How figures and documents are written: quantities, durations, YAML and its scalars. Pure."""
+"""Reads and writes figures and documents: quantities, durations, YAML and its scalars. Pure."""

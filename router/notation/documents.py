@@ -1,8 +1,8 @@
-"""YAML (and JSON, its subset) as kubectl reads it, with the place of every value in the file.
+"""Reads YAML (and JSON, its subset) as kubectl does, with the place of every value in the file.
 
-Pure: takes text, knows no file. Knows nothing of Jobs or policies. Built on libyaml's events, because a value must
-remember where it stands and because PyYAML's own constructor reads dates, base 60 and other things that kubectl,
-which turns YAML into JSON with Go's YAML 1.1 library, does not. The scalars' rules are in ``router.notation.scalars``.
+Pure: takes text, and knows no Jobs or policies. Uses libyaml's events for two reasons: a value must remember its place,
+and PyYAML's own constructor reads dates, base 60 and other things that kubectl does not. (kubectl turns YAML into JSON
+with Go's YAML 1.1 library.) ``router.notation.scalars`` has the rules for scalars.
 """
 
 from __future__ import annotations
@@ -19,22 +19,26 @@ from router.errors import InputError
 from router.notation import scalars
 
 DEEPEST: Final = 200
-"""Levels of nesting; Kubernetes' own deepest objects (CRD schemas) stay far below, recursion limits far above."""
+"""Most levels of nesting. Kubernetes' deepest objects (CRD schemas) have far fewer; recursion limits are far higher."""
 MOST_ALIASED: Final = 100_000
-"""Values that aliases may stand for in one file: real files stay below a hundred, alias bombs grow to billions."""
+"""Most values that aliases stand for in one file: real files have fewer than a hundred, alias bombs billions."""
 
 _Loader: Final[Any] = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-_BREAK: Final = re.compile(r"\r\n|[\n\r\x85\u2028\u2029]")  # what libyaml counts as the end of a line
+_BREAK: Final = re.compile(r"\r\n|[\n\r\x85\u2028\u2029]")  # the ends of lines, as libyaml counts them
 _CALCULATES: Final = re.compile(r"[(.=&|]")
 _Event = Any  # PyYAML's stubs know no attributes of events
 
 
 @dataclass(slots=True)
 class Place:
-    """Where a value stands: line and column count from 1. Children by key or index; ``keys`` where each key stands.
+    """The place of a value; line and column count from 1.
 
-    ``style`` is the scalar's quote or block indicator (``'``, ``"``, ``|``, ``>``), empty for a plain one.
-    ``end`` is where a scalar ends. ``size`` counts values, aliases expanded; ``height`` levels below.
+    :param children: the places of the values below, by key or index
+    :param keys: the places of the keys
+    :param style: the scalar's quote or block indicator (``'``, ``"``, ``|``, ``>``); empty for a plain one
+    :param end: where a scalar ends
+    :param size: the number of values, with aliases expanded
+    :param height: the number of levels below
     """
 
     line: int
@@ -61,7 +65,7 @@ class Document:
         return place.line, place.column
 
     def key_position(self, path: Sequence[str | int]) -> tuple[int, int]:
-        """Line and column of the key that the path ends with; of the value where it is no key."""
+        """Line and column of the key at the end of the path; of the value if the path does not end with a key."""
         key = path[-1] if path else None
         above = self.place(path[:-1])
         return above.keys[key] if isinstance(key, str) and key in above.keys else self.position(path)
@@ -78,10 +82,10 @@ class Document:
 
 
 def parse(text: str, source: str) -> tuple[Document, ...]:
-    """Every document of a file that is not empty. InputError says file, line and column.
+    """All non-empty documents of a file. Raises InputError, with file, line and column.
 
-    Beyond what kubectl refuses, duplicate keys are errors (kubectl silently keeps the last), and so are values that
-    JSON cannot carry. Aliases share their value: the documents are not to be changed in place.
+    Besides kubectl's errors, duplicate keys (kubectl silently keeps the last) and values that JSON cannot carry are
+    errors. Aliases share their value, so the documents must not be changed in place.
     """
     try:
         return tuple(_documents(text, source))
@@ -110,7 +114,7 @@ _HALF_QUOTED: Final = (
 
 
 def _not_yaml(error: yaml.MarkedYAMLError, text: str, source: str) -> str:
-    """What libyaml says, with its place, and advice where a value needs quotes or has one too few."""
+    """The message of libyaml with its place, and with advice if a value needs quotes or has an unclosed one."""
     mark: Any = error.problem_mark or error.context_mark
     problem = str(error.problem or error.context)
     if mark is None:
@@ -126,7 +130,7 @@ def _not_yaml(error: yaml.MarkedYAMLError, text: str, source: str) -> str:
 
 
 def _closed_by_another(text: str, line: int) -> Any:
-    """Where the quoted scalar began that ends in the line of an error and began in one above it."""
+    """The start of the quoted scalar that began in an earlier line and ends in the line of an error; else None."""
     opened = None
     try:
         for event in yaml.parse(text, Loader=_Loader):
@@ -152,7 +156,7 @@ def _advice(text: str, mark: Any, problem: str) -> str:
 
 
 def _as_json(text: str, source: str, message: str) -> tuple[Document, ...] | InputError:
-    """What libyaml refuses and JSON allows (surrogate escapes, keys over 1,024 characters): kubectl takes it."""
+    """The document read as JSON: kubectl accepts what JSON allows (surrogate escapes, long keys), libyaml does not."""
     if not text.lstrip().startswith(("{", "[", '"')):
         return InputError(message)
     try:
@@ -186,7 +190,7 @@ def _documents(text: str, source: str) -> Iterator[Document]:
 
 @dataclass(slots=True)
 class _Composer:
-    """Makes values and their places from events; holds what one file needs: its anchors, and what aliases cost."""
+    """Makes values and their places from the events of one file; holds its anchors and counts its aliased values."""
 
     source: str
     events: Iterator[_Event]
@@ -227,7 +231,8 @@ class _Composer:
         if target is None:
             known = event.anchor in self.anchors
             raise self._error(
-                event, f"*{event.anchor} stands inside itself" if known else f"*{event.anchor} is no anchor"
+                event,
+                f"*{event.anchor} contains itself" if known else f"*{event.anchor} is not an anchor of this document",
             )
         self.aliased += target[1].size
         if self.aliased > MOST_ALIASED:
@@ -267,16 +272,16 @@ class _Composer:
         return values, place
 
     def _key(self, event: _Event, place: Place) -> str:
-        """The key as kubectl has it: numbers and booleans become text, everything else is refused."""
+        """The key as kubectl reads it: numbers and booleans become text; all other types are refused."""
         target = self.anchors.get(str(event.anchor)) if isinstance(event, yaml.AliasEvent) else None
         if isinstance(event, yaml.ScalarEvent):
             value = self.value(event, 0)[0]
         elif target is not None and not isinstance(target[0], dict | list):
             value = target[0]
         else:
-            raise self._error(event, "is no key: keys are text")
+            raise self._error(event, "is not a key: keys are text")
         if value is None:
-            raise self._error(event, "is no key: keys are text; put it in quotes")
+            raise self._error(event, "is not a key: keys are text; put it in quotes")
         key = value if isinstance(value, str) else json.dumps(value)
         line, column = event.start_mark.line + 1, event.start_mark.column + 1
         if key in place.keys:
@@ -286,7 +291,7 @@ class _Composer:
         return key
 
     def _merge(self, values: dict[str, Any], place: Place, event: _Event, depth: int) -> None:
-        """``<<: *x`` puts another mapping's keys here; in a list of mappings the first that has a key wins."""
+        """Merge the keys of another mapping (``<<: *x``); in a list of mappings, the first with a key wins."""
         value, below = self.value(next(self.events), depth + 1)
         parts = [(value, below)]
         if isinstance(value, list):

@@ -1,7 +1,8 @@
-"""Lengths of time as people write them: ``90``, ``5:00``, ``2:00:00``, ``1h30m``; and moments.
+"""Reads and writes durations in people's notation (``90``, ``5:00``, ``2:00:00``, ``1h30m``), and moments.
 
-Pure. One grammar for hints and policy files: PBS' own ``[[H:]M:]S`` and the unit form of Go and Kubernetes tools,
-with days. Unlike PBS it has no more than 59 minutes or seconds behind a colon: ``1:90`` is a slip. Always whole seconds, never zero: 0 would mean "unlimited" to some batch systems.
+Pure. Hints and policy files share one grammar: PBS' own ``[[H:]M:]S``, and the unit form of Go and Kubernetes tools,
+with days. Unlike PBS, it allows at most 59 minutes or seconds after a colon, as ``1:90`` is a slip. Durations are whole
+seconds from 1, as 0 means "unlimited" to some batch systems.
 """
 
 from __future__ import annotations
@@ -20,27 +21,27 @@ _EXAMPLES: Final = "write 5400, 1:30:00 or 1h30m"
 
 @lru_cache(maxsize=1024)
 def seconds(text: str) -> int:
-    """Seconds, at least 1 and at most ten years. ValueError says what is wrong."""
+    """A duration in seconds: at least 1, at most ten years. Raises ValueError, which says what is wrong."""
     text = text.strip()
     if (match := _COLONS.fullmatch(text)) is not None:
         hours, minutes, rest = (int(group or 0) for group in match.groups())
         value = hours * 3600 + minutes * 60 + rest
-        if (match[2] and rest > 59) or (match[1] and minutes > 59):  # two people would read two things
-            raise ValueError(f"{text[:40]!r} has more than 59 minutes or seconds behind a colon; {_EXAMPLES}")
+        if (match[2] and rest > 59) or (match[1] and minutes > 59):  # ambiguous
+            raise ValueError(f"{text[:40]!r} has more than 59 minutes or seconds after a colon; {_EXAMPLES}")
     elif text and (match := _UNITS.fullmatch(text)) is not None:
         days, hours, minutes, rest = (int(group or 0) for group in match.groups())
         value = days * 86400 + hours * 3600 + minutes * 60 + rest
     else:
         raise ValueError(f"{text[:40]!r} is not a duration; {_EXAMPLES}")
     if value < 1:
-        raise ValueError(f"{text!r} is no time at all; {_EXAMPLES}")
+        raise ValueError(f"{text!r} is zero; {_EXAMPLES}")
     if value > LONGEST:
         raise ValueError(f"{text!r} is more than ten years; {_EXAMPLES}")
     return value
 
 
 def doubt(text: str) -> str | None:
-    """What is to be said of ``2:00``, which PBS reads as minutes and seconds and many people as hours; else None."""
+    """A warning about a text such as ``2:00``, which PBS reads as minutes and many people as hours; else None."""
     match = _TWO_FIELDS.fullmatch(text.strip())
     if match is None:
         return None
@@ -74,7 +75,7 @@ def moment(value: object) -> float:
     return found.timestamp()
 
 
-_NO_MOMENT: Final = "is no time; write 2026-03-01T12:00:00Z or seconds since 1970"
+_NO_MOMENT: Final = "is not a time; write 2026-03-01T12:00:00Z or seconds since 1970"
 
 
 def show_moment(value: float) -> str:

@@ -1,8 +1,8 @@
-"""Kubernetes quantities (``500m``, ``1.5Gi``, ``1e3``) as exact whole numbers.
+"""Reads Kubernetes quantities (``500m``, ``1.5Gi``, ``1e3``) as exact whole numbers, and writes them.
 
-Pure. The grammar is that of ``k8s.io/apimachinery/pkg/api/resource`` (quantity.go); like the API server, a value is
-rounded up to a whole unit. The official client's ``parse_quantity`` reads the same values (a test compares the two),
-but also takes ``NaN`` and ``1_000``, and importing it costs more than judging a Job.
+Pure. The grammar is that of ``k8s.io/apimachinery/pkg/api/resource`` (quantity.go). Values are rounded up to a whole
+unit, as by the API server. The official client's ``parse_quantity`` reads the same values (a test compares the two),
+but it also accepts ``NaN`` and ``1_000``, and importing it takes longer than judging a Job.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ _LARGEST_EXPONENT: Final = 18
 
 
 def millis(quantity: object) -> int:
-    """Thousandths of a unit, rounded up: all that the API server keeps of a request. ValueError says what is wrong.
+    """Thousandths of a unit, rounded up, as the API server keeps requests. ValueError says what is wrong.
 
-    CPU is counted so; sums of other resources are made of these and rounded up to whole units at the end.
+    CPU is counted in thousandths. Sums of other resources are made in thousandths and then rounded up to whole units.
     """
     return _millis(str(quantity))
 
@@ -55,7 +55,7 @@ def _exact(text: str) -> Fraction:
     number, suffix, exponent = match.groups()
     value = Fraction(number)
     if value < 0:
-        raise ValueError(f"{text!r} is negative; a request cannot be")
+        raise ValueError(f"{text!r} is negative; write 0 or more")
     if suffix:
         return value * _SCALE[suffix]
     if exponent:

@@ -1,8 +1,8 @@
-"""One scalar of a YAML file: what kubectl makes of it.
+"""Reads one scalar of a YAML file as kubectl does.
 
 Pure. The rules are those of ``sigs.k8s.io/yaml`` (YAML to JSON with Go's YAML 1.1 library), as ``kubectl annotate
 --local -o json`` shows them: ``yes``, ``y`` and ``on`` are true; ``017`` and ``0o17`` are 15; ``1_000`` is 1000;
-``1e3`` is 1000; dates and base 60 are text; what Go cannot hold as a number (``1e400``) is text.
+``1e3`` is 1000; dates and base 60 are text; numbers beyond Go's range (``1e400``) are text.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ Scalar = str | int | float | bool | None
 
 
 def read(text: str, tag: str | None, *, plain: bool) -> Scalar:
-    """The value of one scalar. ValueError says what JSON cannot carry, or why the tag does not fit."""
+    """The value of one scalar. Raises ValueError if JSON cannot carry it, or its tag is wrong."""
     if tag is None:
         return _plain(text) if plain else text
     kind = tag.removeprefix(_TAG)
@@ -48,7 +48,7 @@ def read(text: str, tag: str | None, *, plain: bool) -> Scalar:
         raise ValueError(f"has the tag {tag}, which JSON cannot carry; remove it")
     value = _plain(text)
     if not isinstance(value, _FITS[kind]) or (isinstance(value, bool) and kind != "bool"):
-        raise ValueError(f"{text[:40]!r} is no {kind}, as its tag says")
+        raise ValueError(f"{text[:40]!r} is not of type {kind}, although its tag says so")
     return value
 
 
@@ -64,7 +64,7 @@ def _binary(text: str) -> str:
     try:
         return base64.b64decode(text).decode()
     except ValueError:
-        raise ValueError("is no text in base64, as its tag says") from None
+        raise ValueError("is not base64 text, although its tag says so") from None
 
 
 def _plain(text: str) -> Scalar:
@@ -73,7 +73,7 @@ def _plain(text: str) -> Scalar:
     if text[0] not in _NUMBER_START or len(text) > _LONGEST_NUMBER:
         return text
     if text in _NOT_FINITE:
-        raise ValueError(f"{text} is no number that JSON can carry; put it in quotes if it is text")
+        raise ValueError(f"{text} is not a number that JSON can carry; put it in quotes if it is text")
     return _number(text)
 
 

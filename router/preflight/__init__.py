@@ -1,6 +1,6 @@
-"""What a site must be able to do, and whether it does: probe jobs, what they printed, verdicts.
+"""Judges whether a site can do what it must: texts of probe jobs, their output, verdicts.
 
-Pure. Nothing here submits, waits or reads: ``router.sitecheck.checking`` does, and passes on what it saw. Each verdict is a
+Pure. ``router.sitecheck.checking`` submits the probes, waits, reads, and passes on what it saw. Each verdict is a
 ``Line``; docs/preflight.md says what each line means.
 """
 
@@ -12,11 +12,11 @@ from enum import StrEnum
 from typing import Final
 
 LAUNCHER: Final = "launcher/"
-"""Before an MPI profile's name: its line. One that must be mended concerns the MPI Jobs of that profile alone."""
+"""Prefix of the name of an MPI profile's line. A problem in such a line concerns only the MPI Jobs of that profile."""
 
 
 class Mark(StrEnum):
-    """How a line stands. ``MUST``: Jobs would fail or be lost on this site until it is mended."""
+    """The mark of a line. ``MUST``: Jobs would fail or be lost on this site until the problem is fixed."""
 
     OK = "ok"
     WARNING = "warning"
@@ -27,9 +27,10 @@ class Mark(StrEnum):
 class Line:
     """One line of a check.
 
-    ``name`` is a stable word of docs/preflight.md; ``user`` is the HPC user as whom it was seen, empty where that makes
-    no difference. ``change`` is empty where nothing has to be changed. ``undecided``: further lines of this user could not
-    be looked at, and nothing is known of them.
+    :param name: a stable word of docs/preflight.md
+    :param user: the HPC user as whom the check was made; empty if that makes no difference
+    :param change: what to change; empty if there is nothing to change
+    :param undecided: whether other lines of this user could not be checked
     """
 
     name: str

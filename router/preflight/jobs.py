@@ -1,4 +1,4 @@
-"""Verdicts on the probe jobs as the batch system shows and ends them.
+"""Judges the probe jobs by how the batch system shows and ends them.
 
 Pure.
 """
@@ -15,15 +15,15 @@ from router.preflight.seen import Report, complaint, first
 from router.site.systems import SYSTEMS
 
 SHORTEST_KILL_DELAY: Final = 2.0
-"""Seconds between TERM and KILL in which a script can write down how it ended."""
+"""Least seconds between TERM and KILL that a script needs to write down how it ended."""
 
 _TIMED_OUT: Final = "124"
-"""The exit code of ``timeout`` for what it had to end."""
+"""The exit code of ``timeout`` if it had to end the command."""
 
 
 @dataclass(frozen=True, slots=True)
 class Shown:
-    """A probe as the batch system shows it: its name, by which it was looked for; what it shows of account, project."""
+    """A probe as the batch system shows it: the name that was searched for, whether it was found, and its values."""
 
     wanted: str
     found: bool
@@ -34,7 +34,7 @@ class Shown:
 
 @dataclass(frozen=True, slots=True)
 class Killed:
-    """The end of a probe that was deleted: when TERM came, and when it last wrote since (seconds since 1970)."""
+    """The end of a deleted probe: when TERM came, and when it wrote after that (seconds since 1970)."""
 
     ended: bool
     term: Sequence[float]
@@ -42,7 +42,7 @@ class Killed:
 
 
 def name_line(user: str, shown: Shown) -> Line:
-    """Whether the probe is found by the name it was given: the agent looks for jobs by it."""
+    """Whether the probe is found by its name, as the agent searches for jobs by name."""
     mark = Mark.OK if shown.found and shown.name in {"", shown.wanted} else Mark.MUST
     change = "" if mark is Mark.OK else "keep hooks and submit filters from changing job names"
     return Line("job-name", user, mark, shown.name or "found by its name", shown.wanted, change)
@@ -74,10 +74,10 @@ def _by_hand(name: str) -> str:
 
 
 def history_line(user: str, system: str, *, kept: bool, known: bool) -> Line:
-    """Whether records of jobs that are over can be asked for.
+    """Whether the batch system answers questions about ended jobs.
 
-    :param kept: the batch system did not say that it keeps none
-    :param known: it knew the probe after its end
+    :param kept: whether it keeps records, as far as it says
+    :param known: whether it knew the probe after its end
     """
     expected = "records of ended jobs"
     if kept and known:
@@ -88,7 +88,7 @@ def history_line(user: str, system: str, *, kept: bool, known: bool) -> Line:
 
 
 def visible_lines(user: str, *, own: bool, others: Sequence[str], hidden: Sequence[str]) -> tuple[Line, ...]:
-    """Whose jobs the user sees: its own must be among them.
+    """Whose jobs the user sees; the user's own must be among them.
 
     :param others: users whose probes were seen
     :param hidden: users whose probes were not
@@ -101,7 +101,7 @@ def visible_lines(user: str, *, own: bool, others: Sequence[str], hidden: Sequen
 
 
 def observer_line(user: str, observer: str, system: str, *, seen: bool) -> Line:
-    """Whether the site's observer sees the user's probe. Where it does not, the agent asks as the user all the same."""
+    """Whether the site's observer sees the user's probe. If it does not, the agent asks as the user instead."""
     change = SYSTEMS[system].ADVICE.observer.format(observer=observer)
     words = f"{observer} {'sees' if seen else 'does not see'} the probe"
     mark = Mark.OK if seen else Mark.WARNING
@@ -127,11 +127,11 @@ def two_nodes_lines(user: str, profile: str, report: Report, left: Sequence[str]
     """Whether a profile's launcher started a shell on each node, and each left a file that the submitter sees.
 
     :param left: the hosts whose files were seen
-    :param nodes: how many different hosts there should be: one where the batch system pretends to have nodes
+    :param nodes: how many different hosts there should be: one if the batch system only pretends to have nodes
     """
     path, ranks = first(report, "launcher-path"), report.get("rank", ())
     if not path:
-        change = f"mend path or modules of MPI profile {profile}, or install the launcher on the nodes"
+        change = f"fix path or modules of MPI profile {profile}, or install the launcher on the nodes"
         words = f"no launcher on {first(report, 'host')}"
         return (Line(LAUNCHER + profile, user, Mark.MUST, words, "a launcher", change),)
     code, words = first(report, "launched"), complaint(report.get("said", ()))
@@ -141,7 +141,7 @@ def two_nodes_lines(user: str, profile: str, report: Report, left: Sequence[str]
     seen = f"{program}: exit code {code}, {len(ranks)} ranks on {', '.join(hosts) or 'no host'}"
     if code == _TIMED_OUT:
         words = f"it was ended after 120 s{': ' * bool(words)}{words}"
-    change = f"mend MPI profile {profile} (options, env): {words or 'it started too few'}"
+    change = f"fix MPI profile {profile} (options, env): {words or 'it started too few'}"
     expected = f"2 ranks on {nodes} {'hosts' if nodes > 1 else 'host'}"
     launcher = Line(LAUNCHER + profile, user, Mark.OK if good else Mark.MUST, seen, expected, "" if good else change)
     missing = sorted(set(hosts).difference(left))

@@ -1,4 +1,4 @@
-"""Verdicts on what a probe noted on a node: files, clocks, the runtime.
+"""Judges the notes of a probe on a node: files, clocks, the runtime.
 
 Pure.
 """
@@ -15,14 +15,14 @@ from router.site.schema import Runtime, Site
 from router.site.systems import SYSTEMS
 
 NEARLY: Final = 0.8
-"""The share of fsDelay from which a delay is too near to it."""
+"""A delay above this share of fsDelay is too near to the limit."""
 WORRYING_SKEW, WORST_SKEW = 5.0, 60.0
-"""Seconds: times of logs and of Pods are wrong by so much; and signs of life (180 s) are misjudged."""
+"""Seconds: above the first, times of logs and Pods are wrong; above the second, signs of life (180 s) are misjudged."""
 
 _VERSION: Final = re.compile(r"\d{1,9}(?:\.\d{1,9})+")
 _DATA_LIMIT: Final = (
     "write a larger memoryFloor, or `$ignmem true` into mom_priv/config of the nodes, where MoM sets RLIMIT_DATA to mem; "
-    "else mend the image's path, or what the runtime says"
+    "else fix the image's path, or the error that the runtime reports"
 )
 _NO_LINKS: Final = "put workDir on a file system with hard links: the claim of a Pod is one"
 _NO_RENAMES: Final = "put workDir on a file system whose renames replace a file at once"
@@ -45,12 +45,12 @@ def whole_line(user: str, site: Site, report: Report | None, ended: str) -> Line
         change = "see `as` in accounts and `access`: Jobs would run as somebody else"
         return Line(name, user, Mark.MUST, f"ran as {runs_as} on {host}", expected, change)
     if problem := first(report, "modules"):
-        return Line(name, user, Mark.MUST, problem, expected, "mend modules of the site")
+        return Line(name, user, Mark.MUST, problem, expected, "fix the site's modules")
     return Line(name, user, Mark.OK, f"ran as {runs_as} on {host}", expected)
 
 
 def link_lines(user: str, report: Report) -> tuple[Line, ...]:
-    """Hard links, which must not replace a name, and renames, which must."""
+    """Whether hard links refuse to replace a file, and renames replace it."""
     linked, over, count = (first(report, key) for key in ("link", "link-over", "link-count"))
     good = linked == "ok" and over == "first"
     words = linked if linked != "ok" else "a link replaced a file" if over == "replaced" else f"link count {count}"
@@ -64,7 +64,7 @@ def link_lines(user: str, report: Report) -> tuple[Line, ...]:
 
 
 def delay_line(name: str, user: str, seconds: float, site: Site, *, complete: bool) -> Line:
-    """How late a node's new names (or sizes) are seen, against the policy's fsDelay."""
+    """How late new names (or sizes) of a node become visible, compared with the policy's fsDelay."""
     expected = f"at most fsDelay, {site.fs_delay} s"
     words = f"{'' if complete else 'not seen after '}{seconds:.0f} s"
     if not complete or seconds > site.fs_delay:
@@ -76,7 +76,7 @@ def delay_line(name: str, user: str, seconds: float, site: Site, *, complete: bo
 
 
 def skew_line(name: str, user: str, seconds: float | None) -> Line:
-    """A clock against the file server's: positive where it is ahead."""
+    """How far a clock is from the file server's; positive if it is ahead."""
     expected = f"within {WORRYING_SKEW:.0f} s of the file server's"
     if seconds is None:
         return Line(name, user, Mark.WARNING, "not known", expected, "look at the clock of the nodes")
@@ -87,7 +87,7 @@ def skew_line(name: str, user: str, seconds: float | None) -> Line:
 
 
 def node_skew(report: Report) -> float | None:
-    """How far the node's clock is ahead of the file server's, to a second; None where it was not noted."""
+    """How far the node's clock is ahead of the file server's, to a second; None if it is missing."""
     try:
         return float(int(first(report, "clock")) - int(first(report, "stamp")))
     except ValueError:
@@ -95,13 +95,13 @@ def node_skew(report: Report) -> float | None:
 
 
 def runtime_lines(user: str, site: Site, report: Report) -> tuple[Line, ...]:
-    """The runtime: there, with the rights to make containers, and able to start an image of the site's."""
+    """Whether the runtime exists, may make containers, and can start an image of the site."""
     if site.runtime is Runtime.HOST:
         return (Line("runtime", user, Mark.OK, "none: commands run on the host", "runtime: host"),)
     wanted, host = site.runtime_path or str(site.runtime), first(report, "host")
     path = first(report, "runtime-path")
     if not path:
-        change = "mend runtimePath or modules, or install it on the nodes"
+        change = "fix runtimePath or modules, or install it on the nodes"
         return (Line("runtime", user, Mark.MUST, f"no {wanted} on {host}", wanted, change),)
     return _runtime(user, site, report, wanted), _rights(user, report), *_image(user, site, report)
 
@@ -134,7 +134,7 @@ def _image(user: str, site: Site, report: Report) -> tuple[Line, ...]:
     code, _, words = first(report, "image").partition(" ")
     path = site.images[0].path
     if code == "0" and (missing := report.get("image-missing", ())):
-        seen, change = f"{path} starts; not to be read: {', '.join(missing)}", "mend the images' paths"
+        seen, change = f"{path} starts; not to be read: {', '.join(missing)}", "fix the images' paths"
         return (Line("image", user, Mark.WARNING, seen, "exit code 0, and the others to be read", change),)
     if code == "0":
         return (Line("image", user, Mark.OK, f"{path} starts", "exit code 0"),)
@@ -143,4 +143,8 @@ def _image(user: str, site: Site, report: Report) -> tuple[Line, ...]:
         seen = f"{path}: exit code {code or 'none'} with {limit} KiB of data (ulimit -d): {words}"
         return (Line("image", user, Mark.MUST, seen, "exit code 0", _DATA_LIMIT),)
     seen = f"{path}: exit code {code or 'none'}: {words}"
-    return (Line("image", user, Mark.MUST, seen, "exit code 0", "mend the image's path, or what the runtime says"),)
+    return (
+        Line(
+            "image", user, Mark.MUST, seen, "exit code 0", "fix the image's path, or the error that the runtime reports"
+        ),
+    )

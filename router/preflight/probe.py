@@ -1,7 +1,7 @@
-"""The texts of the probe jobs.
+"""Writes the texts of the probe jobs.
 
-Pure. A text holds values of the policy alone, quoted by ``router.script.quoting``; the site's own shell lines (``pre``)
-stand where they stand in the script of a Job.
+Pure. A text holds only values of the policy, quoted by ``router.script.quoting``. The site's own shell lines (``pre``)
+have the same place as in the script of a Job.
 """
 
 from __future__ import annotations
@@ -21,19 +21,19 @@ from router.site.schema import LauncherKind, MpiProfile, Queue, Runtime, Site
 from router.site.systems import SYSTEMS
 
 BEATS: Final = 8
-"""Names and lines that a probe writes, one a second."""
+"""Number of names and lines that a probe writes, one per second."""
 LINE_BYTES: Final = 11
-"""Of each line of ``grows``."""
+"""Bytes of each line of ``grows``."""
 REPORT, NAMES, GROWS, TERM, KILLED, RANK = "report", "names", "grows", "term", "beats", "rank"
-"""Files of a probe's directory: what it noted; names and a size that change; when TERM came; since then; the rank."""
+"""Files of a probe's directory: its notes; changing names; a changing size; when TERM came; beats since then; ranks."""
 
 RANK_TEXT: Final = '#!/bin/bash\ncd "$1" || exit 3\nhost=$(uname -n)\n: >"rank.$host" && echo "batchgate-rank $host"\n'
-"""HOSTNAME may come with the environment of another host."""
+"""Uses ``uname``, as HOSTNAME may come with the environment of another host."""
 _MEMORY: Final = 512 * 1024**2
 _SMALL: Final = 64 * 1024**2
-"""Bytes of a small Job, on a batch system that may start no runtime with so little."""
+"""Bytes of a small Job, for a batch system on which a runtime may fail to start with so little."""
 _STARTING: Final = 300
-"""Seconds that an image may take to start, and what else a probe does not wait for."""
+"""Seconds that an image may take to start, including the other steps without a limit of their own."""
 _PROGRAMS: Final = {
     LauncherKind.OPENMPI: "mpirun",
     LauncherKind.HYDRA: "mpiexec",
@@ -55,7 +55,7 @@ _HOSTS: Final = {
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """As whom a probe is submitted, where to: what the script's directives say."""
+    """The site, queue and account with which a probe is submitted."""
 
     site: Site
     queue: Queue
@@ -63,12 +63,12 @@ class Asked:
 
 
 def account_of(accounts: tuple[Account, ...], site: str, user: str) -> Account | None:
-    """The first entry of the policy that makes somebody this user of this site."""
+    """The first entry of accounts that runs Jobs as this user on this site."""
     return next((one for one in accounts if one.as_ == user and globs.matches((one.site,), site)), None)
 
 
 def queue_of(site: Site, nodes: int) -> Queue | None:
-    """The queue for a probe of so many nodes: the first without GPUs, else the first; None where none has so many."""
+    """The queue for a probe on so many nodes: the first without GPUs, else the first; None if all are smaller."""
     fitting = [queue for queue in site.queues if queue.nodes >= nodes]
     return next((queue for queue in fitting if not queue.gpus_per_node), fitting[0] if fitting else None)
 
@@ -85,12 +85,12 @@ def profiles_of(site: Site) -> tuple[MpiProfile, ...]:
 
 
 def alike(profile: MpiProfile) -> tuple[object, ...]:
-    """All that a probe takes of a profile: what has the same is tried once."""
+    """Everything that a probe uses of a profile. Profiles with equal values are tried once."""
     return profile.launcher, profile.path, profile.modules, profile.options, tuple(profile.env.items())
 
 
 def walltime_of(site: Site) -> int:
-    """Seconds that a probe may take: what it writes must come to be seen before it is deleted."""
+    """Seconds that a probe may take: its files must become visible before it is deleted."""
     return BEATS + 2 * site.fs_delay + _STARTING
 
 
@@ -100,7 +100,7 @@ def memory_of(site: Site) -> int:
 
 
 def one_node(asked: Asked) -> str:
-    """The small probe. ConfigError for a text of the policy that no directive can hold."""
+    """The probe on one node. Raises ConfigError for a text of the policy that a directive cannot hold."""
     site = asked.site
     contained = site.runtime is not Runtime.HOST
     head = {
@@ -115,7 +115,7 @@ def one_node(asked: Asked) -> str:
 
 
 def two_nodes(asked: Asked, profile: MpiProfile) -> str:
-    """The probe on two nodes. ConfigError as above."""
+    """The probe on two nodes. Raises ConfigError as ``one_node``."""
     kind = profile.launcher
     hosts = None if SYSTEMS[asked.site.system].TRAITS.tells_hosts else _HOSTS.get(kind)
     options = (*_ONE_A_NODE[kind], *((hosts[0], "hosts") if hosts else ()), *profile.options)

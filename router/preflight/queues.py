@@ -1,4 +1,4 @@
-"""The policy's queues against those of the batch system.
+"""Compares the policy's queues with those of the batch system.
 
 Pure.
 """
@@ -16,11 +16,11 @@ from router.site.schema import Queue, Site
 _Figure = tuple[str, int | None, int | None, Callable[[int], str]]
 _NO_FIGURE: Final = "no figures"
 _NAMED: Final = 5
-"""Nodes that a line names."""
+"""Most nodes that a line names."""
 
 
 def queue_lines(site: Site, found: Mapping[str, QueueReport], user: str) -> tuple[Line, ...]:
-    """One line a queue of the policy: whether it is there, is open, and has what the policy says of it."""
+    """A line for each queue of the policy: whether it exists, is open, and has what the policy declares."""
     return tuple(_queue(queue, found, user) for queue in site.queues)
 
 
@@ -30,7 +30,7 @@ def _queue(queue: Queue, found: Mapping[str, QueueReport], user: str) -> Line:
     expected = "; ".join(f"{word} {show(mine)} or more" for word, mine, _, show in figures if mine)
     if state is None:
         known = ", ".join(sorted(found)) or "none"
-        return Line(name, user, Mark.MUST, f"no such queue; there are: {known}", expected, "mend the queue's name")
+        return Line(name, user, Mark.MUST, f"no such queue; there are: {known}", expected, "fix the queue's name")
     seen = "; ".join(f"{word} {show(has)}" for word, _, has, show in figures if has is not None) or _NO_FIGURE
     broken = _names(state.broken)
     seen = f"{seen}; out of order: {broken}" if broken else seen
@@ -40,7 +40,7 @@ def _queue(queue: Queue, found: Mapping[str, QueueReport], user: str) -> Line:
         words = f"{'closed' if not state.enabled else 'stopped'}: {state.reason}; {seen}"
         return Line(name, user, Mark.WARNING, words, expected, "open the queue; its Jobs wait until then")
     if broken and state.nodes is not None and queue.nodes > state.nodes and not state.destinations:
-        change = f"mend {broken}: a Job that needs more nodes than are left waits until then"
+        change = f"fix {broken}: a Job that needs more nodes than are left waits until then"
         return Line(name, user, Mark.WARNING, seen, expected, change)
     if queue.walltime_max is None and state.walltime_max is not None:
         change = f"write walltimeMax: {durations.show(state.walltime_max)}, else longer Jobs are refused there"
@@ -49,16 +49,16 @@ def _queue(queue: Queue, found: Mapping[str, QueueReport], user: str) -> Line:
 
 
 def _problems(state: QueueReport, figures: list[_Figure], broken: str) -> Iterator[str]:
-    """What keeps Jobs from running there at all. What is behind a routing queue is another queue's."""
+    """What keeps Jobs from running in a queue at all; nothing for a routing queue, as its jobs run in others."""
     if state.destinations:
         return
     if broken and not state.nodes:
-        yield f"mend {broken}: the queue has no node that runs jobs"
+        yield f"fix {broken}: the queue has no node that runs jobs"
     yield from _beyond(figures)
 
 
 def _figures(queue: Queue, state: QueueReport | None) -> list[_Figure]:
-    """Words, the policy's figure, the batch system's: what a job may have at most, of nodes once all are in order."""
+    """For each limit of a job: its name, the policy's and the batch system's figure. Nodes out of order count, too."""
     has = state or QueueReport(queue.name, enabled=True, started=True)
     nodes = None if has.nodes is None else has.nodes + len(has.broken)
     return [

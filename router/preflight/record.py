@@ -1,7 +1,8 @@
-"""What the last checks of a site found, as it is kept for its agents: a document of a ConfigMap.
+"""Keeps the findings of the last checks of a site for its agents, as a document in a ConfigMap.
 
-Pure. Kept are the lines marked ``must``; those of MPI profiles refuse the MPI Jobs of these alone. What a check found of a user holds until another looks at that user; a check of
-all users begins anew. Where a probe did not start, nothing was seen of what only a probe can see: it is as it was before.
+Pure. It keeps the lines marked ``must``; a line of an MPI profile refuses only the MPI Jobs of this profile. The
+findings about a user hold until the next check of that user; a check of all users begins anew. If a probe did not
+start, earlier findings that only a probe can make still hold.
 """
 
 from __future__ import annotations
@@ -15,9 +16,9 @@ from router.errors import InputError
 from router.preflight import LAUNCHER, Line, Mark
 
 MOST_LINES: Final = 20
-"""Lines that are kept whole; of the others their names. A ConfigMap holds 1 MiB, and a site may have many users."""
+"""Most lines that are kept whole; of the others only the names. A ConfigMap holds 1 MiB for all users of a site."""
 LONGEST: Final = 300
-"""Characters of each text of a line that is kept."""
+"""Most characters of each text of a kept line."""
 _TEXTS: Final = ("name", "user", "seen", "expected", "change")
 
 
@@ -25,8 +26,8 @@ _TEXTS: Final = ("name", "user", "seen", "expected", "change")
 class Kept:
     """What is known of a site by its last checks.
 
-    :param times: when each user was last checked, RFC 3339; empty where nobody was
-    :param broken: by user, the names of the lines that must be mended; only users who have such lines
+    :param times: when each user was last checked, RFC 3339; empty before the first check
+    :param broken: by user, the names of the lines marked ``must``; only users who have such lines
     :param lines: the first of these lines
     """
 
@@ -36,12 +37,12 @@ class Kept:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The names of all lines for which the site is refused, each once; none: it is not."""
+        """The names of all lines for which the site is refused, each once; empty if it is not refused."""
         return tuple(name for name in self._all if not name.startswith(LAUNCHER))
 
     @property
     def profiles(self) -> tuple[str, ...]:
-        """The MPI profiles that must be mended: MPI Jobs of these are refused, and no others."""
+        """The MPI profiles with a problem: only MPI Jobs of these are refused."""
         return tuple(name.removeprefix(LAUNCHER) for name in self._all if name.startswith(LAUNCHER))
 
     @property
@@ -52,9 +53,9 @@ class Kept:
 def after(before: Kept, lines: Iterable[Line], users: Sequence[str], time: str, *, whole: bool) -> Kept:
     """What is known after a check.
 
-    :param users: who was checked
-    :param time: when, RFC 3339
-    :param whole: all users whom accounts name were: what was known of others is known no more
+    :param users: the users that were checked
+    :param time: of the check, RFC 3339
+    :param whole: whether all users in accounts were checked: then findings about other users are dropped
     """
     lines = tuple(lines)
     looked = dict.fromkeys((*users, *(line.user for line in lines)))
@@ -86,17 +87,17 @@ def _cut(line: Line) -> Line:
 
 
 def _plain(text: str) -> str:
-    """One line of text that JSON can hold, of what a batch system may have printed in any encoding."""
+    """A batch system's text in any encoding, as one line that JSON can hold."""
     return " ".join(text.encode(errors="replace").decode().split())[:LONGEST]
 
 
 def sentence(kept: Kept) -> str:
-    """Why a site is refused, for whoever looks after it; empty where it is not."""
+    """Why a site is refused, for its admins; empty if it is not."""
     return _found(kept, kept.names) if kept.names else ""
 
 
 def sentence_on_profiles(kept: Kept) -> str:
-    """Why MPI Jobs of some profiles are refused, in the same way; empty where none are."""
+    """Why MPI Jobs of some profiles are refused, for the site's admins; empty if none are."""
     if not kept.profiles:
         return ""
     words = _found(kept, [LAUNCHER + name for name in kept.profiles])
@@ -104,30 +105,30 @@ def sentence_on_profiles(kept: Kept) -> str:
 
 
 def _found(kept: Kept, about: Collection[str]) -> str:
-    """What a check found, by the lines of these names: the first of them whole, the others counted."""
+    """The findings of a check in the lines of these names: the first line whole, and the number of the others."""
     lines = [line for line in kept.lines if line.name in about][:1]
     told = [f"{line.name}{f' ({line.user})' * bool(line.user)}: {line.seen}; {line.change}" for line in lines]
     rest = sum(name in about for names in kept.broken.values() for name in names) - len(told)
     more = [f"{rest} more such lines" if rest > 1 else "one more such line"] * bool(rest)
     words = ". ".join([*told, *more])
-    return f"batchgate site check, {_latest(kept)}, found what must be mended: {words}. Mend it and check again"
+    return f"batchgate site check, {_latest(kept)}, found problems: {words}. Fix them and check again"
 
 
 def praise(kept: Kept) -> str:
-    """The same for a site that is not refused."""
-    return f"checked at {_latest(kept)}: nothing must be mended" if kept.times else "no check of the site is known"
+    """The result of the last check of a site that is not refused."""
+    return f"checked at {_latest(kept)}: no problems" if kept.times else "no check of the site is known"
 
 
 def brief(kept: Kept, site: str, profile: str) -> str:
-    """Why Jobs of an MPI profile, or (empty) those without one, are refused, for users; empty where they are not."""
+    """Why Jobs of an MPI profile, or without one (empty), are refused, for users; empty if they are not."""
     if not kept.names and profile and profile in kept.profiles:
         return (
             f"the last check of site {site} failed for MPI profile {profile}; no MPI Job of that profile is submitted until "
-            "it is mended"
+            "this is fixed"
         )
     if not kept.names:
         return ""
-    return f"the last check of site {site} failed ({', '.join(kept.names)}); nothing is submitted until it is mended"
+    return f"the last check of site {site} failed ({', '.join(kept.names)}); nothing is submitted until this is fixed"
 
 
 def _latest(kept: Kept) -> str:
@@ -135,14 +136,14 @@ def _latest(kept: Kept) -> str:
 
 
 def document(kept: Kept) -> str:
-    """The document, JSON."""
+    """The document as JSON."""
     users = {user: {"time": time, "must": list(kept.broken.get(user, ()))} for user, time in kept.times.items()}
     lines = [{name: getattr(line, name) for name in _TEXTS} for line in kept.lines]
     return json.dumps({"users": users, "lines": lines})
 
 
 def kept_of(text: str) -> Kept:
-    """What a document says; nothing for an empty one. InputError where it is none."""
+    """The content of a document, which may be empty. Raises InputError for any other text."""
     if not text:
         return Kept()
     try:
@@ -151,7 +152,7 @@ def kept_of(text: str) -> Kept:
         broken = {str(user): tuple(_text(name) for name in one["must"]) for user, one in found["users"].items()}
         lines = tuple(_line(one) for one in found["lines"])
     except (ValueError, TypeError, KeyError, AttributeError) as error:
-        raise InputError(f"is no record of a check of a site ({type(error).__name__}: {error})") from error
+        raise InputError(f"is not the record of a site check ({type(error).__name__}: {error})") from error
     return Kept(times, {user: names for user, names in broken.items() if names}, lines)
 
 

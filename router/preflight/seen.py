@@ -1,6 +1,6 @@
-"""What probe jobs and batch systems printed, made into values.
+"""Reads the output of probe jobs and batch systems into values.
 
-Pure. A file system may show half of a file: what is not whole is None, and looked at again.
+Pure. A file system may show only a part of a file: an incomplete file reads as None, and is read again later.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _ATTRIBUTE: Final = r"\b{}\"?\s*[=:>]\s*\"?([^\"\n<,\x1e\x1f]*)"
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """One look from the submitter's side: when (seconds since 1970), names that it saw, bytes that it saw."""
+    """One look from the submitter's side: its time (seconds since 1970), the visible names, the visible bytes."""
 
     at: float
     names: frozenset[str]
@@ -29,7 +29,7 @@ class Sample:
 
 
 def report_of(content: bytes) -> Report | None:
-    """The notes of a probe; None unless they are whole."""
+    """The notes of a probe; None if they are incomplete."""
     lines = content.decode(errors="replace").splitlines()
     if len(lines) < 2 or lines[0].split() != ["begin"] or lines[-1].split() != ["end"]:
         return None
@@ -41,15 +41,15 @@ def report_of(content: bytes) -> Report | None:
 
 
 def first(report: Report, key: str) -> str:
-    """The value of a key, the first of several; empty where there is none."""
+    """The first value of a key; empty if there is none."""
     return report.get(key, ("",))[0]
 
 
 def complaint(lines: Sequence[str]) -> str:
-    """What a launcher complains of, on one line: its first paragraph that sounds like that, else its first.
+    """A launcher's complaint on one line: its first paragraph that sounds like an error, else its first paragraph.
 
-    Open MPI frames its words with rulers, and says in further paragraphs what else could be done; what a colon announces is
-    the next.
+    Open MPI frames its words with rulers, and gives advice in further paragraphs. If the paragraph ends with a colon,
+    the next one belongs to it.
     """
     paragraphs: list[list[str]] = [[]]
     for line in lines:
@@ -71,31 +71,31 @@ _LONGEST: Final = 400
 
 
 def stamps_of(content: bytes) -> tuple[float, ...]:
-    """Times, one a line, as ``date +%s`` and ``date +%s.%N`` print them; a line that is none is left out."""
+    """Times, one per line, as ``date +%s`` and ``date +%s.%N`` print them; other lines are left out."""
     lines = content.decode(errors="replace").splitlines()
     return tuple(float(line) for line in lines if _STAMP.fullmatch(line))
 
 
 def names_delay(samples: Sequence[Sample], names: frozenset[str]) -> float:
-    """The longest time for which a name that was there (its first part says since when) was not seen, in seconds."""
+    """The longest time in seconds for which an existing name was invisible. A name begins with its time of creation."""
     since = {name: int(name.partition(".")[0]) for name in names if name.partition(".")[0].isdecimal()}
     return _longest((one.at, [when for name, when in since.items() if name not in one.names]) for one in samples)
 
 
 def sizes_delay(samples: Sequence[Sample], stamps: Sequence[float]) -> float:
-    """The longest time for which a line that was written was not seen in the file's size, in seconds."""
+    """The longest time in seconds for which a written line was not visible in the file's size."""
     return _longest((one.at, list(stamps[one.size // LINE_BYTES :])) for one in samples)
 
 
 def _longest(looks: Iterable[tuple[float, Sequence[float]]]) -> float:
     longest = 0.0
     for at, unseen in looks:
-        # Times are whole seconds, cut: what is younger than one was not late.
+        # Times are cut to whole seconds, so one second of the delay may be due to rounding.
         longest = max(longest, at - min(unseen) - 1 if unseen else 0.0)
     return longest
 
 
 def attribute_of(details: str, name: str) -> str:
-    """An attribute (``Account_Name``, ``project``) in what PBS prints of one job: text, JSON or XML; empty if not there."""
+    """An attribute (``Account_Name``, ``project``) in PBS' output about a job: text, JSON or XML; empty if missing."""
     found = re.search(_ATTRIBUTE.format(re.escape(name)), details)
     return found[1].strip() if found else ""

@@ -1,6 +1,6 @@
-"""The batch script of a Job: rendered from a Workload and a Route, one per Pod template.
+"""Renders the batch script of a Job from a Workload and a Route, one script per Pod template.
 
-Pure. ``render`` is the whole of it; ``unsupported`` and ``directive_problems`` say beforehand what it cannot do.
+Pure. ``render`` writes the script; ``unsupported`` and ``directive_problems`` say beforehand what a script cannot do.
 """
 
 from router.script.completing import complete

@@ -1,12 +1,13 @@
-"""A Job's own part of a script, and the runtime that is put behind it when it is submitted.
+"""Completes a Job's own part of a script with the runtime when it is submitted.
 
-Pure. The annotation ``script`` holds what is a Job's own. What is the same in every script lies here, as shell files, one
-directory a format (``runtime/1/base.sh`` …); the own part's last line names format and files in their order::
+Pure. The annotation ``script`` holds the Job's own part. The runtime, which is the same in every script, is in shell
+files here, in one directory for each format (``runtime/1/base.sh`` …). The own part's last line names the format and
+the files in their order::
 
     # runtime 1: base apptainer plain
 
-The signature covers the own part. An agent has the runtime of its own format and of the one before; a script from
-before there were formats is complete in itself, and is submitted as it is.
+The signature covers the own part. An agent has the runtimes of its own format and of the one before. A script that is
+older than formats is complete, and is submitted as it is.
 """
 
 from __future__ import annotations
@@ -20,9 +21,9 @@ from typing import Final
 from router.errors import OtherRelease
 
 FORMAT: Final = 1
-"""Raised where the own part and the runtime of the release before would not go together any more."""
+"""Increased when the own part no longer works with the runtime of the release before."""
 _OLDEST: Final = 0
-"""Complete in itself."""
+"""The format of scripts that are complete without a runtime."""
 _LINE: Final = re.compile(r"# runtime ([0-9]{1,9}): ([a-z]+(?: [a-z]+)*)")
 _CALL: Final = 'main "$@"\n'
 """The last line of a complete script."""
@@ -37,7 +38,7 @@ def runtime_line(parts: Sequence[str]) -> str:
 
 
 def complete(own: str) -> str:
-    """The script that is submitted. OtherRelease says which side is older, and what to do."""
+    """The script to submit. Raises OtherRelease, which says which side is older, and what to do."""
     last = own.removesuffix("\n").rpartition("\n")[2]
     if found := _LINE.fullmatch(last):
         return f"{own}{_runtime(int(found[1]), found[2])}"
@@ -48,7 +49,7 @@ def complete(own: str) -> str:
 
 @lru_cache(maxsize=64)
 def _runtime(number: int, parts: str) -> str:
-    """The text behind an own part: its files in their order, and the call of ``main``."""
+    """The text after an own part: the files in their order, and the call of ``main``."""
     if number > FORMAT:
         raise OtherRelease(f"the script has format {number}; {_newer(str(FORMAT))}")
     if number <= _OLDEST:
@@ -60,7 +61,7 @@ def _runtime(number: int, parts: str) -> str:
 
 
 def part_text(number: int, part: str) -> str:
-    """One file of a format's runtime. OtherRelease where there is none."""
+    """One file of a format's runtime. Raises OtherRelease if it does not exist."""
     file = resources.files("router.script") / "runtime" / str(number) / f"{part}.sh"
     if not file.is_file():
         raise OtherRelease(f"the runtime of format {number} has no part {part!r} here; {_newer('fewer')}")

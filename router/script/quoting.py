@@ -1,7 +1,7 @@
-"""The one function that turns text into a word of bash, and what may stand in a directive.
+"""Turns text into a word of bash. No other code in the project writes a manifest's value into a script.
 
-Pure. Nothing else in the project writes a manifest's value into a script. A quoted word is always on one line: what
-a value holds can begin no line, so it can neither be a command nor a directive.
+Pure. A quoted word is always on one line. So the content of a value never begins a line, where it would be a command or
+a directive.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _ESCAPED: Final = re.compile(r"[\x01-\x1f\x7f\x80-\x9f\u2028\u2029\\']")
 
 
 def quote(text: str) -> str:
-    """The text as one word of bash (4.2 or later), byte for byte, on one line. ValueError for NUL, which no word holds."""
+    """The text as one word of bash (4.2 or later), byte for byte, on one line. Raises ValueError for NUL."""
     if _PLAIN.fullmatch(text):
         return text
     if not _CONTROL.search(text):
@@ -33,7 +33,7 @@ def words(texts: Iterable[str]) -> str:
 
 
 def shown(text: str) -> str:
-    """The text for a comment: without whatever could end its line."""
+    """The text for a comment: characters that could end its line become ``?``."""
     return _CONTROL.sub("?", text) if _CONTROL.search(text) else text
 
 

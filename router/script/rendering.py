@@ -1,8 +1,8 @@
-"""A Workload and a Route made into one bash script.
+"""Renders a Workload and a Route into one bash script.
 
-Pure, and the same text for the same input. Directives and the Job's own data come from Jinja templates; what is the
-same in every script is the runtime, which is named by its parts (``router.script.completing``). The script is the
-Job's: everything that differs between its Pods is read from the Pod's directory when it runs.
+Pure; equal input gives equal text. Directives and the Job's own data come from Jinja templates. The runtime, which is
+the same in every script, is only named by its parts (``router.script.completing``). All Pods of a Job share the script:
+it reads everything that differs between them from the Pod's directory.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from router.workload.model import Container, ContainerKind, Workload
 
 @unchanging
 class Script:
-    """The Job's own part, and sentences for the user about what the script does otherwise than the Job says."""
+    """The Job's own part, and warnings for the user about differences between the script and the Job."""
 
     own: str
     warnings: tuple[str, ...]
@@ -42,7 +42,7 @@ class Script:
 
 @unchanging
 class _Ranks:
-    """The container that is started once per rank. ``exports``: its launcher has to be told what to pass on."""
+    """The container that is started once per rank. ``exports``: its launcher must be told the variables to pass on."""
 
     index: int
     count: int
@@ -53,7 +53,7 @@ class _Ranks:
 
 
 def render(workload: Workload, route: Route) -> Script:
-    """The script of a Job for a queue. ConfigError for a text of the policy that no directive can hold."""
+    """The script of a Job for a queue. Raises ConfigError for a text of the policy that a directive cannot hold."""
     warnings: list[str] = []
     site = route.site
     devices = devices_of(workload, route)
@@ -70,12 +70,12 @@ def render(workload: Workload, route: Route) -> Script:
         runtime_line=completing.runtime_line(_parts(workload, route, modules, devices, ranks)),
     )
     if request.project and not system.TRAITS.projects:
-        warnings.append(f"Project {request.project} is left out: TORQUE knows no projects.")
+        warnings.append(f"Project {request.project} is left out: TORQUE has no projects.")
     return Script(own, tuple(warnings))
 
 
 def request_of(route: Route, *, exclusive: bool) -> Request:
-    """The request of a route; where site, queue, account and rule name the same directive, the latter wins."""
+    """The request of a route. Of equal directives, the rule's wins over the account's, the queue's and the site's."""
     extra: dict[str, str] = {}
     for given in (
         route.site.directives, route.queue.directives, route.identity.entry.directives, route.rule.directives,
@@ -107,7 +107,7 @@ def _parts(
 
 
 def _container_parts(workload: Workload, site: Site, *, ranks: bool) -> tuple[str, ...]:
-    """What a runtime for containers needs: of pulls, volumes and overlays only where there are some."""
+    """The files that containers need; those for pulls, volumes and overlays only if the script uses them."""
     return (
         "apptainer",
         *(() if understands_no_eval(site.runtime, site.runtime_version) else ("evaluating",)),
@@ -123,7 +123,7 @@ def _follows_links(workload: Workload) -> bool:
 
 
 def _loops(workload: Workload) -> tuple[str, ...]:
-    """What containers need that start again, or that end last."""
+    """The files for containers that restart, or that end last."""
     sidecars = any(one.kind is ContainerKind.SIDECAR for one in workload.containers)
     restarts = sidecars or workload.restart_policy == "OnFailure"
     return (*(("restarts",) if restarts else ()), *(("sidecars",) if sidecars else ()))
@@ -132,7 +132,7 @@ def _loops(workload: Workload) -> tuple[str, ...]:
 def _data(
     workload: Workload, route: Route, modules: tuple[str, ...], devices: Devices | None, ranks: _Ranks | None
 ) -> dict[str, Any]:
-    """What templates read of the Job, and the lines of the site."""
+    """The values that templates read: the Job's, and the site's shell lines."""
     site = route.site
     return {
         "title": shown(f"{workload.namespace}/{workload.name}"),
@@ -157,7 +157,7 @@ def _data(
 def _blocks(
     workload: Workload, route: Route, devices: Devices | None, ranks: _Ranks | None, warnings: list[str]
 ) -> list[tuple[str, list[str]]]:
-    """Kind and lines of each container's function."""
+    """The kind and the lines of each container's function."""
     blocks = []
     first = 0
     volumes = {volume.name: volume for volume in workload.volumes}
@@ -192,10 +192,10 @@ def _index(workload: Workload, container: Container) -> int:
 
 @lru_cache(maxsize=1)
 def _environment() -> Environment:
-    # A script is no HTML; quoting is the business of router.script.quoting.
+    # A script is not HTML; router.script.quoting does the quoting.
     environment = Environment(undefined=StrictUndefined, keep_trailing_newline=True, autoescape=False)  # noqa: S701
     environment.trim_blocks = environment.lstrip_blocks = True
-    # No template uses Jinja's own functions, and they would be copied for every script.
+    # The templates do not use Jinja's own functions, which would be copied for every script.
     environment.globals.clear()
     return environment
 

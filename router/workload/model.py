@@ -37,7 +37,7 @@ class GpuVendor(StrEnum):
 
 @unchanging
 class Figure:
-    """A number and its origin. If a Job asks for nothing, the Figure is None instead of ``Figure(0, …)``.
+    """A number and its origin. ``Figure(0, …)`` is a request, too; without a request there is None instead.
 
     :param origin: a readable phrase: a field path, or how the number was made from several
     :param path: the field that a user would change, if a single container, the Pod level or the overhead asks for the
@@ -157,7 +157,7 @@ class Obstacle:
 class Workload:
     """A Job as the gate sees it.
 
-    Figures are for one Pod, as the scheduler computes them; None if not asked for.
+    Figures are for one Pod, as the scheduler computes them; None without a request.
 
     :param grace: terminationGracePeriodSeconds
     :param cpu: in millicores

@@ -90,7 +90,7 @@ ENTRIES = [
     ("no time", _site("", ", walltimeMax: ^6m"), ["site s: queue q: walltimeMax 6m leaves the containers no time: the margin of site s is 5m; it must be longer than that by more than 1m"]),
     ("no time by a rule", _rule("when: job.mpi, hpc: [{queue: small}, {queue: big, maxWalltime: ^60}]"), ["rule r: hpc: queue big: maxWalltime 1m leaves the containers no time: the margin of site pbs is 5m"]),
     ("hours that are minutes", _rule("when: job.mpi, hpc: [{queue: big, maxWalltime: ^2:00}]"), ["rule r: hpc: queue big: maxWalltime 2m leaves the containers no time: the margin of site pbs is 5m; it must be longer than that by more than 1m; 2:00 is 2m, minutes before the colon as in PBS; write 2m, or 2h if hours are meant"]),
-    ("minutes over 59", _rule("when: job.mpi, hpc: [{queue: big, maxWalltime: ^'2:99:00'}]"), ["rule r: hpc[0].maxWalltime '2:99:00' has more than 59 minutes or seconds behind a colon; write"]),
+    ("minutes over 59", _rule("when: job.mpi, hpc: [{queue: big, maxWalltime: ^'2:99:00'}]"), ["rule r: hpc[0].maxWalltime '2:99:00' has more than 59 minutes or seconds after a colon; write"]),
     ("GPUs", _site("", ", gpuVendor: ^amd"), ["site s: queue q: gpuVendor is amd, but gpusPerNode is 0; give it or remove it"]),
     ("nobody", "accounts: [^{as: ada}]\n", ["account ada: matches nobody: give users, groups, serviceAccounts or namespaces"]),
     ("as nobody", "accounts: [^{users: [ada]}]\n", ["accounts[0]: as is missing: the HPC user to run as"]),

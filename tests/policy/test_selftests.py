@@ -71,7 +71,7 @@ def test_a_time_is_one() -> None:
     rest, column = "rules: [{name: rest, cloud: true}]", test.index("'22") + 1
 
     assert problems_of({"r": rest, "t": test}) == [
-        f"t:1:{column}: test t: request.time is no time; write 2026-03-01T12:00:00Z or seconds since 1970"
+        f"t:1:{column}: test t: request.time is not a time; write 2026-03-01T12:00:00Z or seconds since 1970"
     ]
 
 

@@ -42,7 +42,7 @@ def test_an_empty_file_knows_nothing() -> None:
     assert policy.queue_states("", "f") == QueueStates()
 
 
-NO_TIME = "is no time; write 2026-03-01T12:00:00Z or seconds since 1970"
+NO_TIME = "is not a time; write 2026-03-01T12:00:00Z or seconds since 1970"
 WRONG = [
     ("time: soon\nqueues: []", f"f:1:7: time: {NO_TIME}"),
     ("time: 2026-03-01T12:00:00\nqueues: []", f"f:1:7: time: {NO_TIME}"),  # whose noon?

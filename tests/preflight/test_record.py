@@ -104,14 +104,14 @@ def test_words() -> None:
 
     assert [sentence(Kept()), brief(Kept(), "hpc1", "")] == ["", ""]
     assert praise(Kept()) == "no check of the site is known"
-    assert praise(Kept({"ada": EARLY, "ben": LATE})) == f"checked at {LATE}: nothing must be mended"
+    assert praise(Kept({"ada": EARLY, "ben": LATE})) == f"checked at {LATE}: no problems"
     assert sentence(one) == (
-        f"batchgate site check, {EARLY}, found what must be mended: work-directory (ada): the disk is full; make room. "
-        "Mend it and check again"
+        f"batchgate site check, {EARLY}, found problems: work-directory (ada): the disk is full; make room. "
+        "Fix them and check again"
     )
-    assert "make room. one more such line. Mend it" in sentence(BROKEN)
+    assert "make room. one more such line. Fix them" in sentence(BROKEN)
     assert brief(BROKEN, "hpc1", "") == (
-        "the last check of site hpc1 failed (work-directory, reach); nothing is submitted until it is mended"
+        "the last check of site hpc1 failed (work-directory, reach); nothing is submitted until this is fixed"
     )
 
 
@@ -129,7 +129,7 @@ def test_words() -> None:
     ],
 )
 def test_what_is_no_record(text: str) -> None:
-    with pytest.raises(InputError, match="is no record of a check"):
+    with pytest.raises(InputError, match="is not the record of a site check"):
         kept_of(text)
 
 
@@ -157,7 +157,7 @@ def test_any_row_of_checks(row: list[Any]) -> None:
         assert bool(sentence(kept)) == bool(holds)
 
 
-NO_RANK = Line("launcher/open-mpi", "ada", Mark.MUST, "exit code 1", "2 ranks", "mend MPI profile open-mpi: no slots")
+NO_RANK = Line("launcher/open-mpi", "ada", Mark.MUST, "exit code 1", "2 ranks", "fix MPI profile open-mpi: no slots")
 
 
 def test_a_profile_that_must_be_mended_refuses_its_own_jobs_alone() -> None:
@@ -166,14 +166,14 @@ def test_a_profile_that_must_be_mended_refuses_its_own_jobs_alone() -> None:
     assert (kept.names, kept.profiles, sentence(kept)) == ((), ("open-mpi",), "")
     assert sentence_on_profiles(kept) == (
         "MPI Jobs of profile open-mpi are not submitted, all others are: batchgate site check, 2026-03-01T13:00:00Z, found "
-        "what must be mended: launcher/open-mpi (ada): exit code 1; mend MPI profile open-mpi: no slots. one more such line. "
-        "Mend it and check again"
+        "problems: launcher/open-mpi (ada): exit code 1; fix MPI profile open-mpi: no slots. one more such line. "
+        "Fix them and check again"
     )
     assert {profile: brief(kept, "s", profile) for profile in ("", "mpich", "open-mpi")} == {
         "": "",
         "mpich": "",
         "open-mpi": "the last check of site s failed for MPI profile open-mpi; no MPI Job of that profile is submitted until "
-        "it is mended",
+        "this is fixed",
     }
 
 
@@ -181,9 +181,7 @@ def test_a_site_that_is_refused_refuses_all() -> None:
     kept = after(Kept(), [NO_RANK, FULL], ["ada"], LATE, whole=True)
 
     assert (kept.names, kept.profiles) == (("work-directory",), ("open-mpi",))
-    assert sentence(kept).startswith(
-        "batchgate site check, 2026-03-01T13:00:00Z, found what must be mended: work-directory (ada)"
-    )
+    assert sentence(kept).startswith("batchgate site check, 2026-03-01T13:00:00Z, found problems: work-directory (ada)")
     assert {brief(kept, "s", profile) for profile in ("", "mpich", "open-mpi")} == {
-        "the last check of site s failed (work-directory); nothing is submitted until it is mended"
+        "the last check of site s failed (work-directory); nothing is submitted until this is fixed"
     }

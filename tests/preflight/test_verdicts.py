@@ -38,16 +38,16 @@ def state(**changed: Any) -> QueueReport:
 @pytest.mark.parametrize(
     ("found", "mark", "change"),
     [
-        ({}, MUST, "mend the queue's name"),
+        ({}, MUST, "fix the queue's name"),
         ({"batch": state()}, OK, ""),
         ({"batch": QueueReport("batch", enabled=True, started=True)}, OK, ""),
         ({"batch": state(walltime_max=3600)}, MUST, "walltimeMax: 1h"),
         ({"batch": state(nodes_max=1)}, MUST, "nodes: 1"),
         ({"batch": state(nodes=1)}, MUST, "nodes: 1"),
-        ({"batch": state(nodes=1, broken=("n2",))}, WARNING, "mend n2: a Job that needs more nodes"),
-        ({"batch": state(nodes=1, nodes_max=2, broken=("n2",))}, WARNING, "mend n2: a Job that needs more nodes"),
+        ({"batch": state(nodes=1, broken=("n2",))}, WARNING, "fix n2: a Job that needs more nodes"),
+        ({"batch": state(nodes=1, nodes_max=2, broken=("n2",))}, WARNING, "fix n2: a Job that needs more nodes"),
         ({"batch": state(nodes=2, broken=("n3",))}, OK, ""),
-        ({"batch": state(nodes=0, broken=("n1", "n2"))}, MUST, "mend n1, n2: the queue has no node that runs jobs"),
+        ({"batch": state(nodes=0, broken=("n1", "n2"))}, MUST, "fix n1, n2: the queue has no node that runs jobs"),
         ({"batch": state(nodes=0, nodes_max=2, broken=("n1", "n2"))}, MUST, "the queue has no node that runs jobs"),
         ({"batch": state(nodes=0, broken=("n1",), destinations=("other",))}, OK, ""),
         ({"batch": state(nodes=0, broken=())}, MUST, "nodes: 0"),
@@ -71,7 +71,7 @@ def test_a_queue_with_nodes_out_of_order_names_them() -> None:
     assert line.seen.endswith(
         "; nodes 8; cpusPerNode 4; memoryPerNode 4096Mi; gpusPerNode 0; out of order: a, b, c, d, e and 2 more"
     )
-    assert line.change.startswith("mend a, b, c, d, e and 2 more: ")
+    assert line.change.startswith("fix a, b, c, d, e and 2 more: ")
 
 
 def test_a_queue_whose_limit_the_policy_does_not_know() -> None:
@@ -238,7 +238,7 @@ def test_a_launchers_own_sentence_is_said(launched: str, said: tuple[str, ...], 
     )
 
     assert (line.name, line.mark) == ("launcher/open-mpi", MUST)
-    assert line.change == f"mend MPI profile open-mpi (options, env): {complaint}"
+    assert line.change == f"fix MPI profile open-mpi (options, env): {complaint}"
 
 
 @pytest.mark.parametrize(

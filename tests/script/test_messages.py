@@ -106,15 +106,19 @@ def test_without_a_container_the_log_stands_in(pod: Pod) -> None:
         (
             {"terminationMessagePath": "/tmp/why"},
             {"runtime": "host"},
-            "/tmp/why is a file of the machine, and not read",
+            "/tmp/why is a file of the machine, so it is not read",
         ),
         ({}, {"runtime": "host"}, None),
         ({"terminationMessagePath": "/tmp/why"}, {}, None),
-        ({"terminationMessagePath": "/v/why"}, {}, "/v/why lies in a volume, so nothing is read there"),
-        ({"terminationMessagePath": "/v"}, {}, "/v lies in a volume, so nothing is read there"),
-        ({"terminationMessagePath": "why"}, {}, "why is no plain absolute path, so nothing is read there"),
-        ({"terminationMessagePath": "/a/../b"}, {}, "/a/../b is no plain absolute path, so nothing is read there"),
-        ({"terminationMessagePath": "/dev/why"}, {}, "/dev/why is read only where the nodes have such a file"),
+        ({"terminationMessagePath": "/v/why"}, {}, "/v/why lies in a volume, so no termination message is read"),
+        ({"terminationMessagePath": "/v"}, {}, "/v lies in a volume, so no termination message is read"),
+        ({"terminationMessagePath": "why"}, {}, "why is not a plain absolute path, so no termination message is read"),
+        (
+            {"terminationMessagePath": "/a/../b"},
+            {},
+            "/a/../b is not a plain absolute path, so no termination message is read",
+        ),
+        ({"terminationMessagePath": "/dev/why"}, {}, "/dev/why is read only on nodes that have such a file"),
     ],
 )
 def test_what_cannot_be_read_is_told(fields: dict[str, Any], where: dict[str, Any], words: str | None) -> None:

@@ -142,7 +142,7 @@ def test_a_placement_that_means_nothing_to_the_site_s_launcher_is_named() -> Non
 
     assert "core" not in found.options
     assert len(found.warnings) == 1
-    assert "'core' means nothing to intelmpi" in found.warnings[0]
+    assert "'core' is unknown to intelmpi" in found.warnings[0]
 
 
 def test_a_placement_is_no_way_to_add_options() -> None:

@@ -56,7 +56,7 @@ def test_the_job_s_name_cannot_leave_its_comment() -> None:
             (container("mpirun", "-np", "2", "--bind-to", "core", "a"),),
             {},
             site(mpi=[{"name": "i", "launcher": "intelmpi"}]),
-            "means nothing to intelmpi",
+            "is unknown to intelmpi",
         ),
     ],
 )
@@ -72,7 +72,7 @@ def test_a_project_that_torque_does_not_know_is_named() -> None:
 
     warnings = script.render(job, route(job, site("torque"), project="p")).warnings
 
-    assert warnings == ("Project p is left out: TORQUE knows no projects.",)
+    assert warnings == ("Project p is left out: TORQUE has no projects.",)
 
 
 def test_an_ordinary_job_has_no_warnings() -> None:

@@ -152,7 +152,7 @@ def test_a_launchers_own_words_are_said_of_its_profile_alone(queue: EmbeddedQueu
     assert (code, verdicts) == (1, {"bad": "must", "good": "ok"}), lines
     assert [name for name, line in lines.items() if line["verdict"] == "must"] == ["launcher/bad"]
     assert lines["launcher/bad"]["change"] == (
-        "mend MPI profile bad (options, env): There are not enough slots available: x"
+        "fix MPI profile bad (options, env): There are not enough slots available: x"
     )
     assert (living(queue), left(tmp_path)) == ("", [])
 
