@@ -65,7 +65,7 @@ def test_everything_can_come_from_the_environment(settings: list[AgentSettings])
         ((*NEEDED, "--listen", "nowhere"), "'nowhere' is no address to listen on"),
         ((*NEEDED, "--cluster-id", "XYZ"), "eight hex digits were expected"),
         ((*NEEDED, "--quick-seconds", "40"), "quick means more often"),
-        ((*NEEDED, "--lease-seconds", "0"), "is no time at all"),
+        ((*NEEDED, "--lease-seconds", "0"), "is zero"),
         ((*NEEDED, "--cycle-seconds", "soon"), "soon"),
         ((*NEEDED, "--policy", "/no/such/directory"), "there is no such policy directory"),
     ],

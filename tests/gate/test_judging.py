@@ -398,7 +398,7 @@ def test_a_result_that_can_be_nowhere_is_told_where_results_are_brought(director
     judged = judge(job, requester=ADA, gate=gate(policy=checked(RULES, places)))
 
     assert judged.script is not None
-    assert any("out/*.txt: lies in no emptyDir" in warning for warning in judged.warnings) is told
+    assert any("out/*.txt: is not in an emptyDir" in warning for warning in judged.warnings) is told
 
 
 def test_rules_see_the_time_of_the_gate() -> None:

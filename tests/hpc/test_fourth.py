@@ -119,7 +119,7 @@ def test_a_name_that_no_line_has_is_told_with_those_that_are_there() -> None:
     with pytest.raises(PolicyError) as raised:
         policy.load({"p": POLICY.replace("workshop", "smithy")})
 
-    assert "is 'smithy'; it may be 'openpbs', 'slurm', 'torque', 'local' or 'workshop'" in str(raised.value)
+    assert "is 'smithy'; it must be 'openpbs', 'slurm', 'torque', 'local' or 'workshop'" in str(raised.value)
 
 
 def test_what_a_site_check_advises_is_its_own() -> None:

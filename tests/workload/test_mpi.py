@@ -127,7 +127,7 @@ HINT = "metadata.annotations[batchgate.dev/"
 
 BAD_HINTS = [
     ({"walltime": "soon"}, f"{HINT}walltime]: 'soon' is not a duration"),
-    ({"walltime": "0"}, f"{HINT}walltime]: '0' is no time at all"),
+    ({"walltime": "0"}, f"{HINT}walltime]: '0' is zero"),
     ({"walltime": "-5"}, f"{HINT}walltime]: '-5' is not a duration"),
     ({"walltime": "99999h0m1s99"}, f"{HINT}walltime]: "),
     ({"walltime": "4000d"}, f"{HINT}walltime]: '4000d' is more than ten years"),
