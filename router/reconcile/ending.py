@@ -52,7 +52,7 @@ def _not_started(facts: Facts, job: Job | None, terms: Terms, now: float) -> End
 
 
 def _unwanted(facts: Facts, job: Job | None, terms: Terms, now: float) -> Ending | Wait:
-    """A Pod that must not run and probably does not: read its directory, then seal the claim."""
+    """An unwanted Pod that has not started, as far as is known: read its directory, then seal the claim."""
     if facts.staged is None or (facts.staged and facts.inspected is None):
         return Wait((Inspect(),))
     return _seal(facts, terms, now) if facts.staged else _nothing_starts(facts, job)

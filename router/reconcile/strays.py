@@ -1,8 +1,8 @@
 """Decides which batch jobs of this cluster whose Pods no longer exist are reaped (cancelled).
 
 Pure. An informer that has lost its Pods looks just like a cluster that has lost them. So the agent asks for every
-single Pod by name before it touches the Pod's job, waits a quarter of an hour, and leaves the decision to a person if
-too many jobs are due at once.
+single Pod by name before it touches the Pod's job, and waits a quarter of an hour. If too many jobs are due at once, it
+leaves the decision to a person.
 
 Users can name their jobs like the agent's. So the jobs of each user are counted apart, and the total leaves out the
 user with the most jobs: false jobs of a single user do not keep other users' jobs from being reaped.
