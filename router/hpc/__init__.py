@@ -1,7 +1,7 @@
 """Batch systems: one module each, made of argv builders, output parsers and one state table.
 
-Pure: a module here knows the words of a batch system's commands, and no process, file, clock or host. Whoever runs
-the commands passes their output back in. ``BatchSystem`` is what a module must offer.
+Pure: a module here knows only the words of a batch system's commands. The caller runs the commands and passes their
+output back in. ``BatchSystem`` is what a module must offer.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from router.hpc.requests import Request
 
 
 class JobState(StrEnum):
-    """What a batch system says of a job, in one vocabulary."""
+    """A job's state, in one vocabulary for all batch systems."""
 
     QUEUED = "Queued"
     MOVED = "Moved"
@@ -32,27 +32,28 @@ class JobState(StrEnum):
 
 
 class Verdict(StrEnum):
-    """Why a job is over, as far as the batch system's record tells. The script's files give the exit codes."""
+    """Why a job ended, as far as the batch system's record tells. The script's files give the exit codes."""
 
-    ENDED = "ended"  # the script ran to its end, well or not; the exit status says which
-    DELETED = "deleted"  # by a person or by the agent, running or still queued
+    ENDED = "ended"  # the script ran to its end; the exit status says how
+    DELETED = "deleted"  # by a person or by the agent, while running or queued
     WALLTIME = "walltime"
     CPU_TIME = "cpu time"
     MEMORY = "memory"
     NODE_LOST = "node lost"
     PREEMPTED = "preempted"  # ended to make room for others
-    NEVER_RAN = "never ran"  # over without having started: a dependency that can never hold, a start that failed
+    NEVER_RAN = "never ran"  # over without a start: a dependency that can never hold, a start that failed
 
 
 @dataclass(frozen=True, slots=True)
 class JobReport:
     """One job as the batch system reports it.
 
-    ``exit_status`` is the batch system's own figure, None where its record has none (which never means success);
-    before FINISHED it is provisional. ``verdict`` is None until the job is over; ``deletion`` says before that whether
-    somebody has ended it. ``reason`` is its own sentence about the job (OpenPBS ``comment``). ``directory`` is the BATCHGATE_DIR that the job was given, empty if unknown.
-    ``resources`` and ``used`` are its own words (``walltime`` -> ``00:10:00``). ``expected`` is when the scheduler plans to
-    start one that waits, None where it says nothing of that. Times carry a zone.
+    ``exit_status`` is the batch system's own figure; before FINISHED it is provisional. ``None`` means that the record
+    has no exit status, which is different from success. ``verdict`` is None until the job is over; ``deletion`` says before
+    that whether the job has been deleted. ``reason`` is the batch system's sentence about the job (OpenPBS
+    ``comment``). ``directory`` is the BATCHGATE_DIR that the job was given, empty if unknown. ``resources`` and
+    ``used`` are in the batch system's words (``walltime`` -> ``00:10:00``). ``expected`` is the start that the
+    scheduler plans for a waiting job, None if unknown. Times carry a zone.
     """
 
     job_id: str
@@ -76,7 +77,7 @@ class JobReport:
 
     @property
     def succeeded(self) -> bool:
-        """Whether the batch system's record speaks of success: over by itself, with an exit status that is 0."""
+        """Whether the batch system's record shows success: the job ended by itself with exit status 0."""
         return self.state is JobState.FINISHED and self.verdict is Verdict.ENDED and self.exit_status == 0
 
 
@@ -84,8 +85,8 @@ class JobReport:
 class Submission:
     """The options of a submission, the same for every job; all paths are absolute, on the site.
 
-    ``script`` is the file with the signed script, ``output`` where the batch system puts what the script itself
-    prints, ``directory`` the Pod's directory. ``name`` comes from ``job_name``.
+    ``script`` is the file with the signed script, ``output`` the file in which the batch system puts the script's own
+    output, ``directory`` the Pod's directory. ``name`` comes from ``job_name``.
     """
 
     name: str
@@ -96,10 +97,10 @@ class Submission:
 
 @dataclass(frozen=True, slots=True)
 class Commands:
-    """How a site's commands are reached: words before each (``batchgate local``), and their whole environment.
+    """How a site's commands are run: the words before each (``batchgate local``), and their whole environment.
 
-    Nothing of the caller's environment is passed on: commands run under ``env -i`` with these variables.
-    ``history`` says whether the batch system keeps records of jobs that are over, as far as asking differs: OpenPBS'
+    Commands run under ``env -i`` with these variables only, without the caller's environment.
+    ``history`` says whether the batch system keeps records of finished jobs, where the commands depend on it: OpenPBS'
     ``job_history_enable``, which is off by default; Slurm's accounting (slurmdbd).
     """
 
@@ -114,15 +115,19 @@ class Commands:
 
 @dataclass(frozen=True, slots=True)
 class QueueReport:
-    """One queue as the batch system shows it. None: it does not say, or sets no limit.
+    """One queue as the batch system shows it. ``None`` is an unknown figure, or no limit.
 
-    ``enabled``: jobs can be submitted; ``started``: jobs are started. ``reason`` is why not, in its own words.
-    ``destinations`` are the queues behind a routing queue. ``nodes_max``, ``walltime_max`` and ``walltime_default``
-    (seconds) are a job's, ``queued_max`` and ``running_max`` numbers of jobs, one user's where there is such a limit.
-    ``nodes`` counts those in order, ``broken`` are the names of its others; ``free_nodes`` have no job. ``cores_per_node``, ``memory_per_node`` (bytes) and
-    ``gpus_per_node`` are the most that any one node has. ``queued`` jobs wait to be started; held ones do not count.
-    ``waited``: seconds for which the job has waited that waits longest for its turn, 0 where none does; not for somebody
-    who holds it, another job or a date.
+    ``enabled``: jobs can be submitted; ``started``: jobs are started. If either is false, ``reason`` says why, in the
+    batch system's words. ``destinations`` are the queues behind a routing queue.
+
+    ``nodes_max``, ``walltime_max`` and ``walltime_default`` (seconds) apply to one job. ``queued_max`` and
+    ``running_max`` limit the number of jobs, of one user where there is such a limit.
+
+    ``nodes`` counts the working nodes, and ``broken`` names the rest; ``free_nodes`` have no job. ``cores_per_node``,
+    ``memory_per_node`` (bytes) and ``gpus_per_node`` are the most that any one node has.
+
+    ``queued`` counts jobs that wait to be started, on PBS without held ones. ``waited`` is the longest wait of a job
+    for its turn, in seconds, 0 if no job waits; time spent on hold, or until another job or a date, does not count.
     """
 
     name: str
@@ -148,21 +153,21 @@ class QueueReport:
 
 
 class NoHistory(Unavailable):
-    """The batch system keeps no records of jobs that are over, and was asked for them: ``Commands.history`` is wrong."""
+    """The batch system was asked for finished jobs, but keeps no records of them: ``Commands.history`` is wrong."""
 
 
 @dataclass(frozen=True, slots=True)
 class Traits:
-    """What a site's sizing and a script must know of a batch system.
+    """Properties of a batch system that job sizing and scripts depend on.
 
-    :param walltime_step: seconds; the batch system counts walltimes in these
-    :param memory_floor: bytes; below that the container runtimes do not start
-    :param cores_per_line: whether the file of hosts has a line for each core, where others have one for each rank
-    :param tells_hosts: whether launchers ask the batch system for their hosts, and need no file
+    :param walltime_step: seconds; the batch system counts walltimes in multiples of it
+    :param memory_floor: bytes; with less, container runtimes do not start
+    :param cores_per_line: whether the host file has one line per core; if false, one per rank
+    :param tells_hosts: whether launchers ask the batch system for their hosts, and so need no host file
     :param projects: whether a job may have a project
     :param shows_projects: whether a job's project can be asked for
     :param signals_one_host: whether a signal kills what a job runs on its other hosts (``BatchSystem.signal_ends``)
-    :param embedded: whether it is the queue that the agent brings itself
+    :param embedded: whether it is the agent's own queue (``batchgate local``)
     """
 
     walltime_step: int = 1
@@ -177,12 +182,12 @@ class Traits:
 
 @dataclass(frozen=True, slots=True)
 class Advice:
-    """What ``site check`` runs and says: words for an admin, each to be typed or written somewhere.
+    """What ``site check`` runs and recommends: text that an admin types, or writes into a configuration file.
 
-    :param version: the command that says the version
-    :param history: how records of jobs that are over are kept
-    :param observer: how ``{observer}`` is let see all jobs
-    :param kill_delay: how jobs that are deleted get the time to end
+    :param version: the command that prints the version
+    :param history: how to keep records of finished jobs
+    :param observer: how to let ``{observer}`` see all jobs
+    :param kill_delay: how to give deleted jobs time to end
     """
 
     version: tuple[str, ...]
@@ -192,11 +197,11 @@ class Advice:
 
 
 class BatchSystem(Protocol):
-    """What a module of this package offers. ``DEFAULT`` are the commands of an ordinary installation. ``LISTS_ALL``: what
-    the cheap list does not show, ``details_argv`` would not tell either.
+    """What a module of this package offers. ``DEFAULT`` are the commands of an ordinary installation. ``LISTS_ALL``:
+    the cheap list shows every job that ``details_argv`` knows.
 
-    A job is asked about in up to three steps: ``details_argv``; ``past_argv`` for those that it does not know;
-    ``proof_argv`` for those that both do not know. Where a step is None, the one before it has the last word.
+    The caller asks about a job in up to three steps: ``details_argv``; ``past_argv`` for jobs missing from its answer;
+    ``proof_argv`` for jobs missing from both. Where a step is None, the step before it decides.
     """
 
     DEFAULT: Commands
@@ -208,85 +213,85 @@ class BatchSystem(Protocol):
     STATES: Mapping[str, JobState]
 
     def submit_argv(self, submission: Submission, commands: Commands = ...) -> tuple[str, ...]:
-        """The submit command. ConfigError where a path is one that it cannot carry."""
+        """The submit command. Raises ConfigError if it cannot carry one of the paths."""
 
     def job_id(self, stdout: str) -> str:
-        """The job id in a submit command's output. OutputError where there is none."""
+        """The job id in a submit command's output. Raises OutputError if there is none."""
 
     def is_id(self, text: str) -> bool:
-        """Whether this is the whole id of one job: not one that a table has cut, nor the number of one, nor an array's.
+        """Whether this is the complete id of one job. A cut id, a bare number on PBS and an array's id are not.
 
-        Whoever asks about what is none may be refused an answer about all others, or get the whole server's.
+        If a query holds any other text, the batch system may refuse to answer at all, or list the whole server.
         """
 
     def list_argv(self, *, user: str = "", name: str = "", commands: Commands = ...) -> tuple[str, ...]:
-        """The list of jobs' ids, finished ones included: of one user, or of exactly that name."""
+        """The command that lists job ids, finished jobs included: of one user, or of exactly that job name."""
 
     def parse_list(self, stdout: str) -> tuple[str, ...]:
-        """Job ids of that list. OutputError."""
+        """The job ids in the output of ``list_argv``. Raises OutputError."""
 
     def states_argv(self, users: str, commands: Commands = ...) -> tuple[str, ...]:
-        """The cheap list of a user's jobs, or of several users' (names joined by commas), with their states."""
+        """The command for the cheap list: the jobs of one or more users (joined by commas), with their states."""
 
     def parse_states(self, stdout: str) -> dict[str, JobState]:
-        """States by job id, perhaps with jobs that are over. A cut id ends in ``*``. OutputError."""
+        """States by job id, perhaps with finished jobs. A cut id ends in ``*``. Raises OutputError."""
 
     def parse_listed(self, stdout: str, *, zone: tzinfo = UTC) -> dict[str, JobReport]:
-        """What the cheap list alone tells as well as ``details_argv`` would; empty where it tells less. OutputError."""
+        """Reports from the cheap list, if it tells as much as ``details_argv``; otherwise empty. Raises OutputError."""
 
     def details_argv(self, job_ids: Sequence[str], commands: Commands = ...) -> tuple[str, ...]:
-        """Everything about these jobs."""
+        """The command that shows everything about these jobs."""
 
     def past_argv(self, job_ids: Sequence[str], commands: Commands = ...) -> tuple[str, ...] | None:
-        """The records of jobs that may be over. What they say of jobs that are not over is not to be believed."""
+        """The command that shows records of jobs that may be over. Only what it says of finished jobs is reliable."""
 
     def proof_argv(self, job_id: str, commands: Commands = ...) -> tuple[str, ...] | None:
-        """Whether there is such a job, asked as its owner: without an answer about it there is none."""
+        """The command that proves whether a job exists, run as its owner: the job exists only if the answer has it."""
 
     def parse_details(self, stdout: str, *, zone: tzinfo = UTC) -> dict[str, JobReport]:
-        """Reports by job id, of what any of these three commands prints. OutputError."""
+        """Reports by job id, from the output of any of these three commands. Raises OutputError."""
 
     def unknown_ids(self, stderr: str) -> frozenset[str]:
-        """The ids that ``details_argv`` names as unknown; empty where only a proof tells."""
+        """The ids that ``details_argv`` names as unknown; empty where only ``proof_argv`` can tell."""
 
     def cancel_argv(self, job_id: str, commands: Commands = ..., *, force: bool = False) -> tuple[str, ...]:
-        """End this job, queued or running. One id a command: a mixture with unknown ids can crash a server.
+        """The command that ends one job, queued or running. Several ids with an unknown one can crash a server.
 
-        ``force``: also where it is ending already, or its node is away, as far as a user may ask for that.
+        ``force``: also if the job is already ending or its node is away, as far as a user may ask for that.
         """
 
     def signal_argv(self, job_id: str, signal: str, commands: Commands = ...) -> tuple[str, ...]:
-        """Tell a running job's script of a signal (``TERM``), and nothing but the script where that is possible."""
+        """The command that sends a running job's script a signal (``TERM``), and only the script if possible."""
 
     def signal_ends(self, report: JobReport) -> bool:
-        """Whether any signal kills at once what this job runs: its script then reads the file ``end`` (router.pod.layout)."""
+        """Whether any signal kills this job at once; its script then reads the file ``end`` (router.pod.layout)."""
 
     def directives(self, request: Request) -> Iterator[str]:
         """The options of a script's directives, in a fixed order, without ``MARK`` before each."""
 
     def entry_lines(self, cores_per_rank: int) -> tuple[str, ...]:
-        """A script's lines behind its directives: how it gets the Pod's directory, what the system's own programs read."""
+        """A script's lines after its directives: the Pod's directory, and variables for the batch system's programs."""
 
     def is_directive(self, key: str) -> bool:
         """Whether a policy may add this directive."""
 
     def allowed(self) -> str:
-        """The directives that may be added, as a list within a sentence."""
+        """The directives that a policy may add, as text for a sentence."""
 
     def key_problem(self, key: str) -> str | None:
-        """Why a directive that is one cannot be added, as one clause."""
+        """Why the batch system refuses this known directive, as one clause; None if it takes it."""
 
     def value_problem(self, key: str, value: str) -> str | None:
-        """Why a value of a directive, ``account`` or ``project`` would be more than a value, as one clause."""
+        """Why a value of a directive, ``account`` or ``project`` would be read as more than a value, as one clause."""
 
     def queues_argvs(self, commands: Commands = ...) -> tuple[tuple[str, ...], ...]:
-        """The commands that together tell how all queues and their nodes are."""
+        """The commands that together show all queues and their nodes."""
 
     def parse_queues(self, outputs: Sequence[str]) -> dict[str, QueueReport]:
-        """Queues by name, of what those commands printed, in their order. OutputError."""
+        """Queues by name, from the outputs of ``queues_argvs`` in the same order. Raises OutputError."""
 
     def failure(self, argv: Sequence[str], returncode: int | None, stderr: str) -> BatchError | None:
-        """What a command's end means: None where it did its work, or where all it says is that a job is gone."""
+        """The error that a command's end means; None if it did its work, or only says that a job is gone."""
 
 
 CLUSTER_DIGITS: Final = 8
@@ -294,15 +299,15 @@ _NOT_IN_NAMES: Final = re.compile(r"[^A-Za-z0-9_.+-]")
 
 
 def cluster_id(kube_system_uid: str) -> str:
-    """Eight hex digits that stand for a cluster in job names: of the SHA-256 of the ``kube-system`` namespace's uid."""
+    """A cluster's part of job names: eight hex digits of the SHA-256 of its ``kube-system`` namespace's uid."""
     return hashlib.sha256(kube_system_uid.encode()).hexdigest()[:CLUSTER_DIGITS]
 
 
 def job_name(pod: str, cluster: str, pod_uid: str, limit: int) -> str:
-    """The tag by which a Pod's job is found again: ``<pod name>.<cluster>.<pod uid>``.
+    """The name by which the agent finds a Pod's job again: ``<pod name>.<cluster>.<pod uid>``.
 
-    What ``qsub -N`` does not take (it takes letters, digits and ``_ . + -``, any of them first) becomes ``-``. Cut from
-    the left to the limit, so that cluster and uid stay whole.
+    ``qsub -N`` takes letters, digits and ``_ . + -``, any of them first; every other character becomes ``-``. The name
+    is cut from the left to the limit, so that cluster and uid stay whole.
     """
     name = _NOT_IN_NAMES.sub("-", f"{pod}.{cluster}.{pod_uid}")
     return name[-limit:] if limit > 0 else ""

@@ -1,6 +1,6 @@
 """Figures as batch systems write them: times, sizes, limits.
 
-Pure. Every function gives None where there is no figure or no limit, and ValueError where the text is neither.
+Pure. Every parser returns ``None`` for a missing figure or no limit, and raises ValueError for unreadable text.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _MEBIBYTE: Final = 1024 * 1024
 
 
 def seconds(text: str) -> int | None:
-    """PBS: seconds, MM:SS, HH:MM:SS, D:HH:MM:SS. ``1-00:00:00`` and ``1-12``, Slurm's, count from the days down."""
+    """Seconds of a time. PBS: seconds, MM:SS, HH:MM:SS, D:HH:MM:SS. Slurm: ``1-00:00:00``, ``1-12`` (days-hours)."""
     if text.upper() in _UNLIMITED or text in _UNLIMITED:
         return None
     found = _CLOCK.fullmatch(text)
@@ -32,7 +32,7 @@ def seconds(text: str) -> int | None:
 
 
 def size(text: str) -> int | None:
-    """Bytes of a PBS size: ``4gb``, ``204800kb``, words of 8 bytes (``10mw``); a bare number is bytes."""
+    """Bytes of a PBS size: ``4gb``, ``204800kb``, ``10mw`` (words of 8 bytes). A bare number is bytes."""
     if text in _UNLIMITED:
         return None
     found = _SIZE.fullmatch(text)
@@ -43,7 +43,7 @@ def size(text: str) -> int | None:
 
 
 def mebibytes(text: str) -> int | None:
-    """Bytes of Slurm's memory of a node, which it writes in MiB without a unit."""
+    """Bytes of a node's memory, which Slurm writes in MiB without a unit."""
     found = count(text)
     return None if found is None else found * _MEBIBYTE
 
@@ -63,5 +63,5 @@ def most(figures: Iterable[int | None]) -> int | None:
 
 
 def least(figures: Iterable[int | None]) -> int | None:
-    """The smallest of the figures that are known: the limit that is met first."""
+    """The smallest of the figures that are known: the limit that is reached first."""
     return min((one for one in figures if one is not None), default=None)

@@ -1,7 +1,7 @@
 """What OpenPBS and TORQUE have in common: the words of their directives, and how their submit command ends.
 
-Pure. A shell adds 128 to a signal's number. PBS' own codes, modulo 256, begin at 153 (PBSE_UNKJOBID) on both; there their
-commands say ``qsub: …`` as well.
+Pure. A shell adds 128 to a signal's number. On both systems PBS' own codes, modulo 256, begin at 153 (PBSE_UNKJOBID);
+with such a code qsub also prints ``qsub: …``.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ NODE: Final = "node."
 JOB_WIDE: Final = "resource."
 MARK: Final = "#PBS"
 ACCOUNTS: Final = frozenset({"account", "project"})
-"""Keys that are judged as directives are, and have options of their own."""
+"""Keys whose values are checked like those of directives; they have options of their own."""
 _RESOURCE: Final = re.compile(r"[A-Za-z][A-Za-z0-9_]*")
 _NUMBER: Final = re.compile(r"[+-]?[0-9]{1,5}")
 _NAMED: Final = {",": "a comma"}
@@ -67,17 +67,17 @@ _OWN_WORDS: Final = re.compile(r"^qsub: ", re.MULTILINE)
 
 
 def by_signal(returncode: int, words: str) -> bool:
-    """Whether qsub's end may be that of a command which a signal has ended: then nobody knows whether it made a job."""
+    """Whether a signal may have ended qsub: then it is unknown whether qsub made a job."""
     return returncode in _BELOW_PBS or (returncode in _AS_PBS and not _OWN_WORDS.search(words))
 
 
 def entry_lines(cores_per_rank: int) -> tuple[str, ...]:  # noqa: ARG001 - Slurm's reads it
-    """How a script gets the Pod's directory."""
+    """The script's line about the Pod's directory."""
     return (f"# The directory of the Pod comes in {ENV_DIR} (qsub -v).",)
 
 
 def is_directive(key: str, table: Mapping[str, str], prefix: str) -> bool:
-    """Whether a directive may be added. Names of resources mean the same in upper case."""
+    """Whether a policy may add this directive. Resource names mean the same in upper case."""
     if key in table:
         return True
     name = key.removeprefix(prefix) if key.startswith(prefix) else key.removeprefix(JOB_WIDE)
@@ -87,7 +87,7 @@ def is_directive(key: str, table: Mapping[str, str], prefix: str) -> bool:
 
 
 def value_problem(key: str, value: str, separators: str) -> str | None:
-    """Why a value would be more than a value, as one clause: quoting it would help on neither.
+    """Why a value would be read as more than a value, as one clause; quotes would help on neither system.
 
     :param separators: the characters that end a value of that directive
     """
@@ -104,7 +104,7 @@ def value_problem(key: str, value: str, separators: str) -> str | None:
 
 
 def named(request: Request, account: str, project: str) -> Iterator[str]:
-    """Account and project, with these options; an empty one is left out."""
+    """Account and project, with these options. An empty value is left out, and the project if it has no option."""
     if request.account:
         yield f"{account} {quoted(request.account)}"
     if request.project and project:
@@ -112,7 +112,7 @@ def named(request: Request, account: str, project: str) -> Iterator[str]:
 
 
 def resources(extra: Mapping[str, str], table: Mapping[str, str], skip: str = "") -> Iterator[str]:
-    """The further directives that are neither of chunks nor of nodes."""
+    """The policy's further directives, without those of chunks and nodes."""
     for key, value in extra.items():
         if key == skip or key.startswith((CHUNK, NODE)):
             continue

@@ -1,7 +1,6 @@
-"""What filters and hooks of a site print at a submission that came out well, beside the id of the job.
+"""Remarks: what a site's filters and hooks print beside the job id when a submission succeeds.
 
-Pure. Whoever wrote them chose their words, which a user is to read ("your allocation is nearly spent"); they may be of
-any length, in colour, or no text at all.
+Pure. Their text is for the user ("your allocation is nearly spent"). It may be of any length, in colour, or binary.
 """
 
 from __future__ import annotations
@@ -15,24 +14,24 @@ from typing import Final
 from router.errors import OutputError
 
 LONGEST: Final = 600
-"""Characters of all remarks on one submission: an Event holds 1,024 bytes, with our own words before them."""
+"""Characters of all remarks on one submission: an Event holds 1,024 bytes, and our own words precede the remarks."""
 _ESCAPE: Final = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)?|[ -/]*[0-~])")
-"""A terminal's sequences (ECMA-48): CSI, OSC with its text, and the short ones."""
+"""Terminal escape sequences (ECMA-48): CSI, OSC with its text, and the short ones."""
 
 
 @dataclass(frozen=True, slots=True)
 class Submitted:
-    """A job that was made. ``remarks`` is what was printed beside its id, in one line; empty where that is nothing."""
+    """A submitted job. ``remarks`` is what was printed beside its id, in one line, or empty."""
 
     job_id: str
     remarks: str = ""
 
 
 def submitted(stdout: str, stderr: str, job_id: Callable[[str], str]) -> Submitted:
-    """What a submit command that did its work has printed.
+    """The job id and the remarks in the output of a submit command that succeeded.
 
-    :param job_id: the batch system's own, of ``router.hpc.BatchSystem``
-    :raises OutputError: there is no id in it
+    :param job_id: ``BatchSystem.job_id`` of the batch system
+    :raises OutputError: the output has no job id
     """
     lines = stdout.splitlines()
     found = job_id(stdout)
@@ -41,14 +40,14 @@ def submitted(stdout: str, stderr: str, job_id: Callable[[str], str]) -> Submitt
 
 
 def remarks(lines: list[str]) -> str:
-    """Lines as one, without a terminal's sequences, control characters, empty and repeated lines, of bounded length."""
+    """These lines as one of at most ``LONGEST`` characters, without escape sequences, controls and repeated lines."""
     cleaned = [" ".join("".join(_printed(_ESCAPE.sub("", line))).split()) for line in lines]
     text = "; ".join(dict.fromkeys(line for line in cleaned if line))
     return text if len(text) <= LONGEST else text[: LONGEST - 1].rstrip() + "…"
 
 
 def _printed(line: str) -> Iterator[str]:
-    """Tabs as spaces; what is no character in UTF-8 as its mark; nothing that steers a terminal or the writing."""
+    """The line's printable characters and tabs; a lone surrogate (a byte that was not UTF-8) becomes U+FFFD."""
     for one in line:
         kind = unicodedata.category(one)
         if kind == "Cs":

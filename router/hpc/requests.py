@@ -1,4 +1,4 @@
-"""What is asked of a batch system for one Pod, and how texts and figures of it are written.
+"""The request to a batch system for one Pod, and how its texts and figures are written.
 
 Pure.
 """
@@ -34,10 +34,10 @@ class Chunk:
 
 @unchanging
 class Allocation:
-    """What is asked of the batch system for one Pod.
+    """The resources that the batch system is asked for, for one Pod.
 
-    ``walltime`` is what the batch system is asked for, ``deadline`` what the script itself keeps for the containers,
-    ``grace`` the time between TERM and KILL; all in seconds, deadline + grace <= walltime. ``notes`` say where each
+    ``walltime`` is the batch system's limit, ``deadline`` the limit that the script sets for the containers, ``grace``
+    the time between TERM and KILL; all in seconds, deadline + grace <= walltime. ``notes`` say where each
     figure came from, in reading order; ``warnings`` are for the user.
     """
 
@@ -52,13 +52,13 @@ class Allocation:
 
     @property
     def nodes(self) -> int:
-        """How many chunks there are in all; each lies on one node."""
+        """The number of chunks; each is on one node."""
         return sum(chunk.count for chunk in self.chunks)
 
 
 @unchanging
 class Request:
-    """What one script asks for: the allocation, and the texts beside it. ``exclusive``: nodes with nobody else."""
+    """What one script asks for: the allocation and further texts. ``exclusive``: nodes without other jobs."""
 
     queue: str
     allocation: Allocation
@@ -69,7 +69,7 @@ class Request:
 
 
 def text_problem(value: str) -> str | None:
-    """Why a text can be no part of a directive, as one clause; None where it can."""
+    """Why a text cannot be part of a directive, as one clause; None if it can."""
     if found := _UNSAFE.search(value):
         what = "a quote or backslash" if found.group() in "\"'\\`" else "a control or non-ASCII character"
         return f"{value!r} has {what}, which batch systems refuse or change"
@@ -77,7 +77,7 @@ def text_problem(value: str) -> str | None:
 
 
 def size(count: int) -> str:
-    """Bytes as PBS reads them: the largest unit that is exact, kilobytes rounded up."""
+    """A size in bytes as PBS reads it: rounded up to kilobytes, in the largest unit that is exact."""
     kib = -(-count // _KIB)
     for unit in ("kb", "mb"):
         if kib % _KIB:
@@ -87,11 +87,11 @@ def size(count: int) -> str:
 
 
 def clock(seconds: int) -> str:
-    """A walltime."""
-    # 0 would be killed at once by OpenPBS and mean "no limit" to Slurm.
+    """A walltime of these seconds, at least 1, as ``HH:MM:SS``."""
+    # OpenPBS would kill a job of walltime 0 at once; to Slurm 0 means "no limit".
     return durations.hms(max(1, seconds))
 
 
 def quoted(text: str) -> str:
-    """A text as an option's value."""
+    """A text as an option's value: in quotes if it is empty or has blanks."""
     return f'"{text}"' if " " in text or not text else text

@@ -1,7 +1,7 @@
 """The embedded queue: OpenPBS' words behind ``batchgate local``.
 
-Pure. It answers as OpenPBS does, so everything but the commands themselves is taken from there. Its times are those of
-the machine that it runs on, which is the agent's.
+Pure. The embedded queue answers as OpenPBS does, so this module takes all but the commands from ``router.hpc.openpbs``.
+Its times are local times of the agent's machine, on which it runs.
 """
 
 from __future__ import annotations
@@ -111,7 +111,7 @@ def states_argv(users: str, commands: Commands = DEFAULT) -> tuple[str, ...]:
 
 
 def details_argv(job_ids: Sequence[str], commands: Commands = DEFAULT) -> tuple[str, ...]:
-    """See ``router.hpc.openpbs``; the embedded queue's daemon writes the times, wherever it was started from."""
+    """See ``router.hpc.openpbs``; no ``TZ`` is set, as the embedded queue's daemon writes the times."""
     return commands.argv(*details_words(job_ids, commands))
 
 
@@ -126,7 +126,7 @@ def cancel_argv(job_id: str, commands: Commands = DEFAULT, *, force: bool = Fals
 
 
 def signal_argv(job_id: str, signal: str, commands: Commands = DEFAULT) -> tuple[str, ...]:
-    """``qsig -s TERM ID``: the script runs without a shell above it."""
+    """``qsig -s TERM ID``: the script has no parent shell, so it gets TERM itself."""
     return commands.argv("qsig", "-s", signal, job_id)
 
 
@@ -136,9 +136,9 @@ def queues_argvs(commands: Commands = DEFAULT) -> tuple[tuple[str, ...], ...]:
 
 
 def parse_queues(outputs: Sequence[str]) -> dict[str, QueueReport]:
-    """Queues by name, with the figures that rules may use; their limits are those that it was declared with.
+    """Queues by name, with the figures that placement rules may use; limits come from the site's declaration.
 
-    :raises OutputError: not what the command prints
+    :raises OutputError: the text is not that command's output
     """
     (text,) = outputs
     try:

@@ -1,6 +1,6 @@
-"""OpenPBS and PBS Pro: all that is known of them.
+"""OpenPBS and PBS Pro: everything that the project knows about them.
 
-Pure. ``router.hpc.BatchSystem`` says what each name is.
+Pure. ``router.hpc.BatchSystem`` describes each name.
 """
 
 from router.hpc.openpbs.commands import (

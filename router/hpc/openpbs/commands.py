@@ -1,8 +1,11 @@
-"""OpenPBS and PBS Professional: the words of qsub, qselect, qstat, pbsnodes, qdel and qsig, and what they answer.
+"""OpenPBS and PBS Professional: the arguments of qsub, qselect, qstat, pbsnodes, qdel and qsig, and their answers.
 
-Pure. Everything here was measured on OpenPBS 23.06.06; the recordings are in the tests. Traps that shaped it: the
-first job id is 0; qstat's JSON prints only the first of several ids, and its values are numbers, null or lists where
-they look so; a record without Exit_status is no success; an answer without jobs is no proof of anything.
+Pure. Everything here was measured on OpenPBS 23.06.06; the recordings are in the tests. Traps:
+
+- The first job id is 0.
+- qstat's JSON prints only the first of several ids, and turns values that look like numbers, null or lists into these.
+- A record without Exit_status is no success.
+- An answer without jobs proves nothing.
 """
 
 from __future__ import annotations
@@ -46,13 +49,13 @@ _CELLS: Final = 11
 _UNKNOWN: Final = re.compile(r"(?:Unknown Job Id|maintain job history)\s+(\d+(?:\[\d*\])?\.[A-Za-z0-9._-]+)")
 _UNSAFE_DIRECTORY: Final = re.compile(r"[\\\"'\x00-\x1f\x7f]")
 
-# PBSE codes modulo 256 (pbs_error.h), as the commands exit.
+# Exit codes of the commands: PBSE codes modulo 256 (pbs_error.h).
 _FINISHED, _UNKNOWN_JOB, _BAD_HOST, _SYSTEM, _BAD_STATE = 35, 153, 160, 162, 168
 _FULL: Final = frozenset({38, 39, 173})
 _HOOK: Final = 32
-"""A hook refuses, in words that its author chose."""
+"""A hook refuses the job; its text may say anything."""
 _ZONE: Final = ("TZ", "UTC")
-"""For what tells times alone: qsub would give it to the job, as PBS_O_TZ."""
+"""Set only for commands that print times: qsub would pass it to the job as PBS_O_TZ."""
 _NO_COMMAND: Final = frozenset({126, 127})
 _NO_CONNECTION: Final = re.compile(
     r"cannot connect|couldn't connect|connection (?:refused|reset|timed out)|unknown host|timed? ?out|end of file",
@@ -66,9 +69,9 @@ _TEMPORARY: Final = re.compile(r"temporar", re.IGNORECASE)
 def submit_argv(submission: Submission, commands: Commands = DEFAULT) -> tuple[str, ...]:
     """``qsub`` with the options that every submission has.
 
-    ``-f``: no background qsub that lives on in the wrong cgroup. ``-r n``: no requeue. ``-S``: login shells that read
-    stdin swallow the script with exit code 0. ``-k oed``: output is written directly, not staged. ConfigError where
-    the directory's path holds what ``-v`` cannot carry unchanged.
+    ``-f``: no background qsub that lives on in the wrong cgroup. ``-r n``: no requeue. ``-S``: a login shell that reads
+    stdin would swallow the script and exit with 0. ``-k oed``: output is written directly, not staged. Raises
+    ConfigError if ``-v`` would change the directory's path, or the output's path is not ASCII.
     """
     words = ("-f", "-N", submission.name, "-o", _output(submission.output), "-j", "oe", "-k", "oed")
     fixed = ("-r", "n", "-S", "/bin/bash", "-W", "umask=077", "-v", f"{ENV_DIR}={_variable(submission.directory)}")
@@ -91,7 +94,7 @@ def _variable(directory: str) -> str:
 
 
 def job_id(stdout: str) -> str:
-    """The last line that is exactly a job id: filters and hooks print lines of their own. OutputError."""
+    """The last line that is exactly a job id: filters and hooks print further lines. Raises OutputError."""
     for line in reversed(stdout.splitlines()):
         if _ID.fullmatch(line.strip()):
             return line.strip()
@@ -99,18 +102,18 @@ def job_id(stdout: str) -> str:
 
 
 def is_id(text: str) -> bool:
-    """A number and a server: ``0.vm``."""
+    """Whether this is a number and a server: ``0.vm``."""
     return bool(_OWN_ID.fullmatch(text))
 
 
 def list_argv(*, user: str = "", name: str = "", commands: Commands = DEFAULT) -> tuple[str, ...]:
-    """``qselect -x``: exact matches, finished jobs included where the server keeps them."""
+    """``qselect -x``: exact matches, finished jobs included if the server keeps them."""
     words = (*(("-u", user) if user else ()), *(("-N", name) if name else ()))
     return commands.argv("qselect", *_past(commands), *words)
 
 
 def parse_list(stdout: str) -> tuple[str, ...]:
-    """One id a line; no line where there is no job (or where others' jobs are hidden). OutputError."""
+    """The ids, one per line. Empty output means no jobs, or hidden jobs of other users. Raises OutputError."""
     if stdout and not stdout.endswith("\n"):
         raise OutputError(("qselect",), 0, "the list ends within a line")
     ids = tuple(line.strip() for line in stdout.splitlines() if line.strip())
@@ -121,12 +124,12 @@ def parse_list(stdout: str) -> tuple[str, ...]:
 
 
 def states_argv(users: str, commands: Commands = DEFAULT) -> tuple[str, ...]:
-    """``qstat -w -u``: a table of these users' jobs that are not over. (``-F`` conflicts with ``-u``.)"""
+    """``qstat -w -u``: a table of these users' unfinished jobs. (``-F`` conflicts with ``-u``.)"""
     return commands.argv("qstat", "-w", "-u", users)
 
 
 def parse_states(stdout: str) -> dict[str, JobState]:
-    """The rows below the table's rule: id first, state last but one of eleven cells. OutputError."""
+    """States by id, from the rows below the table's rule: id first, state last but one of eleven cells. OutputError."""
     if not stdout.strip():
         return {}
     lines = stdout.splitlines()
@@ -143,20 +146,20 @@ def parse_states(stdout: str) -> dict[str, JobState]:
 
 
 def parse_listed(stdout: str, *, zone: tzinfo = UTC) -> dict[str, JobReport]:  # noqa: ARG001 - as the Protocol has it
-    """Nothing: the table cuts what matters."""
+    """Empty: the table cuts the fields that matter."""
     return {}
 
 
 def details_argv(job_ids: Sequence[str], commands: Commands = DEFAULT) -> tuple[str, ...]:
-    """``qstat -x -f`` of these ids, with times in UTC: qstat itself writes them, in the zone of its own environment."""
+    """``qstat -x -f`` of these ids, with times in UTC: qstat writes times in the zone of its environment."""
     timed = replace(commands, environment=(*commands.environment, _ZONE))
     return timed.argv(*details_words(job_ids, commands))
 
 
 def details_words(job_ids: Sequence[str], commands: Commands) -> tuple[str, ...]:
-    """``qstat -x -f``: JSON for one id, dsv for several, of which JSON would print only the first.
+    """The words of ``qstat -x -f``: JSON for one id, dsv for several, as JSON would print only the first.
 
-    Without ``-x`` where the server keeps no history.
+    Without ``-x`` if the server keeps no history.
     """
     if not job_ids:
         raise ValueError("details of no job: qstat without ids lists the whole server")
@@ -168,37 +171,37 @@ def _past(commands: Commands) -> tuple[str, ...]:
 
 
 def parse_details(stdout: str, *, zone: tzinfo = UTC) -> dict[str, JobReport]:  # noqa: ARG001 - see details_argv
-    """Reports by id, of JSON or dsv, whose times are UTC. OutputError."""
+    """Reports by id, of JSON or dsv with times in UTC. Raises OutputError."""
     return reports(stdout, STATES, UTC)
 
 
 def past_argv(job_ids: Sequence[str], commands: Commands = DEFAULT) -> tuple[str, ...] | None:  # noqa: ARG001
-    """None: ``qstat -x`` shows jobs that are over."""
+    """None: ``qstat -x`` already shows finished jobs."""
     return None
 
 
 def proof_argv(job_id: str, commands: Commands = DEFAULT) -> tuple[str, ...] | None:  # noqa: ARG001
-    """None: what qstat does not know by its id is unknown."""
+    """None: qstat itself says which ids are unknown."""
     return None
 
 
 def unknown_ids(stderr: str) -> frozenset[str]:
-    """The ids that qstat says it does not know (or no longer: without history it says so of finished jobs)."""
+    """The ids that qstat calls unknown; a server without history also calls finished jobs unknown."""
     return frozenset(_UNKNOWN.findall(stderr))
 
 
 def cancel_argv(job_id: str, commands: Commands = DEFAULT, *, force: bool = False) -> tuple[str, ...]:
-    """``qdel``: TERM, then KILL after the server's kill_delay; queued jobs go at once.
+    """``qdel``: TERM, then KILL after the server's kill_delay; queued jobs end at once.
 
-    By force also a job that is exiting, or whose node does not answer; its processes are killed at once.
+    With ``force`` also a job that is exiting, or whose node does not answer; its processes are killed at once.
     """
     return commands.argv("qdel", *(("-W", "force") if force else ()), job_id)
 
 
 def signal_argv(job_id: str, signal: str, commands: Commands = DEFAULT) -> tuple[str, ...]:
-    """``qsig``, with INT for TERM: the signal goes to all of the job's session, whose first process is a shell that
-    runs the script as its child. TERM ends that shell, and with it the job, before the script has done anything
-    (measured: exit status 271, once 0); INT the shell leaves to the script, and processes in its background ignore it.
+    """``qsig``, with INT in place of TERM: the signal goes to the job's whole session, whose first process is a shell
+    that runs the script as its child. TERM ends that shell, and so the job, before the script can act (measured: exit
+    status 271, once 0). On INT the shell waits for the script; the script's background processes ignore INT.
     """
     return commands.argv("qsig", "-s", _IN_PLACE_OF.get(signal, signal), job_id)
 
@@ -214,19 +217,20 @@ def queues_argvs(commands: Commands = DEFAULT) -> tuple[tuple[str, ...], ...]:
 
 
 def parse_queues(outputs: Sequence[str]) -> dict[str, QueueReport]:
-    """Queues by name. OutputError."""
+    """Queues by name. Raises OutputError."""
     queues, nodes = outputs
     return queue_states(queues, nodes)
 
 
 def failure(argv: Sequence[str], returncode: int | None, stderr: str) -> BatchError | None:
-    """What a command's end means; None for success, and where a job of those asked about is finished or unknown,
-    or in a state that forbids it.
+    """The error that a command's end means; None for success, or if one of the jobs is finished, unknown or in a state
+    that forbids the command.
 
-    An answer of exit code 0 with words of a lost connection is a lost connection. Without history, ``-x`` answers with
-    exit code 0 and no job at all, also where the job runs: that is no answer. Codes that are not known here are Refused
-    for qsub, which made no job then, and Unavailable for every other command: they say nothing about a job. What a hook
-    says is no sign of a lost connection, whatever it says.
+    - Exit code 0 with text about a lost connection is a lost connection, except for qsub.
+    - On a server without history, ``-x`` exits with 0 and shows no job, even a running one: this is NoHistory.
+    - An unknown exit code of qsub is Refused, as qsub then made no job.
+    - An unknown exit code of any other command is Unavailable, as it says nothing about a job.
+    - A hook's text is ignored as a sign of a lost connection.
     """
     words = stderr.strip()
     if returncode is None or returncode < 0 or returncode in _NO_COMMAND:

@@ -1,7 +1,7 @@
 """OpenPBS' directives: what a script asks for, and what a policy may add.
 
-Pure. Facts that shaped this: OpenPBS reads directives up to the first command; a comment behind one is an error; a
-value with blanks must be quoted; there is no expansion in them; walltime=0 kills at once; a size without unit is bytes.
+Pure. Facts about OpenPBS: it reads directives up to the first command; a comment after a directive is an error; a value
+with blanks must be quoted; directives are not expanded; walltime=0 kills at once; a size without a unit is bytes.
 """
 
 from __future__ import annotations
@@ -32,25 +32,25 @@ _OF_CHUNKS: Final = frozenset(
         "vntype",
     ]
 )
-"""Resources of hosts: qsub exits with 5 where they stand beside a select (measured on 23.06.06)."""
+"""Resources of hosts: qsub exits with 5 if one is given beside a select (measured on 23.06.06)."""
 _ASKED_BY_NOBODY: Final = frozenset({"cpupercent", "energy", "exec_vnode", "nchunk", "partition", "start_time"})
-"""Resources that the server keeps: it answers 155 (measured on the same)."""
+"""Resources that only the server sets: a request for one fails with 155 (measured on 23.06.06)."""
 
 
 def is_directive(key: str) -> bool:
-    """Whether a directive may be added."""
+    """Whether a policy may add this directive."""
     return pbs.is_directive(key, _TABLE, CHUNK)
 
 
 def allowed() -> str:
-    """What may be added, for whoever wrote something else."""
+    """The directives that a policy may add, as text for an error message."""
     plain = [key for key in pbs.PLAIN_RESOURCES if not key_problem(key)]
     known = ", ".join(sorted((*_TABLE, *plain)))
     return f"{known}, {JOB_WIDE}NAME (a resource of the whole job) and {CHUNK}NAME (in every chunk)"
 
 
 def key_problem(key: str) -> str | None:
-    """Why OpenPBS refuses a resource for a whole job whose chunks are selected, as one clause."""
+    """Why OpenPBS refuses a job-wide resource beside ``select``, as one clause."""
     if key in _TABLE or key.startswith(CHUNK):
         return None
     name = key.removeprefix(JOB_WIDE)
@@ -60,7 +60,7 @@ def key_problem(key: str) -> str | None:
 
 
 def value_problem(key: str, value: str) -> str | None:
-    """Why a value would be more than a value. A list of resources goes on behind a comma, a select after + and : too."""
+    """Why a value would be read as more than a value. A comma ends it; in a select, ``+`` and ``:`` do too."""
     if key == "project" and "/" in value:
         return f"{value!r} has a slash, which OpenPBS refuses in a project"
     separators = "" if key in ACCOUNTS else ",+:" if key.startswith(CHUNK) else ","

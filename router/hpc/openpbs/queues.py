@@ -1,7 +1,7 @@
-"""Queues and vnodes as qstat -Qf and pbsnodes show them in JSON, and the state of queues that they mean.
+"""Parses OpenPBS' queues and vnodes (qstat -Qf and pbsnodes, in JSON) into the state of queues.
 
-Pure. A queue has the vnodes that name it; where none does, those that name no queue, held to the host-level strings
-of its ``default_chunk`` (``Qlist`` by custom). Vnodes of one host count as one node.
+Pure. A queue with ``hasnodes`` has the vnodes that name it. Any other queue has the vnodes without a queue that match
+the host-level strings of its ``default_chunk`` (``Qlist`` by custom). Vnodes of one host count as one node.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class _Host:
 
 
 def queue_states(queues: str, nodes: str) -> dict[str, QueueReport]:
-    """Queues by name, of ``qstat -Qf -F json`` and ``pbsnodes -av -F json``. OutputError."""
+    """Queues by name, of ``qstat -Qf -F json`` and ``pbsnodes -av -F json``. Raises OutputError."""
     hosts = _hosts(_answer(nodes, "nodes", ("pbsnodes",)))
     try:
         return {
@@ -63,7 +63,7 @@ def _answer(text: str, key: str, argv: Sequence[str]) -> dict[str, dict[str, Any
 
 
 def _joined(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """An object; several limits of one kind are one key several times, or one text, as the version has it."""
+    """A JSON object. Some versions write several limits of one kind as a repeated key: these are joined by commas."""
     found: dict[str, Any] = {}
     for name, value in pairs:
         before = found.get(name)
@@ -132,7 +132,7 @@ def _serves(host: _Host, queue: str, found: Mapping[str, Any]) -> bool:
 
 
 def _with_hosts(state: QueueReport, hosts: Sequence[_Host]) -> QueueReport:
-    """The queue with what its nodes have."""
+    """The queue with the figures of its nodes."""
     working = [host for host in hosts if host.works]
     return replace(
         state,
@@ -147,7 +147,7 @@ def _with_hosts(state: QueueReport, hosts: Sequence[_Host]) -> QueueReport:
 
 
 def _limit(found: Mapping[str, Any], name: str, *simple: str) -> int | None:
-    """What stops one user first: the limit of any user, that of all together, or an old plain number."""
+    """The limit that stops one user first: that of any user, that of all users together, or an old plain number."""
     limits: list[int | None] = [
         int(number) for kind, who, number in _LIMIT.findall(str(found.get(name, ""))) if (kind, who) in _ONE_USERS
     ]

@@ -1,9 +1,12 @@
-"""What qstat -f prints of a job, as JSON or dsv, and the report that it means.
+"""Parses what qstat -f prints about jobs, as JSON or dsv, into ``JobReport``s.
 
-Pure. JSON values may be numbers, null, booleans or lists where the text looked so (``-v X=007`` is 7): everything is
-read back to text. In dsv a delimiter inside a value stands behind a backslash, a backslash behind another (but not before
-a quote or a comma), and a newline is the two characters ``\\n`` (23.06.06); where it is one, the line after it does not
-begin with ``Job Id:``. No attribute stands twice: the second would be part of a value that pretends to be one.
+Pure. In JSON, qstat writes a text that looks like a number, null, boolean or list as one (``-v X=007`` is 7); every
+value is turned back into text. In dsv:
+
+- A delimiter in a value has a backslash before it, and so has a backslash (but not before a quote or a comma).
+- A newline in a value is the two characters ``\\n`` (23.06.06), or a newline whose next line lacks ``Job Id:``.
+
+A repeated attribute is an error: the second could be part of a value that imitates an attribute.
 """
 
 from __future__ import annotations
@@ -20,7 +23,7 @@ from router.names import ENV_DIR
 
 _ARGV: Final = ("qstat", "-f")
 _VARIABLES: Final = "Variable_List"
-"""A user may give a variable several times."""
+"""May hold a repeated key: a user may give a variable several times."""
 _HEAD: Final = "Job Id: "
 _ID: Final = re.compile(r"\d+(?:\[\d*\])?\.[A-Za-z0-9][A-Za-z0-9._-]*")
 _FIELD_END: Final = re.compile(r"(?<!\\)((?:\\\\)*)\|")
@@ -35,20 +38,20 @@ _ENDED_BY_PBS: Final[Mapping[int | None, Verdict]] = {
     -27: Verdict.MEMORY,
     -26: Verdict.MEMORY,  # virtual memory
     -20: Verdict.NODE_LOST,  # its node was given up
-    -4: Verdict.NODE_LOST,  # its node's daemon was started anew, and ended what had run there before
+    -4: Verdict.NODE_LOST,  # its node's daemon was restarted and ended the jobs that ran there
 }
-"""JOB_EXEC_… of job.h, as far as the job had run. Other negative figures are of jobs that could not be started."""
+"""JOB_EXEC_… codes (job.h) of jobs that had run. Other negative codes mean that the job could not be started."""
 _DELETED_SUBSTATE: Final = "91"
 
 
 def reports(text: str, states: Mapping[str, JobState], zone: tzinfo) -> dict[str, JobReport]:
-    """Reports by job id, of JSON or dsv. ``zone`` is that of its times, which are written without one. OutputError."""
+    """Reports by job id, of JSON or dsv. ``zone`` is the zone of the times, which lack one. Raises OutputError."""
     records = json_records(text) if text.lstrip().startswith("{") else dsv_records(text)
     return {found: report(found, attributes, states, zone) for found, attributes in records.items()}
 
 
 def json_records(text: str) -> dict[str, dict[str, Any]]:
-    """Attributes by job id, of ``-F json``. No ``Jobs`` is no job. OutputError."""
+    """Attributes by job id, of ``-F json``; empty if ``Jobs`` is absent. Raises OutputError."""
     try:
         answer = json.loads(text, object_pairs_hook=_object)
     except (ValueError, RecursionError) as error:
@@ -65,7 +68,7 @@ def json_records(text: str) -> dict[str, dict[str, Any]]:
 
 
 class _Repeated(dict[str, Any]):
-    """An object of JSON in which a key stands twice; the last of its values."""
+    """A JSON object in which a key is repeated; it holds the key's last value."""
 
 
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -80,7 +83,7 @@ def _demand_once(*values: object) -> None:
 
 
 def dsv_records(text: str) -> dict[str, dict[str, Any]]:
-    """Attributes by job id, of ``-F dsv`` with its default delimiter. OutputError."""
+    """Attributes by job id, of ``-F dsv`` with its default delimiter. Raises OutputError."""
     if not text.strip():
         return {}
     if not text.endswith("\n"):
@@ -114,7 +117,7 @@ def _attributes(fields: list[str]) -> dict[str, Any]:
 
 
 def _split(text: str, end: re.Pattern[str]) -> list[str]:
-    """The parts between delimiters; one behind an odd number of backslashes is none. Nothing is unescaped."""
+    """The parts between delimiters, still escaped. An odd number of backslashes before a delimiter escapes it."""
     parts = end.split(text)
     return [part + backslashes for part, backslashes in zip(parts[::2], [*parts[1::2], ""], strict=True)]
 
@@ -125,7 +128,7 @@ def _variables(value: str) -> list[tuple[str, str]]:
 
 
 def report(job_id: str, attributes: Mapping[str, Any], states: Mapping[str, JobState], zone: tzinfo) -> JobReport:
-    """What a job's attributes mean. OutputError where they lack a state, or hold what cannot be one."""
+    """The report that a job's attributes mean. Raises OutputError for a missing state or an unreadable figure."""
     code = _text(attributes.get("job_state"))
     if not re.fullmatch(r"[A-Z]", code):
         raise OutputError(_ARGV, 0, f"{job_id}: no job_state")
@@ -155,7 +158,7 @@ def report(job_id: str, attributes: Mapping[str, Any], states: Mapping[str, JobS
 
 
 def _verdict(attributes: Mapping[str, Any], status: int | None) -> Verdict:
-    """Why a finished job is over. Deleted beats the exit status: a job that trapped TERM may have ended with 0."""
+    """Why a finished job ended. A deletion outranks the exit status: a job that trapped TERM may have ended with 0."""
     if status in _ENDED_BY_PBS:
         return _ENDED_BY_PBS[status]
     if _is_deleted(attributes):
@@ -167,7 +170,7 @@ def _verdict(attributes: Mapping[str, Any], status: int | None) -> Verdict:
 
 
 def _is_deleted(attributes: Mapping[str, Any]) -> bool:
-    """Whether somebody has ended it. The comment says so at once, while its processes still have their time to end."""
+    """Whether the job was deleted. Its comment says so at once, while its processes still have time to end."""
     return _text(attributes.get("substate")) == _DELETED_SUBSTATE or " terminated" in _text(attributes.get("comment"))
 
 
@@ -195,13 +198,13 @@ def _time(job_id: str, value: object, zone: tzinfo) -> datetime | None:
 
 
 def _expected(attributes: Mapping[str, Any], zone: tzinfo) -> datetime | None:
-    """``estimated.start_time``, of a site whose scheduler estimates starts; None where it says nothing of one."""
+    """``estimated.start_time``, if the site's scheduler estimates starts; else None."""
     text = _group(attributes, "estimated").get("start_time", "")
     try:
         if re.fullmatch(r"[0-9]{1,11}", text):
             return datetime.fromtimestamp(int(text), zone)
         return datetime.strptime(text, _CTIME).replace(tzinfo=zone)
-    except ValueError:  # UNKNOWN, or nothing: it is told to people only
+    except ValueError:  # UNKNOWN or empty; no error, as the figure is only shown to people
         return None
 
 

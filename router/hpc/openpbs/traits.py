@@ -1,4 +1,4 @@
-"""What others must know of it: figures for sizing and scripts, words for admins. Pure."""
+"""Traits and advice: what other rooms must know about this batch system. Pure."""
 
 from __future__ import annotations
 

@@ -1,9 +1,12 @@
-"""Slurm: the words of sbatch, squeue, sacct, scontrol and scancel, and what their ends mean.
+"""Slurm: the arguments of sbatch, squeue, sacct, scontrol and scancel, and what their exit codes and errors mean.
 
-Pure. Every command of Slurm fails with exit code 1, so its words decide. Traps that shaped it: a list drops ids that are
-unknown, purged or hidden without a word; sacct lags behind squeue and shows a job that ran as PENDING; only
-``scontrol show job ID`` says that there is no such job, and it takes one id. Fields of our own choice end in control
-characters, as names and paths may hold anything else.
+Pure. Every command of Slurm fails with exit code 1, so only its error text tells failures apart. Traps:
+
+- A list silently drops ids that are unknown, purged or hidden.
+- sacct lags behind squeue and shows a job that ran as PENDING.
+- Only ``scontrol show job ID`` says that a job does not exist, and it takes one id.
+
+The fields that this module asks for end in control characters, as names and paths may hold anything else.
 """
 
 from __future__ import annotations
@@ -30,14 +33,14 @@ from router.hpc.slurm.records import (
 DEFAULT: Final = Commands(
     environment=(("PATH", "/opt/slurm/bin:/usr/local/bin:/usr/bin:/bin"), ("SLURM_TIME_FORMAT", "%s")),
 )
-"""Slurm's own times have no zone; with this variable they are seconds since 1970."""
+"""Slurm prints times without a zone; ``SLURM_TIME_FORMAT=%s`` makes them seconds since 1970."""
 STATES: Final[Mapping[str, JobState]] = slurmrecords.STATES
 NAME_LIMIT: Final = 255
-"""Slurm itself sets none; its accounting keeps so many characters."""
+"""Slurm itself has no limit; its accounting keeps this many characters."""
 LISTS_ALL: Final = True
 
 _LAST_ID: Final = (1 << 31) - 1
-"""Of a greater number squeue says that it is no job's, and nothing of the others that it was asked about."""
+"""Given a greater number, squeue reports an invalid id and leaves out all other jobs that it was asked about."""
 _ID: Final = re.compile(r"\d{1,10}")
 _PARSABLE: Final = re.compile(r"(\d{1,10})(?:;[A-Za-z0-9_.-]+)?")
 _FORMAT: Final = ",".join(f"{name}:{UNIT_END}" for name in LISTED[:-1]) + f",{LISTED[-1]}:{RECORD_END}"
@@ -46,7 +49,7 @@ _CONTROL: Final = re.compile(r"[\x00-\x1f\x7f]")
 
 _NO_COMMAND: Final = frozenset({126, 127})
 _SIGNALLED: Final = range(128 + 1, 128 + 65)
-"""What a shell says of a command that a signal has ended: many sites have a script in front of Slurm's commands."""
+"""A shell's exit codes for a command that a signal ended: many sites wrap Slurm's commands in a script."""
 _GONE: Final = re.compile(r"invalid job id specified|already (?:completing or )?completed|not running", re.IGNORECASE)
 _FULL: Final = re.compile(
     r"\w*Max(?:Submit)?Jobs?(?:PerUser|PerAccount|PerAcct)?Limit\b|\w*SubmitJobs?(?:PerUser|PerAccount|PerAcct)?Limit\b"
@@ -54,7 +57,7 @@ _FULL: Final = re.compile(
     re.IGNORECASE,
 )
 _REFUSAL: Final = re.compile(r"^sbatch: error: Batch job submission failed: (.*)$", re.MULTILINE)
-"""Slurm's own reason. The lines before it may be a plugin's, in words that its author chose."""
+"""Slurm's own reason. The lines before it may come from a plugin, with any text."""
 _NO_HISTORY: Final = "accounting storage is disabled"
 _NO_ANSWER: Final = re.compile(
     r"unable to contact|connect(?:ion)? (?:failure|refused|reset|timed out|error)|timed out|zero bytes were transmitted"
@@ -68,8 +71,9 @@ _NO_ANSWER: Final = re.compile(
 def submit_argv(submission: Submission, commands: Commands = DEFAULT) -> tuple[str, ...]:
     """``sbatch`` with the same options for every job.
 
-    The Pod's directory is the script's argument, and its working directory, by which it is found again. A percent
-    sign in the output's path would be a pattern. ConfigError where a path holds control characters.
+    The Pod's directory is the script's argument and its working directory, by which the agent finds it again. A percent
+    sign in the output's path would be a pattern, so it is doubled. Raises ConfigError if a path holds control
+    characters.
     """
     for path in (submission.script, submission.directory, submission.output):
         if _CONTROL.search(path):
@@ -81,7 +85,7 @@ def submit_argv(submission: Submission, commands: Commands = DEFAULT) -> tuple[s
 
 
 def job_id(stdout: str) -> str:
-    """The last line that is exactly ``ID`` or ``ID;cluster``: plugins print lines of their own. OutputError."""
+    """The id in the last line that is exactly ``ID`` or ``ID;cluster``; plugins print more. Raises OutputError."""
     for line in reversed(stdout.splitlines()):
         if found := _PARSABLE.fullmatch(line.strip()):
             return found[1]
@@ -89,14 +93,12 @@ def job_id(stdout: str) -> str:
 
 
 def is_id(text: str) -> bool:
-    """A number: Slurm's ids have nothing else."""
+    """Whether this is a number within Slurm's range of job ids."""
     return re.fullmatch(r"[1-9][0-9]{0,9}", text) is not None and int(text) <= _LAST_ID
 
 
 def list_argv(*, user: str = "", name: str = "", commands: Commands = DEFAULT) -> tuple[str, ...]:
-    """``squeue -a -t all``: exact matches, hidden partitions too; jobs that are over are listed until MinJobAge (300 s by
-    default).
-    """
+    """``squeue -a -t all``: exact matches, hidden partitions too; finished jobs until MinJobAge (default 300 s)."""
     words = (*(("-u", user) if user else ()), *((f"--name={name}",) if name else ()))
     return commands.argv("squeue", "-a", "-h", "-t", "all", *words, "-O", f"JobID:{RECORD_END}")
 
@@ -115,30 +117,30 @@ def parse_list(stdout: str) -> tuple[str, ...]:
 def states_argv(users: str, commands: Commands = DEFAULT) -> tuple[str, ...]:
     """``squeue -a -t all -u``: all that Slurm's controller knows of these users' jobs.
 
-    Without ``-a`` those of hidden partitions are left out without a word, also those of the asker.
+    Without ``-a`` squeue silently leaves out jobs in hidden partitions, even the caller's own.
     """
     return commands.argv("squeue", "-a", "-h", "-t", "all", "-u", users, "-O", _FORMAT)
 
 
 def parse_states(stdout: str) -> dict[str, JobState]:
-    """States by id, of jobs that are over as well. OutputError."""
+    """States by id, finished jobs included. Raises OutputError."""
     return {found: report.state for found, report in listed_reports(stdout, UTC).items()}
 
 
 def parse_listed(stdout: str, *, zone: tzinfo = UTC) -> dict[str, JobReport]:
-    """All of the list: it has state, reason and exit code, so no second command is needed. OutputError."""
+    """Reports of all listed jobs: the list has all fields, so no second command is needed. Raises OutputError."""
     return listed_reports(stdout, zone)
 
 
 def details_argv(job_ids: Sequence[str], commands: Commands = DEFAULT) -> tuple[str, ...]:
-    """``squeue -a -t all -j``; it drops unknown ids without a word where there are several."""
+    """``squeue -a -t all -j``. Of several ids it silently drops unknown ones."""
     if not job_ids:
         raise ValueError("details of no job: squeue without ids lists the whole server")
     return commands.argv("squeue", "-a", "-h", "-t", "all", "-j", ",".join(job_ids), "-O", _FORMAT)
 
 
 def past_argv(job_ids: Sequence[str], commands: Commands = DEFAULT) -> tuple[str, ...] | None:
-    """``sacct -j``, of the job and its steps, where accounting is on: jobs that squeue has forgotten."""
+    """``sacct -j`` for jobs that squeue has forgotten, with their steps; None if accounting is off."""
     if not commands.history:
         return None
     fields = ",".join(RECORDED)
@@ -147,15 +149,15 @@ def past_argv(job_ids: Sequence[str], commands: Commands = DEFAULT) -> tuple[str
 
 
 def proof_argv(job_id: str, commands: Commands = DEFAULT) -> tuple[str, ...] | None:
-    """``scontrol show job -a ID``: fails with "Invalid job id" where there is none, or it is hidden from the asker.
+    """``scontrol show job -a ID``: fails with "Invalid job id" if the job does not exist or is hidden from the caller.
 
-    Not by its partition, with ``-a``.
+    With ``-a`` a hidden partition does not hide its jobs.
     """
     return commands.argv("scontrol", "show", "job", "-a", job_id)
 
 
 def parse_details(stdout: str, *, zone: tzinfo = UTC) -> dict[str, JobReport]:
-    """What squeue, sacct or scontrol print of jobs, as the three commands above ask for it. OutputError."""
+    """Reports by id, from the output of the three commands above (squeue, sacct, scontrol). Raises OutputError."""
     if not stdout.strip():
         return {}
     if stdout.startswith("JobId="):
@@ -166,20 +168,20 @@ def parse_details(stdout: str, *, zone: tzinfo = UTC) -> dict[str, JobReport]:
 
 
 def unknown_ids(stderr: str) -> frozenset[str]:  # noqa: ARG001
-    """None: squeue drops ids without a word."""
+    """Empty: squeue drops unknown ids silently."""
     return frozenset()
 
 
 def cancel_argv(job_id: str, commands: Commands = DEFAULT, *, force: bool = False) -> tuple[str, ...]:  # noqa: ARG001
-    """``scancel``: TERM to all of it, then KILL after KillWait; queued jobs go at once.
+    """``scancel``: TERM to all processes, then KILL after KillWait; queued jobs end at once.
 
-    It knows no force: what a node does not answer to, the controller ends by itself.
+    scancel has no force option: the controller itself ends a job whose node is down.
     """
     return commands.argv("scancel", job_id)
 
 
 def signal_argv(job_id: str, signal: str, commands: Commands = DEFAULT) -> tuple[str, ...]:
-    """``scancel -b -s TERM ID``: the script alone, which passes it on; ``--full`` would reach the image's process."""
+    """``scancel -b -s TERM ID``: signals the script alone, which passes it on; ``--full`` would reach the container."""
     return commands.argv("scancel", "-b", "-s", signal, job_id)
 
 
@@ -189,9 +191,9 @@ def signal_ends(report: JobReport) -> bool:  # noqa: ARG001
 
 
 def queues_argvs(commands: Commands = DEFAULT) -> tuple[tuple[str, ...], ...]:
-    """Partitions, nodes, and of each job that is waiting or running its state, partition, time waited and reason.
+    """The commands for partitions, for nodes, and for waiting and running jobs (state, partition, time waited, reason).
 
-    ``show`` comes first: that an observer may run nothing else of scontrol is said by the first words of a command.
+    ``show`` is scontrol's first word, so that a site can allow an observer ``scontrol show`` alone.
     """
     return (
         commands.argv("scontrol", "show", "partition", "-a", "-o"),
@@ -201,17 +203,17 @@ def queues_argvs(commands: Commands = DEFAULT) -> tuple[tuple[str, ...], ...]:
 
 
 def parse_queues(outputs: Sequence[str]) -> dict[str, QueueReport]:
-    """Partitions by name. With ``PrivateData=jobs`` only the asker's jobs are counted and waited for. OutputError."""
+    """Partitions by name. With ``PrivateData=jobs``, only the caller's jobs are counted. Raises OutputError."""
     partitions, nodes, jobs = outputs
     return queue_states(partitions, nodes, jobs)
 
 
 def failure(argv: Sequence[str], returncode: int | None, stderr: str) -> BatchError | None:
-    """What a command's end means; None for success, and where all it says is that a job is over or not there.
+    """The error that a command's end means; ``None`` for success, or if the job is only over or missing.
 
-    Words of a lost connection count even with exit code 0. Unknown words are Refused for sbatch, Unavailable for all
-    else. ``AssocMaxSubmitJobLimit`` and its like, on a line before the general one, are Full. What a plugin says before
-    Slurm's own reason is no sign of a lost connection.
+    Text about a lost connection counts even with exit code 0. Unknown text is Refused for sbatch, Unavailable for all
+    other commands. ``AssocMaxSubmitJobLimit`` and similar limits, on a line before the general one, are Full. A
+    plugin's text before Slurm's own reason is ignored as a sign of a lost connection.
     """
     words = stderr.strip()
     if returncode is None or returncode < 0 or returncode in _NO_COMMAND or returncode in _SIGNALLED:

@@ -55,7 +55,7 @@ _GPU_TYPE: Final = "gpu-type"
 
 
 def entry_lines(cores_per_rank: int) -> tuple[str, ...]:
-    """How a script gets the Pod's directory, and what its steps must know."""
+    """The script's lines about the Pod's directory, and the variables that its steps (srun) need."""
     return (
         "# $1: the Pod's directory. --export=NONE must not reach srun.",
         f"export SLURM_EXPORT_ENV=ALL SRUN_CPUS_PER_TASK={cores_per_rank}",
@@ -63,22 +63,22 @@ def entry_lines(cores_per_rank: int) -> tuple[str, ...]:
 
 
 def is_directive(key: str) -> bool:
-    """Whether a directive may be added."""
+    """Whether a policy may add this directive."""
     return key in _KNOWN or key == _GPU_TYPE
 
 
 def allowed() -> str:
-    """What may be added, for whoever wrote something else."""
+    """The directives that a policy may add, as text for an error message."""
     return ", ".join(sorted((*_KNOWN, _GPU_TYPE)))
 
 
 def key_problem(key: str) -> str | None:  # noqa: ARG001 - OpenPBS refuses some
-    """Nothing."""
+    """None: Slurm takes every directive that ``is_directive`` allows."""
     return None
 
 
 def value_problem(key: str, value: str) -> str | None:
-    """Why a value would be more than a value, as one clause: quoting it would not help."""
+    """Why a value would be read as more than a value, as one clause; quotes would not help."""
     if not value and key not in _FLAGS:
         return "has no value"
     found = next((sign for sign in ",:=" if key == _GPU_TYPE and sign in value), None)
@@ -124,6 +124,6 @@ def _memory(chunks: tuple[Chunk, ...]) -> str:
 
 
 def _warning(allocation: Allocation) -> int:
-    """Seconds before the end at which Slurm signals the script: a backstop, after the deadline where there is room."""
+    """Seconds before the end at which Slurm signals the script: a backstop, if possible after the deadline."""
     spare = allocation.walltime - allocation.deadline - allocation.grace
     return max(1, min(65535, allocation.grace + min(60, spare)))

@@ -1,6 +1,6 @@
-"""Partitions and nodes as scontrol shows them, and the state of queues that they mean.
+"""Parses Slurm's partitions, nodes and jobs (scontrol, squeue) into the state of queues.
 
-Pure. A CPU of Slurm is what the site counts as one: a core, or a thread of one.
+Pure. A CPU of Slurm is what the site counts as one: a core or a hardware thread.
 """
 
 from __future__ import annotations
@@ -23,26 +23,26 @@ _WORD: Final = re.compile(r"([A-Za-z][A-Za-z0-9:/_]*)=(\S*)")
 _GPUS: Final = re.compile(r"gpu(?::[^,:()]+)?:(\d{1,6})")
 _RUNS: Final = frozenset({"RUNNING", "SUSPENDED", "COMPLETING"})
 _TURN: Final = frozenset({"Resources", "Priority", "None"})
-"""Reasons of jobs that wait for their turn, and for nothing else."""
+"""Reasons of jobs that wait only for their turn."""
 _OPEN: Final = {"UP": (True, True), "DOWN": (True, False), "DRAIN": (False, True), "INACTIVE": (False, False)}
-"""State of a partition -> whether it takes jobs, whether it starts them (slurm.conf(5))."""
+"""A partition's state -> whether it takes jobs, whether it starts them (slurm.conf(5))."""
 _BROKEN: Final = frozenset(
     {
         "DOWN", "DRAIN", "DRAINED", "DRAINING", "FAIL", "FAILED", "FAILING", "ERROR", "UNKNOWN", "INVALID", "INVALID_REG",
         "FUTURE", "BLOCKED", "MAINT", "MAINTENANCE", "NOT_RESPONDING",
     }
 )  # fmt: skip
-"""States and flags of nodes that run no job until somebody mends them. What power saving has switched off is not among
-them: Slurm switches it on for a job. Flags of later releases are not, either."""
+"""States and flags of nodes that run no job until an admin repairs them. Nodes switched off by power saving are not
+broken: Slurm switches them on for a job. Flags of later releases are missing too."""
 _SPOKEN_FOR: Final = frozenset(
     {
         "PLANNED", "RESERVED", "POWER_DOWN", "POWERING_DOWN", "POWER_DRAIN", "REBOOT", "REBOOT_REQUESTED",
         "REBOOT_ISSUED",
     }
 )  # fmt: skip
-"""Flags of nodes that work, and take none but certain jobs now: those they are kept for, or none until they are back."""
+"""Flags of working nodes that are not free: they are reserved for certain jobs, or are about to go down or reboot."""
 _BROKEN_MARKS: Final = ("*", "$")
-"""Not responding, and in maintenance, as some releases write it."""
+"""Suffixes of a node's state in some releases: not responding, in maintenance."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +60,7 @@ class _Node:
 def queue_states(partitions: str, nodes: str, jobs: str) -> dict[str, QueueReport]:
     """Queues by name, of ``scontrol -o show partition``, ``scontrol -o show node`` and ``squeue -O`` with ``COUNTED``.
 
-    :raises OutputError: one of them is not understood
+    :raises OutputError: one of the outputs cannot be read
     """
     known = [_node(one) for one in _lines(nodes, _NODE)]
     counted, waited = _counts(jobs)
@@ -103,7 +103,7 @@ def _node(found: Mapping[str, str]) -> _Node:
 
 
 def _counts(jobs: str) -> tuple[Counter[tuple[str, str]], dict[str, int]]:
-    """Jobs by whether they wait or run and by partition, and the longest wait in each partition, in seconds."""
+    """Numbers of jobs by ``queued``/``running`` and partition; the longest wait in each partition, in seconds."""
     if jobs and not jobs.endswith(f"{RECORD_END}\n"):
         raise OutputError(("squeue",), 0, "the list ends within a record")
     counted: Counter[tuple[str, str]] = Counter()
@@ -122,7 +122,7 @@ def _counts(jobs: str) -> tuple[Counter[tuple[str, str]], dict[str, int]]:
             seconds = (figures.count(pending) or 0) if queued and reason in _TURN else 0
         except ValueError as error:
             raise OutputError(("squeue",), 0, f"PendingTime: {error}") from error
-        # A job that waits may wait for several partitions at once.
+        # A pending job may wait for several partitions at once.
         for partition in partitions.split(","):
             counted["queued" if queued else "running", partition] += 1
             waited[partition] = max(waited.get(partition, 0), seconds)

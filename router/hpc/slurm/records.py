@@ -1,7 +1,7 @@
-"""What squeue, sacct and scontrol print of a job, and the report that it means.
+"""Parses what squeue, sacct and scontrol print about jobs into ``JobReport``s.
 
-Pure. All three know the same states and write an exit code as ``status:signal``, but for squeue, which prints the wait
-status. Times are seconds since 1970 where the command got SLURM_TIME_FORMAT, else local time without a zone.
+Pure. All three use the same states. sacct and scontrol write an exit code as ``status:signal``, squeue as a wait
+status. Times are seconds since 1970 if the command got SLURM_TIME_FORMAT, else local time without a zone.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ LISTED: Final = (
     "JobID", "State", "Reason", "exit_code", "UserName", "Partition", "SubmitTime", "StartTime", "EndTime", "NodeList",
     "TimeUsed", "TimeLimit", "Name", "WorkDir",
 )  # fmt: skip
-"""What squeue is asked for, by the names of its ``-O``."""
+"""The fields asked of squeue, by the names of its ``-O``."""
 RECORDED: Final = (
     "JobIDRaw", "State", "ExitCode", "User", "Partition", "Submit", "Start", "End", "NodeList", "Elapsed", "Timelimit",
     "MaxRSS", "JobName", "WorkDir",
 )  # fmt: skip
-"""What sacct is asked for, by the names of its ``-o``."""
+"""The fields asked of sacct, by the names of its ``-o``."""
 
 STATES: Final[Mapping[str, JobState]] = {
     "PENDING": JobState.QUEUED,
@@ -117,7 +117,7 @@ class _Raw:
 
 
 def listed_reports(text: str, zone: tzinfo) -> dict[str, JobReport]:
-    """Reports by id, of ``squeue -O`` with the fields of ``LISTED``. OutputError."""
+    """Reports by id, of ``squeue -O`` with the fields of ``LISTED``. Raises OutputError."""
     if text and not text.endswith(f"{RECORD_END}\n"):
         raise OutputError(("squeue",), 0, f"the list ends within a record: {text[-200:]!r}")
     reports: dict[str, JobReport] = {}
@@ -133,7 +133,7 @@ def listed_reports(text: str, zone: tzinfo) -> dict[str, JobReport]:
 
 
 def _wait_status(text: str) -> str:
-    """``status:signal`` of what wait(2) gives; text of that form already is left alone. OutputError."""
+    """``status:signal`` of a wait(2) status; text that already has that form is unchanged. Raises OutputError."""
     if _EXIT.fullmatch(text):
         return text
     if not re.fullmatch(r"\d{1,10}", text):
@@ -145,7 +145,7 @@ def _wait_status(text: str) -> str:
 def accounting_reports(text: str, zone: tzinfo) -> dict[str, JobReport]:
     """Reports by id, of ``sacct -P`` with the fields of ``RECORDED``: one record a job, then one for each of its steps.
 
-    A step that ran out of memory makes the job's verdict so: its script may have gone on. OutputError.
+    If a step ran out of memory, so did the job, even if its script went on. Raises OutputError.
     """
     jobs: dict[str, JobReport] = {}
     for values in _accounted(text):
@@ -164,7 +164,7 @@ def accounting_reports(text: str, zone: tzinfo) -> dict[str, JobReport]:
 
 
 def _accounted(text: str) -> Iterator[list[str]]:
-    """The fields of each record. A name may hold newlines: a record goes on until it has all of its fields."""
+    """The fields of each record. A name may hold newlines, so a record continues until it has all of its fields."""
     if text and not text.endswith("\n"):
         raise OutputError(("sacct",), 0, "the answer ends within a line")
     pending = ""
@@ -193,9 +193,9 @@ def _figure(text: str) -> float:
 
 
 def controller_reports(text: str, zone: tzinfo) -> dict[str, JobReport]:
-    """Reports by id, of ``scontrol show job ID``: of one job, or of all those of an array. OutputError.
+    """Reports by id, of ``scontrol show job ID``: of one job, or of all jobs of an array. Raises OutputError.
 
-    A job ends in an empty line. Each free text stands on a line of its own: the name on the first one, paths on others.
+    A job ends in an empty line. Each free text ends its line: the name the first line, each path a line of its own.
     """
     if not text.endswith("\n\n"):
         raise OutputError(_SHOW, 0, "the answer ends within a job")
@@ -224,7 +224,7 @@ def _attributes(text: str) -> Iterator[tuple[str, str]]:
         if rest.startswith("JobId="):
             head, _, rest = rest.partition(" ")
             yield "JobId", head.removeprefix("JobId=")
-            # A job of an array: ArrayJobId=7 ArrayTaskId=1 JobName=...
+            # An array's job: ArrayJobId=7 ArrayTaskId=1 JobName=...
             before, name, rest = rest.partition("JobName=")
             yield from _WORD.findall(before)
             yield name.removesuffix("="), rest
@@ -235,7 +235,7 @@ def _attributes(text: str) -> Iterator[tuple[str, str]]:
 
 
 def _report(raw: _Raw, zone: tzinfo) -> JobReport:
-    """What a job's fields mean. OutputError where there is no state, or a figure is none."""
+    """The report that a job's fields mean. Raises OutputError for an unreadable state or figure."""
     word = raw.state.partition(" ")[0]
     if not re.fullmatch(r"[A-Z_]{2,30}", word):
         raise OutputError((raw.command,), 0, f"{raw.job_id}: not a state: {raw.state[:200]!r}")
@@ -250,7 +250,7 @@ def _report(raw: _Raw, zone: tzinfo) -> JobReport:
         job_id=raw.job_id,
         state=state,
         code=word,
-        # A job that was ended from outside, or never began, shows 0:0 where it has no exit code.
+        # Slurm shows 0:0 for a job without an exit code, one that was ended from outside or never began.
         exit_status=None if exited == 0 and (verdict is not Verdict.ENDED or word == "FAILED") else exited,
         verdict=verdict,
         reason=_reason(raw, word),
@@ -262,7 +262,7 @@ def _report(raw: _Raw, zone: tzinfo) -> JobReport:
         resources={} if raw.limit in _NO_TIME else {"walltime": _span(raw.limit)},
         used={"walltime": _span(raw.spent)} if begun and raw.spent not in _NO_TIME else {},
         submitted=_time(raw, raw.submitted, zone),
-        # Of a job that waits, the start that backfill plans for it: of some jobs, at the moment.
+        # For some waiting jobs squeue shows the start that backfill currently plans.
         expected=_time(raw, raw.started, zone) if state is JobState.QUEUED else None,
         started=_time(raw, raw.started, zone) if begun else None,
         ended=_time(raw, raw.ended, zone) if over else None,
@@ -270,7 +270,7 @@ def _report(raw: _Raw, zone: tzinfo) -> JobReport:
 
 
 def _span(text: str) -> str:
-    """A span of time as sacct and PBS write it, HH:MM:SS: squeue leaves leading zeros out (0:42, 1-2:03:04)."""
+    """A span of time as sacct and PBS write it, HH:MM:SS; squeue omits leading zeros (0:42, 1-2:03:04)."""
     if (found := _SPAN.fullmatch(text)) is None:
         return text  # UNLIMITED, INVALID, Partition_Limit
     days, hours, minutes, seconds = found.groups(default="")
@@ -279,7 +279,7 @@ def _span(text: str) -> str:
 
 def _verdict(word: str, reason: str, exited: int | None) -> Verdict:
     verdict = _VERDICTS[word]
-    # JobLaunchFailure is also said of a script that a signal killed; what never began has other codes.
+    # Slurm also says JobLaunchFailure of a script that a signal killed; a job that never began has other exit codes.
     signalled = _SIGNALLED < (exited or 0) <= _SIGNALLED + _LAST_SIGNAL
     if word == "FAILED" and ((_NOT_STARTED.search(reason) and not signalled) or exited == 0):
         return Verdict.NEVER_RAN
@@ -294,7 +294,7 @@ def _exit_status(raw: _Raw) -> int:
 
 
 def _reason(raw: _Raw, word: str) -> str:
-    """The reason; without one, the state of a job that did not end by itself (``CANCELLED by 1000``)."""
+    """Slurm's reason; without one, the state of a job that did not end by itself (``CANCELLED by 1000``)."""
     if raw.reason not in _NO_TIME:
         return raw.reason
     return raw.state if _VERDICTS.get(word, Verdict.ENDED) is not Verdict.ENDED else ""

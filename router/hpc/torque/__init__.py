@@ -1,6 +1,6 @@
-"""TORQUE: all that is known of it.
+"""TORQUE: everything that the project knows about it.
 
-Pure. ``router.hpc.BatchSystem`` says what each name is.
+Pure. ``router.hpc.BatchSystem`` describes each name.
 """
 
 from router.hpc.torque.commands import (

@@ -1,8 +1,12 @@
-"""TORQUE: the words of qsub, qselect, qstat, pbsnodes, qdel and qsig, and what they answer.
+"""TORQUE: the arguments of qsub, qselect, qstat, pbsnodes, qdel and qsig, and their answers.
 
-Pure. Measured on TORQUE's 6.1 line; the recordings are in the tests. It is no OpenPBS: no JSON, no ``-x`` for history
-(jobs that are over stay for ``keep_completed`` seconds as state C), other exit codes, ``-P`` is another user, a script
-with ``select`` is taken without a word, and ``qstat`` of an array's id lists every job.
+Pure. Measured on TORQUE's 6.1 line; the recordings are in the tests. Differences from OpenPBS:
+
+- It has no JSON, and other exit codes.
+- It has no ``-x`` for history: finished jobs stay for ``keep_completed`` seconds, in state C.
+- ``-P`` is another user.
+- qsub silently takes a script with ``select``.
+- ``qstat`` of an array's id lists every job.
 """
 
 from __future__ import annotations
@@ -39,11 +43,11 @@ _UNKNOWN: Final = re.compile(r"Unknown Job Id(?: Error)?\s+([0-9]+\.[A-Za-z0-9._
 _CUT_ID: Final = re.compile(r"\d+(?:\[\d*\])?(?:\.[A-Za-z0-9._-]*)?")
 _CELLS: Final = 11
 _TABLE_ID: Final = 22
-"""Characters of an id that the table has room for; it cuts the rest without a sign."""
+"""Characters of an id that fit into the table; qstat cuts the rest without a mark."""
 _UNSAFE_DIRECTORY: Final = re.compile(r"[\\\"',\x00-\x1f\x7f]")
 _UNSAFE_OUTPUT: Final = re.compile(r"[:$\\\"',\x00-\x1f\x7f]")
 
-# PBSE codes modulo 256, as the commands exit (10-qsub-errors.txt), and errno of a refused connection.
+# Exit codes of the commands: PBSE codes modulo 256 (10-qsub-errors.txt), and the errno of a refused connection.
 _UNKNOWN_JOB, _END_OF_FILE, _REFUSED_CONNECTION = 153, 67, 111
 _DISABLED: Final = 175
 _NO_COMMAND: Final = frozenset({126, 127})
@@ -57,19 +61,19 @@ _FILTERED: Final = re.compile(
     r"^qsub: (?:Your job has been administratively rejected|submit filter returned an error)",
     re.IGNORECASE | re.MULTILINE,
 )
-"""The site's filter refuses, in words that its author chose, on the lines before."""
+"""The site's filter refuses the job; the lines before this one are its own text, which may say anything."""
 _GONE: Final = re.compile(r"unknown job id|invalid state for job|request invalid for state of job", re.IGNORECASE)
 _HIDDEN: Final = re.compile(
     r"(?:qstat: (?:Unauthorized Request|Unknown Job Id(?: Error)?)\s+[0-9]+\.[A-Za-z0-9._-]+\s*)+"
 )
-"""All that qstat says of jobs which are others' where ``query_other_jobs`` is off, and of jobs that are not there."""
+"""qstat's whole error text for missing jobs, and for jobs of other users if ``query_other_jobs`` is off."""
 _IN_PLACE_OF: Final[Mapping[str, str]] = {"TERM": "INT"}
 
 
 def submit_argv(submission: Submission, commands: Commands = DEFAULT) -> tuple[str, ...]:
-    """``qsub`` with the same options for every job; the reasons are those of ``router.hpc.openpbs``.
+    """``qsub`` with the same options for every job; ``router.hpc.openpbs`` gives the reasons.
 
-    ConfigError where a path holds what ``-o`` or ``-v`` cannot carry unchanged.
+    Raises ConfigError if ``-o`` or ``-v`` cannot carry a path unchanged.
     """
     for path, unsafe in ((submission.output, _UNSAFE_OUTPUT), (submission.directory, _UNSAFE_DIRECTORY)):
         if unsafe.search(path) or path != path.rstrip():
@@ -83,7 +87,7 @@ def submit_argv(submission: Submission, commands: Commands = DEFAULT) -> tuple[s
 
 
 def job_id(stdout: str) -> str:
-    """The last line that is exactly a job id: filters print lines of their own. OutputError."""
+    """The last line that is exactly a job id: filters print further lines. Raises OutputError."""
     for line in reversed(stdout.splitlines()):
         if ID.fullmatch(line.strip()):
             return line.strip()
@@ -91,18 +95,18 @@ def job_id(stdout: str) -> str:
 
 
 def is_id(text: str) -> bool:
-    """A number and a server: ``0.vm``. Asked about an array's, ``39[].vm``, qstat shows the whole server."""
+    """Whether this is a number and a server: ``0.vm``. Given an array's id, ``39[].vm``, qstat lists every job."""
     return bool(_OWN_ID.fullmatch(text))
 
 
 def list_argv(*, user: str = "", name: str = "", commands: Commands = DEFAULT) -> tuple[str, ...]:
-    """``qselect``: exact matches; jobs that are over as long as they are kept."""
+    """``qselect``: exact matches, finished jobs included while the server keeps them."""
     words = (*(("-u", user) if user else ()), *(("-N", name) if name else ()))
     return commands.argv("qselect", *words)
 
 
 def parse_list(stdout: str) -> tuple[str, ...]:
-    """One id a line. OutputError."""
+    """The ids, one per line. Raises OutputError."""
     if stdout and not stdout.endswith("\n"):
         raise OutputError(("qselect",), 0, "the list ends within a line")
     ids = tuple(line.strip() for line in stdout.splitlines() if line.strip())
@@ -118,9 +122,9 @@ def states_argv(users: str, commands: Commands = DEFAULT) -> tuple[str, ...]:
 
 
 def parse_states(stdout: str) -> dict[str, JobState]:
-    """The rows below the table's rule: id first, state last but one of eleven cells. OutputError.
+    """States by id, from the rows below the table's rule: id first, state last but one of eleven cells. OutputError.
 
-    An id as long as its column may have been cut: it gets a ``*``.
+    An id as long as its column may have been cut, so it gets a ``*``.
     """
     if not stdout.strip():
         return {}
@@ -139,7 +143,7 @@ def parse_states(stdout: str) -> dict[str, JobState]:
 
 
 def parse_listed(stdout: str, *, zone: tzinfo = UTC) -> dict[str, JobReport]:  # noqa: ARG001
-    """Nothing: the table cuts what matters."""
+    """Empty: the table cuts the fields that matter."""
     return {}
 
 
@@ -151,37 +155,37 @@ def details_argv(job_ids: Sequence[str], commands: Commands = DEFAULT) -> tuple[
 
 
 def past_argv(job_ids: Sequence[str], commands: Commands = DEFAULT) -> tuple[str, ...] | None:  # noqa: ARG001
-    """None: qstat shows jobs that are over, as long as there is a record of them."""
+    """None: qstat already shows finished jobs while the server keeps their records."""
     return None
 
 
 def proof_argv(job_id: str, commands: Commands = DEFAULT) -> tuple[str, ...] | None:  # noqa: ARG001
-    """None: what qstat does not know by its id is unknown."""
+    """None: qstat itself says which ids are unknown."""
     return None
 
 
 def parse_details(stdout: str, *, zone: tzinfo = UTC) -> dict[str, JobReport]:  # noqa: ARG001
-    """Reports by id. Times need no zone. OutputError."""
+    """Reports by id. ``zone`` is unused, as times are seconds since 1970. Raises OutputError."""
     return reports(stdout, STATES)
 
 
 def unknown_ids(stderr: str) -> frozenset[str]:
-    """The ids that qstat says it does not know."""
+    """The ids that qstat calls unknown."""
     return frozenset(_UNKNOWN.findall(stderr))
 
 
 def cancel_argv(job_id: str, commands: Commands = DEFAULT, *, force: bool = False) -> tuple[str, ...]:  # noqa: ARG001
-    """``qdel``. Force (``-p``) is its operators' alone."""
+    """``qdel``. Only TORQUE's operators may use force (``-p``), so ``force`` has no effect."""
     return commands.argv("qdel", job_id)
 
 
 def signal_argv(job_id: str, signal: str, commands: Commands = DEFAULT) -> tuple[str, ...]:
-    """``qsig``, with INT for TERM as on OpenPBS: here as there a shell stands above the script."""
+    """``qsig``, with INT in place of TERM as on OpenPBS: the script's parent is a shell here too."""
     return commands.argv("qsig", "-s", _IN_PLACE_OF.get(signal, signal), job_id)
 
 
 def signal_ends(report: JobReport) -> bool:
-    """A job on several hosts: for each signal, whichever it is, the first host's MoM has the others kill what they run
+    """Whether the job has several hosts: on any signal, the first host's MoM makes the other hosts kill their processes
     (``mom_req_signal_job`` calls ``terminate_sisters``, TORQUE master 34ff845).
     """
     return len({place.partition("/")[0] for place in report.hosts.split("+")}) > 1
@@ -193,16 +197,16 @@ def queues_argvs(commands: Commands = DEFAULT) -> tuple[tuple[str, ...], ...]:
 
 
 def parse_queues(outputs: Sequence[str]) -> dict[str, QueueReport]:
-    """Queues by name. OutputError."""
+    """Queues by name. Raises OutputError."""
     queues, nodes = outputs
     return queue_states(queues, nodes)
 
 
 def failure(argv: Sequence[str], returncode: int | None, stderr: str) -> BatchError | None:
-    """What a command's end means; None for success, and where a job of those asked about is over, unknown or hidden.
+    """The error that a command's end means; None for success, or if one of the jobs is over, unknown or hidden.
 
-    Codes that are not known are Refused for qsub, Unavailable for every other command. What a submit filter says is no
-    sign of a lost connection, whatever it says.
+    Unknown codes are Refused for qsub, Unavailable for every other command. A submit filter's text is ignored as a sign
+    of a lost connection.
     """
     words = stderr.strip()
     if returncode is None or returncode < 0 or returncode in _NO_COMMAND:

@@ -1,6 +1,6 @@
 """TORQUE's directives: what a script asks for, and what a policy may add.
 
-Pure. ``-P`` names a proxy user there, never a project.
+Pure. TORQUE's ``-P`` names a proxy user, never a project.
 """
 
 from __future__ import annotations
@@ -18,23 +18,23 @@ _TABLE: Final = {"group_list": "-W group_list", "reservation": "-W x=FLAGS:ADVRE
 
 
 def is_directive(key: str) -> bool:
-    """Whether a directive may be added."""
+    """Whether a policy may add this directive."""
     return pbs.is_directive(key, _TABLE, NODE)
 
 
 def allowed() -> str:
-    """What may be added, for whoever wrote something else."""
+    """The directives that a policy may add, as text for an error message."""
     known = ", ".join(sorted((*_TABLE, *pbs.PLAIN_RESOURCES)))
     return f"{known}, {JOB_WIDE}NAME (a resource of the whole job) and {NODE}NAME (a property of every node)"
 
 
 def key_problem(key: str) -> str | None:  # noqa: ARG001 - OpenPBS refuses some
-    """Nothing: a resource may be asked for whatever nodes are."""
+    """None: TORQUE takes a resource beside any request for nodes."""
     return None
 
 
 def value_problem(key: str, value: str) -> str | None:
-    """Why a value would be more than a value, as one clause."""
+    """Why a value would be read as more than a value, as one clause."""
     if key in ACCOUNTS:
         separators = ""
     elif key.startswith(CHUNK):

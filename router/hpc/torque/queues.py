@@ -1,6 +1,6 @@
-"""Queues and nodes as TORQUE's qstat -Q -f and pbsnodes -x show them, and the state of queues that they mean.
+"""Parses TORQUE's queues and nodes (qstat -Q -f and pbsnodes -x) into the state of queues.
 
-Pure. A queue whose ``resources_default.neednodes`` names properties has the nodes with all of them, else all nodes.
+Pure. A queue has the nodes with all properties that its ``resources_default.neednodes`` names; without it, all nodes.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class _Node:
 
 
 def queue_states(queues: str, nodes: str) -> dict[str, QueueReport]:
-    """Queues by name, of ``qstat -Q -f`` and ``pbsnodes -x``. OutputError."""
+    """Queues by name, of ``qstat -Q -f`` and ``pbsnodes -x``. Raises OutputError."""
     known = [_node(one) for one in elements(nodes, "Node", ("pbsnodes", "-x"))]
     try:
         return {name: _queue(name, found, known) for name, found in _queues(queues)}
@@ -42,8 +42,8 @@ def queue_states(queues: str, nodes: str) -> dict[str, QueueReport]:
 
 
 def _queues(text: str) -> Iterator[tuple[str, dict[str, str]]]:
-    """Name and attributes of each queue; a long value goes on in lines that begin with a tab, perhaps within a word."""
-    if text and not text.endswith("\n\n"):  # qstat prints an empty line behind each
+    """Name and attributes of each queue. A long value continues on lines that begin with a tab, even within a word."""
+    if text and not text.endswith("\n\n"):  # qstat prints an empty line after each queue
         raise OutputError(("qstat", "-Q"), 0, "the answer ends within a queue")
     name, found = "", dict[str, str]()
     for line in text.replace("\n\t", "").splitlines():
@@ -76,7 +76,7 @@ def _node(node: ET.Element) -> _Node:
 
 
 def _taken(jobs: str) -> int:
-    """Cores of ``0-1/7.vm,3/8.vm`` (6.x), or of ``0/7.vm, 1/7.vm``."""
+    """The number of cores in ``0-1/7.vm,3/8.vm`` (6.x) or ``0/7.vm, 1/7.vm``."""
     taken = 0
     for first, last in re.findall(r"(?:^|,)\s*(\d{1,5})(?:-(\d{1,5}))?(?=[,/]|$)", jobs):
         taken += int(last) - int(first) + 1 if last else 1

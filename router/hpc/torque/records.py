@@ -1,6 +1,6 @@
-"""What TORQUE's qstat -f -x prints of jobs, and the report that it means.
+"""Parses what TORQUE's qstat -f -x prints about jobs into ``JobReport``s.
 
-Pure. Of several ids it prints several XML documents, one after another. Times are seconds since 1970.
+Pure. For several ids qstat prints several XML documents, one after another. Times are seconds since 1970.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ ID: Final = re.compile(r"\d+(?:\[\d*\])?\.[A-Za-z0-9][A-Za-z0-9._-]*")
 _DOCUMENT_END: Final = "</Data>"
 _DECLARATION: Final = re.compile(r"<!(?:DOCTYPE|ENTITY)", re.IGNORECASE)
 _VARIABLE: Final = re.compile(rf"(?:^|,){ENV_DIR}=([^,]*)")
-# JOB_EXEC_… of pbs_job.h as far as the job had run, and what a shell's end by TERM or KILL from outside is counted as.
+# JOB_EXEC_… codes (pbs_job.h) of jobs that had run, and the codes of a shell that TERM or KILL ended from outside.
 _VERDICTS: Final[Mapping[int, Verdict]] = {
-    -4: Verdict.NODE_LOST,  # INITABT: its node's daemon was started anew (pbs_mom -r), and ended what had run there
-    -5: Verdict.NODE_LOST,  # INITRST: the same of one with a checkpoint
-    -6: Verdict.NODE_LOST,  # INITRMG: the same of one whose checkpoint was moved
+    -4: Verdict.NODE_LOST,  # INITABT: its node's daemon was restarted (pbs_mom -r) and ended the jobs that ran there
+    -5: Verdict.NODE_LOST,  # INITRST: the same for a job with a checkpoint
+    -6: Verdict.NODE_LOST,  # INITRMG: the same for a job whose checkpoint was moved
     -10: Verdict.MEMORY,
     -11: Verdict.WALLTIME,
     -12: Verdict.CPU_TIME,
@@ -34,13 +34,13 @@ _VERDICTS: Final[Mapping[int, Verdict]] = {
 
 
 def elements(text: str, kind: str, argv: tuple[str, ...]) -> Iterator[ET.Element]:
-    """The elements of that kind in all documents of an answer. OutputError."""
+    """The elements of that kind in all documents of an answer. Raises OutputError."""
     *documents, rest = text.split(_DOCUMENT_END)
     if rest.strip() or _DECLARATION.search(text):
         raise OutputError(argv, 0, f"no whole XML documents: {rest[:200]!r}")
     for document in documents:
         try:
-            # Without declarations there are no entities, which is what is unsafe in XML.
+            # XML is unsafe through entities; without declarations there are none.
             root = ET.fromstring(document.strip() + _DOCUMENT_END)  # noqa: S314
         except (ET.ParseError, ValueError) as error:
             raise OutputError(argv, 0, f"not XML: {error}: {document[:200]!r}") from error
@@ -50,7 +50,7 @@ def elements(text: str, kind: str, argv: tuple[str, ...]) -> Iterator[ET.Element
 
 
 def reports(text: str, states: Mapping[str, JobState]) -> dict[str, JobReport]:
-    """Reports by job id. OutputError."""
+    """Reports by job id. Raises OutputError."""
     found: dict[str, JobReport] = {}
     for job in elements(text, "Job", ("qstat", "-x")):
         report = _report(job, states)
@@ -88,7 +88,7 @@ def _report(job: ET.Element, states: Mapping[str, JobState]) -> JobReport:
 
 
 def _verdict(status: int | None, started: datetime | None) -> Verdict:
-    """Why a job is over. Deleted while it waited: no exit status, no start, and nothing else to tell it by."""
+    """Why a job ended. The record of a job deleted while queued lacks exit status and start."""
     if status is None:
         return Verdict.NEVER_RAN if started else Verdict.DELETED
     if status in _VERDICTS:

@@ -1,4 +1,4 @@
-"""What others must know of it: figures for sizing and scripts, words for admins. Pure."""
+"""Traits and advice: what other rooms must know about this batch system. Pure."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Final
 from router.hpc import Advice, Traits
 
 TRAITS: Final = Traits(
-    # MoM sets RLIMIT_DATA to ``mem``, below which Go's runtime, and so Apptainer, does not start: about 160 MB.
+    # MoM sets RLIMIT_DATA to ``mem``. Below about 160 MB Go's runtime, and so Apptainer, does not start.
     memory_floor=512 * 1024**2,
     cores_per_line=True,
     projects=False,
