@@ -1,6 +1,6 @@
-"""The machine where a site's batch system is reached: commands, and the files below the site's directory.
+"""The machine from which a site's batch system is reached: its commands, and the files below the site's directory.
 
-``Host`` is all that the agent knows of it, so that a login node over ssh can take the place of the local machine.
+The agent uses it only through ``Host``, so that a login node over ssh can take the place of the local machine.
 """
 
 from __future__ import annotations
@@ -13,12 +13,12 @@ from typing import Final, Protocol
 from router.pod.files import Staged
 
 MOST_READ: Final = 1 << 20
-"""Bytes that one ``read`` returns at most, unless it is told otherwise."""
+"""Bytes that one ``read`` returns at most by default."""
 
 
 @dataclass(frozen=True, slots=True)
 class Ended:
-    """How a command ended. ``returncode`` is None where it gave no answer in time, or could not be started."""
+    """How a command ended. ``returncode`` is ``None`` if the command exceeded its time or could not be started."""
 
     returncode: int | None
     stdout: bytes
@@ -27,7 +27,7 @@ class Ended:
 
 @dataclass(frozen=True, slots=True)
 class Status:
-    """One name, links not followed: ``kind`` is ``file``, ``directory`` or ``other``; times in seconds since 1970."""
+    """A path's status, of a link itself. ``kind`` is ``file``, ``directory`` or ``other``; time is since 1970."""
 
     kind: str
     size: int
@@ -35,9 +35,9 @@ class Status:
 
 
 class HostUnavailable(OSError):
-    """The host, the connection to it or the site helper on it does not answer; one sentence with what to do.
+    """The host, the connection to it or its site helper does not answer; the text is one sentence with what to do.
 
-    ``lasting``: it will be so until a person has changed something (a host key, sudo's rules, the site helper).
+    ``lasting``: the error stays until a person changes something (a host key, sudo's rules, the site helper).
     """
 
     def __init__(self, sentence: str, *, lasting: bool = False) -> None:
@@ -45,74 +45,75 @@ class HostUnavailable(OSError):
         self.lasting = lasting
 
     def again(self) -> HostUnavailable:
-        """The same, to be raised once more: an exception that several threads raise would collect all their frames."""
+        """A copy, to be raised once more: one exception raised by several threads would collect all their frames."""
         return HostUnavailable(str(self), lasting=self.lasting)
 
 
 class Runner(Protocol):
-    """Commands as one account, and no files."""
+    """Runs commands as one account, without access to files."""
 
     def run(self, argv: Sequence[str], seconds: float, stdin: bytes = b"") -> Ended:
-        """Run a command to its end, or end it after so many seconds."""
+        """Run a command, and end it if it takes more than ``seconds``."""
 
 
 class Host(Runner, Protocol):
     """Commands and files, as one user: the agent's own, or another that the site lets it act for.
 
-    Paths are absolute and lie below the site's directory; ValueError for any other. No link is followed below it: the
-    programs of Jobs write there, and what they plant must lead nowhere. A link reads as a name of kind ``other``.
-    What is not there is None, an empty list or FileNotFoundError, as said; other errors of the file system are OSError.
-    Of a host that is not this machine, HostUnavailable too: whether what was asked was done is then not known. A command
-    is never sent twice.
+    Paths are absolute and lie below the site's directory; ValueError for any other. Links below it are never followed,
+    as Jobs' programs write there and could plant them; a link has the kind ``other``.
+
+    Each method says whether a missing file is ``None``, an empty list or FileNotFoundError. Other errors of the file
+    system are OSError. A remote host may also raise HostUnavailable: the request may or may not have been done. A
+    command is never sent twice.
     """
 
     def check(self) -> None:
-        """Reach it, and make the directory sure. ConfigError, HostUnavailable: it cannot be used, and why."""
+        """Reach the host, and make the directory if missing. Raises ConfigError or HostUnavailable with the reason."""
 
     def rest(self, seconds: float) -> None:
-        """End what is kept open to it, where nothing was asked of it for so many seconds: the next request opens it again.
+        """Close the connection if it was idle for ``seconds``; the next request opens it again.
 
-        Never waits.
+        Returns at once.
         """
 
     def names(self, path: PurePath | str) -> list[str]:
-        """The names in a directory; none where it is not there. OSError (EFBIG) where they are too many to be listed."""
+        """The names in a directory; empty if it is missing. Raises OSError (EFBIG) if there are too many names."""
 
     def status(self, path: PurePath | str) -> Status | None:
-        """What a name is; None where there is none."""
+        """The status of a path; None if it is missing."""
 
     def size(self, path: PurePath | str) -> int | None:
-        """Bytes of an ordinary file; None where there is none."""
+        """The size of an ordinary file in bytes; None for anything else."""
 
     def modified(self, path: PurePath | str) -> float | None:
-        """When a name was last written, by the file server's clock; None where there is none."""
+        """When a path was last written, by the file server's clock; None if it is missing."""
 
     def read(self, path: PurePath | str, offset: int = 0, limit: int = MOST_READ) -> bytes:
-        """Bytes of an ordinary file, fewer than ``limit`` only at its end. FileNotFoundError; OSError for a link."""
+        """Bytes of an ordinary file; fewer than ``limit`` only at its end. FileNotFoundError; OSError for a link."""
 
     def put(self, path: PurePath | str, content: bytes) -> None:
-        """Write a file, mode 0600: whole or not at all. Its directory is made, mode 0700, where it is not there."""
+        """Write a file, mode 0600, whole or not at all. A missing directory is made, mode 0700."""
 
     def make_directory(self, path: PurePath | str) -> None:
-        """Make a directory, mode 0700, and those above it; nothing where it is there."""
+        """Make a directory and the ones above it, mode 0700, where missing."""
 
     def write_pod(self, directory: PurePath | str, staged: Staged) -> bool:
-        """``router.host.writing``: a Pod's directory, whole or not at all. False where it was there."""
+        """Write a Pod's directory, whole or not at all (``router.host.writing``). False if it exists already."""
 
     def link_claim(self, directory: PurePath | str, token: str) -> bool:
-        """Take the claim of a Pod's directory (docs/script.md); True where it is ours, now or since an earlier call.
+        """Take the claim of a Pod's directory (docs/script.md); True if this token holds it, also from an earlier call.
 
-        True also where the directory is not there: no script runs without it.
+        True also if the directory is missing, as a script cannot run then.
         """
 
     def remove(self, path: PurePath | str) -> None:
-        """Remove a file; nothing where there is none."""
+        """Remove a file, if it exists."""
 
     def remove_directory(self, path: PurePath | str) -> None:
-        """Remove a directory that is empty; nothing where it is not, or where there is none."""
+        """Remove a directory, if it exists and is empty."""
 
     def remove_tree(self, path: PurePath | str) -> None:
-        """Remove a directory and all below it; nothing where there is none."""
+        """Remove a directory and all below it, if it exists."""
 
     def clock(self) -> float:
         """The file server's time, in seconds since 1970."""

@@ -1,6 +1,6 @@
-"""What a site helper answers, checked: its user can put another program in its place.
+"""Checks a site helper's answers, as its user can put another program in its place.
 
-Pure. Each operation has one form of answer. Anything else is a FramingError, after which nothing that comes is believed.
+Pure. Each operation has one form of answer. Anything else is a FramingError, and all later answers are then ignored.
 """
 
 from __future__ import annotations
@@ -14,27 +14,27 @@ from router.host.framing import FramingError, Message
 from router.host.sitehelper import MOST_BODY, MOST_LISTED, MOST_NAMES, MOST_OUTPUT
 
 NOT_UNDERSTOOD: Final = -1
-"""Instead of an errno: the request itself was wrong."""
+"""Takes the place of an errno: the request itself was wrong."""
 _KINDS: Final = frozenset({"file", "directory", "other"})
 _MOST_ERRNO: Final = 4095
 _LONGEST_WORDS: Final = 2000
 _MOST_SECONDS: Final = 1e12
-"""Of a clock, before or after 1970: beyond it a time cannot be written as a date."""
+"""Limit of a time, before or after 1970: beyond it a time cannot be written as a date."""
 _MOST_BYTES: Final = 1 << 63
 _MORE_OUTPUT: Final = 1 << 19
-"""Bytes beyond ``MOST_OUTPUT`` that a site helper has read when it sees that there are too many, and its own words."""
+"""Bytes beyond ``MOST_OUTPUT``: a site helper has read some when it notices the excess, and adds its own text."""
 
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """An operation that failed: an errno, 0 where there is none, or NOT_UNDERSTOOD; and words."""
+    """An operation that failed: an errno (0 if unknown) or NOT_UNDERSTOOD, and a text."""
 
     number: int
     words: str
 
 
 def room(asked: Mapping[str, object]) -> int:
-    """Bytes that may follow the object of the answer to a request."""
+    """The number of bytes that may follow the JSON object of a request's answer."""
     operation = asked["do"]
     if operation == "read":
         return _whole(asked["limit"], 0, MOST_BODY, "limit")
@@ -42,27 +42,27 @@ def room(asked: Mapping[str, object]) -> int:
 
 
 def number(message: Message) -> int:
-    """Which request is answered. FramingError."""
+    """The number of the request that this message answers. Raises FramingError."""
     return _whole(message.head.get("n"), 0, _MOST_BYTES, "n")
 
 
 def failure(message: Message) -> Failure | None:
-    """What went wrong; None where nothing did. FramingError."""
+    """The failure in an answer; None for a success. Raises FramingError."""
     if "error" not in message.head:
         return None
     words = message.head["error"]
     if not isinstance(words, str):
         raise FramingError(f"the error {shown(words)} is no text")
     found = _whole(message.head.get("errno"), NOT_UNDERSTOOD, _MOST_ERRNO, "errno")
-    return Failure(found, words[:_LONGEST_WORDS].encode(errors="replace").decode())  # JSON has half characters, too
+    return Failure(found, words[:_LONGEST_WORDS].encode(errors="replace").decode())  # JSON can hold lone surrogates
 
 
 def nothing(message: Message) -> None:
-    """Of what only does something."""
+    """The value of an operation without one."""
 
 
 def flag(message: Message) -> bool:
-    """Whether something was done. FramingError."""
+    """The truth value of an answer. Raises FramingError."""
     value = _value(message)
     if not isinstance(value, bool):
         raise FramingError(f"{shown(value)} is neither true nor false")
@@ -70,12 +70,12 @@ def flag(message: Message) -> bool:
 
 
 def clock(message: Message) -> float:
-    """Seconds since 1970. FramingError."""
+    """Seconds since 1970. Raises FramingError."""
     return _seconds(_value(message))
 
 
 def status(message: Message) -> Status | None:
-    """What a name stands for; None where there is no such name. FramingError."""
+    """The status of a path; None if it is missing. Raises FramingError."""
     value = _value(message)
     if value is None:
         return None
@@ -85,7 +85,7 @@ def status(message: Message) -> Status | None:
 
 
 def ended(message: Message) -> Ended:
-    """How a command ended; its stdout and stderr lie behind each other in the body. FramingError."""
+    """How a command ended; the body holds its stdout, then its stderr. Raises FramingError."""
     value = _value(message)
     if not isinstance(value, list) or len(value) != 2:
         raise FramingError(f"{shown(value)} is no command's end")
@@ -95,7 +95,7 @@ def ended(message: Message) -> Ended:
 
 
 def names(message: Message) -> list[bytes]:
-    """The names in a directory. FramingError where one is no name, or where there are too many."""
+    """The names in a directory. Raises FramingError for an invalid name, or too many."""
     if message.body.count(b"\0") >= MOST_NAMES:
         raise FramingError(f"more than {MOST_NAMES} names of one directory came")
     found = message.body.split(b"\0") if message.body else []
@@ -106,14 +106,14 @@ def names(message: Message) -> list[bytes]:
 
 
 def block(message: Message, wanted: int) -> bytes:
-    """At most ``wanted`` bytes of a file. FramingError where there are more."""
+    """At most ``wanted`` bytes of a file. Raises FramingError if there are more."""
     if len(message.body) > wanted:
         raise FramingError(f"{len(message.body)} bytes of a file came, where {wanted} were asked for")
     return message.body
 
 
 def shown(value: object) -> str:
-    """A value for a sentence. What holds others is only named: it may be too deep even to be written."""
+    """A value as text for an error. A list or object is only named, as it may be too deep to print."""
     if isinstance(value, list | dict):
         return "a list" if isinstance(value, list) else "an object"
     return f"{value!r:.80}"
@@ -126,7 +126,7 @@ def _value(message: Message) -> object:
 
 
 def _whole(value: object, least: int, most: int, what: str) -> int:
-    if type(value) is not int or not least <= value <= most:  # a bool is an int, too
+    if type(value) is not int or not least <= value <= most:  # a bool is an int too
         raise FramingError(f"{what}: {shown(value)} is no whole number from {least} to {most}")
     return value
 

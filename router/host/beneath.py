@@ -1,7 +1,7 @@
-"""Opening what lies below a directory without ever following a link there.
+"""Opens paths below a directory without ever following a link there.
 
-Shell. Every step is an openat with O_NOFOLLOW from the step before, so that what is exchanged meanwhile leads nowhere
-either. Links above the directory itself are the admin's and are followed.
+Shell (files). Every step is an openat with O_NOFOLLOW from the previous step, so that a path exchanged meanwhile cannot
+lead elsewhere. Links above the directory itself belong to the admin and are followed.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _STEP: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 def below(root: PurePosixPath, path: PurePath | str) -> tuple[str, ...]:
-    """The steps from the root to a path. ValueError where it does not lie below the root."""
+    """The steps from the root to a path. Raises ValueError if the path is not below the root."""
     pure = PurePosixPath(path)
     parts = pure.relative_to(root).parts if pure.is_relative_to(root) else ("..",)
     if ".." in parts or any("\0" in part for part in parts):
@@ -29,7 +29,7 @@ def below(root: PurePosixPath, path: PurePath | str) -> tuple[str, ...]:
 def directory(root: PurePosixPath, steps: tuple[str, ...], *, make: bool = False) -> Iterator[int]:
     """A descriptor of the directory at the end of the steps.
 
-    FileNotFoundError where it is not there (with ``make`` it is made, and the root with it); OSError for a link.
+    Raises FileNotFoundError if it is missing (``make`` creates it, and the root), OSError for a link.
     """
     if make:
         Path(root).mkdir(mode=PRIVATE, parents=True, exist_ok=True)
@@ -49,7 +49,7 @@ def directory(root: PurePosixPath, steps: tuple[str, ...], *, make: bool = False
 
 @contextlib.contextmanager
 def parent(root: PurePosixPath, path: PurePath | str, *, make: bool = False) -> Iterator[tuple[int, str]]:
-    """A descriptor of the directory that holds a path, and the path's name in it. ValueError for the root itself."""
+    """A descriptor of a path's parent directory, and the path's name in it. Raises ValueError for the root itself."""
     steps = below(root, path)
     if not steps:
         raise ValueError(f"{str(path)!r} is the directory itself")

@@ -1,6 +1,6 @@
-"""One event loop in a thread of its own, for the connections and helpers of all sites and users.
+"""One event loop in a thread of its own, for the connections and site helpers of a site's users.
 
-Shell. Threads of the agent ask it to do something and wait, each for a limited time.
+Shell (a thread). The agent's threads give it work and wait, each for a limited time.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ from router.host import HostUnavailable
 T = TypeVar("T")
 Ts = TypeVarTuple("Ts")
 _ENDING: Final = 5.0
-"""Seconds that ``stop`` waits for what is being closed."""
+"""Seconds that ``stop`` waits for the loop's thread."""
 
 _TURNS: Final = 10
-"""Turns of the loop after its end, in which sockets close that were told to."""
+"""Turns of the loop after its end, in which aborted sockets close."""
 
 
 class EventLoop:
-    """Started with the first request; thread-safe. Nothing may be asked of it from within."""
+    """An event loop that starts with the first request; thread-safe. Its own thread must not call ``run``."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -32,7 +32,7 @@ class EventLoop:
         self._stopped = False
 
     def run(self, work: Coroutine[Any, Any, T], seconds: float) -> T:
-        """The coroutine's value. What it raises; TimeoutError after so many seconds: it is then cancelled."""
+        """The coroutine's value; raises what it raises. After ``seconds`` it is cancelled: TimeoutError."""
         with self._lock:
             if self._stopped:
                 work.close()
@@ -47,13 +47,13 @@ class EventLoop:
             raise TimeoutError from None
 
     def call(self, function: Callable[[*Ts], object], *arguments: *Ts) -> None:
-        """Call it in the loop's thread, soon. Nothing after the end."""
+        """Call a function in the loop's thread, soon. Has no effect after ``stop``."""
         with self._lock:
             if self._loop is not None and not self._stopped:
                 self._loop.call_soon_threadsafe(function, *arguments)
 
     def stop(self) -> None:
-        """End the loop, what still runs in it, and its thread."""
+        """End the loop, its remaining tasks, and its thread."""
         with self._lock:
             self._stopped = True
             if self._loop is not None and self._thread is not None and self._thread.is_alive():

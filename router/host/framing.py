@@ -1,6 +1,6 @@
 """Messages between the agent and a site helper: a JSON object and raw bytes behind two lengths.
 
-Pure. What the site helper itself says of them holds; its numbers are taken from there.
+Pure. The site helper's file defines the format; this module takes its numbers from there.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ from typing import Any, Final
 from router.host.sitehelper import LENGTHS, MAGIC, MOST_BODY, MOST_HEAD
 
 MOST_CHATTER: Final = 1 << 16
-"""Bytes that a login shell may print before the site helper speaks."""
+"""Bytes that a login shell may print before the site helper's first message."""
 MOST_ANSWER_HEAD: Final = 1 << 16
-"""Bytes of the JSON object of an answer: a number, a few values, or one sentence. What is long is raw bytes behind it."""
+"""Bytes of an answer's JSON object: a number, a few values, or one sentence. Long values are raw bytes after it."""
 
 
 class FramingError(ValueError):
-    """What came is no message of a site helper."""
+    """The received bytes are no message of a site helper."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +32,7 @@ class Message:
 
 
 def encode(head: Mapping[str, object], body: bytes = b"") -> bytes:
-    """A message as bytes. OSError (EFBIG) where it is more than a message holds."""
+    """A message as bytes. Raises OSError (EFBIG) if it is too large."""
     raw = json.dumps(head).encode()
     if len(raw) > MOST_HEAD or len(body) > MOST_BODY:
         raise OSError(errno.EFBIG, f"{len(raw) + len(body)} bytes are more than one message to a site helper holds")
@@ -40,9 +40,9 @@ def encode(head: Mapping[str, object], body: bytes = b"") -> bytes:
 
 
 class Decoder:
-    """Bytes in, as they come; whole messages out. Whatever stands before the site helper's mark is no message.
+    """Turns received bytes into whole messages. Bytes before the site helper's mark (``MAGIC``) are skipped.
 
-    :param room: the bytes that may follow the object of a message, asked before any of them is kept; FramingError
+    :param room: returns how many bytes may follow a message's object, before any is kept; may raise FramingError
     """
 
     def __init__(self, room: Callable[[Mapping[str, Any]], int]) -> None:
@@ -51,10 +51,10 @@ class Decoder:
         self._head: Mapping[str, Any] | None = None
         self._length = 0
         self.began = False
-        """Whether the mark was seen: before it, what came is a login shell's."""
+        """Whether the mark was seen: bytes before it come from a login shell."""
 
     def feed(self, data: bytes) -> list[Message]:
-        """The messages that are whole by now. FramingError."""
+        """The messages that are now complete. Raises FramingError."""
         self._kept += data
         if not self.began:
             self._skip()
@@ -82,7 +82,7 @@ class Decoder:
         return message
 
     def _begun(self) -> bool:
-        """Whether the object of the next message is there."""
+        """Whether the object of the next message has arrived."""
         if len(self._kept) < LENGTHS.size:
             return False
         head, body = LENGTHS.unpack_from(self._kept)
@@ -102,7 +102,7 @@ class Decoder:
 def _object(raw: bytes) -> Mapping[str, Any]:
     try:
         found = json.loads(raw)
-    except (ValueError, RecursionError):  # the latter: 4 MB of brackets
+    except (ValueError, RecursionError):  # RecursionError: for example a long run of brackets
         raise FramingError(f"{raw[:80]!r} is no JSON") from None
     if not isinstance(found, dict):
         raise FramingError(f"{raw[:80]!r} is no JSON object")

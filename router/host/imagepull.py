@@ -2,14 +2,14 @@
 """The image puller: brings the image of a Job from its registry to this machine, as one of its users.
 
 One file for an admin to read and to install beside the site helper: Python 3.6 and its standard library. It reads one
-JSON object from stdin, writes one to stdout, and takes no arguments. It answers within seconds: a pull goes on in a
-process of its own, and who asks again is told how it stands. However many ask, also on several machines, one pulls.
+JSON object from stdin, writes one to stdout, and takes no arguments. It answers within seconds: a pull runs in a
+process of its own, and a later request gets its progress. Of many requests, also on several machines, one pulls.
 
-A cache holds, named like the digest of the image's manifest: the image (``.sif``), its configuration (``.json``), who
-pulls it now (``.claim``), why it could not be pulled (``.failed``); and below ``refs`` which digest a name had.
+A cache holds files named by the digest of the image's manifest: the image (``.sif``), its configuration (``.json``),
+the current puller (``.claim``), the last failure (``.failed``); and below ``refs`` the digest that each name had.
 """
 
-# One program, without any directory of its own, and paths that are text: nothing for pathlib.
+# Paths are plain text here, so pathlib does not fit.
 # ruff: noqa: PTH101, PTH102, PTH103, PTH104, PTH108, PTH110, PTH115, PTH116, PTH117, PTH118, PTH119
 # ruff: noqa: PTH120, PTH123, PTH208
 
@@ -37,22 +37,22 @@ import urllib.request
 from typing import Any, NamedTuple
 
 # What an admin may set for a site.
-CORES = 2  # all pulls of all users share the last so many cores of this machine
+CORES = 2  # the last cores of this machine, shared by all pulls of all users
 PULLS = 4  # of one user at once; further ones wait
-MOST_BYTES = 64 << 30  # of an image's layers, as its registry says that it packs them
-MOST_DISK = 192 << 30  # that one pull may take: layers as they came, unpacked, and the image made of them
-SCRATCH = "/tmp"  # where layers are unpacked: a local disk with room for an image  # noqa: S108
+MOST_BYTES = 64 << 30  # of an image's packed layers, as its registry states
+MOST_DISK = 192 << 30  # of one pull: packed layers, unpacked layers and the image
+SCRATCH = "/tmp"  # a local disk with room to unpack an image  # noqa: S108
 FURTHER_ENVIRONMENT = {}  # type: dict[str, str]  # e.g. {"https_proxy": "http://proxy:3128"}
 
 VERSION = 1
-HEARTBEAT = 10  # seconds between two signs of life of who pulls
-STALE = 120  # seconds without one after which who pulls is dead
-FAILED_SECONDS = 30  # how long a failure is believed; who asks later has it tried again
+HEARTBEAT = 10  # seconds between two heartbeats of a puller
+STALE = 120  # seconds without a heartbeat after which a puller counts as dead
+FAILED_SECONDS = 30  # how long a failure is reported; a later request tries again
 PULL_SECONDS = 4 * 3600
-STILL_SECONDS = 300  # a pull whose files have not changed in size for so long is ended
-ANSWER_SECONDS, REGISTRY_SECONDS = 30, 10  # for the whole answer, and for a registry's next word
+STILL_SECONDS = 300  # a pull whose files keep their size for this long is ended
+ANSWER_SECONDS, REGISTRY_SECONDS = 30, 10  # for the whole answer; for a registry's next bytes
 MOST_JSON = 4 << 20  # bytes of a manifest or configuration, as registries limit them
-MOST_WORDS, MOST_WORD_BYTES = 2000, 256 << 10  # of a configuration: the agent keeps it in memory
+MOST_WORDS, MOST_WORD_BYTES = 2000, 256 << 10  # of a configuration, which the agent keeps in memory
 MOST_MESSAGE = 1000  # characters
 BLOCK = 4096  # bytes
 PLATFORMS = {"x86_64": "amd64", "aarch64": "arm64", "ppc64le": "ppc64le", "s390x": "s390x", "riscv64": "riscv64"}
@@ -81,7 +81,7 @@ PULL, UNAVAILABLE, NEVER, BAD_NAME = "ErrImagePull", "RegistryUnavailable", "Err
 
 
 class Refused(Exception):
-    """Why there is no image: a kubelet's reason, sentences, whether asking again is of no use."""
+    """Why there is no image: a kubelet's reason, sentences, and whether the failure is permanent."""
 
     def __init__(self, reason: "str", message: "str", *, permanent: "bool" = False, denied: "bool" = False) -> None:
         super().__init__(message)
@@ -89,7 +89,7 @@ class Refused(Exception):
 
 
 class Name(NamedTuple):
-    """An image's name with all that it leaves out: registry, repository, tag or digest."""
+    """An image's complete name: registry, repository, tag or digest."""
 
     host: str
     repository: str
@@ -102,7 +102,7 @@ class Name(NamedTuple):
 
 
 class Found(NamedTuple):
-    """An image for this machine, as its registry has it."""
+    """An image for this machine, as its registry describes it."""
 
     digest: str
     config: "dict[str, Any]"
@@ -110,7 +110,7 @@ class Found(NamedTuple):
 
 
 def name_of(image: "str") -> "Name":
-    """The name as Docker and containerd complete it. Refused where it is none."""
+    """The name as Docker and containerd complete it. Raises Refused for an invalid name."""
     found = NAME.fullmatch(image) if len(image) <= LONGEST_NAME else None
     if found is None:
         why = f"{image[:LONGEST_NAME]!r} is no name of an image"
@@ -128,10 +128,10 @@ def name_of(image: "str") -> "Name":
 
 
 class Redirects(urllib.request.HTTPRedirectHandler):
-    """Follows a registry to where it keeps blobs, but takes credentials to no other host."""
+    """Follows a registry's redirects to its blobs, but sends credentials only to the same host."""
 
     def redirect_request(self, req: "Any", fp: "Any", code: "int", msg: "str", headers: "Any", newurl: "str") -> "Any":  # noqa: ARG002
-        """The next question, to where a registry leads."""
+        """The redirected request."""
         old, new = urllib.parse.urlsplit(req.full_url), urllib.parse.urlsplit(newurl)
         if new.scheme not in (old.scheme, "https"):
             raise Refused(UNAVAILABLE, f"{old.netloc} leads from {old.scheme} to {new.scheme}, which is not followed")
@@ -155,7 +155,7 @@ class Registry:
         self.base = f"{'http' if insecure else 'https'}://{host}/v2/{name.repository}"
 
     def ask(self, what: "str", kinds: "tuple[str, ...]" = ("*/*",), method: "str" = "GET") -> "tuple[Any, bytes]":
-        """Headers and body of an answer, with the credentials that the registry asks for. Refused."""
+        """Headers and body of an answer, with the credentials that the registry asks for. Raises Refused."""
         url = f"{self.base}/{what}"
         status, headers, body = self.send(url, kinds, method, self.header)
         if status == 401 and not self.header:
@@ -167,7 +167,7 @@ class Registry:
         return headers, body
 
     def send(self, url: "str", kinds: "tuple[str, ...]", method: "str", header: "str") -> "tuple[int, Any, bytes]":
-        """Status, headers and body of one answer. Refused where there is none."""
+        """Status, headers and body of one answer. Raises Refused if there is none."""
         request = urllib.request.Request(url, headers={"Accept": ", ".join(kinds)}, method=method)  # noqa: S310
         if header:
             request.add_unredirected_header("Authorization", header)
@@ -201,7 +201,7 @@ class Registry:
         return f"{host} cannot be asked from {here()}: {getattr(why, 'strerror', None) or why}"
 
     def authorization(self, challenges: "list[str]") -> "str":
-        """The header that answers a challenge; empty where there is none to give."""
+        """The header that answers a challenge; empty without suitable credentials."""
         pair = basic(self.auth) if self.auth else ""
         for challenge in challenges:
             if challenge.lower().startswith("bearer "):
@@ -209,7 +209,7 @@ class Registry:
         return pair if any(challenge.lower().startswith("basic") for challenge in challenges) else ""
 
     def token(self, asked: "dict[str, str]", pair: "str") -> "str":
-        """A token of the server that the registry names."""
+        """A token from the server that the registry names. Raises Refused."""
         realm = asked.get("realm", "")
         if not realm.startswith("https://") and not (self.insecure and realm.startswith("http://")):
             why = f"{self.name.host} wants its credentials at {realm[:200]!r}, which is no https address"
@@ -228,7 +228,7 @@ class Registry:
         return token
 
     def refusal(self, status: "int", headers: "Any") -> "Refused":
-        """What a status means."""
+        """The error that an HTTP status means."""
         name, host = self.name, self.name.host
         image = f"{name.full}{'@' if ':' in name.reference else ':'}{name.reference}"
         if status in (401, 403):
@@ -253,7 +253,7 @@ def basic(auth: "dict[str, str]") -> "str":
 
 
 def parsed(body: "bytes", what: "str") -> "dict[str, Any]":
-    """A JSON object. Refused."""
+    """The JSON object in these bytes. Raises Refused."""
     with contextlib.suppress(ValueError, RecursionError):
         value = json.loads(body.decode())
         if isinstance(value, dict):
@@ -262,7 +262,7 @@ def parsed(body: "bytes", what: "str") -> "dict[str, Any]":
 
 
 def resolved(registry: "Registry", cache: "str") -> "Found":
-    """The image for this machine, by a question that counts as no pull where its digest is known already."""
+    """The image for this machine. If its digest is known, only a HEAD request is sent, which counts as no pull."""
     name = registry.name
     headers, _ = registry.ask(f"manifests/{name.reference}", INDEXES + MANIFESTS, "HEAD")
     top = headers.get("Docker-Content-Digest") or ""
@@ -292,7 +292,7 @@ def described(registry: "Registry", reference: "str") -> "tuple[str, dict[str, A
 
 
 def weighed(name: "Name", manifest: "dict[str, Any]") -> "None":
-    """Refused, where the image is larger than the site takes."""
+    """Raise Refused if the image is larger than the site allows."""
     layers = manifest.get("layers")
     sizes = [one.get("size") for one in layers if isinstance(one, dict)] if isinstance(layers, list) else []
     total = sum(size for size in sizes if isinstance(size, int) and size > 0)
@@ -303,7 +303,7 @@ def weighed(name: "Name", manifest: "dict[str, Any]") -> "None":
 
 
 def chosen(name: "Name", manifests: "Any") -> "str":
-    """The digest of what an index has for this machine."""
+    """The digest of the index's manifest for this machine. Raises Refused."""
     offered = []
     for one in manifests if isinstance(manifests, list) else [None]:
         if not isinstance(one, dict):
@@ -316,20 +316,20 @@ def chosen(name: "Name", manifests: "Any") -> "str":
 
 
 def rubbish(name: "Name", what: "str") -> "Refused":
-    """That an answer is not what was asked for, as of a proxy or a registry that is being repaired: it may be, later."""
+    """The error for a wrong kind of answer, e.g. of a proxy or a registry under repair; a later request may succeed."""
     why = f"{name.host} gave what is no {what} for {name.full}; look at the registry, or a proxy before it"
     return Refused(PULL, why)
 
 
 def unsuitable(name: "Name", offered: "list[str]") -> "Refused":
-    """That an image is for other machines."""
+    """The error for an image that is for other machines."""
     what = f"is for {' and '.join(offered)[:200]}" if offered else "is for no machine that it names"
     do = f"push it for {platform_here()} too, or name another image"
     return Refused(PULL, f"{name.full} {what}, and this site is {platform_here()}; {do}", permanent=True)
 
 
 def configured(registry: "Registry", manifest: "dict[str, Any]") -> "dict[str, Any]":
-    """The configuration of an image for this machine."""
+    """The configuration of an image for this machine. Raises Refused."""
     name = registry.name
     version, config = manifest.get("schemaVersion"), manifest.get("config")
     if version != 1 and not (version == 2 and isinstance(config, dict)):
@@ -349,7 +349,7 @@ def configured(registry: "Registry", manifest: "dict[str, Any]") -> "dict[str, A
 
 
 def normalised(config: "Any", image: "str") -> "dict[str, Any]":
-    """Of an image's configuration what a container needs; what is not of its type is left out. Refused."""
+    """The part of an image's configuration that a container needs; values of a wrong type are dropped. Refused."""
     found = config if isinstance(config, dict) else {}
 
     def words(key: "str") -> "list[str]":
@@ -380,7 +380,7 @@ def platform_here() -> "str":
 
 
 def here() -> "str":
-    """The name of the machine that it runs on."""
+    """The name of this machine."""
     return os.uname().nodename
 
 
@@ -388,7 +388,7 @@ def here() -> "str":
 
 
 def sif_config(path: "str") -> "dict[str, Any] | None":
-    """The configuration that the runtime kept in an image file; None where it holds none. OSError."""
+    """The configuration that the runtime stored in an image file, or None. Raises OSError."""
     with open(path, "rb") as file:
         raw = file.read(SIF_HEADER.size)
         if len(raw) < SIF_HEADER.size or raw[32:42] != SIF_MAGIC:
@@ -408,10 +408,10 @@ def sif_config(path: "str") -> "dict[str, Any] | None":
 
 
 def mapped(path: "str") -> "dict[str, Any]":
-    """The answer about an image that lies in a file or a directory of the site."""
+    """The answer about an image in a file or a directory of the site. Raises Refused."""
     try:
         config = None if stat.S_ISDIR(os.stat(path).st_mode) else sif_config(path)
-    except FileNotFoundError:  # it may lie on the nodes alone
+    except FileNotFoundError:  # it may exist only on the nodes
         return told("ready", path=path, message=f"{path} is not on {here()}: what it holds is not known before it runs")
     except OSError as error:
         why = f"the site's image {path} cannot be read on {here()}: {error.strerror}; tell the site's admins"
@@ -423,7 +423,7 @@ def mapped(path: "str") -> "dict[str, Any]":
 
 
 def write(path: "str", text: "str") -> "None":
-    """Write a file, whole or not at all. OSError."""
+    """Write a file, whole or not at all. Raises OSError."""
     half = f"{path}.{os.urandom(8).hex()}"
     try:
         with open(half, "w", encoding="utf-8") as file:
@@ -435,7 +435,7 @@ def write(path: "str", text: "str") -> "None":
 
 
 def read(path: "str") -> "str":
-    """What is in a file; nothing where there is none."""
+    """The text of a file; empty if it is missing."""
     try:
         with open(path, encoding="utf-8", errors="replace") as file:
             return file.read(MOST_JSON)
@@ -444,40 +444,40 @@ def read(path: "str") -> "str":
 
 
 def forget(path: "str") -> "None":
-    """Remove a file, where it is there."""
+    """Remove a file, if it exists."""
     with contextlib.suppress(FileNotFoundError):
         os.unlink(path)
 
 
 def image_path(cache: "str", digest: "str") -> "str":
-    """Where an image is, or will be."""
+    """The file of an image, present or future."""
     return os.path.join(cache, digest.partition(":")[2] + ".sif")
 
 
 def config_path(cache: "str", digest: "str") -> "str":
-    """Where its configuration is."""
+    """The file of an image's configuration."""
     return os.path.join(cache, digest.partition(":")[2] + ".json")
 
 
 def reference_path(cache: "str", name: "str") -> "str":
-    """Where it stands which digest a name had."""
+    """The file with the digest that a name had."""
     return os.path.join(cache, "refs", hashlib.sha256(name.encode("utf-8", "surrogateescape")).hexdigest())
 
 
 def referred(cache: "str", name: "str") -> "str":
-    """The digest that a name had; empty where it is not known."""
+    """The digest that a name had; empty if unknown."""
     text = read(reference_path(cache, name)).strip()
     return text if DIGEST.fullmatch(text) else ""
 
 
 def refer(cache: "str", name: "str", digest: "str") -> "None":
-    """Keep which digest a name has."""
+    """Store the digest that a name has."""
     if referred(cache, name) != digest:
         write(reference_path(cache, name), digest + "\n")
 
 
 def stored_config(cache: "str", digest: "str") -> "dict[str, Any] | None":
-    """The configuration of an image that was asked for before; None where it is not known."""
+    """The stored configuration of an image, or None."""
     with contextlib.suppress(ValueError, RecursionError):
         found = json.loads(read(config_path(cache, digest)))
         if isinstance(found, dict):
@@ -488,7 +488,7 @@ def stored_config(cache: "str", digest: "str") -> "dict[str, Any] | None":
 
 
 def sure(cache: "str") -> "None":
-    """Make the cache's directory, for nobody but the user. Refused, OSError."""
+    """Make the cache's directory, for the user alone. Raises Refused, OSError."""
     if not os.path.isabs(cache):
         why = f"the image cache {cache!r} is no absolute path; mend it in the site's policy"
         raise Refused(PULL, why, permanent=True)
@@ -502,7 +502,7 @@ def sure(cache: "str") -> "None":
 
 
 def server_time(cache: "str") -> "float":
-    """The file server's time: the machines' clocks may differ. OSError, also where there is no room for as much as a block."""
+    """The file server's time, as machines' clocks may differ. Raises OSError, also if a block does not fit."""
     path = os.path.join(cache, f".clock.{os.urandom(8).hex()}")
     try:
         with open(path, "wb") as file:
@@ -513,18 +513,18 @@ def server_time(cache: "str") -> "float":
 
 
 def age(cache: "str", path: "str") -> "float":
-    """Seconds since a file was touched; FileNotFoundError."""
+    """Seconds since a file was touched. Raises FileNotFoundError."""
     touched = os.stat(path).st_mtime
     return server_time(cache) - touched
 
 
-# Who pulls: a claim, taken by link(2), which also file systems without locks do whole or not at all.
+# The puller holds a claim, taken by link(2), which is atomic also on file systems without locks.
 
 NO_LINKS = (errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK, errno.EXDEV)
 
 
 def take(path: "str", token: "str") -> "bool":
-    """Take a claim; whether it is ours. An answer that was lost on the way does not count, but what is there does."""
+    """Take a claim; returns whether this token holds it. The files' state counts, as link's answer may be lost."""
     mine, text = f"{path}.{token}", f"{token}\n{json.dumps(whereabouts())}\n"
     write(mine, text)
     try:
@@ -542,22 +542,22 @@ def take(path: "str", token: "str") -> "bool":
 
 
 def created(path: "str", text: "str") -> "bool":
-    """Make a file that was not there, where there are no links; whether it was us."""
+    """Make a new file, where the file system lacks links; returns whether this call made it."""
     try:
         with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
             file.write(text)
-    except OSError:  # also where the server says no more than that it failed
+    except OSError:  # any failure, as the server may give no exact reason
         return False
     return True
 
 
 def holder(path: "str") -> "str":
-    """The token in a claim; empty where there is none."""
+    """The token in a claim; empty if there is no claim."""
     return read(path).partition("\n")[0].strip()
 
 
 def take_over(path: "str", held: "str", token: "str", cache: "str") -> "bool":
-    """Replace the claim of somebody who is dead. Only one may do so: who holds the claim to that very claim."""
+    """Replace a dead puller's claim. A second claim, on that claim, lets only one process do so."""
     over = f"{path}.{hashlib.sha256(held.encode()).hexdigest()[:16]}.over"
     with contextlib.suppress(FileNotFoundError):
         if age(cache, over) > STALE:
@@ -574,7 +574,7 @@ def take_over(path: "str", held: "str", token: "str", cache: "str") -> "bool":
 
 
 def lives(cache: "str", path: "str") -> "bool":
-    """Whether somebody holds a claim who gives signs of life."""
+    """Whether a live puller holds a claim."""
     try:
         old = age(cache, path) > STALE
     except FileNotFoundError:
@@ -583,29 +583,29 @@ def lives(cache: "str", path: "str") -> "bool":
     with contextlib.suppress(ValueError, RecursionError):
         said = json.loads(read(path).partition("\n")[2] or "{}")
     if isinstance(said, dict) and said.get("place") == place() and begun(said.get("pid", 0)) != said.get("begun"):
-        return False  # killed on this very machine
+        return False  # it was killed on this machine
     return not old
 
 
 def whereabouts() -> "dict[str, object]":
-    """Which process it is, for whoever wants to know whether it still is."""
+    """The identity of this process, by which others see whether it still runs."""
     return {"place": place(), "host": here(), "pid": os.getpid(), "begun": begun(os.getpid())}
 
 
 def place() -> "str":
-    """Where a process number means this process: one boot of one machine, one namespace of processes."""
+    """The scope of a process id: one boot of one machine, one PID namespace."""
     with open("/proc/sys/kernel/random/boot_id") as file:
         return f"{file.read().strip()} {os.readlink('/proc/self/ns/pid')}"
 
 
 def begun(pid: "int") -> "str":
-    """When a process began, in ticks since the machine's; empty where there is none."""
+    """When a process began, in clock ticks since boot; empty if it does not run."""
     found = read(f"/proc/{int(pid)}/stat").rpartition(")")[2].split()
     return found[19] if len(found) > 19 and found[0] not in "ZX" else ""
 
 
 def signs(path: "str", token: "str") -> "bool":
-    """Give a sign of life; false where the claim is somebody else's by now."""
+    """Touch the claim as a heartbeat; false if another token holds it now."""
     if holder(path) != token:
         return False
     with contextlib.suppress(FileNotFoundError):
@@ -617,7 +617,7 @@ def signs(path: "str", token: "str") -> "bool":
 
 
 def work(asked: "dict[str, Any]", source: "str", found: "Found") -> "None":
-    """Pull an image, unless somebody else does: the whole life of the process that goes on after the answer."""
+    """Pull an image, unless another process does. This is the whole life of the process that outlives the answer."""
     cache, token = asked["cache"], os.urandom(16).hex()
     stem = os.path.join(cache, found.digest.partition(":")[2])
     claim, held = stem + ".claim", holder(stem + ".claim")
@@ -625,7 +625,7 @@ def work(asked: "dict[str, Any]", source: "str", found: "Found") -> "None":
         return
     try:
         if not os.path.exists(stem + ".sif"):
-            clear(cache, stem, held)  # of whoever was killed; what else there is of this image is ours from now on
+            clear(cache, stem, held)  # left by a killed puller; this process now owns all files of this image
             forget(stem + ".failed")
             pull(asked, source, found, stem, token)
             refer(cache, asked["image"], found.digest)
@@ -643,7 +643,7 @@ def work(asked: "dict[str, Any]", source: "str", found: "Found") -> "None":
 
 
 def clear(cache: "str", stem: "str", token: "str") -> "None":
-    """Remove what a pull leaves that did not end. Only for who holds the claim: nobody else writes such files."""
+    """Remove what a killed pull left. Only for the claim's holder, as only a holder writes these files."""
     for name in os.listdir(cache):
         if name.startswith(f".{os.path.basename(stem)}."):
             with contextlib.suppress(OSError):
@@ -653,17 +653,17 @@ def clear(cache: "str", stem: "str", token: "str") -> "None":
 
 
 def half_of(stem: "str", token: "str") -> "str":
-    """Where a pull writes the image."""
+    """The file into which a pull writes the image."""
     return os.path.join(os.path.dirname(stem), f".{os.path.basename(stem)}.{token}.sif")
 
 
 def scratch_of(token: "str") -> "str":
-    """Where a pull unpacks the layers."""
+    """The directory in which a pull unpacks the layers."""
     return os.path.join(SCRATCH, f"batchgate-imagepull-{hashlib.sha256(token.encode()).hexdigest()[:32]}")
 
 
 def pull(asked: "dict[str, Any]", source: "str", found: "Found", stem: "str", token: "str") -> "None":
-    """Have the runtime pull the image, and give it its name when it is whole. Refused, OSError."""
+    """Have the runtime pull the image, and give it its name when it is whole. Raises Refused, OSError."""
     half, scratch = half_of(stem, token), scratch_of(token)
     os.mkdir(scratch, 0o700)
     words = [asked["runtime"], "pull", "--disable-cache", *(["--no-https"] if asked["insecure"] else []), half, source]
@@ -692,7 +692,7 @@ def pull(asked: "dict[str, Any]", source: "str", found: "Found", stem: "str", to
 
 
 def publish(half: "str", path: "str") -> "None":
-    """Give a whole image its name. One that is there stays: it may be mounted."""
+    """Give a whole image its name. An existing image stays, as it may be mounted."""
     try:
         os.link(half, path)
     except FileExistsError:
@@ -704,7 +704,7 @@ def publish(half: "str", path: "str") -> "None":
 
 
 def environment_of(auth: "dict[str, str] | None", scratch: "str") -> "dict[str, str]":
-    """The runtime's environment: where credentials are seen by nobody but the user."""
+    """The runtime's environment, which carries the credentials, as only the user can see it."""
     found = {name: os.environ[name] for name in ("PATH", "HOME", "USER", "LOGNAME") if name in os.environ}
     found.update(FURTHER_ENVIRONMENT, LC_ALL="C")
     values = {
@@ -720,22 +720,22 @@ def environment_of(auth: "dict[str, str] | None", scratch: "str") -> "dict[str, 
 
 
 def dying_too() -> "Any":
-    """For the runtime's process: to be killed when the process that started it is."""
+    """A function for the runtime's new process: the kernel kills that process when its parent dies."""
     library, parent = ctypes.CDLL(None), os.getpid()
 
     def prepare() -> "None":
         library.prctl(1, signal.SIGKILL, 0, 0, 0)  # PR_SET_PDEATHSIG
-        if os.getppid() != parent:  # it was killed before that
+        if os.getppid() != parent:  # the parent died before prctl
             os._exit(1)
 
     return prepare
 
 
 def awaited(process: "Any", claim: "str", token: "str", places: "tuple[str, str]") -> "int":
-    """The runtime's exit code. Meanwhile signs of life are given. Refused, and it is killed, where that is over.
+    """The runtime's exit code. While it runs, the claim gets heartbeats. Kills it and raises Refused after too long.
 
-    It is also over where the files in ``places`` stay as large as they are, as the registry hangs, or become too large:
-    what a registry says of layers is believed by nobody.
+    It is also killed if the claim is lost, or if the files in ``places`` stop growing (the registry hangs) or grow too
+    large: the sizes that a registry states are not trusted.
     """
     began = moved = time.monotonic()
     size, pause, large, slow = -1, min(1.0, HEARTBEAT), False, "the network may be too slow there"
@@ -746,7 +746,7 @@ def awaited(process: "Any", claim: "str", token: "str", places: "tuple[str, str]
             code = int(process.wait(pause))
         now = time.monotonic()
         before, size = size, size_of(places)
-        pause = min(HEARTBEAT, max(1, 10 * (time.monotonic() - now)))  # there may be very many files
+        pause = min(HEARTBEAT, max(1, 10 * (time.monotonic() - now)))  # measuring many files takes time
         large = size > MOST_DISK
         if code is not None and not large:
             return code
@@ -765,7 +765,7 @@ def awaited(process: "Any", claim: "str", token: "str", places: "tuple[str, str]
 
 
 def size_of(places: "tuple[str, ...]") -> "int":
-    """Bytes of files and of all in directories, as far as they are there, each name a block more; no more than too many."""
+    """Bytes of these files and directories, plus a block for each name; counting stops above ``MOST_DISK``."""
     total, waiting = 0, list(places)
     while waiting and total <= MOST_DISK:
         path = waiting.pop()
@@ -799,7 +799,7 @@ REASONS = (
 
 
 def failure(code: "int", text: "str", asked: "dict[str, Any]", scratch: "str") -> "Refused":
-    """What the runtime's words mean."""
+    """The error that the runtime's output means."""
     lines = [re.sub(r"^\S*(FATAL|ERROR):\s*", "", line) for line in text.splitlines() if line.strip()]
     low, last = text.lower(), lines[-1][-400:] if lines else f"{asked['runtime']} ended with code {code}"
     where = SCRATCH if scratch in last else asked["cache"]
@@ -819,7 +819,7 @@ def failure(code: "int", text: "str", asked: "dict[str, Any]", scratch: "str") -
 
 
 def trouble(error: "Exception", where: "str") -> "Refused":
-    """An error of the file system in a sentence."""
+    """A file system's error as a sentence."""
     if not isinstance(error, OSError):
         return Refused(PULL, f"the runtime cannot be started on {here()}: {error}")
     if error.errno == errno.ENOSPC:
@@ -833,7 +833,7 @@ def trouble(error: "Exception", where: "str") -> "Refused":
 
 
 def without_secrets(text: "str", auths: "Any") -> "str":
-    """A text in which no password stands, nor its form in a header."""
+    """The text with all passwords replaced, also as encoded in headers and URLs."""
     for auth in auths:
         if auth and auth["password"]:
             for secret in (
@@ -857,7 +857,7 @@ def told(state: "str", **fields: "object") -> "dict[str, Any]":
 
 
 def answered(asked: "dict[str, Any]") -> "dict[str, Any]":
-    """The answer to a question; it begins a pull where none goes on. Refused, OSError."""
+    """The answer to a request; starts a pull if none runs. Raises Refused, OSError."""
     if asked.get("version") != VERSION:
         other = f"this is version {VERSION} of imagepull, and version {asked.get('version')!r} is asked for"
         raise Refused(PULL, f"{other}; install the one that belongs to the agent on {here()}")
@@ -878,7 +878,7 @@ def answered(asked: "dict[str, Any]") -> "dict[str, Any]":
 
 
 def ready(asked: "dict[str, Any]", name: "Name", found: "Found") -> "dict[str, Any]":
-    """That the image is there, or will be pulled in the job; what the name meant is kept for when it is there."""
+    """The answer that the image is there, or that the job pulls it; the name's digest is stored."""
     path = image_path(asked["cache"], found.digest)
     if asked["when"] == "job" or os.path.exists(path):
         refer(asked["cache"], asked["image"], found.digest)
@@ -886,12 +886,12 @@ def ready(asked: "dict[str, Any]", name: "Name", found: "Found") -> "dict[str, A
 
 
 def source_of(name: "Name", found: "Found") -> "str":
-    """The image as the runtime is given it."""
+    """The image's name for the runtime."""
     return f"docker://{name.full}@{found.digest}"
 
 
 def looked_up(asked: "dict[str, Any]", name: "Name") -> "Found":
-    """The image as the registry has it, with the first credentials that it takes. Refused."""
+    """The image as the registry describes it, with the first credentials that it accepts. Raises Refused."""
     refused = None
     for auth in [*asked["auths"], None]:
         try:
@@ -904,7 +904,7 @@ def looked_up(asked: "dict[str, Any]", name: "Name") -> "Found":
 
 
 def pulling(asked: "dict[str, Any]", name: "Name", found: "Found") -> "dict[str, Any]":
-    """How the pull of an image stands; it is begun where nobody is at it. Refused."""
+    """The state of an image's pull; starts the pull if none runs. Raises Refused."""
     cache = asked["cache"]
     stem = os.path.join(cache, found.digest.partition(":")[2])
     program = shutil.which(asked["runtime"], path=os.environ.get("PATH", os.defpath))
@@ -926,7 +926,7 @@ def pulling(asked: "dict[str, Any]", name: "Name", found: "Found") -> "dict[str,
 
 
 def failed(cache: "str", stem: "str") -> "None":
-    """Refused, where a pull has failed just now."""
+    """Raise Refused if a pull has failed in the last ``FAILED_SECONDS``."""
     try:
         if age(cache, stem + ".failed") > FAILED_SECONDS:
             return
@@ -937,7 +937,7 @@ def failed(cache: "str", stem: "str") -> "None":
 
 
 def apart(asked: "dict[str, Any]", source: "str", found: "Found") -> "None":
-    """Pull in a process that nobody waits for, which lives on when the connection has ended."""
+    """Pull in a detached process, which outlives the connection."""
     sys.stdout.flush()
     if os.fork():
         return
@@ -958,13 +958,13 @@ def apart(asked: "dict[str, Any]", source: "str", found: "Found") -> "None":
 
 
 def slow(_number: "int", _frame: "Any") -> "None":
-    """The answer takes too long."""
+    """Handle SIGALRM: raise Refused, as the answer takes too long."""
     why = f"no answer was found on {here()} within {ANSWER_SECONDS} seconds: the registry or a disk is slow"
     raise Refused(UNAVAILABLE, why)
 
 
 def main() -> "None":
-    """Answer the question on stdin."""
+    """Answer the request on stdin."""
     os.umask(0o077)
     os.environ.update(FURTHER_ENVIRONMENT)
     signal.signal(signal.SIGALRM, slow)

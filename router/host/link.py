@@ -1,6 +1,6 @@
 """The conversation with one site helper: requests of many threads, told apart by their numbers.
 
-Shell, but for the bytes, which ``router.host.framing`` knows. What carries them is a Channel that an Opener opens: a
+Shell (threads, a clock); ``router.host.framing`` defines the bytes. An Opener opens the Channel that carries them: a
 session of an ssh connection, or a process of this machine. Its callbacks run in the event loop's thread.
 """
 
@@ -21,51 +21,51 @@ from router.host.sentences import HelperPlace
 from router.host.sitehelper import AFTER_KILL, VERSION
 
 _ON_THE_WAY: Final = 5.0 + 2 * AFTER_KILL
-"""Seconds that an answer may take beyond what the request itself may."""
+"""Seconds that an answer may take beyond the request's own limit."""
 _PING: Final = 5.0
 _COMPLAINT: Final = 4096
 _MOST_COMPLAINTS: Final = 1 << 20
-"""Bytes of stderr in a site helper's life; it says nothing there unless it ends."""
+"""Bytes of stderr in a site helper's life; it writes there only when it ends."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Asked:
-    """A question that was sent: who waits for the answer, and how many bytes that may have."""
+    """A request that was sent: the future for its answer, and the bytes that the answer may have."""
 
     answer: Future[Message]
     room: int
 
 
 class Channel(Protocol):
-    """The stdin of a site helper. Both are called in the event loop's thread, and do not block."""
+    """The stdin of a site helper. Both methods are called in the event loop's thread, and do not block."""
 
     def write(self, data: bytes) -> None:
-        """Send it, in order."""
+        """Send these bytes after all earlier ones."""
 
     def close(self, *, doubtful: bool) -> None:
-        """End it. ``doubtful``: what carries it did not answer, and is to carry nothing new."""
+        """End the site helper. ``doubtful``: its connection is silent, and gets no further sessions."""
 
 
 class Listener(Protocol):
-    """Who hears of a site helper."""
+    """Receives what a site helper prints, and its end."""
 
     def received(self, data: bytes) -> None:
-        """Bytes of its stdout."""
+        """Called with bytes of its stdout."""
 
     def complained(self, data: bytes) -> None:
-        """Bytes of its stderr."""
+        """Called with bytes of its stderr."""
 
     def ended(self, code: int | None) -> None:
-        """It is gone, or the way to it; its exit code where there is one."""
+        """Called when the site helper or its connection has ended, with its exit code if known."""
 
 
 class Opener(Protocol):
-    """A way to one user's site helper."""
+    """Starts one user's site helper."""
 
     place: HelperPlace
 
     async def open(self, listener: Listener) -> Channel:
-        """Start it. HostUnavailable."""
+        """Start the site helper. Raises HostUnavailable."""
 
 
 class Link:
@@ -84,14 +84,14 @@ class Link:
         self._begun = 0.0
         self._channel: Channel | None = None
         self.lost: HostUnavailable | None = None
-        """Why it cannot be used any more."""
+        """The reason why the site helper cannot be used any more."""
         self.gone = threading.Event()
-        """Set once the site helper, or the way to it, has ended."""
+        """Set once the site helper or its connection has ended."""
 
     def begin(self, opener: Opener, root: str, seconds: float, *, make: bool = True) -> None:
-        """Start the site helper and name the directory, which is made where it is not there. HostUnavailable.
+        """Start the site helper and send it the directory, which it makes if missing. Raises HostUnavailable.
 
-        :param make: False: only to look, so that it is neither made nor given another mode
+        :param make: False for read-only use: the site helper leaves the directory as it is
         """
         try:
             self._channel = self._loop.run(opener.open(self), seconds)
@@ -143,7 +143,7 @@ class Link:
         self.gone.set()
 
     def ask(self, head: Mapping[str, object], body: bytes, seconds: float) -> Message:
-        """The answer to a request. HostUnavailable: whether it was carried out is not known; OSError: it was too long."""
+        """The answer to a request. HostUnavailable: it is unknown whether it was done; OSError: it was too long."""
         waiting, number = self._send(head, body, seconds)
         try:
             return waiting.result(seconds + _ON_THE_WAY)
@@ -158,7 +158,7 @@ class Link:
         raise error
 
     def answers(self, seconds: float = _PING) -> bool:
-        """Whether the site helper itself answers at once, whatever its file system does."""
+        """Whether the site helper itself answers a ping, even while its file system hangs."""
         try:
             waiting, _ = self._send({"do": "ping"}, b"", seconds)
             waiting.result(seconds)
@@ -167,7 +167,7 @@ class Link:
         return True
 
     def drop(self, error: HostUnavailable, *, doubtful: bool = False) -> HostUnavailable:
-        """Use it no more; whoever waits gets the error, which is returned. The first error stays."""
+        """Stop using the site helper. Waiting threads get the error, which is also returned. The first error stays."""
         with self._lock:
             self.lost = self.lost or error
             waiting, self._waiting = list(self._waiting.values()), {}
@@ -178,7 +178,7 @@ class Link:
         return self.lost.again()
 
     def _room(self, head: Mapping[str, Any]) -> int:
-        """The bytes that may follow an answer's object. FramingError for an answer to nothing that was asked."""
+        """The bytes that may follow an answer's object. Raises FramingError if no request has the answer's number."""
         number = answers.number(Message(head, b""))
         with self._lock:
             asked = self._waiting.get(number) or self._late.get(number)
@@ -187,7 +187,7 @@ class Link:
         return asked.room
 
     def _refused(self, error: HostUnavailable) -> HostUnavailable:
-        """Drop it for what it answered: it ends by itself then, which may have been noted first and says nothing."""
+        """Drop the site helper for its answer. This error replaces that of its own end, which may have come first."""
         with self._lock:
             self.lost = error
         return self.drop(error)

@@ -1,7 +1,7 @@
 """The local machine as a site's host: commands as processes, files below one directory of the agent's own user.
 
-Shell. A command gets a session of its own and no terminal, and is killed with all that it started when its time is
-over. Its environment is whatever its argv says (``env -i``): nothing of ours is meant for it.
+Shell (processes, files). A command gets a session of its own without a terminal; when its time is over, it is killed
+with all that it started. Its argv sets its environment (``env -i``), without the agent's.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class LocalHost:
         self._root = PurePosixPath(root)
 
     def check(self) -> None:
-        """ConfigError unless the directory is there or can be made, is this user's, and nobody else can write there."""
+        """Make the directory if missing, mode 0700. Raises ConfigError if it is unusable or another user's."""
         root = Path(self._root)
         try:
             root.mkdir(mode=PRIVATE, parents=True, exist_ok=True)
@@ -60,7 +60,7 @@ class LocalHost:
             root.chmod(PRIVATE)
 
     def rest(self, seconds: float) -> None:
-        """See ``Host``: nothing is open."""
+        """See ``Host``; there is no connection to close."""
 
     def run(self, argv: Sequence[str], seconds: float, stdin: bytes = b"") -> Ended:
         """See ``Host``."""
@@ -142,7 +142,7 @@ class LocalHost:
     def write_pod(self, directory: PurePath | str, staged: podfiles.Staged) -> bool:
         """See ``Host``."""
         with parent(self._root, directory, make=True) as (found, name):
-            # The descriptor as a path: podfiles knows paths, and this one leads where no link was followed.
+            # The descriptor as a path: writing.write takes paths, and this one was reached without following a link.
             return writing.write(f"/proc/self/fd/{found}/{name}", staged)
 
     def link_claim(self, directory: PurePath | str, token: str) -> bool:
@@ -204,7 +204,7 @@ def _write(found: int, name: str, content: bytes) -> None:
 
 
 def _link_claim(found: int, name: str, token: str) -> bool:
-    """The script's own protocol: what counts is the link, not what ``link`` says of it (NFS)."""
+    """Take a claim by the script's own protocol: the link itself counts, as ``link`` may report an error on NFS."""
     mine = f"{name}.{token}.{os.urandom(8).hex()}"
     _write(found, mine, f"{token}\n".encode())
     try:
@@ -219,7 +219,7 @@ def _link_claim(found: int, name: str, token: str) -> bool:
 
 
 def _owner(found: int, name: str) -> str:
-    """The first line of a claim; empty where it cannot be read."""
+    """The first line of a claim; empty if it cannot be read."""
     try:
         file = os.open(name, _READ, dir_fd=found)
     except OSError:

@@ -1,6 +1,6 @@
-"""Who logs in to a login node with what, and why that did not go, in one sentence.
+"""Logins to a login node: who logs in with which key, and one sentence for each failure.
 
-Shell: it looks at the files of keys and certificates, and never at what is in them.
+Shell (files): it checks the files of keys and certificates, but never reads a private key.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class Credentials:
 
 
 def credentials(login: Login) -> Credentials:
-    """What to log in with now. HostUnavailable where it, or the file of known hosts, is not there or not private."""
+    """The key or agent for a login now. Raises HostUnavailable if it, or known_hosts, is unusable."""
     if not os.access(login.known_hosts, os.R_OK):
         text = f"cannot read {login.known_hosts}; write the host's key there, as `ssh-keyscan` prints it, once checked"
         raise HostUnavailable(f"{login}: {text}", lasting=True)
@@ -66,7 +66,7 @@ def credentials(login: Login) -> Credentials:
 
 
 def wrong_host_key(login: Login, shown: asyncssh.SSHKey | None, words: str) -> HostUnavailable:
-    """The host's key is not one that known_hosts has for it."""
+    """The error for a host key that known_hosts lacks for this host."""
     name = login.address.known_as
     if shown is None:
         text = f"its host key is not trusted ({words}); see the lines for {name} in {login.known_hosts}"
@@ -86,7 +86,7 @@ def _port(address: Address) -> int | None:
 
 
 def no_session(login: Login, place: HelperPlace, words: str) -> HostUnavailable:
-    """Logged in, but there is no session to be had."""
+    """The error for a login that succeeded but gets no session."""
     text = (
         f"sshd starts no site helper for {place.user}: {words}; see MaxSessions in sshd_config and the account's shell"
     )
@@ -94,14 +94,14 @@ def no_session(login: Login, place: HelperPlace, words: str) -> HostUnavailable:
 
 
 def no_agent(login: Login, place: str, error: Exception) -> HostUnavailable:
-    """The ssh agent that is to be asked for keys does not answer."""
+    """The error for an ssh agent that does not answer."""
     words = (error.strerror if isinstance(error, OSError) else str(error)) or type(error).__name__
     text = f"the ssh agent at {place} ({_AGENT}) does not answer: {words}; start it, or name keys in the policy"
     return HostUnavailable(f"{login}: {text}")
 
 
 def unreachable(login: Login, error: Exception) -> HostUnavailable:
-    """No connection, or no login."""
+    """The error for a failed connection or login."""
     text, lasting = _because(login, error)
     return HostUnavailable(f"{login}: {text}", lasting=lasting)
 
@@ -132,7 +132,7 @@ _NO_ROUTE: Final = frozenset({errno.EHOSTUNREACH, errno.ENETUNREACH})
 
 
 def _because(login: Login, error: Exception) -> tuple[str, bool]:
-    """What is wrong, and whether a person must change something."""
+    """A sentence for the error, and whether it lasts until a person changes something."""
     words = str(error).strip() or type(error).__name__
     if isinstance(error, asyncssh.PermissionDenied):
         return _refused(login), True

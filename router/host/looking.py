@@ -1,8 +1,8 @@
-"""The commands with which a site's observer looks at jobs, each a session or a process of its own.
+"""Runs the read-only commands of a site's observer, each in an ssh session or process of its own.
 
-Shell, but for ``looks``. The observer may see everybody's jobs, and as a batch operator it could end them too. So it
-has no site helper and no files, and nothing is run as it but what only looks: here, and once more where the site holds
-that account to these commands (a forced command of sshd, a rule of sudo).
+Shell (an event loop), except ``looks``. The observer may see every user's jobs, and as a batch operator it could end
+them too. So it runs only read-only commands, without a site helper and files. This module enforces that, and a site
+may enforce it again (a forced command of sshd, a rule of sudo).
 """
 
 from __future__ import annotations
@@ -17,17 +17,17 @@ from router.host.link import Opener
 from router.host.sentences import HelperPlace
 
 COMMANDS: Final = "squeue, sacct, scontrol show, qstat, pbsnodes"
-"""What is run as an observer, in words."""
+"""The commands that an observer runs, as text."""
 _LOOKING: Final = frozenset({"squeue", "sacct", "qstat", "pbsnodes"})
 _SHOWING: Final = ("scontrol", "show")
 _MOST: Final = 64 << 20
 """Bytes of an answer; 10,000 jobs are about 3 MB."""
 _CONNECT: Final = 35.0
-"""Seconds for the connection and the login, beside what the command may take."""
+"""Seconds for the connection and the login, in addition to the command's own time."""
 
 
 def looks(argv: Sequence[str]) -> tuple[str, ...]:
-    """The words of a command that only looks, without its environment. ValueError where it is any other."""
+    """The words of a read-only command, without its environment. Raises ValueError for any other command."""
     words = tuple(argv)
     if words[:2] == ("env", "-i"):
         start = next((number for number, word in enumerate(words[2:], 2) if "=" not in word), len(words))
@@ -38,9 +38,9 @@ def looks(argv: Sequence[str]) -> tuple[str, ...]:
 
 
 class Looker:
-    """See ``router.host.Runner``; thread-safe. ValueError for a command that does more than to look.
+    """A ``router.host.Runner``; thread-safe. Raises ValueError for a command that is not read-only.
 
-    :param opener: the way to a command of these words
+    :param opener: returns the Opener that starts the command with these words
     """
 
     def __init__(self, place: HelperPlace, loop: EventLoop, opener: Callable[[Sequence[str]], Opener]) -> None:
@@ -75,11 +75,11 @@ class Looker:
         return Ended(returncode, bytes(heard.stdout), bytes(heard.stderr))
 
     def _judged(self, done: Ended) -> Ended:
-        """The same, with better words of sudo's and the login shell's."""
+        """The same result, with clearer text for known errors of sudo and the login shell."""
         words = done.stderr.decode(errors="replace")
         if done.returncode and (known := sentences.known_complaint(self._place, words)):
             return Ended(done.returncode, done.stdout, known.encode())
-        # sudo warns of what is no matter of the batch system (`unable to resolve host`), whose words are judged later.
+        # Drops sudo's warnings (`unable to resolve host`): later the text is read as the batch system's.
         kept = [line for line in words.splitlines() if done.returncode or not line.startswith("sudo: ")]
         return Ended(done.returncode, done.stdout, "\n".join(kept).encode())
 
@@ -88,7 +88,7 @@ class Looker:
 
 
 class _Heard:
-    """Hears what a command prints, and its end; of the event loop's thread alone."""
+    """Collects a command's output and its end; used only in the event loop's thread."""
 
     def __init__(self) -> None:
         self.stdout = bytearray()

@@ -1,6 +1,6 @@
-"""How the users of one site are reached: as the agent's own user, over ssh, through sudo.
+"""The hosts of one site's users: reached as the agent's own user, over ssh, or through sudo.
 
-Shell. The policy's ``access`` says which; a user for whom there is no way is refused by name, never served as another.
+Shell (a lock). The policy's ``access`` says which way; a user that it cannot reach is refused by name.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ from router.site.schema import EACH_USER, Access, Site
 
 _ENDING: Final = 5.0
 _USER: Final = re.compile(r"[a-z_][a-z0-9_.-]{0,31}\$?")
-"""The form of an account's ``as``: it becomes the name of a file and a word of a command."""
+"""The form of an account's ``as``, which becomes a file's name and a word of a command."""
 
 
 class UserHosts:
     """The hosts of one site's users; thread-safe.
 
-    :param own: the name of the user that the agent itself is
-    :param make: False: nothing is done but to look, and users' directories are not made for that
+    :param own: the name of the agent's own user
+    :param make: False for read-only use: users' directories stay as they are
     """
 
     def __init__(self, site: Site, own: str, patience: Patience | None = None, *, make: bool = True) -> None:
@@ -50,9 +50,9 @@ class UserHosts:
         self._logins: dict[Login, Connections] = {}
 
     def host_of(self, user: str, root: PurePath | str) -> Host:
-        """The host as that user, for files below that directory. Nothing is connected yet.
+        """The host as that user, for files below that directory; it connects with its first request.
 
-        ConfigError where the site's access has no way to that user.
+        Raises ConfigError if the site's access cannot reach that user.
         """
         key = user, PurePosixPath(root)
         with self._lock:
@@ -62,10 +62,10 @@ class UserHosts:
             return self._hosts[key]
 
     def observer(self) -> Runner | None:
-        """The site's observer, for what only looks; None where each user is asked. Nothing is connected yet.
+        """Runs read-only commands as the site's observer, connecting when needed; None if each user's jobs are asked.
 
-        It is reached as the users are: with a key of its own, or through sudo, but for where the account that would ask
-        sudo is the observer itself.
+        The observer is reached as the users are: with its own key, or through sudo. sudo is left out if the account
+        that would call it is the observer itself.
         """
         site, address = self._site, self._address
         if site.observer == EACH_USER:
@@ -79,8 +79,8 @@ class UserHosts:
         return Looker(place, self._loop, lambda argv: SshOpener(connections, self._looking(argv), place))
 
     def _looking(self, argv: Sequence[str]) -> tuple[str, ...]:
-        """The words that start a command as the observer. One that logs in says nothing but the command itself: its
-        login may be held to that.
+        """The words that start a command as the observer. Without sudo they are the bare command, without ``env``: the
+        observer's login may be limited to these commands.
         """
         observer, words = self._site.observer, looking.looks(argv)
         if self._site.access is not Access.SUDO:

@@ -1,8 +1,8 @@
-"""A host where a site helper does what the agent asks: another machine, or another user of this one.
+"""A host that a site helper serves: another machine, or another user of this one.
 
-Shell. One helper process serves all threads; it is started with the first request and again, with growing pauses,
-after it was lost. What only looks is asked once more then; what changes something never: whether it was done is not
-known, and the caller decides.
+Shell (threads, a clock, chance). One helper process serves all threads. The first request starts it; after a loss it is
+started again, with growing pauses. A read-only request is then repeated once. A request that changes something is never
+repeated, as it may have been done; the caller decides.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from router.pod import files as podfiles
 from router.pod import layout
 
 _BLOCK: Final = 4 << 20
-"""Bytes that one request reads at most."""
+"""Bytes that one ``read`` request returns at most."""
 _FIRST_PAUSE: Final = 1.0
 _LOOKS: Final = frozenset({"names", "status", "read", "clock"})
 _ENDING: Final = 5.0
@@ -42,7 +42,7 @@ _T = TypeVar("_T")
 
 @dataclass(frozen=True, slots=True)
 class Patience:
-    """Seconds: to connect and to start the site helper; for one file operation; the longest pause between tries."""
+    """Seconds: to connect and start the site helper; for one file operation; the longest pause between tries."""
 
     connect: float = 30.0
     file: float = 60.0
@@ -50,7 +50,7 @@ class Patience:
 
 
 class _Uses:
-    """Requests that are under way, and when the last one ended."""
+    """Counts the requests in progress, and keeps the time when the last one ended."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -67,7 +67,7 @@ class _Uses:
             self._last = time.monotonic()
 
     def is_used(self, seconds: float) -> bool:
-        """Whether there is one, or was within so many seconds."""
+        """Whether a request is in progress, or ended less than ``seconds`` ago."""
         with self._lock:
             return self._count > 0 or time.monotonic() - self._last < seconds
 
@@ -76,8 +76,8 @@ class RemoteHost:
     """See ``router.host.Host``.
 
     :param root: the site's directory of this cluster and user; made on the first use
-    :param opener: the way to that user's site helper
-    :param make: False: nothing is done but to look, and the directory is not made for that
+    :param opener: starts that user's site helper
+    :param make: False for read-only use: the directory stays as it is
     """
 
     def __init__(
@@ -108,7 +108,7 @@ class RemoteHost:
             self._linked()
 
     def close(self) -> None:
-        """End the site helper; the next request starts another."""
+        """End the site helper; the next request starts a new one."""
         with self._lock:
             link, self._link = self._link, None
         if link is not None:
@@ -116,7 +116,7 @@ class RemoteHost:
             link.gone.wait(_ENDING)
 
     def rest(self, seconds: float) -> None:
-        """See ``Host``. While a connection is made, or something is asked, nothing ends."""
+        """See ``Host``. It has no effect while a connection is being made or a request is in progress."""
         if not self._lock.acquire(blocking=False):
             return
         try:
@@ -235,7 +235,7 @@ class RemoteHost:
         return value
 
     def _answered(self, asked: Mapping[str, object], content: bytes) -> tuple[Link, Message]:
-        """An answer, and whose it is. HostUnavailable; what only looks is asked once more where the connection was cut."""
+        """The answer, and the link that gave it. Repeats a read-only request after a cut. Raises HostUnavailable."""
         begun = time.monotonic()
         link = self._linked()
         try:
@@ -249,7 +249,7 @@ class RemoteHost:
         return link, message
 
     def _read(self, link: Link, message: Message, read: Callable[[Message], _T]) -> tuple[Failure | None, _T]:
-        """What was answered, or why not. HostUnavailable: no site helper answers so, and it is asked no more."""
+        """The answer's failure or value. Drops the link and raises HostUnavailable if the answer is malformed."""
         try:
             failure = answers.failure(message)
             return failure, cast("_T", None) if failure is not None else read(message)
@@ -265,7 +265,7 @@ class RemoteHost:
         return OSError(number, sentences.of_errno(number, words), str(path))
 
     def _linked(self) -> Link:
-        """The site helper that there is, or a new one. HostUnavailable."""
+        """The link to the running site helper, or to a new one. Raises HostUnavailable."""
         with self._lock:
             if self._link is not None and self._link.lost is None:
                 return self._link

@@ -1,7 +1,7 @@
-"""Removing a directory that programs of Jobs have filled, however deep it is and whatever modes they set.
+"""Removes a directory that Jobs' programs have filled, of any depth and with any modes.
 
-Shell. No link is followed: links are removed themselves. Directories below are moved up to the top before they are
-emptied, so that neither the depth of the tree nor the length of a path matters.
+Shell (files). Links are removed, never followed. Each subdirectory is moved up to the top before it is emptied, so that
+a tree of any depth and paths of any length can be removed.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _STEP: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 def remove_tree(parent: int, name: str) -> None:
-    """Remove a directory of another (a descriptor), and all below it. FileNotFoundError; OSError for a link or file."""
+    """Remove ``name`` in the directory ``parent`` (a descriptor), and all below it. OSError for a link or file."""
     with _entered(parent, name) as top:
         while directories := _unlink_others(top):
             for directory in directories:
@@ -32,7 +32,7 @@ def remove_tree(parent: int, name: str) -> None:
 
 @contextlib.contextmanager
 def _entered(parent: int, name: str) -> Iterator[int]:
-    """A descriptor of a directory that may be changed."""
+    """A descriptor of a directory, after its owner got all permissions."""
     _open_up(parent, name)
     found = os.open(name, _STEP, dir_fd=parent)
     try:
@@ -42,16 +42,16 @@ def _entered(parent: int, name: str) -> Iterator[int]:
 
 
 def _open_up(parent: int, name: str) -> None:
-    """Let the owner do all: a directory without write permission can neither be emptied nor moved."""
+    """Give the owner all permissions: a directory must be writable to be emptied or moved."""
     found = os.open(name, _PATH, dir_fd=parent)
     try:
-        os.chmod(f"/proc/self/fd/{found}", PRIVATE)  # noqa: PTH101 - what is open, and nothing that has its name by now
+        os.chmod(f"/proc/self/fd/{found}", PRIVATE)  # noqa: PTH101 - the open directory itself, not its name
     finally:
         os.close(found)
 
 
 def _unlink_others(found: int) -> list[str]:
-    """Remove all that is no directory; the names of the directories."""
+    """Remove everything but directories; returns the names of the directories."""
     directories = []
     with os.scandir(found) as entries:
         for entry in entries:

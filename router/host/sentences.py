@@ -1,6 +1,6 @@
-"""What is wrong with a host, in one sentence that says what to do.
+"""Errors about a host: one sentence each, which says what to do.
 
-Pure. The words of sshd, sudo and login shells are looked for in what they print: they have no other form.
+Pure. Failures of sshd, sudo and login shells are recognized by the text that they print, their only output.
 """
 
 from __future__ import annotations
@@ -36,11 +36,11 @@ class HelperPlace:
 
 
 def of_errno(number: int, words: str) -> str:
-    """The file system's words, or better ones."""
+    """A clearer text for an errno, or else the file system's own."""
     return _ERRNOS.get(number, words)
 
 
-# What sudo, a shell or the site helper said, and what that means. The first line that is found counts.
+# Text of sudo, a shell or the site helper, and its meaning. The first entry that matches a line counts.
 _COMPLAINTS: Final = (
     ("password is required", "sudo asks for a password; give the agent's account a NOPASSWD rule for {helper}"),
     ("terminal is required", "sudo asks for a password; give the agent's account a NOPASSWD rule for {helper}"),
@@ -61,10 +61,10 @@ _NOT_RUN: Final = 126
 
 
 def ended(place: HelperPlace, code: int | None, complaint: str) -> HostUnavailable:
-    """Why a site helper is not there any more.
+    """The error for a site helper that has ended.
 
-    :param code: its exit code, None where none was told (a signal, a connection that is lost)
-    :param complaint: what it, sudo or the shell wrote to stderr
+    :param code: its exit code; None if unknown (a signal, a lost connection)
+    :param complaint: what the site helper, sudo or the shell wrote to stderr
     """
     lines = _lines(complaint)
     if known := known_complaint(place, complaint):
@@ -83,7 +83,7 @@ def ended(place: HelperPlace, code: int | None, complaint: str) -> HostUnavailab
 
 
 def known_complaint(place: HelperPlace, complaint: str) -> str:
-    """What sudo, a shell or the site helper has said, in a sentence; empty where it is nothing that is known here."""
+    """A sentence for a known error text of sudo, a shell or the site helper; empty for an unknown one."""
     for words, meaning in _COMPLAINTS:
         for line in _lines(complaint):
             if words in line:
@@ -97,13 +97,13 @@ def _lines(complaint: str) -> list[str]:
 
 
 def no_helper(place: HelperPlace, words: str) -> HostUnavailable:
-    """Something answers that is no site helper."""
+    """The error for a program that answers but is no site helper."""
     text = f"{place.helper} does not answer as a site helper: {words}; see what the login shell of that user prints"
     return HostUnavailable(f"{place}: {text}", lasting=True)
 
 
 def other_version(place: HelperPlace, found: object, wanted: int) -> HostUnavailable:
-    """The site helper is not the agent's."""
+    """The error for a site helper of another version."""
     text = (
         f"the site helper {place.helper} has version {found}, this agent needs {wanted}; install the one of this agent"
     )
@@ -111,14 +111,14 @@ def other_version(place: HelperPlace, found: object, wanted: int) -> HostUnavail
 
 
 def no_root(place: HelperPlace, number: int, words: str) -> HostUnavailable:
-    """The site's directory cannot be used or made."""
+    """The error for a site's directory that cannot be used or made."""
     path, colon, rest = words.partition(": ")
     text = f"{path}: {of_errno(number, rest)}" if colon and number in _ERRNOS else words
     return HostUnavailable(f"{place}: the site's work directory cannot be used: {text}", lasting=True)
 
 
 def silent(place: HelperPlace, seconds: float, *, alive: bool) -> HostUnavailable:
-    """A request was not answered in time."""
+    """The error for a request without an answer in time."""
     if alive:
         text = f"the file system gave no answer within {seconds:g} seconds; ask the site to look at it if that lasts"
     else:

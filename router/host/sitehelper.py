@@ -1,13 +1,13 @@
 #!/usr/bin/python3 -I
-"""The site helper: what a Batchgate agent may do on this machine as one of its users, and nothing else.
+"""The site helper: all that a Batchgate agent may do on this machine as one of its users.
 
 One file for an admin to read and to install: Python 3.6 and its standard library. It answers requests on stdin with
 answers on stdout until stdin ends. A message is two lengths (4 bytes each, big-endian), a JSON object and raw bytes.
-Files: only below one directory of the user's own, and no link below it is followed. Commands: only those of the batch
+Files: only below one directory of the user, without following links below it. Commands: only those of the batch
 system and the image puller, by name, with a time limit and without a shell. It never serves root or a system account.
 """
 
-# Names are bytes here, and most of them stand below a descriptor: nothing for pathlib.
+# Names are bytes here, and most are relative to a descriptor, so pathlib does not fit.
 # ruff: noqa: PTH101, PTH103, PTH113, PTH116, PTH118, PTH119, PTH208
 
 import contextlib
@@ -31,18 +31,18 @@ from contextlib import AbstractContextManager
 from typing import Any, BinaryIO
 
 # What an admin may set for a site.
-LEAST_UID = 1000  # nobody with a lower uid is served
+LEAST_UID = 1000  # users with a lower uid are refused
 ROOTS = ()  # where users' directories may lie, e.g. ("/scratch/{user}/batchgate",); empty: anywhere
-FURTHER_PROGRAMS = ()  # commands beside PROGRAMS: names, or whole paths that are run whoever owns them
+FURTHER_PROGRAMS = ()  # commands beside PROGRAMS: names, or full paths, which may have any owner
 
 VERSION = 1
-MAGIC = b"\0batchgate-sitehelper\0"  # first on stdout: whatever a login shell prints before it is no answer
+MAGIC = b"\0batchgate-sitehelper\0"  # first on stdout: the agent skips what a login shell prints before it
 LENGTHS = struct.Struct(">II")
 MOST_HEAD, MOST_BODY, MOST_OUTPUT = 4 << 20, 64 << 20, 16 << 20  # bytes
 MOST_NAMES, MOST_LISTED = 100000, 8 << 20  # names of one directory, and their bytes
 PBS = ("qsub", "qstat", "qselect", "qdel", "qsig", "pbsnodes")
-SLURM = ("sbatch", "squeue", "sacct", "scontrol", "scancel", "sinfo")  # of scontrol: show, which changes nothing
-IMAGES = "imagepull"  # beside the batch system: what brings images; only as root has installed it
+SLURM = ("sbatch", "squeue", "sacct", "scontrol", "scancel", "sinfo")  # of scontrol only show, which is read-only
+IMAGES = "imagepull"  # the image puller; it must be root's
 PROGRAMS = frozenset([*PBS, *SLURM, IMAGES])
 VARIABLES = re.compile(
     r"(PATH|HOME|USER|LOGNAME|LANG|LC_[A-Z]+|TZ|(PBS|SLURM|SBATCH|SQUEUE|SACCT|SINFO|BATCHGATE)_\w+)"
@@ -60,7 +60,7 @@ CLOCK = b".clock"
 
 
 class Session:
-    """One run of the helper: the user's directory, when it began, the commands that run."""
+    """One run of the helper: the user's directory, its start, and the process ids of running commands."""
 
     def __init__(self, root: "bytes") -> None:
         self.root = root
@@ -70,7 +70,7 @@ class Session:
 
 @contextlib.contextmanager
 def walked(at: "int", steps: "list[bytes]", *, make: "bool" = False) -> "Iterator[int]":
-    """A descriptor of the directory at the end of the steps, no link followed. Takes the first one over."""
+    """A descriptor of the directory at the end of the steps; links are refused. It closes the descriptor ``at``."""
     try:
         for step in steps:
             if make:
@@ -85,7 +85,7 @@ def walked(at: "int", steps: "list[bytes]", *, make: "bool" = False) -> "Iterato
 
 
 def opened(session: "Session", steps: "list[bytes]", *, make: "bool" = False) -> "AbstractContextManager[int]":
-    """The same from the user's directory. FileNotFoundError where it is not there, unless it is made."""
+    """The same, from the user's directory. Raises FileNotFoundError if it is missing, unless ``make``."""
     if make:
         os.makedirs(session.root, DIRECTORY_MODE, exist_ok=True)
     return walked(os.open(session.root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC), steps, make=make)
@@ -107,7 +107,7 @@ def parts_of(path: "bytes") -> "list[bytes]":
 
 
 def steps_of(root: "bytes", path: "str") -> "list[bytes]":
-    """The steps from the root to a path. ValueError where it does not lie below it."""
+    """The steps from the root to a path. Raises ValueError if the path is not below the root."""
     raw = raw_of(path)
     parts, above = parts_of(raw), parts_of(root)
     if not raw.startswith(b"/") or b"\0" in raw or b".." in parts or parts[: len(above)] != above:
@@ -116,12 +116,12 @@ def steps_of(root: "bytes", path: "str") -> "list[bytes]":
 
 
 def raw_of(text: "str") -> "bytes":
-    """A name as the file system has it, whatever this machine's locale is."""
+    """A name as the file system has it, in any locale."""
     return text.encode("utf-8", "surrogateescape")
 
 
 def hidden(name: "bytes") -> "bytes":
-    """A hidden name that nobody else has."""
+    """A unique hidden name."""
     return b"." + name + b"." + os.urandom(8).hex().encode()
 
 
@@ -133,20 +133,20 @@ def write_file(at: "int", name: "bytes", content: "bytes", mode: "int" = FILE_MO
 
 
 def exists(name: "bytes", at: "int") -> "bool":
-    """Whether there is anything of that name."""
+    """Whether this name exists."""
     with contextlib.suppress(FileNotFoundError):
         os.stat(name, dir_fd=at, follow_symlinks=False)
         return True
     return False
 
 
-# Operations: the session, the request's fields and its bytes; a value for JSON and bytes.
+# Operations take the session, the request's fields and its bytes; they return a value for JSON, and bytes.
 
 
 def do_names(session: "Session", asked: "dict[str, Any]", _body: "bytes") -> "tuple[object, bytes]":
-    """The names in a directory, NUL between them."""
+    """The names in a directory, separated by NUL."""
     with contextlib.suppress(FileNotFoundError), opened(session, steps_of(session.root, asked["path"])) as found:
-        # A directory read by its descriptor's path: scandir takes no descriptor before Python 3.7.
+        # The directory is read by its descriptor's path: scandir takes a descriptor only since Python 3.7.
         with os.scandir(f"/proc/self/fd/{found}") as entries:
             listed = list(itertools.islice((os.fsencode(entry.name) for entry in entries), MOST_NAMES + 1))
         if len(listed) > MOST_NAMES or sum(map(len, listed)) + len(listed) > MOST_LISTED:
@@ -158,7 +158,7 @@ def do_names(session: "Session", asked: "dict[str, Any]", _body: "bytes") -> "tu
 
 
 def do_status(session: "Session", asked: "dict[str, Any]", _body: "bytes") -> "tuple[object, bytes]":
-    """Kind, size, seconds since 1970; null where there is nothing."""
+    """Kind, size and time of change (seconds since 1970) of a path; null if it is missing."""
     with contextlib.suppress(FileNotFoundError), parent(session, asked["path"]) as (found, name):
         seen = os.stat(name, dir_fd=found, follow_symlinks=False)
         kind = "file" if stat.S_ISREG(seen.st_mode) else "directory" if stat.S_ISDIR(seen.st_mode) else "other"
@@ -198,7 +198,7 @@ def do_make_directory(session: "Session", asked: "dict[str, Any]", _body: "bytes
 
 
 def do_write_pod(session: "Session", asked: "dict[str, Any]", body: "bytes") -> "tuple[object, bytes]":
-    """Make a directory with all its files, whole or not at all; false where it was there."""
+    """Make a directory with all its files, whole or not at all; false if it exists already."""
     with parent(session, asked["path"], make=True) as (found, name):
         if exists(name, found):
             return False, b""
@@ -232,7 +232,7 @@ def fill(at: "int", half: "bytes", asked: "dict[str, Any]", body: "bytes") -> "N
 
 
 def do_link_claim(session: "Session", asked: "dict[str, Any]", _body: "bytes") -> "tuple[object, bytes]":
-    """Take a claim; true where it is ours, or its directory is not there. What counts is the link (NFS)."""
+    """Take a claim; true if this token holds it, or its directory is missing. The link counts, not its error (NFS)."""
     with contextlib.suppress(FileNotFoundError), parent(session, asked["path"]) as (found, name):
         token = asked["token"].encode()
         mine = b".".join([name, token, os.urandom(8).hex().encode()])
@@ -252,7 +252,7 @@ def do_link_claim(session: "Session", asked: "dict[str, Any]", _body: "bytes") -
 
 
 def do_remove(session: "Session", asked: "dict[str, Any]", _body: "bytes") -> "tuple[object, bytes]":
-    """Remove a file, a directory that is empty, or a directory and all below it; nothing where there is none."""
+    """Remove a file, an empty directory, or a directory and all below it, if it exists."""
     with contextlib.suppress(FileNotFoundError), parent(session, asked["path"]) as (found, name):
         if asked["what"] == "file":
             os.unlink(name, dir_fd=found)
@@ -268,7 +268,7 @@ def do_remove(session: "Session", asked: "dict[str, Any]", _body: "bytes") -> "t
 
 
 def remove_tree(at: "int", name: "bytes") -> "None":
-    """Remove a directory, however deep it is: what lies below is moved to its top and emptied there."""
+    """Remove a directory of any depth: each subdirectory is moved to its top and emptied there."""
     with entered(at, name) as top:
         while True:
             directories = unlink_others(top)
@@ -284,13 +284,13 @@ def remove_tree(at: "int", name: "bytes") -> "None":
 
 
 def entered(at: "int", name: "bytes") -> "AbstractContextManager[int]":
-    """A descriptor of a directory that may be changed."""
+    """A descriptor of a directory, after its owner got all permissions."""
     open_up(at, name)
     return walked(os.dup(at), [name])
 
 
 def open_up(at: "int", name: "bytes") -> "None":
-    """Let the owner do all in a directory."""
+    """Give a directory's owner all permissions."""
     found = os.open(name, os.O_PATH | STEP, dir_fd=at)
     try:
         os.chmod(f"/proc/self/fd/{found}", DIRECTORY_MODE)
@@ -299,7 +299,7 @@ def open_up(at: "int", name: "bytes") -> "None":
 
 
 def unlink_others(found: "int") -> "list[bytes]":
-    """Remove all that is no directory; the names of the directories."""
+    """Remove everything but directories; returns the names of the directories."""
     directories = []
     for name in map(os.fsencode, os.listdir(found)):
         if stat.S_ISDIR(os.stat(name, dir_fd=found, follow_symlinks=False).st_mode):
@@ -321,7 +321,7 @@ def do_clock(session: "Session", _asked: "dict[str, Any]", _body: "bytes") -> "t
 
 
 def do_run(session: "Session", asked: "dict[str, Any]", body: "bytes") -> "tuple[object, bytes]":
-    """Run a command of the batch system: its exit code, null where it was not started or not ended; its output."""
+    """Run a command of the batch system: its exit code (null if it did not start or end), and its output."""
     try:
         environment, argv = command_of(asked["argv"])
         process = subprocess.Popen(  # type: Any
@@ -366,7 +366,7 @@ def command_of(argv: "list[str]") -> "tuple[dict[str, str], list[str]]":
 
 
 def program_of(name: "str", path: "str") -> "str":
-    """The file of a program. ValueError where it may not be run; FileNotFoundError."""
+    """The file of a program. Raises ValueError if it is not allowed, FileNotFoundError if it is missing."""
     if name not in FURTHER_PROGRAMS and os.path.basename(name) not in PROGRAMS.union(FURTHER_PROGRAMS):
         raise ValueError(f"the site helper runs no {name}; FURTHER_PROGRAMS in it may name it")
     for found in [name] if "/" in name else [os.path.join(directory, name) for directory in path.split(":")]:
@@ -383,9 +383,9 @@ def program_of(name: "str", path: "str") -> "str":
 
 
 def ended(process: "Any", body: "bytes", seconds: "float", until: "float") -> "tuple[object, bytes]":
-    """How a command ended; it is killed, with what it started, when its time or the room for its output is over.
+    """How a command ended; after too much time or output it is killed, with all that it started.
 
-    Its time counts from the question, not from its start: then nothing is begun for somebody who waits no more.
+    Its time counts from the request: the agent does not wait for longer.
     """
     kept = {process.stdout: bytearray(), process.stderr: bytearray()}
     words = ""
@@ -404,7 +404,7 @@ def ended(process: "Any", body: "bytes", seconds: "float", until: "float") -> "t
 
 
 def exchanged(process: "Any", body: "bytes", kept: "dict[Any, bytearray]", until: "float") -> "bool":
-    """Write and read until all pipes are closed; false where the time or the room was over before."""
+    """Write and read until all pipes are closed; false after too much time or output."""
     left = memoryview(body)
     with selectors.DefaultSelector() as selector:
         for pipe in [*kept, process.stdin]:
@@ -430,7 +430,7 @@ def exchanged(process: "Any", body: "bytes", kept: "dict[Any, bytearray]", until
 
 
 def written(descriptor: "int", data: "memoryview") -> "int":
-    """Bytes that a pipe took; all, where nobody reads it any more."""
+    """The number of bytes that a pipe took; all of them if its reader has closed it."""
     try:
         return os.write(descriptor, data[:BLOCK])
     except BrokenPipeError:
@@ -444,7 +444,7 @@ def kill(pid: "int") -> "None":
 
 
 def do_nothing(_session: "Session", asked: "dict[str, Any]", _body: "bytes") -> "tuple[object, bytes]":
-    """The answer to a ping; TimeoutError for what was asked so long ago that nobody waits for the answer."""
+    """Answer a ping. Raises TimeoutError for a request so old that the agent no longer waits for its answer."""
     if asked["do"] != "ping":
         raise TimeoutError(errno.ETIMEDOUT, "arrived too late, and was not done")
     return None, b""
@@ -467,7 +467,7 @@ OPERATIONS = {
 
 
 def answer(session: "Session", asked: "dict[str, Any]", body: "bytes", sink: "Sink") -> "None":
-    """Do what is asked, unless the question is so old that nobody waits for the answer, and answer."""
+    """Do a request and answer it. A request so old that the agent no longer waits is refused."""
     told, out = {"n": asked.get("n")}, b""  # type: dict[str, object], bytes
     try:
         late = time.monotonic() - session.begun - asked["at"] > asked["seconds"]
@@ -480,7 +480,7 @@ def answer(session: "Session", asked: "dict[str, Any]", body: "bytes", sink: "Si
 
 
 def user_name() -> "str":
-    """The name of the user that this process is; the uid where it has none."""
+    """The name of this process's user, or the uid if it has no name."""
     try:
         return pwd.getpwuid(os.getuid()).pw_name
     except KeyError:
@@ -488,9 +488,9 @@ def user_name() -> "str":
 
 
 def begin(asked: "dict[str, Any]") -> "Session":
-    """Make the user's directory sure: there, nobody else's, mode 0700. OSError, ValueError.
+    """Check the user's directory, make it if missing, and set its mode to 0700. Raises OSError, ValueError.
 
-    For whoever only looks (``make`` is false) it is left as it is, and may be missing.
+    If the request's ``make`` is false (read-only use), the directory stays as it is and may be missing.
     """
     session, user = Session(raw_of(asked["root"])), user_name()
     places = [parts_of(raw_of(place.replace("{user}", user))) for place in ROOTS or ("/",)]
@@ -512,14 +512,14 @@ def begin(asked: "dict[str, Any]") -> "Session":
 
 
 class Sink:
-    """Where answers go: whole ones, of several threads."""
+    """Writes whole answers to stdout, for several threads."""
 
     def __init__(self, descriptor: "int") -> None:
         self.descriptor = descriptor
         self.lock = threading.Lock()
 
     def send(self, head: "dict[str, object]", body: "bytes") -> "None":
-        """One message; nothing where nobody listens any more."""
+        """Send one message; a closed connection is ignored."""
         if len(body) > MOST_BODY:
             head, body = {"n": head.get("n"), "errno": errno.EFBIG, "error": "is more than one answer holds"}, b""
         raw = json.dumps(head).encode()
@@ -530,7 +530,7 @@ class Sink:
 
 
 def receive(source: "BinaryIO") -> "tuple[dict[str, Any], bytes]":
-    """The next message. EOFError at the end; ValueError where it is none."""
+    """The next message. Raises EOFError at the end, ValueError for anything else."""
     lengths = source.read(LENGTHS.size)
     if len(lengths) < LENGTHS.size:
         raise EOFError
@@ -560,7 +560,7 @@ def serve(source: "BinaryIO", sink: "Sink") -> "None":
     with contextlib.suppress(EOFError):
         while True:
             asked, body = receive(source)
-            if asked.get("do") == "ping":  # answered though all threads wait for a file system
+            if asked.get("do") == "ping":  # answered here, as all threads may be waiting for a file system
                 answer(session, asked, body, sink)
             else:
                 pool.submit(answer, session, asked, body, sink)
@@ -569,7 +569,7 @@ def serve(source: "BinaryIO", sink: "Sink") -> "None":
 
 
 def main() -> "None":
-    """Serve the requests on stdin, as the user that this process is."""
+    """Serve the requests on stdin, as this process's user."""
     if os.getuid() < LEAST_UID or os.getuid() != os.geteuid():
         sys.stderr.write(f"the site helper does not serve uid {os.getuid()}: LEAST_UID in it is {LEAST_UID}\n")
         sys.exit(3)
@@ -582,7 +582,7 @@ def main() -> "None":
     with contextlib.suppress(EOFError):
         serve(source, sink)
     sys.stdout.flush()
-    os._exit(0)  # not waiting for a thread that waits for a file system
+    os._exit(0)  # without waiting for threads that wait for a file system
 
 
 if __name__ == "__main__":

@@ -1,9 +1,9 @@
-"""Site helpers on a login node, over ssh.
+"""Starts site helpers on a login node, over ssh.
 
-Shell. One connection carries the sessions of all users that log in alike; where sshd allows no more of them
-(MaxSessions), a further connection is made. Nobody is trusted on first use: a host's key stands in the known_hosts file
-that the policy names, or nothing is sent. Keys and certificates are read again for each connection, so that short-lived
-ones may be replaced at any time. What ``~/.ssh`` holds counts for nothing.
+Shell (the network). One connection carries the sessions of all users with the same login; when sshd's limit of sessions
+(MaxSessions) is reached, a further connection is made. The host's key must be in the known_hosts file that the policy
+names; there is no trust on first use. Keys and certificates are read again for each connection, so that short-lived
+ones may be replaced at any time. ``~/.ssh`` is ignored.
 """
 
 from __future__ import annotations
@@ -25,24 +25,24 @@ from router.host.sentences import HelperPlace
 _CONNECT: Final = 15.0
 _LOG_IN: Final = 15.0
 _KEEP_ALIVE: Final = 15.0
-"""Seconds between questions whether a silent host is still there; after three without an answer it is given up."""
+"""Seconds between keep-alive requests to a silent host; after three without an answer the connection is closed."""
 
 
 class _Client(asyncssh.SSHClient):
-    """Remembers the host key that no line of known_hosts has, for the sentence that refuses it."""
+    """Remembers a host key that known_hosts lacks, for the error message."""
 
     def __init__(self) -> None:
         self.refused: asyncssh.SSHKey | None = None
 
     def validate_host_public_key(self, host: str, addr: str, port: int, key: asyncssh.SSHKey) -> bool:  # noqa: ARG002
-        """Never: what is trusted stands in the file."""
+        """False: only keys in known_hosts are trusted."""
         self.refused = key
         return False
 
 
 @dataclass(slots=True, eq=False)
 class _Connection:
-    """One connection, and how many sessions it has. ``full``: it is to get no more."""
+    """One connection, and how many sessions it has. ``full``: it gets no further sessions."""
 
     connection: asyncssh.SSHClientConnection
     sessions: int = 0
@@ -53,7 +53,7 @@ class _Connection:
         return not self.full and not self.closed and not self.connection.is_closed()
 
     def left(self) -> None:
-        """A session has ended. The last one ends the connection: a new one is quick to make, and reads its keys anew."""
+        """Count an ended session. The last one closes the connection: a new one is quick, and reads the keys again."""
         self.sessions -= 1
         if not self.sessions:
             self.closed = True
@@ -61,7 +61,7 @@ class _Connection:
 
 
 class Connections:
-    """The connections of one login; of the event loop's thread alone."""
+    """The connections of one login; used only in the event loop's thread."""
 
     def __init__(self, login: Login) -> None:
         self.login = login
@@ -69,7 +69,7 @@ class Connections:
         self._known: list[_Connection] = []
 
     async def session(self, command: str, listener: Listener, place: HelperPlace) -> Channel:
-        """Run a command there. HostUnavailable."""
+        """Run a command on the login node. Raises HostUnavailable."""
         while True:
             found = await self._free()
             try:
@@ -77,7 +77,7 @@ class Connections:
             except asyncssh.ChannelOpenError as error:
                 if found.closed:
                     raise logins.no_session(self.login, place, error.reason) from None
-                found.full = True  # its other sessions live: they are as many as sshd allows
+                found.full = True  # it has other sessions, as many as sshd allows
             except (asyncssh.Error, OSError) as error:
                 raise logins.unreachable(self.login, error) from None
 
@@ -101,7 +101,7 @@ class Connections:
 
 
 async def _session(found: _Connection, command: str, listener: Listener) -> _Conversation:
-    """A session on a connection where room was taken for it. Whatever goes wrong gives that back."""
+    """A session on a connection that has counted it already. Any failure undoes the count."""
     try:
         _, conversation = await found.connection.create_session(
             lambda: _Conversation(listener, found), command, encoding=None
@@ -152,9 +152,9 @@ async def _connect(login: Login) -> asyncssh.SSHClientConnection:
 
 @contextlib.asynccontextmanager
 async def _keys(login: Login) -> AsyncIterator[Sequence[str | asyncssh.SSHKeyPair]]:
-    """What to log in with: the file of a key, or all that the ssh agent has, which signs as long as this lasts.
+    """The keys for the login: a key file, or all keys of the ssh agent, which stays connected within the context.
 
-    The library asks an agent by itself only beside keys from files.
+    asyncssh itself asks an agent only in addition to key files.
     """
     credentials = logins.credentials(login)
     if not credentials.agent:
@@ -173,7 +173,7 @@ async def _keys(login: Login) -> AsyncIterator[Sequence[str | asyncssh.SSHKeyPai
 
 
 class _Conversation(asyncssh.SSHClientSession[bytes]):
-    """One session; also its Channel."""
+    """One session, and the Channel to it."""
 
     def __init__(self, listener: Listener, carrier: _Connection) -> None:
         self._listener = listener
@@ -197,7 +197,7 @@ class _Conversation(asyncssh.SSHClientSession[bytes]):
         self._code = status
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Called by the loop: the session is over, or its connection."""
+        """Called by the loop: the session or its connection has ended."""
         if exc is not None:
             self._listener.complained(f"{exc}\n".encode())
         self._channel = None

@@ -1,6 +1,6 @@
-"""The site helper as a process of this machine: of another user by sudo, or of the agent's own.
+"""The site helper as a process of this machine: as another user by sudo, or as the agent's own user.
 
-Shell.
+Shell (processes).
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from router.host.sentences import HelperPlace
 
 _STDERR: Final = 2
 _ENDING: Final = 3.0
-"""Seconds in which a site helper ends whose stdin was closed, before it is killed."""
+"""Seconds in which a site helper may end after its stdin was closed, before it is killed."""
 
 
 def sudo_argv(user: str, helper: str) -> tuple[str, ...]:
-    """The command that starts a user's site helper: never with a password, never with a shell."""
+    """The command that starts a user's site helper, without a password prompt and without a shell."""
     return ("sudo", "-n", "-u", user, "--", helper)
 
 
@@ -53,7 +53,7 @@ def _unstarted(place: HelperPlace, words: str) -> HostUnavailable:
 
 
 class _Conversation(asyncio.SubprocessProtocol):
-    """One process; also its Channel."""
+    """One process, and the Channel to it."""
 
     def __init__(self, listener: Listener) -> None:
         self._listener = listener
@@ -88,9 +88,9 @@ class _Conversation(asyncio.SubprocessProtocol):
             stdin.write(data)
 
     def close(self, *, doubtful: bool) -> None:
-        """See ``router.host.link.Channel``. A site helper ends with its stdin; one that is doubtful is ended at once.
+        """See ``router.host.link.Channel``. A site helper ends with its stdin; a doubtful one is ended at once.
 
-        Nothing that it says is heard any more, however much that is.
+        All further output is discarded.
         """
         transport = self._transport
         if transport is None:
@@ -107,7 +107,7 @@ class _Conversation(asyncio.SubprocessProtocol):
             asyncio.get_running_loop().call_later(_ENDING, self._end)
 
     def _end(self) -> None:
-        """Close all pipes and kill the process, or ask sudo, which is root's, to end."""
+        """Close all pipes and kill the process; sudo, which runs as root, only gets TERM."""
         if self._transport is not None and self._transport.get_returncode() is None:
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 self._transport.send_signal(signal.SIGTERM)

@@ -1,4 +1,4 @@
-"""A Pod's directory on this machine: made whole, by a rename, or not at all."""
+"""Writes a Pod's directory on this machine, whole (by a rename) or not at all."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from router.pod.files import DIRECTORY_MODE, FILE_MODE, SUBDIRECTORIES, Staged, 
 def write(directory: str | os.PathLike[str], staged: Staged) -> bool:
     """Make the Pod's directory with these files: all of it appears at once, by a rename.
 
-    Directories get mode 0700, files 0600 or the owner's bits of ``modes``. False where the directory exists already
-    (an earlier submission made it): it is then left as it is. OSError as the file system says.
+    Directories get mode 0700, files 0600 or their mode in ``modes``. Returns False if an earlier submission made the
+    directory; it then stays as it is. Raises OSError.
     """
     target = Path(directory)
     if target.exists():
