@@ -1,1 +1,1 @@
-"""The few calls to the Kubernetes API that we make: requests, list and watch, Events. Import the modules, not this."""
+"""Calls to the Kubernetes API: requests, list and watch, Events. Import the modules, not this package."""

@@ -1,10 +1,8 @@
 """Requests to the Kubernetes API: JSON in, JSON out, one pool of connections for all threads of a process.
 
-Knows HTTP and the API's conventions (Status objects, pages, watches); no kind of object. Objects are plain dicts: model
-objects of the official client are twice as large and are made far slower. Credentials are that client's business
-(``credentials``).
-
-Paths are the API's own, e.g. ``/api/v1/namespaces/x/pods/y/status``.
+Shell (the network). Knows HTTP and the API's conventions (Status objects, pages, watches), but no kind of object.
+Objects are plain dicts: the official client's model objects are twice as large and far slower to make. That client only
+reads the credentials (``credentials``). Paths are the API's own, e.g. ``/api/v1/namespaces/x/pods/y/status``.
 """
 
 from __future__ import annotations
@@ -41,26 +39,26 @@ _CONNECT_SECONDS: Final = 10.0
 _RELOAD_SECONDS: Final = 10.0
 """Credentials that were refused are read again at most this often."""
 _WATCH_MARGIN: Final = 15.0
-"""A watch that is silent for so many seconds beyond its time is given up."""
+"""A watch that is silent for this many seconds beyond its time is given up."""
 _CLASSES: Final[Mapping[int, type[ApiError]]] = {404: NotFound, 409: Conflict, 410: Gone}
 _TRY_AGAIN: Final = frozenset({408, 429, 500, 502, 503, 504})
 
 
 def connect(kubeconfig: str | None, context: str | None = None) -> Api:
-    """The API server of this kubeconfig, else of ``$KUBECONFIG``, else of the cluster whose Pod we are.
+    """The API server of this kubeconfig, else of ``$KUBECONFIG``, else of the cluster in which this Pod runs.
 
-    ``context`` is one of the kubeconfig's, else its current one. Nothing is asked yet: a server that is down shows at the first request.
+    ``context`` is one of the kubeconfig's; by default its current one. The connection is made with the first request.
 
-    :raises ConfigError: no credentials, or none that can be used
+    :raises ConfigError: no usable credentials
     """
-    from router.kube import credentials  # noqa: PLC0415 - most of a second that other commands do not pay
+    from router.kube import credentials  # noqa: PLC0415 - the import takes most of a second
 
     return Api(lambda: credentials.load(kubeconfig, context))
 
 
 _PATH: Final = re.compile(r"(?:/(?!\.{1,2}(?:/|\Z))[A-Za-z0-9._:~-]+)+")
-"""Paths as they are: fields of Pods that name other objects are not all checked by the API server, and a name such as
-``../../victim/secrets/x`` would be read with this program's rights."""
+"""Paths without ``..`` or escapes. The API server does not check every field of a Pod that names another object, and a
+name such as ``../../victim/secrets/x`` would be read with this program's rights."""
 _MOST_PLACE: Final = 300
 
 
@@ -88,8 +86,8 @@ class Api:
 
     :param load: reads the credentials; called again when the server refuses them (rotated files, a token revoked)
 
-    Every request raises :class:`ApiError` or a child of it, and nothing else. ``seconds`` bounds the wait for a
-    connection and for each part of the answer.
+    Every request raises only :class:`ApiError` or a subclass. ``seconds`` bounds the wait for a connection and for each
+    part of the answer.
     """
 
     def __init__(self, load: Callable[[], Access]) -> None:
@@ -108,18 +106,18 @@ class Api:
         return self._json(_Request("GET", path, query, seconds=seconds))
 
     def find(self, path: str, seconds: float = 30) -> Json | None:
-        """The object at a path, or None where there is none."""
+        """The object at a path, or None if it is missing."""
         try:
             return self.get(path, seconds)
         except NotFound:
             return None
 
     def create(self, path: str, body: Json, seconds: float = 30) -> Json:
-        """Create an object below the path of its kind; a Conflict says that the name is taken."""
+        """Create an object below the path of its kind. Conflict means that the name is taken."""
         return self._json(_Request("POST", path, body=_bytes(body), seconds=seconds))
 
     def replace(self, path: str, body: Json, seconds: float = 30) -> Json:
-        """Replace an object; with ``metadata.resourceVersion`` in it, a Conflict says that it changed meanwhile."""
+        """Replace an object. If it has ``metadata.resourceVersion``, Conflict means that it changed meanwhile."""
         return self._json(_Request("PUT", path, body=_bytes(body), seconds=seconds))
 
     def patch(self, path: str, body: Json | list[Json], kind: str = MERGE, seconds: float = 30) -> Json:
@@ -132,7 +130,7 @@ class Api:
         """Delete an object.
 
         :param grace: seconds; None leaves it to the object
-        :param uid: delete this very object only; a Conflict says that another one has its name
+        :param uid: delete only the object with this uid; Conflict means that another one has its name
         :param propagation: ``Foreground``, ``Background`` or ``Orphan``; None is the kind's default
         """
         options: Json = {"kind": "DeleteOptions", "apiVersion": "v1"}
@@ -147,7 +145,7 @@ class Api:
     def pages(self, path: str, *, limit: int = 500, **query: object) -> Iterator[tuple[list[Json], str]]:
         """The objects of a list, page by page, each with the list's resourceVersion.
 
-        All pages show one moment. :class:`Gone` in the middle says that this moment is too long ago: start again.
+        All pages show one moment. :class:`Gone` between pages means that this moment is too old: start again.
         """
         token = ""
         while True:
@@ -160,9 +158,9 @@ class Api:
                 return
 
     def watch(self, path: str, resource_version: str, *, seconds: int, **query: object) -> Stream:
-        """What happens to a list's objects after a version: events as the API writes them, bookmarks included.
+        """The changes of a list's objects after a version: events as the API writes them, bookmarks included.
 
-        The request is made at once, and the server ends it after ``seconds``. The caller closes the stream.
+        The request is sent at once, and the server ends it after ``seconds``. The caller closes the stream.
         """
         asked = {
             "watch": 1,
@@ -185,7 +183,7 @@ class Api:
         return answer
 
     def _answer(self, request: _Request) -> urllib3.BaseHTTPResponse:
-        """The answer to a request that was granted; asks once more where credentials had to be read again."""
+        """The answer to a successful request. After a 401, the credentials are read again and it is repeated once."""
         if not _PATH.fullmatch(request.path):
             words = "no object can have such a name, and it is not asked for: it would be another path"
             raise NotFound(404, "NotFound", words, request.place[:_MOST_PLACE])
@@ -214,13 +212,13 @@ class Api:
             raise _silence(request.place, _words(error)) from error
         except HTTPError as error:
             raise _silence(request.place, _words(error)) from error
-        try:  # a server that restarts cuts connections that were idle: reading is repeated once
+        try:  # a restarting server cuts idle connections, so a GET is repeated once
             return _once(request, access, headers)
         except HTTPError as error:
             raise _silence(request.place, _words(error)) from error
 
     def _reload(self, used: Access, place: str) -> bool:
-        """Read the credentials again; whether there may be others now than those used."""
+        """Read the credentials again; returns whether they may differ from ``used``."""
         with self._lock:
             if self._access is not used:
                 return True
@@ -235,7 +233,7 @@ class Api:
 
 
 class Stream:
-    """An open watch: iterate over its events once, close it in the end (from any thread; a waiting reader wakes up)."""
+    """An open watch. Iterate over its events once, then close it (from any thread; this wakes a waiting reader)."""
 
     def __init__(self, response: urllib3.BaseHTTPResponse, place: str) -> None:
         self._response = response
@@ -245,10 +243,10 @@ class Stream:
         self._closed = False
 
     def __iter__(self) -> Iterator[Json]:
-        """Events until the server ends the watch or it is closed.
+        """Events until the server or ``close`` ends the watch.
 
         :raises Gone: the version asked for is too old
-        :raises ApiUnavailable: the connection was cut, also in the middle of an event
+        :raises ApiUnavailable: the connection was cut, perhaps within an event
         """
         with self._lock:
             if self._closed:
@@ -260,7 +258,7 @@ class Stream:
         except (HTTPError, OSError, ValueError) as error:
             if not self._closed:
                 raise _silence(self._place, f"the watch was cut: {_words(error)}") from error
-        except AttributeError:  # TLS sockets lose their inner half when another thread shuts them
+        except AttributeError:  # a TLS socket loses its inner object when another thread shuts it down
             if not self._closed:
                 raise
         finally:
@@ -268,15 +266,15 @@ class Stream:
             self._response.close()
 
     def close(self) -> None:
-        """End it; again is no error."""
+        """End the watch; it may be called again."""
         with self._lock:
             if self._closed:
                 return
             self._closed = True
             reading = self._reading
         with contextlib.suppress(OSError, ValueError, RuntimeError):
-            self._response.shutdown()  # wakes a reader; fails where nothing is left to be read
-        if not reading:  # else the reader closes it: it may be in the middle of it
+            self._response.shutdown()  # wakes a reader; fails if all was read
+        if not reading:  # else the reader itself closes it, as it may be using it
             self._response.close()
 
     def _lines(self) -> Iterator[bytes]:
@@ -323,7 +321,7 @@ def _once(request: _Request, access: Access, headers: Mapping[str, str]) -> urll
 
 def _refusal(response: urllib3.BaseHTTPResponse, place: str) -> ApiError:
     try:
-        data = response.data  # of a stream, it is read here
+        data = response.data  # of a stream, this reads it
     except HTTPError:
         data = b""
     try:
@@ -336,7 +334,7 @@ def _refusal(response: urllib3.BaseHTTPResponse, place: str) -> ApiError:
 
 
 def _failure(status: Json, code: int, place: str, after: str | None = None) -> ApiError:
-    """The exception of a Status object; a delay is named in a header of the answer or in its details."""
+    """The exception for a Status object; the delay comes from a header of the answer or the Status' details."""
     kind = _CLASSES.get(code, ApiUnavailable if code in _TRY_AGAIN else ApiError)
     named = (status.get("details") or {}).get("retryAfterSeconds")
     seconds = float(after) if after and after.isdigit() else (float(named) if isinstance(named, int) else None)

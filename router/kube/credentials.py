@@ -1,10 +1,10 @@
-"""Where the API server is and how we prove who we are: from a kubeconfig file or from the Pod we run in.
+"""The API server's address and our credentials, from a kubeconfig file or from the Pod in which this program runs.
 
-Knows the ``kubernetes`` client's configuration and nothing of requests. Importing that client takes most of a second:
-``router.kube.client.connect`` imports this module when it is needed.
+Shell (files, TLS). Uses only the configuration part of the ``kubernetes`` client. Importing that client takes most of a
+second, so ``router.kube.client.connect`` imports this module only when needed.
 
-Private keys that a kubeconfig holds inline are written to a file for the moment of loading only (OpenSSL reads files):
-one TLS context is made, shared by all connections, and the file is removed.
+OpenSSL loads private keys only from files. So a kubeconfig's inline key is written to a temporary file, loaded into one
+TLS context that all connections share, and the file is removed.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from urllib3.exceptions import HTTPError
 
 from router.errors import ConfigError
 
-# Finds a dead peer within a minute, also where nothing is to be said for long: a firewall forgets idle connections.
+# Finds a dead peer within a minute, also on an idle connection, which a firewall may forget.
 SOCKET_OPTIONS: Final = (
     *HTTPConnection.default_socket_options,
     (socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1),
@@ -37,18 +37,18 @@ SOCKET_OPTIONS: Final = (
     (socket.IPPROTO_TCP, socket.TCP_KEEPCNT, 3),
 )
 CONNECTIONS: Final = 32
-"""Idle connections that are kept; more may be open at a time."""
+"""Idle connections that are kept; more may be open at once."""
 
 _UNREADABLE: Final = (ConfigException, yaml.YAMLError, OSError, ValueError, TypeError, KeyError, AttributeError)
-"""What the client raises for a broken kubeconfig: it looks at few of the types in it."""
+"""Exceptions of the client for a broken kubeconfig: it checks few of the types in it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Access:
-    """A way to one API server.
+    """Access to one API server.
 
-    ``host`` is a URL without a slash at its end. ``authorization`` gives the value of the header, or None where a
-    client certificate (in ``pool``) is the proof; it renews what has run out, and may run a program for that.
+    ``host`` is a URL without a slash at its end. ``authorization`` returns the value of the header, or None if a client
+    certificate (in ``pool``) is used; it renews an expired token, and may run a program for that.
     """
 
     host: str
@@ -57,10 +57,10 @@ class Access:
 
 
 def load(kubeconfig: str | None, context: str | None = None) -> Access:
-    """Read the credentials: of this file, else of ``$KUBECONFIG``, else of the Pod that we run in.
+    """Read the credentials: of this file, else of ``$KUBECONFIG``, else of the Pod in which this program runs.
 
     :param context: of the kubeconfig; its current one by default
-    :raises ConfigError: there are none, or they cannot be used; says which file and what to do
+    :raises ConfigError: no usable credentials; says which file and what to do
     """
     source = kubeconfig or os.environ.get("KUBECONFIG") or ""
     configuration = Configuration()
@@ -73,9 +73,9 @@ def load(kubeconfig: str | None, context: str | None = None) -> Access:
 
 
 def namespace_of(kubeconfig: str | None, context: str | None = None) -> str:
-    """The namespace that a kubeconfig's context names; ``default`` where it names none, or there is no file.
+    """The namespace of a kubeconfig's context; ``default`` without a namespace or a kubeconfig.
 
-    :raises ConfigError: the file cannot be read, or has no such context
+    :raises ConfigError: the file is unreadable, or lacks the context
     """
     source = kubeconfig or os.environ.get("KUBECONFIG") or ""
     if not source:
@@ -110,7 +110,7 @@ def _from_file(configuration: Any, source: str, directory: str, context: str | N
     if not any(os.access(path, os.R_OK) for path in source.split(os.pathsep) if path):
         raise ConfigError(f"kubeconfig {source}: cannot be read; name a file with --kubeconfig or KUBECONFIG")
     try:
-        load_kube_config(  # type: ignore[no-untyped-call]  # this part of the client has no types
+        load_kube_config(  # type: ignore[no-untyped-call]  # untyped part of the client
             config_file=source,
             context=context,
             client_configuration=configuration,
@@ -132,9 +132,9 @@ def _from_pod(configuration: Any) -> None:
 
 
 def _check_proof(configuration: Any, source: str) -> None:
-    """The client logs a credential plug-in that fails and goes on as nobody: stop here instead."""
+    """Stop if there are no credentials: the client only logs a failed plug-in and would go on as anonymous."""
     if configuration.host.startswith("http://"):
-        return  # `kubectl proxy`, which adds its own
+        return  # `kubectl proxy`, which adds its own credentials
     if not configuration.api_key and not configuration.cert_file:
         raise ConfigError(
             f"{source}: its user has no credentials: no token, no client certificate, or an exec plug-in that failed "
@@ -161,7 +161,7 @@ def _pool(configuration: Any, source: str) -> urllib3.PoolManager:
 def _tls(configuration: Any, source: str) -> ssl.SSLContext:
     try:
         context = ssl.create_default_context(cafile=configuration.ssl_ca_cert)
-        # From Python 3.13 on, certificates must carry an authority key id. Go asks for none, so some clusters have none.
+        # Since 3.13 Python requires an authority key id in certificates. Go does not, so some clusters lack it.
         context.verify_flags &= ~ssl.VERIFY_X509_STRICT
         if not configuration.verify_ssl:
             context.check_hostname = False
@@ -177,7 +177,7 @@ def _authorization(configuration: Any) -> Callable[[], str | None]:
     lock = threading.Lock()
 
     def header() -> str | None:
-        with lock:  # the client's own renewal is not made for threads
+        with lock:  # the client's renewal is not thread-safe
             try:
                 value = configuration.get_api_key_with_prefix("BearerToken")
             except _UNREADABLE as error:

@@ -1,7 +1,8 @@
-"""Events: what people read below ``kubectl describe``.
+"""Records Events, which users read below ``kubectl describe``.
 
-Knows core/v1 Events. The same words about the same object are one Event whose count goes up, also after a restart: its
-name is made of them. Telling never waits and never fails; what cannot be sent is kept while there is room.
+Shell (a thread, the API). Knows core/v1 Events. The same text about the same object is one Event whose count goes up,
+also after a restart, as the Event's name is a hash of both. ``tell`` never waits or fails: unsent Events are kept while
+there is room.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ log: Final = logging.getLogger("batchgate.kube")
 
 COMPONENT: Final = "batchgate-agent"
 LONGEST_MESSAGE: Final = 1024
-"""Bytes, as in events.k8s.io/v1, which shows the same objects."""
+"""Bytes of a message: the limit of events.k8s.io/v1, which shows the same objects."""
 LONGEST_QUEUE: Final = 10_000
 REPEAT_SECONDS: Final = 30.0
 """Repeats within this time after an Event was sent are counted here and sent with the next one: a load limit."""
@@ -50,7 +51,7 @@ class Reference:
 
 @dataclass(frozen=True, slots=True)
 class PendingEvent:
-    """One Event, as often as it was told since it was last sent; times are seconds since 1970."""
+    """One unsent Event; ``count`` says how often it was told since it was last sent. Times: seconds since 1970."""
 
     regarding: Reference
     kind: Kind
@@ -62,19 +63,19 @@ class PendingEvent:
 
     @property
     def namespace(self) -> str:
-        """Where the Event lies: with its object, or in ``default`` where that has no namespace (as the API asks)."""
+        """The Event's namespace: its object's, or ``default`` for a cluster-scoped object (as the API requires)."""
         return self.regarding.namespace or "default"
 
     @property
     def name(self) -> str:
-        """A name that the same words about the same object always have."""
+        """The Event's name, always the same for the same text about the same object."""
         words = (self.regarding.uid, self.regarding.kind, self.kind, self.reason, self.message)
         digest = hashlib.sha256("\0".join(words).encode(errors="replace")).hexdigest()[:16]
         return f"{self.regarding.name[: _LONGEST_NAME - len(digest) - 1].rstrip('.-')}.{digest}"
 
 
 def shortened(message: str, limit: int) -> str:
-    """The message in at most so many bytes of UTF-8, cut between characters, with ``…`` where something was cut."""
+    """The message in at most ``limit`` bytes of UTF-8, cut between characters; a cut is marked by ``…``."""
     data = message.encode(errors="replace")
     if len(data) <= limit:
         return data.decode()
@@ -83,7 +84,7 @@ def shortened(message: str, limit: int) -> str:
 
 
 def event_object(told: PendingEvent, instance: str) -> Json:
-    """The Event as the API takes it. ``instance`` says which process told it."""
+    """The Event as an API object. ``instance`` names the reporting process."""
     about = told.regarding
     involved = {
         "apiVersion": "v1",
@@ -115,7 +116,7 @@ def _stamp(moment: float) -> str:
 
 @dataclass(slots=True)
 class _Sent:
-    """What is known of an Event that the API server has: its count, when it was sent (monotonic), what came since."""
+    """An Event that the API server has: its count, when it was sent (monotonic), and repeats since then."""
 
     count: int
     at: float
@@ -123,14 +124,14 @@ class _Sent:
 
 
 class Recorder:
-    """Sends Events by a thread of its own: ``start`` it, ``stop`` it in the end.
+    """Sends Events in a thread of its own; call ``start`` first and ``stop`` at the end.
 
-    :param instance: which process this is, e.g. the agent's identity
+    :param instance: names this process, e.g. the agent's identity
     """
 
     def __init__(self, api: Api, instance: str) -> None:
         self.dropped = 0
-        """Events that were given up: no room, or refused by the API server."""
+        """The number of lost Events: no room, or refused by the API server."""
         self._api = api
         self._instance = instance[:128]
         self._condition = threading.Condition()
@@ -148,12 +149,12 @@ class Recorder:
         self._loop.start()
 
     def stop(self, seconds: float = 2.0) -> None:
-        """Send what waits, for so many seconds at most, and end."""
+        """Send waiting Events for at most ``seconds``, and end the thread."""
         self.flush(seconds)
         self._loop.stop()
 
     def tell(self, regarding: Reference, kind: Kind, reason: str, message: str) -> None:
-        """Record that this happened to an object now."""
+        """Record an Event about an object, now."""
         now = time.time()
         told = PendingEvent(regarding, kind, reason, shortened(message, LONGEST_MESSAGE), now, now)
         with self._condition:
@@ -161,7 +162,7 @@ class Recorder:
         self._loop.wake()
 
     def flush(self, seconds: float) -> bool:
-        """Wait until all is sent, at most so long; whether it is."""
+        """Wait until all Events are sent, at most ``seconds``; returns whether they are."""
         with self._condition:
             return self._condition.wait_for(lambda: not self._waiting and not self._busy, seconds)
 
@@ -223,7 +224,7 @@ class Recorder:
 
     def _give_up(self, told: PendingEvent, error: ApiError) -> None:
         self.dropped += told.count
-        if (error.status, error.reason) not in self._refusals:  # one line a kind of refusal, not one an Event
+        if (error.status, error.reason) not in self._refusals:  # one log line per kind of refusal
             self._refusals.add((error.status, error.reason))
             log.warning("Events like %s about %s are not written: %s", told.reason, told.regarding.name, error)
 
@@ -234,7 +235,7 @@ class Recorder:
             try:
                 self._api.create(collection, event_object(told, self._instance))
                 count = told.count
-            except Conflict:  # of a process before this one; a patch tells its count, we may not read Events
+            except Conflict:  # made by an earlier process; a patch returns its count, as the agent may not read Events
                 found = self._api.patch(f"{collection}/{told.name}", {"lastTimestamp": _stamp(told.last)})
                 count = int(found.get("count") or 0)
                 self._count_up(collection, told, count)
@@ -244,7 +245,7 @@ class Recorder:
         self._remember(told.name, count)
 
     def _count_up(self, collection: str, told: PendingEvent, before: int) -> bool:
-        """Whether there still was an Event to be counted up: they are deleted after an hour."""
+        """Raise an Event's count; False if the API server has deleted it (after an hour)."""
         change: Json = {"count": before + told.count, "lastTimestamp": _stamp(told.last)}
         try:
             self._api.patch(f"{collection}/{told.name}", change)

@@ -1,15 +1,15 @@
-"""Keep what is known of a list's objects in step with the API server: list in pages, then watch, for as long as wanted.
+"""Follows the objects of a list on the API server: lists them in pages, then watches.
 
-Knows the rules of list and watch and nothing of the objects: they are handed on as they come and dropped, so that a
-caller who keeps a small projection needs memory for those only.
+Shell (a thread). It passes each object on and keeps none, so that a caller who stores a small projection needs memory
+only for that.
 
-The rules (Kubernetes API concepts, "Efficient detection of changes"): a watch goes on from the resourceVersion of the
-last event or bookmark that was handed on, so that a cut connection loses nothing and repeats nothing; 410 means that
-the version is too old, and the whole list is read again.
+The rules (Kubernetes API concepts, "Efficient detection of changes"): A watch continues from the resourceVersion of the
+last event or bookmark that was passed on. So each event is passed on exactly once, also after a cut connection. The
+status 410 means that the version is too old, and the whole list is read again.
 
 A server whose etcd was restored to an older state answers a watch from a later version with silence (measured). So
-after a watch that brought nothing the version of now is asked for; and whatever went by unseen is found at the latest
-when the list is read again, every hour.
+after a watch without events the current version is queried. A change that was still missed is found when the list is
+read again, every hour.
 """
 
 from __future__ import annotations
@@ -31,7 +31,8 @@ from router.kube.client import Api, Json, Stream
 log: Final = logging.getLogger("batchgate.kube")
 
 WATCH_SECONDS: Final = 60
-"""Each new watch is a sign of life: bookmarks are not, a server with nothing to say may leave them out (measured)."""
+"""Length of a watch. Each new watch is a sign of life; bookmarks are unreliable, as an idle server may omit them
+(measured)."""
 LIST_AGAIN_SECONDS: Final = 3600.0
 PAGE: Final = 50
 """Objects asked for at a time: routed Pods carry their script, and two pages of them are in memory at once. Of 200 to a
@@ -39,15 +40,15 @@ page an agent of 2,000 Pods took 13 MiB more, and listed them no faster."""
 BACK_OFF: Final = BackOff(first=0.2, longest=10.0)
 _SECONDS: Final = 30.0
 _SHORT: Final = 1.0
-"""A watch that ends sooner and brought nothing counts as a failure, so that it is not asked for in a tight loop."""
+"""A watch that ends sooner without events counts as a failure, which avoids a tight loop."""
 
 
 class Watch:
     """The objects at a path, listed and watched by a thread of its own; ``start`` it, ``stop`` it in the end.
 
     :param path: of a list, e.g. ``/api/v1/pods``
-    :param on_list: takes all objects there are, lazily, page by page; what it does not name is gone. The iterator
-        raises :class:`ApiError` when a later page cannot be had: let it pass, and replace what was known only at the end
+    :param on_list: takes all objects, lazily, page by page; other objects are gone. The iterator raises
+        :class:`ApiError` if a later page fails: let it pass, and replace the known objects only at the end
     :param on_change: takes ``ADDED``, ``MODIFIED`` or ``DELETED`` and the object
     :param query: ``labelSelector``, ``fieldSelector``
 
@@ -64,9 +65,9 @@ class Watch:
         query: Mapping[str, str] | None = None,
     ) -> None:
         self.synced = threading.Event()
-        """Set once the list was read for the first time."""
+        """Set after the list was read for the first time."""
         self.problem = ""
-        """Why the API server does not answer now, empty while it does."""
+        """Why the API server does not answer now; empty while it answers."""
         self._api = api
         self._path = path
         self._on_list = on_list
@@ -121,7 +122,7 @@ class Watch:
         return max(_jitter(BACK_OFF.after(self._failures)), least)
 
     def _step(self) -> bool:
-        """List where that is due, then follow one watch to its end; whether that ended suspiciously soon."""
+        """List if that is due, then follow one watch to its end; returns whether it ended suspiciously soon."""
         if not self._version or time.monotonic() - self._listed > LIST_AGAIN_SECONDS:
             self._list()
         began, version = time.monotonic(), self._version
@@ -136,7 +137,9 @@ class Watch:
         return time.monotonic() - began < _SHORT
 
     def _went_back(self) -> bool:
-        """Versions are decimal numbers, and may be compared (Kubernetes API concepts, "Resource versions")."""
+        """Whether the server's version is older than ours: versions are decimal numbers that may be compared
+        (Kubernetes API concepts, "Resource versions").
+        """
         metadata = self._api.get(self._path, _SECONDS, limit=1, **self._query)["metadata"]
         now = str(metadata["resourceVersion"])
         return now.isdecimal() and self._version.isdecimal() and int(now) < int(self._version)
@@ -145,7 +148,7 @@ class Watch:
         versions: list[str] = []
         objects = self._objects(versions)
         self._on_list(objects)
-        deque(objects, maxlen=0)  # what the caller did not care to read; the version is known at the end only
+        deque(objects, maxlen=0)  # reads the rest, as the version is known only at the end
         self._version = versions[-1]
         self._listed = time.monotonic()
         self.synced.set()
@@ -183,4 +186,4 @@ class Watch:
 
 
 def _jitter(delay: float) -> float:
-    return delay * random.uniform(0.7, 1.3)  # noqa: S311 - spreads the requests of many, keeps no secret
+    return delay * random.uniform(0.7, 1.3)  # noqa: S311 - only spreads requests over time

@@ -1,6 +1,6 @@
-"""Who asks, and what must be allowed to them: the kubelet's rules, as objects of the API.
+"""The caller of a request and the access that it needs: the kubelet's rules, as objects of the API.
 
-Pure. Knows certificates, TokenReviews and SubjectAccessReviews; asks nobody.
+Pure. Builds and reads TokenReviews and SubjectAccessReviews; ``reviews`` sends them.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from cryptography import x509
 from cryptography.x509.oid import NameOID
 
 AUTHENTICATED: Final = "system:authenticated"
-"""The group of everybody who has proved a name; authenticators add it, certificates do not carry it."""
+"""The group of every authenticated user; authenticators add it, as certificates do not contain it."""
 
 PROXY: Final = "proxy"
 """The subresource of Nodes that stands for the whole kubelet API."""
@@ -25,8 +25,8 @@ _VERBS: Final[Mapping[str, str]] = {
     "PATCH": "patch",
     "DELETE": "delete",
 }
-# The kubelet's finer subresources, by the first part of the path. It asks for them before the whole for pods and
-# healthz, and instead of it for stats and metrics. Here the whole always is enough: who may all may this.
+# The kubelet's finer subresources, by the first part of the path. A kubelet checks them before ``proxy`` for pods and
+# healthz, and instead of it for stats and metrics. Here ``proxy`` is always enough, as it stands for the whole API.
 _FINER: Final[Mapping[str, str]] = {
     "pods": "pods",
     "healthz": "healthz",
@@ -37,7 +37,7 @@ _FINER: Final[Mapping[str, str]] = {
 
 @dataclass(frozen=True, slots=True)
 class User:
-    """Somebody who has proved a name. ``extra`` is sorted by key."""
+    """An authenticated user. ``extra`` is sorted by key."""
 
     name: str
     groups: tuple[str, ...] = ()
@@ -47,7 +47,7 @@ class User:
 
 @dataclass(frozen=True, slots=True)
 class Access:
-    """What must be allowed: a verb on a subresource of a Node; no name means all Nodes."""
+    """The access that a request needs: a verb on a subresource of a Node; an empty name means all Nodes."""
 
     verb: str
     subresource: str
@@ -55,7 +55,7 @@ class Access:
 
 
 def accesses(method: str, path: str, node: str) -> tuple[Access, ...]:
-    """One of these is enough for a request; the finer one is asked for first."""
+    """The accesses of which a request needs one; the finer one comes first."""
     first = path.removeprefix("/").partition("/")[0]
     verb = _VERBS.get(method, "")
     finer = (_FINER[first],) if first in _FINER else ()
@@ -63,9 +63,9 @@ def accesses(method: str, path: str, node: str) -> tuple[Access, ...]:
 
 
 def user_of_certificate(certificate: bytes) -> User | None:
-    """Who a client certificate names: its common name, and its organizations as groups.
+    """The user that a client certificate names: its common name, and its organizations as groups.
 
-    :param certificate: DER; that it is valid was seen by TLS
+    :param certificate: DER; TLS has checked that it is valid
     """
     subject = x509.load_der_x509_certificate(certificate).subject
     names = subject.get_attributes_for_oid(NameOID.COMMON_NAME)
@@ -76,18 +76,18 @@ def user_of_certificate(certificate: bytes) -> User | None:
 
 
 def bearer_token(authorization: str | None) -> str | None:
-    """The token of an Authorization header; None where it carries none."""
+    """The bearer token of an Authorization header, or None."""
     parts = (authorization or "").split()
     return parts[1] if len(parts) >= 2 and parts[0].lower() == "bearer" else None
 
 
 def token_review(token: str) -> dict[str, Any]:
-    """The question whose token this is."""
+    """The TokenReview that asks whose token this is."""
     return {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenReview", "spec": {"token": token}}
 
 
 def user_of_review(answer: Mapping[str, Any]) -> User | None:
-    """Whose token it is, by the answered TokenReview; None where it is nobody's."""
+    """The token's user in an answered TokenReview; None for an invalid token."""
     status = answer.get("status") or {}
     user = status.get("user") or {}
     if status.get("authenticated") is not True or not user.get("username"):
@@ -102,7 +102,7 @@ def user_of_review(answer: Mapping[str, Any]) -> User | None:
 
 
 def access_review(user: User, access: Access) -> dict[str, Any]:
-    """The question whether this user may do that."""
+    """The SubjectAccessReview that asks whether this user has this access."""
     return {
         "apiVersion": "authorization.k8s.io/v1",
         "kind": "SubjectAccessReview",
@@ -123,13 +123,13 @@ def access_review(user: User, access: Access) -> dict[str, Any]:
 
 
 def is_allowed(answer: Mapping[str, Any]) -> bool:
-    """Whether the answered SubjectAccessReview says yes, and nothing but yes."""
+    """Whether the answered SubjectAccessReview allows the access and does not deny it."""
     status = answer.get("status") or {}
     return status.get("allowed") is True and status.get("denied") is not True
 
 
 def forbidden(user: User, asked: tuple[Access, ...]) -> str:
-    """The kubelet's sentence, which the API server passes on."""
+    """The kubelet's text for a refusal, which the API server passes on."""
     subresources = " ".join(access.subresource for access in asked)
     return f"Forbidden (user={user.name}, verb={asked[0].verb}, resource=nodes, subresource(s)=[{subresources}])"
 

@@ -1,7 +1,7 @@
-"""What is answered to a request: who asks is checked first, then what is there is looked up.
+"""Answers requests to the kubelet API: checks the caller first, then looks up the Pod or its figures.
 
-Shell, in the server's thread; what may take time is done by others. Every refusal is one sentence as plain text, with
-the status that makes the API server pass it on where there is one (400, 403, 500; it has words of its own for the rest).
+Shell, in the server's thread; slow work runs in other threads. Every refusal is one sentence as plain text. The API
+server passes it on for the statuses 400, 403 and 500, and writes its own text for others.
 """
 
 from __future__ import annotations
@@ -33,10 +33,10 @@ from router.kubelet.streaming import Cut, Opened, Streams, Wanted
 log: Final = logging.getLogger("batchgate.kubelet")
 
 STUCK_SECONDS: Final = 4 * 3600
-"""How long a client may read nothing of what it asked for: what a kubelet allows an idle stream. A pager is patient."""
+"""How long a client may stop reading (e.g. in a pager); a kubelet allows an idle stream as long."""
 
 BUFFER_BYTES: Final = 16 * 1024
-"""What is held for a client that reads slowly."""
+"""Bytes that are buffered for a client that reads slowly."""
 
 T = TypeVar("T")
 
@@ -45,7 +45,7 @@ T = TypeVar("T")
 class Answers:
     """The handler of the server.
 
-    :param workers: threads for questions to the API server and the agent
+    :param workers: threads that wait for the API server and the agent
     """
 
     source: LogSource
@@ -55,7 +55,7 @@ class Answers:
     workers: Executor
 
     async def handle(self, node: str, request: web.BaseRequest) -> web.StreamResponse:
-        """Answer one request that came to a Node's port (empty: all Nodes' port)."""
+        """Answer one request that came to a Node's port (empty: the port of all Nodes)."""
         try:
             response = await self._answer(node, request)
         except RequestError as refused:
@@ -123,7 +123,7 @@ class Answers:
                     async with asyncio.timeout(STUCK_SECONDS):
                         await response.write(chunk)
         except (Cut, TimeoutError) as error:
-            # Without an end of the body the client knows that something is missing.
+            # The aborted body tells the client that something is missing.
             log.warning("a stream of logs was cut: %s", error or "its client has read nothing for hours")
             if request.transport is not None:
                 request.transport.abort()
@@ -139,7 +139,7 @@ class Answers:
 
 
 def _certificate(request: web.BaseRequest) -> bytes | None:
-    """The client's certificate, DER. TLS has verified it, or would have ended the handshake."""
+    """The client's certificate, DER, which TLS has verified in the handshake; None without one."""
     tls = request.transport.get_extra_info("ssl_object") if request.transport is not None else None
     if tls is None or tls.context.verify_mode is ssl.CERT_NONE:
         return None

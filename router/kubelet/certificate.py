@@ -1,7 +1,7 @@
-"""The serving certificate, asked of the cluster: requested, awaited, kept, renewed.
+"""The serving certificate from the cluster: requests it, polls for it, keeps and renews it.
 
-Shell: the API server and, where one is named, a directory that outlives the process. One step at a time, none of which
-waits: an admin approves requests, and that may take days.
+Shell: the API server and, if configured, a directory that outlives the process. Each step returns at once: an admin
+approves requests, which may take days.
 """
 
 from __future__ import annotations
@@ -23,21 +23,21 @@ log: Final = logging.getLogger("batchgate.kubelet")
 CERTIFICATE: Final = "kubelet.crt"
 KEY: Final = "kubelet.key"
 ASKED_KEY: Final = "kubelet.asked.key"
-"""The key of a request that waits, so that a restart does not make another request."""
+"""The key of a pending request, so that a restart does not make a second request."""
 
 AGAIN: Final = timedelta(minutes=15)
-"""After a request was denied or failed."""
+"""Time until the next request after one was denied or failed."""
 
 REMINDER: Final = timedelta(minutes=10)
-"""Between two lines in the log about a request that nobody has approved."""
+"""Time between two log lines about a request that waits for approval."""
 
 
 class ServingCertificate:
     """The certificate of one server.
 
     :param node: one of our Nodes, for the signer's rule; see ``csr``
-    :param addresses: what the API server connects to
-    :param directory: where certificate and keys are kept; None: a restart asks, and waits, anew
+    :param addresses: the addresses to which the API server connects
+    :param directory: where certificate and keys are kept; None: each restart makes a new request
     """
 
     def __init__(self, api: Api, node: str, addresses: Sequence[str], directory: Path | None = None) -> None:
@@ -50,10 +50,10 @@ class ServingCertificate:
         self._again: datetime | None = None
         self._told: datetime | None = None
         self.waiting = ""
-        """The name of the request that nobody has approved yet; empty where none waits."""
+        """The name of the request that waits for approval; empty if there is none."""
 
     def load(self, now: datetime) -> Pair | None:
-        """The certificate that an earlier life of this server left, if it still holds."""
+        """The certificate that an earlier run of this server left, if it is still valid."""
         if self._directory is None:
             return None
         if (self._directory / ASKED_KEY).exists():
@@ -72,9 +72,9 @@ class ServingCertificate:
         return pair
 
     def step(self, now: datetime) -> Pair | None:
-        """Do what is next; a certificate where one was just issued.
+        """Do the next step; returns a certificate if one was just issued.
 
-        :raises ApiError: the API server could not be asked; the next step tries again
+        :raises ApiError: the request to the API server failed; the next step tries again
         :raises ConfigError: the directory cannot be written
         """
         if self._key is None:
@@ -89,7 +89,7 @@ class ServingCertificate:
         if answer is None:
             try:
                 answer = self._api.create(csr.PATH, request, seconds=10)
-            except Conflict:  # an answer that was lost
+            except Conflict:  # an earlier create succeeded, but its answer was lost
                 return None
         return self._judge(name, self._key, csr.outcome(answer), now)
 

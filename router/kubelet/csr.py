@@ -1,7 +1,7 @@
 """Requests for a serving certificate from the signer ``kubernetes.io/kubelet-serving``.
 
-Pure but for the random numbers of keys. The signer's rules are the API server's (``ValidateKubeletServingCSR``): the
-subject is a node's, addresses stand in subjectAltName, and nothing but a server's usages is asked for.
+Pure except for random keys. The API server enforces the signer's rules (``ValidateKubeletServingCSR``): the subject is
+a node's, addresses are in subjectAltName, and only a server's usages are requested.
 """
 
 from __future__ import annotations
@@ -25,26 +25,26 @@ SIGNER: Final = "kubernetes.io/kubelet-serving"
 PATH: Final = "/apis/certificates.k8s.io/v1/certificatesigningrequests"
 
 RENEWED_AT: Final = 0.75
-"""Share of a certificate's life after which another is asked for; kubelets do it between 0.7 and 0.9."""
+"""Share of a certificate's life after which a new one is requested; kubelets use 0.7 to 0.9."""
 
 
 @dataclass(frozen=True, slots=True)
 class Issued:
-    """Signed: the certificate and what leads to its CA, PEM."""
+    """A signed request: the certificate and its chain to the CA, PEM."""
 
     certificate: bytes
 
 
 @dataclass(frozen=True, slots=True)
 class Waiting:
-    """Nobody has approved it, or it is approved and not signed yet."""
+    """A pending request: it waits for approval, or it is approved and waits for the signer."""
 
     approved: bool
 
 
 @dataclass(frozen=True, slots=True)
 class Turned:
-    """Denied by a person, or failed at the signer; the words are theirs."""
+    """A request that a person denied or that failed at the signer; ``words`` holds the reason given."""
 
     words: str
 
@@ -57,7 +57,7 @@ def new_key() -> bytes:
 
 
 def key_of(data: bytes) -> bytes | None:
-    """The key, if the bytes are one that ``new_key`` made."""
+    """These bytes if they are a key like those of ``new_key``, else None."""
     try:
         private = serialization.load_pem_private_key(data, password=None)
     except (ValueError, TypeError):
@@ -68,10 +68,10 @@ def key_of(data: bytes) -> bytes | None:
 def request(key: bytes, node: str, addresses: Sequence[str]) -> dict[str, Any]:
     """The CertificateSigningRequest for this key.
 
-    Its name comes from the key, so that asking twice with one key is one request.
+    Its name is a hash of the key, so that a repeated request with one key is the same object.
 
-    :param node: one of our Nodes; the signer wants a node's name, and TLS clients look at the addresses only
-    :param addresses: IP addresses or DNS names under which the API server reaches us, at least one
+    :param node: one of our Nodes; the signer requires a node's name, TLS clients check only the addresses
+    :param addresses: IP addresses or DNS names at which the API server reaches this server, at least one
     """
     private = serialization.load_pem_private_key(key, password=None)
     if not isinstance(private, ec.EllipticCurvePrivateKey):
@@ -102,7 +102,7 @@ def request(key: bytes, node: str, addresses: Sequence[str]) -> dict[str, Any]:
 
 
 def outcome(answer: Mapping[str, Any]) -> Issued | Waiting | Turned:
-    """What has become of a request."""
+    """The state of a CertificateSigningRequest."""
     status = answer.get("status") or {}
     conditions = {condition.get("type"): condition for condition in status.get("conditions") or ()}
     for kind in ("Denied", "Failed"):
@@ -115,7 +115,7 @@ def outcome(answer: Mapping[str, Any]) -> Issued | Waiting | Turned:
 
 
 def renewal(not_before: datetime, not_after: datetime) -> datetime:
-    """When another certificate is asked for."""
+    """The time at which a new certificate is requested."""
     return not_before + (not_after - not_before) * RENEWED_AT
 
 

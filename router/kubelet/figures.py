@@ -1,6 +1,6 @@
-"""What Pods use, as ``/stats/summary`` and ``/metrics/resource`` say it.
+"""Formats the resource usage of Pods for ``/stats/summary`` and ``/metrics/resource``.
 
-Pure. Figures that nobody knows are left out: none is estimated, and none is shared out among containers.
+Pure. Unknown figures are left out; they are never estimated or split among containers.
 The formats are the kubelet's (``k8s.io/kubelet/pkg/apis/stats/v1alpha1`` and its resource metrics).
 """
 
@@ -18,7 +18,7 @@ from prometheus_client.registry import Collector
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """What was used at a moment.
+    """Resource usage at one moment.
 
     :param at: seconds since 1970, when the batch system measured it
     :param cpu_seconds: of all cores since the start; None where unknown
@@ -32,7 +32,7 @@ class Usage:
 
 @dataclass(frozen=True, slots=True)
 class ContainerUsage:
-    """A running container. A batch system measures jobs: only of a Pod's single container it knows the figures."""
+    """A running container. A batch system measures jobs, so only a Pod's single container has figures."""
 
     name: str
     started: float
@@ -41,7 +41,7 @@ class ContainerUsage:
 
 @dataclass(frozen=True, slots=True)
 class PodUsage:
-    """A running Pod: its batch job. Times in seconds since 1970."""
+    """A running Pod with its batch job's usage. Times are in seconds since 1970."""
 
     namespace: str
     name: str

@@ -1,11 +1,11 @@
-r"""When which part of a log came: the index of (time, offset) beside it.
+r"""The index of a log: pairs of (time, offset) that say when each part of the log was written.
 
-Pure. Logs are raw bytes without times. Whoever looks at a log that has grown notes a *mark*: up to this offset the
-bytes were there at that time. A byte's time is that of the first mark beyond it, and a line's time is that of its
-first byte, so that times are as exact as the looking, never too early, and never go back.
+Pure. Logs are raw bytes without times. The agent notes a *mark* when it sees that a log has grown: at this time, the
+bytes up to this offset existed. A byte has the time of the first mark beyond it, and a line the time of its first byte.
+So times are as exact as the polling, never too early, and in order.
 
-The file holds one mark a line, ``<milliseconds since 1970> <offset>\n``. It lies where the user's programs can write:
-what cannot be read there is passed over, and what goes backwards does not count.
+The file holds one mark per line, ``<milliseconds since 1970> <offset>\n``. The user's programs can write to it, so
+unreadable lines and marks that go backwards are ignored.
 """
 
 from __future__ import annotations
@@ -18,29 +18,29 @@ from datetime import UTC, datetime
 from typing import Final
 
 MOST: Final = 512
-"""Marks in an index. Twice the marks would halve the error of times long ago, which nobody asks for to the minute."""
+"""Marks in an index. More marks would make only old times more exact, which users hardly need to the minute."""
 
 FILE_LIMIT: Final = MOST * 40
-"""Bytes of an index file that are read: two numbers of at most 19 digits a mark."""
+"""Bytes of an index file that are read: each mark has two numbers of at most 19 digits."""
 
 _LATEST: Final = 253_402_300_799_999
-"""The last millisecond of the year 9999, beyond which RFC 3339 has no words."""
+"""The last millisecond of the year 9999, the last that RFC 3339 can express."""
 _LARGEST: Final = 2**63 - 1
 
 
 @dataclass(frozen=True, slots=True)
 class Mark:
-    """Up to ``offset`` bytes were there at ``time``, in milliseconds since 1970."""
+    """At ``time`` (milliseconds since 1970) the log had ``offset`` bytes."""
 
     time: int
     offset: int
 
 
 def noted(last: Mark | None, size: int, modified: int, now: int) -> Mark | None:
-    """The mark for a log that is seen with this size; None where it has not grown.
+    """The mark for a log that has grown to this size, else None.
 
-    :param modified: milliseconds; when the file server says that it was written last
-    :param now: milliseconds of our own clock. Clocks differ: the future is cut off, and time does not go back.
+    :param modified: milliseconds; the last write by the file server's clock
+    :param now: milliseconds of our own clock. As clocks differ, a mark is at most ``now`` and at least the last mark.
     """
     before = last or Mark(0, 0)
     if size <= before.offset:
@@ -49,7 +49,7 @@ def noted(last: Mark | None, size: int, modified: int, now: int) -> Mark | None:
 
 
 def parse(text: bytes) -> tuple[Mark, ...]:
-    """The marks of an index file, in order; lines that are no marks or go backwards are left out."""
+    """The marks of an index file, in order; invalid lines and marks that go backwards are left out."""
     marks: list[Mark] = []
     for line in text[:FILE_LIMIT].split(b"\n")[:-1]:
         time, _, offset = line.partition(b" ")
@@ -63,33 +63,33 @@ def parse(text: bytes) -> tuple[Mark, ...]:
 
 
 def text(marks: Sequence[Mark]) -> bytes:
-    """What ``parse`` reads."""
+    """The index file of these marks, as ``parse`` reads it."""
     return "".join(f"{mark.time} {mark.offset}\n" for mark in marks).encode()
 
 
 def merged(marks: Sequence[Mark], newer: Iterable[Mark]) -> tuple[Mark, ...]:
-    """Marks with newer ones behind them, thinned where they are too many: the older, the coarser."""
+    """Marks followed by newer ones; if there are too many, they are thinned, older ones more often."""
     result = list(marks)
     for mark in newer:
         last = result[-1] if result else Mark(0, 0)
         if mark.offset > last.offset:
             result.append(Mark(max(mark.time, last.time), mark.offset))
     while len(result) > MOST:
-        # From the end, so that the last one stays; what a mark covered takes the time of the next.
+        # Drop every second one, from the end, so that the last stays. Bytes of a dropped mark get the next mark's time.
         result = result[::-1][::2][::-1]
     return tuple(result)
 
 
 def since(marks: Sequence[Mark], time: int) -> int:
-    """Offset of the first byte that came at ``time`` or later; that of the last mark where there is none."""
+    """The offset of the first byte written at ``time`` or later; without one, the offset of the last mark."""
     older = bisect_left(marks, time, key=lambda mark: mark.time)
     return marks[older - 1].offset if older else 0
 
 
 class Times:
-    """The times of a log's bytes, asked for from its beginning to its end.
+    """The times of a log's bytes, queried from beginning to end.
 
-    :param marks: what is known; what has been passed is forgotten
+    :param marks: the known marks; passed ones are forgotten
     """
 
     def __init__(self, marks: Iterable[Mark]) -> None:
@@ -97,14 +97,14 @@ class Times:
         self._last = self._marks[-1] if self._marks else Mark(0, 0)
 
     def seen(self, offset: int, now: int) -> None:
-        """There are bytes up to this offset now."""
+        """Note that the log now has bytes up to this offset."""
         mark = noted(self._last, offset, now, now)
         if mark is not None:
             self._marks.append(mark)
             self._last = mark
 
     def at(self, offset: int) -> tuple[bytes, int]:
-        """The timestamp of the byte at an offset, and the offset from which on another one counts."""
+        """The timestamp of the byte at an offset, and the offset at which the next timestamp begins."""
         while self._marks and self._marks[0].offset <= offset:
             self._marks.popleft()
         if not self._marks:

@@ -1,8 +1,7 @@
-"""The indexes of logs that grow: looked at while the agent polls, kept beside the logs.
+"""Keeps the indexes of growing logs: notes marks while the agent polls, and writes them beside the logs.
 
-Shell: reads the clock and the files of the site. All methods may be called by any thread. What is held in memory is a
-few marks for each log that grows; a mark that an agent had not written yet when it was killed makes times coarser,
-never wrong.
+Shell: the clock and the site's files. Thread-safe. Memory holds a few marks for each growing log; if the agent is
+killed before it writes them, times become coarser but stay right.
 """
 
 from __future__ import annotations
@@ -20,12 +19,12 @@ from router.kubelet.source import Files
 from router.pod.layout import PodDirectory
 
 WRITE_SECONDS: Final = 60.0
-"""Between two writes of one index. Each writes the whole file anew, of 20 kB at most."""
+"""Time between two writes of one index. Each write replaces the whole file, at most 20 kB."""
 
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """One run of a container, and where its log lies."""
+    """One run of a container, and where its log is."""
 
     files: Files
     directory: PodDirectory
@@ -34,18 +33,18 @@ class Run:
 
     @property
     def log(self) -> PurePosixPath:
-        """Its log."""
+        """The path of its log."""
         return self.directory.log(self.container, self.number)
 
     @property
     def index(self) -> PurePosixPath:
-        """The index of its log."""
+        """The path of its log's index."""
         return self.directory.log_index(self.container, self.number)
 
 
 @dataclass(slots=True)
 class _Growing:
-    """A log that is looked at: its last mark, and those that are not in the file yet."""
+    """A growing log: its last mark, and the marks that are not in the index file yet."""
 
     last: Mark | None
     written: float
@@ -72,9 +71,9 @@ class Indexes:
         self._lock = threading.Lock()
 
     def look(self, run: Run) -> None:
-        """Look whether the log of a living run has grown, and note it.
+        """Check whether the log of an active run has grown, and note a mark.
 
-        :raises OSError, BatchError: the site's files cannot be reached; nothing is lost
+        :raises OSError, BatchError: the site's files cannot be reached; no mark is lost
         """
         growing = self._known(run)
         with growing.lock:
@@ -83,9 +82,9 @@ class Indexes:
                 self._write(run, growing)
 
     def end(self, run: Run) -> None:
-        """The run has ended: note the last of it, write, forget.
+        """Handle the end of a run: note its last mark, write the index, and forget the run.
 
-        :raises OSError, BatchError: as ``look``; the run is still known then
+        :raises OSError, BatchError: as ``look``; the run is then kept
         """
         growing = self._known(run)
         with growing.lock:
@@ -96,9 +95,9 @@ class Indexes:
             self._growing.pop(run.log, None)
 
     def saw(self, run: Run, size: int, modified: int) -> None:
-        """A reader has seen this many bytes, the last of which came then (milliseconds since 1970).
+        """Note that a reader saw this many bytes, the last of them written at ``modified`` (milliseconds since 1970).
 
-        Counts for logs that the agent looks at; reads and writes no file.
+        Ignored unless the agent watches the log; uses no files.
         """
         with self._lock:
             growing = self._growing.get(run.log)
@@ -107,7 +106,7 @@ class Indexes:
                 growing.note(index.noted(growing.last, size, modified, self._now()))
 
     def marks(self, run: Run) -> tuple[Mark, ...]:
-        """All that is known of a log's times.
+        """All marks of a log, written and unwritten.
 
         :raises OSError, BatchError: as ``look``
         """
@@ -123,7 +122,7 @@ class Indexes:
             growing = self._growing.get(run.log)
         if growing is not None:
             return growing
-        marks = _written(run)  # of an earlier life of the agent
+        marks = _written(run)  # by an earlier run of the agent
         with self._lock:
             return self._growing.setdefault(run.log, _Growing(marks[-1] if marks else None, time.monotonic()))
 

@@ -1,6 +1,6 @@
-"""How many streams there may be at once: in all, and of one namespace, so that no namespace takes them all.
+"""Limits concurrent log streams, in total and per namespace, so that no namespace can use them all.
 
-Pure but for what it remembers. Used by one thread.
+Pure except for its counters. Used by one thread.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ from typing import Final
 from router.errors import RequestError
 
 STREAMS: Final = 300
-"""Streams of logs at once. One takes 0.3 MB, most of it TLS's, and 0.6 MB while its client does not read."""
+"""Log streams at once. Each takes 0.3 MB, mostly for TLS, and 0.6 MB while its client does not read."""
 
 
 class Places:
-    """The places for streams; half of them at most are one namespace's."""
+    """The places for streams; one namespace may take half of them."""
 
     def __init__(self, total: int = STREAMS) -> None:
         self._total = total
@@ -28,7 +28,7 @@ class Places:
     def place(self, namespace: str) -> Iterator[None]:
         """Take a place for as long as the block lasts.
 
-        :raises RequestError: 429, there is none
+        :raises RequestError: 429, no place is free
         """
         if self._taken.total() >= self._total:
             raise RequestError(429, f"{self._total} logs are being read at once, which is the limit; try again later")

@@ -1,6 +1,6 @@
-"""From the raw bytes of a log to the bytes that are sent.
+"""Turns the raw bytes of a log into the bytes that are sent.
 
-Pure. Every byte of a log is passed through as it is, also bytes that are no text, and a last line without its end.
+Pure. All bytes of a log pass unchanged, also binary ones and a last line without a newline.
 """
 
 from __future__ import annotations
@@ -9,12 +9,12 @@ from router.kubelet.index import Times
 
 
 class Printer:
-    """Adds times and cuts, block by block.
+    """Adds timestamps to a log and applies its limit, block by block.
 
     :param offset: where in the log the first block begins
-    :param times: for timestamps; None for none. It must know the time of each byte that is fed.
-    :param limit: bytes that are sent at most; None for no limit
-    :param skip: the first block begins within a line that is not wanted: leave it out, up to its end
+    :param times: for timestamps, or None. It must know the time of each byte that is fed.
+    :param limit: the most bytes to send; None is unlimited
+    :param skip: the first block begins within an unwanted line: leave out the rest of that line
     """
 
     def __init__(
@@ -28,11 +28,11 @@ class Printer:
 
     @property
     def done(self) -> bool:
-        """The limit is reached: nothing more will come."""
+        """Whether the limit is reached, so that no more bytes are sent."""
         return self._remain == 0
 
     def feed(self, data: bytes) -> bytes:
-        """The next block of the log; what of it is sent."""
+        """Takes the log's next block; returns the bytes to send."""
         data = self._wanted(data)
         out = data if self._times is None else self._stamped(data, self._times)
         self.offset += len(data)
@@ -58,7 +58,7 @@ class Printer:
             piece = data[position:end]
             if self._fresh:
                 pieces.append(stamp)
-            # The last byte stays out: what follows its newline may have another time.
+            # The last byte is left out: a line after its newline may have another time.
             pieces.append(piece[:-1].replace(b"\n", b"\n" + stamp) + piece[-1:])
             self._fresh = piece.endswith(b"\n")
             position = end

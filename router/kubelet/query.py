@@ -1,6 +1,6 @@
 """The parameters of a request for logs (``v1.PodLogOptions``), read and checked as the kubelet does.
 
-Pure. What the kubelet refuses with an empty phrase is refused here with the field and what it must be.
+Pure. Where the kubelet refuses with an empty phrase, the error here names the field and its valid values.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ _LARGEST: Final = 2**63 - 1
 
 @dataclass(frozen=True, slots=True)
 class LogQuery:
-    """What of a log is asked for.
+    """The part of a log that a request asks for.
 
     :param tail: this many last lines; None is all
     :param since: milliseconds since 1970; older lines are left out; None is all
-    :param limit: bytes that are sent at most, timestamps included; None is no limit
+    :param limit: the most bytes to send, timestamps included; None is unlimited
     """
 
     follow: bool = False
@@ -40,10 +40,10 @@ class LogQuery:
 
 
 def log_query(parameters: Iterable[tuple[str, str]], now: int) -> LogQuery:
-    """Read the parameters of a request. Of several with one name the first counts; unknown ones do not.
+    """Read the parameters of a request. The first of several with one name counts; unknown ones are ignored.
 
     :param now: milliseconds since 1970
-    :raises RequestError: 400, a value that is none or may not be
+    :raises RequestError: 400, an invalid value
     """
     given: dict[str, str] = {}
     for name, value in parameters:
@@ -61,12 +61,12 @@ def log_query(parameters: Iterable[tuple[str, str]], now: int) -> LogQuery:
 
 
 def _flag(given: dict[str, str], name: str) -> bool:
-    """Kubernetes' conversion: there without a value is true, and so is all but "false" and "0"."""
+    """A flag by Kubernetes' conversion: any value is true except "false" and "0", also an empty one."""
     return name in given and given[name].lower() not in {"false", "0"}
 
 
 def _tail(given: dict[str, str]) -> int | None:
-    """``tail`` is the older name of ``tailLines``, and wins; ``all`` is no limit."""
+    """The number of last lines. ``tail`` is the older name of ``tailLines``, and wins; ``all`` is no limit."""
     if given.get("tail"):
         return None if given["tail"] == "all" else _number(given, "tail", 0)
     return _number(given, "tailLines", 0)
@@ -92,7 +92,7 @@ def _number(given: dict[str, str], name: str, least: int) -> int | None:
 
 
 def _moment(given: dict[str, str]) -> int | None:
-    """``null`` and nothing are no time, as clients of long ago wrote it."""
+    """``sinceTime`` in milliseconds since 1970. Old clients write ``null`` or an empty text if they want all lines."""
     text = given.get("sinceTime", "")
     if text in {"", "null"}:
         return None

@@ -1,6 +1,6 @@
-"""Asks the API server whose a token is and who may what, and remembers the answers briefly.
+"""Asks the API server for a token's user and a user's rights, and caches the answers briefly.
 
-Shell: the clock, and calls to the API server, which block. Any thread may ask.
+Shell: the clock, and calls to the API server, which block. Thread-safe.
 """
 
 from __future__ import annotations
@@ -21,31 +21,31 @@ TOKEN_REVIEWS: Final = "/apis/authentication.k8s.io/v1/tokenreviews"  # noqa: S1
 ACCESS_REVIEWS: Final = "/apis/authorization.k8s.io/v1/subjectaccessreviews"
 
 YES_SECONDS: Final = 60.0
-"""How long a yes is remembered: a right that was taken away lasts as long. Kubelets remember it for 5 minutes."""
+"""How long a yes is cached: a revoked right lasts as long. Kubelets cache it for 5 minutes."""
 
 NO_SECONDS: Final = 10.0
-"""How long a no is remembered: a right that was just given is waited for as long."""
+"""How long a no is cached: a new right takes effect after this time."""
 
 MOST: Final = 1000
-"""Answers that are remembered at most, of either kind."""
+"""The most answers of each kind in the cache."""
 
 ASK_SECONDS: Final = 10.0
 """How long the API server may take to answer."""
 
 
 class Creator(Protocol):
-    """Of ``router.kube.client.Api``, what is needed here."""
+    """The part of ``router.kube.client.Api`` that is needed here."""
 
     def create(self, path: str, body: dict[str, Any], seconds: float = ...) -> dict[str, Any]:
-        """Create an object; the object as the server answers it."""
+        """Create an object; returns it as the server answers."""
 
 
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """What a request brings to prove who sends it.
+    """A request's credentials.
 
-    :param certificate: DER, verified by TLS; None where the client brought none
-    :param authorization: the header of that name
+    :param certificate: the client's certificate, DER, verified by TLS; or None
+    :param authorization: the Authorization header; or None
     """
 
     certificate: bytes | None
@@ -56,9 +56,9 @@ V = TypeVar("V")
 
 
 class Reviews:
-    """Who may use the kubelet API, by the API server's word.
+    """Decides who may use the kubelet API, by the API server's answers.
 
-    :param clock: seconds that only grow
+    :param clock: monotonic time in seconds
     """
 
     def __init__(self, api: Creator, clock: Callable[[], float] = time.monotonic) -> None:
@@ -67,9 +67,9 @@ class Reviews:
         self._rights: _Recent[bool] = _Recent(clock)
 
     def check(self, caller: Caller, asked: tuple[Access, ...]) -> None:
-        """See that the caller is somebody, and may do one of these.
+        """Check that the caller is an authenticated user and has one of these accesses.
 
-        :raises RequestError: 401, 403; 500 or 503 where that cannot be found out, which is no better than a no
+        :raises RequestError: 401, 403; 500 or 503 if the API server gives no answer, which refuses the request too
         """
         user = self._user(caller)
         if user is None:
@@ -85,7 +85,7 @@ class Reviews:
         token = access.bearer_token(caller.authorization)
         if token is None:
             return None
-        # Not the token itself: what is in memory could end up in a core file.
+        # The cache holds a hash of the token: memory could end up in a core file.
         key = hashlib.sha256(token.encode(errors="surrogateescape")).digest()
         known, user = self._users.get(key)
         if not known:
@@ -113,7 +113,7 @@ class Reviews:
 
 
 class _Recent(Generic[V]):
-    """Answers with the time until which they hold; the oldest make place for new ones."""
+    """A cache of answers, each with its expiry; when full it drops the oldest."""
 
     def __init__(self, clock: Callable[[], float]) -> None:
         self._clock = clock
@@ -121,13 +121,13 @@ class _Recent(Generic[V]):
         self._answers: OrderedDict[Hashable, tuple[float, V]] = OrderedDict()
 
     def get(self, key: Hashable) -> tuple[bool, V | None]:
-        """Whether there is an answer that holds, and it."""
+        """Whether there is a valid answer, and the answer."""
         with self._lock:
             until, answer = self._answers.get(key, (0.0, None))
             return (True, answer) if self._clock() < until else (False, None)
 
     def put(self, key: Hashable, answer: V, seconds: float) -> None:
-        """Remember an answer for so long."""
+        """Cache an answer for ``seconds``."""
         with self._lock:
             self._answers.pop(key, None)
             self._answers[key] = (self._clock() + seconds, answer)

@@ -1,6 +1,6 @@
-"""What a request asks for, by its method and path.
+"""Maps a request's method and path to its target.
 
-Pure. The paths are the kubelet's; those that it serves beside these are not found here.
+Pure. The paths are a subset of the kubelet's; its other paths give 404 here.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from router.errors import RequestError
 
 
 class Target(StrEnum):
-    """What can be asked for."""
+    """The targets of requests."""
 
     LOGS = "containerLogs"
     PODS = "pods"
@@ -26,7 +26,7 @@ class Target(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Route:
-    """A target; for logs, of which container."""
+    """A target, and for logs the container."""
 
     target: Target
     namespace: str = ""
@@ -47,10 +47,10 @@ _LENGTH: Final = 253
 
 
 def route(method: str, path: str) -> Route:
-    """What is asked for.
+    """The route of a request.
 
-    :param path: of the URL, as it came, without the query
-    :raises RequestError: 404 there is no such path, 405 it cannot be asked so, 501 batch jobs cannot do it
+    :param path: the URL's raw path, without the query
+    :raises RequestError: 404 unknown path, 405 wrong method, 501 not possible for batch jobs
     """
     parts = path.removeprefix("/").removesuffix("/").split("/")
     if parts[0] in _STREAMS:

@@ -1,6 +1,6 @@
-"""Which run of a container a request for logs means, as the kubelet decides it.
+"""Finds the run of a container that a request for logs means, by the kubelet's rules.
 
-Pure. The sentences are the kubelet's own (``validateContainerLogStatus``): kubectl shows them, and tools look for them.
+Pure. The error texts are the kubelet's (``validateContainerLogStatus``): kubectl shows them, and tools look for them.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from router.pod.layout import PodDirectory
 
 
 class RunState(StrEnum):
-    """What a container does, by the same words as its status."""
+    """A container's state, in the words of its status."""
 
     WAITING = "waiting"
     RUNNING = "running"
@@ -26,7 +26,7 @@ class LoggedContainer:
 
     :param run: number of the last run that has started, from 0; None before the first
     :param reason: why it waits
-    :param size: bytes that the log of that run has, where its end is known; the file system may show fewer for a while
+    :param size: bytes of that run's log if its end is known; the file system may show fewer for a while
     """
 
     name: str
@@ -38,10 +38,10 @@ class LoggedContainer:
 
 @dataclass(frozen=True, slots=True)
 class LoggedPod:
-    """A Pod of ours, queued, running or ended.
+    """One of the agent's Pods, queued, running or ended.
 
-    :param node: the Node that it is bound to, whether or not its queue is still in the policy
-    :param directory: where its logs lie
+    :param node: the Node that it is bound to, even if its queue is no longer in the policy
+    :param directory: the Pod's directory, with its logs
     """
 
     namespace: str
@@ -55,7 +55,7 @@ class LoggedPod:
 def container_of(pod: LoggedPod, name: str) -> LoggedContainer:
     """The container of that name.
 
-    :raises RequestError: 404, the Pod has none
+    :raises RequestError: 404, the Pod has no such container
     """
     for container in pod.containers:
         if container.name == name:
@@ -64,11 +64,11 @@ def container_of(pod: LoggedPod, name: str) -> LoggedContainer:
 
 
 def run_of(pod: LoggedPod, container: LoggedContainer, *, previous: bool) -> int:
-    """Number of the run whose log is meant.
+    """The number of the run whose log is requested.
 
-    While a container waits to be started again, its last run is the current one and the previous one alike.
+    While a container waits to be restarted, its last run is both the current and the previous one.
 
-    :raises RequestError: 400, there is no such run
+    :raises RequestError: 400, the run does not exist
     """
     waiting = container.state is RunState.WAITING
     if previous:
@@ -85,7 +85,7 @@ def run_of(pod: LoggedPod, container: LoggedContainer, *, previous: bool) -> int
 
 
 def least_size(pod: LoggedPod | None, uid: str, name: str, run: int) -> int:
-    """Bytes that the log of this run has at least; 0 where that is not known. Arguments as for ``is_written``."""
+    """The least size of this run's log in bytes, 0 if unknown. Parameters as for ``is_written``."""
     if pod is None or pod.uid != uid:
         return 0
     return next((one.size for one in pod.containers if one.name == name and one.run == run), 0)
@@ -94,7 +94,7 @@ def least_size(pod: LoggedPod | None, uid: str, name: str, run: int) -> int:
 def is_written(pod: LoggedPod | None, uid: str, name: str, run: int) -> bool:
     """Whether this run of a container may still write to its log.
 
-    :param pod: the Pod as it is now; None where it is gone. Another one of the same name has another uid.
+    :param pod: the Pod as it is now; None if it is gone. A new Pod of the same name has another uid.
     """
     if pod is None or pod.uid != uid:
         return False

@@ -1,7 +1,7 @@
-"""The kubelet API as one thing to start and stop: server, who may use it, certificate, CA of the clients.
+"""The kubelet API as one object to start and stop: server, access reviews, certificate, CA of the clients.
 
-Shell. Beside the server's thread there is one that looks after what changes: the serving certificate, and the CA that
-the API server's own certificate comes from, as the cluster publishes it for servers like this one.
+Shell (threads). Beside the server's thread, a second one renews the serving certificate and reads the CA of client
+certificates. The cluster publishes that CA, which signs the API server's client certificate, for servers like this one.
 """
 
 from __future__ import annotations
@@ -34,26 +34,26 @@ log: Final = logging.getLogger("batchgate.kubelet")
 CLIENT_CA: Final = "/api/v1/namespaces/kube-system/configmaps/extension-apiserver-authentication"
 
 UPKEEP_SECONDS: Final = 5.0
-"""Between two looks at a request for a certificate that waits."""
+"""Seconds between two looks at a pending certificate request."""
 
 CA_SECONDS: Final = 60.0
-"""Between two looks at the CA of clients. A CA is replaced over days, both being valid."""
+"""Seconds between two looks at the CA of clients. A CA is replaced over days, while both are valid."""
 
 FILE_THREADS: Final = 16
-"""Threads that read logs. Each read is short, but a file server that hangs holds them."""
+"""Threads that read logs. Each read is short, but a hanging file server blocks a thread."""
 
 ASKING_THREADS: Final = 8
-"""Threads that wait for the API server's word on who may what."""
+"""Threads that wait for the API server's access reviews."""
 
 
 @dataclass(frozen=True, slots=True)
 class KubeletSettings:
-    """What the kubelet API can be told.
+    """The settings of the kubelet API.
 
     :param node: one of our Nodes, which the certificate names
     :param addresses: IP addresses that our Nodes publish
-    :param self_signed: do not ask the cluster for a certificate
-    :param directory: where an issued certificate is kept over restarts; None: nowhere
+    :param self_signed: use a self-signed certificate instead of requesting one from the cluster
+    :param directory: where an issued certificate is kept over restarts, or None
     """
 
     node: str
@@ -92,27 +92,27 @@ class Kubelet:
 
     @property
     def waiting_for(self) -> str:
-        """The CertificateSigningRequest that an admin has to approve; empty where there is none.
+        """The CertificateSigningRequest that an admin has to approve, or empty.
 
-        Until then the server's certificate is its own, which an API server that verifies will not accept.
+        Until then the server's certificate is self-signed, and an API server that verifies it refuses it.
         """
         return "" if self._issued is None else self._issued.waiting
 
     def start(self) -> None:
-        """Start; ``listen`` comes next."""
+        """Start the threads; ``listen`` comes next."""
         self._server.start()
         self._keep()
         self._upkeep.start(self._settings.upkeep_seconds)
 
     def listen(self, host: str, port: int, node: str = "") -> int:
-        """Listen for what is asked of one Node, or with an empty name of all; the port, a free one where 0 was given.
+        """Listen for the requests of one Node (empty: of all Nodes); returns the port, a free one for 0.
 
-        :raises ConfigError: cannot listen there
+        :raises ConfigError: the port or address cannot be used
         """
         return self._server.listen(host, port, node)
 
     def unlisten(self, node: str = "") -> None:
-        """Listen no more for this Node."""
+        """Stop listening for this Node."""
         self._server.unlisten(node)
 
     def stop(self) -> None:
@@ -132,7 +132,7 @@ class Kubelet:
         return self._settings.upkeep_seconds
 
     def _keep(self) -> None:
-        """Look at all that may change; what cannot be done now is done the next time."""
+        """Update the CA and the certificate; a failed update is repeated the next time."""
         before = (self._pair, self._client_ca)
         for keep in (self._keep_client_ca, self._keep_certificate):
             try:

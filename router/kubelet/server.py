@@ -1,8 +1,8 @@
-"""HTTPS connections: accepted, bounded, and given to a handler, in one thread with an event loop.
+"""An HTTPS server: accepts and limits connections and calls a handler, in one thread with an event loop.
 
-Shell: sockets, TLS, HTTP by aiohttp. A connection serves one request, so that nothing is to be kept alive and no answer
-meets a connection that closes. Handshakes and heads of requests have their time each; neither stops another one. A TLS
-context that is put in place counts from the next connection on.
+Shell: sockets, TLS, HTTP by aiohttp. A connection serves one request, so that none stays idle and every answer
+meets an open connection. Each handshake and each request's head has a time limit, and blocks no other
+connection. A new TLS context applies from the next connection on.
 """
 
 from __future__ import annotations
@@ -26,22 +26,22 @@ from router.errors import ConfigError
 log: Final = logging.getLogger("batchgate.kubelet")
 
 HANDSHAKE_SECONDS: Final = 10.0
-"""For a TLS handshake. One takes a few round trips."""
+"""Limit of a TLS handshake, which takes a few round trips."""
 
 HEAD_SECONDS: Final = 10.0
 """From the end of the handshake to the end of a request's head."""
 
 HEAD_LINES: Final = 64
 HEAD_FIELD_BYTES: Final = 16 * 1024
-"""A header's length: tokens of identity providers carry all groups of their user."""
+"""The longest header: an identity provider's token contains all groups of its user."""
 
 CONNECTIONS: Final = 600
-"""Connections at once, those in their handshake included; more than the streams, so that a question still comes in."""
+"""Connections at once, including handshakes; more than the streams, so that further requests are still served."""
 
 CALL_SECONDS: Final = 30.0
 _STOP_SECONDS: Final = 0.2
 _FULL: Final = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM})
-# A peer that is gone without a word is noticed after 70 seconds.
+# A peer that has disappeared silently is noticed after 70 seconds.
 _KEEPALIVE: Final = (
     (socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1),
     (socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, 30),
@@ -64,11 +64,11 @@ class _Listener:
 
 
 class Server:
-    """The server. ``stop`` ends what ``start`` began.
+    """The HTTPS server, with ``start`` and ``stop``.
 
-    :param handle: called in the server's thread; cancelled when the client goes away
-    :param context: TLS, until another is put in place
-    :param connections: how many are open at once at most
+    :param handle: called in the server's thread; cancelled when the client disconnects
+    :param context: the TLS context until ``use`` replaces it
+    :param connections: the most open connections
     """
 
     def __init__(self, handle: Handler, context: ssl.SSLContext, connections: int) -> None:
@@ -82,7 +82,7 @@ class Server:
         self._thread = threading.Thread(target=self._run, name="kubelet-api", daemon=True)
 
     def start(self) -> None:
-        """Start the thread; nothing is listened to yet."""
+        """Start the thread; ``listen`` opens ports."""
         self._thread.start()
 
     def use(self, context: ssl.SSLContext) -> None:
@@ -90,15 +90,15 @@ class Server:
         self._context = context
 
     def listen(self, host: str, port: int, node: str = "") -> int:
-        """Listen for what is asked of a Node; the port, which was free where 0 was given.
+        """Listen for a Node's requests; returns the port, a free one for 0.
 
         :param host: address to bind; empty for all
-        :raises ConfigError: the port is taken, or the address is none of this machine
+        :raises ConfigError: the port is taken, or the address is not this machine's
         """
         return self._call(self._listen(host, port, node))
 
     def unlisten(self, node: str = "") -> None:
-        """Listen no more for this Node; what is being answered goes on."""
+        """Stop listening for this Node; open requests go on."""
         self._call(self._unlisten(node))
 
     def stop(self) -> None:
@@ -179,7 +179,7 @@ class Server:
             task.add_done_callback(self._handshakes.pop)
 
     async def _readable(self, listening: socket.socket) -> None:
-        """Wait for a client. The loop's own ``sock_accept`` loses the client that comes as it is cancelled."""
+        """Wait for a client. The loop's ``sock_accept`` would lose a client that arrives while it is cancelled."""
         readable: asyncio.Future[None] = self._loop.create_future()
 
         def found() -> None:
@@ -209,7 +209,7 @@ class Server:
             )
         except OSError as error:
             client.close()
-            # SSLErrors are among them. Those who just go away, as probes of the port do, are worth no line.
+            # Includes SSLErrors. Clients that only disconnect, such as probes of the port, are not logged.
             if isinstance(error, ssl.SSLError) and error.reason:
                 log.warning("TLS handshake with %s failed: %s", address[0], error.reason.lower().replace("_", " "))
 
@@ -229,7 +229,7 @@ def _bound(host: str, port: int) -> socket.socket:
 
 
 def _quiet_logger() -> logging.Logger:
-    """The lines of aiohttp, without a traceback where only the client's bytes were no HTTP."""
+    """The logger for aiohttp, which drops records about invalid HTTP requests."""
     logger = logging.getLogger("batchgate.kubelet.http")
     if not logger.filters:
         logger.addFilter(_without_bad_requests)

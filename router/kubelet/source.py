@@ -1,7 +1,7 @@
-"""What the kubelet API needs of the agent: its Pods, and the files of the site.
+"""Interfaces to the agent that the kubelet API needs: the agent's Pods, and the site's files.
 
-Interfaces only. ``LogSource.pod`` is asked in the thread that serves everybody: it answers at once, from memory. All
-else may take its time; it is called in worker threads, several at once.
+``LogSource.pod`` is called in the server's only thread, so it must answer at once, from memory. All other methods may
+block; they are called in worker threads, several at once.
 """
 
 from __future__ import annotations
@@ -16,29 +16,29 @@ from router.kubelet.runs import LoggedPod
 
 
 class Files(Protocol):
-    """Of ``router.host.Host``, what logs need. Errors are OSError, or BatchError where the site is far away."""
+    """The part of ``router.host.Host`` that logs need. Raises OSError, or BatchError for a remote site."""
 
     def status(self, path: PurePath | str) -> Status | None:
-        """What a name is; None where there is none."""
+        """The status of a path; None if it is missing."""
 
     def read(self, path: PurePath | str, offset: int = 0, limit: int = ...) -> bytes:
-        """Bytes of an ordinary file, fewer than ``limit`` only at its end. FileNotFoundError; OSError for a link."""
+        """Bytes of an ordinary file; fewer than ``limit`` only at its end. FileNotFoundError; OSError for a link."""
 
     def put(self, path: PurePath | str, content: bytes) -> None:
         """Write a file, whole or not at all."""
 
 
 class LogSource(Protocol):
-    """The agent's Pods, also those whose queue has left the policy since."""
+    """The agent's Pods, also Pods whose queue was removed from the policy."""
 
     def pod(self, namespace: str, name: str) -> LoggedPod | None:
-        """A Pod of ours; None where there is none."""
+        """One of the agent's Pods; None if it is unknown."""
 
     def files(self, pod: LoggedPod) -> Files:
-        """Where the logs of this Pod lie."""
+        """The files among which this Pod's logs are."""
 
     def pods(self, node: str) -> Sequence[Mapping[str, Any]]:
-        """The Pods of a Node as ``v1`` objects; of all our Nodes where the name is empty. ApiError."""
+        """The Pods of a Node (empty: of all our Nodes) as ``v1`` objects. Raises ApiError."""
 
     def usage(self, node: str) -> NodeUsage:
-        """What the Pods of a Node use, as far as the batch system has told; of all our Nodes where it is empty."""
+        """The usage of a Node's Pods (empty: of all our Nodes), as far as the batch system reports it."""

@@ -1,8 +1,8 @@
-"""A log as a stream of bytes: opened where the request wants it, and followed while the container runs.
+"""Streams a log's bytes, from where the request asks, and follows it while the container runs.
 
-Shell: an event loop, worker threads for the files, the clock. A log is read anew for each block, by path and offset:
-network file systems show what was written only to those who open a file again. So memory does not depend on a log's
-size, and a file server that hangs stops nobody but those who wait for it.
+Shell: an event loop, worker threads for the files, the clock. Each block opens the log again, by path and offset: a
+network file system shows new bytes only to a newly opened file. So memory is independent of a log's size, and a file
+server that hangs stops only the streams that wait for it.
 """
 
 from __future__ import annotations
@@ -27,19 +27,19 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 BLOCK: Final = 32 * 1024
-"""Bytes of a log that are read at once."""
+"""Bytes of a log per read."""
 
 PATIENCE_SECONDS: Final = 120.0
-"""How long a follower waits for a site whose files cannot be read, before its stream is cut."""
+"""How long a follower waits while the site's files cannot be read, before its stream is cut."""
 
 
 @dataclass(frozen=True, slots=True)
 class Pace:
     """How followers wait.
 
-    :param poll_seconds: between two looks at a log
-    :param delay_seconds: how long a log that has ended is waited for while it is shorter than its script has said: the
-        time for which a network file system may hide a file's size (``fs_delay``)
+    :param poll_seconds: between two reads at a log's end
+    :param delay_seconds: how long a follower of an ended log waits while the log is shorter than its script has said:
+        a network file system may hide a file's new size for this time (``fs_delay``)
     """
 
     poll_seconds: float = 0.5
@@ -48,7 +48,7 @@ class Pace:
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """What of which log."""
+    """A request for a log: the Pod, the run and the part."""
 
     pod: LoggedPod
     run: Run
@@ -59,8 +59,8 @@ class Wanted:
 class Opened:
     """A log, and where to begin.
 
-    :param there: whether it was there; a log that a running container has not begun may come later
-    :param end: an offset beyond which nothing is read, None for as far as it goes
+    :param there: whether the log existed; a running container may create it later
+    :param end: the offset at which reading ends; None: at the log's end
     """
 
     wanted: Wanted
@@ -72,7 +72,7 @@ class Opened:
 
 
 class Cut(Exception):
-    """The stream cannot go on. What was sent is not all of it, and the client must see that."""
+    """The stream cannot go on. It is incomplete, and the client must notice that."""
 
 
 class Streams:
@@ -90,7 +90,7 @@ class Streams:
     async def open(self, wanted: Wanted) -> Opened:
         """Find where to begin.
 
-        :raises RequestError: 400 there is no such log, 502 the site cannot be reached
+        :raises RequestError: 400 the log does not exist, 502 the site is unreachable
         """
         try:
             return await self._opened(wanted)
@@ -100,7 +100,7 @@ class Streams:
             ) from error
 
     async def bytes_of(self, opened: Opened) -> AsyncGenerator[bytes, None]:
-        """What is sent, as it comes; ends with the log.
+        """The bytes to send, as they come; ends with the log.
 
         :raises Cut: the files cannot be read any more
         """
@@ -143,7 +143,7 @@ class Streams:
             return b""
 
     async def _call(self, function: Callable[P, T], *arguments: P.args, **named: P.kwargs) -> T:
-        """Call it in a worker thread. Each block is a call of its own, so that all streams have their turn."""
+        """Call a function in a worker thread. Each block is one call, so that all streams take turns."""
         call = functools.partial(function, *arguments, **named)
         return await asyncio.get_running_loop().run_in_executor(self._workers, call)
 
@@ -151,7 +151,7 @@ class Streams:
         now = _now()
         if data and opened.times is not None:
             opened.times.seen(position, now)
-        if data and len(data) < BLOCK:  # up to its end
+        if data and len(data) < BLOCK:  # the log's end was reached
             self._indexes.saw(opened.wanted.run, position, now)
         return opened.printer.feed(data)
 
@@ -182,7 +182,7 @@ class Streams:
             marks = marks if last is None else (*marks, last)
             since = 0 if query.since is None else min(size, index.since(marks, query.since))
             if since > start:
-                # A line is as old as its first byte: if the byte before ends none, one goes on here.
+                # A line is as old as its first byte. Start one byte earlier and skip to the next newline.
                 start, skip = since - 1, True
             times = Times(marks) if query.timestamps else None
         printer = printing.Printer(start, times=times, limit=query.limit, skip=skip)

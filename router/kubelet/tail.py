@@ -1,6 +1,6 @@
-"""Where the last lines of a log begin.
+"""Finds where the last lines of a log begin.
 
-Pure: a conversation about blocks, so that only the blocks which matter are read, from the end.
+Pure: a generator that asks for blocks from the log's end, so that only needed blocks are read.
 """
 
 from __future__ import annotations
@@ -9,15 +9,15 @@ from collections.abc import Generator
 from typing import Final
 
 BLOCK: Final = 64 * 1024
-"""Bytes of one block. A few hundred lines: the usual ``--tail`` is answered by one read."""
+"""Bytes of one block, a few hundred lines: the usual ``--tail`` needs one read."""
 
 
 def tail_start(size: int, lines: int, block: int) -> Generator[tuple[int, int], bytes, int]:
     """Offset at which the last ``lines`` lines of ``size`` bytes begin.
 
-    Yields (offset, length) of the at most ``block`` bytes that it wants to see next, and is sent them. A last line
-    without an end counts as one; the newline at the very end begins no further line. A block that comes back shorter is
-    of a log that shrank meanwhile: what is missing holds no line ends.
+    Yields (offset, length) of the next block that it needs, at most ``block`` bytes, and is sent that block. A last
+    line without a newline counts; a newline at the end of the log begins no further line. A block is shorter than asked
+    if the log shrank meanwhile; the missing bytes then count as without newlines.
     """
     if lines == 0:
         return size

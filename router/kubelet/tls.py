@@ -1,6 +1,6 @@
 """TLS contexts of the kubelet API, from certificates in memory.
 
-Shell: OpenSSL. Keys are on no disk: what Python can only load from a file is handed over in a file without a name.
+Shell (OpenSSL). Keys stay off the disk: Python loads a key only from a file, so it gets one in memory (memfd).
 """
 
 from __future__ import annotations
@@ -17,26 +17,26 @@ from router.certs.issuing import Pair
 from router.errors import ConfigError
 
 SELF_SIGNED_DAYS: Final = 365
-"""Days that a certificate of our own lasts. Nobody can verify it, so that a shorter life would win nothing."""
+"""Days that a self-signed certificate lasts. A shorter life would be useless, as clients cannot verify it."""
 
 
 def self_signed(addresses: Sequence[str], now: datetime) -> Pair:
-    """A certificate which nobody has vouched for, as kubelets make it where the cluster does not issue any."""
+    """A self-signed certificate, as kubelets make it in a cluster that issues none."""
     return issuing.make_server_certificate(issuing.make_ca(now), addresses, now, SELF_SIGNED_DAYS)
 
 
 def context(pair: Pair, client_ca: bytes | None) -> ssl.SSLContext:
-    """A server's context: TLS 1.2 or later, HTTP/1.1, client certificates asked for where their CA is known.
+    """A server's context: TLS 1.2 or later, HTTP/1.1; requests client certificates if their CA is known.
 
-    A client certificate that does not verify ends the handshake; none at all is a client who brings a token.
+    An invalid client certificate ends the handshake. A client without a certificate may bring a token.
 
-    :param client_ca: certificates of the CAs, PEM; None where they are not known
-    :raises ConfigError: not PEM, or certificate and key do not belong together
+    :param client_ca: certificates of the CAs, PEM; None if unknown
+    :raises ConfigError: invalid PEM, or a certificate with another key
     """
     made = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     made.minimum_version = ssl.TLSVersion.TLSv1_2
     made.set_alpn_protocols(["http/1.1"])
-    # A resumed session would bring a client's certificate along without it being looked at again.
+    # A resumed session would reuse the client's certificate without verifying it again.
     made.options |= ssl.OP_NO_TICKET
     made.num_tickets = 0
     _load(made, pair)
@@ -63,6 +63,6 @@ def _load(made: ssl.SSLContext, pair: Pair) -> None:
 
 
 def ends_soon(pair: Pair, now: datetime) -> bool:
-    """Whether the certificate lasts for less than an hour."""
+    """Whether the certificate expires in less than an hour."""
     certificate = checking.certificates_of(pair.public, "the certificate of the kubelet API")[0]
     return now >= certificate.not_valid_after_utc - timedelta(hours=1)

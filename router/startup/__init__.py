@@ -1,1 +1,1 @@
-"""What a program does before it serves: options, settings, files that are read anew, logs."""
+"""Start-up code of the programs: options, settings, files that are reloaded, logs."""

@@ -1,7 +1,6 @@
-"""Log lines: one a record, as JSON or as text that a person can read.
+"""Formats log records, one line each, as JSON or as readable text.
 
-Fields are given as ``extra={"fields": {...}}``. No line holds a body, a script, an environment value or a key:
-nothing here or in its callers is given one.
+Callers pass fields as ``extra={"fields": {...}}``. They never pass a body, a script, an environment value or a key.
 """
 
 from __future__ import annotations
@@ -17,16 +16,16 @@ from router.startup.settings import LogFormat
 
 LOGGER: Final = "batchgate"
 
-# A value that needs no quotes: no space, quote, control character or `=`, and not empty.
+# A value that can be written without quotes: at least one character; no space, quote, control character or `=`.
 _PLAIN = re.compile(r"^[^\s\"'=\\\x00-\x1f\x7f-\x9f]+$")
 
 
-# json.dumps would make one anew for every line.
+# json.dumps would make a new encoder for every line.
 _ENCODER: Final = json.JSONEncoder(default=str, separators=(",", ":"))
 
 
 class JsonFormatter(logging.Formatter):
-    """One JSON object a line: time, level, message, then the fields."""
+    """Formats a record as one JSON object: time, level, message, then the fields."""
 
     def format(self, record: logging.LogRecord) -> str:
         """The line, without its end."""
@@ -34,7 +33,7 @@ class JsonFormatter(logging.Formatter):
 
 
 class TextFormatter(logging.Formatter):
-    """``time level message key=value …``; a value that could be misread stands in quotes, as JSON writes it."""
+    """Formats a record as ``time level message key=value …``; an ambiguous value is quoted as in JSON."""
 
     def format(self, record: logging.LogRecord) -> str:
         """The line, without its end."""
@@ -44,7 +43,7 @@ class TextFormatter(logging.Formatter):
 
 
 def configure(log_format: LogFormat) -> logging.Logger:
-    """Our logger, writing complete lines to standard error."""
+    """The project's logger, which writes complete lines to standard error."""
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(JsonFormatter() if log_format is LogFormat.JSON else TextFormatter())
     logger = logging.getLogger(LOGGER)

@@ -1,6 +1,6 @@
-"""Options of the commands that run for long: times as people write them, and values from the environment.
+"""Options of the long-running commands: times as people write them, and values from the environment.
 
-Knows click, and neither what an option is for nor where its value goes.
+Depends only on click; the meaning of an option is its caller's.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ Command = TypeVar("Command", bound=Callable[..., Any])
 
 
 class Duration(click.ParamType[int]):
-    """Seconds, from what people write for a time."""
+    """An option's type: a time as people write it, read as seconds."""
 
     name = "duration"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
-        """Read it; a usage error where it is none."""
+        """Read a time; fails with a usage error if it is invalid."""
         if isinstance(value, int):
             return value
         try:
@@ -31,9 +31,9 @@ class Duration(click.ParamType[int]):
 
 
 def option(program: str, name: str, **attributes: Any) -> Callable[[Command], Command]:
-    """An option that is also read from BATCHGATE_PROGRAM_NAME and, where that is not set, from BATCHGATE_NAME.
+    """An option that is also read from BATCHGATE_PROGRAM_NAME or, if that is unset, from BATCHGATE_NAME.
 
-    ``also`` names further variables, which are asked last. Everything else is click's.
+    ``also`` names further variables, which come last. All other attributes are click's.
     """
     shouted = name.removeprefix("--").replace("-", "_").upper()
     attributes.setdefault("show_default", True)

@@ -1,4 +1,4 @@
-"""Policy directories on disk: reading them, and following their changes.
+"""Reads policy directories and follows their changes.
 
 Shell: touches files and a clock. Knows how Kubernetes mounts a ConfigMap (files are links through
 ``..data``, which is swapped as a whole); knows nothing of what policies mean.
@@ -26,10 +26,10 @@ OnReload = Callable[["PolicyStore"], None]
 
 
 def read_directory(path: str | Path) -> dict[str, str]:
-    """The policy files of a directory: ``*.yaml`` and ``*.yml``, by name; hidden ones and other endings are left.
+    """The policy files of a directory: the texts of ``*.yaml`` and ``*.yml``, by name, without hidden files.
 
-    ConfigError where there is no such directory or no such file in it; PolicyError names every file that cannot be
-    read as UTF-8 text.
+    Raises ConfigError if the directory or any policy file is missing, PolicyError with every file that is not readable
+    as UTF-8 text.
     """
     directory = Path(path)
     texts: dict[str, str] = {}
@@ -76,9 +76,9 @@ def _text(file: Path) -> str:
 
 
 def _signature(directory: Path) -> Signature | None:
-    """What changes when any file does: names, and device, inode, size and times of what links lead to.
+    """A value that changes with any file: names, and device, inode, size and times of the files behind links.
 
-    The time of the last change of status is among them: a file that nobody may read is repaired by ``chmod`` alone.
+    It includes the time of the last status change (ctime), as ``chmod`` alone can repair an unreadable file.
     """
     try:
         return tuple((file.name, *_stat(file)) for file in _policy_files(directory))
@@ -95,12 +95,12 @@ def _stat(file: Path) -> tuple[int, int, int, int, int]:
 
 
 class PolicyStore:
-    """The policy in force, following its directory.
+    """The policy in force, which follows its directory.
 
-    ``policy`` is the last that checked, None while none ever did. ``error`` is why the present files are not in
-    force, empty when they are. ``generation`` counts the policies that came into force; ``failures`` the reloads that
-    did not; ``loaded_at`` is the time of the last good one. Readers need no lock: each attribute is replaced whole,
-    the policy before the generation.
+    ``policy`` is the last valid one, None before the first. ``error`` says why the current files are not in force, or
+    is empty. ``generation`` counts the policies that came into force, ``failures`` the failed reloads; ``loaded_at`` is
+    the time of the last change of policy. Readers need no lock: each attribute is replaced whole, the policy before the
+    generation.
 
     :param on_reload: called after every reload, good or bad, in the thread that found the change
     """
@@ -120,11 +120,11 @@ class PolicyStore:
 
     @property
     def digest(self) -> str:
-        """Of the policy in force; empty while there is none."""
+        """The digest of the policy in force; empty while there is none."""
         return "" if self.policy is None else self.policy.digest
 
     def load(self) -> Policy:
-        """Read the directory now and put it into force. PolicyError or ConfigError where it does not check."""
+        """Read the directory now and put it into force. Raises PolicyError or ConfigError if it is invalid."""
         with self._lock:
             self._seen = _signature(self.path)
             try:
@@ -137,11 +137,11 @@ class PolicyStore:
         return policy
 
     def check_now(self) -> bool:
-        """Reload if a file has changed since the last look; whether one had. Never raises for a bad policy."""
+        """Reload if a file has changed since the last look; returns whether one has. Ignores a bad policy's error."""
         signature = _signature(self.path)
         if signature == self._seen and (signature is not None or self.error):
             return False
-        with contextlib.suppress(ConfigError):  # told by `error` and `failures`; the last good policy stays in force
+        with contextlib.suppress(ConfigError):  # shown by `error` and `failures`; the last good policy stays in force
             self.load()
         if self._on_reload is not None:
             self._on_reload(self)

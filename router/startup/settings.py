@@ -1,7 +1,7 @@
-"""What the webhook can be told, with the reason for each default.
+"""The webhook's settings, with the reason for each default.
 
-Pure: values and how their texts are read. Knows no environment, file or socket; ``router.webhook.command`` reads the
-options and the ``BATCHGATE_…`` variables.
+Pure: values and how their texts are read. ``router.webhook.command`` reads the options and the ``BATCHGATE_…``
+variables.
 """
 
 from __future__ import annotations
@@ -17,44 +17,44 @@ from router.errors import ConfigError
 from router.names import SYSTEM_NAMESPACE
 
 BODY_LIMIT: Final = 7 * 1024 * 1024
-"""Bytes of a review that are read at most. The API server takes objects of up to 3 MiB; a review of an UPDATE carries
-two, and the rest (user, groups, names) has a MiB more than it will ever need."""
+"""The most bytes of a review. The API server takes objects of up to 3 MiB; a review of an UPDATE carries two, and the
+last MiB is ample for the rest (user, groups, names)."""
 
 REVIEW_BUDGET: Final = 1.0
-"""Seconds of CPU time that one review may take. Most take two milliseconds, the largest that are taken some tenths of a
-second; the API server waits ten seconds, in which several of them must be possible one after the other."""
+"""Seconds of CPU time that one review may take. Most take two milliseconds, the largest allowed some tenths of a
+second. The API server waits ten seconds, in which several reviews in a row must be possible."""
 
 THREADS: Final = 8
-"""Reviews that are worked on at once. One worker process holds one core; more threads only wait for each other."""
+"""Reviews in progress at once. The one worker process uses one core; more threads would only wait for each other."""
 
 KEEPALIVE_SECONDS: Final = 120
-"""How long an idle connection stays open. Above the 90 seconds for which the API server keeps its side: were we to
-close first, its next review could meet the closing connection, and a POST is not sent again."""
+"""How long an idle connection stays open: longer than the 90 seconds for which the API server keeps its side. If the
+webhook closed first, the next review could meet the closing connection, and a POST is not sent again."""
 
 EXCHANGE_SECONDS: Final = 10
-"""How long a client may take from its first byte to the end of our answer. The API server waits 10 seconds for a
-webhook unless told otherwise, so that whoever takes longer has given up, or never meant to finish."""
+"""How long a client may take from its first byte to the end of the answer. The API server waits 10 seconds for a
+webhook by default, so a slower client has given up or is no API server."""
 
 GRACE_SECONDS: Final = 15
-"""How long reviews in flight may take to finish after SIGTERM: more than any exchange may take, and with a preStop
+"""How long reviews in flight may take to finish after SIGTERM: longer than ``EXCHANGE_SECONDS``, and with a preStop
 pause still within Kubernetes' 30 seconds."""
 
 WATCH_SECONDS: Final = 2.0
-"""How often files are looked at for a change. A stat a file; the kubelet itself takes up to a minute to bring one."""
+"""Seconds between looks at files, one stat per file; the kubelet itself takes up to a minute to update one."""
 
 QUEUES_MAX_AGE: Final = 600
-"""Seconds after which the queue state counts as unknown. What writes it does so every minute or so; ten missed in a
-row are no hiccup, and rules that act on waits and free nodes would act on what is long over."""
+"""Seconds after which the queue state counts as unknown. It is normally written about every minute. After ten missed
+writes, rules on waits and free nodes would act on outdated figures."""
 
 NAMESPACE: Final = SYSTEM_NAMESPACE
-"""Where Batchgate's own objects are, as ``manifests/`` have it."""
+"""The namespace of Batchgate's own objects, as in ``manifests/``."""
 
 _ANY_PORT: Final = 0
 _LISTEN = re.compile(r"^(?:\[(?P<six>[^\[\]]*)\]|(?P<host>[^\[\]:]*)):(?P<port>[0-9]{1,5})$")
 
 
 class LogFormat(StrEnum):
-    """How a log line looks."""
+    """The format of log lines."""
 
     JSON = "json"
     TEXT = "text"
@@ -62,7 +62,7 @@ class LogFormat(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Address:
-    """Where to listen. An empty host is every address of the machine; port 0 a free port."""
+    """An address to listen on. An empty host is every address of the machine; port 0 is a free port."""
 
     host: str
     port: int
@@ -73,15 +73,15 @@ class Address:
 
 @dataclass(frozen=True, slots=True)
 class WebhookSettings:
-    """All that ``batchgate webhook`` can be told.
+    """All settings of ``batchgate webhook``.
 
-    :param client_ca: who has no client certificate of it is answered no review; ``client_names``: nor whose common name
-        is none of these, where some are given
-    :param metrics_listen: where ``/metrics`` is served, in place of ``listen``
-    :param in_cluster: watch the cluster whose Pod we are, by its service account
+    :param client_ca: only clients with a certificate of this CA get reviews answered
+    :param client_names: only certificates with one of these common names are accepted; empty: any name
+    :param metrics_listen: where ``/metrics`` is served, instead of on ``listen``
+    :param in_cluster: watch the cluster in which this Pod runs, by its service account
     :param kubeconfig: watch the cluster of this file
-    :param namespace: where agents publish the state of the queues; with one of the two only
-    :raises ConfigError: ``metrics_listen`` has the port of ``listen``, also where their hosts differ
+    :param namespace: where agents publish the state of the queues; only with ``in_cluster`` or ``kubeconfig``
+    :raises ConfigError: ``metrics_listen`` has the port of ``listen``, even if their hosts differ
     """
 
     listen: Address

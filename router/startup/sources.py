@@ -1,8 +1,8 @@
-"""Values that live in files and are read again when the files change.
+"""Values from files, which are read again when the files change.
 
-Shell. Knows files, not what is in them: each source is given a function that reads its value and raises a
-BatchgateError where it cannot. A change for the worse is never a crash: it is an error that can be seen, while the
-last good value (or the one that stands for "nothing known") stays in force.
+Shell (files, a thread). Each source gets a function that reads its value and raises a BatchgateError on failure. A bad
+change never crashes the program: it becomes a visible error, and the last good value (or one for "unknown") is in
+force.
 """
 
 from __future__ import annotations
@@ -21,25 +21,25 @@ Signature = tuple[tuple[int, int, int, int] | None, ...]
 
 
 class Source(Protocol):
-    """What a watcher needs of a source, and what ``/readyz`` and the metrics show of it."""
+    """The part of a source that a watcher, ``/readyz`` and the metrics use."""
 
     name: str
     error: str
     failures: int
 
     def check(self) -> None:
-        """Look whether it changed, and read it if so."""
+        """Read the source again if it has changed."""
 
 
 class FileSource(Generic[T]):
     """A value read from files.
 
-    ``value`` is what is in force; ``error`` why the files could not be used, or empty; ``failures`` how often that
-    happened; ``modified`` when the first file was changed (seconds since 1970, None where it is not there).
+    ``value`` is in force. ``error`` says why the files are unusable, or is empty; ``failures`` counts such errors.
+    ``modified`` is when the first file was changed (seconds since 1970; None if it is missing).
 
     :param unknown: the value while the files are unusable. Without it the last good value stays in force, and files
         that are unusable at the start raise.
-    :param stale: says why a value, with when the first file was changed, is too old to be used; empty while it is not.
+    :param stale: takes a value and the time of the first file's change; returns why the value is too old, or empty.
     """
 
     def __init__(
@@ -68,12 +68,12 @@ class FileSource(Generic[T]):
 
     @property
     def modified(self) -> float | None:
-        """When the first file was last written, as the file system says."""
+        """When the first file was last written, by the file system; None if it is missing."""
         first = self._seen[0]
         return first[0] / 1e9 if first else None
 
     def check(self) -> None:
-        """Read the files again where they changed. While they are unusable they are tried at every check.
+        """Read the files again if they have changed. Unusable files are read at every check.
 
         An error can go away by itself: a certificate becomes valid, a half-written pair becomes whole.
         """
@@ -126,9 +126,9 @@ def _signature(paths: Sequence[Path]) -> Signature:
 
 
 def _stat(path: Path) -> tuple[int, int, int, int] | None:
-    # Follows links: a mounted ConfigMap or Secret is changed by swapping a link above the file.
+    # Follows links: Kubernetes updates a mounted ConfigMap or Secret by swapping a link above the file.
     try:
-        status = os.stat(path)  # noqa: PTH116 - what is meant is the system call
+        status = os.stat(path)  # noqa: PTH116 - the system call is meant
     except OSError:
         return None
     return status.st_mtime_ns, status.st_size, status.st_ino, status.st_dev

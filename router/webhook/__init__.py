@@ -1,5 +1,5 @@
 """The webhook: admission reviews over TLS.
 
-``app`` speaks HTTP, ``service`` knows what is in force (policy, queue states, keys), ``sources`` reloads files,
-``tls`` makes the SSL context, ``worker`` and ``serve`` run it under gunicorn, ``command`` reads the options.
+``app`` speaks HTTP, ``service`` holds the parts of a running webhook, ``loading`` makes them from the settings, ``tls``
+makes the SSL context, ``worker`` and ``serve`` run the app under gunicorn, ``command`` reads the options.
 """

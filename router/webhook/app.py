@@ -1,8 +1,8 @@
-"""The Flask app: bytes in, bytes out.
+"""The Flask app: answers admission reviews, probes and metrics over HTTP.
 
-Knows HTTP and JSON; what a review means is ``router.gate.review``'s business. A body that is no review is the API
-server's problem (400); a Job that cannot be right is a well-formed denial (200); a bug of ours is 500, so that the
-webhook's ``failurePolicy`` decides and nothing half-judged gets through. Each is one line of JSON.
+``router.gate.review`` judges the reviews. A body that is no review gets 400. An invalid Job gets a well-formed denial
+(200). A bug of the webhook is 500, so that its ``failurePolicy`` decides about the Job. Each answer is one line of
+JSON.
 """
 
 from __future__ import annotations
@@ -25,11 +25,12 @@ from router.webhook.service import LARGE_AT_ONCE, SentAnswer, Service
 
 JSON_TYPE: Final = "application/json"
 LARGEST_IN_TURN: Final = 256 * 1024
-"""Bytes of a review that waits for its turn (``Service.turn``). A larger one goes beside them: it may take long, and
-must not hold up the others. One such is worked on at a time and two wait: many at once would leave the others neither
-time nor a thread. The next is answered 429 with ``Retry-After``, upon which the API server's client asks again by
-itself (k8s.io/client-go/rest, up to ten times) within the webhook's ``timeoutSeconds``; after that its
-``failurePolicy`` decides."""
+"""The largest review, in bytes, that waits for its turn (``Service.turn``). A larger review has a queue of its own, as
+it may take long and must not delay small ones. One large review is processed at a time and two wait; more would take
+all time and threads. The next one gets 429 with ``Retry-After``. The API server's client then repeats it
+(k8s.io/client-go/rest, up to ten times) within the webhook's ``timeoutSeconds``; after that its ``failurePolicy``
+decides.
+"""
 RETRY_SECONDS: Final = 1
 
 _DRAINED: Final = 4
@@ -40,14 +41,14 @@ def _no_json(constant: str) -> NoReturn:
     raise ReviewError(f"the body is not JSON: {constant} is no number there")
 
 
-# json.loads and json.dumps would make such a pair anew for every review.
+# json.loads and json.dumps would make a new decoder and encoder for every review.
 _DECODER: Final = json.JSONDecoder(parse_constant=_no_json)
 _ENCODER: Final = json.JSONEncoder(separators=(",", ":"))
 _NO_PATCH: Final = '"patch":""'
 
 
 def create_app(service: Service) -> Flask:
-    """The app that answers for a service. Several can live in one process."""
+    """The Flask app for a service. One process may have several."""
     app = Flask("batchgate", static_folder=None)
 
     def placed() -> None:
@@ -107,8 +108,8 @@ def _answer_errors(app: Flask, service: Service) -> None:
         return _json({"error": str(error)}, 400)
 
     def bug(error: Exception) -> Response:
-        # One of the two places where everything is caught. The body goes to the API server's log and to users:
-        # it holds a number to find the traceback by, and nothing of what was inside.
+        # One of the two places that catch every exception. The body goes to the API server's log and to users, so it
+        # holds only a number, by which the traceback is found in the log.
         number = secrets.token_hex(4)
         service.metrics.refused.labels(code="500").inc()
         service.log.error("a bug in Batchgate", exc_info=error, extra={"fields": {"bug": number}})
@@ -149,8 +150,8 @@ def _answer(service: Service, review: object, slowed: Callable[[], bool]) -> Sen
 
 @contextlib.contextmanager
 def _turn(service: Service, size: int) -> Iterator[Callable[[], bool]]:
-    """A review's turn, and what to call when it takes long: it is large then, whatever its size. False: there is no
-    place for it.
+    """A review's turn. Yields a function to call when the review takes long: it then counts as large. The function
+    returns False if there is no place for a further large review.
     """
     if size <= LARGEST_IN_TURN:
         holding = [service.turn.release]
@@ -185,13 +186,13 @@ def _no_place(why: str) -> TooManyRequests:
 def _written(review: Mapping[str, Any]) -> str:
     """An AdmissionReview as JSON.
 
-    Its patch is base64, in which JSON escapes nothing, and longer than all the rest: it is put in as it is, as looking
-    for what to escape would cost as much as deciding does.
+    The base64 patch is longer than all the rest and has no characters that JSON escapes. So it is inserted unchanged:
+    a search for such characters would cost as much as the decision.
     """
     patch = review["response"].get("patch")
     if not patch:
         return _ENCODER.encode(review)
-    # No text of a user can look like this: a quote inside a JSON string has a backslash before it.
+    # A user's text cannot contain this, as a quote inside a JSON string has a backslash before it.
     rest = _ENCODER.encode({**review, "response": {**review["response"], "patch": ""}})
     before, place, after = rest.partition(_NO_PATCH)
     assert place  # noqa: S101 - it was just written
@@ -204,7 +205,7 @@ def _unsupported(service: Service) -> Response:
 
 
 def _body(limit: int) -> bytes:
-    # Not Flask's get_data: a chunked body that is too large comes back from there cut short, without a word.
+    # Flask's get_data would silently cut a chunked body that is too large.
     if (request.content_length or 0) > limit:
         raise RequestEntityTooLarge
     try:
@@ -217,8 +218,8 @@ def _body(limit: int) -> bytes:
 
 
 def _drain(limit: int) -> None:
-    # A client that writes its whole body before it reads would otherwise see a broken connection, not our sentence.
-    # Some of it is thrown away unread for that; the worker's time limit bounds the rest.
+    # A client that writes its whole body before it reads would otherwise see a broken connection instead of the error.
+    # So some of the body is read and dropped; the worker's time limit bounds the rest.
     body, left = request.environ["wsgi.input"], _DRAINED * limit
     with contextlib.suppress(OSError, ParseException):
         while left > 0 and (chunk := body.read(65536)):
@@ -235,7 +236,7 @@ def _parsed(body: bytes) -> object:
     except RecursionError:
         raise ReviewError("the body is nested too deep to be a review") from None
     except ValueError as error:
-        # Python refuses whole numbers of more than 4300 digits; json passes that on.
+        # Python refuses integers of more than 4300 digits; json raises its ValueError.
         raise ReviewError(f"the body is not JSON that we read: {error}") from None
 
 

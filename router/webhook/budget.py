@@ -1,11 +1,13 @@
-"""The processor time that one review may take, whatever its Job is made of.
+"""Limits the CPU time that one review may take.
 
-Shell. A thread looks at the reviews in hand some fifty times a second, by each thread's own CPU clock, so that a busy
-machine costs nobody his review. One that is not done soon gives up its turn, so that the others go on; where it stands
-is noted from then on; and over its budget it is interrupted, in the midst of whatever loop it is in: Python lets one
-thread raise an exception in another, before its next bytecode. Nothing in Python can interrupt a call into C. One that
-lasts, and lets others run, ends the worker, which the arbiter starts again; one that lets nobody run stops the worker's
-heartbeat, upon which the arbiter does the same.
+Shell (a thread, CPU clocks). A thread checks the running reviews some fifty times a second. It reads each thread's CPU
+clock, so that a busy machine costs no review its time.
+
+- A slow review gives up its turn, so that the others go on. From then on, its current step is sampled.
+- A review over its budget is interrupted, in any loop of Python code: Python lets one thread raise an exception in
+  another, before its next bytecode.
+- Python cannot interrupt a call into C. If a long call lets other threads run, this module ends the worker, and the
+  arbiter starts it again. If it blocks all threads, the worker's heartbeat stops, and the arbiter replaces the worker.
 """
 
 from __future__ import annotations
@@ -30,12 +32,12 @@ from router.startup.settings import REVIEW_BUDGET
 T = TypeVar("T")
 
 SLOW_SECONDS: Final = 0.05
-"""After which a review is no ordinary one: those take some milliseconds."""
+"""CPU time after which a review counts as slow; ordinary ones take some milliseconds."""
 _LOOK_SECONDS: Final = 0.02
 _AGAIN_SECONDS: Final = 0.25
-"""Of CPU time after which one that went on (something has swallowed the exception) is interrupted again."""
+"""CPU time after which a review that went on (its code swallowed the exception) is interrupted again."""
 _STUBBORN: Final = 5
-"""Times its budget after which a review that nothing interrupts ends the worker."""
+"""Multiple of the budget after which an uninterruptible review ends the worker."""
 
 _STEPS: Final = (
     ("router.policy.", "the rules of the policy"),
@@ -50,20 +52,20 @@ _STEPS: Final = (
     ("router.gate.review", "reading it"),
 )
 _FIELDS: Final = ("path", "where", "here", "field")
-"""What the pure part calls the path of the field in hand."""
+"""Names of local variables that hold the path of the current field, in the pure part."""
 _RULES: Final = ("rule", "checked")
 
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """Where a review spent its time: a step in words, and the field of the Job where one was in hand."""
+    """Where a review spent its time: a step in words, and the Job's field, if any."""
 
     step: str
     field: str
 
 
 class OverBudget(Exception):
-    """A review took more CPU time than it may. ``place``: where most of it went."""
+    """A review took more CPU time than it may. ``place`` says where it spent most of it."""
 
     def __init__(self, place: Step, seconds: float) -> None:
         super().__init__(f"more than {seconds:g} seconds of processor time, most of them for {place.step}")
@@ -72,16 +74,16 @@ class OverBudget(Exception):
 
 
 class Crowded(Exception):
-    """A review that takes long, while others do already."""
+    """A slow review was stopped, as there are too many slow or large ones already."""
 
 
 class _Interrupted(BaseException):
-    """Raised in a review's thread from outside; no ``except Exception`` on its way takes it for its own."""
+    """Raised in a review's thread from outside; a BaseException, so that no ``except Exception`` catches it."""
 
 
 @dataclass(slots=True, eq=False)
 class _Spending:
-    """One review in hand. ``slowed`` is called once it takes long, and says whether it may go on beside the others."""
+    """One running review. ``slowed`` is called once it is slow, and returns whether it may go on beside the others."""
 
     thread: int
     clock: int
@@ -94,9 +96,9 @@ class _Spending:
 
 
 class Budget:
-    """Watches over reviews; thread-safe. Its thread begins with the first of them.
+    """Watches the CPU time of reviews; thread-safe. Its thread starts with the first review.
 
-    :param seconds: of CPU time, for each
+    :param seconds: CPU time that each review may take
     """
 
     def __init__(self, log: logging.Logger, seconds: float = REVIEW_BUDGET) -> None:
@@ -112,11 +114,11 @@ class Budget:
         return self._loop is None or self._loop.alive
 
     def spend(self, work: Callable[[], T], slowed: Callable[[], bool]) -> T:
-        """What the work returns, or raises.
+        """Do the work; returns or raises what it does.
 
-        :param slowed: called from another thread when it takes long; False: it may not go on
-        :raises OverBudget: it took too long
-        :raises Crowded: it was not let go on
+        :param slowed: called from another thread when the work is slow; False stops it
+        :raises OverBudget: the work took too much CPU time
+        :raises Crowded: ``slowed`` has stopped the work
         """
         thread = threading.get_ident()
         spending = _Spending(thread, time.pthread_getcpuclockid(thread), time.thread_time(), slowed)
@@ -127,9 +129,9 @@ class Budget:
             finally:
                 self._end(spending)
                 if spending.interruptions:
-                    raise _Interrupted  # whatever else came of it
+                    raise _Interrupted  # in place of the work's result
         except _Interrupted:
-            self._end(spending)  # once more: it may have come in the midst of that
+            self._end(spending)  # again, as the exception may have come within the first call
         raise Crowded if spending.crowded else OverBudget(_most(spending.places), self.seconds)
 
     def _begin(self, spending: _Spending) -> None:
@@ -140,12 +142,13 @@ class Budget:
                 self._loop.start(_LOOK_SECONDS)
 
     def _end(self, spending: _Spending) -> None:
-        """From here on nothing is raised in the thread any more: what was on its way has come."""
+        """Stop watching a review. Afterwards no further exception comes into its thread, not even a pending one."""
         with self._lock:
             self._spending.pop(spending.thread, None)
         if not spending.interruptions:
             return
-        # Taken back (None), Python would go on looking for it, and a function that is profiled would never begin.
+        # Raise a pending exception here and catch it. If it were cancelled (None), Python would keep looking for it,
+        # and a profiled function would never begin.
         with contextlib.suppress(_Interrupted):
             _interrupt(spending.thread)
             while True:
@@ -161,7 +164,7 @@ class Budget:
         seconds = time.clock_gettime(spending.clock) - spending.began
         if seconds < SLOW_SECONDS:
             return
-        spending.places[place_of(sys._current_frames().get(spending.thread))] += 1  # noqa: SLF001 - documented all the same
+        spending.places[place_of(sys._current_frames().get(spending.thread))] += 1  # noqa: SLF001 - but documented
         if not spending.slow:
             spending.slow = True
             spending.crowded = not spending.slowed()
@@ -173,16 +176,16 @@ class Budget:
             place = _most(spending.places)
             fields = {"step": place.step, "field": place.field, "cpu": round(seconds, 2)}
             self._log.critical("a review that nothing interrupts ends this worker", extra={"fields": fields})
-            os.kill(os.getpid(), signal.SIGKILL)  # gunicorn handles others, and waits for all threads
+            os.kill(os.getpid(), signal.SIGKILL)  # gunicorn handles other signals, and waits for all threads
 
 
 def _interrupt(thread: int) -> None:
-    """Raise it in that thread before its next bytecode, in place of one that is on its way."""
+    """Raise ``_Interrupted`` in a thread before its next bytecode; replaces a pending exception."""
     ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(thread), ctypes.py_object(_Interrupted))
 
 
 def _most(places: Counter[Step]) -> Step:
-    """The step where most of the time went, with the field that was seen most often there."""
+    """The step that took most of the time, with the field that was seen most often in it."""
     steps: Counter[str] = Counter()
     for place, count in places.items():
         steps[place.step] += count
@@ -192,7 +195,7 @@ def _most(places: Counter[Step]) -> Step:
 
 
 def place_of(frame: FrameType | None) -> Step:
-    """Where a thread stands, by the functions it is in, from the innermost: those of the pure part name the field."""
+    """A thread's current step and field, from its stack, innermost first; the pure part's functions hold the field."""
     step = path = ""
     for module, variables in _ours(frame):
         if not step:
@@ -207,7 +210,7 @@ def place_of(frame: FrameType | None) -> Step:
 
 
 def _ours(frame: FrameType | None) -> Iterator[tuple[str, dict[str, object]]]:
-    """Module and variables of each of our own functions in a stack, the innermost first."""
+    """Module and variables of each function of this project in a stack, innermost first."""
     while frame is not None:
         module = str(frame.f_globals.get("__name__", ""))
         if module.startswith("router."):

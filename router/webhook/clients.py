@@ -1,6 +1,6 @@
-"""Who may ask for reviews, by the certificate that a client has shown.
+"""Decides by a client's certificate whether it may send reviews.
 
-Pure: takes what ``ssl.SSLSocket.getpeercert`` returns, which is empty or None unless the certificate was verified.
+Pure: takes the result of ``ssl.SSLSocket.getpeercert``, which is empty or None unless the certificate was verified.
 """
 
 from __future__ import annotations
@@ -15,15 +15,15 @@ from router.values import unchanging
 
 @unchanging
 class Clients:
-    """Whose certificates are taken: those with one of these common names; where there is none, every one of the CA."""
+    """The accepted clients: certificates of the CA with one of these common names; without names, all of the CA."""
 
     names: frozenset[str] = frozenset()
 
     def demand(self, certificate: Mapping[str, Any] | None) -> None:
-        """Return where this client may ask.
+        """Return if this client may send reviews.
 
-        :raises Unauthorized: it has shown no certificate
-        :raises Forbidden: it is somebody else's
+        :raises Unauthorized: the client has sent no certificate
+        :raises Forbidden: the certificate has another name
         """
         if not certificate:
             raise Unauthorized(
@@ -37,6 +37,6 @@ class Clients:
 
 
 def common_name(certificate: Mapping[str, Any]) -> str:
-    """The last common name of the subject, which is the one that the API server takes for a user's; empty without."""
+    """The last common name of the subject, which the API server takes as the user; or empty."""
     subject = certificate.get("subject", ())
     return next((str(value) for part in reversed(subject) for key, value in part if key == "commonName"), "")

@@ -1,4 +1,4 @@
-"""``batchgate webhook``: read the options, check everything, serve."""
+"""``batchgate webhook``: reads the options, checks everything, serves."""
 
 from __future__ import annotations
 
@@ -41,12 +41,12 @@ _option: Final = partial(option, "webhook")
     "--client-name",
     multiple=True,
     metavar="NAME",
-    help="And of these only: the certificate's common name. Repeatable; in the variable, by spaces.",
+    help="Accept only client certificates with this common name. Repeatable; in the variable, by spaces.",
 )
-@_option("--metrics-listen", metavar="HOST:PORT", help="Serve /metrics there, and not where reviews come in.")
+@_option("--metrics-listen", metavar="HOST:PORT", help="Serve /metrics on this address instead of --listen.")
 @_option("--policy", default="policies", type=FILE, metavar="DIR", help="Policy directory.")
 @_option("--signing-key", type=FILE, metavar="FILE", help="Ed25519 key, PEM. Without it nothing is signed.")
-@_option("--queues", type=FILE, metavar="FILE", help="Queue state. Without it none is known.")
+@_option("--queues", type=FILE, metavar="FILE", help="Queue state. Without it the state is unknown.")
 @_option(
     "--queues-max-age",
     default=durations.show(QUEUES_MAX_AGE),
@@ -59,8 +59,8 @@ _option: Final = partial(option, "webhook")
     metavar="FILE",
     help="LimitRanges, RuntimeClasses, Namespaces, ResourceQuotas, as kubectl prints them.",
 )
-@_option("--kubeconfig", type=FILE, metavar="FILE", help="Watch these, and the queue state, in that cluster instead.")
-@_option("--in-cluster", is_flag=True, help="The same in the cluster that this runs in, by its service account.")
+@_option("--kubeconfig", type=FILE, metavar="FILE", help="Instead of --cluster: watch these objects and the queue state.")
+@_option("--in-cluster", is_flag=True, help="Like --kubeconfig, by the service account of this Pod.")
 @_option("--namespace", default=NAMESPACE, metavar="NAME", help="Where agents publish the queue state.")
 @_option("--threads", default=THREADS, type=click.IntRange(1, 256), help="Reviews that are worked on at once.")
 @_option("--body-limit", default=BODY_LIMIT, type=click.IntRange(1024), metavar="BYTES", help="Of a review.")
@@ -76,8 +76,8 @@ def webhook(**options: Any) -> None:
     """Serve admission reviews over TLS: POST /mutate, GET /livez, /readyz, /metrics.
 
     Each option is also read from the environment: --signing-key from BATCHGATE_WEBHOOK_SIGNING_KEY, else from
-    BATCHGATE_SIGNING_KEY. Policy, certificate, keys and queue state are read again when their files change. The cluster
-    is asked for nothing while a review is answered: what is known of it comes from --cluster or from watches.
+    BATCHGATE_SIGNING_KEY. Policy, certificate, keys and queue state are read again when their files change. A review
+    sends no request to the cluster: its objects are known from --cluster or from watches.
 
     \b
     Example: batchgate webhook --listen 127.0.0.1:8443 --host-name localhost --cert certs/tls.crt --key certs/tls.key
@@ -118,7 +118,7 @@ def _demand_one_cluster(options: Mapping[str, Any]) -> None:
 
 
 def _serve(settings: WebhookSettings) -> None:
-    # Imported here: `batchgate webhook --help` and a usage error need neither CEL nor gunicorn.
+  X
     from router.startup import logs  # noqa: PLC0415
     from router.webhook import loading, serve  # noqa: PLC0415
 

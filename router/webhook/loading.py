@@ -1,9 +1,8 @@
-"""Put the running webhook together from its settings: what to watch, and what answers a review.
+"""Builds the running webhook from its settings: its sources, its watches and its review function.
 
-Shell: reads files and the clock. ``check`` runs in the arbiter, so that whatever is wrong ends the program before it
-serves; ``load`` runs in the worker, after the fork. Whatever has a thread is made there, and not only started: a
-thread that was constructed before a fork is marked as ended in the child, also while it runs (CPython's
-``threading._after_fork``).
+Shell: files and the clock. ``check`` runs in the arbiter, so that an error ends the program before it serves. ``load``
+runs in the worker, after the fork. Objects with a thread are constructed in the worker too: CPython marks a thread
+that was constructed before a fork as ended in the child, even while it runs (``threading._after_fork``).
 """
 
 from __future__ import annotations
@@ -42,7 +41,7 @@ T_co = TypeVar("T_co", covariant=True)
 
 
 class Known(Source, Protocol[T_co]):
-    """A value that a file or a cluster tells. ``modified``: when it was written, seconds since 1970, where that is known."""
+    """A value from a file or a cluster. ``modified``: when it was written, in seconds since 1970, if known."""
 
     @property
     def value(self) -> T_co:
@@ -54,7 +53,7 @@ class Known(Source, Protocol[T_co]):
 
 
 class Followed(Source, Protocol):
-    """What is kept by watches of a cluster."""
+    """A source that is kept by watches of a cluster."""
 
     @property
     def alive(self) -> bool:
@@ -62,7 +61,7 @@ class Followed(Source, Protocol):
 
     @property
     def synced(self) -> bool:
-        """Whether all of it was seen once."""
+        """Whether all objects were listed once."""
 
     def start(self) -> None:
         """Begin to watch."""
@@ -70,9 +69,9 @@ class Followed(Source, Protocol):
 
 @dataclass(frozen=True)
 class InForce:
-    """The sources of everything that a review is judged by. None: the setting was not given.
+    """The sources of everything that decides about a review; ``None`` if the setting was not given.
 
-    ``api``: of the cluster that is to be followed. ``followed``: what follows it; empty in the arbiter.
+    ``api`` is that of the cluster to watch. ``followed`` are the sources that watch it; empty in the arbiter.
     """
 
     policy: PolicyStore
@@ -85,17 +84,17 @@ class InForce:
 
     @property
     def synced(self) -> bool:
-        """Whether all that is followed was seen once."""
+        """Whether the watched cluster was listed once."""
         return all(followed.synced for followed in self.followed)
 
     @property
     def sources(self) -> Sequence[Source]:
-        """Those that are there."""
+        """All sources that are configured."""
         every: tuple[Source | None, ...] = (self.policy, self.certificate, self.signer, self.queues, self.cluster)
         return tuple(source for source in every if source is not None)
 
     def gate(self) -> Gate:
-        """What is known at this moment. ServiceUnavailable where no policy is, or nothing of the cluster yet."""
+        """The current values. Raises ServiceUnavailable while the policy or the cluster's objects are missing."""
         if self.policy.policy is None:
             raise ServiceUnavailable("no policy is in force; /readyz tells why")
         if not self.synced:
@@ -110,10 +109,10 @@ class InForce:
 
 
 def check(settings: WebhookSettings, log: logging.Logger) -> InForce:
-    """Read everything once. ConfigError or InputError where the webhook could not start with it.
+    """Read everything once. Raises ConfigError or InputError if the webhook cannot start with it.
 
-    Of a cluster only the credentials are read; it is not asked yet. The queue state is another program's: it may come
-    later, and is unknown until then.
+    Of a cluster only the credentials are read, without a request. The queue state is written by another program: it may
+    come later, and is unknown until then.
     """
     store = PolicyStore(settings.policy, on_reload=_reporter(log))
     store.load()
@@ -140,9 +139,9 @@ def _api(settings: WebhookSettings) -> Api | None:
 
 
 def load(checked: InForce, settings: WebhookSettings, log: logging.Logger, metrics_port: int | None) -> Service:
-    """The service of one worker. What changed since the arbiter read it is read again first.
+    """The service of one worker. Sources that changed since the arbiter read them are read again first.
 
-    :param metrics_port: where metrics are served alone; None where all is on one port
+    :param metrics_port: the separate port of metrics; None if everything is on one port
     """
     for source in checked.sources:
         source.check()
@@ -170,10 +169,10 @@ def load(checked: InForce, settings: WebhookSettings, log: logging.Logger, metri
 
 
 def _following(checked: InForce, settings: WebhookSettings, log: logging.Logger) -> InForce:
-    """The same with what follows the cluster, where that is asked for; not started yet."""
+    """The same sources plus those that watch the cluster, if configured; not started yet."""
     if checked.api is None:
         return checked
-    # Imported here: without a cluster nothing of watches is needed.
+    # Imported here, as only watches need it.
     from router.webhook.watched import WatchedCluster, WatchedQueues  # noqa: PLC0415
 
     cluster = WatchedCluster(checked.api, log)
@@ -190,7 +189,7 @@ def _optional(name: str, path: Path | None, read: Callable[[Path], Any], log: lo
 
 
 def _queues(settings: WebhookSettings, log: logging.Logger) -> FileSource[QueueStates] | None:
-    """The queue state; too old, it is not known: what reads it must not go on with the figures of yesterday."""
+    """The source of the queue state. An outdated state counts as unknown, so that no rule uses old figures."""
     path, most = settings.queues, settings.queues_max_age
     if path is None:
         return None

@@ -1,4 +1,4 @@
-"""Gunicorn's own log lines, in the format and the stream of ours (``router.startup.logs``)."""
+"""Writes gunicorn's log lines in our format and stream (``router.startup.logs``)."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from router.startup.logs import LOGGER
 
 
 class GunicornLog(glogging.Logger):  # type: ignore[misc]  # gunicorn has no types
-    """Gunicorn's own lines, in the same format and the same stream as ours."""
+    """Gunicorn's logger, with our format and stream."""
 
     def setup(self, cfg: Any) -> None:
         """Send what gunicorn logs to the handlers of our logger."""

@@ -1,7 +1,7 @@
-"""The webhook's figures for Prometheus, on a registry of their own.
+"""The webhook's metrics for Prometheus, in a registry of their own.
 
-Knows prometheus-client and nothing of what is measured. Names end in their unit; labels have few values: targets,
-rules of the policy, names of sources, HTTP codes, never a user or a Job.
+Depends only on prometheus-client. Names end in their unit. Labels have few values: targets, rules of the policy, names
+of sources, HTTP codes; never a user or a Job.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from prometheus_client.registry import Collector
 from router import __version__
 from router.startup.sources import Source
 
-# From a quarter of the usual answer to the API server's patience.
+# From a quarter of the usual time of an answer to the API server's timeout.
 SECONDS: Final = (0.0005, 0.001, 0.002, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 10.0)
 
 CONTENT_TYPE: Final = CONTENT_TYPE_LATEST
@@ -66,7 +66,7 @@ class Metrics:
         build.labels(version=__version__, python=platform.python_version()).set(1)
 
     def show(self, sources: Sequence[Source]) -> None:
-        """From now on also show how these sources are."""
+        """Also show the state of these sources from now on."""
         self.registry.register(_Sources(sources))
 
     def text(self) -> bytes:
@@ -75,13 +75,13 @@ class Metrics:
 
 
 class _Sources(Collector):
-    """Reads the sources at every scrape, so that nothing has to be kept equal."""
+    """Reads the sources at every scrape, so that no copy has to be updated."""
 
     def __init__(self, sources: Sequence[Source]) -> None:
         self._sources = sources
 
     def collect(self) -> Iterator[Metric]:
-        """Failures so far, and which source is unusable now."""
+        """Each source's failures so far, and whether it is unusable now."""
         failures = CounterMetricFamily(
             "batchgate_reload_failures", "How often a source became unusable, or so in another way.", labels=["source"]
         )

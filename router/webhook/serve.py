@@ -1,8 +1,8 @@
-"""Run the app under gunicorn, on one TLS port, or two, that are bound before gunicorn starts.
+"""Runs the app under gunicorn, on one or two TLS ports that are bound before gunicorn starts.
 
-Shell. One arbiter process, which starts its worker again should that die, and one worker, which loads all that
-answers reviews itself: threads do not survive a fork. More capacity is more replicas, as a worker's metrics are its
-own.
+Shell (processes, sockets). One arbiter process restarts its worker if that dies. The one worker itself loads everything
+that answers reviews, as threads do not survive a fork. For more capacity, run more replicas: each worker has its own
+metrics.
 """
 
 from __future__ import annotations
@@ -31,17 +31,17 @@ from router.webhook.tls import ServerTls
 from router.webhook.worker import GateWorker
 
 CONNECTIONS: Final = 1000
-"""Connections that are held at once: every API server keeps some open, and each may have hundreds of requests."""
+"""Open connections at once: every API server keeps some open, and each may have hundreds of requests."""
 
 HEARTBEAT_SECONDS = 30
-"""After which the arbiter ends a worker that gives no sign of life, as a call into C lets none of its threads run
-(``router.webhook.budget``). Not less: on a busy machine a worker takes seconds to begin."""
+"""Seconds after which the arbiter ends a worker without a heartbeat: a call into C can block all its threads
+(``router.webhook.budget``). On a busy machine a worker takes seconds to start, so the limit cannot be much lower."""
 _OTHER_FILES: Final = 64
 _MEMORY_DIRECTORY: Final = Path("/dev/shm")  # noqa: S108 - no file stays there: gunicorn unlinks it at once
 
 
 class Application(BaseApplication):  # type: ignore[misc]  # gunicorn has no types
-    """What gunicorn runs.
+    """The application that gunicorn runs.
 
     :param options: gunicorn's settings
     :param load_service: called in the worker
@@ -54,7 +54,7 @@ class Application(BaseApplication):  # type: ignore[misc]  # gunicorn has no typ
         super().__init__()
 
     def load_config(self) -> None:
-        """Give gunicorn its settings: these, and nothing from files or GUNICORN_CMD_ARGS."""
+        """Give gunicorn only these settings; files and GUNICORN_CMD_ARGS are ignored."""
         for name, value in self._options.items():
             self.cfg.set(name, value)
 
@@ -64,16 +64,16 @@ class Application(BaseApplication):  # type: ignore[misc]  # gunicorn has no typ
         return create_app(self._service)
 
     def drain(self) -> None:
-        """Say in ``/readyz`` that the end has come."""
+        """Report in ``/readyz`` that the webhook is shutting down."""
         if self._service is not None:
             self._service.draining = True
 
 
 def bind(address: Address, option: str = "--listen") -> socket.socket:
-    """Listen there.
+    """Listen on an address.
 
-    :param option: where the address was given, for the error
-    :raises ConfigError: the port is in use, or the address is none of this machine
+    :param option: the option that gave the address, for the error
+    :raises ConfigError: the port is in use, or the address is not this machine's
     """
     try:
         if not address.host and socket.has_dualstack_ipv6():
@@ -82,30 +82,30 @@ def bind(address: Address, option: str = "--listen") -> socket.socket:
         both = address.host == "::" and socket.has_dualstack_ipv6()
         return socket.create_server((address.host, address.port), family=family, backlog=2048, dualstack_ipv6=both)
     except OSError as error:
-        # Python adds its own words to strerror; errors of name resolution have no number of the system's.
+        # Python extends strerror, so os.strerror is used; errors of name resolution have no errno.
         reason = os.strerror(error.errno) if error.errno and error.errno > 0 else error.strerror
         raise ConfigError(f"cannot listen on {address}: {str(reason).lower()}; choose another {option}") from None
 
 
 @dataclass(frozen=True, slots=True)
 class Listeners:
-    """Where reviews come in, and where metrics are asked for; None: there as well."""
+    """The sockets for reviews and for metrics; without the latter, metrics are served with the reviews."""
 
     reviews: socket.socket
     metrics: socket.socket | None = None
 
     @property
     def metrics_port(self) -> int | None:
-        """The port on which there is nothing but metrics and probes."""
+        """The port that serves only metrics and probes, or None."""
         return None if self.metrics is None else int(self.metrics.getsockname()[1])
 
     def detach(self) -> list[str]:
-        """Hand them over, as gunicorn writes them."""
+        """Give up the sockets; returns them in gunicorn's notation."""
         return [f"fd://{one.detach()}" for one in (self.reviews, self.metrics) if one is not None]
 
 
 def bind_all(settings: WebhookSettings) -> Listeners:
-    """Listen wherever the settings say. ConfigError where one cannot be had."""
+    """Listen on all addresses of the settings. Raises ConfigError."""
     reviews = bind(settings.listen)
     return Listeners(
         reviews, None if settings.metrics_listen is None else bind(settings.metrics_listen, "--metrics-listen")
@@ -113,9 +113,9 @@ def bind_all(settings: WebhookSettings) -> Listeners:
 
 
 def options(settings: WebhookSettings, listeners: Listeners, current: Callable[[], ServerTls]) -> dict[str, Any]:
-    """Gunicorn's settings. The listeners are gunicorn's from here on.
+    """Gunicorn's settings. Gunicorn then owns the listeners.
 
-    :param current: the certificate in force, asked for at every handshake
+    :param current: returns the certificate in force, called at every handshake
     """
     files, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     return {
@@ -127,18 +127,18 @@ def options(settings: WebhookSettings, listeners: Listeners, current: Callable[[
         "keepalive": KEEPALIVE_SECONDS,
         "timeout": HEARTBEAT_SECONDS,
         "graceful_timeout": GRACE_SECONDS,
-        # TLS is on where these are set; what is used is the context below.
+        # These turn TLS on; the context below is used.
         "certfile": str(settings.certificate),
         "keyfile": str(settings.key),
         "ssl_context": lambda _config, _factory: current().context,
         "logger_class": GunicornLog,
         "proc_name": "batchgate webhook",
         "post_worker_init": _freeze,
-        # No proxy stands before us: no header may rename the path or the client.
+        # There is no proxy in front, so headers must not change the path or the client.
         "forwarded_allow_ips": "",
-        # Gunicorn's remote control would be a socket file in the home directory, open to the same user.
+        # Gunicorn's remote control would be a socket file in the home directory, which the user's processes could use.
         "control_socket_disable": True,
-        # The arbiter reads the worker's heartbeat from a file without a name; on a disk it can stall.
+        # The arbiter reads the worker's heartbeat from an unlinked file; on a disk this can stall.
         "worker_tmp_dir": str(_MEMORY_DIRECTORY) if os.access(_MEMORY_DIRECTORY, os.W_OK) else None,
     }
 
@@ -149,7 +149,7 @@ def run(
     load_service: Callable[[], Service],
     certificate: FileSource[ServerTls],
 ) -> None:
-    """Serve on what ``bind`` returned until SIGTERM; ends the process with exit code 0."""
+    """Serve on these listeners until SIGTERM; ends the process with exit code 0."""
     fields = {"address": _address(listeners.reviews)}
     if listeners.metrics is not None:
         fields["metrics"] = _address(listeners.metrics)
@@ -163,6 +163,6 @@ def _address(listener: socket.socket) -> str:
 
 
 def _freeze(_worker: object) -> None:
-    # What is there now stays: the collector need not walk it again at every full collection.
+    # The objects so far stay for ever, so the garbage collector need not scan them at each full collection.
     gc.collect()
     gc.freeze()

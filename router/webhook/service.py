@@ -1,7 +1,6 @@
-"""What answers reviews while the webhook runs, and whether it may be asked.
+"""The parts of a running webhook that answer reviews, and its health.
 
-Knows no HTTP, no gunicorn, no file: it is given its parts (by ``router.webhook.loading`` in production, by tests
-otherwise) and says how they are.
+Independent of HTTP, gunicorn and files: ``router.webhook.loading`` (or a test) gives it its parts.
 """
 
 from __future__ import annotations
@@ -20,11 +19,11 @@ from router.webhook.clients import Clients
 from router.webhook.metrics import Metrics
 
 LARGE_AT_ONCE: Final = 3
-"""Large reviews that one thread each may hold: one is worked on, the others wait for it."""
+"""Large reviews at once, each in a thread: one is processed, the others wait."""
 
 
 class SentAnswer(Protocol):
-    """What ``router.gate.review.review`` returns: the whole AdmissionReview, and the fields of the log line."""
+    """The result of ``router.gate.review.review``: the whole AdmissionReview, and the fields of the log line."""
 
     @property
     def response(self) -> Mapping[str, Any]:
@@ -32,11 +31,11 @@ class SentAnswer(Protocol):
 
     @property
     def record(self) -> Mapping[str, Any]:
-        """What to log and to count."""
+        """The fields to log and to count."""
 
 
 class PolicyInForce(Protocol):
-    """What is shown of the policy."""
+    """The part of the policy store that is shown."""
 
     @property
     def generation(self) -> int:
@@ -48,24 +47,23 @@ class PolicyInForce(Protocol):
 
     @property
     def loaded_at(self) -> datetime | None:
-        """When the one in force was loaded."""
+        """When the policy in force was loaded."""
 
 
 @dataclass
 class Service:
     """The parts of a running webhook.
 
-    ``review`` judges one AdmissionReview (ReviewError where it is none), within its ``budget``; ``over_budget`` is the
-    answer to one that took more: the review, the step and the field that took longest, the seconds.
-    ``certificate_expiry`` and ``queue_states`` (how many are known, and when they were written) are asked for at every
-    scrape. ``synced`` says whether the cluster, where it is watched, was seen once. ``clients`` may ask for reviews;
-    None: whoever connects. ``metrics_port`` is where metrics are served alone; None: where all else is. ``draining`` is
-    set at SIGTERM and never taken back.
+    ``review`` judges one AdmissionReview within its ``budget``, or raises ReviewError. ``over_budget`` makes the answer
+    to a review that took more, from the review, its slowest step and field, and the seconds. ``certificate_expiry`` and
+    ``queue_states`` (number of known ones, time of writing) are called at every scrape. ``synced`` says whether the
+    watched cluster was listed once. Only ``clients`` may send reviews; None allows every client. ``metrics_port`` is the
+    separate port of metrics; None: the same as for reviews. ``draining`` is set at SIGTERM and stays set.
 
-    Whoever works on a review has its ``turn``: Python lets one thread work at a time, and handing over in the midst of
-    reviews, at each signature and log line, costs more than one after the other. A large review has ``large_turn``
-    instead, beside them, and one of the ``large_places``, which are fewer than the threads: more would leave none to
-    the others. One that takes long gives its turn up for such a place.
+    A thread holds ``turn`` while it works on a small review. Python runs one thread at a time, and switching between
+    reviews, at each signature and log line, costs more than doing them in sequence. A large review instead holds
+    ``large_turn``, in parallel to the small ones, and one of ``large_places``. There are fewer of these than threads,
+    so that some threads are left for small reviews. A slow review exchanges its turn for such a place.
     """
 
     review: Callable[[object], SentAnswer]
@@ -97,11 +95,11 @@ class Service:
 
     @property
     def ready(self) -> bool:
-        """Whether reviews may be sent here."""
+        """Whether the webhook accepts reviews."""
         return self.policy.generation > 0 and self.synced() and not self.draining
 
     def status(self) -> dict[str, Any]:
-        """What ``/readyz`` and ``/statusz`` show; errors name the file, never what is in it but by line."""
+        """The content of ``/readyz`` and ``/statusz``; errors name only files and lines, not their content."""
         expiry = self.certificate_expiry()
         return {
             "ready": self.ready,
@@ -117,7 +115,7 @@ class Service:
         }
 
     def exposition(self) -> bytes:
-        """The metrics, with what is known only now."""
+        """The metrics in Prometheus' text format, with current values."""
         metrics, loaded, expiry = self.metrics, self.policy.loaded_at, self.certificate_expiry()
         metrics.policy_generation.set(self.policy.generation)
         metrics.policy_loaded.set(loaded.timestamp() if loaded else 0)

@@ -1,4 +1,4 @@
-"""The SSL context of the webhook, made from a certificate and a key that were checked first.
+"""Makes the webhook's SSL context from a certificate and a key, after checking both.
 
 Shell: reads two files and the clock.
 """
@@ -19,7 +19,7 @@ from router.errors import ConfigError
 
 @dataclass(frozen=True, slots=True)
 class ServerTls:
-    """A certificate in force. Two are equal where certificate, key and the CA of clients are."""
+    """A certificate in force. Two are equal if their certificate, key and client CA are equal."""
 
     context: ssl.SSLContext = field(compare=False, repr=False)
     certificate: bytes
@@ -31,9 +31,9 @@ class ServerTls:
 def load(
     certificate_path: Path, key_path: Path, host_names: Sequence[str], client_ca_path: Path | None = None
 ) -> ServerTls:
-    """Read, check and load certificate and key, and the CA of clients where there is one.
+    """Read, check and load certificate and key, and the client CA if configured.
 
-    :raises ConfigError: unreadable, not PEM, expired, for another host, no CA, or the two do not belong together
+    :raises ConfigError: a file is unreadable, invalid PEM, expired, for another host or no CA, or the key is another's
     """
     certificate_bytes = files.read(certificate_path, "the webhook's certificate")
     key_bytes = files.read(key_path, "the key of the webhook's certificate")
@@ -43,18 +43,18 @@ def load(
     client_ca = b"" if client_ca_path is None else _client_ca(client_ca_path)
     context = _context(certificate_path, key_path)
     if client_ca:
-        # Optional, as the kubelet's probes have none: who may ask for a review is judged where one is asked for. A
-        # certificate that is shown and is not of this CA, or is over, ends the handshake.
+        # Optional, as the kubelet's probes have no certificate; /mutate checks the client itself. An expired
+        # certificate, or one of another CA, ends the handshake.
         context.verify_mode = ssl.CERT_OPTIONAL
         context.load_verify_locations(cadata=client_ca.decode("ascii"))
-    # OpenSSL read the files once more, by name: what it got must be what was checked.
+    # OpenSSL read the files again, by name: they must still have the checked content.
     if files.read(certificate_path, "") != certificate_bytes or files.read(key_path, "") != key_bytes:
         raise ConfigError(f"{certificate_path} and {key_path} changed while they were read; they are read again")
     return ServerTls(context, certificate_bytes, key_bytes, certificate.not_valid_after_utc, client_ca)
 
 
 def _client_ca(path: Path) -> bytes:
-    """The certificates of the file in PEM form, and nothing else that it may hold."""
+    """Only the certificates of the file, in PEM form."""
     source = f"client CA {path}"
     found = checking.certificates_of(files.read(path, "the CA of clients"), source)
     checking.check_authorities(found, datetime.now(UTC), source)

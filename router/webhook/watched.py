@@ -1,7 +1,7 @@
-"""What the webhook knows of the cluster: caches that are kept by watches, so that no review ever asks the API server.
+"""Caches of the cluster's objects, kept by watches, so that a review needs no request to the API server.
 
-Shell. Each is a source like a file: a value that is in force, and why it may be out of date. While the API server
-cannot be reached, what was known last stays in force.
+Shell (threads). Each cache is a source like a file, with a value in force and the reason why it may be out of date.
+While the API server is unreachable, the last values stay in force.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from router.workload.quotas import Quota
 T = TypeVar("T")
 Json = dict[str, Any]
 Key = tuple[str, str]
-"""Namespace and name; objects without a namespace have an empty one."""
+"""Namespace and name; the namespace of a cluster-scoped object is empty."""
 
 NAMESPACES: Final = "/api/v1/namespaces"
 LIMIT_RANGES: Final = "/api/v1/limitranges"
@@ -36,9 +36,9 @@ RUNTIME_CLASSES: Final = "/apis/node.k8s.io/v1/runtimeclasses"
 class Cache(Generic[T]):
     """A projection of each object of a list.
 
-    ``objects`` is replaced as a whole at each change: whoever reads it holds one state.
+    ``objects`` is replaced as a whole at each change, so that a reader sees one consistent state.
 
-    :param project: what is kept of an object
+    :param project: returns the part of an object to keep
     :param changed: called after each change, by the watch's thread
     """
 
@@ -72,7 +72,7 @@ def _key(found: Json) -> Key:
 
 
 class Watched(ABC):
-    """What all sources that are watched share; see ``router.startup.sources.Source`` for ``error`` and ``failures``."""
+    """The base of watched sources; see ``router.startup.sources.Source`` for ``error`` and ``failures``."""
 
     name = ""
 
@@ -84,7 +84,7 @@ class Watched(ABC):
     @property
     @abstractmethod
     def watches(self) -> tuple[Watch, ...]:
-        """The threads behind it."""
+        """The threads of its watches."""
 
     @property
     def alive(self) -> bool:
@@ -93,7 +93,7 @@ class Watched(ABC):
 
     @property
     def synced(self) -> bool:
-        """Whether everything was listed once: before, nothing is known, which is no state to judge by."""
+        """Whether everything was listed once; before that, reviews cannot be judged."""
         return all(watch.synced.is_set() for watch in self.watches)
 
     def start(self) -> None:
@@ -102,7 +102,7 @@ class Watched(ABC):
             watch.start()
 
     def check(self) -> None:
-        """Look whether the watches are well; called every other second."""
+        """Check the watches for problems; called every other second."""
         self._tell("; ".join(dict.fromkeys(watch.problem for watch in self.watches if watch.problem)))
 
     def _tell(self, error: str) -> None:
@@ -135,7 +135,7 @@ class WatchedCluster(Watched):
 
     @property
     def watches(self) -> tuple[Watch, ...]:
-        """One a kind."""
+        """One watch for each kind."""
         return self._labels.watch, self._defaults.watch, self._overheads.watch, self._quotas.watch
 
     def _put_together(self) -> None:
@@ -154,7 +154,7 @@ class WatchedCluster(Watched):
             )
 
 
-# The API server has seen to it that these fields have their types: an InputError would be a bug, and end the thread.
+# The API server has validated the types of these fields: an InputError would be a bug, and would end the thread.
 def _labels(found: Json) -> Mapping[str, str]:
     return clusterfile.labels_of(found, NAMESPACES)
 
@@ -172,7 +172,7 @@ def _quota(found: Json) -> Quota:
 
 
 class WatchedQueues(Watched):
-    """The queue state that agents publish in a ConfigMap: a document for each site, under a key of its own.
+    """The queue state that agents publish in a ConfigMap: one document for each site, under its own key.
 
     :param most: seconds; a document whose ``time`` is older, or that has none, counts as unknown
     """
@@ -196,16 +196,16 @@ class WatchedQueues(Watched):
 
     @property
     def watches(self) -> tuple[Watch, ...]:
-        """One."""
+        """The one watch of the ConfigMap."""
         return (self._found.watch,)
 
     @property
     def synced(self) -> bool:
-        """Always: that the state of queues is not known is a state that rules can tell."""
+        """True: rules can handle an unknown state of queues."""
         return True
 
     def check(self) -> None:
-        """Also forget what has become too old."""
+        """Update ``value``: leave out outdated documents, and report problems."""
         with self._lock:
             documents = next(iter(self._found.objects.values()), None)
             problems = [self._found.watch.problem] if self._found.watch.problem else []
@@ -222,7 +222,7 @@ class WatchedQueues(Watched):
                     states.update(document.states)
                     times.append(document.time or 0.0)
             found = QueueStates(states, time=min(times, default=None)) if states else NO_QUEUE_STATES
-            # The same object while nothing changed: what conditions read is cached by it.
+            # Keep the same object if nothing changed, as the values that conditions read are cached by it.
             self.value = self.value if found == self.value else found
             self.modified = min(times, default=None)
             self._tell("; ".join(problems))

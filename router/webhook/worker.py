@@ -1,17 +1,17 @@
-"""The gunicorn worker: threads for reviews, and no thread for a client that only holds a connection open.
+"""The gunicorn worker: uses threads only for reviews, and none for idle connections.
 
-Knows gunicorn 27's threaded worker, also by names that it does not promise to keep: the lock file pins its version,
-and the tests of this module would notice. What is changed, and why:
+Shell. Changes gunicorn 27's threaded worker, partly through private names: the lock file pins its version, and the tests
+of this module would notice a change. The changes and their reasons:
 
-* gunicorn gives a new connection to a thread, which waits up to 5 seconds for a first byte: 8 idle connections stop
+* gunicorn gives a new connection to a thread, which waits up to 5 seconds for a first byte: 8 idle connections block
   8 threads. Here the poller waits for that byte.
-* A connection whose handshake is done, but which has sent no request yet (Go's clients open some to spare), would keep
-  its thread. Here it goes back to the poller.
+* A connection that has done its handshake but sent no request (Go's clients open spare ones) would keep its thread.
+  Here it goes back to the poller.
 * A handshake or request that never ends would keep a thread for ever. Here an exchange is cut after a time.
-* gunicorn lingers up to 2 seconds over a connection that it closes, in the thread that accepts the others. Here
-  that is done by the thread which served it, and only where an answer was sent.
-* At the end, connections that the kernel had accepted already are still served, and the listener is closed at once,
-  so that later ones are refused and go elsewhere instead of waiting.
+* gunicorn lingers up to 2 seconds when it closes a connection, in the thread that accepts connections. Here the
+  connection's own thread lingers, and only if it has sent an answer.
+* At shutdown, connections that the kernel has accepted are still served. The listener is closed at once, so that later
+  clients are refused and go to another replica instead of waiting.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _ABSENT: Final = frozenset({errno.EAGAIN, errno.EWOULDBLOCK, errno.ECONNABORTED}
 class Connection(TConn):  # type: ignore[misc]  # gunicorn has no types
     """A client's connection.
 
-    ``fresh`` while the handshake is done and nothing else, ``answered`` once a response was written to it.
+    ``fresh``: only the handshake is done. ``answered``: a response was written.
     """
 
     fresh = False
@@ -46,7 +46,7 @@ class Connection(TConn):  # type: ignore[misc]  # gunicorn has no types
     closed = False
 
     def close(self, graceful: bool = False) -> None:  # noqa: FBT001, FBT002 - gunicorn's own signature
-        """Close once; wait for the client's end only where an answer could get lost otherwise."""
+        """Close once; wait for the client's end only if an answer could get lost otherwise."""
         if self.closed:
             return
         self.closed = True
@@ -58,7 +58,7 @@ class Connection(TConn):  # type: ignore[misc]  # gunicorn has no types
 
 
 class GateWorker(ThreadWorker):  # type: ignore[misc]
-    """gunicorn's threaded worker with the changes named above."""
+    """The threaded worker of gunicorn with the changes named above."""
 
     exchange_seconds: float = EXCHANGE_SECONDS
 
@@ -68,12 +68,12 @@ class GateWorker(ThreadWorker):  # type: ignore[misc]
         self._lock = threading.Lock()
 
     def handle_exit(self, sig: int, frame: Any) -> None:
-        """SIGTERM: not ready from this moment on."""
+        """Handle SIGTERM: from now on ``/readyz`` says not ready."""
         self.app.drain()
         super().handle_exit(sig, frame)
 
     def accept(self, listener: Any) -> None:
-        """Take a connection and wait for its first byte without a thread."""
+        """Accept a connection and wait for its first byte without a thread."""
         try:
             client, address = listener.accept()
         except OSError as error:
@@ -87,7 +87,7 @@ class GateWorker(ThreadWorker):  # type: ignore[misc]
         self.poller.register(client, EVENT_READ, partial(self.on_pending_socket_readable, connection))
 
     def handle(self, conn: Connection) -> Any:
-        """Serve one exchange; the time it may take runs from here."""
+        """Serve one exchange; its time limit starts here."""
         with self._lock:
             self._exchanges[conn] = time.monotonic()
         try:
@@ -107,7 +107,7 @@ class GateWorker(ThreadWorker):  # type: ignore[misc]
             conn.sock.setblocking(True)  # noqa: FBT003 - the socket's own signature
             conn.init()
         except OSError as error:
-            # SSLErrors are among them. Clients that just went away, as TCP probes do, are not worth a line.
+            # Includes SSLErrors. Clients that only disconnect, such as TCP probes, are not logged.
             if isinstance(error, ssl.SSLError) and error.reason:
                 self.log.warning("TLS handshake with %s failed: %s", conn.client[0], error.reason)
             return False
@@ -117,8 +117,8 @@ class GateWorker(ThreadWorker):  # type: ignore[misc]
     def handle_request(self, req: Any, conn: Connection) -> Any:
         """Serve a request whose head was read.
 
-        A connection that began under another certificate, or another CA of clients, is not kept beyond it: who was let
-        in by a CA that is taken away would stay for as long as they ask.
+        A connection that began under another certificate or client CA is closed after the answer. Otherwise a client
+        of a removed CA could keep its connection, and its access, for ever.
         """
         conn.answered = True
         if conn.sock.context is not self.cfg.ssl_context(self.cfg, None):
@@ -126,7 +126,7 @@ class GateWorker(ThreadWorker):  # type: ignore[misc]
         return super().handle_request(req, conn)
 
     def murder_pending(self) -> None:
-        """Called once a second at least: end what has taken too long."""
+        """Cut exchanges that take too long; called at least once a second."""
         super().murder_pending()
         latest = time.monotonic() - self.exchange_seconds
         with self._lock:
@@ -135,7 +135,7 @@ class GateWorker(ThreadWorker):  # type: ignore[misc]
                     _cut(connection.sock)
 
     def set_accept_enabled(self, enabled: bool) -> None:  # noqa: FBT001 - gunicorn's own signature
-        """Stop accepting; at the end, take what the kernel took already and close the listeners."""
+        """Stop accepting; at shutdown, first take connections that the kernel accepted, then close the listeners."""
         super().set_accept_enabled(enabled)
         if not self.alive:
             for listener in self.sockets:
@@ -146,13 +146,13 @@ class GateWorker(ThreadWorker):  # type: ignore[misc]
                 listener.close()
 
     def _cap_keepalive(self, deadline: float) -> None:
-        """At the end, clients that have sent nothing are not waited for any longer than idle ones."""
+        """At shutdown, close connections that have sent no request as early as idle ones."""
         super()._cap_keepalive(deadline)
         for connection in self.pending_conns:
             connection.timeout = min(connection.timeout, deadline)
 
 
 def _cut(sock: socket.socket) -> None:
-    # The plain socket's shutdown, below TLS: it wakes the thread that waits in a read, which then ends the exchange.
+    # Shuts down the plain socket below TLS: this wakes the thread that waits in a read and so ends the exchange.
     with contextlib.suppress(OSError):
         socket.socket.shutdown(sock, socket.SHUT_RDWR)
