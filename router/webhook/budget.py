@@ -142,13 +142,13 @@ class Budget:
                 self._loop.start(_LOOK_SECONDS)
 
     def _end(self, spending: _Spending) -> None:
-        """Stop watching a review. Afterwards no further exception comes into its thread, not even a pending one."""
+        """Stop watching a review. Afterwards its thread gets no further exception; a pending one is used up."""
         with self._lock:
             self._spending.pop(spending.thread, None)
         if not spending.interruptions:
             return
-        # Raise a pending exception here and catch it. If it were cancelled (None), Python would keep looking for it,
-        # and a profiled function would never begin.
+        # Use up a pending exception: raise it here and catch it. If it were cancelled (None), Python would keep looking
+        # for it. A profiled function would then never begin.
         with contextlib.suppress(_Interrupted):
             _interrupt(spending.thread)
             while True:

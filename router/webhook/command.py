@@ -59,7 +59,7 @@ _option: Final = partial(option, "webhook")
     metavar="FILE",
     help="LimitRanges, RuntimeClasses, Namespaces, ResourceQuotas, as kubectl prints them.",
 )
-@_option("--kubeconfig", type=FILE, metavar="FILE", help="Instead of --cluster: watch these objects and the queue state.")
+@_option("--kubeconfig", type=FILE, metavar="FILE", help="Instead of --cluster: watch these and the queue state.")
 @_option("--in-cluster", is_flag=True, help="Like --kubeconfig, by the service account of this Pod.")
 @_option("--namespace", default=NAMESPACE, metavar="NAME", help="Where agents publish the queue state.")
 @_option("--threads", default=THREADS, type=click.IntRange(1, 256), help="Reviews that are worked on at once.")
@@ -118,7 +118,7 @@ def _demand_one_cluster(options: Mapping[str, Any]) -> None:
 
 
 def _serve(settings: WebhookSettings) -> None:
-  X
+    # Imported here, as `batchgate webhook --help` and a usage error can do without CEL and gunicorn.
     from router.startup import logs  # noqa: PLC0415
     from router.webhook import loading, serve  # noqa: PLC0415
 

@@ -117,8 +117,8 @@ class Watched(ABC):
 
 
 class WatchedCluster(Watched):
-    """Namespaces' labels, LimitRanges' defaults, RuntimeClasses' overhead and ResourceQuotas. ``value`` is never changed
-    in place.
+    """Namespaces' labels, LimitRanges' defaults, RuntimeClasses' overhead and ResourceQuotas. ``value`` is never
+    changed in place.
     """
 
     name = "cluster"

@@ -1,7 +1,7 @@
 """The gunicorn worker: uses threads only for reviews, and none for idle connections.
 
-Shell. Changes gunicorn 27's threaded worker, partly through private names: the lock file pins its version, and the tests
-of this module would notice a change. The changes and their reasons:
+Shell. Changes gunicorn 27's threaded worker, partly through private names: the lock file pins its version, and the
+tests of this module would notice a change. The changes and their reasons:
 
 * gunicorn gives a new connection to a thread, which waits up to 5 seconds for a first byte: 8 idle connections block
   8 threads. Here the poller waits for that byte.
