@@ -1,4 +1,4 @@
-"""Read certificates and keys, describe them, and say what is wrong with them.
+"""Reads certificates and keys, describes them, and finds their problems.
 
 Pure: takes bytes, names and the time. Every error is a ConfigError of one line that names the file given as source.
 """
@@ -21,7 +21,7 @@ from router.errors import ConfigError
 
 @dataclass(frozen=True, slots=True)
 class Description:
-    """What a person wants to know of a certificate. Times are UTC; the fingerprint is SHA-256 in hex."""
+    """A certificate's properties for people. Times are UTC; the fingerprint is SHA-256 in hex."""
 
     subject: str
     issuer: str
@@ -35,7 +35,7 @@ class Description:
 def certificates_of(data: bytes, source: str) -> tuple[x509.Certificate, ...]:
     """The certificates of a PEM file, the server's own first.
 
-    :raises ConfigError: empty, no PEM, or not a certificate
+    :raises ConfigError: empty, or without a PEM certificate
     """
     if not data.strip():
         raise ConfigError(f"{source} is empty; it must hold a certificate in PEM form")
@@ -50,7 +50,7 @@ def certificates_of(data: bytes, source: str) -> tuple[x509.Certificate, ...]:
 def private_key_of(data: bytes, source: str) -> PrivateKeyTypes:
     """The private key of a PEM file.
 
-    :raises ConfigError: empty, no PEM, encrypted, or of a kind that is not supported
+    :raises ConfigError: empty, encrypted, or without a supported PEM key
     """
     if not data.strip():
         raise ConfigError(f"{source} is empty; it must hold a private key in PEM form")
@@ -84,7 +84,7 @@ def key_fits(certificate: x509.Certificate, key: PrivateKeyTypes) -> bool:
 
 
 def host_names_of(certificate: x509.Certificate) -> tuple[str, ...]:
-    """DNS names and IP addresses of the certificate's subjectAltName; Go's TLS, the API server's, reads no others."""
+    """DNS names and IP addresses of the certificate's subjectAltName; Go's TLS (the API server) reads only these."""
     try:
         extension = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName)
     except x509.ExtensionNotFound:
@@ -95,7 +95,7 @@ def host_names_of(certificate: x509.Certificate) -> tuple[str, ...]:
 
 
 def covers(host_names: Sequence[str], wanted: str) -> bool:
-    """Whether a name is among a certificate's: equal, or below a ``*.`` that stands for one label (RFC 6125)."""
+    """Whether a certificate covers a name: an equal name, or ``*.`` in place of the first label (RFC 6125)."""
     try:
         address = str(ipaddress.ip_address(wanted))
     except ValueError:
@@ -110,9 +110,9 @@ def covers(host_names: Sequence[str], wanted: str) -> bool:
 def check_server(
     certificate: x509.Certificate, key: PrivateKeyTypes, host_names: Sequence[str], now: datetime, source: str
 ) -> None:
-    """See that a TLS client which asks for each of these names would accept the certificate now.
+    """Check that a TLS client would accept the certificate now for each of these names.
 
-    :raises ConfigError: expired, not valid yet, for another host, not for servers, or the key does not fit
+    :raises ConfigError: expired, valid only later, for another host, unfit for servers, or with another key
     """
     if now > certificate.not_valid_after_utc:
         raise ConfigError(f"{source} expired at {certificate.not_valid_after_utc:%Y-%m-%d %H:%M:%S} UTC; renew it")
@@ -134,7 +134,7 @@ def check_server(
 
 
 def check_authorities(certificates: Sequence[x509.Certificate], now: datetime, source: str) -> None:
-    """See that clients' certificates can be verified by these: each is a CA's, and one at least is valid now.
+    """Check that these can verify clients' certificates: each is a CA's, and at least one has not expired.
 
     :raises ConfigError: one is no CA's, or all have expired
     """

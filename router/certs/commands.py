@@ -1,7 +1,7 @@
 """``batchgate certs create | show``.
 
-Shell: reads options, files and the clock, prints, and sets the exit code. How a certificate is made, what is wrong with
-one and how signatures look is known by ``issuing``, ``checking`` and ``router.placement.signing``.
+Shell: reads options, files and the clock, prints, and sets the exit code. ``issuing`` makes certificates, ``checking``
+finds their problems, ``router.placement.signing`` knows signatures.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from router.placement import signing
 
 CA_CERTIFICATE: Final = "ca.crt"
 CA_KEY: Final = "ca.key"
-# The names of Kubernetes' TLS Secrets, so that a mounted one and a directory made here look the same.
+# The file names of Kubernetes' TLS Secrets, so that a mounted Secret and a directory made here look the same.
 CERTIFICATE: Final = "tls.crt"
 KEY: Final = "tls.key"
 SIGNING_KEY: Final = "signing.key"
@@ -45,11 +45,15 @@ def certs() -> None:
 @click.argument("directory", type=DIRECTORY)
 @click.option("--host-name", "host_names", multiple=True, help="DNS name or IP address of the webhook; repeatable.")
 @click.option(
-    "--days", type=click.IntRange(1, 825), default=issuing.SERVER_DAYS, show_default=True, help="Of the server's."
+    "--days",
+    type=click.IntRange(1, 825),
+    default=issuing.SERVER_DAYS,
+    show_default=True,
+    help="Of the server certificate.",
 )
-@click.option("--signing-key", is_flag=True, help="Also a key pair for signatures (alone, where no host is named).")
-@click.option("--renew", is_flag=True, help="A new server certificate from the CA that is in DIRECTORY.")
-@click.option("--force", is_flag=True, help="Overwrite, also the CA and the signing key where those are made.")
+@click.option("--signing-key", is_flag=True, help="Also make a key pair for signatures (alone without --host-name).")
+@click.option("--renew", is_flag=True, help="Make a new server certificate from the CA in DIRECTORY.")
+@click.option("--force", is_flag=True, help="Overwrite files, also those of the CA and the signing key.")
 def create(directory: Path, host_names: tuple[str, ...], days: int, **flags: bool) -> None:
     """Make a CA, a server certificate and a signing key pair in DIRECTORY.
 
@@ -83,7 +87,7 @@ def create(directory: Path, host_names: tuple[str, ...], days: int, **flags: boo
 def show(directory: Path, output: str) -> None:
     """Describe the certificates and the signing key in DIRECTORY, or one certificate FILE.
 
-    Exit code 1 where a certificate has expired, its key does not fit, or signing.pub is not of signing.key.
+    Exit code 1 if a certificate has expired, or a key does not fit its certificate or signing.pub.
 
     \b
     Example: batchgate certs show certs -o json
@@ -104,7 +108,7 @@ def show(directory: Path, output: str) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Shown:
-    """One certificate file, described. ``key_fits`` is None where no key lies beside it."""
+    """One certificate file, described. ``key_fits`` is None without a key file beside it."""
 
     path: Path
     description: checking.Description
@@ -144,7 +148,7 @@ class Shown:
 
 @dataclass(frozen=True, slots=True)
 class ShownSigning:
-    """The keys of signatures: the ids of those that agents take, and of the one that signs, None where it is not here."""
+    """The signature keys: the ids of keys that agents accept, and the id of the signing key, or None."""
 
     path: Path
     key_ids: tuple[str, ...]
@@ -152,7 +156,7 @@ class ShownSigning:
 
     @property
     def key_fits(self) -> bool | None:
-        """Whether what is signed with the key will be run; None where the key is not here."""
+        """Whether agents accept signatures of the key; None without a key."""
         return None if self.signs is None else self.signs in self.key_ids
 
     def as_json(self) -> dict[str, Any]:
@@ -191,9 +195,9 @@ def _renewed(directory: Path, host_names: tuple[str, ...], days: int, now: datet
 
 
 def _signing(directory: Path) -> ShownSigning | None:
-    """The signing keys of a directory; None where it has none.
+    """The signing keys of a directory, or None.
 
-    :raises ConfigError: there is a private key alone, or a file holds none
+    :raises ConfigError: the public key is missing, or a file holds no key
     """
     public, private = directory / VERIFYING_KEY, directory / SIGNING_KEY
     if not public.exists() and not private.exists():
@@ -209,7 +213,7 @@ def _signing(directory: Path) -> ShownSigning | None:
 
 @contextmanager
 def _naming(path: Path) -> Iterator[None]:
-    """An error within names the file."""
+    """Make a ConfigError within the block name the file."""
     try:
         yield
     except ConfigError as error:

@@ -1,7 +1,6 @@
-"""Read and write files of certificates and keys.
+"""Reads and writes files of certificates and keys.
 
-Shell: the only module of ``certs`` that touches files. What it writes is complete from the first moment and readable
-by nobody else.
+Shell: only this module of ``certs`` writes files. Its files appear whole, and only their owner can read them.
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ from router.errors import ConfigError
 
 
 def read(path: Path, what: str) -> bytes:
-    """The bytes of a file, or a ConfigError of one line that says what was expected there."""
+    """The bytes of a file. Raises a ConfigError of one line that says what the file must hold."""
     try:
         return path.read_bytes()
     except FileNotFoundError:
@@ -28,17 +27,16 @@ def read(path: Path, what: str) -> bytes:
 
 
 def present(directory: Path, names: Mapping[str, bytes]) -> list[str]:
-    """Which of these files are there already."""
+    """The names of those files that exist already."""
     return [name for name in names if os.path.lexists(directory / name)]
 
 
 def write_all(directory: Path, files: Mapping[str, bytes]) -> None:
-    """Write files of mode 0600 into a directory (made with mode 0700), all of them or, where one cannot
-    be written, none.
+    """Write files of mode 0600 into a directory (made with mode 0700), either all of them or, after an error, none.
 
     Each is written under a temporary name and renamed, so that a webhook which watches the directory never reads half
-    a key. The renames come last, one after the other: between two of them certificate and key do not fit, which the
-    webhook sees and waits out.
+    a key. The renames come last, one after another. Between two of them certificate and key may not fit; the webhook
+    then keeps the old pair until they do.
 
     :raises ConfigError: the directory or a file cannot be written
     """

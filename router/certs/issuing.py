@@ -1,6 +1,6 @@
-"""Make a CA, a server certificate and a signing key pair.
+"""Makes a CA, a server certificate and a signing key pair.
 
-Pure but for the random numbers of keys: takes names and times, returns PEM bytes. Knows no file.
+Pure except for random keys: takes names and times, returns PEM bytes.
 """
 
 from __future__ import annotations
@@ -20,15 +20,15 @@ from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 from router.errors import ConfigError
 
 SERVER_DAYS: Final = 90
-"""Days that a server certificate is valid. Long enough for a quarterly chore, short enough that renewing it stays
-practised and a stolen key ends by itself; the webhook takes a new one without a restart."""
+"""Days that a server certificate is valid: renewal is a quarterly task that stays practised, and a stolen key expires
+soon. The webhook takes a new certificate without a restart."""
 
 CA_DAYS: Final = 3 * 365
-"""Days that the CA is valid. Longer than many server certificates, because a new CA means a new ``caBundle`` in the
-webhook configuration; it is trusted for nothing else."""
+"""Days that the CA is valid: much longer than a server certificate, as a new CA needs a new ``caBundle`` in the webhook
+configuration. The CA is trusted only there."""
 
 BACKDATED: Final = timedelta(minutes=5)
-"""How far ``notBefore`` lies in the past: nodes' clocks differ by seconds, and a certificate of the future is refused."""
+"""How far ``notBefore`` is in the past: nodes' clocks differ by seconds, and a future certificate is refused."""
 
 # RFC 1123 names, with `*` allowed as the whole first label (RFC 6125).
 _DNS_NAME = re.compile(
@@ -47,9 +47,9 @@ class Pair:
 
 
 def make_ca(now: datetime, days: int = CA_DAYS) -> Pair:
-    """A CA of its own for one webhook, valid from now for ``days``."""
+    """A CA for one webhook, valid from now for ``days``."""
     key = ec.generate_private_key(ec.SECP256R1())
-    # The serial in the name keeps two generations of the CA apart where both are in one bundle.
+    # The serial in the name tells two generations of the CA apart in one bundle.
     serial = x509.random_serial_number()
     name = _named(f"Batchgate CA {serial:x}"[:_COMMON_NAME_LENGTH])
     builder = (
@@ -70,7 +70,7 @@ def make_ca(now: datetime, days: int = CA_DAYS) -> Pair:
 def make_server_certificate(ca: Pair, host_names: Sequence[str], now: datetime, days: int = SERVER_DAYS) -> Pair:
     """A certificate for TLS servers of these names (DNS names or IP addresses), signed by the CA.
 
-    :raises ConfigError: no name or one that is none; a CA that is unreadable or ends before the certificate would
+    :raises ConfigError: a missing or invalid name; a CA that is unreadable or expires before the certificate would
     """
     authority = x509.load_pem_x509_certificate(ca.public)
     authority_key = serialization.load_pem_private_key(ca.private, password=None)

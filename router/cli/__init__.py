@@ -1,7 +1,7 @@
 """The command ``batchgate``.
 
-Knows the names of the commands and how an error is shown; each command is a module that is imported when it is used,
-so that ``batchgate local qsub`` does not pay for what only the webhook needs.
+Knows the names of the commands and how an error is shown. Each command is a module that is imported only when used, so
+that ``batchgate local qsub`` does not import what only the webhook needs.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ COMMANDS: Final = {
 
 _SELDOM: Final = 10_000
 _INTERRUPTED: Final = 130
-"""128 and the number of SIGINT, as shells have it."""
+"""128 plus the number of SIGINT, as in shells."""
 
 
 class _Unusable(click.ClickException):
@@ -51,11 +51,11 @@ class LazyGroup(click.Group):
     """A group that imports a command's module only when that command is used."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - click gives it
-        """Every command, in the order of the alphabet."""
+        """Every command, in alphabetical order."""
         return sorted(COMMANDS)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
-        """Import one command; None where there is none of that name."""
+        """Import one command; None for an unknown name."""
         if cmd_name not in COMMANDS:
             return None
         module, attribute, _ = COMMANDS[cmd_name]
@@ -64,7 +64,7 @@ class LazyGroup(click.Group):
         return command
 
     def invoke(self, ctx: click.Context) -> object:
-        """Run a command; every error of ours is one message and exit code 2."""
+        """Run a command; every BatchgateError becomes one message and exit code 2."""
         try:
             return super().invoke(ctx)
         except BatchgateError as error:
@@ -72,7 +72,7 @@ class LazyGroup(click.Group):
         except KeyboardInterrupt:
             raise SystemExit(_INTERRUPTED) from None
         except BrokenPipeError:
-            # The reader of a pipe has gone (`| head`): nothing is wrong, and nothing more can be written.
+            # The reader of a pipe has ended (`| head`), which is no error; further output is dropped.
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             raise SystemExit(0) from None
         except OSError as error:
@@ -104,15 +104,15 @@ def commands() -> None:
 def main() -> None:
     """Run the command line."""
     sys.excepthook = _show_bug
-    # What modules make while they load stays: looking through it again and again is a tenth of a short command.
+    # Objects made while modules load stay; repeated garbage collection of them takes a tenth of a short command's time.
     gc.set_threshold(_SELDOM)
-    # Nothing of ours is a plug-in of pydantic, which would look through all installed packages for some.
+    # Stops pydantic from searching all installed packages for plug-ins; this project has none.
     os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "1")
     commands.main(prog_name="batchgate")
 
 
 def _show_bug(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
-    """What an error that nobody foresaw looks like: one line, and how to get the rest."""
+    """Show an unforeseen error: one line, and how to get the traceback."""
     if os.environ.get("BATCHGATE_DEBUG"):
         sys.__excepthook__(kind, error, trace)
         return

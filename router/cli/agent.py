@@ -1,6 +1,6 @@
-"""``batchgate agent``: read the options, run.
+"""``batchgate agent``: reads the options, runs the agent.
 
-Shell: what a value means beyond its form is said by the agent, which is imported only when it runs.
+Shell. It checks only the form of values; the agent, which is imported only when it runs, checks the rest.
 """
 
 from __future__ import annotations
@@ -33,13 +33,13 @@ def _seconds(name: str, default: int, help_text: str) -> Callable[[Command], Com
 @click.command()
 @_option("--site", required=True, metavar="NAME", help="The site of the policy whose Pods are run.")
 @_option("--policy", default="policies", type=FILE, metavar="DIR", help="Policy directory.")
-@_option("--public-key", required=True, type=FILE, metavar="FILE", help="What the webhook's signatures are held to.")
+@_option("--public-key", required=True, type=FILE, metavar="FILE", help="Verifies the webhook's signatures.")
 @_option("--kubeconfig", metavar="FILE", help="Else $KUBECONFIG, else the cluster whose Pod this is.")
 @_option(
     "--listen",
     default=":10250",
     metavar="HOST:PORT",
-    help="For the kubelet API of the first queue's Node; those of the others take the next ports. 0: free ones.",
+    help="For the kubelet API of the first queue's Node; further queues' Nodes take the next ports. 0: free ones.",
 )
 @_option("--address", metavar="IP", help="Where the API server reaches --listen; the Nodes publish it.")
 @_option("--metrics", default=":8080", metavar="HOST:PORT", help="For /livez, /readyz and /metrics, plain HTTP.")
@@ -50,30 +50,30 @@ def _seconds(name: str, default: int, help_text: str) -> Callable[[Command], Com
 @_option("--cluster-id", metavar="DIGITS", help="Eight hex digits in jobs' names; by default from kube-system's uid.")
 @_option("--local-state", type=FILE, metavar="DIR", also=("BATCHGATE_LOCAL",), help="The embedded queue's directory.")
 @_option("--local-commands", default="", metavar="WORDS", help="Before the embedded queue's commands.")
-@_seconds("--lease-seconds", defaults.LEASE_SECONDS, "How long a leader that is gone is waited for.")
+@_seconds("--lease-seconds", defaults.LEASE_SECONDS, "Time after which a silent leader is replaced.")
 @_seconds("--node-lease-seconds", defaults.NODE_LEASE_SECONDS, "Of the Nodes' Leases.")
-@_seconds("--cycle-seconds", defaults.CYCLE_SECONDS, "Between two questions to the batch system.")
-@_seconds("--quick-seconds", defaults.QUICK_SECONDS, "The same for a minute after a change of ours.")
-@_seconds("--command-seconds", defaults.COMMAND_SECONDS, "For one command of the batch system.")
-@_seconds("--orphan-seconds", defaults.ORPHAN_SECONDS, "A job without a Pod is cancelled after so long.")
-@_seconds("--idle-seconds", defaults.IDLE_SECONDS, "A user without Jobs has no connection after so long.")
-@_seconds("--lost-seconds", defaults.LOST_SECONDS, "Between two answers that prove a job to be lost.")
+@_seconds("--cycle-seconds", defaults.CYCLE_SECONDS, "Time between two queries to the batch system.")
+@_seconds("--quick-seconds", defaults.QUICK_SECONDS, "The same, for a minute after the agent's own changes.")
+@_seconds("--command-seconds", defaults.COMMAND_SECONDS, "Time limit of a command of the batch system.")
+@_seconds("--orphan-seconds", defaults.ORPHAN_SECONDS, "A job without a Pod is cancelled after this time.")
+@_seconds("--idle-seconds", defaults.IDLE_SECONDS, "The connection of a user without Jobs is closed after this time.")
+@_seconds("--lost-seconds", defaults.LOST_SECONDS, "Time between two answers that prove a job to be lost.")
 @_option("--hands", default=defaults.HANDS, type=click.IntRange(1, 64), help="Submissions that are made at once.")
 @_option("--log-format", default="json", type=click.Choice([str(one) for one in LogFormat]), help="Of log lines.")
 def agent(**options: Any) -> None:
-    """Run the Pods of a site's virtual nodes as batch jobs, and report what becomes of them.
+    """Run the Pods of a site's virtual nodes as batch jobs, and report their states.
 
-    Several may run for one site; one of them leads, the others wait. Each option is also read from the environment:
-    --public-key from BATCHGATE_AGENT_PUBLIC_KEY, else from BATCHGATE_PUBLIC_KEY. Policy and keys are read again when
-    their files change. How it acts for the HPC users of the
-    site is said by the site's access. Never runs as root (but for the embedded queue).
+    Several agents may run for one site; one of them leads, the others wait. Each option is also read from the
+    environment: --public-key from BATCHGATE_AGENT_PUBLIC_KEY, else from BATCHGATE_PUBLIC_KEY. Policy and keys are read
+    again when their files change. The site's access in the policy says how the agent acts for the site's HPC users.
+    Never runs as root (except for the embedded queue).
 
     \b
     Example: batchgate agent --site local --policy policies --public-key certs/signing.pub \\
              --address 10.0.0.7 --local-state ~/.local/state/batchgate/local
     """
     settings = _settings(options)
-    # Imported here: `batchgate agent --help` and a usage error need neither CEL nor the Kubernetes client.
+    # Imported here, as `batchgate agent --help` and a usage error can do without CEL and the Kubernetes client.
     from router.agent.leader.program import run  # noqa: PLC0415
 
     run(settings)
@@ -115,7 +115,7 @@ def _settings(options: dict[str, Any]) -> AgentSettings:
 
 
 def _address(text: str | None, listen: Address) -> str:
-    """The IP that Nodes publish: the one named, else the one that is listened on."""
+    """The IP that Nodes publish: the one of --address, else the one of --listen."""
     wanted = text if text is not None else listen.host
     try:
         found = ipaddress.ip_address(wanted)

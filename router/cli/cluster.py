@@ -1,6 +1,6 @@
-"""The caller's own way to a cluster, and looking around there as far as the caller may.
+"""Reads a cluster's objects with the caller's own credentials and rights.
 
-Shell. A list that is refused is a sentence, not the end: whoever may see less is told what was not looked at.
+Shell (the API). A refused list does not end the command: it becomes a sentence that tells the caller what is missing.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ _HOME_FILE: Final = Path(".kube", "config")
 class Cluster:
     """One cluster as the caller sees it.
 
-    ``named``: whether the caller has named the namespace. ``system`` is the agents' one. ``missed`` grows: a sentence for
-    each thing that could not be looked at.
+    ``named``: whether the caller has named the namespace. ``system``: the agents' namespace. ``missed`` collects a
+    sentence for each object or list that could not be read.
     """
 
     api: Api
@@ -41,13 +41,14 @@ class Cluster:
     missed: list[str] = field(default_factory=list)
 
     def every(self, what: str, path: str, keep: Callable[[Json], T], **query: object) -> tuple[T, ...] | None:
-        """What is kept of each object of a list; None where it may not be listed. ApiError where nothing answers."""
+        """``keep`` of each object of a list; None if listing is forbidden. Raises ApiError for other errors."""
         return self._allowed(what, lambda: _listed(self.api, path, keep, query))
 
     def everywhere(self, kind: str, group: str, keep: Callable[[Json], T], **query: object) -> tuple[T, ...]:
-        """What is kept of each object of a kind, of all namespaces or the one that was named.
+        """``keep`` of each object of a kind, in all namespaces or in the named one.
 
-        Where not all may be listed, those of the context's namespace; none where these may not be listed either.
+        If listing all namespaces is forbidden, only the context's namespace is listed, and if that is forbidden too,
+        the result is empty.
 
         :param kind: its plural, as in paths: ``jobs``
         :param group: the path of its group: ``/apis/batch/v1``
@@ -60,20 +61,20 @@ class Cluster:
         return self.every(f"{kind} of namespace {self.namespace}", path, keep, **query) or ()
 
     def one(self, what: str, path: str) -> Json | None:
-        """One object; None where there is none, or it may not be read."""
+        """One object; None if it is missing or forbidden."""
         return self._allowed(what, lambda: self.api.find(path))
 
     def _allowed(self, what: str, ask: Callable[[], T]) -> T | None:
         try:
             return ask()
         except ApiError as error:
-            if error.status != 403:  # 401 is nobody, and no answer is no cluster: nothing could be shown at all
+            if error.status != 403:  # without authentication (401) or an answer there is nothing to show
                 raise
             self.missed.append(f"{what} could not be looked at: {error.message}")
             return None
 
     def say_missed(self) -> None:
-        """Name on standard error what was not looked at."""
+        """Name on standard error what could not be read."""
         for sentence in self.missed:
             click.echo(f"Warning: {sentence}", err=True)
 
@@ -82,7 +83,7 @@ def _listed(api: Api, path: str, keep: Callable[[Json], T], query: dict[str, obj
     for tried in range(1, _TRIES + 1):
         try:
             return tuple(keep(one) for page, _ in api.pages(path, limit=_PAGE, **query) for one in page)
-        except Gone:  # the list took longer than the API server keeps its moment
+        except Gone:  # reading took longer than the API server keeps the list's version
             if tried == _TRIES:
                 raise
     raise AssertionError("unreachable")
@@ -113,7 +114,7 @@ def cluster_options(command: Callable[P, T]) -> Callable[..., T]:
         **options: Any,
     ) -> T:
         file = kubeconfig or _usual_file()
-        # Imported here: `--help` does not pay for the Kubernetes client.
+        # Imported here, so that `--help` does not import the Kubernetes client.
         from router.kube.credentials import namespace_of  # noqa: PLC0415
 
         chosen = namespace or namespace_of(file, context)
@@ -124,7 +125,7 @@ def cluster_options(command: Callable[P, T]) -> Callable[..., T]:
 
 
 def _usual_file() -> str | None:
-    """Where kubectl looks when nothing is said."""
+    """The default kubeconfig of kubectl; None if $KUBECONFIG is set or the file is missing."""
     if os.environ.get("KUBECONFIG"):
         return None
     try:

@@ -1,6 +1,6 @@
-"""``batchgate describe cronjob/NAME``: what became of a CronJob's runs and, with a policy, of the next one.
+"""``batchgate describe cronjob/NAME``: shows a CronJob's runs and, with a policy, a forecast of the next one.
 
-Shell. The CronJob controller creates its Jobs, so that nobody reads their warnings.
+Shell. The CronJob controller creates the Jobs, so users do not see their warnings.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _AHEAD: Final = (
 
 
 def describe_cronjob(cluster: Cluster, name: str, policy: str | None, output: str) -> None:
-    """Print the story of a CronJob. ConfigError where there is none, or it may not be read."""
+    """Print the story of a CronJob. Raises ConfigError if it is missing or forbidden."""
     below = f"/apis/batch/v1/namespaces/{quote(cluster.namespace, safe='')}"
     found = cluster.one(f"CronJob {name}", f"{below}/cronjobs/{quote(name, safe='')}")
     if found is None:
@@ -44,11 +44,11 @@ def describe_cronjob(cluster: Cluster, name: str, policy: str | None, output: st
 
 
 def _next_run(cluster: Cluster, cronjob: Json, directory: Path) -> list[str]:
-    """What the gate would say of the next Job, were it created by the controller now.
+    """The gate's decision about the next Job, as if the controller created it now.
 
     LimitRanges, quotas and queues of the cluster are not known here.
     """
-    # Imported here: without --policy no rule is read.
+    # Imported here, as only --policy needs it.
     from router import policy  # noqa: PLC0415
     from router.cli.judging import LEFT_ALONE  # noqa: PLC0415
     from router.gate import judging as gate  # noqa: PLC0415

@@ -1,4 +1,4 @@
-"""``batchgate describe``: the story of one Job, from Kubernetes and, where the caller may look there, from the site."""
+"""``batchgate describe``: the story of one Job, from Kubernetes and, if the caller has access, from the site."""
 
 from __future__ import annotations
 
@@ -38,10 +38,10 @@ _NO_POLICY: Final = "no --policy DIR was given, which says where the site's file
 def describe(cluster: Cluster, job: str, policy: str | None, cluster_id: str | None, output: str) -> None:
     """Tell the whole story of one JOB: decision, sizes, Pods, batch jobs, exit codes, Events, results.
 
-    Of cronjob/NAME: where each of its Jobs went and why; with --policy also what the next one will meet.
+    For cronjob/NAME: where each of its Jobs went and why; with --policy also a forecast for the next one.
 
-    With --policy also what lies in the Pods' directories on the site, where it can be reached from here with the
-    rights that you have there.
+    With --policy also the files in the Pods' directories on the site, if you can reach it from here with your own
+    rights.
 
     \b
     Example:  batchgate describe large -n default
@@ -71,7 +71,7 @@ def describe(cluster: Cluster, job: str, policy: str | None, cluster_id: str | N
 
 
 def _find(cluster: Cluster, name: str) -> Story:
-    """ConfigError where there is no such Job, or it may not be read."""
+    """The story of a Job. Raises ConfigError if the Job is missing or forbidden."""
     below = f"namespaces/{quote(cluster.namespace, safe='')}"
     job = cluster.one(f"Job {name}", f"/apis/batch/v1/{below}/jobs/{quote(name, safe='')}")
     if job is None:
@@ -151,7 +151,7 @@ def _aligned(rows: Sequence[tuple[str, str]]) -> Iterator[str]:
 
 
 def _plain(text: str) -> str:
-    """One line without control characters: what a manifest brings must not steer a terminal."""
+    """One line without control characters: a manifest's text must not control the terminal."""
     return "".join(char if char.isprintable() else " " for char in text)
 
 

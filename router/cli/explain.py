@@ -1,4 +1,4 @@
-"""``batchgate explain``: what a Job asks for, each rule up to the deciding one and why, the decision, the script."""
+"""``batchgate explain``: shows a Job's requests, each rule up to the deciding one, the decision, the script."""
 
 from __future__ import annotations
 
@@ -31,8 +31,7 @@ _NO_GRACE = (
 def explain(asked: Asked, *, no_script: bool) -> None:
     """Say what a Job asks for, where it goes, and why.
 
-    A Job as the cluster has it (kubectl get job NAME -o yaml) is explained for whom it was made, unless --user names
-    somebody.
+    A Job from the cluster (kubectl get job NAME -o yaml) is explained for the user who made it, unless you give --user.
 
     \b
     Example:  batchgate explain -f job.yaml --policy policies --user ada
@@ -71,7 +70,7 @@ def _lines(judged: Judged, judgement: Judgement, policy: Policy, *, no_script: b
         yield from _section("keeps it in the cloud", [str(obstacle) for obstacle in obstacles])
     if judgement.differences:
         yield from _section("different there, as for every such Job", judgement.differences)
-    # The first repeats the decision, which stands above.
+    # One warning repeats the decision, which is shown above.
     if warnings := [text for text in judgement.warnings if judgement.decision.reason not in text]:
         yield from _section("warnings", warnings)
     if judgement.script is not None and not no_script:
@@ -81,7 +80,7 @@ def _lines(judged: Judged, judgement: Judgement, policy: Policy, *, no_script: b
 
 
 def _sites_tried(workload: Workload, decision: Decision, policy: Policy) -> tuple[Site, ...]:
-    """The sites whose MPI profiles count: that of the route, or all that the rule chose from where the Job is MPI and stays."""
+    """The sites whose MPI profiles count: the route's, or for an MPI Job that stays, all candidates of the rule."""
     if decision.route is not None:
         return (decision.route.site,) if workload.mpi or decision.route.profile else ()
     if not workload.mpi or not decision.wanted:

@@ -1,7 +1,7 @@
-"""``batchgate forget``: take what is left of a site that is gone for good out of the cluster.
+"""``batchgate forget``: removes the remains of a site that is gone for good from the cluster.
 
-Shell. With the caller's own rights; nothing is done while an agent of the site renews its Lease, which is watched and
-not compared with this machine's clock.
+Shell (the API, a clock). It uses the caller's own rights. It refuses while an agent of the site renews its Lease, which
+it finds by watching the Lease: this machine's clock may differ.
 """
 
 from __future__ import annotations
@@ -36,13 +36,13 @@ _INSTANCE: Final = "batchgate-forget"
 
 @dataclass(slots=True)
 class _Work:
-    """What was done, and what could not be, one sentence each."""
+    """The steps that were done, and the errors, one sentence each."""
 
     done: list[str] = field(default_factory=list)
     problems: list[str] = field(default_factory=list)
 
     def step(self, words: str, act: Callable[[], object]) -> None:
-        """One step; what is gone already is done."""
+        """Do one step; a missing object counts as done."""
         try:
             act()
         except NotFound:
@@ -63,9 +63,9 @@ class _Work:
 def forget(cluster: Cluster, site: str, wait: int, output: str, **flags: bool) -> None:
     """Take a SITE that is gone for good out of the cluster: its Nodes, Pods, Leases and the state of its queues.
 
-    Its Jobs that are not over are suspended: they would make new Pods for Nodes that are no more. Delete them and apply
-    them again where another site shall run them. Take the site out of the policy first. Nothing is done while an agent of
-    the site leads. What is on the site stays there.
+    Its unfinished Jobs are suspended, as they would make new Pods for deleted Nodes. To run them on another site,
+    delete them and apply them again. Take the site out of the policy first. The command refuses while an agent of the
+    site leads. Files and jobs on the site stay there.
 
     \b
     Example:  batchgate forget demo --dry-run
@@ -86,7 +86,7 @@ def forget(cluster: Cluster, site: str, wait: int, output: str, **flags: bool) -
 
 
 def _look(cluster: Cluster, site: str) -> Remains:
-    """All of it, or ConfigError: half of a site is not forgotten."""
+    """All remains of a site. Raises ConfigError if some cannot be read: a site is forgotten as a whole."""
     nodes = cluster.every("the Nodes of queues", "/api/v1/nodes", dict, labelSelector=names.NODE_KIND) or ()
     jobs = cluster.every(
         "Jobs of all namespaces", "/apis/batch/v1/jobs", facts, labelSelector=f"{names.KEY_SITE}={site}"
@@ -103,7 +103,7 @@ def _look(cluster: Cluster, site: str) -> Remains:
 
 
 def _pods(cluster: Cluster, site: str, nodes: list[str]) -> tuple[PodView, ...]:
-    """The Pods on the site's Nodes, and those that say to be the site's."""
+    """The Pods on the site's Nodes, and those with the site's label."""
     queries = [{"fieldSelector": f"spec.nodeName={node}"} for node in nodes]
     found: dict[str, PodView] = {}
     for query in [{"labelSelector": f"{names.KEY_SITE}={site}"}, *queries]:
@@ -133,7 +133,7 @@ def _demand_consent(plan: Plan, *, asked: bool) -> None:
 
 
 def _demand_gone(cluster: Cluster, plan: Plan, lease: Mapping[str, Any] | None) -> None:
-    """ConfigError where an agent of the site renews its Lease. Waits as long as the Lease lasts, where one is held."""
+    """Raise ConfigError if an agent of the site renews its Lease. Watches a held Lease for as long as it lasts."""
     if not forgetting.holder(lease):
         return
     who, first, lasts = forgetting.holder(lease), forgetting.version(lease), forgetting.lasts(lease)
@@ -171,7 +171,7 @@ def _act(cluster: Cluster, plan: Plan, work: _Work, wait: int) -> None:
         work.step("its last check removed", partial(api.patch, path, body))
     if plan.lease:
         work.step(f"Lease {plan.lease} deleted", lambda: api.delete(_lease(cluster, plan.site)))
-    if work.problems:  # Pods of Nodes that are still there are ended by nobody
+    if work.problems:  # Kubernetes does not end Pods of Nodes that still exist
         return
     _await_end(cluster, plan, work, wait)
 
@@ -185,11 +185,11 @@ def _tell_pod(cluster: Cluster, site: str, pod: LeftPod) -> None:
     try:
         cluster.api.create(f"/api/v1/namespaces/{pod.namespace}/events", event)
     except Conflict:
-        return  # told at an earlier try
+        return  # created by an earlier try
 
 
 def _await_end(cluster: Cluster, plan: Plan, work: _Work, wait: int) -> None:
-    """Until Kubernetes has ended the Pods of the Nodes that are no more."""
+    """Wait until Kubernetes has ended the Pods of the deleted Nodes."""
     if not plan.pods:
         return
     click.echo(f"Waiting until Kubernetes has ended {len(plan.pods)} Pods (a minute or two)", err=True)

@@ -1,4 +1,4 @@
-"""What ``route``, ``script`` and ``explain`` share: their options, and judging each Job of the files named.
+"""The common part of ``route``, ``script`` and ``explain``: their options, and judging each Job of the given files.
 
 Shell: reads files and the clock, then calls the same ``gate.judge`` as the webhook.
 """
@@ -34,12 +34,12 @@ from router.workload.clusterfile import read_cluster
 JOB_VERSION: Final = "batch/v1"
 JOB_KINDS: Final = frozenset({"Job", "CronJob"})
 LEFT_ALONE: Final = "is left to the controller that spec.managedBy names"
-"""Said of a Job that is not judged."""
+"""The text for a Job that is not judged."""
 
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """What the options of a command say. ``named``: whether they say who asks, or it is whoever has called."""
+    """The values of a command's options. ``named``: whether --user was given; if not, ``user`` is the caller."""
 
     files: tuple[str, ...]
     recursive: bool
@@ -56,10 +56,10 @@ class Asked:
 
 @dataclass(frozen=True, slots=True)
 class Judged:
-    """One object of the files: with its judgement, its error, or neither where it is no Job.
+    """One object of the files, with its judgement or its error; an object other than a Job lacks both.
 
-    ``asker``: as whom it was judged and why, where that is not who the options name; else empty.
-    ``maker``: who made this living Job, as whom it was judged; empty where it was judged as the options say.
+    ``asker``: the user for whom it was judged and why, if this is not the options' user; else empty.
+    ``maker``: the user who made this Job of a cluster, if it was judged for that user; else empty.
     """
 
     manifest: Manifest
@@ -71,7 +71,7 @@ class Judged:
 
     @property
     def name(self) -> str:
-        """``namespace/name`` of the object, as far as it has them."""
+        """``namespace/name`` of the object, or the parts that it has."""
         return _full_name(self.manifest)
 
 
@@ -86,7 +86,7 @@ _OPTIONS = (
         metavar="FILE|DIR|-",
         help="Manifests; repeatable.",
     ),
-    click.option("-R", "--recursive", is_flag=True, help="Also the directories below those of -f."),
+    click.option("-R", "--recursive", is_flag=True, help="Also read subdirectories of -f."),
     click.option(
         "--policy",
         default="policies",
@@ -104,7 +104,7 @@ _OPTIONS = (
         envvar="BATCHGATE_QUEUES",
         type=click.Path(),
         metavar="FILE",
-        help="Queue state; without it none is known.",
+        help="Queue state; without it the state is unknown.",
     ),
     click.option(
         "--queues-max-age",
@@ -126,13 +126,13 @@ _OPTIONS = (
         envvar="BATCHGATE_SIGNING_KEY",
         type=click.Path(),
         metavar="FILE",
-        help="Sign, to show what a signature looks like: agents accept the webhook's alone. Without it nothing is signed.",
+        help="Sign, to show a signature; agents accept only the webhook's. Without it nothing is signed.",
     ),
 )
 
 
 def judging_options(command: Callable[..., None]) -> Callable[..., None]:
-    """Give a command the options above; it is called with one ``Asked`` in their place."""
+    """Give a command the options above; it gets their values as one ``Asked``."""
 
     @functools.wraps(command)
     def wrapped(**values: Any) -> None:
@@ -148,7 +148,7 @@ def judging_options(command: Callable[..., None]) -> Callable[..., None]:
 
 
 def open_gate(asked: Asked) -> gate.Gate:
-    """Everything that judging needs, from files. PolicyError, ConfigError and InputError say what is wrong."""
+    """Everything that judging needs, from files. Raises PolicyError, ConfigError or InputError."""
     checked = policy.load(read_directory(Path(asked.policy)))
     return gate.Gate(
         policy=checked,
@@ -160,7 +160,7 @@ def open_gate(asked: Asked) -> gate.Gate:
 
 
 def _states(path: str, most: int) -> QueueStates:
-    """The queue state of a file. One that does not say when it was written is taken as it is."""
+    """The queue state of a file. A state without a time is taken as current."""
     states = policy.queue_states(read_text(path), path)
     if problem := policy.age_problem(states, now=datetime.now(tz=UTC).timestamp(), most=most):
         click.echo(f"Warning: {path} {problem}: the queues' state counts as unknown (--queues-max-age)", err=True)
@@ -180,9 +180,8 @@ def _signer(path: str) -> Ed25519PrivateKey:
 def judge_all(asked: Asked, opened: gate.Gate, *, explain: bool = False) -> Iterator[Judged]:
     """Judge each object of the files, in order.
 
-    :param explain: also tell how; of a Job as the cluster has it for whom and when it was made, unless the options name
-        somebody.
-        That is read and not proved: whoever can write the file can write there whom they like.
+    :param explain: also explain each judgement. A Job from a cluster is judged for its maker and time of creation,
+        unless the options give a user. The maker is only read from the file, which anyone may have changed.
     """
     for manifest in read_manifests(asked.files, recursive=asked.recursive):
         _demand_object(manifest)
@@ -207,7 +206,7 @@ def judge_all(asked: Asked, opened: gate.Gate, *, explain: bool = False) -> Iter
 
 
 def _demand_object(manifest: Manifest) -> None:
-    """InputError where the API server would not know what it is given, or where a Job is one that we do not know."""
+    """Raise InputError for an object that the API server would refuse, or for a Job of an unknown version."""
     value = manifest.value
     if not isinstance(value, dict):
         raise InputError(f"{manifest.place}: is no Kubernetes object: a mapping with apiVersion and kind was expected")
@@ -222,20 +221,20 @@ def _demand_object(manifest: Manifest) -> None:
 
 
 def _maker(job: Mapping[str, Any]) -> str:
-    """Who made a Job that the cluster has, as the webhook has noted it on its template; empty where that is not so."""
+    """The maker of a Job from a cluster, from the webhook's annotation on its template; else empty."""
     uid = _text_at(job, "metadata", "uid")
     return _text_at(job, "spec", "template", "metadata", "annotations", names.KEY_REQUESTER) if uid else ""
 
 
 def _text_at(value: object, *path: str) -> str:
-    """The text at a place in an object; empty where there is none that can be printed."""
+    """The text at a path in an object; empty unless it is printable text."""
     for key in path:
         value = value.get(key) if isinstance(value, Mapping) else None
     return value if isinstance(value, str) and value.isprintable() else ""
 
 
 def _requester(asked: Asked, value: object, opened: gate.Gate) -> tuple[Requester, str]:
-    """Who asks, and in words why it is not who the options name; the Jobs of a CronJob are created by its controller.
+    """The requester, and why it is not the options' user: a CronJob's Jobs are created by the CronJob controller.
 
     The namespace is that of the Job or CronJob itself (a Job template has none).
     """
@@ -252,9 +251,9 @@ def _requester(asked: Asked, value: object, opened: gate.Gate) -> tuple[Requeste
 
 
 def _of_cronjob(value: object) -> str:
-    """The beginning of a sentence on who makes this Job, where a CronJob does; else empty.
+    """The beginning of a sentence about the maker of a CronJob's Job; else empty.
 
-    A Job that somebody made of a CronJob by hand has the same owner, and an annotation beside it.
+    A Job that a user made from a CronJob by hand has the same owner, but also an annotation.
     """
     if not isinstance(value, dict):
         return ""
@@ -279,7 +278,7 @@ def _full_name(manifest: Manifest) -> str:
 
 
 def complain(judged: Judged, *, warnings: bool = True) -> bool:
-    """Print the warnings and the error of one Job to standard error; whether it was denied or invalid."""
+    """Print the warnings and the error of one Job to standard error; returns whether it was denied or invalid."""
     if judged.error is not None:
         click.echo(f"Error: {judged.manifest.place}: {judged.name}: {judged.error}", err=True)
         return True
@@ -300,6 +299,6 @@ def complain(judged: Judged, *, warnings: bool = True) -> bool:
 
 
 def say_if_none(jobs: int) -> None:
-    """Say that there was nothing to judge, where silence could be taken for an answer."""
+    """Warn if there were no Jobs to judge, as silence could be taken for an answer."""
     if not jobs:
         click.echo(f"Warning: no Job or CronJob of {JOB_VERSION} was found.", err=True)

@@ -1,6 +1,6 @@
-"""Reading manifests: the files, directories and standard input that ``-f`` names.
+"""Reads manifests: the files, directories and standard input that ``-f`` names.
 
-Shell: touches files. Knows documents and where each stands; nothing of judging.
+Shell (files). Keeps each object's file and line.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class Manifest:
 
 
 def read_text(path: str) -> str:
-    """The text of a file, or of standard input for ``-``. InputError where it cannot be read or is no UTF-8."""
+    """The text of a file, or of standard input for ``-``. Raises InputError if it is unreadable or not UTF-8."""
     try:
         data = sys.stdin.buffer.read(LARGEST + 1) if path == STDIN else _read(Path(path))
     except OSError as error:
@@ -48,7 +48,7 @@ def _read(path: Path) -> bytes:
 
 
 def read_manifests(paths: Sequence[str], *, recursive: bool) -> list[Manifest]:
-    """Every object of the files named, Lists taken apart, in order. A directory stands for the manifests in it."""
+    """Every object of the given files, in order; Lists are split. A directory stands for the manifests in it."""
     found = [
         manifest
         for path in paths

@@ -1,4 +1,4 @@
-"""Machine output: YAML and JSON that stay the same for the same input, and can be read by kubectl."""
+"""Writes machine output: YAML and JSON that kubectl can read, always the same for the same input."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ import yaml
 
 
 class _Dumper(yaml.CSafeDumper):
-    """Texts of several lines as block scalars, so that a script in an annotation can be read."""
+    """Writes texts of several lines as block scalars, so that a script in an annotation is readable."""
 
     def ignore_aliases(self, data: object) -> bool:  # noqa: ARG002 - PyYAML gives it
-        """Never write anchors: two equal parts are two parts."""
+        """Never write anchors: equal parts are written twice."""
         return True
 
 
@@ -25,7 +25,7 @@ _Dumper.add_representer(str, _text)
 
 
 def as_yaml(objects: Sequence[object]) -> str:
-    """One YAML document an object, keys in the order they have."""
+    """One YAML document per object, with keys in their order."""
     return "".join(
         "---\n" * (index > 0)
         + yaml.dump(
@@ -36,12 +36,12 @@ def as_yaml(objects: Sequence[object]) -> str:
 
 
 def as_json(value: object) -> str:
-    """Indented JSON, keys in the order they have."""
+    """Indented JSON, with keys in their order."""
     return json.dumps(value, indent=2, ensure_ascii=False)
 
 
 def placed_back(document: object, job: Mapping[str, object], root: str) -> object:
-    """The document with ``job`` where it came from: the document itself, or the Job template of a CronJob."""
+    """The document with ``job`` in its place: the document itself, or a CronJob's Job template."""
     if not root:
         return job
     assert isinstance(document, Mapping)  # noqa: S101 - job_of found a Job in it
@@ -52,7 +52,7 @@ def placed_back(document: object, job: Mapping[str, object], root: str) -> objec
 
 
 def as_document(value: object) -> object:
-    """Dataclasses as objects with keys as Kubernetes spells them: ``free_nodes`` is ``freeNodes``."""
+    """Dataclasses as objects with keys in Kubernetes' spelling: ``free_nodes`` becomes ``freeNodes``."""
     if is_dataclass(value) and not isinstance(value, type):
         return {_key(one.name): as_document(getattr(value, one.name)) for one in fields(value)}
     if isinstance(value, Mapping):

@@ -1,7 +1,7 @@
 """``batchgate policy check | test | schema``.
 
-Shell: reads files, prints, sets the exit code. What is wrong with a policy, and in which words, is known by
-``router.policy``; no cluster and no webhook is asked.
+Shell: reads files, prints, sets the exit code, without a cluster or webhook. ``router.policy`` finds and words the
+problems of a policy.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def policy() -> None:
 def check(directory: str) -> None:
     """Check all files of a directory together, as the webhook does before it uses them.
 
-    Every problem is printed with its file, line and column. Exit code 2 where there is one.
+    Every problem is printed with its file, line and column; the exit code is then 2.
 
     \b
     Example:  batchgate policy check policies
@@ -56,7 +56,7 @@ def check(directory: str) -> None:
     "--cluster", metavar="FILE", envvar="BATCHGATE_CLUSTER", help="LimitRanges and others for the tests' Jobs."
 )
 def test(directory: str, cluster: str | None) -> None:
-    """Run the tests that stand beside the rules. Exit code 1 where one fails, or there is none.
+    """Run the tests of the policy files. Exit code 1 if one fails or there are none.
 
     \b
     Example:  batchgate policy test policies

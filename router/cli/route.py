@@ -1,4 +1,4 @@
-"""``batchgate route``: manifests in, the same manifests out as the webhook would leave them."""
+"""``batchgate route``: prints manifests as the webhook would change them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from router.cli.table import print_table
 
 
 def _routed(judged: Judged) -> object:
-    """The object as it comes out: a Job's routed copy in its place, anything else as it came in."""
+    """The object to print: a Job is replaced by its routed copy, other objects stay unchanged."""
     if judged.judgement is None:
         return judged.manifest.value
     return placed_back(judged.manifest.value, judged.judgement.routed, judged.root)
@@ -31,7 +31,7 @@ def _print_json(results: Sequence[Judged]) -> None:
 
 
 def _print_patch(results: Sequence[Judged]) -> None:
-    # Imported here: no other output needs jsonpatch.
+    # Imported here, as only this output needs jsonpatch.
     from router.gate import patching  # noqa: PLC0415
 
     entries = []
@@ -80,10 +80,10 @@ PRINTERS: Final[Mapping[str, Callable[[Sequence[Judged]], None]]] = {
 def route(asked: Asked, output: str) -> None:
     """Judge the Jobs of a file and print them as the webhook would leave them.
 
-    Objects that are no Jobs pass through unchanged; a denied or invalid Job is left out, named on standard error, and
-    makes the exit code 1. Without --signing-key the signature is left out. With it the output still is not what agents
-    accept: it is signed before the API server fills in its defaults. Apply your own file: the webhook judges and signs
-    it anew.
+    Objects other than Jobs pass through unchanged. A denied or invalid Job is left out and named on standard error; the
+    exit code is then 1. Without --signing-key the signature is left out. Even with it, agents do not accept the output,
+    which is signed before the API server fills in its defaults. So apply your own file: the webhook judges and signs
+    it.
 
     \b
     Example:  batchgate route -f job.yaml --policy policies --user ada -o table

@@ -11,9 +11,9 @@ from router.cli.judging import Asked, Judged, complain, judge_all, judging_optio
 
 @click.command()
 @judging_options
-@click.option("--own", is_flag=True, help="The Job's own part alone, which the annotation holds.")
+@click.option("--own", is_flag=True, help="Print only the Job's own part, which the annotation holds.")
 def script(asked: Asked, *, own: bool) -> None:
-    """Print the batch script of each Job that goes to HPC, complete, as it is submitted.
+    """Print the complete batch script of each Job that goes to HPC, as it is submitted.
 
     Jobs that stay in the cloud are named on standard error with the reason.
 

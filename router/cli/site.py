@@ -1,7 +1,7 @@
 """``batchgate site check``.
 
-Shell: reads the options, prints, tells the agents, sets the exit code. Signals ask the check to end; it then removes what
-it left.
+Shell: reads the options, prints, tells the agents, sets the exit code. A signal ends the check, which then removes its
+jobs and files.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ T = TypeVar("T")
 
 @click.group()
 def site() -> None:
-    """Look at a site of the policy: can it do what Jobs need?
+    """Check whether a site of the policy can do what Jobs need.
 
     \b
     Example:  batchgate site check hpc1 --policy policies
@@ -61,29 +61,29 @@ def site() -> None:
     "--kubeconfig",
     metavar="FILE",
     also=("BATCHGATE_AGENT_KUBECONFIG",),
-    help="The agent's own; else $KUBECONFIG, else the cluster whose Pod this is: whose agents are told.",
+    help="The agent's; else $KUBECONFIG, else the cluster of this Pod. That cluster's agents are told of the result.",
 )
 @_option(
     "--namespace",
     default=names.SYSTEM_NAMESPACE,
     also=("BATCHGATE_AGENT_NAMESPACE",),
     metavar="NAME",
-    help="The agents' own.",
+    help="The agents' namespace.",
 )
-@click.option("--no-record", is_flag=True, help="Only look: tell no agent.")
+@click.option("--no-record", is_flag=True, help="Do not tell the agents.")
 @click.option("-o", "--output", type=click.Choice(["table", "json"]), default="table", help="For people, for programs.")
 def check(name: str, users: tuple[str, ...], policy: Path, wait: int, output: str, **options: Any) -> None:
     """Submit probe jobs as the users of a site, and say what must be mended before Jobs are sent there.
 
-    Run it as the user that the agent is, on the agent's machine. Agents of the site submit nothing while the last check
-    has found a line that must be mended; one of an MPI profile holds back the MPI Jobs of that profile alone.
-    docs/preflight.md says what each line means.
+    Run it as the agent's user, on the agent's machine. Agents of the site submit nothing while the last check has found
+    a line that must be mended; a line about an MPI profile stops only MPI Jobs of that profile. docs/preflight.md
+    explains each line.
 
     \b
-    Exit codes: 0 no line must be mended, 1 one must, 2 usage, configuration, policy or no cluster.
+    Exit codes: 0 all is well, 1 a line must be mended, 2 usage, configuration, policy or no cluster.
     Example:  batchgate site check hpc1 --policy policies --kubeconfig agent.kubeconfig
     """
-    # Imported here: usage errors need neither CEL nor asyncssh.
+    # Imported here, as usage errors can do without CEL and asyncssh.
     from dataclasses import replace  # noqa: PLC0415
 
     from router import policy as policies  # noqa: PLC0415
@@ -110,9 +110,9 @@ def check(name: str, users: tuple[str, ...], policy: Path, wait: int, output: st
 
 
 def _record(kubeconfig: str | None, namespace: str, site: str) -> CheckRecord | None:
-    """Where agents look for the last check; None where no cluster is named.
+    """The record of the last check, which agents read; None without a cluster.
 
-    It is read now: whoever may not, or asks the wrong cluster, is to know it before the probes are submitted.
+    It is read now, so that missing rights or a wrong cluster are reported before the probes are submitted.
     """
     from router.agent.lastcheck import CheckRecord  # noqa: PLC0415 - as above
     from router.kube.client import connect  # noqa: PLC0415
@@ -142,7 +142,7 @@ def _tell_agents(record: CheckRecord, lines: tuple[Line, ...], users: tuple[str,
 
 
 def _asked(record: CheckRecord, ask: Callable[[], T]) -> T:
-    """What the API server answers. ConfigError says what to do where it does not."""
+    """The API server's answer. Turns its errors into a ConfigError that says what to do."""
     try:
         return ask()
     except NotFound as error:

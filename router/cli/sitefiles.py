@@ -1,7 +1,7 @@
-"""What lies in the directories of a Job's Pods on its site, looked at with the caller's own rights there.
+"""Lists the files in the directories of a Job's Pods on its site, with the caller's own rights there.
 
-Shell. Nothing is written there, and no command is run: a site that cannot be reached from here is a sentence, with what an
-admin can do instead.
+Shell (the site's files). It only reads, and runs no commands. For an unreachable site the result is a sentence that
+says what an admin can do instead.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from router.startup.policyfiles import read_directory
 
 MOST_FILES: Final = 200
 _INNER: Final = (layout.LOG, layout.EXIT)
-"""Directories of ours whose names are shown too; volumes may hold anything, and any number."""
+"""The agent's own directories, whose files are listed too; volumes may hold any number of files."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +43,7 @@ class File:
 
 @dataclass(frozen=True, slots=True)
 class OnSite:
-    """A Pod's directory. ``problem``: why it could not be looked at, and ``advice`` what an admin can do instead."""
+    """A Pod's directory. ``problem``: why it could not be read; ``advice``: what an admin can do instead."""
 
     pod: str
     host: str
@@ -54,15 +54,15 @@ class OnSite:
 
 
 def unseen(story: Story, cluster: str, problem: str, site: Site | None = None) -> tuple[OnSite, ...]:
-    """Every Pod's directory, none of them looked at."""
+    """Every Pod's directory, unread, with this problem."""
     return tuple(_not_seen(story, one, cluster, problem, site) for one in story.pods)
 
 
 def look(story: Story, cluster: str, directory: Path) -> tuple[OnSite, ...]:
-    """What lies in each Pod's directory. ConfigError for a policy that does not check.
+    """The files in each Pod's directory. Raises ConfigError for an invalid policy.
 
-    :param cluster: its eight digits; empty where they are not known, and nothing can be found then
-    :param directory: of the policy files
+    :param cluster: its eight digits, needed to find the directories; empty if unknown
+    :param directory: the directory of the policy files
     """
     site = site_in(directory, story.decision.site)
     if site is None:
@@ -80,7 +80,7 @@ def look(story: Story, cluster: str, directory: Path) -> tuple[OnSite, ...]:
 
 
 def site_in(directory: Path, name: str) -> Site | None:
-    """The site of that name in the policy files of a directory. ConfigError for a policy that does not check."""
+    """The site of that name in the policy files of a directory. Raises ConfigError for an invalid policy."""
     return next((one for one in policy.load(read_directory(directory)).sites if one.name == name), None)
 
 
@@ -88,7 +88,7 @@ _BEFORE: Final = frozenset({JobPhase.WAITING, JobPhase.SUSPENDED})
 
 
 def no_pods(story: Story, directory: Path | None) -> str:
-    """Where the logs of Pods that are no more may be."""
+    """A sentence on where the logs of deleted Pods may be."""
     name = story.decision.site
     if story.state in _BEFORE and not story.succeeded + story.failed:
         return "no Pod is there, and none has ended yet"
@@ -132,14 +132,14 @@ def _file(host: Host, directory: PurePosixPath, name: str) -> Iterator[File]:
 
 
 def _user(story: Story, site: Site) -> str:
-    """Whose files they are: on an embedded queue its one user's, whom we take to be ourselves."""
+    """The owner of the files; an embedded queue has one user, presumably the caller."""
     if SYSTEMS[site.system].TRAITS.embedded and site.access is Access.OWN:
         return getpass.getuser()
     return story.decision.user
 
 
 def _place(story: Story, pod: PodStory, cluster: str, site: Site | None) -> PodDirectory:
-    """Where the files of a Pod are; what is not known of that stands as its name in angle brackets."""
+    """The directory of a Pod; unknown parts are written as their names in angle brackets."""
     digits = cluster or "<cluster id>"
     if site is None:
         root = f"<workDir>/{story.decision.site}.{digits}"

@@ -1,4 +1,4 @@
-"""``batchgate status``: queues, Jobs by state, what is stuck, who leads; asked of the cluster as the caller."""
+"""``batchgate status``: shows queues, Jobs by state, stuck Pods and leading agents, with the caller's rights."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ from router.pod.view import view
 @cluster_options
 @click.option("-o", "--output", type=click.Choice(["table", "json"]), default="table", show_default=True)
 def status(cluster: Cluster, site: str, output: str) -> None:
-    """Say how the queues are, how far Jobs are, what is stuck and why, which agent leads, and how the webhook is.
+    """Show the state of queues, Jobs and the webhook, what is stuck and why, and which agent leads.
 
-    Of one SITE, or of all. Asks the cluster with your own rights; what you may not see is named on standard error.
+    For one SITE, or for all. Reads the cluster with your own rights; what you may not see is named on standard error.
 
     \b
     Example:  batchgate status
@@ -54,7 +54,7 @@ def status(cluster: Cluster, site: str, output: str) -> None:
 
 
 def look(cluster: Cluster) -> Seen:
-    """All that there is of sites in a cluster, as far as the caller may see it. ApiError where nothing answers."""
+    """All objects of sites in a cluster that the caller may see. Raises ApiError if the API server does not answer."""
     path = f"/api/v1/namespaces/{cluster.system}/configmaps/{names.QUEUES_CONFIG_MAP}"
     queues = cluster.one("the state of queues", path) or {}
     nodes = cluster.every("the Nodes of queues", "/api/v1/nodes", dict, labelSelector=names.NODE_KIND) or ()

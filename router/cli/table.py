@@ -1,4 +1,4 @@
-"""Tables for people: aligned columns on a terminal, one line a row when piped."""
+"""Prints tables for people: aligned columns on a terminal, one line per row in a pipe."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ PIPE_WIDTH: Final = 10_000
 
 def print_table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
     """Print rows under their heads. On a terminal the last column wraps; in a pipe nothing is cut or wrapped."""
-    from rich.console import Console  # noqa: PLC0415 - a tenth of a second that other commands do not pay
+    from rich.console import Console  # noqa: PLC0415 - the import takes a tenth of a second
     from rich.table import Table  # noqa: PLC0415
 
     table = Table(box=None, pad_edge=False, header_style="bold", show_edge=False)
@@ -30,5 +30,5 @@ def print_table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
 
 
 def _plain(text: str) -> str:
-    """One line without control characters: what a manifest brings must not steer a terminal."""
+    """One line without control characters: a manifest's text must not control the terminal."""
     return "".join(char if char.isprintable() else " " for char in text)

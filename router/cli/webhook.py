@@ -1,7 +1,7 @@
-"""Looking at the webhook as it runs, with the caller's own rights: its Deployment, its Pods, what each says of itself.
+"""Reads the state of the running webhook with the caller's own rights: Deployment, Pods, each Pod's ``/statusz``.
 
-Shell. Each replica is asked through the API server (``pods/proxy``), so that nothing has to reach the Pods' network, and
-the webhook itself writes nothing anywhere.
+Shell (the API). The requests to replicas go through the API server (``pods/proxy``), so that the caller need not reach
+the Pods' network. The webhook itself writes no status.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ HEAD: Final = ("REPLICA", "READY", "POLICY", "SINCE", "CERTIFICATE", "TROUBLE")
 
 
 def look_at_webhook(cluster: Cluster) -> Webhook | None:
-    """The webhook; None where neither its Deployment nor its Pods may be looked at."""
+    """The webhook; None if both its Deployment and its Pods are forbidden."""
     missed = len(cluster.missed)
     deployment = cluster.one(
         "the webhook's Deployment", f"/apis/apps/v1/namespaces/{cluster.system}/deployments/{names.WEBHOOK}"
@@ -52,7 +52,7 @@ def _told(cluster: Cluster, pods: Sequence[Json]) -> dict[str, Json | str]:
         try:
             told[name] = cluster.api.get(path, _SECONDS)
         except ApiError as error:
-            if error.status == _FORBIDDEN:  # and so it would be of the others
+            if error.status == _FORBIDDEN:  # then the other Pods are forbidden too
                 what = "which policy each replica of the webhook has in force"
                 cluster.missed.append(f"{what} could not be looked at: {error.message}")
                 return {}
@@ -68,7 +68,7 @@ def _port(pod: Json) -> int:
 
 
 def look_at_requests(cluster: Cluster) -> tuple[PendingRequest, ...]:
-    """The agents' requests for serving certificates that wait for an admin."""
+    """The agents' pending requests for serving certificates."""
     found = cluster.every(
         "certificate requests",
         "/apis/certificates.k8s.io/v1/certificatesigningrequests",
@@ -79,7 +79,7 @@ def look_at_requests(cluster: Cluster) -> tuple[PendingRequest, ...]:
 
 
 def head_line(found: Webhook | None) -> str:
-    """One sentence on the whole."""
+    """One sentence about the whole webhook."""
     if found is None:
         return "not looked at"
     if found.wanted is None:
@@ -97,7 +97,7 @@ def row(one: Replica) -> tuple[str, ...]:
 
 
 def say_requests(waiting: Sequence[PendingRequest]) -> None:
-    """Name what an admin has to approve; nothing where there is nothing."""
+    """Print the requests that an admin has to approve."""
     for one in waiting:
         words = f"{one.name} of {one.requester}, for {durations.show(one.age)}"
         click.echo(

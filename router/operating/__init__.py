@@ -1,5 +1,5 @@
-"""What operators are shown of a cluster: its queues and Jobs, the story of one Job, what is left of a site.
+"""What operators see of a cluster: its queues and Jobs, the history of one Job, the remains of a site.
 
-Pure: objects of the API in, frozen values out, which a table or JSON is made of. Knows nothing of requests, and no
-clock: whoever asks says what time it is.
+Pure: turns API objects into frozen values, from which the CLI makes tables or JSON. The caller sends the requests and
+passes the time.
 """

@@ -1,6 +1,6 @@
-"""A CronJob and what became of its runs: the Jobs that it has made, and where each went.
+"""A CronJob and its runs: the Jobs that it has made, and where each went.
 
-Pure. Nobody sees the warnings of a Job that a controller creates; the decision stands on the Job alone.
+Pure. Users do not see the warnings for a Job that a controller creates; only the Job's annotations show the decision.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ Json = Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """One Job that a CronJob has made. ``by_hand``: by ``kubectl create job --from``, so for whoever typed that."""
+    """One Job of a CronJob. ``by_hand``: made by ``kubectl create job --from``, so for the user who ran it."""
 
     name: str
     created: str
@@ -29,7 +29,7 @@ class Run:
 
 @dataclass(frozen=True, slots=True)
 class CronStory:
-    """A CronJob; ``last``: when it last made a Job, empty where it never did. ``runs`` that are kept, the last first."""
+    """A CronJob. ``last``: when it last made a Job, or empty. ``runs``: the Jobs that are kept, the last first."""
 
     namespace: str
     name: str
@@ -40,7 +40,7 @@ class CronStory:
 
 
 def cron_story(cronjob: Json, jobs: Iterable[Json]) -> CronStory:
-    """The story of a CronJob; ``jobs`` of others are left out."""
+    """The story of a CronJob; Jobs of other CronJobs are left out."""
     metadata, spec = cronjob["metadata"], cronjob.get("spec") or {}
     runs = [_run(job) for job in jobs if _is_of(job, metadata["uid"])]
     return CronStory(
@@ -69,5 +69,5 @@ def _run(job: Json) -> Run:
 
 
 def made_by_hand(job: Json) -> bool:
-    """Whether a CronJob's Job says that kubectl made it, as ``kubectl create job --from`` writes; others may write it too."""
+    """Whether a CronJob's Job has the annotation of ``kubectl create job --from``; other programs may write it too."""
     return (job["metadata"].get("annotations") or {}).get(names.CRONJOB_INSTANTIATE) == "manual"

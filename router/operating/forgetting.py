@@ -1,8 +1,8 @@
-"""What goes when a site is gone for good, and what stays.
+"""Plans the removal of a site that is gone for good: what is deleted, and what stays.
 
-Pure. No person writes the status of a Pod on a virtual node (the guards see to that): its Node is deleted, and
-Kubernetes' own garbage collector ends the Pods of a Node that is no more, within two minutes. A Job would make a new Pod for
-each, again and again, so what is not over is suspended first.
+Pure. The guards let no person write the status of a Pod on a virtual node. So its Node is deleted, and Kubernetes'
+garbage collector ends the Pods of a deleted Node within two minutes. A Job would replace each of these Pods again and
+again, so unfinished Jobs are suspended first.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ Json = Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class LeftPod:
-    """A Pod that nobody will answer for. ``batch_job``: empty where it was never submitted."""
+    """A Pod that no agent serves any more. ``batch_job``: empty if it was never submitted."""
 
     namespace: str
     name: str
@@ -33,7 +33,7 @@ class LeftPod:
 
 @dataclass(frozen=True, slots=True)
 class LeftJob:
-    """A Job that would make new Pods for the site. ``suspended``: it is already."""
+    """A Job that would make new Pods for the site. ``suspended``: it is suspended already."""
 
     namespace: str
     name: str
@@ -51,11 +51,11 @@ class LeftNode:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What forgetting a site does, in this order, and what stays. ``lease``, ``queue_state``, ``checks``: empty where there
-    is none.
+    """The steps of forgetting a site, in this order, and what stays. ``lease``, ``queue_state`` and ``checks`` are
+    empty if missing.
 
-    ``ended`` counts the Pods that are over: they go with their Node too. ``batch_jobs``, ``directory``: what may still be
-    on the site; the directory is below the site's workDir, of each HPC user.
+    ``ended`` counts the finished Pods, which are deleted with their Node too. ``batch_jobs`` and ``directory`` may
+    still be on the site; each HPC user has such a directory below the site's workDir.
     """
 
     site: str
@@ -71,14 +71,14 @@ class Plan:
 
     @property
     def empty(self) -> bool:
-        """Whether nothing in the cluster tells of the site."""
+        """Whether the cluster has no objects of the site."""
         told = self.lease or self.queue_state or self.checks
         return not (self.jobs or self.nodes or self.pods or self.ended or told)
 
 
 @dataclass(frozen=True, slots=True)
 class Remains:
-    """What the cluster has of a site. ``queues``, ``checks``: documents of the queues' state and of checks by their keys."""
+    """A site's objects in the cluster. ``queues``, ``checks``: documents of the queues' state and of checks, by key."""
 
     jobs: tuple[JobFacts, ...]
     nodes: tuple[Json, ...]
@@ -89,7 +89,7 @@ class Remains:
 
 
 def plan(site: str, found: Remains, cluster: str) -> Plan:
-    """What to do. ``cluster``: its eight digits, which name the site's directories; empty where not known."""
+    """The plan for a site. ``cluster``: the cluster's eight digits in names of directories; empty if unknown."""
     nodes = sorted(node["metadata"]["name"] for node in found.nodes if is_of(node, site))
     living = [pod for pod in found.pods if not pod.status.terminal]
     key = f"{site}.json"
@@ -112,7 +112,7 @@ def plan(site: str, found: Remains, cluster: str) -> Plan:
 
 
 def is_of(node: Json, site: str) -> bool:
-    """Whether an agent of that site has made a Node."""
+    """Whether a Node belongs to that site."""
     place = place_of(node)
     return place is not None and place[0] == site
 
@@ -126,15 +126,15 @@ def _left(pod: PodView) -> LeftPod:
 
 
 def holder(lease: Json | None) -> str:
-    """Who holds a Lease; empty where nobody does."""
+    """The holder of a Lease, or empty."""
     return str(((lease or {}).get("spec") or {}).get("holderIdentity") or "")
 
 
 def lasts(lease: Json | None) -> int:
-    """Seconds that a Lease lasts without being renewed."""
+    """The duration of a Lease in seconds."""
     return int(((lease or {}).get("spec") or {}).get("leaseDurationSeconds") or 0)
 
 
 def version(lease: Json | None) -> str:
-    """What differs after each renewal; empty where there is no Lease."""
+    """The Lease's resourceVersion, which changes with each renewal; empty without a Lease."""
     return str(((lease or {}).get("metadata") or {}).get("resourceVersion") or "")

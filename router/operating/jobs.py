@@ -1,4 +1,4 @@
-"""A Job as operators are told of it: where it went, how far it is, and since when.
+"""A Job as operators see it: its target, its phase, and since when.
 
 Pure.
 """
@@ -16,7 +16,7 @@ from router.pod.view import PodView
 
 
 class JobPhase(StrEnum):
-    """How far a Job is. ``WAITING``: no Pod of it runs yet."""
+    """A Job's phase. ``WAITING``: no Pod of it runs yet."""
 
     WAITING = "waiting"
     RUNNING = "running"
@@ -28,9 +28,9 @@ class JobPhase(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class JobFacts:
-    """What is kept of a Job. ``since``: when it was started or, before that, created (seconds since 1970).
+    """The fields that are kept of a Job. ``since``: when it was started or, before that, created (seconds since 1970).
 
-    ``finished``: ``Complete``, ``Failed`` or empty. ``ready`` counts its Pods that run, as its status has it.
+    ``finished``: ``Complete``, ``Failed`` or empty. ``ready``: the number of ready Pods in its status.
     """
 
     namespace: str
@@ -47,7 +47,7 @@ class JobFacts:
 
 
 def facts(job: Mapping[str, Any]) -> JobFacts:
-    """What is kept of a Job as the API serves it."""
+    """The kept fields of a Job from the API."""
     metadata, spec, status = job["metadata"], job.get("spec") or {}, job.get("status") or {}
     labels = metadata.get("labels") or {}
     return JobFacts(
@@ -66,13 +66,13 @@ def facts(job: Mapping[str, Any]) -> JobFacts:
 
 
 def finish(status: Mapping[str, Any]) -> str:
-    """``Complete`` or ``Failed`` where a Job is over, as its conditions say; else empty."""
+    """``Complete`` or ``Failed`` by a finished Job's conditions; else empty."""
     kinds = [one.get("type") for one in status.get("conditions") or () if one.get("status") == "True"]
     return next((kind for kind in ("Complete", "Failed") if kind in kinds), "")
 
 
 def state(job: JobFacts, pods: tuple[PodView, ...]) -> JobPhase:
-    """How far a Job is; ``pods`` are those of it that are known."""
+    """A Job's phase; ``pods`` are its known Pods."""
     if job.finished:
         return JobPhase.COMPLETE if job.finished == "Complete" else JobPhase.FAILED
     if job.deleting:

@@ -1,6 +1,6 @@
-"""The state of sites at one moment: queues, Jobs by their states, what is stuck and why, who leads.
+"""The state of sites at one moment: queues, Jobs by phase, stuck Pods and Nodes with reasons, leading agents.
 
-Pure. What could not be looked at is left out here and named by whoever asked.
+Pure. Objects that could not be read are left out here; the caller names them.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ from router.policy.states import queue_states
 
 Json = Mapping[str, Any]
 TOO_OLD: Final = 600
-"""Seconds after which the webhook takes a queue's figures as unknown: ``settings.QUEUES_MAX_AGE``."""
+"""Seconds after which a queue's figures count as unknown to the webhook: ``settings.QUEUES_MAX_AGE``."""
 
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """What was looked at. ``queues`` are the documents that agents publish, by their keys; ``now`` since 1970.
+    """The objects that were read. ``queues``: the documents that agents publish, by key; ``now``: seconds since 1970.
 
-    ``leases``: by their names; None where they could not be looked at.
+    ``leases``: by name; None if they were unreadable.
     """
 
     now: float
@@ -42,8 +42,11 @@ class Seen:
 
 @dataclass(frozen=True, slots=True)
 class Queue:
-    """One queue. ``state``: ``open``, ``closed``, ``refused`` (the site, by its last check), ``unreachable`` (the batch
-    system), ``agent-away``, ``no-node`` or ``unknown``; ``reason`` says why it is not open. ``age``: of the figures, in seconds. None: not known.
+    """One queue. ``None`` means unknown.
+
+    ``state``: ``open``, ``closed``, ``refused`` (the site, by its last check), ``unreachable`` (the batch system),
+    ``agent-away``, ``no-node`` or ``unknown``; ``reason`` says why the queue is not open. ``age``: the figures' age in
+    seconds.
     """
 
     site: str
@@ -59,7 +62,7 @@ class Queue:
 
 @dataclass(frozen=True, slots=True)
 class JobCount:
-    """How many Jobs of a site (empty: in the cloud) are in a state."""
+    """The number of Jobs of a site (empty: in the cloud) in a phase."""
 
     site: str
     state: JobPhase
@@ -68,7 +71,7 @@ class JobCount:
 
 @dataclass(frozen=True, slots=True)
 class WaitingJob:
-    """A Job no Pod of which runs yet; ``age`` in seconds."""
+    """A Job without a running Pod so far; ``age`` in seconds."""
 
     namespace: str
     name: str
@@ -80,7 +83,7 @@ class WaitingJob:
 
 @dataclass(frozen=True, slots=True)
 class Leader:
-    """Who holds the Lease of a site; ``age``: seconds since it was renewed. ``in_force``: not longer ago than it lasts."""
+    """The holder of a site's Lease. ``age``: seconds since its renewal. ``in_force``: whether the Lease still lasts."""
 
     site: str
     holder: str
@@ -91,7 +94,7 @@ class Leader:
 
 @dataclass(frozen=True, slots=True)
 class Overview:
-    """All of it. ``problems``: what was found and not understood."""
+    """The whole overview. ``problems``: documents that could not be read."""
 
     time: str
     queues: tuple[Queue, ...]
@@ -103,7 +106,7 @@ class Overview:
 
 
 def sites_of(seen: Seen) -> list[str]:
-    """Every site of which anything is there."""
+    """Every site that has a Node, a queue document, a Job or a Pod."""
     found = {place[0] for place in map(place_of, seen.nodes) if place}
     found |= {key.removesuffix(".json") for key in seen.queues if key.endswith(".json")}
     found |= {one.site for one in seen.jobs if one.site} | {one.site for one in seen.pods if one.site}
@@ -111,14 +114,14 @@ def sites_of(seen: Seen) -> list[str]:
 
 
 def place_of(node: Json) -> tuple[str, str] | None:
-    """Site and queue of a Node of ours; None of any other."""
+    """Site and queue of a virtual node; None for any other Node."""
     provider = str((node.get("spec") or {}).get("providerID") or "")
     site, slash, queue = provider.removeprefix(names.NODE_PROVIDER).partition("/")
     return (site, queue) if provider.startswith(names.NODE_PROVIDER) and site and slash and queue else None
 
 
 def overview(seen: Seen, site: str = "") -> Overview:
-    """The state of one site, or of all (and of Jobs in the cloud) where none is named."""
+    """The state of one site; without ``site``, of all sites and of Jobs in the cloud."""
     chosen = [one for one in sites_of(seen) if site in ("", one)]
     figures, times, problems = _figures(seen, chosen)
     nodes = {place: node for node in seen.nodes if (place := place_of(node)) and place[0] in chosen}
@@ -158,7 +161,7 @@ Place = tuple[str, str]
 def _figures(
     seen: Seen, sites: list[str]
 ) -> tuple[dict[Place, QueueState], dict[Place, float | None], tuple[str, ...]]:
-    """What agents have published of the queues, when that was, and which documents are not understood."""
+    """The published state of the queues, its times, and the problems of unreadable documents."""
     found: dict[Place, QueueState] = {}
     times: dict[Place, float | None] = {}
     problems = []
@@ -198,7 +201,7 @@ _TROUBLES: Final = (
     (names.CONDITION_SITE_REFUSED, "refused", "the last check of the site has failed"),
     (names.CONDITION_QUEUE_CLOSED, "closed", ""),
 )
-"""Conditions of a Node that keep Jobs from starting: the worst first."""
+"""Conditions of a Node that keep Jobs from starting, the worst first."""
 
 
 _NODE_TROUBLES: Final = (
@@ -227,7 +230,7 @@ def _standing(node: Json | None, figures: QueueState | None) -> tuple[str, str]:
 
 
 def condition(node: Json, kind: str) -> Json:
-    """The condition of that type; empty where there is none."""
+    """The condition of that type, or empty."""
     found: list[Json] = (node.get("status") or {}).get("conditions") or []
     return next((one for one in found if one.get("type") == kind), {})
 
@@ -264,7 +267,7 @@ def _leaders(sites: Iterable[str], seen: Seen) -> tuple[Leader, ...]:
 
 
 def leader(site: str, lease: Json | None, now: float) -> Leader:
-    """Who holds the Lease of a site, by what it says and this clock."""
+    """The holder of a site's Lease, by the Lease and the time ``now``."""
     spec = (lease or {}).get("spec") or {}
     renewed = seconds(spec.get("renewTime"))
     age = None if renewed is None else max(0, int(now - renewed))

@@ -1,6 +1,6 @@
-"""The webhook as it runs: its replicas, what each has in force or could not take, and certificate requests that wait.
+"""The running webhook: its replicas, the policy and errors of each, and pending certificate requests.
 
-Pure. What could not be looked at is left out here and named by whoever asked.
+Pure. Objects that could not be read are left out here; the caller names them.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ _DAY: Final = 86400
 class Replica:
     """One Pod of the webhook.
 
-    ``policy``: the beginning of the digest of the policy in force; empty where none is, or nothing is known.
-    ``certificate_days``: whole days until the certificate in force expires, negative after that. ``trouble`` says for
-    each file that could not be taken, and for what else is wrong, why; ``known`` is False where it was not heard.
+    ``policy``: the beginning of the digest of the policy in force, or empty. ``certificate_days``: whole days until the
+    certificate in force expires, negative after that. ``trouble``: the reason for each unusable file and other problem.
+    ``known``: whether the replica answered.
     """
 
     name: str
@@ -39,7 +39,7 @@ class Replica:
 
 @dataclass(frozen=True, slots=True)
 class Webhook:
-    """All replicas. ``wanted`` is None where there is no Deployment to be seen."""
+    """All replicas. ``wanted``: the number in the Deployment, or None."""
 
     wanted: int | None
     ready: int
@@ -47,13 +47,13 @@ class Webhook:
 
     @property
     def policies(self) -> frozenset[str]:
-        """The policies in force; more than one where replicas do not judge alike."""
+        """The policies in force; with more than one, replicas may decide differently."""
         return frozenset(one.policy for one in self.replicas if one.policy)
 
 
 @dataclass(frozen=True, slots=True)
 class PendingRequest:
-    """A request of an agent's for a serving certificate that nobody has approved or denied; ``age`` in seconds."""
+    """An agent's request for a serving certificate that waits for approval or denial; ``age`` in seconds."""
 
     name: str
     requester: str
@@ -64,7 +64,7 @@ class PendingRequest:
 def webhook(deployment: Json | None, pods: Iterable[Json], told: Mapping[str, Json | str], now: float) -> Webhook:
     """The webhook from its objects.
 
-    :param told: by Pods' names what each said of itself (``/statusz``), or why it was not heard
+    :param told: each Pod's answer (``/statusz``) by its name, or why there is none
     :param now: seconds since 1970
     """
     spec, status = (deployment or {}).get("spec") or {}, (deployment or {}).get("status") or {}
@@ -99,9 +99,9 @@ def _is_ready(pod: Json) -> bool:
 
 
 def _waiting(pod: Json) -> str:
-    """Why its container does not run, as the kubelet says; empty where it does.
+    """Why its container does not run, by the kubelet; empty if it runs.
 
-    Said before that nobody answers there: a Pod without an image is no trouble of the network.
+    It precedes the error of the missing answer: for example, a missing image is no problem of the network.
     """
     for container in (pod.get("status") or {}).get("containerStatuses") or []:
         waiting = (container.get("state") or {}).get("waiting") or {}
@@ -111,14 +111,14 @@ def _waiting(pod: Json) -> str:
 
 
 def pending(requests: Iterable[Json], now: float) -> tuple[PendingRequest, ...]:
-    """The requests for serving certificates of virtual nodes that wait for an admin, the oldest first."""
+    """The pending requests for serving certificates of virtual nodes, the oldest first."""
     waiting = [one for one in requests if is_ours(one) and not (one.get("status") or {}).get("conditions")]
     found = [_request(one, now) for one in waiting]
     return tuple(sorted(found, key=lambda one: (one.created, one.name)))
 
 
 def is_ours(request: Json) -> bool:
-    """Whether a request is an agent's: by its name, as an agent outside the cluster may have any account."""
+    """Whether a request is an agent's. Its name decides, as an agent outside the cluster may have any account."""
     return str(request["metadata"]["name"]).startswith(names.REQUEST_PREFIX)
 
 

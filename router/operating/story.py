@@ -1,6 +1,6 @@
-"""The story of one Job, from the decision to its result, as Kubernetes has it.
+"""The story of one Job, from the decision to its result, by its Kubernetes objects.
 
-Pure. What lies on the site is looked at by whoever asks, who knows from here where that would be.
+Pure. The caller looks at the files on the site; the story says where they are.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ _SUFFIX: Final = r"-[a-z0-9]{5}"
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """What the webhook decided, and for whom. Empty: not said on the Job. ``user`` is the HPC user.
+    """The webhook's decision, and for whom; a field is empty if the Job lacks it. ``user`` is the HPC user.
 
-    ``manager``: the controller of the policy's ``controllers`` to which the Job was left.
+    ``manager``: the controller of the policy's ``controllers`` that handles the Job instead.
     """
 
     target: str
@@ -44,7 +44,7 @@ class Decision:
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """What one container asks for: Kubernetes' quantities, by the resource's name."""
+    """One container's requests and limits: Kubernetes' quantities, by resource name."""
 
     name: str
     image: str
@@ -54,7 +54,7 @@ class Request:
 
 @dataclass(frozen=True, slots=True)
 class Sizes:
-    """What the Job asks for, and which directives for the batch system became of it; ``hints`` by their keys."""
+    """The Job's requests, and the batch system's directives made from them; ``hints`` by key."""
 
     completions: int | None
     parallelism: int | None
@@ -67,7 +67,7 @@ class Sizes:
 
 @dataclass(frozen=True, slots=True)
 class Container:
-    """How a container is. ``exit_code`` and ``signal`` are those of its last run that ended, None where none has."""
+    """A container's state. ``exit_code`` and ``signal`` are those of its last ended run, or None."""
 
     name: str
     state: str
@@ -82,9 +82,9 @@ class Container:
 
 @dataclass(frozen=True, slots=True)
 class PodStory:
-    """One Pod of the Job. Times are RFC 3339, empty where there are none. ``queued`` is when the batch system had its job.
+    """One Pod of the Job. Times are RFC 3339 or empty. ``queued``: when its job was submitted to the batch system.
 
-    ``exit``: exit status of the batch job, as its annotation says it; ``used``: what the batch system says it used.
+    ``exit``: the batch job's exit status, from the Pod's annotation. ``used``: its usage by the batch system.
     """
 
     name: str
@@ -110,7 +110,7 @@ class PodStory:
 
 @dataclass(frozen=True, slots=True)
 class ToldEvent:
-    """One Event, at the time when it was last told."""
+    """One Event, with the time when it was last reported."""
 
     time: str
     type: str
@@ -122,9 +122,9 @@ class ToldEvent:
 
 @dataclass(frozen=True, slots=True)
 class Story:
-    """All of it. ``results``: what Events say of results; ``failed`` and ``succeeded`` count Pods.
+    """The whole story. ``results``: the messages of Events about results; ``failed`` and ``succeeded`` count Pods.
 
-    ``different``: what is otherwise on HPC than the Job says, a sentence each.
+    ``different``: one sentence for each way in which HPC differs from what the Job says.
     """
 
     namespace: str
@@ -149,8 +149,8 @@ class Story:
 def story(job: Json, pods: Iterable[Json], events: Iterable[Json]) -> Story:
     """The story of a Job.
 
-    :param pods: those that it has now
-    :param events: of its namespace; those about others are left out
+    :param pods: its current Pods
+    :param events: those of its namespace; Events about other objects are left out
     """
     metadata, status = job["metadata"], job.get("status") or {}
     views = sorted((view(pod) for pod in pods), key=lambda pod: (pod.created, pod.name))
@@ -190,10 +190,10 @@ def _condition_of_end(status: Json) -> Json:
 
 
 def is_about(event: Json, job: Json, uids: set[str]) -> bool:
-    """Whether an Event is about a Job, a Pod that it has (``uids``), or one that it had.
+    """Whether an Event is about a Job, one of its Pods (``uids``), or a former Pod of it.
 
-    A Pod that is no more is known by its name alone. The names of Pods of an Indexed Job could be another Job's too, so
-    those are not believed.
+    A deleted Pod is recognized only by its name. For an Indexed Job this is not done, as its Pods' names could belong
+    to another Job's Pods too.
     """
     about = event.get("involvedObject") or {}
     if about.get("uid") in uids or about.get("uid") == job["metadata"]["uid"]:
@@ -208,7 +208,7 @@ def is_about(event: Json, job: Json, uids: set[str]) -> bool:
 
 
 def _order(event: Json) -> tuple[str, int, str]:
-    """Events of one second stand in the order in which the API server had them."""
+    """The sort key of an Event: time, then the order in which the API server stored it."""
     version = str((event.get("metadata") or {}).get("resourceVersion") or "")
     return _moment(event), int(version) if version.isdecimal() else 0, str(event.get("reason"))
 
@@ -232,7 +232,7 @@ def _moment(event: Json) -> str:
 
 
 def decision(job: Json) -> Decision:
-    """What the webhook has written on a Job and its Pods' template."""
+    """The decision that the webhook has written to a Job and its Pod template."""
     metadata = job["metadata"]
     template = ((job.get("spec") or {}).get("template") or {}).get("metadata") or {}
     labels = metadata.get("labels") or {}
@@ -253,7 +253,7 @@ def decision(job: Json) -> Decision:
 
 
 def _object(text: object) -> Mapping[str, Any]:
-    """A JSON object; empty where the text is none."""
+    """A JSON object; empty for any other text."""
     try:
         value = json.loads(text) if isinstance(text, str) else {}
     except ValueError:
@@ -280,7 +280,7 @@ def _sizes(job: Json) -> Sizes:
 
 
 def _different(job: Json) -> tuple[str, ...]:
-    """From the Job itself, which holds the user's own values beside ours."""
+    """The differences between the user's Job and the routed one; the routed Job holds both."""
     routed = dict(job)
     if not placement.is_routed(routed):
         return ()

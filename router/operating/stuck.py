@@ -1,4 +1,4 @@
-"""What does not go on by itself, or not soon, and why.
+"""Finds Pods and Nodes that are stuck, and why.
 
 Pure.
 """
@@ -36,9 +36,9 @@ from router.pod.status import FAILED, PENDING, PodStatus, Waiting, rfc3339
 from router.pod.view import PodView
 
 NOT_TAKEN_UP: Final = "NotTakenUp"
-"""Our word for a Pod of which its agent has said nothing for :data:`PATIENCE` seconds."""
+"""Our reason for a Pod that its agent has not mentioned for :data:`PATIENCE` seconds."""
 DELETION: Final = "Terminating"
-"""kubectl's word for a Pod that is being deleted."""
+"""kubectl's status of a Pod that is being deleted."""
 PATIENCE: Final = 60
 """Seconds that a new Pod, or a deletion after its grace period, may take before it is shown as stuck."""
 _WAITS: Final = frozenset(
@@ -65,7 +65,7 @@ _REFUSALS: Final = frozenset({REASON_REFUSED, REASON_NOT_VERIFIED, REASON_WRONG_
 
 @dataclass(frozen=True, slots=True)
 class Stuck:
-    """One Pod or Node. ``since``: RFC 3339; of a Pod that waits or was refused, when it was created."""
+    """One stuck Pod or Node. ``since``: RFC 3339; for a waiting or refused Pod, when it was created."""
 
     kind: str
     namespace: str
@@ -79,9 +79,9 @@ class Stuck:
 
 
 def pods(found: Iterable[PodView], jobs: Mapping[str, JobFacts], now: float) -> Iterator[Stuck]:
-    """The Pods that are stuck, the longest first. A Pod that was refused counts while its Job has not succeeded.
+    """The stuck Pods, the longest stuck first. A refused Pod counts until its Job has succeeded.
 
-    :param jobs: by their uids, as far as they are known
+    :param jobs: the known Jobs, by uid
     """
     told = [(since, pod, reason, words) for pod in found for since, reason, words in _of(pod, jobs, now)]
     for since, pod, reason, words in sorted(told, key=lambda one: (one[0], one[1].key)):
@@ -122,7 +122,7 @@ def _waits(pod: PodView, now: float) -> Iterator[tuple[int, str, str]]:
 
 
 def waiting(status: PodStatus) -> tuple[str, str]:
-    """Why a Pod waits, and the words for it: its own reason, else that of the first container that waits."""
+    """Why a Pod waits: its own reason and message, else those of the first waiting container."""
     if status.reason:
         return status.reason, status.message
     for one in (*status.init_containers, *status.containers):

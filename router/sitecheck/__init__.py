@@ -1,1 +1,1 @@
-"""``batchgate site check``: ask a site, submit probe jobs as its users, say what must be mended."""
+"""``batchgate site check``: queries a site, submits probe jobs as its users, reports what must be repaired."""

@@ -1,7 +1,8 @@
-"""``batchgate site check``: submit the probes, look, and hand what was seen to ``router.preflight``.
+"""``batchgate site check``: submits the probes, observes them, and passes the observations to ``router.preflight``.
 
-Shell. All users' probes are submitted first, so that it can be seen who sees whose jobs; then each user's are followed
-in a thread of its own. Whatever the end, the jobs are deleted and the probes' directories removed.
+Shell (threads, a clock). The probes of all users are submitted first, to see which user sees whose jobs. Then each
+user's probes are followed in a thread of their own. At the end the jobs are always deleted, and the probes' directories
+removed.
 """
 
 from __future__ import annotations
@@ -37,15 +38,15 @@ from router.sitecheck.imagecheck import QUESTION, imagepull_line
 from router.sitecheck.probing import Followed, Probe, Stopped, Ways
 
 CLUSTER: Final = "preflight"
-"""Stands for a cluster in the names of probes and of their directory, which stays, empty."""
+"""Takes a cluster's place in the names of probes and of their directory; the empty directory stays."""
 _OURS: Final = "workDir below a directory that the user may write"
 
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """What is to be checked. ``wait``: seconds that a probe may stay queued; ``command``: for one command.
+    """What to check. ``wait``: seconds that a probe may stay queued; ``command``: seconds for one command.
 
-    :param own: the name of the user that this process is
+    :param own: the name of this process's user
     """
 
     site: Site
@@ -57,7 +58,7 @@ class Wanted:
 
 
 def wanted_of(policy: Policy, name: str, users: tuple[str, ...], own: str) -> Wanted:
-    """The site and its users: those given, else all whom accounts name. ConfigError where there are none."""
+    """The site and its users: the given ones, else all that accounts name. Raises ConfigError if there are none."""
     site = sites.site_of(policy, name)
     found = users or tuple(sorted(sites.users_of(site, policy.accounts, own)))
     if not found:
@@ -68,12 +69,12 @@ def wanted_of(policy: Policy, name: str, users: tuple[str, ...], own: str) -> Wa
 
 
 def with_queue(wanted: Wanted, state: Path | None, prefix: str) -> Wanted:
-    """The same with the commands of an embedded queue, where the site is one. ConfigError."""
+    """The same with the site's commands, also for an embedded queue. Raises ConfigError."""
     return replace(wanted, commands=sites.commands_of(wanted.site, state, prefix))
 
 
 def check(policy: Policy, wanted: Wanted, stopping: threading.Event) -> tuple[Line, ...]:
-    """All lines, in the order of the users. Returns early, with what is known, where it is to stop."""
+    """All lines, in the order of the users. After ``stopping`` it returns early, with the lines so far."""
     with ExitStack() as stack:
         reach = UserHosts(wanted.site, wanted.own)
         stack.callback(reach.close)
@@ -90,7 +91,7 @@ def check(policy: Policy, wanted: Wanted, stopping: threading.Event) -> tuple[Li
 
 
 class _Visit:
-    """One user's probes on the site, from the first look to the last trace."""
+    """One user's probes on the site, from the first request to the clean-up."""
 
     def __init__(self, policy: Policy, wanted: Wanted, user: str, reach: UserHosts, stopping: threading.Event) -> None:
         self.user = user
@@ -110,7 +111,7 @@ class _Visit:
         self._batch: BatchCommands | None = None
 
     def begin(self) -> None:
-        """Reach the host, look at files and queues, submit."""
+        """Reach the host, check files and queues, submit the probes."""
         if not self._reached():
             return
         self._say(self._version, "versions", "the batch system's version")
@@ -120,18 +121,18 @@ class _Visit:
         self._say(self._submit, "probe", "a job is taken")
 
     def look_around(self, visits: list[_Visit]) -> None:
-        """Who sees whose jobs, while all are there."""
+        """Check which users see whose jobs, while all probes exist."""
         self._say(lambda: self._visible(visits), "own-jobs", "a list of jobs")
         self._say(self._observed, "observer", "the probe is seen by the observer")
 
     def follow(self) -> None:
-        """What becomes of the probes."""
+        """Follow the probes to their end, and judge them."""
         for found in (self.one, *self._two):
             if found is not None:
                 self._say(partial(self._judged, found), "probe", "what becomes of a job")
 
     def leave(self) -> None:
-        """Delete the jobs and remove what was written. May be called twice."""
+        """Delete the jobs and remove the written files. May be called twice."""
         probes, self._made = self._made, []
         problem = ""
         for found in probes:
@@ -160,7 +161,7 @@ class _Visit:
         return True
 
     def _files(self, host: Host) -> None:
-        """What the agent itself does there. OSError where a file cannot be written or removed."""
+        """Do the agent's file operations. Raises OSError if a file cannot be written or removed."""
         directory, path = self._directory, self._directory / "written"
         host.put(path, b"first")
         host.put(path, b"second")
@@ -220,7 +221,7 @@ class _Visit:
         submission = Submission(name, str(path), str(directory), str(directory / "output"))
         ways = Ways(self._host, self._batch, self._system, self._wanted.commands, self._wanted.command, self._stopping)
         made = Probe(ways, submission, delay=self._site.fs_delay, wait=self._wanted.wait)
-        self._made.append(made)  # before it is submitted: what came of that may not be known
+        self._made.append(made)  # before it is submitted, as the result of a submission may stay unknown
         made.submit()
         return made
 
@@ -294,7 +295,7 @@ class _Visit:
         yield from dict.fromkeys(lines)
 
     def _say(self, look: Callable[[], Iterator[Line]], name: str, expected: str) -> None:
-        """Add the lines of a look; one that says why where it failed."""
+        """Add the lines of a check, or a line with its error."""
         if self._batch is None or self._stopping.is_set():
             return
         try:
@@ -316,7 +317,7 @@ _MEND: Final = {
 
 
 def _removed(host: Host, directory: PurePosixPath) -> str:
-    """Remove a probe's directory, for as long as a file system may still show too little of it; why not, else."""
+    """Remove a probe's directory; returns an error or empty. Retries for 90 s: the file system may show files late."""
     until, words = time.monotonic() + 90.0, ""
     while True:
         try:

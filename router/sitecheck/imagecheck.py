@@ -1,4 +1,4 @@
-"""The verdict on the program that pulls images on the site's host: there, and of the version that the agent asks.
+"""Checks the program that pulls images on the site's host: it must exist and have the agent's version.
 
 Pure.
 """
@@ -13,11 +13,11 @@ from router.pod import image as ociimage
 from router.preflight import Line, Mark
 
 QUESTION: Final = json.dumps({"version": ociimage.VERSION, "image": ""}).encode()
-"""Asks for nothing: only the version of the answer counts."""
+"""A question without an image: only the version in the answer counts."""
 
 
 def imagepull_line(user: str, program: str, ended: Ended) -> Line:
-    """What an answer to ``QUESTION`` says. Images that the site has in files run without it."""
+    """The line for an answer to ``QUESTION``: at most a warning, as images in the site's files need no such program."""
     expected = f"{program} of version {ociimage.VERSION}"
     change = f"install the agent's imagepull.py as {program}, root's with mode 0755; or write pull: job, or pull: never"
     try:

@@ -1,6 +1,6 @@
-"""One probe job: submitted, watched while it writes, deleted, removed.
+"""One probe job: submits it, watches what it writes, deletes it and removes its traces.
 
-Shell (a clock). Looks go on until all that the probe wrote is seen, or so long that it may be called lost.
+Shell (a clock). It watches until all files of the probe are seen, or for so long that missing files count as lost.
 """
 
 from __future__ import annotations
@@ -31,23 +31,23 @@ from router.preflight.seen import (
 
 _PAUSE: Final = 0.5
 _ASKING: Final = 2.0
-"""Seconds between two questions about a job."""
+"""Seconds between two queries about a job."""
 _ENDING: Final = 180.0
-"""Seconds in which a deleted job must end."""
+"""Seconds within which a deleted job must end."""
 _RECORDS: Final = 30.0
-"""Seconds in which the records of a job that has ended must know it."""
+"""Seconds within which the records of finished jobs must show a job that has ended."""
 _SPARE: Final = 240.0
-"""Seconds beyond the file system's delay that a probe's notes may take: an image is started meanwhile."""
+"""Seconds beyond the file system's delay that a probe's notes may take, as it starts an image first."""
 _NOT_YET: Final = frozenset({JobState.QUEUED, JobState.HELD, JobState.MOVED})
 
 
 class Stopped(BatchgateError):
-    """The check is to end now."""
+    """The check was interrupted."""
 
 
 @dataclass(frozen=True, slots=True)
 class Ways:
-    """How a probe's user is reached. ``seconds``: for one command."""
+    """The host and batch system as a probe's user. ``seconds``: for one command."""
 
     host: Host
     batch: BatchCommands
@@ -64,7 +64,7 @@ class Ways:
 
 @dataclass(frozen=True, slots=True)
 class Followed:
-    """What was seen of a probe. ``ended``: how the job ended, in words; empty while it runs."""
+    """The observations of a probe. ``ended``: how the job ended, in words; empty while it runs."""
 
     report: Report | None
     samples: tuple[Sample, ...]
@@ -74,16 +74,16 @@ class Followed:
     ended: str
 
     def delays(self, skew: float) -> tuple[float, float]:
-        """Of names and of sizes, in seconds; the node's clock is so far ahead."""
+        """The delays of names and of sizes, in seconds; ``skew`` is how far the node's clock is ahead."""
         samples = [Sample(one.at + skew, one.names, one.size) for one in self.samples]
         return names_delay(samples, self.names), sizes_delay(samples, self.stamps)
 
 
 class Probe:
-    """One job.
+    """One probe job.
 
-    :param delay: seconds for which the file system may hide what nodes write
-    :param wait: seconds that it may stay queued
+    :param delay: seconds for which the file system may hide files written on nodes
+    :param wait: seconds that the job may stay queued
     """
 
     def __init__(self, ways: Ways, submission: Submission, *, delay: float, wait: float) -> None:
@@ -99,12 +99,12 @@ class Probe:
         self._asked = 0.0
 
     def submit(self) -> None:
-        """BatchError where the batch system does not take it."""
+        """Submit the job. Raises BatchError if the batch system refuses it."""
         self._tried = True
         self.job_id = self._ways.batch.submit(self._submission).job_id
 
     def started(self) -> bool:
-        """Wait until it has started, or is over; False where it stays queued."""
+        """Wait until the job has started or is over; False if it stays queued."""
         until = time.monotonic() + self._wait
         while (report := self._state()) is not None and report.state in _NOT_YET:
             self.reason = report.reason
@@ -114,7 +114,7 @@ class Probe:
         return True
 
     def shown(self) -> Shown:
-        """How the batch system shows it."""
+        """The job as the batch system shows it."""
         ways = self._ways
         found = self.job_id in ways.batch.find(self._submission.name)
         report = ways.jobs.ask([self.job_id]).reports.get(self.job_id)
@@ -123,9 +123,9 @@ class Probe:
         return Shown(self._submission.name, found, report.name if report else "", account, project)
 
     def watched(self, *, grows: bool = True) -> Followed:
-        """Look until all that it writes is seen, or can be no more.
+        """Watch until all files of the job are seen, or for too long.
 
-        :param grows: whether it writes names and a file that grows
+        :param grows: whether the job writes names and a growing file
         """
         host, directory = self._ways.host, self._directory
         offset = host.clock() - time.time()
@@ -142,7 +142,7 @@ class Probe:
             if (report is not None and all_seen) or time.monotonic() > until:
                 break
             if self._over() and report is None:
-                # What it wrote may come to be seen so much later; a job that left nothing is not waited for longer.
+                # An ended job's files may appear late, but at most by the file system's delay.
                 until = min(until, time.monotonic() + self._delay + 1)
             self._pause(_PAUSE)
         stamps = stamps_of(host.read(directory / probe.GROWS))
@@ -150,11 +150,11 @@ class Probe:
         return Followed(report, tuple(samples), samples[-1].names, stamps, complete, self._end())
 
     def killed(self, delay: float) -> Killed:
-        """Delete it, and see how it ends. ``delay``: how late what it writes is seen."""
+        """Delete the job, and see how it ends. ``delay``: how late its files are seen, in seconds."""
         ways, directory = self._ways, self._directory
         ways.batch.cancel([self.job_id])
         ended = self._await_end(_ENDING)
-        # Nothing is looked at before the end: what is seen for the first time afterwards is as it stayed.
+        # Read the files only after the end: a file that is first seen then has its final content.
         until = time.monotonic() + 2 * delay + 5
         while probe.TERM not in (names := ways.host.names(directory)) and time.monotonic() < until:
             self._pause(_PAUSE)
@@ -162,7 +162,7 @@ class Probe:
         return Killed(ended, term, beats)
 
     def known_after_end(self) -> bool | None:
-        """Whether the records of jobs that are over know it; None where none are kept."""
+        """Whether the records of finished jobs show the job; None without such records."""
         ways, until = self._ways, time.monotonic() + _RECORDS
         argv = ways.system.past_argv([self.job_id], ways.commands)
         argv = argv or ways.system.details_argv([self.job_id], ways.commands)
@@ -179,7 +179,7 @@ class Probe:
             self._pause(_ASKING)
 
     def left_by_ranks(self, count: int) -> tuple[str, ...]:
-        """The hosts whose files are seen, once there are so many or the file system's delay is over."""
+        """The hosts whose files are seen; waits until there are ``count``, at most for the file system's delay."""
         until = time.monotonic() + self._delay + 1
         while True:
             prefix = f"{probe.RANK}."
@@ -191,7 +191,7 @@ class Probe:
             self._pause(_PAUSE)
 
     def remove(self) -> str:
-        """End the job, whatever is known of it; why that could not be done, else nothing."""
+        """End the job, even if its id is unknown; returns the error, or empty."""
         if not self._tried or self._ended is not None:
             return ""
         ways = self._ways
@@ -223,7 +223,7 @@ class Probe:
         return report
 
     def _details(self) -> str:
-        """All that the batch system prints of it, also where it keeps no records of jobs that are over."""
+        """All that the batch system prints about the job, also if it keeps no records of finished jobs."""
         ways = self._ways
         try:
             return self._run(ways.system.details_argv([self.job_id], ways.commands))

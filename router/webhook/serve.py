@@ -134,7 +134,7 @@ def options(settings: WebhookSettings, listeners: Listeners, current: Callable[[
         "logger_class": GunicornLog,
         "proc_name": "batchgate webhook",
         "post_worker_init": _freeze,
-        # There is no proxy in front, so headers must not change the path or the client.
+        # Clients connect directly, without a proxy, so headers must not change the path or the client.
         "forwarded_allow_ips": "",
         # Gunicorn's remote control would be a socket file in the home directory, which the user's processes could use.
         "control_socket_disable": True,
