@@ -1,4 +1,5 @@
-"""A real Kubernetes control plane on this machine, for tests and the demo: etcd, API server, controller-manager, scheduler.
+"""A real Kubernetes control plane on this machine, for tests and the demo: etcd, API server, controller-manager,
+scheduler.
 
-Shell: builds programs, starts and ends processes. Nothing of the product needs it.
+Shell: builds programs, starts and ends processes. The product itself does not need it.
 """

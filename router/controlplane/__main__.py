@@ -1,6 +1,6 @@
-"""``python -m router.controlplane``: get what a control plane and a real node of the cloud need, once.
+"""``python -m router.controlplane``: builds and installs the needs of a control plane and a real cloud node, once.
 
-Progress goes to standard output. Exit code 2, with the reason, where the programs cannot be had.
+Progress goes to standard output. Without the programs it exits with code 2 and the reason.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from router.errors import ConfigError
 
 
 def main() -> int:
-    """Build the programs, install the packages; the exit code."""
+    """Build the programs and install the packages; returns the exit code."""
     try:
         building.ensure(_tell)
         programs.find()

@@ -1,6 +1,6 @@
-"""The command line of each component.
+"""Makes the command line of each component.
 
-Pure: paths, ports and options in, argv out. The flags are those of Kubernetes 1.36 and etcd 3.6.
+Pure: turns paths, ports and options into argv. The flags are those of Kubernetes 1.36 and etcd 3.6.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ from router.controlplane.programs import Programs
 ADDRESS: Final = "127.0.0.1"
 SERVICE_RANGE: Final = "10.96.0.0/16"
 SERVICE_ADDRESS: Final = "10.96.0.1"
-"""The first of the range: Service ``kubernetes``."""
+"""The first address of the range: Service ``kubernetes``."""
 
 _QPS: Final = ("--kube-api-qps=500", "--kube-api-burst=1000")
 
 
 @dataclass(frozen=True, slots=True)
 class Ports:
-    """Where each component listens on loopback."""
+    """The port of each component on loopback."""
 
     etcd: int
     etcd_peer: int
@@ -40,16 +40,16 @@ class PlaneFiles:
     ports: Ports
 
     def pki(self, name: str) -> Path:
-        """A certificate or key."""
+        """The path of a certificate or key."""
         return self.directory / "pki" / name
 
     def kubeconfig(self, name: str) -> Path:
-        """The kubeconfig of an identity; a colon is none for a file's name."""
+        """The kubeconfig of an identity; colons in its name become underscores."""
         return self.directory / "kubeconfig" / f"{name.replace(':', '_')}.yaml"
 
     @property
     def logs(self) -> Path:
-        """Where components write what they have to say."""
+        """The directory of the components' logs."""
         return self.directory / "logs"
 
     @property
@@ -59,7 +59,7 @@ class PlaneFiles:
 
 
 def all_of(programs: Programs, place: PlaneFiles, options: Options) -> dict[str, list[str]]:
-    """Every component's argv, in the order of their start."""
+    """Every component's argv, in the order of starting."""
     argvs = {
         ETCD: [str(programs.etcd), *_etcd(place)],
         APISERVER: [str(programs.apiserver), *_apiserver(place, options)],
@@ -88,7 +88,7 @@ def _etcd(place: PlaneFiles) -> list[str]:
             "peer-cert-file": place.pki("etcd.crt"),
             "peer-key-file": place.pki("etcd.key"),
             "peer-trusted-ca-file": place.pki("etcd-ca.crt"),
-            # The data lives as long as the plane; a machine that loses power loses both.
+            # The data lives only as long as the plane, so it need not survive a loss of power.
             "unsafe-no-fsync": "true",
             "log-level": "warn",
         }
@@ -110,7 +110,7 @@ def _apiserver(place: PlaneFiles, options: Options) -> list[str]:
         "authorization-mode": "Node,RBAC",
         "enable-admission-plugins": "NodeRestriction",
         "allow-privileged": "true",
-        # The Service `kubernetes` gets no endpoint: a loopback address is none that a Pod could reach.
+        # The Service `kubernetes` stays without an endpoint, as Pods could not reach a loopback address.
         "endpoint-reconciler-type": "none",
         "service-cluster-ip-range": SERVICE_RANGE,
         "service-account-issuer": "https://kubernetes.default.svc.cluster.local",
@@ -119,7 +119,7 @@ def _apiserver(place: PlaneFiles, options: Options) -> list[str]:
         "kubelet-certificate-authority": place.pki("ca.crt"),
         "kubelet-client-certificate": place.pki("apiserver-kubelet-client.crt"),
         "kubelet-client-key": place.pki("apiserver-kubelet-client.key"),
-        # By default a node's Hostname is tried first, which nobody here resolves.
+        # By default the API server first tries a node's Hostname, which does not resolve here.
         "kubelet-preferred-address-types": "InternalIP",
         "requestheader-client-ca-file": place.pki("front-proxy-ca.crt"),
         "requestheader-allowed-names": "front-proxy-client",
@@ -139,7 +139,7 @@ def _controller_manager(place: PlaneFiles, options: Options) -> list[str]:
     flags: dict[str, object] = {
         **_client(place, "system:kube-controller-manager"),
         "secure-port": place.ports.controller_manager,
-        # As kubeadm does: each controller acts under a service account of its own.
+        # As with kubeadm, each controller has its own service account.
         "use-service-account-credentials": "true",
         "service-account-private-key-file": place.pki("service-account.key"),
         "root-ca-file": place.pki("ca.crt"),

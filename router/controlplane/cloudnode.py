@@ -1,4 +1,4 @@
-"""A node for what stays in the cloud: a real one where this machine can have one, else a Node object that looks alive.
+"""Adds a node for Jobs that stay in the cloud: a real one if this machine allows it, else a Node object kept Ready.
 
 Shell: starts one process below the plane's keeper.
 """
@@ -19,23 +19,23 @@ from router.errors import ConfigError
 
 NAME: Final = "cloud-1"
 IMAGES: Final = ("busybox:1.36",)
-"""What the examples' containers name. On a real node it is a static busybox; nothing can be pulled."""
+"""The images of the examples' containers. On a real node each is a static busybox, as it cannot pull images."""
 
 
 class Kind(StrEnum):
-    """What is asked for."""
+    """The requested kind of node."""
 
     REAL = "real"
     PLAIN = "plain"
     BEST = "best"
-    """A real one where this machine can have one, else a plain one."""
+    """A real node if this machine allows it, else a plain one."""
 
 
 @dataclass(frozen=True, slots=True)
 class CloudNode:
-    """A node that Jobs which stay in the cloud are bound to.
+    """A node for Jobs that stay in the cloud.
 
-    ``obstacle`` is empty where it is real and runs them. Else it says why it is not: their Pods then stay Pending.
+    ``obstacle`` is empty for a real node, which runs them. Else it says why there is no real node: Pods stay Pending.
     """
 
     name: str
@@ -51,7 +51,7 @@ class CloudNode:
 def join(plane: ControlPlane, kind: Kind = Kind.BEST, *, name: str = NAME, images: Sequence[str] = IMAGES) -> CloudNode:
     """Add a node to the plane, and wait until it is Ready; it ends with the plane.
 
-    :raises ConfigError: a real one is asked for and cannot be had, or one does not become Ready
+    :raises ConfigError: a requested real node is impossible, or the node does not become Ready
     """
     obstacle = realnode.obstacle() if kind is not Kind.PLAIN else "a plain Node object was asked for"
     if kind is Kind.REAL and obstacle:
@@ -62,7 +62,7 @@ def join(plane: ControlPlane, kind: Kind = Kind.BEST, *, name: str = NAME, image
             confining.confine(plane, component)
             return CloudNode(name, component, "")
         except ConfigError as error:
-            # Containers that run in containers may lack what a kubelet needs, in ways that cannot all be foreseen.
+            # Inside a container, a kubelet may fail for many reasons, which cannot all be foreseen.
             if kind is Kind.REAL:
                 raise
             obstacle = f"the kubelet does not run on this machine: {error}"

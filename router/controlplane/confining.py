@@ -1,7 +1,7 @@
-"""What keeps Pods of the cloud off the machine, whose kernel and files the real node shares: a rule of the API server.
+"""Protects this machine from Pods on the real node, which shares its kernel and files, by a rule of the API server.
 
-Shell: applies one ValidatingAdmissionPolicy and waits until it is in force. The node would run whatever it is given, as
-root. Pods on virtual nodes never come to it, and are left to the guards.
+Shell: applies one ValidatingAdmissionPolicy and waits until it is in force. Without it the node would run any Pod as
+root. The rule excludes Pods on virtual nodes, which the guards handle.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _HOST: Final = ("hostNetwork", "hostPID", "hostIPC")
 
 
 def confine(plane: ControlPlane, node: Component) -> None:
-    """Have the API server refuse what would reach the machine. ConfigError where that does not come into force."""
+    """Have the API server refuse Pods that could reach the machine. Raises ConfigError if the rule stays inactive."""
     plane.apply(*_objects())
     await_condition(node, lambda: NAME in plane.run_kubectl(*_DRY_RUN, stdin=json.dumps(_probe())).stderr)
 
@@ -61,7 +61,7 @@ def _objects() -> tuple[dict[str, Any], dict[str, Any]]:
 
 
 def _rules() -> dict[str, str]:
-    """Field to the CEL expression that holds where it is harmless."""
+    """For each field, a CEL expression that is true if the field is harmless."""
     rules = {"hostPath": "!object.spec.?volumes.orValue([]).exists(v, has(v.hostPath))"}
     rules |= {field: f"!object.spec.?{field}.orValue(false)" for field in _HOST}
     for field, harmful in (

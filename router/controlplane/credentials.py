@@ -1,7 +1,7 @@
-"""Who is who on a control plane: its CAs, its servers' certificates, and a kubeconfig for each identity.
+"""Makes the credentials of a control plane: client certificates, token keys, and a kubeconfig for each identity.
 
-Pure but for the random numbers of keys: takes names and times, returns PEM bytes and kubeconfig values. The CA and the
-servers' certificates are made by ``router.certs.issuing``, as the webhook's are.
+Pure except for random keys: takes names and times, returns PEM bytes and kubeconfig values. ``router.certs.issuing``
+makes the CAs and the servers' certificates, as for the webhook.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ CLIENT_DAYS: Final = 365
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """A name and groups, as the API server reads them from a client certificate: common name and organizations."""
+    """A name and groups, which the API server reads from a client certificate's common name and organizations."""
 
     name: str
     groups: tuple[str, ...] = ()
@@ -34,18 +34,18 @@ ADMIN: Final = Identity("admin", ("system:masters",))
 CONTROLLER_MANAGER: Final = Identity("system:kube-controller-manager")
 SCHEDULER: Final = Identity("system:kube-scheduler")
 KUBELET_CLIENT: Final = Identity("kube-apiserver-kubelet-client")
-"""As whom the API server calls kubelets; the cluster role ``system:kubelet-api-admin`` is bound to it."""
+"""The API server's identity towards kubelets; it has the cluster role ``system:kubelet-api-admin``."""
 FRONT_PROXY: Final = Identity("front-proxy-client")
 ETCD_CLIENT: Final = Identity("kube-apiserver-etcd-client")
 
 
 def node(name: str) -> Identity:
-    """The identity of a kubelet, to which the Node authorizer gives what its own Pods need."""
+    """The identity of a kubelet; the Node authorizer lets it read what its own Pods need."""
     return Identity(f"system:node:{name}", ("system:nodes",))
 
 
 def make_client(ca: Pair, identity: Identity, now: datetime) -> Pair:
-    """A client certificate for an identity, signed by the CA; valid from now, for a year at most as the CA is."""
+    """A client certificate for an identity, signed by the CA; valid from now for a year, at most as long as the CA."""
     authority = x509.load_pem_x509_certificate(ca.public)
     authority_key = serialization.load_pem_private_key(ca.private, password=None)
     if not isinstance(authority_key, ec.EllipticCurvePrivateKey):
@@ -69,14 +69,14 @@ def make_client(ca: Pair, identity: Identity, now: datetime) -> Pair:
 
 
 def make_token_keys() -> Pair:
-    """What the API server signs service account tokens with (ES256)."""
+    """The key pair with which the API server signs service account tokens (ES256)."""
     key = ec.generate_private_key(ec.SECP256R1())
     public = key.public_key().public_bytes(serialization.Encoding.PEM, serialization.PublicFormat.SubjectPublicKeyInfo)
     return Pair(public, _private_pem(key))
 
 
 def certificate_user(client: Pair) -> dict[str, Any]:
-    """The ``user`` of a kubeconfig that shows a client certificate."""
+    """The ``user`` of a kubeconfig with a client certificate."""
     return {"client-certificate-data": _encoded(client.public), "client-key-data": _encoded(client.private)}
 
 
@@ -93,7 +93,7 @@ def kubeconfig(server: str, ca: bytes, name: str, user: dict[str, Any]) -> dict[
 
 
 def server_names(addresses: Sequence[str]) -> list[str]:
-    """What the API server's certificate is for: how Pods call it, and this machine's addresses."""
+    """The names in the API server's certificate: those that Pods use, and this machine's addresses."""
     inside = ["kubernetes", "kubernetes.default", "kubernetes.default.svc", "kubernetes.default.svc.cluster.local"]
     return [*inside, "localhost", *addresses]
 

@@ -1,7 +1,7 @@
 """Keeps a plain Node object Ready: ``python -m router.controlplane.heartbeat KUBECONFIG NODE SECONDS``.
 
-Shell: a process without end, under the identity of that node. The node runs nothing: Pods that are bound to it show
-where they would have run.
+Shell: an endless process with the identity of that node. The node runs no Pods; Pods bound to it only show where they
+would run.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _ROOM: Final = {"cpu": "64", "memory": "256Gi", "pods": "110"}
 
 
 def main(kubeconfig: str, name: str, seconds: float) -> None:
-    """Make the Node, then say every so many seconds that it lives; whatever the API server says meanwhile."""
+    """Make the Node, then renew its status and Lease every ``seconds``; errors of the API server are only logged."""
     logging.basicConfig(level=logging.INFO)
     api = connect(kubeconfig)
     while True:

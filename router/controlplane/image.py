@@ -1,7 +1,7 @@
-"""A container image without a registry: a static busybox, as an archive that containerd and Docker load.
+"""Makes a container image without a registry: a static busybox, as an archive that containerd and Docker load.
 
-Shell: reads this machine's busybox, writes one file. The format is Docker's (``manifest.json``, a configuration, layers),
-which ``ctr images import`` takes.
+Shell: reads this machine's busybox, writes one file. The format is Docker's (``manifest.json``, a configuration,
+layers), which ``ctr images import`` takes.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ _SECONDS: Final = 30
 
 
 PAUSE: Final = "batchgate.test/pause:1"
-"""What holds a Pod's namespaces together: the same busybox, asleep."""
+"""The pause image, which holds a Pod's namespaces: the same busybox, asleep."""
 
 
 def write(archive: Path, tags: Sequence[str]) -> None:
     """Write the archive: an image under all these tags, and ``PAUSE``.
 
-    :raises ConfigError: there is no busybox, or it needs shared libraries
+    :raises ConfigError: busybox is missing, or it needs shared libraries
     """
     layer = _layer(busybox())
     images = [(tags, _configuration(layer, ["sh"])), ([PAUSE], _configuration(layer, ["sleep", "2147483647"]))]
@@ -57,7 +57,7 @@ def _configuration(layer: bytes, command: Sequence[str]) -> bytes:
 
 
 def busybox() -> Path:
-    """Where the static busybox of this machine is. ConfigError where there is none."""
+    """The path of this machine's static busybox. Raises ConfigError if there is none."""
     found = shutil.which("busybox", path="/bin:/usr/bin")
     if found is None:
         raise ConfigError("there is no busybox on this machine (Debian's package busybox-static)")
@@ -95,5 +95,5 @@ def _add(out: tarfile.TarFile, name: str, content: bytes, mode: int = 0o644) -> 
 
 
 def _architecture() -> str:
-    # Go's names, which images use.
+    # Images use Go's names.
     return {"x86_64": "amd64", "aarch64": "arm64"}.get(platform.machine(), platform.machine())

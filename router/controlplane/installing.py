@@ -1,7 +1,7 @@
-"""Install Batchgate on a control plane, from the manifests that a user would apply.
+"""Installs Batchgate on a control plane, from the manifests that a user would apply.
 
-Shell: runs ``kubectl apply -k`` on folders of ``manifests/``. What a cluster has and this one lacks is a Service in front
-of the webhook: an overlay written here names its URL on loopback instead.
+Shell: runs ``kubectl apply -k`` on folders of ``manifests/``. Unlike a cluster, this plane has no Service in front of
+the webhook, so an overlay written here names the webhook's URL on loopback.
 """
 
 from __future__ import annotations
@@ -25,17 +25,17 @@ from router.errors import ConfigError
 
 MANIFESTS: Final = programs.MODULE.parent / "manifests"
 ACTIVE_SECONDS: Final = 180.0
-"""How long the API server may take to act by a new policy or webhook. It takes about a second; a busy machine must not
-fail a test."""
+"""How long the API server may take to apply a new policy or webhook. It takes about a second; the limit is for busy
+machines."""
 _PAUSE: Final = 0.1
 _CONNECT_SECONDS: Final = 10.0
 _TOKEN_HOURS: Final = 30 * 24
-"""A plane is left running for days; in a cluster the kubelet renews the token."""
+"""A plane may run for days; in a cluster the kubelet renews the token."""
 _REGISTRATION: Final = "batchgate"
 
 
 def install(plane: ControlPlane) -> None:
-    """Namespace, service accounts, their roles and the guards; returns when the guards are in force.
+    """Install namespace, service accounts, their roles and the guards; returns once the guards are in force.
 
     :raises ConfigError: kubectl refuses a manifest, or the guards do not come into force
     """
@@ -60,11 +60,11 @@ def webhook(plane: ControlPlane) -> Path:
 
 
 def register(plane: ControlPlane, url: str, ca_file: Path, namespaces: Sequence[str]) -> None:
-    """Have the API server ask the webhook about Jobs of these namespaces; returns when it does.
+    """Have the API server send Jobs of these namespaces to the webhook; returns once it does.
 
-    :param url: as ``https://127.0.0.1:8443``; the webhook must answer there already
+    :param url: such as ``https://127.0.0.1:8443``; the webhook must answer there already
     :param ca_file: the CA of its certificate, PEM
-    :raises ConfigError: the API server does not reach it; with its words
+    :raises ConfigError: the API server does not reach the webhook; with its error
     """
     for namespace in namespaces:
         plane.kubectl("label", "namespace", namespace, "--overwrite", f"{names.LABEL_GATE}={names.GATE_ENABLED}")
@@ -73,7 +73,7 @@ def register(plane: ControlPlane, url: str, ca_file: Path, namespaces: Sequence[
 
     def asked() -> bool:
         nonlocal said
-        # Nobody's: an account that no policy knows is judged as well, and a dry run leaves nothing.
+        # The webhook judges the probe even without an account for its user. A dry run makes no object.
         done = plane.run_kubectl("create", "--dry-run=server", "-o", "json", "-f", "-", stdin=_probe(namespaces[0]))
         said = done.stderr
         if done.returncode:
@@ -84,18 +84,18 @@ def register(plane: ControlPlane, url: str, ca_file: Path, namespaces: Sequence[
 
 
 def unregister(plane: ControlPlane, namespaces: Sequence[str]) -> None:
-    """Take back what ``register`` did."""
+    """Undo ``register``."""
     plane.kubectl("delete", "mutatingwebhookconfiguration", _REGISTRATION, "--ignore-not-found")
     for namespace in namespaces:
         plane.kubectl("label", "namespace", namespace, f"{names.LABEL_GATE}-")
 
 
 def approve(plane: ControlPlane) -> None:
-    """Wait until the agent asks for a serving certificate, and approve it, as an admin would.
+    """Wait for the agent's request for a serving certificate, and approve it, as an admin would.
 
     Only requests of the agent itself, for the signer of kubelets' serving certificates, are approved.
 
-    :raises ConfigError: the agent has not asked, or the signer has not answered, in time
+    :raises ConfigError: the agent's request or the signer's answer is not there in time
     """
     account = f"system:serviceaccount:{names.SYSTEM_NAMESPACE}:{names.AGENT_ACCOUNT}"
 
@@ -116,7 +116,7 @@ def approve(plane: ControlPlane) -> None:
 
 
 def _serves(plane: ControlPlane) -> bool:
-    """Whether every Node of ours is served with a certificate that the API server trusts: it is taken up a little later."""
+    """Whether every virtual Node's server uses a certificate that the API server trusts, which takes a moment."""
     context = ssl.create_default_context(cafile=str(plane.ca_file))
     nodes = plane.get("nodes", "-l", names.KEY_SITE)["items"]
     for node in nodes:
@@ -135,8 +135,8 @@ def _serves(plane: ControlPlane) -> bool:
 
 
 def overlay(directory: Path, url: str, ca_file: Path) -> Path:
-    """A kustomization of its own beside the plane's files: kubectl takes nothing from outside a kustomization's folder
-    but other kustomizations, by relative path.
+    """Write a kustomization beside the plane's files. From outside a kustomization's folder, kubectl takes only other
+    kustomizations, by relative path.
     """
     directory.mkdir(exist_ok=True)
     client = {"url": f"{url}/mutate", "caBundle": base64.b64encode(ca_file.read_bytes()).decode()}

@@ -1,22 +1,22 @@
-"""The process that all of a control plane's processes are children of, so that none outlives it.
+"""The parent of all of a control plane's processes, so that none outlives it.
 
-Shell: runs as ``python -m router.controlplane.keeper DESCRIPTOR PARENT``. It starts what it is told to over a socket,
-and ends everything, grandchildren that changed their session included, when it is told to, when the process that
-started it has ended in whatever way, or on SIGTERM. Its own end by SIGKILL ends its children too (PR_SET_PDEATHSIG).
+Shell: runs as ``python -m router.controlplane.keeper DESCRIPTOR PARENT``. It gets requests over a socket and starts
+processes. It ends all of them, also grandchildren with a new session, on request, on SIGTERM, or once the process that
+started it has ended in any way. If SIGKILL ends the keeper, its children end too (PR_SET_PDEATHSIG).
 
-It is a process of its own because a killed test cannot clean up, and a child subreaper because daemons detach
-themselves. It imports nothing but the standard library: it starts with every plane.
+It is a separate process because a killed test cannot clean up, and a child subreaper because daemons detach themselves.
+It imports only the standard library, as it starts with every plane.
 
 Requests and answers are one line of JSON each::
 
     {"do": "start", "argv": [...], "env": {...}, "log": FILE, "cwd": DIR, "grace": 8}  -> {"pid": 7}
     {"do": "poll", "pid": 7}               -> {"code": null}  or the exit code
     {"do": "end", "pid": 7, "signal": 15, "seconds": 10}  -> {"code": 0}
-    {"do": "at-end", "argv": [...]}        -> {}    run at the very end, whatever happens, e.g. to unmount
-    {"do": "detach", "again": [7]}         -> {}    from now on only SIGTERM ends it; these are started again when they end
-    {"do": "stop"}                         -> {}    end everything
+    {"do": "at-end", "argv": [...]}        -> {}    always run at the very end, e.g. to unmount
+    {"do": "detach", "again": [7]}         -> {}    from now on only SIGTERM ends it; these are started again when they
+    end {"do": "stop"}                         -> {}    end everything
 
-``grace`` is how many seconds the child may take from SIGTERM to its end when all is ended; 0 is SIGKILL at once.
+``grace`` is how many seconds a child may take from SIGTERM to its end when everything ends; 0 is SIGKILL at once.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ _PR_SET_CHILD_SUBREAPER: Final = 36
 _LIBC: Final = ctypes.CDLL(None, use_errno=True)
 
 _GRACE_SECONDS: Final = 8.0
-"""How long what children left behind may take to end after SIGTERM, before SIGKILL."""
+"""How long processes that children left behind may take to end after SIGTERM, before SIGKILL."""
 _AT_END_SECONDS: Final = 30.0
 _PAUSE: Final = 0.02
 _BLOCK: Final = 1 << 16
@@ -49,7 +49,7 @@ _BLOCK: Final = 1 << 16
 
 @dataclass(frozen=True, slots=True)
 class Child:
-    """A process that was started here, the request that did so, and how long it may take to end (seconds)."""
+    """A started process, its request, and how long it may take to end (seconds)."""
 
     process: subprocess.Popen[bytes]
     request: dict[str, Any]
@@ -58,7 +58,7 @@ class Child:
 
 @dataclass(slots=True)
 class Keeper:
-    """What the loop knows. ``children`` in the order of their start; they are ended the other way round."""
+    """The state of the keeper's loop. ``children`` are in the order of their start, and are ended in reverse."""
 
     children: dict[int, Child] = field(default_factory=dict)
     again: set[int] = field(default_factory=set)
@@ -67,7 +67,7 @@ class Keeper:
     stopping: bool = False
 
     def answer(self, request: dict[str, Any]) -> dict[str, Any]:
-        """Do what one request says."""
+        """Carry out one request; returns the answer."""
         match request["do"]:
             case "start":
                 return self._start(request)
@@ -97,7 +97,7 @@ class Keeper:
                     stdin=subprocess.DEVNULL,
                     stdout=log,
                     stderr=log,
-                    preexec_fn=_die_with_keeper,  # noqa: PLW1509 - one thread only, so nothing can hold a lock
+                    preexec_fn=_die_with_keeper,  # noqa: PLW1509 - one thread only, so no lock is held
                     start_new_session=True,
                 )
             except OSError as error:
@@ -106,7 +106,7 @@ class Keeper:
         return {"pid": process.pid}
 
     def start_again(self) -> None:
-        """Start those anew that were to be, as whatever keeps a program running in a cluster does."""
+        """Restart ended children that are to keep running, as a cluster would."""
         for pid in [pid for pid in self.again if self.children[pid].process.poll() is not None]:
             self.again.remove(pid)
             answer = self._start(self.children.pop(pid).request)
@@ -114,7 +114,7 @@ class Keeper:
                 self.again.add(answer["pid"])
 
     def end_all(self) -> None:
-        """End what was started, then whatever of it is left, then run what was asked for at the end."""
+        """End all children, then remaining descendants, then run the ``at-end`` commands."""
         for child in reversed(self.children.values()):
             _end(child.process, signal.SIGTERM if child.grace else signal.SIGKILL, child.grace)
         _end_descendants()
@@ -129,7 +129,7 @@ def main(descriptor: int, parent: int) -> None:
     for ignored in (signal.SIGINT, signal.SIGHUP, signal.SIGQUIT, signal.SIGPIPE):
         signal.signal(ignored, signal.SIG_IGN)
     keeper = Keeper()
-    # A signal's handler must not do more than wake the loop; a descriptor that becomes readable does it.
+    # The signal handler must only wake the loop, which a readable descriptor does.
     wake, awake = socket.socketpair()
     awake.settimeout(0)
     signal.set_wakeup_fd(awake.fileno(), warn_on_full_buffer=False)
@@ -145,7 +145,7 @@ def _serve(keeper: Keeper, connection: socket.socket, wake: socket.socket, paren
     selector = selectors.DefaultSelector()
     selector.register(wake, selectors.EVENT_READ)
     selector.register(connection, selectors.EVENT_READ)
-    # The socket alone would do, had no fork of the parent a copy of it.
+    # The socket's end would be enough, but a fork of the parent may have a copy of the socket.
     ended = _pidfd(parent)
     if ended is None:
         return
@@ -181,7 +181,7 @@ def _received(connection: socket.socket) -> bytes:
 
 
 def _pidfd(pid: int) -> int | None:
-    if os.getppid() != pid:  # it has ended already, and its number may be another's
+    if os.getppid() != pid:  # the parent has ended already, and its pid may be another process's
         return None
     try:
         return os.pidfd_open(pid)
@@ -191,12 +191,12 @@ def _pidfd(pid: int) -> int | None:
 
 def _tend(keeper: Keeper, ready: set[Any]) -> None:
     _reap(keeper)
-    if not ready:  # about a second after a child's end, so that one that cannot start takes no whole core
+    if not ready:  # about a second after a child's end, to limit the load of a child that fails to start
         keeper.start_again()
 
 
 def _reap(keeper: Keeper) -> None:
-    """Wait for orphans that became ours; our own children are waited for by their Popen."""
+    """Collect ended orphans that became children of the keeper; Popen collects the keeper's own children."""
     for pid in _children(os.getpid()):
         if pid not in keeper.children:
             with contextlib.suppress(ChildProcessError):
@@ -214,7 +214,7 @@ def _end(process: subprocess.Popen[bytes], number: int, seconds: float) -> int:
 
 
 def _end_descendants() -> None:
-    """SIGTERM to what is left, SIGKILL to what is left then, until nothing is."""
+    """End remaining descendants: SIGTERM first, SIGKILL after ``_GRACE_SECONDS``, until none is left."""
     until = time.monotonic() + _GRACE_SECONDS
     number = signal.SIGTERM
     signalled: set[int] = set()
@@ -249,7 +249,7 @@ def _children(pid: int) -> list[int]:
 
 def _die_with_keeper() -> None:
     _LIBC.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
-    # What the keeper ignores, its children need not: an ignored signal stays ignored over exec.
+    # The keeper ignores these signals; its children must not, and an ignored signal stays ignored over exec.
     for ignored in (signal.SIGINT, signal.SIGHUP, signal.SIGQUIT, signal.SIGPIPE):
         signal.signal(ignored, signal.SIG_DFL)
 

@@ -1,6 +1,6 @@
-"""The Debian packages that a real node of the cloud needs.
+"""Installs the Debian packages that a real cloud node needs.
 
-Shell: runs apt-get, as root on Debian or a child of it only, and only where something lacks.
+Shell: runs apt-get, only as root on Debian or a derivative, and only if a package is missing.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ _SECONDS = 600
 
 
 def ensure(tell: Callable[[str], None]) -> None:
-    """Install what lacks, where that can be done; else ``tell`` why Jobs in the cloud will not run. Never an error."""
+    """Install missing packages if possible; else ``tell`` why Jobs in the cloud will not run. Raises no error."""
     if os.geteuid() == 0 and realnode.lacking() and shutil.which("apt-get"):
         tell(f"Installing {' '.join(realnode.PACKAGES)} for a real node of the cloud.")
         problem = _install()
@@ -27,11 +27,11 @@ def ensure(tell: Callable[[str], None]) -> None:
 
 
 def _install() -> str:
-    """What went wrong, or empty. Nothing is removed for it: another containerd may be in use."""
+    """Install the packages; returns the error, or empty. No package is removed, as another containerd may be in use."""
     words = ["install", "-y", "-qq", "--no-install-recommends", "--no-remove", *realnode.PACKAGES]
     said = _apt(words)
     if said:
-        # A new machine has no list of packages, an old one a list of what is no longer there.
+        # The machine's list of packages may be missing or outdated.
         said = _apt(["update", "-qq"]) or _apt(words)
     return said
 

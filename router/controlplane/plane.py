@@ -32,14 +32,14 @@ from router.controlplane.programs import Programs
 from router.errors import ConfigError
 
 READY_SECONDS: Final = 180.0
-"""How long a component may take to be ready. It takes 3 seconds on an idle machine; a busy one must not fail a test."""
+"""How long a component may take to be ready: 3 seconds on an idle machine, more on a busy one."""
 KUBECTL_SECONDS: Final = 120.0
 _PAUSE: Final = 0.05
 _PROBE_SECONDS: Final = 10.0
 
 
 class CommandFailed(ConfigError):
-    """kubectl ended with another exit code than 0. ``done`` is what it printed."""
+    """A kubectl command ended with an exit code other than 0. ``done`` has its output."""
 
     def __init__(self, done: subprocess.CompletedProcess[str]) -> None:
         words = " ".join(done.args[1:])
@@ -49,7 +49,7 @@ class CommandFailed(ConfigError):
 
 @dataclass(frozen=True, slots=True)
 class ControlPlane:
-    """etcd, API server, controller-manager and scheduler, all on loopback, all with files in one directory."""
+    """A running etcd, API server, controller-manager and scheduler, on loopback, with files in one directory."""
 
     place: PlaneFiles
     options: Options
@@ -59,12 +59,12 @@ class ControlPlane:
 
     @property
     def directory(self) -> Path:
-        """Everything that belongs to this plane lies below; gone when it ends."""
+        """The directory of all files of this plane; deleted when it ends."""
         return self.place.directory
 
     @property
     def server(self) -> str:
-        """The API server's URL, ``https://127.0.0.1:PORT``. It keeps it over restarts."""
+        """The API server's URL, ``https://127.0.0.1:PORT``; it stays the same over restarts."""
         return self.place.server
 
     @property
@@ -80,13 +80,13 @@ class ControlPlane:
         return path
 
     def certificate(self, identity: Identity) -> Path:
-        """Make a client certificate for any identity, such as ``credentials.node("x")``; its kubeconfig."""
+        """Make a client certificate for any identity, such as ``credentials.node("x")``; returns its kubeconfig."""
         ca = Pair(self.ca_file.read_bytes(), self.place.pki("ca.key").read_bytes())
         client = credentials.make_client(ca, identity, datetime.now(UTC))
         return write_kubeconfig(self.place, identity.name, credentials.certificate_user(client))
 
     def service_account(self, namespace: str, name: str, *, hours: int = 24) -> Path:
-        """A kubeconfig with a token for a service account that exists."""
+        """A kubeconfig with a token for an existing service account."""
         token = self.kubectl("create", "token", name, "-n", namespace, f"--duration={hours}h").stdout.strip()
         return write_kubeconfig(self.place, f"system:serviceaccount:{namespace}:{name}", {"token": token})
 
@@ -97,7 +97,7 @@ class ControlPlane:
         stdin: str = "",
         seconds: float = KUBECTL_SECONDS,
     ) -> subprocess.CompletedProcess[str]:
-        """Run kubectl as this user; whatever its exit code is."""
+        """Run kubectl as this user; any exit code is accepted."""
         return subprocess.run(
             [str(self.programs.kubectl), *words],
             input=stdin,
@@ -109,25 +109,25 @@ class ControlPlane:
         )
 
     def kubectl(self, *words: str, user: str = credentials.ADMIN.name, stdin: str = "") -> Any:
-        """Run kubectl as this user; a ``CompletedProcess[str]``. CommandFailed where its exit code is not 0."""
+        """Run kubectl as this user; returns a ``CompletedProcess[str]``. Raises CommandFailed if it fails."""
         done = self.run_kubectl(*words, user=user, stdin=stdin)
         if done.returncode:
             raise CommandFailed(done)
         return done
 
     def get(self, *words: str, user: str = credentials.ADMIN.name) -> Any:
-        """What ``kubectl get … -o json`` prints, read."""
+        """The parsed output of ``kubectl get … -o json``."""
         return json.loads(self.kubectl("get", *words, "-o", "json", user=user).stdout)
 
     def apply(self, *documents: Any, user: str = credentials.ADMIN.name) -> None:
-        """``kubectl apply`` these objects, server side: nothing is added to them."""
+        """``kubectl apply`` these objects on the server side, which adds no annotation."""
         text = yaml.safe_dump_all(documents)
         self.kubectl("apply", "--server-side", "--force-conflicts", "-f", "-", user=user, stdin=text)
 
     def make_namespaces(self, editors: Mapping[str, Sequence[str]]) -> None:
         """Make namespaces that these groups may edit, and wait until Pods can be made in them."""
         self.apply(*_editing(editors))
-        # A Pod is refused until its namespace's service account is there.
+        # A Pod is refused until its namespace has its service account.
         for namespace in editors:
             account = f"/api/v1/namespaces/{namespace}/serviceaccounts/default"
             await_condition(self.components[CONTROLLER_MANAGER], functools.partial(self._is_there, account))
@@ -136,16 +136,16 @@ class ControlPlane:
         return self.probe(path) == http.HTTPStatus.OK
 
     def environment(self, user: str = credentials.ADMIN.name) -> dict[str, str]:
-        """The environment of this process with KUBECONFIG of that user, and a kubectl cache of the plane's own."""
+        """The environment of this process, with that user's KUBECONFIG and the plane's own kubectl cache."""
         cache = self.directory / "kubectl-cache"
         return {**os.environ, "KUBECONFIG": str(self.kubeconfig(user)), "KUBECACHEDIR": str(cache)}
 
     def end(self, name: str, number: int = signal.SIGKILL) -> None:
-        """End one component (``options.APISERVER``, …), by default as a crash does."""
+        """End one component (``options.APISERVER``, …), by default like a crash."""
         self.components[name].end(number)
 
     def start(self, name: str) -> None:
-        """Start a component that was ended, on the same port with the same data; wait until all that run are ready."""
+        """Restart an ended component, on the same port with the same data; wait until all running ones are ready."""
         self.components[name].start()
         self.await_ready(*(one for one, component in self.components.items() if component.running))
 
@@ -155,7 +155,7 @@ class ControlPlane:
         self.start(name)
 
     def await_ready(self, *names: str) -> None:
-        """Wait until these components are ready; all where none is named.
+        """Wait until these components are ready; without names, all.
 
         :raises ConfigError: one has ended, or is not ready in time; with the last lines of its log
         """
@@ -177,7 +177,7 @@ class ControlPlane:
         raise ConfigError(f"the control plane has no component {name}")
 
     def probe(self, path: str) -> int | None:
-        """The status code of a GET as admin; None where the API server cannot be reached."""
+        """The status code of a GET as admin; None if the API server is unreachable."""
         return _status(self.place.ports.apiserver, path, self._tls("ca", "admin"))
 
     def _status_of_etcd(self) -> int | None:
@@ -190,7 +190,7 @@ class ControlPlane:
 
 
 def await_condition(component: Component, holds: Callable[[], bool], seconds: float = READY_SECONDS) -> None:
-    """Wait until it holds; ConfigError with the end of the component's log where it has ended or takes too long."""
+    """Wait until ``holds`` is true. ConfigError with the component's log if the component ends or it takes too long."""
     until = time.monotonic() + seconds
     while not holds():
         code = component.exit_code()
@@ -232,7 +232,7 @@ def _editing(namespaces: Mapping[str, Sequence[str]]) -> list[dict[str, Any]]:
 
 
 def _healthy(port: int) -> bool:
-    # Their certificates are self-signed and made at start; nothing is sent but the question.
+    # These components make self-signed certificates at start; the request holds no secrets.
     context = ssl.create_default_context()
     context.check_hostname = False
     context.verify_mode = ssl.CERT_NONE

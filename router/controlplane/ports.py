@@ -1,4 +1,4 @@
-"""Ports that nobody listens on.
+"""Finds free ports.
 
 Shell: binds and closes sockets.
 """
@@ -10,18 +10,17 @@ import socket
 from typing import Final
 
 _RANGE: Final = range(10_000, 32_768)
-"""Below the ports that Linux gives to outgoing connections: one of those could take a port while its owner is being
-restarted."""
+"""Below the ports that Linux gives to outgoing connections, which could take a port while its component restarts."""
 
 
 def free(count: int, address: str) -> list[int]:
-    """So many ports that differ; free now, so that whoever uses them must still expect to be too late."""
+    """``count`` different ports. They are free now, but another process may take one before it is used."""
     held: list[socket.socket] = []
     try:
         while len(held) < count:
             candidate = socket.socket()
             try:
-                candidate.bind((address, random.choice(_RANGE)))  # noqa: S311 - a free number, no secret
+                candidate.bind((address, random.choice(_RANGE)))  # noqa: S311 - no secret
             except OSError:
                 candidate.close()
                 continue

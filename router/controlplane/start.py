@@ -1,7 +1,7 @@
-"""Start a control plane and end it.
+"""Starts and ends a control plane.
 
-Shell. ``control_plane`` is what tests and the demo call; everything it starts ends with its block, and with this
-process where that is killed (``router.controlplane.keeper``).
+Shell. Tests and the demo call ``control_plane``. Everything that it starts ends with its block, or with this process if
+that is killed (``router.controlplane.keeper``).
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _PORT_TAKEN: Final = "address already in use"
 
 @contextmanager
 def control_plane(directory: Path, options: Options | None = None) -> Iterator[ControlPlane]:
-    """A control plane with its files in ``directory``, which is made; ended with the block, and its files deleted.
+    """A control plane with its files in a new ``directory``; the end of the block ends it and deletes the files.
 
     :raises NoPrograms: its programs are not built yet
     :raises ConfigError: a component does not start; with the last lines of its log
@@ -44,14 +44,14 @@ def control_plane(directory: Path, options: Options | None = None) -> Iterator[C
 
 
 def start(directory: Path, options: Options | None = None) -> ControlPlane:
-    """Start one that the caller ends with ``plane.keeper.close()``, or leaves with ``plane.keeper.leave()``."""
+    """Start a plane that the caller ends with ``plane.keeper.close()``, or leaves with ``plane.keeper.leave()``."""
     found = programs.find()
     wanted = options or Options()
     for _ in range(_TRIES - 1):
         try:
             return _try(found, directory, wanted)
         except ConfigError as error:
-            # Between the choice of a port and its use, somebody else took it.
+            # Another process took a port between its choice and its use.
             if _PORT_TAKEN not in str(error):
                 raise
     return _try(found, directory, wanted)
@@ -72,7 +72,7 @@ def _try(found: programs.Programs, directory: Path, options: Options) -> Control
 def _start(found: programs.Programs, place: PlaneFiles, options: Options, keeper: Keeper) -> ControlPlane:
     _write_credentials(place, options)
     place.logs.mkdir()
-    # Nothing of the caller's environment, such as a proxy, reaches a component.
+    # Components do not get the caller's environment, such as a proxy.
     environment = {"PATH": os.environ.get("PATH", os.defpath), "HOME": str(place.directory)}
     components = {
         name: Component(name, argv, place.logs, environment, keeper)
@@ -91,7 +91,7 @@ def _start(found: programs.Programs, place: PlaneFiles, options: Options, keeper
 
 
 def _await_apiserver(plane: ControlPlane) -> None:
-    # Without etcd the API server waits for long before it gives up: etcd's own words are what help then.
+    # Without etcd the API server waits for long before it gives up, so an end of etcd is reported with etcd's own log.
     def ready() -> bool:
         etcd = plane.components[ETCD]
         if etcd.exit_code() is not None:

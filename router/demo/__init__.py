@@ -1,6 +1,6 @@
-"""The demonstration: real admission reviews over real TLS, real scripts on the embedded queue, without a cluster.
+"""The demonstration: real admission reviews over real TLS, and real scripts on the embedded queue.
 
-It plays the parts that are missing without a control plane, and says so: the API server (posts the reviews, applies
-the patches), the Job controller (makes Pods of Jobs) and the agent (writes a Pod's directory, submits, follows), the
-last through the same functions as the agent.
+Without a control plane, the demo plays the missing parts, and says so. It is the API server (posts the reviews, applies
+the patches), the Job controller (makes Pods of Jobs) and the agent (writes a Pod's directory, submits, follows). The
+last part uses the agent's own functions.
 """

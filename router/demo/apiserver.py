@@ -1,6 +1,6 @@
-"""The API server's part in the demo: an AdmissionReview for a Job, posted over verified TLS, its patch applied.
+"""The API server's part in the demo: posts an AdmissionReview for a Job over verified TLS, and applies the patch.
 
-Shell: one HTTPS request a Job, as the API server makes them.
+Shell: sends one HTTPS request per Job, like the API server.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ import jsonpatch
 from router.errors import ConfigError
 
 SECONDS: Final = 10
-"""What the API server gives a webhook by default (timeoutSeconds)."""
+"""The API server's default timeout for a webhook (timeoutSeconds)."""
 
 
 @dataclass(frozen=True, slots=True)
 class AdmissionOutcome:
-    """What the webhook said of one Job, and the Job after its patch."""
+    """The webhook's answer about one Job, and the Job after its patch."""
 
     allowed: bool
     message: str
@@ -52,7 +52,7 @@ def review_of(job: Mapping[str, Any], *, user: str, groups: tuple[str, ...], nam
 
 
 def post(url: str, review: Mapping[str, Any], ca_file: Path) -> AdmissionOutcome:
-    """Post a review and apply the patch of the answer. ConfigError where the answer is none for this review."""
+    """Post a review and apply the patch of the answer. Raises ConfigError if the answer is for another review."""
     context = ssl.create_default_context(cafile=str(ca_file))
     request = urllib.request.Request(  # noqa: S310 - always https, made by ourselves
         url, data=json.dumps(review).encode(), headers={"Content-Type": "application/json"}
@@ -74,7 +74,7 @@ def post(url: str, review: Mapping[str, Any], ca_file: Path) -> AdmissionOutcome
 
 
 def is_ready(url: str, ca_file: Path) -> bool:
-    """Whether the webhook says that it is ready."""
+    """Whether the webhook reports that it is ready."""
     context = ssl.create_default_context(cafile=str(ca_file))
     try:
         with urllib.request.urlopen(url, timeout=SECONDS, context=context) as reply:  # noqa: S310

@@ -1,7 +1,6 @@
-"""The agent's part in the demo: a Pod's directory, the submission, following, the files at the end.
+"""The agent's part in the demo: writes a Pod's directory, submits, follows, and reads the files at the end.
 
-Shell: runs the embedded queue's commands and reads files. What is written, submitted and parsed comes from the same
-functions as the agent's.
+Shell: runs the embedded queue's commands and reads files. It writes, submits and parses with the agent's functions.
 """
 
 from __future__ import annotations
@@ -27,13 +26,13 @@ from router.script import complete
 from router.workload.model import ContainerKind, Workload
 
 SECONDS: Final = 30
-"""For one command of the queue: it answers within a second, or something is wrong."""
+"""Time limit of one command of the queue, which normally answers within a second."""
 INTERVAL: Final = 0.5
 
 
 @dataclass(frozen=True, slots=True)
 class Submitted:
-    """A Pod whose batch job is under way."""
+    """A Pod whose batch job was submitted."""
 
     example: str
     pod: Mapping[str, Any]
@@ -43,7 +42,7 @@ class Submitted:
 
 
 def run(argv: Sequence[str]) -> str:
-    """Standard output of one command of the batch system. BatchError, as the batch system's module judges it."""
+    """Standard output of one command of the batch system. Raises the BatchError that its module finds."""
     try:
         done = subprocess.run(argv, capture_output=True, text=True, check=False, timeout=SECONDS)
     except subprocess.TimeoutExpired as error:
@@ -57,7 +56,7 @@ def run(argv: Sequence[str]) -> str:
 def submit(
     example: str, pod: Mapping[str, Any], workload: Workload, *, cluster: str, work_dir: Path, commands: Commands
 ) -> Submitted:
-    """Write the Pod's directory, submit its script with the fixed options, note the job id."""
+    """Write the Pod's directory, submit its script with the usual options, note the job id."""
     metadata = pod["metadata"]
     directory = layout.PodDirectory(
         work_dir=str(work_dir),
@@ -83,7 +82,7 @@ def submit(
 def follow(
     jobs: Sequence[Submitted], commands: Commands, *, deadline: float, show: Callable[[Submitted, JobReport], None]
 ) -> bool:
-    """Wait until all have ended: two commands a round, however many jobs. False where time (monotonic) ran out."""
+    """Wait until all jobs have ended, with two commands per round. False if ``deadline`` (monotonic) has passed."""
     seen: dict[str, JobState] = {}
     by_id = {job.job_id: job for job in jobs}
     while by_id and time.monotonic() < deadline:
@@ -112,7 +111,7 @@ def pod_outcome(job: Submitted) -> PodOutcome:
 
 
 def _failures(job: Submitted) -> Iterator[int]:
-    """Codes that are not 0, in the order of the Pod's life; a sidecar's does not count."""
+    """Exit codes other than 0, in the order of the Pod's life, without sidecars."""
     for container in job.workload.containers:
         code = _code(job, container.name)
         if code and container.kind is not ContainerKind.SIDECAR:
@@ -120,7 +119,7 @@ def _failures(job: Submitted) -> Iterator[int]:
 
 
 def _success(job: Submitted) -> int | None:
-    """0 where every main container left it, None where one left nothing."""
+    """0 if every main container left an exit code, else None."""
     codes = [_code(job, container.name) for container in job.workload.main_containers]
     return None if None in codes else 0
 

@@ -1,6 +1,6 @@
-"""The demo on a real control plane: examples applied with kubectl, followed to their end, shown in kubectl's own words.
+"""The demo on a real control plane: applies the examples with kubectl, follows them to their end, shows the results.
 
-Shell: it runs kubectl as a user who may edit one namespace, reads the webhook's log for what was decided, and prints.
+Shell: runs kubectl as a user who may edit one namespace, reads the decisions in the webhook's log, and prints.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _TAIL: Final = 25
 
 @dataclass(frozen=True, slots=True)
 class Applied:
-    """An example that was applied, or left out as this machine lacks what it needs. ``said`` is kubectl's stderr."""
+    """An applied example, or one left out because the machine lacks a launcher. ``said`` is kubectl's stderr."""
 
     example: Example
     allowed: bool
@@ -46,7 +46,7 @@ class Applied:
 
 
 def apply(kubectl: Kubectl, found: Sequence[Example], *, launcher: bool) -> list[Applied]:
-    """Apply every example; one that needs an MPI launcher that is not there only as a dry run on the server."""
+    """Apply every example. Without a launcher, an MPI example is only a dry run on the server."""
     applied = []
     for example in found:
         dry = not launcher and bool(workload_of(example.job, namespace=NAMESPACE).mpi)
@@ -57,7 +57,7 @@ def apply(kubectl: Kubectl, found: Sequence[Example], *, launcher: bool) -> list
 
 
 def follow(kubectl: Kubectl, applied: Sequence[Applied], *, cloud_runs: bool) -> list[dict[str, Any]]:
-    """Wait until every Job has ended that can; the Jobs as they are then. Shows each change.
+    """Wait until every Job that can end has ended, and show each change; returns the Jobs.
 
     :param cloud_runs: whether a Job that stays in the cloud really runs
     """
@@ -99,7 +99,7 @@ def _is_routed(job: Mapping[str, Any]) -> bool:
 
 
 def _cannot_run(job: Mapping[str, Any]) -> bool:
-    """A Job of the cloud whose volume nobody provides waits for ever, as it would without Batchgate."""
+    """Whether a cloud Job waits for ever for a volume that no provisioner provides, as it would without Batchgate."""
     volumes = job["spec"]["template"]["spec"].get("volumes") or ()
     return not _is_routed(job) and any("persistentVolumeClaim" in volume for volume in volumes)
 
@@ -113,7 +113,7 @@ def _annotation(thing: Mapping[str, Any], key: str) -> str:
 
 
 def show(kubectl: Kubectl, admin: Kubectl) -> None:
-    """What an admin looks at, the nodes; and a user: Jobs, Pods, one Pod's description, its log."""
+    """Show an admin's view, the nodes, and a user's: Jobs, Pods, one Pod's description, its log."""
     click.echo("\nAs an admin:")
     admin.show("get", "nodes")
     click.echo("As a user:")
@@ -128,10 +128,10 @@ def show(kubectl: Kubectl, admin: Kubectl) -> None:
 def outcomes(
     kubectl: Kubectl, applied: Sequence[Applied], jobs: Sequence[Mapping[str, Any]], log: Path, results: Path
 ) -> list[Outcome]:
-    """What became of every example.
+    """The outcome of every example.
 
-    :param log: the webhook's, a line of JSON each decision
-    :param results: where the agent brings results to
+    :param log: the webhook's log, with a line of JSON for each decision
+    :param results: the directory to which the agent brings results
     """
     by_name = {job["metadata"]["name"]: job for job in jobs}
     decisions = _decisions(log)
@@ -140,7 +140,7 @@ def outcomes(
 
 
 def _decisions(log: Path) -> dict[str, dict[str, Any]]:
-    """The decision about each Job at its creation, as the webhook's log tells it."""
+    """The decision about each Job at its creation, from the webhook's log."""
     lines = [json.loads(line) for line in log.read_text().splitlines() if line.startswith("{")]
     created = [line for line in lines if line.get("message") == "decision" and line.get("operation") == "CREATE"]
     return {line["name"]: line for line in created}
@@ -199,7 +199,7 @@ def _pod_outcome(kubectl: Kubectl, pod: Mapping[str, Any], results: Path) -> Pod
 
 
 def _exit_code(pod: Mapping[str, Any]) -> int | None:
-    """The first code that is not 0, else 0; None where a main container has none. Sidecars do not count."""
+    """The first exit code other than 0, else 0; None while a main container lacks one. Sidecars are ignored."""
     status = pod.get("status") or {}
     sidecars = {one["name"] for one in pod["spec"].get("initContainers", ()) if one.get("restartPolicy") == "Always"}
     main = list(_codes(status.get("containerStatuses") or ()))

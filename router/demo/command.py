@@ -18,21 +18,20 @@ from router.site.schema import Runtime
     default="build/demo",
     show_default=True,
     type=click.Path(path_type=Path),
-    help="Where the demo works; emptied first if a demo made it.",
+    help="The demo's directory; emptied first if a demo made it.",
 )
 @click.option("--no-control-plane", is_flag=True, help="Post the examples to the webhook without a cluster.")
 @click.option("--runtime", type=click.Choice([str(one) for one in Runtime]), help="[default: what the machine has]")
 def demo(examples: Path, work: Path, runtime: str | None, no_control_plane: bool) -> None:  # noqa: FBT001 - click's
-    """Apply the examples to a real control plane, run what goes to HPC, show what went where and why.
+    """Apply the examples to a real control plane, run those that go to HPC, show where each went and why.
 
-    Builds the control plane once, with Go; where it cannot be had, the examples are posted to the webhook instead.
-
-    Exit code 0 only if every outcome was the expected one.
+    Builds the control plane once, with Go. If that fails, the examples are posted to the webhook instead.
+    The exit code is 0 only if every outcome was the expected one.
 
     \b
     Example:  batchgate demo --work /tmp/demo
     """
-    from router.demo import run, site, whole  # noqa: PLC0415 - the help text needs none of it
+    from router.demo import run, site, whole  # noqa: PLC0415 - not needed for --help
 
     machine = site.look()
     if runtime is not None:

@@ -1,4 +1,4 @@
-"""The examples that a demo runs: each a Job and what is expected of it.
+"""Reads the examples that a demo runs: each has a Job and its expected outcome.
 
 Shell: reads files, prints.
 """
@@ -28,7 +28,7 @@ class Example:
 
 
 def runnable(examples: Path) -> list[Example]:
-    """The examples without those that need a program which the demo's image lacks; says which are left out."""
+    """The examples whose programs the demo's image has; prints which are left out."""
     found = read_examples(examples)
     for one in found:
         if one.expected.program:
@@ -37,7 +37,7 @@ def runnable(examples: Path) -> list[Example]:
 
 
 def read_examples(examples: Path) -> list[Example]:
-    """Every example below a directory, in the order of their names. ConfigError and InputError name the file."""
+    """Every example below a directory, sorted by name. Raises ConfigError or InputError that names the file."""
     found = [
         Example(file.parent.name, file, _read(file), read_expected(_read(expected), str(expected)))
         for file in sorted(examples.glob("*/job.yaml"))
@@ -49,7 +49,7 @@ def read_examples(examples: Path) -> list[Example]:
 
 
 def _read(file: Path) -> dict[str, Any]:
-    """The one object of a file. InputError and ConfigError name the file."""
+    """The one object of a file. Raises InputError or ConfigError that names the file."""
     values = [document.value for document in documents.parse(read_text(str(file)), str(file))]
     if len(values) != 1 or not isinstance(values[0], dict):
         raise ConfigError(f"{file}: is not one object")

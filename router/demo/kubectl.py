@@ -1,6 +1,6 @@
-"""kubectl as a user types it, with its own output shown.
+"""Runs kubectl as a user would type it, and shows its output.
 
-Shell: one process a command.
+Shell: one process per command.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ SECONDS: Final = 60
 
 @dataclass(frozen=True, slots=True)
 class Kubectl:
-    """kubectl with somebody's credentials. Relative paths in its words are those of the working directory."""
+    """Runs kubectl with one user's credentials. Relative paths in its words refer to the working directory."""
 
     program: str
     kubeconfig: Path
 
     def run(self, *words: str, stdin: str = "", seconds: float = SECONDS) -> subprocess.CompletedProcess[str]:
-        """One command, whatever its exit code. ConfigError where it did not end in time."""
+        """Run one command; any exit code is accepted. Raises ConfigError if it does not end in time."""
         argv = [self.program, f"--kubeconfig={self.kubeconfig}", *words]
         try:
             return subprocess.run(argv, input=stdin, capture_output=True, text=True, check=False, timeout=seconds)
@@ -35,26 +35,26 @@ class Kubectl:
             raise ConfigError(f"kubectl {' '.join(words)}: gave no answer within {seconds:g} seconds") from error
 
     def show(self, *words: str) -> subprocess.CompletedProcess[str]:
-        """One command with what a user would see of it: the words, and both outputs."""
+        """Run one command and show what a user would see: its words, and both outputs."""
         click.echo(f"$ kubectl {' '.join(words)}")
         done = self.run(*words)
         click.echo("".join(f"  {line}\n" for line in _lines(done)), nl=False)
         return done
 
     def demand(self, *words: str, stdin: str = "", seconds: float = SECONDS) -> str:
-        """Standard output of a command that must succeed. ConfigError with its words where it does not."""
+        """Standard output of a command that must succeed. Raises ConfigError with its error if it fails."""
         done = self.run(*words, stdin=stdin, seconds=seconds)
         if done.returncode:
             raise ConfigError(f"kubectl {' '.join(words)}: exit code {done.returncode}: {done.stderr.strip()}")
         return done.stdout
 
     def items(self, kind: str, *words: str) -> list[dict[str, Any]]:
-        """Objects of a kind. ConfigError as for ``demand``."""
+        """The objects of a kind. Raises ConfigError as ``demand`` does."""
         found: list[dict[str, Any]] = json.loads(self.demand("get", kind, "-o", "json", *words))["items"]
         return found
 
 
 def _lines(done: subprocess.CompletedProcess[str]) -> Iterator[str]:
-    # Warnings come before what they are about; kubectl writes the two to different outputs.
+    # kubectl writes warnings to stderr; here they come before the objects that they are about.
     yield from done.stderr.splitlines()
     yield from done.stdout.splitlines()

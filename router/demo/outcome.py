@@ -1,4 +1,4 @@
-"""What became of an example, what was expected of it, and the differences in words.
+"""The outcome of an example, its expected outcome, and the differences in words.
 
 Pure: values in, values out.
 """
@@ -21,7 +21,7 @@ UNFINISHED: Final = "not finished"
 
 @dataclass(frozen=True, slots=True)
 class PodOutcome:
-    """How one Pod's batch job ended. ``exit_code`` is None where no container left one; logs by container."""
+    """How one Pod's batch job ended. ``exit_code`` is None without an exit code in the files; logs by container."""
 
     directory: str
     job_id: str
@@ -43,7 +43,7 @@ class Outcome:
 
     @property
     def exit_code(self) -> int | None:
-        """The first code that is not 0, else 0; None where nothing ran."""
+        """The first exit code other than 0, else 0; None without a run."""
         codes = [pod.exit_code for pod in self.pods]
         if not codes:
             return None
@@ -60,7 +60,7 @@ class Outcome:
 
 @dataclass(frozen=True, slots=True)
 class Expected:
-    """expected.yaml, read. ``program`` is one that the image must have; the demo's image has none of its own."""
+    """The content of expected.yaml. ``program`` is one that the image must have, and the demo's image lacks."""
 
     decision: Mapping[str, Any]
     state: str | None = None
@@ -71,7 +71,7 @@ class Expected:
 
 
 def read_expected(value: object, source: str) -> Expected:
-    """Read expected.yaml's value. ConfigError where it has not the form."""
+    """Read expected.yaml's value. Raises ConfigError for an invalid form."""
     if not isinstance(value, dict) or not isinstance(value.get("decision"), dict):
         raise ConfigError(f"{source}: needs a mapping `decision`")
     outcome = value.get("outcome") or {}
@@ -86,9 +86,9 @@ def read_expected(value: object, source: str) -> Expected:
 
 
 def differences(expected: Expected, outcome: Outcome, *, launcher: bool) -> list[str]:
-    """What did not come out as expected, each in words; empty where all did.
+    """The differences from the expected outcome, in words; empty if there are none.
 
-    :param launcher: whether the machine has an MPI launcher; without one a Job that needs it is expected not to run
+    :param launcher: whether the machine has an MPI launcher; without one, a Job that needs it is expected not to run
     """
     found = [
         f"{key} is {outcome.decision.get(key)!r}, expected {wanted!r}"
@@ -113,7 +113,9 @@ def differences(expected: Expected, outcome: Outcome, *, launcher: bool) -> list
 
 
 def _meets(got: object, wanted: object) -> bool:
-    """Lists are met by lists that hold them: without containers, more fields keep a Job in the cloud."""
+    """Whether a value is as wanted. A list may have more items: without containers, more fields keep a Job in the
+    cloud.
+    """
     if isinstance(wanted, list):
         return isinstance(got, list | tuple) and set(wanted) <= set(got)
     return got == wanted

@@ -1,6 +1,6 @@
-"""The Job controller's part in the demo: the Pods of a Job, one a completion.
+"""The Job controller's part in the demo: makes the Pods of a Job, one per completion.
 
-Pure: uids come from the caller. Retries are left out: the demo shows each Pod's first run.
+Pure: uids come from the caller. There are no retries, as the demo shows each Pod's first run.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ INDEX: Final = "batch.kubernetes.io/job-completion-index"
 
 
 def pods_of(job: Mapping[str, Any], new_uid: Callable[[], str]) -> list[dict[str, Any]]:
-    """One Pod for each completion, owned by the Job; an Indexed Job's carry their index as Kubernetes writes it."""
+    """One Pod for each completion, owned by the Job; an Indexed Job's Pods have their index as in Kubernetes."""
     spec = job["spec"]
     indexed = spec.get("completionMode") == "Indexed"
     count = spec.get("completions") or spec.get("parallelism") or 1

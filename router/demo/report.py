@@ -1,6 +1,6 @@
-"""What a demo says at its end: a table of all examples, and what did not come out as expected.
+"""Prints a demo's results: a table of all examples, and the differences from the expected outcomes.
 
-Prints.
+Shell (prints).
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from router.demo.outcome import NO_LAUNCHER, Outcome, differences
 
 
 def print_outcomes(outcomes: Sequence[Outcome]) -> None:
-    """One row an example."""
+    """Print one row per example."""
     click.echo()
     head = ("JOB", "DECISION", "RULE", "STATE", "EXIT", "LOG", "REASON")
     print_table(head, [_row(outcome) for outcome in outcomes])
@@ -24,7 +24,7 @@ def print_outcomes(outcomes: Sequence[Outcome]) -> None:
 
 
 def print_verdict(found: Sequence[Example], outcomes: Sequence[Outcome], *, launcher: bool) -> bool:
-    """Name every difference from what was expected; whether there was none.
+    """Print every difference from the expected outcomes; returns whether there was none.
 
     :param launcher: whether the machine has an MPI launcher
     """
@@ -44,7 +44,7 @@ def print_verdict(found: Sequence[Example], outcomes: Sequence[Outcome], *, laun
 
 
 def near(path: Path) -> str:
-    """A path as one would type it here."""
+    """A path relative to the working directory if it is below it, else unchanged."""
     return str(path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path)
 
 

@@ -1,6 +1,6 @@
-"""The demo from the first review to the last log: judge, submit, follow, compare.
+"""The demo without a control plane, from the first review to the last log: judges, submits, follows, compares.
 
-Shell: it joins what the other modules of this package do, and prints.
+Shell: combines the other modules of this package, and prints.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ from router.workload.model import Workload
 USER: Final = "ada"
 NAMESPACE: Final = "default"
 PATIENCE: Final = 180
-"""Seconds for all jobs together; they take a few."""
+"""Seconds for all jobs together, which take a few."""
 
 
 @dataclass(frozen=True, slots=True)
 class Judged:
-    """An example and what the webhook said; ``workload`` where it goes to HPC."""
+    """An example and the webhook's answer; ``workload`` is None unless it goes to HPC."""
 
     example: Example
     answer: AdmissionOutcome
@@ -44,7 +44,7 @@ class Judged:
 
 
 def demo(examples: Path, work: Path, machine: site.Machine) -> bool:
-    """Run the demo; whether every outcome was the expected one."""
+    """Run the demo; returns whether every outcome was the expected one."""
     found = runnable(examples)
     with workplace(work):
         return _demo(found, examples, work, machine)
@@ -54,7 +54,7 @@ def _demo(found: Sequence[Example], examples: Path, work: Path, machine: site.Ma
     work_dir, policy = work / site.WORK_DIR, work / "policy"
     site.prepare(examples, policy, machine, work)
     _introduce(machine)
-    # A socket's path has room for about 100 characters, so the queue's state lies in a short place.
+    # A socket's path may have about 100 characters, so the queue's state has a short path.
     with tempfile.TemporaryDirectory(prefix="batchgate-demo-", ignore_cleanup_errors=True) as state:
         with services.webhook(policy, work / "webhook") as server:
             judged = [_judge(example, server) for example in found]
@@ -98,7 +98,7 @@ def _labels(job: Mapping[str, Any]) -> Mapping[str, str]:
 
 
 def _run(judged: Sequence[Judged], work_dir: Path, commands: Commands, machine: site.Machine) -> list[Outcome]:
-    """Submit what goes to HPC, follow it to the end, and say what became of every example."""
+    """Submit the examples that go to HPC and follow them to the end; returns the outcome of every example."""
     click.echo()
     cluster = cluster_id(str(uuid.uuid4()))
     submitted = [
@@ -154,7 +154,7 @@ def _state(judged: Judged, codes: Sequence[int | None], machine: site.Machine, *
 
 
 def _decided(judged: Judged) -> dict[str, Any]:
-    """The decision in the words of expected.yaml, as the webhook's answer tells it."""
+    """The decision in the webhook's answer, in the words of expected.yaml."""
     audit, labels = judged.answer.audit, _labels(judged.answer.job)
     decided: dict[str, Any] = {"target": audit.get("decision"), "rule": audit.get("rule")}
     if judged.workload is not None:

@@ -1,4 +1,4 @@
-"""A container image without a registry: a directory with this machine's own shell, a few small programs, and MPI.
+"""Makes a container image without a registry: a directory with this machine's shell, a few programs, and MPI.
 
 Shell: copies files. Apptainer runs such a directory ("sandbox") like any image.
 """
@@ -32,10 +32,10 @@ PROGRAMS: Final = (
     "true",
     "wc",
 )
-"""What the examples' commands use."""
+"""The programs that the examples' commands use."""
 _PYTHON: Final = Path("opt/python")
 _LOOKED_WITH: Final = ("grep", "head", "ldd", "tr")
-"""What the script looks with for the MPI library of an image."""
+"""The programs with which the script finds the MPI library of an image."""
 _UNUSED: Final = (
     "*-packages",
     "config-*",
@@ -47,12 +47,12 @@ _UNUSED: Final = (
     "tkinter",
     "turtle*",
 )
-"""What is left out of Python's own modules."""
+"""Parts of Python's own modules that are left out."""
 MOUNT_POINTS: Final = ("dev", "etc", "home", "proc", "root", "sys", "tmp", "var/tmp", "usr/bin", "opt")
 
 
 def build(directory: Path) -> None:
-    """Make the sandbox, whole or not at all. ConfigError names the program that the machine lacks."""
+    """Make the sandbox, whole or not at all. Raises ConfigError that names a missing program."""
     half = directory.with_name(directory.name + ".new")
     shutil.rmtree(half, ignore_errors=True)
     for name in ("bin", *MOUNT_POINTS):
@@ -65,21 +65,21 @@ def build(directory: Path) -> None:
 
 
 def add_mpi(directory: Path, mpi4py: Path) -> None:
-    """Add this Python as ``python3``, with MPICH of its environment and the package mpi4py. ConfigError as for ``build``."""
+    """Add this Python as ``python3``, with its environment's MPICH and mpi4py. Raises ConfigError as ``build`` does."""
     _add_programs(directory, _LOOKED_WITH)
     interpreter, modules = Path(sys.executable).resolve(), Path(os.__file__).parent
     python = directory / _PYTHON / "bin" / "python3"
     python.parent.mkdir(parents=True)
     shutil.copy2(interpreter, python)
     (directory / "bin" / "python3").symlink_to(Path("..") / _PYTHON / "bin" / "python3")
-    # A Python finds its own modules by where it lies itself. Also mpi4py is there, as every Python looks there.
+    # Python finds its own modules by its own path. mpi4py is put there too, as every Python looks there.
     home = directory / _PYTHON / modules.relative_to(sys.base_prefix)
     shutil.copytree(modules, home, ignore=shutil.ignore_patterns(*_UNUSED))
     shutil.copytree(mpi4py, home / "mpi4py")
     mpich = Path(sys.prefix) / "lib"
     libraries = _libraries(interpreter, *modules.glob("lib-dynload/*.so"), mpich / "libmpi.so.12")
     _add_libraries(directory, [library for library in libraries if not library.is_relative_to(mpich)])
-    # Where the loader finds the C library it finds others.
+    # The loader finds these libraries in the directory of the C library.
     found = directory / next(library.parent for library in libraries if library.name == "libc.so.6").relative_to("/")
     shutil.copy2(mpich / "libmpi.so.12", found)
     shutil.copytree(mpich / "mpich", found / "mpich")
@@ -103,7 +103,7 @@ def _add_libraries(directory: Path, libraries: Iterable[Path]) -> None:
 
 
 def _libraries(*programs: Path) -> list[Path]:
-    """The shared libraries of programs, by ldd; none for a static one (ldd's exit code is 1 then)."""
+    """The shared libraries of programs, by ldd; a static program has none (ldd then exits with 1)."""
     run = subprocess.run(["ldd", *programs], capture_output=True, text=True, check=False, timeout=30)
     words = [word for line in run.stdout.splitlines() for word in line.split()]
     return [Path(word) for word in words if word.startswith("/") and Path(word).is_file()]

@@ -1,4 +1,4 @@
-"""The two programs that the demo starts: the webhook behind TLS, and the embedded queue; both ended whatever happens.
+"""Starts the demo's two programs, the webhook behind TLS and the embedded queue, and always ends them.
 
 Shell: processes, certificates, a free port.
 """
@@ -26,7 +26,7 @@ TAIL_LINES: Final = 10
 
 @dataclass(frozen=True, slots=True)
 class Webhook:
-    """A running webhook: where reviews go, and the CA that its certificate is verified with."""
+    """A running webhook: its URL, and the CA that verifies its certificate."""
 
     url: str
     ca_file: Path
@@ -61,7 +61,7 @@ def webhook(policy: Path, directory: Path) -> Iterator[Webhook]:
 
 @contextmanager
 def queue(directory: Path, definitions: str) -> Iterator[Commands]:
-    """The embedded queue with its state in ``directory``, stopped at the end with whatever still runs."""
+    """The embedded queue with its state in ``directory``; it is stopped at the end, with all running jobs."""
     commands = local.commands_of(str(directory), prefix=(sys.executable, "-m", "router.local"))
     _run(commands.argv("queues", "--define", "-"), stdin=definitions)
     try:
@@ -80,7 +80,7 @@ def _await_ready(process: subprocess.Popen[bytes], found: Webhook, log: Path) ->
 
 
 def batchgate(*words: str) -> None:
-    """Run one of our own commands. ConfigError with its words where it fails."""
+    """Run a ``batchgate`` command. Raises ConfigError with its error if it fails."""
     _run((sys.executable, "-m", "router", *words))
 
 
@@ -91,7 +91,7 @@ def _run(argv: tuple[str, ...], stdin: str = "") -> None:
 
 
 def free_port() -> int:
-    """A port of loopback that nobody listens on now."""
+    """A port of loopback that is free now."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port: int = probe.getsockname()[1]

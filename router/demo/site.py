@@ -1,6 +1,6 @@
-"""The examples' site made to fit this machine: its runtime, its image, its MPI, a work directory, the queue behind it.
+"""Adapts the examples' site to this machine: runtime, image, MPI, work directory, and the queue behind it.
 
-Shell: reads the examples' policy, looks for programs, writes the policy directory that the webhook is given.
+Shell: reads the examples' policy, looks for programs, writes the webhook's policy directory.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ from router.site.schema import LauncherKind, Queue, Runtime
 SITES: Final = "10-sites.yaml"
 ACCOUNTS: Final = "20-accounts.yaml"
 WORK_DIR, RESULTS, IMAGE = "site", "results", "image"
-"""What the site has below a demo's directory."""
+"""The site's directories below a demo's directory."""
 IDLE_SECONDS: Final = 60
-"""After which the queue's process ends by itself, should the demo be killed."""
+"""Idle time after which the queue's process ends by itself, in case the demo is killed."""
 _STARTER: Final = "start-on-host"
 _STARTS: Final = """\
 #!/bin/sh
@@ -40,7 +40,7 @@ exec /bin/sh -c "$*"
 
 @dataclass(frozen=True, slots=True)
 class Mpi:
-    """What the development dependencies bring: MPICH's launcher, and the package mpi4py."""
+    """MPI from the development dependencies: MPICH's launcher, and the package mpi4py."""
 
     launcher: Path
     mpi4py: Path
@@ -48,7 +48,7 @@ class Mpi:
 
 @dataclass(frozen=True, slots=True)
 class Machine:
-    """What the demo runs with. ``mpi`` is None where this Python's environment has no MPICH, or no mpi4py."""
+    """The machine's means for the demo. ``mpi`` is None if this Python's environment lacks MPICH or mpi4py."""
 
     runtime: Runtime
     mpi: Mpi | None
@@ -64,9 +64,9 @@ def look() -> Machine:
 
 
 def prepare(examples: Path, directory: Path, machine: Machine, work: Path) -> None:
-    """Write the policy of the examples, with the site as this machine can run it, to ``directory``; make what it names.
+    """Write the examples' policy to ``directory``, with the site adapted to this machine; make the files that it names.
 
-    Pods' files, results and the image lie below ``work``.
+    Pods' files, results and the image are below ``work``.
     """
     (work / WORK_DIR).mkdir(parents=True)
     if machine.runtime is not Runtime.HOST:
@@ -87,16 +87,16 @@ def prepare(examples: Path, directory: Path, machine: Machine, work: Path) -> No
     policy["sites"] = [_fitted(site, machine, work) for site in policy["sites"]]
     (directory / SITES).write_text(yaml.safe_dump(policy, sort_keys=False))
     accounts = yaml.safe_load((source / ACCOUNTS).read_text())
-    # The embedded queue runs jobs as whoever runs the demo, and as nobody else; a controller's entry runs none.
+    # The embedded queue runs all jobs as the demo's user. An entry without `as` (a controller's) runs no jobs.
     accounts["accounts"] = [one | {"as": getpass.getuser()} if "as" in one else one for one in accounts["accounts"]]
     (directory / ACCOUNTS).write_text(yaml.safe_dump(accounts, sort_keys=False))
 
 
 def queue_definitions(policy: Path) -> str:
-    """What ``batchgate local queues --define`` takes, for the queues of that policy's site."""
+    """The input of ``batchgate local queues --define``, for the queues of that policy's site."""
     (site,) = yaml.safe_load((policy / SITES).read_text())["sites"]
     queues = [_definition(Queue.model_validate(queue), site["name"]) for queue in site["queues"]]
-    # Where commands run without a container, `python3` is this one, which has mpi4py.
+    # For commands without a container, `python3` is this Python, which has mpi4py.
     path = f"{Path(sys.prefix) / 'bin'}:{Config(()).path}"
     return json.dumps({"queues": queues, "idleSeconds": IDLE_SECONDS, "path": path})
 
@@ -109,7 +109,7 @@ def site_name(policy: Path) -> str:
 
 
 def _definition(queue: Queue, site: str) -> dict[str, Any]:
-    """Times in seconds, memory in PBS' kb, which are 1024 bytes."""
+    """A queue's declaration: times in seconds, memory in PBS' kb (1024 bytes)."""
     defined = {
         "name": queue.name,
         "site": site,
@@ -141,6 +141,6 @@ def _profile(launcher: Path, work: Path) -> dict[str, Any]:
         "name": "mpich",
         "launcher": str(LauncherKind.HYDRA),
         "path": str(launcher),
-        "options": ["-localhost", "127.0.0.1"],  # the machine's own name may lead nowhere
+        "options": ["-localhost", "127.0.0.1"],  # the machine's own name may not resolve
         "env": {"HYDRA_LAUNCHER": "rsh", "HYDRA_LAUNCHER_EXEC": str(work / _STARTER)},
     }

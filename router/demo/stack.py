@@ -1,4 +1,4 @@
-"""The webhook, the agent and the embedded queue on a control plane: what the demo, the benchmarks and ``make control-plane`` start.
+"""Starts the webhook, the agent and the embedded queue on a control plane, for demo, benchmarks and make control-plane.
 
 Shell: processes under the control plane's keeper, so that none outlives it.
 """
@@ -25,12 +25,12 @@ from router.hpc import Commands
 
 GRACE: Final = 10.0
 START_SECONDS: Final = 120
-"""For webhook and agent to be ready. They take two seconds on an idle machine; a busy one must not fail a demo."""
+"""Time for webhook and agent to become ready: two seconds on an idle machine, more on a busy one."""
 
 
 @dataclass(frozen=True, slots=True)
 class Stack:
-    """Everything that runs. ``results`` is where the agent brings results; ``agent_argv`` starts another agent."""
+    """Everything that runs. ``results`` is the directory to which the agent brings results."""
 
     plane: ControlPlane
     commands: Commands
@@ -41,7 +41,7 @@ class Stack:
 
 @dataclass(frozen=True, slots=True)
 class Places:
-    """Where a stack keeps its files. ``queue`` has a short path: it holds a unix socket."""
+    """The directories of a stack. ``queue`` must have a short path, as it holds a unix socket."""
 
     work: Path
     queue: Path
@@ -51,13 +51,13 @@ class Places:
 
     @property
     def results(self) -> Path:
-        """Where results go, as the policy says."""
+        """The directory of results, as in the policy."""
         return self.work / RESULTS
 
 
 @contextmanager
 def stack(plane: ControlPlane, places: Places) -> Iterator[Stack]:
-    """Start everything and wait until it is ready; the queue's jobs and our programs end with the block."""
+    """Start everything and wait until it is ready; the queue's jobs and the programs end with the block."""
     places.results.mkdir(parents=True, exist_ok=True)
     with services.queue(places.queue, queue_definitions(places.policy)) as commands:
         running = start(plane, places, commands)
@@ -69,7 +69,7 @@ def stack(plane: ControlPlane, places: Places) -> Iterator[Stack]:
 
 
 def start(plane: ControlPlane, places: Places, commands: Commands) -> Stack:
-    """Start webhook and agent; both are left running."""
+    """Start webhook and agent, and leave them running."""
     installing.install(plane)
     webhook, url = _webhook(plane, places)
     installing.register(plane, url, places.work / "webhook" / "ca.crt", places.namespaces)
@@ -107,7 +107,7 @@ def _agent(plane: ControlPlane, places: Places) -> Component:
         "--listen": "127.0.0.1:0",
         "--metrics": f"127.0.0.1:{port}",
         "--address": "127.0.0.1",
-        # Nobody approves a second request, and an agent starts anew at each change of the policy.
+        # The agent restarts at each change of the policy, but a second certificate request would not be approved.
         "--certificates": str(places.work / "agent" / "certificates"),
         "--local-state": str(places.queue),
         **places.agent_options,

@@ -1,7 +1,7 @@
-"""A control plane left running, with the webhook, the agent and the embedded queue on it: ``make control-plane``.
+"""``make control-plane``: a control plane that keeps running, with the webhook, the agent and the embedded queue.
 
-Shell: starts what the demo starts, leaves it, and finds it again by a file beside its directory to end it. The file is
-written before anything else, so that also what an interrupted start has left is found and removed.
+Shell: starts the same programs as the demo and leaves them running. A file beside the plane's directory records how to
+end them. It is written first, so that the remains of an interrupted start are found and removed too.
 """
 
 from __future__ import annotations
@@ -40,9 +40,9 @@ _PAUSE: Final = 0.1
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """What is needed to end it: a process, when that was started (ticks), and where the queue's state is.
+    """The record for ending a plane: a process, when it was started (clock ticks), and the queue's state directory.
 
-    The process is the one that starts it, and its keeper from when there is one; SIGTERM ends everything either way.
+    The process is first the one that starts the plane, later the plane's keeper; SIGTERM ends everything in both cases.
     """
 
     pid: int
@@ -50,20 +50,20 @@ class Standing:
     queue: str
 
     def is_alive(self) -> bool:
-        """Whether the process runs, and is the one that was meant: a number is used again in time."""
+        """Whether this very process still runs, as pids are reused."""
         return _started(self.pid) == self.started
 
 
 @click.group()
 def commands() -> None:
-    """A control plane left running, for trying things out."""
+    """A control plane that keeps running, for trying things out."""
 
 
 @commands.command()
 @click.option("--examples", default="examples", show_default=True, type=click.Path(path_type=Path), metavar="DIR")
 def up(examples: Path) -> None:
-    """Start one and leave it running; print what a shell must export to use it."""
-    signal.signal(signal.SIGTERM, signal.default_int_handler)  # as Ctrl-C: what was started is ended
+    """Start a control plane and leave it running; print the shell variables to export."""
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # like Ctrl-C: ends everything that was started
     found = _read()
     if found is not None and found.is_alive():
         if not EXPORTS.exists():
@@ -84,7 +84,7 @@ def up(examples: Path) -> None:
 
 @commands.command()
 def down() -> None:
-    """End it, with all that runs on it."""
+    """End the control plane, with everything that runs on it."""
     found = _read()
     if found is None:
         click.echo("No control plane was left running.")
@@ -97,7 +97,7 @@ def _start(examples: Path, directory: Path) -> None:
     machine = site.look()
     work = directory / "work"
     with ExitStack() as undone:
-        # A socket's path has room for about 100 characters, so the queue's state lies in a short place.
+        # A socket's path may have about 100 characters, so the queue's state has a short path.
         queue = Path(tempfile.mkdtemp(prefix="batchgate-")) / "queue"
         undone.callback(shutil.rmtree, queue.parent, ignore_errors=True)
         mine = Standing(os.getpid(), _started(os.getpid()), str(queue))
@@ -154,7 +154,7 @@ def _write_exports(
 
 
 def _clear(found: Standing | None) -> None:
-    """End what was left running, and delete its files."""
+    """End the recorded plane, and delete its files."""
     if found is None:
         return
     if Path(found.queue).exists():
@@ -170,16 +170,16 @@ def _clear(found: Standing | None) -> None:
 
 
 def _delete(standing: Standing) -> None:
-    """Delete its files, the one that it is found by last."""
+    """Delete the plane's files, the record last."""
     shutil.rmtree(Path(standing.queue).parent, ignore_errors=True)
-    with suppress(FileNotFoundError):  # an `up` that `down` ends deletes as well
+    with suppress(FileNotFoundError):  # an `up` that `down` has ended deletes them too
         shutil.rmtree(DIRECTORY)
     EXPORTS.unlink(missing_ok=True)
     _STATE.unlink(missing_ok=True)
 
 
 def _claim(standing: Standing) -> None:
-    """The first of those who start one at the same time writes the file. ConfigError for the others."""
+    """Write the record, unless another process has. Of several starts at once, all but the first get a ConfigError."""
     draft = _draft(standing)
     try:
         os.link(draft, _STATE)
@@ -194,7 +194,7 @@ def _write(standing: Standing) -> None:
 
 
 def _draft(standing: Standing) -> Path:
-    """Whole before it has its name: what is killed meanwhile leaves no half of it."""
+    """Write the record to a draft file, so that the final file is always whole."""
     draft = _STATE.with_suffix(f".{os.getpid()}")
     draft.write_text(json.dumps(asdict(standing)))
     return draft
@@ -208,7 +208,7 @@ def _read() -> Standing | None:
 
 
 def _started(pid: int) -> int:
-    """When a process was started, in ticks since the machine was; 0 where there is none, or it has ended."""
+    """When a process was started, in clock ticks since boot; 0 if it does not run."""
     try:
         fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     except OSError:

@@ -1,6 +1,6 @@
-"""The demo with everything in it: a real control plane, the webhook, the agent, kubectl.
+"""The whole demo: a real control plane, the webhook, the agent, kubectl.
 
-Shell: it joins what the other modules of this package do, and prints.
+Shell: combines the other modules of this package, and prints.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from router.site.schema import Runtime
 
 
 def can_be_had() -> str:
-    """Build what a control plane needs, with progress shown; why there can be none, or empty."""
+    """Build the programs of a control plane and show progress; returns why that fails, or empty."""
     try:
         building.ensure(click.echo)
         programs.find()
@@ -38,7 +38,7 @@ def can_be_had() -> str:
 
 
 def demo(examples: Path, work: Path, machine: site.Machine) -> bool:
-    """Run the demo; whether every outcome was the expected one."""
+    """Run the demo; returns whether every outcome was the expected one."""
     found = runnable(examples)
     with workplace(work), _everything(examples, work, machine) as (running, cloud_runs):
         plane = running.plane
@@ -57,7 +57,7 @@ def _everything(examples: Path, work: Path, machine: site.Machine) -> Iterator[t
     policy = work / "policy"
     site.prepare(examples, policy, machine, work)
     with ExitStack() as ends:
-        # A socket's path has room for about 100 characters, so the queue's state lies in a short place.
+        # A socket's path may have about 100 characters, so the queue's state has a short path.
         state = Path(ends.enter_context(tempfile.TemporaryDirectory(prefix="batchgate-", ignore_cleanup_errors=True)))
         click.echo("Starting a control plane (etcd, kube-apiserver, kube-controller-manager, kube-scheduler) …")
         plane = ends.enter_context(control_plane(work / "control-plane"))

@@ -1,6 +1,6 @@
-"""The directory that a demo works in: emptied only where a demo made it, and held against a second demo.
+"""The directory of a demo: emptied only if a demo made it, and locked against a second demo.
 
-Shell: files and one lock, which the kernel gives back however the demo ends.
+Shell: files and one lock, which the kernel releases when the demo ends in any way.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ from typing import Final
 from router.errors import ConfigError
 
 MARK: Final = ".batchgate-demo"
-"""A file that says: what lies beside it was made by a demo."""
+"""A file that marks its directory as made by a demo."""
 
 
 @contextmanager
 def workplace(directory: Path) -> Iterator[None]:
-    """Hold the directory, empty but for the mark. ConfigError where it is somebody else's, or in use."""
+    """Hold the directory, empty except for the mark. Raises ConfigError if no demo made it, or if it is in use."""
     mark = directory / MARK
     if directory.exists() and not mark.exists() and (not directory.is_dir() or any(directory.iterdir())):
         raise ConfigError(

@@ -1,6 +1,6 @@
 """``batchgate local queues``, ``faults`` and ``stop``: commands of the embedded queue that OpenPBS does not have.
 
-Reads files, asks the background process, prints.
+Shell: reads files, sends requests to the background process, prints.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from router.local.state import State
 
 
 def _asked(ask: Callable[[str, dict[str, Any]], dict[str, Any]], root: str, request: dict[str, Any]) -> dict[str, Any]:
-    """The background process' answer. ConfigError where there is none, or it refuses."""
+    """The background process' answer. Raises ConfigError if it refuses or does not answer."""
     try:
         answer = ask(root, request)
     except client.Unusable as error:
@@ -46,12 +46,16 @@ def queues(root: str, output: str, define: Any) -> None:
      "killDelay": 10, "idleSeconds": 300, "historySeconds": 1209600,
      "enforceMemory": true, "operators": []}
 
-    Slots are what is declared, whatever the machine has. Only name, nodes and cpusPerNode are needed; memory and gpus
-    are per node, times are in seconds. The three limits on jobs that wait or run may also stand beside "queues", for
-    all of them together. hostPerNode writes the nodes' names (workq-n1, …) to PBS_NODEFILE in place of this machine's:
-    an MPI launcher then has several hosts, and must be told to start its daemons on them without a network's help
-    (HYDRA_LAUNCHER_EXEC, OMPI_MCA_plm_rsh_agent). enforceMemory kills a job that has more in memory than it asked for;
-    operators see and change everybody's jobs. `-o json` is what `--queues FILE` of other commands reads.
+    Nodes and slots are as declared, independent of the machine. Only name, nodes and cpusPerNode are needed. Memory and
+    gpus are per node, times are in seconds. The three limits on waiting and running jobs may also be given beside
+    "queues", for all queues together.
+
+    With hostPerNode, PBS_NODEFILE has the nodes' names (workq-n1, …) instead of this machine's. An MPI launcher then
+    sees several hosts. Tell it to start its daemons on them without a network (HYDRA_LAUNCHER_EXEC,
+    OMPI_MCA_plm_rsh_agent).
+
+    With enforceMemory, a job that has more in memory than it asked for is killed. Operators see and change the jobs of
+    all users. Other commands read the output of `-o json` with `--queues FILE`.
 
     \b
     Example:  batchgate local queues -o json > queues.json
@@ -59,7 +63,7 @@ def queues(root: str, output: str, define: Any) -> None:
     if define is not None:
         try:
             document = json.load(define)
-        except ValueError as error:  # also what is no UTF-8
+        except ValueError as error:  # includes invalid UTF-8
             raise ConfigError(f"{define.name}: not JSON: {error}") from error
         define_queues(root, document)
         return
@@ -75,7 +79,7 @@ def queues(root: str, output: str, define: Any) -> None:
 
 
 def define_queues(root: str, document: object) -> None:
-    """Declare a directory's queues, also while its daemon runs. ConfigError where the document is none."""
+    """Declare a directory's queues, also while its daemon runs. Raises ConfigError for an invalid document."""
     state = State(Path(root))
     state.make()
     before = state.root / "config.json"
@@ -95,19 +99,19 @@ def define_queues(root: str, document: object) -> None:
 @click.option("-o", "--output", type=click.Choice(["table", "json"]), default="table", show_default=True)
 @click.pass_obj
 def faults(root: str, words: tuple[str, ...], output: str) -> None:
-    """Show what goes wrong, or make something go wrong, from the next command on.
+    """Show the simulated faults, or switch faults on and off, from the next command on.
 
     \b
-    unreachable    no command reaches the queue; jobs start, run and end as ever
-    answers-lost   commands do their work and then fail with "End of File"
-    history-lost   finished jobs are forgotten, for good
-    others-hidden  users see no jobs but their own (query_other_jobs is False)
-    list-empty     lists without ids are empty, with exit code 0
-    jobs-unknown   questions by id are answered with "Unknown Job Id"
-    delay          answers are late by so many seconds
-    none           all of that ends
+    * unreachable    commands cannot reach the queue; jobs start, run and end as usual
+    * answers-lost   commands do their work and then fail with "End of File"
+    * history-lost   finished jobs are forgotten for ever
+    * others-hidden  users see only their own jobs (query_other_jobs is False)
+    * list-empty     lists without ids are empty, with exit code 0
+    * jobs-unknown   queries by id fail with "Unknown Job Id"
+    * delay          answers are late by this many seconds
+    * none           switches all faults off
 
-    A command with BATCHGATE_LOCAL_FAULTS=ignore in its environment sees things as they are.
+    Faults do not affect a command with BATCHGATE_LOCAL_FAULTS=ignore in its environment.
 
     \b
     Example:  batchgate local faults unreachable=on && batchgate local qstat
@@ -122,7 +126,7 @@ def faults(root: str, words: tuple[str, ...], output: str) -> None:
 
 
 @click.command()
-@click.option("--delete", is_flag=True, help="End the jobs too; else they run on and are found again.")
+@click.option("--delete", is_flag=True, help="End the jobs too; else they run on, and a later start finds them.")
 @click.pass_obj
 def stop(root: str, delete: bool) -> None:  # noqa: FBT001 - click passes a flag so
     """End the queue's background process. Running jobs go on, unless --delete.

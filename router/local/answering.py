@@ -1,8 +1,8 @@
-"""What the commands that change something do: qsub, qdel, qsig, qhold, qrls; and the embedded queue's own.
+"""Does the work of the commands that change something: qsub, qdel, qsig, qhold, qrls, and the embedded queue's own.
 
-Knows the ledger and OpenPBS' words and exit codes (PBSE codes modulo 256). A request is what the caller's command
-line, environment and directory were (``router.local.calling``); an answer has ``rc``, ``out`` and ``err``, the last
-two as they are printed.
+Knows the ledger and OpenPBS' texts and exit codes (PBSE codes modulo 256). A request holds the caller's command line,
+environment and directory (``router.local.calling``). An answer has ``rc``, ``out`` and ``err``; the latter two are
+printed unchanged.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _LOST: Final = (67, "End of File")
 
 
 def handle(ledger: Ledger, request: Call) -> Answer:
-    """One request of a command."""
+    """The answer to one request of a command."""
     name = str(request.get("op", ""))
     if name in _OWN:
         return _OWN[name](ledger, request)
@@ -54,7 +54,7 @@ def handle(ledger: Ledger, request: Call) -> Answer:
 
 
 def can_be_late(request: Call) -> bool:
-    """Whether a delay concerns this request: one of OpenPBS' commands that does not ignore the faults."""
+    """Whether a delay affects this request: an OpenPBS command that does not ignore the faults."""
     return request.get("op") in _COMMANDS and request.get("faults") != "ignore"
 
 
@@ -62,7 +62,7 @@ def can_be_late(request: Call) -> bool:
 
 
 def _qsub(ledger: Ledger, call: Call) -> Answer:
-    """A submission; asked for twice with one token, because an answer did not arrive, it is one job."""
+    """Submit a job. A second request with the same token (after a lost answer) returns the same job."""
     known = ledger.jobs.get(ledger.tokens.get(call["token"], -1))
     if known is not None:
         return _submitted(known)
@@ -73,7 +73,7 @@ def _qsub(ledger: Ledger, call: Call) -> Answer:
     if not own_words and "script" not in call:
         return {"needs": operands[0] if operands else "-"}
     script, name = (_exec(operands), operands[0]) if own_words else (call["script"], (operands or ["STDIN"])[0])
-    name = "STDIN" if name == "-" else os.path.basename(name)  # noqa: PTH119 - a word, which need not be a path
+    name = "STDIN" if name == "-" else os.path.basename(name)  # noqa: PTH119 - any text, perhaps no path
     request = submission.parse(call["words"], script, call["environment"], script_name=name)[0]
     job = _accepted(ledger, call, request)
     ledger.state.write(job.seq, "script", script)
@@ -92,7 +92,7 @@ def _exec(words: Sequence[str]) -> str:
 
 
 def _accepted(ledger: Ledger, call: Call, request: Request) -> Job:
-    """The job of a submission that no limit forbids. Rejection; it burns a number, as OpenPBS has it."""
+    """The job of an accepted submission. Raises Rejection; a rejection by a limit uses up a number, as on OpenPBS."""
     queue = ledger.config.queue(request.options.get("-q", "").partition("@")[0])
     if queue is None:
         raise Rejection(_UNKNOWN_QUEUE, "Unknown queue")
@@ -142,7 +142,7 @@ def _job(ledger: Ledger, call: Call, request: Request, queue: Queue, figures: tu
 
 
 def _origin(call: Call) -> dict[str, str]:
-    """PBS_O_…: where the submission came from."""
+    """The variables PBS_O_…, which describe where the submission came from."""
     environment = call["environment"]
     known = ("HOME", "LANG", "PATH", "MAIL", "SHELL")
     taken = {f"PBS_O_{name}": environment[name] for name in known if name in environment}
@@ -151,13 +151,13 @@ def _origin(call: Call) -> dict[str, str]:
 
 
 def _output(call: Call, path: str | None, default: str, inside: str) -> str:
-    """Where output goes: the path given, the default beside the submission, or a file in the directory given."""
+    """The file for output: the given path, a file in the given directory, or the default in the working directory."""
     if path is None:
         return f"{call['cwd']}/{default}"
     _, colon, after = path.partition(":/")
     path = f"/{after}" if colon and "/" not in path.partition(":/")[0] else path
     whole = path if path.startswith("/") else f"{call['cwd']}/{path}"
-    is_directory = whole.endswith("/") or os.path.isdir(whole)  # noqa: PTH112 - text that may be no path
+    is_directory = whole.endswith("/") or os.path.isdir(whole)  # noqa: PTH112 - any text, perhaps no path
     return f"{whole.rstrip('/')}/{inside}" if is_directory else whole
 
 
@@ -167,7 +167,7 @@ def _output(call: Call, path: str | None, default: str, inside: str) -> str:
 def _each(
     usage: str, options: str, act: Callable[[Ledger, Job, Mapping[str, str]], _Outcome]
 ) -> Callable[[Ledger, Call], Answer]:
-    """A command on several ids: the exit code of the last that failed, one line for each."""
+    """A command on several ids: returns the exit code of the last failure, and a line for each failure."""
 
     def operate(ledger: Ledger, call: Call) -> Answer:
         given, ids = looking.options_of(call["words"], options, usage)
@@ -189,7 +189,7 @@ def _each(
 
 
 def _allowed(ledger: Ledger, call: Call, job: Job) -> _Outcome | None:
-    """None where the caller may change that job: its owner, and operators."""
+    """None if the caller may change the job (its owner or an operator), else the error."""
     return None if call["user"] in {job.owner, *ledger.config.operators} else _NOT_YOURS
 
 
@@ -235,9 +235,9 @@ def _signal(ledger: Ledger, job: Job, options: Mapping[str, str]) -> _Outcome:
 
 
 def _suspend(ledger: Ledger, job: Job, *, resume: bool) -> _Outcome:
-    """Stop a job and give its slots to others, or let it go on once they are free again.
+    """Stop a job and free its slots for other jobs, or let it go on once they are free again.
 
-    OpenPBS leaves both to operators. Here the owner may, who is nearly always the only user there is.
+    OpenPBS allows this only to operators. Here the owner may do it too, as there is nearly always only one user.
     """
     if job.deleted_by or job.state != (SUSPENDED if resume else RUNNING):
         return _BAD_STATE
@@ -306,7 +306,7 @@ def _reload(ledger: Ledger, _: Call) -> Answer:
 
 
 def _faults(ledger: Ledger, call: Call) -> Answer:
-    """Show the faults, or change them first: from the next command on."""
+    """Change the faults, if any words are given, and show them. A change applies from the next command on."""
     try:
         changed = faults.changed(ledger.faults, tuple(call["words"]))
     except ConfigError as error:
@@ -318,7 +318,7 @@ def _faults(ledger: Ledger, call: Call) -> Answer:
 
 
 def _stop(ledger: Ledger, call: Call) -> Answer:
-    """End the daemon; with ``delete`` all jobs first, at once."""
+    """End the daemon; with ``delete`` first end all jobs at once."""
     for job in list(ledger.living.values()) if call.get("delete") else ():
         _delete(ledger, job, {"-W": "force"})
     return {"rc": 0, "stop": True, "delete": bool(call.get("delete"))}

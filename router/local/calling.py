@@ -1,6 +1,6 @@
-"""One of OpenPBS' commands as its caller has it: words, files and environment in, output and exit code out.
+"""Runs an OpenPBS command for its caller: sends words, files and environment to the daemon, prints the answer.
 
-Everything else is the daemon's, so that a ``qsub`` takes little longer than starting Python. Shell, and light.
+Shell. The daemon does all other work, and imports are few, so that a ``qsub`` takes little longer than starting Python.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ from router.local import client
 
 COMMANDS = frozenset({"qsub", "qstat", "qselect", "qdel", "qsig", "qhold", "qrls"})
 USER = "BATCHGATE_LOCAL_USER"
-"""Who asks, in place of the caller's account: the embedded queue runs everybody's jobs as one user."""
+"""Names the requesting user in place of the caller's account: the embedded queue runs all jobs as one user."""
 FAULTS = "BATCHGATE_LOCAL_FAULTS"
-"""``ignore``: the faults that are switched on do not concern this command."""
+"""``ignore``: simulated faults do not affect this command."""
 
 
 def run(root: str, name: str, words: list[str]) -> int:
-    """Do one command; its exit code."""
+    """Run one command; returns its exit code."""
     request = _request(name, words)
     try:
         answer = client.ask(root, request)
@@ -28,7 +28,7 @@ def run(root: str, name: str, words: list[str]) -> int:
             answer = _with_script(root, request, str(answer["needs"]))
     except client.Unusable as error:
         answer = _cannot_connect(name, words, str(error))
-    # As bytes: names and values may hold what is not UTF-8.
+    # Written as bytes, as names and values may be invalid UTF-8.
     for stream, text in ((sys.stdout, answer["out"]), (sys.stderr, answer["err"])):
         stream.buffer.write(str(text).encode(errors="surrogateescape"))
         stream.flush()
@@ -57,7 +57,7 @@ def _account() -> str:
 
 
 def _with_script(root: str, request: dict[str, object], path: str) -> dict[str, object]:
-    """The answer to a submission whose script is a file, or comes through standard input."""
+    """The answer to a submission whose script is a file or standard input."""
     try:
         if path == "-":
             content = sys.stdin.buffer.read()
@@ -72,6 +72,6 @@ def _with_script(root: str, request: dict[str, object], path: str) -> dict[str, 
 
 
 def _cannot_connect(name: str, words: list[str], reason: str) -> dict[str, object]:
-    from router.local import looking  # noqa: PLC0415 - only where nothing can be asked
+    from router.local import looking  # noqa: PLC0415 - only needed without a daemon
 
     return looking.cannot_connect(name, words, reason)

@@ -1,7 +1,7 @@
-"""From a command to the embedded queue's daemon, which is started when none answers.
+"""Sends a command's request to the embedded queue's daemon, and starts the daemon if none answers.
 
-Shell: one request, one answer over a unix socket. Light: a ``qsub`` is a whole process, and imports nothing that it
-does not need; what is dear is imported where it is used.
+Shell: one request and one answer over a unix socket. Each ``qsub`` is a process of its own, so this module has few
+imports; slow ones are made where they are used.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ class NotServed(Exception):
 
 
 class Unusable(Exception):
-    """No daemon can be started for the directory; the words say why."""
+    """No daemon can be started for the directory; the text says why."""
 
 
 def default_directory() -> str:
@@ -37,13 +37,13 @@ def default_directory() -> str:
 
 
 def program() -> tuple[str, ...]:
-    """The words before ``qsub`` that start fastest: OpenPBS' commands and the daemon, without site-packages."""
+    """The fastest command to put before ``qsub``: runs OpenPBS' commands and the daemon without site-packages."""
     here = os.path.dirname(os.path.abspath(__file__))  # noqa: PTH100, PTH120 - as above
     return (sys.executable, "-I", "-S", f"{here}/pbs.py")
 
 
 def ask(root: str, request: dict[str, object]) -> dict[str, object]:
-    """The daemon's answer; a daemon is started where there is none. Unusable where none can be."""
+    """The daemon's answer; starts a daemon if there is none. Raises Unusable if that fails."""
     deadline = time.monotonic() + _START_SECONDS
     while True:
         try:
@@ -52,11 +52,11 @@ def ask(root: str, request: dict[str, object]) -> dict[str, object]:
             _start(root)
         if time.monotonic() > deadline:
             raise Unusable(f"{root}: the embedded queue does not answer; see {root}/log")
-        time.sleep(_PAUSE)  # only while another command's daemon is about to serve, or one is about to end
+        time.sleep(_PAUSE)  # only while a daemon of another command is starting, or one is ending
 
 
 def ask_running(root: str, request: dict[str, object]) -> dict[str, object]:
-    """The answer of a daemon that serves already. NotServed where there is none, or it ended meanwhile."""
+    """The answer of a running daemon. Raises NotServed if there is none, or if it ends meanwhile."""
     received = bytearray()
     with socket.socket(socket.AF_UNIX) as connection:
         try:
@@ -73,7 +73,7 @@ def ask_running(root: str, request: dict[str, object]) -> dict[str, object]:
 
 
 def _connect(connection: socket.socket, root: str) -> None:
-    """Connect by a short name: that of the directory may be too long for sun_path (108 bytes)."""
+    """Connect by a short path, as the directory's path may be too long for sun_path (108 bytes)."""
     directory = os.open(root, os.O_RDONLY | os.O_DIRECTORY)
     try:
         connection.connect(f"/proc/self/fd/{directory}/socket")
@@ -82,7 +82,7 @@ def _connect(connection: socket.socket, root: str) -> None:
 
 
 def _start(root: str) -> None:
-    """Start a daemon and wait until it serves, or has seen that another one does. Unusable, with its words."""
+    """Start a daemon and wait until it serves or finds another one serving. Raises Unusable with its error."""
     try:
         os.makedirs(root, mode=_PRIVATE, exist_ok=True)  # noqa: PTH103 - see default_directory
         os.makedirs(f"{root}/jobs", mode=_PRIVATE, exist_ok=True)  # noqa: PTH103
@@ -108,7 +108,7 @@ def _start(root: str) -> None:
 
 def wait_for_end(root: str) -> None:
     """Return when no daemon holds the directory any more."""
-    import fcntl  # noqa: PLC0415 - for one command only
+    import fcntl  # noqa: PLC0415 - only one command needs it
 
     try:
         with open(f"{root}/lock") as file:  # noqa: PTH123

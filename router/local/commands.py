@@ -1,7 +1,7 @@
 """``batchgate local``: OpenPBS' commands for the embedded queue, and some of its own.
 
-Knows click and the words of the help; what the commands do is ``router.local.calling``, without which nothing here is
-needed: ``python -m router.local qsub`` does not come by.
+Defines the click commands and their help; ``router.local.calling`` does the work. ``python -m router.local qsub`` does
+not import this module.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ from router.local.administration import faults, queues, stop
 
 
 class _Words(click.Command):
-    """A command that reads its words itself: OpenPBS' options are not click's."""
+    """A command that parses its words itself, as OpenPBS' options differ from click's."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Leave every word as it is; ``--help`` alone is click's."""
+        """Pass every word on unchanged; only ``--help`` is click's."""
         if args == ["--help"]:
             return super().parse_args(ctx, args)
         ctx.params = {"words": tuple(args)}
@@ -39,8 +39,8 @@ def local(ctx: click.Context, directory: str) -> None:
     Jobs run for real, as you, on this machine. A background process starts with the first command and ends by itself
     when it is idle. Without declared queues (`batchgate local queues --define`) there is one, "workq".
 
-    BATCHGATE_LOCAL_USER names whom a command is from, where that is not you; all jobs run as you.
-    BATCHGATE_LOCAL_FAULTS=ignore keeps a command from what `batchgate local faults` has switched on.
+    BATCHGATE_LOCAL_USER names another user as the sender of a command; all jobs run as you.
+    With BATCHGATE_LOCAL_FAULTS=ignore, faults of `batchgate local faults` do not affect a command.
 
     \b
     Example:  echo hostname | batchgate local qsub && batchgate local qstat -x

@@ -1,8 +1,8 @@
 """The embedded queue's one process per directory: answers commands on a unix socket, starts jobs, sees them end.
 
-Shell. One thread that sleeps until a command arrives, a job ends (pidfd) or a time comes; nothing is polled. Started by
-the first command (``router.local.client``), it ends on ``stop`` or when it has been idle for the configured time; jobs
-go on without it.
+Shell. Its one thread sleeps until a command arrives, a job ends (pidfd) or a time is due, without polling. The first
+command starts it (``router.local.client``). It ends on ``stop``, or after the configured idle time; jobs go on without
+it.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from router.local.state import State
 _LARGEST_REQUEST: Final = 64 << 20
 _BLOCK: Final = 1 << 16
 _SWEEP: Final = 60.0
-"""Seconds between two looks for jobs that are older than the history."""
+"""Seconds between two searches for jobs that are older than the history."""
 
 
 @dataclass(slots=True, eq=False)
@@ -54,9 +54,10 @@ class _Watch:
 
 @dataclass(slots=True)
 class Daemon:
-    """What the one loop knows. ``busy`` is when something last happened, ``sweep`` when to forget (both monotonic).
+    """The state of the daemon's loop. ``busy``: time of the last event; ``sweep``: when to forget jobs (both
+    monotonic).
 
-    ``late`` are the conversations whose answer waits for its time.
+    ``late``: the conversations whose answer is delayed.
     """
 
     ledger: Ledger
@@ -70,7 +71,7 @@ class Daemon:
 
 
 def serve(state: State, ready: int) -> None:
-    """Serve a directory until it is stopped or idle. ``ready`` is a descriptor that is told once commands may come."""
+    """Serve a directory until ``stop`` or idle. ``ready``: a descriptor to which it writes once it takes commands."""
     with _locked(state) as alone:
         if not alone:
             return
@@ -80,7 +81,7 @@ def serve(state: State, ready: int) -> None:
             now = time.monotonic()
             daemon = Daemon(ledger, selector, listener, now, now + _SWEEP)
             _watch_started(daemon)
-            with contextlib.suppress(BrokenPipeError):  # the command that waits for it may have been killed
+            with contextlib.suppress(BrokenPipeError):  # the waiting command may have been killed
                 os.write(ready, b"ready\n")
             os.close(ready)
             while not _is_over(daemon):
@@ -89,7 +90,7 @@ def serve(state: State, ready: int) -> None:
 
 @contextlib.contextmanager
 def _locked(state: State) -> Iterator[bool]:
-    """Hold the directory's lock; False where another daemon has it."""
+    """Hold the directory's lock; yields False if another daemon has it."""
     with state.lock.open("a+") as file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -104,7 +105,7 @@ def _locked(state: State) -> Iterator[bool]:
 
 @contextlib.contextmanager
 def _listening(state: State) -> Iterator[socket.socket]:
-    """The unix socket, there while it is served. Its path is taken relative: sun_path holds 108 bytes only."""
+    """The unix socket, which exists while it is served. Its path is relative, as sun_path holds only 108 bytes."""
     os.chdir(state.root)
     state.socket.unlink(missing_ok=True)
     with socket.socket(socket.AF_UNIX) as listener:
@@ -126,7 +127,7 @@ def _is_over(daemon: Daemon) -> bool:
 
 
 def _turn(daemon: Daemon) -> None:
-    """Start what can start, sleep until something happens, and do it."""
+    """Start jobs that can start, wait for events, and handle them."""
     if not daemon.stopping:
         ledgers.schedule(daemon.ledger)
         _watch_started(daemon)
@@ -144,7 +145,7 @@ def _turn(daemon: Daemon) -> None:
 
 
 def _forgets(daemon: Daemon) -> bool:
-    """Whether there is a history that the faults have lost."""
+    """Whether the fault ``history-lost`` is on and finished jobs are left to forget."""
     return daemon.ledger.faults.history_lost and bool(daemon.ledger.finished)
 
 
@@ -174,7 +175,7 @@ def _ended(daemon: Daemon, watch: _Watch) -> None:
 
 
 def _watch_started(daemon: Daemon) -> None:
-    """Watch what was started; a shepherd that is gone already has ended its job."""
+    """Watch the started jobs; if a shepherd is gone already, its job has ended."""
     started, daemon.ledger.started = daemon.ledger.started, []
     for job, process in started:
         descriptor = _pidfd(job)
@@ -187,7 +188,7 @@ def _watch_started(daemon: Daemon) -> None:
 
 
 def _pidfd(job: Job) -> int | None:
-    """A descriptor of the job's shepherd; None where that process is gone (or its number is another's now)."""
+    """A pidfd of the job's shepherd; None if that process is gone (or its pid is another process's now)."""
     if not job.shepherd:
         return None
     try:
@@ -208,26 +209,26 @@ def _converse(daemon: Daemon, talk: _Conversation) -> None:
         done = _send(talk) if talk.reply else _receive(daemon, talk)
     except BlockingIOError:
         return
-    except ConnectionError:  # the command was killed; what it asked for is done all the same
+    except ConnectionError:  # the command was killed, but its request is done
         done = True
     if done:
         _hang_up(daemon, talk)
 
 
 def _hang_up(daemon: Daemon, talk: _Conversation) -> None:
-    with contextlib.suppress(KeyError):  # one that waits for its time is not listened to
+    with contextlib.suppress(KeyError):  # a conversation with a delayed answer is not registered
         daemon.selector.unregister(talk.connection)
     talk.connection.close()
 
 
 def _send(talk: _Conversation) -> bool:
-    """Send on; True where all is sent."""
+    """Continue to send; True once all is sent."""
     talk.reply = talk.reply[talk.connection.send(talk.reply) :]
     return not talk.reply
 
 
 def _receive(daemon: Daemon, talk: _Conversation) -> bool:
-    """Read on; True where the conversation is over: nothing more comes, or the answer is out."""
+    """Continue to read; True once the conversation is over: the input has ended, or the answer is sent."""
     block = talk.connection.recv(_BLOCK)
     talk.received += block
     if not block or len(talk.received) > _LARGEST_REQUEST:
@@ -261,12 +262,12 @@ def _begin_to_send(daemon: Daemon, talk: _Conversation) -> bool:
 
 
 def _due(daemon: Daemon, talk: _Conversation) -> float:
-    """When a late answer goes out: by the delay that is in force now."""
+    """When a delayed answer is sent, by the current delay."""
     return talk.asked + (0 if daemon.stopping else daemon.ledger.faults.delay)
 
 
 def _send_late(daemon: Daemon) -> None:
-    """The answers whose time has come."""
+    """Send the delayed answers that are due."""
     now = time.monotonic()
     due = [talk for talk in daemon.late if _due(daemon, talk) <= now]
     daemon.late = [talk for talk in daemon.late if talk not in due]
@@ -280,11 +281,11 @@ def _send_late(daemon: Daemon) -> None:
 
 
 def main(directory: str, ready: int) -> int:
-    """The process that ``router.local.client`` starts; its exit code."""
+    """Run the process that ``router.local.client`` starts; returns its exit code."""
     os.umask(0o077)
     for number in (signal.SIGINT, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)
-    signal.pthread_sigmask(signal.SIG_BLOCK, [shepherd.POKE])  # shepherds inherit it, and are never without
+    signal.pthread_sigmask(signal.SIG_BLOCK, [shepherd.POKE])  # shepherds inherit this block from their start
     try:
         serve(State(Path(directory)), ready)
     except (BatchgateError, OSError) as error:

@@ -1,7 +1,7 @@
-"""Jobs as ``qstat`` prints them: the plain and the wide table, ``-f`` as text, dsv and JSON.
+"""Prints jobs like ``qstat``: the plain and the wide table, ``-f`` as text, dsv and JSON.
 
-Pure. Names and order of attributes, widths and the oddities are those of OpenPBS 23.06.06: JSON prints only the first
-of several ids, and shows as numbers, null or lists what looks so.
+Pure. Attribute names and order, widths and oddities are those of OpenPBS 23.06.06. Its JSON has only the first of
+several ids, and shows texts that look like numbers, null or lists as such.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _WIDE_NAMES: Final = (
 
 
 def node_name(queue: str, number: int) -> str:
-    """The name of a queue's node, as it stands in exec_vnode."""
+    """The name of a queue's node, as in exec_vnode."""
     return f"{queue}-{_NODE_LETTER}{number + 1}"
 
 
@@ -58,13 +58,13 @@ def ctime(moment: float) -> str:
 
 
 def attributes(job: Job) -> dict[str, Any]:
-    """What ``qstat -f`` shows, in its order; nested where it shows ``Resource_List.ncpus``. All values are text."""
+    """The attributes of ``qstat -f``, in its order; ``Resource_List.ncpus`` is nested. All values are text."""
     found = {**_asked(job), **_happened(job)}
     return {name: found[name] for name in _ORDER if found.get(name) not in (None, {})}
 
 
 def _asked(job: Job) -> dict[str, Any]:
-    """What the submission said."""
+    """The attributes from the submission."""
     options = job.options
     return {
         "Job_Name": job.name,
@@ -93,7 +93,7 @@ def _asked(job: Job) -> dict[str, Any]:
 
 
 def _happened(job: Job) -> dict[str, Any]:
-    """What became of the job."""
+    """The attributes from the job's run and end."""
     ran = job.started is not None
     return {
         "resources_used": dict(job.used),
@@ -137,7 +137,7 @@ _ALWAYS_TEXT: Final = frozenset({"Job_Name", "project", "Account_Name", "comment
 
 
 def as_json(jobs: Sequence[Job], *, several_asked: bool, server: str, now: float) -> str:
-    """``-F json``. With several ids asked for, OpenPBS prints only the first (openpbs issue 2672)."""
+    """``-F json``. Given several ids, OpenPBS prints only the first (openpbs issue 2672)."""
     document: dict[str, Any] = {"timestamp": int(now), "pbs_version": VERSION, "pbs_server": server}
     shown = jobs[:1] if several_asked else jobs
     if shown:
@@ -155,7 +155,7 @@ def _typed(found: dict[str, Any]) -> dict[str, Any]:
 
 
 def _guessed(text: str) -> Any:
-    """A value as JSON where it can be read so; leading zeros do not stop it (``007`` is 7)."""
+    """A value as JSON if it can be read as JSON, even with leading zeros (``007`` is 7)."""
     if _NUMBER.fullmatch(text):
         return int(text) if len(text) < 19 else float(text)
     try:
@@ -165,7 +165,7 @@ def _guessed(text: str) -> Any:
 
 
 def as_dsv(jobs: Sequence[Job], delimiter: str = "|") -> str:
-    """``-F dsv``: one line a job; a delimiter inside a value stands behind a backslash."""
+    """``-F dsv``: one line per job; a delimiter inside a value has a backslash before it."""
     return "".join(delimiter.join(_fields(job, delimiter)) + "\n" for job in jobs)
 
 
@@ -173,7 +173,7 @@ def _fields(job: Job, delimiter: str) -> list[str]:
     fields = [f"Job Id: {job.job_id}"]
     for name, text in _flat(attributes(job)):
         visible = "".join(char if ord(char) >= 0x20 else f"^{chr(ord(char) + 64)}" for char in text)
-        # A backslash too, but not before a quote or a comma: as OpenPBS' escape_delimiter does.
+        # A backslash is escaped too, but not before a quote or a comma, as in OpenPBS' escape_delimiter.
         escaped = re.sub(rf"\\(?!['\",])|{re.escape(delimiter)}", lambda one: f"\\{one[0]}", visible)
         fields.append(f"{name}={escaped}")
     return fields
@@ -193,7 +193,7 @@ def _flat(found: dict[str, Any]) -> list[tuple[str, str]]:
 
 
 def as_text(jobs: Sequence[Job]) -> str:
-    """``-f``: an indented ``name = value`` a line, an empty line after each job."""
+    """``-f``: one indented ``name = value`` per line, an empty line after each job."""
     blocks = []
     for job in jobs:
         lines = [f"Job Id: {job.job_id}", *(f"    {name} = {text}" for name, text in _flat(attributes(job)))]
@@ -202,7 +202,7 @@ def as_text(jobs: Sequence[Job]) -> str:
 
 
 def plain_table(jobs: Sequence[Job]) -> str:
-    """``qstat`` without options; nothing where there is no job."""
+    """``qstat`` without options; empty without jobs."""
     rows = []
     for job in jobs:
         name = job.name if len(job.name) <= 15 else job.name[:15] + "*"
@@ -212,7 +212,7 @@ def plain_table(jobs: Sequence[Job]) -> str:
 
 
 def wide_table(jobs: Sequence[Job], server: str, now: float) -> str:
-    """``qstat -w -u`` and ``-w -a``; nothing where there is no job."""
+    """``qstat -w -u`` and ``-w -a``; empty without jobs."""
     if not jobs:
         return ""
     top = " " * (sum(_WIDE_WIDTHS[:7]) + 7) + "Req'd  Req'd   Elap"

@@ -1,6 +1,6 @@
-"""What a batch system does to those who depend on it, as switches: for tests, and to see what Batchgate makes of it.
+"""Simulated faults of a batch system, as switches: for tests, and to see how Batchgate handles them.
 
-Pure. The switches change what commands answer, and what is remembered; jobs are started and end as ever.
+Pure. The switches change commands' answers and the history; jobs still start and end as usual.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ from router.errors import ConfigError
 
 @dataclass(frozen=True, slots=True)
 class Faults:
-    """What goes wrong at the moment.
+    """The faults that are switched on.
 
-    ``unreachable``: no command reaches the server. ``answers_lost``: commands do their work, and their answers do not
-    arrive. ``delay``: seconds that answers are late. ``history_lost``: finished jobs are forgotten, for good.
-    ``others_hidden``: query_other_jobs is False, so that users see their own jobs only. ``list_empty``: lists without
-    ids are empty, with exit code 0. ``jobs_unknown``: questions by id are answered with "Unknown Job Id".
+    ``unreachable``: commands cannot reach the server. ``answers_lost``: commands do their work, but their answers do
+    not arrive. ``delay``: seconds that answers are late. ``history_lost``: finished jobs are forgotten for ever.
+    ``others_hidden``: query_other_jobs is False, so that users see only their own jobs. ``list_empty``: lists without
+    ids are empty, with exit code 0. ``jobs_unknown``: queries by id fail with "Unknown Job Id".
     """
 
     unreachable: bool = False
@@ -38,7 +38,7 @@ _WORDS: Final = {"on": True, "off": False}
 
 
 def changed(faults: Faults, words: tuple[str, ...]) -> Faults:
-    """The faults after ``unreachable=on delay=2``; ``none`` ends all. ConfigError names the word that is none."""
+    """The faults after words like ``unreachable=on delay=2``; ``none`` ends all. ConfigError for an invalid word."""
     for word in words:
         name, equals, value = word.partition("=")
         if word == "none":
@@ -66,12 +66,12 @@ def _value(name: str, text: str) -> bool | float:
 
 
 def document_of(faults: Faults) -> dict[str, Any]:
-    """Faults as their file holds them, by the names of the command line."""
+    """Faults as a document for their file, by the command line's names."""
     return {name: getattr(faults, attribute) for name, attribute in NAMES.items()}
 
 
 def faults_of(document: object) -> Faults:
-    """Faults from their file's contents. ConfigError where it is not that."""
+    """Faults from their file's contents. Raises ConfigError for an invalid document."""
     if not isinstance(document, Mapping) or not set(document) <= set(NAMES):
         raise ConfigError("is no list of faults")
     values = {NAMES[name]: value for name, value in document.items()}

@@ -1,8 +1,8 @@
-"""The jobs of one directory as the daemon has them in memory, and whom it starts next.
+"""The jobs of one directory in the daemon's memory, and which job starts next.
 
-Knows jobs, their order and their indexes; saves what it changes. What commands ask is ``router.local.answering``;
-sockets and waiting are the daemon's. Nothing here walks through all jobs but the start, so that 10,000 of them and a
-long history cost a submission nothing.
+Keeps jobs, their order and their indexes; saves changed jobs. ``router.local.answering`` handles commands; the daemon
+handles sockets and waiting. Only the start walks through all jobs, so that 10,000 jobs and a long history do not slow a
+submission.
 """
 
 from __future__ import annotations
@@ -21,17 +21,17 @@ from router.local.state import State
 Jobs = dict[int, Job]
 Shepherd = subprocess.Popen[bytes] | None
 _MOST_STARTS: Final = 8
-"""Jobs that one call starts: the daemon answers commands in between."""
+"""The most jobs that one call starts: the daemon answers commands between calls."""
 _MOST_FORGOTTEN: Final = 100
 NOT_NOW: Final = "Not Running: Not enough free nodes available"
 
 
 @dataclass(slots=True)
 class Ledger:
-    """The jobs of one directory, by number and in the orders that questions need.
+    """The jobs of one directory, by number and in the orders that queries need.
 
-    ``finished`` is in the order of their ends. ``changed`` are the queues in which something may be able to start.
-    ``started`` holds the shepherds to wait for, until the daemon takes them.
+    ``finished`` is in the order of the jobs' ends. ``changed``: the queues in which a job may be able to start.
+    ``started``: the jobs with shepherds to wait for, until the daemon takes them.
     """
 
     state: State
@@ -53,12 +53,12 @@ class Ledger:
         return any(self.active.values())
 
     def occupying(self, queue: str) -> list[Job]:
-        """The jobs that take up a queue's nodes; those that are suspended do not."""
+        """The jobs that occupy a queue's nodes, without suspended ones."""
         return [job for job in self.active.get(queue, {}).values() if job.state != SUSPENDED]
 
 
 def opened(state: State) -> Ledger:
-    """The ledger of a directory: every job found again, whatever became of an earlier daemon. ConfigError."""
+    """The ledger of a directory, with every job of earlier daemons. Raises ConfigError."""
     ledger = Ledger(state, state.config(), state.faults())
     state.tidy()
     jobs = state.jobs()
@@ -73,7 +73,7 @@ def opened(state: State) -> Ledger:
 
 
 def _find_again(ledger: Ledger, job: Job) -> None:
-    """A job that had been started, or was about to be."""
+    """Adopt a job that an earlier daemon has started, or was about to start."""
     if running.adopt(job, ledger.state):
         ledger.started.append((job, None))
         return
@@ -83,13 +83,13 @@ def _find_again(ledger: Ledger, job: Job) -> None:
 
 
 def end_unstarted(job: Job) -> None:
-    """A job that is deleted before it ran: it has no exit status."""
+    """End a job that is deleted before it ran; it gets no exit status."""
     job.state, job.substate, job.ended, job.kill_at = FINISHED, running.DELETED, time.time(), None
     job.comment = f"{job.comment} and terminated" if job.comment else ""
 
 
 def add(ledger: Ledger, job: Job) -> None:
-    """Take a job into all indexes."""
+    """Add a job to all indexes."""
     ledger.jobs[job.seq] = job
     ledger.tokens[job.token] = job.seq
     ledger.of_owner.setdefault(job.owner, {})[job.seq] = job
@@ -98,7 +98,7 @@ def add(ledger: Ledger, job: Job) -> None:
 
 
 def moved(ledger: Ledger, job: Job) -> None:
-    """A job's state has changed: save it, and put it where its state belongs."""
+    """Put a job whose state has changed into the indexes of its new state."""
     places = (
         (ledger.living, job.state != FINISHED),
         (ledger.active.setdefault(job.queue, {}), job.state in ACTIVE),
@@ -111,18 +111,18 @@ def moved(ledger: Ledger, job: Job) -> None:
         elif not belongs:
             jobs.pop(job.seq, None)
     first = next(iter(ledger.waiting[job.queue].values()), job)
-    if job.state != QUEUED or first is job or first.comment != NOT_NOW:  # else it waits behind one that waits
+    if job.state != QUEUED or first is job or first.comment != NOT_NOW:  # else an earlier job waits too
         ledger.changed.add(job.queue)
 
 
 def save(ledger: Ledger, job: Job) -> None:
-    """Write a job down and put it where its state belongs."""
+    """Save a job's record and put the job into the indexes of its state."""
     ledger.state.save(job)
     moved(ledger, job)
 
 
 def forget(ledger: Ledger, job: Job) -> None:
-    """Know nothing of a job any more."""
+    """Remove a job from all indexes, and its files."""
     indexes: Iterable[Jobs] = (ledger.jobs, ledger.living, ledger.finished, *ledger.active.values())
     for jobs in (*indexes, *ledger.waiting.values()):
         jobs.pop(job.seq, None)
@@ -135,9 +135,9 @@ def forget(ledger: Ledger, job: Job) -> None:
 
 
 def forget_old(ledger: Ledger) -> bool:
-    """Forget finished jobs that are older than the history, or all where it is lost. False where more are left.
+    """Forget finished jobs that are older than the history, or all with ``history_lost``. False if more are left.
 
-    Some at a time: removing a job's files takes a while.
+    It forgets a limited number per call, as removing a job's files takes a while.
     """
     oldest = time.time() - ledger.config.history
     for count, job in enumerate(list(_prefix(ledger.finished, _MOST_FORGOTTEN + 1))):
@@ -155,7 +155,7 @@ def _prefix(jobs: Jobs, count: int) -> Iterator[Job]:
 
 
 def end(ledger: Ledger, job: Job) -> None:
-    """A job's shepherd has ended."""
+    """Record the end of a job whose shepherd has ended."""
     running.finish(job, ledger.state)
     moved(ledger, job)
     if job.purge or ledger.faults.history_lost:
@@ -166,7 +166,7 @@ def end(ledger: Ledger, job: Job) -> None:
 
 
 def schedule(ledger: Ledger) -> None:
-    """Start what fits, first come first served in each queue; ``changed`` keeps the queues that are not done."""
+    """Start the jobs that fit, first come first served in each queue; ``changed`` keeps the unfinished queues."""
     room = _MOST_STARTS
     for name in sorted(ledger.changed):
         queue = ledger.config.queue(name)
@@ -178,7 +178,7 @@ def schedule(ledger: Ledger) -> None:
 
 
 def _schedule_queue(ledger: Ledger, queue: Queue, room: int) -> int:
-    """Start at most ``room`` jobs of a queue; how many were started."""
+    """Start at most ``room`` jobs of a queue; returns how many."""
     occupying = ledger.occupying(queue.name)
     _resume(ledger, queue, occupying)
     started = 0
@@ -203,7 +203,7 @@ def _schedule_queue(ledger: Ledger, queue: Queue, room: int) -> int:
 
 
 def _resume(ledger: Ledger, queue: Queue, occupying: list[Job]) -> None:
-    """Suspended jobs that shall go on do so before others start, once their own slots are free."""
+    """Let suspended jobs go on that are to be resumed, once their own slots are free, before other jobs start."""
     for job in list(ledger.active.get(queue.name, {}).values()):
         asked = job.state == SUSPENDED and job.substate == running.TO_BE_RESUMED
         if asked and placing.has_room(job, queue, occupying):
@@ -220,7 +220,7 @@ def _comment(ledger: Ledger, job: Job, words: str) -> None:
 
 
 def reconfigure(ledger: Ledger, config: Config) -> None:
-    """Go by another configuration; what could never run may be able to now."""
+    """Use another configuration; jobs that could never run may run now."""
     ledger.config = config
     for jobs in ledger.waiting.values():
         for job in jobs.values():
@@ -229,7 +229,7 @@ def reconfigure(ledger: Ledger, config: Config) -> None:
 
 
 def hold(ledger: Ledger, job: Job) -> None:
-    """Hold a job; one that runs goes on, and is only marked."""
+    """Hold a job; a running job goes on and is only marked."""
     job.held, job.modified = True, time.time()
     if job.state == QUEUED:
         job.state, job.substate = HELD, running.HELD_SUBSTATE
@@ -238,7 +238,7 @@ def hold(ledger: Ledger, job: Job) -> None:
 
 
 def release(ledger: Ledger, job: Job) -> None:
-    """Let a held job wait like the others."""
+    """Release a held job, so that it waits for its turn."""
     job.held, job.modified = False, time.time()
     if job.state == HELD:
         job.state, job.substate, job.comment = QUEUED, running.WAITING, ""

@@ -1,7 +1,7 @@
-"""Limits on queued jobs, and what OpenPBS answers beyond them.
+"""Limits on queued jobs, and OpenPBS' answers when they are exceeded.
 
-Pure. Exit codes are PBSE_ENTLIMCT and PBSE_ENTLIMRESC modulo 256; a queue's limit for each user is reported with the
-word "generic" in the place of the queue's name, as OpenPBS 23.06.06 did.
+Pure. Exit codes are PBSE_ENTLIMCT and PBSE_ENTLIMRESC modulo 256. The message about a queue's limit per user has the
+word "generic" in place of the queue's name, as in OpenPBS 23.06.06.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ _NONE: Final = Limits()
 
 
 def refusal(owner: str, ncpus: int, queue: Queue, config: Config, living: Iterable[Job]) -> tuple[int, str] | None:
-    """Exit code and words for one more job of that user and size; None where no limit is met."""
+    """Exit code and text that refuse one more job of that user and size; None within all limits."""
     if queue.limits == config.limits == _NONE:
         return None
     jobs = list(living)
@@ -28,7 +28,7 @@ def refusal(owner: str, ncpus: int, queue: Queue, config: Config, living: Iterab
 
 
 def _beyond(limits: Limits, owner: str, ncpus: int, jobs: list[Job]) -> str:
-    """Which limit one more job would break; empty where none."""
+    """The limit that one more job would exceed, or empty."""
     mine = [job for job in jobs if job.owner == owner]
     if limits.jobs is not None and len(jobs) >= limits.jobs:
         return "jobs"
@@ -52,4 +52,4 @@ _WORDS: Final = {
         "would exceed per-user limit on resource ncpus in queue {queue}",
     ),
 }
-"""Exit code, words for the whole server, words for a queue."""
+"""Exit code, text for the whole server, text for a queue."""

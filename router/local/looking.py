@@ -1,6 +1,6 @@
-"""What the commands that only look answer: qstat and qselect, with OpenPBS' words and exit codes.
+"""Answers the read-only commands qstat and qselect, with OpenPBS' texts and exit codes.
 
-Knows the ledger. A question by ids, by name, or for what is not over, costs what it finds, not what there is.
+Knows the ledger. A query by ids, by name, or for unfinished jobs takes time only for the jobs that it finds.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _QSELECT_USAGE: Final = (
 
 
 def options_of(words: Sequence[str], options: str, usage: str) -> tuple[dict[str, str], list[str]]:
-    """Options and operands of a command line. Rejection with the usage."""
+    """Options and operands of a command line. Raises Rejection with the usage."""
     try:
         given, rest = getopt.getopt(list(words), options)
     except getopt.GetoptError as error:
@@ -38,7 +38,7 @@ def options_of(words: Sequence[str], options: str, usage: str) -> tuple[dict[str
 
 
 def cannot_connect(name: str, words: Sequence[str], reason: str) -> Answer:
-    """What a command prints that does not reach the server: qstat's JSON is valid even then."""
+    """The answer of a command that cannot reach the server; qstat's JSON is valid even then."""
     said = f"{name}: cannot connect to server local (errno=15010)"
     if name == "qdel":
         said = "Couldn't connect to cluster: local"
@@ -48,7 +48,7 @@ def cannot_connect(name: str, words: Sequence[str], reason: str) -> Answer:
 
 
 def known(ledger: Ledger, call: Call, seq: int) -> Job | None:
-    """The job of that number, as far as the faults let anybody know it."""
+    """The job of that number; None if it is unknown, or if a fault hides it."""
     unknown = ledger.faults.jobs_unknown and call.get("faults") != "ignore"
     return None if unknown else ledger.jobs.get(seq)
 
@@ -98,7 +98,7 @@ def _shown(jobs: list[Job], options: Mapping[str, str], server: str, *, several:
 
 
 def _found(ledger: Ledger, call: Call, operands: Sequence[str], *, history: bool) -> tuple[list[Job], list[str], int]:
-    """The jobs that operands name, in their order; what is wrong with the others; the exit code of the last of these."""
+    """The jobs that operands name, in order; the problems of other operands; the exit code of the last problem."""
     found: list[Job] = []
     problems: list[str] = []
     rc = 0
@@ -127,7 +127,7 @@ def _found(ledger: Ledger, call: Call, operands: Sequence[str], *, history: bool
 
 
 def _not_listed(ledger: Ledger, operand: str) -> tuple[int, str]:
-    """Why an operand that is no id names no queue either; (0, "") where it does, or is none."""
+    """Exit code and error for an operand other than an id; (0, "") if it names a queue or is empty."""
     if operand[:1].isdigit():
         return 1, f"illegally formed job identifier: {operand}"
     queue = operand.partition("@")[0]
@@ -137,7 +137,7 @@ def _not_listed(ledger: Ledger, operand: str) -> tuple[int, str]:
 
 
 def qselect(ledger: Ledger, call: Call) -> Answer:
-    """Ids by exact criteria, in the order of submission."""
+    """The ids of jobs by exact criteria, in the order of submission."""
     options, rest = options_of(call["words"], "xHN:q:s:P:A:u:", _QSELECT_USAGE)
     if rest or not _NAME.fullmatch(options.get("-N", "_")):
         wrong = "" if rest else "illegal -N value\n"
@@ -156,7 +156,7 @@ def qselect(ledger: Ledger, call: Call) -> Answer:
 
 
 def _candidates(ledger: Ledger, options: Mapping[str, str]) -> Jobs:
-    """The smallest index that holds all that can be meant."""
+    """The smallest index that has all jobs that can match."""
     if "-N" in options:
         return ledger.of_name.get(options["-N"], {})
     if "-H" in options:

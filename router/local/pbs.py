@@ -1,6 +1,6 @@
-"""OpenPBS' commands and the daemon as a program that starts fast: by path, without site-packages, which it needs not.
+"""A program for OpenPBS' commands and the daemon that starts fast: it is run by path, without site-packages.
 
-``python -I -S …/router/local/pbs.py qsub …``: see ``router.local.client.program``. Nothing is imported from here.
+``python -I -S …/router/local/pbs.py qsub …``: see ``router.local.client.program``. No module imports this file.
 """
 
 import sys

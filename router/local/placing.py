@@ -1,6 +1,6 @@
-"""Which job starts on which nodes: first come, first served, per queue.
+"""Places jobs on nodes: first come, first served, per queue.
 
-Pure. A queue's nodes are its own; a job that can never run says so in its comment and holds nobody up.
+Pure. A queue's nodes belong to it alone. The comment of a job that can never run says so; later jobs pass it.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ class _Node:
 
 
 def place(job: Job, queue: Queue, running: Iterable[Job]) -> list[Share] | None:
-    """The shares of a job beside those that run; None where it does not fit now."""
+    """The shares of a job beside the running jobs; None if they do not fit."""
     return _fit(job, queue, _nodes(queue, running))
 
 
 def has_room(job: Job, queue: Queue, running: Iterable[Job]) -> bool:
-    """Whether a suspended job's own shares are free again: it goes on where its processes are."""
+    """Whether a suspended job's own shares are free again, as it must go on where its processes are."""
     nodes = _nodes(queue, running)
     alone = "excl" in job.place
     for share in job.shares:
@@ -45,7 +45,7 @@ def has_room(job: Job, queue: Queue, running: Iterable[Job]) -> bool:
 
 
 def never(job: Job, queue: Queue) -> str:
-    """Why a job does not fit even on an empty queue, in OpenPBS' words; empty where it does."""
+    """Why a job does not fit even on an empty queue, in OpenPBS' words; empty if it fits."""
     if _fit(job, queue, _nodes(queue, ())) is not None:
         return ""
     have = {
@@ -65,7 +65,7 @@ def never(job: Job, queue: Queue) -> str:
 
 
 def free_nodes(queue: Queue, running: Iterable[Job]) -> int:
-    """Nodes of a queue on which nothing runs."""
+    """The number of a queue's nodes without a running job."""
     return sum(not node.used for node in _nodes(queue, running))
 
 
@@ -77,7 +77,7 @@ def _nodes(queue: Queue, running: Iterable[Job]) -> list[_Node]:
     for job in running:
         for share in job.shares:
             if share.node >= len(nodes):
-                continue  # the queue was declared smaller while the job ran
+                continue  # the queue became smaller while the job ran
             node = nodes[share.node]
             node.used = True
             node.ncpus = 0 if "excl" in job.place else node.ncpus - share.ncpus
@@ -99,7 +99,7 @@ def _chunks(job: Job) -> Iterator[Chunk]:
 
 def _fit(job: Job, queue: Queue, nodes: list[_Node]) -> list[Share] | None:
     if sum(chunk.count for chunk in job.chunks) > queue.nodes * max(queue.cpus_per_node, 1) * 64:
-        return None  # far beyond anything that fits; do not walk through a million chunks
+        return None  # can never fit; avoids a walk through a million chunks
     for candidates in [[node] for node in nodes] if job.place.startswith("pack") else [nodes]:
         shares = _spread(job, candidates)
         if shares is not None:

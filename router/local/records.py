@@ -1,7 +1,7 @@
 """The embedded queue's values: its configuration, its jobs, and how both are written as JSON.
 
-Pure. Memory is bytes and times are seconds (since 1970 where they are points in time). A file that is not what it
-should be is a ConfigError that names what is wrong with it.
+Pure. Memory is in bytes, times are in seconds (points in time since 1970). An invalid file raises a ConfigError that
+names the problem.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ ACTIVE: Final = frozenset({RUNNING, SUSPENDED, EXITING})
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """Most jobs that may be queued or run, of everybody and of one user, and most cores of one user's jobs.
+    """The most jobs that may be queued or running, of all users and of one user, and the most cores of one user's jobs.
 
-    None is no limit. OpenPBS has them on a queue and on the whole server (max_queued, max_queued_res.ncpus).
+    ``None`` is unlimited. OpenPBS has these limits on a queue and on the server (max_queued, max_queued_res.ncpus).
     """
 
     jobs: int | None = None
@@ -34,9 +34,9 @@ class Limits:
 
 @dataclass(frozen=True, slots=True)
 class Queue:
-    """A queue and its own nodes, each with ``cpus_per_node`` slots: as declared, whatever the machine has.
+    """A queue and its own nodes, each with ``cpus_per_node`` slots, as declared, independent of the machine.
 
-    ``host_per_node``: PBS_NODEFILE names each node, and not this machine for all of them.
+    ``host_per_node``: PBS_NODEFILE names each node instead of this machine.
     """
 
     name: str
@@ -57,9 +57,9 @@ class Queue:
 class Config:
     """A state directory's configuration. ``memory`` 0 is no limit; ``path`` is the jobs' PATH.
 
-    ``kill_delay``: between TERM and KILL. ``idle``: the daemon ends after so long without a running job or a request.
-    ``history``: finished jobs are known so long. ``enforce_memory``: a job with more in memory than it asked for is
-    killed. ``operators``: users who see and change everybody's jobs.
+    ``kill_delay``: time between TERM and KILL. ``idle``: time without a running job or a request after which the daemon
+    ends. ``history``: time for which finished jobs are kept. ``enforce_memory``: a job with more in memory than it
+    asked for is killed. ``operators``: users who see and change the jobs of all users.
     """
 
     queues: tuple[Queue, ...]
@@ -73,7 +73,7 @@ class Config:
     limits: Limits = Limits()
 
     def queue(self, name: str) -> Queue | None:
-        """The queue of that name, the first for the empty name; None where there is none."""
+        """The queue of that name, or the first for an empty name; None for an unknown name."""
         for queue in self.queues:
             if name in {"", queue.name}:
                 return queue
@@ -109,7 +109,7 @@ _PARTS_OF_SECONDS: Final = frozenset({"killDelay", "idleSeconds", "historySecond
 
 
 def config_of(document: object) -> Config:
-    """A configuration from ``config.json``'s contents. ConfigError says what is wrong with it."""
+    """A configuration from ``config.json``'s contents. Raises ConfigError with the problem."""
     if not isinstance(document, dict) or not isinstance(document.get("queues"), list) or not document["queues"]:
         raise ConfigError('no queues: write {"queues": [{"name": "workq", "nodes": 1, "cpusPerNode": 4}]}')
     queues = tuple(_queue(entry, f"queues[{index}]") for index, entry in enumerate(document["queues"]))
@@ -165,7 +165,7 @@ def _is_good(key: str, value: object) -> bool:
 
 
 def document_of(config: Config) -> dict[str, Any]:
-    """A configuration as ``config.json`` holds it."""
+    """A configuration as a document for ``config.json``."""
     document = _written(config, _CONFIG_KEYS)
     document["queues"] = [_written(queue, _QUEUE_KEYS) for queue in config.queues]
     return document
@@ -179,7 +179,7 @@ def _written(entry: Config | Queue, keys: Mapping[str, str]) -> dict[str, Any]:
 
 @dataclass(slots=True)
 class Share:
-    """What a running job has of one node of its queue: node and GPUs by number, memory in bytes."""
+    """A running job's share of one node of its queue: node and GPUs by number, memory in bytes."""
 
     node: int
     ncpus: int
@@ -190,7 +190,7 @@ class Share:
 
 @dataclass(slots=True)
 class Job:
-    """One job; the daemon alone changes it, and writes it to its file after each change."""
+    """One job. Only the daemon changes it, and writes it to its file after each change."""
 
     seq: int
     server: str
@@ -243,7 +243,7 @@ class Job:
 
 
 def job_of(document: Mapping[str, Any]) -> Job:
-    """A job from its file's contents. ConfigError where it is not one."""
+    """A job from its file's contents. Raises ConfigError for an invalid record."""
     try:
         chunks = [Chunk(**chunk) for chunk in document["chunks"]]
         shares = [Share(**share) for share in document["shares"]]
@@ -253,5 +253,5 @@ def job_of(document: Mapping[str, Any]) -> Job:
 
 
 def record_of(job: Job) -> dict[str, Any]:
-    """A job as its file holds it."""
+    """A job as a document for its file."""
     return dataclasses.asdict(job)

@@ -1,6 +1,6 @@
-"""What ``qsub -l`` asks for: select, place, nodes, walltime, sizes, with OpenPBS' words for what is wrong.
+"""Parses the resources of ``qsub -l``: select, place, nodes, walltime, sizes, with OpenPBS' errors.
 
-Pure. Exit codes are PBSE codes modulo 256, texts as OpenPBS 23.06.06 printed them.
+Pure. Exit codes are PBSE codes modulo 256; texts are those of OpenPBS 23.06.06.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Final
 
 
 class Rejection(Exception):
-    """A command ends with this exit code and these words on stderr."""
+    """A command ends with this exit code and this text on stderr."""
 
     def __init__(self, returncode: int, words: str) -> None:
         super().__init__(words)
@@ -23,7 +23,7 @@ class Rejection(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Chunk:
-    """``count`` equal shares of a job, each on one node. ``memory`` is bytes, 0 where none was asked for."""
+    """``count`` equal shares of a job, each on one node. ``memory`` is in bytes, 0 if not requested."""
 
     count: int
     ncpus: int
@@ -35,7 +35,7 @@ class Chunk:
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """What a job asks for; ``walltime`` in seconds, None for no limit. ``listed`` is OpenPBS' Resource_List."""
+    """The resources that a job asks for. ``walltime`` is in seconds, or None. ``listed`` is OpenPBS' Resource_List."""
 
     chunks: tuple[Chunk, ...]
     place: str
@@ -54,12 +54,12 @@ _UNITS: Final = {"": 0, "k": 10, "m": 20, "g": 30, "t": 40, "p": 50}
 _SIZE: Final = re.compile(r"(\d+)([kmgtp]?)([bw]?)", re.IGNORECASE)
 _PLACE: Final = re.compile(r"(?:free|pack|scatter|vscatter)?(?::?(?:excl|exclhost|shared))?(?::?group=\S+)?")
 _WORD_BYTES: Final = 8
-_MOST_RANKS: Final = 100_000  # our own: each is a line of the nodefile
+_MOST_RANKS: Final = 100_000  # our own limit, as each is a line of the nodefile
 _SECONDS: Final = (1, 60, 3600)
 
 
 def seconds(text: str) -> int:
-    """A time of OpenPBS: seconds, MM:SS or HH:MM:SS, a fraction rounded up; ValueError for anything else."""
+    """A time of OpenPBS: seconds, MM:SS or HH:MM:SS, fractions rounded up. Raises ValueError for anything else."""
     parts = text.split(":")
     if not 1 <= len(parts) <= len(_SECONDS) or not re.fullmatch(r"\d+(?::\d+)*(?:\.\d*)?", text):
         raise ValueError(f"{text!r} is not a time")
@@ -73,7 +73,7 @@ def clock(value: float) -> str:
 
 
 def size(text: str) -> int:
-    """A size of OpenPBS in bytes: a bare number is bytes, ``mw`` are words of 8; ValueError for anything else."""
+    """A size of OpenPBS in bytes; a bare number is bytes, ``mw`` counts words of 8. ValueError for other text."""
     match = _SIZE.fullmatch(text)
     if match is None:
         raise ValueError(f"{text!r} is not a size")
@@ -82,7 +82,7 @@ def size(text: str) -> int:
 
 
 def show_size(value: int) -> str:
-    """Bytes as OpenPBS shows them: the largest unit up to gb that divides them."""
+    """Bytes as OpenPBS shows them: in the largest exact unit up to gb."""
     for unit, shift in (("gb", 30), ("mb", 20), ("kb", 10)):
         if value and value % (1 << shift) == 0:
             return f"{value >> shift}{unit}"
@@ -90,7 +90,7 @@ def show_size(value: int) -> str:
 
 
 def split_list(value: str) -> dict[str, str]:
-    """The items of one ``-l``: ``name=value`` by commas. ValueError where one is none."""
+    """The items of one ``-l``: ``name=value`` separated by commas. Raises ValueError for an invalid item."""
     found: dict[str, str] = {}
     for item in value.split(","):
         name, equals, content = item.partition("=")
@@ -101,7 +101,7 @@ def split_list(value: str) -> dict[str, str]:
 
 
 def asked(items: Mapping[str, str]) -> Asked:
-    """What the items of all ``-l`` together ask for. Rejection as OpenPBS has it."""
+    """The resources of all ``-l`` together. Raises Rejection with OpenPBS' error."""
     _check_names(items)
     if "nodes" in items:
         select, place = _nodes(items["nodes"]), items.get("place", "scatter")
@@ -149,13 +149,13 @@ def _fits(name: str, value: str) -> bool:
 
 
 def _plain(items: Mapping[str, str]) -> str:
-    """A job without select: one chunk of what it names."""
+    """The select of a job without one: a single chunk with its resources."""
     words = {"ncpus": "1", **{name: value for name, value in items.items() if name not in _WHOLE_JOB_ONLY}}
     return "1:" + ":".join(f"{name}={value}" for name, value in words.items())
 
 
 def _nodes(text: str) -> str:
-    """``nodes=2:ppn=2`` of older PBS as a select."""
+    """The select for older PBS' ``nodes=2:ppn=2``."""
     parts = []
     for part in text.split("+"):
         match = re.fullmatch(r"(\d+)(?::ppn=(\d+))?", part)
@@ -199,7 +199,7 @@ def _chunk(text: str) -> Chunk:
 
 
 def _listed(items: Mapping[str, str], chunks: tuple[Chunk, ...], place: str, select: str) -> dict[str, str]:
-    """Resource_List: sums over the chunks, then what concerns the whole job, by name."""
+    """Resource_List, sorted by name: sums over the chunks, and resources of the whole job."""
     listed = {"ncpus": str(sum(chunk.count * chunk.ncpus for chunk in chunks))}
     memory = sum(chunk.count * chunk.memory for chunk in chunks)
     gpus = sum(chunk.count * chunk.gpus for chunk in chunks)

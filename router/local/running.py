@@ -1,6 +1,6 @@
-"""Starting a job under its shepherd, telling the shepherd what to do, and what the job's end means in OpenPBS' terms.
+"""Starts a job under its shepherd, gives the shepherd orders, and records the job's end in OpenPBS' terms.
 
-Shell: starts processes, writes orders, reads the shepherd's notes. Knows one job at a time, nothing of queues.
+Shell: starts processes, writes orders, reads the shepherd's notes. Handles one job at a time, without queues.
 """
 
 from __future__ import annotations
@@ -33,9 +33,10 @@ _SHEPHERD: Final = str(Path(shepherd.__file__).resolve())
 
 
 def start(job: Job, state: State, config: Config) -> subprocess.Popen[bytes]:
-    """Start a job that has its shares; the record is saved before and after, so that a crash loses no run.
+    """Start a job that has its shares. Its record is saved before and after, so that a crash loses no run.
 
-    Nothing is waited for: the shepherd notes the job's session itself. SIGUSR1 must be blocked, which it inherits.
+    It returns at once: the shepherd itself notes the job's session. SIGUSR1 must be blocked, as the shepherd inherits
+    this.
     """
     job.state, job.substate, job.started, job.modified = RUNNING, STARTING, time.time(), time.time()
     job.run_count += 1
@@ -71,9 +72,9 @@ def _run_file(job: Job, state: State, config: Config) -> dict[str, Any]:
 
 
 def _nodefile(job: Job, config: Config) -> str:
-    """A line for each rank's place: the host that it is on."""
+    """The nodefile: one line per rank, with its host."""
     queue = config.queue(job.queue)
-    named = queue is not None and queue.host_per_node  # a queue that was taken away while its job ran is None
+    named = queue is not None and queue.host_per_node  # None if the queue was removed while its job ran
     machine = socket.gethostname()
     hosts = [display.node_name(job.queue, share.node) if named else machine for share in job.shares]
     return "".join(f"{host}\n" * share.mpiprocs for host, share in zip(hosts, job.shares, strict=True))
@@ -88,7 +89,7 @@ def _account() -> pwd.struct_passwd:
 
 
 def _environment(job: Job, config: Config, nodefile: str) -> dict[str, str]:
-    """What a PBS job sees, and nothing of the daemon's own environment."""
+    """The environment of a PBS job, without the daemon's own."""
     account = _account()
     threads = str(job.chunks[0].ompthreads)
     gpus = [str(gpu) for share in job.shares for gpu in share.gpus]
@@ -116,9 +117,9 @@ def _environment(job: Job, config: Config, nodefile: str) -> dict[str, str]:
 
 
 def order(job: Job, state: State) -> None:
-    """Tell the job's shepherd what its record demands: signals, suspension, a time to kill.
+    """Give the job's shepherd the orders of its record: signals, suspension, a time to kill.
 
-    The record is saved before: a shepherd may be told twice, and does once what it is told.
+    The record must be saved before. A shepherd may get an order twice, but carries it out once.
     """
     orders = {
         "signals": job.signals,
@@ -132,12 +133,12 @@ def order(job: Job, state: State) -> None:
 
 
 def is_watched(job: Job) -> bool:
-    """Whether the job's shepherd lives."""
+    """Whether the job's shepherd still runs."""
     return bool(job.shepherd) and shepherd.start_time(job.shepherd[0]) == job.shepherd[1]
 
 
 def adopt(job: Job, state: State) -> bool:
-    """After a crash of the daemon: find a running job's shepherd. False where it never started: it is queued again."""
+    """Find a running job's shepherd after a crash of the daemon. False if the job never started; it is queued again."""
     if not job.shepherd and shepherd.claim(state.job_directory(job.seq), job.run_count, 0):
         job.state, job.substate, job.shares, job.started = QUEUED, WAITING, [], None
         return False
@@ -149,7 +150,7 @@ def adopt(job: Job, state: State) -> bool:
 
 
 def find_session(job: Job, state: State) -> None:
-    """Note a running job's session, once its shepherd has written it down."""
+    """Note a running job's session, once its shepherd has written it."""
     if job.session is None:
         job.session = state.read_json(job.seq, "session") or None
     if job.session is not None and job.substate == STARTING:
@@ -183,7 +184,7 @@ def finish(job: Job, state: State) -> None:
 
 
 def _verdict(job: Job, note: dict[str, Any]) -> tuple[int, int, str]:
-    """Exit_status, substate and what is added to the comment. A deletion beats everything, also a trapped TERM."""
+    """Exit_status, substate and the end of the comment. A deletion outranks every other cause, also a trapped TERM."""
     if job.deleted_by:
         return FORCED_STATUS if job.forced else DELETED_STATUS, DELETED, ""
     if note.get("lost"):

@@ -1,9 +1,9 @@
-"""One process a job: starts the script, keeps walltime and memory, stops and continues it, notes how it ended.
+"""One process per job: starts the script, enforces walltime and memory, suspends and resumes it, notes its end.
 
-Knows its job's directory and nothing of queues; run by path, with the standard library alone, so that it starts in
-10 ms. It survives the daemon: its ``exit.json`` is how the next daemon learns of the end, and the daemon's orders
-(signals, suspension, a time to kill) are a file that it reads whenever it gets SIGUSR1. As a subreaper it also ends
-what a job leaves behind, in whatever session. Usage: ``shepherd.py DIRECTORY RUN``, with SIGUSR1 blocked.
+Shell. It uses only its job's directory and the standard library, and is run by path, so that it starts in 10 ms. It
+survives the daemon: the next daemon reads the job's end from ``exit.json``. The daemon's orders (signals, suspension, a
+time to kill) are a file, which the shepherd reads at each SIGUSR1. As a subreaper it also ends processes that a job
+leaves behind, in any session. Usage: ``shepherd.py DIRECTORY RUN``, with SIGUSR1 blocked.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from typing import Any, Final
 ORDERS: Final = "orders.json"
 POKE: Final = signal.SIGUSR1
 LISTS: Final = Path("/proc/thread-self/children")
-"""There where the kernel keeps a list of each process's children (CONFIG_PROC_CHILDREN)."""
+"""Exists if the kernel lists each process's children (CONFIG_PROC_CHILDREN)."""
 _SUBREAPER: Final = 36  # PR_SET_CHILD_SUBREAPER, prctl(2)
 _NO_SHELL: Final = 254
 _EMPTY_SCRIPT: Final = 127
@@ -29,18 +29,18 @@ _OPEN: Final = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND
 _LOOK: Final = 1.0
 """Seconds between two looks at a job's memory."""
 _LONG: Final = 3600.0
-# The daemon ignores some signals, and what is ignored stays so: bash could not even trap it.
+# The daemon ignores some signals, a child inherits that, and bash could not even trap them.
 _DEFAULT_AGAIN: Final = signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP}
 
 
 def start_time(pid: int) -> int | None:
-    """Field 22 of /proc/PID/stat: with the pid it names a process for good. None where there is none."""
+    """Field 22 of /proc/PID/stat, which together with the pid identifies a process for ever; None if it is gone."""
     fields = _stat(pid)
     return int(fields[19]) if fields else None
 
 
 def _stat(pid: int | str) -> list[str]:
-    """The fields of /proc/PID/stat after the name (state first); nothing for a process that is gone or a zombie."""
+    """The fields of /proc/PID/stat after the name (state first); empty for a process that is gone or a zombie."""
     try:
         text = Path(f"/proc/{pid}/stat").read_text(errors="replace")
     except OSError:
@@ -50,14 +50,14 @@ def _stat(pid: int | str) -> list[str]:
 
 
 def _processes() -> Iterator[tuple[int, list[str]]]:
-    """All of the machine: too dear for a thousand jobs that end at the same time."""
+    """All processes of the machine; too slow for a thousand jobs that end at the same time."""
     for name in [entry.name for entry in os.scandir("/proc") if entry.name.isdigit()]:
         if fields := _stat(name):
             yield int(name), fields
 
 
 def signal_session(session: int, number: int) -> None:
-    """Send a signal to every process of a session, as pbs_mom does, whoever its parents are."""
+    """Send a signal to every process of a session, as pbs_mom does, whatever its parent is."""
     _signal([pid for pid, fields in _processes() if int(fields[3]) == session], number)
 
 
@@ -68,7 +68,7 @@ def _signal(pids: Iterable[int], number: int) -> None:
 
 
 def _children(pid: int) -> list[int]:
-    """A process's children by the kernel's own list; no look at any other process."""
+    """A process's children, by the kernel's list, without reading other processes."""
     found: list[int] = []
     with contextlib.suppress(OSError):
         for task in os.listdir(f"/proc/{pid}/task"):  # noqa: PTH208 - names
@@ -77,7 +77,7 @@ def _children(pid: int) -> list[int]:
 
 
 def _all_children() -> Callable[[int], Iterable[int]]:
-    """The same where the kernel has no such lists."""
+    """The same for a kernel without these lists."""
     children: dict[int, list[int]] = {}
     for pid, fields in _processes():
         children.setdefault(int(fields[1]), []).append(pid)
@@ -85,7 +85,7 @@ def _all_children() -> Callable[[int], Iterable[int]]:
 
 
 def _look() -> dict[int, list[str]]:
-    """What descends from this process. Each one's state is read before its children: who is stopped then gets no others."""
+    """All descendants of this process. A state is read before the children: a stopped process starts no more."""
     children = _children if LISTS.exists() else _all_children()
     found: dict[int, list[str]] = {}
     left = [*children(os.getpid())]
@@ -98,22 +98,22 @@ def _look() -> dict[int, list[str]]:
 
 
 def _descendants() -> dict[int, list[str]]:
-    """All that descends from this process, in whatever session, with its ``_stat``.
+    """All descendants of this process, in any session, with their ``_stat``.
 
-    The second look finds what got another parent, or was passed over because a sibling ended, during the first.
+    The second look finds processes that the first missed, as they got another parent or a sibling ended meanwhile.
     """
     return {**_look(), **_look()}
 
 
 def write_whole(path: Path, text: str) -> None:
-    """A file that is there whole or not at all."""
+    """Write a file, whole or not at all."""
     half = path.with_name(f".{path.name}.{os.getpid()}")
     half.write_text(text)
     half.rename(path)
 
 
 def claim(directory: Path, run: int, pid: int) -> bool:
-    """Take the right to run this job for the given time; True for one process only. ``pid`` 0: nobody shall run it."""
+    """Take the right to the given run of this job; True for one process only. ``pid`` 0: no process may run it."""
     half = directory / f".claim.{os.getpid()}"
     half.write_text(json.dumps([pid, start_time(pid) if pid else 0]))
     try:
@@ -126,15 +126,15 @@ def claim(directory: Path, run: int, pid: int) -> bool:
 
 
 def _become_subreaper() -> None:
-    import ctypes  # noqa: PLC0415 - only here, and half of the start-up time
+    import ctypes  # noqa: PLC0415 - half of the start-up time
 
     ctypes.CDLL(None).prctl(_SUBREAPER, 1, 0, 0, 0)
 
 
 def _outputs(job: dict[str, Any], directory: Path) -> tuple[int, int, bool]:
-    """Descriptors for stdout and stderr, and whether they are where the job wants them.
+    """Descriptors for stdout and stderr, and whether they are the files that the job wants.
 
-    Output that cannot be delivered stays in the job's directory, as it stays in pbs_mom's ``undelivered``.
+    Undeliverable output stays in the job's directory, as in pbs_mom's ``undelivered``.
     """
     delivered = True
     descriptors: list[int] = []
@@ -151,7 +151,7 @@ def _outputs(job: dict[str, Any], directory: Path) -> tuple[int, int, bool]:
 
 
 def _launch(job: dict[str, Any], output: int, error: int) -> int | None:
-    """Start the shell in a session of its own; None where it cannot be started, which the job's stderr then says."""
+    """Start the shell in a session of its own. After a failure it writes the error to the job's stderr: None."""
     actions = [
         (os.POSIX_SPAWN_OPEN, 0, "/dev/null", os.O_RDONLY, 0),
         (os.POSIX_SPAWN_DUP2, output, 1),
@@ -169,7 +169,7 @@ def _launch(job: dict[str, Any], output: int, error: int) -> int | None:
 
 
 def _reap(pid: int) -> int | None:
-    """Collect ended children; the wait status of ``pid`` once it is among them."""
+    """Collect ended children; returns the wait status of ``pid`` once it has ended."""
     status = None
     while True:
         try:
@@ -196,7 +196,7 @@ def _family(pid: int) -> list[int]:
 
 
 def _resident(pid: int) -> int:
-    """Bytes of a process that are in memory, those that it shares included."""
+    """Bytes of a process in memory, including shared pages."""
     try:
         return int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * os.sysconf("SC_PAGESIZE")
     except (OSError, IndexError):
@@ -204,7 +204,7 @@ def _resident(pid: int) -> int:
 
 
 def _fair_share(pid: int) -> int:
-    """The same, with each page divided among those that share it; as ``_resident`` where that is not to be had."""
+    """The same, with each page divided among the processes that share it; ``_resident`` if that is unavailable."""
     with contextlib.suppress(OSError):
         for line in Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines():
             if line.startswith("Pss:"):
@@ -213,7 +213,7 @@ def _fair_share(pid: int) -> int:
 
 
 def _memory(limit: int) -> int:
-    """Bytes that the job has in memory: the exact figure, which is dearer, only where the rough one is over the limit."""
+    """Bytes of the job in memory; the exact figure, which takes longer, only if the rough one exceeds the limit."""
     family = _family(os.getpid())
     rough = sum(map(_resident, family))
     return rough if rough <= limit else sum(map(_fair_share, family))
@@ -223,10 +223,10 @@ def _memory(limit: int) -> int:
 
 
 class _Run:
-    """A job as it runs. Times are of the monotonic clock, but ``kill_at``, which is the daemon's (since 1970).
+    """A running job. Times are monotonic, except ``kill_at``, which is the daemon's (since 1970).
 
-    ``exceeded`` is the resource that ended it, in OpenPBS' word. ``stopped`` is when a suspension began,
-    ``away`` how long former ones took. ``obeyed`` counts the signals that were sent.
+    ``exceeded``: OpenPBS' name of the resource that ended it. ``stopped``: when a suspension began; ``away``: how long
+    former ones took. ``obeyed`` counts the signals that were sent.
     """
 
     __slots__ = ("away", "begun", "directory", "error", "exceeded", "kill_at", "limits", "look", "memory", "obeyed",
@@ -247,12 +247,12 @@ class _Run:
         self.exceeded = ""
 
     def ran(self, now: float) -> float:
-        """Seconds that it has run, without suspensions."""
+        """Seconds that the job has run, without suspensions."""
         return (self.stopped or now) - self.begun - self.away
 
 
 def _follow(run: _Run) -> int:
-    """Wait for the job's shell, and do what time, memory and the daemon demand meanwhile; its wait status."""
+    """Wait for the job's shell, and enforce limits and the daemon's orders meanwhile; returns its wait status."""
     _obey(run)
     while True:
         status = _reap(run.pid)
@@ -265,7 +265,7 @@ def _follow(run: _Run) -> int:
 
 
 def _until_next(run: _Run) -> float:
-    """Do what is due; seconds until something else will be."""
+    """Send the signals that are due; returns the seconds until the next is due."""
     now = time.monotonic()
     waits = [_LONG]
     if run.kill_at is not None:
@@ -295,12 +295,12 @@ def _watch_memory(run: _Run) -> None:
 
 
 def _signal_job(run: _Run, number: int) -> None:
-    """What ``signal_session`` does: all of the session descends from its first process, and so from this one."""
+    """Signal the job's session like ``signal_session``, among this process's descendants, which include the session."""
     _signal([pid for pid, fields in _descendants().items() if int(fields[3]) == run.pid], number)
 
 
 def _exceed(run: _Run, resource: str, words: str) -> None:
-    """Note what ended the job, and say it on its stderr as pbs_mom does; the first reason counts."""
+    """Note which resource ended the job, and write it to its stderr as pbs_mom does; the first one counts."""
     if run.exceeded:
         return
     run.exceeded = resource
@@ -309,7 +309,7 @@ def _exceed(run: _Run, resource: str, words: str) -> None:
 
 
 def _obey(run: _Run) -> None:
-    """Read the daemon's orders and do what is new in them."""
+    """Read the daemon's orders and carry out the new ones."""
     try:
         orders = json.loads((run.directory / ORDERS).read_text())
     except (OSError, ValueError):
@@ -323,12 +323,12 @@ def _obey(run: _Run) -> None:
 
 
 def _suspend(run: _Run) -> None:
-    """Stop all of the job's processes, in whatever session, also those that begin meanwhile."""
+    """Stop all of the job's processes, in any session, also those that start meanwhile."""
     run.stopped = time.monotonic()
     while moving := [pid for pid, fields in _descendants().items() if fields[0] not in "Tt"]:
         _signal(moving, signal.SIGSTOP)
         if time.monotonic() - run.stopped > 1.0:
-            return  # what waits for a disk stops when it comes back from there
+            return  # a process that waits for a disk stops after that wait
         time.sleep(0.001)
 
 
@@ -339,7 +339,7 @@ def _resume(run: _Run) -> None:
 
 
 def _end_leftovers() -> None:
-    """Kill and collect everything that still descends from this job."""
+    """Kill and collect all remaining descendants."""
     while True:
         _signal(_descendants(), signal.SIGKILL)
         try:
@@ -349,7 +349,7 @@ def _end_leftovers() -> None:
 
 
 def _scratch(job: dict[str, Any]) -> str:
-    import tempfile  # noqa: PLC0415 - for the few jobs' start, not for the daemon that imports this module
+    import tempfile  # noqa: PLC0415 - the daemon imports this module too, but does not need it
 
     return tempfile.mkdtemp(prefix=f"pbs.{job['id']}.")
 

@@ -1,8 +1,8 @@
 """The embedded queue's directory: configuration, jobs, scripts; each file written whole or not at all.
 
-Shell: files, and nothing else. ``<dir>/config.json``, ``faults.json``, ``sequence``, ``lock``, ``socket``, ``log``, and
-for each job ``jobs/<seq>/`` with ``job.json``, ``script``, ``run.json``, ``nodefile``, ``session``, ``orders.json``,
-``claim.<run>``, ``exit.json``. Files outlive a kill of the daemon at any point, not a crash of the machine.
+Shell (files). ``<dir>/config.json``, ``faults.json``, ``sequence``, ``lock``, ``socket``, ``log``, and for each job
+``jobs/<seq>/`` with ``job.json``, ``script``, ``run.json``, ``nodefile``, ``session``, ``orders.json``,
+``claim.<run>``, ``exit.json``. Files survive a kill of the daemon at any point, but not a crash of the machine.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class State:
 
     @property
     def log(self) -> Path:
-        """What the daemon has to say."""
+        """The daemon's log file."""
         return self.root / "log"
 
     def job_directory(self, seq: int) -> Path:
@@ -49,7 +49,7 @@ class State:
         return self.root / "jobs" / str(seq)
 
     def make(self) -> None:
-        """The directory itself, private to this user. ConfigError where it cannot be made."""
+        """Make the directory, private to this user. Raises ConfigError."""
         try:
             self.root.mkdir(mode=PRIVATE, parents=True, exist_ok=True)
             (self.root / "jobs").mkdir(mode=PRIVATE, exist_ok=True)
@@ -86,16 +86,16 @@ class State:
         write_whole(self.root / "faults.json", json.dumps(faults.document_of(now), indent=2) + "\n")
 
     def next_sequence(self) -> int:
-        """A number that no job of this directory had. The first is 0, as OpenPBS'."""
+        """A new job number for this directory. The first is 0, as on OpenPBS."""
         path = self.root / "sequence"
         number = int(path.read_text()) if path.exists() else 0
         write_whole(path, str(number + 1))
         return number
 
     def jobs(self) -> dict[int, Job]:
-        """Every job by number; also beside a daemon. ConfigError names a file that is not a job's record."""
+        """Every job by number; works also beside a daemon. Raises ConfigError that names an invalid record."""
         found: dict[int, Job] = {}
-        for directory in (self.root / "jobs").iterdir():  # read whole at once: it is closed also where a record is bad
+        for directory in (self.root / "jobs").iterdir():  # it reads and closes the directory before the first name
             path = directory / "job.json"
             try:
                 job = job_of(json.loads(path.read_bytes()))
@@ -107,7 +107,7 @@ class State:
         return dict(sorted(found.items()))
 
     def tidy(self) -> None:
-        """Remove what submissions left that were cut off before anybody was told an id. For the daemon, at its start."""
+        """Remove the remains of submissions that were cut off before their answer. For the daemon, at its start."""
         for directory in (self.root / "jobs").iterdir():
             if not (directory / "job.json").exists():
                 shutil.rmtree(directory, ignore_errors=True)
@@ -123,7 +123,7 @@ class State:
         shutil.rmtree(self.job_directory(seq), ignore_errors=True)
 
     def write(self, seq: int, name: str, text: str) -> Path:
-        """A file of a job's directory, kept as bytes that were not UTF-8."""
+        """Write a file of a job's directory; bytes that were not UTF-8 are kept."""
         directory = self.job_directory(seq)
         directory.mkdir(mode=PRIVATE, exist_ok=True)
         path = directory / name
@@ -131,11 +131,11 @@ class State:
         return path
 
     def write_whole(self, seq: int, name: str, text: str) -> None:
-        """A file of a job's directory that is there whole or not at all."""
+        """Write a file of a job's directory, whole or not at all."""
         write_whole(self.job_directory(seq) / name, text)
 
     def read_json(self, seq: int, name: str) -> Any:
-        """A JSON file of a job's directory, None where it is not there or not whole."""
+        """The content of a JSON file of a job's directory; None if it is missing or incomplete."""
         try:
             return json.loads((self.job_directory(seq) / name).read_text())
         except (OSError, ValueError):

@@ -1,7 +1,7 @@
-"""What a ``qsub`` asks for: its command line and the script's ``#PBS`` directives, read as OpenPBS reads them.
+"""Parses a ``qsub``: its command line and the script's ``#PBS`` directives, as OpenPBS reads them.
 
-Pure: takes words, text and the caller's variables, and returns values. The rules are those measured on OpenPBS
-23.06.06: directives end at the first command, the command line beats them, a trailing comment is an error.
+Pure: takes words, text and the caller's variables, and returns values. The rules were measured on OpenPBS 23.06.06:
+directives end at the first command, the command line overrides them, a trailing comment is an error.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ _WORD: Final = re.compile(r"""(?:"[^"]*"|'[^']*'|[^\s"'])+""")
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """One submission, checked as far as no queue is needed. ``variables`` are those of -v and -V."""
+    """One submission, checked except against its queue. ``variables`` are those of -v and -V."""
 
     name: str
     asked: Asked
@@ -59,9 +59,9 @@ class Request:
 def parse(
     words: Sequence[str], script: str, variables: Mapping[str, str], *, script_name: str
 ) -> tuple[Request, Sequence[str]]:
-    """The request of a command line (options only) and a script. Rejection as qsub has it.
+    """The request of a command line (options only) and a script. Raises Rejection with qsub's error.
 
-    ``script_name`` is the job's name where nothing else names it. The second value is what followed the options.
+    ``script_name`` is the job's name without ``-N``. The second value is the words after the options.
     """
     given, rest = _getopt(words)
     read = _Options()
@@ -87,7 +87,7 @@ def _getopt(words: Sequence[str]) -> tuple[list[tuple[str, str]], list[str]]:
 
 
 class _Options:
-    """Options as they are read; a later one wins. Only this module sees it change."""
+    """Options in the order of reading; a later one wins. It changes only within this module."""
 
     def __init__(self) -> None:
         self.options: dict[str, str] = {}
@@ -140,10 +140,10 @@ def _attributes(value: str) -> dict[str, str]:
 
 
 def directives(script: str) -> list[str]:
-    """What follows ``#PBS`` on each directive line, up to the first command.
+    """The text after ``#PBS`` on each directive line, up to the first command.
 
-    Blank lines, comments and lines that begin with a colon end nothing; a byte order mark is a command. Rejection
-    for a script with the line ends of Windows.
+    Blank lines, comments and lines that begin with a colon are skipped; a byte order mark counts as a command. Raises
+    Rejection for a script with Windows line ends.
     """
     if "\r\n" in script:
         raise Rejection(_ILLEGAL_RC, "script contains cr, lf")
@@ -172,7 +172,7 @@ def _directive(text: str) -> list[tuple[str, str]]:
     except getopt.GetoptError as error:
         raise Rejection(_ILLEGAL_RC, f"directive error: {text.strip()} ") from error
     if rest:
-        # `-l a=1, b=2` is found illegal as a value before the word that is left over is.
+        # In `-l a=1, b=2` the illegal value is reported before the word that is left over.
         for flag, value in given:
             _Options().take(flag, value, directive=True)
         raise Rejection(_ILLEGAL_RC, f"directive error: {text.strip()} ")
@@ -226,5 +226,5 @@ def _split(text: str) -> list[str]:
 
 
 def operands(words: Sequence[str]) -> list[str]:
-    """What follows the options of a command line. Rejection where those are none."""
+    """The words after the options of a command line. Raises Rejection for invalid options."""
     return _getopt(words)[1]

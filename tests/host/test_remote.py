@@ -144,7 +144,7 @@ def test_a_file_system_that_hangs_is_no_reason_for_another_site_helper(
     hasty: RemoteHost, helper: Path, root: Path
 ) -> None:
     """What hangs for one request is another's business: the site helper itself answers, and serves on."""
-    mark = '"""The names in a directory, NUL between them."""'
+    mark = '"""The names in a directory, separated by NUL."""'
     assert mark in helper.read_text()
     helper.write_text(helper.read_text().replace(mark, "time.sleep(100)"))
     first = _helper_of(hasty, helper)
