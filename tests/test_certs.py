@@ -209,7 +209,7 @@ def test_what_is_no_key_is_one_sentence() -> None:
         (b"", "k.pem is empty; it must hold a private key in PEM form"),
         (b"rubbish", none),
         (SERVER.public, none),
-        (sealed, "k.pem is encrypted; the webhook has nobody to ask for a passphrase"),
+        (sealed, "k.pem is encrypted; the webhook cannot ask for a passphrase"),
     ]
     for data, sentence in cases:
         with pytest.raises(ConfigError) as caught:

@@ -57,7 +57,7 @@ def private_key_of(data: bytes, source: str) -> PrivateKeyTypes:
     try:
         return serialization.load_pem_private_key(data, password=None)
     except TypeError:
-        raise ConfigError(f"{source} is encrypted; the webhook has nobody to ask for a passphrase") from None
+        raise ConfigError(f"{source} is encrypted; the webhook cannot ask for a passphrase") from None
     except (ValueError, UnsupportedAlgorithm):
         raise ConfigError(
             f"{source} holds no private key in PEM form (it must have a line -----BEGIN PRIVATE KEY-----)"

@@ -97,7 +97,7 @@ def _look(cluster: Cluster, site: str) -> Remains:
     lease = cluster.one("the agents' Lease", _lease(cluster, site))
     if cluster.missed:
         cluster.say_missed()
-        raise ConfigError("a site is forgotten as a whole, by whoever may see all of it; nothing was done")
+        raise ConfigError("a site is forgotten as a whole, so you must be able to see all of it; nothing was done")
     documents = ((found or {}).get("data") or {} for found in (queues, checks))
     return Remains(jobs or (), nodes, pods, lease, *documents)
 
@@ -179,7 +179,7 @@ def _act(cluster: Cluster, plan: Plan, work: _Work, wait: int) -> None:
 def _tell_pod(cluster: Cluster, site: str, pod: LeftPod) -> None:
     now = time.time()
     rest = f"what batch job {pod.batch_job} did there is not known" if pod.batch_job else "it was never submitted"
-    words = f"Site {site} is gone for good, and nobody answers for this Pod any more; {rest}"
+    words = f"Site {site} is gone for good, and no agent serves this Pod any more; {rest}"
     about = Reference("Pod", pod.namespace, pod.name, pod.uid)
     event = event_object(PendingEvent(about, "Warning", names.REASON_SITE_FORGOTTEN, words, now, now), _INSTANCE)
     try:

@@ -247,7 +247,7 @@ def _requester(asked: Asked, value: object, opened: gate.Gate) -> tuple[Requeste
         return Requester(asked.user, asked.groups, namespace, labels), ""
     controller = cronjob_controller(opened.policy.accounts, namespace, labels)
     why = f"{maker} by the CronJob controller, so this is decided for {controller.user}, not for {asked.user}"
-    return controller, f"{why} (kubectl create job --from: for whoever types it)"
+    return controller, f"{why} (kubectl create job --from: for the user who runs it)"
 
 
 def _of_cronjob(value: object) -> str:

@@ -27,7 +27,7 @@ class Ended:
 
 @dataclass(frozen=True, slots=True)
 class Status:
-    """A path's status, of a link itself. ``kind`` is ``file``, ``directory`` or ``other``; time is since 1970."""
+    """A path's status, of a link itself. ``kind``: ``file``, ``directory`` or ``other``; ``modified``: since 1970."""
 
     kind: str
     size: int

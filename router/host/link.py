@@ -183,7 +183,7 @@ class Link:
         with self._lock:
             asked = self._waiting.get(number) or self._late.get(number)
         if asked is None:
-            raise FramingError(f"an answer to question {number} came, which nobody has asked")
+            raise FramingError(f"an answer to question {number} came, which the agent has not asked")
         return asked.room
 
     def _refused(self, error: HostUnavailable) -> HostUnavailable:

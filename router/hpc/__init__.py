@@ -127,7 +127,7 @@ class QueueReport:
     ``memory_per_node`` (bytes) and ``gpus_per_node`` are the most that any one node has.
 
     ``queued`` counts jobs that wait to be started, on PBS without held ones. ``waited`` is the longest wait of a job
-    for its turn, in seconds, 0 if no job waits; time spent on hold, or until another job or a date, does not count.
+    for its turn, in seconds, 0 if no job waits. Jobs that are held, or wait for another job or a date, do not count.
     """
 
     name: str

@@ -185,7 +185,7 @@ class Api:
     def _answer(self, request: _Request) -> urllib3.BaseHTTPResponse:
         """The answer to a successful request. After a 401, the credentials are read again and it is repeated once."""
         if not _PATH.fullmatch(request.path):
-            words = "no object can have such a name, and it is not asked for: it would be another path"
+            words = "no object can have this name; it is not requested, as it would be another path"
             raise NotFound(404, "NotFound", words, request.place[:_MOST_PLACE])
         used = self._access
         response = self._send(request, used)

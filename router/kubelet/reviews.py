@@ -69,7 +69,7 @@ class Reviews:
     def check(self, caller: Caller, asked: tuple[Access, ...]) -> None:
         """Check that the caller is an authenticated user and has one of these accesses.
 
-        :raises RequestError: 401, 403; 500 or 503 if the API server gives no answer, which refuses the request too
+        :raises RequestError: 401, 403; 500 or 503 if the API server does not decide
         """
         user = self._user(caller)
         if user is None:

@@ -25,7 +25,7 @@ class _Node:
 
 
 def place(job: Job, queue: Queue, running: Iterable[Job]) -> list[Share] | None:
-    """The shares of a job beside the running jobs; None if they do not fit."""
+    """The shares of a job beside the running jobs; None without enough room."""
     return _fit(job, queue, _nodes(queue, running))
 
 

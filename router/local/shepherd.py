@@ -151,7 +151,7 @@ def _outputs(job: dict[str, Any], directory: Path) -> tuple[int, int, bool]:
 
 
 def _launch(job: dict[str, Any], output: int, error: int) -> int | None:
-    """Start the shell in a session of its own. After a failure it writes the error to the job's stderr: None."""
+    """Start the shell in a session of its own. Returns None after an error, which the job's stderr gets."""
     actions = [
         (os.POSIX_SPAWN_OPEN, 0, "/dev/null", os.O_RDONLY, 0),
         (os.POSIX_SPAWN_DUP2, output, 1),

@@ -128,6 +128,6 @@ def _serve(settings: WebhookSettings) -> None:
     if settings.signing_key is None:
         log.warning("no --signing-key: nothing is signed, and no agent will run what is routed")
     if settings.client_ca is None and (settings.in_cluster or settings.kubeconfig is not None):
-        log.info("no --client-ca: whoever connects is answered reviews")
+        log.info("no --client-ca: every client is answered reviews")
     metrics_port = listeners.metrics_port
     serve.run(settings, listeners, lambda: loading.load(in_force, settings, log, metrics_port), in_force.certificate)

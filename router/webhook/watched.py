@@ -229,7 +229,7 @@ class WatchedQueues(Watched):
 
     def _age_problem(self, document: QueueStates) -> str:
         if document.time is None:
-            return "has no time, so nobody can know how old it is"
+            return "has no time, so its age is unknown"
         problem = policy.age_problem(document, now=time.time(), most=self._most)
         return f"{problem}; see to its agent, or --queues-max-age" if problem else ""
 

@@ -258,7 +258,7 @@ def test_the_jobs_of_a_cronjob_are_decided_for_who_creates_them(
     routed = CliRunner().invoke(commands, ["route", "-o", "table", "-f", "-", *POLICY], input=stdin)
 
     assert ("asked by" in explained, asker in explained, said in explained) == (bool(asker), True, True), explained
-    assert (f": {asker} (kubectl create job --from: for whoever types it).\n" in routed.stderr) is bool(asker)
+    assert (f": {asker} (kubectl create job --from: for the user who runs it).\n" in routed.stderr) is bool(asker)
     assert said in routed.stdout
 
 

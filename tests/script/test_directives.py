@@ -192,7 +192,7 @@ def test_the_gpu_type_of_slurm() -> None:
         ("openpbs", "host", "n1", "OpenPBS takes it in chunks alone; write chunk.host"),
         ("openpbs", "resource.Arch", "linux", "OpenPBS takes it in chunks alone; write chunk.Arch"),
         ("openpbs", "resource.naccelerators", "1", "write chunk.naccelerators"),
-        ("openpbs", "partition", "p1", "OpenPBS lets nobody ask for it"),
+        ("openpbs", "partition", "p1", "OpenPBS refuses requests for it"),
         ("local", "resource.foo", "1,walltime=999:00:00", "a comma"),
         ("torque", "node.foo", "a+64:ppn=16", "'+'"),
         ("torque", "node.foo", "a:ppn=16", "':'"),

@@ -241,7 +241,7 @@ def test_the_state_of_queues_follows(plane: ControlPlane, namespace: str) -> Non
     ("document", "said"),
     [
         (state("b", age=601), "more than 10m ago; see to its agent, or --queues-max-age"),
-        ({"queues": []}, "b.json has no time, so nobody can know how old it is"),
+        ({"queues": []}, "b.json has no time, so its age is unknown"),
         ("{", "batchgate-queues, b.json:2:1: is not YAML: "),
         ({"queues": [{"site": "b"}]}, "batchgate-queues, b.json:1:13: queues[0].queue: "),
     ],

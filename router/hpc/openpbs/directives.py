@@ -56,7 +56,7 @@ def key_problem(key: str) -> str | None:
     name = key.removeprefix(JOB_WIDE)
     if name.lower() in _OF_CHUNKS:
         return f"OpenPBS takes it in chunks alone; write {CHUNK}{name}"
-    return "OpenPBS lets nobody ask for it" if name.lower() in _ASKED_BY_NOBODY else None
+    return "OpenPBS refuses requests for it" if name.lower() in _ASKED_BY_NOBODY else None
 
 
 def value_problem(key: str, value: str) -> str | None:
