@@ -202,7 +202,7 @@ class Recorder:
         return 0.0
 
     def _next(self) -> PendingEvent | None:
-        """The one to be sent next; None where none waits."""
+        """The Event to send next; None while the queue is empty."""
         with self._condition:
             if not self._waiting:
                 return None

@@ -83,17 +83,19 @@ def differences(one: object, other: object) -> Iterator[Difference]:
 
 
 def _of_group(group: str, before: list[Any], now: list[Any]) -> Iterator[Difference]:
-    known = {str(one.get("name")): one for one in before}
+    known: dict[str, list[Any]] = {}  # several may have one name, or none, in a template that the API server will refuse
+    for one in before:
+        known.setdefault(str(one.get("name")), []).append(one)
     for mine in now:
         name = str(mine.get("name"))
-        theirs = known.pop(name, None)
-        if theirs is None:
+        if not known.get(name):
             yield Difference(group, name, "", added=True)
             continue
+        theirs = known[name].pop(0)
         for field in dict.fromkeys((*theirs, *mine)):
             if theirs.get(field) != mine.get(field):
                 yield Difference(group, name, field, field not in theirs, field not in mine)
-    yield from (Difference(group, name, "", removed=True) for name in known)
+    yield from (Difference(group, name, "", removed=True) for name, left in known.items() for _ in left)
 
 
 def _normal(spec: object) -> dict[str, Any]:

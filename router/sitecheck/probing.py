@@ -216,7 +216,7 @@ class Probe:
         return ()
 
     def _state(self) -> JobReport | None:
-        """Its report; None where the batch system knows it no more."""
+        """The job's report; None once the batch system has forgotten the job."""
         report = self._ways.jobs.ask([self.job_id]).reports.get(self.job_id)
         if report is None or report.state is JobState.FINISHED:
             self._ended = report or JobReport(self.job_id, JobState.FINISHED, "")
