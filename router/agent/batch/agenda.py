@@ -1,6 +1,6 @@
-"""When the batch system is asked next, and what: everything once a cycle, single jobs in between.
+"""Decides when the batch system is asked next, and what: all jobs once a cycle, single jobs in between.
 
-Shell (a lock, a clock). Whoever looks asks here what is due; whoever wants to know, or has changed something, says so.
+Shell (a lock, a clock). An observer asks the agenda what is due. Other threads enter jobs to ask about, and changes.
 """
 
 from __future__ import annotations
@@ -16,17 +16,17 @@ from router.agent.batch.jobs import MOST_IDS
 from router.reconcile.pace import interval
 
 URGENT_SECONDS: Final = 1.0
-"""Between two questions for single jobs."""
+"""Shortest time between two questions about single jobs."""
 NEVER: Final = math.inf
-"""Seconds between two cycles of somebody who has none but those that are asked for."""
+"""Seconds between two cycles of an observer that runs only the cycles that are asked for."""
 _SHORTEST: Final = 0.01
 _LONGEST: Final = 3600.0
-"""Seconds that are waited at once: a lock takes no infinite number."""
+"""Most seconds of one wait: a lock takes no infinite number."""
 
 
 @dataclass(slots=True)
 class _Due:
-    """When what is due; monotonic times."""
+    """The open questions, with monotonic times."""
 
     last: float = -math.inf
     urgent: float = 0.0
@@ -36,12 +36,12 @@ class _Due:
 
 
 class Agenda:
-    """What is to be asked. The first cycle is due at once.
+    """The questions that are due. The first cycle is due at once.
 
-    :param slow: seconds between two cycles as it is now, ``NEVER`` for none
-    :param quick: the same for a minute after any change of ours
+    :param slow: seconds between two cycles at present, ``NEVER`` for none
+    :param quick: seconds between two cycles for a minute after a change by the agent
     :param again: monotonic time before which the batch system should not be asked
-    :param wake: called when something may be due sooner than was said
+    :param wake: called when a question may be due sooner than ``pause`` has said
     """
 
     def __init__(
@@ -61,19 +61,19 @@ class Agenda:
         self._wake()
 
     def hurry(self) -> None:
-        """Something was changed, and more is likely to happen soon."""
+        """Ask more often for a minute: the agent has changed something, so more is likely to happen soon."""
         with self._lock:
             self._due.changed = time.monotonic()
         self._wake()
 
     def check(self) -> None:
-        """Let a cycle be due now."""
+        """Make a cycle due now."""
         with self._lock:
             self._due.at_once = True
         self._wake()
 
     def take(self) -> Sequence[str] | None:
-        """What is due now: ids to ask about, none of them for a whole cycle; None where nothing is."""
+        """The ids to ask about now; empty if a whole cycle is due. None: wait for ``pause``."""
         with self._lock:
             now, due = time.monotonic(), self._due
             if now < self._again():
@@ -89,7 +89,7 @@ class Agenda:
             return ids
 
     def pause(self) -> float:
-        """Seconds until something is due, as far as is known now."""
+        """Seconds until the next question is due, as far as is known now."""
         with self._lock:
             soonest = min(self._cycle(), self._due.urgent) if self._due.ids else self._cycle()
             pause = max(self._again(), soonest) - time.monotonic()

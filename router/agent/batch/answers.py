@@ -1,7 +1,7 @@
-"""What a question about several jobs has told, and by which words jobs are asked for.
+"""Reads answers about several jobs, and chooses the word (id or number) by which each job is asked for.
 
-Pure. Ids come from files, too, that users can write. A server that only such an id names is never asked: a job is then
-asked for by its number, which means the batch system's own server.
+Pure. Some ids come from files that users can write. A server that only a user's file names is never asked: the job is
+then asked for by its number, which means the batch system's own server.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from router.hpc import JobReport
 
 @dataclass(frozen=True, slots=True)
 class JobAnswers:
-    """``unknown`` are jobs that are not there; of ``silent`` the batch system could not be asked now."""
+    """The result of a question. The batch system lacks the jobs in ``unknown``, and could not tell about ``silent``."""
 
     reports: Mapping[str, JobReport] = field(default_factory=dict)
     unknown: frozenset[str] = frozenset()
@@ -24,32 +24,32 @@ class JobAnswers:
         return JobAnswers({**self.reports, **other.reports}, self.unknown | other.unknown, self.silent | other.silent)
 
     def rest(self, job_ids: Iterable[str]) -> list[str]:
-        """Those of which nothing was told."""
+        """The jobs that are missing in this result."""
         return [one for one in job_ids if one not in self.reports and one not in self.unknown | self.silent]
 
 
 def server_of(job_id: str) -> str:
-    """The server in an id; empty where ids have none, and of the number of one."""
+    """The server in an id; empty for ids without a server, and for a number alone."""
     return job_id.partition(".")[2]
 
 
 def word_for(job_id: str, servers: Collection[str]) -> str:
-    """What a job is asked for by.
+    """The word by which to ask for a job: its id if its server is known, else its number.
 
-    :param servers: those that the batch system's own answers have named
+    :param servers: the servers that the batch system's own answers have named
     """
     number, _, server = job_id.partition(".")
     return job_id if server in servers else number
 
 
 def unknown_of(words: Mapping[str, str], reports: Mapping[str, JobReport], named: Collection[str]) -> frozenset[str]:
-    """The jobs that an answer says not to be there. What it does not mention at all is not among them.
+    """The jobs that an answer reports as unknown. Jobs that the answer leaves out do not count.
 
-    A server may name itself by its whole name where its ids have the short one. Of a job that was asked for by its number
-    also another server's job of that number tells that there is no such job here.
+    A server may name itself by its whole name although its ids have the short one. If a job was asked for by its
+    number, a report of another server's job with that number also shows that the job is absent here.
 
-    :param words: what each job was asked for by
-    :param named: the ids that the answer says to be unknown
+    :param words: the word by which each job was asked for
+    :param named: the ids that the answer calls unknown
     """
     whole = {_short(one) for one in named}
     numbers = {one.partition(".")[0] for one in (*named, *reports)}
@@ -67,9 +67,12 @@ def _short(job_id: str) -> tuple[str, str]:
 
 
 def followed(told: JobAnswers, server: str, job_ids: Iterable[str], there: JobAnswers | None) -> JobAnswers:
-    """The same with what another server, to which these jobs were moved, has told of them; None: it cannot be asked.
+    """``told``, completed with the answer of the server to which these jobs were moved.
 
-    It is believed for these jobs alone, and as those of the same owner. Its name goes with that of the queue there.
+    That server is believed only about these jobs, and only if it names the same owner. Its name is added to the name of
+    the queue.
+
+    :param there: the other server's answer; None if it is silent
     """
     reports, unknown, silent = dict(told.reports), set(told.unknown), set(told.silent)
     for job_id in job_ids:
@@ -86,6 +89,6 @@ def followed(told: JobAnswers, server: str, job_ids: Iterable[str], there: JobAn
 
 
 def halves(job_ids: Sequence[str]) -> list[Sequence[str]]:
-    """Two parts, or the one where it cannot be parted."""
+    """Two halves, or the whole if there is at most one id."""
     middle = len(job_ids) // 2
     return [job_ids[:middle], job_ids[middle:]] if middle else [job_ids]

@@ -1,7 +1,7 @@
-"""The batch system's commands as one site has them: run, judged, counted.
+"""Runs the batch system's commands on one site, judges their outcome and counts them.
 
-Shell. Every command has a time limit; every failure is a BatchError, as the batch system's module judges it. What
-became of jobs is asked in ``router.agent.batch.jobs``.
+Shell. Every command has a time limit. Every failure is a BatchError, chosen by the batch system's module.
+``router.agent.batch.jobs`` asks what became of jobs.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from router.hpc import BatchSystem, Commands, JobReport, NoHistory, QueueReport,
 T = TypeVar("T")
 
 HISTORY_SECONDS: Final = 600.0
-"""How long records are not asked for of a batch system that keeps none."""
+"""How long a batch system that keeps no records of ended jobs is asked without them."""
 
 _OUTCOMES: Final = ((Full, "full"), (Refused, "refused"), (OutputError, "not understood"), (Unavailable, "unavailable"))
 
@@ -32,7 +32,7 @@ log: Final = logging.getLogger("batchgate")
 
 @dataclass(frozen=True, slots=True)
 class Output:
-    """What a command has printed."""
+    """The output of a command."""
 
     stdout: str = ""
     stderr: str = ""
@@ -40,12 +40,12 @@ class Output:
 
 @dataclass(frozen=True, slots=True)
 class BatchCommands:
-    """One site's batch system, told as one user. Threads may share it: what they learn is in ``remembered``.
+    """The commands of one site's batch system, run as one user. Threads may share it, as ``remembered`` has a lock.
 
-    :param user: as whom commands are run, and whose jobs are searched
-    :param seconds: for each command
-    :param observes: it is the site's observer, from whom jobs may be hidden: that it has no word of a job is no proof.
-        It only looks, which its ``host`` sees to
+    :param user: the user who runs the commands and whose jobs are searched
+    :param seconds: time limit of each command
+    :param observes: whether ``user`` is the site's observer. Jobs may be hidden from it, so a missing job proves
+        nothing. It only looks: its ``host`` refuses all else
     """
 
     host: Runner
@@ -59,13 +59,13 @@ class BatchCommands:
 
     @property
     def name_limit(self) -> int:
-        """The longest name that a job may have; 0 for none."""
+        """The longest name that a job may have; 0 for no limit."""
         return self.system.NAME_LIMIT
 
     def submit(self, submission: Submission) -> remarks.Submitted:
-        """The new job's id, and what filters and hooks have printed beside it.
+        """Submit a job; returns its id, and the text that filters and hooks have printed beside it.
 
-        :raises BatchError: Refused and Full made no job; Unavailable and OutputError leave that open
+        :raises BatchError: after Refused and Full there is no job; Unavailable and OutputError leave that open
         """
         argv = self.system.submit_argv(submission, self.commands)
         found = self.ask(
@@ -75,7 +75,7 @@ class BatchCommands:
         return found
 
     def find(self, name: str) -> tuple[str, ...]:
-        """Ids of the user's jobs of exactly that name, also finished ones, oldest first."""
+        """Ids of the user's jobs with exactly this name, finished ones included, oldest first."""
         found = self.ask_with_history(
             "find",
             lambda commands: self.system.list_argv(user=self.user, name=name, commands=commands),
@@ -85,12 +85,12 @@ class BatchCommands:
         return found
 
     def queues(self) -> dict[str, QueueReport]:
-        """How the queues and their nodes are, by the queue's name."""
+        """The state of the queues and their nodes, by the queue's name."""
         argvs = self.system.queues_argvs(self.commands)
         return self._counted("queues", lambda: self.system.parse_queues([self._run(argv).stdout for argv in argvs]))
 
     def cancel(self, job_ids: Sequence[str], *, force: bool = False) -> None:
-        """End these jobs, queued or running; by force also those that are ending already, or whose node is away."""
+        """End these jobs, queued or running. ``force`` also ends jobs that are already ending or whose node is away."""
         for job_id in job_ids:
             self.ask("cancel", self.system.cancel_argv(job_id, self.commands, force=force), _nothing)
 
@@ -99,25 +99,26 @@ class BatchCommands:
         self.ask("signal", self.system.signal_argv(job_id, signal, self.commands), _nothing)
 
     def signal_ends(self, report: JobReport) -> bool:
-        """Whether any signal kills at once what this job runs."""
+        """Whether any signal at once kills the processes of this job."""
         return self.system.signal_ends(report)
 
-    # --- for whoever asks about jobs ---
+    # --- for modules that ask about jobs ---
 
     def ask(self, kind: str, argv: Sequence[str] | None, parse: Callable[[Output], T]) -> T:
-        """What the output of one command means; of no command, that of nothing. BatchError, and what ``parse`` raises.
+        """The parsed output of one command; of empty output if ``argv`` is None.
 
-        :param kind: as which it is counted
+        :param kind: the command's name in the metrics
+        :raises BatchError: the command failed; also the errors of ``parse``
         """
         return parse(Output()) if argv is None else self._counted(kind, lambda: parse(self._run(argv)))
 
     def ask_with_history(
         self, kind: str, command: Callable[[Commands], tuple[str, ...] | None], parse: Callable[[Output], T]
     ) -> T:
-        """The same of a command that may ask for jobs that are over.
+        """``ask`` for a command that may ask for jobs that are over.
 
-        A batch system that keeps no history says so; for a while it is asked as such, which tells nothing of jobs that
-        are over should it keep one by then.
+        A batch system that keeps no history says so, and is then asked without history for ``HISTORY_SECONDS``. If it
+        starts to keep one meanwhile, ended jobs stay hidden until that time is over.
         """
         commands = self.present()
         try:
@@ -130,16 +131,16 @@ class BatchCommands:
         return self.ask(kind, command(replace(commands, history=False)), parse)
 
     def present(self) -> Commands:
-        """How commands are reached now: without history, for a while, where the batch system keeps none."""
+        """The command settings to use now; without history while the batch system is known to keep none."""
         return self.commands if self.remembered.has_history(time.monotonic()) else replace(self.commands, history=False)
 
     def learn(self, job_ids: Iterable[str]) -> None:
-        """Servers may be asked that stand in ids of the batch system's own answers."""
+        """Remember the servers in ids of the batch system's own answers: they may be asked from now on."""
         whole = (job_id for job_id in job_ids if self.system.is_id(job_id))
         self.remembered.learn({server for job_id in whole if (server := server_of(job_id))})
 
     def read_details(self, output: Output) -> tuple[dict[str, JobReport], frozenset[str]]:
-        """Reports, and the ids that are said to be unknown. OutputError."""
+        """Reports by id, and the ids that the batch system calls unknown. Raises OutputError."""
         reports = self.system.parse_details(output.stdout, zone=zone())
         return reports, self.system.unknown_ids(output.stderr)
 
@@ -161,7 +162,7 @@ class BatchCommands:
             if isinstance(error, OutputError):
                 self.metrics.wrong_output.inc()
                 fields = {"command": kind, "error": str(error)[:2000]}
-                log.error("not understood", extra={"fields": fields})  # noqa: TRY400 - where it was read tells nothing
+                log.error("not understood", extra={"fields": fields})  # noqa: TRY400 - the stack adds no information
             raise
         finally:
             kind = f"observer-{kind}" if self.observes else kind
@@ -170,11 +171,11 @@ class BatchCommands:
 
 
 def zone() -> tzinfo:
-    """The zone of this machine, as the batch system's own times carry none."""
+    """The time zone of this machine, for the batch system's times, which carry no zone."""
     found = datetime.now().astimezone().tzinfo
     assert found is not None  # noqa: S101 - astimezone always gives one
     return found
 
 
 def _nothing(_: Output) -> None:
-    """All that the output of some commands means."""
+    """Parse output that carries no result."""

@@ -1,7 +1,7 @@
-"""What became of jobs: lists, details, records of those that are over, and questions that fail for single jobs.
+"""Asks what became of jobs: lists, details, records of ended jobs. Finds single jobs for which a question fails.
 
-Shell. What is no job's id is not asked for, whoever says that it is one, and is unknown. Nothing here changes: what
-answers have taught is in ``remembered``, behind its lock, so that threads may ask at once.
+Shell. A word that is not a valid job id counts as unknown without a question. The state learned from answers is in
+``remembered``, behind its lock, so several threads may ask at once.
 """
 
 from __future__ import annotations
@@ -22,22 +22,23 @@ from router.hpc import Commands, JobReport, JobState
 log: Final = logging.getLogger("batchgate")
 
 MOST_IDS: Final = 2000
-"""Ids of one details question: about 40 kB of arguments and 3 MB of answer."""
+"""Most ids of one details question: about 40 kB of arguments and 3 MB of answer."""
 MOST_PROOFS: Final = 5
-"""Jobs of one question whose absence is proved, where that takes a command for each."""
+"""Most jobs of one question whose absence is proved, if each proof takes a command."""
 LISTED_SECONDS: Final = 1.0
-"""How long a list that told everything is not asked for again."""
+"""How long a list with full reports is used before it is asked for again."""
 MOST_APART: Final = 40
-"""Commands that are spent on finding the jobs for which a question about several fails."""
+"""Most commands spent on finding the jobs for which a question about several fails."""
 HELD_SECONDS: Final = 300.0
-"""How long jobs for which a question fails are left out of the next ones."""
+"""How long a job for which a question failed is left out of further questions."""
 
 
 @dataclass(frozen=True, slots=True)
 class JobReports:
     """What became of the jobs that were asked about.
 
-    ``unknown`` are those that the batch system says it does not have. Those in neither could not be asked about now.
+    ``unknown`` are those that the batch system says it lacks. It could not be asked now about jobs that are missing in
+    both.
     """
 
     reports: Mapping[str, JobReport]
@@ -46,10 +47,10 @@ class JobReports:
 
 @dataclass(frozen=True, slots=True)
 class JobList:
-    """One list: ``states`` of the jobs that are not over, by id (which a table may have cut: it then ends in ``*``).
+    """One list of jobs.
 
-    ``reports`` are of those of which it has told all there is, also of some that are over; none where a list tells of
-    states alone.
+    :param states: the states of the jobs that are not over, by id; an id that a table has cut ends in ``*``
+    :param reports: full reports, also of some ended jobs; empty if the list shows states only
     """
 
     states: Mapping[str, JobState]
@@ -65,7 +66,7 @@ class BatchJobs:
     def listed(self, users: str = "") -> JobList:
         """The jobs that are not over.
 
-        :param users: in place of the one who asks; names joined by commas
+        :param users: whose jobs, as names joined by commas; empty for the user who asks
         """
         batch, users = self.commands, users or self.commands.user
         batch.remembered.lists(users)
@@ -82,7 +83,7 @@ class BatchJobs:
     def details(self, job_ids: Sequence[str]) -> dict[str, JobReport]:
         """Reports of these jobs, as far as there are any; see ``ask`` for what the lack of one means.
 
-        Unavailable also where one of them cannot be asked about now, or only the records of jobs that are over.
+        :raises Unavailable: also if one of the jobs, or the records of ended jobs, cannot be asked about now
         """
         told = self._known(job_ids)
         if told.silent:
@@ -90,16 +91,18 @@ class BatchJobs:
         return dict(self._past(job_ids, told).reports)
 
     def ask(self, job_ids: Sequence[str], listed: JobList | None = None) -> JobReports:
-        """What became of these jobs, of which there are at most ``MOST_IDS``.
+        """What became of these jobs, at most ``MOST_IDS``.
 
-        ``listed``: a list that was asked for just before this, however long ago that seems; else any of the last second
-        counts.
+        * A job with a full report in the list costs no command.
+        * A job that has left the batch system's list is looked up in its records, which count only for ended jobs.
+        * If absence needs a proof of its own, up to ``MOST_PROOFS`` of the other jobs are asked about one by one.
+          An observer skips this, and reports all of them as unknown.
 
-        Those that the list has told all about cost no command. What has left the batch system's own list is
-        looked for in its records, whose word is taken only for jobs that are over; then, where absence needs a proof
-        of its own, so many of the rest are asked about one by one, but not by an observer, to whom all of these are
-        unknown. Where the records cannot be asked now, nothing is said of what they may hold: the batch system itself
-        has answered.
+        If the records cannot be asked now, the jobs that they may hold are left out, as the batch system itself has
+        answered.
+
+        :param listed: the list that the caller asked for just before, of any age; None: the last one, if it is at most
+            ``LISTED_SECONDS`` old
         """
         told = self._known(job_ids, listed)
         try:
@@ -123,12 +126,12 @@ class BatchJobs:
         return told
 
     def _is_asked(self, job_id: str) -> bool:
-        """Whether it is an id, or the number of one, as of an id that a table has cut."""
+        """Whether this is a job id, or the number of one, as tables cut ids."""
         is_id = self.commands.system.is_id
         return is_id(job_id) or ("." not in job_id and is_id(f"{job_id}.s"))
 
     def _past(self, job_ids: Sequence[str], told: JobAnswers) -> JobAnswers:
-        """The same with what the records tell of the others, and which of these are proved not to be there."""
+        """``told``, completed from the records of ended jobs, and with the jobs that are proved to be absent."""
         batch, system = self.commands, self.commands.system
         missing = [job_id for job_id in told.rest(job_ids) if system.is_id(job_id)]
         if missing:
@@ -154,11 +157,13 @@ class BatchJobs:
     # --- questions that fail for single jobs ---
 
     def _apart(self, job_ids: Sequence[str]) -> JobAnswers:
-        """What became of these jobs. Where one question fails though the list does not, it is the jobs that it fails for:
-        they are found, told nothing of, and left out of the questions of the next minutes.
+        """What became of these jobs, if needed without the single jobs for which the question fails.
 
-        Unavailable: the batch system does not answer, or has never told anything of any job; to an observer not the
-        latter, as each user can ask about the own jobs.
+        If the question fails but a list succeeds, single jobs are the cause. They are found by smaller questions,
+        returned as ``silent``, and left out of further questions for ``HELD_SECONDS``.
+
+        :raises Unavailable: the batch system is silent, or has never given details of any job. An observer ignores the
+            second case, as each user can ask about the own jobs
         """
         remembered, now = self.commands.remembered, time.monotonic()
         left = remembered.held(now)
@@ -177,7 +182,7 @@ class BatchJobs:
         return held | told
 
     def _demand_list(self, error: Unavailable) -> None:
-        """Raise the error where it is not about single jobs: the list cannot be had either, or nothing came in time."""
+        """Raise the error again unless single jobs may be its cause: the list fails too, or the command timed out."""
         batch = self.commands
         users = batch.remembered.users or batch.user
         if error.returncode is None or not users:
@@ -188,7 +193,7 @@ class BatchJobs:
             raise error from None
 
     def _parted(self, job_ids: Sequence[str]) -> JobAnswers:
-        """Ask for smaller and smaller parts; ``silent`` are the jobs that make a question fail, and those not reached."""
+        """Ask about smaller and smaller parts; ``silent`` are jobs that make a question fail, and those left over."""
         told, parts = JobAnswers(), telling.halves(job_ids)
         for _ in range(MOST_APART):
             if not parts:

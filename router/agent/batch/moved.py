@@ -1,4 +1,4 @@
-"""Jobs that were moved to other servers: asked about there, one question a server.
+"""Asks other servers about jobs that were moved to them, with one question for each server.
 
 Shell.
 """
@@ -21,15 +21,15 @@ from router.hpc import Commands, JobReport, JobState, NoHistory
 log: Final = logging.getLogger("batchgate")
 
 AWAY_SECONDS: Final = 60.0
-"""How long another server, which has some of our jobs and could not be asked, is not asked again."""
+"""How long another server that has some of our jobs is left alone after a question to it failed."""
 
 _SERVER: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,254}(?::[0-9]{1,5})?")
 
 
 def follow_moved(batch: BatchCommands, told: JobAnswers) -> JobAnswers:
-    """The same with jobs that were moved to another server as that one tells of them.
+    """``told``, with the jobs that were moved to another server as that server reports them.
 
-    Of those that it knows no more neither does anybody else; while it cannot be asked, nothing is said of its jobs.
+    A job that the other server no longer knows is unknown. While the server cannot be asked, its jobs are silent.
     """
     moved: dict[str, list[str]] = {}
     for job_id, report in told.reports.items():
@@ -42,14 +42,14 @@ def follow_moved(batch: BatchCommands, told: JobAnswers) -> JobAnswers:
 
 
 def _there(batch: BatchCommands, server: str, job_ids: Sequence[str]) -> JobAnswers | None:
-    """What another server tells of these jobs; None where it cannot be asked now."""
+    """The answer of another server about these jobs; None if the server is silent now."""
     if batch.remembered.is_away(server, time.monotonic()):
         return None
     words, commands = [f"{job_id}@{server}" for job_id in job_ids], batch.present()
     try:
         try:
             found, named = _asked(batch, words, commands)
-        except NoHistory:  # it keeps none, whatever our own does
+        except NoHistory:  # the other server keeps none, even if our own does
             found, named = _asked(batch, words, replace(commands, history=False))
     except BatchError as error:
         batch.remembered.away(server, time.monotonic() + AWAY_SECONDS)

@@ -1,6 +1,6 @@
-"""Which jobs the batch system is asked about, and whom a report concerns.
+"""Chooses the jobs to ask the batch system about, and finds the Pod that a report concerns.
 
-Pure. Details are asked only of jobs that changed, left the list or are new; never of the whole server.
+Pure. A cycle asks for details only of jobs that changed, left the list, are new or wait; never of the whole server.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from router.pod.layout import PODS
 from router.reconcile.model import Job
 
 UNKNOWN_AGAIN: Final = 60.0
-"""Seconds before a job that the batch system did not know is asked for again; plans ask sooner where they need it."""
+"""Seconds before a job that the batch system did not know is asked for again; plans ask sooner if needed."""
 MOST_WORDS: Final = 200
-"""Waiting jobs of one cycle that are asked for nothing but the batch system's present words about them."""
+"""Most waiting jobs of one cycle that are asked about only for the batch system's present words about them."""
 _SILENT: Final = 300.0
-"""Seconds for which a job without any words so far counts as unasked beyond the true ones."""
+"""Seconds added to the time since the last question for a waiting job without any words so far."""
 _WAITING: Final = frozenset({JobState.QUEUED, JobState.HELD})
 _CUT: Final = "*"
 _PART: Final = re.compile(r"[A-Za-z0-9-]{1,64}")
@@ -28,10 +28,12 @@ _PART: Final = re.compile(r"[A-Za-z0-9-]{1,64}")
 
 @dataclass(frozen=True, slots=True)
 class Questions:
-    """What to ask for details of.
+    """The jobs to ask details of.
 
-    ``new`` are ids of the list that nobody knew, ``changed`` those whose state is another now, ``gone`` those that left
-    the list (or never were on it), ``words`` those that only wait.
+    :param new: ids in the list that belong to no known job
+    :param changed: jobs whose state has changed
+    :param gone: jobs that left the list, or never were on it
+    :param words: jobs that only wait
     """
 
     new: tuple[str, ...] = ()
@@ -53,17 +55,17 @@ def questions(
     now: float,
     told: Mapping[str, JobReport],
 ) -> Questions:
-    """What a cycle asks after the list.
+    """The questions of a cycle, after its list.
 
-    A batch system changes its words about a job that waits without any sign in a list of states. So of these some are
-    asked about in each cycle: those that were not asked about for longest, and sooner where it has said nothing so far.
-    Where the list itself has the words, all whose words are others now.
+    A batch system may change its words about a waiting job while a list of states stays the same. So each cycle asks
+    about the waiting jobs whose last question is oldest; jobs without words come sooner. If the list itself has the
+    words, the cycle asks about all jobs whose words changed.
 
     :param listed: states of our user's living jobs by id, as the list shows them (a table may cut long ids)
-    :param told: reports of the jobs of which the list has told all
-    :param jobs: those that Pods are known to have
-    :param others: ids that were found to be no jobs of this cluster's Pods
-    :param asked: when a job was last asked about, in seconds since 1970 as ``now``
+    :param told: the full reports of the list
+    :param jobs: the known jobs of Pods
+    :param others: ids of jobs that belong to no Pod of this cluster
+    :param asked: when each job was last asked about, in seconds since 1970 as ``now``
     """
     followed = {job.job_id: job for job in jobs if not job.finished}
     shown = _whole(listed, followed)
@@ -93,7 +95,7 @@ def _lately_unknown(job: Job, now: float) -> bool:
 
 
 def _whole(listed: Mapping[str, JobState], known: Collection[str]) -> dict[str, JobState]:
-    """The list with ids whole where they are known; others stay cut."""
+    """The list with cut ids replaced by the known whole ones; unknown ids stay cut."""
     if not any(job_id.endswith(_CUT) for job_id in listed):
         return dict(listed)
     by_number = {number_of(job_id + _CUT): job_id for job_id in known}
@@ -105,19 +107,19 @@ def _whole(listed: Mapping[str, JobState], known: Collection[str]) -> dict[str, 
 
 
 def number_of(job_id: str) -> str:
-    """What a job can be asked for by: its id, or of an id that a table has cut the number, which means our server's."""
+    """The word to ask for a job by: its id, or the number of an id that a table has cut. A number means our server."""
     return job_id.partition(".")[0] if job_id.endswith(_CUT) else job_id
 
 
 def is_same(shown: str, job_id: str) -> bool:
-    """Whether an id that a table may have cut is this one."""
+    """Whether ``shown``, an id that a table may have cut, is ``job_id``."""
     return job_id.startswith(shown[:-1]) if shown.endswith(_CUT) else shown == job_id
 
 
 def uid_of(report: JobReport, root: str, cluster: str) -> str:
-    """The uid of the Pod whose job this is; empty where it is none of this cluster's.
+    """The uid of the Pod whose job this is; empty if the job belongs to no Pod of this cluster.
 
-    The directory that the job was given is the better proof, as a hook may have changed its name.
+    The job's directory is the better proof, as a hook may have changed its name.
 
     :param root: this cluster's directory on the site
     """
@@ -128,7 +130,7 @@ def uid_of(report: JobReport, root: str, cluster: str) -> str:
 
 
 def place_of(report: JobReport, root: str) -> tuple[str, str, str] | None:
-    """Job uid, index and Pod uid from the directory that a job was given; None where it is no Pod's below the root."""
+    """Job uid, index and Pod uid from a job's directory; None unless it is a Pod's directory below the root."""
     below = report.directory.rstrip("/").removeprefix(f"{root}/{PODS}/")
     parts = below.split("/")
     if below == report.directory or len(parts) != 3 or not all(_PART.fullmatch(part) for part in parts):

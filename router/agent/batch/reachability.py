@@ -1,7 +1,7 @@
-"""Whether the batch system answers, and when it is asked again while it does not.
+"""Keeps whether the batch system answers, and when it is asked again while it is silent.
 
-Shell (a lock, a clock). A server that cannot be asked is no job that has ended: nothing of any Pod changes, only the
-Nodes say so, and it is asked less and less often until it answers.
+Shell (a lock, a clock). A silent server does not mean that jobs have ended. So all Pods stay as they are, and only the
+Nodes report it. The pauses between questions grow until it answers.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ from router.errors import BatchError
 
 
 class Reachability:
-    """The reachability of one site.
+    """The reachability of one site's batch system.
 
-    :param changed: called with the reason when it becomes unreachable or is so for another one, and with an empty text
-        when it answers again
+    :param changed: called with the reason when the batch system becomes unreachable or the reason changes, and with an
+        empty text when it answers again
     :param back_off: the pauses before it is asked again
     """
 
@@ -32,28 +32,28 @@ class Reachability:
 
     @property
     def ok(self) -> bool:
-        """Whether it answered when it was last asked."""
+        """Whether the batch system answered when it was last asked."""
         return not self._reason
 
     @property
     def reason(self) -> str:
-        """Why it is held to be unreachable; empty while it answers."""
+        """Why the batch system counts as unreachable; empty while it answers."""
         return self._reason
 
     @property
     def again(self) -> float:
-        """Monotonic time before which it should not be asked again; in the past while it answers."""
+        """Monotonic time before which the batch system should not be asked again; 0 while it answers."""
         return self._again if self._reason else 0.0
 
     def answered(self) -> None:
-        """It has answered a question about all of our jobs."""
+        """Note that the batch system has answered a question about all of our jobs."""
         with self._lock:
             self._failures, was, self._reason = 0, self._reason, ""
         if was:
             self._changed("")
 
     def failed(self, error: BatchError | str) -> None:
-        """It could not be asked, or its answer was not understood."""
+        """Note that the batch system gave no answer, or an invalid one."""
         words = error if isinstance(error, str) else error.words.strip() or str(error)
         with self._lock:
             was, self._reason = self._reason, words or "no answer"

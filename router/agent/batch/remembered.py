@@ -1,7 +1,7 @@
-"""What the answers of a batch system have taught, for all threads that ask: each operation is done as a whole.
+"""Keeps what the answers of a batch system have shown, for all threads that ask it. Each operation is atomic.
 
-Shell (a lock). Threads of a user's Pods ask about single jobs while the observer's asks about all of them. Nothing else
-of what asks and tells a batch system changes.
+Shell (a lock). Threads of a user's Pods ask about single jobs while the observer's thread asks about all of them. All
+other objects that ask a batch system are immutable.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from router.hpc import JobReport
 
 
 class Remembered:
-    """What one batch system has told one user, and for how long it counts. Times are of the monotonic clock."""
+    """The answers of one batch system to one user, with the times until which they count (monotonic clock)."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -29,59 +29,59 @@ class Remembered:
     # --- jobs and servers that are left alone for a while ---
 
     def held(self, now: float) -> frozenset[str]:
-        """Jobs that no question names now."""
+        """Jobs that are left out of questions now."""
         with self._lock:
             self._held = {job_id: until for job_id, until in self._held.items() if until > now}
             return frozenset(self._held)
 
     def hold(self, job_ids: Iterable[str], until: float) -> None:
-        """Name these in no question until then."""
+        """Leave these jobs out of questions until a time."""
         with self._lock:
             self._held.update(dict.fromkeys(job_ids, until))
 
     def is_away(self, server: str, now: float) -> bool:
-        """Whether another server, which could not be asked, is not asked again yet."""
+        """Whether a server that could not be asked is still left alone."""
         with self._lock:
             return now < self._away.get(server, -math.inf)
 
     def away(self, server: str, until: float) -> None:
-        """Ask that server no more until then."""
+        """Leave that server alone until a time."""
         with self._lock:
             self._away[server] = until
 
     # --- what answers have named ---
 
     def learn(self, servers: Collection[str]) -> None:
-        """Servers that stand in ids of the batch system's own answers: these may be asked."""
+        """Add servers from ids of the batch system's own answers: these servers may be asked."""
         with self._lock:
             self._servers |= frozenset(servers)
 
     @property
     def servers(self) -> frozenset[str]:
-        """All of them."""
+        """All servers that may be asked."""
         with self._lock:
             return self._servers
 
     def answered(self) -> None:
-        """The batch system has told of single jobs."""
+        """Note that the batch system has answered a question about single jobs."""
         with self._lock:
             self._told = True
 
     @property
     def has_answered(self) -> bool:
-        """Whether it ever has."""
+        """Whether the batch system has ever answered a question about single jobs."""
         with self._lock:
             return self._told
 
     # --- records of jobs that are over ---
 
     def has_history(self, now: float) -> bool:
-        """Whether it may keep such records, as far as is known."""
+        """Whether the batch system may keep records of ended jobs, as far as is known."""
         with self._lock:
             return now >= self._no_history_until
 
     def lacks_history(self, until: float) -> bool:
-        """It has said that it keeps none, which is believed until then; whether it has never said so before."""
+        """Note that the batch system keeps no records, which counts until a time; returns whether this is the first."""
         with self._lock:
             first = self._no_history_until == -math.inf
             self._no_history_until = until
@@ -90,23 +90,23 @@ class Remembered:
     # --- the last list ---
 
     def lists(self, users: str) -> None:
-        """A list of these users' jobs is asked for; names joined by commas."""
+        """Note that a list of these users' jobs is asked for; names joined by commas."""
         with self._lock:
             self._users = users
 
     @property
     def users(self) -> str:
-        """Whose jobs were asked for last; empty where no list was ever asked for."""
+        """The users of the last list, names joined by commas; empty before the first list."""
         with self._lock:
             return self._users
 
     def listed(self, reports: Mapping[str, JobReport], now: float) -> None:
-        """A list has told all there is of these jobs."""
+        """Keep the full reports of a list."""
         with self._lock:
             self._listed = (now, reports)
 
     def last_list(self, since: float) -> Mapping[str, JobReport] | None:
-        """What the last list has told all of; None where that was before this moment."""
+        """The full reports of the last list; None if it is older than ``since``."""
         with self._lock:
             when, reports = self._listed
             return reports if when >= since else None

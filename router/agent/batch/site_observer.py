@@ -1,8 +1,8 @@
-"""Looking at all users' jobs as one account, the site's observer: two questions a cycle, however many users there are.
+"""Looks at all users' jobs as one account, the site's observer: two questions a cycle for any number of users.
 
-Shell: one thread. What the observer has no word of is no proof, as its rights may have gone: the user whose Pod it
-concerns asks as the owner. So does everybody where an answer is not understood: whatever a user gives as a job's name
-must harm that user alone.
+Shell: one thread. A job that the observer misses may still be there, as the observer's rights may have gone: then the
+Pod's user asks as the owner. After an invalid answer all users ask for themselves, as a strange job name must harm only
+its own user.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ log: Final = logging.getLogger("batchgate.agent")
 
 
 class Member(Protocol):
-    """One user whose jobs are looked at. Nothing of this waits for the batch system or for files."""
+    """One user whose jobs are looked at. No method waits for the batch system or for files."""
 
     @property
     def user(self) -> str:
@@ -39,33 +39,33 @@ class Member(Protocol):
         """The jobs of the user's Pods that are not over."""
 
     def told(self, reports: Mapping[str, JobReport]) -> Sequence[str]:
-        """Reports of jobs of this user's; the ids of those that are no Pod's."""
+        """Take reports of this user's jobs; returns the ids of jobs that belong to no Pod."""
 
     def ask_itself(self, job_ids: Iterable[str]) -> None:
-        """Let these jobs be asked about as the user."""
+        """Ask about these jobs as the user."""
 
     def look_itself(self) -> None:
-        """Let all of the user's jobs be looked at as the user."""
+        """Look at all of the user's jobs as the user."""
 
     def answered(self) -> None:
-        """The observer has got an answer."""
+        """Note that the observer has got an answer."""
 
     def failed(self, error: BatchError) -> None:
-        """The observer has got none: nothing is known of the user's jobs now."""
+        """Note that the observer got no answer: the state of the user's jobs is unknown now."""
 
 
 class SiteObserver:
-    """Asks as the observer for all who have joined; ``start`` it, ``stop`` it in the end.
+    """Asks as the observer for all users who have joined; ``start`` it, ``stop`` it in the end.
 
     :param batch: asks as the observer
     :param usual: seconds between two cycles
-    :param quick: the same for a minute after any change of ours
+    :param quick: seconds between two cycles for a minute after a change by the agent
     :param back_off: the pauses before an observer that fails is tried again
     """
 
     def __init__(self, batch: BatchJobs, *, usual: float, quick: float, back_off: BackOff) -> None:
         self.away = ""
-        """Why the observer cannot be asked; empty while it can be, or gives what is not understood."""
+        """Why the observer cannot be asked; empty while it answers, even if the answer is invalid."""
         self._batch = batch
         self._reach = Reachability(_told_reach, back_off)
         self._loop = Loop("site observer", self._turn)
@@ -76,11 +76,11 @@ class SiteObserver:
         self._asked: dict[str, float] = {}
 
     def start(self) -> None:
-        """Begin to look."""
+        """Start the thread."""
         self._loop.start()
 
     def stop(self) -> None:
-        """Look no more. A command that runs is not waited for."""
+        """Stop the thread, without waiting for a running command."""
         self._loop.stop()
 
     @property
@@ -94,7 +94,7 @@ class SiteObserver:
             self._members[member.user] = member
 
     def leave(self, member: Member) -> None:
-        """Look at them no more."""
+        """Stop looking at this user's jobs."""
         with self._lock:
             self._members.pop(member.user, None)
 
@@ -103,7 +103,7 @@ class SiteObserver:
         self._agenda.ask(job_ids)
 
     def hurry(self) -> None:
-        """Something was changed, and more is likely to happen soon."""
+        """Ask more often for a minute: the agent has changed something, so more is likely to happen soon."""
         self._agenda.hurry()
 
     def check(self) -> None:
@@ -159,7 +159,7 @@ class SiteObserver:
         members: Mapping[str, Member],
         listed: JobList | None = None,
     ) -> None:
-        """Hand each report to its job's owner, and to whoever follows a job of which there is none the question."""
+        """Hand each report to its job's owner. A member asks itself about its jobs that have no report as its own."""
         self._asked |= dict.fromkeys(answer.reports, time.time())
         shown = listed.states if listed is not None else ()
         by_owner: dict[str, dict[str, JobReport]] = defaultdict(dict)
@@ -169,7 +169,7 @@ class SiteObserver:
             others = member.told(by_owner[user])
             self._others.update(one for one in shown for job_id in others if questions.is_same(one, job_id))
             followed = {job.job_id for job in member.jobs() if not job.finished}
-            # A job that is somebody else's is none of this user's, which the user alone can prove.
+            # Also a job that another user owns: only this user can prove that it is not the Pod's.
             hidden = [
                 job_id
                 for job_id in asked

@@ -1,9 +1,9 @@
-"""Looking at the batch system: few questions for all jobs together, answers to those whom they concern.
+"""Looks at one user's jobs in the batch system with few questions, and hands each answer to its Pod.
 
-Shell: one thread. A cycle is one cheap list of our jobs and one question for details of those that changed, left the
-list or are new; in between, details of single jobs are asked for when a note of a script or a plan wants them, all of a
-second together. Where the site has an observer, all that is its business once the user's jobs were seen at the start;
-what the observer has no word of is still asked here, as the owner.
+Shell: one thread. A cycle is one cheap list of the user's jobs and one question for details of jobs that changed, left
+the list or are new. In between, notes of scripts and plans ask for details of single jobs, one question a second. If
+the site has an observer, it takes over once the user's jobs were seen at the start. This module then asks, as the
+owner, only about jobs that the observer misses.
 """
 
 from __future__ import annotations
@@ -37,13 +37,13 @@ log: Final = logging.getLogger("batchgate.agent")
 
 @dataclass(frozen=True, slots=True)
 class ObserverSettings:
-    """How the batch system is looked at.
+    """The settings of a user's observer.
 
     :param root: this cluster's directory on the site
     :param cluster: its eight digits in jobs' names
     :param usual: seconds between two cycles
-    :param quick: the same for a minute after any change of ours
-    :param idle: the same while there is no Pod
+    :param quick: seconds between two cycles for a minute after a change by the agent
+    :param idle: seconds between two cycles while there is no Pod
     :param lost_proof: seconds between two answers that prove a job to be lost
     """
 
@@ -56,14 +56,14 @@ class ObserverSettings:
 
 
 class UserObserver:
-    """Asks the batch system of one site; ``start`` it when the Pods are known, ``stop`` it in the end.
+    """Asks the batch system of one site as one user; ``start`` it when the Pods are known, ``stop`` it in the end.
 
     :param wake: called with the uid of each Pod about which there is news
-    :param notice: called before jobs are held to be unknown: reads what their scripts have told so far
-    :param site_observer: looks at the jobs once they were seen; None: this one goes on to
+    :param notice: called before jobs are taken as unknown; reads the notes that their scripts have written so far
+    :param site_observer: looks at the jobs after the first look; None: this observer goes on itself
     """
 
-    def __init__(  # noqa: PLR0913 - what it needs of a seat, and whom it tells
+    def __init__(  # noqa: PLR0913 - parts of a seat, and callbacks
         self,
         batch: BatchJobs,
         settings: ObserverSettings,
@@ -75,9 +75,9 @@ class UserObserver:
         site_observer: SiteObserver | None = None,
     ) -> None:
         self.looked = threading.Event()
-        """Set once all jobs were seen that were there at the start."""
+        """Set once all jobs that existed at the start were seen."""
         self.began = False
-        """Whether it was started."""
+        """Whether the observer was started."""
         self._batch = batch
         self._settings = settings
         self._records = records
@@ -95,18 +95,18 @@ class UserObserver:
         self._asked: dict[str, float] = {}
 
     def start(self) -> None:
-        """Begin to look, at once."""
+        """Start the thread, which looks at once."""
         self._loop.start()
         self.began = True
 
     def stop(self) -> None:
-        """Look no more. A command that runs is not waited for."""
+        """Stop the thread, without waiting for a running command."""
         self._loop.stop()
         if self._site_observer is not None:
             self._site_observer.leave(self)
 
     def await_end(self) -> None:
-        """Wait until it looks no more, after ``stop``; at once where it never began."""
+        """Wait, after ``stop``, until the thread has ended; returns at once if it never started."""
         self._loop.await_end()
 
     @property
@@ -124,15 +124,15 @@ class UserObserver:
         self._asker.ask(job_ids)
 
     def hurry(self) -> None:
-        """Something was changed, and more is likely to happen soon."""
+        """Ask more often for a minute: the agent has changed something, so more is likely to happen soon."""
         self._asker.hurry()
 
     def check(self) -> None:
-        """Look at everything as soon as possible: a command has failed that should not have."""
+        """Look at everything as soon as possible, as a command failed unexpectedly."""
         self._asker.check()
 
     def search(self, uid: str) -> list[JobReport]:
-        """Reports of all living jobs that carry a Pod's uid, asked for now. BatchError."""
+        """Reports of all living jobs that carry a Pod's uid, asked for now. Raises BatchError."""
         listed = self._batch.listed().states
         found = self._details([questions.number_of(job_id) for job_id in listed])
         return [one for one in found.reports.values() if self._uid_of(one) == uid]
@@ -142,13 +142,13 @@ class UserObserver:
         return [job for record in self._records.all() if not record.over for job in record.facts.jobs]
 
     def told(self, reports: Mapping[str, JobReport]) -> Sequence[str]:
-        """Hand each report to the Pod that it concerns; the ids of those that concern none."""
+        """Hand each report to the Pod that it concerns; returns the ids of jobs that belong to no Pod."""
         now = time.time()
         news: dict[str, Record] = {}
         others = []
         for job_id, report in reports.items():
             if (record := self._record_of(report, now)) is not None:
-                # What a job asked for is in the Pod; of 10,000 jobs it would be kept for nothing.
+                # The Pod already holds the requested resources; copies for 10,000 jobs would only take memory.
                 record.change(partial(outcomes.reported, report=replace(report, resources={}), now=now))
                 news[record.uid] = record
             else:
@@ -161,9 +161,9 @@ class UserObserver:
         return others
 
     def _mistaken(self, reports: Mapping[str, JobReport]) -> Iterator[tuple[Record, JobReport]]:
-        """The Pods that follow one of these jobs by its id though it is another's, each with that report.
+        """The Pods that follow a job's id although the job belongs to another Pod or user, each with that report.
 
-        A Slurm whose controller was killed has forgotten the jobs of its last seconds, and gives their ids away again.
+        A killed Slurm controller forgets the jobs of its last seconds, and later gives their ids to new jobs.
         """
         for record in self._records.all():
             for job in record.facts.jobs:
@@ -183,7 +183,7 @@ class UserObserver:
         self._agenda.check()
 
     def answered(self) -> None:
-        """See ``Member``. While the user cannot ask what the observer has no word of, that is the user's trouble."""
+        """See ``Member``. While the user's own questions fail, the user stays unreachable."""
         if not self._failing:
             self._reach.answered()
 
@@ -193,7 +193,7 @@ class UserObserver:
 
     @property
     def _asker(self) -> Agenda | SiteObserver:
-        """Who asks about this user's jobs now."""
+        """The agenda or observer that asks about this user's jobs now."""
         return self._agenda if self._site_observer is None or not self.looked.is_set() else self._site_observer
 
     def _slow(self) -> float:
@@ -220,7 +220,7 @@ class UserObserver:
             self._agenda.ask(urgent)
 
     def _answered(self) -> None:
-        """The user has got an answer. Nothing is learnt of the jobs from now on where the observer is away."""
+        """Note that the user has got an answer. While the observer is away, the user counts as unreachable."""
         if self._site_observer is not None and self._site_observer.away:
             self._reach.failed(self._site_observer.away)
         else:
@@ -250,7 +250,7 @@ class UserObserver:
         self._metrics.cycle_seconds.observe(watch.seconds)
 
     def _details(self, ids: Sequence[str]) -> JobReports:
-        """What became of any number of jobs. Several blocks of them only at the start and for a search."""
+        """What became of any number of jobs. More than one block is asked only at the start and for a search."""
         reports: dict[str, JobReport] = {}
         unknown: set[str] = set()
         for first in range(0, len(ids), MOST_IDS):
@@ -260,9 +260,9 @@ class UserObserver:
         return JobReports(reports, frozenset(unknown))
 
     def _answer(self, answer: JobReports, shown: Mapping[str, JobState] | None = None) -> None:
-        """Hand each report, or that there is none, to the Pod that it concerns.
+        """Hand each report, or the lack of one, to the Pod that it concerns.
 
-        A job that is somebody else's only has the id that a Pod's job had, or that a file of the Pod's names.
+        Another user's job counts as unknown: it only has the id that a Pod's job had, or that a file of the Pod names.
         """
         now = time.time()
         answer = self._own_part(answer)
@@ -280,7 +280,7 @@ class UserObserver:
         return JobReports(own, answer.unknown | others)
 
     def _record_of(self, report: JobReport, now: float) -> Record | None:
-        """The Pod that a job is of; for a living one of our cluster whose Pod is not there, one that is missing."""
+        """The record of a job's Pod. A living job of this cluster whose Pod is absent gets a record marked missing."""
         uid = self._uid_of(report)
         record = self._records.get(uid)
         if record is not None or not uid or report.state is JobState.FINISHED:
@@ -298,7 +298,7 @@ class UserObserver:
     def _unknown(self, ids: Collection[str], now: float) -> None:
         """Tell the Pods whose jobs the batch system does not know.
 
-        :raises Unavailable: so many vanished at once that it is not believed
+        :raises Unavailable: too many jobs vanished at once to be believed
         """
         if not ids:
             return
@@ -322,7 +322,7 @@ class UserObserver:
             self._wake(record.uid)
 
     def _looked(self, records: Iterable[Record]) -> None:
-        """All jobs were seen that were there when the records were taken: so each Pod was searched for."""
+        """Mark each Pod as searched for: all jobs were seen that existed when the records were taken."""
         now = time.time()
         for record in records:
             record.change(_searched(now))
