@@ -1,7 +1,7 @@
-"""Doing what a plan says for one Pod, and telling its facts how that came out.
+"""Does the actions of a plan for one Pod, and notes the outcome in its facts.
 
-Shell. ``quick`` actions touch files at most; ``slow`` ones wait for the batch system or the API server and are run in
-the background. What cannot be done raises; whoever calls says so and tries again.
+Shell. ``quick`` actions touch files, write an Event or delete the Pod. ``slow`` ones wait for the batch system or the
+API server and run in the background. A failed action raises; the caller reports it and tries again.
 """
 
 from __future__ import annotations
@@ -58,20 +58,20 @@ log: Final = logging.getLogger("batchgate.agent")
 
 SLOW: Final = (Look, Submit, Signal, Delete, Collect)
 LEARN: Final = (Inspect, Ask)
-"""What changes nothing, in the cluster or on the site."""
+"""Actions that only read, in the cluster and on the site."""
 TERM: Final = "TERM"
 
 
 class Collector(Protocol):
-    """Brings a Pod's results and logs to where the site's admin wants them."""
+    """Brings a Pod's results and logs to the place that the site's admin has chosen."""
 
     def collect(self, record: Record) -> None:
-        """Bring them. Whatever cannot be brought is told in an Event; OSError, ApiError: try again."""
+        """Bring results and logs. An Event reports files that fail. After OSError or ApiError, try again."""
 
 
 @dataclass(frozen=True, slots=True)
 class Tools:
-    """What actions need."""
+    """The objects that actions need."""
 
     api: Api
     host: Host
@@ -86,7 +86,7 @@ class Tools:
 
 
 def quick(tools: Tools, record: Record, action: Action) -> bool:
-    """Do one quick action; whether what is known of the Pod may be other now."""
+    """Do one quick action; returns whether the Pod's facts may have changed."""
     now = time.time()
     match action:
         case Inspect():
@@ -116,7 +116,7 @@ def quick(tools: Tools, record: Record, action: Action) -> bool:
 
 
 def slow(tools: Tools, record: Record, action: Action) -> None:
-    """Do one action that waits for others."""
+    """Do one action that waits for the batch system, the API server or a copy."""
     match action:
         case Submit(fresh):
             submit(tools, record, fresh=fresh)
@@ -139,7 +139,7 @@ def slow(tools: Tools, record: Record, action: Action) -> None:
 
 
 def tell(tools: Tools, record: Record, kind: str, reason: str, message: str) -> None:
-    """An Event about the Pod; of one that is gone only a line of the log is left."""
+    """Write an Event about the Pod, and a line of the log; for a Pod that is gone only the line."""
     if record.facts.pod.name:
         about = Reference("Pod", record.namespace, record.name, record.uid)
         tools.recorder.tell(about, "Warning" if kind == "Warning" else "Normal", reason, message)
@@ -147,7 +147,7 @@ def tell(tools: Tools, record: Record, kind: str, reason: str, message: str) -> 
 
 
 def tell_doubts(tools: Tools, record: Record, notes: Iterable[Note]) -> None:
-    """An Event for what a script was not sure of when it started a container."""
+    """Write an Event for each container that a script started without knowing whether its ranks can communicate."""
     for note in notes:
         if note.event is Told.RUNNING and note.reason == names.REASON_MPI_UNKNOWN:
             words = f"Container {note.container} runs, but whether its ranks can talk to each other is not known: the first line of its log says why"
@@ -155,7 +155,7 @@ def tell_doubts(tools: Tools, record: Record, notes: Iterable[Note]) -> None:
 
 
 def annotate(tools: Tools, record: Record, annotations: dict[str, str]) -> None:
-    """Set annotations of the Pod. NotFound and Conflict where it is gone or another; ApiError."""
+    """Set annotations of the Pod. Raises ApiError; NotFound or Conflict if the Pod is gone or replaced."""
     pod = record.facts.pod
     body = {"metadata": {"uid": pod.uid, "annotations": annotations}}
     answer = tools.api.patch(f"/api/v1/namespaces/{pod.namespace}/pods/{pod.name}", body)
@@ -163,7 +163,7 @@ def annotate(tools: Tools, record: Record, annotations: dict[str, str]) -> None:
 
 
 def report(tools: Tools, record: Record, status: PodStatus) -> None:
-    """Write the Pod's status. NotFound and Conflict where it is gone or another; ApiError."""
+    """Write the Pod's status. Raises ApiError; NotFound or Conflict if the Pod is gone or replaced."""
     pod = record.facts.pod
     path = f"/api/v1/namespaces/{pod.namespace}/pods/{pod.name}/status"
     answer = tools.api.patch(path, as_patch(status, uid=pod.uid, images=pod.images), STRATEGIC)
@@ -177,7 +177,7 @@ def report(tools: Tools, record: Record, status: PodStatus) -> None:
 
 
 def submit(tools: Tools, record: Record, *, fresh: bool) -> None:
-    """Submit a Pod: how ever that comes out, the facts say so."""
+    """Submit a Pod, and note the outcome in its facts."""
     pod, staged, tried = record.facts.pod, False, False
     try:
         if (held := tools.full.held(pod.queue)) is not None:
@@ -224,11 +224,11 @@ def _not_submitted(tools: Tools, record: Record, error: BatchgateError | OSError
     else:
         record.change(partial(outcomes.unclear, attempt=attempt))
     if isinstance(error, Refused):
-        tools.full.took(record.facts.pod.queue)  # it answers, and others may fit
+        tools.full.took(record.facts.pod.queue)  # the queue answers, and other Pods may fit
     if open_end:
         tools.observer.check()
     if isinstance(error, ImageWait):
-        return  # told of by who asked for the image, once for all Pods
+        return  # ``Images`` logs it, once for all Pods
     words = "unclear" if open_end else "not submitted"
     log.warning(words, extra={"fields": {"pod": record.key, "uid": record.uid, "error": str(error)[:2000]}})
 
@@ -254,9 +254,9 @@ def _sealed(tools: Tools, record: Record, now: float) -> None:
 
 
 def _look(tools: Tools, record: Record) -> None:
-    """Search by the job's name; of a Pod that is gone and whose name nobody knows, by its uid among all of ours.
+    """Search for the Pod's job by its name; for a gone Pod without a known name, by its uid among all of our jobs.
 
-    Anybody may give a job that name, and that directory: the Pod's is its user's.
+    Any user may give a job that name and directory, so only jobs of the Pod's user count.
     """
     if record.name:
         ids = tools.commands.find(tools.submitter.tag(record.name, record.uid))
@@ -269,7 +269,7 @@ def _look(tools: Tools, record: Record) -> None:
 
 
 def _ask_to_end(tools: Tools, record: Record, job_id: str) -> None:
-    """Ask a job's script to end: by TERM, or by a file where the batch system's signals would kill what it runs."""
+    """Ask a job's script to end: by TERM, or by a file if the batch system's signals would kill its processes."""
     report = _report(record.facts, job_id)
     if report is not None and tools.commands.signal_ends(report):
         tools.host.put(record.directory.path / layout.END, b"end\n")
@@ -282,7 +282,7 @@ def _report(facts: Facts, job_id: str) -> JobReport | None:
 
 
 def _address(facts: Facts, job_id: str) -> str:
-    """What a job is signalled and deleted by: one that was moved only hears of it from the server that has it."""
+    """The word by which to signal or delete a job; for a moved job it names the server that has the job."""
     report = _report(facts, job_id)
     server = report.queue.partition("@")[2] if report is not None else ""
     return f"{job_id}@{server}" if server else job_id
@@ -296,9 +296,9 @@ def _release(tools: Tools, record: Record) -> None:
 
 
 def _tried(command: Callable[[], None], what: str, record: Record, job_id: str) -> str:
-    """Do what ends a job; what is said where that fails, else nothing.
+    """Run a command that ends a job; returns the error's words, or an empty text.
 
-    It counts as tried whatever it says: the job's state tells whether it worked.
+    The attempt counts even if it fails, as the job's state shows whether it worked.
     """
     error = ""
     try:
@@ -312,7 +312,7 @@ def _tried(command: Callable[[], None], what: str, record: Record, job_id: str) 
 
 
 def _finished(status: PodStatus) -> int | None:
-    """When the last container ended, as far as files tell."""
+    """When the last container ended, if the status says so; else None."""
     return max(_ends(status), default=None)
 
 

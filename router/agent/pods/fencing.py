@@ -1,7 +1,7 @@
-"""The fence, as far as it needs files and the API server: what older Pods of a Job have left that may still run.
+"""Holds a Pod back while batch jobs of older Pods in its place may still run: the part that needs files and the API.
 
-Shell around ``router.reconcile.fence``. Pods that are gone have left their directories, which lie beside those of the
-Pods that have taken their place.
+Shell around ``router.reconcile.fence``. Gone Pods leave their directories, which lie beside those of the Pods that have
+replaced them.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from router.pod.view import departed
 from router.reconcile.fence import excused, in_the_way, rival
 
 _JOB_SECONDS: Final = 30.0
-"""How long a Job's parallelism is believed."""
+"""How long a Job's parallelism is used before it is read again."""
 
 
 class Fence:
@@ -36,10 +36,10 @@ class Fence:
         self._parallelism: dict[str, tuple[float, int]] = {}
 
     def look(self, record: Record) -> tuple[str, ...]:
-        """Make known what lies beside a Pod's directory and is nobody's: it is missed from now on. OSError.
+        """Add records for directories beside a Pod's that belong to no known Pod; returns their uids. Raises OSError.
 
-        A Pod that is known, and was taken from its Job before this agent began, is its sibling from now on. What is
-        remembered as over is left out. The uids of all others.
+        These Pods count as missing from now on. A known Pod that was released from its Job before this agent began
+        counts as a sibling from now on. Pods that are remembered as over are left out.
         """
         directory = record.directory
         listed = self._host.names(self._pods / directory.job_uid / directory.index)
@@ -53,7 +53,7 @@ class Fence:
         return found
 
     def older(self, record: Record) -> tuple[str, ...]:
-        """What keeps a Pod from being submitted, each in words. ApiError."""
+        """The reasons why a Pod must wait for older Pods, in words. Raises ApiError."""
         pod = record.facts.pod
         if not pod.name or record.facts.jobs:
             return ()
@@ -65,7 +65,7 @@ class Fence:
         return in_the_way(pod, rivals, parallelism=self._parallelism_of(record))
 
     def disruptions(self, record: Record) -> int:
-        """How many Pods of the same Job and index were already lost without being a failure."""
+        """How many Pods of the same Job and index were already lost through disruptions that count as no failure."""
         return excused([one.facts.pod for one in self._records.siblings(record)])
 
     def _parallelism_of(self, record: Record) -> int:

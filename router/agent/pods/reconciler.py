@@ -1,9 +1,9 @@
-"""Bringing single Pods on, step by step: plan, act, plan again, until nothing is left to do now; one bad Pod never stops another.
+"""Reconciles single Pods: plan, act, plan again, until nothing is left to do now. One bad Pod never stops another.
 
-Shell: a few threads that plan and do what is quick, and more that wait for the batch system or copy results. There are
-only as many as were needed so far: a site has hundreds of users with a Pod or none. At most one thread plans for a Pod
-at a time, and at most one action of a kind is under way for it. The one place of the agent where every exception is
-caught: it is logged with the Pod, which comes again later.
+Shell: a few threads plan and do quick actions; others wait for the batch system or copy results. Threads are started
+only when needed, as a site has hundreds of users with one Pod or none. At most one thread plans for a Pod at a time,
+and at most one action of a kind is under way for it. Only this module catches every exception: it logs the exception
+with the Pod, and tries the Pod again later.
 """
 
 from __future__ import annotations
@@ -39,20 +39,21 @@ ENDERS: Final = 3
 COLLECTORS: Final = 2
 _COLLECT: Final = "collect"
 _ROUNDS: Final = 20
-"""Plans of one turn. More would be a plan that never comes to rest, which must not take all of a core."""
+"""Most plans of one turn: a plan that never comes to rest must leave the processor to others."""
 _BACK_OFF: Final = BackOff(first=1.0, longest=60.0)
 _TOLD_AGAIN: Final = 5
-"""A step that fails again and again is logged in full so often, then once for every doubling."""
+"""How many failures of a step in a row are all logged; after them, one at every power of two."""
 
 
 @dataclass(frozen=True, slots=True)
 class Deciding:
-    """What planning needs beside the Pod's facts.
+    """The inputs of planning beside the Pod's facts.
 
-    :param terms: what holds for a Pod
-    :param leads: whether this agent leads: asked before each action
-    :param finished: called when nothing is left of a Pod on the site that could still change; OSError
-    :param refusal: why no Job of an MPI profile (empty: without one) may be submitted to the site now; empty where it may
+    :param terms: the terms of a Pod
+    :param leads: whether this agent leads; asked before each action
+    :param finished: called when a Pod's state on the site is final; may raise OSError
+    :param refusal: why Jobs of an MPI profile (empty: Jobs without one) may not be submitted to the site now; empty if
+        they may
     """
 
     terms: Callable[[PodView], Terms]
@@ -64,9 +65,9 @@ class Deciding:
 
 
 class Reconciler:
-    """Takes Pods from the queue and brings them on; ``start`` it, ``stop`` it in the end.
+    """Takes Pods from the queue and reconciles them; ``start`` it, ``stop`` it in the end.
 
-    :param submitters: submissions that are made at once
+    :param submitters: most submissions at the same time
     """
 
     def __init__(
@@ -86,15 +87,15 @@ class Reconciler:
 
     @property
     def alive(self) -> bool:
-        """Whether all of its threads run."""
+        """Whether all planning threads run."""
         return all(thread.is_alive() for thread in self._threads)
 
     def start(self) -> None:
-        """Begin."""
+        """Start the first planning thread."""
         self._join()
 
     def _join(self) -> None:
-        """One more thread that plans, so that one waits while others are held up; not too many."""
+        """Start one more planning thread, up to ``PLANNERS``, so that one is free while others are held up."""
         with self._joining:
             if len(self._threads) < PLANNERS:
                 thread = threading.Thread(target=self._work, name=f"planner-{len(self._threads)}", daemon=True)
@@ -102,7 +103,7 @@ class Reconciler:
                 self._threads.append(thread)
 
     def stop(self, seconds: float) -> bool:
-        """Begin nothing more and finish what is in hand, within so many seconds; whether it was finished."""
+        """Begin nothing new and finish the work under way, within ``seconds``; returns whether it was finished."""
         until = time.monotonic() + seconds
         self._queue.close()
         pools = (self._submitting, self._ending, self._collecting)
@@ -114,7 +115,7 @@ class Reconciler:
         return finished and time.monotonic() < until
 
     def finish(self) -> None:
-        """Finish what is in hand, however long that takes, and end: nothing is to be left for later."""
+        """Finish the work under way, however long it takes, and end."""
         self._queue.close()
         with self._joining:
             threads = list(self._threads)
@@ -131,7 +132,7 @@ class Reconciler:
             self._queue.done(uid)
 
     def _guarded(self, record: Record, what: str, function: Callable[[], None]) -> bool:
-        """Do something for one Pod, whatever comes of it; whether it came out well."""
+        """Run a step for one Pod and handle its exceptions; returns whether it succeeded."""
         try:
             try:
                 function()
@@ -167,9 +168,9 @@ class Reconciler:
         log.log(level, "step failed", extra={"fields": fields}, exc_info=None if ordinary else error)
 
     def _read_again(self, record: Record, error: ApiError) -> None:
-        """The Pod is gone, or another has its name: the watch will say so, but perhaps not soon.
+        """Read a Pod again after NotFound or Conflict, and mark it missing if it is gone or replaced.
 
-        Raises the error again where that is not so.
+        The watch will show this too, but perhaps later. Raises the error again if the Pod is still there.
         """
         found = self._tools.api.find(f"/api/v1/namespaces/{record.namespace}/pods/{record.name}")
         if found is not None and found["metadata"]["uid"] == record.uid:
@@ -178,7 +179,7 @@ class Reconciler:
         record.missing = record.missing or time.time()
 
     def _advance(self, record: Record) -> None:
-        """Plan and act until nothing is left that can be done now."""
+        """Plan and act until nothing more can be done now."""
         for _ in range(_ROUNDS):
             if record.missing is not None and record.facts.pod.name:
                 return
@@ -196,10 +197,10 @@ class Reconciler:
         self._later(record)
 
     def _learn(self, record: Record, found: Plan) -> bool:
-        """Learn more of what is left of a Pod that nobody knows, without touching it; whether to plan again at once.
+        """Read more about a missing Pod without changing anything; returns whether to plan again at once.
 
-        Whether the Pod is there all the same is not sure yet. That its run is over is, once its batch job's record or its
-        script's last word says so, and then nobody needs to wait for it.
+        The Pod may still exist. But its run is surely over once its batch job's record or its script's last note says
+        so. Then the Pods that wait for it at the fence go on.
         """
         if found.over:
             self._end_wait(record)
@@ -210,7 +211,7 @@ class Reconciler:
         return any(news)
 
     def _later(self, record: Record) -> None:
-        """Come again soon: a lead that was lost for a moment only may be ours once more before anybody noticed."""
+        """Try again soon: after a short loss this agent may lead again before any other part has noticed."""
         self._queue.at(record.uid, time.monotonic() + _BACK_OFF.first)
 
     def _plan(self, record: Record) -> Plan:
@@ -230,7 +231,7 @@ class Reconciler:
         return plan(facts, self._deciding.terms(facts.pod), time.time())
 
     def _perform(self, record: Record, found: Plan) -> bool:
-        """Do what a plan says, in its order, as long as this agent leads; whether it is worth planning again at once."""
+        """Do the plan's steps in order while this agent leads; returns whether to plan again at once."""
         news = False
         for action in found.actions:
             if not self._deciding.leads():
@@ -246,7 +247,7 @@ class Reconciler:
         return news or bool(found.annotations) or found.status is not None
 
     def _rest(self, record: Record, found: Plan) -> None:
-        """Nothing is left to do now: when to look again, and whether ever."""
+        """Handle a Pod with nothing to do now: note when to look again, and finish it if it is over."""
         if found.over and not record.over:
             self._end_wait(record)
             self._deciding.finished(record)
@@ -261,7 +262,7 @@ class Reconciler:
             self._queue.forget(record.uid)
 
     def _end_wait(self, record: Record) -> None:
-        """Nothing of a Pod can run any more: whoever waits for that at the fence goes on."""
+        """Note that nothing of a Pod can run any more, and wake the Pods that wait for it at the fence."""
         record.over = True
         for one in self._records.siblings(record):
             if one.facts.older:
@@ -286,7 +287,7 @@ class Reconciler:
     def _run(self, record: Record, kind: str, action: Action) -> None:
         leads = self._deciding.leads()
         profile = record.facts.pod.profile
-        # It may have come since this was planned, as thousands may be in line.
+        # Asked again, as the action may have waited behind thousands since it was planned.
         if isinstance(action, Submit) and self._deciding.refusal(profile):
             record.change(outcomes.not_begun)
             well = True
@@ -294,7 +295,7 @@ class Reconciler:
             well = leads and self._guarded(record, kind, partial(actions.slow, self._tools, record, action))
         if isinstance(action, Collect):
             record.owed = not well
-        if record.facts.submitting and isinstance(action, Submit):  # nobody knows how far it came
+        if record.facts.submitting and isinstance(action, Submit):  # how far the submission came is unknown
             attempt = Attempt(names.REASON_QUEUED, "", not_before=time.time() + _BACK_OFF.first)
             record.change(partial(outcomes.unclear, attempt=attempt))
         record.busy.discard(kind)
@@ -305,9 +306,9 @@ class Reconciler:
 
 
 def told_as(error: Exception, what: str) -> str:
-    """The reason under which a failure is told on the Pod itself; empty where something else tells of it."""
+    """The reason of the Pod's Event about a failure; empty if the failure is reported elsewhere."""
     if isinstance(error, HostUnavailable):
-        # The Node tells of a host that nobody reaches. One user's way that somebody has to mend is read of nowhere else.
+        # The Node reports a host that is down. Only the Pod can report a broken connection of a single user.
         return names.REASON_HPC_UNAVAILABLE if error.lasting else ""
-    # Collecting tells itself of what it cannot bring.
+    # The collector itself reports files that it cannot bring.
     return names.REASON_SITE_STORAGE if isinstance(error, OSError) and what != _COLLECT else ""

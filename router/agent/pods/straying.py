@@ -1,7 +1,7 @@
-"""Batch jobs whose Pods are no more: missed, confirmed to be gone, and in the end cancelled.
+"""Cancels batch jobs whose Pods are gone, after confirming that.
 
-Shell around ``router.reconcile.strays``. A record is missing from when the API server no longer shows its Pod, or from
-when a job of this cluster was found that belongs to no Pod at all. Nothing is done to its job for that alone.
+Shell around ``router.reconcile.strays``. A record counts as missing once the API server stops showing its Pod, or once
+a job of this cluster without a Pod is found. A job is cancelled only after further proof.
 """
 
 from __future__ import annotations
@@ -19,16 +19,17 @@ from router.reconcile.strays import Stray, reaping
 log: Final = logging.getLogger("batchgate.agent")
 
 _CONFIRMED: Final = 300.0
-"""Seconds for which the API server's word that there is no such Pod is believed."""
+"""Seconds for which the API server's answer that a Pod is gone counts."""
 
 
 class Strays:
     """The strays of one site.
 
     :param patience: seconds that a job is without a Pod before it is cancelled
-    :param take: called with a Pod that is there after all, as if the watch had shown it
-    :param wake: called with the uid of each Pod about which there is something to do
-    :param limit: called with words when so many are due that a person has to look, with none once that is over
+    :param take: called with a Pod that exists after all, as if the watch had shown it
+    :param wake: called with the uid of each Pod for which there is something to do
+    :param limit: called with words when too many jobs are due and a person must look, and with an empty text once that
+        is over
     """
 
     def __init__(
@@ -51,13 +52,13 @@ class Strays:
         self._confirmed: dict[str, float] = {}
 
     def look(self) -> int:
-        """Look at all that is missing now; how many Pods' jobs are to be cancelled from now on. ApiError."""
+        """Look at all missing Pods; returns for how many the jobs are now to be cancelled. Raises ApiError."""
         now = time.time()
         users = self._records.by_user()
         owners = {record.uid: user for user, records in users.items() for record in records}
         everything = [record for records in users.values() for record in records]
         missing = {record.uid: record for record in everything if record.missing is not None}
-        for record in [one for one in missing.values() if one.over]:  # it went while its end was being written
+        for record in [one for one in missing.values() if one.over]:  # the Pod went while its end was being written
             self._records.drop(missing.pop(record.uid))
         self._confirmed = {uid: when for uid, when in self._confirmed.items() if now - when < _CONFIRMED}
         ours = {user: _living(records) for user, records in users.items()}
@@ -81,11 +82,11 @@ class Strays:
         ]
 
     def _is_awaited(self, record: Record) -> bool:
-        """Whether a Pod waits at the fence for the end of this one: then it surely was replaced."""
+        """Whether a Pod waits at the fence for this one to end, which proves that this one was replaced."""
         return any(one.missing is None and one.facts.older for one in self._records.siblings(record))
 
     def _ask_for(self, record: Record, now: float) -> None:
-        """Ask the API server for one Pod, past all caches."""
+        """Ask the API server itself, not the watch, for one Pod."""
         for pod in self._pods_like(record):
             if pod["metadata"]["uid"] == record.uid:
                 log.warning("a missing Pod is there", extra={"fields": {"pod": record.key, "uid": record.uid}})
@@ -94,7 +95,7 @@ class Strays:
         self._confirmed[record.uid] = now
 
     def _pods_like(self, record: Record) -> list[dict[str, Any]]:
-        """The Pod of its name; where its namespace is not known, all Pods that it could be."""
+        """The Pod with the record's name; if its namespace is unknown, all Pods that it could be."""
         if record.namespace:
             found = self._api.find(f"/api/v1/namespaces/{record.namespace}/pods/{record.name}")
             return [] if found is None else [found]

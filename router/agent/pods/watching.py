@@ -1,6 +1,6 @@
-"""The Pods of the site, listed and watched, as records; and those on its Nodes that are none of its own.
+"""Keeps records of the site's Pods by list and watch, and ends deleted Pods on its Nodes that were never routed there.
 
-Shell: what the watch brings is projected, and dropped.
+Shell: from each Pod of the watch only a projection is kept.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ _PODS: Final = "/api/v1/pods"
 class Pods:
     """Keeps the records in step with the Pods that carry the site's label and are bound to its Nodes.
 
-    Also those of a queue that has left the policy: their jobs may still run.
+    Pods of a queue that has left the policy are kept too, as their jobs may still run.
 
-    :param admit: the records among which a Pod belongs: those of its HPC user
+    :param admit: the records that a Pod belongs to: those of its HPC user
     :param wake: called with the uid of each Pod that is new or has changed
     """
 
@@ -63,7 +63,7 @@ class Pods:
             self._missed(record)
 
     def take(self, pod: Json) -> PodView | None:
-        """Keep what is needed of a Pod; None where it is not one of ours."""
+        """Keep the projection of a Pod and return it; None if the Pod belongs elsewhere."""
         found = view(pod)
         if not self._is_ours(found):
             return None
@@ -73,7 +73,7 @@ class Pods:
         return found
 
     def _holding(self, pod: Json, found: PodView) -> Records:
-        """The records of its user. What was found of it on the site before, among another's jobs, was not its own."""
+        """The records of the Pod's user. A record found before on the site among another user's jobs is dropped."""
         holding = self._records.holding(found.uid)
         known = holding.get(found.uid) if holding is not None else None
         if holding is not None and known is not None and known.facts.pod.name:
@@ -87,7 +87,7 @@ class Pods:
         return bool(pod.queue) and pod.site == self._site and pod.node == names.node_name(self._site, pod.queue)
 
     def _missed(self, record: Record) -> None:
-        """A Pod is there no more. What may still run of it is not touched before that is sure."""
+        """Mark a Pod as missing. Its jobs are left alone until that is confirmed."""
         if record.over:
             self._records.drop(record)
         elif record.missing is None and record.facts.pod.name:
@@ -96,22 +96,22 @@ class Pods:
 
 
 def uids_of(api: Api, job_uid: str) -> set[str]:
-    """The uids of a Job's Pods as the API server has them now, past all caches. ApiError."""
+    """The uids of a Job's Pods, read from the API server itself. Raises ApiError."""
     query: dict[str, Any] = {"labelSelector": f"{names.CONTROLLER_UID}={job_uid}"}
     return {pod["metadata"]["uid"] for page, _ in api.pages(_PODS, **query) for pod in page}
 
 
 def let_go(api: Api, site: str, queues: Iterable[str]) -> int:
-    """End the Pods on a site's Nodes that nobody routed there and that are being deleted; how many. ApiError.
+    """End Pods on a site's Nodes that were never routed there and are being deleted; returns how many. Raises ApiError.
 
-    Whoever names a Node in ``nodeName`` passes the scheduler, and without the site's labels no batch job is ever made of
-    such a Pod: nothing runs, but the API server waits for somebody at the Node to say so. Pods of DaemonSets are answered
-    for in ``router.agent.nodes.daemonsets``.
+    A Pod that names its Node in ``nodeName`` bypasses the scheduler. Without the site's labels it never becomes a batch
+    job, but the API server waits for an answer from the Node before it deletes the Pod. For Pods of DaemonSets,
+    ``router.agent.nodes.daemonsets`` answers.
     """
     ended = 0
     for queue in queues:
         node = names.node_name(site, queue)
-        # Together: whatever ``Pods`` does not take as its own.
+        # Together these select all Pods that ``Pods`` ignores.
         for labels in (f"{names.KEY_SITE}!={site}", f"{names.KEY_SITE}={site},{names.KEY_QUEUE}!={queue}"):
             query: dict[str, Any] = {"fieldSelector": f"spec.nodeName={node}", "labelSelector": labels}
             for page, _ in api.pages(_PODS, **query):
@@ -125,7 +125,7 @@ def _ended(api: Api, pod: Json) -> bool:
         return False
     try:
         api.delete(f"/api/v1/namespaces/{metadata['namespace']}/pods/{metadata['name']}", grace=0, uid=metadata["uid"])
-    except (NotFound, Conflict):  # it went by itself, or another one has its name
+    except (NotFound, Conflict):  # the Pod went by itself, or another one has its name
         return False
     key = f"{metadata['namespace']}/{metadata['name']}"
     log.info("let go", extra={"fields": {"pod": key, "uid": metadata["uid"], "node": pod["spec"].get("nodeName")}})

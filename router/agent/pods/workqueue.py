@@ -1,7 +1,7 @@
-"""Whose turn it is: keys that are due now or later, never twice at once.
+"""A queue of keys that are due now or later. At most one thread works on a key at a time.
 
-Shell (a lock, a clock). As in Kubernetes' controllers a key that is woken while somebody works on it comes again when
-that is done, so that no news is lost and no two threads ever work on one Pod.
+Shell (a lock, a clock). As in Kubernetes' controllers, a key that is woken while a thread works on it comes again after
+that. So all news is handled, by one thread for each Pod.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ class Workqueue:
 
     def __init__(self) -> None:
         self.drained: Callable[[], object] = _nothing
-        """Called when a key is handed out and nobody waits for the next one; must not use the queue."""
+        """Called when a key is handed out and no thread waits for the next one; must leave the queue alone."""
         self._condition = threading.Condition()
         self._waiting = 0
         self._ready: OrderedDict[str, None] = OrderedDict()
@@ -29,24 +29,24 @@ class Workqueue:
         self._closed = False
 
     def wake(self, key: str) -> None:
-        """Let somebody look at this key as soon as possible."""
+        """Make this key due now."""
         with self._condition:
             self._wake(key)
             self._condition.notify()
 
     def at(self, key: str, moment: float) -> None:
-        """Wake the key at this time at the latest; an earlier time that was given before holds."""
+        """Wake the key at this time at the latest; an earlier time given before still counts."""
         with self._condition:
             known = self._due.get(key)
             if known is not None and known <= moment:
                 return
             self._due[key] = moment
             heapq.heappush(self._later, (moment, key))
-            if self._later[0][1] == key:  # somebody has to wait for less long now
+            if self._later[0][1] == key:  # a waiting thread must now wake earlier
                 self._condition.notify()
 
     def take(self) -> str | None:
-        """The next key, waited for; None once the queue is closed. It is the caller's until ``done``."""
+        """Wait for the next key; None once the queue is closed. The key is the caller's until ``done``."""
         with self._condition:
             while not self._closed:
                 pause = self._ripen()
@@ -71,7 +71,7 @@ class Workqueue:
             self._condition.notify_all()
 
     def forget(self, key: str) -> None:
-        """Drop a key that is no more."""
+        """Drop a key for good."""
         with self._condition:
             self._ready.pop(key, None)
             self._again.discard(key)
@@ -84,18 +84,18 @@ class Workqueue:
             self._condition.notify_all()
 
     def idle(self, seconds: float) -> bool:
-        """Wait until nobody works on any key, at most so long; whether that is so."""
+        """Wait, at most ``seconds``, until no thread works on a key; returns whether that is so."""
         with self._condition:
             return self._condition.wait_for(lambda: not self._working, seconds)
 
     @property
     def empty(self) -> bool:
-        """Whether no key waits, now or for a time, and nobody works on one."""
+        """Whether all keys are done: none is due now, due later, or in work."""
         with self._condition:
             return not (self._ready or self._working or self._due)
 
     def __len__(self) -> int:
-        """How many keys wait for somebody now."""
+        """How many keys are due now."""
         with self._condition:
             return len(self._ready)
 
@@ -107,7 +107,7 @@ class Workqueue:
             self._ready[key] = None
 
     def _ripen(self) -> float | None:
-        """Wake what is due; seconds until the next is, None where nothing waits for a time."""
+        """Wake the keys that are due; returns the seconds until the next one, None without a next one."""
         now = time.monotonic()
         while self._later:
             moment, key = self._later[0]
@@ -121,4 +121,4 @@ class Workqueue:
 
 
 def _nothing() -> None:
-    """Nobody else is there to come."""
+    """Do nothing: the default of ``drained``, without further threads."""

@@ -1,1 +1,1 @@
-"""From a Pod to a batch job: images, the Pod's directory, the submit command, later attempts."""
+"""Turns a Pod into a batch job: images, the Pod's directory, the submit command, later attempts."""

@@ -1,4 +1,4 @@
-"""What a submission that came to nothing means for its Pod: it fails for good, or waits in words and is tried again.
+"""Decides what a failed submission means for its Pod: it fails for good, or waits with a reason and is tried again.
 
 Pure.
 """
@@ -23,15 +23,15 @@ from router.errors import (
 from router.reconcile.model import Attempt
 
 SOON: Final = 10.0
-"""Seconds before what a person or a controller may have put right is looked at again: what a kubelet takes."""
+"""Seconds before the next try after an error that a person or a controller may mend: a kubelet's time."""
 AT_ONCE: Final = 2.0
-"""The same where the plan first looks whether a job was made after all."""
+"""Seconds before the next try if the plan first looks whether a job was made after all."""
 LATER: Final = 300.0
-"""The same where only another Pod would be right, or another agent."""
+"""Seconds before the next try if only another Pod, or another agent, can succeed."""
 _MEANING: Final[tuple[tuple[type[Exception], str, float | None], ...]] = (
     (WrongUser, names.REASON_WRONG_USER, None),
     (Refused, names.REASON_REFUSED, None),
-    (UnknownKey, names.REASON_NOT_VERIFIED, SOON),  # its public half may be on its way to us
+    (UnknownKey, names.REASON_NOT_VERIFIED, SOON),  # the public key may still be on its way to the agent
     (SignatureError, names.REASON_NOT_VERIFIED, None),
     (TooLarge, names.REASON_TOO_LARGE, None),
     (OtherRelease, names.REASON_OTHER_RELEASE, LATER),
@@ -43,11 +43,11 @@ _MEANING: Final[tuple[tuple[type[Exception], str, float | None], ...]] = (
     (OSError, names.REASON_SITE_STORAGE, SOON),
     (Exception, names.REASON_CONFIG_ERROR, SOON),
 )
-"""The first class that fits gives reason and pause; no pause: never again."""
+"""The first class that fits gives the reason and the pause; None as the pause: final."""
 
 
 def attempt_of(error: BatchgateError | OSError, now: float) -> Attempt:
-    """How a submission came out that made no job, surely.
+    """The outcome of a submission that failed, with the pause before the next try.
 
     :param now: seconds since 1970
     """

@@ -1,7 +1,7 @@
-"""When a queue that is full is tried again.
+"""Decides when a full queue is tried again.
 
-Shell (a lock, a clock). A limit on queued jobs holds for a queue, so one Pod's refusal holds back all others there: a
-thousand Pods do not each ask a server that has just said no.
+Shell (a lock, a clock). A limit on queued jobs applies to a whole queue, so one Pod's refusal holds back the other Pods
+there. This spares the server a thousand submissions that it would refuse.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ class _Full:
 
 
 class FullQueues:
-    """The queues that said that they are full. Times are seconds since 1970, as plans have them.
+    """The queues that refused a job as full. Times are seconds since 1970, as in plans.
 
     :param back_off: the pauses before a queue that goes on refusing is tried again
     """
@@ -32,9 +32,10 @@ class FullQueues:
         self._full: dict[str, _Full] = {}
 
     def held(self, queue: str) -> tuple[float, str] | None:
-        """Until when nothing is submitted to a queue, and its words; None where it may be tried.
+        """Until when submissions to a queue wait, and the queue's words; None if the caller may try now.
 
-        Whoever gets None tries for all: others are held until that has come out, or for the first pause.
+        For a full queue, the caller that gets None tries for all. Other callers wait until its outcome is known, or for
+        the first pause.
         """
         with self._lock:
             full = self._full.get(queue)
@@ -47,7 +48,7 @@ class FullQueues:
             return None
 
     def refused(self, queue: str, words: str) -> float:
-        """A queue is full; when to try again."""
+        """Note that a queue is full; returns when to try again."""
         with self._lock:
             known = self._full.get(queue)
             refusals = known.refusals + 1 if known else 1
@@ -56,6 +57,6 @@ class FullQueues:
             return until
 
     def took(self, queue: str) -> None:
-        """A queue took a job."""
+        """Note that a queue took a job."""
         with self._lock:
             self._full.pop(queue, None)

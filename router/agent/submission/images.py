@@ -1,8 +1,8 @@
-"""The images of Pods, looked for and pulled on the site's host before anything is submitted.
+"""Finds and pulls the images of Pods on the site's host before a job is submitted.
 
-Shell (threads, a clock): asks imagepull as one HPC user. It answers within seconds, and a pull goes on by itself; so that
-a registry that hangs holds up no submission but those that need it, each question has a thread of its own, and who waits
-comes again. One question about an image is under way at a time, and its answer is every Pod's.
+Shell (threads, a clock): asks imagepull as one HPC user. It answers within seconds, and a pull goes on by itself. Each
+question has its own thread, so a hanging registry holds up only submissions that need it; these are tried again later.
+One question about an image is under way at a time, and its answer serves all Pods.
 """
 
 from __future__ import annotations
@@ -27,20 +27,20 @@ log: Final = logging.getLogger("batchgate.agent")
 
 Json = Mapping[str, Any]
 ASK_SECONDS: Final = 60.0
-"""How long imagepull may take to answer: several registries may have to be waited for."""
+"""How long imagepull may take to answer, as it may wait for several registries."""
 PATIENCE: Final = 1.0
 MOST_ASKED: Final = 8
-"""Questions that are under way at once for one user."""
+"""Most questions under way at once for one user."""
 MOST_KEPT: Final = 300
-"""Answers that are kept for one user: each holds up to 256 KiB of an image's configuration."""
+"""Most answers kept for one user: each holds up to 256 KiB of an image's configuration."""
 KEPT_SECONDS: Final = ociimage.FORGOTTEN
-"""For how long an answer is kept that no Pod asks for; a Pod that waits comes sooner."""
+"""How long an answer is kept without a Pod that asks for it; a waiting Pod asks again sooner."""
 _NEVER: Final = "Never"
 _PATH: Final = "/usr/local/bin:/usr/bin:/bin:/usr/local/sbin:/usr/sbin:/sbin"
 
 
 class ImageWait(BatchgateError):
-    """An image is not there yet, or cannot be had now; a kubelet's reason, when to try again, and whose image."""
+    """An image is still missing; holds a kubelet's reason, the time of the next try, and the image."""
 
     def __init__(self, image: str, wait: Wait) -> None:
         super().__init__(wait.message)
@@ -50,9 +50,9 @@ class ImageWait(BatchgateError):
 
 
 class Images:
-    """What is known of images, asked as one HPC user.
+    """Answers about images, asked as one HPC user.
 
-    :param patience: seconds for which a submission waits for an answer before it comes again later
+    :param patience: seconds for which a submission waits for an answer before it is put off
     """
 
     def __init__(
@@ -75,11 +75,11 @@ class Images:
         self._asking: set[Question] = set()
 
     def of(self, pod: Json, created: float, secrets: Sequence[Json] = ()) -> dict[str, Used]:
-        """The image of each container of a Pod, as far as one is known; nothing of those that the job itself looks for.
+        """The image of each container of a Pod, by the container's name; images that the job itself finds are left out.
 
         :param created: when the Pod was made, in seconds since 1970
-        :param secrets: the Pod's pull secrets, as far as there are such
-        :raises ImageWait: one of them is not there yet
+        :param secrets: the Pod's existing pull secrets
+        :raises ImageWait: one of the images is still missing
         """
         with self._lock:
             self._forget()
@@ -115,7 +115,7 @@ class Images:
             )
 
     def _begin(self, question: Question, created: float) -> None:
-        """Put a question, unless its answer is known or under way."""
+        """Ask a question, unless its answer is known or under way."""
         with self._lock:
             known = self._seen.get(question)
             if known is not None:
@@ -128,7 +128,7 @@ class Images:
         threading.Thread(target=self._ask, args=(question,), name=f"image {question.image}"[:64], daemon=True).start()
 
     def _forget(self) -> None:
-        """Drop the answers that no Pod asked for lately, and of too many those not asked for longest; in the lock."""
+        """Drop answers that no Pod asked for lately, and the oldest ones above ``MOST_KEPT``; called in the lock."""
         lately = self._clock() - KEPT_SECONDS
         ordered = sorted(self._seen, key=self._wanted.__getitem__, reverse=True)
         for number, question in enumerate(ordered):
@@ -171,7 +171,7 @@ class Images:
     # --- answers ------------------------------------------------------------------------------------------------
 
     def _used(self, question: Question, created: float) -> Used | None:
-        """What is known of an image; None where the job looks for it itself. ImageWait."""
+        """The answer about an image; None if the job finds the image itself. Raises ImageWait."""
         now, image = self._clock(), question.image
         with self._lock:
             known, asking = self._seen.get(question), question in self._asking
@@ -200,14 +200,14 @@ def pulls_with_secrets(site: Site, pod: Json) -> bool:
 
 
 def cache_directory(site: Site, user: str) -> str:
-    """Where a user's pulled images lie."""
+    """The directory of a user's pulled images."""
     if site.image_cache is not None:
         return site.image_cache.replace("{user}", user)
     return f"{site.work_dir.replace('{user}', user).rstrip('/')}/images"
 
 
 def pulled(pod: PodView, found: Mapping[str, Used]) -> tuple[str, ...]:
-    """What is told of the images of a Pod that is submitted, as a kubelet does; nothing of those that its job pulls."""
+    """A kubelet's sentences about the images of a submitted Pod; images that its job pulls are left out."""
     words = {pod.images.get(name, ""): used for name, used in found.items() if used.answer.source and not used.cache}
     return tuple(
         f'Container image "{image}" already present on machine'
@@ -218,10 +218,11 @@ def pulled(pod: PodView, found: Mapping[str, Used]) -> tuple[str, ...]:
 
 
 def _is_left_to_job(question: Question, answer: ociimage.ImageState) -> bool:
-    """Whether a failure says nothing of whether the job will have the image.
+    """Whether the job may still find an image that this host could not find.
 
-    A file of the site need not be seen by this host, which is asked only what is in it; and a registry that this host
-    does not reach may be reached by a job that pulls, which it would whatever the policy: one of Never is not left to it.
+    * A site's file may be visible only to jobs; this host is only asked for the file's configuration.
+    * A job that pulls may reach a registry that this host does not reach. Such a job pulls whatever the pull policy is,
+      so images with the policy Never are excluded.
     """
     if answer.state != ociimage.FAILED:
         return False

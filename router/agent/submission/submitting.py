@@ -1,8 +1,8 @@
-"""From a Pod to its batch job: look at everything afresh, write its files, submit, and note the id.
+"""Submits a Pod as a batch job: reads Pod and Job afresh, writes the files, submits, and notes the id.
 
-Shell. Each step can be the last one before the program is killed, and is safe to come to again: the directory is
-written whole or not at all and shows that a job may have been made, for which the plan then looks before it submits
-once more. Should two jobs come of it all the same, the claim in the directory lets only one of them run.
+Shell. The program may be killed after any step, and each step may be repeated. The directory is written whole or not at
+all, and shows that a job may exist: the plan then searches for the job before it submits again. If two jobs are made
+after all, the claim in the directory lets only one of them run.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from router.workload import resultpaths, workload_of
 from router.workload.model import GpuVendor, Workload
 
 _MOST_PULL_SECRETS: Final = 20
-"""Of one Pod. Each may hold a megabyte, and all are read again whenever it is tried."""
+"""Most pull secrets of one Pod. Each may hold a megabyte, and every try reads all of them again."""
 _RESULTS_FIELD: Final = f"metadata.annotations[{names.HINT_RESULTS}]"
 Json = dict[str, Any]
 Keys = Mapping[str, Ed25519PublicKey]
@@ -43,26 +43,27 @@ Keys = Mapping[str, Ed25519PublicKey]
 _FORBIDDEN: Final = 403
 _FORBIDDEN_SECONDS: Final = 30.0
 _NO_COMMAND_SECONDS: Final = 300.0
-"""Before an image that lacks a command is looked at again: only another image would have one."""
+"""Pause before an image that lacks a command is looked at again: only a new image would have one."""
 
 
 class Withdrawn(BatchgateError):
-    """The Pod or its Job is gone, deleted or over: there is nothing to submit any more."""
+    """The Pod or its Job is gone, deleted or over, so the submission is no longer wanted."""
 
 
 class WrongUser(BatchgateError):
-    """The Pod's account is an HPC user as whom this agent may not act."""
+    """The Pod's account names an HPC user as whom this agent may not act."""
 
 
 class Added(BatchgateError):
-    """The Pod has what its Job's template lacks, and what the signed script would therefore not run."""
+    """The Pod has additions that its Job's template lacks, so the signed script would not run them."""
 
 
 @dataclass(frozen=True, slots=True)
 class SubmissionSite:
-    """Where this agent submits.
+    """The place where this agent submits jobs.
 
-    ``root`` is the cluster's directory on the site. ``user`` is the HPC user whom accounts must name.
+    :param root: the cluster's directory on the site
+    :param user: the HPC user whom accounts must name
     """
 
     site: Site
@@ -73,7 +74,7 @@ class SubmissionSite:
 
 
 class DirectoryExists(BatchgateError):
-    """The directory of a Pod that nobody is known to have submitted is there: an earlier agent may have done so."""
+    """The Pod's directory exists although no submission is known: an earlier agent may have submitted the Pod."""
 
 
 class SiteStorage(BatchgateError):
@@ -82,7 +83,11 @@ class SiteStorage(BatchgateError):
 
 @dataclass(frozen=True, slots=True)
 class Prepared:
-    """A Pod whose files are there. ``warnings`` are sentences for Events, ``images`` what its containers run, by name."""
+    """A Pod whose files are written.
+
+    :param warnings: sentences for Events
+    :param images: the images of its containers, by the container's name
+    """
 
     submission: Submission
     directory: PodDirectory
@@ -94,7 +99,7 @@ class Submitter:
     """Submits the Pods of one site.
 
     :param keys: the public keys in force, asked for at each submission
-    :param elsewhere: what is to be raised for a Pod, by its uid, that is this other HPC user's
+    :param elsewhere: takes the uid of a Pod that belongs to another HPC user, and that user; returns the error to raise
     """
 
     def __init__(
@@ -123,19 +128,19 @@ class Submitter:
         return job_name(name, self._place.cluster, uid, self._commands.name_limit)
 
     def prepare(self, view: PodView, *, fresh: bool) -> Prepared:
-        """Judge a Pod and write its files, unless they are there. Nothing is submitted yet.
+        """Judge a Pod and write its files, unless they exist. The job is submitted later.
 
         :param fresh: no submission is known to have been tried
-        :raises Withdrawn: nothing is wanted any more
-        :raises SignatureError: the Pod does not prove what it should
-        :raises WrongUser, Added: it can never be run as it is
-        :raises JobError: what its files are made from is not there
-        :raises OtherRelease: its script is none that this agent completes
-        :raises TooLarge: it can never be given what its files would be
-        :raises DirectoryExists: only where it is fresh
-        :raises ImageWait: an image is not there yet
+        :raises Withdrawn: the Pod or its Job is gone or over
+        :raises SignatureError: the Pod's signature is missing or differs
+        :raises WrongUser, Added: this agent can never run the Pod as it is
+        :raises JobError: an object that its files need is missing
+        :raises OtherRelease: this agent cannot complete its script
+        :raises TooLarge: its files are larger than allowed
+        :raises DirectoryExists: the directory exists; only if ``fresh``
+        :raises ImageWait: an image is still missing
         :raises SiteStorage: its files cannot be written now
-        :raises ApiError: the API server cannot be asked
+        :raises ApiError: the API server does not answer
         """
         pod, job = self._fresh(view)
         approved = approve(pod, job, self._place.site.name, self._keys())
@@ -166,20 +171,20 @@ class Submitter:
             raise SiteStorage(words) from error
 
     def submit(self, prepared: Prepared) -> Submitted:
-        """Run the submit command; the new job, whose id is noted in the directory.
+        """Run the submit command and note the new job's id in the directory; returns the new job.
 
-        :raises BatchError: Refused and Full made no job; Unavailable and OutputError leave that open
+        :raises BatchError: after Refused and Full there is no job; Unavailable and OutputError leave that open
         """
         found = self._commands.submit(prepared.submission)
         self.note(prepared.directory, found.job_id)
         return found
 
     def note(self, directory: PodDirectory, job_id: str) -> None:
-        """Keep a job's id in the Pod's directory."""
+        """Write a job's id into the Pod's directory."""
         self._host.put(directory.job_id, f"{job_id}\n".encode())
 
     def _fresh(self, view: PodView) -> tuple[Json, Json]:
-        """Pod and Job as the API server has them now: the watch may be behind."""
+        """Pod and Job, read from the API server now, as the watch may lag."""
         pod = self._api.find(f"/api/v1/namespaces/{view.namespace}/pods/{view.name}")
         if pod is None or pod["metadata"]["uid"] != view.uid or pod["metadata"].get("deletionTimestamp"):
             raise Withdrawn(f"Pod {view.key} is gone or being deleted")
@@ -225,7 +230,7 @@ class Submitter:
         return staged.add(layout.RESULTS, plan)
 
     def _pull_secrets(self, pod: Json) -> tuple[Json, ...]:
-        """The Secrets that a Pod names for its images. As for a kubelet one that is not there is none. ImageWait."""
+        """The Secrets that a Pod names for its images. Missing ones are skipped, as by a kubelet. Raises ImageWait."""
         if not pulls_with_secrets(self._place.site, pod):
             return ()
         namespace = pod["metadata"]["namespace"]
@@ -248,15 +253,15 @@ class Submitter:
         raise ImageWait(str(pod["spec"]["containers"][0]["image"]), wait)
 
     def _workload(self, job: Json, namespace: str) -> Workload:
-        """The Job as the webhook sized it: what of its containers stands in the script.
+        """The Job's workload as the webhook sized it: the containers that the script runs.
 
-        Without hints: those of a Job may have changed since, and nothing of them but the signed results counts here.
+        Hints are left out, as they may have changed since; only the signed results count here.
         """
         own = placement.strip(_without_hints(job)).job
         return workload_of(own, namespace=namespace, gpu_resources=self._place.gpu_resources)
 
     def _allocatable(self, pod: Json) -> dict[str, str]:
-        """What a limit that is not set reads as, as the kubelet has it: all of the node."""
+        """The values of limits that are not set: all of the node, as with the kubelet."""
         node = pod["spec"].get("nodeName")
         for queue in self._place.site.queues:
             if names.node_name(self._place.site.name, queue.name) == node:
@@ -272,7 +277,7 @@ def _without_hints(job: Json) -> Json:
 
 
 def _demand_commands(workload: Workload, images: Mapping[str, Used]) -> None:
-    """ImageWait where neither the Job nor the image says what is to be run."""
+    """Raise ImageWait if both the Job and the image lack a command to run."""
     for container in workload.containers:
         used = images.get(container.name)
         if used is None or used.answer.config is None or container.command or container.launcher is not None:

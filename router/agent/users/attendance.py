@@ -1,8 +1,8 @@
-"""One HPC user's Pods attended to while this agent leads: apart from those of the others, as users' troubles are.
+"""Attends to one HPC user's Pods while this agent leads, apart from other users' Pods.
 
-Shell: one thread, which begins and ends the others. A user's full disk, locked account or hanging file server holds up
-the threads of that user alone. Pods that are nobody's are attended to as well: they are told why they are not run, and
-let go.
+Shell: one thread, which starts and ends the user's other threads. A user's full disk, locked account or hanging file
+server holds up only the threads of that user. Pods without an HPC user are attended to as well: they get the reason why
+they do not run, and end when deleted.
 """
 
 from __future__ import annotations
@@ -24,14 +24,15 @@ log: Final = logging.getLogger("batchgate.agent")
 
 _TURN_SECONDS: Final = 1.0
 _SOON_SECONDS: Final = 0.1
-"""The same for a user who was at rest, whose Job waits."""
+"""Pause between turns for a user who was at rest, until the Pods are attended to: a Job waits."""
 _CLAIM_SECONDS: Final = 10.0
 
 
 class Attendance:
-    """The time for which a user is attended to: ``start``, and in the end ``stop``, or ``rest``.
+    """One period in which a user is attended to: ``start`` it, and in the end ``stop`` it or let it ``rest``.
 
-    :param after: what attended to them before and was told to rest: its records are gone on with, once it has ended
+    :param after: the user's earlier attendance, which was told to rest. This one goes on with its records once it has
+        ended
     """
 
     def __init__(
@@ -56,46 +57,46 @@ class Attendance:
         self._claims_at = 0.0
         self._resting = False
         self.ended = threading.Event()
-        """Set once nothing of this runs any more, after ``rest``."""
+        """Set after ``rest``, once all of its threads have ended."""
 
     def start(self) -> None:
-        """Begin, once all Pods are known."""
+        """Start the thread, which begins once all Pods are known."""
         if self._after is None:
             self._shared.records.join(self.parts.records)
         self._loop.start(self._pause())
 
     def stop(self, seconds: float) -> bool:
-        """Begin nothing more, finish what is in hand within so many seconds, end; whether it was finished."""
+        """Begin nothing new, finish the work under way within ``seconds``, end; returns whether it was finished."""
         self._loop.stop()
         finished = self.parts.reconciler.stop(seconds)
         self._stop_looking()
         return finished
 
     def rest(self) -> None:
-        """End without being waited for, and end the connection: there is nothing to do. ``ended`` says when."""
+        """End the threads and the connection in the background, for lack of work. Sets ``ended`` at the end."""
         self._resting = True
         self._loop.wake()
 
     @property
     def busy(self) -> bool:
-        """Whether there is anything to do that the records do not tell: a step now or later, a directory to be removed."""
+        """Whether there is work beside the records: a step now or later, or a directory to remove."""
         return not self.parts.queue.empty or self.parts.cleaning.more
 
     @property
     def visited(self) -> bool:
-        """Whether all jobs were looked at, and old directories."""
+        """Whether all jobs and old directories were looked at once."""
         return self.parts.observer.looked.is_set() and self.parts.cleaning.turned
 
     def wake(self, uid: str) -> None:
-        """Let somebody look at a Pod."""
+        """Make a Pod due for a look now."""
         wake(self.parts.records, self.parts.queue, uid)
 
     def wake_all(self) -> None:
-        """Let somebody look at each Pod that is not over."""
+        """Make each Pod that is not over due for a look now."""
         wake_all(self.parts.records, self.parts.queue)
 
     def alive(self) -> dict[str, bool]:
-        """Whether the threads run that should, by name."""
+        """For each thread that should run, by name: whether it does."""
         parts, user = self.parts, self._seat.user
         found = {"attending": self._loop.alive}
         if self.began:
@@ -107,7 +108,7 @@ class Attendance:
 
     def _turn(self) -> float:
         if self._after is not None:
-            self._after.ended.wait()  # what it still asks is the same user's, and ends by itself
+            self._after.ended.wait()  # its last commands are the same user's, and end by themselves
             self._after = None
         try:
             if not self._resting:
@@ -127,13 +128,13 @@ class Attendance:
             part.stop()
 
     def _end(self) -> None:
-        """Nobody else uses the connection when it is ended: else whoever does would take the site to be unreachable."""
+        """End all threads, then the connection: a thread that still used it would report the site as unreachable."""
         parts = self.parts
         self._stop_looking()
         parts.reconciler.finish()
         for part in (parts.observer, parts.spool, parts.indexing, parts.cleaning):
             part.await_end()
-        parts.observer.stop()  # once more: one that had just looked has joined the site's observer
+        parts.observer.stop()  # again: a look that just ended may have joined the site's observer
         self._seat.host.rest(0)
 
     def _attend(self) -> None:
@@ -148,9 +149,10 @@ class Attendance:
             self._claim()
 
     def _look(self) -> None:
-        """Once the Pods, the notes and the living jobs are known, planning begins: not before, or it would guess.
+        """Read the notes and start looking at the jobs.
 
-        Where the site or the batch system cannot be asked it begins too: what does not need them is done.
+        Planning begins only once the Pods, the notes and the living jobs are known, or it would guess. It also begins
+        if the site or the batch system is silent, for actions that need neither.
         """
         parts = self.parts
         if time.monotonic() < parts.reach.again:
@@ -170,22 +172,22 @@ class Attendance:
         if self.began:
             return
         parts, user = self.parts, self._seat.user
-        if not self._again:  # what an earlier leader has said of it may be over
+        if not self._again:  # an earlier leader's condition may be out of date
             say_reach(self._shared, parts.records, parts.queue, parts.reach.reason)
         records = parts.records.all()
         parts.reconciler.start()
         if user:
             parts.cleaning.start()
-        self.began = True  # only now, as whoever sees it expects the threads to run
+        self.began = True  # only now, as readers expect the threads to run
         if self._again:
             self._shared.changed()
         elif user or records:
             log.info("adopted", extra={"fields": {"pods": len(records), "user": user}})
 
     def _claim(self) -> None:
-        """Take over the Pods that are nobody's, say to be this user's, and have a directory among this user's files.
+        """Take over Pods without a proven user that name this user and have a directory among this user's files.
 
-        The key with which a running Pod was signed may have gone since.
+        The key that signed a running Pod may have been removed since.
         """
         now = time.monotonic()
         if now < self._claims_at:

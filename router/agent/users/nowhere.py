@@ -1,8 +1,8 @@
-"""The host of Pods that are no HPC user's: there is no file of theirs, and no command is run for them.
+"""The host of Pods whose HPC user is not proven: it lacks files, and refuses commands.
 
-Shell (a clock). A Pod is nobody's until its signature, or what its job has left, shows whose it is; one that is signed for a user
-whom the agent may not act as stays nobody's. What is asked about files is answered truthfully; what would make one, or
-run a command, is refused.
+Shell (a clock). A Pod belongs here until its signature, or files of its job, show its user. It stays here if the agent
+may not act as that user. Questions about files are answered truthfully. All attempts to write a file or to run a
+command are refused.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ class Nowhere:
     """See ``router.host.Host``."""
 
     def check(self) -> None:
-        """See ``Host``: there is nothing to be made."""
+        """See ``Host``: nothing has to be made."""
 
     def rest(self, seconds: float) -> None:
         """See ``Host``: nothing is open."""
@@ -62,7 +62,7 @@ class Nowhere:
         _refuse(directory)
 
     def link_claim(self, directory: PurePath | str, token: str) -> bool:  # noqa: ARG002 - a Host's
-        """See ``Host``: the directory is not there."""
+        """See ``Host``: the directory does not exist."""
         return True
 
     def remove(self, path: PurePath | str) -> None:

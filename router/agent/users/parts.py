@@ -1,6 +1,6 @@
-"""The parts that attend to one user's Pods, put together.
+"""Makes the parts that attend to one user's Pods, and connects them.
 
-Shell. Nothing runs yet: ``router.agent.users.attendance`` begins each in its time, and ends it.
+Shell. The parts do not run yet: ``router.agent.users.attendance`` starts and ends each of them.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from router.pod.view import PodView
 log: Final = logging.getLogger("batchgate.agent")
 
 _IDLE: Final = 10
-"""A user without Pods is looked at so much more seldom, where there are others."""
+"""How many times longer the cycles of a user without Pods are, if the site has several users."""
 
 Elsewhere = Callable[[str, str], BatchgateError]
 """See ``Submitter``."""
@@ -45,9 +45,9 @@ Elsewhere = Callable[[str, str], BatchgateError]
 
 @dataclass(frozen=True, slots=True)
 class Parts:
-    """All that attends to one user's Pods.
+    """All parts that attend to one user's Pods.
 
-    :param directory: where the files of a Pod lie
+    :param directory: the directory with a Pod's files
     """
 
     records: Records
@@ -63,7 +63,7 @@ class Parts:
 
 @dataclass(frozen=True, slots=True)
 class _Base:
-    """What the parts of one user are made from."""
+    """The objects that the parts of one user are made from."""
 
     world: World
     seat: Seat
@@ -85,7 +85,7 @@ def parts_of(
     """A user's parts.
 
     :param began: whether the user's Pods are attended to
-    :param records: those to go on with; None: new ones
+    :param records: existing records to go on with; None: new ones
     """
     submitter = _submitter(world, seat, elsewhere)
     records = records or Records(submitter.directory, user=seat.user, site=shared.records)
@@ -108,21 +108,21 @@ def parts_of(
 
 
 def wake(records: Records, queue: Workqueue, uid: str) -> None:
-    """Let somebody look at a Pod. One that has a job is not touched before it is known whose that is."""
+    """Make a Pod due for a look now. A Pod that has a job is left alone until the job's user is known."""
     record = records.get(uid)
     if records.user or record is None or not record.facts.pod.job_id:
         queue.wake(uid)
 
 
 def wake_all(records: Records, queue: Workqueue) -> None:
-    """Let somebody look at each Pod that is not over: what holds for all of them has changed."""
+    """Make each Pod that is not over due for a look now, as a condition of all Pods has changed."""
     for record in records.all():
         if not record.over:
             wake(records, queue, record.uid)
 
 
 def say_reach(shared: Shared, records: Records, queue: Workqueue, reason: str) -> None:
-    """The batch system cannot be reached as a user, or (without a reason) answers."""
+    """Report that the batch system cannot be reached as a user, or (with an empty reason) that it answers."""
     if records.user:
         fields = {"words": reason or "the batch system answers", "user": records.user}
         log.log(logging.WARNING if reason else logging.INFO, "batch system", extra={"fields": fields})
@@ -185,7 +185,7 @@ def _cleaning(base: _Base, ready: Callable[[], bool]) -> Cleaning:
 
 
 def _noticed(base: _Base, tools: Tools, record: Record, notes: list[Note]) -> None:
-    """Scripts have told something: their jobs are asked about at once."""
+    """Handle new notes of a Pod's scripts: ask about their jobs at once."""
     if base.world.election.leading:
         tell_doubts(tools, record, notes)
     base.queue.wake(record.uid)
@@ -194,7 +194,7 @@ def _noticed(base: _Base, tools: Tools, record: Record, notes: list[Note]) -> No
 
 
 def _troubled(base: _Base, tools: Tools, error: OSError) -> None:
-    """What a user's directory or site helper is like is told on that user's Pods: nobody else can mend it."""
+    """Report trouble with a user's directory or site helper on that user's Pods, as only the user can mend it."""
     if (reason := told_as(error, "spool")) and base.world.election.leading:
         for record in base.records.all():
             if not record.over:

@@ -1,7 +1,7 @@
-"""Whose jobs an agent submits: one seat for each HPC user, with that user's files and that user's commands.
+"""Keeps one seat for each HPC user whose jobs an agent submits, with that user's files and commands.
 
-Shell (a lock). A seat is made when it is first needed, and kept. Nothing is reached when it is made: a login node that
-is down keeps nobody from having a seat, and one user's trouble is that user's alone.
+Shell (a lock). A seat is made when it is first needed, and kept. Making it opens no connection: seats are made even
+while a login node is down, and one user's trouble affects only that user.
 """
 
 from __future__ import annotations
@@ -28,9 +28,10 @@ class Seat:
 class Seats:
     """The seats of one site.
 
-    :param users: whom accounts of the policy name; those whom this deployment may act as are attended to from the start
-    :param make: a user's seat; reaches nothing
-    :param refusal: why this deployment may not act as a user; empty where it may
+    :param users: the users whom accounts of the policy name; those whom this deployment may act as are attended to from
+        the start
+    :param make: makes a user's seat, without a connection
+    :param refusal: why this deployment may not act as a user; empty if it may
     """
 
     def __init__(self, users: Iterable[str], *, make: Callable[[str], Seat], refusal: Callable[[str], str]) -> None:
@@ -41,7 +42,7 @@ class Seats:
         self._kept: dict[str, Seat] = {}
 
     def of(self, user: str) -> Seat:
-        """The seat of a user. WrongUser where this deployment may not act as that user."""
+        """The seat of a user. Raises WrongUser if this deployment may not act as that user."""
         if words := self._refusal(user):
             raise WrongUser(words)
         with self._lock:

@@ -1,8 +1,8 @@
-"""One HPC user for as long as this agent leads: attended to while there is anything to do, else at rest.
+"""One HPC user while this agent leads: attended to while there is work, else at rest.
 
-Shell (a lock, a clock). What is known of the user's Pods stays; the threads and the connection go, and are made anew, as
-at the start of an agent, by whatever wakes one of the Pods. So nothing has to be remembered of a user at rest, and
-nothing can be missed: all that an agent finds when it starts is found again.
+Shell (a lock, a clock). At rest the records of the user's Pods stay, but the threads and the connection end. Waking one
+of the Pods makes them anew, as at the start of an agent. So a user at rest needs no further state: everything that an
+agent finds at its start is found again.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ log: Final = logging.getLogger("batchgate.agent")
 
 
 class User:
-    """One user; ``start``, and ``stop`` in the end.
+    """One HPC user; ``start`` it, and ``stop`` it in the end.
 
     :param elsewhere: see ``Submitter``
     """
@@ -48,24 +48,24 @@ class User:
         self._needed: float | None = None
 
     def start(self) -> None:
-        """Begin, once all Pods are known."""
+        """Begin to attend to the user, once all Pods are known."""
         self._attendance.start()
 
     def stop(self, seconds: float) -> bool:
-        """See ``Attendance``. Nothing is in hand of a user at rest."""
+        """See ``Attendance``. A user at rest has no work under way."""
         with self._lock:
             self._stopped = True
             attendance = self._attendance if self._awake else None
         return attendance is None or attendance.stop(seconds)
 
     def wake(self, uid: str) -> None:
-        """Let somebody look at a Pod: the user is attended to, from now on where that was not so."""
+        """Make a Pod due for a look now, and end the user's rest."""
         with self._lock:
             self._rise()
             self._attendance.wake(uid)
 
     def wake_all(self) -> None:
-        """Let somebody look at each Pod that is not over. Of a user at rest there is none."""
+        """Make each Pod that is not over due for a look now. A user at rest only has Pods that are over."""
         with self._lock:
             if self._awake:
                 self._attendance.wake_all()
@@ -76,7 +76,7 @@ class User:
             self._rise()
 
     def rest(self) -> None:
-        """Leave the user at rest, unless there is something to do by now."""
+        """Let the user rest, unless there is work by now."""
         with self._lock:
             if not self._awake or self._wanted() or self._stopped:
                 return
@@ -87,15 +87,16 @@ class User:
             self._needed = None
 
     def close_unused(self, seconds: float) -> None:
-        """End the connection of a user at rest, whom somebody has read a log of, after so many seconds."""
+        """End a resting user's connection, which a log request had opened, once it was unused for ``seconds``."""
         with self._lock:
             if not self._awake and self._attendance.ended.is_set():
                 self.seat.host.rest(seconds)
 
     def seen(self, now: float, *, claimed: bool) -> Seen:
-        """How the user is at this moment (monotonic).
+        """The state of the user at a moment.
 
-        :param claimed: there is a Pod that is nobody's and says to be this user's
+        :param now: monotonic time
+        :param claimed: whether a Pod without a proven user names this user
         """
         with self._lock:
             wanted, attendance = claimed or self._wanted(), self._attendance
@@ -118,7 +119,7 @@ class User:
 
     @property
     def began(self) -> bool:
-        """Whether the Pods were attended to once: whoever rises again is no reason not to be ready."""
+        """Whether the Pods were attended to once; stays true after a rest, so that the agent stays ready."""
         return self._risen or self._attendance.began
 
     @property
@@ -128,7 +129,10 @@ class User:
 
     @property
     def tried(self) -> str | None:
-        """Why the user does not reach the batch system, empty where that was not seen; None: it is not tried now."""
+        """Why the user does not reach the batch system; empty if no failure was seen.
+
+        None while the user is at rest, and after it until the first attempt ends.
+        """
         attendance = self._attendance
         reason = attendance.parts.reach.reason
         if not self._awake or (self._risen and not attendance.began and not reason):
@@ -136,7 +140,7 @@ class User:
         return reason
 
     def alive(self) -> dict[str, bool]:
-        """Whether the threads run that should."""
+        """For each thread that should run, by name: whether it does."""
         with self._lock:
             return self._attendance.alive() if self._awake else {}
 
@@ -153,5 +157,5 @@ class User:
 
 
 def _is_unfinished(record: Record) -> bool:
-    """Whether something of a Pod is left to do on the site, or under way; logs are read without that."""
+    """Whether work for a Pod is left on the site, or under way. Reading its logs does not count."""
     return not record.over or bool(record.busy) or record.owed

@@ -1,6 +1,6 @@
-"""What the parts of an agent are made from: what there is before anybody leads, and what its users share while it does.
+"""The objects that the parts of an agent are made from: before it leads, and shared by its users while it leads.
 
-Values, and one pause that all who ask the batch system keep.
+Values, and the pauses between questions to a batch system that does not answer.
 """
 
 from __future__ import annotations
@@ -33,10 +33,11 @@ LONGEST_PAUSE: Final = 60.0
 
 @dataclass(frozen=True, slots=True)
 class World:
-    """What there is before anybody leads.
+    """The objects that exist before the agent leads.
 
-    ``cluster`` are its eight digits in jobs' names. ``nobody`` is the seat of Pods that are no HPC user's. ``observer``
-    asks as the site's observer, None where each user is asked.
+    :param cluster: the cluster's eight digits in jobs' names
+    :param nobody: the seat of Pods without a proven HPC user
+    :param observer: asks as the site's observer; None: each user asks
     """
 
     settings: AgentSettings
@@ -56,12 +57,12 @@ class World:
 
 @dataclass(frozen=True, slots=True)
 class Shared:
-    """What all users of the site share while this agent leads.
+    """The objects that all users of the site share while this agent leads.
 
     :param listed: set once all Pods are known
-    :param check: whether the last check of the site lets anything be submitted
+    :param check: whether the last check of the site allows submissions
     :param changed: called when the batch system has become unreachable for a user, or answers again
-    :param site_observer: looks at all users' jobs, where the site has an observer
+    :param site_observer: looks at all users' jobs; None: each user asks
     """
 
     records: SiteRecords
