@@ -1,9 +1,13 @@
-"""Old directories of Pods that are gone, and old notes: removed once nothing can need or use them any more.
+"""Removes old directories of gone Pods, and old notes, once they are no longer needed.
 
-Pure: ``last_sign``, ``is_over``. Shell: one thread that looks at some directories a minute. A directory goes when the
-cluster has no such Pod (by the watch and by a question to the API server), no job that it names is living (by a
-question to the batch system), and nothing in it has changed for the site's time (``keep``). Its claim is taken before:
-should a job that nobody knows of start all the same, it finds a claim, or no directory, and runs nothing.
+Pure: ``last_sign``, ``is_over``. Shell: one thread that looks at some directories a minute. It removes a directory if
+
+* its Pod is gone, by the watch and by a question to the API server,
+* all jobs that it names have ended, by a question to the batch system, and
+* its files are unchanged for the site's ``keep`` time.
+
+The thread takes the directory's claim first. An unknown job that starts after all finds the claim, or no directory,
+and ends at once.
 """
 
 from __future__ import annotations
@@ -31,14 +35,14 @@ log: Final = logging.getLogger("batchgate.agent")
 
 SECONDS: Final = 60.0
 MOST_LOOKED: Final = 500
-"""Directories, and notes, that one turn looks at: a file server is not to be kept busy by this."""
+"""Most directories, and most notes, that one turn looks at, to spare the file server."""
 MOST_REMOVED: Final = 50
 _SIGNS: Final = (layout.ALIVE, layout.CLAIM, layout.LOG, layout.EXIT, layout.JOB_ID)
 _HALF: Final = re.compile(r"\.[A-Za-z0-9-]{1,64}\.[0-9a-f]{16}")
 _UID: Final = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9-]{0,61}[A-Za-z0-9])?")
 _ID: Final = re.compile(r"(\d{1,20})(?:\.[A-Za-z0-9._-]{1,255})?")
 _HALF_SECONDS: Final = 3600.0
-"""What was being written an hour ago is written no more: its writer is gone."""
+"""Age from which an unfinished file or directory counts as abandoned by its writer."""
 
 _SKEW: Final = 86400.0
 
@@ -47,15 +51,15 @@ _SKEW: Final = 86400.0
 
 
 def last_sign(times: Iterable[float | None], now: float) -> float | None:
-    """The last sign of life among modification times; None where there is none.
+    """The last sign of life among modification times, or None.
 
-    A time far in the future, which whoever owns a file can give it, is none.
+    Times far in the future are ignored, as a file's owner can set any time.
     """
     return max((one for one in times if one is not None and one <= now + _SKEW), default=None)
 
 
 def is_over(numbers: Collection[str], reports: Mapping[str, JobReport]) -> bool:
-    """Whether none of the jobs with these numbers is living; one without a report is known to the server no longer."""
+    """Whether all jobs with these numbers have ended; the server has forgotten a job without a report."""
     living = {job_id.partition(".")[0] for job_id, one in reports.items() if one.state is not JobState.FINISHED}
     return living.isdisjoint(numbers)
 
@@ -65,7 +69,7 @@ def is_over(numbers: Collection[str], reports: Mapping[str, JobReport]) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Retention:
-    """What is cleaned, and when.
+    """The settings of cleaning.
 
     :param root: this cluster's directory on the site
     :param keep: seconds that a directory and a note stay after the last sign of life
@@ -77,7 +81,7 @@ class Retention:
 
 @dataclass(frozen=True, slots=True)
 class _Remains:
-    """The directory of a Pod that nobody knows, and the numbers of the jobs that it names."""
+    """The directory of a Pod without a record, and the numbers of the jobs that it names."""
 
     directory: PodDirectory
     jobs: tuple[str, ...]
@@ -85,16 +89,16 @@ class _Remains:
 
 @dataclass(frozen=True, slots=True)
 class Cleaned:
-    """What one turn removed."""
+    """How many directories and notes one turn removed."""
 
     pods: int = 0
     notes: int = 0
 
 
 class Cleaning:
-    """The directories of one site; ``start`` it when the Pods and jobs are known, ``stop`` it in the end.
+    """Cleans one user's directories; ``start`` it when the Pods and jobs are known, ``stop`` it in the end.
 
-    :param pods_of: the uids of a Job's Pods, by the Job's uid, as the API server has them now; ApiError
+    :param pods_of: takes a Job's uid; returns the uids of its Pods from the API server; may raise ApiError
     :param ready: whether all Pods and all living jobs are known, and this agent leads; asked before each removal
     """
 
@@ -120,21 +124,21 @@ class Cleaning:
         self._next_job = ""
         self._next_note = ""
         self.turned = False
-        """Whether there was a turn, however it went."""
+        """Whether there was a turn, successful or not."""
         self.more = False
-        """Whether the last turn has left something for the next one to look at."""
+        """Whether the last turn has left directories or notes for the next one to look at."""
         self._loop = Loop("cleaning", self._turn)
 
     def start(self) -> None:
-        """Begin to look, in a minute."""
+        """Start the thread; its first turn is in a minute."""
         self._loop.start(SECONDS)
 
     def stop(self) -> None:
-        """Look no more. A directory that is being removed is removed to its end."""
+        """Stop the thread. It first finishes the removal of a directory."""
         self._loop.stop()
 
     def await_end(self) -> None:
-        """Wait until it looks no more, after ``stop``; at once where it never began."""
+        """Wait, after ``stop``, until the thread has ended; returns at once if it never started."""
         self._loop.await_end()
 
     @property
@@ -156,20 +160,20 @@ class Cleaning:
         return SECONDS
 
     def look(self) -> Cleaned:
-        """One turn. ApiError, BatchError, OSError: nothing more is removed in it."""
+        """Take one turn. It ends early with ApiError, BatchError or OSError."""
         if not self._ready():
             return Cleaned()
         now = self._host.clock()
         old = list(itertools.islice(self._old(now), MOST_REMOVED))
         removed = {one.directory.pod_uid for one in self._nobodys(old) if self._removed(one)}
-        if len(old) == MOST_REMOVED:  # those that cannot go must not keep the others from going
+        if len(old) == MOST_REMOVED:  # directories that stay must not block the next ones
             self._next_job = old[-1].directory.job_uid + ("" if removed else "\0")
         return Cleaned(len(removed), self._clean_spool(now, removed))
 
     # --- directories ---
 
     def _old(self, now: float) -> Iterator[_Remains]:
-        """Directories without a Pod that have been silent for long; goes on where the last turn ended."""
+        """Directories without a Pod, unchanged for ``keep``; goes on where the last turn ended."""
         looked = 0
         for job in _from(sorted(self._host.names(self._pods)), self._next_job):
             if looked >= MOST_LOOKED:
@@ -191,7 +195,7 @@ class Cleaning:
         return found is not None and found.kind == "directory"
 
     def _directories(self, path: PurePosixPath, now: float) -> list[str]:
-        """The directories in one above those of Pods: users can put other things there. An empty one goes itself."""
+        """The directories in a Job's or index's directory, without users' other files. Removes an empty, old one."""
         listed = self._host.names(path)
         if not listed:
             self._remove_empty(path, now)
@@ -209,9 +213,9 @@ class Cleaning:
             yield _Remains(directory, self._jobs_of(directory))
 
     def _jobs_of(self, directory: PodDirectory) -> tuple[str, ...]:
-        """The batch jobs that a directory names: the one that was noted, the one that has the claim.
+        """The numbers of the batch jobs that a directory names: the noted job, and the owner of the claim.
 
-        Their numbers only: the Job's own user writes there, and a name of another server would stop the question.
+        Servers are left out: the user can write these files, and the name of another server would stop the question.
         """
         noted = small(self._host, directory, layout.JOB_ID).decode(errors="replace").strip()
         owner = with_claim(Life(), small(self._host, directory, layout.CLAIM)).owner
@@ -219,19 +223,19 @@ class Cleaning:
         return tuple(dict.fromkeys(match[1] for match in found if match))
 
     def _remove_empty(self, path: PurePosixPath, now: float) -> None:
-        """A directory above those of Pods in which none is left, and none is just being made."""
+        """Remove an empty directory of a Job or index, unless a Pod's directory may just be made in it."""
         modified = self._host.modified(path)
         if modified is not None and now - modified >= _HALF_SECONDS:
             self._host.remove_directory(path)
 
     def _remove_half(self, path: PurePosixPath, now: float) -> None:
-        """A directory whose writer was killed before it was whole."""
+        """Remove an unfinished directory, whose writer was killed."""
         modified = self._host.modified(path)
         if modified is not None and now - modified >= max(self._keep, _HALF_SECONDS):
             self._removed_tree(path, sealed=True)
 
     def _nobodys(self, old: list[_Remains]) -> Iterator[_Remains]:
-        """Those that neither the API server nor the batch system knows: at most one question to the latter."""
+        """The directories whose Pods are gone and whose jobs have ended; asks the batch system at most once."""
         living = {job: self._pods_of(job) for job in {one.directory.job_uid for one in old}}
         gone = [one for one in old if one.directory.pod_uid not in living[one.directory.job_uid]]
         ids = tuple(dict.fromkeys(job_id for one in gone for job_id in one.jobs))
@@ -239,9 +243,9 @@ class Cleaning:
         yield from (one for one in gone if is_over(one.jobs, reports))
 
     def _removed(self, remains: _Remains) -> bool:
-        """Remove one directory, its claim first: from then on no script begins in it, and one that went on ends.
+        """Remove one directory; returns whether it is gone.
 
-        Whether it is gone.
+        Takes its claim first: from then on no script starts in it, and a running one ends.
         """
         directory = remains.directory
         if not self._ready() or self._records.get(directory.pod_uid) is not None:
@@ -253,7 +257,7 @@ class Cleaning:
         return True
 
     def _removed_tree(self, path: PurePosixPath, *, sealed: bool) -> bool:
-        """Whether a directory could be removed. One that cannot be is told, and no reason to stop."""
+        """Remove a directory; returns whether that succeeded. A failure is logged, and the turn goes on."""
         try:
             if not sealed and not self._host.link_claim(path, CANCELLED):
                 self._host.put(path / layout.CLAIM, f"{CANCELLED}\n".encode())
@@ -267,7 +271,7 @@ class Cleaning:
     # --- notes ---
 
     def _clean_spool(self, now: float, gone: Collection[str]) -> int:
-        """Remove the notes of these Pods, and some old ones of Pods that nobody knows; how many of the latter."""
+        """Remove the notes of these gone Pods, and some old notes of unknown Pods; returns how many of the latter."""
         listed = sorted(self._host.names(self._spool))
         mine = {name for name in listed if name.partition(".")[0] in gone}
         for name in mine:
@@ -280,7 +284,7 @@ class Cleaning:
         return len(old)
 
     def _is_old_note(self, name: str, now: float) -> bool:
-        """Whether a note tells nobody anything any more, or was being written when its writer was killed."""
+        """Whether a note is old and its Pod unknown, or the note is old and unfinished."""
         half = name.startswith(".")
         if not half and self._records.get(name.partition(".")[0]) is not None:
             return False

@@ -1,8 +1,8 @@
-"""A directory that appears whole or not at all, below one that is there to stay.
+"""Writes a directory that appears whole or not at all, below an existing one.
 
-Shell. Written under a name that begins with a dot and ends in ``.half``; every file and directory is on the disk before
-the rename that gives it its own name. No link is followed below the given directory. What group and others may do in
-that directory, they may in what is made here: its admin decides once who reads results.
+Shell. The directory is written under a name that begins with a dot and ends in ``.half``. It gets its own name only
+when all its files are on the disk. No link is followed below the given directory. New files and directories get the
+group's and others' rights of the given directory: so its admin decides once who may read results.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ _FILE_BITS: Final = 0o666
 
 
 class Destination:
-    """``<root>/<steps…>`` under its temporary name; a context that removes what was not finished.
+    """``<root>/<steps…>`` under its temporary name; a context manager that removes an unfinished directory.
 
-    :param root: made, mode 0700, where it is not there
-    :param last: the file that is written last, and by which a whole directory is known
+    :param root: made with mode 0700 if it is missing
+    :param last: the file that is written last, and that marks a whole directory
     :raises OSError: it cannot be made, or something else is in its place
     """
 
@@ -42,7 +42,7 @@ class Destination:
         self._parent = self._own = -1
         self._mode = PRIVATE
         self.is_there = False
-        """Whether it is there, whole, since an earlier time. Nothing is made then."""
+        """Whether the whole directory exists from an earlier time. Nothing is made then."""
 
     def __enter__(self) -> Self:
         with self._open:
@@ -57,7 +57,7 @@ class Destination:
             if not self.is_there:
                 self._sweep()
                 self._own = self._step(self._parent, self._half, self._open)
-            self._open = self._open.pop_all()  # else it is closed here
+            self._open = self._open.pop_all()  # so that the block's end does not close it
         return self
 
     def __exit__(
@@ -70,7 +70,7 @@ class Destination:
             self._open.close()
 
     def _step(self, found: int, name: str, opened: contextlib.ExitStack) -> int:
-        """A descriptor of a directory below another, which is made where it is not there; ``opened`` closes it."""
+        """A descriptor of a directory below another; the directory is made if missing. ``opened`` closes it."""
         made = True
         try:
             os.mkdir(name, PRIVATE, dir_fd=found)
@@ -99,20 +99,20 @@ class Destination:
         return True
 
     def _sweep(self) -> None:
-        """Remove what earlier attempts left that were killed."""
+        """Remove the leftovers of killed attempts."""
         prefix = f".{self._steps[-1]}."
         for name in os.listdir(self._parent):  # noqa: PTH208 - a descriptor
             if name.startswith(prefix) and name.endswith(_HALF):
                 _remove(self._parent, name)
 
     def has_room(self, size: int, reserve: int) -> bool:
-        """Whether so many bytes fit and so many stay free."""
+        """Whether ``size`` bytes fit while ``reserve`` bytes stay free."""
         found = os.statvfs(self._own)
         return found.f_bavail * found.f_frsize >= size + reserve
 
     @contextlib.contextmanager
     def new_file(self, path: PurePosixPath) -> Iterator[Callable[[bytes], None]]:
-        """Begin a file (anew, where it was begun before), and the directories above it; what is called with its bytes."""
+        """Begin a file, or begin it again, and the directories above it; yields the function that writes its bytes."""
         with contextlib.ExitStack() as opened:
             found = self._own
             for step in path.parts[:-1]:
@@ -124,7 +124,7 @@ class Destination:
             os.fsync(file)
 
     def remove(self, path: PurePosixPath) -> None:
-        """Remove a file that was begun."""
+        """Remove a begun file."""
         with contextlib.ExitStack() as opened, contextlib.suppress(FileNotFoundError):
             found = self._own
             for step in path.parts[:-1]:
@@ -133,7 +133,7 @@ class Destination:
             os.unlink(path.name, dir_fd=found)
 
     def finish(self, last: bytes) -> bool:
-        """Write the last file and give all of it its name; False where somebody else has been faster."""
+        """Write the last file and rename the directory to its own name; False if another process was faster."""
         with self.new_file(PurePosixPath(self._last)) as write:
             write(last)
         for _, _, _, found in os.fwalk(".", topdown=False, dir_fd=self._own):

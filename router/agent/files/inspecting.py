@@ -1,6 +1,6 @@
-"""Reading a Pod's directory: what its script has left there.
+"""Reads the files that a Pod's script has left in the Pod's directory.
 
-Shell. A look at the files as they are; ``router.reconcile.outcomes`` says what they mean.
+Shell. Only reads; ``router.reconcile.outcomes`` interprets the files.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ from router.pod.layout import PodDirectory
 from router.reconcile.model import Inspection
 
 _LONGEST: Final = 4096
-"""Bytes of a file that is read: claims and exit files have a line."""
+"""Most bytes read of a file: claims and exit files have one line."""
 _MOST_EXITS: Final = 2000
 
 
 def inspect(host: Host, directory: PodDirectory) -> Inspection:
-    """The Pod's directory now. OSError where it cannot be read."""
+    """The present state of the Pod's directory. Raises OSError if it cannot be read."""
     if host.status(directory.path) is None:
         return Inspection(exists=False)
     clock = host.clock()
@@ -38,7 +38,7 @@ def inspect(host: Host, directory: PodDirectory) -> Inspection:
 
 
 def small(host: Host, directory: PodDirectory, name: str, most: int = _LONGEST) -> bytes:
-    """At most so many bytes of a small file of the directory; empty where there is none, or a link or pipe that somebody put in its place."""
+    """At most ``most`` bytes of a small file of the directory; empty if it is missing, or is a link or pipe."""
     if host.size(directory.path / name) is None:
         return b""
     with contextlib.suppress(FileNotFoundError):
@@ -48,7 +48,7 @@ def small(host: Host, directory: PodDirectory, name: str, most: int = _LONGEST) 
 
 def _exits(host: Host, directory: PodDirectory) -> Iterator[tuple[str, bytes]]:
     names = [name for name in host.names(directory.path / layout.EXIT) if not name.startswith(".")]
-    # Of a container that has restarted often only the last runs matter, and these have the highest numbers.
+    # If a container has restarted often, only its last runs matter: these have the highest numbers.
     names.sort(
         key=lambda name: int(number) if (number := name.rpartition(".")[2]).isascii() and number.isdigit() else 0
     )
@@ -57,7 +57,7 @@ def _exits(host: Host, directory: PodDirectory) -> Iterator[tuple[str, bytes]]:
 
 
 def _logs(host: Host, directory: PodDirectory, exits: Iterable[tuple[str, bytes]]) -> Iterator[tuple[str, int]]:
-    """How much is seen of the log of each container's last run that has ended; nothing of one that is no file."""
+    """The present size of the log of each container's last ended run; 0 if the log is not an ordinary file."""
     last = {name.rpartition(".")[0]: name for name, _ in exits}
     for name in last.values():
         yield name, host.size(directory.path / layout.LOG / name) or 0

@@ -1,6 +1,6 @@
-"""The agent's Pods as the kubelet API asks for them, from memory.
+"""Gives the kubelet API the agent's Pods, from memory.
 
-Shell only in ``pods``, which asks the API server. ``router.kubelet.source.LogSource`` says what is wanted.
+Shell only in ``pods``, which asks the API server. ``router.kubelet.source.LogSource`` is the interface.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _STATES: Final = {Running: RunState.RUNNING, Terminated: RunState.TERMINATED, Wa
 class Logged:
     """See ``router.kubelet.source.LogSource``.
 
-    :param host_of: where the files of a Pod lie, by its uid
+    :param host_of: takes a Pod's uid; returns the host with the Pod's files
     """
 
     def __init__(self, api: Api, host_of: Callable[[str], Host], records: Records | SiteRecords, site: str) -> None:
@@ -38,18 +38,18 @@ class Logged:
         self._began = time.time()
 
     def pod(self, namespace: str, name: str) -> LoggedPod | None:
-        """A Pod of ours, also one that was deleted a moment ago."""
+        """A Pod of this site, also if it was just deleted; else None."""
         record = self._records.named(namespace, name)
         return None if record is None or not record.facts.pod.name else logged(record)
 
     def files(self, pod: LoggedPod) -> Host:
-        """Where logs lie: they are read as the Pod's HPC user."""
+        """The host with the Pod's logs, which reads them as the Pod's HPC user."""
         return self._host_of(pod.uid)
 
     def pods(self, node: str) -> Sequence[Mapping[str, Any]]:
-        """The Pods of a Node as the API server has them: what is kept here is less. ApiError.
+        """The Pods of a Node in full, from the API server; for an empty ``node`` all routed ones. Raises ApiError.
 
-        Of a Node also those that are not routed, as DaemonSets': a kubelet shows whatever is bound to its Node.
+        The Pods of a Node include unrouted ones, like those of DaemonSets: a kubelet shows all Pods bound to its Node.
         """
         query: dict[str, Any] = {"labelSelector": f"{names.KEY_SITE}={self._site}"}
         if node:
@@ -57,14 +57,14 @@ class Logged:
         return [pod for page, _ in self._api.pages("/api/v1/pods", **query) for pod in page]
 
     def usage(self, node: str) -> NodeUsage:
-        """What the batch system has told of running jobs."""
+        """The resources that running jobs use, by the batch system's reports."""
         running = [one for one in self._records.all() if one.facts.pod.node == node or not node]
         pods = tuple(found for one in running if (found := usage_of(one)) is not None)
         return NodeUsage(node, self._began, pods)
 
 
 def logged(record: Record) -> LoggedPod:
-    """What the log server needs of a Pod."""
+    """The values of a Pod that the log server needs."""
     facts = record.facts
     pod, status = facts.pod, facts.pod.status
     found = {one.name: one for one in (*status.init_containers, *status.containers)}
@@ -79,20 +79,20 @@ def logged(record: Record) -> LoggedPod:
 
 
 def _container(name: str, status: ContainerStatus | None, life: Life) -> LoggedContainer:
-    """State as its status says it, so that kubectl sees both alike; the run as the files tell it."""
+    """A container with the state of its status, so that kubectl sees both alike, and the run that its files show."""
     run = life.run(name)
     number = run.restart if run else None
     size = run.exit.log if run is not None and run.exit is not None else 0
     if status is None:
         return LoggedContainer(name, RunState.WAITING, number, names.REASON_CREATING, size)
     if number is None and (isinstance(status.state, Running | Terminated) or status.restarts):
-        number = status.restarts  # the notes are gone with the end of the Pod
+        number = status.restarts  # at the Pod's end its notes were removed
     reason = status.state.reason if isinstance(status.state, Waiting) else ""
     return LoggedContainer(name, _STATES[type(status.state)], number, reason, size)
 
 
 def usage_of(record: Record) -> PodUsage | None:
-    """What a running Pod's job uses; None where it does not run."""
+    """The resources that a running Pod's job uses; None unless the Pod runs."""
     pod = record.facts.pod
     started = pod.status.started
     if started is None or pod.status.terminal or not pod.name:
@@ -109,7 +109,7 @@ def usage_of(record: Record) -> PodUsage | None:
 
 
 def _usage(report: JobReport) -> Usage | None:
-    """OpenPBS' ``cput`` (H:M:S) and ``mem`` (kb), as ``resources_used`` has them."""
+    """The usage in OpenPBS' ``resources_used``: ``cput`` (H:M:S) and ``mem`` (kb)."""
     cpu, memory = report.used.get("cput", ""), report.used.get("mem", "")
     if not cpu and not memory:
         return None

@@ -1,6 +1,6 @@
-"""The logs of running containers, looked at every few seconds, so that ``kubectl logs --since`` knows their times.
+"""Looks at the logs of running containers every few seconds, so that ``kubectl logs --since`` knows their times.
 
-Shell: one thread, apart from all others, as a file server that hangs would hold it.
+Shell: one thread of its own, as a hanging file server would block it.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ SECONDS: Final = 10.0
 
 
 class Indexing:
-    """Feeds the indexes of one site; ``start`` it, ``stop`` it in the end."""
+    """Feeds the indexes with one user's logs; ``start`` it, ``stop`` it in the end."""
 
     def __init__(self, host: Host, records: Records, indexes: Indexes) -> None:
         self._host = host
@@ -33,7 +33,7 @@ class Indexing:
         self._loop = Loop("indexing", self._turn)
 
     def await_end(self) -> None:
-        """Wait until it looks no more, after ``stop``; at once where it never began."""
+        """Wait, after ``stop``, until the thread has ended; returns at once if it never started."""
         self._loop.await_end()
 
     @property
@@ -42,11 +42,11 @@ class Indexing:
         return self._loop.alive
 
     def start(self) -> None:
-        """Begin to look."""
+        """Start the thread."""
         self._loop.start(SECONDS)
 
     def stop(self) -> None:
-        """Look no more."""
+        """Stop the thread."""
         self._loop.stop()
 
     def _turn(self) -> float:
@@ -54,9 +54,9 @@ class Indexing:
         return SECONDS
 
     def look(self) -> None:
-        """Look at each running log once, and for the last time at those that have ended.
+        """Look at each running log once, and one last time at each log that has ended.
 
-        Where that failed it is tried again, for as long as the Pod is known.
+        A failed last look is tried again for as long as the Pod is known.
         """
         running = {run for record in self._records.all() for run in self._runs(record)}
         for run in running:

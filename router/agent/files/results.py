@@ -1,9 +1,8 @@
-"""Bringing a Pod's results and logs to where the site's admin wants them, with a manifest.
+"""Brings a Pod's results and logs, with a manifest, to the directory that the site's admin has chosen.
 
-Shell around ``router.pod.results``. Files are read through the site's host, which follows no link, block by block, and
-written below a temporary name that becomes the Pod's directory when all is on the disk: a copy that was cut off is
-never mistaken for a whole one. What is not brought is named in the manifest and in an Event. A directory that is there
-already is whole, and left as it is.
+Shell around ``router.pod.results``. Files are read block by block through the site's host, which follows no link. They
+are written below a temporary name, which becomes the Pod's directory when all files are on the disk. So an existing
+directory is always whole, and is left as it is. The manifest and an Event name the files that were not brought.
 """
 
 from __future__ import annotations
@@ -31,18 +30,18 @@ from router.workload.resultpaths import Pattern, Plan
 
 _BLOCK: Final = 1 << 20
 _DEEPEST: Final = 100
-"""Directories below each other; deeper ones are left."""
+"""Most levels of directories; deeper ones are left out."""
 _MOST_NAMES: Final = 100_000
-"""Entries of directories that are looked at for one Pod."""
+"""Most directory entries that are looked at for one Pod."""
 _MOST_STEPS: Final = 2_000_000
-"""Comparisons of one name with one pattern for one Pod: some seconds of one thread."""
+"""Most comparisons of a name with a pattern for one Pod: some seconds of one thread."""
 _TRIES: Final = 3
-"""Copies of a file that is written to meanwhile; the last one is kept and marked."""
+"""Most copies of a file that changes meanwhile; the last copy is kept and marked."""
 
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """Of one Pod: bytes and files that are brought; bytes of the file system that stay free."""
+    """The limits for one Pod: bytes and files to bring; bytes of the file system that stay free."""
 
     size: int
     files: int
@@ -55,7 +54,7 @@ Tell = Callable[[Reference, Kind, str, str], None]
 class Results:
     """Brings the results of one site's Pods; see ``router.agent.pods.actions.Collector``.
 
-    :param tell: an Event about a Pod: the Recorder's ``tell``
+    :param tell: writes an Event about a Pod: the Recorder's ``tell``
     """
 
     def __init__(self, host: Host, site: Site, tell: Tell) -> None:
@@ -64,7 +63,7 @@ class Results:
         self._tell = tell
 
     def collect(self, record: Record) -> None:
-        """Bring them, unless they are there or no directory is named. OSError: try again."""
+        """Bring results and logs, unless they were brought or the site names no directory. After OSError, try again."""
         pod, site = record.facts.pod, self._site
         if site.results_dir is None or not pod.name or not pod.job:
             return
@@ -89,7 +88,7 @@ class Results:
 
 
 def subject_of(record: Record, site: Site) -> Subject:
-    """Whose results a record's are."""
+    """The subject of a record's results: Pod, Job, site and batch job."""
     pod, job = record.facts.pod, followed(record.facts)
     return Subject(
         namespace=pod.namespace,
@@ -106,9 +105,9 @@ def subject_of(record: Record, site: Site) -> Subject:
 
 
 def collect(host: Host, directory: PodDirectory, subject: Subject, into: Path, limits: Limits) -> Collected | None:
-    """Bring a Pod's logs and results below ``into``; None where they are there already.
+    """Bring a Pod's logs and results below ``into``; None if they are there already.
 
-    :raises OSError: the destination cannot be written or has no room, or the Pod's directory cannot be read at all
+    :raises OSError: the destination is full or cannot be written, or the Pod's directory is unreadable
     """
     with Destination(into, results.place(subject), results.MANIFEST) as destination:
         if destination.is_there:
@@ -136,7 +135,7 @@ def collect(host: Host, directory: PodDirectory, subject: Subject, into: Path, l
 
 @dataclass(frozen=True, slots=True)
 class _File:
-    """One file to be brought: where it is, where it goes, and what it was when it was chosen."""
+    """One file to bring: its source, its path in the destination, and its status when it was chosen."""
 
     source: PurePosixPath
     path: PurePosixPath
@@ -145,7 +144,7 @@ class _File:
 
 @dataclass(slots=True)
 class _Choice:
-    """The files of one Pod that are to be brought, and those that are not."""
+    """The files of one Pod that will be brought, and the files that are left out."""
 
     host: Host
     limits: Limits
@@ -157,13 +156,13 @@ class _Choice:
     steps: int = 0
 
     def leave(self, path: PurePosixPath, reason: str, size: int | None = None) -> None:
-        """Note what is not brought."""
+        """Note a path that is left out."""
         self.left_count += 1
         if len(self.left) < results.MOST_LEFT:
             self.left.append(Left(str(path), reason, size))
 
     def take(self, source: PurePosixPath, path: PurePosixPath, status: Status) -> None:
-        """Choose a file, unless a limit or what it is forbids it."""
+        """Choose a file, unless its kind or a limit forbids it."""
         if status.kind != "file":
             self.leave(path, "a link, or no ordinary file")
         elif len(self.files) >= self.limits.files:
@@ -176,7 +175,7 @@ class _Choice:
 
 
 def _choose_logs(choice: _Choice, directory: PodDirectory) -> None:
-    """All logs, and what the script itself has said. OSError: the Pod's directory cannot be read."""
+    """Choose all logs, and the script's own output. Raises OSError if the Pod's directory cannot be read."""
     logs = directory.path / layout.LOG
     sources = {PurePosixPath(layout.OUTPUT): directory.output}
     for name in sorted(choice.host.names(logs)):
@@ -188,7 +187,7 @@ def _choose_logs(choice: _Choice, directory: PodDirectory) -> None:
 
 
 def _choose_results(choice: _Choice, directory: PodDirectory, plan: Plan) -> set[str]:
-    """What the plan names; the paths of the hint that matched something. One walk a volume, so that no file comes twice."""
+    """Choose the files that the plan names; returns the hint's paths that matched. Walks each volume once."""
     found: set[str] = set()
     for volume in sorted({one.volume for one in plan.wanted}):
         patterns: dict[str, set[Pattern]] = {}
@@ -207,9 +206,9 @@ _Meant = Mapping[str, frozenset[Pattern]]
 
 
 def _walk(choice: _Choice, root: PurePosixPath, into: PurePosixPath, patterns: _Meant) -> set[str]:
-    """Choose what patterns mean below a directory; those (by what was said) that matched something."""
+    """Choose the files below a directory that patterns match; returns the hint's paths that matched."""
     found: set[str] = set()
-    # What is wanted below a directory is worked out when it is its turn: of thousands beside each other that is much.
+    # The patterns below a directory are worked out only in its turn, as those of thousands would take much memory.
     stack: list[tuple[PurePosixPath, _Meant]] = [(PurePosixPath(), patterns)]
     while stack:
         below, above = stack.pop()
@@ -236,7 +235,7 @@ def _walk(choice: _Choice, root: PurePosixPath, into: PurePosixPath, patterns: _
 
 
 def _left(choice: _Choice, wanted: _Meant, name: str) -> _Meant:
-    """What is wanted of an entry of a directory; nothing once too much was compared."""
+    """The rest of the patterns below an entry of a directory; empty after too many comparisons."""
     left = {}
     for said, patterns in wanted.items():
         choice.steps += resultpaths.cost(patterns)
@@ -248,11 +247,11 @@ def _left(choice: _Choice, wanted: _Meant, name: str) -> _Meant:
 
 
 def _names(choice: _Choice, directory: PurePosixPath, path: PurePosixPath) -> list[str]:
-    """The names in a directory; none, which is noted, where it cannot be listed. HostUnavailable."""
+    """The names in a directory; empty, and noted, if it cannot be listed. Raises HostUnavailable."""
     try:
         listed = sorted(choice.host.names(directory))
     except HostUnavailable:
-        raise  # nothing is wrong with what is there: all of it is brought another time
+        raise  # the files themselves are fine: the next try brings them
     except OSError as error:
         choice.leave(path, f"cannot be listed: {error.strerror or error}")
         return []
@@ -267,13 +266,13 @@ def _names(choice: _Choice, directory: PurePosixPath, path: PurePosixPath) -> li
 
 
 class _NotBrought(Exception):
-    """A file of the Pod cannot be brought; the words say why."""
+    """A file of the Pod cannot be brought; the message says why."""
 
 
 def _copy(choice: _Choice, file: _File, destination: Destination) -> Brought | None:
-    """Copy one file; None, which is noted, where that cannot be done.
+    """Copy one file; None, with a note, if reading it fails.
 
-    :raises OSError: the destination cannot be written, or the host does not answer
+    :raises OSError: the destination cannot be written, or the host is silent
     """
     choice.size -= file.status.size
     try:
@@ -287,7 +286,7 @@ def _copy(choice: _Choice, file: _File, destination: Destination) -> Brought | N
 
 
 def _brought(choice: _Choice, file: _File, destination: Destination) -> Brought:
-    """One file, copied until it is the same before and after; the last try counts, whatever it is."""
+    """Copy a file until it is unchanged during the copy; the last try counts in any case."""
     before, room = file.status, choice.limits.size - choice.size
     for left in reversed(range(_TRIES)):
         size, digest = _copy_bytes(choice.host, file.source, destination, file.path, before.size)
@@ -311,7 +310,7 @@ def _status(host: Host, source: PurePosixPath, room: int) -> Status:
 def _copy_bytes(
     host: Host, source: PurePosixPath, destination: Destination, path: PurePosixPath, most: int
 ) -> tuple[int, str]:
-    """Copy at most so many bytes, in blocks; how many they were, and their SHA-256."""
+    """Copy at most ``most`` bytes, in blocks; returns their number and SHA-256."""
     digest = hashlib.sha256()
     offset = 0
     with destination.new_file(path) as write:

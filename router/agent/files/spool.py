@@ -1,7 +1,7 @@
-"""The spool: small files in which scripts tell each change of state, found by listing one directory a second.
+"""Reads the spool: small files (notes) in which scripts report each change of state. Lists its directory every second.
 
-Shell: one thread. That costs the batch system nothing. What a note tells is folded into its Pod's facts; details of its
-job are then asked for at once. Notes of a Pod go when nothing of it can change any more.
+Shell: one thread, without load on the batch system. A note's content goes into its Pod's facts, and details of its job
+are asked for at once. A Pod's notes are removed when its state is final.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ _BACK_OFF: Final = BackOff(first=2 * SECONDS, longest=30.0)
 
 
 class Spool:
-    """The notes of one site; ``start`` it when the Pods are known, ``stop`` it in the end.
+    """One user's notes; ``start`` it when the Pods are known, ``stop`` it in the end.
 
     :param root: this cluster's directory on the site
-    :param news: called with a Pod's record and its new notes, which its facts hold already
-    :param trouble: called with a new reason why the directory cannot be listed
+    :param news: called with a Pod's record and its new notes, after they went into its facts
+    :param trouble: called with the error when the directory cannot be listed for a new reason
     """
 
     def __init__(
@@ -56,16 +56,16 @@ class Spool:
         self._loop = Loop("spool", self._turn)
 
     def start(self) -> None:
-        """Begin to list it. OSError where the directory cannot be made."""
+        """Make the directory and start the thread. Raises OSError if the directory cannot be made."""
         self._host.make_directory(self._path)
         self._loop.start(SECONDS)
 
     def stop(self) -> None:
-        """List it no more."""
+        """Stop the thread."""
         self._loop.stop()
 
     def await_end(self) -> None:
-        """Wait until it looks no more, after ``stop``; at once where it never began."""
+        """Wait, after ``stop``, until the thread has ended; returns at once if it never started."""
         self._loop.await_end()
 
     @property
@@ -74,23 +74,23 @@ class Spool:
         return self._loop.alive
 
     def uids(self) -> set[str]:
-        """The uids of Pods of which there are notes."""
+        """The uids of Pods that have notes."""
         return set(self._names)
 
     def clear(self, uid: str) -> None:
-        """Remove the notes of a Pod. OSError."""
+        """Remove the notes of a Pod. Raises OSError."""
         for name in self._names.get(uid, ()):
             self._host.remove(self._path / name)
         self._names.pop(uid, None)
 
     def look(self) -> None:
-        """List the directory once and read what is new of the Pods that are known. OSError."""
+        """List the directory once and read the new notes of known Pods. Raises OSError."""
         by_uid: dict[str, set[str]] = {}
         for name in self._host.names(self._path):
-            if not name.startswith("."):  # one that is being written
+            if not name.startswith("."):  # else the note is being written
                 by_uid.setdefault(name.partition(".")[0], set()).add(name)
         self._names = by_uid
-        for uid, names in list(by_uid.items()):  # a copy: whoever lets a Pod go takes its notes out meanwhile
+        for uid, names in list(by_uid.items()):  # a copy, as ``clear`` removes entries meanwhile
             record = self._records.get(uid) if uid in by_uid else None
             if record is not None and (fresh := names - record.seen):
                 self._read(record, sorted(fresh))
@@ -123,7 +123,7 @@ class Spool:
             self._news(record, notes)
 
     def _note(self, name: str) -> Note | str:
-        """A note, words about what is none, or nothing where it has just gone."""
+        """A note; a text about an invalid one; an empty text if it has just gone."""
         path = self._path / name
         status = self._host.status(path)
         if status is None:

@@ -1,4 +1,4 @@
-"""All that runs while this agent leads: started in the order in which one needs the other, ended together.
+"""Starts all parts of a leading agent in the order of their needs, and ends them together.
 
 Shell: puts the parts together.
 """
@@ -51,11 +51,11 @@ HAND_OVER_SECONDS: Final = 10.0
 _STRAYS_SECONDS: Final = 5.0
 _UNROUTED_SECONDS: Final = 30.0
 _RESTING_SECONDS: Final = 5.0
-"""Between two looks at which users have nothing for the agent to do."""
+"""Time between two looks for users who can be put to rest."""
 
 
 class Lead:
-    """One term as the leader: ``stand_by`` until it comes, ``start``, ``turn`` again and again, ``stop``."""
+    """One term as the leader: ``stand_by`` before it, then ``start``, ``turn`` again and again, ``stop``."""
 
     def __init__(self, world: World) -> None:
         self._world = world
@@ -91,7 +91,7 @@ class Lead:
 
     @property
     def problem(self) -> str:
-        """Why this process should be started anew; empty while all of its threads run."""
+        """Why this process should be restarted; empty while all of its threads run."""
         dead = [name for name, alive in self._alive().items() if not alive]
         return f"ended: {', '.join(dead)}" if dead else ""
 
@@ -104,25 +104,25 @@ class Lead:
 
     @property
     def waiting_for(self) -> str:
-        """The request for the kubelet API's certificate that an admin has to approve; empty where there is none."""
+        """The request for the kubelet API's certificate that an admin has to approve; empty if none is open."""
         return self._kubelet.waiting_for
 
     def stand_by(self) -> None:
-        """Ask for the kubelet API's certificate: an admin's approval takes longer than a hand-over may."""
+        """Ask for the kubelet API's certificate, as an admin's approval takes longer than a hand-over may."""
         self._kubelet.start()
 
     def start(self) -> None:
-        """Serve the kubelet API, keep the Nodes, list the Pods. ConfigError, ApiError."""
+        """Serve the kubelet API, keep the Nodes, list the Pods. Raises ConfigError, ApiError."""
         world, listen = self._world, self._world.settings.listen
         ports = {}
-        for number, queue in enumerate(world.site.queues):  # a request does not name the Node that it is for
+        for number, queue in enumerate(world.site.queues):  # one port each, as requests do not name their Node
             wanted = listen.port + number if listen.port else 0
             node = names.node_name(world.site.name, queue.name)
             ports[queue.name] = self._kubelet.listen(listen.host, wanted, node)
         log.info("kubelet API", extra={"fields": {"address": world.settings.address, "ports": ports}})
         endpoint = Endpoint(world.settings.address, min(ports.values()), ports)
         self._nodes = Nodes(world.api, world.site, endpoint, world.settings.node_lease_seconds, world.recorder)
-        self._orphan_limit("")  # what an earlier leader has said of it may be over
+        self._orphan_limit("")  # an earlier leader's condition may be out of date
         self._nodes.start()
         self._check.start()
         if self._site_observer is not None:
@@ -135,7 +135,7 @@ class Lead:
         self._daemonsets.start()
 
     def turn(self) -> None:
-        """What is done every second beside the threads' work."""
+        """Do the work of every second beside the threads."""
         if not self._all_began():
             return
         now = time.monotonic()
@@ -155,7 +155,7 @@ class Lead:
             self._rise_and_rest(now)
 
     def _rise_and_rest(self, now: float) -> None:
-        """Attend to the users for whom there is something to do, and to no more than that."""
+        """Attend to users who have work, and let other users rest."""
         with self._lock:
             users = dict(self._users)
         pods = (record.facts.pod for record in self.records.unclaimed())
@@ -179,7 +179,7 @@ class Lead:
             log.warning("Pods that nobody routed cannot be looked at", extra={"fields": {"error": str(error)}})
 
     def stop(self, seconds: float) -> None:
-        """Begin nothing more, finish what is in hand within so many seconds, end. Logs are served until the very end."""
+        """Begin nothing new, finish the work under way within ``seconds``, end. Logs are served to the very end."""
         users = self._all()
         with ThreadPoolExecutor(len(users), "ending") as pool:
             finished = list(pool.map(lambda one: one.stop(seconds), users))
@@ -199,7 +199,7 @@ class Lead:
         return Counter(_state(record) for record in self.records.all())
 
     def ages(self) -> Mapping[str, float]:
-        """Seconds since the watches gave a sign of life."""
+        """Seconds since each watch gave a sign of life."""
         return {"pods": max(0.0, time.monotonic() - self._pods.watch.since)}
 
     def _all(self) -> list[User]:
@@ -221,7 +221,7 @@ class Lead:
         return found
 
     def _of(self, user: str) -> User:
-        """Who attends to a user's Pods, from now on where nobody did. WrongUser."""
+        """The ``User`` object of an HPC user, made and started if it is new. Raises WrongUser."""
         with self._lock:
             if user not in self._users:
                 self._users[user] = User(self._world, self._world.seats.of(user), self._shared)
@@ -229,7 +229,7 @@ class Lead:
             return self._users[user]
 
     def _admit(self, pod: Json, found: PodView) -> Records:
-        """The records of the HPC user for whom a Pod was signed; those of nobody where that cannot be told."""
+        """The records of the HPC user for whom a Pod was signed; if that is not proven, the records without a user."""
         try:
             return self._of(owner_of(pod, self._world.site.name, self._world.keys())).records
         except (SignatureError, WrongUser) as error:
@@ -239,7 +239,7 @@ class Lead:
             return self._nobody.records
 
     def _elsewhere(self, uid: str, user: str) -> BatchgateError:
-        """A Pod was nobody's, and its signature is now seen to be a user's: it is that user's from now on."""
+        """Move a Pod without a proven user to the user whom its signature now shows; returns the error to raise."""
         try:
             owner = self._of(user)
         except WrongUser as error:
@@ -251,10 +251,10 @@ class Lead:
         return Withdrawn(f"is submitted as HPC user {user}")
 
     def _queues(self) -> Mapping[str, QueueReport]:
-        """How the queues are, asked as the observer, else as a user who reaches the batch system; nothing where nobody
-        does.
+        """The state of the queues, which the Nodes show too; empty while no user reaches the batch system.
 
-        The Nodes show it as well. To rules the queues of a site that is refused are down: Jobs go elsewhere meanwhile.
+        The observer asks, or else a user who reaches the batch system. While the site is refused, its queues are
+        reported to rules as disabled, so that Jobs go elsewhere.
         """
         with self._lock:
             reaching = [one for one in self._users.values() if one.reaches]
@@ -287,7 +287,7 @@ class Lead:
         return (holding or self._nobody).seat.host
 
     def _reach_changed(self) -> None:
-        """The site is unreachable when no user reaches it; one user's trouble is told in the log alone."""
+        """Report the site as unreachable if all users fail to reach it; one user's failure is only logged."""
         with self._lock:
             tried = [one.tried for one in self._users.values()]
         reasons = [words for words in tried if words is not None]
@@ -299,7 +299,7 @@ class Lead:
             self._nodes.condition(None, kind, status, "NoAnswer" if reason else "Answers", words)
 
     def _check_changed(self, kept: Kept) -> None:
-        """Another check was made of the site: Nodes say whether it is refused, and Pods that wait are looked at."""
+        """Handle a new check of the site: the Nodes say whether the site is refused, and waiting Pods are looked at."""
         words = sentence(kept)
         profiles = sentence_on_profiles(kept)
         told = words or (praise(kept) if not profiles else "the site is not refused, some MPI profile is")

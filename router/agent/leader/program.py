@@ -1,7 +1,7 @@
-"""``batchgate agent`` from its settings to its end: check everything, wait to lead, lead, hand over.
+"""Runs ``batchgate agent``: checks the settings, waits to lead, leads, hands over.
 
-Shell. The exit code is 0 after SIGTERM, 1 where this process has to be started anew (the lead was lost, a thread has
-ended), 2 for settings that cannot work.
+Shell. The exit code is 0 after SIGTERM, 1 if this process must be restarted (the lead was lost, a thread has ended), 2
+for settings that cannot work.
 """
 
 from __future__ import annotations
@@ -51,17 +51,17 @@ from router.startup.sources import FileSource, watch
 log: Final = logging.getLogger("batchgate.agent")
 
 _AGAIN: Final = 1
-"""The exit code that asks to be started anew."""
+"""The exit code that asks for a restart."""
 _LOCAL_DELAY: Final = 2.0
-"""The embedded queue's nodes are this machine: a file is seen at once, but for a machine that is busy."""
+"""The embedded queue runs on this machine, so a file is seen at once unless the machine is busy."""
 _EVENTS_SECONDS: Final = 2.0
 _PAUSE: Final = 2.0
 
 
 def run(settings: AgentSettings) -> NoReturn:
-    """Run until SIGTERM or until something is wrong; ends the process.
+    """Run until SIGTERM or a failure; ends the process.
 
-    :raises ConfigError: before anything is touched, where the settings cannot work
+    :raises ConfigError: the settings cannot work; raised before any change
     """
     logs.configure(settings.log_format)
     store = PolicyStore(settings.policy, on_reload=_reloaded)
@@ -76,7 +76,7 @@ def run(settings: AgentSettings) -> NoReturn:
     if agent.anew:
         log.info("starting anew, as the policy has changed for this site")
         os.execv(sys.executable, [sys.executable, *sys.orig_argv[1:]])  # noqa: S606 - as this one was started
-    # Threads that wait for a command are not waited for: what they do is found by whoever leads next.
+    # The process does not wait for threads that run a command: the next leader finds the command's effects.
     logging.shutdown()
     os._exit(code)
 
@@ -86,7 +86,7 @@ class Agent:
 
     def __init__(self, settings: AgentSettings, site: Site, policy: Policy) -> None:
         self.anew = False
-        """Whether the program has to be started anew with another policy."""
+        """Whether the program must be restarted with another policy."""
         self._settings = settings
         self._site = site
         self._policy = policy
@@ -101,20 +101,20 @@ class Agent:
         self._metrics = Metrics()
         self._stopping = threading.Event()
         self._next: Lead | None = None
-        """What leads when its turn comes."""
+        """The term that begins once the election is won."""
         self._lead: Lead | None = None
-        """What leads; the same, from then on."""
+        """The term in which this agent leads; None before."""
 
     def stop(self) -> None:
-        """Hand over and end; may be called by a signal's handler."""
+        """Hand over and end; a signal handler may call it."""
         self._stopping.set()
 
     def serve(self) -> None:
-        """Serve probes and metrics. ConfigError where that cannot be."""
+        """Serve probes and metrics. Raises ConfigError if the address cannot be used."""
         serving.serve(self._settings.metrics, live=self._live, ready=self._ready, metrics=self._metrics.text)
 
     def run(self, store: PolicyStore) -> int:
-        """The whole life; the exit code."""
+        """Wait to lead, lead and hand over; returns the exit code."""
         watch((store, self._keys), WATCH_SECONDS)
         world = self._world()
         if world is None:
@@ -154,7 +154,7 @@ class Agent:
         return 0
 
     def _look_at(self, store: PolicyStore) -> None:
-        """Whether the policy has changed for this site: then everything is put together anew."""
+        """Ask for a restart if the policy has changed for this site."""
         policy = store.policy
         if policy is None:
             return
@@ -162,14 +162,14 @@ class Agent:
         try:
             site = sites.site_of(policy, self._settings.site)
         except ConfigError:
-            return  # the site has gone or cannot be driven: what it was stays in force for what runs there
+            return  # the site is gone or cannot be driven: its old settings stay in force for its running jobs
         now = (site, policy.gpu_resources, sites.users_of(site, policy.accounts, self._user))
         if now != (self._site, self._gpus, sites.users_of(self._site, self._accounts, self._user)):
             self.anew = True
             self.stop()
 
     def _world(self) -> World | None:
-        """What there is before anybody leads; None where the end came first. ConfigError."""
+        """The objects that exist before the agent leads; None if the agent was stopped first. Raises ConfigError."""
         settings, site = self._settings, self._site
         cluster = settings.cluster or self._cluster()
         if not cluster:
@@ -198,7 +198,7 @@ class Agent:
         )
 
     def _seats(self, cluster: str) -> Seats:
-        """The seats of this deployment: as the site's access has a way to each user."""
+        """The seats of this deployment, for users whom the site's access allows it to act as."""
         site, hosts = self._site, self._hosts
 
         def host_of(user: str) -> tuple[Host, str]:
@@ -226,7 +226,7 @@ class Agent:
         return Seat(user, root, host, commands)
 
     def _observer(self) -> BatchCommands | None:
-        """What asks as the site's observer; None where each user is asked."""
+        """The commands of the site's observer; None if each user asks."""
         runner = self._hosts.observer()
         if runner is None:
             return None
@@ -241,11 +241,11 @@ class Agent:
         )
 
     def _terms(self, pod: PodView) -> Terms:
-        """What holds for a Pod by the policy of this moment."""
+        """The terms of a Pod by the present policy."""
         return sites.terms_of(self._base, self._policy, pod.rule)
 
     def _cluster(self) -> str:
-        """The cluster's eight digits, waited for while the API server is down; empty where the end came first."""
+        """The cluster's eight digits; waits while the API server is down. Empty if the agent was stopped first."""
         while not self._stopping.is_set():
             try:
                 found = self._api.get("/api/v1/namespaces/kube-system")
@@ -260,7 +260,10 @@ class Agent:
         return verdict(self._lead.problem if self._lead is not None else "")
 
     def _ready(self) -> Answer:
-        """A standby is ready: it can take over. So is who waits for a certificate, without which only logs fail."""
+        """The answer to ``/readyz``. A standby is ready, as it can take over.
+
+        An agent that waits for its certificate is ready too, as only logs fail without it.
+        """
         if self._stopping.is_set():
             return verdict("ending")
         lead, waiting = self._lead, self._next.waiting_for if self._next is not None else ""

@@ -1,6 +1,6 @@
-"""``/livez``, ``/readyz`` and ``/metrics``, plain HTTP, on a port of their own.
+"""Serves ``/livez``, ``/readyz`` and ``/metrics`` by plain HTTP on a port of their own.
 
-Shell. Nothing here is secret, and nothing can be changed: probes and Prometheus read it without credentials.
+Shell. Probes and Prometheus read these pages without credentials: they hold no secrets, and are read-only.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _SECONDS: Final = 10.0
 
 
 def verdict(problem: str, **told: object) -> Answer:
-    """The answer of a probe: 200, or 503 with what is wrong."""
+    """The answer to a probe: 200, or 503 with the problem."""
     body = {"ok": not problem, **({"problem": problem} if problem else {}), **told}
     return (503 if problem else 200), _JSON, json.dumps(body).encode() + b"\n"
 
@@ -45,7 +45,7 @@ class _Handler(BaseHTTPRequestHandler):
     sys_version = ""
 
     def do_GET(self) -> None:
-        """Answer."""
+        """Answer one request."""
         page = self.pages.get(self.path.partition("?")[0])
         code, kind, body = page() if page else (404, _JSON, b'{"error": "see /livez, /readyz, /metrics"}\n')
         self.send_response(code)
@@ -55,13 +55,13 @@ class _Handler(BaseHTTPRequestHandler):
         self.wfile.write(body)
 
     def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the name is the base class's
-        """Probes come every few seconds: none is worth a line."""
+        """Log nothing, as probes come every few seconds."""
 
 
 def serve(
     address: Address, *, live: Callable[[], Answer], ready: Callable[[], Answer], metrics: Callable[[], bytes]
 ) -> ThreadingHTTPServer:
-    """Serve in a thread of its own until ``shutdown``. ConfigError where it cannot listen there."""
+    """Serve in a thread of its own until ``shutdown``. Raises ConfigError if it cannot listen on the address."""
     pages = {"/livez": live, "/readyz": ready, "/metrics": lambda: (200, CONTENT_TYPE, metrics())}
     handler = type("Handler", (_Handler,), {"pages": pages})
     try:

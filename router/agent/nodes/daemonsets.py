@@ -1,11 +1,12 @@
-"""Pods of DaemonSets that tolerate everything: bound, and reported Running and Ready, without being run.
+"""Binds Pods of DaemonSets that tolerate everything, and reports them Running and Ready without running them.
 
-A virtual node takes no Pods from the scheduler (``pods: 0``), so such a Pod would stay Pending, and one that is Pending
-or Failed stops its DaemonSet's rollout on all nodes of the cluster. An annotation and an Event say that nothing runs.
+A virtual node takes no Pods from the scheduler (``pods: 0``), so a Pod of a DaemonSet would stay Pending there. A Pod
+that is Pending or Failed stops its DaemonSet's rollout on all nodes of the cluster. An annotation and an Event say that
+nothing runs.
 
-The DaemonSet controller says by a node affinity on ``metadata.name`` which node a Pod is for. Routed Pods carry our
-queue's label; these do not, and are watched apart: those of the whole cluster that have no node yet (few at any time),
-and those of our nodes.
+The DaemonSet controller names a Pod's node in a node affinity on ``metadata.name``. These Pods lack the queue's label
+of routed Pods, so they have watches of their own: one for the cluster's Pods without a node (few at any time), and one
+for each of our nodes.
 """
 
 from __future__ import annotations
@@ -41,7 +42,7 @@ _CONDITIONS: Final = ("Initialized", "ContainersReady", "Ready")
 
 
 class Act(Enum):
-    """What is to be done with a Pod of a DaemonSet."""
+    """An action for a Pod of a DaemonSet."""
 
     BIND = "bind"
     REPORT = "report"
@@ -49,7 +50,7 @@ class Act(Enum):
 
 
 def act_on(pod: Mapping[str, Any], nodes: frozenset[str]) -> Act | None:
-    """What is to be done with a Pod, if it is a DaemonSet's and on one of our nodes or meant for one."""
+    """The action for a DaemonSet's Pod that is on one of our nodes or meant for one; else None."""
     if not is_of_daemon_set(pod):
         return None
     node, deleted = pod["spec"].get("nodeName"), pod["metadata"].get("deletionTimestamp") is not None
@@ -74,7 +75,7 @@ def is_of_daemon_set(pod: Mapping[str, Any]) -> bool:
 
 
 def node_meant(pod: Mapping[str, Any]) -> str | None:
-    """The node that a DaemonSet's Pod is for: the one that its required node affinity names; None where it names none."""
+    """The node that a DaemonSet's Pod is for, by its required node affinity; None without one."""
     affinity = (pod["spec"].get("affinity") or {}).get("nodeAffinity") or {}
     required = affinity.get("requiredDuringSchedulingIgnoredDuringExecution") or {}
     for term in required.get("nodeSelectorTerms") or []:
@@ -85,7 +86,7 @@ def node_meant(pod: Mapping[str, Any]) -> str | None:
 
 
 def binding(pod: Mapping[str, Any], node: str) -> Json:
-    """The Binding of this very Pod to a node."""
+    """The Binding of a Pod, identified by its uid, to a node."""
     metadata = pod["metadata"]
     return {
         "apiVersion": "v1",
@@ -117,7 +118,7 @@ def running(pod: Mapping[str, Any], address: str, now: datetime) -> Json:
 
 
 def ended(pod: Mapping[str, Any], now: datetime) -> Json:
-    """A strategic merge patch of the status subresource: over. Nothing ran, so nothing failed."""
+    """A strategic merge patch of the status subresource: Succeeded, as nothing ran."""
     state = {"terminated": {"exitCode": 0, "reason": names.REASON_NOT_RUN, "finishedAt": _stamp(now)}}
     containers = [_container(one, state, ready=False) for one in pod["spec"]["containers"]]
     return {
@@ -144,7 +145,7 @@ def _stamp(moment: datetime) -> str:
 
 @dataclass(slots=True)
 class _Task:
-    """A Pod that something is to be done with, how often that was tried, and when the next try may be (monotonic)."""
+    """An action for a Pod, with the number of tries and the earliest time of the next one (monotonic)."""
 
     pod: Json
     act: Act
@@ -153,12 +154,12 @@ class _Task:
 
 
 class DaemonSets:
-    """Answers for the Pods of DaemonSets on our nodes: ``start`` it, ``stop`` it in the end.
+    """Plays the kubelet for Pods of DaemonSets on our nodes: ``start`` it, ``stop`` it in the end.
 
     Only the agent that leads may run it.
 
     :param nodes: names of our virtual nodes
-    :param address: that the Nodes publish
+    :param address: the IP that the Nodes publish
     """
 
     def __init__(self, api: Api, nodes: Iterable[str], address: str, recorder: Recorder) -> None:
@@ -177,20 +178,20 @@ class DaemonSets:
         return self._loop.alive and all(watch.alive for watch in self._watches)
 
     def start(self) -> None:
-        """Begin to answer."""
+        """Start the watches and the thread."""
         for watch in self._watches:
             watch.start()
         self._loop.start()
 
     def stop(self) -> None:
-        """End; the Pods stay as they are."""
+        """Stop the watches and the thread; the Pods stay as they are."""
         for watch in self._watches:
             watch.stop()
         self._loop.stop()
         self._loop.await_end(_SECONDS)
 
     def _watch(self, node: str) -> Watch:
-        """Of the Pods that are on a node and not routed; of those without a node where it is empty."""
+        """A watch of a node's unrouted Pods; for an empty ``node``, of unrouted Pods without a node."""
         selectors = {"fieldSelector": f"spec.nodeName={node}", "labelSelector": _NOT_ROUTED}
         return Watch(self._api, _PODS, partial(self._on_list, node), partial(self._on_change, node), selectors)
 
@@ -210,12 +211,12 @@ class DaemonSets:
             before = self._tasks.pop(key, None)
             if act is not None:
                 self._tasks[key] = _Task(pod, act)
-                if before is not None and before.act is act:  # our own change did not help: slower
+                if before is not None and before.act is act:  # our own change had no effect: slow down
                     self._tasks[key].again, self._tasks[key].tries = before.again, before.tries
         self._loop.wake()
 
     def _turn(self) -> float | None:
-        """Do what is due most; seconds until the next is, None where there is nothing to do."""
+        """Do the action that is due; returns the seconds until the next one, None if all are done."""
         with self._lock:
             task = min(self._tasks.values(), key=lambda one: one.again, default=None)
         if task is None:
@@ -225,10 +226,10 @@ class DaemonSets:
         try:
             self._perform(task)
         except (NotFound, Conflict):
-            pass  # it is another Pod or another version by now: the watch will show it
+            pass  # the Pod was replaced or changed: the watch will show it
         except ApiError as error:
             log.warning("Pod %s: cannot %s: %s", _name(task.pod), task.act.value, error)
-        with self._lock:  # done or not: if the watch does not show that it was, it is tried again
+        with self._lock:  # in any case: the task stays until the watch shows its effect
             task.tries += 1
             task.again = time.monotonic() + _BACK_OFF.after(task.tries)
         return 0.0

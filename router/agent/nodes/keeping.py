@@ -1,11 +1,11 @@
-"""Keep one Node object per queue of a site: there, labelled, tainted, Ready, with a Lease that says we live.
+"""Keeps one Node object for each queue of a site: labelled, tainted and Ready, with a Lease as its heartbeat.
 
-Shell around ``router.agent.nodes.objects``: a watch of the site's Nodes and one thread that brings them to what they
-should be. Level-triggered: each round compares all there is with all there should be.
+Shell around ``router.agent.nodes.objects``: a watch of the site's Nodes, and one thread that corrects them.
+Level-triggered: each round compares the whole actual state with the whole desired state.
 
-A Node that is deleted is made again at once, as its Pods would be deleted and their Jobs run again. None is ever
-deleted here, also not that of a queue which the site no longer has. A Node of our name that somebody else made is left
-alone, and told.
+A deleted Node is made again at once, or its Pods would be deleted and their Jobs would run again. This module never
+deletes a Node, even if its queue has left the site. A Node of our name with another creator is left alone and
+reported.
 """
 
 from __future__ import annotations
@@ -47,19 +47,19 @@ log: Final = logging.getLogger("batchgate.agent")
 _NODES: Final = "/api/v1/nodes"
 _LEASES: Final = "/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases"
 _SECONDS: Final = 5.0
-"""For one request: one that hangs must not hold up the heartbeats of the other nodes."""
+"""Time limit of one request: a hanging one must not hold up the heartbeats of other Nodes."""
 _LONGEST_INTERVAL: Final = 10.0
-"""Between two heartbeats, as kubelets have it."""
+"""Longest time between two heartbeats, as with kubelets."""
 _SHORTEST_DELAY: Final = 0.1
 _BACK_OFF: Final = BackOff(first=2 * _SHORTEST_DELAY, longest=5.0)
-"""Between tries that had to change something."""
+"""Pauses after tries that had to change something."""
 
 
 @dataclass(frozen=True, slots=True)
 class Endpoint:
-    """Where the API server reaches the kubelet API: an IP, and a port.
+    """The IP and port where the API server reaches the kubelet API.
 
-    ``ports`` names the port of a queue that has one of its own: a request to a kubelet does not say which node is meant.
+    :param ports: the ports of queues that have their own, as a request to a kubelet does not name its node
     """
 
     address: str
@@ -73,10 +73,13 @@ class Endpoint:
 
 @dataclass(slots=True)
 class _Kept:
-    """One queue's Node.
+    """One queue's Node. Times are monotonic.
 
-    ``found`` is the object as the watch last showed it, ``uid`` of the one that has a Lease, ``renew`` when that is
-    due, ``again`` when the next try may be; monotonic times. ``changes`` counts the last tries that had to change it.
+    :param found: the object as the watch last showed it
+    :param uid: the uid of the object that the Lease belongs to
+    :param renew: when the Lease is due to be renewed
+    :param again: when the next try may be made
+    :param changes: how many tries in a row had to change the Node
     """
 
     node: VirtualNode
@@ -90,15 +93,15 @@ class _Kept:
 
 
 class _NotOursError(Exception):
-    """Somebody else made a Node of our name; says how that is seen."""
+    """A Node of our name has another creator; the message says how that shows."""
 
 
 class Nodes:
-    """The Nodes of a site's queues: ``start``, tell it ``condition`` and ``figures``, ``stop`` in the end.
+    """The Nodes of a site's queues: ``start``, set ``condition`` and ``figures``, ``stop`` in the end.
 
     Only the agent that leads may run it.
 
-    :param lease_seconds: how long a Lease says to be good for; it is renewed four times as often
+    :param lease_seconds: the duration in a Lease, which is renewed at least four times in it
     """
 
     def __init__(self, api: Api, site: Site, endpoint: Endpoint, lease_seconds: int, recorder: Recorder) -> None:
@@ -121,7 +124,7 @@ class Nodes:
 
     @property
     def problems(self) -> dict[str, str]:
-        """What is wrong with which Node now; empty where all is well."""
+        """The present problems by the Node's name; empty if all is well."""
         with self._lock:
             return {name: kept.problem for name, kept in self._kept.items() if kept.problem}
 
@@ -131,25 +134,25 @@ class Nodes:
         return self._watch.alive and self._loop.alive
 
     def start(self) -> None:
-        """Begin to keep them."""
+        """Start the watch and the thread."""
         self._watch.start()
         self._loop.start()
 
     def stop(self) -> None:
-        """End; the Nodes stay, for whoever leads next."""
+        """Stop the watch and the thread; the Nodes stay for the next leader."""
         self._loop.stop()
         self._watch.stop()
         self._loop.await_end(_SECONDS)
 
     def condition(self, queue: str | None, kind: str, status: str, reason: str, message: str) -> None:
-        """From now on, this condition is on the Node of a queue; of all queues where None is named."""
+        """From now on, set this condition on a queue's Node; for None on all Nodes."""
         with self._lock:
             for kept in self._of(queue):
                 kept.conditions[kind] = Condition(kind, status, reason, message)
         self._loop.wake()
 
     def figures(self, queue: str, figures: QueueFigures) -> None:
-        """From now on, this is what a queue has."""
+        """From now on, publish these figures of a queue."""
         with self._lock:
             for kept in self._of(queue):
                 kept.node = replace(kept.node, figures=figures)
@@ -164,7 +167,7 @@ class Nodes:
     def _on_list(self, objects: Iterator[Json]) -> None:
         found = {node["metadata"]["name"]: node for node in objects}
         with self._lock:
-            self._version = ""  # a list is read again at times: the cluster may have been upgraded since
+            self._version = ""  # lists are read only at times: the cluster may have been upgraded since the last one
             for name, kept in self._kept.items():
                 kept.found = found.get(name)
         for name, node in found.items():
@@ -183,7 +186,7 @@ class Nodes:
         self._loop.wake()
 
     def _look_at(self, name: str, node: Json) -> None:
-        """Say once that there is a Node of this site which no queue has. Its Pods would be lost with it."""
+        """Report once a Node of this site that has no queue. It is not deleted, as its Pods would go with it."""
         if name in self._kept or name in self._left_over:
             return
         self._left_over.add(name)
@@ -200,28 +203,28 @@ class Nodes:
         return max(_SHORTEST_DELAY, due - now)
 
     def _attend(self, kept: _Kept) -> None:
-        """Bring one Node to what it should be, unless that was tried just now."""
+        """Correct one Node, unless that was tried just now."""
         if self._loop.stopping or time.monotonic() < kept.again:
             return
         problem, changed = "", True
         try:
             changed = self._step(kept)
         except (NotFound, Conflict):
-            pass  # it was deleted, or somebody changed its taints: the watch will show it
+            pass  # the Node was deleted, or its taints were changed: the watch will show it
         except (ApiError, _NotOursError) as error:
             problem = str(error)
         with self._lock:
             if problem and problem != kept.problem:
                 log.error("Node %s: %s", kept.node.name, problem)
             kept.problem = problem
-            # Also where somebody else undoes what we write: neither is to keep the API server busy.
+            # Also if another program undoes our changes: the API server must not be kept busy.
             kept.changes = kept.changes + 1 if changed else 0
             kept.again = time.monotonic() + max(_SHORTEST_DELAY, _BACK_OFF.after(kept.changes))
 
     def _step(self, kept: _Kept) -> bool:
-        """One try; whether something had to be changed.
+        """Try once to correct a Node; returns whether something had to be changed.
 
-        What the API server answers is not kept: the watch alone says what there is, or a deletion could be missed.
+        The API server's answers are not kept: only the watch sets ``found``, or a deletion could be missed.
         """
         self._version = self._version or str(self._api.get("/version", _SECONDS)["gitVersion"])
         with self._lock:
@@ -246,7 +249,7 @@ class Nodes:
     def _make(self, kept: _Kept, node: VirtualNode) -> Json:
         try:
             made = self._api.create(_NODES, node_object(node), _SECONDS)
-        except Conflict:  # without our label, which the watch asks for, or made just now
+        except Conflict:  # the Node lacks the label that the watch selects, or was made just now
             made = self._api.get(f"{_NODES}/{node.name}", _SECONDS)
         else:
             log.info("Node %s made", node.name)

@@ -1,7 +1,7 @@
-"""What a virtual node's Node object says: labels, taint, capacity, addresses, conditions, its Lease.
+"""Makes a virtual node's Node object (labels, taint, capacity, addresses, conditions) and its Lease.
 
-Pure. Makes the objects, and the patches that bring an object to what it should say. Other people's labels, taints and
-conditions on a Node of ours stay as they are.
+Pure. Also makes the patches that correct an object. Labels, taints and conditions that others have added to a Node stay
+as they are.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ from router.site.schema import Queue
 Json = dict[str, Any]
 
 READY: Final = "Ready"
-ARCHITECTURE: Final = "amd64"  # what the webhook takes as given of every virtual node (router.workload.nodelabels)
+ARCHITECTURE: Final = "amd64"  # the webhook assumes it for every virtual node (router.workload.nodelabels)
 HEARTBEAT_SECONDS: Final = 300.0
-"""Conditions that do not change are written this often, as kubelets do; the Lease says in between that we live."""
+"""How often unchanged conditions are written, as by kubelets; in between, the Lease is the heartbeat."""
 _RESOURCES: Final = ("cpu", "memory", "nvidia.com/gpu", "amd.com/gpu", "pods")
 _LABELS: Final = (names.LABEL_NODES, names.LABEL_NCPUS, names.LABEL_MEMORY, names.LABEL_WALLTIME)
 _LONGEST_LABEL: Final = 63
@@ -30,9 +30,9 @@ _LONGEST_LABEL: Final = 63
 
 @dataclass(frozen=True, slots=True)
 class QueueFigures:
-    """What a queue has; None where it is not known. Memory in bytes, walltime in seconds.
+    """The resources and limits of a queue; None if unknown. Memory in bytes, walltime in seconds.
 
-    ``gpu_resource`` is the name under which the GPUs are counted.
+    :param gpu_resource: the resource name under which the GPUs are counted
     """
 
     nodes: int | None = None
@@ -44,7 +44,7 @@ class QueueFigures:
 
 
 def declared(queue: Queue) -> QueueFigures:
-    """What the policy says of a queue, until the batch system has been asked."""
+    """The figures of a queue in the policy, used until the batch system has answered."""
     return QueueFigures(
         nodes=queue.nodes,
         cpus_per_node=queue.cpus_per_node,
@@ -56,9 +56,9 @@ def declared(queue: Queue) -> QueueFigures:
 
 
 def reported(figures: QueueFigures, state: QueueReport) -> QueueFigures:
-    """What the batch system says of a queue; what is declared, where it does not say.
+    """The batch system's figures of a queue; figures that it leaves open stay as declared.
 
-    ``nodes`` are those that are in order and that one job may have.
+    ``nodes`` counts the healthy nodes, at most as many as one job may have.
     """
     nodes = [one for one in (state.nodes, state.nodes_max) if one is not None]
     gpus = figures.gpus_per_node if state.gpus_per_node is None else state.gpus_per_node or None
@@ -74,7 +74,7 @@ def reported(figures: QueueFigures, state: QueueReport) -> QueueFigures:
 
 @dataclass(frozen=True, slots=True)
 class Condition:
-    """One condition as it should be. ``status`` is ``True``, ``False`` or ``Unknown``."""
+    """One desired condition. ``status`` is ``True``, ``False`` or ``Unknown``."""
 
     type: str
     status: str
@@ -83,7 +83,10 @@ class Condition:
 
 
 def queue_condition(queue: str, state: QueueReport | None) -> Condition:
-    """Whether a queue takes and starts jobs; None: the batch system, which tells of others, does not name it."""
+    """The condition that says whether a queue takes and starts jobs.
+
+    :param state: None if the batch system reports other queues only
+    """
     kind = names.CONDITION_QUEUE_CLOSED
     if state is None:
         return Condition(kind, "True", "NotThere", f"the batch system has no queue {queue}, or does not show it")
@@ -96,10 +99,10 @@ def queue_condition(queue: str, state: QueueReport | None) -> Condition:
 
 @dataclass(frozen=True, slots=True)
 class VirtualNode:
-    """All that the Node of a queue should say.
+    """The desired content of a queue's Node.
 
-    :param address: where the API server reaches the kubelet API; an IP
-    :param version: of the API server; the kubelet's version is made of it, as tools compare the two
+    :param address: the IP where the API server reaches the kubelet API
+    :param version: the API server's version; the kubelet's version is made of it, as tools compare the two
     """
 
     site: str
@@ -117,12 +120,12 @@ class VirtualNode:
 
     @property
     def provider_id(self) -> str:
-        """What shows that a Node is ours: nobody else writes it, and it cannot be changed."""
+        """The ``providerID`` that proves a Node to be ours: only the agent writes it, and it is immutable."""
         return f"{names.NODE_PROVIDER}{self.site}/{self.queue}"
 
 
 def node_object(node: VirtualNode) -> Json:
-    """The Node as it is created; its status is written after that, through the subresource."""
+    """The Node to create; its status is written later, through the subresource."""
     return {
         "apiVersion": "v1",
         "kind": "Node",
@@ -132,12 +135,12 @@ def node_object(node: VirtualNode) -> Json:
 
 
 def is_ours(found: Mapping[str, Any], node: VirtualNode) -> bool:
-    """Whether an object of that name is the one that we made."""
+    """Whether the agent made this object."""
     return (found.get("spec") or {}).get("providerID") == node.provider_id
 
 
 def labels(node: VirtualNode) -> dict[str, str]:
-    """The labels that are ours. What a queue has is left out where it is not known."""
+    """The labels that the agent sets. Unknown figures are left out."""
     figures = node.figures
     memory, walltime = figures.memory_per_node, figures.walltime_max
     found = {
@@ -159,12 +162,12 @@ def labels(node: VirtualNode) -> dict[str, str]:
 
 
 def taint(node: VirtualNode) -> Json:
-    """The taint that keeps Pods away which were not sent here."""
+    """The taint that keeps away all Pods except those that were sent here."""
     return {"key": names.TAINT_QUEUE, "value": node.queue, "effect": "NoSchedule"}
 
 
 def capacity(figures: QueueFigures) -> dict[str, str]:
-    """What the queue has in all, as far as it is known."""
+    """The total resources of the queue, as far as known."""
     nodes = figures.nodes
     if nodes is None:
         return {}
@@ -181,14 +184,14 @@ def _quantity(value: int) -> str:
 
 
 def allocatable(figures: QueueFigures) -> dict[str, str]:
-    """The same, and no Pods: the scheduler places nothing here. Pods that name the node are bound all the same."""
+    """The capacity with 0 Pods, so that the scheduler places none here. Pods that name the node are bound anyway."""
     return capacity(figures) | {"pods": "0"}
 
 
 def metadata_patch(found: Mapping[str, Any], node: VirtualNode) -> Json | None:
-    """A merge patch that brings labels and taint to what they should be, or None where they are.
+    """A merge patch that corrects labels and taint; None if they are right.
 
-    Taints are one list: a change of it holds for the version that was read only.
+    Taints are one list, so a patch of it only applies to the version that was read.
     """
     metadata = found["metadata"]
     have, want = metadata.get("labels") or {}, labels(node)
@@ -208,9 +211,9 @@ def _is_taint(one: Json, wanted: Json) -> bool:
 
 
 def status_patch(found: Mapping[str, Any], node: VirtualNode, now: datetime) -> Json | None:
-    """A strategic merge patch of the status that brings it to what it should be, or None where it is.
+    """A strategic merge patch that corrects the status; None if it is right.
 
-    Conditions that stay the same are among it once in :data:`HEARTBEAT_SECONDS`.
+    Unchanged conditions are included once in :data:`HEARTBEAT_SECONDS`.
     """
     status: Mapping[str, Any] = found.get("status") or {}
     patch: Json = {}
@@ -223,7 +226,7 @@ def status_patch(found: Mapping[str, Any], node: VirtualNode, now: datetime) -> 
         have = status.get(key) or {}
         if any(have.get(name) != value for name, value in want.items()):
             patch[key] = want
-    # Of type InternalIP only: the API server prefers a Hostname, and cannot look it up.
+    # Only of type InternalIP: the API server would prefer a Hostname, but cannot resolve it.
     addresses = [{"type": "InternalIP", "address": node.address}]
     if status.get("addresses") != addresses:
         patch["addresses"] = [{"$patch": "replace"}, *addresses]
@@ -277,7 +280,7 @@ def _is_old(condition: Json, now: datetime) -> bool:
 
 
 def lease_object(node: VirtualNode, uid: str, seconds: int, renewed: str) -> Json:
-    """The Lease by which the node says that it lives; it belongs to the Node object of this uid, and goes with it."""
+    """The Lease that is the node's heartbeat. The Node object of this uid owns it, so it is deleted with the Node."""
     owner = {"apiVersion": "v1", "kind": "Node", "name": node.name, "uid": uid}
     return {
         "apiVersion": "coordination.k8s.io/v1",
@@ -288,7 +291,7 @@ def lease_object(node: VirtualNode, uid: str, seconds: int, renewed: str) -> Jso
 
 
 def _label_value(name: str) -> str:
-    """A name as the value of a label: where it is too long, its start and a short hash."""
+    """A name as the value of a label; if it is too long, its start and a short hash."""
     if len(name) <= _LONGEST_LABEL:
         return name
     return f"{name[: _LONGEST_LABEL - 7].rstrip('.-')}-{hashlib.sha256(name.encode()).hexdigest()[:6]}"

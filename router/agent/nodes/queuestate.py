@@ -1,8 +1,8 @@
-"""How the queues of a site are, published for the rules of the webhook: one document of a ConfigMap.
+"""Publishes the state of a site's queues for the webhook's rules, as one document of a ConfigMap.
 
-Pure: ``entries``, ``document``. Shell: one thread. The batch system is asked once in half a minute, and only while it
-answers; its answer is written where it differs from what was written last, and else before that grows too old. What is
-not known is not written: a document that nobody renews counts as unknown after a while, which its reader sees to.
+Pure: ``entries``, ``document``. Shell: one thread. It asks the batch system every half minute, but only while the batch
+system answers. It writes an answer if it differs from the last written one, or before that becomes too old. Without an
+answer it writes nothing: for its reader, a document that is too old counts as unknown.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ log: Final = logging.getLogger("batchgate.agent")
 
 SECONDS: Final = 30.0
 RENEWED_SECONDS: Final = QUEUES_MAX_AGE / 2
-"""A document that still holds is written again after this: half the age at which it would count as unknown."""
+"""Age at which an unchanged document is written again: half the age at which it would count as unknown."""
 
 Entry = dict[str, Any]
 
@@ -35,9 +35,9 @@ Entry = dict[str, Any]
 
 
 def entries(site: str, queues: Sequence[str], found: Mapping[str, QueueReport]) -> list[Entry]:
-    """The figures of a site's declared queues, as ``router.policy.states`` reads them; what is not known is left out.
+    """The figures of a site's declared queues, as ``router.policy.states`` reads them; unknown figures are left out.
 
-    A declared queue that the batch system does not name takes no job. None at all: it says nothing of queues.
+    A declared queue that is missing in the batch system's answer counts as down. An empty answer gives no entries.
     """
     return [_entry(site, name, found.get(name)) for name in queues] if found else []
 
@@ -49,7 +49,7 @@ def _entry(site: str, name: str, state: QueueReport | None) -> Entry:
         "freeNodes": state.free_nodes,
         "queuedJobs": state.queued,
         "runningJobs": state.running,
-        # To the minute: every other change of it would be written too.
+        # Rounded down to minutes, as each change is written.
         "waitSeconds": None if state.waited is None else state.waited // 60 * 60,
     }
     known = {key: figure for key, figure in figures.items() if figure is not None}
@@ -57,7 +57,7 @@ def _entry(site: str, name: str, state: QueueReport | None) -> Entry:
 
 
 def document(queues: Sequence[Entry], asked: float) -> str:
-    """The document, JSON. ``asked``: when its figures were asked for, seconds since 1970."""
+    """The document as JSON. ``asked``: when its figures were asked for, in seconds since 1970."""
     moment = datetime.fromtimestamp(asked, UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
     return json.dumps({"time": moment, "queues": list(queues)})
 
@@ -67,7 +67,7 @@ def document(queues: Sequence[Entry], asked: float) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Board:
-    """What is published where: the site's declared queues, in the ConfigMap of that namespace; times in seconds."""
+    """The site's declared queues, the namespace of the ConfigMap, and the times between writes in seconds."""
 
     namespace: str
     site: str
@@ -79,7 +79,7 @@ class Board:
 class QueueStatePublisher:
     """Publishes the state of one site's queues; ``start`` it while leading, ``stop`` it in the end.
 
-    :param ask: the queues' state from the batch system; BatchError
+    :param ask: the queues' state from the batch system; may raise BatchError
     :param ready: whether the batch system answers and this agent leads; asked before each question
     """
 
@@ -96,11 +96,11 @@ class QueueStatePublisher:
         self._loop = Loop("queue state", self._turn)
 
     def start(self) -> None:
-        """Begin to publish, at once."""
+        """Start the thread, which publishes at once."""
         self._loop.start()
 
     def stop(self) -> None:
-        """Publish no more. What is published ages."""
+        """Stop the thread. The published document stays, and grows old."""
         self._loop.stop()
 
     @property
@@ -110,11 +110,11 @@ class QueueStatePublisher:
 
     @property
     def problem(self) -> str:
-        """Why the last turn published nothing; empty where it did, or had nothing to publish."""
+        """Why the last turn failed to publish; empty if it succeeded or had no news."""
         return self._problem
 
     def look(self) -> bool:
-        """One turn; whether it wrote. BatchError, ApiError."""
+        """Take one turn; returns whether it wrote. Raises BatchError, ApiError."""
         if not self._ready():
             return False
         asked, begun = time.time(), time.monotonic()
