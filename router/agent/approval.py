@@ -1,6 +1,6 @@
-"""May this Pod be run? The proof that it carries, the Job that it belongs to, and what was added to it on the way.
+"""Decides whether a Pod may be run, from its signature, its Job, and the additions that other webhooks made to it.
 
-Pure. What the API server's guards could not judge is judged here: signatures, and that the Pod is what was signed.
+Pure. Judges what the API server's guards cannot: signatures, and whether the Pod is the signed one.
 """
 
 from __future__ import annotations
@@ -24,20 +24,20 @@ _PROOF: Final = (names.KEY_SCRIPT, names.KEY_REQUESTER, names.KEY_ACCOUNT, names
 _PLACE: Final = (names.KEY_SITE, names.KEY_QUEUE)
 _GROUPS: Final = podtemplate.GROUPS
 _OF_PODS: Final = frozenset({"imagePullSecrets", "serviceAccountName"})
-"""Of a Pod these come from its service account, where the template names none."""
+"""Fields that a Pod gets from its service account if the template leaves them out."""
 _PULL_POLICY: Final = "imagePullPolicy"
 _ALWAYS: Final = "Always"
-"""What the admission plugin AlwaysPullImages sets on Pods, of all containers."""
+"""The value that the admission plugin AlwaysPullImages sets in all containers of a Pod."""
 _ENDED: Final = frozenset({"Complete", "Failed"})
 
 
 class UnknownKey(SignatureError):
-    """Signed with a key that is not in force, or not yet, or in a later format: not all programs change at once."""
+    """The signature's key is not in force now, or its format is newer: programs are upgraded one after the other."""
 
 
 @dataclass(frozen=True, slots=True)
 class Approved:
-    """What is signed of a Pod that may be run: as whom, the script, and what is brought back."""
+    """The signed values of a Pod that may be run: the HPC user, the script, and the results to bring back."""
 
     user: str
     script: str
@@ -46,14 +46,14 @@ class Approved:
 
 @dataclass(frozen=True, slots=True)
 class Needs:
-    """Objects of the Pod's namespace that its files are made from, by name."""
+    """The names of objects in the Pod's namespace that its files are made from."""
 
     config_maps: tuple[str, ...]
     secrets: tuple[str, ...]
 
 
 def controller(pod: Fields) -> tuple[str, str] | None:
-    """Name and uid of the Job that controls a Pod; None where its controller is no Job."""
+    """Name and uid of the Job that controls a Pod; None for Pods of other controllers."""
     for owner in _metadata(pod).get("ownerReferences") or ():
         if owner.get("controller"):
             is_job = owner.get("kind") == "Job" and str(owner.get("apiVersion", "")).startswith("batch/")
@@ -62,19 +62,19 @@ def controller(pod: Fields) -> tuple[str, str] | None:
 
 
 def is_living(job: Fields) -> bool:
-    """Whether a Job still wants its Pods: neither deleted nor over."""
+    """Whether a Job still wants its Pods: True until it ends or is being deleted."""
     conditions = (job.get("status") or {}).get("conditions") or ()
     ended = any(one.get("type") in _ENDED and one.get("status") == "True" for one in conditions)
     return not ended and not _metadata(job).get("deletionTimestamp")
 
 
 def approve(pod: Fields, job: Fields, site: str, keys: Mapping[str, Ed25519PublicKey]) -> Approved:
-    """Hold a Pod against its Job and both against the signature.
+    """Compare a Pod with its Job, and both with the signature.
 
     :param job: the Pod's controller, as the API server has it now
-    :param site: whose agent this is
+    :param site: the site of this agent
     :param keys: the public keys in force
-    :raises SignatureError: what is missing or differs
+    :raises SignatureError: a value is missing or differs; the message names it
     """
     own, template = _metadata(pod), _metadata((job.get("spec") or {}).get("template") or {})
     annotations, labels = template.get("annotations") or {}, template.get("labels") or {}
@@ -95,9 +95,9 @@ def approve(pod: Fields, job: Fields, site: str, keys: Mapping[str, Ed25519Publi
 
 
 def owner_of(pod: Fields, site: str, keys: Mapping[str, Ed25519PublicKey]) -> str:
-    """The HPC user for whom a Pod was signed: whose files and batch job it has. It need not be one that may be run.
+    """The HPC user for whom a Pod was signed, who owns its files and batch job. The Pod may still be refused to run.
 
-    :raises SignatureError: it does not prove that; UnknownKey where the key is not in force any more, or not yet
+    :raises SignatureError: the user is not proven; UnknownKey if the key is not in force now
     """
     own, found = _metadata(pod), controller(pod)
     signed = _read(signing.text_under(names.KEY_SIGNATURE, own.get("annotations") or {}), keys)
@@ -108,7 +108,7 @@ def owner_of(pod: Fields, site: str, keys: Mapping[str, Ed25519PublicKey]) -> st
 
 
 def named_user(account: str) -> str:
-    """The HPC user whom an account's annotation names, which proves nothing; empty where it names none."""
+    """The HPC user whom an account's annotation names, without proof; empty if the annotation is invalid."""
     try:
         return _user(account)
     except SignatureError:
@@ -127,7 +127,7 @@ def _read(signature: str, keys: Mapping[str, Ed25519PublicKey]) -> signing.Claim
 
 
 def _demand_same(own: Fields, template: Fields) -> None:
-    """The Pod's proof is its template's: whoever could change one Pod could not have changed the Job."""
+    """Raise SignatureError unless the Pod's proof is its template's: rights on Pods do not allow changes of Jobs."""
     for kind, keys in (("annotations", _PROOF), ("labels", _PLACE)):
         mine, theirs = own.get(kind) or {}, template.get(kind) or {}
         for key in keys:
@@ -138,20 +138,21 @@ def _demand_same(own: Fields, template: Fields) -> None:
 
 
 def additions(pod: Fields, job: Fields) -> tuple[str, ...]:
-    """What a Pod has that its Job's template lacks or has otherwise, and the script therefore does not run.
+    """The parts of a Pod that differ from its Job's template, so that the script would not run them.
 
-    ``container sidecar``, ``volume token``, ``command of container main``. Left out is what only Pods have: amounts of a
-    LimitRange, the completion index, that images are always pulled, and what comes from the service account.
+    For example ``container sidecar``, ``volume token``, ``command of container main``. Left out are values that
+    Kubernetes sets in Pods only: amounts of a LimitRange, the completion index, the pull policy Always, and fields of
+    the service account.
     """
     found = podtemplate.differences(_template(job), _as_written(pod.get("spec") or {}, _template(job)))
     return tuple(dict.fromkeys([_named(one) for one in found if not _is_of_pods(one)]))
 
 
 def as_signed(pod: Fields, job: Fields) -> dict[str, Any]:
-    """The Pod as its Job's template has it, which is what was signed, with what only Pods have.
+    """The Pod with the signed spec of its Job's template, and with the values that only Pods have.
 
-    That are metadata, node, amounts, that images are always pulled, and what comes from the service account where the
-    template names none. What another webhook has put into the Pod decides nothing.
+    These are metadata, node, amounts, the pull policy Always, and fields of the service account that the template
+    leaves out. Additions by other webhooks have no effect.
     """
     own, template = pod.get("spec") or {}, _template(job)
     from_account = {field: own[field] for field in sorted(_OF_PODS) if field in own and not template.get(field)}
@@ -179,7 +180,7 @@ def _is_of_pods(one: podtemplate.Difference) -> bool:
 
 
 def _as_written(spec: Fields, template: Fields) -> Fields:
-    """A Pod's spec without what Kubernetes sets in every container: an Indexed Job's variable, and AlwaysPullImages."""
+    """A Pod's spec without values that Kubernetes sets in all containers: the index variable, and the pull policy."""
     groups = {group: [_own(one, template.get(group) or ()) for one in spec.get(group) or ()] for group in _GROUPS}
     return {**spec, **groups}
 
@@ -222,7 +223,7 @@ _SOURCES: Final = {
     "secretRef": False,
     "secret": False,
 }
-"""Fields that name an object: True for a ConfigMap."""
+"""Fields that name an object: True for a ConfigMap, False for a Secret."""
 
 
 def _references(spec: Fields) -> Iterator[Fields]:
@@ -236,7 +237,7 @@ def _references(spec: Fields) -> Iterator[Fields]:
 
 
 def _user(account: str) -> str:
-    """The HPC user of an identity's text. It is signed, so only another release of ours can have written it otherwise."""
+    """The HPC user in an identity's text. The text is signed, so only another release can have a different format."""
     try:
         user = json.loads(account).get("user")
     except (ValueError, AttributeError):

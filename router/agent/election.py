@@ -1,12 +1,14 @@
-"""Which of several agents acts: the holder of a Lease.
+"""Elects the one of several agents that acts: the holder of a Lease.
 
-Knows the Lease and clocks. The rules are those of client-go's leader election: a candidate takes over when the Lease
-did not change for the time that it names, by the candidate's own clock, counted from when it first saw it so; the
-leader counts from before its last successful renewal was sent, and stops after two thirds of that time. So it has
-stopped before anybody else can begin, whatever the machines' clocks say. A change is made only to the version of the
-Lease that was read.
+Knows the Lease and clocks. The rules are those of client-go's leader election:
 
-Renewals have a thread of their own, which waits for nothing but the API server.
+* A candidate takes over once the Lease was unchanged for the time that it names. It counts by its own clock, from when
+  it first saw that version.
+* The leader counts from the moment before it sent its last successful renewal, and stops after two thirds of the time.
+  So it has stopped before another agent can begin, whatever the machines' clocks say.
+* A change is made only to the version of the Lease that was read.
+
+Renewals have a thread of their own, which waits only for the API server.
 """
 
 from __future__ import annotations
@@ -27,33 +29,33 @@ from router.kube.client import Api, Json
 log: Final = logging.getLogger("batchgate.agent")
 
 _CLOCK: Final = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
-"""Unlike the ordinary monotonic clock it goes on while the machine is suspended."""
+"""A clock that, unlike the ordinary monotonic one, goes on while the machine is suspended."""
 _RENEWALS: Final = 5
-"""So often within the Lease's time, so that two may fail."""
+"""Renewals within the Lease's time, so that two may fail."""
 _LEAD: Final = 2 / 3
 """The part of the Lease's time, from the start of a renewal, for which the leader trusts it."""
 _LONGEST_PAUSE: Final = 1.0
-"""Of a candidate: this soon it sees that the Lease was released."""
+"""Longest pause of a candidate: it sees a released Lease within this time."""
 
 
 def clock() -> float:
-    """Seconds by a clock that is never set and does not stop."""
+    """Seconds by a clock that is never set and always runs."""
     return time.clock_gettime(_CLOCK)
 
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """What a candidate last saw: the Lease's version, empty where there is none, and since when that has not changed."""
+    """The Lease's version that a candidate last saw (empty without a Lease), and since when it is the same."""
 
     version: str
     since: float
 
 
 def is_free(lease: Json | None, identity: str, seen: Seen | None, now: float, seconds: float) -> bool:
-    """Whether the Lease may be taken: nobody's, ours already, or not renewed for the time that its holder promised.
+    """Whether the Lease may be taken: without a holder, held by this process, or past the time that its holder named.
 
-    :param seen: what was seen before by this process, None at its first look
-    :param seconds: the promise where the Lease names none, or has been deleted: its holder may not know yet
+    :param seen: the Lease that this process saw before, None at its first look
+    :param seconds: the time to wait if the Lease names none or was deleted, as its holder may still lead
     """
     if lease is None:
         return seen is None or now - seen.since > seconds
@@ -64,7 +66,7 @@ def is_free(lease: Json | None, identity: str, seen: Seen | None, now: float, se
 
 
 def held(lease: Json | None, identity: str, seconds: int, moment: datetime) -> Json:
-    """The spec of a Lease that is ours from this moment on, from what it says now."""
+    """The spec of a Lease that this process holds from this moment on, made from its present spec."""
     before: Json = (lease or {}).get("spec") or {}
     stamp = micro_time(moment)
     renewed: Json = {**before, "holderIdentity": identity, "leaseDurationSeconds": seconds, "renewTime": stamp}
@@ -75,21 +77,21 @@ def held(lease: Json | None, identity: str, seconds: int, moment: datetime) -> J
 
 
 def micro_time(moment: datetime) -> str:
-    """A time as Leases have it, with microseconds."""
+    """A time in the format of Leases, with microseconds."""
     return moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
 
 
 class Election:
     """One candidate: ``start`` it, ``wait`` to lead, look at ``leading`` before each act, ``release`` in the end.
 
-    :param identity: shown as the holder; a random part is added, so that two processes never share one by mistake
+    :param identity: shown as the holder; a random part is added, so that each process has its own
     :param seconds: how long the Lease lasts without a renewal; a whole number, at least 1
     """
 
     def __init__(self, api: Api, namespace: str, lease_name: str, identity: str, seconds: int) -> None:
         self.identity = f"{identity}_{secrets.token_hex(4)}"
         self.problem = ""
-        """Why the Lease cannot be read or written now, empty while it can."""
+        """Why the Lease cannot be read or written now; empty while it can."""
         self._api = api
         self._collection = f"/apis/coordination.k8s.io/v1/namespaces/{namespace}/leases"
         self._name = lease_name
@@ -108,21 +110,21 @@ class Election:
 
     @property
     def leading(self) -> bool:
-        """Whether this process leads now. False in good time before anybody else can, and after ``release``."""
+        """Whether this process leads now. False in good time before another can lead, and after ``release``."""
         return clock() < self._until and not self._loop.stopping
 
     @property
     def term(self) -> int:
-        """How often this process took the lead. If it has grown, somebody else may have led in between."""
+        """How often this process took the lead. If it has grown, another process may have led in between."""
         return self._term
 
     def wait(self, seconds: float | None = None) -> bool:
-        """Wait to lead, at most so long; whether this process does."""
+        """Wait, at most ``seconds``, until this process leads; returns whether it does."""
         with self._condition:
             return self._condition.wait_for(lambda: self.leading, seconds)
 
     def release(self) -> None:
-        """Lead and compete no more; the next one begins at once. Whatever needs the lead must have ended before."""
+        """Stop leading and competing; the next leader begins at once. All work that needs the lead must have ended."""
         self._loop.stop()
         self._loop.await_end(self._patience + 1)
         if self._loop.alive or self._lease is None or not self._holds():
@@ -135,7 +137,7 @@ class Election:
 
     @property
     def _patience(self) -> float:
-        """For one request: there is time for a second one before the lead is lost."""
+        """Time limit of one request, which leaves time for a second one before the lead is lost."""
         return self._seconds / 3
 
     def _turn(self) -> float:
@@ -155,7 +157,7 @@ class Election:
         return {"lease": self._name, "identity": self.identity, "problem": self.problem}
 
     def _try(self) -> None:
-        """Renew or take the Lease; without the lead, look at it first."""
+        """Renew or take the Lease; without the lead, read it first."""
         if not self.leading:
             before = self._seen
             self._look()
@@ -166,7 +168,7 @@ class Election:
         try:
             self._lease = self._write(held(self._lease, self.identity, self._seconds, datetime.now(UTC)))
         except (Conflict, NotFound):
-            self._look()  # somebody was quicker, or an answer to ourselves got lost: the holder's name says which
+            self._look()  # another was quicker, or our own answer got lost: the holder's name says which
             if not self._holds():
                 self._until = -math.inf
             return

@@ -1,7 +1,7 @@
-"""The last check of a site, where the agents find it: ``batchgate site check`` writes it, whoever leads obeys it.
+"""Keeps the last check of a site for the agents: ``batchgate site check`` writes it, the leading agent obeys it.
 
-Shell. It is kept in a ConfigMap of the agents' own namespace: a leader and its standby see the same wherever they run,
-and nobody can write there whom the cluster's admins do not let. What cannot be read changes nothing.
+Shell. The record is in a ConfigMap of the agents' own namespace. So a leader and its standby see the same record
+anywhere, and only users whom the cluster's admins allow can write it. If it cannot be read, the last known one counts.
 """
 
 from __future__ import annotations
@@ -22,16 +22,16 @@ from router.preflight.record import Kept, after, brief, document, kept_of
 log: Final = logging.getLogger("batchgate.agent")
 
 SECONDS: Final = 10.0
-"""Between two looks: how long a site that was mended still is refused at most."""
+"""Time between two looks, and so the longest time for which a mended site is still refused."""
 _TRIES: Final = 5
 _FORBIDDEN: Final = 403
 _FIRST_SECONDS: Final = 1.0
-"""Between two looks until one has come out: nothing is submitted before."""
+"""Time between two looks until one succeeds, as submissions wait for that."""
 
 
 @dataclass(frozen=True, slots=True)
 class CheckRecord:
-    """Where the checks of a site are kept: in the ConfigMap of that namespace."""
+    """The record of a site's checks, in the ConfigMap of a namespace."""
 
     api: Api
     namespace: str
@@ -39,7 +39,7 @@ class CheckRecord:
 
     @property
     def place(self) -> str:
-        """The ConfigMap, in words."""
+        """The ConfigMap's name in messages."""
         return f"ConfigMap {self.namespace}/{names.CHECKS_CONFIG_MAP}"
 
     @property
@@ -51,11 +51,11 @@ class CheckRecord:
         return f"/api/v1/namespaces/{self.namespace}/configmaps/{names.CHECKS_CONFIG_MAP}"
 
     def look(self) -> None:
-        """See whether there is such a ConfigMap that may be read. ApiError, NotFound."""
+        """Check that the ConfigMap exists and may be read. Raises ApiError, NotFound."""
         self.api.get(self._path)
 
     def read(self) -> Kept:
-        """What is kept; nothing of a site that was never checked. ApiError; InputError where it is not understood."""
+        """The record; empty for a site that was never checked. Raises ApiError, and InputError if it is invalid."""
         found = self.api.find(self._path) or {}
         try:
             return kept_of((found.get("data") or {}).get(self._key, ""))
@@ -63,20 +63,20 @@ class CheckRecord:
             raise InputError(f"{self.place}, {self._key}: {error}") from error
 
     def keep(self, lines: Iterable[Line], users: Sequence[str], time: str, *, whole: bool) -> Kept:
-        """Add a check (see ``record.after``); what is known then. ApiError, NotFound where there is no such ConfigMap."""
+        """Add a check (see ``record.after``); returns the new record. Raises ApiError; NotFound without a ConfigMap."""
         lines = tuple(lines)
         for tried in range(1, _TRIES + 1):
             found = self.api.get(self._path)
             try:
                 before = kept_of((found.get("data") or {}).get(self._key, ""))
             except InputError:
-                before = Kept()  # it tells agents nothing either
+                before = Kept()  # agents ignore an invalid record too
             now = after(before, lines, users, time, whole=whole)
             version = found["metadata"]["resourceVersion"]
             body = {"metadata": {"resourceVersion": version}, "data": {self._key: document(now)}}
             try:
                 self.api.patch(self._path, body)
-            except Conflict:  # somebody else's check ended at the same time
+            except Conflict:  # another check ended at the same time
                 if tried == _TRIES:
                     raise
             else:
@@ -85,14 +85,14 @@ class CheckRecord:
 
 
 class LastCheck:
-    """What an agent knows of it; ``start`` it while leading, ``stop`` it in the end.
+    """An agent's copy of the last check; ``start`` it while leading, ``stop`` it in the end.
 
-    :param changed: called whenever it has become other than it was, and with what is known first
+    :param changed: called with the first record and with each changed one
     """
 
     def __init__(self, record: CheckRecord, changed: Callable[[Kept], None], every: float = SECONDS) -> None:
         self.known = threading.Event()
-        """Set once it was read: before that nobody knows whether anything may be submitted."""
+        """Set once the record was read: before that it is unknown whether jobs may be submitted."""
         self._record = record
         self._changed = changed
         self._every = every
@@ -101,7 +101,7 @@ class LastCheck:
         self._loop = Loop("last check", self._turn)
 
     def refusal(self, profile: str = "") -> str:
-        """Why no Job of an MPI profile, or without one, may be submitted, in words for users; empty where it may."""
+        """Why Jobs of an MPI profile (empty: Jobs without one) are refused, in words for users; empty if allowed."""
         return brief(self._kept, self._record.site, profile)
 
     @property
@@ -110,17 +110,17 @@ class LastCheck:
         return self._loop.alive
 
     def start(self) -> None:
-        """Begin to look, at once."""
+        """Start the thread, which looks at once."""
         self._loop.start()
 
     def stop(self) -> None:
-        """Look no more."""
+        """Stop the thread."""
         self._loop.stop()
 
     def look(self) -> None:
-        """One look. ApiError where the API server does not answer.
+        """Read the record once. Raises ApiError if the API server does not answer.
 
-        Then, and where there is something that is no record, or that this agent may not read, what was known holds.
+        In that case, and if the record is invalid or forbidden to this agent, the last known record still counts.
         """
         problem = ""
         try:

@@ -1,7 +1,7 @@
-"""The agent's figures for Prometheus, on a registry of their own.
+"""Defines the agent's metrics for Prometheus, on a registry of their own.
 
-Knows prometheus-client and nothing of what is measured. Names end in their unit; labels have few values: states, kinds
-of commands and of actions, outcomes; never a Pod or a user.
+Knows only prometheus-client. Names end in their unit. Labels have few values (states, kinds of commands and actions,
+outcomes), and exclude Pods and users.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ class Metrics:
         build.labels(version=__version__, python=platform.python_version()).set(1)
 
     def show(self, jobs: Callable[[], Mapping[str, int]], ages: Callable[[], Mapping[str, float]]) -> None:
-        """From now on also show jobs by state, and how long ago each watch gave a sign of life (seconds)."""
+        """From now on also show jobs by state, and the seconds since each watch gave a sign of life."""
         self.registry.register(_Live(jobs, ages))
 
     def text(self) -> bytes:
@@ -68,7 +68,7 @@ class Metrics:
 
 
 class _Live(Collector):
-    """Read at every scrape, so that nothing has to be kept equal."""
+    """Metrics that are computed at every scrape, so that no copy has to be updated."""
 
     def __init__(self, jobs: Callable[[], Mapping[str, int]], ages: Callable[[], Mapping[str, float]]) -> None:
         self._jobs = jobs
@@ -93,12 +93,12 @@ class _Live(Collector):
 
 
 class Stopwatch:
-    """Seconds since it was made."""
+    """Measures the seconds since its creation."""
 
     def __init__(self) -> None:
         self._begun = time.monotonic()
 
     @property
     def seconds(self) -> float:
-        """Until now."""
+        """The seconds from its creation until now."""
         return time.monotonic() - self._begun

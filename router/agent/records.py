@@ -1,7 +1,7 @@
-"""What the agent knows of each Pod, by several keys.
+"""Keeps the agent's record of each Pod, by several keys.
 
-Shell (locks), memory only: all of it is made anew from the cluster and the site after a restart. A record's facts are
-a frozen value that is exchanged whole, under the record's lock, so that whoever reads them needs none.
+Shell (locks), only in memory: after a restart the records are made anew from the cluster and the site. A record's facts
+are a frozen value that is replaced whole under the record's lock, so readers need no lock.
 """
 
 from __future__ import annotations
@@ -19,18 +19,18 @@ from router.reconcile import outcomes
 from router.reconcile.model import Facts
 
 _OWN_WRITES: Final = 60.0
-"""Seconds for which a version that we wrote is not exchanged for an older one that a watch brings late, nor one that a
-watch brought for an older answer. Longer than either lags; not for ever, as versions go back when a cluster is restored
+"""Seconds for which a newer version of a Pod is kept against an older one: from our own write against a late watch, and
+from the watch against a late answer. Longer than either lags. Limited, as versions go back when a cluster is restored
 from a backup."""
 MOST_ENDED: Final = 10_000
-"""Pods of one HPC user that are remembered as over; of older ones the site is asked once more."""
+"""Most Pods of one HPC user that are remembered as over; for older ones the site is asked once more."""
 
 
 class Record:
-    """One Pod: its facts, what is under way for it, how often steps for it have failed.
+    """One Pod: its facts, the actions under way for it, how many of its steps failed in a row.
 
-    ``name`` is kept beyond the Pod, of whose batch job it is part of the name. ``busy`` are kinds of actions that run
-    in the background now.
+    ``name`` outlives the Pod, as it is part of the batch job's name. ``busy`` are the kinds of actions that run in the
+    background now.
     """
 
     __slots__ = (
@@ -60,42 +60,41 @@ class Record:
         self.busy: set[str] = set()
         self.failures = 0
         self.fenced = False
-        """Whether the directories of older Pods of its Job and index were looked at."""
+        """Whether the directories of older Pods with its Job and index were looked at."""
         self.over = False
-        """Whether the last plan found nothing left on the site that could still run."""
+        """Whether, by the last plan, nothing of the Pod can still run on the site."""
         self.missing: float | None = None
-        """Since when the API server shows no such Pod, in seconds since 1970; its job is not touched for that alone."""
+        """Since when the API server stopped showing the Pod, in seconds since 1970. This alone leaves its job alone."""
         self.owed = False
-        """Whether bringing its results has failed and is tried again."""
+        """Whether bringing its results has failed and will be tried again."""
         self.seen: set[str] = set()
-        """Names of spool notes that were read."""
+        """Names of its spool notes that were read."""
 
     @property
     def facts(self) -> Facts:
-        """What is known now."""
+        """The present facts."""
         return self._facts
 
     @property
     def uid(self) -> str:
-        """The Pod's."""
+        """The Pod's uid."""
         return self.directory.pod_uid
 
     @property
     def key(self) -> str:
-        """``namespace/name``, also of a Pod that is gone; its uid where that was never known."""
+        """``namespace/name``, also of a Pod that is gone; its uid if the name was never known."""
         return f"{self.namespace}/{self.name}" if self.name else self.uid
 
     def change(self, function: Callable[[Facts], Facts]) -> Facts:
-        """Exchange the facts for what the function makes of them."""
+        """Replace the facts by the function's result for them."""
         with self._lock:
             self._facts = function(self._facts)
             return self._facts
 
     def wrote(self, pod: PodView, function: Callable[[Facts, PodView], Facts]) -> None:
-        """The API server answered with this Pod.
+        """Take the Pod of an API server's answer into the facts.
 
-        A watch may have shown a later one before the answer was read: its deletion, say, which nothing would show again.
-        That one stays.
+        If a watch has meanwhile shown a later version, that one stays: it may be a deletion, which is shown only once.
         """
         with self._lock:
             known, now = self._facts.pod, time.monotonic()
@@ -104,7 +103,7 @@ class Record:
             self._written = self._written if late else now
 
     def saw(self, pod: PodView) -> bool:
-        """The API server showed this Pod; whether that is news."""
+        """Take the Pod that the API server shows into the facts; returns whether it is new."""
         with self._lock:
             self.missing, self.name, self.namespace = None, pod.name, pod.namespace
             known = self._facts.pod
@@ -115,7 +114,7 @@ class Record:
             return True
 
     def depart(self) -> None:
-        """The Pod is surely no more: what is left of it on the site is brought to its end."""
+        """Note that the Pod is surely gone, so that its rest on the site is brought to an end."""
         with self._lock:
             pod, jobs = self._facts.pod, self._facts.jobs
             gone = departed(
@@ -136,9 +135,9 @@ class Record:
 class Records:
     """The records of one HPC user's Pods, by uid, by ``namespace/name``, and by Job and index.
 
-    :param directory: where the files of a Pod lie
-    :param user: the HPC user; empty where it is not known whose Pods these are
-    :param site: the records of all users, among which these are shown
+    :param directory: the directory with a Pod's files
+    :param user: the HPC user; empty for Pods without a proven user
+    :param site: the records of all users, which include these
     """
 
     def __init__(
@@ -155,7 +154,7 @@ class Records:
         self._ended: dict[str, None] = {}
 
     def get(self, uid: str) -> Record | None:
-        """The record of a Pod; None where there is none."""
+        """The record of a Pod; None for an unknown one."""
         return self._by_uid.get(uid)
 
     def named(self, namespace: str, name: str) -> Record | None:
@@ -164,12 +163,12 @@ class Records:
         return None if uid is None else self._by_uid.get(uid)
 
     def all(self) -> list[Record]:
-        """Every record there is now."""
+        """All present records."""
         with self._lock:
             return list(self._by_uid.values())
 
     def by_user(self) -> dict[str, list[Record]]:
-        """Every record there is now, by the HPC user."""
+        """All present records, by the HPC user."""
         return {self.user: self.all()}
 
     def any(self) -> bool:
@@ -177,17 +176,17 @@ class Records:
         return bool(self._by_uid)
 
     def has_ended(self, uid: str) -> bool:
-        """Whether this is a Pod that was dropped as nothing of it could run any more, as far as is remembered."""
+        """Whether this Pod's record was dropped because the Pod was over, as far as is remembered."""
         return uid in self._ended
 
     def siblings(self, record: Record) -> list[Record]:
-        """The other records of the same Job and index."""
+        """The other records with the same Job and index."""
         with self._lock:
             alike = self._by_place.get(_place(record.directory), ())
             return [self._by_uid[uid] for uid in alike if uid != record.uid]
 
     def lies_beside(self, uid: str, record: Record) -> None:
-        """A Pod's directory was found beside another's: where it is known, it is the other's sibling, whatever it names."""
+        """Make a known Pod, whose directory was found beside another's, that Pod's sibling, whatever Job it names."""
         with self._lock:
             known, place = self._by_uid.get(uid), _place(record.directory)
             if known is not None and _place(known.directory) != place:
@@ -195,7 +194,7 @@ class Records:
                 self._elsewhere[uid] = place
 
     def add(self, facts: Facts) -> Record:
-        """The record of a Pod, made with these facts where there is none."""
+        """The record of a Pod, made with these facts if it is new."""
         pod = facts.pod
         with self._lock:
             record = self._by_uid.get(pod.uid)
@@ -208,12 +207,12 @@ class Records:
             return record
 
     def found(self, left: PodView, now: float) -> Record | None:
-        """The record of a Pod of which a job or directory was found among this user's; None where it is another's.
+        """The record of a Pod of which a job or directory was found among this user's; None if it is another user's.
 
-        A Pod that is nobody's so far, and that says to be this user's, is from then on. One that nobody knows is
+        A Pod without a proven user that names this user becomes this user's. An unknown Pod gets a record and counts as
         missing from now on.
 
-        :param left: what can be told of it from there: ``podview.departed``
+        :param left: the Pod as the job or directory shows it: ``podview.departed``
         :param now: seconds since 1970
         """
         if (record := self.get(left.uid)) is not None:
@@ -229,12 +228,12 @@ class Records:
         return self.take_over(other, holding)
 
     def take_over(self, record: Record, holding: Records) -> Record:
-        """The record of a Pod that was held among other records: what is known of it is found anew."""
+        """Move a Pod from other records to these; returns its new record, whose facts are found anew."""
         holding.drop(record)
         return self.add(outcomes.first(record.facts.pod))
 
     def drop(self, record: Record) -> None:
-        """Nothing is left of a Pod, in the cluster or on the site, that could still change."""
+        """Drop a Pod's record: its state is final in the cluster and on the site."""
         with self._lock:
             self._by_uid.pop(record.uid, None)
             for place in {_place(record.directory), self._elsewhere.pop(record.uid, _place(record.directory))}:
@@ -251,21 +250,21 @@ class Records:
 
 
 class SiteRecords:
-    """The records of all users of a site. Each user's are kept apart, so that nobody's Pods are another's siblings."""
+    """The records of all users of a site. Each user's are kept apart, so that siblings always have the same user."""
 
     def __init__(self) -> None:
         self._parts: tuple[Records, ...] = ()
 
     def join(self, records: Records) -> None:
-        """Also show these from now on."""
+        """Include a user's records from now on."""
         self._parts = (*self._parts, records)
 
     def holding(self, uid: str) -> Records | None:
-        """The records among which a Pod is; None where it is not known."""
+        """The user's records that include a Pod; None for an unknown Pod."""
         return next((part for part in self._parts if part.get(uid) is not None), None)
 
     def get(self, uid: str) -> Record | None:
-        """The record of a Pod; None where there is none."""
+        """The record of a Pod; None for an unknown one."""
         return next((found for part in self._parts if (found := part.get(uid)) is not None), None)
 
     def named(self, namespace: str, name: str) -> Record | None:
@@ -274,26 +273,26 @@ class SiteRecords:
         return max(found, key=lambda one: one.facts.pod.created, default=None)
 
     def all(self) -> list[Record]:
-        """Every record there is now."""
+        """All present records."""
         return [record for part in self._parts for record in part.all()]
 
     def by_user(self) -> dict[str, list[Record]]:
-        """Every record there is now, by the HPC user; those of nobody under the empty name."""
+        """All present records, by the HPC user; records without a proven user have the empty name."""
         found: dict[str, list[Record]] = {}
         for part in self._parts:
             found.setdefault(part.user, []).extend(part.all())
         return found
 
     def unclaimed(self) -> list[Record]:
-        """The records of Pods that are nobody's."""
+        """The records of Pods without a proven user."""
         return [record for part in self._parts if not part.user for record in part.all()]
 
     def siblings(self, record: Record) -> list[Record]:
-        """The other records of the same user, Job and index."""
+        """The other records with the same user, Job and index."""
         return next((part.siblings(record) for part in self._parts if part.get(record.uid) is record), [])
 
     def drop(self, record: Record) -> None:
-        """Nothing is left of a Pod, in the cluster or on the site, that could still change."""
+        """Drop a Pod's record: its state is final in the cluster and on the site."""
         for part in self._parts:
             if part.get(record.uid) is record:
                 part.drop(record)

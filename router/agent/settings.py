@@ -1,4 +1,4 @@
-"""What ``batchgate agent`` can be told, with the reason for each default.
+"""The settings of ``batchgate agent``, with the reason for each default.
 
 Pure: values. ``router.cli.agent`` reads the options and the ``BATCHGATE_…`` variables.
 """
@@ -14,46 +14,46 @@ from router.startup.settings import Address, LogFormat
 NAMESPACE: Final = "batchgate-system"
 
 LEASE_SECONDS: Final = 15
-"""How long a leader that is gone is waited for: what Kubernetes' own controllers take."""
+"""How long a standby waits for a leader that is gone: the time of Kubernetes' own controllers."""
 
 CYCLE_SECONDS: Final = 30
-"""Between two questions to the batch system. The spool of state notes is read every second and costs it nothing."""
+"""Time between two questions to the batch system. The spool of state notes is read every second, without load on it."""
 
 QUICK_SECONDS: Final = 5
-"""The same for a minute after any change of ours, when something is likely to happen."""
+"""Time between two questions for a minute after a change by the agent, when more is likely to happen."""
 
 COMMAND_SECONDS: Final = 60
-"""For one command of the batch system. A busy server takes long; one that takes longer has lost us."""
+"""Time limit of one command of the batch system: a busy server may be slow, but a slower answer is taken as lost."""
 
 HANDS: Final = 8
-"""Submissions that are made at once. Most of their time goes into waiting for the submit command."""
+"""Most submissions at the same time: each mostly waits for its submit command."""
 
 NODE_LEASE_SECONDS: Final = 40
-"""Of a Node's Lease: a kubelet's default."""
+"""Duration of a Node's Lease: a kubelet's default."""
 
 ORPHAN_SECONDS: Final = 900
-"""How long a job is without a Pod before it is cancelled: an API server that comes back has shown its Pods by then."""
+"""How long a job may be without a Pod before it is cancelled: by then a restarted API server has shown its Pods."""
 
 IDLE_SECONDS: Final = 600
-"""After which a user for whom there is nothing to do has no connection any more: Jobs often come one after the other."""
+"""Idle time after which a user's connection is ended: Jobs often come one after the other."""
 
 LOST_SECONDS: Final = 600
-"""Between two answers "unknown id" that prove a job to be lost."""
+"""Time between two answers "unknown id" that prove a job to be lost."""
 
 
 @dataclass(frozen=True, slots=True)
 class AgentSettings:
-    """All that ``batchgate agent`` can be told.
+    """All settings of ``batchgate agent``.
 
     :param listen: where the kubelet API is served
     :param metrics: where /livez, /readyz and /metrics are served, plain HTTP
     :param address: the IP under which the API server reaches ``listen``; the Nodes publish it
-    :param namespace: of the election's Lease
+    :param namespace: the namespace of the election's Lease
     :param cluster: eight hex digits that stand for the cluster in job names; None: from ``kube-system``'s uid
     :param local_state: the directory of the embedded queue, for sites of system ``local``
-    :param local_commands: words before the embedded queue's commands; empty: this very program
-    :param self_signed: the kubelet API has a certificate of its own making; else one is asked of the cluster
-    :param certificates: where an issued certificate is kept, so that a restart need not wait for another
+    :param local_commands: words before the embedded queue's commands; empty: this program
+    :param self_signed: whether the kubelet API uses a self-signed certificate; else the cluster is asked for one
+    :param certificates: the directory for an issued certificate, so that a restart need not wait for another
     """
 
     site: str

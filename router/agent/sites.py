@@ -1,4 +1,4 @@
-"""The agent's site: found in the policy, held to what this agent can drive.
+"""Finds the agent's site in the policy, and checks that this agent can drive it.
 
 Pure.
 """
@@ -27,7 +27,7 @@ LOCAL: Final = "local"
 
 
 def site_of(policy: Policy, name: str) -> Site:
-    """The site of that name. ConfigError where there is none, or it is one that this agent cannot drive."""
+    """The site of that name. Raises ConfigError if it is missing or this agent cannot drive it."""
     site = next((one for one in policy.sites if one.name == name), None)
     if site is None:
         known = ", ".join(one.name for one in policy.sites) or "none"
@@ -39,7 +39,7 @@ def site_of(policy: Policy, name: str) -> Site:
 
 
 def demand_user(site: Site, uid: int) -> None:
-    """ConfigError where the agent runs as root though the batch system is a real one."""
+    """Raise ConfigError if the agent runs as root for a real batch system."""
     if uid == 0 and not SYSTEMS[site.system].TRAITS.embedded:
         raise ConfigError(
             f"site {site.name}: the agent does not run as root; start it as the user whose jobs it submits"
@@ -47,9 +47,9 @@ def demand_user(site: Site, uid: int) -> None:
 
 
 def users_of(site: Site, accounts: Iterable[Account], own: str) -> frozenset[str]:
-    """The HPC users whom accounts name for a site; of an embedded queue its one user, the agent's own.
+    """The HPC users whom accounts name for a site; for an embedded queue with access ``own``, the agent's own user.
 
-    :param own: the name of the user that the agent is
+    :param own: the name of the user who runs the agent
     """
     if SYSTEMS[site.system].TRAITS.embedded and site.access is Access.OWN:
         return frozenset({own})
@@ -57,7 +57,7 @@ def users_of(site: Site, accounts: Iterable[Account], own: str) -> frozenset[str
 
 
 def demand_account(site: Site, user: str) -> None:
-    """ConfigError where jobs of a real batch system would be root's."""
+    """Raise ConfigError if jobs of a real batch system would run as root."""
     if user == "root" and not SYSTEMS[site.system].TRAITS.embedded:
         raise ConfigError(f"site {site.name}: nothing is run as root; see `as` in accounts")
 
@@ -68,10 +68,10 @@ def system_of(site: Site) -> BatchSystem:
 
 
 def commands_of(site: Site, state: Path | None, prefix: str) -> Commands:
-    """How the site's commands are reached.
+    """The settings by which the site's commands are run.
 
     :param state: the directory of the embedded queue, for system ``local``
-    :param prefix: words before the embedded queue's commands, as a shell splits them; empty for this very program
+    :param prefix: words before the embedded queue's commands, as a shell splits them; empty for this program
     """
     if not SYSTEMS[site.system].TRAITS.embedded:
         return _outside(site, system_of(site).DEFAULT)
@@ -81,14 +81,14 @@ def commands_of(site: Site, state: Path | None, prefix: str) -> Commands:
 
 
 def _outside(site: Site, usual: Commands) -> Commands:
-    """The commands of a real batch system, found and told as the policy says."""
+    """The command settings of a real batch system, with the policy's search path and environment."""
     environment = dict(usual.environment) | {str(name): value for name, value in site.command_env.items()}
     environment["PATH"] = ":".join((*site.command_path, environment["PATH"]))
     return replace(usual, environment=tuple(environment.items()))
 
 
 def paced(settings: AgentSettings, site: Site) -> AgentSettings:
-    """The settings with no shorter time between two looks at the batch system than the site's admin allows."""
+    """The settings with the times between two looks at the batch system raised to the site's ``min_interval``."""
     least = site.min_interval
     return replace(
         settings,
@@ -98,9 +98,9 @@ def paced(settings: AgentSettings, site: Site) -> AgentSettings:
 
 
 def terms_of(base: Terms, policy: Policy, rule: str) -> Terms:
-    """What holds for the Pods that this rule has sent: lost nodes are excused as often as its ``retries`` say.
+    """The terms of Pods that a rule has sent: lost nodes are excused as often as its ``retries`` say.
 
-    A rule that the policy has no more leaves ``base``, which is as a rule that says nothing of it.
+    If the policy has dropped the rule, ``base`` applies, as for a rule without ``retries``.
     """
     found = next((one.rule for one in policy.rules if one.name == rule), None)
     return base if found is None else replace(base, disruptions=found.retries.disruptions)

@@ -1,1 +1,1 @@
-"""What runs beside everything else: a thread that does one thing again and again, and pauses that grow with failures."""
+"""Background work: a thread that takes one turn after another, and pauses that grow with failures."""

@@ -1,4 +1,4 @@
-"""Pauses that grow while something goes on failing.
+"""Computes pauses that grow with repeated failures.
 
 Pure.
 """
@@ -9,20 +9,20 @@ from dataclasses import dataclass
 from typing import Final
 
 _MOST_DOUBLINGS: Final = 64
-"""More change nothing, and would be no float in the end."""
+"""Further doublings would have no effect, and in the end overflow a float."""
 
 
 @dataclass(frozen=True, slots=True)
 class BackOff:
-    """Pauses in seconds: ``first`` after the first failure, twice the one before after each further, at most ``longest``."""
+    """Pauses in seconds: ``first`` after the first failure, doubled by each further one, at most ``longest``."""
 
     first: float
     longest: float
 
     def after(self, failures: int) -> float:
-        """The pause after so many failures in a row; none where there was no failure.
+        """The pause after this many failures in a row; 0 without a failure.
 
-        Whoever shares what has failed with many others spreads it by a factor of chance.
+        Callers that share the failed service with many others multiply it by a random factor.
         """
         if not failures:
             return 0.0

@@ -1,6 +1,6 @@
-"""A thread of its own that takes one turn after another until it is stopped.
+"""Runs a thread that takes one turn after another until it is stopped.
 
-Shell (a thread). What a turn is, and when the next one is due, is its owner's to say.
+Shell (a thread). Its owner gives the turn, which returns when the next one is due.
 """
 
 from __future__ import annotations
@@ -12,10 +12,10 @@ from collections.abc import Callable
 class Loop:
     """A daemon thread: ``start`` it once, ``stop`` it in the end. All methods may be called by any thread.
 
-    An exception in a turn ends the thread, which then shows as not ``alive``; it is never swallowed.
+    An exception in a turn is never swallowed: it ends the thread, and ``alive`` becomes False.
 
-    :param name: the thread's
-    :param turn: takes one turn; returns the seconds until the next one, None: until it is woken
+    :param name: the thread's name
+    :param turn: takes one turn; returns the seconds until the next one. None: wait until woken
     """
 
     def __init__(self, name: str, turn: Callable[[], float | None]) -> None:
@@ -26,21 +26,21 @@ class Loop:
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
 
     def start(self, pause: float = 0.0) -> None:
-        """Begin; the first turn comes after so many seconds. RuntimeError where it was started before."""
+        """Start the thread; the first turn comes after ``pause`` seconds. Raises RuntimeError at a second start."""
         self._pause = pause
         self._thread.start()
 
     def wake(self) -> None:
-        """Take the next turn now, or at once after the one that is being taken."""
+        """Take the next turn now, or right after the present one."""
         self._wakened.set()
 
     def stop(self) -> None:
-        """Take no further turn. One that is being taken goes on to its end."""
+        """Take no further turn. The present one goes on to its end."""
         self._stopping.set()
         self._wakened.set()
 
     def await_end(self, seconds: float | None = None) -> None:
-        """Wait until no turn is taken any more, after ``stop``, at most so long; at once where it never began."""
+        """Wait, after ``stop`` and at most ``seconds``, for the thread's end; returns at once if it never started."""
         if self._thread.ident is not None:
             self._thread.join(seconds)
 
@@ -51,13 +51,13 @@ class Loop:
 
     @property
     def stopping(self) -> bool:
-        """Whether it was stopped."""
+        """Whether ``stop`` was called."""
         return self._stopping.is_set()
 
     def _run(self) -> None:
         while True:
             self._wakened.wait(self._pause)
-            self._wakened.clear()  # before the look at the end: whoever stops it sets both, the end first
+            self._wakened.clear()  # before the check of the end: ``stop`` sets both events, the end first
             if self._stopping.is_set():
                 return
             self._pause = self._turn()
