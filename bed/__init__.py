@@ -1,4 +1,4 @@
-"""The bed: a small, real HPC site on one Debian machine, for tests and for trying things.
+"""The bed: a small, real HPC site on one Debian machine, for tests and experiments.
 
-``python -m bed up`` makes it, ``down`` ends it, ``status`` says what runs. See docs/bed.md.
+``python -m bed up`` makes it, ``down`` ends it, ``status`` shows its daemons. See docs/bed.md.
 """

@@ -1,6 +1,6 @@
-"""The people and accounts of the bed: Unix users, and who may do what with sudo and in Slurm.
+"""Makes the bed's Unix users, and defines their rights with sudo and in Slurm.
 
-Pure but for ``ensure`` and ``remove``, which change the machine's users.
+Pure except ``ensure``, ``check`` and ``remove``, which read and change the machine's users.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ EVERYBODY: Final = (*USERS, SERVICE, OPERATOR)
 PROJECT: Final = "research"
 """The Slurm account that jobs are charged to by default."""
 LIMITED: Final = "limited"
-"""A second one, in which each user may have at most ``MOST_QUEUED`` jobs."""
+"""A second Slurm account, in which each user may have at most ``MOST_QUEUED`` jobs."""
 MOST_QUEUED: Final = 5
 
 LOOKING: Final = (
@@ -25,13 +25,13 @@ LOOKING: Final = (
     "/usr/bin/sinfo",
     "/usr/bin/scontrol show *",
 )
-"""What the agent may run as the operator."""
+"""The commands that the agent may run as the operator."""
 
 
 def sudoers(helper: Path = HELPER) -> str:
-    """The rules of sudo: the service account starts the helper as one of the users, and looks as the operator.
+    """The sudo rules: the service account may start the helper as one of the users, and look as the operator.
 
-    The helper takes no arguments, which is what ``""`` says (sudoers(5)); a user who is not named cannot be become.
+    ``""`` forbids arguments of the helper (sudoers(5)). The service account can become only the named users.
     """
     looking = ", ".join(LOOKING)
     return (
@@ -43,7 +43,7 @@ def sudoers(helper: Path = HELPER) -> str:
 
 
 def ensure() -> None:
-    """Make the users that are not there.
+    """Make the missing users.
 
     :raises BedError: a user of that name exists and is not the bed's
     """
@@ -59,7 +59,7 @@ def ensure() -> None:
 
 
 def check() -> None:
-    """As ``ensure`` would, without making anybody.
+    """Check, without making users, that ``ensure`` would succeed.
 
     :raises BedError: a user of such a name exists and is not the bed's
     """

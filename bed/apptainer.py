@@ -1,6 +1,6 @@
-"""Apptainer, which Debian has in its newest release only, made to run on this one.
+"""Installs Apptainer, which only Debian's newest release has, and makes it run on this release.
 
-Shell, but for ``older_control``: fetches one package with lists of its own, so that apt upgrades nothing else.
+Shell, except ``older_control``: fetches one package with package lists of its own, so that apt upgrades only this one.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _SETTINGS: Final = Path("/etc/apptainer/apptainer.conf")
 
 
 def install(layout: Layout) -> bool:
-    """Install Apptainer where it is not.
+    """Install Apptainer if it is missing.
 
     :return: whether it had to be installed
     :raises BedError: the package cannot be fetched, or needs more than a newer glibc's names
@@ -80,13 +80,13 @@ def _make_older(tree: Path) -> None:
 
 
 def older_control(text: str) -> str:
-    """A package's control file: a version of its own, content with Debian 12's glibc."""
+    """A package's control file with a version of its own, which depends only on Debian 12's glibc."""
     text = re.sub(r"^(Version: .*)$", r"\1~bed", text, count=1, flags=re.MULTILINE)
     return re.sub(r"libc6 \(>= [^)]*\)", f"libc6 (>= {GLIBC[0]}.{GLIBC[1]})", text)
 
 
 def configure() -> None:
-    """Let root run containers where root lacks a capability, as on some virtual machines: it need not have them all."""
+    """Let root run containers without having all capabilities, as on some virtual machines."""
     if _SETTINGS.exists():
         text = _SETTINGS.read_text()
         _SETTINGS.write_text(text.replace("root default capabilities = full", "root default capabilities = file"))

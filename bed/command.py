@@ -44,7 +44,7 @@ def down(*, clean: bool) -> None:
 @commands.command()
 @click.option("--json", "as_json", is_flag=True, help="for programs")
 def status(*, as_json: bool) -> None:
-    """What runs. Exit code 1 where something does not."""
+    """Show what runs. The exit code is 1 if a daemon is down."""
     layout = standing.layout()
     running, nodes, mounts = making.status(layout), site.node_states(), making.mounts(layout)
     if as_json:
@@ -59,14 +59,14 @@ def status(*, as_json: bool) -> None:
 
 @commands.command()
 def start() -> None:
-    """Start what does not run of the bed that was made."""
+    """Start the daemons of the existing bed that do not run."""
     layout = standing.layout()
     site.start(layout, standing.variant(layout))
 
 
 @commands.command()
 def programs() -> None:
-    """Make further images and MPI launchers, for tests with programs that others wrote; takes a minute and the network."""
+    """Make further images and MPI launchers, for tests with third-party programs; takes a minute and the network."""
     layout = standing.layout()
     standing.variant(layout)
     making.check(layout)
@@ -76,7 +76,7 @@ def programs() -> None:
 @commands.command()
 @click.argument("names", nargs=-1, required=True)
 def stop(names: tuple[str, ...]) -> None:
-    """End single daemons, as a test does: slurmctld, slurmdbd, sshd, node1, …"""
+    """End single daemons, as tests do: slurmctld, slurmdbd, sshd, node1, …"""
     layout = standing.layout()
     known = {daemon.name: daemon for daemon in daemons.all_daemons(layout)}
     for name in names:
@@ -86,7 +86,7 @@ def stop(names: tuple[str, ...]) -> None:
 
 
 def main() -> None:
-    """Run the command line; what is wrong is one sentence, and exit code 2."""
+    """Run the command line; an error is one sentence, with exit code 2."""
     try:
         commands(prog_name="python -m bed")
     except BedError as error:

@@ -1,4 +1,4 @@
-"""Running a command of the machine, and the one error of the bed.
+"""Runs commands of the machine, and defines the bed's error.
 
 Shell: starts processes and waits for them.
 """
@@ -14,20 +14,20 @@ from pathlib import Path
 from typing import Final
 
 PATH: Final = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
-"""The bed's own: a Python of pyenv or of a virtual environment that stands first must not run Debian's scripts."""
+"""The bed's own search path: a Python of pyenv or of a virtual environment must not run Debian's scripts."""
 
 _SECONDS: Final = 900
-"""Long: a busy machine unpacks packages slowly, and what hangs shows sooner in its log."""
+"""Time limit of a command: long, as a busy machine unpacks packages slowly. Logs show a hanging command sooner."""
 _PAUSE: Final = 0.1
 _LAST_LINES: Final = 15
 
 
 class BedError(Exception):
-    """The bed cannot be made, or not ended. One or a few sentences: what is wrong, where, what to do."""
+    """The bed cannot be made or ended. One or a few sentences: what is wrong, where, what to do."""
 
 
 def environment(extra: Mapping[str, str] | None = None) -> dict[str, str]:
-    """What a command of the bed gets: nothing of the caller's but what it needs."""
+    """The environment of a command of the bed, independent of the caller's."""
     return {
         "PATH": PATH,
         "LC_ALL": "C.UTF-8",
@@ -44,7 +44,7 @@ def run(
 
     :param extra: variables beside those of ``environment``
     :return: its standard output
-    :raises BedError: it failed, is not there, or has not ended within 900 s; with the last lines of what it said
+    :raises BedError: it failed, is missing, or ran longer than 900 s; with the last lines of its output
     """
     done = attempt(argv, stdin=stdin, cwd=cwd, extra=extra)
     if done.returncode:
@@ -56,9 +56,9 @@ def run(
 def attempt(
     argv: Sequence[str | Path], *, stdin: str = "", cwd: Path | None = None, extra: Mapping[str, str] | None = None
 ) -> subprocess.CompletedProcess[str]:
-    """As ``run``, but a failure is the caller's to judge.
+    """Run a command to its end; the caller judges its exit code.
 
-    :raises BedError: the command is not there, or has not ended in time
+    :raises BedError: the command is missing, or has not ended in time
     """
     words = [str(word) for word in argv]
     try:
@@ -85,7 +85,7 @@ def start(argv: Sequence[str | Path], log: Path, extra: Mapping[str, str] | None
     :return: its process id
     """
     with log.open("ab") as stream, Path(os.devnull).open("rb") as nothing:
-        # What this process ignores, a daemon would too.
+        # Reset, as a daemon would inherit the signals that this process ignores.
         return os.posix_spawnp(
             "env",
             ["env", "--chdir=/", *(str(word) for word in argv)],
@@ -101,9 +101,9 @@ def start(argv: Sequence[str | Path], log: Path, extra: Mapping[str, str] | None
 
 
 def wait(holds: Callable[[], bool], seconds: float, problem: Callable[[], str]) -> None:
-    """Return as soon as ``holds`` does.
+    """Wait until ``holds`` returns True.
 
-    :raises BedError: it does not within ``seconds``; with what ``problem`` says then
+    :raises BedError: it does not within ``seconds``; with the text of ``problem``
     """
     until = time.monotonic() + seconds
     while not holds():
@@ -113,5 +113,5 @@ def wait(holds: Callable[[], bool], seconds: float, problem: Callable[[], str]) 
 
 
 def is_root() -> bool:
-    """Whether this process may do what the bed needs."""
+    """Whether this process runs as root, as the bed needs."""
     return os.geteuid() == 0

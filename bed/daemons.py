@@ -1,6 +1,6 @@
-"""The bed's daemons: which there are, how each is started, and whether it runs.
+"""Defines the bed's daemons, and starts, checks and ends them.
 
-Pure but for ``running`` and what stands below it, which look at processes, start and end them. All daemons stay in the
+Pure except ``running`` and the functions below it, which look at processes, start and end them. All daemons stay in the
 foreground, so that the pid file written here names the daemon itself.
 """
 
@@ -26,9 +26,9 @@ _IN_NODE: Final = 'hostname "$1"; mount --bind "$2" /tmp; mount --bind "$3" "$4"
 class Daemon:
     """One daemon of the bed.
 
-    :param name: of its pid file and log; a slurmd has its node's name
+    :param name: the name of its pid file and log; a slurmd has its node's name
     :param program: the process's name as the kernel shows it
-    :param argv: how it is started, in the foreground
+    :param argv: the command that starts it in the foreground
     """
 
     name: str
@@ -37,13 +37,13 @@ class Daemon:
 
 
 def daemons(layout: Layout, variant: Variant) -> list[Daemon]:
-    """All of a variant, in the order in which they start. They end the other way round."""
+    """All daemons of a variant, in the order in which they start. They end in reverse order."""
     store = [_database(layout), _accounting()] if variant.accounting else []
     return [_munged(layout), *store, controller(), *(_node(layout, node) for node in NODES), _login(layout)]
 
 
 def all_daemons(layout: Layout) -> list[Daemon]:
-    """Those of every variant: what there may be to end."""
+    """The daemons of all variants, to end whichever run."""
     return daemons(layout, Variant())
 
 
@@ -65,7 +65,7 @@ def _database(layout: Layout) -> Daemon:
         "pid-file": layout.own_pid_file("mariadbd"),
         "bind-address": "127.0.0.1",
         "port": layout.database_port,
-        # What slurmdbd asks for: see "Slurm Accounting Configuration" in its documentation.
+        # Values that slurmdbd needs: see "Slurm Accounting Configuration" in its documentation.
         "innodb-lock-wait-timeout": 900,
         "innodb-buffer-pool-size": "128M",
     }
@@ -78,12 +78,12 @@ def _accounting() -> Daemon:
 
 
 def controller() -> Daemon:
-    """The one of slurmctld."""
+    """The daemon slurmctld."""
     return Daemon("slurmctld", "slurmctld", (*_on(CONTROLLER), "slurmctld", "-D"))
 
 
 def _node(layout: Layout, node: str) -> Daemon:
-    """A slurmd with a host name and a /tmp of its own, and the file system without the slow mounts of the login node."""
+    """A slurmd with its own host name and /tmp, and with the work directories themselves in place of slow mounts."""
     own = (node, str(node_tmp(layout, node)), str(layout.work), str(layout.slow))
     inside = ("unshare", "--uts", "--mount", "--propagation", "slave", "sh", "-ec", _IN_NODE, "sh", *own)
     return Daemon(node, "slurmd", (*inside, "slurmd", "-D", "-N", node))
@@ -94,7 +94,7 @@ def _login(layout: Layout) -> Daemon:
 
 
 def node_tmp(layout: Layout, node: str) -> Path:
-    """What a node has as its /tmp."""
+    """The directory that a node has as its /tmp."""
     return layout.state / "tmp" / node
 
 
@@ -107,7 +107,7 @@ def _on(host: str) -> tuple[str, ...]:
 
 
 def running(layout: Layout, daemon: Daemon) -> int | None:
-    """The daemon's process id, or None where it does not run. A pid that another program has by now does not count."""
+    """The daemon's process id; None if it is down. A pid that now belongs to another program does not count."""
     try:
         pid = int(layout.pid_file(daemon.name).read_text())
     except (FileNotFoundError, ValueError):
@@ -143,7 +143,7 @@ def start(layout: Layout, daemon: Daemon) -> bool:
         return False
     pid = commands.start(daemon.argv, layout.logs / f"{daemon.name}.out")
     layout.pid_file(daemon.name).write_text(f"{pid}\n")
-    # unshare and setpriv come first; the daemon's own name shows when they have given way to it.
+    # unshare and setpriv run first; the daemon's own name shows once they have executed it.
     commands.wait(
         lambda: _is(pid, daemon.program) or not Path(f"/proc/{pid}").exists(),
         _END_SECONDS,
@@ -153,7 +153,7 @@ def start(layout: Layout, daemon: Daemon) -> bool:
 
 
 def stop(layout: Layout, daemon: Daemon) -> bool:
-    """End a daemon, with SIGKILL where 15 s of SIGTERM were not enough.
+    """End a daemon, by SIGKILL if it still runs 15 s after SIGTERM.
 
     :return: whether it ran
     """

@@ -1,6 +1,6 @@
-"""Slurm's accounting: MariaDB, slurmdbd's rights there, and who may do what.
+"""Sets up Slurm's accounting: MariaDB, slurmdbd's rights there, and the rights of users.
 
-Shell: makes a database, asks sacctmgr.
+Shell: makes a database, runs sacctmgr.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from bed.slurmconf import CLUSTER, DATABASE
 
 _SECONDS: Final = 60.0
 _THERE: Final = ("Nothing new added", "already exist")
-"""What sacctmgr says, with exit code 1, when all is there already: the second of a cluster."""
+"""sacctmgr's messages, with exit code 1, if all exists already; the second is for a cluster."""
 
 
 def make(layout: Layout) -> None:
-    """Make MariaDB's data directory, where there is none; it belongs to slurm, whose process MariaDB is here."""
+    """Make MariaDB's data directory if it is missing; its owner is slurm, as MariaDB runs as slurm here."""
     data = layout.state / "mariadb"
     if (data / "mysql").is_dir():
         return
@@ -35,7 +35,7 @@ def make(layout: Layout) -> None:
 
 
 def password(layout: Layout) -> str:
-    """slurmdbd's, for MariaDB; made once."""
+    """The password of slurmdbd for MariaDB; made once."""
     path = layout.state / "mariadb-password"
     if not path.exists():
         path.touch(mode=0o600)
@@ -51,7 +51,7 @@ def admit(layout: Layout) -> None:
         _SECONDS,
         lambda: f"MariaDB does not answer; see {layout.logs / 'mariadbd.out'}",
     )
-    # The password goes over standard input, and is hexadecimal: it needs no quoting.
+    # The password goes over standard input. It is hexadecimal, so it needs no quotes.
     who = "slurm@'127.0.0.1'"
     commands.run(
         client,
@@ -64,7 +64,7 @@ def admit(layout: Layout) -> None:
 
 
 def fill(layout: Layout) -> None:
-    """Wait for slurmdbd; tell it the cluster, the accounts, the users and the operator."""
+    """Wait for slurmdbd; add the cluster, the accounts, the users and the operator."""
     commands.wait(
         lambda: commands.attempt(["sacctmgr", "-n", "list", "cluster"]).returncode == 0,
         _SECONDS,

@@ -1,8 +1,8 @@
-"""Letting a program that was linked against a newer glibc run with the machine's.
+"""Changes a program that was linked against a newer glibc so that it runs with the machine's.
 
-Pure: bytes to bytes. Linked against glibc 2.38 or later, ``strtol`` and its like are called ``__isoc23_strtol`` (they
-also know C23's ``0b``); nothing else of it is asked for by the programs this is for. The layout of ELF files is that of
-the System V ABI, symbol versions those of the Linux Standard Base.
+Pure: bytes to bytes. Programs linked against glibc 2.38 or later call ``strtol`` and its relatives by names like
+``__isoc23_strtol`` (which also read C23's ``0b``). The programs of the bed need only these symbols of the newer glibc.
+The layout of ELF files is from the System V ABI, the symbol versions from the Linux Standard Base.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ _DYNSYM: Final = 11
 _VERNEED: Final = 0x6FFFFFFE
 _VERSYM: Final = 0x6FFFFFFF
 _ANY_VERSION: Final = 1
-"""VER_NDX_GLOBAL: the symbol of that name, whatever its version."""
+"""VER_NDX_GLOBAL: a symbol of that name with any version."""
 
 
 class UnsuitableError(ValueError):
-    """The program needs more of the newer glibc than can be given it, or is no program at all."""
+    """The program needs further symbols of the newer glibc, or is not an ELF program."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,9 +34,9 @@ class _Section:
 
 
 def with_older_glibc(program: bytes, newest: tuple[int, int]) -> bytes:
-    """The same program, asking for nothing newer than ``newest``.
+    """The program, changed so that it needs no version newer than ``newest``.
 
-    :param newest: the glibc that is there, as (2, 36)
+    :param newest: the machine's glibc, for example (2, 36)
     :raises UnsuitableError: not a 64-bit little-endian ELF file, or it needs another symbol of a newer glibc
     """
     if program[:6] != _LITTLE_64:
@@ -63,7 +63,7 @@ def with_older_glibc(program: bytes, newest: tuple[int, int]) -> bytes:
         name = _text(program, sections[symbols.link].offset + name_at)
         if not name.startswith(_PREFIX):
             raise UnsuitableError(f"it needs {name} of a newer glibc")
-        # A name may begin anywhere in the table of strings: that of strtol is the end of the longer one.
+        # A name may begin anywhere in the string table: ``strtol`` is the end of ``__isoc23_strtol``.
         struct.pack_into("<I", changed, symbol_at, name_at + len(_PREFIX))
         struct.pack_into("<H", changed, version_at, _ANY_VERSION)
     return bytes(changed)
@@ -80,9 +80,9 @@ def _sections(program: bytes) -> list[_Section]:
 
 
 def _ask_for_older(program: bytes, changed: bytearray, at: int, known: list[int]) -> int:
-    """Let one record of a needed version name an older one, which the library has; the version's index.
+    """Make one record of a needed version name an older version, which the library has; returns the version's index.
 
-    A record cannot be left out, and the loader warns of each that it does not find.
+    Records cannot be removed, and the loader warns of each version that is missing.
     """
     if not known:
         raise UnsuitableError("it needs a library of which no older version would do")
@@ -93,7 +93,7 @@ def _ask_for_older(program: bytes, changed: bytearray, at: int, known: list[int]
 
 
 def _needs(program: bytes, start: int, strings: int) -> Iterator[list[tuple[int, str]]]:
-    """For each library the versions that are needed of it: where the record is, and the version's name."""
+    """For each library its needed versions: the record's offset, and the version's name."""
     library = start
     while True:
         _, count, _, first, step = struct.unpack_from("<HHIII", program, library)

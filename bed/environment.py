@@ -1,6 +1,6 @@
-"""What a bed offers, for programs and for people.
+"""Describes a bed in variables for programs and sentences for people.
 
-Pure but for ``write``.
+Pure except ``write``.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ PREFIX: Final = "BATCHGATE_BED_"
 
 
 def variables(layout: Layout, variant: Variant) -> dict[str, str]:
-    """Every variable without its prefix. Directories of users have one subdirectory a user."""
+    """The variables, named without their prefix. Directories of users have one subdirectory for each user."""
     return {
         "SSH_HOST": "127.0.0.1",
         "SSH_PORT": str(layout.ssh_port),
@@ -46,7 +46,7 @@ def variables(layout: Layout, variant: Variant) -> dict[str, str]:
 
 
 def exports(layout: Layout, variant: Variant) -> str:
-    """``bed.env``: what a shell reads with ``.``."""
+    """The text of ``bed.env``, which a shell reads with ``.``."""
     lines = [f"export {PREFIX}{name}={shlex.quote(value)}" for name, value in variables(layout, variant).items()]
     return "\n".join(lines) + "\n"
 
@@ -60,7 +60,7 @@ def write(layout: Layout, variant: Variant, directory: Path) -> Path:
 
 
 def sentences(layout: Layout, variant: Variant, path: Path) -> list[str]:
-    """What people want to know of a bed that stands."""
+    """Sentences that tell people about a running bed."""
     held = (
         "Slurm holds jobs to their memory and devices (cgroup v1)."
         if variant.cgroups

@@ -1,6 +1,6 @@
-"""Files outside the state directory: which are the bed's, and writing them.
+"""Writes files outside the state directory, and knows which of them are the bed's.
 
-Shell: reads and writes files. A file that the bed did not make is never written over.
+Shell: reads and writes files. It only overwrites files that the bed has made.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ GUARDED: Final = tuple(
 
 
 def check(layout: Layout) -> None:
-    """Look whether this machine belongs to a cluster already.
+    """Check that this machine belongs to no cluster.
 
-    :raises BedError: it has a Slurm configuration or a munge key which the bed did not make
+    :raises BedError: it has a Slurm configuration or a munge key that the bed did not make
     """
     for path in GUARDED:
         if path.exists() and not is_marked(path):
@@ -41,21 +41,21 @@ _EXPECTED: Final = "expected"
 
 
 def expect_munge_key(layout: Layout) -> None:
-    """Note, before the package munge is installed, that it will make a key: a run that breaks off leaves it behind."""
+    """Note, before the package munge is installed, that it will make a key, in case this run is interrupted."""
     claims = _claims(layout)
     if not MUNGE_KEY.exists() and str(MUNGE_KEY) not in claims:
         _save(layout, {**claims, str(MUNGE_KEY): _EXPECTED})
 
 
 def claim_munge_key(layout: Layout) -> None:
-    """Note the key that came with the package, so that another one in its place is told apart."""
+    """Note the digest of the package's key, so that another key in its place is recognized."""
     claims = _claims(layout)
     if MUNGE_KEY.exists() and claims.get(str(MUNGE_KEY)) == _EXPECTED:
         _save(layout, {**claims, str(MUNGE_KEY): _digest(MUNGE_KEY)})
 
 
 def remove_munge_key(layout: Layout) -> None:
-    """Remove the key that came with the package; another one stays."""
+    """Remove the key that came with the package; any other key stays."""
     if MUNGE_KEY.exists() and _claims(layout).get(str(MUNGE_KEY)) == _digest(MUNGE_KEY):
         MUNGE_KEY.unlink()
 
@@ -67,11 +67,11 @@ def is_marked(path: Path) -> bool:
 
 
 def write(path: Path, text: str, *, mode: int = 0o644, owner: str | None = None) -> bool:
-    """Write a file that is the bed's or not there, in one step.
+    """Write one of the bed's files, in one step.
 
     :param owner: user and group; None: root
     :return: whether its text is new
-    :raises BedError: somebody else's file is there
+    :raises BedError: a file that is not the bed's is there
     """
     if path.is_symlink() or (path.exists() and not is_marked(path) and path.read_text() != text):
         raise BedError(f"{path} is there and is not the bed's; move it away first. It was not changed.")
@@ -98,9 +98,9 @@ def directory(path: Path, *, mode: int = 0o755, owner: str | None = None) -> Pat
 
 
 def replace_section(text: str, section: str) -> str:
-    """A file's text with the bed's section at its end, in place of an older one; an empty section takes it out.
+    """A file's text with the bed's section at its end, in place of an older one; an empty section removes it.
 
-    Pure. The section stands between two marked lines, for files that other people write as well.
+    Pure. The section stands between two marked lines, for files that others write as well.
     """
     begin, end = f"# {MARK}: begin", f"# {MARK}: end"
     kept, inside = [], False
@@ -117,7 +117,7 @@ def replace_section(text: str, section: str) -> str:
 
 
 def set_section(path: Path, section: str) -> None:
-    """Do ``replace_section`` to a file."""
+    """Apply ``replace_section`` to a file."""
     before = path.read_text() if path.exists() else ""
     after = replace_section(before, section)
     if after != before:

@@ -1,4 +1,4 @@
-"""The small image: Debian's essential packages, Open MPI of the site's version, Python, and programs that use MPI.
+"""Makes the small image: Debian's essential packages, Open MPI of the site's version, Python, and MPI programs.
 
 Shell: runs mmdebstrap, the compiler and Apptainer.
 """
@@ -17,14 +17,14 @@ from bed.layout import Layout
 INCLUDED: Final = ("openmpi-bin", "python3-minimal")
 PROGRAM: Final = "ring"
 PROGRAMS: Final = (PROGRAM, "ranks")
-"""MPI programs in /usr/local/bin of the image, and beside the image, with their sources, for runs without a container."""
+"""MPI programs in the image's /usr/local/bin. Copies for runs without a container lie beside it, with their sources."""
 _UNUSED: Final = ("doc", "man", "locale", "info")
 _SQUASH: Final = "-comp zstd -Xcompression-level 1"
 _PARTITION: Final = re.compile(r"\|(\d+)-\d+ *\|FS \(Squashfs/")
 
 
 def make_root(layout: Layout) -> None:
-    """Make the image's file system from Debian's packages; needs no other package of the bed than mmdebstrap."""
+    """Make the image's file system from Debian's packages; of the bed's packages it needs only mmdebstrap."""
     tree = _tree(layout)
     if layout.image.exists() or tree.exists():
         return
@@ -48,9 +48,9 @@ def bootstrap(work: Path, release: str, included: tuple[str, ...]) -> None:
 
 
 def pack(layout: Layout) -> bool:
-    """Compile the programs and make the SIF; where only a program has changed, of what the old one holds.
+    """Compile the programs and make the SIF. If only a program has changed, the new SIF is made from the old one.
 
-    :return: whether it had to be made
+    :return: whether the SIF had to be made
     """
     files.directory(layout.image.parent)
     new = [name for name in PROGRAMS if _compile(layout, name)]
@@ -71,8 +71,8 @@ def pack(layout: Layout) -> bool:
 
 
 def seal(tree: Path, image: Path) -> None:
-    """Make the SIF of a file system, which is changed: ready to be taken out of the image by an ordinary user."""
-    # What an unprivileged user could not copy out of the image again: devices, set-id bits, files closed to others.
+    """Make a SIF from a file system, after changes by which an ordinary user can copy it out of the image again."""
+    # An unprivileged user could not copy devices, set-id bits and files closed to others.
     for device in (tree / "dev").iterdir():
         shutil.rmtree(device) if device.is_dir() and not device.is_symlink() else device.unlink()
     commands.run(["chmod", "-R", "u-s,g-s,a+rX", tree])
@@ -83,7 +83,7 @@ def seal(tree: Path, image: Path) -> None:
 
 
 def unpack(image: Path, tree: Path) -> None:
-    """Take the file system out of a SIF. Apptainer would do it in a user namespace, where not every owner can be set."""
+    """Take the file system out of a SIF. Apptainer would use a user namespace, in which some owners cannot be set."""
     listed = commands.run(["apptainer", "sif", "list", image])
     found = _PARTITION.search(listed)
     if found is None:
@@ -92,7 +92,7 @@ def unpack(image: Path, tree: Path) -> None:
 
 
 def _compile(layout: Layout, name: str) -> bool:
-    """Compile a program unless the image has it of this source, which lies beside the image once it is packed."""
+    """Compile a program unless the image has it from the same source, a copy of which lies beside the image."""
     written = source(name)
     packed = layout.image.with_name(written.name)
     if packed.exists() and packed.read_bytes() == written.read_bytes():
@@ -107,7 +107,7 @@ def compile_program(compiler: str, name: str, made: Path) -> None:
 
 
 def source(name: str) -> Path:
-    """Where the text of one of ``PROGRAMS`` is."""
+    """The source file of one of ``PROGRAMS``."""
     return Path(__file__).with_name(f"{name}.c")
 
 

@@ -1,4 +1,4 @@
-"""Where the bed keeps what, under which names and ports.
+"""Defines the bed's paths, names and ports.
 
 Pure: values.
 """
@@ -10,27 +10,27 @@ from pathlib import Path
 from typing import Final
 
 MARK: Final = "Made by Batchgate's bed"
-"""Stands in the first line of every file outside the state directory that the bed wrote, and in its users' comments."""
+"""A mark in the first line of each file that the bed wrote outside the state directory, and in its users' comments."""
 
 USERS: Final = ("hpc-ada", "hpc-ben")
 """The two people who run jobs."""
 SERVICE: Final = "hpc-agent"
-"""The account without rights: sudo lets it start the site helper as one of ``USERS``, and nothing else."""
+"""The agent's account: sudo lets it start the site helper as one of ``USERS``, and look as the operator."""
 OPERATOR: Final = "hpc-watch"
-"""A Slurm operator, in the variant with accounting: sees everybody's jobs, and is used for nothing but looking."""
+"""A Slurm operator, in the variant with accounting: sees all users' jobs, and is used only for looking."""
 
 CONTROLLER: Final = "ctl1"
 LOGIN: Final = "login1"
 NODES: Final = ("node1", "node2", "node3", "node4")
 HOSTS: Final = (CONTROLLER, LOGIN, *NODES)
 CORES: Final = 4
-"""Of each node, whatever the machine has."""
+"""Cores of each node, independent of the machine's."""
 GPU_NODES: Final = NODES[2:]
 GPUS: Final = 2
-"""Of each of ``GPU_NODES``."""
+"""GPUs of each of ``GPU_NODES``."""
 
 GPU_MAJOR: Final = 195
-"""NVIDIA's, as the kernel's list of devices says: what looks for GPUs by their device numbers finds these."""
+"""NVIDIA's major number in the kernel's list of devices, by which programs find GPUs."""
 
 HELPER: Final = Path("/usr/local/libexec/batchgate/sitehelper")
 IMAGES: Final = Path("/usr/local/libexec/batchgate/imagepull")
@@ -43,14 +43,14 @@ MUNGE_KEY: Final = Path("/etc/munge/munge.key")
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """One bed.
+    """The paths, ports and settings of one bed.
 
-    :param state: what is kept between two beds: keys, image, job numbers, accounting data
+    :param state: the state that outlives a bed: keys, job numbers, accounting data
     :param running: pid files and sockets
     :param shared: the site's file system: work directories, image
-    :param launchers: where all nodes have further MPI launchers, below a directory each
-    :param ssh_port: of the login node, on 127.0.0.1
-    :param first_port: Slurm's controller, slurmdbd, MariaDB and the nodes' slurmd take this one and the 13 after it
+    :param launchers: all nodes' further MPI launchers, in one directory each
+    :param ssh_port: the login node's port, on 127.0.0.1
+    :param first_port: the first of 14 ports of Slurm's controller, slurmdbd, MariaDB and the nodes' slurmd
     :param keep: seconds that Slurm remembers an ended job (MinJobAge)
     """
 
@@ -64,31 +64,31 @@ class Layout:
 
     @property
     def controller_port(self) -> int:
-        """Of slurmctld."""
+        """The port of slurmctld."""
         return self.first_port
 
     @property
     def accounting_port(self) -> int:
-        """Of slurmdbd."""
+        """The port of slurmdbd."""
         return self.first_port + 1
 
     @property
     def database_port(self) -> int:
-        """Of MariaDB."""
+        """The port of MariaDB."""
         return self.first_port + 2
 
     def node_port(self, node: str) -> int:
-        """Of a node's slurmd."""
+        """The port of a node's slurmd."""
         return self.first_port + 10 + NODES.index(node)
 
     @property
     def logs(self) -> Path:
-        """One file a daemon, and what apt and the image's build said."""
+        """The logs: one file for each daemon, and the output of apt."""
         return self.state / "log"
 
     @property
     def keys(self) -> Path:
-        """The agent's private keys, one a user, named as the user."""
+        """The agent's private keys, one for each user, named like the user."""
         return self.state / "keys"
 
     @property
@@ -103,40 +103,40 @@ class Layout:
 
     @property
     def work(self) -> Path:
-        """One directory a user, on the file system itself."""
+        """The work directories, one for each user, on the file system itself."""
         return self.shared / "work"
 
     @property
     def slow(self) -> Path:
-        """The same directories as the login node sees them through a slow network file system; on nodes: themselves."""
+        """The work directories, which the login node sees here through a slow network file system, nodes directly."""
         return self.shared / "slow"
 
     @property
     def munge_socket(self) -> Path:
-        """Of the bed's own munged: the machine's, if there is one, stays as it is."""
+        """The socket of the bed's own munged; a munged of the machine is left alone."""
         return self.running / "munge" / "socket"
 
     @property
     def database_socket(self) -> Path:
-        """Where root reaches MariaDB."""
+        """The socket where root reaches MariaDB."""
         return self.running / "slurm" / "mariadb.sock"
 
     def pid_file(self, daemon: str) -> Path:
-        """Written by whoever starts the daemon; a slurmd's has its node's name."""
+        """The pid file that the bed writes when it starts the daemon; a slurmd's has its node's name."""
         return self.running / f"{daemon}.pid"
 
     def own_pid_file(self, daemon: str) -> Path:
-        """Written by a Slurm daemon itself."""
+        """The pid file that a Slurm daemon writes itself."""
         return self.running / "slurm" / f"{daemon}.pid"
 
 
 @dataclass(frozen=True, slots=True)
 class Variant:
-    """What differs between two beds.
+    """The options in which beds differ.
 
-    :param accounting: with slurmdbd and MariaDB
-    :param cgroups: Slurm holds jobs to their memory and devices through cgroup v1 controllers
-    :param gpus: nodes 3 and 4 have GPUs
+    :param accounting: whether slurmdbd and MariaDB run
+    :param cgroups: whether Slurm holds jobs to their memory and devices through cgroup v1 controllers
+    :param gpus: whether nodes 3 and 4 have GPUs
     """
 
     accounting: bool = True

@@ -1,6 +1,6 @@
-"""The login node: sshd's configuration, keys, certificates, and the slow mounts.
+"""Makes the login node: sshd's configuration, keys, certificates, and the slow mounts.
 
-Pure but for ``prepare``, ``mount`` and ``unmount``.
+Pure except ``prepare``, ``mount``, ``unmount`` and ``mounted``.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ from bed import accounts, commands, files
 from bed.layout import LOOK, MARK, OPERATOR, SERVICE, USERS, Layout
 
 CACHE_SECONDS: Final = 60
-"""How long a slow mount believes what it knows of names, sizes and times."""
+"""How long a slow mount caches names, sizes and times."""
 
 
 def sshd_config(layout: Layout) -> str:
-    """The configuration of sshd; all else is as in a new installation, ten sessions a connection among it."""
+    """The configuration of sshd. Other settings keep their defaults, like ten sessions for each connection."""
     lines = (
         f"# {MARK}; it is written anew by every `up`.",
         "ListenAddress 127.0.0.1",
@@ -33,10 +33,10 @@ def sshd_config(layout: Layout) -> str:
         "PermitRootLogin no",
         "X11Forwarding no",
         "PrintMotd no",
-        # Tests connect often and at once; a centre would not allow it.
+        # Tests connect often and at the same time; a centre would not allow it.
         "MaxStartups 100:30:200",
         "Subsystem sftp internal-sftp",
-        # A certificate names a user; it must not bring the operator past the only command that his key may run.
+        # Also with a certificate, the operator may run only this command.
         f"Match User {OPERATOR}",
         f"    ForceCommand {LOOK}",
         "    DisableForwarding yes",
@@ -46,13 +46,13 @@ def sshd_config(layout: Layout) -> str:
 
 
 def known_hosts(layout: Layout, host_key: str) -> str:
-    """The file for a strict check; ``host_key`` is the public key's text."""
+    """The ``known_hosts`` file for strict checks; ``host_key`` is the public key's text."""
     kind, key = host_key.split()[:2]
     return f"[127.0.0.1]:{layout.ssh_port} {kind} {key}\n"
 
 
 def ssh_config(layout: Layout) -> str:
-    """For people: ``ssh -F FILE hpc-ada``."""
+    """The ssh configuration for people: ``ssh -F FILE hpc-ada``."""
     lines = [f"# {MARK}."]
     for name in accounts.EVERYBODY:
         lines += [f"Host {name}", f"    User {name}", f"    IdentityFile {layout.keys / name}"]
@@ -64,7 +64,7 @@ def ssh_config(layout: Layout) -> str:
 
 
 def mount_options(layout: Layout, key: Path) -> str:
-    """Of sshfs: all that it and the kernel know of a file is believed for 60 s, as on a slow network file system."""
+    """The options of sshfs: it and the kernel cache all metadata for 60 s, as with a slow network file system."""
     seconds = CACHE_SECONDS
     options = (
         *(f"port={layout.ssh_port}", f"IdentityFile={key}", "IdentitiesOnly=yes", "BatchMode=yes"),
@@ -78,11 +78,11 @@ def mount_options(layout: Layout, key: Path) -> str:
 
 
 def prepare(layout: Layout) -> None:
-    """Make the keys that are not there, and write the configuration."""
+    """Make the missing keys, and write the configuration."""
     files.directory(layout.ssh)
     files.directory(layout.ssh / "authorized_keys")
     files.directory(layout.keys, mode=0o700)
-    # What sshd asks for where no service manager made it.
+    # sshd needs it, and without a service manager it may be missing.
     files.directory(Path("/run/sshd"))
     for name in ("host_key", "user_ca"):
         _key(layout.ssh / name, name)
@@ -98,14 +98,14 @@ def prepare(layout: Layout) -> None:
 
 
 def _key(path: Path, comment: str) -> str:
-    """The public key's text; the pair is made where there is none."""
+    """The public key's text; the key pair is made if it is missing."""
     if not path.exists():
         commands.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", comment, "-f", path])
     return path.with_suffix(".pub").read_text() if path.suffix else Path(f"{path}.pub").read_text()
 
 
 def _own_key(layout: Layout, name: str) -> None:
-    """A copy of the user's key that the user may read: the slow mount is the user's own."""
+    """Make a copy of the user's key that the user may read, as the slow mount runs as the user."""
     directory = files.directory(accounts.home(name) / ".ssh", mode=0o700, owner=name)
     key = directory / "bed"
     shutil.copyfile(layout.keys / name, key)
@@ -114,7 +114,7 @@ def _own_key(layout: Layout, name: str) -> None:
 
 
 def mount(layout: Layout) -> None:
-    """Mount each user's work directory once more, over sshd, as that user."""
+    """Mount each user's work directory a second time, over sshd, as that user."""
     for name in USERS:
         point = layout.slow / name
         if _answers(name, point):
@@ -124,13 +124,13 @@ def mount(layout: Layout) -> None:
         options = mount_options(layout, accounts.home(name) / ".ssh" / "bed")
         source = f"{name}@127.0.0.1:{layout.work / name}"
         commands.run(["runuser", "-u", name, "--", "sshfs", "-o", options, source, point])
-        # sshfs goes into the background when it has mounted.
+        # sshfs goes into the background after mounting.
         if str(point) not in mounted():
             raise commands.BedError(f"sshfs says that it has mounted {point}, but it is not mounted")
 
 
 def unmount(layout: Layout) -> None:
-    """Take the slow mounts away, also those whose server is gone."""
+    """Unmount the slow mounts, even if their server is gone."""
     for name in USERS:
         _take_away(layout.slow / name)
 
@@ -148,12 +148,12 @@ def _take_away(point: Path) -> None:
 
 
 def mounted() -> list[str]:
-    """Every mount point of this mount namespace. A dead FUSE mount would make a question to itself hang."""
+    """Every mount point of this mount namespace, read from /proc as a query of a dead FUSE mount would hang."""
     return [line.split()[1] for line in Path("/proc/mounts").read_text().splitlines()]
 
 
 def look_script() -> str:
-    """The operator's forced command: runs one of the commands that only look, word by word, without a shell."""
+    """The operator's forced command: runs one of the read-only commands, word by word, without a shell."""
     allowed = [command.removesuffix(" *").split() for command in accounts.LOOKING]
     return (
         "#!/usr/bin/python3 -I\n"

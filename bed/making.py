@@ -1,6 +1,6 @@
-"""From nothing to a bed that stands, and back.
+"""Makes a bed from nothing, and ends it.
 
-Shell: the order of things, two at a time where they do not touch each other; says what it does.
+Shell: the order of the steps, two at a time if they are independent. Reports each step.
 """
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ BUILD: Final = site.SOURCE / "build"
 
 
 def check(layout: Layout) -> None:
-    """Look whether this machine can have a bed, changing nothing.
+    """Check, without changes, whether this machine can have a bed.
 
-    :raises BedError: it cannot, or belongs to a cluster, or has real GPUs, or has users of the bed's names
+    :raises BedError: it cannot, or belongs to a cluster, or has real GPUs, or has users with the bed's names
     """
     reason = packages.refusal(root=commands.is_root(), release=packages.codename(), machine=packages.architecture())
     if reason:
@@ -49,10 +49,10 @@ def check(layout: Layout) -> None:
 
 
 def up(layout: Layout, *, accounting: bool, with_image: bool, tell: Callable[[str], None]) -> Path:
-    """Make what lacks and start what does not run.
+    """Make all missing parts of the bed and start the daemons that do not run.
 
     :return: the file of variables
-    :raises BedError: with what is wrong and what to do
+    :raises BedError: the message says what is wrong and what to do
     """
     began = time.monotonic()
 
@@ -82,7 +82,7 @@ def up(layout: Layout, *, accounting: bool, with_image: bool, tell: Callable[[st
 
 
 def _changed(layout: Layout, variant: Variant) -> bool:
-    """Whether another variant runs, or the same on other ports."""
+    """Whether another variant runs, or the same variant on other ports."""
     try:
         before = standing.variant(layout)
     except BedError:
@@ -115,7 +115,7 @@ def _install(layout: Layout, variant: Variant, *, with_image: bool, say: Callabl
 
 
 def down(layout: Layout, *, clean: bool, tell: Callable[[str], None]) -> None:
-    """End all that runs; with ``clean`` also take away all files, users and devices of the bed. Packages stay."""
+    """End the bed; ``clean`` also removes its files, users and devices. Packages stay."""
     if not commands.is_root():
         raise BedError("the bed is ended by root, who made it")
     ended = site.stop(layout)
@@ -127,12 +127,12 @@ def down(layout: Layout, *, clean: bool, tell: Callable[[str], None]) -> None:
 
 
 def status(layout: Layout) -> dict[str, int | None]:
-    """The process id of every daemon of the variant that was made; None for one that does not run."""
+    """The process id of every daemon of the existing variant; None for daemons that are down."""
     return {
         daemon.name: daemons.running(layout, daemon) for daemon in daemons.daemons(layout, standing.variant(layout))
     }
 
 
 def mounts(layout: Layout) -> list[str]:
-    """The slow mounts that are there."""
+    """The present slow mounts."""
     return [point for point in login.mounted() if point.startswith(f"{layout.slow}/")]

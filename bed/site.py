@@ -1,4 +1,4 @@
-"""Making the site of what is installed: configuration, daemons, their order.
+"""Configures the site from the installed packages, and starts and ends its daemons in order.
 
 Shell: writes files, makes devices, starts and ends daemons.
 """
@@ -36,24 +36,24 @@ SOURCE: Final = Path(__file__).resolve().parent.parent
 _SECONDS: Final = 40.0
 _UP: Final = {"idle", "mixed", "allocated", "completing", "planned"}
 _INSTALLED: Final = {HELPER: "sitehelper.py", IMAGES: "imagepull.py"}
-"""What an admin installs for the agent, and its source below ``router/host``."""
+"""The programs that an admin installs for the agent, with their sources below ``router/host``."""
 
 
 def openmpi_section() -> str:
-    """What the site's Open MPI must know: the nodes meet on the loopback interface, and pretend to have more cores.
+    """The settings of the site's Open MPI: the nodes use the loopback interface, and pretend to have more cores.
 
-    What a containerised MPI needs is not here, nor in a prolog: a site's MPI profile names it.
+    A containerised MPI gets its settings from a site's MPI profile instead of this file or a prolog.
     """
     return "oob_tcp_if_include = lo\nbtl_tcp_if_include = lo\nhwloc_base_binding_policy = none\n"
 
 
 def hosts_section() -> str:
-    """Every host of the site is this machine's loopback: a line each, as the first name of a line is the full one."""
+    """The lines of /etc/hosts: each host is the loopback, in a line of its own, whose first name is the full one."""
     return "".join(f"127.0.0.1 {host}\n" for host in HOSTS)
 
 
 def configure(layout: Layout, variant: Variant) -> None:
-    """Write all configuration, make users, keys, directories and devices."""
+    """Write all configuration; make users, keys and directories."""
     accounts.ensure()
     _directories(layout)
     files.set_section(Path("/etc/hosts"), hosts_section())
@@ -96,7 +96,7 @@ def _slurm(layout: Layout, variant: Variant) -> None:
 
 
 def _programs() -> None:
-    """The sudo rules, the operator's forced command, and what an admin installs for the agent."""
+    """Install the sudo rules, the operator's forced command, and the programs that an admin installs for the agent."""
     files.directory(HELPER.parent)
     for path, name in _INSTALLED.items():
         shutil.copyfile(SOURCE / "router" / "host" / name, path)
@@ -108,7 +108,7 @@ def _programs() -> None:
 
 
 def _gpus() -> None:
-    """The devices are gone when the machine starts anew; a node that lacks one does not start."""
+    """Make the GPU devices. They are gone after a restart of the machine, and a node starts only with its devices."""
     for number in range(GPUS):
         path = Path(f"/dev/nvidia{number}")
         if not path.exists():
@@ -122,7 +122,7 @@ def real_gpus() -> bool:
 
 
 def start(layout: Layout, variant: Variant) -> list[str]:
-    """Start what does not run, each when the one before it answers.
+    """Start the daemons that do not run, each after the one before it answers.
 
     :return: the names of the daemons that had to be started
     """
@@ -167,7 +167,7 @@ def _succeeds(argv: list[str]) -> bool:
 
 
 def node_states() -> dict[str, str]:
-    """Every node's state as sinfo shows it; empty where the controller does not answer."""
+    """Every node's state as sinfo shows it; empty if the controller does not answer."""
     done = commands.attempt(["timeout", "5", "sinfo", "-h", "-N", "-o", "%N %T"])
     return dict(line.split() for line in sorted(set(done.stdout.splitlines())))
 
@@ -185,7 +185,7 @@ def _nodes_up() -> None:
 
 
 def _fuse() -> None:
-    """Ordinary users mount images and the slow directory through FUSE; without udev the device may be root's alone."""
+    """Open /dev/fuse to ordinary users, who mount images and slow directories. Without udev it may be root's alone."""
     device = Path("/dev/fuse")
     if not device.exists():
         os.mknod(device, 0o666 | stat.S_IFCHR, os.makedev(10, 229))
@@ -193,7 +193,7 @@ def _fuse() -> None:
 
 
 def stop(layout: Layout) -> list[str]:
-    """End all that runs: jobs, mounts, daemons, and what Slurm left in the cgroup tree.
+    """End all jobs, mounts and daemons, and remove Slurm's rest of the cgroup tree.
 
     :return: the names of the daemons that ran
     """
@@ -209,7 +209,7 @@ def stop(layout: Layout) -> list[str]:
 
 
 def _sessions(layout: Layout) -> list[int]:
-    """The processes of every connection to sshd, commands of users among them; they outlive the one that listens."""
+    """The processes of every connection to sshd, with users' commands; they outlive the listening sshd."""
     listening = [daemon for daemon in daemons.all_daemons(layout) if daemon.name == "sshd"]
     return [child for daemon in listening for child in daemons.descendants(daemons.running(layout, daemon) or 0)]
 
@@ -237,7 +237,7 @@ def _clear_cgroups() -> None:
 
 
 def _remove(cgroup: Path) -> None:
-    """Remove a job's cgroup; what is still in it outlived its slurmd or its controller."""
+    """Remove a job's cgroup; kills processes in it that have outlived their slurmd or controller."""
 
     def gone() -> bool:
         for pid in (cgroup / "cgroup.procs").read_text().split():
@@ -250,7 +250,7 @@ def _remove(cgroup: Path) -> None:
 
 
 def clean(layout: Layout) -> None:
-    """Take away all but the packages: files, users, devices, the state directory."""
+    """Remove files, users, devices and the state directory; the packages stay."""
     for path in files.GUARDED:
         if path.exists() and files.is_marked(path):
             path.unlink()

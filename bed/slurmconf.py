@@ -1,7 +1,7 @@
-"""Slurm's configuration files.
+"""Makes Slurm's configuration files.
 
-Pure: text from a layout and a variant. Parameters are explained in slurm.conf(5), cgroup.conf(5), gres.conf(5) and
-slurmdbd.conf(5) of Slurm 22.05.
+Pure: text from a layout and a variant. The manual pages slurm.conf(5), cgroup.conf(5), gres.conf(5) and
+slurmdbd.conf(5) of Slurm 22.05 explain the parameters.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ DATABASE: Final = "slurm_acct_db"
 
 @dataclass(frozen=True, slots=True)
 class Queue:
-    """A partition; times as Slurm writes them."""
+    """A partition, with times in Slurm's format."""
 
     name: str
     nodes: tuple[str, ...]
@@ -36,11 +36,11 @@ QUEUES: Final = (
     Queue("all", NODES, "00:30:00", "04:00:00"),
 )
 MEMORY_PER_CORE: Final = 500
-"""MB a job gets for each core, unless it asks for more or less."""
+"""MB that a job gets for each core by default."""
 
 
 def slurm_conf(layout: Layout, variant: Variant) -> str:
-    """``slurm.conf``."""
+    """The text of ``slurm.conf``."""
     sections = (
         _addresses(layout),
         _paths(layout),
@@ -62,7 +62,7 @@ def _addresses(layout: Layout) -> Mapping[str, object]:
         "ClusterName": CLUSTER,
         "SlurmctldHost": f"{CONTROLLER}(127.0.0.1)",
         "SlurmctldPort": layout.controller_port,
-        # Every daemon binds to what its own host name resolves to, which is loopback, and not to all addresses.
+        # Every daemon binds only to the address of its own host name, which is loopback.
         "CommunicationParameters": "NoInAddrAny,NoCtldInAddrAny",
         "AuthType": "auth/munge",
         "AuthInfo": f"socket={layout.munge_socket}",
@@ -85,7 +85,7 @@ def _control(variant: Variant) -> Mapping[str, object]:
     if variant.cgroups:
         kind = {"ProctrackType": "proctrack/cgroup", "TaskPlugin": "task/cgroup", "JobAcctGatherParams": "UsePss"}
     else:
-        # Without cgroups a job's memory can only be polled, and nothing keeps it from a device.
+        # Without cgroups a job's memory can only be polled, and the job can use all devices.
         kind = {
             "ProctrackType": "proctrack/linuxproc",
             "TaskPlugin": "task/none",
@@ -93,7 +93,7 @@ def _control(variant: Variant) -> Mapping[str, object]:
         }
     return {
         **kind,
-        # Four nodes of four cores on whatever machine this is: slurmd believes what stands below.
+        # Four nodes with four cores each on any machine: slurmd takes the figures of the node lines.
         "SlurmdParameters": "config_overrides",
         "JobAcctGatherType": "jobacct_gather/linux",
         "JobAcctGatherFrequency": 2,
@@ -113,7 +113,7 @@ def _accounting(layout: Layout, variant: Variant) -> Mapping[str, object]:
         "AccountingStorageType": "accounting_storage/slurmdbd",
         "AccountingStorageHost": "127.0.0.1",
         "AccountingStoragePort": layout.accounting_port,
-        # With munge this is not a password but the socket, which sacctmgr and sacct do not take from AuthInfo.
+        # With munge this is the socket instead of a password: sacctmgr and sacct ignore the one in AuthInfo.
         "AccountingStoragePass": layout.munge_socket,
         "AccountingStorageEnforce": "associations,limits",
         "PrivateData": "jobs",
@@ -125,9 +125,9 @@ def _scheduling(layout: Layout) -> Mapping[str, object]:
         "SelectType": "select/cons_tres",
         "SelectTypeParameters": "CR_Core_Memory",
         "SchedulerType": "sched/backfill",
-        # A test should not wait for a scheduler that was made for ten thousand jobs.
+        # The defaults suit ten thousand jobs, and would slow down tests.
         "SchedulerParameters": "batch_sched_delay=0,sched_min_interval=0,sched_interval=2,bf_interval=2",
-        # What exceeds a queue is refused at submission, as PBS does, not left waiting for ever.
+        # A job that exceeds its queue is refused at submission, as in PBS, instead of waiting for ever.
         "EnforcePartLimits": "ALL",
         "MinJobAge": layout.keep,
     }
@@ -155,7 +155,7 @@ def _queue_line(queue: Queue) -> str:
 
 
 def gres_conf(variant: Variant) -> str:
-    """``gres.conf``: a GPU counts only with a device file."""
+    """The text of ``gres.conf``. A GPU counts only with a device file."""
     lines = [f"# {MARK}."]
     if variant.gpus:
         lines += [f"NodeName={node} Name=gpu File=/dev/nvidia[0-{GPUS - 1}]" for node in GPU_NODES]
@@ -163,7 +163,7 @@ def gres_conf(variant: Variant) -> str:
 
 
 def cgroup_conf(variant: Variant) -> str:
-    """``cgroup.conf``. Cores are not constrained: a node pretends to have more than the machine."""
+    """The text of ``cgroup.conf``. Cores are not constrained, as the nodes pretend to have more than the machine."""
     held = "yes" if variant.cgroups else "no"
     return (
         f"# {MARK}.\n"
@@ -176,7 +176,7 @@ def cgroup_conf(variant: Variant) -> str:
 
 
 def slurmdbd_conf(layout: Layout, password: str) -> str:
-    """``slurmdbd.conf``; slurmdbd starts only when this file is readable to its user alone."""
+    """The text of ``slurmdbd.conf``. slurmdbd starts only if just its own user can read this file."""
     settings = {
         "AuthType": "auth/munge",
         "AuthInfo": f"socket={layout.munge_socket}",
@@ -206,7 +206,7 @@ def controllers_mounted(mounts: str) -> bool:
     found: set[str] = set()
     for line in mounts.splitlines():
         fields = line.split()
-        # Slurm looks there only (CgroupMountpoint); another tree is another root's.
+        # Slurm looks only there (CgroupMountpoint).
         if len(fields) > 3 and fields[2] == "cgroup" and fields[1].startswith("/sys/fs/cgroup/"):
             found.update(fields[3].split(","))
     return {"memory", "devices", "freezer", "cpuset", "cpuacct"} <= found

@@ -1,4 +1,4 @@
-"""What kind of bed stands: noted by ``up``, read by whoever comes later.
+"""Remembers which variant of the bed was made, and its ports: ``up`` writes it, later commands read it.
 
 Shell: one small file in the state directory.
 """
@@ -20,7 +20,7 @@ def note(layout: Layout, variant: Variant) -> None:
 
 
 def layout(default: Layout | None = None) -> Layout:
-    """The layout of the bed that was made last; where none was, the default."""
+    """The layout of the bed that was made last; the default if there is none."""
     start = default or Layout()
     try:
         return replace(start, **json.loads(_path(start).read_text())["ports"])
@@ -31,7 +31,7 @@ def layout(default: Layout | None = None) -> Layout:
 def variant(layout: Layout) -> Variant:
     """The variant that was made last.
 
-    :raises BedError: none was
+    :raises BedError: no bed was made
     """
     try:
         return Variant(**json.loads(_path(layout).read_text())["variant"])
