@@ -1,6 +1,6 @@
-"""Run every benchmark, each in a process of its own; exit code 1 where a promise is missed.
+"""Runs every benchmark in a process of its own; the exit code is 1 if a promise is missed.
 
-``python -m bench slurm`` runs those whose names begin so.
+``python -m bench slurm`` runs the benchmarks whose names begin with ``slurm``.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ BENCHMARKS = (
 
 
 def main() -> None:
-    """Run what the arguments name, by its beginning, or all."""
+    """Run the benchmarks whose names begin with one of the arguments; without arguments all."""
     begins = tuple(f"bench.{word}" for word in sys.argv[1:]) or ("",)
     wanted = [name for name in BENCHMARKS if name.startswith(begins)]
     missed = []

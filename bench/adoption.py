@@ -1,8 +1,8 @@
-"""An agent that is killed while many jobs run, and started again: until it knows them all.
+"""Measures how soon an agent that is restarted while many jobs run knows all of them again.
 
-Twice: after SIGKILL, where the lease of the one that was killed has to run out first, and after SIGTERM, where it is
-handed over. That nothing is submitted twice is looked up in the queue; how often a Pod's status was written, in the
-API server's own figures.
+The agent is restarted twice: after SIGKILL, when its lease must first run out, and after SIGTERM, when it hands the
+lease over. The queue shows whether a job was submitted twice. The API server's metrics show how often a Pod's status
+was written.
 """
 
 from __future__ import annotations
@@ -25,22 +25,22 @@ from router.errors import ApiUnavailable
 from router.local.records import FINISHED
 
 SIZE = 500
-"""Half of the 1,000 of the promise, which ``--size 1000`` measures: each job is nine processes and 10 MB, and on two
-cores it takes longer to start them all than to measure. ``python -m bench.many --size 1000`` is about that many with a
-simulated batch server.
+"""Half of the promise's 1,000, which ``--size 1000`` measures: each job is nine processes and 10 MB, and on two cores
+starting them takes longer than measuring. ``python -m bench.many --size 1000`` measures as many with a simulated batch
+server.
 """
 SECONDS = 1800.0
 QUIET_SECONDS = 20.0
-"""After all are known: for whatever the new agent still has to write."""
+"""Wait after all jobs are known, for the last writes of the new agent."""
 AT_ONCE = 50
-"""Jobs that are killed together at the end."""
+"""Number of jobs that are killed together at the end."""
 
 
 @dataclass(frozen=True)
 class Start:
-    """Seconds from the process' start to its lead, and from there until all is adopted.
+    """Seconds from the process' start to its lead, and from there until all jobs are adopted.
 
-    Adopted: it says so in its log, and its figures show every job as running.
+    Jobs are adopted when the agent's log says so and its metrics show every job as running.
     """
 
     led: float
@@ -75,13 +75,13 @@ def main() -> None:
             Row("Pods that do not run any more", count - _running(way), "", 0.0),
             Row("writes of a Pod's status in both starts together", written, ""),
         ]
-        kept = write("adoption", rows)  # before the jobs end, which takes a while
+        kept = write("adoption", rows)  # before the block ends the jobs, which takes a while
     sys.exit(not kept)
 
 
 @contextmanager
 def _with_jobs() -> Iterator[Whole]:
-    """As ``whole``, but the jobs are killed a few at a time at the end: all their scripts at once would stop the machine."""
+    """``whole``, but at the end jobs are killed a few at a time: all their scripts at once would stop the machine."""
     with whole() as way:
         try:
             yield way
@@ -114,7 +114,7 @@ def _restart(way: Whole, count: int, number: signal.Signals) -> Start:
 
 
 def _forked(seconds: float) -> float:
-    """Processes that the machine has made a second, watched for so long (proc(5), ``processes`` in /proc/stat)."""
+    """Processes that the machine makes in a second, measured for ``seconds`` (proc(5), ``processes`` in /proc/stat)."""
     first = _processes_made()
     time.sleep(seconds)
     return (_processes_made() - first) / seconds
@@ -126,13 +126,13 @@ def _processes_made() -> int:
 
 
 def _logged(lines: list[dict[str, Any]], message: str) -> float:
-    """When a line about the agent itself, not about a Pod, was first written: seconds since 1970, 0 where it was not."""
+    """When a log line of the agent itself (without a Pod) first has this message: seconds since 1970; 0 if never."""
     found = (line for line in lines if line["message"] == message and "pod" not in line)
     return next((datetime.fromisoformat(line["time"]).timestamp() for line in found), 0.0)
 
 
 def _all_run(way: Whole, count: int) -> bool:
-    """False also where the API server is too busy to answer: it starts all these Jobs meanwhile."""
+    """Whether all Pods run; False while the API server, busy with these Jobs, does not answer."""
     try:
         return _running(way) == count
     except ApiUnavailable:
@@ -145,7 +145,7 @@ def _running(way: Whole) -> int:
 
 
 def _writes(way: Whole) -> float:
-    """Requests that changed a Pod's status, since the API server's start."""
+    """How many requests changed a Pod's status since the API server's start."""
     text = way.stack.plane.kubectl("get", "--raw", "/metrics").stdout
     wanted = {"resource": "pods", "subresource": "status"}
     samples = [sample for family in text_string_to_metric_families(text) for sample in family.samples]

@@ -1,9 +1,9 @@
-"""Routed Jobs through a real kube-apiserver, against a no-op Flask webhook that is registered in the same way.
+"""Compares routed Jobs through a real kube-apiserver with a no-op Flask webhook that is registered in the same way.
 
-Both webhooks are asked by one API server, for a namespace each, in turns. First creations that are only tried (dry run),
-then such that are stored, by one client and by eight. Each answer of a routed Job must name its virtual node. Jobs are
-suspended, so that nothing but their creation is measured. At the end Jobs run whole, from their creation to their end,
-and what etcd's file has grown by is divided by their number.
+One API server asks both webhooks in turns, for a namespace each. The creations are first dry runs, then stored, by one
+client and by eight. Each answer for a routed Job must name its virtual node. Jobs are suspended, so that only their
+creation is measured. At the end Jobs run from creation to end, and the growth of etcd's file is divided by their
+number.
 """
 
 from __future__ import annotations
@@ -36,10 +36,10 @@ from router.notation import documents
 
 OURS, NOOP = "default", "noop"
 SIZE = 1000
-"""Jobs that run whole."""
+"""Number of Jobs that run from creation to end."""
 TURNS = 5
 ONE, EACH, CLIENTS = 120, 30, 8
-"""Creations in a turn: of the one client, and of each of several."""
+"""Creations in a turn by a single client, and by each of several clients; the number of these."""
 SECONDS = 1800.0
 JOB, MPI = "02-large-goes-to-hpc", "03-mpi-over-two-nodes"
 MARK = {OURS: b'"nodeName":"', NOOP: b'"kind":"Job"'}
@@ -48,7 +48,7 @@ _TICKS = os.sysconf("SC_CLK_TCK")
 
 @dataclass
 class Side:
-    """What one webhook's Jobs have taken: milliseconds of each creation by how it was made, CPU seconds, creations."""
+    """The cost of one webhook's Jobs: milliseconds of each creation by its kind, CPU seconds, number of creations."""
 
     times: dict[str, list[float]] = field(default_factory=dict)
     apiserver: float = 0.0
@@ -58,7 +58,7 @@ class Side:
 
 @dataclass(frozen=True)
 class Asked:
-    """A control plane that asks both webhooks."""
+    """A control plane that asks both webhooks, and the webhooks by namespace."""
 
     plane: ControlPlane
     target: Target
@@ -94,7 +94,7 @@ def _asked() -> Iterator[Asked]:
 
 
 def _register_noop(plane: ControlPlane, port: int, ca: Path) -> None:
-    """Our own registration, for another namespace and another server."""
+    """Register the no-op webhook like ours, for its own namespace and server."""
     found = yaml.safe_load((installing.MANIFESTS / "registration" / "webhook.yaml").read_text())
     found["metadata"]["name"] = NOOP
     found["webhooks"][0] |= {
@@ -109,7 +109,7 @@ def _register_noop(plane: ControlPlane, port: int, ca: Path) -> None:
 
 
 def _target(plane: ControlPlane, root: Path) -> Target:
-    """The user's certificate and key in one file."""
+    """The API server, with the user's certificate and key written to one file."""
     (user,) = yaml.safe_load(plane.kubeconfig(ADA.name).read_text())["users"]
     file = root / "ada.pem"
     file.touch(mode=0o600)
@@ -181,7 +181,7 @@ def _cpu(pid: int) -> float:
 
 
 def _sizes(asked: Asked) -> list[Row]:
-    """Bytes of routed Jobs as they are stored (Kubernetes' protobuf), and of the answers to their creation."""
+    """Sizes of routed Jobs as they are stored (Kubernetes' protobuf), and of the answers to their creation."""
     rows = []
     for example, bound in ((JOB, 5.0), (MPI, 6.0)):
         answer = Client(asked.target).create(OURS, _jobs(example, 1)[0], dry=False)
@@ -196,7 +196,7 @@ def _sizes(asked: Asked) -> list[Row]:
 
 
 def _stored(asked: Asked, path: str) -> int:
-    """The API server's protobuf of an object, which is what it puts into etcd."""
+    """The size of an object in the API server's protobuf, the form that it stores in etcd."""
     request = urllib.request.Request(
         f"https://127.0.0.1:{asked.target.port}{path}", headers={"Accept": "application/vnd.kubernetes.protobuf"}
     )
@@ -205,7 +205,7 @@ def _stored(asked: Asked, path: str) -> int:
 
 
 def _history(count: int) -> Row:
-    """What etcd's file grows by for each Job that goes its whole way."""
+    """The growth of etcd's file for each Job that runs from creation to end."""
     with whole() as way:
         before = etcd.bytes_used(way.stack.plane)
         way.create([f"history-{number:04}" for number in range(count)], "true")

@@ -1,8 +1,8 @@
-"""A burst of Jobs into a queue that starts nothing, against a bare loop of the same submit command.
+"""Compares a burst of Jobs into a queue that starts no jobs with a bare loop of the same submit command.
 
-Both rates are taken from the queue's own records, from the first submission to the last. The loop is a shell's, with
-the very command line that the agent uses and a script of the burst, into another embedded queue; one half of it is run
-before the burst and one after, so that a change of the machine's speed meets both.
+Both rates are taken from the queue's own records, from the first submission to the last. A shell runs the loop, with
+the agent's command line and a script of the burst, into another embedded queue. Half of the loop runs before the burst
+and half after it, so that both meet the same changes of the machine's speed.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ def main() -> None:
 
 
 def _first(way: Whole) -> Submission:
-    """One Job comes before all others, so that everything is warm; the submission that the agent made for it."""
+    """Create one Job first, so that everything is warm; returns the agent's submission for it."""
     way.create(["first"], "true")
     until(lambda: len(way.batch_jobs()) == 1, "the first submission", SECONDS)
     (found,) = way.batch_jobs()
@@ -74,7 +74,7 @@ def _bare(way: Whole, submission: Submission, name: str, count: int) -> float:
 
 
 def _rate(queue: Path, prefix: str, skip: int = 0) -> float:
-    """Submissions a second, from the first to the last of those whose name begins so."""
+    """Submissions a second, from the first to the last job whose name has this prefix."""
     times = sorted(one.created for one in records(queue) if one.name.startswith(prefix))[skip:]
     return (len(times) - 1) / (times[-1] - times[0])
 

@@ -1,4 +1,4 @@
-"""Clients of an API server that cost as little as a client can: one connection over TLS each, in processes of their own."""
+"""The cheapest possible clients of an API server: one connection over TLS each, in processes of their own."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Target:
 
 
 class Client:
-    """One kept connection. Not http.client, whose own cost would hide what is measured."""
+    """One kept connection. The cost of http.client would hide the measured difference."""
 
     def __init__(self, target: Target) -> None:
         plain = socket.create_connection(("127.0.0.1", target.port))
@@ -41,7 +41,7 @@ class Client:
         self._left = b""
 
     def create(self, namespace: str, job: dict[str, Any], *, dry: bool) -> bytes:
-        """Create a Job; the body of the answer. AssertionError where it was refused."""
+        """Create a Job; returns the body of the answer. Raises AssertionError if it was refused."""
         body = json.dumps(job).encode()
         path = f"/apis/batch/v1/namespaces/{namespace}/jobs{'?dryRun=All' if dry else ''}"
         head = (
@@ -85,7 +85,7 @@ class Client:
 
 @dataclass(frozen=True)
 class Work:
-    """Creations in a namespace, one after the other; each answer must hold the mark. ``dry``: nothing is stored."""
+    """Creations in a namespace, one after the other; each answer must contain the mark. ``dry``: only dry runs."""
 
     target: Target
     namespace: str
@@ -108,7 +108,7 @@ def timed(work: Work) -> list[float]:
 
 
 def at_once(works: Sequence[Work]) -> list[float]:
-    """The same by as many processes, which begin together."""
+    """``timed`` by one process for each work; the processes begin together."""
     context = multiprocessing.get_context("spawn")
     begin = context.Barrier(len(works))
     times: multiprocessing.Queue[list[float]] = context.Queue()

@@ -1,4 +1,4 @@
-"""What etcd's file holds, by its own word."""
+"""Reads from etcd's metrics how many bytes of its file are in use."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _FIGURE = "etcd_mvcc_db_total_size_in_use_in_bytes"
 
 
 def bytes_used(plane: ControlPlane) -> int:
-    """Bytes of etcd's file that hold something: all revisions since the last compaction."""
+    """Bytes of etcd's file that are in use: all revisions since the last compaction."""
     context = ssl.create_default_context(cafile=str(plane.place.pki("etcd-ca.crt")))
     client = "apiserver-etcd-client"
     context.load_cert_chain(plane.place.pki(f"{client}.crt"), plane.place.pki(f"{client}.key"))

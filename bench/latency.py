@@ -1,7 +1,8 @@
-"""From a Job's creation to its batch job, and from its container's end to its Pod's terminal status, a Job a second.
+"""Measures the time from a Job's creation to its batch job, and from its container's end to its Pod's terminal status.
 
-The agent has its default times: the batch system is looked at every 5 seconds while something happens. The container
-writes the time of its own end into a file; what is told of it is taken when a watch shows it, as ``kubectl wait`` would.
+One Job is created each second. The agent has its default times: it looks at the batch system every 5 seconds while
+something happens. The container writes the time of its own end into a file. The Pod's end counts when a watch shows it,
+as with ``kubectl wait``.
 """
 
 from __future__ import annotations
@@ -19,11 +20,11 @@ from router.kube.watching import Watch
 
 SIZE = 60
 SECONDS = 300.0
-"""For the last Job to end, on a machine however busy."""
+"""Longest wait for the last Job's end, also on a busy machine."""
 
 
 class Ends:
-    """When a watch showed first that the Pod of each Job is over; seconds since 1970."""
+    """When a watch first showed the end of each Job's Pod, in seconds since 1970."""
 
     def __init__(self, api: Api) -> None:
         self.seen: dict[str, float] = {}
@@ -68,7 +69,7 @@ def main() -> None:
 
 
 def create_slowly(api: Api, jobs: Sequence[dict[str, Any]], every: float = 1.0) -> dict[str, float]:
-    """Create Jobs so many seconds apart; when each was asked for, by name: the webhook's time counts."""
+    """Create Jobs ``every`` seconds apart; returns when each request was sent, by name: the webhook's time counts."""
     created = {}
     begun = time.monotonic()
     for number, one in enumerate(jobs):
@@ -79,7 +80,7 @@ def create_slowly(api: Api, jobs: Sequence[dict[str, Any]], every: float = 1.0) 
 
 
 def percentile(values: Sequence[float]) -> float:
-    """The 95th, without guessing beyond the slowest."""
+    """The 95th percentile, at most the slowest value."""
     return statistics.quantiles(values, n=20, method="inclusive")[18]
 
 

@@ -1,9 +1,9 @@
-"""What 10,000 jobs cost an agent: status commands, processor time at the default interval, memory.
+"""Measures an agent with 10,000 jobs: status commands, processor time at the default interval, memory.
 
-The agent is the real one, a process of its own with its default times. The API server and the batch server beside it
-are simulated (``bench.simulated``): 10,000 jobs of ours, of which a fifth runs, among 50,000 of others and a history of
-200,000. First the agent adopts all of them and says of each Pod what it finds; what is promised is about the time
-after that, when nothing changes, and memory is the most that it ever had.
+The agent is the real one, a process of its own with default times. The API server and the batch server are simulated
+(``bench.simulated``): 10,000 jobs of ours, of which a fifth runs, among 50,000 of other users and a history of 200,000.
+First the agent adopts all jobs and writes each Pod's status. The promises are about the time after that, when nothing
+changes. Memory is the agent's maximum.
 """
 
 from __future__ import annotations
@@ -41,9 +41,9 @@ from router.workload.cluster import UNKNOWN_CLUSTER
 
 SIZE = 10_000
 SECONDS = 120.0
-"""For which the quiet agent is watched: four cycles."""
+"""Seconds for which the quiet agent is watched: four cycles."""
 AT_REST = 0.8
-"""The part of the default interval that lies between two cycles at least, where nothing makes it look more often."""
+"""Least time between two cycles of an agent at rest, as a part of the default interval."""
 LONGEST = 1800.0
 STATUS = ("list", "details", "find")
 """Kinds of commands that only ask."""
@@ -52,7 +52,7 @@ _TICKS = os.sysconf("SC_CLK_TCK")
 
 @dataclass(frozen=True)
 class Look:
-    """An agent at one moment: its processor seconds and its commands', MiB of memory, what its metrics count."""
+    """An agent at one moment: processor seconds of itself and of its commands, MiB of memory, counts of its metrics."""
 
     when: float
     own: float
@@ -66,13 +66,13 @@ class Look:
 
 @dataclass(frozen=True)
 class Agent:
-    """The agent's process and where its metrics are."""
+    """The agent's process, and the address of its metrics."""
 
     process: subprocess.Popen[bytes]
     metrics: str
 
     def look(self) -> Look:
-        """All figures now; ends the program where the agent has ended."""
+        """All present figures. If the agent has ended, the program ends too."""
         if self.process.poll() is not None:
             raise SystemExit(f"the agent ended with code {self.process.returncode}")
         proc = Path(f"/proc/{self.process.pid}")
@@ -96,7 +96,7 @@ class Agent:
 
 
 def main() -> None:
-    """Start all three, wait until nothing changes, look at the agent for a while."""
+    """Start the agent and both servers, wait until nothing changes, watch the agent for a while."""
     asked = _arguments()
     before = machine("before")
     with tempfile.TemporaryDirectory(prefix="bg-bench-") as name, _agent(Path(name), asked.size) as agent:
@@ -131,7 +131,7 @@ def _rows(first: Look, last: Look, count: int) -> list[Row]:
 
 
 def _await_rest(agent: Agent) -> None:
-    """Until a cycle has come at the default interval, and little more was planned since the one before than it asked about."""
+    """Wait for a cycle at the default interval, with at most twice ``MOST_WORDS`` plans since the cycle before."""
     end = time.monotonic() + LONGEST
     before = agent.look()
     while time.monotonic() < end:
@@ -145,14 +145,14 @@ def _await_rest(agent: Agent) -> None:
 
 
 def _await_cycles(agent: Agent, first: Look, seconds: float) -> None:
-    """Until so much time has gone, and a cycle has ended since."""
+    """Wait for ``seconds``, and then for the end of a cycle."""
     time.sleep(seconds)
     cycles = agent.metric("cycle_seconds_count")
     until(lambda: agent.metric("cycle_seconds_count") > max(cycles, first.cycles), "another cycle", LONGEST)
 
 
 def _known(agent: Agent) -> float:
-    """Pods whose batch job's state is known."""
+    """How many Pods have a batch job of a known state."""
     return agent.metric("jobs", state="Running") + agent.metric("jobs", state="Queued")
 
 
@@ -186,7 +186,7 @@ def _agent(root: Path, count: int) -> Iterator[Agent]:
 
 
 def _routed(documents: dict[str, str], key: Ed25519PrivateKey) -> tuple[dict[str, Any], bytes]:
-    """The Pod template of a Job that has gone through the gate, and its script."""
+    """The Pod template and script of a Job that the gate has routed."""
     opened = gate.Gate(load(documents), UNKNOWN_CLUSTER, NO_QUEUE_STATES, key, int(time.time()))
     judged = gate.judge(job("sweep", "exec sleep 86400"), requester=Requester(ADA.name, (), "default"), gate=opened)
     assert judged.script is not None, judged.decision
@@ -194,7 +194,7 @@ def _routed(documents: dict[str, str], key: Ed25519PrivateKey) -> tuple[dict[str
 
 
 def kubeconfig(root: Path, port: str) -> Path:
-    """Plain HTTP, without credentials: as ``kubectl proxy`` is used."""
+    """Write a kubeconfig for plain HTTP without credentials, as with ``kubectl proxy``."""
     text = {
         "apiVersion": "v1",
         "kind": "Config",

@@ -1,4 +1,4 @@
-"""A worker's memory over 50,000 routed reviews."""
+"""Measures a webhook worker's memory over 50,000 routed reviews."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ CLIENTS = 8
 EARLY, LATE = 10_000, 50_000
 JOBS = ("05-init-container-and-sidecar", "03-mpi-over-two-nodes")
 NOISE = 2.0
-"""MiB by which a worker that keeps nothing still differs between two looks: the allocator's free lists."""
+"""MiB by which a worker without leaks may grow between two looks, through the allocator's free lists."""
 
 
 def main() -> None:

@@ -1,12 +1,12 @@
-"""What the script adds to an MPI program over two ranks: against the same ``mpirun … apptainer exec …`` typed by hand.
+"""Measures the time that the script adds to an MPI program with two ranks, against ``mpirun … apptainer exec …``.
 
-The bed has to be up (``make bed``, docs/bed.md); elsewhere this is skipped. Each run is a job of its own of the bed's
-Slurm, with the directives of the script. By hand is as a user would who knows the site: the same ranks, binding,
-environment and transport. The two ways alternate, and the first of one pair is the second of the next, so that a
-machine which grows slower or faster favours neither.
+The bed has to be up (``make bed``, docs/bed.md); without it this is skipped. Each run is a job of its own in the bed's
+Slurm, with the script's directives. The command is typed by hand as by a user who knows the site: the same ranks,
+binding, environment and transport. The two ways alternate, and each pair has the other order than the one before. So a
+machine that becomes slower or faster favours neither.
 
-The program (``bench/halo.c``) computes and talks for about a minute, and tells when all its ranks had started and when
-they had done their work. What is before that is start-up, what is after it the end, and both are told apart.
+The program (``bench/halo.c``) computes and communicates for about a minute, and prints when all its ranks had started
+and when they had done their work. The times before (start-up) and after (end) are reported separately.
 """
 
 from __future__ import annotations
@@ -32,16 +32,16 @@ from tests.agent.bed.site import ADA, LAYOUT, LOCAL, SITE, TALLY, BedSite, as_us
 
 PAIRS = 10
 STEPS = 170_000
-"""About a minute on the machine that this was written on; the figures are ratios."""
+"""Steps of the program: about a minute on the author's machine. The figures are ratios."""
 BOUND = 1.02
 NAME = "batchgate-bench"
-"""The jobs'."""
+"""The name of the jobs."""
 _RANKS = 2
 _CLUSTER = "0" * 8
 _ENV = {"OMPI_MCA_btl_tcp_if_include": "lo"}
-"""The bed's nodes are one machine, and of its networks only this one is sure to be there."""
+"""All of the bed's nodes are one machine, and only its loopback network is sure to exist."""
 _SHARED_MEMORY = {"OMPI_MCA_btl_vader_single_copy_mechanism": "none"}
-"""Else each rank's runtime keeps the other from reading its memory: who types the command sees the error, and sets it."""
+"""Without it each rank's runtime keeps the other from reading its memory; a user sees the error, and sets this."""
 _LIMIT_SECONDS = 900
 _PAUSE = 0.2
 
@@ -58,7 +58,7 @@ class MpiSite(BedSite):
 
 @dataclass(frozen=True)
 class Times:
-    """Seconds of one run: until all ranks had started, of their work, and from then until the command had ended."""
+    """Seconds of one run: until all ranks had started, for their work, and from then until the command's end."""
 
     start: float
     work: float
@@ -66,13 +66,13 @@ class Times:
 
     @property
     def whole(self) -> float:
-        """Of the command."""
+        """Seconds of the whole command."""
         return self.start + self.work + self.end
 
 
 @dataclass(frozen=True)
 class Bench:
-    """Where the runs are: a site's directory, its policy, the program."""
+    """The place of the runs: a site's directory, its policy, the program and its steps."""
 
     home: Path
     policy: Policy
@@ -80,7 +80,7 @@ class Bench:
     steps: int
 
     def by_hand(self) -> Times:
-        """The command as somebody would type it."""
+        """Run the command as a user would type it."""
         directory = self._directory()
         variables = [word for name in (*_ENV, *_SHARED_MEMORY) for word in ("-x", name)]
         exports = [f"export {name}={value}" for name, value in (_ENV | _SHARED_MEMORY).items()]
@@ -90,7 +90,7 @@ class Bench:
         return self._submitted(directory, lines, Path(directory.path) / "said")
 
     def by_script(self) -> Times:
-        """The script of a Job, as the agent would submit it."""
+        """Run the script of a Job, as the agent would submit it."""
         directory = self._directory()
         line = shlex.join(["/bin/bash", str(directory.script), str(directory.path)])
         return self._submitted(directory, [line], Path(directory.log("main")))
@@ -99,7 +99,7 @@ class Bench:
         return [str(self.program), str(self.steps)]
 
     def _directory(self) -> layout.PodDirectory:
-        """Both ways have one: the directives are in the script."""
+        """A new Pod's directory. Both ways need one, as the directives are in its script."""
         container = {
             "name": "main",
             "image": "solver:1",
@@ -139,7 +139,7 @@ def _await_end(batch_job: str) -> None:
 
 
 def _pairs(bench: Bench, count: int) -> list[tuple[Times, Times]]:
-    """By hand and by script, in this order or the other in turn."""
+    """Run pairs by hand and by script, in alternating order."""
     found = []
     for number in range(count):
         if number % 2:

@@ -1,4 +1,4 @@
-"""What admission costs when nothing is looked at: a Flask app that answers "allowed", served as ours is.
+"""Serves a Flask app that always answers "allowed", to measure the cost of admission without judgement.
 
 Run as ``python -m bench.noop CERT KEY``; the same gunicorn settings, worker and TLS as ``batchgate webhook``.
 """
@@ -17,7 +17,7 @@ from router.webhook import serve, tls
 
 
 class Application(serve.Application):
-    """The same arbiter and worker, another app."""
+    """The webhook's arbiter and worker with another app."""
 
     def load(self) -> Flask:
         app = Flask("noop", static_folder=None)

@@ -1,7 +1,7 @@
-"""The bed's Slurm for benchmarks: the control plane, the webhook and the agent of its tests, with the agent's default times.
+"""Runs benchmarks on the bed's Slurm with the control plane, webhook and agent of its tests, and default times.
 
-All Jobs are one person's and go to one queue. The control plane's controllers may send more requests a second than
-those of a default cluster (20), as in ``bench.whole``.
+All Jobs are one user's and go to one queue. The control plane's controllers may send more requests a second than in a
+default cluster (20), as in ``bench.whole``.
 """
 
 from __future__ import annotations
@@ -28,18 +28,18 @@ from tests.agent.bed.site import ADA, LAYOUT, LOCAL_SUDO, QUEUE, SITE, SUDO, Bed
 
 ROOT = Path(__file__).parent.parent
 WAYS = {LOCAL_SUDO: "on the login node", SUDO: "over ssh"}
-"""How the agent comes to the users, both times with sudo there; what it is called in a report."""
+"""The agent's ways to the users, both with sudo on the login node, and their names in a report."""
 CPUS = 2
-"""From which on the policy sends a Job to HPC."""
+"""CPUs from which on the policy sends a Job to HPC."""
 ASKING = ("list", "details", "find")
 """Kinds of commands that only ask about jobs."""
 _AT_ONCE = 200
-"""Jobs of one command that cancels."""
+"""Most jobs of one cancel command."""
 
 
 @dataclass(frozen=True)
 class OnBed:
-    """What a benchmark has. ``api`` acts as a user who may edit the namespace."""
+    """The objects of a benchmark. ``api`` acts as a user who may edit the namespace."""
 
     stack: conftest.Stack
     api: Api
@@ -51,7 +51,7 @@ class OnBed:
         return self.directory(self.cluster)
 
     def directory(self, cluster: str, user: str = ADA) -> Path:
-        """The same of another cluster, whose jobs are none of the agent's, or of another user."""
+        """The directory for Jobs of any cluster and user; the agent ignores jobs of other clusters."""
         return Path(layout.site_directory(str(LAYOUT.work / "{user}"), user, SITE, cluster))
 
     def pods(self) -> dict[str, layout.PodDirectory]:
@@ -65,18 +65,18 @@ class OnBed:
         return found
 
     def metric(self, name: str, **labels: str) -> float:
-        """One of the agent's figures now; 0 where it shows none, or does not answer."""
+        """A present metric of the agent; 0 if it is missing or the agent is silent."""
         address = self.stack.agent.logged("metrics")[-1]["address"]
         return scraped(str(address), f"batchgate_agent_{name}", **labels)
 
     def asked(self) -> Asked:
-        """What the batch system has been asked so far."""
+        """The questions to the batch system so far."""
         return Asked(
             sum(self.metric("commands_total", kind=kind) for kind in ASKING), self.metric("cycle_seconds_count")
         )
 
     def forget(self) -> None:
-        """Cancel all that was submitted and remove its files; the agent must not run any more."""
+        """Cancel all submitted jobs and remove their files; the agent must have ended."""
         ids = [path.read_text().strip() for path in self.root.glob(f"{layout.PODS}/*/*/*/{layout.JOB_ID}")]
         cancel(ids)
         run(["rm", "-rf", *(str(self.directory(self.cluster, user)) for user in USERS)])
@@ -90,12 +90,12 @@ class Asked:
     cycles: float
 
     def a_cycle_since(self, earlier: Asked) -> float:
-        """Commands of one cycle."""
+        """Commands for each cycle since then."""
         return (self.commands - earlier.commands) / max(1.0, self.cycles - earlier.cycles)
 
 
 def demand_standing() -> None:
-    """End the program well, with a sentence, where the bed is not up; else let SIGTERM leave the bed in order."""
+    """End the program, with a sentence and exit code 0, if the bed is down. Else let SIGTERM leave the bed in order."""
     if words := obstacle():
         print(f"skipped: {words}")
         sys.exit(0)
@@ -104,7 +104,7 @@ def demand_standing() -> None:
 
 @contextmanager
 def on_bed(way: str) -> Iterator[OnBed]:
-    """Start everything, end it with the block; ends the program where that cannot be, with the reason."""
+    """Start everything, and end it with the block. If that fails, the program ends with the reason."""
     try:
         building.ensure(lambda words: print(words, file=sys.stderr))
         with (
@@ -126,7 +126,7 @@ def on_bed(way: str) -> Iterator[OnBed]:
 
 @contextmanager
 def starting_nothing() -> Iterator[None]:
-    """The queue takes jobs and starts none, while the block lasts."""
+    """Let the queue accept jobs without starting them, within the block."""
     run(["scontrol", "update", f"PartitionName={QUEUE}", "State=DOWN"])
     try:
         yield
@@ -135,13 +135,13 @@ def starting_nothing() -> Iterator[None]:
 
 
 def cancel(ids: Sequence[str]) -> None:
-    """End jobs; nothing for those that are over."""
+    """End jobs; ended ones are ignored."""
     for first in range(0, len(ids), _AT_ONCE):
         subprocess.run(["scancel", *ids[first : first + _AT_ONCE]], capture_output=True, check=False)
 
 
 def bare_rate(directory: Path, script: Path, count: int) -> float:
-    """Submissions a second of a shell's loop as the user, which are then cancelled."""
+    """Submissions a second of a shell's loop as the user; its jobs are then cancelled."""
     submission = Submission(job_name("bare", "0" * 8, "0", slurm.NAME_LIMIT), str(script), str(directory), "/dev/null")
     loop = [
         "bash",
@@ -158,7 +158,7 @@ def bare_rate(directory: Path, script: Path, count: int) -> float:
 
 
 def as_the_agent(site: BedSite, argv: Sequence[str], stdin: str) -> str:
-    """Run a program of this checkout as the user that the agent is; what it prints."""
+    """Run a program of this checkout as the agent's user; returns its output."""
     variables = {"PATH": "/usr/local/bin:/usr/bin:/bin", "HOME": str(site.home), "PYTHONPATH": str(ROOT)}
     words = [f"{name}={value}" for name, value in variables.items()]
     return run([*as_user(site.user), "env", "-i", *words, sys.executable, *argv], stdin)

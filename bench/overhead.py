@@ -1,13 +1,17 @@
-"""What the script adds to a program: to one that does nothing, and to one that computes for a minute.
+"""Measures the time that the script adds to a program that does nothing, and to one that computes for a minute.
 
-Here without a container runtime, so that the figures are the script's own; ``bench.slurmoverhead`` measures the same
-with one, in a real batch job.
+No container runtime is used, so that the figures are the script's own. ``bench.slurmoverhead`` measures the same with a
+runtime, in a real batch job.
 
-How long a minute's computation takes varies by more than the hundredth that is promised, with everything else that the
-machine does. So the program tells of its own time, and what the script adds is taken from around it: the time before
-the program begins and after it has ended, and the processor time of all other processes of the tree. The latter is the
-most by which they can have held up the program, as it is on the same core. The minute is measured as two pairs, program
-and scripted program beside each other on a core each, then with the cores exchanged.
+The time of a minute's computation varies, with the machine's load, by more than the promised hundredth. So the program
+reports its own time, and the script's share is measured around it:
+
+* the time before the program begins and after it has ended
+* the processor time of all other processes of the tree, which is the most by which they can have held up the program on
+  their common core
+
+The minute is measured in two pairs: program and scripted program at the same time on a core each, then with the cores
+exchanged.
 """
 
 from __future__ import annotations
@@ -37,22 +41,25 @@ from router.workload.cluster import Cluster
 
 RUNS = 10
 ROUNDS = 1_700_000_000
-"""About a minute on the machine that this was written on; the figures are ratios."""
+"""Rounds of the loop: about a minute on the author's machine. The figures are ratios."""
 PROGRAM = """
 import time
 begun = time.monotonic()
 for _ in range({rounds}): pass
 print(time.monotonic() - begun, time.process_time())
 """
-"""It prints how long it took, and its processor time."""
+"""A program that prints its wall time and its processor time."""
 USER = "ada"
 
 
 @dataclass(frozen=True)
 class Side:
-    """One run. ``program`` and ``own`` are the seconds and processor seconds of the program, as it says itself.
+    """One run, in seconds.
 
-    ``around`` are the seconds before and after it, ``beside`` the processor's of all but it.
+    :param program: the program's wall time, as it reports itself
+    :param own: the program's processor time, as it reports itself
+    :param around: the time before and after the program
+    :param beside: the processor time of all other processes
     """
 
     wall: float
@@ -64,13 +71,13 @@ class Side:
 
 @dataclass(frozen=True)
 class Place:
-    """Where and how programs are run.
+    """The place and the way in which programs are run.
 
-    :param policy: sends them to a queue
-    :param root: the site's directory, below which Pods have theirs
+    :param policy: the policy that sends them to a queue
+    :param root: the site's directory, with the Pods' directories below it
     :param python: the interpreter that runs the program
     :param bare: words before a program that is run without the script
-    :param read_only: the container's root is, as its Job says
+    :param read_only: whether the Job makes the container's root read-only
     """
 
     policy: policy.Policy
@@ -80,16 +87,16 @@ class Place:
     read_only: bool = False
 
     def program(self, rounds: int) -> tuple[str, ...]:
-        """The words of a program that computes so much."""
+        """The command of a program that computes this many rounds."""
         return (self.python, "-S", "-c", PROGRAM.format(rounds=rounds))
 
     def script_of(self, command: Sequence[str]) -> tuple[tuple[str, ...], Path]:
-        """Words that run the script of a Job with this command, in a new Pod's directory, and the container's log."""
+        """The command that runs a Job's script with ``command`` in a new Pod's directory, and the container's log."""
         directory = written(self.policy, self.root, self.container(command))
         return ("/bin/bash", str(directory.script), str(directory.path)), Path(directory.log("main"))
 
     def container(self, command: Sequence[str]) -> dict[str, object]:
-        """The Job's only one."""
+        """The Job's only container."""
         return {
             "name": "main",
             "image": "busybox:1.36",
@@ -99,7 +106,7 @@ class Place:
         }
 
     def sides(self, rounds: int, cores: Sequence[int] | None = None) -> tuple[Side, Side]:
-        """The program without and with the script: one after the other, or at the same time on a core each."""
+        """Run the program without and with the script: one after the other, or at the same time on a core each."""
         command = self.program(rounds)
         scripted, log = self.script_of(command)
         first = processor.begin([*self.bare, *command], cores[0] if cores else None)
@@ -110,7 +117,7 @@ class Place:
 
 
 def _side(spent: processor.Spent, said: str) -> Side:
-    """A runtime may have said something before the program did."""
+    """The figures of a run. The program's line is the last, as a runtime may have printed lines before it."""
     wall, own = map(float, said.splitlines()[-1].split())
     return Side(spent.wall, wall, own, spent.wall - wall, spent.processor - own)
 
@@ -118,7 +125,7 @@ def _side(spent: processor.Spent, said: str) -> Side:
 def written(
     rules: policy.Policy, root: Path, container: Mapping[str, object], volumes: Sequence[Mapping[str, object]] = ()
 ) -> layout.PodDirectory:
-    """A new Pod's directory below a site's, with the script of a Job that has this container."""
+    """Make a new Pod's directory below a site's, with the script of a Job that has this container."""
     job = {
         "apiVersion": "batch/v1",
         "kind": "Job",
@@ -136,7 +143,7 @@ def written(
 
 @dataclass(frozen=True)
 class Fixed:
-    """Medians for a program that does nothing, in seconds: without the script, and what that adds."""
+    """Medians for a program that does nothing, in seconds: its bare wall time, and the additions by the script."""
 
     bare: float
     wall: float
@@ -144,7 +151,7 @@ class Fixed:
 
 
 def fixed(place: Place) -> Fixed:
-    """What the script adds to a program that does nothing."""
+    """The time that the script adds to a program that does nothing."""
     short = [place.sides(0) for _ in range(RUNS)]
     return Fixed(
         statistics.median(bare.wall for bare, _ in short),
@@ -160,7 +167,7 @@ def figures(place: Place, rounds: int = ROUNDS) -> list[Row]:
     assert len(cores) == 2, "needs two cores"
     pairs = [place.sides(rounds, order) for order in (cores, cores[::-1])]
     minute = statistics.mean(bare.own for bare, _ in pairs)
-    # What the script adds is in each pair, what else the machine does seldom is.
+    # The minimum, as the script's share is in each pair, and other load of the machine seldom in both.
     around = min(scripted.around - bare.around for bare, scripted in pairs) - once.wall
     beside = statistics.mean(scripted.beside - bare.beside for bare, scripted in pairs) - once.processor
     alone = sum(bare.program for bare, _ in pairs)

@@ -1,4 +1,4 @@
-"""Everything between a decoded review and a JSON Patch, against ``jsonpatch.make_patch`` on the two whole documents."""
+"""Compares the work from a decoded review to a JSON Patch with ``jsonpatch.make_patch`` on the two whole documents."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ ASKED = {"two containers": ("two-containers.yaml", 1.5), "MPI": ("mpi.yaml", 2.5
 
 
 def median_ratio(ours: Callable[[], object], theirs: Callable[[], object], rounds: int) -> tuple[float, float, float]:
-    """Medians in microseconds of two calls, taken in turn so that a change of the machine's speed meets both."""
+    """Medians in microseconds of two calls, and their ratio. The calls alternate, to meet the same machine speed."""
     mine, other = [], []
     for _ in range(rounds):
         start = time.perf_counter_ns()
@@ -42,7 +42,7 @@ def median_ratio(ours: Callable[[], object], theirs: Callable[[], object], round
 
 
 def opened_gate() -> gate.Gate:
-    """The policy of the examples, signing, with no queue state."""
+    """A gate with the examples' policy and a signing key, without queue states."""
     return gate.Gate(
         policy=policy.load(read_directory(Path("examples/policies"))),
         cluster=UNKNOWN_CLUSTER,

@@ -1,8 +1,8 @@
-"""What a command takes: wall seconds until it ends, processor seconds of its processes and of all that they leave behind.
+"""Measures a command: wall seconds until it ends, and processor seconds of all its processes, with those left behind.
 
-A program of its own, which measures one command and prints what it found: it becomes the parent of whatever loses its
-own (prctl(2), PR_SET_CHILD_SUBREAPER), so that nothing is missing in what its children took, and two of them can measure
-at the same time.
+This is a program of its own, which measures one command and prints the result. It becomes the parent of orphaned
+processes (prctl(2), PR_SET_CHILD_SUBREAPER), so that its children's times are complete, and two of these programs can
+measure at the same time.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ from dataclasses import asdict, dataclass
 
 _SUBREAPER = 36
 _SECONDS = 60.0
-"""For what a command leaves behind to end."""
+"""Longest wait for the end of processes that a command leaves behind."""
 _PAUSE = 0.01
 
 
 @dataclass(frozen=True)
 class Spent:
-    """Seconds of one command, and what it printed. ``processor`` is that of all processes together."""
+    """Seconds of one command, and its output. ``processor`` is the time of all processes together."""
 
     wall: float
     processor: float
@@ -34,7 +34,7 @@ class Spent:
 
 
 def begin(argv: Sequence[str], core: int | None = None) -> subprocess.Popen[str]:
-    """Start to measure a command, which then has this core alone; ``end`` waits for it."""
+    """Start to measure a command, which is bound to this core if one is given; ``end`` waits for it."""
     pinned = () if core is None else ("taskset", "-c", str(core))
     return subprocess.Popen(
         [*pinned, sys.executable, "-m", "bench.processor", *argv],
@@ -45,7 +45,7 @@ def begin(argv: Sequence[str], core: int | None = None) -> subprocess.Popen[str]
 
 
 def end(running: subprocess.Popen[str]) -> Spent:
-    """What the command took; ends the program where it failed."""
+    """Wait for the command's end; returns its figures. If it failed, the program ends."""
     said, complaints = running.communicate()
     if running.returncode:
         raise SystemExit(f"{running.args!r}: exit code {running.returncode}: {complaints}")
@@ -53,7 +53,7 @@ def end(running: subprocess.Popen[str]) -> Spent:
 
 
 def main() -> None:
-    """Measure the command that the arguments are."""
+    """Measure the command in the arguments."""
     ctypes.CDLL(None).prctl(_SUBREAPER, 1, 0, 0, 0)
     begun = time.perf_counter()
     done = subprocess.run(sys.argv[1:], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True, check=True)
@@ -64,7 +64,7 @@ def main() -> None:
 
 
 def _await_rest() -> None:
-    """Until no process is left of what was started."""
+    """Wait until all processes of the command have ended."""
     until = time.monotonic() + _SECONDS
     with contextlib.suppress(ChildProcessError):
         while time.monotonic() < until:

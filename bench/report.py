@@ -1,4 +1,4 @@
-"""One way to write figures down: a row a figure, with its bound, to build/bench/NAME.json and to the terminal."""
+"""Writes figures, one row each with its bound, to build/bench/NAME.json and to the terminal."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ DIRECTORY = Path("build/bench")
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """``bound`` is the most (or, with ``at_least``, the least) that is promised; None for a figure without one."""
+    """One figure. ``bound`` is the promised maximum (with ``at_least`` the minimum); None for a figure without one."""
 
     figure: str
     value: float
@@ -28,7 +28,7 @@ class Row:
 
 
 def write(name: str, rows: list[Row]) -> bool:
-    """Write and print the rows; whether all promises hold."""
+    """Write and print the rows; returns whether all promises hold."""
     DIRECTORY.mkdir(parents=True, exist_ok=True)
     (DIRECTORY / f"{name}.json").write_text(
         json.dumps([asdict(row) | {"kept": row.kept} for row in rows], indent=2) + "\n"

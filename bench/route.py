@@ -1,4 +1,4 @@
-"""``batchgate route`` of one Job as a whole process."""
+"""Measures ``batchgate route`` of one Job as a whole process."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def seconds(command: tuple[str, ...]) -> float:
 
 
 def main() -> None:
-    """Print the median, and what starting Python alone takes."""
+    """Print the median, and the time that starting Python alone takes."""
     seconds(COMMAND)
     whole = statistics.median(seconds(COMMAND) for _ in range(RUNS))
     python = statistics.median(seconds((sys.executable, "-c", "pass")) for _ in range(RUNS))

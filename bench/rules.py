@@ -1,4 +1,4 @@
-"""Deciding with 50 rules of which the last holds, against 5."""
+"""Compares decisions with 50 rules, of which the last matches, with decisions with 5."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ JOB = {
 
 
 def policy_of(rules: int) -> policy.Policy:
-    """A policy of so many rules; all but the last never hold, but their conditions are evaluated to the end."""
+    """A policy with this many rules. Only the last one matches, but all conditions are evaluated to the end."""
     text = SITE + "rules:\n" + "".join(RULE.format(n=n) for n in range(rules - 1))
     return policy.load({"all.yaml": text + "  - {name: last, hpc: [{queue: batch}]}\n"})
 

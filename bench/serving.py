@@ -1,4 +1,4 @@
-"""Webhooks in processes of their own, and clients that cost as little as a client can."""
+"""Starts webhooks in processes of their own, and asks them with the cheapest possible clients."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ POLICIES = Path("examples/policies")
 
 @dataclass(frozen=True)
 class Serving:
-    """A server that runs: its port, and the process ids of its worker."""
+    """A running server: its process, port and log."""
 
     process: subprocess.Popen[bytes]
     port: int
@@ -53,12 +53,12 @@ def make_certificates(directory: Path) -> None:
 
 
 def noop(directory: Path) -> contextlib.AbstractContextManager[Serving]:
-    """The app that answers without looking."""
+    """The app that always answers "allowed"."""
     return _serving(["bench.noop", str(directory / "tls.crt"), str(directory / "tls.key")], directory / "noop.log")
 
 
 def webhook(directory: Path) -> contextlib.AbstractContextManager[Serving]:
-    """The real webhook with the examples' policy, signing, logging every decision."""
+    """The real webhook with the examples' policy; it signs, and logs every decision."""
     argv = ["router", "webhook", "--listen", "127.0.0.1:0", "--host-name", "localhost", "--policy", str(POLICIES)]
     argv += ["--cert", str(directory / "tls.crt"), "--key", str(directory / "tls.key")]
     argv += ["--signing-key", str(directory / "signing.key")]
@@ -110,7 +110,7 @@ def request_for(job: str, uid: str = "0b2c7c1e-0000-4000-8000-000000000001") -> 
 
 
 class Client:
-    """One kept connection over verified TLS. Not http.client, whose own cost would hide the servers' difference."""
+    """One kept connection over verified TLS. The cost of http.client would hide the servers' difference."""
 
     def __init__(self, port: int, directory: Path) -> None:
         plain = socket.create_connection(("localhost", port))
@@ -120,7 +120,7 @@ class Client:
         )
 
     def ask(self, request: bytes) -> bytes:
-        """Send a request; the body of its answer, which must be 200."""
+        """Send a request; returns the body of its answer, which must be 200."""
         self._socket.sendall(request)
         answer = b""
         while (end := answer.find(b"\r\n\r\n")) < 0:

@@ -1,8 +1,8 @@
-"""A simulated API server and a simulated batch server, with more in them than a machine of two cores could hold.
+"""Simulates an API server and a batch server with more Pods and jobs than a machine of two cores could run.
 
-Nothing of them is real but what they say: the API server serves, patches and watches objects in memory, over plain
-HTTP, without admission or authorization; the batch server's commands print what was prepared in files, in OpenPBS' own
-forms. What is measured is the agent between them, which is the real one.
+Only their answers are real. The API server serves, patches and watches objects in memory, over plain HTTP, without
+admission or authorization. The batch server's commands print prepared files in OpenPBS' formats. The measured agent
+between them is the real one.
 
 ``python -m bench.simulated FILE`` serves the API and prints its port.
 """
@@ -40,15 +40,15 @@ CLUSTER = "0a1b2c3d"
 NAMESPACE = "default"
 SERVER = "simulated"
 OTHERS, HISTORY = 5, 20
-"""Living jobs of other people, and finished ones of everybody, for each of ours."""
+"""Living jobs of other users, and finished jobs of all users, for each job of ours."""
 RUN_EVERY = 5
-"""Every fifth of our jobs runs, the others wait."""
+"""Every fifth of our jobs runs, the other jobs wait."""
 _MERGED_BY = {"conditions": "type", "containerStatuses": "name", "initContainerStatuses": "name"}
 
 
 @dataclass(frozen=True)
 class Fleet:
-    """Our Pods and their jobs, all alike but for their names. ``root`` is the cluster's directory on the site."""
+    """Our Pods and their jobs, which differ only in names. ``root`` is the cluster's directory on the site."""
 
     count: int
     root: str
@@ -71,7 +71,7 @@ class Fleet:
         return PodDirectory(self.root, self.uid("job", number), layout.NO_INDEX, self.uid("pod", number))
 
     def pod(self, number: int, template: Json, node: str, stamp: str) -> Json:
-        """The Pod as the API server has it before any agent has said something of it."""
+        """The Pod in the API server before an agent has written its status."""
         annotations = {**template["metadata"]["annotations"], names.KEY_JOB_ID: self.job_id(number)}
         owner = {"apiVersion": "batch/v1", "kind": "Job", "name": f"sweep-{number:05}", "uid": self.uid("job", number)}
         metadata = {
@@ -107,7 +107,7 @@ exit 1
 
 
 def prepare_batch_server(fleet: Fleet, directory: Path) -> Path:
-    """Write the answers; the program that gives them."""
+    """Write the answers; returns the program that prints them."""
     for form in ("json", "dsv"):
         (directory / form).mkdir(parents=True)
     now = time.time()
@@ -159,7 +159,7 @@ def _job(fleet: Fleet, number: int, now: float) -> Job:
 
 
 def _other(like: Job, number: int, now: float) -> Job:
-    """Somebody else's job, which is only ever seen as a row."""
+    """Another user's job, which only shows as a row of a table."""
     values = {field: getattr(like, field) for field in like.__dataclass_fields__}
     return Job(
         **{**values, "seq": 1_000_000 + number, "owner": f"user{number % 400}", "name": "theirs", "created": now}
@@ -167,7 +167,7 @@ def _other(like: Job, number: int, now: float) -> Job:
 
 
 def write_directories(fleet: Fleet, script: bytes) -> None:
-    """The Pods' directories on the site as submissions and running scripts leave them, and their notes."""
+    """Write the Pods' directories on the site, as submissions and running scripts leave them, and their notes."""
     spool = Path(fleet.root, layout.SPOOL)
     spool.mkdir(parents=True)
     now = int(time.time())
@@ -182,7 +182,7 @@ def write_directories(fleet: Fleet, script: bytes) -> None:
                 (spool / f"{fleet.uid('pod', number)}.{turn}.{note['event']}").write_text(text)
         writing.write(place.path, podfiles.Staged(files))
         if fleet.runs(number):
-            # Nobody touches it here; a time to come stands for a script that gives signs of life.
+            # No script touches it here, so a future time stands for its signs of life.
             os.utime(Path(place.path, layout.ALIVE), (now + 86400, now + 86400))
 
 
@@ -191,7 +191,7 @@ def write_directories(fleet: Fleet, script: bytes) -> None:
 
 @dataclass(frozen=True)
 class Address:
-    """What a path names: a kind, a namespace or none, an object or none."""
+    """The parts of a path: a kind, a namespace or "", an object's name or ""."""
 
     kind: str
     namespace: str
@@ -199,7 +199,7 @@ class Address:
 
 
 class Objects:
-    """All objects by kind, namespace and name, and what has happened to them, for watches."""
+    """All objects by kind, namespace and name, and their events for watches."""
 
     def __init__(self) -> None:
         self.changed = threading.Condition()
@@ -215,7 +215,7 @@ class Objects:
         return self._objects.get((address.kind, address.namespace, address.name))
 
     def put(self, address: Address, found: Json) -> Json:
-        """Keep an object with a new version, and tell the watches."""
+        """Keep an object with a new version, and wake the watches."""
         with self.changed:
             key = (address.kind, address.namespace, address.name)
             event = "MODIFIED" if key in self._objects else "ADDED"
@@ -229,7 +229,7 @@ class Objects:
             return found
 
     def all(self, address: Address, query: dict[str, str]) -> list[Json]:
-        """The objects of a kind that a list shows, in the order of their making."""
+        """The objects of a kind that a list shows, in the order of their creation."""
         with self.changed:
             found = [(key, one) for key, one in self._objects.items() if key[0] == address.kind]
         return [
@@ -237,7 +237,7 @@ class Objects:
         ]
 
     def since(self, version: int, address: Address, query: dict[str, str], seconds: float) -> Iterator[Json]:
-        """Events of a kind after a version, for so many seconds."""
+        """Events of a kind after a version, as they come within ``seconds``."""
         end = time.monotonic() + seconds
         with self.changed:
             at = bisect.bisect_right(self._events, version, key=lambda event: event[0])
@@ -270,7 +270,7 @@ def chosen(found: Json, query: dict[str, str]) -> bool:
 
 
 def merged(old: Any, patch: Any, key: str = "") -> Any:
-    """A merge patch; lists of a Pod's status are merged as a strategic one does it."""
+    """The result of a merge patch; lists of a Pod's status are merged as in a strategic merge patch."""
     if isinstance(patch, dict):
         result = dict(old) if isinstance(old, dict) else {}
         for name, value in patch.items():
@@ -378,18 +378,18 @@ class Handler(BaseHTTPRequestHandler):
         self._answer(code, {"kind": "Status", "code": code, "reason": reason, "message": f"{self.path}: {reason}"})
 
     def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the base class' signature
-        """Nothing: a line a request would cost more than the request."""
+        """Log nothing: a line for each request would cost more than the request."""
 
 
 class Server(ThreadingHTTPServer):
-    """A thread a connection, of which the agent has a few dozen."""
+    """A server with one thread for each connection; the agent has a few dozen."""
 
     daemon_threads = True
     request_queue_size = 128
 
 
 def main() -> None:
-    """Serve the Pods of the fleet that a file describes, until the end."""
+    """Serve the Pods of the fleet that a file describes, until the process is killed."""
     described = json.loads(Path(sys.argv[1]).read_text())
     fleet, objects = Fleet(**described["fleet"]), Objects()
     stamp = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

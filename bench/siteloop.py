@@ -1,7 +1,7 @@
-"""What has to be done on a site for each job, and nothing else: its directory and files, the submit command, its id's file.
+"""Does only the necessary work on a site for each job: its directory and files, the submit command, its id's file.
 
-One job after the other, over the connection that an agent would have. A program of its own, as the agent's user may be
-another than that of a benchmark: the site and the files come on stdin, the seconds and the ids go to stdout, as JSON.
+The jobs are submitted one after the other, over an agent's connection. This is a program of its own, as the agent may
+run as another user than the benchmark. The site and the files come on stdin as JSON; the seconds and ids go to stdout.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ from router.pod.files import Staged
 from router.startup.policyfiles import PolicyStore
 
 SECONDS = 60.0
-"""For one submit command."""
+"""Time limit of one submit command."""
 
 
 @dataclass(frozen=True)
 class Wanted:
-    """Where and as whom: ``root`` is the site's directory of a cluster, ``files`` are a Pod's in base64, by path."""
+    """The site, the user and the work. ``root`` is the site's directory of a cluster, ``files`` are base64 by path."""
 
     policy: str
     site: str
@@ -42,13 +42,13 @@ class Wanted:
     files: Mapping[str, str]
 
     def text(self) -> str:
-        """What the program reads."""
+        """The JSON that the program reads."""
         return json.dumps(asdict(self))
 
 
 @dataclass(frozen=True)
 class Done:
-    """How long all took, the jobs, and the directory of the last."""
+    """The seconds of all jobs together, their ids, and the directory of the last one."""
 
     seconds: float
     ids: tuple[str, ...]
@@ -56,7 +56,7 @@ class Done:
 
 
 def staged_in(directory: Path) -> dict[str, str]:
-    """The files of a Pod that an agent has written before it submitted it."""
+    """The files of a Pod that an agent writes before it submits the Pod."""
     found = [directory / layout.SCRIPT, directory / layout.RESULTS]
     for name in (layout.ARGV, layout.ENV, layout.FILES):
         found += [path for path in (directory / name).rglob("*") if path.is_file()]
@@ -64,7 +64,7 @@ def staged_in(directory: Path) -> dict[str, str]:
 
 
 def main() -> None:
-    """Connect, then do it so many times."""
+    """Connect, then submit ``count`` jobs."""
     wanted = Wanted(**json.load(sys.stdin))
     site = sites.site_of(PolicyStore(Path(wanted.policy)).load(), wanted.site)
     system, commands = sites.system_of(site), sites.commands_of(site, None, "")

@@ -1,13 +1,14 @@
-"""An agent in front of a real Slurm, on the login node and over ssh: how soon, how fast, how many questions.
+"""Measures an agent in front of a real Slurm, on the login node and over ssh: its delays, its rate, its questions.
 
-The bed has to be up (``make bed``, docs/bed.md); elsewhere this is skipped. Nobody else can use it meanwhile.
+The bed has to be up (``make bed``, docs/bed.md); without it this is skipped. It cannot be used for anything else
+meanwhile.
 
-How soon: Jobs every two seconds, as each starts a container on a machine that is also the cluster; queued is a job whose
-id is noted in its Pod's directory, which comes after ``sbatch``. How fast: Pods that are bound already when the agent
-starts, in a queue that starts nothing, against a loop that does for each what must be done on the site over the same
-connection (``bench.siteloop``), one half of it before and one after, so that a change of the machine's speed meets both.
-
-How many questions: two a cycle, and where the notes of scripts tell of something, one a second in between.
+* Delays: a Job is created every two seconds, as each starts a container on a machine that is also the cluster. A job
+  counts as queued when its id is noted in its Pod's directory, after ``sbatch``.
+* Rate: the agent starts with many bound Pods and a queue that starts no jobs. Its rate is compared with a loop that
+  does only the necessary work on the site for each job, over the same connection (``bench.siteloop``). Half of the loop
+  runs before the agent and half after it, so that both meet the same changes of the machine's speed.
+* Questions: two are expected in each cycle, and one a second in between while notes of scripts arrive.
 """
 
 from __future__ import annotations
@@ -31,18 +32,18 @@ from tests.agent.bed.site import ADA, LOCAL_SUDO, SITE, SUDO
 
 SIZE = 500
 SLOW = 40
-"""Jobs that come one by one."""
+"""Number of Jobs that are created one by one."""
 EVERY = 2.0
 BARE = 100
 SECONDS = 900.0
 WATCHED = 60.0
-"""For which an agent is watched whose jobs wait in the queue."""
+"""Seconds for which an agent is watched while its jobs wait in the queue."""
 QUEUED_WITHIN: Mapping[str, float] = {LOCAL_SUDO: 1.0, SUDO: 1.5}
 """Seconds from a Job's creation to its batch job, at the median."""
 ENOUGH = 40.0
-"""Submissions a second that are enough, however fast the loop is."""
+"""Submissions a second that are enough, even if the loop is much faster."""
 _OTHER = "0" * 8
-"""The cluster of the loop's jobs, which no agent holds for its own."""
+"""The cluster of the loop's jobs, which the agent ignores."""
 
 
 @dataclass(frozen=True)
@@ -98,7 +99,7 @@ def _latency(bed: OnBed, way: str, count: int) -> list[Row]:
 
 
 def _ended(pod: PodDirectory) -> float:
-    """The time that the container wrote last; a runtime from another release warns of the machine's libraries first."""
+    """The time that the container wrote last; before it, a runtime of another release may warn of libraries."""
     return float(Path(pod.log("main")).read_text().split()[-1])
 
 
@@ -140,7 +141,7 @@ def _told(loops: list[Loops]) -> zip[tuple[str, Loops]]:
 
 
 def _bound(bed: OnBed, count: int) -> list[PodDirectory]:
-    """Where the Pods of so many new Jobs will have their files, once all are bound to the queue's Node."""
+    """Create ``count`` Jobs and wait until their Pods are bound to the queue's Node; returns the Pods' directories."""
     names = [f"burst-{number:04}" for number in range(count)]
     create(bed.api, [job(name, "true", CPUS) for name in names])
     until(lambda: bed.pods().keys() >= set(names), "all Pods", SECONDS, pause=1.0)
@@ -149,13 +150,13 @@ def _bound(bed: OnBed, count: int) -> list[PodDirectory]:
 
 
 def _noted(pods: Sequence[PodDirectory]) -> list[float]:
-    """When the ids of these Pods' jobs were noted, of those that are."""
+    """The times when the ids of these Pods' jobs were noted, as far as they are."""
     paths = [Path(pod.job_id) for pod in pods]
     return [path.stat().st_mtime for path in paths if path.exists()]
 
 
 def _loop(bed: OnBed, files: Mapping[str, str], count: int) -> Loops:
-    """Both rates; nothing stays of what was submitted."""
+    """Both rates of the loop; its jobs and files are removed."""
     root, site = bed.directory(_OTHER), bed.stack.site
     wanted = Wanted(str(site.policy), SITE, ADA, str(root), _OTHER, count, files)
     try:

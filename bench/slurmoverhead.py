@@ -1,8 +1,8 @@
-"""What the script adds to ``apptainer exec``, measured as in ``bench.overhead`` within a job of a real Slurm.
+"""Measures the time that the script adds to ``apptainer exec``, as ``bench.overhead`` does, in a job of a real Slurm.
 
-The bed has to be up (``make bed``, docs/bed.md); elsewhere this is skipped. A container's root is writable, as Kubernetes
-has it, which costs a runtime without privileges an overlay in user space, with and without the script. So the program
-without it is run as somebody would who wants the same; a Job with a read-only root is held against the plainest command.
+The bed has to be up (``make bed``, docs/bed.md); without it this is skipped. As in Kubernetes, a container's root is
+writable. This costs a runtime without privileges an overlay in user space. So the program without the script also runs
+with a writable root. A Job with a read-only root is compared with the plainest command.
 """
 
 from __future__ import annotations
@@ -27,16 +27,16 @@ from tests.agent.bed.site import ADA, LAYOUT, LOCAL, QUEUE, SITE, BedSite, as_us
 
 MINUTES = 30
 NAME = "batchgate-bench"
-"""The job's."""
+"""The job's name."""
 _LAST = 2000
-"""Characters of what a failed job has said."""
+"""Characters of a failed job's messages that are shown."""
 _CLUSTER = "0" * 8
 _EXEC = ("apptainer", "--quiet", "exec")
 _PATH = "/usr/local/bin:/usr/bin:/bin"
 
 
 def main() -> None:
-    """Print the figures, which a job of ours has found."""
+    """Print the figures, which a batch job has measured."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--rounds", type=int, default=ROUNDS, help="of a program that computes for a minute")
     parser.add_argument("--inside", type=Path, help=argparse.SUPPRESS)
@@ -46,7 +46,7 @@ def main() -> None:
         return
     demand_standing()
     before = machine("before")
-    # On the shared file system: a node's /tmp is another.
+    # On the shared file system, as each node has its own /tmp.
     site = BedSite(LOCAL, Path(layout.site_directory(str(LAYOUT.work / "{user}"), ADA, SITE, _CLUSTER)))
     run(["rm", "-rf", str(site.home)])
     site.make()

@@ -1,8 +1,9 @@
-"""What 400 HPC users cost an agent: threads, open connections and memory, at the start and when they are at rest.
+"""Measures an agent with 400 HPC users: threads, open connections and memory, at the start and when they are at rest.
 
-The agent's own parts that lead, in this process, between the simulated API server and batch server (``bench.simulated``).
-The users' hosts are simulated too: directories of this machine, each as if a connection had to be opened. No user has a
-Job. The idle time is that of the agent's settings; users without a Job are at rest once all was looked at.
+The parts of a leading agent run in this process, between a simulated API server and batch server (``bench.simulated``).
+The users' hosts are simulated too: directories of this machine that count as open connections once they are used. No
+user has a Job. The idle time is the agent's default; users without a Job rest once all their files and jobs were looked
+at.
 """
 
 from __future__ import annotations
@@ -43,12 +44,12 @@ from router.startup.settings import Address
 
 USERS = 400
 MOST_AT_REST = 100
-"""Threads of an agent whose users are all at rest, but for who is visited."""
+"""Most threads of an agent whose users all rest, except the visited ones."""
 LONGEST = 900.0
 
 
 class SimulatedHost(LocalHost):
-    """A directory of this machine, as if what is asked of it opened a connection to a user's site helper."""
+    """A directory of this machine; its use counts as an open connection to a user's site helper."""
 
     def __init__(self, root: PurePath | str) -> None:
         super().__init__(root)
@@ -67,7 +68,7 @@ class SimulatedHost(LocalHost):
 
 
 def main() -> None:
-    """Lead, look when all users are attended to, and again when as many as ever will be are at rest."""
+    """Lead, measure when all users are attended to, and again when all users rest or the time is over."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--users", type=int, default=USERS, help=f"the promise is about {USERS}")
     parser.add_argument("--seconds", type=float, default=LONGEST, help="for which rest is waited for")
@@ -88,7 +89,7 @@ def main() -> None:
             time.sleep(1)
         rest = _look("users at rest", hosts, bound=MOST_AT_REST)
         kept = write("users", [*machine("before"), *before, *busy, *rest, *machine("after")])
-    os._exit(not kept)  # its threads are not waited for
+    os._exit(not kept)  # without waiting for its threads
 
 
 def _look(when: str, hosts: dict[str, SimulatedHost], bound: float | None = None) -> list[Row]:
@@ -103,7 +104,7 @@ def _look(when: str, hosts: dict[str, SimulatedHost], bound: float | None = None
 
 @contextmanager
 def _world(root: Path, count: int) -> Iterator[tuple[World, dict[str, SimulatedHost]]]:
-    """All that there is before an agent leads, and the users' hosts."""
+    """The objects that exist before an agent leads, and the users' hosts."""
     (root / "server").mkdir()
     fleet = simulated.Fleet(0, str(root / "none"), "nobody", QUEUE)
     program = simulated.prepare_batch_server(fleet, root / "server")

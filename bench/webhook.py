@@ -1,4 +1,4 @@
-"""Routed admission over TLS against a Flask app that answers "allowed" without looking, served the same way."""
+"""Compares routed admission over TLS with a Flask app that always answers "allowed", served the same way."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ JOB = "05-init-container-and-sidecar"
 
 
 def main() -> None:
-    """One client for the median, eight client processes for the throughput; the two servers in turns."""
+    """Measure the median with one client and the throughput with eight client processes, the two servers in turns."""
     with tempfile.TemporaryDirectory() as name:
         directory = Path(name)
         make_certificates(directory)
@@ -72,7 +72,7 @@ def _throughput(idle: Serving, ours: Serving, directory: Path) -> list[Row]:
 
 
 def _answered(port: int, directory: Path) -> float:
-    """Requests a second that all client processes together got answered."""
+    """Answered requests a second of all client processes together."""
     context = multiprocessing.get_context("spawn")
     begin = context.Barrier(CLIENTS)
     counts: multiprocessing.Queue[int] = context.Queue()

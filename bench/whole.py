@@ -1,7 +1,7 @@
-"""The whole way for benchmarks: a real control plane, the webhook, the agent with its default times, the embedded queue.
+"""Runs whole stacks for benchmarks: a real control plane, the webhook, the agent (default times), the embedded queue.
 
-The control plane's controllers may send more requests a second than those of a default cluster (20), so that what is
-measured is ours; this is said in the output. All Jobs go to one queue, which has more places than there are Jobs.
+The control plane's controllers may send more requests a second than in a default cluster (20), so that Batchgate's own
+time is measured; the output says so. All Jobs go to one queue, which has more places than there are Jobs.
 """
 
 from __future__ import annotations
@@ -41,24 +41,25 @@ from router.startup.policyfiles import PolicyStore
 
 SITE, QUEUE, NAMESPACE = "bench", "batch", "default"
 LABEL = "bench"
-"""On every Pod, with the name of its Job."""
+"""The label of every Pod, with the name of its Job."""
 JOBS = f"/apis/batch/v1/namespaces/{NAMESPACE}/jobs"
 PODS = f"/api/v1/namespaces/{NAMESPACE}/pods"
 CLIENTS = 8
 _NODES, _CORES = 128, 64
 _IDLE_SECONDS = 3600
 _STOP_SECONDS = 1800
-"""For one command: the end of a thousand jobs, whose scripts look through all processes, takes a while."""
+"""Time limit of one command: ending a thousand jobs, whose scripts look through all processes, takes a while."""
 _PAUSE = 0.1
 _PYTHON_RUNS = 9
 
 
 @dataclass(frozen=True)
 class Whole:
-    """What a benchmark has.
+    """The objects of a benchmark.
 
-    ``api`` acts as a user who may edit the namespace, ``root`` is for files of containers, ``queue`` is the embedded
-    queue's directory.
+    :param root: the directory for containers' files
+    :param api: acts as a user who may edit the namespace
+    :param queue: the embedded queue's directory
     """
 
     root: Path
@@ -72,12 +73,12 @@ class Whole:
         return self.commands_of(self.queue)
 
     def commands_of(self, directory: Path) -> Commands:
-        """The very commands that the agent would run, for an embedded queue of any directory."""
+        """The same commands as the agent's, for an embedded queue in any directory."""
         site = sites.site_of(PolicyStore(self.root / "policy").load(), SITE)
         return sites.commands_of(site, directory, "")
 
     def create(self, names: Sequence[str], words: str) -> None:
-        """Create these Jobs from several threads at once, all of them with the same words for the shell."""
+        """Create Jobs of these names from several threads at once, all with the same words for the shell."""
         create(self.api, [job(name, words) for name in names])
 
     def batch_jobs(self) -> list[Job]:
@@ -85,16 +86,16 @@ class Whole:
         return records(self.queue)
 
     def submitted(self) -> int:
-        """Jobs that the queue has ever been given: nothing is read but names, so that it may be asked often."""
+        """How many jobs were ever submitted to the queue; reads only names, so it may be called often."""
         return sum(1 for _ in (self.queue / "jobs").iterdir())
 
     def metric(self, name: str, **labels: str) -> float:
-        """One of the agent's figures now; 0 where it shows none, or does not answer."""
+        """A present metric of the agent; 0 if it is missing or the agent is silent."""
         argv = list(self.stack.agent.argv)
         return scraped(argv[argv.index("--metrics") + 1], name, **labels)
 
     def log(self, after: int) -> list[dict[str, Any]]:
-        """Whole lines of the agent's log behind so many bytes."""
+        """The whole lines of the agent's log after the first ``after`` bytes."""
         with self.stack.agent.log.open("rb") as file:
             file.seek(after)
             return [json.loads(line) for line in file.read().splitlines(keepends=True) if line.endswith(b"\n")]
@@ -107,7 +108,7 @@ def create(api: Api, jobs: Sequence[dict[str, Any]]) -> None:
 
 
 def records(queue: Path) -> list[Job]:
-    """The jobs of an embedded queue's directory, read beside its process: a record that is being made is left alone."""
+    """The jobs in an embedded queue's directory, read while its process runs; unfinished records are skipped."""
     found = []
     for entry in (queue / "jobs").iterdir():
         with contextlib.suppress(FileNotFoundError):
@@ -116,7 +117,7 @@ def records(queue: Path) -> list[Job]:
 
 
 def scraped(address: str, name: str, **labels: str) -> float:
-    """The sum of an agent's samples with this name and these labels; 0 where it has none, or does not answer."""
+    """The sum of an agent's samples with this name and these labels; 0 if they are missing or the agent is silent."""
     try:
         with urllib.request.urlopen(f"http://{address}/metrics", timeout=10) as reply:
             text = reply.read().decode()
@@ -128,9 +129,9 @@ def scraped(address: str, name: str, **labels: str) -> float:
 
 @contextmanager
 def whole(*, started: bool = True) -> Iterator[Whole]:
-    """Start everything, end it with the block; ends the program where that cannot be, with the reason.
+    """Start everything, and end it with the block. If that fails, the program ends with the reason.
 
-    :param started: whether the queue starts what it is given
+    :param started: whether the queue starts its jobs
     """
     try:
         with _whole(started=started) as found:
@@ -142,7 +143,7 @@ def whole(*, started: bool = True) -> Iterator[Whole]:
 @contextmanager
 def _whole(*, started: bool) -> Iterator[Whole]:
     building.ensure(lambda words: print(words, file=sys.stderr))
-    # A socket's path has room for about 100 characters, so all lies in a short place.
+    # A socket's path may have about 100 characters, so the directory's path is short.
     with tempfile.TemporaryDirectory(prefix="bg-bench-", ignore_cleanup_errors=True) as name:
         root = Path(name)
         for directory in ("site", "files", "policy"):
@@ -169,7 +170,7 @@ def define(commands: Commands, *, started: bool) -> None:
 
 
 def run(argv: Sequence[str], stdin: str = "") -> str:
-    """Run a command that must succeed; what it prints."""
+    """Run a command that must succeed; returns its output."""
     done = subprocess.run(argv, input=stdin, capture_output=True, text=True, check=False, timeout=_STOP_SECONDS)
     if done.returncode:
         raise SystemExit(f"{' '.join(argv)}: exit code {done.returncode}: {done.stderr}")
@@ -177,7 +178,7 @@ def run(argv: Sequence[str], stdin: str = "") -> str:
 
 
 def policy(root: Path) -> dict[str, Any]:
-    """Policy files by name: one site, one queue, everything goes there. Results are brought, as at an ordinary site."""
+    """Policy files by name: all Jobs go to one queue of one site. Results are brought, as at an ordinary site."""
     queue = {
         "name": QUEUE, "nodes": _NODES, "cpusPerNode": _CORES, "walltimeDefault": "1h", "walltimeMax": "24h",
     }  # fmt: skip
@@ -195,7 +196,7 @@ def policy(root: Path) -> dict[str, Any]:
 
 
 def job(name: str, words: str, cpus: int = 1) -> dict[str, Any]:
-    """A Job of one container which the shell runs these words in."""
+    """A Job with one container, in which a shell runs these words."""
     container = {
         "name": "main",
         "image": "busybox:1.36",
@@ -212,7 +213,7 @@ def job(name: str, words: str, cpus: int = 1) -> dict[str, Any]:
 
 
 def until(holds: Callable[[], bool], what: str, seconds: float, pause: float = _PAUSE) -> None:
-    """Wait until it holds; ends the program where that takes too long."""
+    """Wait until ``holds`` returns True; ends the program after ``seconds``."""
     end = time.monotonic() + seconds
     while not holds():
         if time.monotonic() > end:
@@ -221,7 +222,7 @@ def until(holds: Callable[[], bool], what: str, seconds: float, pause: float = _
 
 
 def size(usual: int) -> int:
-    """How many Jobs: as ``--size`` says."""
+    """The number of Jobs, from ``--size``."""
     found: int = sized(usual).parse_args().size
     return found
 
@@ -234,7 +235,7 @@ def sized(usual: int) -> argparse.ArgumentParser:
 
 
 def machine(when: str) -> list[Row]:
-    """What the machine is like now: figures of a busy one say little."""
+    """The present load of the machine, as figures of a busy one mean little."""
     took = []
     for _ in range(_PYTHON_RUNS):
         start = time.perf_counter()
