@@ -83,7 +83,9 @@ def differences(one: object, other: object) -> Iterator[Difference]:
 
 
 def _of_group(group: str, before: list[Any], now: list[Any]) -> Iterator[Difference]:
-    known: dict[str, list[Any]] = {}  # several may have one name, or none, in a template that the API server will refuse
+    known: dict[
+        str, list[Any]
+    ] = {}  # several may have one name, or none, in a template that the API server will refuse
     for one in before:
         known.setdefault(str(one.get("name")), []).append(one)
     for mine in now:
