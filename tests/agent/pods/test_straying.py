@@ -143,7 +143,7 @@ def test_too_many_at_once_are_left_for_a_person(world: World) -> None:
     assert world.strays.look() == 0
 
     (words,) = world.limits
-    assert words.startswith("30 batch jobs of HPC user mallory have no Pod any more; of one user's at most 20")
+    assert words.startswith("30 batch jobs of HPC user mallory have no Pod any more, and the agent deletes at most 20")
     assert world.woken == []
 
 
