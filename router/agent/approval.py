@@ -132,7 +132,7 @@ def _demand_same(own: Fields, template: Fields) -> None:
         mine, theirs = own.get(kind) or {}, template.get(kind) or {}
         for key in keys:
             if not theirs.get(key):
-                raise SignatureError(f"its Job's template has no {key}: it was not routed by Batchgate, or not signed")
+                raise SignatureError(f"its Job's template lacks {key}: Batchgate did not route or sign the Job")
             if mine.get(key) != theirs[key]:
                 raise SignatureError(f"its {key} is not that of its Job's template")
 

@@ -187,7 +187,7 @@ def test_what_was_altered_is_never_run(change: Change, words: str) -> None:
 def test_a_job_that_was_never_routed() -> None:
     job = {"metadata": {"name": "x"}, "spec": {"template": {"spec": sized("4")}}}
 
-    with pytest.raises(SignatureError, match="was not routed by Batchgate"):
+    with pytest.raises(SignatureError, match="Batchgate did not route or sign the Job"):
         approve(pod_of({**job, "spec": {"template": {"metadata": {}, "spec": sized("4")}}}), job, SITE, KEYS)
 
 

@@ -289,7 +289,7 @@ class UserObserver:
         record = self._records.found(departed(uid=uid, job_uid=job, index=index, job_id=report.job_id), now)
         fields = {"job": report.job_id, "name": report.name, "user": self._records.user}
         if record is None:
-            log.warning("a job that says to be another user's Pod's", extra={"fields": fields})
+            log.warning("a job names another user's Pod", extra={"fields": fields})
         elif not record.name:
             record.name = report.name.removesuffix(f".{self._settings.cluster}.{uid}")
             log.warning("a job without a Pod", extra={"fields": fields})
@@ -316,7 +316,9 @@ class UserObserver:
             self._doubt = doubted(self._doubt, now)
             if not self._doubt.over(self._settings.lost_proof):
                 raise Unavailable(("details",), 0, words)
-            log.error("believed after all", extra={"fields": {"user": self._records.user, "words": words}})
+            log.error(
+                "the doubted answer is believed now", extra={"fields": {"user": self._records.user, "words": words}}
+            )
         for record, job_id in concerned:
             record.change(partial(outcomes.unknown, job_id=job_id, now=now))
             self._wake(record.uid)

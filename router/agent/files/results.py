@@ -117,7 +117,9 @@ def collect(host: Host, directory: PodDirectory, subject: Subject, into: Path, l
         _choose_logs(choice, directory)
         found = _choose_results(choice, directory, plan)
         if not destination.has_room(sum(one.status.size for one in choice.files), limits.reserve):
-            raise OSError(errno.ENOSPC, f"{into} has no room for {choice.size} bytes beside what is to stay free")
+            raise OSError(
+                errno.ENOSPC, f"{into} has no room for {choice.size} bytes beside the reserve that stays free"
+            )
         brought = [one for file in choice.files if (one := _copy(choice, file, destination)) is not None]
         collected = Collected(
             files=tuple(brought),

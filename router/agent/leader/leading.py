@@ -144,7 +144,7 @@ class Lead:
             try:
                 reaped = self._strays.look()
             except ApiError as error:
-                log.warning("strays cannot be looked at", extra={"fields": {"error": str(error)}})
+                log.warning("jobs without a Pod cannot be looked at", extra={"fields": {"error": str(error)}})
             else:
                 self._world.metrics.orphans.inc(reaped)
         if now >= self._unrouted_at:
@@ -176,7 +176,7 @@ class Lead:
         try:
             let_go(self._world.api, site.name, [queue.name for queue in site.queues])
         except ApiError as error:
-            log.warning("Pods that nobody routed cannot be looked at", extra={"fields": {"error": str(error)}})
+            log.warning("Pods that were not routed cannot be looked at", extra={"fields": {"error": str(error)}})
 
     def stop(self, seconds: float) -> None:
         """Begin nothing new, finish the work under way within ``seconds``, end. Logs are served to the very end."""
@@ -184,7 +184,7 @@ class Lead:
         with ThreadPoolExecutor(len(users), "ending") as pool:
             finished = list(pool.map(lambda one: one.stop(seconds), users))
         if not all(finished):
-            log.warning("not everything in hand was finished; the next leader finds it")
+            log.warning("some work was not finished; the next leader goes on with it")
         if self._site_observer is not None:
             self._site_observer.stop()
         self._check.stop()
@@ -235,7 +235,7 @@ class Lead:
         except (SignatureError, WrongUser) as error:
             if found.job_id and not found.status.terminal:
                 fields = {"pod": found.key, "uid": found.uid, "error": str(error)}
-                log.warning("it is not proven whose a running Pod is", extra={"fields": fields})
+                log.warning("the HPC user of a running Pod is not proven", extra={"fields": fields})
             return self._nobody.records
 
     def _elsewhere(self, uid: str, user: str) -> BatchgateError:
@@ -302,7 +302,7 @@ class Lead:
         """Handle a new check of the site: the Nodes say whether the site is refused, and waiting Pods are looked at."""
         words = sentence(kept)
         profiles = sentence_on_profiles(kept)
-        told = words or (praise(kept) if not profiles else "the site is not refused, some MPI profile is")
+        told = words or (praise(kept) if not profiles else "the site is refused only for Jobs of some MPI profiles")
         wrong = ". ".join(text for text in (words, profiles) if text)
         level = logging.ERROR if wrong else logging.INFO
         log.log(level, "last check of the site", extra={"fields": {"words": wrong or told}})
@@ -320,7 +320,9 @@ class Lead:
             log.error("too many jobs without a Pod", extra={"fields": {"words": words}})
         if self._nodes is not None:
             status, reason = ("True", "TooMany") if words else ("False", "Few")
-            self._nodes.condition(None, names.CONDITION_ORPHAN_LIMIT, status, reason, words or "none is left alone")
+            self._nodes.condition(
+                None, names.CONDITION_ORPHAN_LIMIT, status, reason, words or "the agent cancels jobs without a Pod"
+            )
 
 
 def _site_observer(world: World) -> SiteObserver | None:

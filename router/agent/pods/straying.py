@@ -89,7 +89,7 @@ class Strays:
         """Ask the API server itself, not the watch, for one Pod."""
         for pod in self._pods_like(record):
             if pod["metadata"]["uid"] == record.uid:
-                log.warning("a missing Pod is there", extra={"fields": {"pod": record.key, "uid": record.uid}})
+                log.warning("a missing Pod exists after all", extra={"fields": {"pod": record.key, "uid": record.uid}})
                 self._take(pod)
                 return
         self._confirmed[record.uid] = now

@@ -201,7 +201,7 @@ class Attendance:
                 there = self._seat.host.status(self.parts.directory(pod).path) is not None
             except OSError as error:
                 fields = {"user": self._seat.user, "error": str(error)}
-                log.warning("directories of Pods cannot be looked for", extra={"fields": fields})
+                log.warning("a user's Pod directories cannot be searched", extra={"fields": fields})
                 return
             if there:
                 self.parts.records.found(departed(uid=pod.uid, job_uid=pod.job_uid, index=pod.index), time.time())

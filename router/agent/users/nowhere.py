@@ -27,7 +27,7 @@ class Nowhere:
 
     def run(self, argv: Sequence[str], seconds: float, stdin: bytes = b"") -> Ended:  # noqa: ARG002 - a Host's
         """See ``Host``."""
-        return Ended(None, b"", f"{argv[0]}: no HPC user is known as whom this could be run".encode())
+        return Ended(None, b"", f"{argv[0]}: the Pod's HPC user is not proven".encode())
 
     def names(self, path: PurePath | str) -> list[str]:  # noqa: ARG002 - a Host's
         """See ``Host``."""
@@ -47,7 +47,7 @@ class Nowhere:
 
     def read(self, path: PurePath | str, offset: int = 0, limit: int = MOST_READ) -> bytes:  # noqa: ARG002 - a Host's
         """See ``Host``."""
-        raise FileNotFoundError(f"{path}: no HPC user's")
+        raise FileNotFoundError(f"{path}: the Pod's HPC user is not proven")
 
     def put(self, path: PurePath | str, content: bytes) -> None:  # noqa: ARG002 - a Host's
         """See ``Host``."""
@@ -80,4 +80,4 @@ class Nowhere:
 
 
 def _refuse(path: PurePath | str) -> NoReturn:
-    raise PermissionError(f"{path}: no HPC user is known whose this could be")
+    raise PermissionError(f"{path}: the Pod's HPC user is not proven")

@@ -35,7 +35,7 @@ def test_there_is_no_file() -> None:
     ],
 )
 def test_none_is_made(make: Callable[[Nowhere], object]) -> None:
-    with pytest.raises(PermissionError, match="no HPC user is known"):
+    with pytest.raises(PermissionError, match="the Pod's HPC user is not proven"):
         make(Nowhere())
 
 
@@ -43,4 +43,4 @@ def test_no_command_is_run() -> None:
     ended = Nowhere().run(["/bin/true"], 1)
 
     assert ended.returncode is None
-    assert b"no HPC user is known" in ended.stderr
+    assert b"the Pod's HPC user is not proven" in ended.stderr
