@@ -61,7 +61,7 @@ def ensure() -> None:
 def check() -> None:
     """Check, without making users, that ``ensure`` would succeed.
 
-    :raises BedError: a user of such a name exists and is not the bed's
+    :raises BedError: a user of that name exists and is not the bed's
     """
     for name in EVERYBODY:
         known = _known(name)

@@ -29,7 +29,7 @@ def commands() -> None:
 @click.option("--ssh-port", default=Layout().ssh_port, show_default=True, help="of the login node, on loopback")
 @click.option("--first-port", default=Layout().first_port, show_default=True, help="Slurm takes it and the 13 after it")
 def up(*, accounting: bool, image: bool, ssh_port: int, first_port: int) -> None:
-    """Make the bed and start it; what is there already stays."""
+    """Make the bed and start it; existing parts stay."""
     layout = Layout(ssh_port=ssh_port, first_port=first_port)
     making.up(layout, accounting=accounting, with_image=image, tell=click.echo)
 

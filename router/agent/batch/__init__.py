@@ -1,1 +1,1 @@
-"""The batch system of a site as the agent talks to it: commands, questions about jobs, and who may ask when."""
+"""The batch system of a site as the agent uses it: commands, questions about jobs, and when they are asked."""

@@ -1,1 +1,1 @@
-"""What jobs leave on the site: looked at, cleaned up, brought back, served as logs."""
+"""The files that jobs leave on the site: read, cleaned up, brought back, served as logs."""

@@ -1,1 +1,1 @@
-"""The agent as a process: what runs from its start to its end, and while it leads."""
+"""The agent as a process: from its start to its end, and while it leads."""

@@ -1,1 +1,1 @@
-"""The virtual nodes: their objects, the state of their queues, DaemonSets that must leave them alone."""
+"""The virtual nodes: their objects, the state of their queues, and the Pods of DaemonSets on them."""

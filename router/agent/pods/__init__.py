@@ -1,1 +1,1 @@
-"""The Pods on the virtual nodes: watched, planned for and acted upon, one step at a time."""
+"""The Pods on the virtual nodes: watched, and reconciled one step at a time."""

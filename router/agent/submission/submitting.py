@@ -235,7 +235,7 @@ class Submitter:
             return ()
         namespace = pod["metadata"]["namespace"]
         named = dict.fromkeys(one["name"] for one in pod["spec"].get("imagePullSecrets") or () if one.get("name"))
-        wanted = tuple(named)[:_MOST_PULL_SECRETS]  # the API server takes any number, also of the same
+        wanted = tuple(named)[:_MOST_PULL_SECRETS]  # the API server accepts any number, duplicates included
         found = [self._secret(namespace, name, pod) for name in wanted]
         return tuple(one for one in found if one is not None)
 

@@ -1,1 +1,1 @@
-"""The HPC users of a site, each attended by itself."""
+"""The HPC users of a site, each attended to separately."""
