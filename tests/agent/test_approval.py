@@ -163,7 +163,7 @@ def _other_key(pod: dict[str, Any], job: dict[str, Any]) -> None:
         (_annotation("both", names.KEY_SCRIPT, "rm -rf ~"), "script_sha256 is signed as"),
         (_annotation("both", names.KEY_ACCOUNT, '{"user":"root"}'), "account is signed as"),
         (_annotation("both", names.KEY_REQUESTER, "eve"), "requester is signed as"),
-        (_annotation("both", names.KEY_SIGNATURE, None), "has no batchgate.dev/signature"),
+        (_annotation("both", names.KEY_SIGNATURE, None), "lacks batchgate.dev/signature"),
         (_annotation("both", names.KEY_SIGNATURE, "v2.x.y.z"), "not among the keys in force"),
         (_annotation("pod", names.KEY_SIGNATURE, None), "is not that of its Job's template"),
         (_other_key, "not among the keys in force"),
