@@ -227,8 +227,12 @@ def _number(value: object) -> int:
     return value if isinstance(value, int) and not isinstance(value, bool) else 0
 
 
-def as_patch(status: PodStatus, *, uid: str, images: Mapping[str, str]) -> dict[str, Any]:
-    """A strategic merge patch for the Pod's ``status`` subresource.
+def as_patch(
+    status: PodStatus, *, uid: str, images: Mapping[str, str], annotations: Mapping[str, str]
+) -> dict[str, Any]:
+    """A strategic merge patch for the Pod's ``status`` subresource, which also takes annotations.
+
+    One write in place of two: etcd keeps the whole Pod of each write until its next compaction.
 
     Conditions are merged by type, so those of other programs stay. The uid makes the patch fail with a conflict if
     another Pod of this name has taken the Pod's place. Conditions and phase go in one write, so a reader always sees
@@ -246,7 +250,8 @@ def as_patch(status: PodStatus, *, uid: str, images: Mapping[str, str]) -> dict[
         body["initContainerStatuses"] = _containers(status.init_containers, images)
     if status.containers:
         body["containerStatuses"] = _containers(status.containers, images)
-    return {"metadata": {"uid": uid}, "status": body}
+    metadata = {"uid": uid, "annotations": dict(annotations)} if annotations else {"uid": uid}
+    return {"metadata": metadata, "status": body}
 
 
 def _condition(value: Condition) -> dict[str, Any]:

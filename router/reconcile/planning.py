@@ -112,7 +112,7 @@ def _going(facts: Facts, wait: Wait, terms: Terms, now: float) -> Plan:
     if departed(facts.pod):
         return Plan(wait.actions, again_at=wait.again_at)
     found = status(facts, None, terms, now, node_lost=wait.node_lost)
-    annotations = _annotations(facts)
+    annotations = _annotations(facts, over=False)
     later = _words_later(facts, found, terms, now)
     if later is not None:
         return Plan(wait.actions, annotations, again_at=sooner(wait.again_at, later))
@@ -144,11 +144,11 @@ def _over(facts: Facts, ending: Ending, terms: Terms, now: float) -> Plan:
         return Plan(found.actions, again_at=found.again_at, over=not any(one.alive for one in facts.jobs))
     if facts.pod.status.terminal:  # another program has written this status
         return _after(facts, terms, now, ran=not ending.never_ran)
-    annotations = _annotations(facts)
     results = Wait() if ending.never_ran else _results(facts, terms, now)
     if results.again_at is not None:
         found = both((results, rest))
-        return Plan(found.actions, annotations, again_at=found.again_at)
+        return Plan(found.actions, again_at=found.again_at)  # annotations are written with the status, in one request
+    annotations = _annotations(facts, over=True)
     written = status(facts, ending, terms, now)
     actions = (*rest.actions, *events(facts, written, annotations))
     return Plan(actions, annotations, written, rest.again_at)
@@ -170,7 +170,7 @@ def _after(facts: Facts, terms: Terms, now: float, *, ran: bool) -> Plan:
     rest = delete_others(facts, terms, now)
     release = _release(facts, terms, now) if results.again_at is None else Wait()
     found = both((results, rest, release, delete_lingering(facts, _ended_at(facts), terms, now)))
-    return Plan(found.actions, _annotations(facts), again_at=found.again_at, over=True)
+    return Plan(found.actions, _annotations(facts, over=True), again_at=found.again_at, over=True)
 
 
 def _ended_at(facts: Facts) -> float | None:
@@ -198,8 +198,11 @@ def _release(facts: Facts, terms: Terms, now: float) -> Wait:
     return Wait((Release(),), now + terms.retry) if now >= again else Wait((), again)
 
 
-def _annotations(facts: Facts) -> Mapping[str, str]:
-    """The agent's annotations that the Pod lacks or has with another value."""
+def _annotations(facts: Facts, *, over: bool) -> Mapping[str, str]:
+    """The agent's annotations that the Pod lacks or has with another value.
+
+    :param over: whether the run has ended; the record of the end is written with the terminal status, in one request
+    """
     job = followed(facts)
     if job is None:
         return {}
@@ -208,7 +211,7 @@ def _annotations(facts: Facts) -> Mapping[str, str]:
     if report is not None:
         moved = report.queue if report.queue != facts.pod.queue or facts.pod.queue_now else ""
         wanted[KEY_QUEUE_NOW] = (moved, facts.pod.queue_now)
-    if report is not None and report.verdict is not None:
+    if over and report is not None and report.verdict is not None:
         status = "none" if report.exit_status is None else str(report.exit_status)
         how = status if report.verdict is Verdict.ENDED else f"{status} ({report.verdict})"
         wanted[KEY_EXIT] = (how, facts.pod.exit)

@@ -141,11 +141,17 @@ PATCH = {
 
 
 def test_a_whole_status_as_a_patch() -> None:
-    assert as_patch(FAILED, uid="uid-1", images={"prepare": "tools:1", "main": "app:2"}) == PATCH
+    assert as_patch(FAILED, uid="uid-1", images={"prepare": "tools:1", "main": "app:2"}, annotations={}) == PATCH
+
+
+def test_annotations_are_written_with_the_status() -> None:
+    patch = as_patch(PodStatus(phase="Running"), uid="uid-1", images={}, annotations={"batchgate.dev/job-id": "7.pbs"})
+
+    assert patch["metadata"] == {"uid": "uid-1", "annotations": {"batchgate.dev/job-id": "7.pbs"}}
 
 
 def test_a_patch_takes_away_what_is_no_more() -> None:
-    patch = as_patch(PodStatus(phase="Running"), uid="uid-1", images={})
+    patch = as_patch(PodStatus(phase="Running"), uid="uid-1", images={}, annotations={})
 
     assert patch == {
         "metadata": {"uid": "uid-1"},
@@ -192,7 +198,7 @@ STATUSES = st.builds(
 
 @given(status=STATUSES)
 def test_what_is_written_reads_back_as_it_was(status: PodStatus) -> None:
-    stored = as_patch(status, uid="u", images={})["status"]
+    stored = as_patch(status, uid="u", images={}, annotations={})["status"]
 
     assert read(_as_stored(stored)) == status
 

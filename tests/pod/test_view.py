@@ -162,7 +162,7 @@ def test_ten_thousand_views_are_small() -> None:
         init_containers=(ContainerStatus("prepare", waiting), ContainerStatus("proxy", waiting)),
         containers=(ContainerStatus("main", waiting),),
     )
-    patch = as_patch(status, uid="u", images={})["status"]
+    patch = as_patch(status, uid="u", images={}, annotations={})["status"]
     view({**pod(), "status": patch})
     tracemalloc.start()
     try:

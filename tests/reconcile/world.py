@@ -160,6 +160,7 @@ class World:
         conditions.update({one["type"]: one for one in new["conditions"]})
         pod["status"] = {key: value for key, value in {**old, **new}.items() if value is not None}
         pod["status"]["conditions"] = list(conditions.values())
+        pod["metadata"]["annotations"].update(patch["metadata"].get("annotations", {}))
         if new["phase"] in TERMINAL and old["phase"] not in TERMINAL:
             self.ended.add(uid)
             self._check_end(uid, new["phase"])
@@ -534,14 +535,15 @@ class Agent:
             done |= self._act(uid, action)
         if uid not in self.world.pods:
             return done
-        if made.annotations:
+        if made.annotations and made.status is None:
             self._burn()
             self.world.pods[uid]["metadata"]["annotations"].update(made.annotations)
             done = True
         if made.status is not None:
             self._burn()
             pod = self.facts[uid].pod
-            self.world.patch_status(uid, as_patch(made.status, uid=uid, images=pod.images))
+            patch = as_patch(made.status, uid=uid, images=pod.images, annotations=made.annotations)
+            self.world.patch_status(uid, patch)
             done = True
             self._learn(uid, outcomes.wrote, view(self.world.pods[uid]), self.world.now)
             assert self.facts[uid].pod.status == made.status, "what is written reads back as it was"

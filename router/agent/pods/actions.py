@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import Final, Protocol
@@ -154,19 +154,19 @@ def tell_doubts(tools: Tools, record: Record, notes: Iterable[Note]) -> None:
             tell(tools, record, "Normal", names.REASON_MPI_UNKNOWN, words)
 
 
-def annotate(tools: Tools, record: Record, annotations: dict[str, str]) -> None:
+def annotate(tools: Tools, record: Record, annotations: Mapping[str, str]) -> None:
     """Set annotations of the Pod. Raises ApiError; NotFound or Conflict if the Pod is gone or replaced."""
     pod = record.facts.pod
-    body = {"metadata": {"uid": pod.uid, "annotations": annotations}}
+    body = {"metadata": {"uid": pod.uid, "annotations": dict(annotations)}}
     answer = tools.api.patch(f"/api/v1/namespaces/{pod.namespace}/pods/{pod.name}", body)
     record.wrote(view(answer), outcomes.with_pod)
 
 
-def report(tools: Tools, record: Record, status: PodStatus) -> None:
-    """Write the Pod's status. Raises ApiError; NotFound or Conflict if the Pod is gone or replaced."""
+def report(tools: Tools, record: Record, status: PodStatus, annotations: Mapping[str, str]) -> None:
+    """Write the Pod's status, and annotations with it. Raises ApiError; NotFound or Conflict if the Pod is gone or replaced."""
     pod = record.facts.pod
     path = f"/api/v1/namespaces/{pod.namespace}/pods/{pod.name}/status"
-    answer = tools.api.patch(path, as_patch(status, uid=pod.uid, images=pod.images), STRATEGIC)
+    answer = tools.api.patch(path, as_patch(status, uid=pod.uid, images=pod.images, annotations=annotations), STRATEGIC)
     record.wrote(view(answer), partial(outcomes.wrote, now=time.time()))
     if status.terminal and not pod.status.terminal:
         _told("ended", record, phase=status.phase, reason=status.reason, words=status.message)

@@ -240,10 +240,10 @@ class Reconciler:
                 self._begin(record, action)
             else:
                 news |= actions.quick(self._tools, record, action)
-        if found.annotations and self._deciding.leads():
-            actions.annotate(self._tools, record, dict(found.annotations))
         if found.status is not None and self._deciding.leads():
-            actions.report(self._tools, record, found.status)
+            actions.report(self._tools, record, found.status, found.annotations)
+        elif found.annotations and self._deciding.leads():
+            actions.annotate(self._tools, record, found.annotations)
         return news or bool(found.annotations) or found.status is not None
 
     def _rest(self, record: Record, found: Plan) -> None:
