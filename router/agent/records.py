@@ -212,7 +212,7 @@ class Records:
         A Pod without a proven user that names this user becomes this user's. An unknown Pod gets a record and counts as
         missing from now on.
 
-        :param left: the Pod as the job or directory shows it: ``podview.departed``
+        :param left: the Pod as the job or directory shows it: ``router.pod.view.departed``
         :param now: seconds since 1970
         """
         if (record := self.get(left.uid)) is not None:

@@ -1,4 +1,4 @@
-"""Judges one new Job in steps: strip, size, decide, write the script, sign, place.
+"""Judges one new Job in steps: strip, size, decide, write the script, place, sign.
 
 Pure. The webhook and the commands ``route``, ``script`` and ``explain`` all call ``judge``. ``router.gate.updating``
 handles updates of Jobs that are already in a cluster.

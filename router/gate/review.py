@@ -17,6 +17,7 @@ from router.gate.judging import Gate, Judgement, judge
 from router.gate.updating import judge_update
 from router.policy.decision import Decision, Requester
 from router.values import unchanging
+from router.workload.fields import LONGEST_WARNING
 
 API_VERSION: Final = "admission.k8s.io/v1"
 KIND: Final = "AdmissionReview"
@@ -28,9 +29,8 @@ DEEPEST: Final = 100
 MOST_VALUES: Final = 500_000
 """Most mappings and lists in a review: the API server accepts 3 MiB, which hold fewer."""
 
-LONGEST_WARNING: Final = 256
 LONGEST_WARNINGS: Final = 4096
-"""Most characters of one warning, and of all: the API server cuts longer ones (apiserver/pkg/endpoints/filters)."""
+"""Most characters of all warnings together: the API server drops the rest (apiserver/pkg/endpoints/filters)."""
 
 LONGEST_MESSAGE: Final = 4096
 LONGEST_PATH: Final = 512

@@ -1,4 +1,4 @@
-"""Batch systems: one module each, made of argv builders, output parsers and one state table.
+"""Batch systems: one room each, made of argv builders, output parsers and one state table.
 
 Pure: a module here knows only the words of a batch system's commands. The caller runs the commands and passes their
 output back in. ``BatchSystem`` is what a module must offer.

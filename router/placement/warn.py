@@ -24,10 +24,8 @@ from router.placement.draft import (
 )
 from router.placement.strip import Stripped, Taken
 from router.values import unchanging
+from router.workload.fields import LONGEST_WARNING
 
-_LONGEST: Final = 256
-"""Most characters of a warning that reach the user (kubernetes.io/docs/reference/access-authn-authz/
-extensible-admission-controllers/#response)."""
 _EXPLAIN: Final = " (batchgate explain says more)."
 _SHORTEST: Final = len(", nodeName")
 _KILLS: Final = {
@@ -62,10 +60,10 @@ def foreign_keys(stripped: Stripped, routed: Job) -> tuple[str, ...]:
 
 def _only_ours(named: list[str]) -> str:
     """The warning, with as many names as fit, and at least one; the remaining ones are counted."""
-    for shown in range(min(len(named), _LONGEST // _SHORTEST), 0, -1):
+    for shown in range(min(len(named), LONGEST_WARNING // _SHORTEST), 0, -1):
         more = f" and {len(named) - shown} more" if shown < len(named) else ""
         text = f"Only Batchgate sets {', '.join(named[:shown])}{more}: the Job's own values were ignored."
-        if len(text) <= _LONGEST:
+        if len(text) <= LONGEST_WARNING:
             break
     return text
 
@@ -111,7 +109,7 @@ def goes_to_hpc(reason: str, found: tuple[Difference, ...]) -> tuple[str, ...]:
     head = f"This Job goes to HPC: {reason.rstrip('.')}"
     for shown in range(len(usual), 0, -1):
         text = f"{head}; there {_listed([one.brief for one in usual[:shown]])}{_EXPLAIN}"
-        if len(text) <= _LONGEST:
+        if len(text) <= LONGEST_WARNING:
             return (text, *(one.sentence for one in usual[shown:] if one.always))
     return (_headed(head, usual), *(one.sentence for one in usual if one.always))
 
@@ -119,9 +117,9 @@ def goes_to_hpc(reason: str, found: tuple[Difference, ...]) -> tuple[str, ...]:
 def _headed(head: str, untold: list[Difference]) -> str:
     """The head alone, cut at a word if it is too long. If anything is left out, it names the command that tells all."""
     end = _EXPLAIN if untold else "."
-    if len(head) + len(end) <= _LONGEST:
+    if len(head) + len(end) <= LONGEST_WARNING:
         return f"{head}{end}"
-    kept = head[: _LONGEST - len(_EXPLAIN)]
+    kept = head[: LONGEST_WARNING - len(_EXPLAIN)]
     return f"{kept.rpartition(' ')[0]} …{_EXPLAIN}"
 
 

@@ -2,7 +2,7 @@
 
 Pure. Files come in any order, twice, late or truncated: folding them in is idempotent and independent of the order. For
 an invalid file the functions return a message and change nothing. Times are seconds since 1970 by the clock of the host
-that wrote them. The script writes these files (``router/script/templates/base.sh``); docs/script.md describes them.
+that wrote them. The script writes these files (``router/script/runtime/1/base.sh``); docs/script.md describes them.
 """
 
 from __future__ import annotations

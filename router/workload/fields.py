@@ -20,6 +20,10 @@ INT64: Final = 2**63 - 1
 _NOTHING: Final[Fields] = {}
 _SHOWN: Final = 40
 
+LONGEST_WARNING: Final = 256
+"""Most characters of one warning that reach the user: the API server cuts longer ones (kubernetes.io/docs/reference/
+access-authn-authz/extensible-admission-controllers/#response)."""
+
 
 @unchanging
 class Findings:

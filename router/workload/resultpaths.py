@@ -16,13 +16,13 @@ from dataclasses import dataclass
 from typing import Final
 
 from router.errors import TooLarge
+from router.workload.fields import LONGEST_WARNING
 from router.workload.model import Container, Workload
 
 _EMPTY: Final = frozenset({"emptyDir", ""})
 _ANY_DEPTH: Final = "**"
 _TWICE: Final = ("**", "**")
 _MOST_NAMED: Final = 3
-_LONGEST_WARNING: Final = 240
 DEEPEST: Final = 100
 """Most parts of a container's working directory and of a mount's two paths in a Job that names results."""
 MOST_PLACES: Final = 1000
@@ -134,7 +134,7 @@ def plan(workload: Workload) -> Plan:
 def warnings(problems: Sequence[str]) -> tuple[str, ...]:
     """Warnings about paths of a Job's hint that can never match: the first few, and the number of the rest."""
     more = f" {len(problems) - _MOST_NAMED} more such results will not be collected."
-    shown = [f"Result {one[:_LONGEST_WARNING]}." for one in problems[:_MOST_NAMED]]
+    shown = [f"Result {one[: LONGEST_WARNING - len('Result .')]}." for one in problems[:_MOST_NAMED]]
     return (*shown, more.strip()) if len(problems) > _MOST_NAMED else tuple(shown)
 
 

@@ -13,8 +13,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from router.errors import ReviewError
-from router.gate.review import DEEPEST, LONGEST_WARNING, LONGEST_WARNINGS, cut, review
+from router.gate.review import DEEPEST, LONGEST_WARNINGS, cut, review
 from router.workload.cluster import Cluster
+from router.workload.fields import LONGEST_WARNING
 from tests.allowed import surplus
 from tests.gates import gate, review_of, sized
 from tests.placement.given import job_of

@@ -117,7 +117,7 @@ def details_argv(job_ids: Sequence[str], commands: Commands = DEFAULT) -> tuple[
 
 def parse_details(stdout: str, *, zone: tzinfo = UTC) -> dict[str, JobReport]:
     """Reports by id; ``zone`` is this machine's. OutputError."""
-    return reports(stdout, STATES, zone)
+    return reports(stdout, zone)
 
 
 def cancel_argv(job_id: str, commands: Commands = DEFAULT, *, force: bool = False) -> tuple[str, ...]:

@@ -7,7 +7,6 @@ from router.hpc.openpbs.commands import (
     DEFAULT,
     LISTS_ALL,
     NAME_LIMIT,
-    STATES,
     cancel_argv,
     details_argv,
     failure,
@@ -37,6 +36,7 @@ from router.hpc.openpbs.directives import (
     key_problem,
     value_problem,
 )
+from router.hpc.openpbs.records import STATES
 from router.hpc.openpbs.traits import ADVICE, TRAITS
 
 __all__ = [

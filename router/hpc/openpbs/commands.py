@@ -19,28 +19,13 @@ from typing import Final
 from router.errors import BatchError, ConfigError, Full, OutputError, Refused, Unavailable
 from router.hpc import Commands, JobReport, JobState, NoHistory, QueueReport, Submission
 from router.hpc.openpbs.queues import queue_states
-from router.hpc.openpbs.records import reports
+from router.hpc.openpbs.records import STATES, reports
 from router.hpc.pbs import by_signal
 from router.names import ENV_DIR
 
 DEFAULT: Final = Commands()
 NAME_LIMIT: Final = 230
 LISTS_ALL: Final = False
-
-STATES: Final[Mapping[str, JobState]] = {
-    "Q": JobState.QUEUED,
-    "T": JobState.QUEUED,
-    "W": JobState.QUEUED,
-    "M": JobState.MOVED,
-    "H": JobState.HELD,
-    "R": JobState.RUNNING,
-    "B": JobState.RUNNING,
-    "S": JobState.SUSPENDED,
-    "U": JobState.SUSPENDED,
-    "E": JobState.EXITING,
-    "F": JobState.FINISHED,
-    "X": JobState.FINISHED,
-}
 
 _OWN_ID: Final = re.compile(r"(?:0|[1-9][0-9]{0,11})\.[A-Za-z0-9][A-Za-z0-9._-]{0,254}")
 _ID: Final = re.compile(r"\d+(?:\[\d*\])?\.[A-Za-z0-9][A-Za-z0-9._-]*")
@@ -172,7 +157,7 @@ def _past(commands: Commands) -> tuple[str, ...]:
 
 def parse_details(stdout: str, *, zone: tzinfo = UTC) -> dict[str, JobReport]:  # noqa: ARG001 - see details_argv
     """Reports by id, of JSON or dsv with times in UTC. Raises OutputError."""
-    return reports(stdout, STATES, UTC)
+    return reports(stdout, UTC)
 
 
 def past_argv(job_ids: Sequence[str], commands: Commands = DEFAULT) -> tuple[str, ...] | None:  # noqa: ARG001

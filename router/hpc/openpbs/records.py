@@ -21,6 +21,21 @@ from router.errors import OutputError
 from router.hpc import JobReport, JobState, Verdict
 from router.names import ENV_DIR
 
+STATES: Final[Mapping[str, JobState]] = {
+    "Q": JobState.QUEUED,
+    "T": JobState.QUEUED,
+    "W": JobState.QUEUED,
+    "M": JobState.MOVED,
+    "H": JobState.HELD,
+    "R": JobState.RUNNING,
+    "B": JobState.RUNNING,
+    "S": JobState.SUSPENDED,
+    "U": JobState.SUSPENDED,
+    "E": JobState.EXITING,
+    "F": JobState.FINISHED,
+    "X": JobState.FINISHED,
+}
+
 _ARGV: Final = ("qstat", "-f")
 _VARIABLES: Final = "Variable_List"
 """May hold a repeated key: a user may give a variable several times."""
@@ -44,10 +59,10 @@ _ENDED_BY_PBS: Final[Mapping[int | None, Verdict]] = {
 _DELETED_SUBSTATE: Final = "91"
 
 
-def reports(text: str, states: Mapping[str, JobState], zone: tzinfo) -> dict[str, JobReport]:
+def reports(text: str, zone: tzinfo) -> dict[str, JobReport]:
     """Reports by job id, of JSON or dsv. ``zone`` is the zone of the times, which lack one. Raises OutputError."""
     records = json_records(text) if text.lstrip().startswith("{") else dsv_records(text)
-    return {found: report(found, attributes, states, zone) for found, attributes in records.items()}
+    return {found: report(found, attributes, zone) for found, attributes in records.items()}
 
 
 def json_records(text: str) -> dict[str, dict[str, Any]]:
@@ -127,12 +142,12 @@ def _variables(value: str) -> list[tuple[str, str]]:
     return [(name, content.replace("\\,", ",")) for name, _, content in pairs]
 
 
-def report(job_id: str, attributes: Mapping[str, Any], states: Mapping[str, JobState], zone: tzinfo) -> JobReport:
+def report(job_id: str, attributes: Mapping[str, Any], zone: tzinfo) -> JobReport:
     """The report that a job's attributes mean. Raises OutputError for a missing state or an unreadable figure."""
     code = _text(attributes.get("job_state"))
     if not re.fullmatch(r"[A-Z]", code):
         raise OutputError(_ARGV, 0, f"{job_id}: no job_state")
-    state = states.get(code, JobState.UNKNOWN)
+    state = STATES.get(code, JobState.UNKNOWN)
     status = _status(job_id, attributes)
     used, asked = _group(attributes, "resources_used"), _group(attributes, "Resource_List")
     return JobReport(

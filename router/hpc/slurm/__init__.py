@@ -7,7 +7,6 @@ from router.hpc.slurm.commands import (
     DEFAULT,
     LISTS_ALL,
     NAME_LIMIT,
-    STATES,
     cancel_argv,
     details_argv,
     failure,
@@ -29,6 +28,7 @@ from router.hpc.slurm.commands import (
     unknown_ids,
 )
 from router.hpc.slurm.directives import MARK, allowed, directives, entry_lines, is_directive, key_problem, value_problem
+from router.hpc.slurm.records import STATES
 from router.hpc.slurm.traits import ADVICE, TRAITS
 
 __all__ = [

@@ -12,13 +12,12 @@ The fields that this module asks for end in control characters, as names and pat
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from datetime import UTC, tzinfo
 from typing import Final
 
 from router.errors import BatchError, ConfigError, Full, OutputError, Refused, Unavailable
 from router.hpc import Commands, JobReport, JobState, NoHistory, QueueReport, Submission
-from router.hpc.slurm import records as slurmrecords
 from router.hpc.slurm.queues import COUNTED, queue_states
 from router.hpc.slurm.records import (
     LISTED,
@@ -34,7 +33,6 @@ DEFAULT: Final = Commands(
     environment=(("PATH", "/opt/slurm/bin:/usr/local/bin:/usr/bin:/bin"), ("SLURM_TIME_FORMAT", "%s")),
 )
 """Slurm prints times without a zone; ``SLURM_TIME_FORMAT=%s`` makes them seconds since 1970."""
-STATES: Final[Mapping[str, JobState]] = slurmrecords.STATES
 NAME_LIMIT: Final = 255
 """Slurm itself has no limit; its accounting keeps this many characters."""
 LISTS_ALL: Final = True

@@ -20,23 +20,12 @@ from router.errors import BatchError, ConfigError, Full, OutputError, Refused, U
 from router.hpc import Commands, JobReport, JobState, QueueReport, Submission
 from router.hpc.pbs import by_signal
 from router.hpc.torque.queues import queue_states
-from router.hpc.torque.records import ID, reports
+from router.hpc.torque.records import ID, STATES, reports
 from router.names import ENV_DIR
 
 DEFAULT: Final = Commands(environment=(("PATH", "/opt/torque/bin:/usr/local/bin:/usr/bin:/bin"),))
 NAME_LIMIT: Final = 256
 LISTS_ALL: Final = False
-
-STATES: Final[Mapping[str, JobState]] = {
-    "Q": JobState.QUEUED,
-    "T": JobState.QUEUED,
-    "W": JobState.QUEUED,
-    "H": JobState.HELD,
-    "R": JobState.RUNNING,
-    "S": JobState.SUSPENDED,
-    "E": JobState.EXITING,
-    "C": JobState.FINISHED,
-}
 
 _OWN_ID: Final = re.compile(r"(?:0|[1-9][0-9]{0,11})\.[A-Za-z0-9][A-Za-z0-9._-]{0,254}")
 _UNKNOWN: Final = re.compile(r"Unknown Job Id(?: Error)?\s+([0-9]+\.[A-Za-z0-9._-]+)")
@@ -166,7 +155,7 @@ def proof_argv(job_id: str, commands: Commands = DEFAULT) -> tuple[str, ...] | N
 
 def parse_details(stdout: str, *, zone: tzinfo = UTC) -> dict[str, JobReport]:  # noqa: ARG001
     """Reports by id. ``zone`` is unused, as times are seconds since 1970. Raises OutputError."""
-    return reports(stdout, STATES)
+    return reports(stdout)
 
 
 def unknown_ids(stderr: str) -> frozenset[str]:

@@ -15,6 +15,17 @@ from router.errors import OutputError
 from router.hpc import JobReport, JobState, Verdict
 from router.names import ENV_DIR
 
+STATES: Final[Mapping[str, JobState]] = {
+    "Q": JobState.QUEUED,
+    "T": JobState.QUEUED,
+    "W": JobState.QUEUED,
+    "H": JobState.HELD,
+    "R": JobState.RUNNING,
+    "S": JobState.SUSPENDED,
+    "E": JobState.EXITING,
+    "C": JobState.FINISHED,
+}
+
 ID: Final = re.compile(r"\d+(?:\[\d*\])?\.[A-Za-z0-9][A-Za-z0-9._-]*")
 
 _DOCUMENT_END: Final = "</Data>"
@@ -49,21 +60,21 @@ def elements(text: str, kind: str, argv: tuple[str, ...]) -> Iterator[ET.Element
         yield from root
 
 
-def reports(text: str, states: Mapping[str, JobState]) -> dict[str, JobReport]:
+def reports(text: str) -> dict[str, JobReport]:
     """Reports by job id. Raises OutputError."""
     found: dict[str, JobReport] = {}
     for job in elements(text, "Job", ("qstat", "-x")):
-        report = _report(job, states)
+        report = _report(job)
         if found.setdefault(report.job_id, report) != report:
             raise OutputError(("qstat", "-x"), 0, f"{report.job_id} twice, and not the same")
     return found
 
 
-def _report(job: ET.Element, states: Mapping[str, JobState]) -> JobReport:
+def _report(job: ET.Element) -> JobReport:
     job_id, code = _text(job, "Job_Id"), _text(job, "job_state")
     if not ID.fullmatch(job_id) or not re.fullmatch(r"[A-Z]", code):
         raise OutputError(("qstat", "-x"), 0, f"not a job, or without a state: {job_id[:200]!r} {code[:20]!r}")
-    state = states.get(code, JobState.UNKNOWN)
+    state = STATES.get(code, JobState.UNKNOWN)
     status = _status(job_id, _text(job, "exit_status"))
     variable = _VARIABLE.search(_text(job, "Variable_List"))
     started = _time(job_id, _text(job, "start_time"))
