@@ -106,7 +106,8 @@ def test_a_pod_that_is_taken_from_its_job_ends_before_another_runs(stack: Stack)
     """The Job controller releases a Pod without its labels. Ours stay: the agent finds the Pod by them."""
     name = unique("released")
     lock = stack.runs.directory / f"{name}.lock"
-    body = f"exec 9>>{lock}; flock -n 9 || tell overlap\n{stack.waiting(name)}"
+    deaf = "trap '' TERM"  # it uses its whole grace period
+    body = f"{deaf}; exec 9>>{lock}; flock -n 9 || tell overlap\n{stack.waiting(name)}"
     stack.user.apply(stack.runs.job(name, body, pod={"terminationGracePeriodSeconds": 3}))
     stack.await_started(name)
     first = stack.await_phase(name, "Running")["metadata"]
