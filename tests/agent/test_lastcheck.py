@@ -78,7 +78,7 @@ def test_checks_that_end_at_the_same_time_are_all_kept(record: CheckRecord) -> N
 def test_what_is_no_record_is_said_and_replaced(plane: ControlPlane, record: CheckRecord) -> None:
     write(plane, record, "{")
 
-    with pytest.raises(InputError, match=f"batchgate-checks, {record.site}.json: is no record"):
+    with pytest.raises(InputError, match=f"batchgate-checks, {record.site}.json: is not the record of a site check"):
         record.read()
 
     assert record.keep([GOOD], ["ada"], TIME, whole=True) == record.read()

@@ -199,6 +199,7 @@ def test_a_daemon_set_that_tolerates_everything_rolls_out_and_is_replaced(
         assert one["status"]["phase"] == "Running"
         assert one["metadata"]["annotations"][names.KEY_NOT_RUN] == NOTE
         assert [state["ready"] for state in one["status"]["containerStatuses"]] == [True, True]
+        await_true(lambda: events(api, one) != [], "its Event, which is sent beside")  # noqa: B023 - used at once
         told = events(api, one)
         assert [event["reason"] for event in told] == ["NotRun"]
         assert told[0]["message"].startswith(NOTE)
