@@ -129,19 +129,7 @@ def texts(owner: Fields, key: str, path: str) -> tuple[str, ...] | None:
     if value is None:
         return None
     found = as_list(value, step(path, key))
-    if not _is_plain(found):
-        for index, item in enumerate(found):
-            data_text(item, f"{step(path, key)}[{index}]")
-    return tuple(found) or None  # type: ignore[arg-type]  # each item was just seen to be a string
-
-
-def _is_plain(found: list[object]) -> bool:
-    """Whether all items are ASCII strings without NUL, which need no further checks; one look at all together."""
-    try:
-        together = "".join(found)  # type: ignore[arg-type]  # what is no string is what this is to find out
-    except TypeError:
-        return False
-    return together.isascii() and "\0" not in together
+    return tuple([data_text(item, f"{step(path, key)}[{index}]") for index, item in enumerate(found)]) or None
 
 
 def flag(owner: Fields, key: str, path: str) -> bool:
