@@ -14,6 +14,7 @@ from router.pod import results
 from router.pod.life import Exit
 from router.pod.results import Brought, Collected, Left, Subject
 from router.workload import resultpaths, workload_of
+from router.workload.fields import LONGEST_WARNING
 from router.workload.resultpaths import Plan, Wanted
 
 SUBJECT = Subject("lab", "solve", "solve-x7k2p", "0f9c2d3e-aaaa", "1111-2222", "noindex", "hpc1", "workq", "7.vm")
@@ -175,7 +176,7 @@ def test_paths_that_can_be_nowhere_are_told_at_once() -> None:
         f"Result out2: {nowhere}",
         "6 more such results will not be collected.",
     )
-    assert all(len(one) < 256 for one in _told(["x" * 500 + "/" + "x" * 500]))
+    assert all(len(one) <= LONGEST_WARNING for one in _told(["x" * 500 + "/" + "x" * 500]))
 
 
 DEEP = "/" + "/".join(["a"] * 100)
