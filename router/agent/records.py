@@ -10,6 +10,7 @@ import math
 import threading
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Final
 
 from router.agent.approval import named_user
@@ -150,7 +151,6 @@ class Records:
         self._by_uid: dict[str, Record] = {}
         self._by_key: dict[str, str] = {}
         self._by_place: dict[tuple[str, str], set[str]] = {}
-        self._elsewhere: dict[str, tuple[str, str]] = {}
         self._ended: dict[str, None] = {}
 
     def get(self, uid: str) -> Record | None:
@@ -185,14 +185,6 @@ class Records:
             alike = self._by_place.get(_place(record.directory), ())
             return [self._by_uid[uid] for uid in alike if uid != record.uid]
 
-    def lies_beside(self, uid: str, record: Record) -> None:
-        """Make a known Pod, whose directory was found beside another's, that Pod's sibling, whatever Job it names."""
-        with self._lock:
-            known, place = self._by_uid.get(uid), _place(record.directory)
-            if known is not None and _place(known.directory) != place:
-                self._by_place.setdefault(place, set()).add(uid)
-                self._elsewhere[uid] = place
-
     def add(self, facts: Facts) -> Record:
         """The record of a Pod, made with these facts if it is new."""
         pod = facts.pod
@@ -210,13 +202,14 @@ class Records:
         """The record of a Pod of which a job or directory was found among this user's; None if it is another user's.
 
         A Pod without a proven user that names this user becomes this user's. An unknown Pod gets a record and counts as
-        missing from now on.
+        missing from now on. A known Pod that names no Job, as it was released from its Job before this agent began, is
+        from now on followed in the directory in which it was found.
 
         :param left: the Pod as the job or directory shows it: ``router.pod.view.departed``
         :param now: seconds since 1970
         """
         if (record := self.get(left.uid)) is not None:
-            return record
+            return self._placed(record, left)
         holding = self._site.holding(left.uid) if self._site is not None else None
         if holding is None:
             record = self.add(outcomes.first(left))
@@ -225,22 +218,35 @@ class Records:
         other = holding.get(left.uid)
         if other is None or holding.user or named_user(other.facts.pod.account) != self.user:
             return None
-        return self.take_over(other, holding)
+        return self._placed(self.take_over(other, holding), left)
 
     def take_over(self, record: Record, holding: Records) -> Record:
         """Move a Pod from other records to these; returns its new record, whose facts are found anew."""
         holding.drop(record)
         return self.add(outcomes.first(record.facts.pod))
 
+    def _placed(self, record: Record, left: PodView) -> Record:
+        """The record, with the directory that was found if that of the Pod itself is unknown."""
+        with self._lock:
+            if left.job_uid and not record.directory.job_uid:
+                self._leave_place(record)
+                record.directory = replace(record.directory, job_uid=left.job_uid, index=left.index)
+                self._by_place.setdefault(_place(record.directory), set()).add(record.uid)
+                record.change(outcomes.located)
+        return record
+
+    def _leave_place(self, record: Record) -> None:
+        place = _place(record.directory)
+        alike = self._by_place.get(place, set())
+        alike.discard(record.uid)
+        if not alike:
+            self._by_place.pop(place, None)
+
     def drop(self, record: Record) -> None:
         """Drop a Pod's record: its state is final in the cluster and on the site."""
         with self._lock:
             self._by_uid.pop(record.uid, None)
-            for place in {_place(record.directory), self._elsewhere.pop(record.uid, _place(record.directory))}:
-                alike = self._by_place.get(place, set())
-                alike.discard(record.uid)
-                if not alike:
-                    self._by_place.pop(place, None)
+            self._leave_place(record)
             if self._by_key.get(record.key) == record.uid:
                 del self._by_key[record.key]
             if record.over:

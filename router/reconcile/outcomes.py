@@ -63,6 +63,11 @@ def found_directory(facts: Facts) -> Facts:
     return replace(facts, submitting=False, staged=True, looked=False)
 
 
+def located(facts: Facts) -> Facts:
+    """The Pod's directory was found in another place than where it was looked for, so it is to be read there."""
+    return replace(facts, staged=True, inspected=None)
+
+
 def inspected(facts: Facts, inspection: Inspection, now: float) -> tuple[Facts, tuple[str, ...]]:
     """The Pod's directory was read.
 

@@ -57,11 +57,14 @@ def plan(facts: Facts, terms: Terms, now: float) -> Plan:
 
 
 def _with_controller(facts: Facts) -> Facts:
-    """The facts about a Pod; a Pod that no Job controls fails without being run."""
+    """The facts about a Pod; a Pod that no Job controls fails without being run.
+
+    One that was taken from its Job may run already: its directory tells.
+    """
     if facts.pod.job_uid:
         return facts
     message = "no Job controls this Pod; on HPC only Pods of Jobs can run: create a Job instead"
-    return replace(facts, staged=False, attempt=Attempt(REASON_NOT_VERIFIED, message, final=True))
+    return replace(facts, staged=bool(facts.staged), attempt=Attempt(REASON_NOT_VERIFIED, message, final=True))
 
 
 # --- before and during the run ------------------------------------------------------------------------------------

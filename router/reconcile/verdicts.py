@@ -87,13 +87,18 @@ def _of_another_start(facts: Facts, report: JobReport) -> bool:
 
 
 def _deleted(facts: Facts, job_id: str, words: str) -> Ending:
-    if facts.pod.deleting:
-        return _cancelled(job_id)
+    if (ours := _cancelled(facts, job_id)) is not None:
+        return ours
     return Ending(REASON_JOB_DELETED, _words(job_id, "was deleted in the batch system", words), CONDITION_DELETED)
 
 
-def _cancelled(job_id: str) -> Ending:
-    return Ending(REASON_CANCELLED, _words(job_id, "was cancelled: the Pod was deleted", ""))
+def _cancelled(facts: Facts, job_id: str) -> Ending | None:
+    """The end that the agent itself has asked for: of a deleted Pod, or of one that may not run; None else."""
+    if facts.pod.deleting:
+        return Ending(REASON_CANCELLED, _words(job_id, "was cancelled: the Pod was deleted", ""))
+    if facts.attempt is not None and facts.attempt.final:
+        return Ending(facts.attempt.reason, _words(job_id, f"was cancelled: {facts.attempt.message}", ""))
+    return None
 
 
 def by_files(facts: Facts, job: Job, end: End | None) -> Ending:
@@ -120,8 +125,8 @@ def by_files(facts: Facts, job: Job, end: End | None) -> Ending:
 
 
 def _told_to_end(facts: Facts, job: Job) -> Ending:
-    if facts.pod.deleting:
-        return _cancelled(job.job_id)
+    if (ours := _cancelled(facts, job.job_id)) is not None:
+        return ours
     return Ending(REASON_JOB_DELETED, _words(job.job_id, "was told to end by the batch system", ""))
 
 
@@ -134,8 +139,8 @@ def _failed(facts: Facts, job: Job, end: End | None) -> Ending:
     runs = (facts.life.run(one.name) for one in facts.pod.containers)
     if any(run is not None and run.exit is not None and run.exit.code != 0 for run in runs):
         return Ending()
-    if facts.pod.deleting:
-        return _cancelled(job.job_id)
+    if (ours := _cancelled(facts, job.job_id)) is not None:
+        return ours
     status = end.code if end else job.report.exit_status if job.report else None
     did = "ended" if status is None else f"ended with exit code {status}"
     words = job.report.reason if job.report else ""
@@ -144,8 +149,8 @@ def _failed(facts: Facts, job: Job, end: End | None) -> Ending:
 
 def lost(facts: Facts, job: Job, verdict: Verdict | None) -> Ending:
     """The end of a run that is lost: there will never be any news of it again."""
-    if facts.pod.deleting:
-        return _cancelled(job.job_id)
+    if (ours := _cancelled(facts, job.job_id)) is not None:
+        return ours
     words = job.report.reason if job.report else ""
     if verdict is Verdict.NODE_LOST:
         did = "was lost with its node"

@@ -118,6 +118,13 @@ def test_a_pod_without_a_job_controller_is_never_run() -> None:
     assert [type(one) for one in made.actions] == [Tell]
 
 
+def test_a_run_of_a_pod_that_was_taken_from_its_job_is_read_before_it_is_ended() -> None:
+    """Else it would count as over while its batch job uses its grace period."""
+    taken = pod(job="", job_uid="", owner="")
+
+    assert actions(facts(taken, Job("7.pbs"), staged=True, inspected=None))[0] == Inspect()
+
+
 # --- a whole way, status by status ----------------------------------------------------------------------------------
 
 SCHEDULED = Condition("PodScheduled", "True", T)

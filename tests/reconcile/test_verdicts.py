@@ -277,6 +277,22 @@ def test_the_end_of_what_has_never_started(known: Facts, expected: Ending) -> No
 
 
 @pytest.mark.parametrize(
+    ("record", "found"),
+    [
+        (over(Verdict.DELETED, 271, reason="terminated by root"), ALL_WELL),
+        (over(), life(began(), ended(143, "signal"), exits=(left(0),))),
+        (over(status=1), life(began(), ended(1))),
+    ],
+)
+def test_a_run_that_the_agent_has_cancelled_itself_ends_with_its_reason(record: JobReport, found: Life) -> None:
+    """The batch system's words would name the agent's own account as the one who deleted it."""
+    refused = Attempt("NotVerified", "no Job controls it", final=True)
+    known = facts(PLAIN, job(record), life=found, attempt=refused, inspected=LATER)
+
+    assert judge(known, TERMS, LATER) == Ending("NotVerified", "job 7.pbs was cancelled: no Job controls it")
+
+
+@pytest.mark.parametrize(
     "known",
     [
         facts(),

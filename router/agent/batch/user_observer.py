@@ -282,11 +282,15 @@ class UserObserver:
     def _record_of(self, report: JobReport, now: float) -> Record | None:
         """The record of a job's Pod. A living job of this cluster whose Pod is absent gets a record marked missing."""
         uid = self._uid_of(report)
-        record = self._records.get(uid)
-        if record is not None or not uid or report.state is JobState.FINISHED:
-            return record
+        known = self._records.get(uid)
+        if not uid or (known is not None and known.directory.job_uid):
+            return known
+        if known is None and report.state is JobState.FINISHED:
+            return None
         job, index, _ = questions.place_of(report, self._settings.root) or ("", NO_INDEX, uid)
         record = self._records.found(departed(uid=uid, job_uid=job, index=index, job_id=report.job_id), now)
+        if known is not None:
+            return record
         fields = {"job": report.job_id, "name": report.name, "user": self._records.user}
         if record is None:
             log.warning("a job names another user's Pod", extra={"fields": fields})

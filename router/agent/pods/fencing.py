@@ -38,19 +38,16 @@ class Fence:
     def look(self, record: Record) -> tuple[str, ...]:
         """Add records for directories beside a Pod's that belong to no known Pod; returns their uids. Raises OSError.
 
-        These Pods count as missing from now on. A known Pod that was released from its Job before this agent began
-        counts as a sibling from now on. Pods that are remembered as over are left out.
+        These Pods count as missing from now on. Pods that are remembered as over are left out.
         """
         directory = record.directory
         listed = self._host.names(self._pods / directory.job_uid / directory.index)
-        for uid in listed:
-            self._records.lies_beside(uid, record)
-        names = (uid for uid in listed if not uid.startswith(".") and self._records.get(uid) is None)
-        found = tuple(uid for uid in names if not self._records.has_ended(uid))
-        for uid in found:
+        there = [uid for uid in listed if not uid.startswith(".") and not self._records.has_ended(uid)]
+        unknown = tuple(uid for uid in there if self._records.get(uid) is None)
+        for uid in there:
             left = departed(uid=uid, job_uid=directory.job_uid, index=directory.index)
             self._records.found(left, time.time())
-        return found
+        return unknown
 
     def older(self, record: Record) -> tuple[str, ...]:
         """The reasons why a Pod must wait for older Pods, in words. Raises ApiError."""

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import cast
 
 from router.agent import records as kept
 from router.agent.pods.fencing import Fence
-from router.agent.records import Record, Records
+from router.agent.records import Record, Records, SiteRecords
 from router.host.local import LocalHost
 from router.kube.client import Api
 from router.pod.layout import PodDirectory
@@ -17,9 +18,13 @@ from router.reconcile import outcomes
 from tests.agent.test_records import pod
 
 
+def directory_below(root: Path) -> Callable[[PodView], PodDirectory]:
+    return lambda view: PodDirectory(str(root), view.job_uid, view.index, view.uid)
+
+
 def fence_of(root: Path, *directories: str) -> tuple[Fence, Records, Record]:
     """A fence over a site with these Pods' directories, its records, and a Pod that is about to be submitted."""
-    records = Records(lambda view: PodDirectory(str(root), view.job_uid, view.index, view.uid))
+    records = Records(directory_below(root))
     for uid in directories:
         Path(PodDirectory(str(root), "job-1", "0", uid).path).mkdir(parents=True)
     young = records.add(outcomes.first(pod("young", "young", index="0")))
@@ -67,8 +72,27 @@ def test_a_pod_that_was_taken_from_its_job_before_the_agent_began_is_found_by_it
     assert fence.look(young) == ()
 
     assert fence.older(young) == ("an earlier run of Pod first may still run",)
+    assert first.directory == PodDirectory(str(tmp_path), "job-1", "0", "first")
+    assert records.siblings(first) == [young]  # so that its end wakes the one that waits
     records.drop(first)
     assert fence.older(young) == ()
+
+
+def test_a_pod_that_was_taken_from_its_job_and_lost_its_key_is_found_by_its_directory(tmp_path: Path) -> None:
+    """Nobody's records have it: without its key, only the account that it names tells the user."""
+    fence_of(tmp_path, "first")
+    site, nobodys = SiteRecords(), Records(directory_below(tmp_path))
+    ours = Records(directory_below(tmp_path), user="ada", site=site)
+    site.join(nobodys)
+    site.join(ours)
+    fence = Fence(cast("Api", None), LocalHost(tmp_path), ours, str(tmp_path))
+    young = ours.add(outcomes.first(pod("young", "young", index="0")))
+    nobodys.add(outcomes.first(replace(released("first"), account='{"user":"ada"}')))
+
+    assert fence.look(young) == ("first",)
+
+    assert fence.older(young) == ("an earlier run of Pod first may still run",)
+    assert nobodys.all() == []
 
 
 def test_what_was_dropped_as_over_is_not_found_again(tmp_path: Path) -> None:

@@ -117,7 +117,8 @@ def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) ->
     values = getattr(item, "funcargs", {})
     found = next((values[name] for name in ("stack", "real_times") if name in values), None)
     if report.failed and found is not None:  # type: ignore[attr-defined]
-        report.sections.append(("what there is", found.tell()))  # type: ignore[attr-defined]
+        with contextlib.suppress(FileNotFoundError):  # the last test's teardown has ended everything
+            report.sections.append(("what there is", found.tell()))  # type: ignore[attr-defined]
     return report
 
 

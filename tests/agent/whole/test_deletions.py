@@ -102,7 +102,8 @@ def test_a_deleted_pod_is_replaced_only_after_its_end(stack: Stack, how: str) ->
     assert stack.site.living(name) == []
 
 
-def test_a_pod_that_is_taken_from_its_job_ends_before_another_runs(stack: Stack) -> None:
+@pytest.mark.parametrize("agent", ["up", "down"])
+def test_a_pod_that_is_taken_from_its_job_ends_before_another_runs(stack: Stack, agent: str) -> None:
     """The Job controller releases a Pod without its labels. Ours stay: the agent finds the Pod by them."""
     name = unique("released")
     lock = stack.runs.directory / f"{name}.lock"
@@ -114,7 +115,12 @@ def test_a_pod_that_is_taken_from_its_job_ends_before_another_runs(stack: Stack)
 
     all_of_them = dict.fromkeys(first["labels"])
     refused = stack.admin.run("patch", "pod", first["name"], "-p", json.dumps({"metadata": {"labels": all_of_them}}))
+    if agent == "down":
+        stack.agent.kill()
     stack.admin.ok("label", "pod", first["name"], "batch.kubernetes.io/controller-uid-", "controller-uid-")
+    until(lambda: len(stack.pods(name)) == 2, what="for the Pod in its place")
+    if agent == "down":
+        stack.agent.start()
 
     assert "are changed by the agent only" in refused.err
     until(lambda: stack.runs.started(name) == 2, what="for the one in its place")
