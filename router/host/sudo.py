@@ -18,6 +18,8 @@ from router.host.sentences import HelperPlace
 _STDERR: Final = 2
 _ENDING: Final = 3.0
 """Seconds in which a site helper may end after its stdin was closed, before it is killed."""
+_LAST: Final = 1.0
+"""The same when the loop itself ends, which waits for it. Then as long again for the killed one to be gone."""
 
 
 def sudo_argv(user: str, helper: str) -> tuple[str, ...]:
@@ -45,6 +47,7 @@ class LocalOpener:
         except OSError as error:
             missing = f"{self._argv[0]}: command not found" if isinstance(error, FileNotFoundError) else str(error)
             raise _unstarted(self.place, missing) from None
+        conversation.lasting = loop.create_task(conversation.last())
         return conversation
 
 
@@ -53,11 +56,31 @@ def _unstarted(place: HelperPlace, words: str) -> HostUnavailable:
 
 
 class _Conversation(asyncio.SubprocessProtocol):
-    """One process, and the Channel to it."""
+    """One process, and the Channel to it.
+
+    :ivar lasting: the task of ``last``, kept here because a loop keeps none
+    """
 
     def __init__(self, listener: Listener) -> None:
         self._listener = listener
         self._transport: asyncio.SubprocessTransport | None = None
+        self._over = asyncio.Event()
+        self.lasting: asyncio.Task[None] | None = None
+
+    async def last(self) -> None:
+        """Wait for the process' end. When the loop ends before it, this ends the process, so that none is left."""
+        try:
+            await self._over.wait()
+        except asyncio.CancelledError:
+            self.close(doubtful=False)
+            await self._wait(_LAST)
+            self._end()
+            await self._wait(_LAST)
+            raise
+
+    async def _wait(self, seconds: float) -> None:
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(self._over.wait(), seconds)
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Called by the loop."""
@@ -79,6 +102,7 @@ class _Conversation(asyncio.SubprocessProtocol):
             code = self._transport.get_returncode()
             self._transport.close()
             self._transport = None
+        self._over.set()
         self._listener.ended(code if code is None or code >= 0 else None)
 
     def write(self, data: bytes) -> None:
