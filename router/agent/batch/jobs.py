@@ -25,8 +25,6 @@ MOST_IDS: Final = 2000
 """Most ids of one details question: about 40 kB of arguments and 3 MB of answer."""
 MOST_PROOFS: Final = 5
 """Most jobs of one question whose absence is proved, if each proof takes a command."""
-LISTED_SECONDS: Final = 1.0
-"""How long a list with full reports is used before it is asked for again."""
 MOST_APART: Final = 40
 """Most commands spent on finding the jobs for which a question about several fails."""
 HELD_SECONDS: Final = 300.0
@@ -73,9 +71,8 @@ class BatchJobs:
         return batch.ask("list", batch.system.states_argv(users, batch.commands), self._read_list)
 
     def _read_list(self, output: Output) -> JobList:
-        system, remembered = self.commands.system, self.commands.remembered
+        system = self.commands.system
         reports = system.parse_listed(output.stdout, zone=zone())
-        remembered.listed(reports, time.monotonic())
         states = {job_id: one.state for job_id, one in reports.items()} or system.parse_states(output.stdout)
         self.commands.learn(states)
         return JobList({job_id: one for job_id, one in states.items() if one is not JobState.FINISHED}, reports)
@@ -101,8 +98,7 @@ class BatchJobs:
         If the records cannot be asked now, the jobs that they may hold are left out, as the batch system itself has
         answered.
 
-        :param listed: the list that the caller asked for just before, of any age; None: the last one, if it is at most
-            ``LISTED_SECONDS`` old
+        :param listed: a list that was asked for just before
         """
         told = self._known(job_ids, listed)
         try:
@@ -113,9 +109,7 @@ class BatchJobs:
 
     def _known(self, job_ids: Sequence[str], listed: JobList | None = None) -> JobAnswers:
         """The jobs that the batch system itself knows."""
-        shown = self.commands.remembered.last_list(time.monotonic() - LISTED_SECONDS)
-        if listed is not None:
-            shown = listed.reports
+        shown = None if listed is None else listed.reports
         told = JobAnswers({job_id: shown[job_id] for job_id in job_ids if shown and job_id in shown})
         missing = told.rest(job_ids)
         asked = [job_id for job_id in missing if self._is_asked(job_id)]

@@ -8,9 +8,7 @@ from __future__ import annotations
 
 import math
 import threading
-from collections.abc import Collection, Iterable, Mapping
-
-from router.hpc import JobReport
+from collections.abc import Collection, Iterable
 
 
 class Remembered:
@@ -22,7 +20,6 @@ class Remembered:
         self._away: dict[str, float] = {}
         self._servers: frozenset[str] = frozenset()
         self._no_history_until = -math.inf
-        self._listed: tuple[float, Mapping[str, JobReport]] = (-math.inf, {})
         self._users = ""
         self._told = False
 
@@ -99,14 +96,3 @@ class Remembered:
         """The users of the last list, names joined by commas; empty before the first list."""
         with self._lock:
             return self._users
-
-    def listed(self, reports: Mapping[str, JobReport], now: float) -> None:
-        """Keep the full reports of a list."""
-        with self._lock:
-            self._listed = (now, reports)
-
-    def last_list(self, since: float) -> Mapping[str, JobReport] | None:
-        """The full reports of the last list; None if it is older than ``since``."""
-        with self._lock:
-            when, reports = self._listed
-            return reports if when >= since else None

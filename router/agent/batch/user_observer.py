@@ -18,7 +18,7 @@ from typing import Final
 
 from router.agent.batch import questions
 from router.agent.batch.agenda import NEVER, Agenda
-from router.agent.batch.jobs import MOST_IDS, BatchJobs, JobReports
+from router.agent.batch.jobs import MOST_IDS, BatchJobs, JobList, JobReports
 from router.agent.batch.reachability import Reachability
 from router.agent.batch.site_observer import SiteObserver
 from router.agent.metrics import Stopwatch
@@ -133,8 +133,8 @@ class UserObserver:
 
     def search(self, uid: str) -> list[JobReport]:
         """Reports of all living jobs that carry a Pod's uid, asked for now. Raises BatchError."""
-        listed = self._batch.listed().states
-        found = self._details([questions.number_of(job_id) for job_id in listed])
+        listed = self._batch.listed()
+        found = self._details([questions.number_of(job_id) for job_id in listed.states], listed)
         return [one for one in found.reports.values() if self._uid_of(one) == uid]
 
     def jobs(self) -> list[Job]:
@@ -243,18 +243,18 @@ class UserObserver:
         listed = self._batch.listed()
         asked = questions.questions(listed.states, self.jobs(), self._others, self._asked, began, listed.reports)
         ids = asked.all if not self.looked.is_set() else asked.all[:MOST_IDS]
-        self._answer(self._details(ids), shown=listed.states)
+        self._answer(self._details(ids, listed), shown=listed.states)
         self._prune(listed.states)
         if not self.looked.is_set():
             self._looked(records)
         self._metrics.cycle_seconds.observe(watch.seconds)
 
-    def _details(self, ids: Sequence[str]) -> JobReports:
+    def _details(self, ids: Sequence[str], listed: JobList | None = None) -> JobReports:
         """What became of any number of jobs. More than one block is asked only at the start and for a search."""
         reports: dict[str, JobReport] = {}
         unknown: set[str] = set()
         for first in range(0, len(ids), MOST_IDS):
-            found = self._batch.ask(ids[first : first + MOST_IDS])
+            found = self._batch.ask(ids[first : first + MOST_IDS], listed)
             reports |= found.reports
             unknown |= found.unknown
         return JobReports(reports, frozenset(unknown))

@@ -22,9 +22,10 @@ def test_what_the_list_tells_costs_no_second_command(tools: Tools) -> None:
     tools.says("squeue", listed() + listed(JobID="8", State="FAILED", exit_code="256"))
     batch = tools.jobs(slurm)
 
-    assert batch.listed().states == {"7": JobState.RUNNING}
-    answer = batch.ask(["7", "8"])
+    shown = batch.listed()
+    answer = batch.ask(["7", "8"], shown)
 
+    assert shown.states == {"7": JobState.RUNNING}
     assert {job_id: one.state for job_id, one in answer.reports.items()} == {
         "7": JobState.RUNNING,
         "8": JobState.FINISHED,

@@ -69,8 +69,7 @@ def test_a_list_tells_as_much_as_details(site: Site) -> None:
     site.seen(runs, lambda found: found.state is JobState.RUNNING)
     finished(site, ended)
 
-    BatchJobs(batch).listed()
-    answer = BatchJobs(batch).ask([ended, runs])
+    answer = BatchJobs(batch).ask([ended, runs], BatchJobs(batch).listed())
 
     assert {job_id: (one.state, one.exit_status) for job_id, one in answer.reports.items() if one.verdict} == {
         ended: (JobState.FINISHED, 5)
