@@ -59,7 +59,10 @@ def credentials(login: Login) -> Credentials:
     except OSError as error:
         text = f"{login.key}: {error.strerror}; put the private key there, or see keys in the policy"
         raise HostUnavailable(f"{login}: {text}", lasting=True) from None
-    if not stat.S_ISREG(found.st_mode) or found.st_mode & 0o077:
+    # As OpenSSH judges it: who may read another user's file is that user's to say. In a Pod a Secret's files are root's,
+    # and readable by the Pod's group. A key that everybody may read is none, whoever's it is.
+    others = 0o077 if found.st_uid == os.geteuid() else 0o007
+    if not stat.S_ISREG(found.st_mode) or found.st_mode & others:
         text = f"{login.key} is not a file that its owner alone may read; chmod 600 it"
         raise HostUnavailable(f"{login}: {text}", lasting=True)
     return Credentials(key=login.key)

@@ -19,7 +19,7 @@ import pytest
 
 from router.host import HostUnavailable
 from router.host.eventloop import EventLoop
-from router.host.logins import Login
+from router.host.logins import Credentials, Login, credentials
 from router.host.remote import Patience, RemoteHost
 from router.host.sentences import HelperPlace
 from router.host.ssh import Connections, SshOpener
@@ -95,6 +95,29 @@ def test_a_key_that_others_can_read(tmp_path: Path, loop: EventLoop) -> None:
     (tmp_path / "key").chmod(0o644)
 
     assert f"{tmp_path}/key is not a file that its owner alone may read" in str(_refusal(login, tmp_path, loop))
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root may give a file to another user")
+@pytest.mark.parametrize(
+    ("owner", "mode", "taken"),
+    [
+        ("ours", 0o600, True),
+        ("ours", 0o440, False),
+        ("another's", 0o440, True),  # a Secret's file: root's, and readable by the Pod's group
+        ("another's", 0o444, False),
+    ],
+)
+def test_who_may_read_a_key(owner: str, mode: int, taken: bool, tmp_path: Path) -> None:
+    login = _nowhere(tmp_path)
+    if owner == "another's":
+        os.chown(login.key, 65532, -1)
+    (tmp_path / "key").chmod(mode)
+
+    if taken:
+        assert credentials(login) == Credentials(key=login.key)
+    else:
+        with pytest.raises(HostUnavailable, match="is not a file that its owner alone may read"):
+            credentials(login)
 
 
 def test_no_key(tmp_path: Path, loop: EventLoop) -> None:
