@@ -6,7 +6,7 @@ BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-quick test-bed kill-test check format bench control-plane-programs control-plane control-plane-down bed bed-down lock clean
+.PHONY: help demo test test-quick test-bed kill-test check format manifests bench control-plane-programs control-plane control-plane-down bed bed-down lock clean
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):[^#]*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 32
@@ -58,10 +58,13 @@ format: $(READY) ## let ruff put the code into shape
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
+manifests: $(READY) ## make manifests/ from the chart, after a change there (needs make control-plane-programs)
+	@$(BIN)/python -m tests.chart.manifests
+
 bench: $(READY) ## measure, as ratios in one run; written to build/bench/
 	$(BIN)/python -m bench
 
-control-plane-programs: $(READY) ## build etcd and Kubernetes once, with Go; as root on Debian also install what a real node needs
+control-plane-programs: $(READY) ## build etcd, Kubernetes and Helm once, with Go; as root on Debian also install what a real node needs
 	@$(BIN)/python -m router.controlplane
 
 control-plane: $(READY) ## leave a control plane running, with webhook, agent and queue; prints what to export

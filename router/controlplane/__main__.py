@@ -16,6 +16,7 @@ def main() -> int:
     try:
         building.ensure(_tell)
         programs.find()
+        building.ensure_helm(_tell)
     except ConfigError as error:
         sys.stderr.write(f"Error: {error}\n")
         return 2

@@ -1,4 +1,4 @@
-"""Builds the control plane's programs with Go, once.
+"""Builds the control plane's programs and Helm with Go, once.
 
 Shell (processes, a lock). Of two builds at once, the second waits for the first and uses its result. The folder appears
 whole or not at all.
@@ -12,8 +12,9 @@ import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
@@ -21,6 +22,28 @@ from router.controlplane import programs
 from router.errors import ConfigError
 
 Tell = Callable[[str], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Build:
+    """What is built from one Go module.
+
+    :param what: its name in lines of progress
+    :param packages: each program and its Go package
+    :param target: the folder that the programs are to be in
+    :param linker: options of Go's linker beside ``-s -w``
+    :param minutes: how long it takes on two cores
+    :param missing: whether anything of it is still to be built
+    """
+
+    what: str
+    module: Path
+    packages: Mapping[str, str]
+    target: Path
+    linker: tuple[str, ...]
+    minutes: str
+    missing: Callable[[], bool]
+
 
 TAIL_LINES: Final = 15
 _TELL_SECONDS: Final = 5.0
@@ -32,13 +55,35 @@ def ensure(tell: Tell) -> None:
 
     :raises ConfigError: Go cannot be installed, or the build fails; with its last lines
     """
-    if not programs.missing():
-        return
-    target = programs.built()
-    target.parent.mkdir(parents=True, exist_ok=True)
-    with _locked(target.with_name(f"{target.name}.lock"), tell):
-        if programs.missing():
-            _build(target, tell)
+    if programs.missing():
+        build = Build(
+            what=f"Kubernetes {programs.version()} and etcd",
+            module=programs.MODULE,
+            packages=programs.PACKAGES,
+            target=programs.built(),
+            linker=_versions(),
+            minutes="4 to 12",
+            missing=lambda: bool(programs.missing()),
+        )
+        _ensure(build, tell)
+
+
+def ensure_helm(tell: Tell) -> None:
+    """Build Helm, if it is missing here and in KUBEBUILDER_ASSETS.
+
+    :raises ConfigError: as for ``ensure``
+    """
+    if programs.helm_missing():
+        build = Build(
+            what=f"Helm {programs.helm_version()}",
+            module=programs.HELM_MODULE,
+            packages={"helm": programs.HELM_PACKAGE},
+            target=programs.helm_built(),
+            linker=(f"-X helm.sh/helm/v4/internal/version.version={programs.helm_version()}",),
+            minutes="1 to 4",
+            missing=programs.helm_missing,
+        )
+        _ensure(build, tell)
 
 
 def go(tell: Tell) -> Path:
@@ -59,18 +104,26 @@ def go(tell: Tell) -> Path:
     return command
 
 
-def _build(target: Path, tell: Tell) -> None:
-    names = programs.PACKAGES
-    tell(f"Building Kubernetes {programs.version()} and etcd with Go; once, in 4 to 12 minutes on 2 cores.")
+def _ensure(build: Build, tell: Tell) -> None:
+    build.target.parent.mkdir(parents=True, exist_ok=True)
+    with _locked(build.target.with_name(f"{build.target.name}.lock"), tell):
+        if build.missing():
+            _build(build, tell)
+
+
+def _build(build: Build, tell: Tell) -> None:
+    target = build.target
+    tell(f"Building {build.what} with Go; once, in {build.minutes} minutes on 2 cores.")
     # We hold the lock, so these are left by interrupted builds. Our folder has a new name, as their Go may still run.
     for left in target.parent.glob(f"{target.name}.building-*"):
         shutil.rmtree(left, ignore_errors=True)
     half = target.with_name(f"{target.name}.building-{os.getpid()}")
     half.mkdir()
-    _compile(go(tell), half, tell)
-    # Go names a program after its package's last element; etcd's package is `server/v3`.
-    (half / "server").rename(half / "etcd")
-    lacking = [name for name in names if not (half / name).is_file()]
+    _compile(go(tell), build, half, tell)
+    if "etcd" in build.packages:
+        # Go names a program after its package's last element; etcd's package is `server/v3`.
+        (half / "server").rename(half / "etcd")
+    lacking = [name for name in build.packages if not (half / name).is_file()]
     if lacking:
         raise ConfigError(f"the build in {half} made no {', '.join(lacking)}")
     shutil.rmtree(target, ignore_errors=True)
@@ -78,15 +131,15 @@ def _build(target: Path, tell: Tell) -> None:
     tell(f"Built: {target}")
 
 
-def _compile(go_command: Path, target: Path, tell: Tell) -> None:
-    packages = list(programs.PACKAGES.values())
-    argv = [str(go_command), "build", "-v", "-mod=readonly", "-buildvcs=false", "-trimpath", "-ldflags", _linker()]
+def _compile(go_command: Path, build: Build, target: Path, tell: Tell) -> None:
+    linker = " ".join(["-s", "-w", *build.linker])
+    argv = [str(go_command), "build", "-v", "-mod=readonly", "-buildvcs=false", "-trimpath", "-ldflags", linker]
     log = target / "build.log"
     started = time.monotonic()
     with log.open("wb") as output:
         process = subprocess.Popen(
-            [*argv, "-o", f"{target}{os.sep}", *packages],
-            cwd=programs.MODULE,
+            [*argv, "-o", f"{target}{os.sep}", *build.packages.values()],
+            cwd=build.module,
             env={**os.environ, "CGO_ENABLED": "0", "GOFLAGS": "", "GOWORK": "off"},
             stdout=output,
             stderr=output,
@@ -118,12 +171,12 @@ def _packages(log: Path) -> int:
     return sum(" " not in line for line in log.read_text(errors="replace").splitlines())
 
 
-def _linker() -> str:
+def _versions() -> tuple[str, ...]:
     # Without these `kubectl version` shows v0.0.0; Kubernetes' own build sets them the same way.
     full = programs.version()
     major, minor, _ = full.removeprefix("v").split(".")
     values = {"gitVersion": full, "gitMajor": major, "gitMinor": minor}
-    return " ".join(["-s", "-w", *(f"-X k8s.io/component-base/version.{key}={value}" for key, value in values.items())])
+    return tuple(f"-X k8s.io/component-base/version.{key}={value}" for key, value in values.items())
 
 
 @contextmanager
@@ -132,7 +185,7 @@ def _locked(path: Path, tell: Tell) -> Iterator[None]:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            tell("Another process is building the control plane's programs; waiting for it.")
+            tell("Another process is building the same programs; waiting for it.")
             fcntl.flock(lock, fcntl.LOCK_EX)
         yield
 

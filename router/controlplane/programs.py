@@ -33,6 +33,12 @@ PACKAGES: Final = {
 }
 """Each program and its Go package."""
 
+HELM_MODULE: Final = MODULE / "helm"
+"""The Go module of Helm, apart from Kubernetes, as each has its own versions of the same libraries."""
+
+HELM_PACKAGE: Final = "helm.sh/helm/v4/cmd/helm"
+
+_HELM_VERSION = re.compile(r"^(?:require )?\s*helm\.sh/helm/v4 (v\d+\.\d+\.\d+)\b", re.MULTILINE)
 _VERSION = re.compile(r"^(?:require )?\s*k8s\.io/kubernetes (v\d+\.\d+\.\d+)\b", re.MULTILINE)
 
 
@@ -86,6 +92,25 @@ def find_kubectl() -> Path:
     return Path(on_path)
 
 
+def find_helm() -> Path:
+    """The path of Helm: in KUBEBUILDER_ASSETS or built here; builds nothing.
+
+    :raises NoPrograms: Helm is missing
+    """
+    found = _helm()
+    if found is None:
+        raise NoPrograms(
+            f"helm is not built yet; build it once with `make control-plane-programs` (some minutes), "
+            f"or name a folder that has it in {ASSETS_VARIABLE}"
+        )
+    return found
+
+
+def helm_missing() -> bool:
+    """Whether Helm is still to be built."""
+    return _helm() is None
+
+
 def assets() -> Path | None:
     """The folder that KUBEBUILDER_ASSETS names, if it is set."""
     named = os.environ.get(ASSETS_VARIABLE)
@@ -103,15 +128,25 @@ def built() -> Path:
     return cache() / f"kubernetes-{version()}-{digest_of(MODULE / 'go.mod', MODULE / 'go.sum')}"
 
 
+def helm_built() -> Path:
+    """The folder of the built Helm, named like that of the control plane."""
+    return cache() / f"helm-{helm_version()}-{digest_of(HELM_MODULE / 'go.mod', HELM_MODULE / 'go.sum')}"
+
+
 def version() -> str:
     """Kubernetes' version in go.mod, such as ``v1.36.3``.
 
     :raises NoPrograms: go.mod is missing, as in an installed package
     """
-    found = _VERSION.search(_module_text())
-    if found is None:
-        raise ConfigError(f"{MODULE / 'go.mod'}: it requires no released version of k8s.io/kubernetes")
-    return found[1]
+    return _required(MODULE, _VERSION, "k8s.io/kubernetes")
+
+
+def helm_version() -> str:
+    """Helm's version in its go.mod, such as ``v4.3.1``.
+
+    :raises NoPrograms: go.mod is missing, as in an installed package
+    """
+    return _required(HELM_MODULE, _HELM_VERSION, "helm.sh/helm/v4")
 
 
 def digest_of(*files: Path) -> str:
@@ -119,14 +154,24 @@ def digest_of(*files: Path) -> str:
     return hashlib.sha256(b"".join(file.read_bytes() for file in files)).hexdigest()[:12]
 
 
-def _module_text() -> str:
+def _required(module: Path, pattern: re.Pattern[str], what: str) -> str:
+    """The version of a dependency in a module's go.mod."""
     try:
-        return (MODULE / "go.mod").read_text()
+        found = pattern.search((module / "go.mod").read_text())
     except FileNotFoundError:
         raise NoPrograms(
-            f"{MODULE} has no go.mod: the control plane is built from a checkout of Batchgate only; "
+            f"{module} has no go.mod: the control plane is built from a checkout of Batchgate only; "
             f"elsewhere name a folder with the programs in {ASSETS_VARIABLE}"
         ) from None
+    if found is None:
+        raise ConfigError(f"{module / 'go.mod'}: it requires no released version of {what}")
+    return found[1]
+
+
+def _helm() -> Path | None:
+    ready = assets()
+    given = _executable(ready / "helm") if ready is not None else None
+    return given or _executable(helm_built() / "helm")
 
 
 def _found(name: str) -> Path:

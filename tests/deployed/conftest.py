@@ -147,4 +147,4 @@ def _write_overlays(folder: Path) -> None:
         path = folder / named.partition(":")[0]
         path.parent.mkdir(parents=True, exist_ok=True)
         filled = text.replace("registry.example.org/batchgate", name).replace('"1"', f'"{tag}"')
-        path.write_text(filled.replace("caBundle: CA ", f"caBundle: {ca} "))
+        path.write_text(filled.replace("value: CA ", f"value: {ca} "))

@@ -1,0 +1,192 @@
+{{- /* What several templates need. Names of objects are fixed: guards, agents and `batchgate` commands know them, and there
+is one Batchgate in a cluster. Only the namespace is free. */ -}}
+
+{{- define "batchgate.labels" -}}
+app.kubernetes.io/part-of: batchgate
+{{- end }}
+
+{{- /* Image of a container: a dict of `image` (the chart's or an agent's own) and `root`. */ -}}
+{{- define "batchgate.image" -}}
+{{- if .image.digest -}}
+{{ .image.repository }}@{{ .image.digest }}
+{{- else -}}
+{{ .image.repository }}:{{ .image.tag | default .root.Chart.AppVersion }}
+{{- end }}
+{{- end }}
+
+{{- define "batchgate.containerSecurity" -}}
+allowPrivilegeEscalation: false
+readOnlyRootFilesystem: true
+capabilities:
+  drop: [ALL]
+{{- end }}
+
+{{- define "batchgate.podSecurity" -}}
+runAsNonRoot: true
+runAsUser: 65532
+runAsGroup: 65532
+fsGroup: 65532
+seccompProfile:
+  type: RuntimeDefault
+{{- end }}
+
+{{- /* Where Pods run, and what else the values say of a Pod. */ -}}
+{{- define "batchgate.placing" -}}
+{{- with .nodeSelector }}
+nodeSelector: {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- with .tolerations }}
+tolerations: {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- with .affinity }}
+affinity: {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- with .priorityClassName }}
+priorityClassName: {{ . }}
+{{- end }}
+{{- end }}
+
+{{- define "batchgate.pulling" -}}
+{{- with .Values.imagePullSecrets }}
+imagePullSecrets:
+  {{- range . }}
+  - name: {{ . }}
+  {{- end }}
+{{- end }}
+{{- end }}
+
+{{- /* The namespaces whose Jobs the webhook judges. The guard of Jobs has the inverse. */ -}}
+{{- define "batchgate.namespaceSelector" -}}
+{{- if eq .Values.registration.namespaces "opt-in" -}}
+# Namespaces opt in. The overlay ../opt-out turns this round.
+namespaceSelector:
+  matchLabels:
+    batchgate.dev/gate: enabled
+{{- else -}}
+namespaceSelector:
+  matchExpressions:
+    - key: batchgate.dev/gate
+      operator: NotIn
+      values: [disabled]
+    - key: kubernetes.io/metadata.name
+      operator: NotIn
+      values: [kube-system, kube-public, kube-node-lease, {{ .Release.Namespace }}]
+{{- end }}
+{{- end }}
+
+{{- /* The list `webhooks` of the registration: a dict of `root` and `caBundle`, which may be empty where something else
+adds it. */ -}}
+{{- define "batchgate.webhooks" -}}
+- name: jobs.batchgate.dev
+  admissionReviewVersions: [v1]
+  clientConfig:
+    service: { name: batchgate, namespace: {{ .root.Release.Namespace }}, path: /mutate }
+    {{- with .caBundle }}
+    # The CA of the webhook's certificate.
+    caBundle: {{ . }}
+    {{- end }}
+  rules:
+    - apiGroups: [batch]
+      apiVersions: [v1]
+      operations: [CREATE, UPDATE]
+      resources: [jobs]
+      scope: Namespaced
+  {{- include "batchgate.namespaceSelector" .root | nindent 2 }}
+  # The Job controller updates Jobs as well: their end must not wait for us. What we judge is the spec, and what we
+  # keep are our keys.
+  matchConditions:
+    - name: new-or-changed
+      expression: >-
+        request.operation == 'CREATE' || object.spec != oldObject.spec
+        || object.metadata.?labels != oldObject.metadata.?labels
+        || object.metadata.?annotations != oldObject.metadata.?annotations
+    {{- range .root.Values.registration.matchConditions }}
+    - name: {{ .name }}
+      expression: {{ .expression | toJson }}
+    {{- end }}
+  # Fail: who opts in wants every Job judged. With Ignore a Job that a rule denies, or that would be too large for the
+  # cloud, would run there while the webhook is away. Run two replicas; nothing but Jobs of these namespaces waits.
+  failurePolicy: {{ .root.Values.registration.failurePolicy }}
+  # Our timeouts are the API server's default.
+  timeoutSeconds: {{ .root.Values.registration.timeoutSeconds }}
+  # Another webhook may change a Job after us: the script must be of what is stored.
+  reinvocationPolicy: IfNeeded
+  matchPolicy: Equivalent
+  sideEffects: None
+{{- end }}
+
+{{- define "batchgate.keysDirectory" -}}
+{{ .keysDirectory | default "/etc/batchgate/keys" }}
+{{- end }}
+
+{{- define "batchgate.knownHostsDirectory" -}}
+{{ .knownHostsDirectory | default "/etc/batchgate/known-hosts" }}
+{{- end }}
+
+{{- /* An agent's Deployment: names of sites may have capitals and underscores. */ -}}
+{{- define "batchgate.agentName" -}}
+batchgate-agent-{{ .site | lower | replace "_" "-" }}
+{{- end }}
+
+{{- /* Annotations of a hook: a dict of `on` and `weight`. Hooks are no part of a release, so that each goes by itself. */ -}}
+{{- define "batchgate.hook" -}}
+helm.sh/hook: {{ .on }}
+helm.sh/hook-weight: {{ .weight | quote }}
+helm.sh/hook-delete-policy: before-hook-creation,hook-succeeded
+{{- end }}
+
+{{- /* A Pod of one command, for hooks: a dict of `root`, `account` and `args`. */ -}}
+{{- define "batchgate.commandPod" -}}
+metadata:
+  labels:
+    app.kubernetes.io/name: {{ .account }}
+spec:
+  serviceAccountName: {{ .account }}
+  restartPolicy: Never
+  {{- include "batchgate.pulling" .root | indent 2 }}
+  securityContext:
+    {{- include "batchgate.podSecurity" .root | nindent 4 }}
+  {{- include "batchgate.placing" .root.Values.hooks | indent 2 }}
+  containers:
+    - name: batchgate
+      image: {{ include "batchgate.image" (dict "image" .root.Values.image "root" .root) }}
+      {{- with .root.Values.image.pullPolicy }}
+      imagePullPolicy: {{ . }}
+      {{- end }}
+      args: {{- toYaml .args | nindent 8 }}
+      resources: {{- toYaml .root.Values.hooks.resources | nindent 8 }}
+      securityContext:
+        {{- include "batchgate.containerSecurity" .root | nindent 8 }}
+      # A failure is told in the log of the Pod's end.
+      terminationMessagePolicy: FallbackToLogsOnError
+{{- end }}
+
+{{- /* What `batchgate certs ensure` may do in its namespace. RBAC cannot limit `create` to names. */ -}}
+{{- define "batchgate.certificateRules" -}}
+- apiGroups: [""]
+  resources: [secrets]
+  resourceNames: [batchgate-webhook-ca, batchgate-webhook-tls, batchgate-signing-key]
+  verbs: [get, update]
+- apiGroups: [""]
+  resources: [configmaps]
+  resourceNames: [batchgate-public-keys]
+  verbs: [get, update]
+# RBAC cannot name what is still to be created.
+- apiGroups: [""]
+  resources: [secrets, configmaps]
+  verbs: [create]
+{{- end }}
+
+{{- define "batchgate.registrationRules" -}}
+- apiGroups: [admissionregistration.k8s.io]
+  resources: [mutatingwebhookconfigurations, validatingwebhookconfigurations]
+  resourceNames: [batchgate]
+  verbs: [get, update]
+# Which signing keys are still in use: an older one stays trusted until no Job and no Pod is signed with it.
+- apiGroups: [batch]
+  resources: [jobs]
+  verbs: [list]
+- apiGroups: [""]
+  resources: [pods]
+  verbs: [list]
+{{- end }}

@@ -1,0 +1,1 @@
+"""The chart ``charts/batchgate``, and ``manifests/``, which is made from it."""

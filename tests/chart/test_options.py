@@ -1,0 +1,115 @@
+"""Every command in the chart is one that the program has, with options that it has, and files that the Pod mounts."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+import pytest
+import yaml
+
+from router.cli import commands
+from tests.chart.rendering import NEEDED, ROOT, objects
+
+Json = dict[str, Any]
+AGENT: Json = {
+    "site": "hpc",
+    "ssh": {"keysSecret": "k", "knownHostsConfigMap": "h"},
+    "extraArgs": ["--hands=4"],
+    "resources": {"limits": {"memory": "2Gi"}},
+}
+VALUES: dict[str, Json] = {
+    "the least": NEEDED,
+    "everything": NEEDED
+    | {
+        "agents": [AGENT, AGENT | {"site": "other", "selfSigned": True}],
+        "webhook": {"clientCA": {"configMap": "c", "names": ["a", "b"]}, "extraArgs": ["--threads=4"]},
+    },
+    "kind": yaml.safe_load((ROOT / "kindcluster" / "values.yaml").read_text()),
+}
+
+
+def pod_specs(found: list[Json]) -> dict[str, Json]:
+    """The Pods that objects make, by the objects' names."""
+    return {
+        one["metadata"]["name"]: one["spec"]["template"]["spec"] for one in found if one["kind"] in {"Deployment", "Job"}
+    }
+
+
+def containers(spec: Json) -> list[Json]:
+    return [*spec.get("initContainers", ()), *spec["containers"]]
+
+
+def unknown(words: list[str]) -> list[str]:
+    """The words of a command line that the program does not know: commands, and options of their command."""
+    command: click.Command = commands
+    context = click.Context(command)
+    found = []
+    for word in words:
+        if word.startswith("-"):
+            known = {name for parameter in command.params for name in (*parameter.opts, *parameter.secondary_opts)}
+            found += [] if word.partition("=")[0] in known else [word]
+        elif isinstance(command, click.Group) and (below := command.get_command(context, word)) is not None:
+            command = below
+        else:
+            found.append(word)
+    return found
+
+
+@pytest.mark.parametrize("name", VALUES)
+def test_the_program_knows_its_arguments(name: str) -> None:
+    for owner, spec in pod_specs(objects(VALUES[name])).items():
+        for container in containers(spec):
+            assert unknown(container["args"]) == [], owner
+
+
+def test_a_word_that_the_program_does_not_know_is_found() -> None:
+    assert unknown(["agent", "--site=a", "--sight=b"]) == ["--sight=b"]
+    assert unknown(["local", "--directory=/a", "queue"]) == ["queue"]
+
+
+@pytest.mark.parametrize("name", VALUES)
+def test_files_that_are_named_are_mounted(name: str) -> None:
+    for owner, spec in pod_specs(objects(VALUES[name])).items():
+        volumes = {volume["name"] for volume in spec.get("volumes", ())}
+        for container in containers(spec):
+            mounts = {mount["mountPath"]: mount["name"] for mount in container.get("volumeMounts", ())}
+            paths = [word.partition("=")[2] for word in container["args"] if word.partition("=")[2].startswith("/")]
+            assert [path for path in paths if not any(f"{path}/".startswith(f"{at}/") for at in mounts)] == [], owner
+            assert set(mounts.values()) <= volumes
+        used = {mount["name"] for one in containers(spec) for mount in one.get("volumeMounts", ())}
+        assert used == volumes, owner
+
+
+def test_the_rules_and_queues_of_kind_are_those_of_the_examples() -> None:
+    """Only what depends on the Pod differs: where files lie, who runs, and that there is no container runtime or MPI."""
+    policies = {key: yaml.safe_load(text) for key, text in VALUES["kind"]["policies"].items()}
+    examples = {path.name: yaml.safe_load(path.read_text()) for path in (ROOT / "examples" / "policies").iterdir()}
+    ours, theirs = (one["10-sites.yaml"]["sites"][0] for one in (policies, examples))
+
+    assert policies["30-rules.yaml"] == examples["30-rules.yaml"]
+    assert {key for key in (*ours, *theirs) if ours.get(key) != theirs.get(key)} == {
+        "workDir", "resultsDir", "runtime", "images", "mpi",
+    }  # fmt: skip
+
+
+def test_kinds_embedded_queue_has_the_queues_of_its_policy() -> None:
+    (site,) = yaml.safe_load(VALUES["kind"]["policies"]["10-sites.yaml"])["sites"]
+    (agent,) = VALUES["kind"]["agents"]
+    seconds = {"30m": 1800, "1h": 3600, "4h": 14400}
+    expected = [
+        {
+            "name": queue["name"],
+            "site": site["name"],
+            "nodes": queue["nodes"],
+            "cpusPerNode": queue["cpusPerNode"],
+            "memory": queue["memoryPerNode"].replace("Gi", "gb"),
+            **({"gpus": queue["gpusPerNode"]} if "gpusPerNode" in queue else {}),
+            "walltimeDefault": seconds[queue["walltimeDefault"]],
+            "walltimeMax": seconds[queue["walltimeMax"]],
+            "hostPerNode": True,
+        }
+        for queue in site["queues"]
+    ]
+
+    assert agent["localQueues"] == expected

@@ -1,0 +1,192 @@
+"""What the chart says to values: those that it refuses, with which words, and those that its README explains."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+import yaml
+
+from tests.chart import readme
+from tests.chart.rendering import CHART, NEEDED, ROOT, helm, template
+
+Json = dict[str, Any]
+SITE = """
+sites:
+  - {name: hpc, system: slurm, host: "ssh://login", access: own-keys, keys: /etc/batchgate/keys,
+     knownHosts: /etc/batchgate/known-hosts/known_hosts, workDir: "/scratch/{user}", queues: []}
+  - {name: demo, system: local, workDir: /var/lib/batchgate/work, queues: []}
+  - {name: elsewhere, system: local, workDir: /var/tmp/work, queues: []}
+"""
+FILES: Json = {"existingPolicies": False, "policies": {"all.yaml": SITE}}
+SSH: Json = {"keysSecret": "k", "knownHostsConfigMap": "h"}
+QUEUES = [{"name": "batch", "nodes": 1, "cpusPerNode": 1}]
+
+
+def agents(*entries: Json) -> Json:
+    return {"agents": list(entries)}
+
+
+# By the schema: the value and the words.
+BY_SCHEMA: list[tuple[Json, tuple[str, ...]]] = [
+    ({"replicas": 3}, ("additional properties 'replicas' not allowed",)),
+    ({"webhook": {"replica": 3}}, ("at '/webhook'", "additional properties 'replica' not allowed")),
+    ({"webhook": {"replicas": 0}}, ("at '/webhook/replicas'", "got 0, want 1")),
+    ({"webhook": {"replicas": "2"}}, ("at '/webhook/replicas'", "got string, want integer")),
+    ({"webhook": {"extraArgs": ["threads=16"]}}, ("at '/webhook/extraArgs/0'", "does not match pattern")),
+    ({"webhook": {"resources": {"limits": {"memory": "much"}}}}, ("at '/webhook/resources/limits/memory'",)),
+    ({"image": {"pullPolicy": "never"}}, ("at '/image/pullPolicy'", "'IfNotPresent'", "'Never'")),
+    ({"image": {"digest": "sha256:12"}}, ("at '/image/digest'", "does not match pattern")),
+    ({"registration": {"failurePolicy": "fail"}}, ("at '/registration/failurePolicy'", "'Fail', 'Ignore'")),
+    ({"registration": {"timeoutSeconds": 31}}, ("at '/registration/timeoutSeconds'", "got 31, want 30")),
+    ({"registration": {"namespaces": "all"}}, ("at '/registration/namespaces'", "'opt-in', 'opt-out'")),
+    ({"certificates": {"mode": "none"}}, ("at '/certificates/mode'", "'builtin', 'cert-manager', 'existing'")),
+    ({"certificates": {"existing": {"caBundle": "-----BEGIN"}}}, ("at '/certificates/existing/caBundle'",)),
+    ({"network": {"apiServer": ["192.0.2.10"]}}, ("at '/network/apiServer/0'", "does not match pattern")),
+    ({"policies": {"rules": "rules: []"}}, ("at '/policies'", "invalid propertyName 'rules'")),
+    ({"policies": {"rules.yaml": {"rules": []}}}, ("at '/policies/rules.yaml'", "got object, want string")),
+    (agents({"local": True}), ("at '/agents/0'", "missing property 'site'")),
+    (agents({"site": "hpc", "key": "k"}), ("at '/agents/0'", "additional properties 'key' not allowed")),
+    (agents({"site": "a site"}), ("at '/agents/0/site'", "does not match pattern")),
+    (agents({"site": "hpc", "ssh": {"keysSecret": "k"}}), ("at '/agents/0/ssh'", "missing property 'knownHostsConfigMap'")),
+    (agents({"site": "hpc", "ssh": SSH | {"keysDirectory": "keys"}}), ("at '/agents/0/ssh/keysDirectory'",)),
+]  # fmt: skip
+# By the chart: what the schema cannot say.
+BY_CHART: list[tuple[Json, str]] = [
+    ({"image": {"repository": ""}}, "image.repository is empty: name the image that `make image` built"),
+    ({"existingPolicies": False}, "there is no policy: give the files in policies"),
+    ({"policies": {"all.yaml": SITE}}, "policies and existingPolicies are both given"),
+    (
+        {"existingPolicies": False, "policies": {"all.yaml": "sites: ["}},
+        "policies.all.yaml is no YAML mapping: ",
+    ),
+    ({"certificates": {"mode": "existing"}}, "certificates.existing.caBundle is empty"),
+    (
+        {"certificates": {"existing": {"caBundle": "AAAA"}}},
+        "certificates.existing.caBundle is not used with certificates.mode builtin",
+    ),
+    ({"webhook": {"clientCA": {"names": ["a"]}}}, "webhook.clientCA.names needs webhook.clientCA.configMap"),
+    ({"network": {"enabled": True}}, "network.apiServer is empty: name the addresses"),
+    ({"pullSecrets": {"namespaces": ["physics"]}}, "pullSecrets.namespaces needs pullSecrets.enabled: true"),
+    (agents({"site": "hpc"}), "agents[0] (site hpc) reaches no batch system: give ssh"),
+    (agents({"site": "hpc", "ssh": SSH, "local": True}), "agents[0] (site hpc) has both local and ssh"),
+    (agents({"site": "demo", "local": True}), "agents[0] (site demo): local needs localQueues"),
+    (
+        agents({"site": "demo", "local": True, "localQueues": QUEUES, "replicas": 2}),
+        "agents[0] (site demo): the embedded queue runs in the agent's own Pod, so there is one",
+    ),
+    (
+        agents({"site": "hpc", "ssh": SSH, "stateClaim": "a"}),
+        "agents[0] (site hpc): localQueues and stateClaim are for local: true",
+    ),
+    (
+        agents({"site": "hpc_1", "ssh": SSH}, {"site": "HPC-1", "ssh": SSH}),
+        "agents[1] (site HPC-1): agents[0] makes the Deployment batchgate-agent-hpc-1 already",
+    ),
+    (
+        agents({"site": "hpc", "ssh": SSH | {"knownHostsDirectory": "/etc/batchgate/keys/hosts"}}),
+        "agents[0] (site hpc): ssh.keysDirectory /etc/batchgate/keys and ssh.knownHostsDirectory "
+        "/etc/batchgate/keys/hosts are two mounts, so that neither may be within the other",
+    ),
+    (FILES | agents({"site": "other", "ssh": SSH}), "agents[0] (site other): the policies have no such site, only demo, "),
+    (FILES | agents({"site": "demo", "ssh": SSH}), "agents[0] (site demo): the policy says system: local, which needs local: true"),
+    (
+        FILES | agents({"site": "hpc", "local": True, "localQueues": QUEUES}),
+        "agents[0] (site hpc): the policy says system: slurm, which needs local: false",
+    ),
+    (
+        FILES | agents({"site": "hpc", "ssh": SSH | {"keysDirectory": "/keys"}}),
+        "agents[0] (site hpc): the policy says keys: /etc/batchgate/keys, and the Secret k is mounted at /keys: set ssh.keysDirectory",
+    ),
+    (
+        FILES | agents({"site": "hpc", "ssh": SSH | {"knownHostsDirectory": "/hosts"}}),
+        "the policy says knownHosts: /etc/batchgate/known-hosts/known_hosts, and the ConfigMap h is mounted at /hosts",
+    ),
+    (
+        FILES | agents({"site": "elsewhere", "local": True, "localQueues": QUEUES}),
+        "agents[0] (site elsewhere): the policy says workDir: /var/tmp/work, where the Pod cannot write",
+    ),
+]  # fmt: skip
+GOOD: list[Json] = [
+    {},
+    FILES | agents({"site": "hpc", "ssh": SSH}, {"site": "demo", "local": True, "localQueues": QUEUES}),
+    agents({"site": "HPC_1.x", "ssh": SSH, "replicas": 3}),
+]
+
+
+@pytest.mark.parametrize(("values", "words"), BY_SCHEMA, ids=[str(values) for values, _ in BY_SCHEMA])
+def test_the_schema_names_the_value_and_what_is_wrong(values: Json, words: tuple[str, ...]) -> None:
+    done = template(NEEDED | values)
+
+    assert done.returncode == 1
+    for one in words:
+        assert one in done.stderr
+
+
+@pytest.mark.parametrize(("values", "words"), BY_CHART, ids=[words[:60] for _, words in BY_CHART])
+def test_the_chart_says_what_is_wrong_and_what_to_do(values: Json, words: str) -> None:
+    done = template(NEEDED | values)
+
+    assert done.returncode == 1
+    assert words in done.stderr
+
+
+@pytest.mark.parametrize("values", GOOD, ids=str)
+def test_good_values_are_taken(values: Json) -> None:
+    done = template(NEEDED | values)
+
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_quotas_need_a_newer_kubernetes() -> None:
+    done = template(NEEDED | {"quota": {"enabled": True}}, "--kube-version=v1.35.0")
+
+    assert done.returncode == 1
+    assert "quota.enabled needs MutatingAdmissionPolicies, which Kubernetes v1.35.0 has not" in done.stderr
+
+
+@pytest.mark.parametrize(("version", "taken"), [("v1.30.9", False), ("v1.31.0", True), ("v1.37.0-eks-1", True)])
+def test_the_oldest_kubernetes(version: str, taken: bool) -> None:
+    done = template(NEEDED, f"--kube-version={version}")
+
+    assert (done.returncode == 0) is taken
+    assert taken or "chart requires kubeVersion: >=1.31.0-0" in done.stderr
+
+
+def test_it_is_free_of_what_helm_warns_of() -> None:
+    values = ROOT / "kindcluster" / "values.yaml"
+    done = helm("lint", "--strict", str(CHART), f"--values={values}")
+
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "0 chart(s) failed" in done.stdout
+
+
+def test_the_readme_explains_every_value() -> None:
+    page, text = readme.README.read_text(), readme.VALUES.read_text()
+
+    assert [place for place, words in readme.comments(text).items() if not words and "." in place
+            and place in dict(readme.leaves(yaml.safe_load(text)))] == []  # fmt: skip
+    assert readme.with_table(page, readme.table(text)) == page, "run `python -m tests.chart.readme`"
+
+
+def test_the_schema_has_every_value_and_every_default_is_of_its_type() -> None:
+    schema = json.loads((CHART / "values.schema.json").read_text())
+    values = yaml.safe_load(readme.VALUES.read_text())
+
+    def known(schema: Json, values: Json) -> None:
+        properties = schema["properties"]
+        assert set(values) == set(properties) - {"global"}
+        for key, value in values.items():
+            if isinstance(value, dict) and "properties" in properties[key] and value and not key.endswith("esources"):
+                known(properties[key], value)
+
+    known(schema, values)
+
+
+def test_the_values_explain_every_key_of_an_agent() -> None:
+    schema = json.loads((CHART / "values.schema.json").read_text())
+    entry = schema["properties"]["agents"]["items"]["properties"]
+    told = readme.VALUES.read_text().partition("\nagents: []")[0].rpartition("An entry:")[2]
+
+    assert [key for key in (*entry, *entry["ssh"]["properties"]) if key not in told] == []
