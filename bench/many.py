@@ -187,7 +187,7 @@ def _agent(root: Path, count: int) -> Iterator[Agent]:
 
 def _routed(documents: dict[str, str], key: Ed25519PrivateKey) -> tuple[dict[str, Any], bytes]:
     """The Pod template and script of a Job that the gate has routed."""
-    opened = gate.Gate(load(documents), UNKNOWN_CLUSTER, NO_QUEUE_STATES, key, int(time.time()))
+    opened = gate.Gate(load(documents), UNKNOWN_CLUSTER, NO_QUEUE_STATES, signing.Signer(key, {}), int(time.time()))
     judged = gate.judge(job("sweep", "exec sleep 86400"), requester=Requester(ADA.name, (), "default"), gate=opened)
     assert judged.script is not None, judged.decision
     return judged.routed["spec"]["template"], judged.script.text.encode()

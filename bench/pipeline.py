@@ -18,6 +18,7 @@ from router import policy
 from router.gate import judging as gate
 from router.gate import patching
 from router.notation import documents
+from router.placement import signing
 from router.policy.decision import NO_QUEUE_STATES, Requester
 from router.startup.policyfiles import read_directory
 from router.workload.cluster import UNKNOWN_CLUSTER
@@ -47,7 +48,7 @@ def opened_gate() -> gate.Gate:
         policy=policy.load(read_directory(Path("examples/policies"))),
         cluster=UNKNOWN_CLUSTER,
         states=NO_QUEUE_STATES,
-        signer=Ed25519PrivateKey.generate(),
+        signer=signing.Signer(Ed25519PrivateKey.generate(), {}),
         issued_at=1_800_000_000,
     )
 

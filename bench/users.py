@@ -27,7 +27,6 @@ from bench.report import Row, write
 from bench.whole import QUEUE, SITE, machine, policy, until
 from router.agent import sites
 from router.agent.batch.commands import BatchCommands
-from router.agent.election import Election
 from router.agent.leader.leading import Lead
 from router.agent.metrics import Metrics
 from router.agent.settings import AgentSettings
@@ -37,6 +36,7 @@ from router.agent.users.world import World
 from router.host import Host
 from router.host.local import LocalHost
 from router.kube.client import connect
+from router.kube.election import Election
 from router.kube.events import Recorder
 from router.policy import load
 from router.reconcile.model import Terms

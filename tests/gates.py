@@ -9,6 +9,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from router import policy
 from router.gate.judging import Gate
+from router.placement import signing
 from router.policy.decision import NO_QUEUE_STATES
 from router.workload.cluster import UNKNOWN_CLUSTER
 
@@ -56,7 +57,7 @@ def gate(rules: str = RULES, **known: Any) -> Gate:
         "policy": checked(rules),
         "cluster": UNKNOWN_CLUSTER,
         "states": NO_QUEUE_STATES,
-        "signer": KEY,
+        "signer": signing.Signer(KEY, {}),
         "issued_at": ISSUED_AT,
     }
     return Gate(**{**values, **known})

@@ -22,7 +22,7 @@ TOGETHER: Final = {
     "operators": ("agent/whole/",),
     "webhook": ("webhook/real/", "webhook/test_watched"),
     "plane": (
-        *("agent/leader/", "agent/test_election", "agent/test_lastcheck", "agent/nodes/", "agent/files/test_cleaning"),
+        *("agent/leader/", "kube/test_election", "agent/test_lastcheck", "agent/nodes/", "agent/files/test_cleaning"),
         *("agent/pods/test_watching", "sitecheck/test_checking", "controlplane/test_guards", "controlplane/test_m"),
         *("controlplane/test_start", "kube/", "kubelet/test_kubectl"),
     ),

@@ -16,7 +16,7 @@ from router import policy
 from router.errors import JobError
 from router.gate.judging import Gate, Judgement, judge
 from router.notation import documents
-from router.placement import strip
+from router.placement import signing, strip
 from router.policy.decision import NO_QUEUE_STATES, Requester
 from router.startup.policyfiles import read_directory
 from router.workload import job_of
@@ -54,7 +54,7 @@ pytestmark = pytest.mark.skipif(not FILES, reason="no ../shared/corpus beside th
 
 
 def opened(checked: policy.Policy) -> Gate:
-    return Gate(checked, UNKNOWN_CLUSTER, NO_QUEUE_STATES, KEY, ISSUED_AT)
+    return Gate(checked, UNKNOWN_CLUSTER, NO_QUEUE_STATES, signing.Signer(KEY, {}), ISSUED_AT)
 
 
 def jobs() -> list[tuple[str, dict[str, Any], str]]:

@@ -46,7 +46,7 @@ class Pair:
     private: bytes
 
 
-def make_ca(now: datetime, days: int = CA_DAYS) -> Pair:
+def make_ca(now: datetime, days: float = CA_DAYS) -> Pair:
     """A CA for one webhook, valid from now for ``days``."""
     key = ec.generate_private_key(ec.SECP256R1())
     # The serial in the name tells two generations of the CA apart in one bundle.
@@ -67,7 +67,7 @@ def make_ca(now: datetime, days: int = CA_DAYS) -> Pair:
     return Pair(_pem(builder.sign(key, hashes.SHA256())), _private_pem(key))
 
 
-def make_server_certificate(ca: Pair, host_names: Sequence[str], now: datetime, days: int = SERVER_DAYS) -> Pair:
+def make_server_certificate(ca: Pair, host_names: Sequence[str], now: datetime, days: float = SERVER_DAYS) -> Pair:
     """A certificate for TLS servers of these names (DNS names or IP addresses), signed by the CA.
 
     :raises ConfigError: a missing or invalid name; a CA that is unreadable or expires before the certificate would
@@ -79,7 +79,7 @@ def make_server_certificate(ca: Pair, host_names: Sequence[str], now: datetime, 
     ends = now + timedelta(days=days)
     if ends > authority.not_valid_after_utc:
         raise ConfigError(
-            f"the CA ends on {authority.not_valid_after_utc:%Y-%m-%d}, before a certificate of {days} days would; "
+            f"the CA ends on {authority.not_valid_after_utc:%Y-%m-%d}, before a certificate of {days:g} days would; "
             "make a new CA with --force, or ask for fewer --days"
         )
     names = [_alternative_name(name) for name in dict.fromkeys(host_names)]

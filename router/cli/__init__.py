@@ -20,7 +20,7 @@ from router.errors import BatchgateError
 
 COMMANDS: Final = {
     "agent": ("router.cli.agent", "agent", "Run the Pods of virtual nodes as batch jobs, and report them."),
-    "certs": ("router.certs.commands", "certs", "Make and show certificates and signing keys."),
+    "certs": ("router.cli.certs", "certs", "Make, show and renew certificates and signing keys."),
     "demo": ("router.demo.command", "demo", "Judge the examples, run what goes to HPC, show what went where."),
     "describe": ("router.cli.describe", "describe", "Tell the whole story of one Job of a cluster."),
     "explain": ("router.cli.explain", "explain", "Say what a Job asks for, where it goes, and why."),

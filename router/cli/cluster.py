@@ -113,7 +113,7 @@ def cluster_options(command: Callable[P, T]) -> Callable[..., T]:
         system_namespace: str,
         **options: Any,
     ) -> T:
-        file = kubeconfig or _usual_file()
+        file = kubeconfig or usual_file()
         # Imported here, so that `--help` does not import the Kubernetes client.
         from router.kube.credentials import namespace_of  # noqa: PLC0415
 
@@ -124,7 +124,7 @@ def cluster_options(command: Callable[P, T]) -> Callable[..., T]:
     return reached
 
 
-def _usual_file() -> str | None:
+def usual_file() -> str | None:
     """The default kubeconfig of kubectl; None if $KUBECONFIG is set or the file is missing."""
     if os.environ.get("KUBECONFIG"):
         return None

@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import Any, Final
 
 import click
-from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from router import names, policy
 from router.cli.manifests import Manifest, read_manifests, read_text
@@ -168,9 +167,9 @@ def _states(path: str, most: int) -> QueueStates:
     return states
 
 
-def _signer(path: str) -> Ed25519PrivateKey:
+def _signer(path: str) -> signing.Signer:
     try:
-        return signing.load_private(Path(path).read_bytes())
+        return signing.load_signer(Path(path).read_bytes())
     except OSError as error:
         raise ConfigError(f"{path}: the signing key cannot be read: {error.strerror}") from error
     except ConfigError as error:

@@ -10,8 +10,6 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any, Final
 
-from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
-
 from router import names, placement, policy
 from router.errors import JobError
 from router.notation import durations
@@ -41,7 +39,7 @@ class Gate:
     policy: Policy
     cluster: Cluster
     states: QueueStates
-    signer: Ed25519PrivateKey | None
+    signer: signing.Signer | None
     issued_at: int
 
 
@@ -158,7 +156,7 @@ def signed(routed: Job, workload: Workload, route: Route, record: Record, gate: 
         template_sha256=podtemplate.digest(template["spec"]),
         job_uid=uid,
     )
-    return placement.with_signature(routed, signing.sign(claims, gate.signer))
+    return placement.with_signature(routed, signing.sign(claims, gate.signer.key))
 
 
 def too_large(routed: Job, own: Job, root: str = "") -> Obstacle | None:

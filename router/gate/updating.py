@@ -119,7 +119,7 @@ def _judged_anew(
     own, change = restored.now.job, restored.change
     suspended = _spec(stored).get("suspend") is True
     if suspended and gate.signer is not None:
-        _demand_signed(stored, change, requester.namespace, gate.signer.public_key())
+        _demand_signed(stored, change, requester.namespace, gate.signer.believed)
     asking = _who(stored, requester)
     workload = sized(own, asking, gate)
     decision = policy.decide(gate.policy, workload, asking, _only(gate, change.site, change.queue))
@@ -147,15 +147,15 @@ def _demand_small(routed: Job, own: Job) -> None:
         raise JobError(obstacle.path, f"{obstacle.reason}; {ANEW}")
 
 
-def _demand_signed(stored: Job, change: Change, namespace: str, key: Ed25519PublicKey) -> None:
-    """Refuse to sign a stored Job anew whose signature is missing, is of another key, or is for another Job.
+def _demand_signed(stored: Job, change: Change, namespace: str, keys: Mapping[str, Ed25519PublicKey]) -> None:
+    """Refuse to sign a stored Job anew whose signature is missing, is of no key in force, or is for another Job.
 
     A user who writes a stored Job past the webhook could otherwise name any requester. The results are left out of the
     comparison: they are hints, which may have changed since without effect, and are signed anew.
     """
     annotations = change.pod_annotations
     try:
-        claims = signing.read(signing.text_under(names.KEY_SIGNATURE, annotations), {signing.key_id(key): key})
+        claims = signing.read(signing.text_under(names.KEY_SIGNATURE, annotations), keys)
         spec = _mapping(_spec(stored).get("template")).get("spec")
         found = signing.claims_of(
             _metadata(stored),

@@ -186,6 +186,31 @@ def load_private(pem: bytes) -> Ed25519PrivateKey:
     return key
 
 
+@unchanging
+class Signer:
+    """The key that signs, and the other public keys in force by their ids: those of other replicas, and older ones."""
+
+    key: Ed25519PrivateKey
+    others: Mapping[str, Ed25519PublicKey]
+
+    @property
+    def believed(self) -> Mapping[str, Ed25519PublicKey]:
+        """All public keys in force by their ids, the signing one's included."""
+        return {**self.others, _id_of(self.key): self.key.public_key()}
+
+
+def load_signer(pem: bytes) -> Signer:
+    """The signing key of a PEM file, with the public keys that follow it. Raises ConfigError if the file has none."""
+    blocks = _PEM.findall(pem)
+    private = [one for one in blocks if b" PRIVATE KEY-----" in one]
+    if len(private) > 1:
+        raise ConfigError(f"holds {len(private)} private keys, of which one can sign; {_ADVICE}")
+    key = load_private(private[0] if private else pem)
+    public = [one for one in blocks if one not in private]
+    others = load_public(b"\n".join(public)) if public else {}
+    return Signer(key, {one: others[one] for one in others if one != _id_of(key)})
+
+
 def load_public(pem: bytes) -> dict[str, Ed25519PublicKey]:
     """The keys of a PEM file by their ids; several while keys are rotated. Raises ConfigError for any other key."""
     from cryptography.hazmat.primitives import serialization  # noqa: PLC0415 - see _PEM

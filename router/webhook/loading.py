@@ -14,7 +14,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
-from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from werkzeug.exceptions import ServiceUnavailable
 
 from router import policy
@@ -76,7 +75,7 @@ class InForce:
 
     policy: PolicyStore
     certificate: FileSource[ServerTls]
-    signer: FileSource[Ed25519PrivateKey] | None
+    signer: FileSource[signing.Signer] | None
     queues: Known[QueueStates] | None
     cluster: Known[Cluster] | None
     api: Api | None = None
@@ -159,6 +158,7 @@ def load(checked: InForce, settings: WebhookSettings, log: logging.Logger, metri
         log=log,
         sources=in_force.sources,
         certificate_expiry=lambda: in_force.certificate.value.not_after,
+        certificate_sha256=lambda: in_force.certificate.value.sha256,
         queue_states=lambda: (len(queues.value.states), queues.modified or 0.0) if queues else (0, 0.0),
         body_limit=settings.body_limit,
         clients=None if settings.client_ca is None else Clients(frozenset(settings.client_names)),
@@ -216,9 +216,9 @@ def _reporter(log: logging.Logger) -> Callable[[PolicyStore], None]:
     return report
 
 
-def _read_signer(path: Path) -> Ed25519PrivateKey:
+def _read_signer(path: Path) -> signing.Signer:
     try:
-        return signing.load_private(files.read(path, "the signing key"))
+        return signing.load_signer(files.read(path, "the signing key"))
     except ConfigError as error:
         raise ConfigError(str(error) if str(path) in str(error) else f"signing key {path}: {error}") from None
 

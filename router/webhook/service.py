@@ -74,6 +74,7 @@ class Service:
     log: logging.Logger
     sources: Sequence[Source] = ()
     certificate_expiry: Callable[[], datetime | None] = lambda: None
+    certificate_sha256: Callable[[], str] = lambda: ""
     queue_states: Callable[[], tuple[int, float]] = lambda: (0, 0.0)
     body_limit: int = BODY_LIMIT
     clients: Clients | None = None
@@ -110,7 +111,10 @@ class Service:
                 "digest": self.policy.digest or None,
                 "loadedAt": self.policy.loaded_at.isoformat() if self.policy.loaded_at else None,
             },
-            "certificate": {"notAfter": expiry.isoformat() if expiry else None},
+            "certificate": {
+                "notAfter": expiry.isoformat() if expiry else None,
+                "sha256": self.certificate_sha256() or None,
+            },
             "errors": {source.name: source.error for source in self.sources if source.error},
         }
 

@@ -19,12 +19,16 @@ from router.errors import ConfigError
 
 @dataclass(frozen=True, slots=True)
 class ServerTls:
-    """A certificate in force. Two are equal if their certificate, key and client CA are equal."""
+    """A certificate in force. Two are equal if their certificate, key and client CA are equal.
+
+    ``sha256`` is the certificate's fingerprint in hex.
+    """
 
     context: ssl.SSLContext = field(compare=False, repr=False)
     certificate: bytes
     key: bytes = field(repr=False)
     not_after: datetime
+    sha256: str = ""
     client_ca: bytes = b""
 
 
@@ -50,7 +54,8 @@ def load(
     # OpenSSL read the files again, by name: they must still have the checked content.
     if files.read(certificate_path, "") != certificate_bytes or files.read(key_path, "") != key_bytes:
         raise ConfigError(f"{certificate_path} and {key_path} changed while they were read; they are read again")
-    return ServerTls(context, certificate_bytes, key_bytes, certificate.not_valid_after_utc, client_ca)
+    described = checking.describe(certificate)
+    return ServerTls(context, certificate_bytes, key_bytes, described.not_after, described.fingerprint, client_ca)
 
 
 def _client_ca(path: Path) -> bytes:

@@ -19,7 +19,6 @@ from typing import Final, NoReturn
 from router import names
 from router.agent import sites
 from router.agent.batch.commands import BatchCommands
-from router.agent.election import Election
 from router.agent.leader import serving
 from router.agent.leader.leading import HAND_OVER_SECONDS, TURN_SECONDS, Lead
 from router.agent.leader.serving import Answer, verdict
@@ -35,6 +34,7 @@ from router.host import Host
 from router.host.reach import UserHosts
 from router.hpc import cluster_id
 from router.kube.client import connect
+from router.kube.election import Election
 from router.kube.events import Recorder
 from router.placement import signing
 from router.pod.layout import site_directory

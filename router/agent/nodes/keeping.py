@@ -19,7 +19,6 @@ from datetime import UTC, datetime
 from typing import Final
 
 from router import names
-from router.agent.election import micro_time
 from router.agent.nodes.objects import (
     READY,
     Condition,
@@ -36,6 +35,7 @@ from router.background.backoff import BackOff
 from router.background.loop import Loop
 from router.errors import ApiError, Conflict, NotFound
 from router.kube.client import MERGE, STRATEGIC, Api, Json
+from router.kube.election import micro_time
 from router.kube.events import Recorder, Reference
 from router.kube.watching import Watch
 from router.site.schema import Site

@@ -12,7 +12,6 @@ from typing import Final
 
 from router.agent.batch.commands import BatchCommands
 from router.agent.batch.site_observer import SiteObserver
-from router.agent.election import Election
 from router.agent.lastcheck import LastCheck
 from router.agent.metrics import Metrics
 from router.agent.records import SiteRecords
@@ -21,6 +20,7 @@ from router.agent.submission.submitting import Keys
 from router.agent.users.seats import Seat, Seats
 from router.background.backoff import BackOff
 from router.kube.client import Api
+from router.kube.election import Election
 from router.kube.events import Recorder
 from router.kubelet.indexes import Indexes
 from router.pod.view import PodView

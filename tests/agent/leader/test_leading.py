@@ -16,7 +16,6 @@ import pytest
 from router import names, policy
 from router.agent import sites
 from router.agent.batch.commands import BatchCommands
-from router.agent.election import Election
 from router.agent.files import cleaning
 from router.agent.lastcheck import CheckRecord
 from router.agent.leader.leading import Lead
@@ -31,6 +30,7 @@ from router.host import Host
 from router.host.local import LocalHost
 from router.hpc import JobState
 from router.kube.client import connect
+from router.kube.election import Election
 from router.kube.events import Recorder
 from router.placement import signing
 from router.pod.status import PodStatus

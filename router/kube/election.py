@@ -1,11 +1,11 @@
-"""Elects the one of several agents that acts: the holder of a Lease.
+"""Elects the one of several processes that acts: the holder of a Lease.
 
 Knows the Lease and clocks. The rules are those of client-go's leader election:
 
 * A candidate takes over once the Lease was unchanged for the time that it names. It counts by its own clock, from when
   it first saw that version.
 * The leader counts from the moment before it sent its last successful renewal, and stops after two thirds of the time.
-  So it has stopped before another agent can begin, whatever the machines' clocks say.
+  So it has stopped before another process can begin, whatever the machines' clocks say.
 * A change is made only to the version of the Lease that was read.
 
 Renewals have a thread of their own, which waits only for the API server.
@@ -26,7 +26,7 @@ from router.background.loop import Loop
 from router.errors import ApiError, Conflict, NotFound
 from router.kube.client import Api, Json
 
-log: Final = logging.getLogger("batchgate.agent")
+log: Final = logging.getLogger("batchgate.election")
 
 _CLOCK: Final = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
 """A clock that, unlike the ordinary monotonic one, goes on while the machine is suspended."""

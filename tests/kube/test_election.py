@@ -12,9 +12,9 @@ from typing import Any
 
 import pytest
 
-from router.agent.election import Election, Seen, clock, held, is_free, micro_time
 from router.controlplane.plane import ControlPlane
 from router.kube.client import Api, connect
+from router.kube.election import Election, Seen, clock, held, is_free, micro_time
 from tests.kube.wire import Wire, await_true, wire_to
 
 SECONDS = 6

@@ -1,0 +1,169 @@
+"""Makes a registration active: ``certs ensure --activate``.
+
+Shell (the API, the clock). The chart installs the registration without webhooks, so no Job waits for one that does not
+answer yet. Here the webhooks of ConfigMap ``batchgate-registration`` are written into it, once the webhook answers.
+
+It is asked through the API server's proxy for Services. That is the way on which reviews come, so a NetworkPolicy that
+lets only the API server in holds nobody up, and it is the same way inside and outside the cluster. The proxy does not
+verify certificates. So the webhook says the fingerprint of its certificate, which must be that of the one we made.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+import yaml
+from cryptography.hazmat.primitives import hashes
+
+from router import names
+from router.certs import checking, objects
+from router.certs.ensuring import MUTATING, Target, put
+from router.certs.objects import Json
+from router.errors import ApiError, ConfigError, Conflict
+from router.kube.client import Api
+
+WEBHOOKS: Final = "webhooks.yaml"
+_SECONDS: Final = 10.0
+_PAUSE: Final = 1.0
+_TRIES: Final = 10
+_ASKED_AGAIN: Final = frozenset({0, 404, 429, 500, 502, 503, 504})
+"""No answer, no such Service yet, no endpoint yet, or a replica that is not ready."""
+
+
+def activate(api: Api, target: Target, service: str, wait: float, say: Callable[[str], None]) -> None:
+    """Wait until the webhook answers, then write its webhooks into the registration; again if their ConfigMap changed.
+
+    :param wait: most seconds to wait
+    :raises ConfigError: the ConfigMap's content is no list of webhooks, or the webhook does not answer in time
+    """
+    webhooks = wanted(api, target)
+    await_ready(api, target, service, wait, say)
+    for _ in range(_TRIES):
+        bundle = _bundle(api, target)
+        found = api.find(f"{MUTATING}/{target.registration}", _SECONDS)
+        if found is None:
+            raise ConfigError(
+                f"there is no MutatingWebhookConfiguration {target.registration}; the chart and the manifests make it, "
+                "with an empty list of webhooks"
+            )
+        body = {**found, "kind": "MutatingWebhookConfiguration", "webhooks": objects.with_bundle(webhooks, bundle)}
+        try:
+            written = put(api, target, body)
+        except Conflict:
+            continue
+        except ApiError as error:
+            if error.status != 422:
+                raise
+            raise ConfigError(f"{_where(target)}: the API server refuses it: {error.message}") from None
+        _say(found, written, say)
+        return
+    raise ConfigError(f"others change MutatingWebhookConfiguration {target.registration} all the time; try again")
+
+
+def _say(found: Json, written: Json, say: Callable[[str], None]) -> None:
+    name = objects.named({**written, "kind": "MutatingWebhookConfiguration"})
+    count = len(written["webhooks"])
+    same = found["metadata"]["resourceVersion"] == written["metadata"]["resourceVersion"]
+    words = "there already" if same else "active now" if not found.get("webhooks") else "changed as the ConfigMap says"
+    say(f"{name}: {count} webhook{'s' if count > 1 else ''}, {words}")
+
+
+def wanted(api: Api, target: Target) -> list[Json]:
+    """The webhooks of the ConfigMap.
+
+    :raises ConfigError: no ConfigMap, or no list of webhooks in it; says where
+    """
+    found = api.find(target.config_map(names.REGISTRATION_CONFIG_MAP), _SECONDS)
+    if found is None:
+        raise ConfigError(
+            f"there is no ConfigMap {target.namespace}/{names.REGISTRATION_CONFIG_MAP}, whose key {WEBHOOKS} lists the "
+            "webhooks; the chart and manifests/certs make it"
+        )
+    return webhooks_of((found.get("data") or {}).get(WEBHOOKS) or "", _where(target))
+
+
+def _where(target: Target) -> str:
+    return f"ConfigMap {target.namespace}/{names.REGISTRATION_CONFIG_MAP}, {WEBHOOKS}"
+
+
+def webhooks_of(text: str, where: str) -> list[Json]:
+    """The webhooks of a YAML text.
+
+    :raises ConfigError: no YAML, no list, or an entry that is no webhook without a CA bundle
+    """
+    try:
+        document = yaml.safe_load(text)
+    except yaml.MarkedYAMLError as error:
+        line = f", line {error.problem_mark.line + 1}" if error.problem_mark else ""
+        raise ConfigError(f"{where}{line}: no YAML: {error.problem}") from None
+    except yaml.YAMLError as error:
+        raise ConfigError(f"{where}: no YAML: {' '.join(str(error).split())}") from None
+    if not isinstance(document, list) or not document:
+        raise ConfigError(f"{where}: must be a list of webhooks, as in a MutatingWebhookConfiguration")
+    for index, one in enumerate(document):
+        if problem := _problem(one):
+            raise ConfigError(f"{where}: [{index}]{problem}")
+    return document
+
+
+def _problem(one: object) -> str:
+    if not isinstance(one, Mapping):
+        return ": must be a webhook, with name, clientConfig and rules"
+    if not isinstance(one.get("name"), str):
+        return ".name: must be given"
+    client = one.get("clientConfig")
+    if not isinstance(client, Mapping):
+        return ".clientConfig: must name the Service: service: {name, namespace, path}"
+    if "caBundle" in client:
+        return ".clientConfig.caBundle: leave it out; the CA of this cluster is put there"
+    return ""
+
+
+def _bundle(api: Api, target: Target) -> bytes:
+    """The CAs that are trusted now; `ensure` keeps them beside the server certificate."""
+    return objects.value_of(_tls(api, target), objects.CA_CERTIFICATE)
+
+
+def _tls(api: Api, target: Target) -> Json:
+    return {**api.get(target.secret(names.WEBHOOK_TLS), _SECONDS), "kind": "Secret"}
+
+
+def await_ready(api: Api, target: Target, service: str, wait: float, say: Callable[[str], None]) -> None:
+    """Wait until the Service leads to a webhook that is ready, with our certificate.
+
+    :raises ConfigError: not in time; says what was missing
+    :raises ApiError: the API server refuses to ask
+    """
+    path = f"/api/v1/namespaces/{target.namespace}/services/https:{service}:https/proxy/readyz"
+    until = time.monotonic() + wait
+    told = ""
+    while missing := _missing(api, target, path):
+        if missing != told:
+            say(f"Waits, at most {wait:.0f} s, for Service {target.namespace}/{service}: {missing}")
+            told = missing
+        if time.monotonic() > until:
+            raise ConfigError(
+                f"Service {target.namespace}/{service} does not answer after {wait:.0f} s: {missing}. The registration "
+                "stays as it is, so no Job waits for the webhook; see `kubectl -n "
+                f"{target.namespace} get pods` and the webhook's log"
+            )
+        time.sleep(_PAUSE)
+    say(f"Service {target.namespace}/{service}: ready, with the certificate of Secret {names.WEBHOOK_TLS}")
+
+
+def _missing(api: Api, target: Target, path: str) -> str:
+    """What is missing for reviews; empty if nothing is."""
+    try:
+        answer: Mapping[str, Any] = api.get(path, _SECONDS)
+    except ApiError as error:
+        if error.status not in _ASKED_AGAIN:
+            raise
+        return error.message
+    if not answer.get("ready"):
+        return "the webhook is not ready"
+    served = (answer.get("certificate") or {}).get("sha256")
+    made = checking.certificates_of(objects.value_of(_tls(api, target), objects.CERTIFICATE), names.WEBHOOK_TLS)[0]
+    ours = made.fingerprint(hashes.SHA256()).hex()
+    return "" if served == ours else "a replica does not serve the certificate of its Secret yet"

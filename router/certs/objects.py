@@ -1,0 +1,157 @@
+"""Reads and makes the Secrets, the ConfigMap and the registrations that hold certificates and keys.
+
+Pure: takes and returns objects as the API has them. Annotations hold fingerprints and times, never a key.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import hashlib
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any, Final
+
+from router.errors import ConfigError
+
+Json = dict[str, Any]
+
+CA_CERTIFICATE: Final = "ca.crt"
+CA_KEY: Final = "ca.key"
+NEXT_CERTIFICATE: Final = "next.crt"
+NEXT_KEY: Final = "next.key"
+OLD_CERTIFICATES: Final = "old.crt"
+CERTIFICATE: Final = "tls.crt"
+KEY: Final = "tls.key"
+SIGNING_KEY: Final = "signing.key"
+PUBLIC_KEYS: Final = "signing.pub"
+
+_LABELS: Final = {"app.kubernetes.io/part-of": "batchgate", "app.kubernetes.io/managed-by": "batchgate-certs"}
+_CERT_MANAGER: Final = "cert-manager.io/"
+_TIME: Final = "%Y-%m-%dT%H:%M:%SZ"
+
+
+@dataclass(frozen=True, slots=True)
+class Objects:
+    """What the cluster has; None or empty for what is missing.
+
+    :param registrations: webhook configurations of our name
+    :param used: the ids of the keys that unfinished Jobs and Pods are signed with; None if unknown
+    """
+
+    registrations: tuple[Json, ...] = ()
+    tls: Json | None = None
+    authority: Json | None = None
+    public_keys: Json | None = None
+    signing: Json | None = None
+    used: frozenset[str] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Write:
+    """One object to create, or to replace if it has a resourceVersion; ``words`` says why."""
+
+    body: Json
+    words: str
+
+    @property
+    def named(self) -> str:
+        """Kind and name."""
+        return named(self.body)
+
+
+def named(found: Mapping[str, Any]) -> str:
+    """Kind and name of an object."""
+    return f"{found['kind']} {found['metadata']['name']}"
+
+
+def secret(name: str, namespace: str, data: Mapping[str, bytes], kind: str = "Opaque") -> Json:
+    """A new Secret."""
+    metadata = {"name": name, "namespace": namespace, "labels": dict(_LABELS)}
+    return {"apiVersion": "v1", "kind": "Secret", "metadata": metadata, "type": kind, "data": _encoded(data)}
+
+
+def config_map(name: str, namespace: str, data: Mapping[str, str]) -> Json:
+    """A new ConfigMap."""
+    metadata = {"name": name, "namespace": namespace, "labels": dict(_LABELS)}
+    return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": dict(data)}
+
+
+def with_data(found: Json, data: Mapping[str, bytes | None]) -> Json:
+    """A Secret with these values changed; None takes a value away."""
+    kept = {key: value for key, value in (found.get("data") or {}).items() if key not in data}
+    return {**found, "data": {**kept, **_encoded({key: value for key, value in data.items() if value is not None})}}
+
+
+def with_annotation(found: Json, key: str, value: str) -> Json:
+    """An object with one annotation changed."""
+    metadata = found["metadata"]
+    return {**found, "metadata": {**metadata, "annotations": {**(metadata.get("annotations") or {}), key: value}}}
+
+
+def value_of(found: Mapping[str, Any], key: str) -> bytes:
+    """A value of a Secret; empty if it is missing.
+
+    :raises ConfigError: no base64
+    """
+    try:
+        return base64.b64decode((found.get("data") or {}).get(key) or "", validate=True)
+    except (binascii.Error, ValueError):
+        raise ConfigError(f"{named(found)}: {key} is no base64; delete the Secret, and it is made anew") from None
+
+
+def bundles_of(registration: Mapping[str, Any]) -> tuple[bytes, ...]:
+    """The CA bundle of each webhook of a registration, PEM."""
+    found = [one.get("clientConfig", {}).get("caBundle") or "" for one in registration.get("webhooks") or ()]
+    try:
+        return tuple(base64.b64decode(one) for one in found)
+    except (binascii.Error, ValueError):
+        return tuple(b"" for _ in found)
+
+
+def with_bundle(webhooks: Iterable[Mapping[str, Any]], bundle: bytes) -> list[Json]:
+    """Webhooks with this CA bundle."""
+    text = base64.b64encode(bundle).decode()
+    return [{**one, "clientConfig": {**(one.get("clientConfig") or {}), "caBundle": text}} for one in webhooks]
+
+
+def fingerprint(*values: bytes) -> str:
+    """A short name of public values; the order does not matter."""
+    return hashlib.sha256(b"\n".join(sorted(values))).hexdigest()[:16]
+
+
+def seen(print_: str, moment: datetime) -> str:
+    """An annotation that says since when a value is known to be in force."""
+    return f"{print_} {moment.astimezone(UTC).strftime(_TIME)}"
+
+
+def seen_since(found: Mapping[str, Any], key: str, print_: str, now: datetime) -> datetime | None:
+    """Since when a value is known to be in force; None if it was not seen, or a wrong clock wrote a time to come."""
+    written, _, stamp = str((found["metadata"].get("annotations") or {}).get(key) or "").partition(" ")
+    moment = time_of(stamp)
+    return moment if written == print_ and moment is not None and moment <= now else None
+
+
+def time_of(stamp: str) -> datetime | None:
+    """A time as annotations and ``creationTimestamp`` have it; None for anything else."""
+    try:
+        return datetime.strptime(stamp, _TIME).replace(tzinfo=UTC)
+    except ValueError:
+        return None
+
+
+def refuse_foreign(found: Objects) -> None:
+    """Raise ConfigError if cert-manager keeps the certificate: two that rotate it would undo each other's work."""
+    for one in (found.tls, *found.registrations):
+        annotations = (one or {}).get("metadata", {}).get("annotations") or {}
+        theirs = next((key for key in annotations if key.startswith(_CERT_MANAGER)), None)
+        if one is not None and theirs is not None:
+            raise ConfigError(
+                f"{named(one)} has the annotation {theirs}: cert-manager keeps it. Run no `certs ensure` and no "
+                "--rotate beside it, or take its Certificate and the annotation away first"
+            )
+
+
+def _encoded(data: Mapping[str, bytes]) -> dict[str, str]:
+    return {key: base64.b64encode(value).decode() for key, value in data.items()}

@@ -1,0 +1,196 @@
+"""Decides the next write for the webhook's signing key and the public keys that agents trust. Pure.
+
+``signing.key`` of the Secret holds the private key that signs and, after it, the other public keys in force: with these
+the webhook believes what another replica signed. ``next.key`` is the private key that will sign.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
+
+from router import names
+from router.certs import objects
+from router.certs.objects import Json, Objects, Write
+from router.certs.rotation import RENEWED_AT, Clock, Mint, Outcome, Rules, Wait, lasted
+from router.errors import ConfigError
+from router.placement import signing
+
+Keys = Mapping[str, Ed25519PublicKey]
+
+
+@dataclass(frozen=True, slots=True)
+class Signing:
+    """The Secret. ``others``: the public keys beside the signing one."""
+
+    found: Json
+    key: Ed25519PrivateKey
+    next: Ed25519PrivateKey | None
+    others: Keys
+
+    @property
+    def key_id(self) -> str:
+        """The id of the key that signs."""
+        return signing.key_id(self.key.public_key())
+
+    @property
+    def own(self) -> Keys:
+        """The public keys of the private ones here."""
+        keys = [self.key, *([self.next] if self.next else [])]
+        return {signing.key_id(one.public_key()): one.public_key() for one in keys}
+
+
+def next_write(found: Objects, rules: Rules, clock: Clock, mint: Mint) -> Outcome:
+    """The next write, or when to look again.
+
+    :raises ConfigError: the Secret or the ConfigMap holds something else than what belongs there
+    """
+    if found.signing is None:
+        data = {objects.SIGNING_KEY: mint.signing().private}
+        body = objects.secret(names.WEBHOOK_SIGNING, rules.namespace, data)
+        return Write(objects.with_annotation(body, names.MADE_AT, objects.seen("key", clock.ended)), "made a key")
+    here = _signing(found.signing)
+    public = published(found)
+    return (
+        _published(found, here, public, rules)
+        or _believed(here, public)
+        or _observed(here, public, clock)
+        or _promoted(here, public, rules, clock)
+        or _dropped(found, here, public, rules, clock)
+        or _next_key(here, rules, clock, mint)
+    )
+
+
+def published(found: Objects) -> Keys:
+    """The public keys that agents trust, by their ids."""
+    text = ((found.public_keys or {}).get("data") or {}).get(objects.PUBLIC_KEYS) or ""
+    if not text.strip():
+        return {}
+    try:
+        return signing.load_public(text.encode())
+    except ConfigError as error:
+        where = f"ConfigMap {names.PUBLIC_KEYS_CONFIG_MAP}: {objects.PUBLIC_KEYS}"
+        raise ConfigError(f"{where}: {error}") from None
+
+
+def older(found: Objects) -> frozenset[str]:
+    """The ids of published keys with which nothing is signed any more, or soon."""
+    if found.signing is None:
+        return frozenset()
+    return frozenset(published(found)) - frozenset(_signing(found.signing).own)
+
+
+def used_by(jobs: Iterable[Json], pods: Iterable[Json]) -> frozenset[str]:
+    """The ids of the keys with which unfinished Jobs and existing Pods are signed."""
+    living = [(one.get("spec") or {}).get("template") or {} for one in jobs if not _ended(one)]
+    texts = [
+        str(((one.get("metadata") or {}).get("annotations") or {}).get(names.KEY_SIGNATURE) or "")
+        for one in (*living, *pods)
+    ]
+    return frozenset(pieces[1] for text in texts if len(pieces := text.split(".")) == 4)
+
+
+def _ended(job: Json) -> bool:
+    conditions = (job.get("status") or {}).get("conditions") or ()
+    return any(one.get("type") in ("Complete", "Failed") and one.get("status") == "True" for one in conditions)
+
+
+def _published(found: Objects, here: Signing, public: Keys, rules: Rules) -> Write | None:
+    missing = here.own.keys() - public.keys()
+    if found.public_keys is not None and not missing:
+        return None
+    data = {objects.PUBLIC_KEYS: _text({**public, **here.own})}
+    words = f"public key {', '.join(sorted(missing))} joined"
+    if found.public_keys is None:
+        return Write(objects.config_map(names.PUBLIC_KEYS_CONFIG_MAP, rules.namespace, data), words)
+    return Write({**found.public_keys, "data": {**(found.public_keys.get("data") or {}), **data}}, words)
+
+
+def _believed(here: Signing, public: Keys) -> Write | None:
+    """The webhook believes what agents believe."""
+    others = {key_id: key for key_id, key in public.items() if key_id != here.key_id}
+    if others.keys() == here.others.keys():
+        return None
+    body = objects.with_data(here.found, {objects.SIGNING_KEY: _file(here.key, others)})
+    return Write(body, f"{len(others)} public keys beside the signing one" if others else "no other key is believed")
+
+
+def _observed(here: Signing, public: Keys, clock: Clock) -> Write | None:
+    """Note which keys agents trust and which one signs, and since when."""
+    body = here.found
+    prints = {names.SEEN_PUBLISHED: _print(public), names.SEEN_SIGNS: here.key_id}
+    unseen = [key for key in prints if objects.seen_since(body, key, prints[key], clock.ended) is None]
+    for key in unseen:
+        body = objects.with_annotation(body, key, objects.seen(prints[key], clock.ended))
+    return Write(body, "noted which keys are trusted and which one signs") if unseen else None
+
+
+def _print(public: Keys) -> str:
+    return objects.fingerprint(*(key_id.encode() for key_id in public))
+
+
+def _promoted(here: Signing, public: Keys, rules: Rules, clock: Clock) -> Outcome | None:
+    if here.next is None:
+        return None
+    since = objects.seen_since(here.found, names.SEEN_PUBLISHED, _print(public), clock.ended)
+    words = "until every agent trusts the next key; then the webhook signs with it"
+    if since is not None and (wait := lasted(since, rules.bounds.published, clock, words)):
+        return wait
+    key_id = signing.key_id(here.next.public_key())
+    others = {one: key for one, key in public.items() if one != key_id}
+    data = {objects.SIGNING_KEY: _file(here.next, others), objects.NEXT_KEY: None}
+    body = objects.with_annotation(objects.with_data(here.found, data), names.MADE_AT, objects.seen("key", clock.ended))
+    return Write(body, f"signs with key {key_id} from now on")
+
+
+def _dropped(found: Objects, here: Signing, public: Keys, rules: Rules, clock: Clock) -> Outcome | None:
+    """A key that signs nothing any more stays trusted as long as something needs it, or as nobody knows."""
+    old = older(found)
+    if not old or found.public_keys is None:
+        return None
+    since = objects.seen_since(here.found, names.SEEN_SIGNS, here.key_id, clock.ended)
+    if since is not None and (wait := lasted(since, rules.bounds.served, clock, "until every replica signs with it")):
+        return wait
+    needed = old if found.used is None else old & found.used
+    if needed == old:
+        who = "Jobs may not be listed to see" if found.used is None else "unfinished Jobs or Pods have its signature"
+        return Wait(clock.ended + rules.bounds.served, f"key {', '.join(sorted(old))} stays trusted: {who}")
+    kept = {key_id: key for key_id, key in public.items() if key_id not in old - needed}
+    data = {**(found.public_keys.get("data") or {}), objects.PUBLIC_KEYS: _text(kept)}
+    return Write({**found.public_keys, "data": data}, f"key {', '.join(sorted(old - needed))} is no longer trusted")
+
+
+def _next_key(here: Signing, rules: Rules, clock: Clock, mint: Mint) -> Outcome:
+    made = _made_at(here.found) or clock.ended
+    moment = made + rules.lives.signing * RENEWED_AT
+    if clock.ended < moment:
+        return Wait(moment, "for two thirds of the signing key's life")
+    body = objects.with_data(here.found, {objects.NEXT_KEY: mint.signing().private})
+    return Write(body, f"made the next key, as this one is of {made:%Y-%m-%d}")
+
+
+def _made_at(found: Json) -> datetime | None:
+    written = str((found["metadata"].get("annotations") or {}).get(names.MADE_AT) or "")
+    return objects.time_of(written.partition(" ")[2]) or objects.time_of(
+        str(found["metadata"].get("creationTimestamp") or "")
+    )
+
+
+def _signing(found: Json) -> Signing:
+    text, following = objects.value_of(found, objects.SIGNING_KEY), objects.value_of(found, objects.NEXT_KEY)
+    try:
+        signer = signing.load_signer(text)
+        return Signing(found, signer.key, signing.load_private(following) if following else None, signer.others)
+    except ConfigError as error:
+        raise ConfigError(f"Secret {names.WEBHOOK_SIGNING}: {error}; or delete it, and it is made anew") from None
+
+
+def _file(key: Ed25519PrivateKey, others: Keys) -> bytes:
+    return signing.private_pem(key) + _text(others).encode()
+
+
+def _text(keys: Keys) -> str:
+    return signing.public_pem(keys[key_id] for key_id in sorted(keys)).decode()

@@ -1,0 +1,76 @@
+"""``batchgate certs ensure``, beside the commands for files in ``router.certs.commands``.
+
+Shell: reads options, prints a line for each step.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import wraps
+from typing import Any, Final, ParamSpec
+
+import click
+
+from router import names
+from router.certs import activation, ensuring
+from router.certs.commands import certs
+from router.certs.ensuring import Target
+from router.certs.rotation import Rules
+from router.cli.cluster import usual_file
+from router.kube.client import Api, connect
+from router.startup.options import Duration
+
+_WAIT: Final = "5m"
+
+__all__ = ["certs"]
+
+
+P = ParamSpec("P")
+
+
+def _cluster_options(command: Callable[P, None]) -> Callable[..., None]:
+    """The options by which a command reaches a cluster; it gets an ``Api`` as its first argument."""
+
+    @click.option(
+        "--kubeconfig", metavar="FILE", help="Else $KUBECONFIG, ~/.kube/config, the cluster whose Pod this is."
+    )
+    @click.option("--context", metavar="NAME", help="Of the kubeconfig; its current one by default.")
+    @wraps(command)
+    def reached(*arguments: Any, kubeconfig: str | None, context: str | None, **options: Any) -> None:
+        command(connect(kubeconfig or usual_file(), context), *arguments, **options)  # type: ignore[arg-type]
+
+    return reached
+
+
+@certs.command()
+@_cluster_options
+@click.option(
+    "-n", "--namespace", default=names.SYSTEM_NAMESPACE, show_default=True, metavar="NAME", help="Of the webhook."
+)
+@click.option("--service", default=names.SERVICE, show_default=True, metavar="NAME", help="The webhook's Service.")
+@click.option(
+    "--registration",
+    default=names.REGISTRATION,
+    show_default=True,
+    metavar="NAME",
+    help="The MutatingWebhookConfiguration, and the ValidatingWebhookConfiguration if there is one.",
+)
+@click.option("--host-name", "host_names", multiple=True, help="A further name of the webhook; repeatable.")
+@click.option("--activate", is_flag=True, help="Then make the registration active, once the webhook is ready.")
+@click.option("--wait", type=Duration(), default=_WAIT, show_default=True, help="For the webhook, with --activate.")
+def ensure(api: Api, namespace: str, service: str, wait: int, *, activate: bool, **named: Any) -> None:
+    """Make or renew the webhook's CA, certificate and signing key in the cluster, and set caBundle.
+
+    It may be run at any time, also twice at once. What is past two thirds of its life is replaced in steps that leave no
+    gap; each run takes the steps that are due. With cert-manager, do not run it.
+
+    \b
+    Example: batchgate certs ensure --activate
+    """
+    known = ensuring.host_names(service, namespace)
+    target = Target(Rules(namespace, (*known, *named["host_names"])), named["registration"])
+    waits = ensuring.ensure(api, target, click.echo)
+    for one in waits:
+        click.echo(f"Next, at {one.until:%Y-%m-%d %H:%M:%S} UTC: {one.words}")
+    if activate:
+        activation.activate(api, target, service, float(wait), click.echo)

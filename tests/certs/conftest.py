@@ -1,0 +1,195 @@
+"""A webhook behind a Service of a real API server, whose certificates and keys `certs ensure` keeps.
+
+No kubelet runs here: ``Mounted`` copies Secrets and ConfigMaps to directories, as a kubelet does for a Pod.
+"""
+
+from __future__ import annotations
+
+import base64
+import contextlib
+import shutil
+import socket
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from router import names
+from router.certs.files import write_all
+from router.certs.issuing import Pair
+from router.controlplane import installing, programs
+from router.controlplane.options import APISERVER, Options
+from router.controlplane.plane import ControlPlane
+from router.controlplane.start import control_plane
+from router.kube.client import Api, connect
+from tests.webhook.servers import ROOT, Pki, Server, serving
+
+SYSTEM = names.SYSTEM_NAMESPACE
+CERTS = "batchgate-certs"
+POLICY = """
+sites:
+  - name: demo
+    system: openpbs
+    host: ssh://login
+    access: own-keys
+    keys: /etc/batchgate/keys
+    knownHosts: /etc/batchgate/known_hosts
+    workDir: /scratch/{user}
+    queues:
+      - {name: batch, nodes: 4, cpusPerNode: 8, memoryPerNode: 64Gi, walltimeDefault: 1h, walltimeMax: 24h}
+accounts:
+  - {users: [admin, ada], as: ada, account: physics}
+rules:
+  - {name: large, when: job.cpus >= 2, hpc: [{queue: batch}]}
+  - {name: small, cloud: true}
+"""
+_ENDPOINTS = Options(arguments={APISERVER: ("--enable-aggregator-routing=true",)})
+"""Without kube-proxy a Service's address leads nowhere, so the API server takes the endpoints themselves."""
+
+
+@dataclass(frozen=True)
+class Installed:
+    """A cluster with ``manifests/base`` and ``manifests/certs``."""
+
+    plane: ControlPlane
+    kubeconfig: Path
+    """Of service account batchgate-certs."""
+
+    @property
+    def api(self) -> Api:
+        return connect(str(self.kubeconfig))
+
+    def start(self, *words: str) -> subprocess.Popen[str]:
+        """``batchgate certs …`` in a process of its own, as that service account."""
+        argv = [sys.executable, "-m", "router", "certs", *words, "--kubeconfig", str(self.kubeconfig)]
+        return subprocess.Popen(argv, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+
+    def certs(self, *words: str) -> tuple[int, str]:
+        process = self.start(*words)
+        said, _ = process.communicate(timeout=120)
+        return process.returncode, said
+
+    def secret(self, name: str) -> dict[str, bytes]:
+        data = self.plane.get("secret", name, "-n", SYSTEM)["data"]
+        return {key: base64.b64decode(value) for key, value in data.items()}
+
+    def config_map(self, name: str) -> dict[str, str]:
+        data: dict[str, str] = self.plane.get("configmap", name, "-n", SYSTEM)["data"]
+        return data
+
+    def webhooks(self) -> list[dict[str, object]]:
+        found: list[dict[str, object]] = self.plane.get("mutatingwebhookconfiguration", names.REGISTRATION).get(
+            "webhooks", []
+        )
+        return found
+
+    def forget(self) -> None:
+        """As before the first `certs ensure`."""
+        for name in (names.WEBHOOK_CA, names.WEBHOOK_TLS, names.WEBHOOK_SIGNING):
+            self.plane.kubectl("delete", "secret", name, "-n", SYSTEM, "--ignore-not-found")
+        self.plane.kubectl("delete", "configmap", names.PUBLIC_KEYS_CONFIG_MAP, "-n", SYSTEM, "--ignore-not-found")
+        self.plane.kubectl("delete", "mutatingwebhookconfiguration", names.REGISTRATION, "--ignore-not-found")
+        self.plane.kubectl("apply", "-k", str(installing.MANIFESTS / "certs"))
+
+
+@pytest.fixture(scope="package")
+def cluster(control_plane_programs: programs.Programs, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Installed]:
+    """One for all tests here; ``installed`` gives it without certificates."""
+    with control_plane(tmp_path_factory.mktemp("certs") / "plane", _ENDPOINTS) as plane:
+        installing.install(plane)
+        plane.kubectl("apply", "-k", str(installing.MANIFESTS / "certs"))
+        plane.make_namespaces({"gated": ("researchers",)})
+        plane.kubectl("label", "namespace", "gated", f"{names.LABEL_GATE}={names.GATE_ENABLED}")
+        yield Installed(plane, plane.service_account(SYSTEM, CERTS))
+
+
+@pytest.fixture
+def installed(cluster: Installed) -> Installed:
+    cluster.forget()
+    return cluster
+
+
+@dataclass(frozen=True)
+class Mounted:
+    """Directories that follow the Secrets, and the thread that does it."""
+
+    directory: Path
+    installed: Installed
+
+    def sync(self) -> None:
+        """Take over what changed, whole directories at once, as a kubelet does."""
+        for name in (names.WEBHOOK_TLS, names.WEBHOOK_SIGNING):
+            data = self.installed.secret(name)
+            place = self.directory / name
+            if not place.exists() or data != {one.name: one.read_bytes() for one in place.iterdir()}:
+                new = self.directory / f"{name}.new"
+                shutil.rmtree(new, ignore_errors=True)
+                write_all(new, data)
+                write_all(place, data)
+
+    @contextlib.contextmanager
+    def following(self, seconds: float) -> Iterator[None]:
+        ended = threading.Event()
+
+        def follow() -> None:
+            while not ended.wait(seconds):
+                self.sync()
+
+        thread = threading.Thread(target=follow)
+        thread.start()
+        try:
+            yield
+        finally:
+            ended.set()
+            thread.join()
+
+
+@contextlib.contextmanager
+def webhook(installed: Installed, directory: Path, *further: str) -> Iterator[tuple[Server, Mounted]]:
+    """A running webhook behind Service batchgate. The Secrets must be there."""
+    mounted = Mounted(directory, installed)
+    mounted.sync()
+    (directory / "policies").mkdir()
+    (directory / "policies" / "all.yaml").write_text(POLICY)
+    tls = directory / names.WEBHOOK_TLS
+    argv = ["router", "webhook", "--listen", "0.0.0.0:0", "--host-name", f"batchgate.{SYSTEM}.svc"]
+    argv += ["--cert", str(tls / "tls.crt"), "--key", str(tls / "tls.key"), "--policy", str(directory / "policies")]
+    argv += ["--signing-key", str(directory / names.WEBHOOK_SIGNING / "signing.key"), *further]
+    with serving(argv, Pki(Pair(b"", b""), tls), directory / "log") as server:
+        installed.plane.apply(*_service(server.port))
+        try:
+            yield server, mounted
+        finally:
+            installed.plane.kubectl("delete", "service,endpointslice", "batchgate", "-n", SYSTEM)
+
+
+def _service(port: int) -> list[dict[str, object]]:
+    """A Service whose endpoint is a process of this machine: no loopback address, which the API server refuses."""
+    metadata = {"name": "batchgate", "namespace": SYSTEM}
+    slices = {**metadata, "labels": {"kubernetes.io/service-name": "batchgate"}}
+    return [
+        {
+            "apiVersion": "v1",
+            "kind": "Service",
+            "metadata": metadata,
+            "spec": {"ports": [{"name": "https", "port": 443, "targetPort": port}]},
+        },
+        {
+            "apiVersion": "discovery.k8s.io/v1",
+            "kind": "EndpointSlice",
+            "metadata": slices,
+            "addressType": "IPv4",
+            "ports": [{"name": "https", "port": port, "protocol": "TCP"}],
+            "endpoints": [{"addresses": [_address()], "conditions": {"ready": True}}],
+        },
+    ]
+
+
+def _address() -> str:
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+        probe.connect(("192.0.2.1", 9))
+        return str(probe.getsockname()[0])
