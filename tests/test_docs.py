@@ -12,7 +12,11 @@ from click.testing import CliRunner
 from router.cli import COMMANDS, commands
 
 ROOT = Path(__file__).parent.parent
-PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/*.md"), *ROOT.glob("examples/*/*.md"), *ROOT.glob("certs/*.md")])
+PAGES = sorted(
+    page
+    for where in ("", "docs/", "examples/*/", "certs/", "charts/*/", "manifests/")
+    for page in ROOT.glob(f"{where}*.md")
+)
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))

@@ -15,7 +15,13 @@ ROOT = Path(__file__).parent.parent
 LONGEST = 35
 CODE = ("router", "bed", "bench")
 PAGES = sorted(
-    [*ROOT.glob("*.md"), *ROOT.glob("docs/*.md"), *ROOT.glob("manifests/**/*.md"), *ROOT.glob("examples/**/*.md")]
+    [
+        *ROOT.glob("*.md"),
+        *ROOT.glob("docs/*.md"),
+        *ROOT.glob("manifests/**/*.md"),
+        *ROOT.glob("examples/**/*.md"),
+        *ROOT.glob("charts/**/*.md"),
+    ]
 )
 
 _NEGATION = re.compile(r"\b(?:no|not|never|none|nobody|nothing|nowhere|neither|nor|cannot|\w+n't)\b", re.IGNORECASE)

@@ -52,9 +52,7 @@ def comments(text: str) -> dict[str, str]:
 def table(text: str) -> str:
     """The table of a values.yaml."""
     told = comments(text)
-    rows = [
-        f"| `{place}` | `{json.dumps(value)}` | {told[place]} |\n" for place, value in leaves(yaml.safe_load(text))
-    ]
+    rows = [f"| `{place}` | `{json.dumps(value)}` | {told[place]} |\n" for place, value in leaves(yaml.safe_load(text))]
     return BEGIN + "".join(rows)
 
 

@@ -92,9 +92,7 @@ PAIRS = {
         ADD_CA,
         ("ignore",),
     ),
-    "builtin certificates": Pair(
-        ("certs",), {"certificates": {"mode": "builtin"}, **IMAGE}, ("certs", "registration")
-    ),
+    "builtin certificates": Pair(("certs",), {"certificates": {"mode": "builtin"}, **IMAGE}, ("certs", "registration")),
     "cert-manager": Pair(
         ("cert-manager",), {"certificates": {"mode": "cert-manager"}}, ("cert-manager", "registration")
     ),

@@ -44,7 +44,7 @@ BY_SCHEMA: list[tuple[Json, tuple[str, ...]]] = [
     ({"certificates": {"mode": "none"}}, ("at '/certificates/mode'", "'builtin', 'cert-manager', 'existing'")),
     ({"certificates": {"existing": {"caBundle": "-----BEGIN"}}}, ("at '/certificates/existing/caBundle'",)),
     ({"network": {"apiServer": ["192.0.2.10"]}}, ("at '/network/apiServer/0'", "does not match pattern")),
-    ({"policies": {"rules": "rules: []"}}, ("at '/policies'", "invalid propertyName 'rules'")),
+    ({"policies": {"rules": "rules: []"}}, ("at '/policies'", "additional properties 'rules' not allowed")),
     ({"policies": {"rules.yaml": {"rules": []}}}, ("at '/policies/rules.yaml'", "got object, want string")),
     (agents({"local": True}), ("at '/agents/0'", "missing property 'site'")),
     (agents({"site": "hpc", "key": "k"}), ("at '/agents/0'", "additional properties 'key' not allowed")),
@@ -86,7 +86,6 @@ BY_CHART: list[tuple[Json, str]] = [
     ),
     (
         agents({"site": "hpc", "ssh": SSH | {"knownHostsDirectory": "/etc/batchgate/keys/hosts"}}),
-        "agents[0] (site hpc): ssh.keysDirectory /etc/batchgate/keys and ssh.knownHostsDirectory "
         "/etc/batchgate/keys/hosts are two mounts, so that neither may be within the other",
     ),
     (FILES | agents({"site": "other", "ssh": SSH}), "agents[0] (site other): the policies have no such site, only demo, "),

@@ -14,14 +14,10 @@ from pathlib import Path
 import pytest
 
 from router import names
-from router.controlplane import cloudnode, installing, realnode
-from router.controlplane.arguments import SERVICE_ADDRESS
-from router.controlplane.options import APISERVER, Options
+from router.controlplane import installing, realnode
 from router.controlplane.plane import ControlPlane
 from router.controlplane.programs import Programs
-from router.controlplane.start import control_plane
-from tests.deployed import image
-from tests.kube.wire import Wire, listener_on
+from tests.deployed import clusters
 
 README = installing.MANIFESTS / "README.md"
 OPERATING = installing.MANIFESTS.parent / "docs" / "operating.md"
@@ -103,24 +99,13 @@ def write_admission(directory: Path) -> Path:
 
 @pytest.fixture(scope="package")
 def cluster(control_plane_programs: Programs, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
-    """A control plane with a real node that has the image, and a way from its Pods to the API server.
-
-    There is no kube-proxy: the API server finds a Service's Pods itself, and what Pods send to the Service
-    ``kubernetes`` is forwarded here.
-    """
+    """The API server shows webhooks its client certificate."""
     if obstacle := realnode.obstacle():
         pytest.skip(f"no real node: {obstacle}")
     directory = tmp_path_factory.mktemp("deployed")
-    archive = directory / "webhook.tar"
-    image.write(archive, IMAGE)
     admission = write_admission(directory)
-    more = ("--enable-aggregator-routing=true", f"--admission-control-config-file={admission}")
-    options = Options(arguments={APISERVER: more})
-    with control_plane(directory / "plane", options) as plane:
-        realnode.start(plane, cloudnode.NAME, cloudnode.IMAGES, [archive])
-        bridge = f"bg{plane.place.ports.apiserver}"
-        with Wire(plane.place.ports.apiserver, listener_on((SERVICE_ADDRESS, 443), bridge)):
-            yield plane
+    with clusters.with_node(directory, IMAGE, f"--admission-control-config-file={admission}") as plane:
+        yield plane
 
 
 @pytest.fixture(scope="package")

@@ -32,27 +32,17 @@ seccompProfile:
 
 {{- /* Where Pods run, and what else the values say of a Pod. */ -}}
 {{- define "batchgate.placing" -}}
-{{- with .nodeSelector }}
-nodeSelector: {{- toYaml . | nindent 2 }}
-{{- end }}
-{{- with .tolerations }}
-tolerations: {{- toYaml . | nindent 2 }}
-{{- end }}
-{{- with .affinity }}
-affinity: {{- toYaml . | nindent 2 }}
-{{- end }}
-{{- with .priorityClassName }}
-priorityClassName: {{ . }}
-{{- end }}
+{{- $found := dict -}}
+{{- range $key := list "nodeSelector" "tolerations" "affinity" "priorityClassName" -}}
+{{- with get $ $key }}{{ $_ := set $found $key . }}{{ end -}}
+{{- end -}}
+{{- if $found }}{{ toYaml $found }}{{ end -}}
 {{- end }}
 
 {{- define "batchgate.pulling" -}}
-{{- with .Values.imagePullSecrets }}
-imagePullSecrets:
-  {{- range . }}
-  - name: {{ . }}
-  {{- end }}
-{{- end }}
+{{- $names := list -}}
+{{- range .Values.imagePullSecrets }}{{ $names = append $names (dict "name" .) }}{{ end -}}
+{{- if $names }}{{ toYaml (dict "imagePullSecrets" $names) }}{{ end -}}
 {{- end }}
 
 {{- /* The namespaces whose Jobs the webhook judges. The guard of Jobs has the inverse. */ -}}
@@ -143,10 +133,14 @@ metadata:
 spec:
   serviceAccountName: {{ .account }}
   restartPolicy: Never
-  {{- include "batchgate.pulling" .root | indent 2 }}
+  {{- with include "batchgate.pulling" .root }}
+  {{- . | nindent 2 }}
+  {{- end }}
   securityContext:
     {{- include "batchgate.podSecurity" .root | nindent 4 }}
-  {{- include "batchgate.placing" .root.Values.hooks | indent 2 }}
+  {{- with include "batchgate.placing" .root.Values.hooks }}
+  {{- . | nindent 2 }}
+  {{- end }}
   containers:
     - name: batchgate
       image: {{ include "batchgate.image" (dict "image" .root.Values.image "root" .root) }}
