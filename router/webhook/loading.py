@@ -26,6 +26,7 @@ from router.kube.client import Api, connect
 from router.placement import signing
 from router.policy.decision import NO_QUEUE_STATES, QueueStates
 from router.startup.policyfiles import PolicyStore
+from router.startup.policysource import PolicySource
 from router.startup.settings import WATCH_SECONDS, WebhookSettings
 from router.startup.sources import FileSource, Source, watch
 from router.webhook import tls
@@ -203,8 +204,8 @@ def _queues(settings: WebhookSettings, log: logging.Logger) -> FileSource[QueueS
     return FileSource("queues", (path,), lambda: _read_queues(path), log, NO_QUEUE_STATES, stale)
 
 
-def _reporter(log: logging.Logger) -> Callable[[PolicyStore], None]:
-    def report(store: PolicyStore) -> None:
+def _reporter(log: logging.Logger) -> Callable[[PolicySource], None]:
+    def report(store: PolicySource) -> None:
         fields = {"source": store.name, "generation": store.generation}
         if store.error:
             log.error(

@@ -27,6 +27,7 @@ def test_every_option_is_in_the_table() -> None:
 def test_every_metric_is_in_the_table() -> None:
     metrics = Metrics()
     metrics.show(dict, dict)
+    metrics.show_sources(())
     names = {f"{one.name}_total" if one.type == "counter" else one.name for one in metrics.registry.collect()}
     table = [line for line in _section("Metrics").splitlines() if line.startswith("| `batchgate_")]
 
