@@ -19,7 +19,7 @@ from prometheus_client.process_collector import ProcessCollector
 from prometheus_client.registry import Collector
 
 from router import __version__
-from router.startup.sourcemetrics import SourceCollector
+from router.startup.sourcemetrics import Digested, PolicyCollector, SourceCollector
 from router.startup.sources import Source
 
 CONTENT_TYPE: Final = CONTENT_TYPE_LATEST
@@ -64,9 +64,10 @@ class Metrics:
         """From now on also show jobs by state, and the seconds since each watch gave a sign of life."""
         self.registry.register(_Live(jobs, ages))
 
-    def show_sources(self, sources: Sequence[Source]) -> None:
-        """From now on also show how often each source became unusable, and whether it is now."""
+    def show_sources(self, sources: Sequence[Source], policy: Digested) -> None:
+        """From now on also show how often each source became unusable, whether it is now, and the policy in force."""
         self.registry.register(SourceCollector(sources))
+        self.registry.register(PolicyCollector(policy))
 
     def text(self) -> bytes:
         """All metrics in Prometheus' text format."""

@@ -1,4 +1,4 @@
-"""The metrics of sources: how often each became unusable, and whether it is now.
+"""The metrics of sources: how often each became unusable, whether it is now, and which policy is in force.
 
 Knows only prometheus-client.
 """
@@ -6,11 +6,34 @@ Knows only prometheus-client.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import Protocol
 
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
 from router.startup.sources import Source
+
+
+class Digested(Protocol):
+    """The part of a policy source that is shown."""
+
+    @property
+    def digest(self) -> str:
+        """The digest of the policy in force; empty while there is none."""
+
+
+class PolicyCollector(Collector):
+    """The digest of the policy in force, as a label: it is the same in all programs that go by one policy."""
+
+    def __init__(self, policy: Digested) -> None:
+        self._policy = policy
+
+    def collect(self) -> Iterator[Metric]:
+        """One sample, or none without a policy."""
+        shown = GaugeMetricFamily("batchgate_policy_in_force", "The policy's digest; always 1.", labels=["digest"])
+        if self._policy.digest:
+            shown.add_metric([self._policy.digest], 1)
+        yield shown
 
 
 class SourceCollector(Collector):

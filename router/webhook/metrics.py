@@ -16,7 +16,7 @@ from prometheus_client.exposition import CONTENT_TYPE_LATEST
 from prometheus_client.process_collector import ProcessCollector
 
 from router import __version__
-from router.startup.sourcemetrics import SourceCollector
+from router.startup.sourcemetrics import Digested, PolicyCollector, SourceCollector
 from router.startup.sources import Source
 
 # From a quarter of the usual time of an answer to the API server's timeout.
@@ -64,9 +64,10 @@ class Metrics:
         build = gauge("batchgate_build_info", "What runs here; always 1.", labelnames=("version", "python"))
         build.labels(version=__version__, python=platform.python_version()).set(1)
 
-    def show(self, sources: Sequence[Source]) -> None:
-        """Also show the state of these sources from now on."""
+    def show(self, sources: Sequence[Source], policy: Digested) -> None:
+        """Also show the state of these sources and the policy in force from now on."""
         self.registry.register(SourceCollector(sources))
+        self.registry.register(PolicyCollector(policy))
 
     def text(self) -> bytes:
         """All metrics in Prometheus' text format."""

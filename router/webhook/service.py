@@ -86,7 +86,7 @@ class Service:
     large_places: threading.BoundedSemaphore = field(default_factory=lambda: threading.BoundedSemaphore(LARGE_AT_ONCE))
 
     def __post_init__(self) -> None:
-        self.metrics.show(self.sources)
+        self.metrics.show(self.sources, self.policy)
 
     @property
     def alive(self) -> bool:

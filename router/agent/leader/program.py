@@ -131,7 +131,7 @@ class Agent:
         self._keys = FileSource("public-key", (settings.public_key,), lambda: _read_keys(settings.public_key), log)
         self._api = connect(settings.kubeconfig)
         self._metrics = Metrics()
-        self._metrics.show_sources((source, self._keys))
+        self._metrics.show_sources((source, self._keys), source)
         self._stopping = stopping
         self._next: Lead | None = None
         """The term that begins once the election is won."""
@@ -223,6 +223,7 @@ class Agent:
             election=election,
             recorder=recorder,
             keys=lambda: self._keys.value,
+            policy=lambda: self._source.digest,
             observer=self._observer(),
         )
 

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from router import names
+from router import names, policy
 from router.controlplane import installing
 from router.controlplane.plane import ControlPlane
 from router.kube.client import connect
-from tests.agent.agents import AgentSite, Process, cleaned, until
+from tests.agent.agents import NODES, AgentSite, Process, cleaned, until
 from tests.local.conftest import queue as queue  # noqa: PLC0414 - a fixture
 from tests.local.queue import EmbeddedQueue
 from tests.policymap import PLACE, PolicyMap, policy_map
@@ -36,6 +36,12 @@ def _texts(site: AgentSite) -> dict[str, str]:
     return {file.name: file.read_text() for file in site.policy.iterdir()}
 
 
+def _published(site: AgentSite) -> str:
+    """The policy of the agent, as its Node shows it."""
+    node = site.api.get(f"{NODES}/{names.node_name(site.name, 'workq')}")
+    return str((node["metadata"].get("annotations") or {}).get(names.NODE_POLICY, ""))
+
+
 def _started(site: AgentSite) -> Process:
     return site.start(policy=None, policy_configmap=names.POLICIES_CONFIG_MAP)
 
@@ -58,6 +64,8 @@ def test_it_waits_for_the_config_map_follows_it_and_keeps_the_last_good_policy(
     agent.await_ready(leading=True)
     assert _errors(agent, "waiting for the policy") == [missing]
     assert site.nodes() == ["workq"]
+    until(lambda: _published(site), lambda digest: digest == policy.load(_texts(site)).digest)
+    until(lambda: site.condition(names.CONDITION_POLICY_DIFFERS))
 
     config_map.change({"rules.yaml": "rules: 7\n"})
     until(lambda: "policy" in agent.ready())
