@@ -1,58 +1,22 @@
 """Takes the policy from a ConfigMap of the cluster and follows its changes.
 
-Pure: ``texts_of``. Shell (a watch): the rest. The keys of the ConfigMap are read as the files of a directory are:
-``kubectl create configmap NAME --from-file DIR`` and ``batchgate policy apply DIR`` give the same policy, with the same
-digest, as the directory itself.
+Shell (a watch).
 """
 
 from __future__ import annotations
 
-import base64
-import binascii
-import contextlib
 import threading
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
-from router.errors import ConfigError, PolicyError, Problem
+from router.errors import ConfigError
 from router.kube.client import Api
 from router.kube.watching import Watch
+from router.policy.configmap import texts_of
 from router.policy.loading import load
-from router.startup.policyfiles import decoded, is_policy_file
 from router.startup.policysource import OnReload, PolicySource
 
 _ADDED: Final = "kubectl create configmap, or batchgate policy apply, makes it"
-
-
-def texts_of(found: Mapping[str, Any], place: str) -> dict[str, str]:
-    """The policy files of a ConfigMap: the texts of its keys ``*.yaml`` and ``*.yml``, by key, without hidden ones.
-
-    :param place: of the ConfigMap, for messages
-    :raises ConfigError: it holds no policy file; PolicyError with every key that is not UTF-8 text
-    """
-    texts: dict[str, str] = {}
-    problems: list[Problem] = []
-    for name, value in sorted(_values(found).items()):
-        if not is_policy_file(name):
-            continue
-        try:
-            texts[name] = decoded(value if isinstance(value, bytes) else value.encode("utf-8", "surrogatepass"))
-        except ValueError as error:
-            problems.append(Problem(name, 0, 0, "", str(error)))
-    if problems:
-        raise PolicyError(problems)
-    if not texts:
-        raise ConfigError(f"{place}: holds no policy file (a key *.yaml); see docs/policies.md for the least one")
-    return texts
-
-
-def _values(found: Mapping[str, Any]) -> dict[str, str | bytes]:
-    """All values by key. kubectl puts files that are not UTF-8 into ``binaryData``; there every value is base64."""
-    values: dict[str, str | bytes] = {str(key): str(text) for key, text in (found.get("data") or {}).items()}
-    for key, text in (found.get("binaryData") or {}).items():
-        with contextlib.suppress(binascii.Error):  # the API server has refused it
-            values[str(key)] = base64.b64decode(str(text))
-    return values
 
 
 class PolicyConfigMap(PolicySource):

@@ -9,15 +9,15 @@ from __future__ import annotations
 import contextlib
 import stat
 import threading
-from pathlib import Path, PurePath
+from pathlib import Path
 from typing import Final
 
 from router.errors import ConfigError, PolicyError, Problem
+from router.policy.configmap import decoded, is_policy_file
 from router.policy.loading import load
 from router.policy.model import Policy
 from router.startup.policysource import OnReload, PolicySource
 
-ENDINGS: Final = (".yaml", ".yml")
 LARGEST: Final = 4 * 1024 * 1024
 
 Signature = tuple[tuple[str, int, int, int, int, int], ...]
@@ -67,20 +67,6 @@ def _text(file: Path) -> str:
     if len(data) > LARGEST:
         raise ValueError(f"is larger than {LARGEST // 1024**2} MiB")
     return decoded(data)
-
-
-def is_policy_file(name: str) -> bool:
-    """Whether a file of this name is read as part of a policy."""
-    return PurePath(name).suffix in ENDINGS and not name.startswith(".")
-
-
-def decoded(data: bytes) -> str:
-    """The text of a policy file, without a byte order mark. Raises ValueError with the line that is not UTF-8."""
-    try:
-        return data.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        line = data[: error.start].count(b"\n") + 1
-        raise ValueError(f"line {line} is not UTF-8 (byte {data[error.start]:#04x}); save the file as UTF-8") from None
 
 
 def _signature(directory: Path) -> Signature | None:

@@ -47,6 +47,9 @@ class Metrics:
         self.over_budget = counter(
             "batchgate_reviews_over_budget", "Reviews that took more CPU time than they may, and were denied."
         )
+        self.policy_reviews = counter(
+            "batchgate_policy_reviews", "Reviews of the policy's ConfigMap.", labelnames=("allowed",)
+        )
         self.refused = counter(
             "batchgate_refused_requests", "Requests answered with an HTTP error.", labelnames=("code",)
         )

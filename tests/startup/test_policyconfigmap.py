@@ -15,7 +15,8 @@ from router.controlplane import installing
 from router.controlplane.plane import ControlPlane
 from router.errors import ConfigError, PolicyError
 from router.kube.client import ApiError, connect
-from router.startup.policyconfigmap import PolicyConfigMap, texts_of
+from router.policy.configmap import texts_of
+from router.startup.policyconfigmap import PolicyConfigMap
 from router.startup.policyfiles import read_directory
 from router.startup.policysource import PolicySource
 from tests.kube.wire import await_true, wire_to
