@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import platform
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Final
 
@@ -19,6 +19,8 @@ from prometheus_client.process_collector import ProcessCollector
 from prometheus_client.registry import Collector
 
 from router import __version__
+from router.startup.sourcemetrics import Digested, PolicyCollector, SourceCollector
+from router.startup.sources import Source
 
 CONTENT_TYPE: Final = CONTENT_TYPE_LATEST
 SECONDS: Final = (0.05, 0.1, 0.25, 0.5, 1.0, 2.0, 5.0, 10.0, 30.0, 60.0, 300.0)
@@ -61,6 +63,11 @@ class Metrics:
     def show(self, jobs: Callable[[], Mapping[str, int]], ages: Callable[[], Mapping[str, float]]) -> None:
         """From now on also show jobs by state, and the seconds since each watch gave a sign of life."""
         self.registry.register(_Live(jobs, ages))
+
+    def show_sources(self, sources: Sequence[Source], policy: Digested) -> None:
+        """From now on also show how often each source became unusable, whether it is now, and the policy in force."""
+        self.registry.register(SourceCollector(sources))
+        self.registry.register(PolicyCollector(policy))
 
     def text(self) -> bytes:
         """All metrics in Prometheus' text format."""

@@ -48,7 +48,9 @@ class AgentSettings:
     :param listen: where the kubelet API is served
     :param metrics: where /livez, /readyz and /metrics are served, plain HTTP
     :param address: the IP under which the API server reaches ``listen``; the Nodes publish it
-    :param namespace: the namespace of the election's Lease
+    :param policy: the directory of the policy files
+    :param policy_configmap: the ConfigMap in ``namespace`` that holds the policy, instead; empty: ``policy``
+    :param namespace: the namespace of the election's Lease, and of ConfigMaps
     :param cluster: eight hex digits that stand for the cluster in job names; None: from ``kube-system``'s uid
     :param local_state: the directory of the embedded queue, for sites of system ``local``
     :param local_commands: words before the embedded queue's commands; empty: this program
@@ -63,6 +65,7 @@ class AgentSettings:
     metrics: Address
     address: str
     kubeconfig: str | None = None
+    policy_configmap: str = ""
     namespace: str = NAMESPACE
     identity: str = ""
     cluster: str | None = None

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, Final
 
 import click
+from click.core import ParameterSource
 
 from router.agent import settings as defaults
 from router.agent.settings import AgentSettings
@@ -33,6 +34,12 @@ def _seconds(name: str, default: int, help_text: str) -> Callable[[Command], Com
 @click.command()
 @_option("--site", required=True, metavar="NAME", help="The site of the policy whose Pods are run.")
 @_option("--policy", default="policies", type=FILE, metavar="DIR", help="Policy directory.")
+@_option(
+    "--policy-configmap",
+    default="",
+    metavar="NAME",
+    help="Instead of --policy: a ConfigMap in --namespace, watched; the webhook's is batchgate-policies.",
+)
 @_option("--public-key", required=True, type=FILE, metavar="FILE", help="Verifies the webhook's signatures.")
 @_option("--kubeconfig", metavar="FILE", help="Else $KUBECONFIG, else the cluster whose Pod this is.")
 @_option(
@@ -45,7 +52,7 @@ def _seconds(name: str, default: int, help_text: str) -> Callable[[Command], Com
 @_option("--metrics", default=":8080", metavar="HOST:PORT", help="For /livez, /readyz and /metrics, plain HTTP.")
 @_option("--self-signed", is_flag=True, help="Make the kubelet API's certificate instead of asking the cluster.")
 @_option("--certificates", type=FILE, metavar="DIR", help="Keeps the certificate that the cluster has issued.")
-@_option("--namespace", default=defaults.NAMESPACE, metavar="NAME", help="Of the Lease by which a leader is elected.")
+@_option("--namespace", default=defaults.NAMESPACE, metavar="NAME", help="Of Batchgate's Leases and ConfigMaps.")
 @_option("--identity", default="", metavar="NAME", help="Shown as the leader's; the host's name by default.")
 @_option("--cluster-id", metavar="DIGITS", help="Eight hex digits in jobs' names; by default from kube-system's uid.")
 @_option("--local-state", type=FILE, metavar="DIR", also=("BATCHGATE_LOCAL",), help="The embedded queue's directory.")
@@ -65,18 +72,25 @@ def agent(**options: Any) -> None:
 
     Several agents may run for one site; one of them leads, the others wait. Each option is also read from the
     environment: --public-key from BATCHGATE_AGENT_PUBLIC_KEY, else from BATCHGATE_PUBLIC_KEY. Policy and keys are read
-    again when their files change. The site's access in the policy says how the agent acts for the site's HPC users.
+    again when they change. An agent with --policy-configmap waits until the ConfigMap holds a valid policy. The site's access in the policy says how the agent acts for the site's HPC users.
     Never runs as root (except for the embedded queue).
 
     \b
     Example: batchgate agent --site local --policy policies --public-key certs/signing.pub \\
              --address 10.0.0.7 --local-state ~/.local/state/batchgate/local
     """
+    _demand_one_policy(options["policy_configmap"])
     settings = _settings(options)
     # Imported here, as `batchgate agent --help` and a usage error can do without CEL and the Kubernetes client.
     from router.agent.leader.program import run  # noqa: PLC0415
 
     run(settings)
+
+
+def _demand_one_policy(config_map: str) -> None:
+    context = click.get_current_context()
+    if config_map and context.get_parameter_source("policy") is not ParameterSource.DEFAULT:
+        raise click.UsageError("--policy and --policy-configmap each say where the policy is; give one of them")
 
 
 def _settings(options: dict[str, Any]) -> AgentSettings:
@@ -89,6 +103,7 @@ def _settings(options: dict[str, Any]) -> AgentSettings:
     return AgentSettings(
         site=options["site"],
         policy=options["policy"],
+        policy_configmap=options["policy_configmap"],
         public_key=options["public_key"],
         listen=listen,
         metrics=parse_address(options["metrics"]),

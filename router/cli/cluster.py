@@ -113,7 +113,7 @@ def cluster_options(command: Callable[P, T]) -> Callable[..., T]:
         system_namespace: str,
         **options: Any,
     ) -> T:
-        file = kubeconfig or usual_file()
+        file = kubeconfig_of(kubeconfig)
         # Imported here, so that `--help` does not import the Kubernetes client.
         from router.kube.credentials import namespace_of  # noqa: PLC0415
 
@@ -122,6 +122,11 @@ def cluster_options(command: Callable[P, T]) -> Callable[..., T]:
         return command(found, *arguments, **options)  # type: ignore[arg-type]
 
     return reached
+
+
+def kubeconfig_of(named: str | None) -> str | None:
+    """The kubeconfig to use; None if ``connect`` shall look for $KUBECONFIG or a Pod's own. Raises ConfigError."""
+    return named or usual_file()
 
 
 def usual_file() -> str | None:

@@ -1,4 +1,4 @@
-"""``batchgate policy check | test | schema``.
+"""``batchgate policy check | test | schema``; ``policyapply`` has ``batchgate policy apply``.
 
 Shell: reads files, prints, sets the exit code, without a cluster or webhook. ``router.policy`` finds and words the
 problems of a policy.
@@ -14,6 +14,7 @@ import click
 from router import policy as policies
 from router.cli.manifests import read_text
 from router.cli.output import as_json
+from router.cli.policyapply import apply
 from router.startup.policyfiles import read_directory
 from router.workload.cluster import UNKNOWN_CLUSTER
 from router.workload.clusterfile import read_cluster
@@ -23,7 +24,7 @@ _DIRECTORY = click.argument("directory", default="policies", envvar="BATCHGATE_P
 
 @click.group()
 def policy() -> None:
-    """Check and test policy files; print their schema.
+    """Check, test and apply policy files; print their schema.
 
     \b
     Example:  batchgate policy check policies
@@ -76,6 +77,9 @@ def test(directory: str, cluster: str | None) -> None:
             err=True,
         )
     sys.exit(0 if results and not failed else 1)
+
+
+policy.add_command(apply)
 
 
 @policy.command()

@@ -17,6 +17,7 @@ from router.errors import ConfigError
 from router.notation import durations
 from router.operating.jobs import facts
 from router.operating.overview import Overview, Queue, Seen, overview, sites_of
+from router.operating.policies import sentence
 from router.pod.view import view
 
 
@@ -57,11 +58,14 @@ def look(cluster: Cluster) -> Seen:
     """All objects of sites in a cluster that the caller may see. Raises ApiError if the API server does not answer."""
     path = f"/api/v1/namespaces/{cluster.system}/configmaps/{names.QUEUES_CONFIG_MAP}"
     queues = cluster.one("the state of queues", path) or {}
+    path = f"/api/v1/namespaces/{cluster.system}/configmaps/{names.POLICY_STATE_CONFIG_MAP}"
+    policies = cluster.one("the policy that each replica of the webhook publishes", path) or {}
     nodes = cluster.every("the Nodes of queues", "/api/v1/nodes", dict, labelSelector=names.NODE_KIND) or ()
     leases = cluster.every("the agents' Leases", f"{LEASES}/{cluster.system}/leases", dict)
     return Seen(
         now=time.time(),
         queues=queues.get("data") or {},
+        policies=policies.get("data") or {},
         nodes=nodes,
         leases=None if leases is None else {one["metadata"]["name"]: one for one in leases},
         jobs=cluster.everywhere("jobs", "/apis/batch/v1", facts, labelSelector=names.KEY_TARGET),
@@ -79,6 +83,7 @@ def _print(found: Overview, *, none: str) -> None:
         for one in found.leaders
     ]
     _section("Agents", ("SITE", "LEADER", "RENEWED", "REASON"), leaders, none)
+    click.echo(f"\nPolicy: {sentence(found.policies)}")
     counts = [(one.site or "(cloud)", str(one.state), str(one.count)) for one in found.jobs]
     _section("Jobs", ("SITE", "STATE", "JOBS"), counts, none)
     if (one := found.oldest_waiting) is not None:

@@ -86,6 +86,7 @@ def register(plane: ControlPlane, url: str, ca_file: Path, namespaces: Sequence[
 def unregister(plane: ControlPlane, namespaces: Sequence[str]) -> None:
     """Undo ``register``."""
     plane.kubectl("delete", "mutatingwebhookconfiguration", _REGISTRATION, "--ignore-not-found")
+    plane.kubectl("delete", "validatingwebhookconfiguration", _REGISTRATION, "--ignore-not-found")
     for namespace in namespaces:
         plane.kubectl("label", "namespace", namespace, f"{names.LABEL_GATE}-")
 
@@ -139,13 +140,21 @@ def overlay(directory: Path, url: str, ca_file: Path) -> Path:
     kustomizations, by relative path.
     """
     directory.mkdir(exist_ok=True)
-    client = {"url": f"{url}/mutate", "caBundle": base64.b64encode(ca_file.read_bytes()).decode()}
-    change = [{"op": "add", "path": "/webhooks/0/clientConfig", "value": client}]
+    authority = base64.b64encode(ca_file.read_bytes()).decode()
+
+    def patch(kind: str, path: str) -> dict[str, object]:
+        client = {"url": f"{url}{path}", "caBundle": authority}
+        change = [{"op": "add", "path": "/webhooks/0/clientConfig", "value": client}]
+        return {"target": {"kind": kind}, "patch": yaml.safe_dump(change)}
+
     kustomization = {
         "apiVersion": "kustomize.config.k8s.io/v1beta1",
         "kind": "Kustomization",
         "resources": [os.path.relpath(MANIFESTS / "registration", directory.resolve())],
-        "patches": [{"target": {"kind": "MutatingWebhookConfiguration"}, "patch": yaml.safe_dump(change)}],
+        "patches": [
+            patch("MutatingWebhookConfiguration", "/mutate"),
+            patch("ValidatingWebhookConfiguration", "/policy"),
+        ],
     }
     (directory / "kustomization.yaml").write_text(yaml.safe_dump(kustomization))
     return directory

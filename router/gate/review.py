@@ -76,7 +76,7 @@ class _Request:
 
 def review(body: object, gate: Gate) -> ReviewAnswer:
     """Answer one AdmissionReview. Raises ReviewError if the body is not a valid review."""
-    _demand_bounded(body)
+    demand_bounded(body)
     request = _read(body)
     if request.job is None:
         return ReviewAnswer(_response(request, allowed=True), _log_fields(request, allowed=True, target="untouched"))
@@ -121,7 +121,7 @@ def _judged(request: _Request, judgement: Judgement) -> ReviewAnswer:
     if not allowed:
         assert decision is not None  # noqa: S101 - as `allowed` says
         message = f"rule {decision.rule} denies this Job: {decision.reason}"
-        inner["status"] = _status(403, "Forbidden", message)
+        inner["status"] = status_of(403, "Forbidden", message)
     elif operations := patching.diff(judgement.job, judgement.routed):
         inner["patchType"] = "JSONPatch"
         inner["patch"] = patching.encoded(operations)
@@ -130,8 +130,8 @@ def _judged(request: _Request, judgement: Judgement) -> ReviewAnswer:
 
 def _invalid(request: _Request, error: JobError) -> ReviewAnswer:
     response = _response(request, allowed=False)
-    path, message = _cut(_plain(error.path), LONGEST_PATH), _cut(_plain(error.message), LONGEST_MESSAGE)
-    status = _status(422, "Invalid", f"{path}: {message}")
+    path, message = _cut(plain(error.path), LONGEST_PATH), _cut(plain(error.message), LONGEST_MESSAGE)
+    status = status_of(422, "Invalid", f"{path}: {message}")
     status["details"] = {"causes": [{"reason": "FieldValueInvalid", "field": path, "message": message}]}
     response["response"]["status"] = status
     response["response"]["auditAnnotations"] = {"decision": _INVALID, "reason": status["message"]}
@@ -142,8 +142,9 @@ def _response(request: _Request, *, allowed: bool) -> dict[str, Any]:
     return {"apiVersion": API_VERSION, "kind": KIND, "response": {"uid": request.uid, "allowed": allowed}}
 
 
-def _status(code: int, reason: str, message: str) -> dict[str, Any]:
-    return {"status": "Failure", "code": code, "reason": reason, "message": _cut(_plain(message), LONGEST_MESSAGE)}
+def status_of(code: int, reason: str, message: str) -> dict[str, Any]:
+    """The Status of a denial, with its message on one line."""
+    return {"status": "Failure", "code": code, "reason": reason, "message": _cut(plain(message), LONGEST_MESSAGE)}
 
 
 def _decided(decision: Decision) -> dict[str, Any]:
@@ -151,7 +152,7 @@ def _decided(decision: Decision) -> dict[str, Any]:
     return {
         "target": decision.target,
         "rule": decision.rule,
-        "reason": _cut(_plain(decision.reason), LONGEST_MESSAGE),
+        "reason": _cut(plain(decision.reason), LONGEST_MESSAGE),
         "site": route.site.name if route else "",
         "queue": route.queue.name if route else "",
         "audited": tuple(one.rule for one in decision.audited),
@@ -167,7 +168,7 @@ def _audit_annotations(decision: Decision) -> dict[str, str]:
         entries["audited"] = "; ".join(
             f"{one.rule}: {one.outcome}" if one.outcome else one.rule for one in decision.audited
         )
-    return {key: _cut(_plain(value), LONGEST_MESSAGE) for key, value in entries.items()}
+    return {key: _cut(plain(value), LONGEST_MESSAGE) for key, value in entries.items()}
 
 
 def _log_fields(request: _Request, *, allowed: bool, **decided: Any) -> dict[str, Any]:
@@ -196,7 +197,7 @@ def cut(warnings: Sequence[str]) -> list[str]:
     shown: list[str] = []
     left = LONGEST_WARNINGS
     for warning in warnings:
-        text = _cut(_plain(warning), LONGEST_WARNING)
+        text = _cut(plain(warning), LONGEST_WARNING)
         if len(text) > left:
             break
         left -= len(text)
@@ -213,7 +214,7 @@ def _cut(text: str, longest: int) -> str:
     return f"{words if len(words) > longest // 2 else head}…"
 
 
-def _plain(text: str) -> str:
+def plain(text: str) -> str:
     """The text on one line: the API server drops warnings that hold control characters or lone surrogates."""
     if text.isascii() and text.isprintable():
         return text
@@ -224,7 +225,7 @@ def _plain(text: str) -> str:
 # --- requests ---------------------------------------------------------------------------------------------------
 
 
-def _demand_bounded(body: object) -> None:
+def demand_bounded(body: object) -> None:
     """Refuse a review that is nested too deep or too large, before any code walks it recursively."""
     level: list[Any] = [body] if body.__class__ in _NESTED else []
     total = 0
@@ -247,21 +248,19 @@ _NESTED: Final = frozenset({dict, list})
 
 
 def _read(body: object) -> _Request:
-    request = _review_request(body)
-    uid = _text(request, "uid", "request.uid")
-    if not uid or not uid.isascii() or not uid.isprintable() or len(uid) > _LONGEST_NAME:
-        raise ReviewError("request.uid is not a valid uid")
-    operation = _text(request, "operation", "request.operation")
-    user, groups = _user(request)
-    namespace = _text(request, "namespace", "request.namespace")
+    request = review_request(body)
+    uid = uid_of(request)
+    operation = text_at(request, "operation", "request.operation")
+    user, groups = requester_of(request)
+    namespace = text_at(request, "namespace", "request.namespace")
     job, stored = _objects(request, operation)
     if job is not None and not namespace:
         raise ReviewError("request.namespace is missing; a Job has one")
     return _Request(
         uid=uid,
-        operation=_plain(operation),
+        operation=plain(operation),
         namespace=namespace,
-        name=_plain(_text(request, "name", "request.name") or _name_of(job)),
+        name=plain(text_at(request, "name", "request.name") or _name_of(job)),
         user=user,
         groups=groups,
         dry_run=request.get("dryRun") is True,
@@ -270,7 +269,16 @@ def _read(body: object) -> _Request:
     )
 
 
-def _review_request(body: object) -> Mapping[str, Any]:
+def uid_of(request: Mapping[str, Any]) -> str:
+    """The uid of a request, which its answer repeats. Raises ReviewError."""
+    uid = text_at(request, "uid", "request.uid")
+    if not uid or not uid.isascii() or not uid.isprintable() or len(uid) > _LONGEST_NAME:
+        raise ReviewError("request.uid is not a valid uid")
+    return uid
+
+
+def review_request(body: object) -> Mapping[str, Any]:
+    """The request of an AdmissionReview. Raises ReviewError if the body is none of the version that we read."""
     if not isinstance(body, dict) or body.get("kind") != KIND:
         raise ReviewError(f"the body is not an {KIND}")
     version = body.get("apiVersion")
@@ -286,7 +294,7 @@ def _review_request(body: object) -> Mapping[str, Any]:
 
 def _objects(request: Mapping[str, Any], operation: str) -> tuple[dict[str, Any] | None, dict[str, Any] | None]:
     """The Job to judge and, at an update, the stored one; None for requests that pass unjudged."""
-    if operation not in {_CREATE, _UPDATE} or _text(request, "subResource", "request.subResource"):
+    if operation not in {_CREATE, _UPDATE} or text_at(request, "subResource", "request.subResource"):
         return None, None
     kind = request.get("kind")
     if kind != JOB_KIND:
@@ -304,11 +312,12 @@ def _job(request: Mapping[str, Any], name: str) -> dict[str, Any]:
     return job
 
 
-def _user(request: Mapping[str, Any]) -> tuple[str, tuple[str, ...]]:
+def requester_of(request: Mapping[str, Any]) -> tuple[str, tuple[str, ...]]:
+    """The user who sent a request, and the groups. Raises ReviewError."""
     info = request.get("userInfo")
     if not isinstance(info, dict):
         raise ReviewError("request.userInfo is missing: the requester is unknown")
-    user = _text(info, "username", "request.userInfo.username")
+    user = text_at(info, "username", "request.userInfo.username")
     if not user:
         raise ReviewError("request.userInfo.username is missing: the requester is unknown")
     groups = info.get("groups")
@@ -319,7 +328,8 @@ def _user(request: Mapping[str, Any]) -> tuple[str, tuple[str, ...]]:
     return user, tuple(groups)
 
 
-def _text(parent: Mapping[str, Any], name: str, path: str) -> str:
+def text_at(parent: Mapping[str, Any], name: str, path: str) -> str:
+    """A field of a review that is text; empty if it is missing. Raises ReviewError for another type."""
     value = parent.get(name)
     if value is None:
         return ""
@@ -337,4 +347,4 @@ def _name_of(job: Mapping[str, Any] | None) -> str:
 
 
 def _shown(value: object) -> str:
-    return _cut(_plain(json.dumps(value)), 80)
+    return _cut(plain(json.dumps(value)), 80)

@@ -112,13 +112,19 @@ class Api:
         except NotFound:
             return None
 
-    def create(self, path: str, body: Json, seconds: float = 30) -> Json:
-        """Create an object below the path of its kind. Conflict means that the name is taken."""
-        return self._json(_Request("POST", path, body=_bytes(body), seconds=seconds))
+    def create(self, path: str, body: Json, seconds: float = 30, **query: object) -> Json:
+        """Create an object below the path of its kind. Conflict means that the name is taken.
 
-    def replace(self, path: str, body: Json, seconds: float = 30) -> Json:
-        """Replace an object. If it has ``metadata.resourceVersion``, Conflict means that it changed meanwhile."""
-        return self._json(_Request("PUT", path, body=_bytes(body), seconds=seconds))
+        :param query: ``fieldManager``, ``dryRun``
+        """
+        return self._json(_Request("POST", path, query, body=_bytes(body), seconds=seconds))
+
+    def replace(self, path: str, body: Json, seconds: float = 30, **query: object) -> Json:
+        """Replace an object. If it has ``metadata.resourceVersion``, Conflict means that it changed meanwhile.
+
+        :param query: as for ``create``
+        """
+        return self._json(_Request("PUT", path, query, body=_bytes(body), seconds=seconds))
 
     def patch(self, path: str, body: Json | list[Json], kind: str = MERGE, seconds: float = 30) -> Json:
         """Patch an object: a merge patch, a strategic one, or a JSON Patch (a list of operations)."""

@@ -14,6 +14,7 @@ from router import names
 from router.errors import InputError
 from router.operating import stuck as stuck_pods
 from router.operating.jobs import JobFacts, JobPhase, state
+from router.operating.policies import Holder, holders
 from router.operating.stuck import Stuck
 from router.pod.status import rfc3339, seconds
 from router.pod.view import PodView
@@ -29,11 +30,13 @@ TOO_OLD: Final = 600
 class Seen:
     """The objects that were read. ``queues``: the documents that agents publish, by key; ``now``: seconds since 1970.
 
+    ``policies``: the documents by which the webhook's replicas say which policy they have in force, by key.
     ``leases``: by name; None if they were unreadable.
     """
 
     now: float
     queues: Mapping[str, str] = field(default_factory=dict)
+    policies: Mapping[str, str] = field(default_factory=dict)
     nodes: tuple[Json, ...] = ()
     leases: Mapping[str, Json] | None = field(default_factory=dict)
     jobs: tuple[JobFacts, ...] = ()
@@ -103,6 +106,7 @@ class Overview:
     stuck: tuple[Stuck, ...]
     leaders: tuple[Leader, ...]
     problems: tuple[str, ...] = ()
+    policies: tuple[Holder, ...] = ()
 
 
 def sites_of(seen: Seen) -> list[str]:
@@ -145,6 +149,7 @@ def overview(seen: Seen, site: str = "") -> Overview:
         stuck=(*_stuck_nodes(nodes), *stuck_pods.pods(pods, {one.uid: one for one in jobs}, seen.now)),
         leaders=_leaders(chosen, seen),
         problems=problems,
+        policies=holders(seen.policies, ((place[0], node) for place, node in nodes.items()), seen.now),
     )
 
 
@@ -209,6 +214,7 @@ _NODE_TROUBLES: Final = (
     names.CONDITION_ORPHAN_LIMIT,
     names.CONDITION_SITE_REFUSED,
     names.CONDITION_MPI_REFUSED,
+    names.CONDITION_POLICY_DIFFERS,
 )
 
 

@@ -9,20 +9,18 @@ from __future__ import annotations
 import contextlib
 import stat
 import threading
-from collections.abc import Callable
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
 
 from router.errors import ConfigError, PolicyError, Problem
+from router.policy.configmap import decoded, is_policy_file
 from router.policy.loading import load
 from router.policy.model import Policy
+from router.startup.policysource import OnReload, PolicySource
 
-ENDINGS: Final = (".yaml", ".yml")
 LARGEST: Final = 4 * 1024 * 1024
 
 Signature = tuple[tuple[str, int, int, int, int, int], ...]
-OnReload = Callable[["PolicyStore"], None]
 
 
 def read_directory(path: str | Path) -> dict[str, str]:
@@ -50,7 +48,7 @@ def read_directory(path: str | Path) -> dict[str, str]:
 
 def _policy_files(directory: Path) -> list[Path]:
     try:
-        return sorted(file for file in directory.iterdir() if file.suffix in ENDINGS and not file.name.startswith("."))
+        return sorted(file for file in directory.iterdir() if is_policy_file(file.name))
     except NotADirectoryError:
         raise ConfigError(f"{directory}: is a file; name the directory that holds the policy files") from None
     except FileNotFoundError:
@@ -68,11 +66,7 @@ def _text(file: Path) -> str:
         data = opened.read(LARGEST + 1)
     if len(data) > LARGEST:
         raise ValueError(f"is larger than {LARGEST // 1024**2} MiB")
-    try:
-        return data.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        line = data[: error.start].count(b"\n") + 1
-        raise ValueError(f"line {line} is not UTF-8 (byte {data[error.start]:#04x}); save the file as UTF-8") from None
+    return decoded(data)
 
 
 def _signature(directory: Path) -> Signature | None:
@@ -94,34 +88,14 @@ def _stat(file: Path) -> tuple[int, int, int, int, int]:
     return (found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns)
 
 
-class PolicyStore:
-    """The policy in force, which follows its directory.
-
-    ``policy`` is the last valid one, None before the first. ``error`` says why the current files are not in force, or
-    is empty. ``generation`` counts the policies that came into force, ``failures`` the failed reloads; ``loaded_at`` is
-    the time of the last change of policy. Readers need no lock: each attribute is replaced whole, the policy before the
-    generation.
-
-    :param on_reload: called after every reload, good or bad, in the thread that found the change
-    """
-
-    name = "policy"
+class PolicyStore(PolicySource):
+    """The policy in force, which follows its directory."""
 
     def __init__(self, path: str | Path, on_reload: OnReload | None = None) -> None:
+        super().__init__(on_reload)
         self.path = Path(path)
-        self.policy: Policy | None = None
-        self.generation = 0
-        self.failures = 0
-        self.error = ""
-        self.loaded_at: datetime | None = None
-        self._on_reload = on_reload
         self._seen: Signature | None = None
         self._lock = threading.Lock()
-
-    @property
-    def digest(self) -> str:
-        """The digest of the policy in force; empty while there is none."""
-        return "" if self.policy is None else self.policy.digest
 
     def load(self) -> Policy:
         """Read the directory now and put it into force. Raises PolicyError or ConfigError if it is invalid."""
@@ -133,6 +107,7 @@ class PolicyStore:
                 self.error = str(error)
                 self.failures += 1
                 raise
+            self.error = ""
             self._put_in_force(policy)
         return policy
 
@@ -143,18 +118,9 @@ class PolicyStore:
             return False
         with contextlib.suppress(ConfigError):  # shown by `error` and `failures`; the last good policy stays in force
             self.load()
-        if self._on_reload is not None:
-            self._on_reload(self)
+        self._reloaded()
         return True
 
     def check(self) -> None:
         """``check_now`` for a watcher of several sources."""
         self.check_now()
-
-    def _put_in_force(self, policy: Policy) -> None:
-        self.error = ""
-        if self.policy is not None and policy.digest == self.policy.digest:
-            return
-        self.policy = policy
-        self.generation += 1
-        self.loaded_at = datetime.now(tz=UTC)

@@ -24,6 +24,10 @@ REVIEW_BUDGET: Final = 1.0
 """Seconds of CPU time that one review may take. Most take two milliseconds, the largest allowed some tenths of a
 second. The API server waits ten seconds, in which several reviews in a row must be possible."""
 
+POLICY_BUDGET: Final = 5.0
+"""Seconds of CPU time that the check of a policy may take as it is written to the cluster: a thousand rules take a
+third of a second. The API server waits ten seconds."""
+
 THREADS: Final = 8
 """Reviews in progress at once. The one worker process uses one core; more threads would only wait for each other."""
 

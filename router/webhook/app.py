@@ -1,6 +1,6 @@
 """The Flask app: answers admission reviews, probes and metrics over HTTP.
 
-``router.gate.review`` judges the reviews. A body that is no review gets 400. An invalid Job gets a well-formed denial
+``router.gate.review`` judges Jobs, ``router.gate.policyreview`` checks the policy. A body that is no review gets 400. An invalid Job gets a well-formed denial
 (200). A bug of the webhook is 500, so that its ``failurePolicy`` decides about the Job. Each answer is one line of
 JSON.
 """
@@ -12,6 +12,7 @@ import json
 import secrets
 import time
 from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from typing import Any, Final, NoReturn
 
 from flask import Flask, Response, request
@@ -19,6 +20,7 @@ from gunicorn.http.errors import ParseException
 from werkzeug.exceptions import HTTPException, NotFound, RequestEntityTooLarge, TooManyRequests
 
 from router.errors import ReviewError
+from router.gate import policyreview
 from router.webhook.budget import Crowded, OverBudget
 from router.webhook.metrics import CONTENT_TYPE
 from router.webhook.service import LARGE_AT_ONCE, SentAnswer, Service
@@ -32,6 +34,8 @@ all time and threads. The next one gets 429 with ``Retry-After``. The API server
 decides.
 """
 RETRY_SECONDS: Final = 1
+REVIEWS: Final = frozenset({"/mutate", "/policy"})
+"""The paths of reviews: of Jobs, and of the ConfigMap with the policy."""
 
 _DRAINED: Final = 4
 _KEPT: Final = frozenset({"allow", "retry-after"})
@@ -55,15 +59,8 @@ def create_app(service: Service) -> Flask:
         if service.metrics_port is None:
             return
         here = request.environ["SERVER_PORT"] == str(service.metrics_port)
-        if (request.path == "/mutate" and here) or (request.path == "/metrics" and not here):
+        if (request.path in REVIEWS and here) or (request.path == "/metrics" and not here):
             raise NotFound
-
-    def mutate() -> Response:
-        if service.clients is not None:
-            sock = request.environ.get("gunicorn.socket")
-            service.clients.demand(None if sock is None else sock.getpeercert())
-        with service.metrics.in_flight.track_inprogress():
-            return _reviewed(service)
 
     def livez() -> Response:
         return _json({"alive": service.alive}, 200 if service.alive else 503)
@@ -78,7 +75,9 @@ def create_app(service: Service) -> Flask:
         return Response(service.exposition(), content_type=CONTENT_TYPE)
 
     app.before_request(placed)
-    app.add_url_rule("/mutate", view_func=mutate, methods=["POST"], provide_automatic_options=False)
+    for path, answer in (("/mutate", _reviewed), ("/policy", _policy_reviewed)):
+        view = partial(_admitted, service, answer)
+        app.add_url_rule(path, path, view_func=view, methods=["POST"], provide_automatic_options=False)
     app.add_url_rule("/livez", view_func=livez)
     app.add_url_rule("/readyz", view_func=readyz)
     app.add_url_rule("/statusz", view_func=statusz)
@@ -120,6 +119,15 @@ def _answer_errors(app: Flask, service: Service) -> None:
     app.register_error_handler(Exception, bug)
 
 
+def _admitted(service: Service, answer: Callable[[Service], Response]) -> Response:
+    """The answer to a review, for a client that may send one."""
+    if service.clients is not None:
+        sock = request.environ.get("gunicorn.socket")
+        service.clients.demand(None if sock is None else sock.getpeercert())
+    with service.metrics.in_flight.track_inprogress():
+        return answer(service)
+
+
 def _reviewed(service: Service) -> Response:
     started = time.perf_counter()
     if request.mimetype != JSON_TYPE:
@@ -132,6 +140,25 @@ def _reviewed(service: Service) -> Response:
         _count(service, answer.record, seconds)
         service.log.info("decision", extra={"fields": {**answer.record, "ms": round(seconds * 1000, 2)}})
     return Response(written, content_type=JSON_TYPE)
+
+
+def _policy_reviewed(service: Service) -> Response:
+    started = time.perf_counter()
+    if request.mimetype != JSON_TYPE:
+        return _unsupported(service)
+    body = _body(service.body_limit)
+    with _turn(service, len(body)) as slowed:
+        review = _parsed(body)
+        try:
+            answer = service.policy_budget.spend(lambda: policyreview.review(review), slowed)
+        except Crowded:
+            raise _no_place("takes long") from None
+        except OverBudget as error:
+            answer = policyreview.over_budget(review, error.seconds)
+    service.metrics.policy_reviews.labels(allowed="true" if answer.record["allowed"] else "false").inc()
+    seconds = time.perf_counter() - started
+    service.log.info("policy review", extra={"fields": {**answer.record, "ms": round(seconds * 1000, 2)}})
+    return _json(answer.response, 200)
 
 
 def _answer(service: Service, review: object, slowed: Callable[[], bool]) -> SentAnswer:

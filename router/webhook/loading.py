@@ -8,6 +8,7 @@ that was constructed before a fork as ended in the child, even while it runs (``
 from __future__ import annotations
 
 import logging
+import socket
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -25,12 +26,14 @@ from router.kube.client import Api, connect
 from router.placement import signing
 from router.policy.decision import NO_QUEUE_STATES, QueueStates
 from router.startup.policyfiles import PolicyStore
+from router.startup.policysource import PolicySource
 from router.startup.settings import WATCH_SECONDS, WebhookSettings
 from router.startup.sources import FileSource, Source, watch
 from router.webhook import tls
 from router.webhook.budget import Budget
 from router.webhook.clients import Clients
 from router.webhook.metrics import Metrics
+from router.webhook.policystate import PolicyPublisher
 from router.webhook.service import Service
 from router.webhook.tls import ServerTls
 from router.workload.cluster import UNKNOWN_CLUSTER, Cluster
@@ -147,6 +150,9 @@ def load(checked: InForce, settings: WebhookSettings, log: logging.Logger, metri
     in_force = _following(checked, settings, log)
     for followed in in_force.followed:
         followed.start()
+    publisher = _publisher(checked, settings, log)
+    if publisher is not None:
+        publisher.start()
     queues = in_force.queues
     files = watch(in_force.sources, WATCH_SECONDS)
     return Service(
@@ -163,7 +169,11 @@ def load(checked: InForce, settings: WebhookSettings, log: logging.Logger, metri
         body_limit=settings.body_limit,
         clients=None if settings.client_ca is None else Clients(frozenset(settings.client_names)),
         metrics_port=metrics_port,
-        watching=lambda: files.alive and all(followed.alive for followed in in_force.followed),
+        watching=lambda: (
+            files.alive
+            and all(followed.alive for followed in in_force.followed)
+            and (publisher is None or publisher.alive)
+        ),
         synced=lambda: in_force.synced,
     )
 
@@ -180,6 +190,15 @@ def _following(checked: InForce, settings: WebhookSettings, log: logging.Logger)
         return replace(checked, cluster=cluster, followed=(cluster,))
     queues = WatchedQueues(checked.api, settings.namespace, settings.queues_max_age, log)
     return replace(checked, cluster=cluster, queues=queues, followed=(cluster, queues))
+
+
+def _publisher(checked: InForce, settings: WebhookSettings, log: logging.Logger) -> PolicyPublisher | None:
+    if checked.api is None:
+        return None
+    store = checked.policy
+    return PolicyPublisher(
+        checked.api, settings.namespace, socket.gethostname(), lambda: (store.digest, store.error), log
+    )
 
 
 def _optional(name: str, path: Path | None, read: Callable[[Path], Any], log: logging.Logger) -> FileSource[Any] | None:
@@ -203,8 +222,8 @@ def _queues(settings: WebhookSettings, log: logging.Logger) -> FileSource[QueueS
     return FileSource("queues", (path,), lambda: _read_queues(path), log, NO_QUEUE_STATES, stale)
 
 
-def _reporter(log: logging.Logger) -> Callable[[PolicyStore], None]:
-    def report(store: PolicyStore) -> None:
+def _reporter(log: logging.Logger) -> Callable[[PolicySource], None]:
+    def report(store: PolicySource) -> None:
         fields = {"source": store.name, "generation": store.generation}
         if store.error:
             log.error(

@@ -7,17 +7,16 @@ of sources, HTTP codes; never a user or a Job.
 from __future__ import annotations
 
 import platform
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from functools import partial
 from typing import Final
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
-from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.exposition import CONTENT_TYPE_LATEST
 from prometheus_client.process_collector import ProcessCollector
-from prometheus_client.registry import Collector
 
 from router import __version__
+from router.startup.sourcemetrics import Digested, PolicyCollector, SourceCollector
 from router.startup.sources import Source
 
 # From a quarter of the usual time of an answer to the API server's timeout.
@@ -48,6 +47,9 @@ class Metrics:
         self.over_budget = counter(
             "batchgate_reviews_over_budget", "Reviews that took more CPU time than they may, and were denied."
         )
+        self.policy_reviews = counter(
+            "batchgate_policy_reviews", "Reviews of the policy's ConfigMap.", labelnames=("allowed",)
+        )
         self.refused = counter(
             "batchgate_refused_requests", "Requests answered with an HTTP error.", labelnames=("code",)
         )
@@ -65,31 +67,11 @@ class Metrics:
         build = gauge("batchgate_build_info", "What runs here; always 1.", labelnames=("version", "python"))
         build.labels(version=__version__, python=platform.python_version()).set(1)
 
-    def show(self, sources: Sequence[Source]) -> None:
-        """Also show the state of these sources from now on."""
-        self.registry.register(_Sources(sources))
+    def show(self, sources: Sequence[Source], policy: Digested) -> None:
+        """Also show the state of these sources and the policy in force from now on."""
+        self.registry.register(SourceCollector(sources))
+        self.registry.register(PolicyCollector(policy))
 
     def text(self) -> bytes:
         """All metrics in Prometheus' text format."""
         return generate_latest(self.registry)
-
-
-class _Sources(Collector):
-    """Reads the sources at every scrape, so that no copy has to be updated."""
-
-    def __init__(self, sources: Sequence[Source]) -> None:
-        self._sources = sources
-
-    def collect(self) -> Iterator[Metric]:
-        """Each source's failures so far, and whether it is unusable now."""
-        failures = CounterMetricFamily(
-            "batchgate_reload_failures", "How often a source became unusable, or so in another way.", labels=["source"]
-        )
-        broken = GaugeMetricFamily(
-            "batchgate_source_broken", "1 while a source is unusable, 0 else.", labels=["source"]
-        )
-        for source in self._sources:
-            failures.add_metric([source.name], source.failures)
-            broken.add_metric([source.name], 1 if source.error else 0)
-        yield failures
-        yield broken

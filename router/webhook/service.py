@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Final, Protocol
 
-from router.startup.settings import BODY_LIMIT
+from router.startup.settings import BODY_LIMIT, POLICY_BUDGET
 from router.startup.sources import Source
 from router.webhook.budget import Budget
 from router.webhook.clients import Clients
@@ -54,7 +54,8 @@ class PolicyInForce(Protocol):
 class Service:
     """The parts of a running webhook.
 
-    ``review`` judges one AdmissionReview within its ``budget``, or raises ReviewError. ``over_budget`` makes the answer
+    ``review`` judges one AdmissionReview within its ``budget``, or raises ReviewError. Reviews of the policy have a
+    budget of their own. ``over_budget`` makes the answer
     to a review that took more, from the review, its slowest step and field, and the seconds. ``certificate_expiry`` and
     ``queue_states`` (number of known ones, time of writing) are called at every scrape. ``synced`` says whether the
     watched cluster was listed once. Only ``clients`` may send reviews; None allows every client. ``metrics_port`` is
@@ -86,13 +87,16 @@ class Service:
     large_turn: threading.Lock = field(default_factory=threading.Lock)
     large_places: threading.BoundedSemaphore = field(default_factory=lambda: threading.BoundedSemaphore(LARGE_AT_ONCE))
 
+    policy_budget: Budget = field(init=False)
+
     def __post_init__(self) -> None:
-        self.metrics.show(self.sources)
+        self.policy_budget = Budget(self.log, POLICY_BUDGET)
+        self.metrics.show(self.sources, self.policy)
 
     @property
     def alive(self) -> bool:
         """False where files, the cluster or reviews are no longer watched, which only a restart repairs."""
-        return self.budget.alive and self.watching()
+        return self.budget.alive and self.policy_budget.alive and self.watching()
 
     @property
     def ready(self) -> bool:

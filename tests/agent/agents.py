@@ -101,7 +101,8 @@ class AgentSite:
             "local-state": self.queue.directory,
             **{key.replace("_", "-"): value for key, value in changes.items()},
         }
-        words = [str(word) for key, value in options.items() for word in (f"--{key}", value)]
+        given = {key: value for key, value in options.items() if value is not None}
+        words = [str(word) for key, value in given.items() for word in (f"--{key}", value)]
         flags = ["--self-signed"] if self_signed else []
         return [sys.executable, "-m", "router", "agent", *flags, *words]
 

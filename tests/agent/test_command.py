@@ -68,6 +68,7 @@ def test_everything_can_come_from_the_environment(settings: list[AgentSettings])
         ((*NEEDED, "--lease-seconds", "0"), "is zero"),
         ((*NEEDED, "--cycle-seconds", "soon"), "soon"),
         ((*NEEDED, "--policy", "/no/such/directory"), "there is no such policy directory"),
+        ((*NEEDED, "--policy", "p", "--policy-configmap", "c"), "each say where the policy is; give one of them"),
     ],
 )
 def test_what_cannot_work_is_told(words: tuple[str, ...], said: str) -> None:

@@ -56,15 +56,15 @@ FILES: Final = (
     *_same("guards/pods.yaml"),
     Made("guards/jobs.yaml", ("guards/jobs.yaml", "guards/jobs-binding.yaml")),
     *_same("webhook/deployment.yaml", "webhook/service.yaml"),
-    *_same("registration/webhook.yaml"),
+    *_same("registration/webhook.yaml", "registration/policy.yaml"),
     Made("opt-out/jobs.yaml", ("guards/jobs-binding.yaml",), OPT_OUT),
     *_same("network/webhook.yaml"),
     *_same("quota/priorityclass.yaml", "quota/pods.yaml"),
     *_same("pull-secrets/role.yaml"),
     *(Made(f"certs/{name}.yaml", (f"certs/{name}.yaml",), BUILTIN) for name in ("account", "jobs", "webhook")),
-    Made("certs/registration.yaml", ("registration/webhook.yaml", "registration/configmap.yaml"), BUILTIN),
+    Made("certs/registration.yaml", tuple(f"registration/{one}.yaml" for one in ("webhook", "policy", "configmap")), BUILTIN),
     Made("cert-manager/certificate.yaml", ("cert-manager/certificate.yaml",), CERT_MANAGER),
-    Made("cert-manager/webhook.yaml", ("registration/webhook.yaml",), CERT_MANAGER),
+    *(Made(f"cert-manager/{name}.yaml", (f"registration/{name}.yaml",), CERT_MANAGER) for name in ("webhook", "policy")),
     *_same("monitoring/services.yaml", "monitoring/monitors.yaml", "monitoring/rules.yaml"),
 )
 

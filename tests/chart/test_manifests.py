@@ -42,7 +42,7 @@ class Pair:
     """Folders with an overlay, and the values that stand for them.
 
     :param templates: folders of the chart's templates that the objects come from; none: all of them
-    :param patch: of the overlay: the target's kind and a JSON patch
+    :param patch: of the overlay: the targets' kinds, and a JSON patch for each of them
     :param components: folders that are components of the overlay
     """
 
@@ -54,7 +54,7 @@ class Pair:
 
 
 ADD_CA = (
-    "MutatingWebhookConfiguration",
+    "MutatingWebhookConfiguration|ValidatingWebhookConfiguration",
     ({"op": "replace", "path": "/webhooks/0/clientConfig/caBundle", "value": CA},),
 )
 ADD_ADDRESSES = (

@@ -32,12 +32,20 @@ def overlay(plane: ControlPlane, directory: Path, folder: str) -> Path:
     """The overlay that the README describes: the folder, with the Service and a CA."""
     directory.mkdir()
     ca = base64.b64encode(plane.ca_file.read_bytes()).decode()
-    service = {"name": "batchgate", "namespace": names.SYSTEM_NAMESPACE, "path": "/mutate"}
-    patch = [{"op": "add", "path": "/webhooks/0/clientConfig", "value": {"service": service, "caBundle": ca}}]
+    service = {"name": "batchgate", "namespace": names.SYSTEM_NAMESPACE}
+
+    def patch(kind: str, path: str) -> dict[str, Any]:
+        client = {"service": {**service, "path": path}, "caBundle": ca}
+        change = [{"op": "add", "path": "/webhooks/0/clientConfig", "value": client}]
+        return {"target": {"kind": kind}, "patch": yaml.safe_dump(change)}
+
     relative = Path(*[".."] * len(directory.resolve().parts[1:])) / (MANIFESTS / folder).relative_to("/")
     kustomization = {
         "resources": [str(relative)],
-        "patches": [{"target": {"kind": "MutatingWebhookConfiguration"}, "patch": yaml.safe_dump(patch)}],
+        "patches": [
+            patch("MutatingWebhookConfiguration", "/mutate"),
+            patch("ValidatingWebhookConfiguration", "/policy"),
+        ],
     }
     (directory / "kustomization.yaml").write_text(yaml.safe_dump(kustomization))
     return directory
@@ -95,7 +103,7 @@ def test_the_registration_is_refused_until_it_has_a_ca(plane: ControlPlane, tmp_
 
 
 def test_opting_in_is_the_default(plane: ControlPlane) -> None:
-    (registration,) = built(plane, MANIFESTS / "registration")
+    (registration,) = of_kind(built(plane, MANIFESTS / "registration"), "MutatingWebhookConfiguration")
     (webhook,) = registration["webhooks"]
 
     assert webhook["namespaceSelector"] == {"matchLabels": {names.LABEL_GATE: names.GATE_ENABLED}}
@@ -253,10 +261,10 @@ def test_what_the_plane_is_given_is_what_the_manifests_say(plane: ControlPlane) 
     """The registration that tests and the demo use differs from a user's in the address and the CA only."""
     directory = plane.directory / "registration-probe"
     made = installing.overlay(directory, "https://127.0.0.1:1", plane.ca_file)
-    (ours,) = built(plane, made)
-    (theirs,) = built(plane, MANIFESTS / "registration")
+    ours, theirs = built(plane, made), built(plane, MANIFESTS / "registration")
 
-    client = ours["webhooks"][0].pop("clientConfig")
-    del theirs["webhooks"][0]["clientConfig"]
+    clients = [one["webhooks"][0].pop("clientConfig") for one in ours]
+    for one in theirs:
+        del one["webhooks"][0]["clientConfig"]
     assert ours == theirs
-    assert client["url"] == "https://127.0.0.1:1/mutate"
+    assert {one["url"] for one in clients} == {"https://127.0.0.1:1/mutate", "https://127.0.0.1:1/policy"}

@@ -100,6 +100,12 @@ def test_a_new_policy_is_taken_up_by_every_replica_and_a_broken_one_by_none(depl
         with pytest.raises(CommandFailed, match="rule none denies this Job: closed today"):
             created(deployed, job("denied"))
 
+        with pytest.raises(AssertionError, match=r"policies\.batchgate\.dev.*all\.yaml:1"):
+            put(deployed, "rules: 7\n")
+
+        # It comes nevertheless where nobody is asked about it.
+        deployed.plane.kubectl("delete", "validatingwebhookconfiguration", "batchgate")
+        stack.callback(deployed.type, "kubectl apply -k site/registration")
         put(deployed, "rules: 7\n")
         await_true(lambda: all("all.yaml:1" in one for one in errors()), "both say what is wrong with it")
         assert [one["ready"] for one in told(deployed)] == [True, True]

@@ -22,7 +22,8 @@ from router.agent.files.log_source import Logged
 from router.agent.lastcheck import CheckRecord, LastCheck
 from router.agent.nodes.daemonsets import DaemonSets
 from router.agent.nodes.keeping import Endpoint, Nodes
-from router.agent.nodes.objects import declared, queue_condition, reported
+from router.agent.nodes.objects import Condition, declared, queue_condition, reported
+from router.agent.nodes.policycomparison import PolicyComparison
 from router.agent.nodes.queuestate import Board, QueueStatePublisher
 from router.agent.pods.straying import Strays
 from router.agent.pods.watching import Pods, let_go
@@ -85,6 +86,7 @@ class Lead:
         self._kubelet = Kubelet(api, Logged(api, self._host_of, self.records, site.name), indexes, kubelet)
         board = Board(settings.namespace, site.name, tuple(queue.name for queue in site.queues))
         self._queue_states = QueueStatePublisher(api, self._queues, board, ready=lambda: world.election.leading)
+        self._comparison = PolicyComparison(api, settings.namespace, world.policy, self._policy_compared)
         self._daemonsets = DaemonSets(api, nodes, settings.address, world.recorder)
         self._nodes: Nodes | None = None
         self._strays_at = self._unrouted_at = self._resting_at = 0.0
@@ -125,6 +127,7 @@ class Lead:
         self._orphan_limit("")  # an earlier leader's condition may be out of date
         self._nodes.start()
         self._check.start()
+        self._comparison.start()
         if self._site_observer is not None:
             self._site_observer.start()
         self._nobody.start()
@@ -188,6 +191,7 @@ class Lead:
         if self._site_observer is not None:
             self._site_observer.stop()
         self._check.stop()
+        self._comparison.stop()
         self._queue_states.stop()
         self._pods.watch.stop()
         self._daemonsets.stop()
@@ -215,6 +219,7 @@ class Lead:
             found["nodes"] = self._nodes.alive
             found["queue state"] = self._queue_states.alive
             found["last check"] = self._check.alive
+            found["policy comparison"] = self._comparison.alive
             found["site observer"] = self._site_observer is None or self._site_observer.alive
         for one in self._all():
             found |= one.alive()
@@ -314,6 +319,14 @@ class Lead:
             self._nodes.condition(None, names.CONDITION_MPI_REFUSED, status, reason, told)
         for one in self._all():
             one.wake_all()
+
+    def _policy_compared(self, digest: str, seen: Condition | None) -> None:
+        if self._nodes is None:
+            return
+        if digest:
+            self._nodes.policy(digest)
+        if seen is not None:
+            self._nodes.condition(None, seen.type, seen.status, seen.reason, seen.message)
 
     def _orphan_limit(self, words: str) -> None:
         if words:

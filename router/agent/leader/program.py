@@ -44,7 +44,9 @@ from router.reconcile.model import Terms
 from router.site.schema import Access, Site
 from router.site.systems import SYSTEMS
 from router.startup import logs
+from router.startup.policyconfigmap import PolicyConfigMap
 from router.startup.policyfiles import PolicyStore
+from router.startup.policysource import PolicySource
 from router.startup.settings import WATCH_SECONDS
 from router.startup.sources import FileSource, watch
 
@@ -56,6 +58,7 @@ _LOCAL_DELAY: Final = 2.0
 """The embedded queue runs on this machine, so a file is seen at once unless the machine is busy."""
 _EVENTS_SECONDS: Final = 2.0
 _PAUSE: Final = 2.0
+_POLICY_PAUSE: Final = 0.2
 
 
 def run(settings: AgentSettings) -> NoReturn:
@@ -64,32 +67,61 @@ def run(settings: AgentSettings) -> NoReturn:
     :raises ConfigError: the settings cannot work; raised before any change
     """
     logs.configure(settings.log_format)
-    store = PolicyStore(settings.policy, on_reload=_reloaded)
-    policy = store.load()
+    stopping = threading.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: stopping.set())
+    source, policy = _policy(settings, stopping)
+    if policy is None:
+        _end(0)
     site = sites.site_of(policy, settings.site)
     sites.demand_user(site, os.geteuid())
-    agent = Agent(sites.paced(settings, site), site, policy)
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, lambda *_: agent.stop())
+    agent = Agent(sites.paced(settings, site), site, policy, source, stopping)
     agent.serve()
-    code = agent.run(store)
+    code = agent.run()
     if agent.anew:
         log.info("starting anew, as the policy has changed for this site")
         os.execv(sys.executable, [sys.executable, *sys.orig_argv[1:]])  # noqa: S606 - as this one was started
+    _end(code)
+
+
+def _end(code: int) -> NoReturn:
     # The process does not wait for threads that run a command: the next leader finds the command's effects.
     logging.shutdown()
     os._exit(code)
 
 
+def _policy(settings: AgentSettings, stopping: threading.Event) -> tuple[PolicySource, Policy | None]:
+    """Where the policy comes from, and the first one; None if the agent was stopped before there was one.
+
+    Files must be valid. A ConfigMap is waited for, as it may be installed after the agent. Raises ConfigError.
+    """
+    if not settings.policy_configmap:
+        store = PolicyStore(settings.policy, on_reload=_reloaded)
+        return store, store.load()
+    found = PolicyConfigMap(
+        connect(settings.kubeconfig), settings.namespace, settings.policy_configmap, on_reload=_reloaded
+    )
+    found.start()
+    with serving.waiting(settings.metrics, lambda: f"waits for the policy: {found.error or 'the API server'}"):
+        while found.policy is None and found.alive and not stopping.wait(_POLICY_PAUSE):
+            found.check()
+    if not found.alive:
+        raise ConfigError(f"{found.place} cannot be followed; the log tells why")
+    return found, found.policy
+
+
 class Agent:
     """One process: candidate, then leader."""
 
-    def __init__(self, settings: AgentSettings, site: Site, policy: Policy) -> None:
+    def __init__(
+        self, settings: AgentSettings, site: Site, policy: Policy, source: PolicySource, stopping: threading.Event
+    ) -> None:
         self.anew = False
         """Whether the program must be restarted with another policy."""
         self._settings = settings
         self._site = site
         self._policy = policy
+        self._source = source
         self._base = _terms(settings, site)
         self._gpus = policy.gpu_resources
         self._accounts = policy.accounts
@@ -99,23 +131,20 @@ class Agent:
         self._keys = FileSource("public-key", (settings.public_key,), lambda: _read_keys(settings.public_key), log)
         self._api = connect(settings.kubeconfig)
         self._metrics = Metrics()
-        self._stopping = threading.Event()
+        self._metrics.show_sources((source, self._keys), source)
+        self._stopping = stopping
         self._next: Lead | None = None
         """The term that begins once the election is won."""
         self._lead: Lead | None = None
         """The term in which this agent leads; None before."""
 
-    def stop(self) -> None:
-        """Hand over and end; a signal handler may call it."""
-        self._stopping.set()
-
     def serve(self) -> None:
         """Serve probes and metrics. Raises ConfigError if the address cannot be used."""
         serving.serve(self._settings.metrics, live=self._live, ready=self._ready, metrics=self._metrics.text)
 
-    def run(self, store: PolicyStore) -> int:
+    def run(self) -> int:
         """Wait to lead, lead and hand over; returns the exit code."""
-        watch((store, self._keys), WATCH_SECONDS)
+        watch((self._source, self._keys), WATCH_SECONDS)
         world = self._world()
         if world is None:
             return 0
@@ -125,17 +154,17 @@ class Agent:
         log.info("waiting to lead", extra={"fields": {"identity": world.election.identity}})
         lead.stand_by()
         while not self._stopping.is_set() and not world.election.wait(_PAUSE):
-            self._look_at(store)
+            self._look_at()
         code = 0
         if not self._stopping.is_set():
-            code = self._leading(world, lead, store)
+            code = self._leading(world, lead)
         world.recorder.stop(_EVENTS_SECONDS)
         self._hosts.close()
         world.election.release()
         log.info("ended", extra={"fields": {"code": code}})
         return code
 
-    def _leading(self, world: World, lead: Lead, store: PolicyStore) -> int:
+    def _leading(self, world: World, lead: Lead) -> int:
         self._lead = lead
         self._metrics.show(lead.jobs, lead.ages)
         self._metrics.leading.set(1)
@@ -144,18 +173,18 @@ class Agent:
             if not world.election.leading:
                 log.error("the lead is lost", extra={"fields": {"problem": world.election.problem}})
                 return _AGAIN
-            if lead.problem:
-                log.error("a part of the agent has ended", extra={"fields": {"problem": lead.problem}})
+            if problem := self._ended:
+                log.error("a part of the agent has ended", extra={"fields": {"problem": problem}})
                 return _AGAIN
             lead.turn()
-            self._look_at(store)
+            self._look_at()
         self._metrics.leading.set(0)
         lead.stop(HAND_OVER_SECONDS)
         return 0
 
-    def _look_at(self, store: PolicyStore) -> None:
+    def _look_at(self) -> None:
         """Ask for a restart if the policy has changed for this site."""
-        policy = store.policy
+        policy = self._source.policy
         if policy is None:
             return
         self._policy = policy
@@ -166,7 +195,7 @@ class Agent:
         now = (site, policy.gpu_resources, sites.users_of(site, policy.accounts, self._user))
         if now != (self._site, self._gpus, sites.users_of(self._site, self._accounts, self._user)):
             self.anew = True
-            self.stop()
+            self._stopping.set()
 
     def _world(self) -> World | None:
         """The objects that exist before the agent leads; None if the agent was stopped first. Raises ConfigError."""
@@ -194,6 +223,7 @@ class Agent:
             election=election,
             recorder=recorder,
             keys=lambda: self._keys.value,
+            policy=lambda: self._source.digest,
             observer=self._observer(),
         )
 
@@ -256,23 +286,35 @@ class Agent:
                 return cluster_id(found["metadata"]["uid"])
         return ""
 
+    @property
+    def _ended(self) -> str:
+        """Why this process should be restarted; empty while all of its threads run."""
+        if not self._source.alive:
+            return "ended: the watch of the policy"
+        return self._lead.problem if self._lead is not None else ""
+
     def _live(self) -> Answer:
-        return verdict(self._lead.problem if self._lead is not None else "")
+        return verdict(self._ended)
 
     def _ready(self) -> Answer:
         """The answer to ``/readyz``. A standby is ready, as it can take over.
 
-        An agent that waits for its certificate is ready too, as only logs fail without it.
+        An agent that waits for its certificate is ready too, as only logs fail without it. So is one with a policy
+        that it cannot put into force, as the last good one stays in force.
         """
         if self._stopping.is_set():
             return verdict("ending")
         lead, waiting = self._lead, self._next.waiting_for if self._next is not None else ""
         told = {"certificate": f"waits for: kubectl certificate approve {waiting}"} if waiting else {}
+        if self._source.error:
+            told["policy"] = self._source.error
         return verdict(lead.ready if lead is not None else "", leading=lead is not None, **told)
 
 
-def _reloaded(store: PolicyStore) -> None:
-    if store.error:
+def _reloaded(store: PolicySource) -> None:
+    if store.error and store.policy is None:
+        log.warning("waiting for the policy", extra={"fields": {"error": store.error}})
+    elif store.error:
         fields = {"source": store.name, "error": store.error}
         log.error("reload failed; the last good one stays in force", extra={"fields": fields})
     else:

@@ -9,11 +9,12 @@ import json
 import logging
 import socket
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Final
 
-from router.agent.metrics import CONTENT_TYPE
+from router.agent.metrics import CONTENT_TYPE, Metrics
 from router.errors import ConfigError
 from router.startup.settings import Address
 
@@ -56,6 +57,17 @@ class _Handler(BaseHTTPRequestHandler):
 
     def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the name is the base class's
         """Log nothing, as probes come every few seconds."""
+
+
+@contextmanager
+def waiting(address: Address, reason: Callable[[], str]) -> Iterator[None]:
+    """Serve, within the block, the probes of a program that lives but is not ready. Raises ConfigError as ``serve``."""
+    server = serve(address, live=lambda: verdict(""), ready=lambda: verdict(reason()), metrics=Metrics().text)
+    try:
+        yield
+    finally:
+        server.shutdown()
+        server.server_close()
 
 
 def serve(

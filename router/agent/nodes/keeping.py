@@ -158,6 +158,13 @@ class Nodes:
                 kept.node = replace(kept.node, figures=figures)
         self._loop.wake()
 
+    def policy(self, digest: str) -> None:
+        """From now on, publish the digest of the agent's policy."""
+        with self._lock:
+            for kept in self._of(None):
+                kept.node = replace(kept.node, policy=digest)
+        self._loop.wake()
+
     def _of(self, queue: str | None) -> list[_Kept]:
         found = [kept for kept in self._kept.values() if queue in (None, kept.node.queue)]
         if not found:

@@ -103,6 +103,7 @@ class VirtualNode:
 
     :param address: the IP where the API server reaches the kubelet API
     :param version: the API server's version; the kubelet's version is made of it, as tools compare the two
+    :param policy: the digest of the agent's policy, for an annotation; empty: none is written
     """
 
     site: str
@@ -112,6 +113,7 @@ class VirtualNode:
     port: int
     version: str
     conditions: tuple[Condition, ...] = ()
+    policy: str = ""
 
     @property
     def name(self) -> str:
@@ -189,7 +191,7 @@ def allocatable(figures: QueueFigures) -> dict[str, str]:
 
 
 def metadata_patch(found: Mapping[str, Any], node: VirtualNode) -> Json | None:
-    """A merge patch that corrects labels and taint; None if they are right.
+    """A merge patch that corrects labels, taint and annotation; None if they are right.
 
     Taints are one list, so a patch of it only applies to the version that was read.
     """
@@ -199,6 +201,8 @@ def metadata_patch(found: Mapping[str, Any], node: VirtualNode) -> Json | None:
     changed.update({key: None for key in _LABELS if key in have and key not in want})
     taints: Sequence[Json] = (found.get("spec") or {}).get("taints") or []
     patch: Json = {"metadata": {"labels": changed}} if changed else {}
+    if node.policy and (metadata.get("annotations") or {}).get(names.NODE_POLICY) != node.policy:
+        patch.setdefault("metadata", {})["annotations"] = {names.NODE_POLICY: node.policy}
     if not any(_is_taint(one, taint(node)) for one in taints):
         others = [one for one in taints if one["key"] != names.TAINT_QUEUE]
         patch.setdefault("metadata", {})["resourceVersion"] = metadata["resourceVersion"]

@@ -37,6 +37,7 @@ class World:
 
     :param cluster: the cluster's eight digits in jobs' names
     :param nobody: the seat of Pods without a proven HPC user
+    :param policy: the digest of the policy in force
     :param observer: asks as the site's observer; None: each user asks
     """
 
@@ -52,6 +53,7 @@ class World:
     election: Election
     recorder: Recorder
     keys: Callable[[], Keys]
+    policy: Callable[[], str] = str
     observer: BatchCommands | None = None
 
 

@@ -123,6 +123,7 @@ def check_what_a_user_may_see(stack: Stack) -> None:
     missed = [sentence.partition(" could not be looked at: ") for sentence in found["notLookedAt"]]
     assert [what for what, _, _ in missed] == [
         "the state of queues",
+        "the policy that each replica of the webhook publishes",
         "the Nodes of queues",
         "the agents' Leases",
         "jobs of all namespaces",
