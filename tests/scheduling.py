@@ -24,9 +24,10 @@ TOGETHER: Final = {
     "plane": (
         *("agent/leader/", "kube/test_election", "agent/test_lastcheck", "agent/nodes/", "agent/files/test_cleaning"),
         *("agent/pods/test_watching", "sitecheck/test_checking", "controlplane/test_guards", "controlplane/test_m"),
-        *("controlplane/test_start", "kube/", "kubelet/test_kubectl"),
+        *("controlplane/test_start", "kube/", "kubelet/test_kubectl", "chart/test_cluster"),
     ),
     "deployed": ("deployed/",),
+    "chart": ("chart/installed/",),
     "bed": ("agent/bed/",),
     "pbs": ("agent/pbs/",),
 }
@@ -40,6 +41,7 @@ LONG: Final = {
     "operators": 350,
     "webhook": 300,
     "tests/agent/batch/test_user_observer.py": 140,
+    "chart": 180,
     "deployed": 120,
     "tests/script/test_rank_pulls.py": 80,
     "tests/local/test_growth.py": 80,

@@ -62,9 +62,16 @@ FILES: Final = (
     *_same("quota/priorityclass.yaml", "quota/pods.yaml"),
     *_same("pull-secrets/role.yaml"),
     *(Made(f"certs/{name}.yaml", (f"certs/{name}.yaml",), BUILTIN) for name in ("account", "jobs", "webhook")),
-    Made("certs/registration.yaml", tuple(f"registration/{one}.yaml" for one in ("webhook", "policy", "configmap")), BUILTIN),
+    Made(
+        "certs/registration.yaml",
+        tuple(f"registration/{one}.yaml" for one in ("webhook", "policy", "configmap")),
+        BUILTIN,
+    ),
     Made("cert-manager/certificate.yaml", ("cert-manager/certificate.yaml",), CERT_MANAGER),
-    *(Made(f"cert-manager/{name}.yaml", (f"registration/{name}.yaml",), CERT_MANAGER) for name in ("webhook", "policy")),
+    *(
+        Made(f"cert-manager/{name}.yaml", (f"registration/{name}.yaml",), CERT_MANAGER)
+        for name in ("webhook", "policy")
+    ),
     *_same("monitoring/services.yaml", "monitoring/monitors.yaml", "monitoring/rules.yaml"),
 )
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -10,6 +11,8 @@ import yaml
 
 from router import names
 from router.controlplane.plane import ControlPlane
+from router.errors import ConfigError
+from tests.chart import foreign
 from tests.chart.rendering import NEEDED, ROOT, objects, template
 from tests.chart.test_options import AGENT, VALUES, pod_specs
 
@@ -27,6 +30,8 @@ MODES: dict[str, Json] = {
         "registration": {"matchConditions": [{"name": "large", "expression": "object.spec.?parallelism.orValue(1) > 1"}]},
     },
     "cert-manager": NEEDED | {"certificates": {"mode": "cert-manager"}},
+    "cert-manager with another issuer": NEEDED
+    | {"certificates": {"mode": "cert-manager", "certManager": {"issuerRef": {"name": "ours", "kind": "ClusterIssuer"}}}},
     "existing certificates": NEEDED | {"certificates": {"mode": "existing", "existing": {"caBundle": CA}}},
     "behind switches": NEEDED
     | {
@@ -52,6 +57,27 @@ def test_the_api_server_takes_it(plane: ControlPlane, mode: str) -> None:
     found = [one for one in objects(MODES[mode]) if one["apiVersion"] not in OTHERS]
 
     plane.kubectl("apply", "--dry-run=server", "--validate=strict", "-f", "-", stdin=yaml.safe_dump_all(found))
+
+
+@pytest.fixture(scope="module")
+def extended(plane: ControlPlane) -> Iterator[ControlPlane]:
+    """With the kinds of cert-manager and the Prometheus operator; no controller of them runs."""
+    try:
+        files = [f"--filename={file}" for file in foreign.definitions()]
+    except ConfigError as error:
+        pytest.skip(f"the definitions of others' kinds cannot be had: {error}")
+    plane.kubectl("apply", "--server-side", *files)
+    plane.kubectl("wait", "--for=condition=Established", "--timeout=2m", *files)
+    yield plane
+    plane.kubectl("delete", "--wait=false", *files)
+
+
+@pytest.mark.parametrize("mode", ["cert-manager", "cert-manager with another issuer", "behind switches"])
+def test_the_api_server_takes_kinds_of_others(extended: ControlPlane, mode: str) -> None:
+    found = [one for one in objects(MODES[mode]) if one["apiVersion"] in OTHERS]
+
+    assert found
+    extended.kubectl("apply", "--dry-run=server", "--validate=strict", "-f", "-", stdin=yaml.safe_dump_all(found))
 
 
 @pytest.mark.parametrize("mode", VALUES)
@@ -101,7 +127,8 @@ def test_the_registration_is_the_same_whoever_writes_it(policy: str, chosen: str
     existing = {"certificates": {"mode": "existing", "existing": {"caBundle": CA}}}
     by_kind = {one["kind"]: one for one in objects(NEEDED | registration, ["registration"])}
     (by_job,) = yaml.safe_load(by_kind["ConfigMap"]["data"]["webhooks.yaml"])
-    ((by_chart,),) = (one["webhooks"] for one in objects(NEEDED | registration | existing, ["registration"]))
+    found = {one["kind"]: one for one in objects(NEEDED | registration | existing, ["registration"])}
+    (by_chart,) = found["MutatingWebhookConfiguration"]["webhooks"]
 
     assert by_chart["clientConfig"].pop("caBundle") == CA
     assert by_job == by_chart

@@ -41,6 +41,7 @@ def write(archive: Path, tag: str) -> None:
         for name, source in sorted(_files().items()):
             _add(out, name, source.read_bytes(), 0o755 if source.stat().st_mode & 0o100 else 0o644)
         _add(out, "usr/local/bin/batchgate", _LAUNCHER.encode(), 0o755)
+        _add(out, "etc/passwd", b"batchgate:x:65532:65532::/:/sbin/nologin\n")
     configuration = json.dumps(
         {
             "architecture": {"x86_64": "amd64", "aarch64": "arm64"}[platform.machine()],

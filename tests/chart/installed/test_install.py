@@ -42,7 +42,9 @@ def created(admin: Admin, sent: Json) -> Json:
 def there(admin: Admin, kind: str, *words: str) -> list[str]:
     """The names of objects of ours of a kind."""
     return [
-        one["metadata"]["name"] for one in admin.plane.get(kind, *words)["items"] if "batchgate" in str(one["metadata"])
+        one["metadata"]["name"]
+        for one in admin.plane.get(kind, *words)["items"]
+        if "batchgate" in one["metadata"]["name"]
     ]
 
 
