@@ -1,4 +1,4 @@
-"""Builds the control plane's programs with Go, once.
+"""Builds programs from Go modules, once: the control plane's, and those of other modules in the checkout.
 
 Shell (processes, a lock). Of two builds at once, the second waits for the first and uses its result. The folder appears
 whole or not at all.
@@ -8,13 +8,15 @@ from __future__ import annotations
 
 import fcntl
 import os
+import re
 import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from pathlib import Path
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
 from typing import Final
 
 from router.controlplane import programs
@@ -25,6 +27,24 @@ Tell = Callable[[str], None]
 TAIL_LINES: Final = 15
 _TELL_SECONDS: Final = 5.0
 _GO_LOCK: Final = programs.MODULE / "go.lock"
+_STRIPPED: Final = "-s -w"
+_MAJOR: Final = re.compile(r"v\d+")
+
+
+@dataclass(frozen=True, slots=True)
+class Recipe:
+    """What is built from one Go module.
+
+    :param title: what the programs are, for lines of progress
+    :param module: the folder with go.mod
+    :param packages: each program and its Go package
+    :param linker: the flags of Go's linker
+    """
+
+    title: str
+    module: Path
+    packages: Mapping[str, str]
+    linker: str = _STRIPPED
 
 
 def ensure(tell: Tell) -> None:
@@ -35,10 +55,22 @@ def ensure(tell: Tell) -> None:
     if not programs.missing():
         return
     target = programs.built()
-    target.parent.mkdir(parents=True, exist_ok=True)
-    with _locked(target.with_name(f"{target.name}.lock"), tell):
+    with locked(target, tell):
         if programs.missing():
-            _build(target, tell)
+            title = f"Kubernetes {programs.version()} and etcd with Go; once, in 4 to 12 minutes on 2 cores"
+            _build(Recipe(title, programs.MODULE, programs.PACKAGES, kubernetes_linker()), target, tell)
+
+
+def build(recipe: Recipe, target: Path, tell: Tell) -> None:
+    """Build a module's programs into the folder ``target``, unless they are there.
+
+    :raises ConfigError: Go cannot be installed, or the build fails; with its last lines
+    """
+    if not _lacking(recipe, target):
+        return
+    with locked(target, tell):
+        if _lacking(recipe, target):
+            _build(recipe, target, tell)
 
 
 def go(tell: Tell) -> Path:
@@ -59,18 +91,19 @@ def go(tell: Tell) -> Path:
     return command
 
 
-def _build(target: Path, tell: Tell) -> None:
-    names = programs.PACKAGES
-    tell(f"Building Kubernetes {programs.version()} and etcd with Go; once, in 4 to 12 minutes on 2 cores.")
+def _build(recipe: Recipe, target: Path, tell: Tell) -> None:
+    tell(f"Building {recipe.title}.")
     # We hold the lock, so these are left by interrupted builds. Our folder has a new name, as their Go may still run.
     for left in target.parent.glob(f"{target.name}.building-*"):
         shutil.rmtree(left, ignore_errors=True)
     half = target.with_name(f"{target.name}.building-{os.getpid()}")
     half.mkdir()
-    _compile(go(tell), half, tell)
-    # Go names a program after its package's last element; etcd's package is `server/v3`.
-    (half / "server").rename(half / "etcd")
-    lacking = [name for name in names if not (half / name).is_file()]
+    _compile(go(tell), recipe, half, tell)
+    for name, package in recipe.packages.items():
+        made = half / name_by_go(package)
+        if made.is_file():
+            made.rename(half / name)
+    lacking = _lacking(recipe, half)
     if lacking:
         raise ConfigError(f"the build in {half} made no {', '.join(lacking)}")
     shutil.rmtree(target, ignore_errors=True)
@@ -78,16 +111,28 @@ def _build(target: Path, tell: Tell) -> None:
     tell(f"Built: {target}")
 
 
-def _compile(go_command: Path, target: Path, tell: Tell) -> None:
-    packages = list(programs.PACKAGES.values())
-    argv = [str(go_command), "build", "-v", "-mod=readonly", "-buildvcs=false", "-trimpath", "-ldflags", _linker()]
+def name_by_go(package: str) -> str:
+    """The name that Go gives a package's program: the last element of its path that is no major version, or of it.
+
+    Pure. Of ``go.etcd.io/etcd/server/v3`` it is ``server``.
+    """
+    path = PurePosixPath(package)
+    return path.parent.name if _MAJOR.fullmatch(path.name) else path.name
+
+
+def _lacking(recipe: Recipe, folder: Path) -> list[str]:
+    return [name for name in recipe.packages if not (folder / name).is_file()]
+
+
+def _compile(go_command: Path, recipe: Recipe, target: Path, tell: Tell) -> None:
+    argv = [str(go_command), "build", "-v", "-mod=readonly", "-buildvcs=false", "-trimpath", "-ldflags", recipe.linker]
     log = target / "build.log"
     started = time.monotonic()
     with log.open("wb") as output:
         process = subprocess.Popen(
-            [*argv, "-o", f"{target}{os.sep}", *packages],
-            cwd=programs.MODULE,
-            env={**os.environ, "CGO_ENABLED": "0", "GOFLAGS": "", "GOWORK": "off"},
+            [*argv, "-o", f"{target}{os.sep}", *recipe.packages.values()],
+            cwd=recipe.module,
+            env=environment(),
             stdout=output,
             stderr=output,
         )
@@ -118,21 +163,28 @@ def _packages(log: Path) -> int:
     return sum(" " not in line for line in log.read_text(errors="replace").splitlines())
 
 
-def _linker() -> str:
-    # Without these `kubectl version` shows v0.0.0; Kubernetes' own build sets them the same way.
+def environment() -> dict[str, str]:
+    """The environment of Go here: static programs, and nothing of the caller's own settings but caches and proxies."""
+    return {**os.environ, "CGO_ENABLED": "0", "GOFLAGS": "", "GOWORK": "off"}
+
+
+def kubernetes_linker() -> str:
+    """The flags of the linker that tell Kubernetes' programs their version, as its own build does."""
     full = programs.version()
     major, minor, _ = full.removeprefix("v").split(".")
     values = {"gitVersion": full, "gitMajor": major, "gitMinor": minor}
-    return " ".join(["-s", "-w", *(f"-X k8s.io/component-base/version.{key}={value}" for key, value in values.items())])
+    return " ".join([_STRIPPED, *(f"-X k8s.io/component-base/version.{key}={value}" for key, value in values.items())])
 
 
 @contextmanager
-def _locked(path: Path, tell: Tell) -> Iterator[None]:
-    with path.open("w") as lock:
+def locked(target: Path, tell: Tell) -> Iterator[None]:
+    """Hold the lock of what is built at ``target``, a file beside it; waits for another process that holds it."""
+    target.parent.mkdir(parents=True, exist_ok=True)
+    with target.with_name(f"{target.name}.lock").open("w") as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            tell("Another process is building the control plane's programs; waiting for it.")
+            tell(f"Another process is building {target.name}; waiting for it.")
             fcntl.flock(lock, fcntl.LOCK_EX)
         yield
 
