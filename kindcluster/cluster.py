@@ -20,14 +20,15 @@ from kindcluster.provider import Provider
 from router.controlplane import building
 from router.controlplane import programs as plane
 
-_DOCKER_SECONDS: Final = 30.0
+_ENGINE_SECONDS: Final = 60.0
+"""Time limit of a question to Docker or podman."""
 _KERNEL_MODULES: Final = Path("/lib/modules")
 
 
 def choose() -> Provider:
     """The provider for this machine.
 
-    :raises KindError: it has neither a Docker engine that answers, nor root on Debian 12
+    :raises KindError: it can have no cluster
     """
     root = os.geteuid() == 0
     return provider.choose(docker_problem(), root=root, release=debian.codename(), machine=debian.architecture())
@@ -38,7 +39,7 @@ def docker_problem() -> str:
     if shutil.which("docker") is None:
         return "there is no docker on PATH"
     try:
-        done = commands.attempt(["docker", "info", "--format", "{{.ServerVersion}}"], seconds=_DOCKER_SECONDS)
+        done = commands.attempt(["docker", "info", "--format", "{{.ServerVersion}}"], seconds=_ENGINE_SECONDS)
     except KindError as error:
         return str(error)
     said = done.stderr.strip().splitlines()
@@ -54,13 +55,14 @@ def up(layout: Layout, tell: Tell) -> Provider:
     chosen = choose()
     layout.files.mkdir(parents=True, exist_ok=True)
     with building.locked(layout.files, tell):
-        if states(layout, chosen) == ["running"] and layout.kubeconfig.exists():
+        # The variables are written last.
+        if states(layout, chosen) == ["running"] and layout.variables.exists():
             tell(f"The cluster {layout.name} runs already.")
             return chosen
         kind = programs.kind(tell)
-        if chosen is Provider.PODMAN:
-            _prepare(layout, tell)
-        _create(layout, chosen, kind, tell)
+        # With Docker kind takes the node image that its release publishes.
+        node_image = _prepare(layout, tell) if chosen is Provider.PODMAN else ""
+        _create(layout, chosen, kind, node_image, tell)
     return chosen
 
 
@@ -71,7 +73,7 @@ def load(layout: Layout, chosen: Provider, archives: Sequence[Path], tell: Tell)
 
 
 def states(layout: Layout, chosen: Provider) -> list[str]:
-    """The states of the nodes' containers, such as ``running``; none if there is no cluster."""
+    """The states of the nodes' containers, such as ``running``; empty without a cluster."""
     return [state for _, state in _nodes(layout, chosen)]
 
 
@@ -85,14 +87,10 @@ def down(layout: Layout, tell: Tell) -> None:
 
     :raises KindError: a container or a mount of it is in use
     """
-    engines = [one for one in Provider if shutil.which(one)]
     layout.files.mkdir(parents=True, exist_ok=True)
     with building.locked(layout.files, tell), step(tell, f"Removing the cluster {layout.name}."):
-        for engine in engines:
-            if containers := [container for container, _ in _nodes(layout, engine)]:
-                inside = engine if layout.namespace.exists() else Provider.DOCKER
-                words = provider.remove(layout, engine, containers)
-                commands.run(words, extra=provider.environment(layout, inside))
+        for engine in (one for one in Provider if shutil.which(one)):
+            _remove_nodes(layout, engine)
         if layout.namespace.exists():
             commands.run(["ip", "netns", "delete", layout.own])
         for folder in (layout.state, layout.running, layout.leases, layout.files):
@@ -100,34 +98,50 @@ def down(layout: Layout, tell: Tell) -> None:
         layout.variables.unlink(missing_ok=True)
 
 
+def _remove_nodes(layout: Layout, engine: Provider) -> bool:
+    """End and remove the nodes' containers; returns whether there were any."""
+    containers = [container for container, _ in _nodes(layout, engine)]
+    if containers:
+        if engine is Provider.PODMAN:
+            # After the machine has started anew there is none, and podman would look for its network in the machine's.
+            _add_namespace(layout)
+        commands.run(provider.remove(layout, engine, containers), extra=provider.environment(layout, engine))
+    return bool(containers)
+
+
 def _nodes(layout: Layout, chosen: Provider) -> list[tuple[str, str]]:
     if chosen is Provider.PODMAN and not layout.storage_conf.exists():
         return []
-    done = commands.attempt(provider.nodes(layout, chosen), extra=provider.environment(layout, chosen))
+    extra = provider.environment(layout, chosen)
+    done = commands.attempt(provider.nodes(layout, chosen), extra=extra, seconds=_ENGINE_SECONDS)
     lines = [line.split(maxsplit=1) for line in done.stdout.splitlines()] if done.returncode == 0 else []
     return [(container, state.strip().lower()) for container, state in lines]
 
 
-def _prepare(layout: Layout, tell: Tell) -> None:
+def _prepare(layout: Layout, tell: Tell) -> str:
+    """Get all that podman needs here; returns the name of the node image."""
     packages.ensure(layout, tell)
-    store = nodeimage.ensure(tell)
+    kept = nodeimage.ensure(tell)
     layout.state.mkdir(parents=True, exist_ok=True)
     files, processes = (resource.getrlimit(kind)[1] for kind in (resource.RLIMIT_NOFILE, resource.RLIMIT_NPROC))
     layout.containers_conf.write_text(configuration.containers_conf(layout, files=files, processes=processes))
-    layout.storage_conf.write_text(configuration.storage_conf(layout, store))
+    layout.storage_conf.write_text(configuration.storage_conf(layout, kept.store))
     # kind mounts it into its nodes, and a machine whose kernel has no modules may lack it.
     _KERNEL_MODULES.mkdir(exist_ok=True)
+    _add_namespace(layout)
+    return kept.name
+
+
+def _add_namespace(layout: Layout) -> None:
     if not layout.namespace.exists():
         commands.run(["ip", "netns", "add", layout.own])
     commands.run([*provider.inside(layout, Provider.PODMAN), "ip", "link", "set", "lo", "up"])
 
 
-def _create(layout: Layout, chosen: Provider, kind: Path, tell: Tell) -> None:
+def _create(layout: Layout, chosen: Provider, kind: Path, node_image: str, tell: Tell) -> None:
     extra = provider.environment(layout, chosen)
-    if left := [container for container, _ in _nodes(layout, chosen)]:
-        tell("A cluster of this name was left half-made or stopped; it is made anew.")
-        commands.run(provider.remove(layout, chosen, left), extra=extra)
-    node_image = nodeimage.name() if chosen is Provider.PODMAN else ""
+    if _remove_nodes(layout, chosen):
+        tell(f"Removed what was left of a cluster {layout.name} that was half-made or stopped.")
     layout.configuration.write_text(configuration.cluster(node_image))
     with step(tell, f"Creating the cluster {layout.name} with kind {programs.version('kind')} and {chosen}."):
         done = commands.attempt(provider.create(layout, chosen, kind), extra=extra)

@@ -28,7 +28,8 @@ def up() -> None:
     """Make the cluster and bring Batchgate into it; existing parts stay."""
     layout = Layout()
     chosen = cluster.up(layout, click.echo)
-    installing.load(layout, chosen, click.echo)
+    if installing.load(layout, chosen, click.echo):
+        installing.install(layout, chosen, click.echo)
     click.echo(f"To use it: . {layout.variables}")
 
 
@@ -64,13 +65,13 @@ def status() -> None:
 @commands.command()
 def image() -> None:
     """Make the node image, which a machine without Docker needs, and keep it in the cache."""
-    click.echo(nodeimage.ensure(click.echo))
+    click.echo(nodeimage.ensure(click.echo).folder)
 
 
 def main() -> None:
-    """Run the command line; an error is told in words, with exit code 2."""
+    """Run the command line; an error is told in words, with exit code 2. An OSError is a full disk, above all."""
     try:
         commands(prog_name="python -m kindcluster")
-    except (KindError, BedError, ConfigError) as error:
+    except (KindError, BedError, ConfigError, OSError) as error:
         click.echo(f"kind: {error}", err=True)
         sys.exit(2)

@@ -1,4 +1,4 @@
-"""Writes the texts of configuration files: podman's, kind's, and those in the node image.
+"""Writes the texts of configuration files: podman's, kind's, and what a shell reads.
 
 Pure.
 """
@@ -9,14 +9,12 @@ import json
 import shlex
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import yaml
 
 from kindcluster.layout import Layout
 
-PODS: Final = "10.244.0.0/24"
-"""The addresses of the node's Pods, from the network that kind plans by default."""
 _MOST_FILES: Final = 1048576
 _MOST_PROCESSES: Final = 32768
 """Podman lowers its own limit to this before it starts a container, and cannot raise it again."""
@@ -66,31 +64,6 @@ def cluster(image: str) -> str:
         "kubeadmConfigPatches": [yaml.safe_dump(kubelet)],
     }
     return yaml.safe_dump(values, sort_keys=False)
-
-
-def network() -> str:
-    """The configuration of Pods' network for containerd.
-
-    It is what kind's daemon kindnetd writes for a node. A single node needs no routes to others, so it is fixed here.
-    """
-    addresses = {
-        "type": "host-local",
-        "dataDir": "/run/cni-ipam-state",
-        "routes": [{"dst": "0.0.0.0/0"}],
-        "ranges": [[{"subnet": PODS}]],
-    }
-    plugins: list[dict[str, Any]] = [
-        {"type": "ptp", "ipMasq": True, "mtu": 1500, "ipam": addresses},
-        {"type": "portmap", "capabilities": {"portMappings": True}},
-    ]
-    return json.dumps({"cniVersion": "0.3.1", "name": "kindnet", "plugins": plugins}, indent=2) + "\n"
-
-
-def network_manifest() -> str:
-    """What kind applies as the cluster's network: a note, as the network is already in the node image."""
-    note = {"note": "The network of the one node is fixed in its /etc/cni/net.d."}
-    metadata = {"name": "fixed-network", "namespace": "kube-system"}
-    return yaml.safe_dump({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": note})
 
 
 def kubectl_script(argv: Sequence[str]) -> str:

@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import hashlib
 import os
+import tempfile
 from collections.abc import Iterable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
@@ -21,7 +23,7 @@ from router.controlplane import programs as plane
 _RECIPE: Final = (
     SOURCE / "bed/image.py",
     *(SOURCE / "router/controlplane" / f"{name}.py" for name in ("cloudnode", "image")),
-    *(SOURCE / "kindcluster" / f"{name}.py" for name in ("configuration", "images", "nodeimage", "rootfs")),
+    *(SOURCE / "kindcluster" / f"{name}.py" for name in ("images", "nodeimage", "podnetwork", "rootfs")),
 )
 EXAMPLES: Final = tuple(f"docker.io/library/{name}" for name in cloudnode.IMAGES)
 """The images of the examples' containers; each is a static busybox, as no registry is reached from the node."""
@@ -58,31 +60,44 @@ def key() -> str:
     return digest([*pins, plane.find_kubectl(), *_RECIPE])
 
 
-def store() -> Path:
-    """The folder of podman's store with the node image."""
-    return plane.cache() / f"kind-{key()}" / "store"
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """Where the node image of a key is kept.
+
+    :param folder: in the user's cache
+    :param name: of the image, for kind
+    """
+
+    folder: Path
+    name: str
+
+    @property
+    def store(self) -> Path:
+        """The store of podman's that has it."""
+        return self.folder / "store"
 
 
-def name() -> str:
-    """The name of the node image."""
-    return f"{NODE_IMAGE}:{key()}"
+def place() -> Kept:
+    """Where the node image of the present pins and recipe is kept, made or not."""
+    digest = key()
+    return Kept(plane.cache() / f"kind-{digest}", f"{NODE_IMAGE}:{digest}")
 
 
-def ensure(tell: Tell) -> Path:
-    """Make the node image unless it is kept; returns podman's store.
+def ensure(tell: Tell) -> Kept:
+    """Make the node image unless it is kept.
 
     :raises KindError: a step fails; also ``router.errors.ConfigError`` of builds and the errors of mmdebstrap
     """
-    target = store()
-    if target.exists():
-        return target
-    with building.locked(target.parent, tell):
-        if not target.exists():
-            _make(target.parent, tell)
-    return target
+    kept = place()
+    if not kept.store.exists():
+        with building.locked(kept.folder, tell):
+            if not kept.store.exists():
+                _make(kept, tell)
+    return kept
 
 
-def _make(target: Path, tell: Tell) -> None:
+def _make(kept: Kept, tell: Tell) -> None:
+    target = kept.folder
     # We hold the lock, so these are left by interrupted builds.
     for left in target.parent.glob(f"{target.name}.building-*"):
         mounts.discard(left)
@@ -102,8 +117,9 @@ def _make(target: Path, tell: Tell) -> None:
         images.bring(root, half / "images", [*names, *EXAMPLES])
         mounts.discard(half / "images")
     with step(tell, "Keeping all of it as a node image."):
-        _keep(root, half)
+        _keep(root, half, kept.name)
     mounts.discard(root)
+    mounts.discard(target)
     half.rename(target)
     tell(f"Made the node image: {target}")
 
@@ -126,13 +142,17 @@ def _programs(folder: Path, tell: Tell) -> dict[str, Path]:
     }
 
 
-def _keep(root: Path, half: Path) -> None:
+def _keep(root: Path, half: Path, name: str) -> None:
     archive = half / "node.tar"
     left_out = [f"--exclude={pattern}" for pattern in _LEFT_OUT]
     commands.run(["tar", "-C", root, "--xattrs", "--numeric-owner", *left_out, "-cf", archive, "."])
-    apart = ["--root", str(half / "store"), "--runroot", str(half / "run"), "--storage-driver", "overlay"]
+    # Podman takes a path of at most 50 characters for it.
+    running = Path(tempfile.mkdtemp(dir="/run"))
+    apart = ["--root", str(half / "store"), "--runroot", str(running), "--storage-driver", "overlay"]
     changes = [word for change in _CHANGES for word in ("--change", change)]
-    commands.run(["podman", *apart, "--events-backend", "none", "import", "--quiet", *changes, archive, name()])
-    mounts.discard(half / "run")
-    mounts.unmount(half / "store")
+    try:
+        commands.run(["podman", *apart, "--events-backend", "none", "import", "--quiet", *changes, archive, name])
+    finally:
+        mounts.discard(running)
+        mounts.unmount(half / "store")
     archive.unlink()

@@ -30,11 +30,8 @@ _PACKAGES: Final = {
     "coredns": {"coredns": "github.com/batchgate/batchgate/kindcluster/coredns"},
 }
 """By module, each program and its Go package."""
-_TITLES: Final = {
-    "kind": "kind {} with Go; once, within a minute",
-    "kubernetes": "kubeadm and kube-proxy {} with Go; once, in 1 to 4 minutes on 2 cores",
-    "coredns": "CoreDNS {} with Go; once, in 1 to 8 minutes on 2 cores",
-}
+_TITLES: Final = {"kind": "kind", "kubernetes": "kubeadm and kube-proxy", "coredns": "CoreDNS"}
+_MINUTES: Final = {"kind": "1 to 2", "kubernetes": "1 to 4", "coredns": "1 to 8"}
 _PATHS: Final = {"kind": KIND, "kubernetes": KUBERNETES, "coredns": COREDNS}
 
 
@@ -68,10 +65,18 @@ def ensure(module: str, tell: Tell) -> Path:
 
     :raises router.errors.ConfigError: Go cannot be installed, or the build fails
     """
-    linker = {"linker": building.kubernetes_linker()} if module == "kubernetes" else {}
-    title = _TITLES[module].format(version(module))
-    building.build(building.Recipe(title, MODULES / module, _PACKAGES[module], **linker), built(module), tell)
-    return built(module)
+    build = building.Build(
+        what=f"{_TITLES[module]} {version(module)}",
+        module=MODULES / module,
+        packages=_PACKAGES[module],
+        target=built(module),
+        linker=building.kubernetes_versions() if module == "kubernetes" else (),
+        minutes=_MINUTES[module],
+        missing=lambda: not built(module).exists(),
+    )
+    if build.missing():
+        building.ensure_built(build, tell)
+    return build.target
 
 
 def kind(tell: Tell) -> Path:

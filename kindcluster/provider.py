@@ -12,6 +12,7 @@ from typing import Final
 
 from kindcluster.commands import KindError
 from kindcluster.layout import Layout
+from router.names import SYSTEM_NAMESPACE
 
 RELEASE: Final = "bookworm"
 MACHINE: Final = "x86_64"
@@ -93,6 +94,13 @@ def remove(layout: Layout, provider: Provider, containers: Sequence[str]) -> lis
 def kubectl(layout: Layout, provider: Provider, program: Path, words: Sequence[str]) -> list[str]:
     """A kubectl command on the cluster, as its admin."""
     return [*inside(layout, provider), str(program), "--kubeconfig", str(layout.kubeconfig), *words]
+
+
+def helm(layout: Layout, provider: Provider, program: Path, chart: Path, values: Path) -> list[str]:
+    """The command that installs the chart or upgrades what is installed, and waits until it is ready."""
+    words = [*inside(layout, provider), str(program), "upgrade", "--install", "batchgate", str(chart)]
+    where = ["--kubeconfig", str(layout.kubeconfig), "--namespace", SYSTEM_NAMESPACE, "--create-namespace"]
+    return [*words, *where, "--values", str(values), "--wait", "--timeout", f"{_READY_SECONDS}s"]
 
 
 def version_of(said: str) -> str:

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from bed import image as debian
-from kindcluster import commands, configuration
+from kindcluster import commands, podnetwork
 
 RELEASE: Final = "bookworm"
 PACKAGES: Final = (
@@ -63,8 +63,8 @@ def make(root: Path, kind_source: Path, programs: Mapping[str, Path], version: s
     for name, program in programs.items():
         shutil.copy(program, root / "usr" / "bin" / name)
     _write(root / "kind" / "version", version)
-    _write(root / "etc" / "cni" / "net.d" / "10-kindnet.conflist", configuration.network())
-    _write(root / "kind" / "manifests" / "default-cni.yaml", configuration.network_manifest())
+    _write(root / "etc" / "cni" / "net.d" / "10-kindnet.conflist", podnetwork.configuration())
+    _write(root / "kind" / "manifests" / "default-cni.yaml", podnetwork.manifest())
     (root / "etc" / "kubernetes" / "manifests").mkdir(parents=True)
     _configure_containerd(root)
 

@@ -1,4 +1,4 @@
-"""Builds programs from Go modules, once: the control plane's, and those of other modules in the checkout.
+"""Builds programs of Go modules, once: the control plane's, and those of kind.
 
 Shell (processes, a lock). Of two builds at once, the second waits for the first and uses its result. The folder appears
 whole or not at all.
@@ -24,27 +24,31 @@ from router.errors import ConfigError
 
 Tell = Callable[[str], None]
 
+
+@dataclass(frozen=True, slots=True)
+class Build:
+    """What is built from one Go module.
+
+    :param what: its name in lines of progress
+    :param packages: each program and its Go package
+    :param target: the folder that the programs are to be in
+    :param linker: options of Go's linker beside ``-s -w``
+    :param minutes: how long it takes on two cores
+    :param missing: whether anything of it is still to be built
+    """
+
+    what: str
+    module: Path
+    packages: Mapping[str, str]
+    target: Path
+    linker: tuple[str, ...]
+    minutes: str
+    missing: Callable[[], bool]
+
+
 TAIL_LINES: Final = 15
 _TELL_SECONDS: Final = 5.0
 _GO_LOCK: Final = programs.MODULE / "go.lock"
-_STRIPPED: Final = "-s -w"
-_MAJOR: Final = re.compile(r"v\d+")
-
-
-@dataclass(frozen=True, slots=True)
-class Recipe:
-    """What is built from one Go module.
-
-    :param title: what the programs are, for lines of progress
-    :param module: the folder with go.mod
-    :param packages: each program and its Go package
-    :param linker: the flags of Go's linker
-    """
-
-    title: str
-    module: Path
-    packages: Mapping[str, str]
-    linker: str = _STRIPPED
 
 
 def ensure(tell: Tell) -> None:
@@ -52,25 +56,17 @@ def ensure(tell: Tell) -> None:
 
     :raises ConfigError: Go cannot be installed, or the build fails; with its last lines
     """
-    if not programs.missing():
-        return
-    target = programs.built()
-    with locked(target, tell):
-        if programs.missing():
-            title = f"Kubernetes {programs.version()} and etcd with Go; once, in 4 to 12 minutes on 2 cores"
-            _build(Recipe(title, programs.MODULE, programs.PACKAGES, kubernetes_linker()), target, tell)
-
-
-def build(recipe: Recipe, target: Path, tell: Tell) -> None:
-    """Build a module's programs into the folder ``target``, unless they are there.
-
-    :raises ConfigError: Go cannot be installed, or the build fails; with its last lines
-    """
-    if not _lacking(recipe, target):
-        return
-    with locked(target, tell):
-        if _lacking(recipe, target):
-            _build(recipe, target, tell)
+    if programs.missing():
+        build = Build(
+            what=f"Kubernetes {programs.version()} and etcd",
+            module=programs.MODULE,
+            packages=programs.PACKAGES,
+            target=programs.built(),
+            linker=kubernetes_versions(),
+            minutes="4 to 12",
+            missing=lambda: bool(programs.missing()),
+        )
+        ensure_built(build, tell)
 
 
 def go(tell: Tell) -> Path:
@@ -91,19 +87,30 @@ def go(tell: Tell) -> Path:
     return command
 
 
-def _build(recipe: Recipe, target: Path, tell: Tell) -> None:
-    tell(f"Building {recipe.title}.")
+def ensure_built(build: Build, tell: Tell) -> None:
+    """Build a module's programs, if they are missing.
+
+    :raises ConfigError: as for ``ensure``
+    """
+    with locked(build.target, tell):
+        if build.missing():
+            _build(build, tell)
+
+
+def _build(build: Build, tell: Tell) -> None:
+    target = build.target
+    tell(f"Building {build.what} with Go; once, in {build.minutes} minutes on 2 cores.")
     # We hold the lock, so these are left by interrupted builds. Our folder has a new name, as their Go may still run.
     for left in target.parent.glob(f"{target.name}.building-*"):
         shutil.rmtree(left, ignore_errors=True)
     half = target.with_name(f"{target.name}.building-{os.getpid()}")
     half.mkdir()
-    _compile(go(tell), recipe, half, tell)
-    for name, package in recipe.packages.items():
+    _compile(go(tell), build, half, tell)
+    for name, package in build.packages.items():
         made = half / name_by_go(package)
         if made.is_file():
             made.rename(half / name)
-    lacking = _lacking(recipe, half)
+    lacking = [name for name in build.packages if not (half / name).is_file()]
     if lacking:
         raise ConfigError(f"the build in {half} made no {', '.join(lacking)}")
     shutil.rmtree(target, ignore_errors=True)
@@ -112,26 +119,20 @@ def _build(recipe: Recipe, target: Path, tell: Tell) -> None:
 
 
 def name_by_go(package: str) -> str:
-    """The name that Go gives a package's program: the last element of its path that is no major version, or of it.
-
-    Pure. Of ``go.etcd.io/etcd/server/v3`` it is ``server``.
-    """
+    """The name that Go gives a package's program: of ``go.etcd.io/etcd/server/v3`` it is ``server``. Pure."""
     path = PurePosixPath(package)
-    return path.parent.name if _MAJOR.fullmatch(path.name) else path.name
+    return path.parent.name if re.fullmatch(r"v\d+", path.name) else path.name
 
 
-def _lacking(recipe: Recipe, folder: Path) -> list[str]:
-    return [name for name in recipe.packages if not (folder / name).is_file()]
-
-
-def _compile(go_command: Path, recipe: Recipe, target: Path, tell: Tell) -> None:
-    argv = [str(go_command), "build", "-v", "-mod=readonly", "-buildvcs=false", "-trimpath", "-ldflags", recipe.linker]
+def _compile(go_command: Path, build: Build, target: Path, tell: Tell) -> None:
+    linker = " ".join(["-s", "-w", *build.linker])
+    argv = [str(go_command), "build", "-v", "-mod=readonly", "-buildvcs=false", "-trimpath", "-ldflags", linker]
     log = target / "build.log"
     started = time.monotonic()
     with log.open("wb") as output:
         process = subprocess.Popen(
-            [*argv, "-o", f"{target}{os.sep}", *recipe.packages.values()],
-            cwd=recipe.module,
+            [*argv, "-o", f"{target}{os.sep}", *build.packages.values()],
+            cwd=build.module,
             env=environment(),
             stdout=output,
             stderr=output,
@@ -164,27 +165,27 @@ def _packages(log: Path) -> int:
 
 
 def environment() -> dict[str, str]:
-    """The environment of Go here: static programs, and nothing of the caller's own settings but caches and proxies."""
+    """The environment of Go here: static programs, without the caller's flags and workspace."""
     return {**os.environ, "CGO_ENABLED": "0", "GOFLAGS": "", "GOWORK": "off"}
 
 
-def kubernetes_linker() -> str:
-    """The flags of the linker that tell Kubernetes' programs their version, as its own build does."""
+def kubernetes_versions() -> tuple[str, ...]:
+    """The options of the linker that tell Kubernetes' programs their version, as Kubernetes' own build does."""
     full = programs.version()
     major, minor, _ = full.removeprefix("v").split(".")
     values = {"gitVersion": full, "gitMajor": major, "gitMinor": minor}
-    return " ".join([_STRIPPED, *(f"-X k8s.io/component-base/version.{key}={value}" for key, value in values.items())])
+    return tuple(f"-X k8s.io/component-base/version.{key}={value}" for key, value in values.items())
 
 
 @contextmanager
 def locked(target: Path, tell: Tell) -> Iterator[None]:
-    """Hold the lock of what is built at ``target``, a file beside it; waits for another process that holds it."""
+    """Hold the lock of what is built at ``target``, a file beside it; another process that holds it is waited for."""
     target.parent.mkdir(parents=True, exist_ok=True)
     with target.with_name(f"{target.name}.lock").open("w") as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            tell(f"Another process is building {target.name}; waiting for it.")
+            tell(f"Another process works on {target}; waiting for it.")
             fcntl.flock(lock, fcntl.LOCK_EX)
         yield
 
