@@ -74,7 +74,8 @@ def load(layout: Layout, chosen: Provider, archives: Sequence[Path], tell: Tell)
 
 def states(layout: Layout, chosen: Provider) -> list[str]:
     """The states of the nodes' containers, such as ``running``; empty without a cluster."""
-    return [state for _, state in _nodes(layout, chosen)]
+    containers = _nodes(layout, chosen)
+    return _ask(layout, chosen, provider.states(chosen, containers)) if containers else []
 
 
 def kubectl(layout: Layout, chosen: Provider, words: Sequence[str]) -> list[str]:
@@ -100,7 +101,7 @@ def down(layout: Layout, tell: Tell) -> None:
 
 def _remove_nodes(layout: Layout, engine: Provider) -> bool:
     """End and remove the nodes' containers; returns whether there were any."""
-    containers = [container for container, _ in _nodes(layout, engine)]
+    containers = _nodes(layout, engine)
     if containers:
         if engine is Provider.PODMAN:
             # After the machine has started anew there is none, and podman would look for its network in the machine's.
@@ -109,13 +110,16 @@ def _remove_nodes(layout: Layout, engine: Provider) -> bool:
     return bool(containers)
 
 
-def _nodes(layout: Layout, chosen: Provider) -> list[tuple[str, str]]:
-    if chosen is Provider.PODMAN and not layout.storage_conf.exists():
+def _nodes(layout: Layout, engine: Provider) -> list[str]:
+    """The ids of the nodes' containers; empty if the engine does not answer."""
+    if engine is Provider.PODMAN and not layout.storage_conf.exists():
         return []
-    extra = provider.environment(layout, chosen)
-    done = commands.attempt(provider.nodes(layout, chosen), extra=extra, seconds=_ENGINE_SECONDS)
-    lines = [line.split(maxsplit=1) for line in done.stdout.splitlines()] if done.returncode == 0 else []
-    return [(container, state.strip().lower()) for container, state in lines]
+    return _ask(layout, engine, provider.nodes(layout, engine))
+
+
+def _ask(layout: Layout, engine: Provider, argv: Sequence[str]) -> list[str]:
+    done = commands.attempt(argv, extra=provider.environment(layout, engine), seconds=_ENGINE_SECONDS)
+    return done.stdout.split() if done.returncode == 0 else []
 
 
 def _prepare(layout: Layout, tell: Tell) -> str:

@@ -82,13 +82,20 @@ def load(layout: Layout, provider: Provider, kind: Path, archives: Sequence[Path
 
 
 def nodes(layout: Layout, provider: Provider) -> list[str]:
-    """The command that lists the nodes' containers: an id and a state on each line."""
-    return [str(provider), "ps", "--all", "--filter", f"label={_LABEL}={layout.name}", "--format", "{{.ID}} {{.State}}"]
+    """The command that lists the ids of the nodes' containers, one a line."""
+    return [str(provider), "ps", "--all", "--quiet", "--filter", f"label={_LABEL}={layout.name}"]
+
+
+def states(provider: Provider, containers: Sequence[str]) -> list[str]:
+    """The command that shows a state for each of these containers, such as ``running``, one a line."""
+    return [str(provider), "container", "inspect", "--format", "{{.State.Status}}", *containers]
 
 
 def remove(layout: Layout, provider: Provider, containers: Sequence[str]) -> list[str]:
     """The command that ends and removes these containers, with their volumes."""
-    return [*inside(layout, provider), str(provider), "rm", "--force", "--volumes", *containers]
+    # Docker kills at once, while podman would wait for a node to shut down.
+    options = ["--force", "--volumes", *(["--time=0"] if provider is Provider.PODMAN else [])]
+    return [*inside(layout, provider), str(provider), "rm", *options, *containers]
 
 
 def kubectl(layout: Layout, provider: Provider, program: Path, words: Sequence[str]) -> list[str]:

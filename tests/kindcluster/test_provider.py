@@ -84,7 +84,7 @@ def test_the_commands_with_docker(argv: list[str], expected: list[str]) -> None:
         (provider.load(LAYOUT, PODMAN, KIND, [KIND]), provider.load(LAYOUT, DOCKER, KIND, [KIND])),
         (provider.kubectl(LAYOUT, PODMAN, KIND, ["x"]), provider.kubectl(LAYOUT, DOCKER, KIND, ["x"])),
         (provider.helm(LAYOUT, PODMAN, KIND, KIND, KIND), provider.helm(LAYOUT, DOCKER, KIND, KIND, KIND)),
-        (provider.remove(LAYOUT, PODMAN, ["1"]), ["podman", "rm", "--force", "--volumes", "1"]),
+        (provider.remove(LAYOUT, PODMAN, ["1"]), ["podman", "rm", "--force", "--volumes", "--time=0", "1"]),
     ],
 )
 def test_with_podman_the_same_happens_inside_the_network_namespace(
@@ -94,9 +94,11 @@ def test_with_podman_the_same_happens_inside_the_network_namespace(
 
 
 def test_the_nodes_are_found_by_kinds_label() -> None:
-    words = ["ps", "--all", "--filter", "label=io.x-k8s.kind.cluster=mine", "--format", "{{.ID}} {{.State}}"]
+    words = ["ps", "--all", "--quiet", "--filter", "label=io.x-k8s.kind.cluster=mine"]
+    of_each = ["container", "inspect", "--format", "{{.State.Status}}", "1", "2"]
 
     assert [provider.nodes(LAYOUT, one) for one in Provider] == [["docker", *words], ["podman", *words]]
+    assert [provider.states(one, ["1", "2"]) for one in Provider] == [["docker", *of_each], ["podman", *of_each]]
 
 
 def test_podman_has_files_and_a_network_of_the_cluster_alone() -> None:
