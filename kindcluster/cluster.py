@@ -139,7 +139,8 @@ def _prepare(layout: Layout, tell: Tell) -> str:
 def _add_namespace(layout: Layout) -> None:
     if not layout.namespace.exists():
         commands.run(["ip", "netns", "add", layout.own])
-    commands.run([*provider.inside(layout, Provider.PODMAN), "ip", "link", "set", "lo", "up"])
+    for words in provider.FIRST_IN_NAMESPACE:
+        commands.run([*provider.inside(layout, Provider.PODMAN), *words])
 
 
 def _create(layout: Layout, chosen: Provider, kind: Path, node_image: str, tell: Tell) -> None:
