@@ -34,9 +34,12 @@ def up() -> None:
 
 
 @commands.command()
-def down() -> None:
+@click.option("--clean", is_flag=True, help="also remove the node image; programs and packages stay")
+def down(*, clean: bool) -> None:
     """Take the cluster away. Packages and what was built stay."""
     cluster.down(Layout(), click.echo)
+    if clean:
+        nodeimage.forget(click.echo)
 
 
 @commands.command()

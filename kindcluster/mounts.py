@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Final
 
 from kindcluster import commands
+from kindcluster.commands import KindError
 
 _MOUNTS: Final = Path("/proc/self/mounts")
 
@@ -31,7 +32,13 @@ def unmount(folder: Path) -> None:
 
 
 def discard(folder: Path) -> None:
-    """Remove a folder with all below it, unless there is none. Raises KindError if a mount below it is in use."""
-    if folder.exists():
-        unmount(folder)
-        shutil.rmtree(folder)
+    """Remove a folder with all below it, unless there is none.
+
+    :raises KindError: a mount below it is in use, or was made meanwhile
+    """
+    if not folder.exists():
+        return
+    unmount(folder)
+    if left := below(_MOUNTS.read_text(), folder.resolve()):
+        raise KindError(f"{folder} is not removed: {left[0]} is mounted; end what uses it, and try again")
+    shutil.rmtree(folder)

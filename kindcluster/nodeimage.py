@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import re
 import tempfile
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -27,6 +28,8 @@ _RECIPE: Final = (
 )
 EXAMPLES: Final = tuple(f"docker.io/library/{name}" for name in cloudnode.IMAGES)
 """The images of the examples' containers; each is a static busybox, as no registry is reached from the node."""
+_PREFIX: Final = "kind-"
+_OURS: Final = re.compile(r"kind-[0-9a-f]{12}(\.building-\d+)?")
 _LEFT_OUT: Final = ("./proc/*", "./sys/*", "./dev/*")
 _CHANGES: Final = (
     "ENV container=podman",
@@ -80,7 +83,7 @@ class Kept:
 def place() -> Kept:
     """Where the node image of the present pins and recipe is kept, made or not."""
     digest = key()
-    return Kept(plane.cache() / f"kind-{digest}", f"{NODE_IMAGE}:{digest}")
+    return Kept(plane.cache() / f"{_PREFIX}{digest}", f"{NODE_IMAGE}:{digest}")
 
 
 def ensure(tell: Tell) -> Kept:
@@ -94,6 +97,18 @@ def ensure(tell: Tell) -> Kept:
             if not kept.store.exists():
                 _make(kept, tell)
     return kept
+
+
+def forget(tell: Tell) -> None:
+    """Remove all node images from the cache, and what interrupted builds have left there.
+
+    :raises KindError: something is mounted there and in use
+    """
+    for folder in sorted(path for path in plane.cache().glob(f"{_PREFIX}*") if _OURS.fullmatch(path.name)):
+        # A build that runs holds the lock.
+        with building.locked(folder.with_name(folder.name.partition(".")[0]), tell):
+            mounts.discard(folder)
+        tell(f"Removed {folder}.")
 
 
 def _make(kept: Kept, tell: Tell) -> None:

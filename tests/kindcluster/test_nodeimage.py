@@ -51,6 +51,21 @@ def test_the_image_lies_in_the_users_cache_under_its_key(monkeypatch: pytest.Mon
     assert (place.store, place.name) == (tmp_path / "batchgate/kind-abc/store", "localhost/batchgate/node:abc")
 
 
+def test_node_images_are_forgotten_and_nothing_else(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    others = ["kind-0123456789ab.lock", "kind-programs-kind-0123456789ab", "kubernetes-v1.36.3-0123456789ab"]
+    for name in ("kind-0123456789ab", "kind-0123456789ab.building-7", *others):
+        (tmp_path / "batchgate" / name / "store").mkdir(parents=True)
+    (tmp_path / "batchgate" / others[0] / "store").rmdir()
+    (tmp_path / "batchgate" / others[0]).rmdir()
+    told: list[str] = []
+
+    nodeimage.forget(told.append)
+
+    assert sorted(path.name for path in (tmp_path / "batchgate").iterdir()) == others
+    assert len(told) == 2
+
+
 def test_a_container_has_kinds_hook_and_no_limits_of_its_own() -> None:
     specification = {"process": {"cwd": "/", "rlimits": [{"type": "RLIMIT_NOFILE"}]}, "hooks": {"createContainer": [1]}}
 
