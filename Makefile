@@ -6,7 +6,7 @@ BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-quick test-bed kill-test check format manifests bench control-plane-programs control-plane control-plane-down bed bed-down lock clean
+.PHONY: help demo test test-quick test-bed kill-test check format manifests bench control-plane-programs control-plane control-plane-down bed bed-down kind kind-down lock clean
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):[^#]*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 32
@@ -79,6 +79,12 @@ bed: $(READY) ## as root on Debian 12: a small real HPC site on loopback: Slurm,
 
 bed-down: $(READY) ## end it; keys, image and job numbers stay
 	@$(BIN)/python -m bed down
+
+kind: $(READY) ## a kind cluster with Batchgate: with Docker, or as root on Debian 12 from packages alone; first 5 to 20 minutes, then one
+	@$(BIN)/python -m kindcluster up
+
+kind-down: $(READY) ## take it away; what was built stays
+	@$(BIN)/python -m kindcluster down
 
 lock: ## resolve the dependencies anew (needs uv)
 	uv pip compile -q --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header \

@@ -37,10 +37,13 @@ def make_root(layout: Layout) -> None:
 
 def bootstrap(work: Path, release: str, included: tuple[str, ...]) -> None:
     """Make the file system of a release of Debian: its essential packages, and the included ones."""
+    # mmdebstrap mounts the machine's /dev/shm and more below the new root. In a mount namespace of its own these mounts
+    # end with it however it ends, and whoever then removes the folder reaches nothing of the machine's.
+    apart = ("unshare", "--mount", "--propagation", "private")
     lean = [f"--dpkgopt=path-exclude=/usr/share/{name}/*" for name in _UNUSED]
     commands.run(
         [
-            *("mmdebstrap", "--mode=root", "--variant=essential", f"--include={','.join(included)}"),
+            *(*apart, "mmdebstrap", "--mode=root", "--variant=essential", f"--include={','.join(included)}"),
             *("--dpkgopt=force-unsafe-io", *lean, release, str(work), "-"),
         ],
         stdin="\n".join(packages.sources(packages.targets(), release)) + "\n",

@@ -13,7 +13,7 @@ import pytest
 
 ROOT = Path(__file__).parent.parent
 LONGEST = 35
-CODE = ("router", "bed", "bench")
+CODE = ("router", "bed", "kindcluster", "bench")
 PAGES = sorted(
     [
         *ROOT.glob("*.md"),

@@ -1,4 +1,4 @@
-"""Builds the control plane's programs and Helm with Go, once.
+"""Builds programs of Go modules, once: the control plane's, Helm, and those of kind.
 
 Shell (processes, a lock). Of two builds at once, the second waits for the first and uses its result. The folder appears
 whole or not at all.
@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import fcntl
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -15,7 +16,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Final
 
 from router.controlplane import programs
@@ -61,11 +62,11 @@ def ensure(tell: Tell) -> None:
             module=programs.MODULE,
             packages=programs.PACKAGES,
             target=programs.built(),
-            linker=_versions(),
+            linker=kubernetes_versions(),
             minutes="4 to 12",
             missing=lambda: bool(programs.missing()),
         )
-        _ensure(build, tell)
+        ensure_built(build, tell)
 
 
 def ensure_helm(tell: Tell) -> None:
@@ -83,7 +84,7 @@ def ensure_helm(tell: Tell) -> None:
             minutes="1 to 4",
             missing=programs.helm_missing,
         )
-        _ensure(build, tell)
+        ensure_built(build, tell)
 
 
 def go(tell: Tell) -> Path:
@@ -104,9 +105,12 @@ def go(tell: Tell) -> Path:
     return command
 
 
-def _ensure(build: Build, tell: Tell) -> None:
-    build.target.parent.mkdir(parents=True, exist_ok=True)
-    with _locked(build.target.with_name(f"{build.target.name}.lock"), tell):
+def ensure_built(build: Build, tell: Tell) -> None:
+    """Build a module's programs, if they are missing.
+
+    :raises ConfigError: as for ``ensure``
+    """
+    with locked(build.target, tell):
         if build.missing():
             _build(build, tell)
 
@@ -120,15 +124,22 @@ def _build(build: Build, tell: Tell) -> None:
     half = target.with_name(f"{target.name}.building-{os.getpid()}")
     half.mkdir()
     _compile(go(tell), build, half, tell)
-    if "etcd" in build.packages:
-        # Go names a program after its package's last element; etcd's package is `server/v3`.
-        (half / "server").rename(half / "etcd")
+    for name, package in build.packages.items():
+        made = half / name_by_go(package)
+        if made.is_file():
+            made.rename(half / name)
     lacking = [name for name in build.packages if not (half / name).is_file()]
     if lacking:
         raise ConfigError(f"the build in {half} made no {', '.join(lacking)}")
     shutil.rmtree(target, ignore_errors=True)
     half.rename(target)
     tell(f"Built: {target}")
+
+
+def name_by_go(package: str) -> str:
+    """The name that Go gives a package's program: of ``go.etcd.io/etcd/server/v3`` it is ``server``. Pure."""
+    path = PurePosixPath(package)
+    return path.parent.name if re.fullmatch(r"v\d+", path.name) else path.name
 
 
 def _compile(go_command: Path, build: Build, target: Path, tell: Tell) -> None:
@@ -140,7 +151,7 @@ def _compile(go_command: Path, build: Build, target: Path, tell: Tell) -> None:
         process = subprocess.Popen(
             [*argv, "-o", f"{target}{os.sep}", *build.packages.values()],
             cwd=build.module,
-            env={**os.environ, "CGO_ENABLED": "0", "GOFLAGS": "", "GOWORK": "off"},
+            env=environment(),
             stdout=output,
             stderr=output,
         )
@@ -171,8 +182,13 @@ def _packages(log: Path) -> int:
     return sum(" " not in line for line in log.read_text(errors="replace").splitlines())
 
 
-def _versions() -> tuple[str, ...]:
-    # Without these `kubectl version` shows v0.0.0; Kubernetes' own build sets them the same way.
+def environment() -> dict[str, str]:
+    """The environment of Go here: static programs, without the caller's flags and workspace."""
+    return {**os.environ, "CGO_ENABLED": "0", "GOFLAGS": "", "GOWORK": "off"}
+
+
+def kubernetes_versions() -> tuple[str, ...]:
+    """The options of the linker that tell Kubernetes' programs their version, as Kubernetes' own build does."""
     full = programs.version()
     major, minor, _ = full.removeprefix("v").split(".")
     values = {"gitVersion": full, "gitMajor": major, "gitMinor": minor}
@@ -180,12 +196,14 @@ def _versions() -> tuple[str, ...]:
 
 
 @contextmanager
-def _locked(path: Path, tell: Tell) -> Iterator[None]:
-    with path.open("w") as lock:
+def locked(target: Path, tell: Tell) -> Iterator[None]:
+    """Hold the lock of what is built at ``target``, a file beside it; another process that holds it is waited for."""
+    target.parent.mkdir(parents=True, exist_ok=True)
+    with target.with_name(f"{target.name}.lock").open("w") as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            tell("Another process is building the same programs; waiting for it.")
+            tell(f"Another process works on {target}; waiting for it.")
             fcntl.flock(lock, fcntl.LOCK_EX)
         yield
 
