@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from werkzeug.exceptions import ServiceUnavailable
 
@@ -35,6 +35,9 @@ from router.webhook.service import Service
 from router.webhook.tls import ServerTls
 from router.workload.cluster import UNKNOWN_CLUSTER, Cluster
 from router.workload.clusterfile import read_cluster
+
+if TYPE_CHECKING:
+    from router.webhook.rotating import Rotation
 
 T_co = TypeVar("T_co", covariant=True)
 
@@ -145,7 +148,8 @@ def load(checked: InForce, settings: WebhookSettings, log: logging.Logger, metri
     for source in checked.sources:
         source.check()
     in_force = _following(checked, settings, log)
-    for followed in in_force.followed:
+    rotation = _rotation(in_force, settings, log)
+    for followed in (*in_force.followed, *rotation):
         followed.start()
     queues = in_force.queues
     files = watch(in_force.sources, WATCH_SECONDS)
@@ -156,14 +160,14 @@ def load(checked: InForce, settings: WebhookSettings, log: logging.Logger, metri
         policy=in_force.policy,
         metrics=Metrics(),
         log=log,
-        sources=in_force.sources,
+        sources=(*in_force.sources, *rotation),
         certificate_expiry=lambda: in_force.certificate.value.not_after,
         certificate_sha256=lambda: in_force.certificate.value.sha256,
         queue_states=lambda: (len(queues.value.states), queues.modified or 0.0) if queues else (0, 0.0),
         body_limit=settings.body_limit,
         clients=None if settings.client_ca is None else Clients(frozenset(settings.client_names)),
         metrics_port=metrics_port,
-        watching=lambda: files.alive and all(followed.alive for followed in in_force.followed),
+        watching=lambda: files.alive and all(followed.alive for followed in (*in_force.followed, *rotation)),
         synced=lambda: in_force.synced,
     )
 
@@ -180,6 +184,14 @@ def _following(checked: InForce, settings: WebhookSettings, log: logging.Logger)
         return replace(checked, cluster=cluster, followed=(cluster,))
     queues = WatchedQueues(checked.api, settings.namespace, settings.queues_max_age, log)
     return replace(checked, cluster=cluster, queues=queues, followed=(cluster, queues))
+
+
+def _rotation(in_force: InForce, settings: WebhookSettings, log: logging.Logger) -> tuple[Rotation, ...]:
+    if not settings.rotate or in_force.api is None:
+        return ()
+    from router.webhook.rotating import Rotation  # noqa: PLC0415 - only this option needs it
+
+    return (Rotation(in_force.api, settings.namespace, settings.host_names, log),)
 
 
 def _optional(name: str, path: Path | None, read: Callable[[Path], Any], log: logging.Logger) -> FileSource[Any] | None:
