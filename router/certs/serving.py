@@ -60,9 +60,10 @@ def next_write(found: Objects, rules: Rules, clock: Clock, mint: Mint) -> Outcom
     return (
         _joined(found, found.tls, authority)
         or _observed(found.tls, authority, clock)
+        or _next_authority(authority, rules, clock, mint)
         or _issued(found.tls, authority, rules, clock, mint)
         or _left(found.tls, authority, rules, clock)
-        or _next_authority(found.tls, authority, rules, clock, mint)
+        or _nothing(found.tls, authority)
     )
 
 
@@ -96,7 +97,8 @@ def _first_server(authority: Authority, rules: Rules, clock: Clock, mint: Mint) 
 
 
 def _server(by: Pair, authority: Authority, rules: Rules, clock: Clock, mint: Mint) -> dict[str, bytes]:
-    pair = mint.server(by, rules.host_names, clock.ended, rules.lives.server)
+    left = checking.certificates_of(by.public, names.WEBHOOK_CA)[0].not_valid_after_utc - clock.ended
+    pair = mint.server(by, rules.host_names, clock.ended, min(rules.lives.server, left))
     return {
         objects.CERTIFICATE: pair.public,
         objects.KEY: pair.private,
@@ -199,17 +201,24 @@ def _left(tls: Json, authority: Authority, rules: Rules, clock: Clock) -> Outcom
     return Write(objects.with_data(authority.found, data), "the old CA is no longer trusted")
 
 
-def _next_authority(tls: Json, authority: Authority, rules: Rules, clock: Clock, mint: Mint) -> Outcome:
-    certificate = checking.certificates_of(authority.current.public, names.WEBHOOK_CA)[0]
-    moment = server_due(certificate)
-    if clock.ended < moment:
-        server = checking.certificates_of(objects.value_of(tls, objects.CERTIFICATE), names.WEBHOOK_TLS)[0]
-        first = min(moment, server_due(server))
-        return Wait(first, "for two thirds of a certificate's life")
+def _next_authority(authority: Authority, rules: Rules, clock: Clock, mint: Mint) -> Write | None:
+    """The CA has a successor in time. One that has ended, as after a long outage, is of no use, and is replaced too."""
+    certificate = checking.certificates_of(authority.target.public, names.WEBHOOK_CA)[0]
+    ends = certificate.not_valid_after_utc
+    under_way = authority.next is not None or bool(authority.old)
+    if clock.ended < (ends if under_way else server_due(certificate)):
+        return None
     made = mint.authority(clock.ended, rules.lives.authority)
     data = {objects.NEXT_CERTIFICATE: made.public, objects.NEXT_KEY: made.private}
-    ends = f"{certificate.not_valid_after_utc:%Y-%m-%d}"
-    return Write(objects.with_data(authority.found, data), f"made the next CA, as this one ends on {ends}")
+    return Write(
+        objects.with_data(authority.found, data), f"made the next CA, as the one before ends on {ends:%Y-%m-%d}"
+    )
+
+
+def _nothing(tls: Json, authority: Authority) -> Wait:
+    texts = (authority.current.public, objects.value_of(tls, objects.CERTIFICATE))
+    first = min(server_due(checking.certificates_of(text, "a certificate")[0]) for text in texts)
+    return Wait(first, "for two thirds of a certificate's life")
 
 
 def _authority(found: Json) -> Authority:

@@ -5,6 +5,7 @@ Shell: reads options, prints a line for each step.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from functools import wraps
 from typing import Any, Final, ParamSpec
@@ -18,9 +19,11 @@ from router.certs.ensuring import Target
 from router.certs.rotation import Rules
 from router.cli.cluster import usual_file
 from router.kube.client import Api, connect
+from router.kubelet import csr, csrapproval
 from router.startup.options import Duration
 
 _WAIT: Final = "5m"
+_LOOK_SECONDS: Final = 10.0
 
 __all__ = ["certs"]
 
@@ -74,3 +77,48 @@ def ensure(api: Api, namespace: str, service: str, wait: int, *, activate: bool,
         click.echo(f"Next, at {one.until:%Y-%m-%d %H:%M:%S} UTC: {one.words}")
     if activate:
         activation.activate(api, target, service, float(wait), click.echo)
+
+
+@certs.command()
+@_cluster_options
+@click.option(
+    "-n", "--namespace", default=names.SYSTEM_NAMESPACE, show_default=True, metavar="NAME", help="Of the agent."
+)
+@click.option("--watch", is_flag=True, help="Go on until interrupted.")
+def approve(api: Api, namespace: str, *, watch: bool) -> None:
+    """Approve requests of agents for the serving certificates of virtual nodes, instead of an admin's hand.
+
+    Only the agent's own account may have made a request, and it must ask for exactly the name and the addresses of a
+    virtual node. All others stay as they are, for a person to judge; the exit code is then 1.
+
+    \b
+    Example: batchgate certs approve --watch
+    """
+    account = f"system:serviceaccount:{namespace}:{names.AGENT_ACCOUNT}"
+    told: dict[str, str] = {}
+    while True:
+        refused = _approve(api, account, told)
+        if not watch:
+            raise SystemExit(1 if refused else 0)
+        time.sleep(_LOOK_SECONDS)
+
+
+def _approve(api: Api, account: str, told: dict[str, str]) -> bool:
+    """Judge every waiting request; returns whether one was refused. ``told``: the refusals that were printed."""
+    refused = False
+    selector = f"spec.signerName={csr.SIGNER}"
+    requests = [
+        one for page, _ in api.pages(csr.PATH, fieldSelector=selector) for one in page if csrapproval.concerns_us(one)
+    ]
+    nodes = [one for page, _ in api.pages("/api/v1/nodes", labelSelector=names.NODE_KIND) for one in page]
+    for one in requests:
+        name = str(one["metadata"]["name"])
+        why = csrapproval.refusal(one, nodes, account)
+        if not why:
+            api.replace(f"{csr.PATH}/{name}/approval", csrapproval.approved(one))
+            click.echo(f"CertificateSigningRequest {name}: approved")
+        elif told.get(name) != why:
+            click.echo(f"CertificateSigningRequest {name}: not approved: {why}")
+            told[name] = why
+        refused = refused or bool(why)
+    return refused

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import base64
 import contextlib
+import json
 import shutil
 import socket
 import subprocess
@@ -47,7 +48,7 @@ rules:
   - {name: large, when: job.cpus >= 2, hpc: [{queue: batch}]}
   - {name: small, cloud: true}
 """
-_ENDPOINTS = Options(arguments={APISERVER: ("--enable-aggregator-routing=true",)})
+_ENDPOINTS = Options(node_grace_seconds=3600, arguments={APISERVER: ("--enable-aggregator-routing=true",)})
 """Without kube-proxy a Service's address leads nowhere, so the API server takes the endpoints themselves."""
 
 
@@ -161,32 +162,54 @@ def webhook(installed: Installed, directory: Path, *further: str) -> Iterator[tu
     argv += ["--signing-key", str(directory / names.WEBHOOK_SIGNING / "signing.key"), *further]
     with serving(argv, Pki(Pair(b"", b""), tls), directory / "log") as server:
         installed.plane.apply(*_service(server.port))
+        _run(installed.plane)
         try:
             yield server, mounted
         finally:
-            installed.plane.kubectl("delete", "service,endpointslice", "batchgate", "-n", SYSTEM)
+            installed.plane.kubectl("delete", "service,pod,node", "-l", _LABEL, "-n", SYSTEM, "--now")
+
+
+_NODE = "stands-in"
+_LABEL = f"app.kubernetes.io/name={names.WEBHOOK}"
 
 
 def _service(port: int) -> list[dict[str, object]]:
-    """A Service whose endpoint is a process of this machine: no loopback address, which the API server refuses."""
-    metadata = {"name": "batchgate", "namespace": SYSTEM}
-    slices = {**metadata, "labels": {"kubernetes.io/service-name": "batchgate"}}
+    """The Service, and a Pod that stands for the process: the API server's proxy only leads to addresses of Pods."""
+    key, _, value = _LABEL.partition("=")
+    node: dict[str, object] = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": _NODE, "labels": {key: value}}}
+    restricted = {
+        "allowPrivilegeEscalation": False,
+        "capabilities": {"drop": ["ALL"]},
+        "runAsNonRoot": True,
+        "seccompProfile": {"type": "RuntimeDefault"},
+    }
+    container = {"name": "webhook", "image": "none", "securityContext": restricted}
+    ports = [{"name": "https", "port": 443, "targetPort": port}]
     return [
+        node,
         {
             "apiVersion": "v1",
             "kind": "Service",
-            "metadata": metadata,
-            "spec": {"ports": [{"name": "https", "port": 443, "targetPort": port}]},
+            "metadata": {"name": names.SERVICE, "namespace": SYSTEM, "labels": {key: value}},
+            "spec": {"selector": {key: value}, "ports": ports},
         },
         {
-            "apiVersion": "discovery.k8s.io/v1",
-            "kind": "EndpointSlice",
-            "metadata": slices,
-            "addressType": "IPv4",
-            "ports": [{"name": "https", "port": port, "protocol": "TCP"}],
-            "endpoints": [{"addresses": [_address()], "conditions": {"ready": True}}],
+            "apiVersion": "v1",
+            "kind": "Pod",
+            "metadata": {"name": "webhook", "namespace": SYSTEM, "labels": {key: value}},
+            "spec": {"nodeName": _NODE, "containers": [container]},
         },
     ]
+
+
+def _run(plane: ControlPlane) -> None:
+    """What a kubelet would say of the Pod. No loopback address, which the API server refuses."""
+    ready = {"type": "Ready", "status": "True"}
+    status = {
+        "status": {"phase": "Running", "podIP": _address(), "podIPs": [{"ip": _address()}], "conditions": [ready]}
+    }
+    words = ("pod", "webhook", "-n", SYSTEM, "--subresource=status", "--type=merge", "-p", json.dumps(status))
+    plane.kubectl("patch", *words)
 
 
 def _address() -> str:

@@ -3,13 +3,21 @@
 from __future__ import annotations
 
 import json
+import time
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
 from cryptography import x509
 
 from router import names
-from router.certs import checking
+from router.certs import activation, checking, ensuring
+from router.certs.activation import webhooks_of
+from router.certs.ensuring import Target
+from router.certs.rotation import Bounds, Lives, Rules
+from router.controlplane import installing
+from router.errors import ApiError, ConfigError
+from router.kube.client import Api, connect
 from router.placement import signing
 from tests.certs.conftest import SYSTEM, Installed, webhook
 from tests.webhook.servers import until
@@ -84,6 +92,97 @@ def routed(installed: Installed) -> dict[str, dict[str, dict[str, str]]]:
     return made if names.KEY_TARGET in made["metadata"].get("labels", {}) else {}
 
 
+def test_two_at_once_make_one_set(installed: Installed) -> None:
+    runs = [installed.start("ensure") for _ in range(3)]
+    said = [run.communicate(timeout=120)[0] for run in runs]
+
+    assert [run.returncode for run in runs] == [0, 0, 0], said
+    made = [line for text in said for line in text.splitlines() if ": made " in line]
+    assert sorted(made) == [
+        "Secret batchgate-signing-key: made a key",
+        "Secret batchgate-webhook-ca: made a CA",
+        "Secret batchgate-webhook-tls: made a server certificate",
+    ]
+    assert whole(installed)
+
+
+@pytest.mark.parametrize("writes", [1, 2, 3, 4, 5])
+def test_one_that_was_killed_is_finished_by_the_next(installed: Installed, writes: int) -> None:
+    run = installed.start("ensure")
+    assert run.stdout is not None
+    for _ in range(writes):
+        run.stdout.readline()
+    run.kill()
+    run.wait(30)
+
+    code, said = installed.certs("ensure")
+
+    assert code == 0, said
+    assert whole(installed)
+
+
+def whole(installed: Installed) -> bool:
+    """Whether certificate, CA and keys belong together."""
+    authority, tls = installed.secret(names.WEBHOOK_CA), installed.secret(names.WEBHOOK_TLS)
+    x509.load_pem_x509_certificate(tls["tls.crt"]).verify_directly_issued_by(
+        x509.load_pem_x509_certificate(authority["ca.crt"])
+    )
+    signer = signing.load_signer(installed.secret(names.WEBHOOK_SIGNING)["signing.key"])
+    public = signing.load_public(installed.config_map(names.PUBLIC_KEYS_CONFIG_MAP)["signing.pub"].encode())
+    return public.keys() == signer.believed.keys() and tls["ca.crt"] == authority["ca.crt"]
+
+
+SHORT = Lives(timedelta(seconds=36), timedelta(seconds=18), timedelta(seconds=27))
+SOON = Bounds(timedelta(seconds=2), timedelta(seconds=6), timedelta(seconds=6))
+
+
+def test_no_request_fails_while_all_is_replaced_again_and_again(installed: Installed, tmp_path: Path) -> None:
+    """Lives of seconds; Secrets reach the webhook within a second, and the webhook looks every two."""
+    target = Target(Rules(SYSTEM, HOSTS, SOON, SHORT))
+    api, did = installed.api, list[str]()
+    ensuring.ensure(api, target, did.append)
+    with webhook(installed, tmp_path) as (_, mounted), mounted.following(0.5):
+        activation.activate(api, target, "batchgate", 60, did.append)
+        until(lambda: routed(installed))
+        admin, answers, end = connect(str(installed.plane.kubeconfig())), list[str](), time.monotonic() + 75
+        path = "/apis/batch/v1/namespaces/gated/jobs"
+        while time.monotonic() < end:
+            ensuring.ensure(api, target, did.append)
+            for number in range(10):
+                made = {**json.loads(job(f"probe-{len(answers)}-{number}"))}
+                answers.append(dry_run(admin, path, made))
+
+    assert set(answers) == {"hpc"}
+    assert len(answers) > 100
+    assert sum("old CA is no longer trusted" in one for one in did) >= 2, did
+    assert sum("signs with key" in one for one in did) >= 2, did
+
+
+def dry_run(admin: Api, path: str, made: dict[str, object]) -> str:
+    """Where a Job would go, or the error. By an Api whose query the path cannot carry, so the Job itself is deleted."""
+    try:
+        done = admin.create(path, made)
+    except ApiError as error:
+        return str(error)
+    admin.delete(f"{path}/{done['metadata']['name']}", grace=0, propagation="Background")
+    return str(done["metadata"]["labels"].get(names.KEY_TARGET))
+
+
+def test_a_replica_of_the_webhook_renews_what_is_missing(installed: Installed, tmp_path: Path) -> None:
+    assert installed.certs("ensure")[0] == 0
+    account = installing.webhook(installed.plane)
+    installed.plane.kubectl("apply", "-f", str(installing.MANIFESTS / "rotate" / "binding.yaml"))
+    installed.plane.kubectl("delete", "configmap", names.PUBLIC_KEYS_CONFIG_MAP, "-n", SYSTEM)
+
+    with webhook(installed, tmp_path, "--kubeconfig", str(account), "--rotate") as (server, _):
+        line = until(lambda: server.logged("rotation"))[0]
+
+    assert line["did"].startswith(f"ConfigMap {names.PUBLIC_KEYS_CONFIG_MAP}: public key ")
+    assert whole(installed)
+    lease = installed.plane.get("lease", names.WEBHOOK_LEASE, "-n", SYSTEM)
+    assert lease["spec"]["holderIdentity"]
+
+
 @pytest.mark.parametrize(
     ("text", "problem"),
     [
@@ -97,9 +196,6 @@ def routed(installed: Installed) -> dict[str, dict[str, dict[str, str]]]:
     ],
 )
 def test_what_is_no_list_of_webhooks_is_refused(text: str, problem: str) -> None:
-    from router.certs.activation import webhooks_of  # noqa: PLC0415
-    from router.errors import ConfigError  # noqa: PLC0415
-
     with pytest.raises(ConfigError) as caught:
         webhooks_of(text, "ConfigMap x/y, webhooks.yaml")
 

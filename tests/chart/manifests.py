@@ -27,6 +27,7 @@ PLACEHOLDERS: Final[dict[str, Any]] = {
     "quota": {"enabled": True},
     "pullSecrets": {"enabled": True},
     "monitoring": {"enabled": True},
+    "approver": {"enabled": True},
 }
 """Everything that has a folder, with placeholders for what only an admin knows."""
 OPT_OUT: Final = {**PLACEHOLDERS, "registration": {"namespaces": "opt-out"}}
@@ -61,7 +62,9 @@ FILES: Final = (
     *_same("network/webhook.yaml"),
     *_same("quota/priorityclass.yaml", "quota/pods.yaml"),
     *_same("pull-secrets/role.yaml"),
-    *(Made(f"certs/{name}.yaml", (f"certs/{name}.yaml",), BUILTIN) for name in ("account", "jobs", "webhook")),
+    *(Made(f"certs/{name}.yaml", (f"certs/{name}.yaml",), BUILTIN) for name in ("account", "jobs")),
+    Made("rotate/binding.yaml", ("rotate/binding.yaml",), BUILTIN),
+    *_same("approver/role.yaml"),
     Made(
         "certs/registration.yaml",
         tuple(f"registration/{one}.yaml" for one in ("webhook", "policy", "configmap")),

@@ -92,9 +92,11 @@ PAIRS = {
         ADD_CA,
         ("ignore",),
     ),
-    "builtin certificates": Pair(("certs",), {"certificates": {"mode": "builtin"}, **IMAGE}, ("certs", "registration")),
-    "cert-manager": Pair(
-        ("cert-manager",), {"certificates": {"mode": "cert-manager"}}, ("cert-manager", "registration")
+    "builtin certificates": Pair(
+        ("webhook", "certs"),
+        {"certificates": {"mode": "builtin"}, **IMAGE},
+        ("webhook", "certs", "registration", "rotate"),
+        components=("rotate",),
     ),
     "only clients with a certificate": Pair(
         ("webhook",),
@@ -153,7 +155,8 @@ def kustomized(directory: Path, pair: Pair) -> dict[tuple[str, str, str, str], J
         up = Path(*[".."] * (len(overlay.resolve().parts) - 1), *MANIFESTS.parts[1:])
         kustomization: Json = {
             "resources": [str(up / folder)],
-            "components": [str(up / component) for component in pair.components],
+            # The first folder is the one that they are for.
+            "components": [str(up / component) for component in pair.components if number == 0],
         }
         if pair.patch is not None and folder not in {"base", "webhook"}:
             kind, patch = pair.patch

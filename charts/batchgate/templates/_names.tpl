@@ -125,14 +125,14 @@ helm.sh/hook-weight: {{ .weight | quote }}
 helm.sh/hook-delete-policy: before-hook-creation,hook-succeeded
 {{- end }}
 
-{{- /* A Pod of one command, for hooks: a dict of `root`, `account` and `args`. */ -}}
+{{- /* A Pod of one command: a dict of `root`, `account`, `args` and perhaps `restart`, its restart policy. */ -}}
 {{- define "batchgate.commandPod" -}}
 metadata:
   labels:
     app.kubernetes.io/name: {{ .account }}
 spec:
   serviceAccountName: {{ .account }}
-  restartPolicy: Never
+  restartPolicy: {{ .restart | default "Never" }}
   {{- with include "batchgate.pulling" .root }}
   {{- . | nindent 2 }}
   {{- end }}

@@ -157,6 +157,7 @@ def test_an_uninstall_leaves_what_the_page_says(back: Admin) -> None:
     kinds = ("mutatingwebhookconfigurations", "validatingadmissionpolicies", "clusterroles", "clusterrolebindings")
     assert {kind: there(back, kind) for kind in kinds} == {kind: [] for kind in kinds}
     namespaced = ("deployments", "pods", "services", "serviceaccounts", "roles", "configmaps")
+    await_true(lambda: there(back, "pods", SYSTEM) == [], "the Pods have ended")
     left = {kind: there(back, kind, SYSTEM) for kind in namespaced}
     assert left == {kind: [] for kind in namespaced} | {"configmaps": ["batchgate-public-keys"]}
     assert there(back, "secrets", SYSTEM) == ["batchgate-signing-key", "batchgate-webhook-ca", "batchgate-webhook-tls"]
