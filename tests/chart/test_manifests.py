@@ -70,7 +70,7 @@ ADD_ADDRESSES = (
 PAIRS = {
     "base": Pair(("base",), {"createNamespace": True}, ("base", "guards")),
     "guards": Pair(("guards",), {}, ("guards",)),
-    "webhook": Pair(("webhook",), IMAGE, ("webhook",)),
+    "webhook": Pair(("webhook",), IMAGE | EXISTING, ("webhook",)),
     "registration": Pair(("registration",), EXISTING, ("registration",), ADD_CA),
     "failurePolicy Ignore": Pair(
         ("registration",),
@@ -101,6 +101,7 @@ PAIRS = {
     "only clients with a certificate": Pair(
         ("webhook",),
         IMAGE
+        | EXISTING
         | {"webhook": {"clientCA": {"configMap": "kube-root-ca.crt", "names": ["kube-apiserver-kubelet-client"]}}},
         ("webhook",),
         components=("client-ca",),
