@@ -18,6 +18,8 @@ MOST_SECONDS: Final = 150.0
 """Age from which a document counts no more: its replica has missed two renewals."""
 KEPT_SECONDS: Final = 3600.0
 """Age from which replicas remove a document."""
+LONGEST_ERROR: Final = 2000
+"""Characters of an error that are published: all replicas share one object of at most 1 MiB."""
 DIGITS: Final = 12
 """Hexadecimal digits of a digest that are shown."""
 _ENDING: Final = ".json"
@@ -41,9 +43,9 @@ def key_of(replica: str) -> str:
 
 
 def document(told: InForce) -> str:
-    """A replica's document, as JSON."""
+    """A replica's document, as JSON; of a long error its beginning."""
     moment = datetime.fromtimestamp(told.time, UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
-    return json.dumps({"time": moment, "digest": told.digest, "error": told.error})
+    return json.dumps({"time": moment, "digest": told.digest, "error": told.error[:LONGEST_ERROR]})
 
 
 def replicas(data: Mapping[str, str], now: float, most: float = MOST_SECONDS) -> dict[str, InForce]:

@@ -61,7 +61,9 @@ _option: Final = partial(option, "webhook")
 )
 @_option("--kubeconfig", type=FILE, metavar="FILE", help="Instead of --cluster: watch these and the queue state.")
 @_option("--in-cluster", is_flag=True, help="Like --kubeconfig, by the service account of this Pod.")
-@_option("--namespace", default=NAMESPACE, metavar="NAME", help="Where agents publish the queue state.")
+@_option(
+    "--namespace", default=NAMESPACE, metavar="NAME", help="Of Batchgate's ConfigMaps: state of queues and policy."
+)
 @_option("--rotate", is_flag=True, help="Renew certificates and keys in the cluster; one of all replicas does it.")
 @_option("--threads", default=THREADS, type=click.IntRange(1, 256), help="Reviews that are worked on at once.")
 @_option("--body-limit", default=BODY_LIMIT, type=click.IntRange(1024), metavar="BYTES", help="Of a review.")
@@ -74,7 +76,7 @@ _option: Final = partial(option, "webhook")
 )
 @_option("--log-format", default="json", type=click.Choice([str(one) for one in LogFormat]), help="Of log lines.")
 def webhook(**options: Any) -> None:
-    """Serve admission reviews over TLS: POST /mutate, GET /livez, /readyz, /metrics.
+    """Serve admission reviews over TLS: POST /mutate, POST /policy, GET /livez, /readyz, /metrics.
 
     Each option is also read from the environment: --signing-key from BATCHGATE_WEBHOOK_SIGNING_KEY, else from
     BATCHGATE_SIGNING_KEY. Policy, certificate, keys and queue state are read again when their files change. A review

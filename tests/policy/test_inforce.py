@@ -18,6 +18,12 @@ def test_a_document_is_read_as_it_was_written() -> None:
     assert inforce.replicas({inforce.key_of("one"): inforce.document(told)}, NOW) == {"one": told}
 
 
+def test_a_long_error_is_cut() -> None:
+    told = InForce(NOW, OURS, "x" * 5000)
+
+    assert inforce.replicas({"one.json": inforce.document(told)}, NOW)["one"].error == "x" * inforce.LONGEST_ERROR
+
+
 @pytest.mark.parametrize(
     ("text", "age", "living", "removable"),
     [

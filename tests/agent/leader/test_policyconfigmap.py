@@ -6,8 +6,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 
 from router import names, policy
+from router.cli import commands
 from router.controlplane import installing
 from router.controlplane.plane import ControlPlane
 from router.kube.client import connect
@@ -85,6 +87,22 @@ def test_it_waits_for_the_config_map_follows_it_and_keeps_the_last_good_policy(
     config_map.put(_texts(site))  # it is repaired, and has changed for the site
     until(site.nodes, lambda queues: queues == ["more", "workq"])
     agent.await_ready(leading=True)
+    assert agent.terminate() == 0
+
+
+def test_an_applied_policy_is_waited_for(plane: ControlPlane, site: AgentSite, config_map: PolicyMap) -> None:
+    config_map.put(_texts(site))
+    agent = _started(site)
+    agent.await_ready(leading=True)
+
+    site.write(rule="other")
+    words = ["policy", "apply", str(site.policy), "--yes", "--kubeconfig", str(plane.kubeconfig())]
+    done = CliRunner().invoke(commands, words)
+
+    assert done.exit_code == 0, done.output
+    assert "agent watching has it in force" in done.stdout.splitlines()
+    assert _published(site) == policy.load(_texts(site)).digest
+    assert agent.lines("starting anew, as the policy has changed for this site") == []
     assert agent.terminate() == 0
 
 

@@ -162,6 +162,6 @@ def test_an_uninstall_leaves_what_the_page_says(back: Admin) -> None:
     assert left == {kind: [] for kind in namespaced} | {"configmaps": ["batchgate-public-keys"]}
     assert there(back, "secrets", SYSTEM) == ["batchgate-signing-key", "batchgate-webhook-ca", "batchgate-webhook-tls"]
 
-    for row in re.findall(r"`(kubectl [^`]+)` *\|$", PAGE.read_text(), re.MULTILINE):
+    for row in re.findall(r"^\|.*`(kubectl [^`]+)`", PAGE.read_text(), re.MULTILINE):
         back.type(row)
     assert (there(back, "nodes"), there(back, "secrets", SYSTEM), there(back, "configmaps", SYSTEM)) == ([], [], [])
