@@ -173,13 +173,20 @@ def test_a_program_that_says_so_itself_has_run_and_runs_once(pod: Pod, where: Si
 @pytest.mark.parametrize(
     ("kib", "words"),
     [
-        (8 * 1024, "it said nothing"),
-        (64 * 1024, "fatal error: out of memory allocating heap arena map"),
-        (100 * 1024, "runtime/cgo: pthread_create failed: Resource temporarily unavailable"),
+        (8 * 1024, ["it said nothing"]),
+        (64 * 1024, ["fatal error: out of memory allocating heap arena map"]),
+        # Which of its threads asks first depends on how busy the machine is.
+        (
+            100 * 1024,
+            [
+                "runtime/cgo: pthread_create failed: Resource temporarily unavailable",
+                "fatal error: runtime: cannot allocate memory",
+            ],
+        ),
     ],
 )
 def test_a_runtime_that_dies_of_too_little_memory_has_started_nothing(
-    pod: Pod, image: Path, kib: int, words: str
+    pod: Pod, image: Path, kib: int, words: list[str]
 ) -> None:
     """TORQUE's MoM limits a job's data to its ``mem``."""
     text = text_of(workload(sh("true")), on(image, pre=[f"ulimit -d {kib}"]))
@@ -188,8 +195,11 @@ def test_a_runtime_that_dies_of_too_little_memory_has_started_nothing(
 
     found = pod.exit()
     assert found is not None
-    message = f"the container runtime died at its start: {words} (memory: {kib} KiB of data, ulimit -d)"
-    assert (found["code"], found["reason"], found["message"]) == (126, NEVER, message)
+    messages = [
+        f"the container runtime died at its start: {one} (memory: {kib} KiB of data, ulimit -d)" for one in words
+    ]
+    assert (found["code"], found["reason"]) == (126, NEVER)
+    assert found["message"] in messages
 
 
 @pytest.mark.parametrize(
