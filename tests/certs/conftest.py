@@ -8,6 +8,7 @@ from __future__ import annotations
 import base64
 import contextlib
 import json
+import os
 import shutil
 import socket
 import subprocess
@@ -67,7 +68,14 @@ class Installed:
     def start(self, *words: str) -> subprocess.Popen[str]:
         """``batchgate certs …`` in a process of its own, as that service account."""
         argv = [sys.executable, "-m", "router", "certs", *words, "--kubeconfig", str(self.kubeconfig)]
-        return subprocess.Popen(argv, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+        return subprocess.Popen(
+            argv,
+            cwd=ROOT,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            env={**os.environ, "PYTHONUNBUFFERED": "1"},
+        )
 
     def certs(self, *words: str) -> tuple[int, str]:
         process = self.start(*words)

@@ -1,0 +1,76 @@
+"""Batchgate is put on a real API server and taken off again: what was there before is there after, and no more."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+from router import names
+from router.controlplane import installing, programs
+from router.controlplane.plane import ControlPlane
+from router.controlplane.start import control_plane
+from tests.webhook.servers import ROOT, until
+
+SYSTEM = names.SYSTEM_NAMESPACE
+NODE = "batch.demo.batchgate"
+_PASSING = ("events", "endpoints", "endpointslices", "leases.kube-system", "componentstatuses")
+
+
+def everything(plane: ControlPlane) -> set[str]:
+    """Kind, namespace and name of each object, but for what the cluster itself makes and drops."""
+    kinds = plane.kubectl("api-resources", "--verbs=list", "-o", "name").stdout.split()
+    kept = ",".join(kind for kind in kinds if kind.partition(".")[0] not in _PASSING)
+    found = json.loads(plane.kubectl("get", kept, "-A", "-o", "json").stdout)["items"]
+    return {
+        f"{one['kind']} {one['metadata'].get('namespace', '')}/{one['metadata']['name']}"
+        for one in found
+        if one["metadata"].get("namespace") != "kube-system"
+    }
+
+
+def batchgate(plane: ControlPlane, *words: str, kubeconfig: Path | None = None) -> tuple[int, str]:
+    argv = [sys.executable, "-m", "router", *words, "--kubeconfig", str(kubeconfig or plane.kubeconfig())]
+    done = subprocess.run(argv, cwd=ROOT, capture_output=True, text=True, timeout=120, check=False)
+    return done.returncode, done.stdout + done.stderr
+
+
+def node() -> dict[str, object]:
+    labels = {"type": "virtual-kubelet", names.KEY_SITE: "demo", names.KEY_QUEUE: "batch"}
+    return {
+        "apiVersion": "v1",
+        "kind": "Node",
+        "metadata": {"name": NODE, "labels": labels},
+        "spec": {"providerID": "batchgate://demo/batch"},
+    }
+
+
+def test_what_was_there_before_is_there_after(control_plane_programs: programs.Programs, tmp_path: Path) -> None:
+    with control_plane(tmp_path / "plane") as plane:
+        before = until(lambda: everything(plane))
+        installing.install(plane)
+        for folder in ("certs", "webhook"):
+            plane.kubectl("apply", "-k", str(installing.MANIFESTS / folder))
+        assert batchgate(plane, "certs", "ensure")[0] == 0
+        agent = installing.agent(plane)
+        identity = agent.name.removesuffix(".yaml")
+        plane.kubectl("create", "-f", "-", user=identity, stdin=json.dumps(node()))
+        assert everything(plane) > before
+
+        code, said = batchgate(plane, "uninstall", "--check")
+        assert code == 0, said
+        assert f"delete  Node {NODE}\n" in said
+        assert said.endswith("Nothing was done (--check).\n")
+
+        code, said = batchgate(plane, "uninstall", "--yes")
+        assert code == 0, said
+        assert "helm uninstall batchgate" in said
+        for folder in ("webhook", "certs"):
+            plane.kubectl("delete", "-k", str(installing.MANIFESTS / folder), "--ignore-not-found")
+        code, said = batchgate(plane, "uninstall", "--yes")
+        assert code == 0, said
+        assert f"delete  {names.WEBHOOK_CA}\n" in said
+        plane.kubectl("delete", "-k", str(installing.MANIFESTS / "base"), "--ignore-not-found")
+
+        assert until(lambda: everything(plane) == before or None), everything(plane) ^ before
