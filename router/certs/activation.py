@@ -1,7 +1,7 @@
 """Makes a registration active: ``certs ensure --activate``.
 
-Shell (the API, the clock). The chart installs the registration without webhooks, so no Job waits for one that does not
-answer yet. Here the webhooks of ConfigMap ``batchgate-registration`` are written into it, once the webhook answers.
+Shell (the API, the clock). The chart installs the registration with an empty list of webhooks, so no Job waits for
+one that is still starting. Here the webhooks of ConfigMap ``batchgate-registration`` are written into it, once the webhook answers.
 
 It is asked through the API server's proxy for Services. That is the way on which reviews come, so a NetworkPolicy that
 lets only the API server in holds nobody up, and it is the same way inside and outside the cluster. The proxy does not
@@ -29,14 +29,14 @@ _SECONDS: Final = 10.0
 _PAUSE: Final = 1.0
 _TRIES: Final = 10
 _ASKED_AGAIN: Final = frozenset({0, 404, 429, 500, 502, 503, 504})
-"""No answer, no such Service yet, no endpoint yet, or a replica that is not ready."""
+"""The answers while the Service, its endpoints or a ready replica are still to come; 0 is silence."""
 
 
 def activate(api: Api, target: Target, service: str, wait: float, say: Callable[[str], None]) -> None:
     """Wait until the webhook answers, then write its webhooks into the registration; again if their ConfigMap changed.
 
     :param wait: most seconds to wait
-    :raises ConfigError: the ConfigMap's content is no list of webhooks, or the webhook does not answer in time
+    :raises ConfigError: the ConfigMap's content is unusable, or the webhook is silent for too long
     """
     webhooks = wanted(api, target)
     await_ready(api, target, service, wait, say)
@@ -73,7 +73,7 @@ def _say(found: Json, written: Json, say: Callable[[str], None]) -> None:
 def wanted(api: Api, target: Target) -> list[Json]:
     """The webhooks of the ConfigMap.
 
-    :raises ConfigError: no ConfigMap, or no list of webhooks in it; says where
+    :raises ConfigError: the ConfigMap is missing, or holds something else than webhooks; says where
     """
     found = api.find(target.config_map(names.REGISTRATION_CONFIG_MAP), _SECONDS)
     if found is None:
@@ -91,7 +91,7 @@ def _where(target: Target) -> str:
 def webhooks_of(text: str, where: str) -> list[Json]:
     """The webhooks of a YAML text.
 
-    :raises ConfigError: no YAML, no list, or an entry that is no webhook without a CA bundle
+    :raises ConfigError: it is something else than a YAML list of webhooks that all lack a CA bundle
     """
     try:
         document = yaml.safe_load(text)

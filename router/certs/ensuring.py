@@ -100,7 +100,7 @@ def ensure(
 
 def outcomes_of(found: Objects, rules: Rules, clock: Clock, mint: Mint) -> tuple[Outcome, Outcome]:
     """What is next for the signing key, and for certificates. The key comes first: a webhook starts only when the
-    certificate is there too, so it never signs with a key that is not published yet.
+    certificate is there too, so it never signs with an unpublished key.
     """
     return signingkeys.next_write(found, rules, clock, mint), serving.next_write(found, rules, clock, mint)
 
@@ -131,7 +131,7 @@ def _typed(api: Api, path: str, kind: str) -> Json | None:
 
 
 def _used(api: Api) -> frozenset[str] | None:
-    """The ids of keys in use; None if Jobs or Pods may not be listed."""
+    """The ids of keys in use; None if listing Jobs or Pods is forbidden."""
     label = f"{names.KEY_TARGET}={names.TARGET_HPC}"
     try:
         jobs = [one for page, _ in api.pages("/apis/batch/v1/jobs", labelSelector=label) for one in page]

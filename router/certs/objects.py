@@ -127,7 +127,7 @@ def seen(print_: str, moment: datetime) -> str:
 
 
 def seen_since(found: Mapping[str, Any], key: str, print_: str, now: datetime) -> datetime | None:
-    """Since when a value is known to be in force; None if it was not seen, or a wrong clock wrote a time to come."""
+    """Since when a value is known to be in force; None if that is unknown, or a wrong clock wrote a time to come."""
     written, _, stamp = str((found["metadata"].get("annotations") or {}).get(key) or "").partition(" ")
     moment = time_of(stamp)
     return moment if written == print_ and moment is not None and moment <= now else None

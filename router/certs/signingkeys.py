@@ -147,7 +147,7 @@ def _promoted(here: Signing, public: Keys, rules: Rules, clock: Clock) -> Outcom
 
 
 def _dropped(found: Objects, here: Signing, public: Keys, rules: Rules, clock: Clock) -> Outcome | None:
-    """A key that signs nothing any more stays trusted as long as something needs it, or as nobody knows."""
+    """A key of former signatures stays trusted as long as something needs it, or as that is unknown."""
     old = older(found)
     if not old or found.public_keys is None:
         return None

@@ -1,8 +1,7 @@
 """Renews the webhook's certificates and keys in the cluster: the loop of ``webhook --rotate``.
 
 Shell (threads, the API). One of all replicas does it, the holder of a Lease. Nothing depends on there being only one, as
-``router.certs.ensuring`` may run twice at once; the others only save requests. It answers no review, and no review waits
-for it.
+``router.certs.ensuring`` may run twice at once; the others only save requests. Reviews never wait for it.
 """
 
 from __future__ import annotations

@@ -113,7 +113,7 @@ def test_one_that_was_killed_is_finished_by_the_next(installed: Installed, write
     for _ in range(writes):
         run.stdout.readline()
     run.kill()
-    run.wait(30)
+    run.communicate(timeout=30)
 
     code, said = installed.certs("ensure")
 
@@ -144,7 +144,7 @@ def test_no_request_fails_while_all_is_replaced_again_and_again(installed: Insta
     with webhook(installed, tmp_path) as (_, mounted), mounted.following(0.5):
         activation.activate(api, target, "batchgate", 60, did.append)
         until(lambda: routed(installed))
-        admin, answers, end = connect(str(installed.plane.kubeconfig())), list[str](), time.monotonic() + 75
+        admin, answers, end = connect(str(installed.plane.kubeconfig())), list[str](), time.monotonic() + 110
         path = "/apis/batch/v1/namespaces/gated/jobs"
         while time.monotonic() < end:
             ensuring.ensure(api, target, did.append)
