@@ -168,6 +168,7 @@ def load(checked: InForce, settings: WebhookSettings, log: logging.Logger, metri
         log=log,
         sources=(*in_force.sources, *rotation),
         certificate_expiry=lambda: in_force.certificate.value.not_after,
+        ca_expiry=lambda: in_force.certificate.value.ca_not_after,
         certificate_sha256=lambda: in_force.certificate.value.sha256,
         queue_states=lambda: (len(queues.value.states), queues.modified or 0.0) if queues else (0, 0.0),
         body_limit=settings.body_limit,

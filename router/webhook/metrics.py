@@ -60,6 +60,9 @@ class Metrics:
         self.certificate_expiry = gauge(
             "batchgate_certificate_expiry_timestamp_seconds", "When the certificate in force expires."
         )
+        self.ca_expiry = gauge(
+            "batchgate_ca_expiry_timestamp_seconds", "When the first CA in ca.crt expires; 0 without that file."
+        )
         self.queue_states = gauge("batchgate_queue_states", "Queues whose state is known.")
         self.queue_states_written = gauge(
             "batchgate_queue_states_timestamp_seconds", "When the queue state file was written; 0 without one."

@@ -75,6 +75,7 @@ class Service:
     log: logging.Logger
     sources: Sequence[Source] = ()
     certificate_expiry: Callable[[], datetime | None] = lambda: None
+    ca_expiry: Callable[[], datetime | None] = lambda: None
     certificate_sha256: Callable[[], str] = lambda: ""
     queue_states: Callable[[], tuple[int, float]] = lambda: (0, 0.0)
     body_limit: int = BODY_LIMIT
@@ -105,7 +106,7 @@ class Service:
 
     def status(self) -> dict[str, Any]:
         """The content of ``/readyz`` and ``/statusz``; errors name only files and lines, not their content."""
-        expiry = self.certificate_expiry()
+        expiry, ca_expiry = self.certificate_expiry(), self.ca_expiry()
         return {
             "ready": self.ready,
             "draining": self.draining,
@@ -117,6 +118,7 @@ class Service:
             },
             "certificate": {
                 "notAfter": expiry.isoformat() if expiry else None,
+                "caNotAfter": ca_expiry.isoformat() if ca_expiry else None,
                 "sha256": self.certificate_sha256() or None,
             },
             "errors": {source.name: source.error for source in self.sources if source.error},
@@ -125,9 +127,11 @@ class Service:
     def exposition(self) -> bytes:
         """The metrics in Prometheus' text format, with current values."""
         metrics, loaded, expiry = self.metrics, self.policy.loaded_at, self.certificate_expiry()
+        ca_expiry = self.ca_expiry()
         metrics.policy_generation.set(self.policy.generation)
         metrics.policy_loaded.set(loaded.timestamp() if loaded else 0)
         metrics.certificate_expiry.set(expiry.timestamp() if expiry else 0)
+        metrics.ca_expiry.set(ca_expiry.timestamp() if ca_expiry else 0)
         known, written = self.queue_states()
         metrics.queue_states.set(known)
         metrics.queue_states_written.set(written)

@@ -21,7 +21,8 @@ from router.errors import ConfigError
 class ServerTls:
     """A certificate in force. Two are equal if their certificate, key and client CA are equal.
 
-    ``sha256`` is the certificate's fingerprint in hex.
+    ``sha256`` is the certificate's fingerprint in hex; ``ca_not_after`` when the first CA of the file ``ca.crt`` beside it
+    ends, None without such a file.
     """
 
     context: ssl.SSLContext = field(compare=False, repr=False)
@@ -29,6 +30,7 @@ class ServerTls:
     key: bytes = field(repr=False)
     not_after: datetime
     sha256: str = ""
+    ca_not_after: datetime | None = None
     client_ca: bytes = b""
 
 
@@ -55,7 +57,25 @@ def load(
     if files.read(certificate_path, "") != certificate_bytes or files.read(key_path, "") != key_bytes:
         raise ConfigError(f"{certificate_path} and {key_path} changed while they were read; they are read again")
     described = checking.describe(certificate)
-    return ServerTls(context, certificate_bytes, key_bytes, described.not_after, described.fingerprint, client_ca)
+    return ServerTls(
+        context,
+        certificate_bytes,
+        key_bytes,
+        described.not_after,
+        described.fingerprint,
+        _ca_end(certificate_path),
+        client_ca,
+    )
+
+
+def _ca_end(certificate_path: Path) -> datetime | None:
+    """``ca.crt`` is only for people and metrics, so a missing or broken one keeps no certificate out of force."""
+    path = certificate_path.with_name("ca.crt")
+    try:
+        found = checking.certificates_of(files.read(path, "the CA"), str(path))
+    except ConfigError:
+        return None
+    return min(one.not_valid_after_utc for one in found)
 
 
 def _client_ca(path: Path) -> bytes:
