@@ -6,7 +6,7 @@ BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-quick test-bed kill-test check format manifests bench control-plane-programs control-plane control-plane-down bed bed-down kind kind-down lock clean
+.PHONY: help demo test test-quick test-bed kill-test check format manifests bench control-plane-programs control-plane control-plane-down bed bed-down image kind kind-down lock clean
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):[^#]*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 32
@@ -86,11 +86,17 @@ kind: $(READY) ## a kind cluster with Batchgate: with Docker, or as root on Debi
 kind-down: $(READY) ## take it away; what was built stays
 	@$(BIN)/python -m kindcluster down
 
+# CACHE=no: every package anew.
+image: $(READY) ## the images batchgate and batchgate-local, with their bills of materials, into build/image/
+	@$(BIN)/python -m imagebuild $(if $(filter no,$(CACHE)),--no-cache)
+
 lock: ## resolve the dependencies anew (needs uv)
 	uv pip compile -q --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header \
 		pyproject.toml -o requirements.lock
 	uv pip compile -q --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header \
 		--group dev pyproject.toml -c requirements.lock -o requirements-dev.lock
+	uv pip compile -q --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header \
+		--group image -c requirements-dev.lock -o requirements-image.lock
 
 clean: ## remove what the chores made; a control plane that was left running is ended first
 	@test ! -e build/control-plane.json || $(BIN)/python -m router.demo.standing down

@@ -32,7 +32,7 @@ COMMANDS: Final = {
     "site": ("router.cli.site", "site", "Check that a site can do what Jobs need, with probe jobs."),
     "status": ("router.cli.status", "status", "Say how queues and Jobs of a cluster are, and what is stuck."),
     "uninstall": ("router.cli.uninstall", "uninstall", "Take Batchgate off a cluster, if nothing routed lives."),
-    "version": ("router.cli.version", "version", "Print the version."),
+    "version": ("router.cli.version", "version", "Say which release this is, and what is in it."),
     "webhook": ("router.webhook.command", "webhook", "Serve admission reviews."),
 }
 

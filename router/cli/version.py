@@ -2,16 +2,38 @@
 
 from __future__ import annotations
 
-import click
+import dataclasses
 
-from router import __version__
+import click
 
 
 @click.command()
-def version() -> None:
-    """Print the version.
+@click.option("--long", "with_packages", is_flag=True, help="Also name the packages of its Python environment.")
+@click.option("-o", "--output", type=click.Choice(["text", "json"]), default="text", show_default=True)
+def version(*, with_packages: bool, output: str) -> None:
+    """Say which release this is, and what is in it.
+
+    The revision is the commit of the source, followed by -dirty if files were changed; it is "unknown" where neither
+    the build nor git can tell. JSON always names the packages.
 
     \b
-    Example:  batchgate version
+    Examples: batchgate version
+              batchgate version --long
+              batchgate version -o json | jq -r .revision
     """
-    click.echo(f"batchgate {__version__}")
+    from router.startup.release import packages, release  # noqa: PLC0415 - `--help` needs none of it
+
+    found = release()
+    if output == "json":
+        from router.cli.output import as_json  # noqa: PLC0415 - loads YAML
+
+        click.echo(as_json({**dataclasses.asdict(found), "packages": packages()}))
+        return
+    kubernetes = found.kubernetes
+    click.echo(f"batchgate {found.version}")
+    click.echo(f"revision {found.revision}")
+    click.echo(f"Python {found.python}")
+    click.echo(f"Kubernetes {kubernetes.oldest} to {kubernetes.newest}, client {kubernetes.client}")
+    if with_packages:
+        for name, number in packages().items():
+            click.echo(f"  {name} {number}")

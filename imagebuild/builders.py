@@ -1,0 +1,113 @@
+"""Finds the program that builds images, and words its commands.
+
+The command lines are pure. Both programs read the same Containerfile.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import ssl
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+
+from imagebuild import commands
+from imagebuild.commands import BuildError
+from imagebuild.source import ROOT, Source
+
+CONTAINERFILE: Final = "image/Containerfile"
+IMAGES: Final = ("batchgate", "batchgate-local")
+"""The images, each a target of the Containerfile."""
+BILLS: Final = "bills"
+"""The target with the bills of materials."""
+_SECONDS: Final = 30
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """All that decides about a build.
+
+    :param base: the image in which the parts are fetched
+    :param secrets: name and file of what the build may read and never keeps
+    :param cache: whether steps that were done before are taken from there
+    """
+
+    source: Source
+    base: str
+    secrets: Mapping[str, Path] = field(default_factory=dict)
+    cache: bool = True
+
+
+def tag(name: str, source: Source) -> str:
+    """The name under which an image is loaded into a cluster."""
+    return f"localhost/{name}:{source.version}"
+
+
+def podman(plan: Plan, target: str, out: Path) -> list[list[str]]:
+    """Commands that build a target and write it to ``out``: an archive, or for ``BILLS`` a directory.
+
+    Steps run under chroot: they need no network and no limits of their own, which a root with few rights cannot set.
+    """
+    build = ["podman", "build", "--quiet", "--isolation", "chroot", "--format", "docker", *_arguments(plan, target)]
+    build += ["--timestamp", str(plan.source.epoch)]
+    if target == BILLS:
+        return [[*build, "--output", f"type=local,dest={out}", str(ROOT)]]
+    name = tag(target, plan.source)
+    save = ["podman", "save", "--quiet", "--format", "docker-archive", "--output", str(out), name]
+    return [[*build, "--tag", name, str(ROOT)], save]
+
+
+def docker(plan: Plan, target: str, out: Path) -> list[list[str]]:
+    """The same with Docker's buildx."""
+    build = ["docker", "buildx", "build", "--quiet", "--provenance=false", *_arguments(plan, target)]
+    if target == BILLS:
+        return [[*build, "--output", f"type=local,dest={out}", str(ROOT)]]
+    kind = f"type=docker,dest={out},rewrite-timestamp=true"
+    return [[*build, "--tag", tag(target, plan.source), "--output", kind, str(ROOT)]]
+
+
+def _arguments(plan: Plan, target: str) -> Iterator[str]:
+    yield from ("--file", str(ROOT / CONTAINERFILE), "--target", target)
+    arguments = {
+        "BASE": plan.base,
+        "CREATED": plan.source.created,
+        "REVISION": plan.source.revision,
+        "SOURCE_DATE_EPOCH": str(plan.source.epoch),
+        "VERSION": plan.source.version,
+    }
+    for name, value in arguments.items():
+        yield from ("--build-arg", f"{name}={value}")
+    for name, file in plan.secrets.items():
+        yield from ("--secret", f"id={name},src={file}")
+    if not plan.cache:
+        yield "--no-cache"
+
+
+BUILDERS: Final = {"docker": docker, "podman": podman}
+
+
+def find() -> str:
+    """The builder that works here: Docker with its daemon, else podman.
+
+    :raises BuildError: there is neither
+    """
+    if shutil.which("docker") and commands.succeeds(["docker", "info"], _SECONDS):
+        return "docker"
+    if shutil.which("podman"):
+        return "podman"
+    raise BuildError(
+        "an image is built with Docker or podman; Docker's daemon does not answer, and there is no podman. "
+        "On Debian: apt-get install podman"
+    )
+
+
+def secrets() -> dict[str, Path]:
+    """What lets pip reach its index from a build as from this machine: the trusted CAs, and pip's configuration."""
+    authorities = ssl.get_default_verify_paths().cafile or "/etc/ssl/certs/ca-certificates.crt"
+    home = Path.home()
+    own = [Path(named)] if (named := os.environ.get("PIP_CONFIG_FILE")) else []
+    configurations = [*own, home / ".config/pip/pip.conf", home / ".pip/pip.conf", Path("/etc/pip.conf")]
+    found = {"ca": Path(authorities)} | {"pip": one for one in reversed(configurations) if one.is_file()}
+    return {name: file for name, file in found.items() if file.is_file()}
