@@ -49,7 +49,7 @@ check: $(READY) ## lint, format, types, layers, shellcheck on generated scripts,
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
-	$(BIN)/shellcheck .ci/run
+	$(BIN)/shellcheck .ci/run image/*.sh
 	$(BIN)/pytest -q tests/script/test_golden.py
 	$(BIN)/batchgate policy check policies
 	$(BIN)/batchgate policy test policies

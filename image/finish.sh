@@ -4,7 +4,9 @@ set -eu
 umask 022
 mkdir -p /system/opt
 cp -a /opt/batchgate /system/opt/
+# Links that packages make when they are configured.
 ln -s python3.11 /system/usr/bin/python3
+ln -s mawk /commands/usr/bin/awk
 
 # Modules for desktops and old services, whose libraries are left out.
 for module in _curses _curses_panel _dbm _sqlite3 nis readline; do

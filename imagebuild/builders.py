@@ -109,5 +109,6 @@ def secrets() -> dict[str, Path]:
     home = Path.home()
     own = [Path(named)] if (named := os.environ.get("PIP_CONFIG_FILE")) else []
     configurations = [*own, home / ".config/pip/pip.conf", home / ".pip/pip.conf", Path("/etc/pip.conf")]
-    found = {"ca": Path(authorities)} | {"pip": one for one in reversed(configurations) if one.is_file()}
-    return {name: file for name, file in found.items() if file.is_file()}
+    candidates = (("ca", [Path(authorities)]), ("pip", configurations))
+    first = {name: next((one for one in files if one.is_file()), None) for name, files in candidates}
+    return {name: file for name, file in first.items() if file is not None}

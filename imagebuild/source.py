@@ -41,6 +41,8 @@ def source() -> Source:
     """
     found = revision()
     if found == UNKNOWN:
-        raise commands.BuildError(f"git does not know the commit of {ROOT}, which the image has as its revision and time")
+        raise commands.BuildError(
+            f"git does not know the commit of {ROOT}, which the image has as its revision and time"
+        )
     epoch = commands.run(["git", "-C", ROOT, "log", "-1", "--format=%ct"])
     return Source(router.__version__, found, int(epoch))

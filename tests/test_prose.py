@@ -13,7 +13,7 @@ import pytest
 
 ROOT = Path(__file__).parent.parent
 LONGEST = 35
-CODE = ("router", "bed", "kindcluster", "bench")
+CODE = ("router", "bed", "kindcluster", "bench", "imagebuild")
 PAGES = sorted(
     [
         *ROOT.glob("*.md"),

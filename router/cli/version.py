@@ -13,8 +13,8 @@ import click
 def version(*, with_packages: bool, output: str) -> None:
     """Say which release this is, and what is in it.
 
-    The revision is the commit of the source, followed by -dirty if files were changed; it is "unknown" where neither
-    the build nor git can tell. JSON always names the packages.
+    The revision is the commit of the source, followed by -dirty if files were changed. It is "unknown" in files that
+    lie outside git and were not installed from there. JSON always names the packages.
 
     \b
     Examples: batchgate version
