@@ -86,7 +86,7 @@ kind: $(READY) ## a kind cluster with Batchgate: with Docker, or as root on Debi
 kind-down: $(READY) ## take it away; what was built stays
 	@$(BIN)/python -m kindcluster down
 
-# CACHE=no: every package anew.
+# CACHE=no: fetch also what was fetched today.
 image: $(READY) ## the images batchgate and batchgate-local, with their bills of materials, into build/image/
 	@$(BIN)/python -m imagebuild $(if $(filter no,$(CACHE)),--no-cache)
 

@@ -25,7 +25,7 @@ _PULL_SECONDS: Final = 120
 def ensure(builder: str, tell: Callable[[str], None]) -> str:
     """The name of a base that the builder has or can pull.
 
-    :raises BuildError: no registry answers, and this machine cannot make one
+    :raises BuildError: no registry answers, and one is made only as root on Debian 12 with mmdebstrap
     """
     if builder == "docker":
         return PUBLISHED

@@ -30,14 +30,14 @@ class Plan:
     """All that decides about a build.
 
     :param base: the image in which the parts are fetched
+    :param fetched: what a builder takes from an earlier build with the same word; another word fetches all parts anew
     :param secrets: name and file of what the build may read and never keeps
-    :param cache: whether steps that were done before are taken from there
     """
 
     source: Source
     base: str
+    fetched: str
     secrets: Mapping[str, Path] = field(default_factory=dict)
-    cache: bool = True
 
 
 def tag(name: str, source: Source) -> str:
@@ -48,7 +48,7 @@ def tag(name: str, source: Source) -> str:
 def podman(plan: Plan, target: str, out: Path) -> list[list[str]]:
     """Commands that build a target and write it to ``out``: an archive, or for ``BILLS`` a directory.
 
-    Steps run under chroot: they need no network and no limits of their own, which a root with few rights cannot set.
+    Steps run under chroot, with the machine's own network and limits: a root with few rights may not set others.
     """
     build = ["podman", "build", "--quiet", "--isolation", "chroot", "--format", "docker", *_arguments(plan, target)]
     build += ["--timestamp", str(plan.source.epoch)]
@@ -73,6 +73,7 @@ def _arguments(plan: Plan, target: str) -> Iterator[str]:
     arguments = {
         "BASE": plan.base,
         "CREATED": plan.source.created,
+        "FETCHED": plan.fetched,
         "REVISION": plan.source.revision,
         "SOURCE_DATE_EPOCH": str(plan.source.epoch),
         "VERSION": plan.source.version,
@@ -81,8 +82,6 @@ def _arguments(plan: Plan, target: str) -> Iterator[str]:
         yield from ("--build-arg", f"{name}={value}")
     for name, file in plan.secrets.items():
         yield from ("--secret", f"id={name},src={file}")
-    if not plan.cache:
-        yield "--no-cache"
 
 
 BUILDERS: Final = {"docker": docker, "podman": podman}

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import sys
 import time
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
 
@@ -24,18 +25,19 @@ _MIB: Final = 1 << 20
 @click.command()
 @click.option("--builder", type=click.Choice(sorted(BUILDERS)), help="By default Docker, if its daemon answers.")
 @click.option("--base", "named", metavar="IMAGE", help=f"By default {base.PUBLISHED}, or one made of packages.")
-@click.option("--cache/--no-cache", default=True, help="Take steps from the last build; else every package anew.")
+@click.option("--cache/--no-cache", default=True, help="Take parts that were fetched today; else fetch all anew.")
 @click.option("--out", default=OUT, type=click.Path(path_type=Path), help="Directory of the archives.")
 def build(*, builder: str | None, named: str | None, cache: bool, out: Path) -> None:
     """Build the images batchgate and batchgate-local, and list what is in them."""
     chosen = builder or builders.find()
     begun = time.monotonic()
-    plan = Plan(source(), named or base.ensure(chosen, click.echo), builders.secrets(), cache=cache)
+    # Debian's updates come in each day. All targets share a word, so that both images have the same parts.
+    fetched = datetime.now(UTC).strftime("%Y-%m-%d" if cache else "%Y-%m-%dT%H:%M:%SZ")
+    plan = Plan(source(), named or base.ensure(chosen, click.echo), fetched, builders.secrets())
     click.echo(f"Building {plan.source.version}, revision {plan.source.revision}, with {chosen} on {plan.base} …")
     out.mkdir(parents=True, exist_ok=True)
     for target in IMAGES:
         click.echo(_described(make(chosen, plan, target, out / f"{target}.tar")))
-        plan = Plan(plan.source, plan.base, plan.secrets)  # the second image shares the first one's steps
     make(chosen, plan, BILLS, out)
     click.echo(f"{out}: archives and bills of materials, after {time.monotonic() - begun:.0f} s")
 

@@ -37,7 +37,7 @@ class Source:
 def source() -> Source:
     """The source in this checkout.
 
-    :raises commands.BuildError: this is no checkout of git, or it has no commit
+    :raises commands.BuildError: this is no checkout of git, or one before its first commit
     """
     found = revision()
     if found == UNKNOWN:

@@ -16,12 +16,13 @@ from imagebuild.commands import BuildError
 from imagebuild.source import ROOT, Source
 
 SOURCE = Source("1.2.3", "0" * 40, 1_700_000_000)
-PLAN = Plan(SOURCE, "example.org/base:1", {"ca": Path("/etc/ca.crt")}, cache=False)
+PLAN = Plan(SOURCE, "example.org/base:1", "today", {"ca": Path("/etc/ca.crt")})
 SHARED = [
     *("--file", f"{ROOT}/image/Containerfile", "--target", "batchgate"),
     *("--build-arg", "BASE=example.org/base:1", "--build-arg", "CREATED=2023-11-14T22:13:20Z"),
+    *("--build-arg", "FETCHED=today"),
     *("--build-arg", f"REVISION={'0' * 40}", "--build-arg", "SOURCE_DATE_EPOCH=1700000000"),
-    *("--build-arg", "VERSION=1.2.3", "--secret", "id=ca,src=/etc/ca.crt", "--no-cache"),
+    *("--build-arg", "VERSION=1.2.3", "--secret", "id=ca,src=/etc/ca.crt"),
 ]
 OUT = Path("/out/batchgate.tar")
 

@@ -54,7 +54,7 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Built:
     except BuildError as error:
         pytest.skip(f"no image can be built here: {error}")
     out = tmp_path_factory.mktemp("image")
-    plan = Plan(source(), below, builders.secrets())
+    plan = Plan(source(), below, "for tests", builders.secrets())
     for target in IMAGES:
         command.make(builder, plan, target, out / f"{target}.tar")
         if builder == "docker":
@@ -171,7 +171,7 @@ def test_the_bill_names_both_kinds_of_packages(built: Built, name: str, *, shell
 def test_the_same_source_gives_the_same_bytes(built: Built, tmp_path: Path) -> None:
     """The last steps are done again here; a build without any step from before is `make image CACHE=no`, twice."""
     first = {path.name: path.read_bytes() for path in built.out.iterdir()}
-    plan = Plan(built.source, base.ensure(built.builder, print), builders.secrets())
+    plan = Plan(built.source, base.ensure(built.builder, print), "for tests", builders.secrets())
     for target in IMAGES:
         command.make(built.builder, plan, target, tmp_path / f"{target}.tar")
     command.make(built.builder, plan, BILLS, tmp_path)
