@@ -10,7 +10,8 @@ tools=/opt/making/bin
 parts=$(mktemp -d)
 mkdir -p /bills
 
-"$tools/cyclonedx-py" environment --output-reproducible --sv 1.6 --output-file "$parts/python.cdx.json" /opt/batchgate
+"$tools/cyclonedx-py" environment --output-reproducible --sv 1.6 --pyproject /source/pyproject.toml \
+	--output-file "$parts/python.cdx.json" /opt/batchgate
 describe() { # describe COMMAND SERIAL OUT ARGUMENT...
 	command=$1 serial=$2 out=$3
 	shift 3

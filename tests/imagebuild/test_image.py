@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import resource
 import subprocess
 from dataclasses import dataclass
 from pathlib import Path
@@ -35,9 +36,11 @@ class Built:
 
     def run(self, name: str, *words: str, entry: str | None = None, options: tuple[str, ...] = ()) -> list[str]:
         """The lines that a container prints; it has a read-only file system, no capability and no network."""
-        # A root with few rights cannot raise the limits to podman's own.
+        # A root with few rights cannot raise limits to podman's own.
+        files, processes = (resource.getrlimit(one)[1] for one in (resource.RLIMIT_NOFILE, resource.RLIMIT_NPROC))
+        limits = [f"--ulimit=nofile={files}:{files}", f"--ulimit=nproc={min(processes, 32768)}"]
         strict = ["--rm", "--read-only", "--network=none", "--cap-drop=all", "--security-opt=no-new-privileges"]
-        strict += ["--ulimit=host"] if self.builder == "podman" else []
+        strict += limits if self.builder == "podman" else []
         strict += ["--read-only-tmpfs=false"] if self.builder == "podman" else []
         entry_point = [] if entry is None else [f"--entrypoint={entry}"]
         argv = [self.builder, "run", *strict, *options, *entry_point, builders.tag(name, self.source), *words]
