@@ -38,7 +38,7 @@ class Built:
         """The lines that a container prints; it has a read-only file system, no capability and no network."""
         # A root with few rights cannot raise limits to podman's own.
         files, processes = (resource.getrlimit(one)[1] for one in (resource.RLIMIT_NOFILE, resource.RLIMIT_NPROC))
-        limits = [f"--ulimit=nofile={files}:{files}", f"--ulimit=nproc={min(processes, 32768)}"]
+        limits = [f"--ulimit=nofile={files}:{files}", f"--ulimit=nproc={processes if 0 < processes < 32768 else 32768}"]
         strict = ["--rm", "--read-only", "--network=none", "--cap-drop=all", "--security-opt=no-new-privileges"]
         strict += limits if self.builder == "podman" else []
         strict += ["--read-only-tmpfs=false"] if self.builder == "podman" else []
