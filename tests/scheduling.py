@@ -26,6 +26,7 @@ TOGETHER: Final = {
         *("agent/pods/test_watching", "sitecheck/test_checking", "controlplane/test_guards", "controlplane/test_m"),
         *("controlplane/test_start", "kube/", "kubelet/test_kubectl", "chart/test_cluster"),
     ),
+    "certs": ("certs/test_ensure", "certs/test_approve"),
     "deployed": ("deployed/",),
     "chart": ("chart/installed/",),
     "bed": ("agent/bed/",),
@@ -35,6 +36,7 @@ TOGETHER: Final = {
 that fits counts. What shares the control plane of all tests is in two parts, so that both cores have something to do."""
 
 LONG: Final = {
+    "certs": 300,
     "plane": 450,
     "life and kills": 350,
     "outages": 350,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 
 from router.controlplane import installing
+from router.kube.client import connect
 from router.kubelet import csr
 from tests.certs.conftest import CERTS, SYSTEM, Installed
 from tests.certs.test_uninstall import NODE, node
@@ -16,7 +17,7 @@ def test_the_agents_request_is_approved_and_another_is_not(installed: Installed)
     agent = installing.agent(plane).name.removesuffix(".yaml")
     plane.kubectl("create", "-f", "-", user=agent, stdin=json.dumps(node()))
     address = {"status": {"addresses": [{"type": "InternalIP", "address": "10.0.0.7"}]}}
-    plane.kubectl("patch", "node", NODE, "--subresource=status", "--type=merge", "-p", json.dumps(address), user=agent)
+    connect(str(plane.kubeconfig(agent))).patch(f"/api/v1/nodes/{NODE}/status", address)
     ours, other = csr.request(csr.new_key(), NODE, ["10.0.0.7"]), csr.request(csr.new_key(), NODE, ["10.0.0.8"])
     for one in (ours, other):
         plane.kubectl("create", "-f", "-", user=agent, stdin=json.dumps(one))
