@@ -101,7 +101,8 @@ class Installed:
         for name in (names.WEBHOOK_CA, names.WEBHOOK_TLS, names.WEBHOOK_SIGNING):
             self.plane.kubectl("delete", "secret", name, "-n", SYSTEM, "--ignore-not-found")
         self.plane.kubectl("delete", "configmap", names.PUBLIC_KEYS_CONFIG_MAP, "-n", SYSTEM, "--ignore-not-found")
-        self.plane.kubectl("delete", "mutatingwebhookconfiguration", names.REGISTRATION, "--ignore-not-found")
+        for kind in ("mutatingwebhookconfiguration", "validatingwebhookconfiguration"):
+            self.plane.kubectl("delete", kind, names.REGISTRATION, "--ignore-not-found")
         self.plane.kubectl("apply", "-k", str(installing.MANIFESTS / "certs"))
 
 

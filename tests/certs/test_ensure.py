@@ -50,6 +50,7 @@ def test_all_is_made_once(installed: Installed) -> None:
         "Secret batchgate-signing-key: noted which keys are trusted and which one signs",
         "Secret batchgate-webhook-ca: made a CA",
         "Secret batchgate-webhook-tls: made a server certificate",
+        "ValidatingWebhookConfiguration batchgate: caBundle set to the CA",
         "Secret batchgate-webhook-ca: noted which CAs are trusted and which certificate is served",
     ]
     authority, tls = installed.secret(names.WEBHOOK_CA), installed.secret(names.WEBHOOK_TLS)
@@ -106,7 +107,7 @@ def test_two_at_once_make_one_set(installed: Installed) -> None:
     assert whole(installed)
 
 
-@pytest.mark.parametrize("writes", [1, 2, 3, 4, 5])
+@pytest.mark.parametrize("writes", [1, 2, 3, 4, 5, 6])
 def test_one_that_was_killed_is_finished_by_the_next(installed: Installed, writes: int) -> None:
     run = installed.start("ensure")
     assert run.stdout is not None
