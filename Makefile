@@ -98,6 +98,7 @@ lock: ## resolve the dependencies anew (needs uv)
 	uv pip compile -q --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header \
 		--group image -c requirements-dev.lock -o requirements-image.lock
 
-clean: ## remove what the chores made; a control plane that was left running is ended first
+clean: ## remove what the chores made; a control plane or a kind cluster that was left running is ended first
 	@test ! -e build/control-plane.json || $(BIN)/python -m router.demo.standing down
+	@test ! -e build/kind || $(BIN)/python -m kindcluster down
 	rm -rf $(VENV) build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
