@@ -80,7 +80,7 @@ bed: $(READY) ## as root on Debian 12: a small real HPC site on loopback: Slurm,
 bed-down: $(READY) ## end it; keys, image and job numbers stay
 	@$(BIN)/python -m bed down
 
-kind: $(READY) ## a kind cluster with Batchgate: with Docker, or as root on Debian 12 from packages alone; first 3 to 20 minutes, then half a one
+kind: image ## a kind cluster with Batchgate: with Docker, or as root on Debian 12 from packages alone; first 3 to 20 minutes, then half a one
 	@$(BIN)/python -m kindcluster up
 
 kind-down: $(READY) ## take it away; what was built stays

@@ -1,11 +1,10 @@
 """Brings Batchgate into the cluster: the images that were built here, and the chart.
 
-Shell: runs kind and Helm. What is not built yet is named, and left out.
+Shell: runs kind and Helm, which is built once. Without images nothing is installed.
 """
 
 from __future__ import annotations
 
-import shutil
 from pathlib import Path
 from typing import Final
 
@@ -13,9 +12,13 @@ from kindcluster import cluster, commands, provider
 from kindcluster.commands import Tell, step
 from kindcluster.layout import SOURCE, Layout
 from kindcluster.provider import Provider
+from router import names
+from router.controlplane import building, programs
 
 IMAGES: Final = SOURCE / "build" / "image"
 CHART: Final = SOURCE / "charts" / "batchgate"
+GATED: Final = "default"
+"""The namespace whose Jobs are judged: where a newcomer applies the first one."""
 VALUES: Final = Path(__file__).resolve().parent / "values.yaml"
 
 
@@ -33,18 +36,15 @@ def load(layout: Layout, chosen: Provider, tell: Tell, images: Path = IMAGES) ->
     return archives
 
 
-def install(layout: Layout, chosen: Provider, tell: Tell, chart: Path = CHART, values: Path = VALUES) -> bool:
-    """Install the chart, or upgrade what is installed; returns whether it did.
+def install(layout: Layout, chosen: Provider, tell: Tell, chart: Path = CHART, values: Path = VALUES) -> None:
+    """Install the chart, or upgrade what is installed; then have a namespace opt in.
 
     :raises kindcluster.commands.KindError: Helm fails
+    :raises router.errors.ConfigError: Helm cannot be built
     """
-    lacking = [str(path) for path in (chart / "Chart.yaml", values) if not path.exists()]
-    program = shutil.which("helm")
-    if program is None:
-        lacking.append("helm on PATH")
-    if lacking or program is None:
-        tell(f"There is no {', no '.join(lacking)}, so Batchgate is not installed.")
-        return False
-    with step(tell, f"Installing {chart}."):
-        commands.run(provider.helm(layout, chosen, Path(program), chart, values))
-    return True
+    building.ensure_helm(tell)
+    with step(tell, f"Installing {chart.name}."):
+        commands.run(provider.helm(layout, chosen, programs.find_helm(), chart, values))
+    with step(tell, f"Having namespace {GATED} opt in."):
+        label = f"{names.LABEL_GATE}={names.GATE_ENABLED}"
+        commands.run(cluster.kubectl(layout, chosen, ["label", "--overwrite", "namespace", GATED, label]))

@@ -8,6 +8,7 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any, Final
 
 import click
@@ -39,7 +40,12 @@ _LOOK_SECONDS: Final = 1.0
 @cluster_options
 @click.option("--check", is_flag=True, help="Only say what is there and what would be done; exit code 1 if it may not.")
 @click.option("-y", "--yes", is_flag=True, help="Do not ask.")
-def uninstall(cluster: Cluster, *, check: bool, yes: bool) -> None:
+@click.option(
+    "--registrations-only",
+    is_flag=True,
+    help="Delete the registrations alone, also while agents run, as the chart does before its own deletion.",
+)
+def uninstall(cluster: Cluster, *, check: bool, yes: bool, registrations_only: bool) -> None:
     """Take Batchgate off the cluster: its registration, then its Nodes, their Leases and certificate requests.
 
     It refuses while a routed Job or Pod lives, or an agent runs. In the end it says what is left for `helm uninstall` or
@@ -48,8 +54,11 @@ def uninstall(cluster: Cluster, *, check: bool, yes: bool) -> None:
     \b
     Example: batchgate uninstall --check
     """
-    found = _look(cluster)
-    plan = uninstalling.plan(found, cluster.system, _leading(cluster, found))
+    if registrations_only:
+        plan = uninstalling.plan_registrations(_look_at_what_lives(cluster))
+    else:
+        found = _look(cluster)
+        plan = uninstalling.plan(found, cluster.system, _leading(cluster, found))
     for one in plan.deletions:
         click.echo(f"delete  {one.words}")
     if not plan.deletions:
@@ -70,15 +79,9 @@ def uninstall(cluster: Cluster, *, check: bool, yes: bool) -> None:
 def _look(cluster: Cluster) -> Found:
     """All that is there. Raises ConfigError if some cannot be read: otherwise a living Pod could be missed."""
     system = f"/api/v1/namespaces/{cluster.system}"
-    nodes = cluster.every("virtual Nodes", "/api/v1/nodes", dict, labelSelector=names.NODE_KIND) or ()
-    ours = tuple(one for one in nodes if place_of(one) is not None)
-    label = f"{names.KEY_TARGET}={names.TARGET_HPC}"
     part = "app.kubernetes.io/part-of=batchgate"
-    found = Found(
-        registrations=tuple(_registrations(cluster)),
-        nodes=ours,
-        jobs=cluster.every("Jobs of all namespaces", "/apis/batch/v1/jobs", facts, labelSelector=label) or (),
-        pods=_pods(cluster, ours, label),
+    found = replace(
+        _look_at_what_lives(cluster),
         leases=cluster.every("Leases", f"{LEASES}/{cluster.system}/leases", dict) or (),
         node_leases=cluster.every("Leases of Nodes", f"{LEASES}/{names.NODE_LEASES}/leases", dict) or (),
         requests=tuple(
@@ -91,10 +94,29 @@ def _look(cluster: Cluster) -> Found:
         or (),
         gated=cluster.every("Namespaces", "/api/v1/namespaces", _name, labelSelector=names.LABEL_GATE) or (),
     )
+    _demand_all(cluster)
+    return found
+
+
+def _look_at_what_lives(cluster: Cluster) -> Found:
+    """The registrations, and what may be routed. Raises ConfigError as above."""
+    nodes = cluster.every("virtual Nodes", "/api/v1/nodes", dict, labelSelector=names.NODE_KIND) or ()
+    ours = tuple(one for one in nodes if place_of(one) is not None)
+    label = f"{names.KEY_TARGET}={names.TARGET_HPC}"
+    found = Found(
+        registrations=tuple(_registrations(cluster)),
+        nodes=ours,
+        jobs=cluster.every("Jobs of all namespaces", "/apis/batch/v1/jobs", facts, labelSelector=label) or (),
+        pods=_pods(cluster, ours, label),
+    )
+    _demand_all(cluster)
+    return found
+
+
+def _demand_all(cluster: Cluster) -> None:
     if cluster.missed:
         cluster.say_missed()
         raise ConfigError("you must be able to see all of Batchgate to take it away; nothing was done")
-    return found
 
 
 def _name(found: Mapping[str, Any]) -> str:

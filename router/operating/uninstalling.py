@@ -37,12 +37,12 @@ class Found:
     nodes: tuple[Json, ...]
     jobs: tuple[JobFacts, ...]
     pods: tuple[PodView, ...]
-    leases: tuple[Json, ...]
-    node_leases: tuple[Json, ...]
-    requests: tuple[Json, ...]
-    kept: tuple[str, ...]
-    deployed: tuple[str, ...]
-    gated: tuple[str, ...]
+    leases: tuple[Json, ...] = ()
+    node_leases: tuple[Json, ...] = ()
+    requests: tuple[Json, ...] = ()
+    kept: tuple[str, ...] = ()
+    deployed: tuple[str, ...] = ()
+    gated: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +71,12 @@ def plan(found: Found, system: str, leading: Iterable[str]) -> Plan:
     return Plan(tuple(_against(found, leading)), tuple(_deletions(found, system)), tuple(_then(found, system)))
 
 
+def plan_registrations(found: Found) -> Plan:
+    """The plan where the rest is taken away by Helm: its agents still run, and its objects are its own."""
+    after = "The virtual Nodes stay until `batchgate uninstall` is run, when the agents are gone"
+    return Plan(tuple(_against(found, ())), tuple(_registrations(found)), (after,) if found.nodes else ())
+
+
 def _against(found: Found, leading: Iterable[str]) -> Iterable[str]:
     jobs = [f"{one.namespace}/{one.name}" for one in found.jobs if not one.finished]
     if jobs:
@@ -94,12 +100,16 @@ def _some(found: Iterable[str]) -> str:
     return ", ".join(every[:_MOST_NAMED]) + more
 
 
-def _deletions(found: Found, system: str) -> Iterable[Deletion]:
+def _registrations(found: Found) -> Iterable[Deletion]:
     for one in found.registrations:
         kind = str(one["kind"])
         yield Deletion(
             f"{_REGISTRATIONS}/{kind.lower()}s/{_name(one)}", f"{kind} {_name(one)}: no Job is judged any more"
         )
+
+
+def _deletions(found: Found, system: str) -> Iterable[Deletion]:
+    yield from _registrations(found)
     ours = [_name(one) for one in found.nodes if place_of(one) is not None]
     for name in sorted(ours):
         yield Deletion(f"/api/v1/nodes/{name}", f"Node {name}")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from router.operating.jobs import JobFacts
-from router.operating.uninstalling import Found, plan
+from router.operating.uninstalling import Found, plan, plan_registrations
 from router.pod.view import view
 
 Json = dict[str, Any]
@@ -82,3 +82,12 @@ def test_nothing_goes_while_something_routed_lives_or_an_agent_runs() -> None:
         "1 Pods live on virtual nodes: physics/solve-x",
         "the agent login1_ab12 runs, and would make its Nodes again",
     ]
+
+
+def test_the_registrations_alone_go_while_agents_run_but_not_while_something_lives() -> None:
+    made = plan_registrations(found())
+    alive = plan_registrations(found(pods=(pod("solve-x", "Running"),)))
+
+    assert (made.against, [one.path.rpartition("/")[2] for one in made.deletions]) == ((), ["batchgate"])
+    assert made.then == ("The virtual Nodes stay until `batchgate uninstall` is run, when the agents are gone",)
+    assert len(alive.against) == 1

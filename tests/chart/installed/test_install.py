@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 
 from router import names
-from router.cli import COMMANDS
 from tests.chart.installed.conftest import PAGE, Admin
 from tests.deployed.conftest import blocks
 from tests.kube.wire import await_true
@@ -151,8 +150,7 @@ def test_a_rollback_brings_back_what_was(back: Admin) -> None:
 
 def test_an_uninstall_leaves_what_the_page_says(back: Admin) -> None:
     back.plane.kubectl("delete", "jobs", "--all", "-n", "physics", "--wait=false")
-    line = named(AWAY, "helm uninstall")
-    back.type(line if "uninstall" in COMMANDS else f"{line} --no-hooks")
+    back.type(named(AWAY, "helm uninstall"))
 
     kinds = ("mutatingwebhookconfigurations", "validatingadmissionpolicies", "clusterroles", "clusterrolebindings")
     assert {kind: there(back, kind) for kind in kinds} == {kind: [] for kind in kinds}
