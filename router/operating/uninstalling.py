@@ -84,7 +84,9 @@ def _against(found: Found, leading: Iterable[str]) -> Iterable[str]:
             f"{len(jobs)} routed Jobs have not ended: {_some(jobs)}. Wait for them, or delete them; the agent cancels "
             "their batch jobs"
         )
-    pods = [f"{one.namespace}/{one.name}" for one in found.pods if not one.status.terminal]
+    # The Pod of a DaemonSet runs nothing on a virtual node; it goes with the Node.
+    living = (one for one in found.pods if not one.status.terminal and one.owner != "DaemonSet")
+    pods = [f"{one.namespace}/{one.name}" for one in living]
     if pods:
         yield f"{len(pods)} Pods live on virtual nodes: {_some(pods)}. Wait until they have ended, or delete their Jobs"
     for holder in leading:

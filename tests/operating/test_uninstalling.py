@@ -21,8 +21,17 @@ def job(name: str, finished: str = "") -> JobFacts:
     return JobFacts("physics", name, "u", "hpc", "demo", "batch", 0, finished, False, False, 0)
 
 
-def pod(name: str, phase: str) -> Any:
-    metadata = {"name": name, "namespace": "physics", "uid": name}
+def pod(name: str, phase: str, owner: str = "Job") -> Any:
+    owners = [
+        {
+            "kind": owner,
+            "name": "o",
+            "uid": "u",
+            "controller": True,
+            "apiVersion": {"Job": "batch/v1", "DaemonSet": "apps/v1"}[owner],
+        }
+    ]
+    metadata = {"name": name, "namespace": "physics", "uid": name, "ownerReferences": owners}
     return view({"metadata": metadata, "spec": {"containers": []}, "status": {"phase": phase}})
 
 
@@ -31,7 +40,8 @@ def found(**changes: Any) -> Found:
         "registrations": (named("batchgate", kind="MutatingWebhookConfiguration"),),
         "nodes": (named("b.demo.batchgate", spec={"providerID": "batchgate://demo/b"}), named("virtual-of-others")),
         "jobs": (job("over", "Complete"),),
-        "pods": (pod("over", "Succeeded"),),
+        # That of a DaemonSet, which runs nothing there, goes with its Node.
+        "pods": (pod("over", "Succeeded"), pod("kube-proxy-1", "Running", "DaemonSet")),
         "leases": (named("batchgate-demo"), named("others")),
         "node_leases": (named("b.demo.batchgate"), named("worker")),
         "requests": (named("batchgate-kubelet-1"),),
