@@ -67,7 +67,15 @@ class Metrics:
         self.queue_states_written = gauge(
             "batchgate_queue_states_timestamp_seconds", "When the queue state file was written; 0 without one."
         )
-        build = gauge("batchgate_build_info", "What runs here; always 1.", labelnames=("version", "python"))
+        self._show_build()
+
+    def _show_build(self) -> None:
+        build = Gauge(
+            "batchgate_build_info",
+            "What runs here; always 1.",
+            labelnames=("version", "python"),
+            registry=self.registry,
+        )
         build.labels(version=__version__, python=platform.python_version()).set(1)
 
     def show(self, sources: Sequence[Source], policy: Digested) -> None:
