@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import subprocess
 from importlib.metadata import version
 from pathlib import Path
@@ -10,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from router import __version__
+from router.controlplane import programs
 from router.startup import release
 
 ROOT = Path(__file__).parent.parent.parent
@@ -87,8 +87,18 @@ def test_the_release() -> None:
     assert release.packages()["click"] == version("click")
 
 
-def test_the_clusters_are_those_of_the_pages() -> None:
-    told = re.search(r"Kubernetes (\S+) to (\S+),", (ROOT / "manifests" / "README.md").read_text())
+@pytest.mark.parametrize(
+    ("file", "said"),
+    [
+        ("manifests/README.md", "Kubernetes {} or later"),
+        ("charts/batchgate/README.md", "Kubernetes {} or later"),
+        ("charts/batchgate/Chart.yaml", 'kubeVersion: ">={}.0-0"'),
+        ("docs/install.md", "Kubernetes {} or later"),
+    ],
+)
+def test_the_oldest_cluster_is_that_of_pages_and_chart(file: str, said: str) -> None:
+    assert said.format(release.OLDEST_KUBERNETES) in (ROOT / file).read_text()
 
-    assert told is not None
-    assert told.groups() == (release.OLDEST_KUBERNETES, release.NEWEST_KUBERNETES)
+
+def test_the_newest_cluster_is_the_one_of_these_tests() -> None:
+    assert programs.version().startswith(f"v{release.NEWEST_KUBERNETES}.")
