@@ -6,7 +6,6 @@ Shell: reads files and the clock, then calls the same ``gate.judge`` as the webh
 from __future__ import annotations
 
 import functools
-import getpass
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -23,6 +22,7 @@ from router.notation import durations
 from router.placement import signing
 from router.policy.decision import NO_QUEUE_STATES, QueueStates, Requester
 from router.policy.identity import CRONJOB_CONTROLLERS, cronjob_controller
+from router.startup.account import caller
 from router.startup.options import Duration
 from router.startup.policyfiles import read_directory
 from router.startup.settings import QUEUES_MAX_AGE
@@ -137,7 +137,7 @@ def judging_options(command: Callable[..., None]) -> Callable[..., None]:
     def wrapped(**values: Any) -> None:
         own = {key: values.pop(key) for key in list(values) if key not in Asked.__dataclass_fields__}
         values["named"] = values["user"] is not None
-        values["user"] = values["user"] or getpass.getuser()
+        values["user"] = values["user"] or caller()
         command(Asked(**values), **own)
 
     decorated: Callable[..., None] = wrapped

@@ -7,7 +7,6 @@ jobs and files.
 from __future__ import annotations
 
 import os
-import pwd
 import signal
 import sys
 import threading
@@ -25,6 +24,7 @@ from router.cli.table import print_table
 from router.errors import ApiError, ConfigError, NotFound
 from router.pod.status import rfc3339
 from router.preflight import Line, Mark, worst
+from router.startup.account import own_account
 from router.startup.options import Duration, option
 
 if TYPE_CHECKING:
@@ -91,7 +91,7 @@ def check(name: str, users: tuple[str, ...], policy: Path, wait: int, output: st
     from router.startup.policyfiles import read_directory  # noqa: PLC0415
 
     checked = policies.load(read_directory(policy))
-    own = pwd.getpwuid(os.geteuid()).pw_name
+    own = own_account()
     wanted = preflight.with_queue(
         preflight.wanted_of(checked, name, users, own), options["local_state"], options["local_commands"]
     )

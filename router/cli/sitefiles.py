@@ -6,7 +6,6 @@ says what an admin can do instead.
 
 from __future__ import annotations
 
-import getpass
 import shlex
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -24,6 +23,7 @@ from router.pod.layout import PodDirectory
 from router.pod.status import rfc3339
 from router.site.schema import Access, Site
 from router.site.systems import SYSTEMS
+from router.startup.account import caller
 from router.startup.policyfiles import read_directory
 
 MOST_FILES: Final = 200
@@ -70,7 +70,7 @@ def look(story: Story, cluster: str, directory: Path) -> tuple[OnSite, ...]:
     if not cluster:
         return unseen(story, cluster, "the cluster's id is not known; give it with --cluster-id", site)
     try:
-        reach = UserHosts(site, getpass.getuser(), make=False)
+        reach = UserHosts(site, caller(), make=False)
     except ConfigError as error:
         return unseen(story, cluster, str(error), site)
     try:
@@ -134,7 +134,7 @@ def _file(host: Host, directory: PurePosixPath, name: str) -> Iterator[File]:
 def _user(story: Story, site: Site) -> str:
     """The owner of the files; an embedded queue has one user, presumably the caller."""
     if SYSTEMS[site.system].TRAITS.embedded and site.access is Access.OWN:
-        return getpass.getuser()
+        return caller()
     return story.decision.user
 
 

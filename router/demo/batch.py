@@ -5,7 +5,6 @@ Shell: runs the embedded queue's commands and reads files. It writes, submits an
 
 from __future__ import annotations
 
-import getpass
 import json
 import subprocess
 import time
@@ -23,6 +22,7 @@ from router.hpc import Commands, JobReport, JobState, Submission, job_name, loca
 from router.pod import files as podfiles
 from router.pod import layout
 from router.script import complete
+from router.startup.account import caller
 from router.workload.model import ContainerKind, Workload
 
 SECONDS: Final = 30
@@ -86,7 +86,7 @@ def follow(
     seen: dict[str, JobState] = {}
     by_id = {job.job_id: job for job in jobs}
     while by_id and time.monotonic() < deadline:
-        listed = set(local.parse_list(run(local.list_argv(user=getpass.getuser(), commands=commands))))
+        listed = set(local.parse_list(run(local.list_argv(user=caller(), commands=commands))))
         wanted = sorted(listed & by_id.keys())
         reports = local.parse_details(run(local.details_argv(wanted, commands))) if wanted else {}
         for job_id, report in reports.items():

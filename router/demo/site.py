@@ -5,7 +5,6 @@ Shell: reads the examples' policy, looks for programs, writes the webhook's poli
 
 from __future__ import annotations
 
-import getpass
 import json
 import shutil
 import sys
@@ -20,6 +19,7 @@ from router.demo import sandbox
 from router.errors import ConfigError
 from router.local.records import Config
 from router.site.schema import LauncherKind, Queue, Runtime
+from router.startup.account import caller
 
 SITES: Final = "10-sites.yaml"
 ACCOUNTS: Final = "20-accounts.yaml"
@@ -88,7 +88,7 @@ def prepare(examples: Path, directory: Path, machine: Machine, work: Path) -> No
     (directory / SITES).write_text(yaml.safe_dump(policy, sort_keys=False))
     accounts = yaml.safe_load((source / ACCOUNTS).read_text())
     # The embedded queue runs all jobs as the demo's user. An entry without `as` (a controller's) runs no jobs.
-    accounts["accounts"] = [one | {"as": getpass.getuser()} if "as" in one else one for one in accounts["accounts"]]
+    accounts["accounts"] = [one | {"as": caller()} if "as" in one else one for one in accounts["accounts"]]
     (directory / ACCOUNTS).write_text(yaml.safe_dump(accounts, sort_keys=False))
 
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import logging
 import os
-import pwd
 import signal
 import socket
 import sys
@@ -43,7 +42,7 @@ from router.policy.model import Policy
 from router.reconcile.model import Terms
 from router.site.schema import Access, Site
 from router.site.systems import SYSTEMS
-from router.startup import logs
+from router.startup import account, logs
 from router.startup.policyconfigmap import PolicyConfigMap
 from router.startup.policyfiles import PolicyStore
 from router.startup.policysource import PolicySource
@@ -125,7 +124,7 @@ class Agent:
         self._base = _terms(settings, site)
         self._gpus = policy.gpu_resources
         self._accounts = policy.accounts
-        self._user = pwd.getpwuid(os.geteuid()).pw_name
+        self._user = account.own_account()
         self._hosts = UserHosts(site, self._user)
         self._commands = sites.commands_of(site, settings.local_state, settings.local_commands)
         self._keys = FileSource("public-key", (settings.public_key,), lambda: _read_keys(settings.public_key), log)
