@@ -6,7 +6,7 @@ BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-quick test-bed kill-test check format manifests bench control-plane-programs control-plane control-plane-down bed bed-down image kind kind-down lock clean
+.PHONY: help demo test test-quick test-bed test-kind kill-test check format manifests bench control-plane-programs control-plane control-plane-down bed bed-down image kind kind-down lock clean
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):[^#]*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 32
@@ -40,6 +40,9 @@ test: $(READY) ## every test that this machine can run; what is skipped is liste
 
 test-bed: $(READY) ## where the bed is up: a test of each kind on its Slurm, over ssh and sudo, with Apptainer, MPI over all nodes
 	$(BIN)/pytest tests/agent/bed/test_users.py tests/agent/bed/test_ring.py tests/agent/bed/test_preflight.py
+
+test-kind: $(READY) ## where `make kind` has been run: Batchgate as it is installed there, a cluster made and taken away, the image
+	$(BIN)/pytest tests/kindcluster tests/imagebuild
 
 kill-test: $(READY) ## the long forms of the tests that kill and cut off: real times, 100 kills; an hour, two where a bed is up
 	BATCHGATE_KILL_TEST=1 $(BIN)/pytest tests/agent/whole tests/agent/bed/test_kills.py tests/agent/bed/test_submit_kills.py
