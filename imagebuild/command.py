@@ -31,15 +31,18 @@ def build(*, builder: str | None, named: str | None, cache: bool, out: Path) -> 
     """Build the images batchgate and batchgate-local, and list what is in them."""
     chosen = builder or builders.find()
     begun = time.monotonic()
-    # Debian's updates come in each day. All targets share a word, so that both images have the same parts.
-    fetched = datetime.now(UTC).strftime("%Y-%m-%d" if cache else "%Y-%m-%dT%H:%M:%SZ")
-    plan = Plan(source(), named or base.ensure(chosen, click.echo), fetched, builders.secrets())
+    plan = Plan(source(), named or base.ensure(chosen, click.echo), fetched(cache=cache), builders.secrets())
     click.echo(f"Building {plan.source.version}, revision {plan.source.revision}, with {chosen} on {plan.base} …")
     out.mkdir(parents=True, exist_ok=True)
     for target in IMAGES:
         click.echo(_described(make(chosen, plan, target, out / f"{target}.tar")))
     make(chosen, plan, BILLS, out)
     click.echo(f"{out}: archives and bills of materials, after {time.monotonic() - begun:.0f} s")
+
+
+def fetched(*, cache: bool = True) -> str:
+    """A plan's word for its parts: Debian's updates come in each day, without ``cache`` at once."""
+    return datetime.now(UTC).strftime("%Y-%m-%d" if cache else "%Y-%m-%dT%H:%M:%SZ")
 
 
 def make(builder: str, plan: Plan, target: str, out: Path) -> Path:

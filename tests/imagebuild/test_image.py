@@ -31,8 +31,12 @@ class Built:
     """What ``make image`` wrote."""
 
     builder: str
-    source: Source
+    plan: Plan
     out: Path
+
+    @property
+    def source(self) -> Source:
+        return self.plan.source
 
     def run(self, name: str, *words: str, entry: str | None = None, options: tuple[str, ...] = ()) -> list[str]:
         """The lines that a container prints; it has a read-only file system, no capability and no network."""
@@ -57,13 +61,13 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Built:
     except BuildError as error:
         pytest.skip(f"no image can be built here: {error}")
     out = tmp_path_factory.mktemp("image")
-    plan = Plan(source(), below, "for tests", builders.secrets())
+    plan = Plan(source(), below, command.fetched(), builders.secrets())
     for target in IMAGES:
         command.make(builder, plan, target, out / f"{target}.tar")
         if builder == "docker":
             subprocess.run(["docker", "load", "--input", out / f"{target}.tar"], check=True, capture_output=True)
     command.make(builder, plan, BILLS, out)
-    return Built(builder, plan.source, out)
+    return Built(builder, plan, out)
 
 
 def _configuration(built: Built, name: str) -> dict[str, object]:
@@ -174,10 +178,9 @@ def test_the_bill_names_both_kinds_of_packages(built: Built, name: str, *, shell
 def test_the_same_source_gives_the_same_bytes(built: Built, tmp_path: Path) -> None:
     """The last steps are done again here; a build without any step from before is `make image CACHE=no`, twice."""
     first = {path.name: path.read_bytes() for path in built.out.iterdir()}
-    plan = Plan(built.source, base.ensure(built.builder, print), "for tests", builders.secrets())
     for target in IMAGES:
-        command.make(built.builder, plan, target, tmp_path / f"{target}.tar")
-    command.make(built.builder, plan, BILLS, tmp_path)
+        command.make(built.builder, built.plan, target, tmp_path / f"{target}.tar")
+    command.make(built.builder, built.plan, BILLS, tmp_path)
 
     assert {path.name for path in tmp_path.iterdir()} == set(first)
     assert [name for name, content in first.items() if (tmp_path / name).read_bytes() != content] == []
