@@ -121,10 +121,10 @@ def test_it_has_no_shell_no_compiler_and_no_set_id_program(built: Built) -> None
     look = (
         "import os, pathlib\n"
         "found = [p for top in ('/usr', '/opt', '/etc', '/home') for p in pathlib.Path(top).rglob('*')]\n"
-        "print(sorted({p.name for p in found} & {'sh', 'bash', 'dash', 'perl', 'dpkg', 'apt', 'gcc', 'pip'}))\n"
+        "print(sorted({p.name for p in found if not p.is_dir()} & {'sh', 'bash', 'dash', 'perl', 'dpkg', 'apt', 'gcc', 'pip'}))\n"
         "print([str(p) for p in found if not p.is_symlink() and p.stat().st_mode & 0o6000])\n"
         "print([str(p) for p in found if os.access(p, os.W_OK)])\n"
-        "print([str(p) for p in found if p.suffix == '.py' and 'aio' not in p.parts and not\n"
+        "print([str(p) for p in found if p.suffix == '.py' and not p.is_symlink() and p.parts[2] != 'share' and p.parts[1] != 'etc' and 'aio' not in p.parts and not\n"
         "       (p.parent / '__pycache__' / (p.stem + '.cpython-311.pyc')).exists()])\n"
     )
 
@@ -137,7 +137,7 @@ def test_rules_are_read_and_judged(built: Built) -> None:
 
     told = built.run("batchgate", "policy", "test", "/policies", options=mounts)
 
-    assert told[-1].endswith("passed")
+    assert told[-1].endswith(" passed, 0 failed")
 
 
 def test_the_embedded_queue_runs_a_script(built: Built, tmp_path: Path) -> None:
@@ -172,7 +172,7 @@ def test_the_bill_names_both_kinds_of_packages(built: Built, name: str, *, shell
     assert {"pkg:deb/debian/libstdc%2B%2B6", "pkg:deb/debian/libssl3", "pkg:pypi/kubernetes"} <= urls
     assert ("pkg:deb/debian/bash" in urls) is shell
     # No path of the build.
-    assert [word for word in ("file:", "/opt/", "/source", "/system", str(ROOT)) if word in text] == []
+    assert [word for word in ("file:", "/opt/", '"/source', '"/system', str(ROOT)) if word in text] == []
 
 
 def test_the_same_source_gives_the_same_bytes(built: Built, tmp_path: Path) -> None:
