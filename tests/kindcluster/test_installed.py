@@ -164,4 +164,4 @@ def test_it_leaves_the_cluster_only_when_nothing_routed_lives(chosen: Provider) 
     assert "This Job goes to HPC" in still
     assert gone.returncode == 0, gone.stderr
     assert items(chosen, "mutatingwebhookconfigurations") == []
-    assert items(chosen, "-n", SYSTEM_NAMESPACE, "pods") == []
+    ok(chosen, "-n", SYSTEM_NAMESPACE, "wait", "--for=delete", "pods", "--all", "--timeout=60s")
