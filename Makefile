@@ -45,7 +45,7 @@ test-kind: $(READY) ## where `make kind` has been run: Batchgate as it is instal
 	$(BIN)/pytest tests/kindcluster tests/imagebuild
 
 kill-test: $(READY) ## the long forms of the tests that kill and cut off: real times, 100 kills; an hour, two where a bed is up
-	BATCHGATE_KILL_TEST=1 $(BIN)/pytest tests/agent/whole tests/agent/bed/test_kills.py tests/agent/bed/test_submit_kills.py
+	BATCHGATE_KILL_TEST=1 $(BIN)/pytest tests/agent/whole tests/agent/bed/test_kills.py tests/agent/bed/test_submit_kills.py tests/certs/test_ensure.py
 
 check: $(READY) ## lint, format, types, layers, shellcheck on generated scripts, the default policies
 	$(BIN)/ruff check .
