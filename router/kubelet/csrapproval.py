@@ -1,7 +1,9 @@
 """Judges requests for serving certificates of virtual nodes, in place of an admin's hand. Pure.
 
-A request is approved only if the agent's own account made it, and it asks for nothing but the name and the addresses of
-one of our Nodes. Only the agent can make such a Node (guard ``nodes.batchgate.dev``).
+A request is approved only if the agent's own account made it, and it asks for nothing but the name and the IP addresses
+of one of our Nodes. Only the agent can make such a Node (guard ``nodes.batchgate.dev``). It also writes the Node's
+addresses, so a DNS name there proves nothing: many clusters sign with the CA that all Pods trust, and a certificate for
+``kubernetes.default.svc`` would be the API server's.
 """
 
 from __future__ import annotations
@@ -79,22 +81,22 @@ def _differs(asked: x509.CertificateSigningRequest, nodes: Iterable[Json]) -> st
     if others:
         return f"it asks for the extensions {', '.join(others)}"
     addresses = {str(one["address"]) for one in (found.get("status") or {}).get("addresses") or ()}
-    names_asked = _names(asked)
-    if names_asked is None or not names_asked or names_asked != addresses:
-        shown = ", ".join(sorted(names_asked or ())) or "none, or of another kind"
+    wanted_for = _ips(asked)
+    if not wanted_for or wanted_for != addresses:
+        shown = ", ".join(sorted(wanted_for)) or "none, or not IP addresses alone"
         return f"its addresses are {shown}; those of Node {node} are {', '.join(sorted(addresses)) or 'none'}"
     return ""
 
 
-def _names(asked: x509.CertificateSigningRequest) -> set[str] | None:
-    """DNS names and addresses; None if there are names of another kind."""
+def _ips(asked: x509.CertificateSigningRequest) -> set[str]:
+    """The IP addresses; empty without any, or if there are names of another kind."""
     try:
-        names_ = asked.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+        every = asked.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
     except x509.ExtensionNotFound:
         return set()
-    if any(not isinstance(one, x509.DNSName | x509.IPAddress) for one in names_):
-        return None
-    return {str(one.value) for one in names_}
+    if any(not isinstance(one, x509.IPAddress) for one in every):
+        return set()
+    return {str(one.value) for one in every}
 
 
 def approved(request: Json) -> dict[str, Any]:

@@ -82,12 +82,17 @@ CA = x509.BasicConstraints(ca=True, path_length=None)
         (
             asked(addresses=("10.0.0.7", "kubernetes.default.svc")),
             [node()],
-            f"its addresses are 10.0.0.7, kubernetes.default.svc; those of Node {NODE} are 10.0.0.7",
+            f"its addresses are none, or not IP addresses alone; those of Node {NODE} are 10.0.0.7",
+        ),
+        (
+            asked(addresses=("kubernetes.default.svc",)),
+            [node(address="kubernetes.default.svc")],
+            f"its addresses are none, or not IP addresses alone; those of Node {NODE} are kubernetes.default.svc",
         ),
         (
             asked(request=written(SUBJECT, MAIL)),
             [node()],
-            f"its addresses are none, or of another kind; those of Node {NODE} are 10.0.0.7",
+            f"its addresses are none, or not IP addresses alone; those of Node {NODE} are 10.0.0.7",
         ),
     ],
 )
