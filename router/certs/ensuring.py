@@ -71,7 +71,6 @@ def ensure(
     target: Target,
     say: Callable[[str], None],
     *,
-    mint: Mint | None = None,
     clock: Callable[[], datetime] = utc_now,
 ) -> tuple[Wait, ...]:
     """Write what is due now, one object after the other; returns what a later run has to do.
@@ -85,7 +84,7 @@ def ensure(
     for _ in range(_MOST):
         found, moment = look(api, target, clock)
         objects.refuse_foreign(found)
-        outcomes = outcomes_of(found, target.rules, moment, mint or Issuing())
+        outcomes = outcomes_of(found, target.rules, moment, Issuing())
         write = next((one for one in outcomes if isinstance(one, Write)), None)
         if write is None:
             return tuple(one for one in outcomes if isinstance(one, Wait))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
@@ -23,7 +22,7 @@ _TLS: Final = "kubernetes.io/tls"
 
 @dataclass(frozen=True, slots=True)
 class Authority:
-    """The Secret of the CA. ``target`` is the CA that shall issue; ``trusted`` all that belong into bundles, PEM."""
+    """The Secret of the CA: the CA in force, the next one while it is replaced, and older ones that are still trusted."""
 
     found: Json
     current: Pair
@@ -241,9 +240,3 @@ def _pair(found: Json, certificate: str, key: str) -> Pair:
     if len(public) != 1 or not checking.key_fits(public[0], private):
         raise ConfigError(f"{source}: {certificate} and {key} do not belong together; delete it, and it is made anew")
     return pair
-
-
-def ends_of(texts: Iterable[bytes]) -> datetime | None:
-    """When the first of these certificates ends; None without any."""
-    found = [one for text in texts if text.strip() for one in checking.certificates_of(text, "a certificate")]
-    return min((one.not_valid_after_utc for one in found), default=None)

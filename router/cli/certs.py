@@ -1,4 +1,4 @@
-"""``batchgate certs ensure``, beside the commands for files in ``router.certs.commands``.
+"""``batchgate certs ensure`` and ``certs approve``, beside the commands for files in ``router.certs.commands``.
 
 Shell: reads options, prints a line for each step.
 """

@@ -25,7 +25,6 @@ from router.operating.replicas import is_ours
 from router.operating.uninstalling import Found, Plan
 from router.pod.view import PodView, view
 
-_REGISTRATIONS: Final = "/apis/admissionregistration.k8s.io/v1"
 _KINDS: Final = ("MutatingWebhookConfiguration", "ValidatingWebhookConfiguration")
 _KEPT: Final = (
     f"secrets/{names.WEBHOOK_TLS}",
@@ -124,7 +123,7 @@ def _name(found: Mapping[str, Any]) -> str:
 
 
 def _registrations(cluster: Cluster) -> list[Json]:
-    paths = {kind: f"{_REGISTRATIONS}/{kind.lower()}s/{names.REGISTRATION}" for kind in _KINDS}
+    paths = {kind: f"{uninstalling.REGISTRATIONS}/{kind.lower()}s/{names.REGISTRATION}" for kind in _KINDS}
     found = {kind: cluster.one(kind, path) for kind, path in paths.items()}
     return [{**one, "kind": kind} for kind, one in found.items() if one is not None]
 

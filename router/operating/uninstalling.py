@@ -17,7 +17,7 @@ from router.pod.view import PodView
 
 Json = Mapping[str, Any]
 
-_REGISTRATIONS: Final = "/apis/admissionregistration.k8s.io/v1"
+REGISTRATIONS: Final = "/apis/admissionregistration.k8s.io/v1"
 _LEASES: Final = "/apis/coordination.k8s.io/v1/namespaces"
 REQUESTS: Final = "/apis/certificates.k8s.io/v1/certificatesigningrequests"
 _MOST_NAMED: Final = 10
@@ -27,10 +27,16 @@ _MOST_NAMED: Final = 10
 class Found:
     """What is on the cluster.
 
-    :param registrations: paths and objects of our webhook configurations
-    :param leases: of the system namespace and of Nodes
-    :param secrets: Secrets and ConfigMaps that `certs ensure` made, by their paths
-    :param deployed: Deployments of the system namespace, by their names
+    :param registrations: our webhook configurations, each with its kind
+    :param nodes: our virtual Nodes
+    :param jobs: those of all namespaces with our label
+    :param pods: those on our Nodes, and those with our label
+    :param leases: of the system namespace
+    :param node_leases: of all Nodes
+    :param requests: agents' certificate requests
+    :param kept: paths of the Secrets and the ConfigMap that `certs ensure` made
+    :param deployed: our Deployments in the system namespace, by their names
+    :param gated: namespaces with the label that opts in or out, by their names
     """
 
     registrations: tuple[Json, ...]
@@ -106,7 +112,7 @@ def _registrations(found: Found) -> Iterable[Deletion]:
     for one in found.registrations:
         kind = str(one["kind"])
         yield Deletion(
-            f"{_REGISTRATIONS}/{kind.lower()}s/{_name(one)}", f"{kind} {_name(one)}: no Job is judged any more"
+            f"{REGISTRATIONS}/{kind.lower()}s/{_name(one)}", f"{kind} {_name(one)}: no Job is judged any more"
         )
 
 

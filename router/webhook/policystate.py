@@ -21,7 +21,7 @@ _AGAIN_SECONDS = 30.0
 
 
 class PolicyPublisher:
-    """Publishes one replica's policy; ``start`` it once.
+    """Publishes one replica's policy; ``start`` it once. A document stays when its process ends, and grows old.
 
     :param present: the digest of the policy in force and why newer files are not
     """
@@ -43,10 +43,6 @@ class PolicyPublisher:
     def start(self) -> None:
         """Start the thread, which publishes at once."""
         self._loop.start()
-
-    def stop(self) -> None:
-        """Stop the thread. The published document stays, and grows old."""
-        self._loop.stop()
 
     @property
     def alive(self) -> bool:
@@ -70,7 +66,7 @@ class PolicyPublisher:
         try:
             self.look()
         except NotFound:
-            self._tell(f"there is no ConfigMap {self._place}; manifests/base has it")
+            self._tell(f"there is no ConfigMap {self._place}; the chart and manifests/base make it")
         except ApiError as error:
             self._tell(str(error))
         else:

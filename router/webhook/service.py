@@ -55,11 +55,11 @@ class Service:
     """The parts of a running webhook.
 
     ``review`` judges one AdmissionReview within its ``budget``, or raises ReviewError. Reviews of the policy have a
-    budget of their own. ``over_budget`` makes the answer
-    to a review that took more, from the review, its slowest step and field, and the seconds. ``certificate_expiry`` and
-    ``queue_states`` (number of known ones, time of writing) are called at every scrape. ``synced`` says whether the
-    watched cluster was listed once. Only ``clients`` may send reviews; None allows every client. ``metrics_port`` is
-    the separate port of metrics; None: the same as for reviews. ``draining`` is set at SIGTERM and stays set.
+    budget of their own. ``over_budget`` makes the answer to a review that took more, from the review, its slowest step
+    and field, and the seconds. ``certificate_expiry``, ``ca_expiry`` and ``queue_states`` (number of known ones, time of
+    writing) are called at every scrape. ``synced`` says whether the watched cluster was listed once. Only ``clients``
+    may send reviews; None allows every client. ``metrics_port`` is the separate port of metrics; None: the same as for
+    reviews. ``draining`` is set at SIGTERM and stays set.
 
     A thread holds ``turn`` while it works on a small review. Python runs one thread at a time, and switching between
     reviews, at each signature and log line, costs more than doing them in sequence. A large review instead holds
