@@ -41,8 +41,8 @@ test: $(READY) ## every test that this machine can run; what is skipped is liste
 test-bed: $(READY) ## where the bed is up: a test of each kind on its Slurm, over ssh and sudo, with Apptainer, MPI over all nodes
 	$(BIN)/pytest tests/agent/bed/test_users.py tests/agent/bed/test_ring.py tests/agent/bed/test_preflight.py
 
-test-kind: $(READY) ## where `make kind` has been run: Batchgate as it is installed there, a cluster made and taken away, the image
-	$(BIN)/pytest tests/kindcluster tests/imagebuild
+test-kind: $(READY) ## after `make kind`: Batchgate as it is installed there (deletes its Jobs), another cluster made and taken away, the image
+	BATCHGATE_KIND=required $(BIN)/pytest tests/kindcluster tests/imagebuild
 
 kill-test: $(READY) ## the long forms of the tests that kill and cut off: real times, 100 kills; an hour, two where a bed is up
 	BATCHGATE_KILL_TEST=1 $(BIN)/pytest tests/agent/whole tests/agent/bed/test_kills.py tests/agent/bed/test_submit_kills.py tests/certs/test_ensure.py
@@ -83,7 +83,7 @@ bed: $(READY) ## as root on Debian 12: a small real HPC site on loopback: Slurm,
 bed-down: $(READY) ## end it; keys, image and job numbers stay
 	@$(BIN)/python -m bed down
 
-kind: image ## a kind cluster with Batchgate: with Docker, or as root on Debian 12 from packages alone; first 3 to 20 minutes, then half a one
+kind: image ## a kind cluster with Batchgate: with Docker, or as root on Debian 12 from packages alone; first 3 to 20 minutes, then half a minute
 	@$(BIN)/python -m kindcluster up
 
 kind-down: $(READY) ## take it away; what was built stays

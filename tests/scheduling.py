@@ -24,7 +24,7 @@ TOGETHER: Final = {
     "plane": (
         *("agent/leader/", "kube/test_election", "agent/test_lastcheck", "agent/nodes/", "agent/files/test_cleaning"),
         *("agent/pods/test_watching", "sitecheck/test_checking", "controlplane/test_guards", "controlplane/test_m"),
-        *("controlplane/test_start", "kube/", "kubelet/test_kubectl", "chart/test_cluster"),
+        *("controlplane/test_start", "kube/", "kubelet/test_kubectl", "chart/test_cluster", "cli/test_policyapply"),
     ),
     "certs": ("certs/test_ensure", "certs/test_approve"),
     "deployed": ("deployed/",),
