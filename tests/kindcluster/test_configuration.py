@@ -11,8 +11,9 @@ from typing import Any
 import pytest
 import yaml
 
-from kindcluster import configuration, podnetwork
-from kindcluster.layout import Layout
+from kindcluster import configuration, installing, podnetwork
+from kindcluster.layout import SOURCE, Layout
+from router import policy
 
 LAYOUT = Layout("mine", files=Path("/f il'es/kind"), states=Path("/s"), runs=Path("/r"))
 
@@ -64,6 +65,14 @@ def test_pods_have_a_network_of_pairs() -> None:
     assert [plugin["type"] for plugin in read["plugins"]] == ["ptp", "portmap"]
     assert read["plugins"][0]["ipam"]["ranges"] == [[{"subnet": "10.244.0.0/24"}]]
     assert yaml.safe_load(podnetwork.manifest())["kind"] == "ConfigMap"
+
+
+def test_the_policy_checks_and_has_the_rules_of_the_examples() -> None:
+    texts = yaml.safe_load(installing.VALUES.read_text())["policies"]
+    rules = (SOURCE / "examples" / "policies" / "30-rules.yaml").read_text()
+
+    assert policy.load(texts).warnings == ()
+    assert yaml.safe_load(texts["30-rules.yaml"]) == yaml.safe_load(rules)
 
 
 def test_a_shell_finds_the_cluster(tmp_path: Path) -> None:
