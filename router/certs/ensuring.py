@@ -97,7 +97,7 @@ def ensure(
     raise ConfigError(f"others change the same Secrets all the time; given up after {_MOST} tries")
 
 
-def outcomes_of(found: Objects, rules: Rules, clock: Clock, mint: Mint) -> tuple[Outcome, Outcome]:
+def outcomes_of(found: Objects, rules: Rules, clock: Clock, mint: Mint) -> tuple[Outcome | None, Outcome]:
     """What is next for the signing key, and for certificates. The key comes first: a webhook starts only when the
     certificate is there too, so it never signs with an unpublished key.
     """

@@ -45,11 +45,15 @@ class Bounds:
 
 @dataclass(frozen=True, slots=True)
 class Lives:
-    """How long what is made is valid. A signing key has no end of its own: its life only says when it is replaced."""
+    """How long what is made is valid.
+
+    :param signing: a signing key is replaced two thirds of this after it was made; None stands for "on demand", as an
+        agent outside the cluster may have a copy of the public keys that somebody must renew
+    """
 
     authority: timedelta = timedelta(days=issuing.CA_DAYS)
     server: timedelta = timedelta(days=issuing.SERVER_DAYS)
-    signing: timedelta = timedelta(days=365)
+    signing: timedelta | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -43,8 +43,8 @@ class Signing:
         return {signing.key_id(one.public_key()): one.public_key() for one in keys}
 
 
-def next_write(found: Objects, rules: Rules, clock: Clock, mint: Mint) -> Outcome:
-    """The next write, or when to look again.
+def next_write(found: Objects, rules: Rules, clock: Clock, mint: Mint) -> Outcome | None:
+    """The next write, or when to look again; None if the key stays.
 
     :raises ConfigError: the Secret or the ConfigMap holds something else than what belongs there
     """
@@ -163,7 +163,9 @@ def _dropped(found: Objects, here: Signing, public: Keys, rules: Rules, clock: C
     return Write({**found.public_keys, "data": data}, f"key {', '.join(sorted(old - needed))} is no longer trusted")
 
 
-def _next_key(here: Signing, rules: Rules, clock: Clock, mint: Mint) -> Outcome:
+def _next_key(here: Signing, rules: Rules, clock: Clock, mint: Mint) -> Outcome | None:
+    if rules.lives.signing is None:
+        return None
     made = _made_at(here.found) or clock.ended
     moment = made + rules.lives.signing * RENEWED_AT
     if clock.ended < moment:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from datetime import timedelta
 from functools import wraps
 from typing import Any, Final, ParamSpec
 
@@ -16,8 +17,9 @@ from router import names
 from router.certs import activation, ensuring
 from router.certs.commands import certs
 from router.certs.ensuring import Target
-from router.certs.rotation import Rules
+from router.certs.rotation import Lives, Rules
 from router.cli.cluster import usual_file
+from router.errors import ApiError
 from router.kube.client import Api, connect
 from router.kubelet import csr, csrapproval
 from router.startup.options import Duration
@@ -59,19 +61,28 @@ def _cluster_options(command: Callable[P, None]) -> Callable[..., None]:
     help="The MutatingWebhookConfiguration, and the ValidatingWebhookConfiguration if there is one.",
 )
 @click.option("--host-name", "host_names", multiple=True, help="A further name of the webhook; repeatable.")
+@click.option(
+    "--replace-signing-key",
+    is_flag=True,
+    help="Begin to replace the signing key. Agents outside the cluster must get the new public keys within 10 minutes.",
+)
 @click.option("--activate", is_flag=True, help="Then make the registration active, once the webhook is ready.")
 @click.option("--wait", type=Duration(), default=_WAIT, show_default=True, help="For the webhook, with --activate.")
-def ensure(api: Api, namespace: str, service: str, wait: int, *, activate: bool, **named: Any) -> None:
+def ensure(
+    api: Api, namespace: str, service: str, wait: int, *, activate: bool, replace_signing_key: bool, **named: Any
+) -> None:
     """Make or renew the webhook's CA, certificate and signing key in the cluster, and set caBundle.
 
     It may be run at any time, also twice at once. What is past two thirds of its life is replaced in steps that leave no
-    gap; each run takes the steps that are due. With cert-manager, do not run it.
+    gap; each run takes the steps that are due. The signing key is replaced only on demand. With cert-manager, do not run
+    it.
 
     \b
     Example: batchgate certs ensure --activate
     """
     known = ensuring.host_names(service, namespace)
-    target = Target(Rules(namespace, (*known, *named["host_names"])), named["registration"])
+    lives = Lives(signing=timedelta() if replace_signing_key else None)
+    target = Target(Rules(namespace, (*known, *named["host_names"]), lives=lives), named["registration"])
     waits = ensuring.ensure(api, target, click.echo)
     for one in waits:
         click.echo(f"Next, at {one.until:%Y-%m-%d %H:%M:%S} UTC: {one.words}")
@@ -96,10 +107,13 @@ def approve(api: Api, namespace: str, *, watch: bool) -> None:
     """
     account = f"system:serviceaccount:{namespace}:{names.AGENT_ACCOUNT}"
     told: dict[str, str] = {}
+    if not watch:
+        raise SystemExit(1 if _approve(api, account, told) else 0)
     while True:
-        refused = _approve(api, account, told)
-        if not watch:
-            raise SystemExit(1 if refused else 0)
+        try:
+            _approve(api, account, told)
+        except ApiError as error:  # the API server is away, or a person was quicker with one of them
+            click.echo(f"Error: {error}; trying again", err=True)
         time.sleep(_LOOK_SECONDS)
 
 

@@ -108,7 +108,7 @@ def _demand_tests(checked: Policy) -> None:
 
 def _demand_consent(target: _Target, keeper: str, *, asked: bool) -> None:
     if keeper:
-        words = f"{keeper} keeps {target.place} as it is in a repository, and will undo this: change it there"
+        words = f"{keeper} keeps {target.place} as it is elsewhere, in a repository or in values, and will undo this: change it there"
         click.echo(f"Warning: {words}", err=True)
     if not asked:
         return

@@ -69,6 +69,7 @@ def uninstall(cluster: Cluster, *, check: bool, yes: bool, registrations_only: b
         sys.exit(1)
     if not check:
         _act(cluster, plan, asked=not yes)
+        _look_again(cluster, plan)
     for sentence in plan.then:
         click.echo(f"{sentence}.")
     if check:
@@ -155,6 +156,15 @@ def _leading(cluster: Cluster, found: Found) -> list[str]:
         for name, after in now.items()
         if forgetting.holder(after) and forgetting.version(after) != forgetting.version(before[name])
     ]
+
+
+def _look_again(cluster: Cluster, plan: Plan) -> None:
+    """A Job may have been routed between the look and the end of the registration."""
+    against = uninstalling.plan_registrations(_look_at_what_lives(cluster)).against if plan.deletions else ()
+    for sentence in against:
+        click.echo(f"Error: meanwhile: {sentence}.", err=True)
+    if against:
+        sys.exit(1)
 
 
 def _act(cluster: Cluster, plan: Plan, *, asked: bool) -> None:

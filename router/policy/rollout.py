@@ -14,8 +14,9 @@ _SYNCED = {
     "kustomize.toolkit.fluxcd.io/name": "Flux",
     "argocd.argoproj.io/instance": "Argo CD",
     "argocd.argoproj.io/tracking-id": "Argo CD",
+    "meta.helm.sh/release-name": "Helm",
 }
-"""Labels and annotations by which programs mark what they keep as it is in a repository."""
+"""Labels and annotations by which programs mark what they keep as it is in a repository, or in a release's values."""
 
 
 def difference(before: Mapping[str, Any] | None, texts: Mapping[str, str]) -> str:

@@ -70,6 +70,16 @@ def test_all_is_made_once(installed: Installed) -> None:
     assert installed.secret(names.WEBHOOK_TLS) == tls
 
 
+def test_the_signing_key_is_replaced_on_demand_alone(installed: Installed) -> None:
+    assert installed.certs("ensure")[0] == 0
+    code, said = installed.certs("ensure", "--replace-signing-key")
+
+    assert code == 0, said
+    assert "made the next key" in said
+    assert "until every agent trusts the next key" in said
+    assert installed.certs("ensure")[1].count("made the next key") == 0
+
+
 def test_the_registration_becomes_active_once_the_webhook_answers(installed: Installed, tmp_path: Path) -> None:
     assert installed.certs("ensure")[0] == 0
     code, said = installed.certs("ensure", "--activate", "--wait", "2s")

@@ -209,6 +209,7 @@ def test_everything_is_replaced_in_time_and_nothing_old_is_left() -> None:
     thirds = timedelta(days=30) * 3 / 2
     assert thirds / LIVES.server <= len(certificates) <= thirds / LIVES.server + len(authorities) + 1
     assert thirds / LIVES.authority - 1 <= len(authorities) <= thirds / LIVES.authority + 1
+    assert LIVES.signing is not None
     assert thirds / LIVES.signing - 1 <= len(keys) <= thirds / LIVES.signing + 1
     api.pass_time(timedelta(hours=1))
     api.run()

@@ -45,6 +45,7 @@ def test_one_that_is_there_keeps_what_is_not_ours() -> None:
         ({}, ""),
         ({"labels": {"kustomize.toolkit.fluxcd.io/name": "x"}}, "Flux"),
         ({"annotations": {"argocd.argoproj.io/tracking-id": "x"}}, "Argo CD"),
+        ({"annotations": {"meta.helm.sh/release-name": "batchgate"}}, "Helm"),
     ],
 )
 def test_who_would_undo_a_change(metadata: dict[str, Any], program: str) -> None:

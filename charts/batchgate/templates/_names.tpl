@@ -1,6 +1,14 @@
 {{- /* What several templates need. Names of objects are fixed: guards, agents and `batchgate` commands know them, and there
 is one Batchgate in a cluster. Only the namespace is free. */ -}}
 
+{{- /* CEL: whether a Job carries a key of ours or names a virtual node. The macros see one map each. */ -}}
+{{- define "batchgate.namesUs" -}}
+object.spec.template.spec.?nodeName.orValue('').endsWith('.batchgate')
+|| [object.metadata.?labels.orValue({}), object.metadata.?annotations.orValue({}),
+object.spec.template.?metadata.?labels.orValue({}), object.spec.template.?metadata.?annotations.orValue({}),
+object.spec.template.spec.?nodeSelector.orValue({})].exists(m, m.exists(k, k.startsWith('batchgate.dev/')))
+{{- end }}
+
 {{- define "batchgate.labels" -}}
 app.kubernetes.io/part-of: batchgate
 {{- end }}
@@ -91,8 +99,9 @@ adds it. */ -}}
         || object.metadata.?labels != oldObject.metadata.?labels
         || object.metadata.?annotations != oldObject.metadata.?annotations
     {{- range .root.Values.registration.matchConditions }}
-    - name: {{ .name }}
-      expression: {{ .expression | toJson }}
+    - name: {{ .name | quote }}
+      # Never a Job that carries a key of ours or names a node of ours: it would be believed without having been judged.
+      expression: {{ printf "(%s) || (%s)" .expression (include "batchgate.namesUs" $ | trim) | toJson }}
     {{- end }}
   # Fail: who opts in wants every Job judged. With Ignore a Job that a rule denies, or that would be too large for the
   # cloud, would run there while the webhook is away. Run two replicas; nothing but Jobs of these namespaces waits.
