@@ -8,6 +8,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Final
 
+from imagebuild import archive
 from kindcluster import cluster, commands, provider
 from kindcluster.commands import Tell, step
 from kindcluster.layout import SOURCE, Layout
@@ -31,20 +32,26 @@ def load(layout: Layout, chosen: Provider, tell: Tell, images: Path = IMAGES) ->
     if not archives:
         tell(f"There is no image of Batchgate in {images}, so none is loaded.")
         return []
-    with step(tell, f"Loading {', '.join(archive.name for archive in archives)}."):
+    with step(tell, f"Loading {', '.join(one.name for one in archives)}."):
         cluster.load(layout, chosen, archives, tell)
     return archives
 
 
-def install(layout: Layout, chosen: Provider, tell: Tell, chart: Path = CHART, values: Path = VALUES) -> None:
+def install(layout: Layout, chosen: Provider, tell: Tell) -> None:
     """Install the chart, or upgrade what is installed; then have a namespace opt in.
 
     :raises kindcluster.commands.KindError: Helm fails
     :raises router.errors.ConfigError: Helm cannot be built
     """
     building.ensure_helm(tell)
-    with step(tell, f"Installing {chart.name}."):
-        commands.run(provider.helm(layout, chosen, programs.find_helm(), chart, values))
+    with step(tell, f"Installing {CHART.name}."):
+        commands.run(provider.helm(layout, chosen, programs.find_helm(), CHART, VALUES, _ids()))
     with step(tell, f"Having namespace {GATED} opt in."):
         label = f"{names.LABEL_GATE}={names.GATE_ENABLED}"
         commands.run(cluster.kubectl(layout, chosen, ["label", "--overwrite", "namespace", GATED, label]))
+
+
+def _ids() -> dict[str, str]:
+    """Annotations that change with the images, whose tags stay: so Pods of former images are replaced."""
+    archives = {"webhook": "batchgate.tar", "agents[0]": "batchgate-local.tar"}
+    return {f"{who}.podAnnotations.image-id": archive.read(IMAGES / name).digest for who, name in archives.items()}

@@ -5,7 +5,7 @@ Pure.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from enum import StrEnum
 from pathlib import Path
 from typing import Final
@@ -115,11 +115,17 @@ def kubectl(layout: Layout, provider: Provider, program: Path, words: Sequence[s
     return [*inside(layout, provider), str(program), "--kubeconfig", str(layout.kubeconfig), *words]
 
 
-def helm(layout: Layout, provider: Provider, program: Path, chart: Path, values: Path) -> list[str]:
-    """The command that installs the chart or upgrades what is installed, and waits until it is ready."""
+def helm(
+    layout: Layout, provider: Provider, program: Path, chart: Path, values: Path, further: Mapping[str, str]
+) -> list[str]:
+    """The command that installs the chart or upgrades what is installed, and waits until it is ready.
+
+    :param further: values beside those of the file, by their paths
+    """
     words = [*inside(layout, provider), str(program), "upgrade", "--install", "batchgate", str(chart)]
     where = ["--kubeconfig", str(layout.kubeconfig), "--namespace", SYSTEM_NAMESPACE, "--create-namespace"]
-    return [*words, *where, "--values", str(values), "--wait", "--timeout", f"{_READY_SECONDS}s"]
+    sets = [word for path, value in further.items() for word in ("--set-string", f"{path}={value}")]
+    return [*words, *where, "--values", str(values), *sets, "--wait", "--timeout", f"{_READY_SECONDS}s"]
 
 
 def version_of(said: str) -> str:

@@ -65,10 +65,19 @@ KIND, ADMIN = Path("/c/kind"), ["--kubeconfig", "/f/kubeconfig"]
         (provider.remove(LAYOUT, DOCKER, ["1", "2"]), ["docker", "rm", "--force", "--volumes", "1", "2"]),
         (provider.kubectl(LAYOUT, DOCKER, Path("/k"), ["get", "pods"]), ["/k", *ADMIN, "get", "pods"]),
         (
-            provider.helm(LAYOUT, DOCKER, Path("/h"), Path("/chart"), Path("/values")),
+            provider.helm(LAYOUT, DOCKER, Path("/h"), Path("/chart"), Path("/values"), {"a[0].b": "c"}),
             [
                 *("/h", "upgrade", "--install", "batchgate", "/chart", *ADMIN, "--namespace", "batchgate-system"),
-                *("--create-namespace", "--values", "/values", "--wait", "--timeout", "180s"),
+                *(
+                    "--create-namespace",
+                    "--values",
+                    "/values",
+                    "--set-string",
+                    "a[0].b=c",
+                    "--wait",
+                    "--timeout",
+                    "180s",
+                ),
             ],
         ),
     ],
@@ -83,7 +92,7 @@ def test_the_commands_with_docker(argv: list[str], expected: list[str]) -> None:
         (provider.create(LAYOUT, PODMAN, KIND), provider.create(LAYOUT, DOCKER, KIND)),
         (provider.load(LAYOUT, PODMAN, KIND, [KIND]), provider.load(LAYOUT, DOCKER, KIND, [KIND])),
         (provider.kubectl(LAYOUT, PODMAN, KIND, ["x"]), provider.kubectl(LAYOUT, DOCKER, KIND, ["x"])),
-        (provider.helm(LAYOUT, PODMAN, KIND, KIND, KIND), provider.helm(LAYOUT, DOCKER, KIND, KIND, KIND)),
+        (provider.helm(LAYOUT, PODMAN, KIND, KIND, KIND, {}), provider.helm(LAYOUT, DOCKER, KIND, KIND, KIND, {})),
         (provider.remove(LAYOUT, PODMAN, ["1"]), ["podman", "rm", "--force", "--volumes", "--time=0", "1"]),
     ],
 )
