@@ -65,6 +65,7 @@ class _Conversation(asyncio.SubprocessProtocol):
         self._listener = listener
         self._transport: asyncio.SubprocessTransport | None = None
         self._over = asyncio.Event()
+        self._ended_by_us = False
         self.lasting: asyncio.Task[None] | None = None
 
     async def last(self) -> None:
@@ -103,7 +104,9 @@ class _Conversation(asyncio.SubprocessProtocol):
             self._transport.close()
             self._transport = None
         self._over.set()
-        self._listener.ended(code if code is None or code >= 0 else None)
+        # Of a process that is ended here, asyncio may miss the code, and then says 255.
+        told = code is not None and code >= 0 and not self._ended_by_us
+        self._listener.ended(code if told else None)
 
     def write(self, data: bytes) -> None:
         """See ``router.host.link.Channel``."""
@@ -133,6 +136,7 @@ class _Conversation(asyncio.SubprocessProtocol):
     def _end(self) -> None:
         """Close all pipes and kill the process; sudo, which runs as root, only gets TERM."""
         if self._transport is not None and self._transport.get_returncode() is None:
+            self._ended_by_us = True
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 self._transport.send_signal(signal.SIGTERM)
             with contextlib.suppress(PermissionError):

@@ -150,6 +150,8 @@ def test_a_rollback_brings_back_what_was(back: Admin) -> None:
 
 def test_an_uninstall_leaves_what_the_page_says(back: Admin) -> None:
     back.plane.kubectl("delete", "jobs", "--all", "-n", "physics", "--wait=false")
+    # The rollback took the agent away, which would have ended them.
+    back.plane.kubectl("delete", "pods", "--all", "-n", "physics", "--force", "--grace-period=0")
     back.type(named(AWAY, "helm uninstall"))
 
     kinds = ("mutatingwebhookconfigurations", "validatingadmissionpolicies", "clusterroles", "clusterrolebindings")
