@@ -14,7 +14,7 @@ from typing import Final
 from router import names
 from router.certs import objects, serving, signingkeys
 from router.certs.objects import Json, Objects, Write
-from router.certs.rotation import Clock, Issuing, Mint, Outcome, Rules, Wait
+from router.certs.rotation import Clock, Outcome, Rules, Wait
 from router.errors import ApiError, ConfigError, Conflict, NotFound
 from router.kube.client import Api
 
@@ -84,7 +84,7 @@ def ensure(
     for _ in range(_MOST):
         found, moment = look(api, target, clock)
         objects.refuse_foreign(found)
-        outcomes = outcomes_of(found, target.rules, moment, Issuing())
+        outcomes = outcomes_of(found, target.rules, moment)
         write = next((one for one in outcomes if isinstance(one, Write)), None)
         if write is None:
             return tuple(one for one in outcomes if isinstance(one, Wait))
@@ -97,11 +97,11 @@ def ensure(
     raise ConfigError(f"others change the same Secrets all the time; given up after {_MOST} tries")
 
 
-def outcomes_of(found: Objects, rules: Rules, clock: Clock, mint: Mint) -> tuple[Outcome | None, Outcome]:
+def outcomes_of(found: Objects, rules: Rules, clock: Clock) -> tuple[Outcome | None, Outcome]:
     """What is next for the signing key, and for certificates. The key comes first: a webhook starts only when the
     certificate is there too, so it never signs with an unpublished key.
     """
-    return signingkeys.next_write(found, rules, clock, mint), serving.next_write(found, rules, clock, mint)
+    return signingkeys.next_write(found, rules, clock), serving.next_write(found, rules, clock)
 
 
 def look(api: Api, target: Target, clock: Callable[[], datetime] = utc_now) -> tuple[Objects, Clock]:

@@ -1,6 +1,6 @@
 """Decides the next write to the Secrets, the ConfigMap and the registrations that hold certificates and keys.
 
-Pure, except that ``Mint`` makes random keys: takes what the cluster has and the clock, returns writes. Each write is
+Pure, except that new keys are random (``router.certs.issuing``): takes what the cluster has and the clock, returns writes. Each write is
 safe by itself, whatever was written before or comes after, so a crash or a second process at work does no harm:
 
 * **A value is trusted before it is used, and used by nobody before it is distrusted.** A new CA first joins the bundle
@@ -15,13 +15,11 @@ safe by itself, whatever was written before or comes after, so a crash or a seco
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Final, Protocol
+from typing import Final
 
 from router.certs import issuing
-from router.certs.issuing import Pair
 from router.certs.objects import Write
 
 RENEWED_AT: Final = 2 / 3
@@ -88,35 +86,6 @@ class Wait:
 
 
 Outcome = Write | Wait
-
-
-class Mint(Protocol):
-    """Makes key pairs."""
-
-    def authority(self, now: datetime, life: timedelta) -> Pair:
-        """A CA."""
-
-    def server(self, authority: Pair, host_names: Sequence[str], now: datetime, life: timedelta) -> Pair:
-        """A server certificate by a CA."""
-
-    def signing(self) -> Pair:
-        """A key pair for signatures."""
-
-
-class Issuing:
-    """Makes them with ``router.certs.issuing``."""
-
-    def authority(self, now: datetime, life: timedelta) -> Pair:
-        """A CA."""
-        return issuing.make_ca(now, life / timedelta(days=1))
-
-    def server(self, authority: Pair, host_names: Sequence[str], now: datetime, life: timedelta) -> Pair:
-        """A server certificate by a CA."""
-        return issuing.make_server_certificate(authority, host_names, now, life / timedelta(days=1))
-
-    def signing(self) -> Pair:
-        """A key pair for signatures."""
-        return issuing.make_signing_keys()
 
 
 def lasted(since: datetime, bound: timedelta, clock: Clock, words: str) -> Wait | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Final
 
 from cryptography import x509
@@ -11,12 +11,13 @@ from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.serialization import Encoding
 
 from router import names
-from router.certs import checking, objects
+from router.certs import checking, issuing, objects
 from router.certs.issuing import Pair
 from router.certs.objects import Json, Objects, Write
-from router.certs.rotation import Clock, Mint, Outcome, Rules, Wait, due, lasted
+from router.certs.rotation import Clock, Outcome, Rules, Wait, due, lasted
 from router.errors import ConfigError
 
+_DAY: Final = timedelta(days=1)
 _TLS: Final = "kubernetes.io/tls"
 
 
@@ -46,28 +47,28 @@ class Authority:
         return b"".join(self.trusted)
 
 
-def next_write(found: Objects, rules: Rules, clock: Clock, mint: Mint) -> Outcome:
+def next_write(found: Objects, rules: Rules, clock: Clock) -> Outcome:
     """The next write, or when to look again.
 
     :raises ConfigError: a Secret holds something else than what belongs there
     """
     if found.authority is None:
-        return _first_authority(found, rules, clock, mint)
+        return _first_authority(found, rules, clock)
     authority = _authority(found.authority)
     if found.tls is None:
-        return _first_server(authority, rules, clock, mint)
+        return _first_server(authority, rules, clock)
     return (
         _joined(found, found.tls, authority)
         or _observed(found.tls, authority, clock)
-        or _next_authority(authority, rules, clock, mint)
-        or _issued(found.tls, authority, rules, clock, mint)
+        or _next_authority(authority, rules, clock)
+        or _issued(found.tls, authority, rules, clock)
         or _left(found.tls, authority, rules, clock)
         or _nothing(found.tls, authority)
     )
 
 
-def _first_authority(found: Objects, rules: Rules, clock: Clock, mint: Mint) -> Write:
-    made = mint.authority(clock.ended, rules.lives.authority)
+def _first_authority(found: Objects, rules: Rules, clock: Clock) -> Write:
+    made = issuing.make_ca(clock.ended, rules.lives.authority / _DAY)
     data = {objects.CA_CERTIFICATE: made.public, objects.CA_KEY: made.private}
     old = _bundled(found) if found.tls is not None else ()
     words = "made a CA"
@@ -89,15 +90,15 @@ def _apart(text: bytes, source: str) -> tuple[bytes, ...]:
     return tuple(one.public_bytes(Encoding.PEM) for one in checking.certificates_of(text, source))
 
 
-def _first_server(authority: Authority, rules: Rules, clock: Clock, mint: Mint) -> Write:
+def _first_server(authority: Authority, rules: Rules, clock: Clock) -> Write:
     """The CA in force issues it: it is in the bundles, or there are none yet."""
-    data = _server(authority.current, authority, rules, clock, mint)
+    data = _server(authority.current, authority, rules, clock)
     return Write(objects.secret(names.WEBHOOK_TLS, rules.namespace, data, _TLS), "made a server certificate")
 
 
-def _server(by: Pair, authority: Authority, rules: Rules, clock: Clock, mint: Mint) -> dict[str, bytes]:
+def _server(by: Pair, authority: Authority, rules: Rules, clock: Clock) -> dict[str, bytes]:
     left = checking.certificates_of(by.public, names.WEBHOOK_CA)[0].not_valid_after_utc - clock.ended
-    pair = mint.server(by, rules.host_names, clock.ended, min(rules.lives.server, left))
+    pair = issuing.make_server_certificate(by, rules.host_names, clock.ended, min(rules.lives.server, left) / _DAY)
     return {
         objects.CERTIFICATE: pair.public,
         objects.KEY: pair.private,
@@ -135,7 +136,7 @@ def _observed(tls: Json, authority: Authority, clock: Clock) -> Write | None:
     return Write(body, "noted which CAs are trusted and which certificate is served") if unseen else None
 
 
-def _issued(tls: Json, authority: Authority, rules: Rules, clock: Clock, mint: Mint) -> Outcome | None:
+def _issued(tls: Json, authority: Authority, rules: Rules, clock: Clock) -> Outcome | None:
     """The server certificate is of the CA that shall issue, has all names, and is in the first part of its life."""
     reason = _unfit(tls, authority, rules, clock)
     if not reason:
@@ -144,7 +145,7 @@ def _issued(tls: Json, authority: Authority, rules: Rules, clock: Clock, mint: M
     words = "until every API server trusts the CA that issues the next server certificate"
     if since is not None and (wait := lasted(since, rules.bounds.bundle, clock, words)):
         return wait
-    data = _server(authority.target, authority, rules, clock, mint)
+    data = _server(authority.target, authority, rules, clock)
     return Write(objects.with_data(tls, data), f"made a server certificate, as the one before {reason}")
 
 
@@ -200,14 +201,14 @@ def _left(tls: Json, authority: Authority, rules: Rules, clock: Clock) -> Outcom
     return Write(objects.with_data(authority.found, data), "the old CA is no longer trusted")
 
 
-def _next_authority(authority: Authority, rules: Rules, clock: Clock, mint: Mint) -> Write | None:
+def _next_authority(authority: Authority, rules: Rules, clock: Clock) -> Write | None:
     """The CA has a successor in time. One that has ended, as after a long outage, is of no use, and is replaced too."""
     certificate = checking.certificates_of(authority.target.public, names.WEBHOOK_CA)[0]
     ends = certificate.not_valid_after_utc
     under_way = authority.next is not None or bool(authority.old)
     if clock.ended < (ends if under_way else server_due(certificate)):
         return None
-    made = mint.authority(clock.ended, rules.lives.authority)
+    made = issuing.make_ca(clock.ended, rules.lives.authority / _DAY)
     data = {objects.NEXT_CERTIFICATE: made.public, objects.NEXT_KEY: made.private}
     return Write(
         objects.with_data(authority.found, data), f"made the next CA, as the one before ends on {ends:%Y-%m-%d}"

@@ -13,9 +13,9 @@ from datetime import datetime
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 
 from router import names
-from router.certs import objects
+from router.certs import issuing, objects
 from router.certs.objects import Json, Objects, Write
-from router.certs.rotation import RENEWED_AT, Clock, Mint, Outcome, Rules, Wait, lasted
+from router.certs.rotation import RENEWED_AT, Clock, Outcome, Rules, Wait, lasted
 from router.errors import ConfigError
 from router.placement import signing
 
@@ -43,13 +43,13 @@ class Signing:
         return {signing.key_id(one.public_key()): one.public_key() for one in keys}
 
 
-def next_write(found: Objects, rules: Rules, clock: Clock, mint: Mint) -> Outcome | None:
+def next_write(found: Objects, rules: Rules, clock: Clock) -> Outcome | None:
     """The next write, or when to look again; None if the key stays.
 
     :raises ConfigError: the Secret or the ConfigMap holds something else than what belongs there
     """
     if found.signing is None:
-        data = {objects.SIGNING_KEY: mint.signing().private}
+        data = {objects.SIGNING_KEY: issuing.make_signing_keys().private}
         body = objects.secret(names.WEBHOOK_SIGNING, rules.namespace, data)
         return Write(objects.with_annotation(body, names.MADE_AT, objects.seen("key", clock.ended)), "made a key")
     here = _signing(found.signing)
@@ -60,7 +60,7 @@ def next_write(found: Objects, rules: Rules, clock: Clock, mint: Mint) -> Outcom
         or _observed(here, public, clock)
         or _promoted(here, public, rules, clock)
         or _dropped(found, here, public, rules, clock)
-        or _next_key(here, rules, clock, mint)
+        or _next_key(here, rules, clock)
     )
 
 
@@ -163,14 +163,14 @@ def _dropped(found: Objects, here: Signing, public: Keys, rules: Rules, clock: C
     return Write({**found.public_keys, "data": data}, f"key {', '.join(sorted(old - needed))} is no longer trusted")
 
 
-def _next_key(here: Signing, rules: Rules, clock: Clock, mint: Mint) -> Outcome | None:
+def _next_key(here: Signing, rules: Rules, clock: Clock) -> Outcome | None:
     if rules.lives.signing is None:
         return None
     made = _made_at(here.found) or clock.ended
     moment = made + rules.lives.signing * RENEWED_AT
     if clock.ended < moment:
         return Wait(moment, "for two thirds of the signing key's life")
-    body = objects.with_data(here.found, {objects.NEXT_KEY: mint.signing().private})
+    body = objects.with_data(here.found, {objects.NEXT_KEY: issuing.make_signing_keys().private})
     return Write(body, f"made the next key, as this one is of {made:%Y-%m-%d}")
 
 

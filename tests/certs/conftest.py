@@ -28,27 +28,11 @@ from router.controlplane.options import APISERVER, Options
 from router.controlplane.plane import ControlPlane
 from router.controlplane.start import control_plane
 from router.kube.client import Api, connect
+from tests.policies import LARGE_GO_TO_HPC
 from tests.webhook.servers import ROOT, Pki, Server, serving
 
 SYSTEM = names.SYSTEM_NAMESPACE
 CERTS = "batchgate-certs"
-POLICY = """
-sites:
-  - name: demo
-    system: openpbs
-    host: ssh://login
-    access: own-keys
-    keys: /etc/batchgate/keys
-    knownHosts: /etc/batchgate/known_hosts
-    workDir: /scratch/{user}
-    queues:
-      - {name: batch, nodes: 4, cpusPerNode: 8, memoryPerNode: 64Gi, walltimeDefault: 1h, walltimeMax: 24h}
-accounts:
-  - {users: [admin, ada], as: ada, account: physics}
-rules:
-  - {name: large, when: job.cpus >= 2, hpc: [{queue: batch}]}
-  - {name: small, cloud: true}
-"""
 _ENDPOINTS = Options(node_grace_seconds=3600, arguments={APISERVER: ("--enable-aggregator-routing=true",)})
 """Without kube-proxy a Service's address leads nowhere, so the API server takes the endpoints themselves."""
 
@@ -164,7 +148,7 @@ def webhook(installed: Installed, directory: Path, *further: str) -> Iterator[tu
     mounted = Mounted(directory, installed)
     mounted.sync()
     (directory / "policies").mkdir()
-    (directory / "policies" / "all.yaml").write_text(POLICY)
+    (directory / "policies" / "all.yaml").write_text(LARGE_GO_TO_HPC)
     tls = directory / names.WEBHOOK_TLS
     argv = ["router", "webhook", "--listen", "0.0.0.0:0", "--host-name", f"batchgate.{SYSTEM}.svc"]
     argv += ["--cert", str(tls / "tls.crt"), "--key", str(tls / "tls.key"), "--policy", str(directory / "policies")]

@@ -18,28 +18,12 @@ from router.controlplane import installing, realnode
 from router.controlplane.plane import ControlPlane
 from router.controlplane.programs import Programs
 from tests.deployed import clusters
+from tests.policies import LARGE_GO_TO_HPC
 
 README = installing.MANIFESTS / "README.md"
 OPERATING = installing.MANIFESTS.parent / "docs" / "operating.md"
 KUBERNETES = "/etc/kubernetes/pki"
 IMAGE = "batchgate.test/webhook:1"
-POLICY = """
-sites:
-  - name: demo
-    system: openpbs
-    host: ssh://login
-    access: own-keys
-    keys: /etc/batchgate/keys
-    knownHosts: /etc/batchgate/known_hosts
-    workDir: /scratch/{user}
-    queues:
-      - {name: batch, nodes: 4, cpusPerNode: 8, memoryPerNode: 64Gi, walltimeDefault: 1h, walltimeMax: 24h}
-accounts:
-  - {users: [admin, ada], as: ada, account: physics}
-rules:
-  - {name: large, when: job.cpus >= 2, hpc: [{queue: batch}]}
-  - {name: small, cloud: true}
-"""
 
 
 @dataclass(frozen=True)
@@ -114,7 +98,7 @@ def deployed(cluster: ControlPlane, tmp_path_factory: pytest.TempPathFactory) ->
     folder = tmp_path_factory.mktemp("admin")
     (folder / "manifests").symlink_to(installing.MANIFESTS)
     (folder / "policies").mkdir()
-    (folder / "policies" / "all.yaml").write_text(POLICY)
+    (folder / "policies" / "all.yaml").write_text(LARGE_GO_TO_HPC)
     found = Deployed(cluster, folder)
     (script,) = blocks(README, "sh", "Install")
     for line in script.splitlines():

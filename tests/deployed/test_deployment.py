@@ -21,15 +21,16 @@ from router.kube.client import connect
 from router.kubelet.csr import new_key
 from router.kubelet.csr import request as serving_request
 from router.policy.loading import load
-from tests.deployed.conftest import OPERATING, POLICY, Deployed, written
+from tests.deployed.conftest import OPERATING, Deployed, written
 from tests.gates import review_of
 from tests.kube.wire import await_true
+from tests.policies import LARGE_GO_TO_HPC
 from tests.webhook.real.gated import container, job, target, template_annotations
 from tests.webhook.servers import exchange
 
 Json = dict[str, Any]
 SYSTEM = f"--namespace={names.SYSTEM_NAMESPACE}"
-POLICY_FILES = {"all.yaml": POLICY}
+POLICY_FILES = {"all.yaml": LARGE_GO_TO_HPC}
 JOBS = "/apis/batch/v1/namespaces/physics/jobs"
 
 
@@ -92,9 +93,11 @@ def test_a_new_policy_is_taken_up_by_every_replica_and_a_broken_one_by_none(depl
     def errors() -> list[str]:
         return [one["errors"].get("policy", "") for one in told(deployed)]
 
-    denying = POLICY.replace("rules:\n", 'rules:\n  - {name: none, when: "job.cpus >= 3", deny: "closed today"}\n')
+    denying = LARGE_GO_TO_HPC.replace(
+        "rules:\n", 'rules:\n  - {name: none, when: "job.cpus >= 3", deny: "closed today"}\n'
+    )
     with contextlib.ExitStack() as stack:
-        stack.callback(put, deployed, POLICY)
+        stack.callback(put, deployed, LARGE_GO_TO_HPC)
         put(deployed, denying)
         await_true(lambda: [one["policy"]["generation"] for one in told(deployed)] == [2, 2], "the policy is in force")
         with pytest.raises(CommandFailed, match="rule none denies this Job: closed today"):
