@@ -130,7 +130,7 @@ def _judged(request: _Request, judgement: Judgement) -> ReviewAnswer:
 
 def _invalid(request: _Request, error: JobError) -> ReviewAnswer:
     response = _response(request, allowed=False)
-    path, message = _cut(plain(error.path), LONGEST_PATH), _cut(plain(error.message), LONGEST_MESSAGE)
+    path, message = _cut(_plain(error.path), LONGEST_PATH), _cut(_plain(error.message), LONGEST_MESSAGE)
     status = status_of(422, "Invalid", f"{path}: {message}")
     status["details"] = {"causes": [{"reason": "FieldValueInvalid", "field": path, "message": message}]}
     response["response"]["status"] = status
@@ -144,7 +144,7 @@ def _response(request: _Request, *, allowed: bool) -> dict[str, Any]:
 
 def status_of(code: int, reason: str, message: str) -> dict[str, Any]:
     """The Status of a denial, with its message on one line."""
-    return {"status": "Failure", "code": code, "reason": reason, "message": _cut(plain(message), LONGEST_MESSAGE)}
+    return {"status": "Failure", "code": code, "reason": reason, "message": _cut(_plain(message), LONGEST_MESSAGE)}
 
 
 def _decided(decision: Decision) -> dict[str, Any]:
@@ -152,7 +152,7 @@ def _decided(decision: Decision) -> dict[str, Any]:
     return {
         "target": decision.target,
         "rule": decision.rule,
-        "reason": _cut(plain(decision.reason), LONGEST_MESSAGE),
+        "reason": _cut(_plain(decision.reason), LONGEST_MESSAGE),
         "site": route.site.name if route else "",
         "queue": route.queue.name if route else "",
         "audited": tuple(one.rule for one in decision.audited),
@@ -168,7 +168,7 @@ def _audit_annotations(decision: Decision) -> dict[str, str]:
         entries["audited"] = "; ".join(
             f"{one.rule}: {one.outcome}" if one.outcome else one.rule for one in decision.audited
         )
-    return {key: _cut(plain(value), LONGEST_MESSAGE) for key, value in entries.items()}
+    return {key: _cut(_plain(value), LONGEST_MESSAGE) for key, value in entries.items()}
 
 
 def _log_fields(request: _Request, *, allowed: bool, **decided: Any) -> dict[str, Any]:
@@ -197,7 +197,7 @@ def cut(warnings: Sequence[str]) -> list[str]:
     shown: list[str] = []
     left = LONGEST_WARNINGS
     for warning in warnings:
-        text = _cut(plain(warning), LONGEST_WARNING)
+        text = _cut(_plain(warning), LONGEST_WARNING)
         if len(text) > left:
             break
         left -= len(text)
@@ -214,7 +214,7 @@ def _cut(text: str, longest: int) -> str:
     return f"{words if len(words) > longest // 2 else head}…"
 
 
-def plain(text: str) -> str:
+def _plain(text: str) -> str:
     """The text on one line: the API server drops warnings that hold control characters or lone surrogates."""
     if text.isascii() and text.isprintable():
         return text
@@ -258,9 +258,9 @@ def _read(body: object) -> _Request:
         raise ReviewError("request.namespace is missing; a Job has one")
     return _Request(
         uid=uid,
-        operation=plain(operation),
+        operation=_plain(operation),
         namespace=namespace,
-        name=plain(text_at(request, "name", "request.name") or _name_of(job)),
+        name=_plain(text_at(request, "name", "request.name") or _name_of(job)),
         user=user,
         groups=groups,
         dry_run=request.get("dryRun") is True,
@@ -347,4 +347,4 @@ def _name_of(job: Mapping[str, Any] | None) -> str:
 
 
 def _shown(value: object) -> str:
-    return _cut(plain(json.dumps(value)), 80)
+    return _cut(_plain(json.dumps(value)), 80)
