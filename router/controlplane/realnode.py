@@ -49,7 +49,9 @@ if [ -e /sys/fs/cgroup/cgroup.controllers ]; then mkdir -p "/sys/fs/cgroup/$NODE
 # The kubelet makes sockets below its directory, whose paths may have 107 bytes.
 mkdir -p "$NODE_FILES/kubelet" /run/kubelet
 mount --bind "$NODE_FILES/kubelet" /run/kubelet
-ip link add "$NODE_BRIDGE" type bridge
+# With an address of its own; otherwise it takes over the lowest of its Pods', and a Pod that ends changes it. For half a
+# minute the others would then send their answers to the former one.
+ip link add "$NODE_BRIDGE" address "$NODE_MAC" type bridge
 ip address add "$NODE_ADDRESS" dev "$NODE_BRIDGE"
 ip address add "$NODE_SERVICE" dev "$NODE_BRIDGE"
 ip link set "$NODE_BRIDGE" up
@@ -80,6 +82,11 @@ class Network:
 
     bridge: str
     interface: ipaddress.IPv4Interface
+
+    @property
+    def mac(self) -> str:
+        """A locally administered Ethernet address, made from the bridge's own IP address."""
+        return ":".join(f"{part:02x}" for part in (0x0A, 0x58, *self.interface.ip.packed))
 
 
 def obstacle() -> str:
@@ -144,6 +151,7 @@ def start(plane: ControlPlane, name: str, images: Sequence[str], archives: Seque
         "NODE_SOCKET": "/run/containerd.sock",
         "NODE_BRIDGE": network.bridge,
         "NODE_ADDRESS": str(network.interface),
+        "NODE_MAC": network.mac,
         "NODE_SERVICE": _SERVICE,
         "NODE_GROUP": network.bridge,
         "NODE_KUBELET": str(plane.programs.kubelet),

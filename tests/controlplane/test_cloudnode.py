@@ -59,6 +59,10 @@ def _links() -> str:
     return subprocess.run(["ip", "-brief", "link"], capture_output=True, text=True, check=True).stdout
 
 
+def _ip(*words: str) -> None:
+    subprocess.run(["ip", *words], check=True, timeout=30)
+
+
 def _belongs(entry: Path, directory: Path, bridge: str) -> bool:
     try:
         told = (entry / "cmdline").read_bytes() + (entry / "cgroup").read_bytes()
@@ -125,6 +129,20 @@ def test_a_job_does_not_reach_the_machine(small: ControlPlane, real: CloudNode, 
 
     assert all(f"{field} {confining.SENTENCE}" in event for event in events())
     assert small.get("pods", "-l", f"job-name={name}")["items"] == []
+
+
+def test_the_address_that_pods_know_of_the_node_outlives_other_pods(small: ControlPlane, real: CloudNode) -> None:
+    """A bridge takes over the lowest address of its ports. Its Pods would ask for the new one half a minute later."""
+    bridge, port = f"bg{small.place.ports.apiserver}", f"bp{small.place.ports.apiserver}"
+    place = Path("/sys/class/net") / bridge / "address"
+    before = place.read_text()
+
+    _ip("link", "add", port, "address", "02:00:00:00:00:01", "type", "veth")
+    try:
+        _ip("link", "set", port, "master", bridge)
+        assert place.read_text() == before
+    finally:
+        _ip("link", "delete", port)
 
 
 def test_the_small_plane_has_what_it_must_not_leave(small: ControlPlane, real: CloudNode) -> None:

@@ -74,7 +74,7 @@ class Admin:
         """What helps where something went wrong: the Pods, and what they say."""
         system = f"--namespace={names.SYSTEM_NAMESPACE}"
         words = [("get", "pods", "-o", "wide"), ("get", "events", "--sort-by=.lastTimestamp")]
-        words += [("logs", "--tail=20", "-l", f"app.kubernetes.io/name=batchgate-{one}")
+        words += [("logs", "--tail=40", "--prefix", "--timestamps", "-l", f"app.kubernetes.io/name=batchgate-{one}")
                   for one in ("webhook", "agent", "certs", "uninstall")]  # fmt: skip
         return "".join(self.plane.run_kubectl(*one, system).stdout for one in words)
 

@@ -33,7 +33,9 @@ def named(head: str, start: str) -> str:
 
 def created(admin: Admin, sent: Json) -> Json:
     """A Job as ada creates it and as it is stored."""
-    done = admin.plane.kubectl("create", "-f", "-", "-o", "json", "-n", "physics", user="ada", stdin=json.dumps(sent))
+    words = ("create", "-f", "-", "-o", "json", "-n", "physics")
+    done = admin.plane.run_kubectl(*words, user="ada", stdin=json.dumps(sent))
+    assert done.returncode == 0, f"{done.stderr}{admin.told()}"
     found: Json = json.loads(done.stdout)
     return found
 
