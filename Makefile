@@ -6,7 +6,7 @@ BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-quick test-bed test-kind kill-test check format manifests bench control-plane-programs control-plane control-plane-down bed bed-down image kind kind-down lock clean
+.PHONY: help demo test test-quick test-bed test-kind kill-test hostile check format manifests bench control-plane-programs control-plane control-plane-down bed bed-down image kind kind-down lock clean
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):[^#]*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 32
@@ -46,6 +46,10 @@ test-kind: $(READY) ## after `make kind`: Batchgate as it is installed there (de
 
 kill-test: $(READY) ## the long forms of the tests that kill and cut off: real times, 100 kills; an hour, two where a bed is up
 	BATCHGATE_KILL_TEST=1 $(BIN)/pytest tests/agent/whole tests/agent/bed/test_kills.py tests/agent/bed/test_submit_kills.py tests/certs/test_ensure.py
+
+hostile: $(READY) ## 20,000 hostile Jobs judged and executed, five minutes of malformed reviews (BATCHGATE_HOSTILE_JOBS, BATCHGATE_MALFORMED_SECONDS)
+	BATCHGATE_HOSTILE_JOBS=$${BATCHGATE_HOSTILE_JOBS:-20000} BATCHGATE_MALFORMED_SECONDS=$${BATCHGATE_MALFORMED_SECONDS:-300} \
+		$(BIN)/pytest --numprocesses 2 tests/hostile
 
 check: $(READY) ## lint, format, types, layers, shellcheck on generated scripts, the default policies
 	$(BIN)/ruff check .
