@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import jsonpatch
+import pytest
 
 from router.errors import ReviewError
 from router.gate.judging import Gate
@@ -30,6 +31,7 @@ from tests.script.running import Pod
 COUNT = int(os.environ.get("BATCHGATE_HOSTILE_JOBS", "400"))
 SEED = int(os.environ.get("BATCHGATE_HOSTILE_SEED", "0"))
 TOGETHER = 50
+pytestmark = pytest.mark.timeout(300 + COUNT / 20)
 WHOLE = 100
 """So many whole scripts run at most, with the real runtime and a container runtime that only notes its words."""
 STUB = """#!/bin/bash
