@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import fields, is_dataclass
+from typing import Final
 
 import yaml
 
@@ -33,6 +34,24 @@ def as_yaml(objects: Sequence[object]) -> str:
         )
         for index, value in enumerate(objects)
     )
+
+
+class _Folding(_Dumper):
+    """Writes texts that are longer than a line as folded scalars (``>-``), which readers join to one line again."""
+
+
+_WIDTH: Final = 100
+_Folding.add_representer(
+    str,
+    lambda dumper, value: dumper.represent_scalar(
+        "tag:yaml.org,2002:str", value, style=">" if len(value) > _WIDTH else None
+    ),
+)
+
+
+def as_folded_yaml(value: object) -> str:
+    """One YAML document for people, with keys in their order and long texts folded."""
+    return yaml.dump(value, Dumper=_Folding, sort_keys=False, allow_unicode=True, width=_WIDTH)
 
 
 def as_json(value: object) -> str:
