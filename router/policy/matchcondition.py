@@ -24,7 +24,9 @@ PREFIX: Final = "policy-"
 """Begins the name of every match condition that is made from a policy; the policy's digest follows."""
 EVERY_JOB: Final = "true"
 """The expression of a policy that leaves out no Job."""
-_KNOWN: Final = frozenset({("request", "namespace"), ("request", "user"), ("request", "groups"), ("job", "name")})
+_KNOWN: Final = frozenset(
+    {("request", "namespace"), ("request", "user"), ("request", "groups"), ("job", "name"), ("job", "labels")}
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,4 +106,4 @@ def _why(rule: CheckedRule) -> str:
     only = ", ".join(dict.fromkeys((*reads, *sorted(condition.whole))))
     if all((read.root, read.field) in _KNOWN for read in condition.reads) and not condition.whole:
         return f"its condition reads {only} in a way that the API server cannot be asked about"
-    return f"its condition reads {only}; beside the Job's labels, the API server knows only namespace, user, groups and name"
+    return f"its condition reads {only}; the API server knows only namespace, user, groups, name and labels"

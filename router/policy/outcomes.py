@@ -32,7 +32,7 @@ class Outcomes:
     @property
     def true_or_fails(self) -> Formula:
         """Unless this holds, the condition is surely false."""
-        return any_of(self.true, self.fails)
+        return any_of(self.fails, self.true)
 
 
 def outcomes(tree: Tree) -> Outcomes:
@@ -83,9 +83,12 @@ _USER: Final = "request.userInfo.username"
 _TEXTS: Final = {
     ("request", "namespace"): "request.namespace",
     ("request", "user"): _USER,
-    # The API server leaves out what is empty. Both are compared as the router compares them: as empty.
+    # The API server leaves out what is empty. These two are as the router reads them (``workload.sizing``).
     ("request", "groups"): "(has(request.userInfo.groups) ? request.userInfo.groups : [])",
-    ("job", "name"): "(has(object.metadata.name) ? object.metadata.name : '')",
+    ("job", "name"): (
+        "(has(object.metadata.name) ? object.metadata.name"
+        " : has(object.metadata.generateName) ? object.metadata.generateName : '')"
+    ),
 }
 _LABELS: Final = "object.metadata.labels"
 _HAS_LABELS: Final = Literal(f"has({_LABELS})", f"!has({_LABELS})")

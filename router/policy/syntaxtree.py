@@ -110,6 +110,7 @@ def _call(call: Any) -> Tree:
     return Call(call.function, (*target, *map(_read, call.args)))
 
 
+_LOOP: Final = ("iter_range", "accu_init", "loop_condition", "loop_step", "result")
 _READERS: Final[Mapping[str, Callable[[Any], Tree]]] = {
     "constant": _constant,
     "ident": lambda ident: Name(ident.name),
@@ -118,7 +119,6 @@ _READERS: Final[Mapping[str, Callable[[Any], Tree]]] = {
     "list": lambda items: Items(tuple(map(_read, items.elements))),
     "comprehension": lambda loop: Loop(tuple(_read(getattr(loop, name)) for name in _LOOP)),
 }
-_LOOP: Final = ("iter_range", "accu_init", "loop_condition", "loop_step", "result")
 _PACKAGE: Final = "batchgate.cel"
 _FIELD: Final = descriptor_pb2.FieldDescriptorProto
 _MESSAGES: Final[Mapping[str, Mapping[str, tuple[int, str]]]] = {

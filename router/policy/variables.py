@@ -81,7 +81,12 @@ _NO_STATE: Final = "nothing is known of the queue"
 _NO_LIMIT: Final = "the policy declares no such limit"
 
 JOB: Final = (
-    Variable("name", "text", "Name of the Job; empty if the API server generates it.", lambda w: w.name),
+    Variable(
+        "name",
+        "text",
+        "Name of the Job; where the API server generates it, what the name begins with.",
+        lambda w: w.name,
+    ),
     Variable("labels", "labels", "Labels of the Job.", lambda w: w.labels),
     Variable("cpus", "int", "Cores of one Pod, rounded up.", lambda w: _cores(_value(w.cpu)), _NO_CPUS),
     Variable(
