@@ -21,7 +21,7 @@ from router.errors import ApiError, ConfigError, Conflict, PolicyError, Problem
 from router.kube.client import Api, connect
 from router.operating.overview import condition, place_of
 from router.operating.policies import Holder, holders
-from router.policy import inforce, rollout
+from router.policy import inforce, matchcondition, rollout
 from router.policy.configmap import demand_fits
 from router.policy.model import Policy
 from router.startup.options import Duration
@@ -51,6 +51,8 @@ def apply(
     Shows the difference to the ConfigMap batchgate-policies, asks, and replaces it unless it has changed meanwhile. Then
     waits until the webhook's replicas and the agents have the policy in force.
 
+    Refuses a policy that the registered match condition of another policy does not fit.
+
     Exit code 1 if a test fails, or if not all have it in time; 2 if nothing could be applied.
 
     \b
@@ -65,6 +67,7 @@ def apply(
     found = target.read()
     changes = rollout.difference(found, texts)
     click.echo(changes, nl=False)
+    _demand_fitting_conditions(target.api, checked)
     if flags["dry_run"] and changes:
         target.write(found, texts, dry_run=True)
         click.echo(f"{target.place}: the cluster would take this; nothing was changed")
@@ -104,6 +107,28 @@ def _demand_tests(checked: Policy) -> None:
         sys.exit(1)
     if not results:
         click.echo("Warning: the policy has no tests; write some under tests: (docs/policies.md)", err=True)
+
+
+def _demand_fitting_conditions(api: Api, checked: Policy) -> None:
+    """Raise ConfigError if the API server would keep from the webhook Jobs that this policy sends."""
+    try:
+        registration = api.find(matchcondition.PATH)
+    except ApiError as error:
+        if error.status != _FORBIDDEN:
+            raise
+        words = f"whether {matchcondition.PLACE} leaves out Jobs by another policy cannot be looked at"
+        click.echo(f"Warning: {words}: {error.message}", err=True)
+        return
+    if not matchcondition.registered(registration):
+        return
+    if wrong := matchcondition.misfits(registration, policies.match_condition(checked)):
+        which = ", ".join(one.name for one in wrong)
+        raise ConfigError(
+            f"{matchcondition.PLACE} has a match condition of another policy ({which}): the webhook would not be asked about Jobs "
+            "that this policy may send to HPC, deny or record. Nothing was changed. Take the condition out "
+            "(registration.matchConditions of the chart), apply the policy, then put in what batchgate policy "
+            "conditions prints for it"
+        )
 
 
 def _demand_consent(target: _Target, keeper: str, *, asked: bool) -> None:

@@ -12,7 +12,7 @@ import click
 
 from router import policy as policies
 from router.cli.output import as_folded_yaml, as_json
-from router.policy.matchcondition import EVERY_JOB, MatchCondition, derived
+from router.policy.matchcondition import EVERY_JOB, MatchCondition
 from router.startup.policyfiles import read_directory
 
 _LOST: Final = """\
@@ -39,7 +39,7 @@ def conditions(directory: str, output: str) -> None:
     checked = policies.load(read_directory(Path(directory)))
     for warning in checked.warnings:
         click.echo(f"Warning: {warning}", err=True)
-    found = derived(checked)
+    found = policies.match_condition(checked)
     for reason in found.reasons:
         click.echo(f"No Job can be left out: {reason}", err=True)
     values = _values(found)

@@ -12,7 +12,15 @@ from router import names
 from router.cli.cluster import LEASES, Cluster, cluster_options
 from router.cli.output import as_document, as_json
 from router.cli.table import print_table
-from router.cli.webhook import HEAD, head_line, look_at_requests, look_at_webhook, row, say_requests
+from router.cli.webhook import (
+    HEAD,
+    head_line,
+    look_at_conditions,
+    look_at_requests,
+    look_at_webhook,
+    row,
+    say_requests,
+)
 from router.errors import ConfigError
 from router.notation import durations
 from router.operating.jobs import facts
@@ -41,16 +49,22 @@ def status(cluster: Cluster, site: str, output: str) -> None:
         raise ConfigError(f"nothing is there of a site {site!r}; known are: {', '.join(known) or 'none'}")
     found = overview(seen, site)
     gate, waiting = look_at_webhook(cluster), look_at_requests(cluster)
+    conditions = look_at_conditions(cluster, found.policies)
     cluster.say_missed()
     if output == "json":
         document: Any = as_document(found)
         more = {"webhook": as_document(gate), "pendingRequests": as_document(waiting)}
+        more["matchConditions"] = as_document(conditions)
         click.echo(as_json({**document, **more, "notLookedAt": cluster.missed}))
     else:
         _print(found, none="none to be seen" if cluster.missed else "none")
         click.echo(f"\nWebhook: {head_line(gate)}")
         if gate is not None and gate.replicas:
             print_table(HEAD, [row(one) for one in gate.replicas])
+        for one in conditions:
+            click.echo(
+                f"{'Warning: ' * (one.fits is False)}Match condition {one.name}: {one.reason}", err=one.fits is False
+            )
         say_requests(waiting)
 
 

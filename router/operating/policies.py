@@ -1,5 +1,7 @@
 """Which policy each replica of the webhook and each site's agent has in force, and whether it is one and the same.
 
+And whether the registered match conditions that were made from a policy are of the one in force.
+
 Pure.
 """
 
@@ -11,6 +13,7 @@ from typing import Any
 
 from router import names
 from router.policy import inforce
+from router.policy.matchcondition import MatchCondition, Registered, name_of
 
 Json = Mapping[str, Any]
 
@@ -59,3 +62,36 @@ def _counted(found: Iterable[Holder]) -> str:
     replicas, agents = programs.count("webhook"), programs.count("agent")
     words = (("replica of the webhook", "replicas of the webhook", replicas), ("site", "sites", agents))
     return ", ".join(f"{count} {one if count == 1 else more}" for one, more, count in words if count)
+
+
+@dataclass(frozen=True, slots=True)
+class ConditionState:
+    """A registered match condition. ``fits``: whether it is of the policy in force; None if that cannot be told."""
+
+    name: str
+    fits: bool | None
+    reason: str
+
+
+def condition_state(one: Registered, wanted: MatchCondition | str, found: Iterable[Holder]) -> ConditionState:
+    """Whether the API server asks the webhook about all Jobs that the policy in force wants to see.
+
+    :param wanted: of the policy in the cluster's ConfigMap; a sentence if there is none that could be read
+    :param found: who has which policy in force
+    """
+    in_force = {name_of(holder.digest) for holder in found if holder.program == "webhook"}
+    if in_force == {one.name}:
+        return ConditionState(one.name, fits=True, reason="it is of the policy in force")
+    if isinstance(wanted, str):
+        return ConditionState(
+            one.name, fits=None, reason=f"whether it is of the policy in force cannot be told: {wanted}"
+        )
+    if in_force - {wanted.name}:
+        words = "whether it is of the policy in force cannot be told: the webhook has another one than the ConfigMap"
+        return ConditionState(one.name, fits=None, reason=words)
+    if one.is_of(wanted):
+        return ConditionState(one.name, fits=True, reason="it is as the policy in force wants it")
+    words = f"it is not of the policy in force, whose condition is {wanted.name}: Jobs may be kept from the webhook"
+    return ConditionState(
+        one.name, fits=False, reason=f"{words}. Take it out, or put in what batchgate policy conditions prints"
+    )

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
     from router.policy.deciding import decide
+    from router.policy.leaving import match_condition
     from router.policy.loading import load
     from router.policy.model import CheckedRule, Policy
     from router.policy.schema import json_schema
@@ -25,6 +26,7 @@ __all__ = [
     "decide",
     "json_schema",
     "load",
+    "match_condition",
     "queue_states",
     "run_tests",
 ]
@@ -37,6 +39,7 @@ _HOME: Final = {
     "decide": "deciding",
     "json_schema": "schema",
     "load": "loading",
+    "match_condition": "leaving",
     "queue_states": "states",
     "run_tests": "selftests",
 }

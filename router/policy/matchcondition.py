@@ -1,32 +1,25 @@
-"""The match condition of a policy: which Jobs the API server must send to the webhook, as far as it can tell.
+"""The match condition of a policy, and whether the one that is registered is of this policy.
 
-Pure. A Job for which the condition is false stays in the cloud by a rule that says so, without a warning and without
-an audit rule that holds for it. The condition goes into the registration of the webhook, whose chart adds that a Job
-with a key of ours, or with the name of a virtual node, is sent in any case.
-
-The user in rules is always the one who sends the request (``gate.review``): the owner of a routed Job, by whom its
-updates are judged, only counts for Jobs that carry our keys.
+Pure. The registration is the cluster's MutatingWebhookConfiguration, and a match condition of it an expression without
+which the API server does not ask the webhook (kubernetes.io/docs, "Dynamic Admission Control").
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
-from router.policy.formulas import Formula, any_of, every, text_of
+from router import names
 from router.policy.inforce import shown
-from router.policy.model import CheckedRule, Policy
-from router.policy.outcomes import Outcomes, outcomes
-from router.policy.syntaxtree import tree_of
 
 PREFIX: Final = "policy-"
 """Begins the name of every match condition that is made from a policy; the policy's digest follows."""
 EVERY_JOB: Final = "true"
 """The expression of a policy that leaves out no Job."""
-_KNOWN: Final = frozenset(
-    {("request", "namespace"), ("request", "user"), ("request", "groups"), ("job", "name"), ("job", "labels")}
-)
+PLACE: Final = f"MutatingWebhookConfiguration {names.REGISTRATION}"
+PATH: Final = f"/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations/{names.REGISTRATION}"
+"""Of the registration, in the API."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,65 +38,39 @@ class MatchCondition:
     reasons: tuple[str, ...] = ()
 
 
-def derived(policy: Policy) -> MatchCondition:
-    """The match condition of a policy.
+@dataclass(frozen=True, slots=True)
+class Registered:
+    """A match condition that was made from a policy, as it is registered. ``webhook``: the name of its webhook."""
 
-    The first rule that holds decides. So a Job is sent if a rule that does more than keep it in the cloud may hold for
-    it, and no earlier rule surely keeps it there. It is also sent if a rule's condition may fail for it, which is worth
-    a warning.
-    """
-    seen = list(_reached(policy.rules))
-    sent: Formula = False
-    for rule, found, _ in reversed(seen):
-        sent = any_of(found.fails, every(found.false, sent)) if _stays(rule) else any_of(found.true_or_fails, sent)
-    concerned = [(rule, _sends(rule, found, before)) for rule, found, before in seen]
-    return MatchCondition(
-        name=PREFIX + shown(policy.digest),
-        expression=text_of(sent),
-        rules=tuple(rule.name for rule, formula in concerned if formula is not False),
-        reasons=tuple(_reasons(concerned)) if sent is True else (),
-    )
+    webhook: str
+    name: str
+    expression: str
+
+    def is_of(self, wanted: MatchCondition) -> bool:
+        """Whether it sends the Jobs of this policy; its name may be that of an earlier policy with the same expression.
+
+        The chart puts the expression in brackets and adds the Jobs that are sent in any case.
+        """
+        return self.expression == wanted.expression or self.expression.startswith(f"({wanted.expression}) || (")
 
 
-def _stays(rule: CheckedRule) -> bool:
-    """Whether a rule does no more than keep Jobs in the cloud."""
-    return rule.rule.cloud is True and rule.rule.mode == "enforce"
+def name_of(digest: str) -> str:
+    """The name of the match condition of the policy with this digest."""
+    return PREFIX + shown(digest)
 
 
-def _reached(rules: tuple[CheckedRule, ...]) -> Iterator[tuple[CheckedRule, Outcomes, Formula]]:
-    """Each rule with its outcomes, and for which Jobs the search may come as far as this rule."""
-    before: Formula = True
-    for rule in rules:
-        found = outcomes(tree_of(rule.condition.source))
-        yield rule, found, before
-        if _stays(rule):
-            before = every(before, found.false)
+def registered(registration: Mapping[str, Any] | None) -> tuple[Registered, ...]:
+    """The match conditions of a registration that were made from a policy."""
+    return tuple(_registered(registration or {}))
 
 
-def _sends(rule: CheckedRule, found: Outcomes, before: Formula) -> Formula:
-    """For which Jobs a rule is the reason to send them."""
-    return every(before, found.fails if _stays(rule) else found.true_or_fails)
+def _registered(registration: Mapping[str, Any]) -> Iterator[Registered]:
+    for webhook in registration.get("webhooks") or ():
+        for one in webhook.get("matchConditions") or ():
+            if one["name"].startswith(PREFIX):
+                yield Registered(webhook["name"], one["name"], one["expression"])
 
 
-def _reasons(concerned: list[tuple[CheckedRule, Formula]]) -> Iterator[str]:
-    """Why every Job must be sent: the rules that may hold for any, or else all that concern some."""
-    alone = [rule for rule, formula in concerned if formula is True]
-    for rule in alone:
-        may = "the condition may fail for any Job" if _stays(rule) else "it may hold for any Job"
-        yield f"rule {rule.name}: {may}: {_why(rule)}"
-    if not alone:
-        together = ", ".join(rule.name for rule, formula in concerned if formula is not False)
-        yield f"rules {together}: for any Job one of them may hold"
-
-
-def _why(rule: CheckedRule) -> str:
-    condition = rule.condition
-    if not condition.reads and not condition.whole:
-        return f"its condition is {condition.source}"
-    reads = [
-        f"queues['{read.queue}']" if read.root == "queues" else f"{read.root}.{read.field}" for read in condition.reads
-    ]
-    only = ", ".join(dict.fromkeys((*reads, *sorted(condition.whole))))
-    if all((read.root, read.field) in _KNOWN for read in condition.reads) and not condition.whole:
-        return f"its condition reads {only} in a way that the API server cannot be asked about"
-    return f"its condition reads {only}; the API server knows only namespace, user, groups, name and labels"
+def misfits(registration: Mapping[str, Any] | None, wanted: MatchCondition) -> tuple[Registered, ...]:
+    """The registered match conditions that are of another policy: Jobs that this policy would send may be left out."""
+    return tuple(one for one in registered(registration) if not one.is_of(wanted))

@@ -14,8 +14,9 @@ from router.errors import PolicyError
 from router.gate.judging import Gate, judge
 from router.gate.updating import judge_update
 from router.policy.decision import NO_QUEUE_STATES, Requester
+from router.policy.leaving import match_condition
 from router.policy.loading import load
-from router.policy.matchcondition import MatchCondition, derived
+from router.policy.matchcondition import MatchCondition
 from router.policy.model import Policy
 from router.policy.syntaxtree import Other, tree_of
 from router.workload.cluster import UNKNOWN_CLUSTER
@@ -82,7 +83,7 @@ DERIVED = [
 def test_expressions(lines: tuple[str, ...], expression: str, sending: tuple[str, ...]) -> None:
     policy = rules(*lines)
 
-    assert derived(policy) == MatchCondition(f"policy-{policy.digest[:12]}", expression, sending)
+    assert match_condition(policy) == MatchCondition(f"policy-{policy.digest[:12]}", expression, sending)
 
 
 KNOWS = "the API server knows only namespace, user, groups, name and labels"
@@ -101,7 +102,7 @@ FOR_ANY = [
 
 @pytest.mark.parametrize(("lines", "reasons"), FOR_ANY)
 def test_why_no_job_can_be_left_out(lines: tuple[str, ...], reasons: tuple[str, ...]) -> None:
-    found = derived(rules(*lines))
+    found = match_condition(rules(*lines))
 
     assert (found.expression, found.reasons) == ("true", reasons)
 
@@ -109,7 +110,7 @@ def test_why_no_job_can_be_left_out(lines: tuple[str, ...], reasons: tuple[str, 
 def test_a_policy_that_sends_every_job() -> None:
     policy = load({"a.yaml": SITES, "b.yaml": f"rules: [{{name: all, {HPC}}}]", "c.yaml": ACCOUNTS})
 
-    assert derived(policy).reasons == ("rule all: it may hold for any Job: its condition is true",)
+    assert match_condition(policy).reasons == ("rule all: it may hold for any Job: its condition is true",)
 
 
 # conditions of rules that keep Jobs in the cloud, and whether they may fail
@@ -141,7 +142,7 @@ FAILING = {
 
 @pytest.mark.parametrize(("condition", "fails"), FAILING.items())
 def test_what_may_fail(condition: str, fails: bool) -> None:
-    found = derived(loaded(f"  - name: r1\n    when: >-\n      {condition}\n    cloud: true\n"))
+    found = match_condition(loaded(f"  - name: r1\n    when: >-\n      {condition}\n    cloud: true\n"))
 
     assert found.expression == ("true" if fails else "false")
 
@@ -210,7 +211,7 @@ _SERVER = cel.NewEnv(variables={name: cel.Type.Map(cel.Type.STRING, cel.Type.DYN
 def _sent(policy: Policy, sent: Json, requester: Requester) -> object:
     user: Json = {"username": requester.user} | ({"groups": list(requester.groups)} if requester.groups else {})
     values = {"request": {"namespace": requester.namespace, "userInfo": user}, "object": sent}
-    return _SERVER.compile(derived(policy).expression).eval(_SERVER.Activation(values)).value()
+    return _SERVER.compile(match_condition(policy).expression).eval(_SERVER.Activation(values)).value()
 
 
 @UNHURRIED
