@@ -12,7 +12,7 @@ import click
 
 from router import policy as policies
 from router.cli.output import as_folded_yaml, as_json
-from router.policy.matchcondition import EVERY_JOB, MatchCondition
+from router.policy.matchcondition import EVERY_JOB, PREFIX, MatchCondition
 from router.startup.policyfiles import read_directory
 
 _LOST: Final = """\
@@ -47,7 +47,7 @@ def conditions(directory: str, output: str) -> None:
         click.echo(as_json(values))
         return
     if found.expression != EVERY_JOB:
-        click.echo(f"# From the {_named(found.rules)} of policy {found.name}.\n{_LOST}", nl=False)
+        click.echo(f"# From the {_named(found.rules)} of policy {found.name.removeprefix(PREFIX)}.\n{_LOST}", nl=False)
     click.echo(as_folded_yaml(values), nl=False)
 
 

@@ -12,8 +12,9 @@ from click.testing import CliRunner, Result
 
 from router import names, policy
 from router.cli import commands
-from router.cli.policyapply import _Target
+from router.cli.policyapply import _demand_fitting_conditions, _Target
 from router.controlplane import installing
+from router.controlplane.options import ADA
 from router.controlplane.plane import ControlPlane
 from router.errors import ConfigError
 from router.kube.client import Api, connect
@@ -156,3 +157,96 @@ def test_it_waits_for_those_who_can_be_seen(plane: ControlPlane, config_map: Pol
         0,
         ["webhook one has it in force", "webhook two has it in force"],
     )
+
+
+SITES = "sites: [{name: s, system: openpbs, workDir: '/s/{user}', queues: [{name: q, nodes: 1, cpusPerNode: 4}]}]\n"
+LAB = f"{SITES}rules:\n  - {{name: lab, when: request.namespace == 'lab', hpc: [{{queue: q}}]}}\n  - {{name: rest, cloud: true}}\n"
+WEB = LAB.replace("'lab'", "'web'")
+
+
+@pytest.fixture
+def registration(plane: ControlPlane) -> Iterator[str]:
+    """The match condition of ``LAB`` is registered, with the Jobs that the chart adds; its webhook is asked about none."""
+    made = policy.match_condition(policy.load({"a.yaml": LAB}))
+    conditions = [{"name": made.name, "expression": f"({made.expression}) || (false)"}]
+    webhook = {
+        "name": "jobs.batchgate.dev",
+        "admissionReviewVersions": ["v1"],
+        "sideEffects": "None",
+        "clientConfig": {"url": "https://localhost:1/mutate"},
+        "namespaceSelector": {"matchLabels": {"nobody": "has-this"}},
+        "matchConditions": conditions,
+    }
+    kind = {"apiVersion": "admissionregistration.k8s.io/v1", "kind": "MutatingWebhookConfiguration"}
+    plane.apply({**kind, "metadata": {"name": names.REGISTRATION}, "webhooks": [webhook]})
+    yield made.name
+    plane.kubectl("delete", "mutatingwebhookconfiguration", names.REGISTRATION)
+
+
+def _conditions(plane: ControlPlane) -> tuple[list[object], str, str]:
+    """What ``status`` tells of match conditions: as JSON, to people, and as a warning."""
+    words = ["status", "--kubeconfig", str(plane.kubeconfig())]
+    shown = json.loads(CliRunner().invoke(commands, [*words, "-o", "json"]).stdout)["matchConditions"]
+    table = CliRunner().invoke(commands, words)
+    lines = [[line for line in text.splitlines() if "Match condition" in line] for text in (table.stdout, table.stderr)]
+    return shown, "\n".join(lines[0]), "\n".join(lines[1])
+
+
+def test_a_policy_that_a_registered_condition_does_not_fit_is_refused(
+    plane: ControlPlane, config_map: PolicyMap, registration: str, tmp_path: Path
+) -> None:
+    directory = _written(tmp_path / "policies", a=LAB)
+    reason = "it is as the policy in force wants it"
+
+    assert _apply(plane, directory, "--yes").exit_code == 0
+    assert _conditions(plane) == (
+        [{"name": registration, "fits": True, "reason": reason}],
+        f"Match condition {registration}: {reason}",
+        "",
+    )
+
+    refusal = (
+        f"Error: MutatingWebhookConfiguration batchgate has a match condition of another policy ({registration}): "
+        "the webhook would not be asked about Jobs that this policy may send to HPC, deny or record. Nothing was "
+        "changed. Take the condition out (registration.matchConditions of the chart), apply the policy, then put "
+        "in what batchgate policy conditions prints for it"
+    )
+    _written(directory, a=WEB)
+    for words in (("--yes",), ("--dry-run",)):
+        refused = _apply(plane, directory, *words)
+        assert (refused.exit_code, refused.stderr.splitlines()[-1]) == (2, refusal)
+    assert plane.get(*NAME)["data"] == {"a.yaml": LAB}
+
+
+def test_status_warns_of_a_condition_that_is_not_of_the_policy(
+    plane: ControlPlane, config_map: PolicyMap, registration: str
+) -> None:
+    config_map.put({"a.yaml": WEB})
+    wanted = f"policy-{_digest(WEB)}"
+    reason = (
+        f"it is not of the policy in force, whose condition is {wanted}: Jobs may be kept from the webhook. "
+        "Take it out, or put in what batchgate policy conditions prints"
+    )
+    assert _conditions(plane) == (
+        [{"name": registration, "fits": False, "reason": reason}],
+        "",
+        f"Warning: Match condition {registration}: {reason}",
+    )
+
+    config_map.delete()
+    reason = f"whether it is of the policy in force cannot be told: {PLACE} is not to be seen"
+    assert _conditions(plane) == (
+        [{"name": registration, "fits": None, "reason": reason}],
+        f"Match condition {registration}: {reason}",
+        "",
+    )
+
+
+def test_who_may_not_see_the_registration_is_told(plane: ControlPlane, capsys: pytest.CaptureFixture[str]) -> None:
+    _demand_fitting_conditions(connect(str(plane.kubeconfig(ADA.name))), policy.load({"a.yaml": WEB}))
+
+    said = capsys.readouterr().err
+    assert said.startswith(
+        "Warning: whether MutatingWebhookConfiguration batchgate leaves out Jobs by another policy cannot be looked at: "
+    )
+    assert "forbidden" in said
