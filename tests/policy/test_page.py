@@ -7,6 +7,7 @@ import re
 from pathlib import Path
 
 import pytest
+import yaml
 from pydantic import BaseModel
 
 from router import policy
@@ -71,6 +72,15 @@ def test_the_errors_look_as_they_are_shown() -> None:
         policy.load({"10-sites.yaml": sites, "30-rules.yaml": bad})
 
     assert str(caught.value) == shown.rstrip("\n")
+
+
+def test_the_match_condition_is_that_of_the_rules_above_it() -> None:
+    shown = {kind: text for kind, text in re.findall(r"```yaml (rules|values)\n(.*?)```", PAGE, re.DOTALL)}
+    sites = next(text for text in GOOD if text.startswith("sites:"))
+    found = policy.match_condition(policy.load({"10-sites.yaml": sites, "30-rules.yaml": shown["rules"]}))
+
+    (condition,) = yaml.safe_load(shown["values"])["registration"]["matchConditions"]
+    assert condition == {"name": found.name, "expression": found.expression}
 
 
 def test_queue_state_reads_as_it_is_shown() -> None:
