@@ -10,13 +10,14 @@ from typing import Any, Final
 
 import click
 
+from router import names
 from router import policy as policies
 from router.cli.output import as_folded_yaml, as_json
 from router.policy.matchcondition import EVERY_JOB, PREFIX, MatchCondition
 from router.startup.policyfiles import read_directory
 
-_LOST: Final = """\
-# The API server sends a Job to the webhook only if this holds, or if the Job has a key under batchgate.dev/ or names a
+_LOST: Final = f"""\
+# The API server sends a Job to the webhook only if this holds, or if the Job has a key under {names.PREFIX} or names a
 # virtual node. Every other Job stays in the cloud by this policy. It runs there without the label and the reason that
 # the webhook writes on a Job, and without a line in the webhook's log, metrics and audit annotations.
 # Make this anew for every change of the policy; batchgate policy apply refuses a policy that it does not fit.

@@ -66,7 +66,7 @@ def _counted(found: Iterable[Holder]) -> str:
 
 @dataclass(frozen=True, slots=True)
 class ConditionState:
-    """A registered match condition. ``fits``: whether it is of the policy in force; None if that cannot be told."""
+    """A registered match condition. ``fits``: whether it is of the policy in force; None if unknown."""
 
     name: str
     fits: bool | None

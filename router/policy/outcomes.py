@@ -2,8 +2,8 @@
 
 Pure. Conditions are about a sized Job; match conditions of a webhook are about the object and the request as they are.
 Each condition becomes three formulas over ``request`` and ``object``: when it may be true, when it may be false, and
-when it may fail. Each formula is true more often than it must be, never less. So a condition surely holds where it may
-neither be false nor fail.
+when it may fail. Each formula is true more often than it must be, never less. So a condition surely holds where it
+cannot be false or fail.
 
 That ``&&`` and ``||`` absorb errors in CEL is what the formulas of the operators say: ``a && b`` fails only if one of
 them fails and the other is not false. So the order of the operands has no part in it.

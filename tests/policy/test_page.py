@@ -75,7 +75,7 @@ def test_the_errors_look_as_they_are_shown() -> None:
 
 
 def test_the_match_condition_is_that_of_the_rules_above_it() -> None:
-    shown = {kind: text for kind, text in re.findall(r"```yaml (rules|values)\n(.*?)```", PAGE, re.DOTALL)}
+    shown = dict(re.findall(r"```yaml (rules|values)\n(.*?)```", PAGE, re.DOTALL))
     sites = next(text for text in GOOD if text.startswith("sites:"))
     found = policy.match_condition(policy.load({"10-sites.yaml": sites, "30-rules.yaml": shown["rules"]}))
 
