@@ -118,7 +118,12 @@ def activation(job: Any, request: Any, queues: Mapping[str, Any]) -> Any:
 
 def evaluate(condition: Condition, values: Any) -> Verdict:
     """Whether a condition holds; the error's text if it cannot be evaluated (e.g. a missing label, an overflow)."""
-    value = condition.expression.eval(values).value()
+    try:
+        value = condition.expression.eval(values).value()
+    except (
+        RuntimeError
+    ) as error:  # macros that take more than 10,000 turns: a user chooses how many containers there are
+        return _plain_error(str(error))
     # The compiler has ensured that the result is a bool or an error; the value of an error is its text.
     return value if value is True or value is False else _plain_error(str(value))
 

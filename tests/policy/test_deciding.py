@@ -14,7 +14,7 @@ from router.policy.decision import Considered, QueueState, QueueStates, Requeste
 from router.policy.model import Policy
 from router.workload import workload_of
 from router.workload.model import Workload
-from tests.policy.given import ADA, UNHURRIED, loaded, workload
+from tests.policy.given import ADA, UNHURRIED, job, loaded, workload
 
 LARGE = {"cpu": "6", "memory": "4Gi"}
 STRANGER = Requester("eve", (), "lab")
@@ -483,6 +483,21 @@ def _sized(job: Mapping[str, object]) -> Workload | None:
         return workload_of(job, namespace="lab")
     except JobError:
         return None
+
+
+@pytest.mark.parametrize(("outcome", "target"), [("cloud: true", "cloud"), ("deny: never", "deny")])
+def test_a_condition_that_takes_too_many_turns_for_a_job_ends_the_search(outcome: str, target: str) -> None:
+    containers = [{"name": f"c{number}", "image": f"i{number}", "command": ["x"]} for number in range(300)]
+    large: dict[str, Any] = {
+        **job(),
+        "spec": {"template": {"spec": {"restartPolicy": "Never", "containers": containers}}},
+    }
+    checked = loaded(rule(f"when: \"job.images.exists(i, job.images.exists(k, i == k + 'x'))\", {outcome}"))
+
+    found = policy.decide(checked, workload_of(large, namespace="lab"), ADA)
+
+    message = "the condition of rule r cannot be evaluated for this Job: Iteration budget exceeded"
+    assert (found.target, found.rule, found.reason.partition(";")[0]) == (target, "r", message)
 
 
 @UNHURRIED
