@@ -6,7 +6,7 @@ literal fails for an object: in CEL, ``false && error`` is false and ``true || e
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 
@@ -48,6 +48,18 @@ def any_of(*parts: Formula) -> Formula:
     return _joined(parts, AnyOf, neutral=False)
 
 
+def size(formula: Formula) -> int:
+    """How many literals a formula has, those that stand in it several times included."""
+    if isinstance(formula, Every | AnyOf):
+        return sum(map(size, formula.parts))
+    return int(isinstance(formula, Literal))
+
+
+def depth(formula: Formula) -> int:
+    """How many groups are within each other."""
+    return 1 + max(map(depth, formula.parts)) if isinstance(formula, Every | AnyOf) else 0
+
+
 def text_of(formula: Formula) -> str:
     """The formula in CEL, on one line."""
     match formula:
@@ -62,24 +74,46 @@ def text_of(formula: Formula) -> str:
             return " || ".join(map(text_of, formula.parts))
 
 
-def _joined(parts: Iterable[Formula], kind: type[Every | AnyOf], *, neutral: bool) -> Formula:
-    """The parts joined, without what changes nothing.
+def simplified(formula: Formula, known: frozenset[Literal] = frozenset()) -> Formula:
+    """The formula without what changes nothing, where the ``known`` literals are true.
 
-    A literal decides the whole unless it has the neutral value. So the other parts only count where it has that value,
-    and it is replaced by it there.
+    A literal decides the whole of its group unless it has the neutral value. So the other parts only count where it has
+    that value: ``a && (!a || b)`` is ``a && b``.
     """
-    flat = list(_flat(parts, kind))
-    for literal in [one for one in flat if isinstance(one, Literal)]:
-        others = [one if one == literal else _assigned(one, literal, value=neutral) for one in flat]
-        flat = list(_flat(others, kind))
-    kept = list(dict.fromkeys(one for one in flat if one is not neutral))
-    if any(isinstance(one, bool) for one in kept):
+    match formula:
+        case Literal():
+            return formula in known or (~formula not in known and formula)
+        case Every() | AnyOf():
+            return _simplified_group(formula, known)
+        case _:
+            return formula
+
+
+def _simplified_group(group: Every | AnyOf, known: frozenset[Literal]) -> Formula:
+    kind, neutral = type(group), isinstance(group, Every)
+    parts: tuple[Formula, ...] = group.parts
+    while True:
+        literals = {one for one in parts if isinstance(one, Literal) and one not in known and ~one not in known}
+        inside = known | {one if neutral else ~one for one in literals}
+        found = (simplified(one, known if isinstance(one, Literal) else inside) for one in parts)
+        whole = _joined(found, kind, neutral=neutral)
+        # Literals that have come out of a part decide the other parts too.
+        if not isinstance(whole, kind) or {one for one in whole.parts if isinstance(one, Literal)} <= literals:
+            return whole
+        parts = whole.parts
+
+
+def _joined(parts: Iterable[Formula], kind: type[Every | AnyOf], *, neutral: bool) -> Formula:
+    """The parts joined in one group, each once; a group within a group of its own kind is opened."""
+    kept = [one for one in dict.fromkeys(_flat(parts, kind)) if one is not neutral]
+    literals = {one for one in kept if isinstance(one, Literal)}
+    if any(isinstance(one, bool) for one in kept) or any(~one in literals for one in literals):
         return not neutral
     kept = [one for one in kept if not _is_implied(one, kept)]
     return neutral if not kept else kept[0] if len(kept) == 1 else kind(tuple(kept))
 
 
-def _flat(parts: Iterable[Formula], kind: type[Every | AnyOf]) -> Iterable[Formula]:
+def _flat(parts: Iterable[Formula], kind: type[Every | AnyOf]) -> Iterator[Formula]:
     for part in parts:
         yield from part.parts if isinstance(part, kind) else (part,)
 
@@ -89,15 +123,4 @@ def _is_implied(one: Formula, kept: Iterable[Formula]) -> bool:
     if not isinstance(one, Every | AnyOf):
         return False
     inside = frozenset(one.parts)
-    return any(other in inside or (type(other) is type(one) and set(other.parts) < inside) for other in kept)
-
-
-def _assigned(formula: Formula, literal: Literal, *, value: bool) -> Formula:
-    """The formula where a literal has that value, and its opposite the other one."""
-    match formula:
-        case Every():
-            return every(*(_assigned(one, literal, value=value) for one in formula.parts))
-        case AnyOf():
-            return any_of(*(_assigned(one, literal, value=value) for one in formula.parts))
-        case _:
-            return value if formula == literal else not value if formula == ~literal else formula
+    return any(other in inside or (isinstance(other, Every | AnyOf) and set(other.parts) < inside) for other in kept)

@@ -13,8 +13,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from router.policy.formulas import Formula, any_of, every, text_of
-from router.policy.matchcondition import MatchCondition, name_of
+from router.policy.formulas import Formula, any_of, depth, every, simplified, size, text_of
+from router.policy.matchcondition import EVERY_JOB, MatchCondition, name_of
 from router.policy.model import CheckedRule, Policy
 from router.policy.outcomes import Outcomes, outcomes
 from router.policy.syntaxtree import tree_of
@@ -22,6 +22,11 @@ from router.policy.syntaxtree import tree_of
 _KNOWN: Final = frozenset(
     {("request", "namespace"), ("request", "user"), ("request", "groups"), ("job", "name"), ("job", "labels")}
 )
+MOST_LITERALS: Final = 300
+"""Comparisons in an expression: those of all rules together."""
+DEEPEST: Final = 60
+"""Groups within each other in an expression, two for a rule that keeps Jobs in the cloud before others that do not."""
+_TOO_LARGE: Final = "the rules together make too many comparisons for one expression"
 
 
 def match_condition(policy: Policy) -> MatchCondition:
@@ -35,6 +40,11 @@ def match_condition(policy: Policy) -> MatchCondition:
     sent: Formula = False
     for rule, found, _ in reversed(seen):
         sent = any_of(found.fails, every(found.false, sent)) if _stays(rule) else any_of(found.true_or_fails, sent)
+        if size(sent) > MOST_LITERALS or depth(sent) > DEEPEST:
+            return MatchCondition(
+                name_of(policy.digest), EVERY_JOB, tuple(one.name for one, _, _ in seen), (_TOO_LARGE,)
+            )
+    sent = simplified(sent)
     concerned = [(rule, _sends(rule, found, before)) for rule, found, before in seen]
     return MatchCondition(
         name=name_of(policy.digest),
@@ -61,7 +71,7 @@ def _reached(rules: tuple[CheckedRule, ...]) -> Iterator[tuple[CheckedRule, Outc
 
 def _sends(rule: CheckedRule, found: Outcomes, before: Formula) -> Formula:
     """For which Jobs a rule is the reason to send them."""
-    return every(before, found.fails if _stays(rule) else found.true_or_fails)
+    return simplified(every(before, found.fails if _stays(rule) else found.true_or_fails))
 
 
 def _reasons(concerned: list[tuple[CheckedRule, Formula]]) -> Iterator[str]:

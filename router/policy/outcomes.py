@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from router import names
-from router.policy.formulas import Formula, Literal, any_of, every
+from router.policy.formulas import Formula, Literal, any_of, every, simplified, size
 from router.policy.syntaxtree import Call, Constant, Field, Items, Loop, Name, Other, Tree, children
 from router.workload import bounds
 
@@ -48,17 +48,26 @@ def _outcomes(tree: Tree) -> Outcomes:
             found = _outcomes(one)
             return Outcomes(found.false, found.true, found.fails)
         case Call("_&&_", (left, right)):
-            return _and(_outcomes(left), _outcomes(right))
+            return _bounded(_and(_outcomes(left), _outcomes(right)))
         case Call("_||_", (left, right)):
-            return _negated(_and(_negated(_outcomes(left)), _negated(_outcomes(right))))
+            return _bounded(_negated(_and(_negated(_outcomes(left)), _negated(_outcomes(right)))))
         case Call("_?_:_", (asked, left, right)):
-            return _choice(_outcomes(asked), _outcomes(left), _outcomes(right))
+            return _bounded(_choice(_outcomes(asked), _outcomes(left), _outcomes(right)))
         case _:
             return _comparison(tree) or _unknown(tree)
 
 
 def _negated(one: Outcomes) -> Outcomes:
     return Outcomes(one.false, one.true, one.fails)
+
+
+MOST_LITERALS: Final = 100
+"""Literals of one formula. Formulas of nested choices double with each level; a larger one counts as true."""
+
+
+def _bounded(one: Outcomes) -> Outcomes:
+    true, false, fails = map(simplified, (one.true, one.false, one.fails))
+    return Outcomes(*(size(formula) > MOST_LITERALS or formula for formula in (true, false, fails)))
 
 
 def _and(left: Outcomes, right: Outcomes) -> Outcomes:

@@ -13,11 +13,14 @@ from hypothesis import strategies as st
 from router.errors import PolicyError
 from router.gate.judging import Gate, judge
 from router.gate.updating import judge_update
+from router.policy import leaving
 from router.policy.decision import NO_QUEUE_STATES, Requester
+from router.policy.formulas import size
 from router.policy.leaving import match_condition
 from router.policy.loading import load
 from router.policy.matchcondition import MatchCondition
 from router.policy.model import Policy
+from router.policy.outcomes import MOST_LITERALS, outcomes
 from router.policy.syntaxtree import Other, tree_of
 from router.workload.cluster import UNKNOWN_CLUSTER
 from tests.policy.given import ACCOUNTS, SITES, UNHURRIED, job, loaded
@@ -111,6 +114,35 @@ def test_a_policy_that_sends_every_job() -> None:
     policy = load({"a.yaml": SITES, "b.yaml": f"rules: [{{name: all, {HPC}}}]", "c.yaml": ACCOUNTS})
 
     assert match_condition(policy).reasons == ("rule all: it may hold for any Job: its condition is true",)
+
+
+def _alternating(count: int) -> Policy:
+    """Rules that keep a user's Jobs in the cloud and that send those of a namespace, in turn."""
+    kept = [f"request.user == 'u{number}', cloud: true" for number in range(count)]
+    sent = [f"request.namespace == 'n{number}' && job.mpi, {HPC}" for number in range(count)]
+    return rules(*(line for pair in zip(kept, sent, strict=True) for line in pair))
+
+
+def test_rules_that_are_too_many_for_an_expression() -> None:
+    most = match_condition(_alternating(leaving.DEEPEST // 2))
+    wide = match_condition(rules(*(f"request.user == 'u{number}', {HPC}" for number in range(leaving.MOST_LITERALS))))
+    too_deep = match_condition(_alternating(leaving.DEEPEST // 2 + 1))
+    too_wide = match_condition(
+        rules(*(f"request.user == 'u{number}', {HPC}" for number in range(leaving.MOST_LITERALS + 1)))
+    )
+
+    assert [one.expression.count("request.") for one in (most, wide)] == [leaving.DEEPEST, leaving.MOST_LITERALS]
+    words = ("the rules together make too many comparisons for one expression",)
+    assert [(one.expression, one.reasons) for one in (too_deep, too_wide)] == [("true", words)] * 2
+
+
+def test_choices_within_choices_end_at_what_may_be() -> None:
+    choice = "request.user == 'u'"
+    for number in range(12):
+        choice = f"({choice}) ? request.user == 'a{number}' : request.namespace == job.labels['b{number}']"
+    found = outcomes(tree_of(choice))
+
+    assert [max(map(size, (found.true, found.false, found.fails))) <= MOST_LITERALS, found.fails] == [True, True]
 
 
 # conditions of rules that keep Jobs in the cloud, and whether they may fail
