@@ -26,7 +26,7 @@ from router.script.completing import complete
 from tests.gates import gate, review_of
 from tests.hostile.executing import Executed, execute
 from tests.hostile.jobs import CANARY, job
-from tests.script.running import Pod
+from tests.script.running import Pod, wait_for
 
 COUNT = int(os.environ.get("BATCHGATE_HOSTILE_JOBS", "400"))
 SEED = int(os.environ.get("BATCHGATE_HOSTILE_SEED", "0"))
@@ -131,7 +131,7 @@ def test_a_whole_script_of_a_hostile_job_ends(tmp_path: Path) -> None:
         environment = {"PATH": f"{tmp_path / 'bin'}:{os.environ['PATH']}", "NOTED": str(tmp_path / "noted")}
         pod.run(complete(first), **environment)
         pod.close()
-        assert pod.alive() == []
+        wait_for(lambda pod=pod: not pod.alive(), f"for the end of {pod.alive()}")
         assert list(tmp_path.rglob("pwned")) == []
         ran += 1
 
