@@ -59,7 +59,7 @@ def ensure(tell: Tell) -> None:
     if programs.missing():
         build = Build(
             what=f"Kubernetes {programs.version()} and etcd",
-            module=programs.MODULE,
+            module=programs.module(),
             packages=programs.PACKAGES,
             target=programs.built(),
             linker=kubernetes_versions(),

@@ -21,8 +21,11 @@ from router.errors import ConfigError
 ASSETS_VARIABLE: Final = "KUBEBUILDER_ASSETS"
 """Names a folder with ready programs; the variable's name is controller-runtime's."""
 
+KUBERNETES_VARIABLE: Final = "BATCHGATE_KUBERNETES"
+"""Names another Kubernetes to build and run: a folder of ``MODULE`` with a Go module of its own, such as ``v1.31``."""
+
 MODULE: Final = Path(__file__).resolve().parents[2] / "controlplane"
-"""The Go module in the checkout."""
+"""The Go module of the newest Kubernetes, in the checkout; folders in it hold further modules."""
 
 PACKAGES: Final = {
     "etcd": "go.etcd.io/etcd/server/v3",
@@ -123,9 +126,24 @@ def cache() -> Path:
     return (Path(named) if named else Path.home() / ".cache") / "batchgate"
 
 
+def module() -> Path:
+    """The Go module of the Kubernetes that is wanted here: the newest, or the one that BATCHGATE_KUBERNETES names.
+
+    :raises ConfigError: there is no module of this name
+    """
+    named = os.environ.get(KUBERNETES_VARIABLE)
+    if not named:
+        return MODULE
+    known = sorted(file.parent.name for file in MODULE.glob("v*/go.mod"))
+    if named not in known:
+        raise ConfigError(f"{KUBERNETES_VARIABLE}={named}: {MODULE} has no such module; it has {', '.join(known)}")
+    return MODULE / named
+
+
 def built() -> Path:
     """The folder of the built programs, named by Kubernetes' version and a digest of go.mod and go.sum."""
-    return cache() / f"kubernetes-{version()}-{digest_of(MODULE / 'go.mod', MODULE / 'go.sum')}"
+    wanted = module()
+    return cache() / f"kubernetes-{version()}-{digest_of(wanted / 'go.mod', wanted / 'go.sum')}"
 
 
 def helm_built() -> Path:
@@ -134,11 +152,12 @@ def helm_built() -> Path:
 
 
 def version() -> str:
-    """Kubernetes' version in go.mod, such as ``v1.36.3``.
+    """Kubernetes' version in its go.mod, such as ``v1.36.3``.
 
     :raises NoPrograms: go.mod is missing, as in an installed package
+    :raises ConfigError: BATCHGATE_KUBERNETES names no module
     """
-    return _required(MODULE, _VERSION, "k8s.io/kubernetes")
+    return _required(module(), _VERSION, "k8s.io/kubernetes")
 
 
 def helm_version() -> str:
