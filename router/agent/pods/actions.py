@@ -155,10 +155,13 @@ def tell_doubts(tools: Tools, record: Record, notes: Iterable[Note]) -> None:
 
 
 def annotate(tools: Tools, record: Record, annotations: Mapping[str, str]) -> None:
-    """Set annotations of the Pod. Raises ApiError; NotFound or Conflict if the Pod is gone or replaced."""
+    """Set annotations of the Pod, by its status, as the agent may change nothing else of it.
+
+    :raises ApiError: NotFound or Conflict if the Pod is gone or replaced
+    """
     pod = record.facts.pod
     body = {"metadata": {"uid": pod.uid, "annotations": dict(annotations)}}
-    answer = tools.api.patch(f"/api/v1/namespaces/{pod.namespace}/pods/{pod.name}", body)
+    answer = tools.api.patch(f"/api/v1/namespaces/{pod.namespace}/pods/{pod.name}/status", body)
     record.wrote(view(answer), outcomes.with_pod)
 
 

@@ -1,0 +1,1 @@
+"""The rights of each program, held against the requests that it makes."""
