@@ -11,7 +11,7 @@ from typing import Final
 
 from router.host import Ended, Status
 from router.host.framing import FramingError, Message
-from router.host.sitehelper import MOST_BODY, MOST_LISTED, MOST_NAMES, MOST_OUTPUT
+from router.host.sitehelper import MOST_BODY, MOST_LISTED, MOST_NAMES, MOST_OUTPUT, OLDEST, VERSION
 
 NOT_UNDERSTOOD: Final = -1
 """Takes the place of an errno: the request itself was wrong."""
@@ -44,6 +44,23 @@ def room(asked: Mapping[str, object]) -> int:
 def number(message: Message) -> int:
     """The number of the request that this message answers. Raises FramingError."""
     return _whole(message.head.get("n"), 0, _MOST_BYTES, "n")
+
+
+def speaks(message: Message) -> bool:
+    """Whether this agent and the site helper that answers have a version of the protocol in common.
+
+    A site helper of version 1 that names no oldest version serves its own alone.
+    """
+    found, oldest = message.head.get("version"), served(message)
+    if type(found) is not int or oldest is None:
+        return False
+    return OLDEST <= found <= VERSION or oldest <= VERSION < found
+
+
+def served(message: Message) -> int | None:
+    """The oldest version whose agents the site helper serves; None if it names none."""
+    oldest = message.head.get("oldest", message.head.get("version"))
+    return oldest if type(oldest) is int else None
 
 
 def failure(message: Message) -> Failure | None:

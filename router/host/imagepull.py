@@ -44,7 +44,7 @@ MOST_DISK = 192 << 30  # of one pull: packed layers, unpacked layers and the ima
 SCRATCH = "/tmp"  # a local disk with room to unpack an image  # noqa: S108
 FURTHER_ENVIRONMENT = {}  # type: dict[str, str]  # e.g. {"https_proxy": "http://proxy:3128"}
 
-VERSION = 1
+VERSION, OLDEST = 1, 1  # of questions and answers: what is spoken here, and the oldest that is answered as well
 HEARTBEAT = 10  # seconds between two heartbeats of a puller
 STALE = 120  # seconds without a heartbeat after which a puller counts as dead
 FAILED_SECONDS = 30  # how long a failure is reported; a later request tries again
@@ -858,7 +858,7 @@ def told(state: "str", **fields: "object") -> "dict[str, Any]":
 
 def answered(asked: "dict[str, Any]") -> "dict[str, Any]":
     """The answer to a request; starts a pull if none runs. Raises Refused, OSError."""
-    if asked.get("version") != VERSION:
+    if asked.get("version") not in range(OLDEST, VERSION + 1):
         other = f"this is version {VERSION} of imagepull, and version {asked.get('version')!r} is asked for"
         raise Refused(PULL, f"{other}; install the one that belongs to the agent on {here()}")
     if asked.get("file") is not None:
@@ -982,6 +982,8 @@ def main() -> "None":
         answer = told("failed", reason=PULL, message="the question is not understood", permanent=True)
     signal.alarm(0)
     auths = asked.get("auths")
+    if asked.get("version") in range(OLDEST, VERSION):
+        answer["version"] = asked["version"]  # an earlier agent reads its own alone
     answer["message"] = without_secrets(answer["message"], auths if isinstance(auths, list) else [])[:MOST_MESSAGE]
     sys.stdout.write(json.dumps(answer) + "\n")
 

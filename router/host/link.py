@@ -18,7 +18,7 @@ from router.host import HostUnavailable, answers, sentences
 from router.host.eventloop import EventLoop
 from router.host.framing import Decoder, FramingError, Message, encode
 from router.host.sentences import HelperPlace
-from router.host.sitehelper import AFTER_KILL, VERSION
+from router.host.sitehelper import AFTER_KILL
 
 _ON_THE_WAY: Final = 5.0 + 2 * AFTER_KILL
 """Seconds that an answer may take beyond the request's own limit."""
@@ -102,8 +102,9 @@ class Link:
                 self.gone.set()
         self._begun = time.monotonic()
         message = self.ask({"do": "hello", "root": root, "make": make}, b"", seconds)
-        if (version := message.head.get("version")) != VERSION:
-            raise self._refused(sentences.other_version(self._place, answers.shown(version), VERSION))
+        if not answers.speaks(message):
+            found = answers.shown(message.head.get("version"))
+            raise self._refused(sentences.other_version(self._place, found, answers.served(message)))
         try:
             failure = answers.failure(message)
         except FramingError as error:

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from router.host import HostUnavailable
+from router.host.sitehelper import OLDEST, VERSION
 
 PAGE: Final = "docs/hosts.md"
 _ERRNOS: Final = {
@@ -102,11 +103,17 @@ def no_helper(place: HelperPlace, words: str) -> HostUnavailable:
     return HostUnavailable(f"{place}: {text}", lasting=True)
 
 
-def other_version(place: HelperPlace, found: object, wanted: int) -> HostUnavailable:
-    """The error for a site helper of another version."""
-    text = (
-        f"the site helper {place.helper} has version {found}, this agent needs {wanted}; install the one of this agent"
-    )
+def other_version(place: HelperPlace, found: str, served: int | None) -> HostUnavailable:
+    """The error for a site helper that has no version of the protocol in common with this agent.
+
+    :param served: the oldest version whose agents it serves
+    """
+    if served is not None and served > VERSION:
+        text = f"serves agents of version {served} and later, and this agent has version {VERSION}; upgrade the agent"
+    else:
+        needed = str(VERSION) if OLDEST == VERSION else f"{OLDEST} or {VERSION}"
+        text = f"has version {found}, this agent needs {needed}; install the one of this agent"
+    text = f"the site helper {place.helper} {text}"
     return HostUnavailable(f"{place}: {text} ({PAGE})", lasting=True)
 
 

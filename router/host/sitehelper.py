@@ -35,7 +35,7 @@ LEAST_UID = 1000  # users with a lower uid are refused
 ROOTS = ()  # where users' directories may lie, e.g. ("/scratch/{user}/batchgate",); empty: anywhere
 FURTHER_PROGRAMS = ()  # commands beside PROGRAMS: names, or full paths, which may have any owner
 
-VERSION = 1
+VERSION, OLDEST = 1, 1  # of this protocol: what is spoken here, and the oldest whose agents are served as well
 MAGIC = b"\0batchgate-sitehelper\0"  # first on stdout: the agent skips what a login shell prints before it
 LENGTHS = struct.Struct(">II")
 MOST_HEAD, MOST_BODY, MOST_OUTPUT = 4 << 20, 64 << 20, 16 << 20  # bytes
@@ -553,9 +553,10 @@ def serve(source: "BinaryIO", sink: "Sink") -> "None":
         session = begin(asked)
     except (OSError, ValueError) as error:
         words = f"{asked['root']}: {error.strerror}" if isinstance(error, OSError) else str(error)
-        sink.send({"n": 0, "version": VERSION, "errno": getattr(error, "errno", -1), "error": words}, b"")
+        told = {"version": VERSION, "oldest": OLDEST, "errno": getattr(error, "errno", -1), "error": words}
+        sink.send(dict(told, n=0), b"")
         return
-    sink.send({"n": 0, "value": None, "version": VERSION}, b"")
+    sink.send({"n": 0, "value": None, "version": VERSION, "oldest": OLDEST}, b"")
     pool = ThreadPoolExecutor(THREADS)
     with contextlib.suppress(EOFError):
         while True:

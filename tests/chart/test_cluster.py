@@ -15,6 +15,7 @@ from router.errors import ConfigError
 from tests.chart import foreign
 from tests.chart.rendering import NEEDED, ROOT, objects, template
 from tests.chart.test_options import AGENT, VALUES, pod_specs
+from tests.since import OURS
 
 Json = dict[str, Any]
 CA = "QSBDQQ=="
@@ -37,7 +38,7 @@ MODES: dict[str, Json] = {
     | {
         "agents": [AGENT],
         "network": {"enabled": True, "apiServer": ["192.0.2.10/32", "2001:db8::/64"]},
-        "quota": {"enabled": True},
+        "quota": {"enabled": OURS >= 36},  # which the chart refuses before
         "pullSecrets": {"enabled": True, "namespaces": ["default"]},
         "monitoring": {"enabled": True, "labels": {"release": "prometheus"}},
         "imagePullSecrets": ["registry"],

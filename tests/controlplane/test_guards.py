@@ -19,6 +19,7 @@ import pytest
 from router import names
 from router.controlplane.installing import MANIFESTS
 from router.controlplane.plane import ControlPlane
+from tests.since import OURS, since
 
 NODE = names.node_name("demo", "batch")
 NODES = "/api/v1/nodes"
@@ -192,6 +193,7 @@ def test_a_signed_job_is_sent_by_whom_it_is_signed_for(ask: Asker) -> None:
         assert ask(user, "POST", JOBS, _signed_for(user)) == ""
 
 
+@since(32, "spec.managedBy")
 def test_a_job_that_is_left_to_another_controller_still_names_it(ask: Asker) -> None:
     def left(**spec: str) -> Json:
         made = job("cloud-1")
@@ -271,7 +273,8 @@ def test_a_batch_job_gets_no_debug_container_and_no_other_size(ask: Asker, route
 
     for user in (PERSON, AGENT):
         assert "cannot be changed any more" in ask(user, "PATCH", f"pods/{routed}/ephemeralcontainers", debugger)
-        assert "cannot be changed any more" in ask(user, "PATCH", f"pods/{routed}/resize", larger)
+        refused = "cannot be changed any more" if OURS >= 33 else "could not find the requested resource"
+        assert refused in ask(user, "PATCH", f"pods/{routed}/resize", larger)
 
 
 @pytest.mark.parametrize(

@@ -345,3 +345,35 @@ def test_no_form_of_a_password_is_told() -> None:
 
     assert "horse" not in told
     assert "YWRh" not in told
+
+
+OWN = "VERSION, OLDEST = 1, 1"
+
+
+@pytest.mark.parametrize(
+    ("asked", "version", "said"),
+    [
+        (0, 2, "this is version 2 of imagepull, and version 0 is asked for; install the one that belongs to the agent"),
+        (1, 1, "'' is no name of an image"),
+        (2, 2, "'' is no name of an image"),
+        (3, 2, "this is version 2 of imagepull, and version 3 is asked for; install the one that belongs to the agent"),
+    ],
+)
+def test_the_next_release_answers_an_agent_of_this_one_in_its_own_version(
+    tmp_path: Path, asked: int, version: int, said: str
+) -> None:
+    text = Path(imagepull.__file__).read_text()
+    assert OWN in text
+    program = tmp_path / "imagepull"
+    program.write_text(text.replace(OWN, "VERSION, OLDEST = 2, 1"))
+
+    done = subprocess.run(
+        [sys.executable, "-I", str(program)],
+        input=json.dumps({"version": asked, "image": ""}),
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+
+    answer = json.loads(done.stdout)
+    assert (answer["version"], answer["message"].startswith(said)) == (version, True), answer

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from router.host import HostUnavailable, sitehelper
+from router.host import HostUnavailable, answers, sentences, sitehelper
 from router.host.eventloop import EventLoop
 from router.host.remote import Patience, RemoteHost
 from tests.host import contract, helpers
@@ -250,14 +250,46 @@ def test_whoever_only_looks_makes_nothing(tmp_path: Path, helper: Path, loop: Ev
     host.close()
 
 
-def test_another_version_is_told_with_both_numbers(helper: Path, host: RemoteHost) -> None:
-    helper.write_text(helper.read_text().replace("\nVERSION = 1\n", "\nVERSION = 99\n"))
+OWN = "VERSION, OLDEST = 1, 1"
+TOO_NEW = "serves agents of version {} and later, and this agent has version {}; upgrade the agent"
+TOO_OLD = "has version {}, this agent needs {}; install the one of this agent"
 
-    with pytest.raises(
-        HostUnavailable, match=f"has version 99, this agent needs {sitehelper.VERSION}; install"
-    ) as caught:
-        host.check()
-    assert caught.value.lasting
+
+@pytest.mark.parametrize(
+    ("theirs", "ours", "problem"),
+    [
+        ((2, 1), (1, 1), ""),
+        ((1, 1), (2, 1), ""),
+        ((2, 1), (2, 1), ""),
+        ((3, 2), (2, 1), ""),
+        ((2, 2), (1, 1), TOO_NEW.format(2, 1)),
+        ((3, 2), (1, 1), TOO_NEW.format(2, 1)),
+        ((1, 1), (3, 2), TOO_OLD.format(1, "2 or 3")),
+        ((0, 0), (1, 1), TOO_OLD.format(0, 1)),
+    ],
+)
+def test_a_helper_of_the_release_before_or_after_serves_and_of_another_says_who_is_older(
+    helper: Path,
+    host: RemoteHost,
+    monkeypatch: pytest.MonkeyPatch,
+    theirs: tuple[int, int],
+    ours: tuple[int, int],
+    problem: str,
+) -> None:
+    """The installed program has other numbers, and so has this agent; all else is the real protocol."""
+    text = helper.read_text()
+    assert OWN in text
+    helper.write_text(text.replace(OWN, f"VERSION, OLDEST = {theirs[0]}, {theirs[1]}"))
+    for module in (answers, sentences):
+        monkeypatch.setattr(module, "VERSION", ours[0])
+        monkeypatch.setattr(module, "OLDEST", ours[1])
+
+    if problem:
+        with pytest.raises(HostUnavailable, match=problem) as caught:
+            host.check()
+        assert caught.value.lasting
+    else:
+        assert host.clock() > 0
 
 
 def test_what_a_login_shell_prints_is_skipped(tmp_path: Path, helper: Path, loop: EventLoop) -> None:

@@ -14,6 +14,7 @@ from router.controlplane import installing, programs
 from router.controlplane.options import APISERVER, RESEARCHERS, Options
 from router.controlplane.plane import ControlPlane
 from router.controlplane.start import control_plane
+from tests.since import OURS
 from tests.webhook.real.gated import Gated, gated
 from tests.webhook.servers import Server, make_pki, serving
 
@@ -61,8 +62,13 @@ ANCHOR = "gate-anchor"
 _NUMBERS = itertools.count(1)
 
 
+_DROPS = 31
 _OFF = "JobManagedBy=false,PodLevelResources=false,UserNamespacesSupport=false,ProcMountType=false"
-DROPPING = Options(arguments={APISERVER: ("--emulated-version=1.34", f"--feature-gates={_OFF}")})
+DROPPING = (
+    Options()
+    if OURS <= _DROPS
+    else Options(arguments={APISERVER: ("--emulated-version=1.34", f"--feature-gates={_OFF}")})
+)
 """An API server that drops these fields after every webhook has been asked, as 1.31 does."""
 
 

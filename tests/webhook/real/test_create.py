@@ -14,6 +14,7 @@ from router.placement import signing
 from router.pod import template as podtemplate
 from tests.allowed import surplus, surplus_kept
 from tests.kube.wire import await_true
+from tests.since import since
 from tests.webhook.real.gated import Gated, Json, container, job, script, target, template_annotations, warnings
 from tests.webhook.servers import until
 
@@ -170,6 +171,7 @@ def test_an_indexed_job_has_one_script_for_all(jobs: Gated) -> None:
     assert indexes == {"0", "1"}
 
 
+@since(32, "spec.managedBy")
 def test_a_listed_controller_s_job_is_left_to_it(jobs: Gated) -> None:
     stored = jobs.create(job(managedBy="kueue.x-k8s.io/multikueue"))
 
@@ -178,6 +180,7 @@ def test_a_listed_controller_s_job_is_left_to_it(jobs: Gated) -> None:
     assert "nodeName" not in stored["spec"]["template"]["spec"]
 
 
+@since(32, "spec.managedBy")
 def test_any_other_controller_s_job_is_judged_and_stays(jobs: Gated) -> None:
     stored = jobs.create(job(managedBy="example.com/mine"))
 
@@ -239,6 +242,7 @@ def test_the_defaults_of_a_limit_range_count(jobs: Gated, plane: ControlPlane) -
     assert pods[0]["spec"]["containers"][0]["resources"]["requests"] == {"cpu": "3"}
 
 
+@since(34, "resources of a whole Pod")
 def test_resources_of_the_whole_pod_count(jobs: Gated) -> None:
     whole = {"containers": [container(cpu=None), container(cpu=None, name="two")]}
 

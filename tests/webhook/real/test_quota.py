@@ -13,6 +13,7 @@ from router import names
 from router.cli import commands
 from router.controlplane.installing import MANIFESTS
 from tests.kube.wire import await_true
+from tests.since import since
 from tests.webhook.real.gated import Gated, Json, container, job, warnings
 from tests.webhook.servers import ROOT
 
@@ -68,6 +69,7 @@ def scoped(jobs: Gated) -> Iterator[Gated]:
     jobs.plane.kubectl("delete", "-k", str(MANIFESTS / "quota"))
 
 
+@since(36, "MutatingAdmissionPolicies")
 def test_a_quota_of_the_cloud_leaves_out_what_runs_on_hpc(scoped: Gated) -> None:
     """The quota is the one of docs/operating.md."""
     page = (ROOT / "docs" / "operating.md").read_text().partition("\n## Quotas\n")[2]
