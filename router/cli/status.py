@@ -23,8 +23,9 @@ from router.cli.webhook import (
 )
 from router.errors import ConfigError
 from router.notation import durations
+from router.operating import releases
 from router.operating.jobs import facts
-from router.operating.overview import Overview, Queue, Seen, overview, sites_of
+from router.operating.overview import Overview, Queue, Seen, overview, place_of, sites_of
 from router.operating.policies import sentence
 from router.pod.view import view
 
@@ -72,14 +73,12 @@ def look(cluster: Cluster) -> Seen:
     """All objects of sites in a cluster that the caller may see. Raises ApiError if the API server does not answer."""
     path = f"/api/v1/namespaces/{cluster.system}/configmaps/{names.QUEUES_CONFIG_MAP}"
     queues = cluster.one("the state of queues", path) or {}
-    path = f"/api/v1/namespaces/{cluster.system}/configmaps/{names.POLICY_STATE_CONFIG_MAP}"
-    policies = cluster.one("the policy that each replica of the webhook publishes", path) or {}
-    nodes = cluster.every("the Nodes of queues", "/api/v1/nodes", dict, labelSelector=names.NODE_KIND) or ()
+    policies, nodes = _replicas(cluster), _nodes(cluster)
     leases = cluster.every("the agents' Leases", f"{LEASES}/{cluster.system}/leases", dict)
     return Seen(
         now=time.time(),
         queues=queues.get("data") or {},
-        policies=policies.get("data") or {},
+        policies=policies,
         nodes=nodes,
         leases=None if leases is None else {one["metadata"]["name"]: one for one in leases},
         jobs=cluster.everywhere("jobs", "/apis/batch/v1", facts, labelSelector=names.KEY_TARGET),
@@ -87,8 +86,25 @@ def look(cluster: Cluster) -> Seen:
     )
 
 
+def _replicas(cluster: Cluster) -> dict[str, str]:
+    """The documents of the webhook's replicas, by key."""
+    path = f"/api/v1/namespaces/{cluster.system}/configmaps/{names.POLICY_STATE_CONFIG_MAP}"
+    found = cluster.one("what each replica of the webhook publishes about itself", path) or {}
+    return dict(found.get("data") or {})
+
+
+def _nodes(cluster: Cluster) -> tuple[dict[str, Any], ...]:
+    return cluster.every("the Nodes of queues", "/api/v1/nodes", dict, labelSelector=names.NODE_KIND) or ()
+
+
+def read_programs(cluster: Cluster) -> tuple[releases.Running, ...]:
+    """The webhook's replicas and the sites' agents with their releases. Raises ApiError without an answer."""
+    sites = [(place[0], node) for node in _nodes(cluster) if (place := place_of(node))]
+    return releases.running(_replicas(cluster), sites, time.time())
+
+
 def _print(found: Overview, *, none: str) -> None:
-    for problem in found.problems:
+    for problem in (*found.problems, *releases.too_far(found.releases)):
         click.echo(f"Warning: {problem}", err=True)
     head = ("SITE", "QUEUE", "STATE", "FREE", "QUEUED", "RUNNING", "AGE", "REASON")
     _section("Queues", head, [_queue(one) for one in found.queues], none)
@@ -98,6 +114,7 @@ def _print(found: Overview, *, none: str) -> None:
     ]
     _section("Agents", ("SITE", "LEADER", "RENEWED", "REASON"), leaders, none)
     click.echo(f"\nPolicy: {sentence(found.policies)}")
+    click.echo(f"Releases: {releases.sentence(found.releases)}")
     counts = [(one.site or "(cloud)", str(one.state), str(one.count)) for one in found.jobs]
     _section("Jobs", ("SITE", "STATE", "JOBS"), counts, none)
     if (one := found.oldest_waiting) is not None:

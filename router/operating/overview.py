@@ -12,9 +12,11 @@ from typing import Any, Final
 
 from router import names
 from router.errors import InputError
+from router.operating import releases
 from router.operating import stuck as stuck_pods
 from router.operating.jobs import JobFacts, JobPhase, state
 from router.operating.policies import Holder, holders
+from router.operating.releases import Running
 from router.operating.stuck import Stuck
 from router.pod.status import rfc3339, seconds
 from router.pod.view import PodView
@@ -22,6 +24,7 @@ from router.policy.decision import QueueState
 from router.policy.states import queue_states
 
 Json = Mapping[str, Any]
+Place = tuple[str, str]
 TOO_OLD: Final = 600
 """Seconds after which a queue's figures count as unknown to the webhook: ``settings.QUEUES_MAX_AGE``."""
 
@@ -107,6 +110,7 @@ class Overview:
     leaders: tuple[Leader, ...]
     problems: tuple[str, ...] = ()
     policies: tuple[Holder, ...] = ()
+    releases: tuple[Running, ...] = ()
 
 
 def sites_of(seen: Seen) -> list[str]:
@@ -149,8 +153,13 @@ def overview(seen: Seen, site: str = "") -> Overview:
         stuck=(*_stuck_nodes(nodes), *stuck_pods.pods(pods, {one.uid: one for one in jobs}, seen.now)),
         leaders=_leaders(chosen, seen),
         problems=problems,
-        policies=holders(seen.policies, ((place[0], node) for place, node in nodes.items()), seen.now),
+        policies=holders(seen.policies, _by_site(nodes), seen.now),
+        releases=releases.running(seen.policies, _by_site(nodes), seen.now),
     )
+
+
+def _by_site(nodes: Mapping[Place, Json]) -> list[tuple[str, Json]]:
+    return [(place[0], node) for place, node in nodes.items()]
 
 
 def _with_pods(jobs: Iterable[JobFacts], pods: Iterable[PodView]) -> Iterator[tuple[JobFacts, tuple[PodView, ...]]]:
@@ -158,9 +167,6 @@ def _with_pods(jobs: Iterable[JobFacts], pods: Iterable[PodView]) -> Iterator[tu
     for pod in pods:
         of_job[pod.job_uid].append(pod)
     return ((job, tuple(of_job[job.uid])) for job in jobs)
-
-
-Place = tuple[str, str]
 
 
 def _figures(

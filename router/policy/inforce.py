@@ -1,4 +1,4 @@
-"""Which policy each replica of the webhook has in force, as the replicas publish it and others compare it.
+"""Which policy each replica of the webhook has in force, and its release, as they publish it and others compare it.
 
 Pure. A document of a ConfigMap for each replica, key ``<replica>.json``. A replica that has ended leaves its document,
 which then is too old.
@@ -29,12 +29,14 @@ _ENDING: Final = ".json"
 class InForce:
     """The policy of one program. ``time``: when it was told, in seconds since 1970.
 
-    ``digest`` is empty without a policy; ``error`` says why the present files are not in force.
+    ``digest`` is empty without a policy; ``error`` says why the present files are not in force. ``release``: the
+    program's own version, empty where it does not say it.
     """
 
     time: float
     digest: str
     error: str = ""
+    release: str = ""
 
 
 def key_of(replica: str) -> str:
@@ -45,7 +47,8 @@ def key_of(replica: str) -> str:
 def document(told: InForce) -> str:
     """A replica's document, as JSON; of a long error its beginning."""
     moment = datetime.fromtimestamp(told.time, UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
-    return json.dumps({"time": moment, "digest": told.digest, "error": told.error[:LONGEST_ERROR]})
+    shown = {"digest": told.digest, "error": told.error[:LONGEST_ERROR], "release": told.release}
+    return json.dumps({"time": moment, **shown})
 
 
 def replicas(data: Mapping[str, str], now: float, most: float = MOST_SECONDS) -> dict[str, InForce]:
@@ -67,7 +70,7 @@ def _read(text: str) -> InForce | None:
     try:
         found = json.loads(text)
         time = datetime.fromisoformat(found["time"]).timestamp()
-        return InForce(time, str(found["digest"]), str(found["error"]))
+        return InForce(time, str(found["digest"]), str(found["error"]), str(found.get("release", "")))
     except (ValueError, KeyError, TypeError):  # of another release, or written by hand
         return None
 

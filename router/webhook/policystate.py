@@ -9,7 +9,7 @@ import logging
 import time
 from collections.abc import Callable
 
-from router import names
+from router import __version__, names
 from router.background.loop import Loop
 from router.errors import ApiError, NotFound
 from router.kube.client import Api
@@ -57,7 +57,7 @@ class PolicyPublisher:
         clock = time.time()
         found = self._api.get(self._path).get("data") or {}
         changes: dict[str, str | None] = dict.fromkeys(inforce.ended(found, clock))
-        changes[inforce.key_of(self._replica)] = inforce.document(InForce(clock, *present))
+        changes[inforce.key_of(self._replica)] = inforce.document(InForce(clock, *present, __version__))
         self._api.patch(self._path, {"data": changes})
         self._written, self._at = present, now
         return True

@@ -8,6 +8,7 @@ import pytest
 
 from router.operating.jobs import JobPhase, facts
 from router.operating.overview import TOO_OLD, JobCount, Leader, Overview, Queue, Seen, WaitingJob, overview, sites_of
+from router.operating.releases import Running
 from router.operating.stuck import Stuck
 from router.pod.view import view
 from router.startup.settings import QUEUES_MAX_AGE
@@ -58,6 +59,7 @@ def test_all_of_a_site() -> None:
             Stuck("Pod", "default", "old", "old", "demo", "batch", "Held", at("09:00:00"), "by ada"),
         ),
         leaders=(Leader("demo", "agent_1", at("09:59:55"), 5, in_force=True),),
+        releases=(Running("agent", "demo", "unknown"),),
     )
 
 

@@ -6,12 +6,14 @@ import json
 import os
 import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from router import names
+from router import __version__, names
+from router.policy import inforce
 from tests.agent.whole.jobs import unique
 from tests.agent.whole.kubectl import Kubectl, Run
 from tests.agent.whole.site import NARROW, ROUTE_NARROW, SITE, USER, WIDE
@@ -123,7 +125,7 @@ def check_what_a_user_may_see(stack: Stack) -> None:
     missed = [sentence.partition(" could not be looked at: ") for sentence in found["notLookedAt"]]
     assert [what for what, _, _ in missed] == [
         "the state of queues",
-        "the policy that each replica of the webhook publishes",
+        "what each replica of the webhook publishes about itself",
         "the Nodes of queues",
         "the agents' Leases",
         "jobs of all namespaces",
@@ -136,6 +138,43 @@ def check_what_a_user_may_see(stack: Stack) -> None:
     assert all("forbidden" in why for _, _, why in missed)
     missing = batchgate(stack.user, "describe", "no-such-job")
     assert (missing.rc, missing.err.count("\n")) == (2, 1), missing
+
+
+def test_the_releases_that_run_are_told_and_those_that_are_too_far_apart(stack: Stack) -> None:
+    own = {"release": __version__}
+    agent = {"program": "agent", "name": SITE, **own}
+
+    found = until(
+        lambda: told(stack.admin, "version", "--server"),
+        lambda seen: len(seen["cluster"]["programs"]) == 2,
+        what="for both",
+    )
+    webhook, second = found["cluster"]["programs"]
+    assert (webhook, second) == ({"program": "webhook", "name": webhook["name"], **own}, agent)
+    assert (found["version"], found["cluster"]["warnings"]) == (__version__, [])
+    assert found["cluster"]["kubernetes"].startswith("v1.")
+    assert f"Releases: all are {__version__}\n" in batchgate(stack.admin, "status").out
+
+    later = f"0.{int(__version__.split('.')[1]) + 2}.0"
+    other = {"other.json": inforce.document(inforce.InForce(time.time(), "", release=later))}
+    system = stack.admin.elsewhere(names.SYSTEM_NAMESPACE)
+    patch = ("patch", "configmap", names.POLICY_STATE_CONFIG_MAP, "-p")
+    system.ok(*patch, json.dumps({"data": other}))
+    try:
+        apart = f"webhook other {later} and agent {SITE} {__version__} are more than one release apart"
+        for command in (("version",), ("status",)):
+            done = batchgate(stack.admin, *command)
+            assert (done.rc, f"Warning: {apart}" in done.err, f"other {later}".split()[1] in done.out) == (
+                0,
+                True,
+                True,
+            )
+    finally:
+        system.ok(*patch, json.dumps({"data": dict.fromkeys(other)}))
+
+    seen = batchgate(stack.user, "version")
+    assert (seen.rc, "No webhook and no agent says" in seen.out) == (0, True)
+    assert "could not be looked at" in seen.err
 
 
 def test_a_site_that_is_gone_is_forgotten(stack: Stack) -> None:
