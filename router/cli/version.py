@@ -68,7 +68,7 @@ class _Found:
 def _look(
     own: str, *, demanded: bool, kubeconfig: str | None, context: str | None, system_namespace: str
 ) -> _Found | None:
-    """What runs in the cluster; None without a kubeconfig, or with a warning where it is not demanded.
+    """What runs in the cluster; None without a kubeconfig. An undemanded cluster that is away is a warning.
 
     :raises ApiError: the demanded cluster does not answer
     :raises ConfigError: there is no kubeconfig for it

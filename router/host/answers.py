@@ -58,7 +58,7 @@ def speaks(message: Message) -> bool:
 
 
 def served(message: Message) -> int | None:
-    """The oldest version whose agents the site helper serves; None if it names none."""
+    """The oldest version whose agents the site helper serves; None without a number."""
     oldest = message.head.get("oldest", message.head.get("version"))
     return oldest if type(oldest) is int else None
 

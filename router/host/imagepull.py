@@ -44,7 +44,7 @@ MOST_DISK = 192 << 30  # of one pull: packed layers, unpacked layers and the ima
 SCRATCH = "/tmp"  # a local disk with room to unpack an image  # noqa: S108
 FURTHER_ENVIRONMENT = {}  # type: dict[str, str]  # e.g. {"https_proxy": "http://proxy:3128"}
 
-VERSION, OLDEST = 1, 1  # of questions and answers: what is spoken here, and the oldest that is answered as well
+VERSION, OLDEST = 1, 1  # of questions and answers; an older agent gets answers of its own version.
 HEARTBEAT = 10  # seconds between two heartbeats of a puller
 STALE = 120  # seconds without a heartbeat after which a puller counts as dead
 FAILED_SECONDS = 30  # how long a failure is reported; a later request tries again
@@ -851,8 +851,7 @@ def without_secrets(text: "str", auths: "Any") -> "str":
 def told(state: "str", **fields: "object") -> "dict[str, Any]":
     """An answer with all its fields."""
     answer = {"version": VERSION, "state": state, "path": None, "source": None, "digest": None, "config": None}
-    answer.update(reason="", message="", permanent=False)
-    answer.update(fields)
+    answer.update({"reason": "", "message": "", "permanent": False, **fields})
     return answer
 
 
@@ -982,8 +981,7 @@ def main() -> "None":
         answer = told("failed", reason=PULL, message="the question is not understood", permanent=True)
     signal.alarm(0)
     auths = asked.get("auths")
-    if asked.get("version") in range(OLDEST, VERSION):
-        answer["version"] = asked["version"]  # an earlier agent reads its own alone
+    answer["version"] = asked["version"] if asked.get("version") in range(OLDEST, VERSION) else VERSION
     answer["message"] = without_secrets(answer["message"], auths if isinstance(auths, list) else [])[:MOST_MESSAGE]
     sys.stdout.write(json.dumps(answer) + "\n")
 

@@ -35,7 +35,7 @@ LEAST_UID = 1000  # users with a lower uid are refused
 ROOTS = ()  # where users' directories may lie, e.g. ("/scratch/{user}/batchgate",); empty: anywhere
 FURTHER_PROGRAMS = ()  # commands beside PROGRAMS: names, or full paths, which may have any owner
 
-VERSION, OLDEST = 1, 1  # of this protocol: what is spoken here, and the oldest whose agents are served as well
+VERSION, OLDEST = 1, 1  # of this protocol, and the oldest whose agents are served
 MAGIC = b"\0batchgate-sitehelper\0"  # first on stdout: the agent skips what a login shell prints before it
 LENGTHS = struct.Struct(">II")
 MOST_HEAD, MOST_BODY, MOST_OUTPUT = 4 << 20, 64 << 20, 16 << 20  # bytes

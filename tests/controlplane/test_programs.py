@@ -16,6 +16,7 @@ import pytest
 from router.controlplane import building, programs
 from router.controlplane.programs import NoPrograms
 from router.errors import ConfigError
+from router.startup.release import OLDEST_KUBERNETES
 
 NAMES = ["etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler", "kubelet"]
 
@@ -32,6 +33,7 @@ def executables(folder: Path, *names: str) -> Path:
 def empty(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
     """A machine on which nothing was built; the cache's folder."""
     monkeypatch.delenv("KUBEBUILDER_ASSETS", raising=False)
+    monkeypatch.delenv("BATCHGATE_KUBERNETES", raising=False)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     return tmp_path / "cache/batchgate"
 
@@ -68,6 +70,19 @@ def test_the_folder_is_named_after_version_and_sums(empty: Path) -> None:
     assert programs.version() == "v1.36.3"
     assert programs.built().name.startswith("kubernetes-v1.36.3-")
     assert programs.digest_of(sums) != programs.digest_of(sums, sums)
+
+
+def test_another_kubernetes_has_a_module_and_a_folder_of_its_own(empty: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    newest = programs.built()
+    monkeypatch.setenv("BATCHGATE_KUBERNETES", f"v{OLDEST_KUBERNETES}")
+
+    assert programs.version().startswith(f"v{OLDEST_KUBERNETES}.")
+    assert programs.built().name.startswith(f"kubernetes-{programs.version()}-")
+    assert programs.built() != newest
+
+    monkeypatch.setenv("BATCHGATE_KUBERNETES", "v1.2")
+    with pytest.raises(ConfigError, match=r"BATCHGATE_KUBERNETES=v1.2: .* has no such module; it has v1.31"):
+        programs.missing()
 
 
 def test_elsewhere_than_in_a_checkout_a_folder_is_asked_for(
