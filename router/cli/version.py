@@ -121,4 +121,4 @@ def _print_cluster(found: _Found) -> None:
     if found.programs:
         print_table(("PROGRAM", "NAME", "RELEASE"), [(one.program, one.name, one.release) for one in found.programs])
     else:
-        click.echo("No webhook and no agent says that it runs here.")
+        click.echo("No webhook and no agent is to be seen here.")

@@ -19,7 +19,7 @@ import pytest
 from router import names
 from router.controlplane.installing import MANIFESTS
 from router.controlplane.plane import ControlPlane
-from tests.since import OURS, since
+from tests.since import since
 
 NODE = names.node_name("demo", "batch")
 NODES = "/api/v1/nodes"
@@ -267,14 +267,19 @@ def test_the_status_of_our_pods_is_the_agents(ask: Asker, routed: str) -> None:
         assert "is written by the agent" in ask(user, "PATCH", f"pods/{routed}/status", change)
 
 
-def test_a_batch_job_gets_no_debug_container_and_no_other_size(ask: Asker, routed: str, virtual_node: str) -> None:
+def test_a_batch_job_gets_no_debug_container(ask: Asker, routed: str, virtual_node: str) -> None:
     debugger = {"spec": {"ephemeralContainers": [{"name": "d", "image": "busybox:1.36"}]}}
-    larger = {"spec": {"containers": [{"name": "c", "resources": {"requests": {"cpu": "500m"}}}]}}
 
     for user in (PERSON, AGENT):
         assert "cannot be changed any more" in ask(user, "PATCH", f"pods/{routed}/ephemeralcontainers", debugger)
-        refused = "cannot be changed any more" if OURS >= 33 else "could not find the requested resource"
-        assert refused in ask(user, "PATCH", f"pods/{routed}/resize", larger)
+
+
+@since(33, "resizing of Pods")
+def test_a_batch_job_gets_no_other_size(ask: Asker, routed: str, virtual_node: str) -> None:
+    larger = {"spec": {"containers": [{"name": "c", "resources": {"requests": {"cpu": "500m"}}}]}}
+
+    for user in (PERSON, AGENT):
+        assert "cannot be changed any more" in ask(user, "PATCH", f"pods/{routed}/resize", larger)
 
 
 @pytest.mark.parametrize(

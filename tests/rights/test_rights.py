@@ -55,12 +55,11 @@ def test_every_right_is_used_and_none_is_refused(cluster: Cluster) -> None:
     renewed(cluster)
     run_job(cluster, "batchgate-uninstall")
 
-    requests = cluster.asked()
-    rights = audit.unused(audit.granted(cluster.chart), requests)
-    unused = {str(one).rpartition(" by ")[0] for one in rights} - set(UNUSED)
+    requests, rights = cluster.asked(), audit.granted(cluster.chart)
+    unused = {str(one).rpartition(" by ")[0] for one in audit.unused(rights, requests)}
     assert audit.refused(requests) == []
-    assert sorted(unused) == [], "\n".join(sorted(unused))
-    assert {one.right.account for one in requests} == {one.account for one in audit.granted(cluster.chart)}
+    assert unused == set(UNUSED), "\n".join(sorted(unused))
+    assert {one.right.account for one in requests} == {one.account for one in rights}
 
 
 def installed(cluster: Cluster) -> Component:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -265,7 +266,10 @@ def test_an_agent_that_was_away_makes_its_node_ready_again_at_once(
 ) -> None:
     """The node controller says Unknown after the grace period, and taints; nothing else has to happen."""
     options = Options(users=(), node_grace_seconds=4)
-    with control_plane(tmp_path / "plane", options) as plane, wire_to(plane.kubeconfig(), tmp_path) as (wire, config):
+    with contextlib.ExitStack() as stack:
+        plane = stack.enter_context(control_plane(tmp_path / "plane", options))
+        installing.install(plane)
+        wire, config = stack.enter_context(wire_to(installing.agent(plane), tmp_path))
         api = connect(str(plane.kubeconfig()))
         through = connect(config)
         recorder = Recorder(through, "agent-1")

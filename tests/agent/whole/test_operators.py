@@ -173,7 +173,7 @@ def test_the_releases_that_run_are_told_and_those_that_are_too_far_apart(stack: 
         system.ok(*patch, json.dumps({"data": dict.fromkeys(other)}))
 
     seen = batchgate(stack.user, "version")
-    assert (seen.rc, "No webhook and no agent says" in seen.out) == (0, True)
+    assert (seen.rc, "No webhook and no agent is to be seen" in seen.out) == (0, True)
     assert "could not be looked at" in seen.err
 
 

@@ -22,6 +22,7 @@ from router.controlplane.plane import ControlPlane
 from router.notation import documents
 from router.placement import signing
 from router.pod import template as podtemplate
+from tests.since import since
 from tests.test_corpus import ROOT
 from tests.test_corpus import jobs as corpus
 from tests.webhook.real.conftest import POLICY, asked
@@ -174,6 +175,7 @@ def test_the_jobs_of_this_file_have_every_field_that_is_signed() -> None:
     assert {*podtemplate.CONTAINER_FIELDS} <= {field for one in containers for field in one}
 
 
+@since(34, "resources of a whole Pod, which it drops")
 def test_a_field_that_an_older_api_server_drops_after_us_stops_no_job(older: ControlPlane, older_asks: Path) -> None:
     """Whatever keeps no Job in the cloud, and is dropped there, is not of what is signed."""
     older.make_namespaces({"dropped": (RESEARCHERS,)})
