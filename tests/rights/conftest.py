@@ -22,6 +22,7 @@ from router.controlplane.start import control_plane
 from tests.chart.rendering import NEEDED, objects
 from tests.rights import audit
 from tests.rights.audit import Asked
+from tests.rights.pods import NODE as STAND_INS
 from tests.rights.pods import Pods
 
 Json = dict[str, Any]
@@ -112,6 +113,7 @@ def cluster(control_plane_programs: Programs, tmp_path_factory: pytest.TempPathF
         pods = Pods(plane, Path(root), _address())
         found = Cluster(plane, objects(values()), pods, log)
         plane.make_namespaces({names.SYSTEM_NAMESPACE: ()})
+        plane.apply(node(STAND_INS, "other://2"))
         # One of ours without the label by which the agent finds its Nodes, and one that is somebody else's.
         plane.apply(node(NODE, f"{names.NODE_PROVIDER}{SITE}/{QUEUE}"), node(names.node_name(SITE, TAKEN), "other://1"))
         plane.apply(*(one for one in found.chart if one["kind"] not in {"Deployment", "Job"}))

@@ -20,7 +20,8 @@ from typing import Any, Final
 
 from router import names
 from router.certs.files import write_all
-from router.controlplane.plane import ControlPlane
+from router.controlplane import ports
+from router.controlplane.plane import ControlPlane, write_kubeconfig
 from router.controlplane.processes import Component
 from router.kube.client import connect
 from tests.webhook.servers import until
@@ -30,6 +31,9 @@ Json = dict[str, Any]
 _LISTENING: Final = re.compile(r"(--[a-z-]+)=:\d+")
 _SYSTEM: Final = f"/api/v1/namespaces/{names.SYSTEM_NAMESPACE}"
 _FOLLOW_SECONDS: Final = 0.5
+SYSTEM: Final = ("-n", names.SYSTEM_NAMESPACE)
+NODE: Final = "stands-in"
+"""The Node of Pods that stand for processes; no kubelet runs there."""
 
 
 def words_of(
@@ -61,28 +65,47 @@ class Pods:
     _volumes: dict[Path, str] = field(default_factory=dict)
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
-    def start(self, name: str, spec: Json, *change: tuple[str, str]) -> Component:
+    def start(self, name: str, template: Json, *change: tuple[str, str], in_pod: bool = True) -> Component:
         """Run the init containers to their end and start the container.
 
         :param change: a beginning of the container's arguments, and what stands for those that begin so
+        :param in_pod: whether a Pod stands for it, to which its token is bound, as in a cluster
         """
+        spec = template["spec"]
         places = {volume["name"]: self._place(name, volume) for volume in spec.get("volumes", ())}
         self.sync()
-        for one in spec.get("initContainers", ()):
-            ended(self._started(f"{name}-{one['name']}", one, spec, places))
         (container,) = spec["containers"]
+        port = self._stand_in(name, template) if in_pod else 0
+        kubeconfig = self._kubeconfig(name, spec["serviceAccountName"], in_pod=in_pod)
+        if in_pod:
+            for one in spec.get("initContainers", ()):
+                ended(self._started(f"{name}-{one['name']}", one, places, kubeconfig))
         arguments = container["args"]
-        for beginning, instead in change:
+        for beginning, instead in (("--listen=:8443", f"--listen=0.0.0.0:{port}"), *change):
             arguments = [instead if word.startswith(beginning) else word for word in arguments]
-        return self._started(name, {**container, "args": arguments}, spec, places)
+        return self._started(name, {**container, "args": arguments}, places, kubeconfig)
 
-    def _started(self, name: str, container: Json, spec: Json, places: Mapping[str, Path]) -> Component:
+    def _stand_in(self, name: str, template: Json) -> int:
+        """Make the Pod that stands for a process; the port that is free for it. Its Service is the chart's."""
+        (port,) = ports.free(1, self.address)
+        self.plane.kubectl("delete", "pod", name, *SYSTEM, "--ignore-not-found", "--force", "--grace-period=0")
+        self.plane.apply(stand_in(template, name, port))
+        ready = {"phase": "Running", "podIP": self.address, "podIPs": [{"ip": self.address}]}
+        status = {"status": {**ready, "conditions": [{"type": "Ready", "status": "True"}]}}
+        words = ("--subresource=status", "--type=merge", "-p", json.dumps(status))
+        self.plane.kubectl("patch", "pod", name, *SYSTEM, *words)
+        return port
+
+    def _kubeconfig(self, name: str, account: str, *, in_pod: bool) -> Path:
+        """With a token of the account, bound to the Pod as a kubelet asks for it."""
+        bound = ("--bound-object-kind=Pod", f"--bound-object-name={name}") if in_pod else ()
+        token = self.plane.kubectl("create", "token", account, *SYSTEM, "--duration=2h", *bound).stdout.strip()
+        return write_kubeconfig(self.plane.place, f"{account}-{name}", {"token": token})
+
+    def _started(self, name: str, container: Json, places: Mapping[str, Path], kubeconfig: Path) -> Component:
         mounts = {mount["mountPath"]: places[mount["name"]] for mount in container.get("volumeMounts", ())}
-        account = spec.get("serviceAccountName", "default")
-        kubeconfig = self.plane.service_account(names.SYSTEM_NAMESPACE, account)
         words = words_of(container["args"], mounts, {"POD_IP": self.address, "POD_NAME": name}, kubeconfig)
         argv = [sys.executable, "-m", "router", *words]
-        # Only an init container has no account of its own: it does not call the API server.
         environment = {"PATH": os.environ["PATH"], "HOME": str(self.root), "KUBECONFIG": str(kubeconfig)}
         made = Component(name, argv, self.plane.place.logs, environment, self.plane.keeper)
         made.start()
@@ -144,29 +167,32 @@ def ended(process: Component) -> None:
     assert code == (0,), process.tail()
 
 
-def listening(process: Component) -> int:
-    """The port of a process's first server, once it says it."""
+def listening(process: Component) -> None:
+    """Wait until a process says that its first server listens."""
 
-    def port() -> int:
+    def said() -> bool:
         assert process.running, process.tail()
         lines = process.log.read_text().splitlines() if process.log.exists() else []
         told = [json.loads(line) for line in lines if line.startswith("{") and line.endswith("}")]
-        said = [line["address"] for line in told if line["message"] == "listening"]
-        return int(said[0].rpartition(":")[2]) if said else 0
+        return any(line["message"] == "listening" for line in told)
 
-    return until(port)
+    until(said)
 
 
-def stand_in(template: Json, name: str, node: str, port: int) -> Json:
-    """A Pod that stands for a process: the API server leads only to addresses of Pods. Its Service is the chart's."""
+def stand_in(template: Json, name: str, port: int) -> Json:
+    """A Pod that stands for a process: the API server leads only to addresses of Pods."""
     (container,) = template["spec"]["containers"]
     kept = {key: container[key] for key in ("name", "image", "securityContext") if key in container}
     return {
         "apiVersion": "v1",
         "kind": "Pod",
-        "metadata": {"name": name, "namespace": names.SYSTEM_NAMESPACE, "labels": template["metadata"]["labels"]},
+        "metadata": {
+            "name": name,
+            "namespace": names.SYSTEM_NAMESPACE,
+            "labels": template["metadata"].get("labels", {}),
+        },
         "spec": {
-            "nodeName": node,
+            "nodeName": NODE,
             "securityContext": template["spec"]["securityContext"],
             "serviceAccountName": template["spec"]["serviceAccountName"],
             "containers": [{**kept, "ports": [{"name": "https", "containerPort": port}]}],

@@ -26,15 +26,13 @@ from router.controlplane.processes import Component
 from router.kube.client import connect
 from tests.rights import audit
 from tests.rights.conftest import NODE, SITE, Cluster, policy
-from tests.rights.pods import ended, listening, stand_in
+from tests.rights.pods import SYSTEM, ended, listening
 from tests.webhook.real.gated import container, job
 from tests.webhook.servers import until
 
 pytestmark = pytest.mark.timeout(900)
 
 Json = dict[str, Any]
-SYSTEM = ("-n", names.SYSTEM_NAMESPACE)
-STAND_INS = "stands-in"
 UNUSED = {
     "batchgate-approver: approve signers.certificates.k8s.io kubernetes.io/kubelet-serving": (
         "the API server's own admission asks for it while it takes the approval, without a request"
@@ -65,39 +63,31 @@ def test_every_right_is_used_and_none_is_refused(cluster: Cluster) -> None:
 def installed(cluster: Cluster) -> Component:
     """The certificates, the webhook behind its Service, its registration."""
     run_job(cluster, "batchgate-certs")
-    template = cluster.template("Deployment", "batchgate-webhook")
-    webhook = cluster.pods.start("webhook", template["spec"])
-    plane, port = cluster.plane, listening(webhook)
-    plane.apply({"apiVersion": "v1", "kind": "Node", "metadata": {"name": STAND_INS}})
-    plane.apply(stand_in(template, "webhook", STAND_INS, port))
-    address = cluster.pods.address
-    ready = {"phase": "Running", "podIP": address, "podIPs": [{"ip": address}]}
-    status = {"status": {**ready, "conditions": [{"type": "Ready", "status": "True"}]}}
-    words = ("--subresource=status", "--type=merge", "-p", json.dumps(status))
-    plane.kubectl("patch", "pod", "webhook", *SYSTEM, *words)
+    webhook = cluster.pods.start("batchgate-webhook", cluster.template("Deployment", "batchgate-webhook"))
+    listening(webhook)
     run_job(cluster, "batchgate-activate")
     return webhook
 
 
 def run_job(cluster: Cluster, name: str) -> None:
     """Run a Job of the chart to its end."""
-    ended(cluster.pods.start(name, cluster.template("Job", name)["spec"]))
+    ended(cluster.pods.start(name, cluster.template("Job", name)))
 
 
 def agents(cluster: Cluster) -> tuple[Component, Component, list[Component]]:
     """An agent as in the cluster, its standby as on a login node, and whatever else the chart runs."""
     name = f"batchgate-agent-{SITE}"
-    spec = cluster.template("Deployment", name)["spec"]
-    first = cluster.pods.start(name, spec)
+    template = cluster.template("Deployment", name)
+    first = cluster.pods.start(name, template)
     until(lambda: ready(cluster.plane))
     watching = ("--policy=", f"--policy-configmap={names.POLICIES_CONFIG_MAP}")
-    standby = cluster.pods.start(f"{name}.standby", {**spec, "initContainers": []}, watching)
+    standby = cluster.pods.start(f"{name}.standby", template, watching, in_pod=False)
     rest = [
         one["metadata"]["name"]
         for one in cluster.chart
         if one["kind"] == "Deployment" and one["metadata"]["name"] not in {name, "batchgate-webhook"}
     ]
-    others = [cluster.pods.start(one, cluster.template("Deployment", one)["spec"]) for one in rest]
+    others = [cluster.pods.start(one, cluster.template("Deployment", one)) for one in rest]
     return first, standby, others
 
 
