@@ -54,9 +54,10 @@ def route(method: str, path: str) -> Route:
     """
     parts = path.removeprefix("/").removesuffix("/").split("/")
     if parts[0] in _STREAMS:
+        # No "name: value", which an API server up to 1.31 reads as YAML, and shows "unknown error" in its place.
         raise RequestError(
             501,
-            f"{_STREAMS[parts[0]]} is not possible: this Pod runs as a batch job on the nodes of an HPC site; "
+            f"{_STREAMS[parts[0]]} is not possible, as this Pod runs as a batch job on the nodes of an HPC site; "
             "kubectl logs and kubectl describe show what it does",
         )
     found = _found(parts)

@@ -254,9 +254,11 @@ def test_batch_jobs_are_not_entered(cluster: Cluster, namespace: str) -> None:
         "this Pod runs as a batch job on the nodes of an HPC site; kubectl logs and kubectl describe show what it does"
     )
 
-    assert f"exec is not possible: {why}" in cluster.refused("exec", "-n", namespace, "closed", "--", "date")
-    assert f"attach is not possible: {why}" in cluster.refused("attach", "-n", namespace, "closed")
-    assert f"port-forward is not possible: {why}" in cluster.refused("port-forward", "-n", namespace, "closed", ":80")
+    assert f"exec is not possible, as {why}" in cluster.refused("exec", "-n", namespace, "closed", "--", "date")
+    assert f"attach is not possible, as {why}" in cluster.refused("attach", "-n", namespace, "closed")
+    assert f"port-forward is not possible, as {why}" in cluster.refused(
+        "port-forward", "-n", namespace, "closed", ":80"
+    )
 
 
 def test_a_certificate_of_the_clusters_ca_alone_opens_nothing(cluster: Cluster, namespace: str, tmp_path: Path) -> None:

@@ -27,12 +27,12 @@ def test_what_a_path_asks_for(path: str, expected: Route) -> None:
 @pytest.mark.parametrize(
     ("method", "path", "status", "text"),
     [
-        ("POST", "/exec/ns/pod/main", 501, f"exec is not possible: {WHY}"),
-        ("GET", "/exec/ns/pod/uid/main", 501, f"exec is not possible: {WHY}"),
-        ("POST", "/attach/ns/pod/main", 501, f"attach is not possible: {WHY}"),
-        ("POST", "/portForward/ns/pod", 501, f"port-forward is not possible: {WHY}"),
-        ("POST", "/run/ns/pod/main", 501, f"running a command in it is not possible: {WHY}"),
-        ("GET", "/cri/exec/token", 501, f"attaching to it is not possible: {WHY}"),
+        ("POST", "/exec/ns/pod/main", 501, f"exec is not possible, as {WHY}"),
+        ("GET", "/exec/ns/pod/uid/main", 501, f"exec is not possible, as {WHY}"),
+        ("POST", "/attach/ns/pod/main", 501, f"attach is not possible, as {WHY}"),
+        ("POST", "/portForward/ns/pod", 501, f"port-forward is not possible, as {WHY}"),
+        ("POST", "/run/ns/pod/main", 501, f"running a command in it is not possible, as {WHY}"),
+        ("GET", "/cri/exec/token", 501, f"attaching to it is not possible, as {WHY}"),
         ("POST", "/containerLogs/ns/pod/main", 405, "405: Method Not Allowed"),
         ("DELETE", "/pods", 405, "405: Method Not Allowed"),
         ("HEAD", "/healthz", 405, "405: Method Not Allowed"),
