@@ -6,7 +6,7 @@ BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-quick test-bed test-kind kill-test hostile check format manifests bench control-plane-programs control-plane control-plane-down bed bed-down image kind kind-down lock clean
+.PHONY: help demo test test-quick test-oldest test-bed test-kind kill-test hostile check format manifests bench control-plane-programs control-plane control-plane-down bed bed-down image kind kind-down lock clean
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):[^#]*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 32
@@ -43,6 +43,15 @@ test-bed: $(READY) ## where the bed is up: a test of each kind on its Slurm, ove
 
 test-kind: $(READY) ## after `make kind`: Batchgate as it is installed there (deletes its Jobs), another cluster made and taken away, the image
 	BATCHGATE_KIND=required $(BIN)/pytest tests/kindcluster tests/imagebuild
+
+# What depends on the version of the API server.
+OLDEST := BATCHGATE_KUBERNETES=v1.31
+VERSIONED := $(addprefix tests/,webhook/real webhook/test_watched.py controlplane chart/test_cluster.py rights certs kubelet startup \
+	agent/nodes agent/leader agent/whole/test_life.py agent/whole/test_operators.py agent/whole/test_releases.py)
+
+test-oldest: $(READY) ## what depends on the API server, on the oldest Kubernetes that is supported; builds it first
+	@$(OLDEST) $(BIN)/python -m router.controlplane
+	$(OLDEST) $(BIN)/pytest --numprocesses $(WORKERS) $(VERSIONED)
 
 kill-test: $(READY) ## the long forms of the tests that kill and cut off: real times, 100 kills; an hour, two where a bed is up
 	BATCHGATE_KILL_TEST=1 $(BIN)/pytest tests/agent/whole tests/agent/bed/test_kills.py tests/agent/bed/test_submit_kills.py tests/certs/test_ensure.py
