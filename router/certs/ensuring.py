@@ -1,4 +1,4 @@
-"""Keeps the webhook's certificates and keys in a cluster: ``certs ensure``, and the loop of ``webhook --rotate``.
+"""Keeps the webhook's certificates and keys in a cluster: ``certs ensure``.
 
 Shell (the API, the clock). ``serving`` and ``signingkeys`` decide; here objects are read in the order that ``rotation``
 asks for, and one write is made at a time. Who loses a race reads again, and finds what the winner made.

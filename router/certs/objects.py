@@ -148,8 +148,8 @@ def refuse_foreign(found: Objects) -> None:
         theirs = next((key for key in annotations if key.startswith(_CERT_MANAGER)), None)
         if one is not None and theirs is not None:
             raise ConfigError(
-                f"{named(one)} has the annotation {theirs}: cert-manager keeps it. Run no `certs ensure` and no "
-                "--rotate beside it, or take its Certificate and the annotation away first"
+                f"{named(one)} has the annotation {theirs}: cert-manager keeps it. Run no `certs ensure` "
+                "beside it, or take its Certificate and the annotation away first"
             )
 
 

@@ -5,11 +5,13 @@ Shell: reads options, prints a line for each step.
 
 from __future__ import annotations
 
+import signal
+import sys
 import time
 from collections.abc import Callable
 from datetime import timedelta
 from functools import wraps
-from typing import Any, Final, ParamSpec
+from typing import Any, Final, NoReturn, ParamSpec
 
 import click
 
@@ -26,6 +28,10 @@ from router.startup.options import Duration
 
 _WAIT: Final = "5m"
 _LOOK_SECONDS: Final = 10.0
+_ENSURE_SECONDS: Final = 30.0
+"""Seconds between two looks of ``ensure --watch``. The steps of a rotation are minutes apart."""
+_PATIENCE_SECONDS: Final = 600.0
+"""For how long an API server may be away; then ``ensure --watch`` ends, so that its Pod shows what is wrong."""
 
 __all__ = ["certs"]
 
@@ -68,9 +74,8 @@ def _cluster_options(command: Callable[P, None]) -> Callable[..., None]:
 )
 @click.option("--activate", is_flag=True, help="Then make the registration active, once the webhook is ready.")
 @click.option("--wait", type=Duration(), default=_WAIT, show_default=True, help="For the webhook, with --activate.")
-def ensure(
-    api: Api, namespace: str, service: str, wait: int, *, activate: bool, replace_signing_key: bool, **named: Any
-) -> None:
+@click.option("--watch", is_flag=True, help="Go on until interrupted, and take each step when it is due.")
+def ensure(api: Api, namespace: str, service: str, *, activate: bool, watch: bool, **named: Any) -> None:
     """Make or renew the webhook's CA, certificate and signing key in the cluster, and set caBundle.
 
     It may be run at any time, also twice at once. What is past two thirds of its life is replaced in steps that leave no
@@ -80,14 +85,38 @@ def ensure(
     \b
     Example: batchgate certs ensure --activate
     """
+    if watch and (activate or named["replace_signing_key"]):
+        raise click.UsageError("--watch only keeps what is there: run it without --activate and --replace-signing-key")
     known = ensuring.host_names(service, namespace)
-    lives = Lives(signing=timedelta() if replace_signing_key else None)
+    lives = Lives(signing=timedelta() if named["replace_signing_key"] else None)
     target = Target(Rules(namespace, (*known, *named["host_names"]), lives=lives), named["registration"])
+    if watch:
+        _keep(api, target)
     waits = ensuring.ensure(api, target, click.echo)
     for one in waits:
         click.echo(f"Next, at {one.until:%Y-%m-%d %H:%M:%S} UTC: {one.words}")
     if activate:
-        activation.activate(api, target, service, float(wait), click.echo)
+        activation.activate(api, target, service, float(named["wait"]), click.echo)
+
+
+def _keep(api: Api, target: Target) -> NoReturn:
+    """Take each step when it is due. What a person must mend ends it, as a Pod that fails is seen."""
+    _end_by_signal()
+    well = time.monotonic()
+    while True:
+        try:
+            ensuring.ensure(api, target, click.echo)
+            well = time.monotonic()
+        except ApiError as error:
+            if time.monotonic() - well > _PATIENCE_SECONDS:
+                raise
+            click.echo(f"Error: {error}; trying again", err=True)
+        time.sleep(_ENSURE_SECONDS)
+
+
+def _end_by_signal() -> None:
+    """The first process of a container ignores the signal otherwise, and is killed half a minute later."""
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
 
 
 @certs.command()
@@ -109,6 +138,7 @@ def approve(api: Api, namespace: str, *, watch: bool) -> None:
     told: dict[str, str] = {}
     if not watch:
         raise SystemExit(1 if _approve(api, account, told) else 0)
+    _end_by_signal()
     while True:
         try:
             _approve(api, account, told)

@@ -140,11 +140,7 @@ def _pods(cluster: Cluster, nodes: tuple[Json, ...], label: str) -> tuple[PodVie
 
 def _leading(cluster: Cluster, found: Found) -> list[str]:
     """The holders of agents' Leases that are renewed while this looks, as this machine's clock may differ."""
-    before = {
-        _name(one): one
-        for one in found.leases
-        if uninstalling.is_our_lease(one) and forgetting.holder(one) and _name(one) != names.WEBHOOK_LEASE
-    }
+    before = {_name(one): one for one in found.leases if uninstalling.is_our_lease(one) and forgetting.holder(one)}
     if not before:
         return []
     lasts = max(forgetting.lasts(one) for one in before.values())

@@ -85,7 +85,6 @@ class WebhookSettings:
     :param in_cluster: watch the cluster in which this Pod runs, by its service account
     :param kubeconfig: watch the cluster of this file
     :param namespace: where agents publish the state of the queues; only with ``in_cluster`` or ``kubeconfig``
-    :param rotate: renew certificates and keys in the cluster; only with ``in_cluster`` or ``kubeconfig``
     :raises ConfigError: ``metrics_listen`` has the port of ``listen``, even if their hosts differ
     """
 
@@ -104,7 +103,6 @@ class WebhookSettings:
     kubeconfig: Path | None = None
     in_cluster: bool = False
     namespace: str = NAMESPACE
-    rotate: bool = False
     threads: int = THREADS
     body_limit: int = BODY_LIMIT
     review_budget: float = REVIEW_BUDGET

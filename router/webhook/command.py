@@ -64,7 +64,6 @@ _option: Final = partial(option, "webhook")
 @_option(
     "--namespace", default=NAMESPACE, metavar="NAME", help="Of Batchgate's ConfigMaps: state of queues and policy."
 )
-@_option("--rotate", is_flag=True, help="Renew certificates and keys in the cluster; one of all replicas does it.")
 @_option("--threads", default=THREADS, type=click.IntRange(1, 256), help="Reviews that are worked on at once.")
 @_option("--body-limit", default=BODY_LIMIT, type=click.IntRange(1024), metavar="BYTES", help="Of a review.")
 @_option(
@@ -88,8 +87,6 @@ def webhook(**options: Any) -> None:
     _demand_one_cluster(options)
     if options["client_name"] and options["client_ca"] is None:
         raise click.UsageError("--client-name says which clients of --client-ca may ask; give that as well")
-    if options["rotate"] and options["kubeconfig"] is None and not options["in_cluster"]:
-        raise click.UsageError("--rotate renews what is in a cluster; give --in-cluster or --kubeconfig as well")
     metrics_listen = options["metrics_listen"]
     settings = WebhookSettings(
         listen=parse_address(options["listen"]),
@@ -107,7 +104,6 @@ def webhook(**options: Any) -> None:
         kubeconfig=options["kubeconfig"],
         in_cluster=options["in_cluster"],
         namespace=options["namespace"],
-        rotate=options["rotate"],
         threads=options["threads"],
         body_limit=options["body_limit"],
         review_budget=options["review_budget"],

@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from typing import Any, Protocol, TypeVar
 
 from werkzeug.exceptions import ServiceUnavailable
 
@@ -38,9 +38,6 @@ from router.webhook.service import Service
 from router.webhook.tls import ServerTls
 from router.workload.cluster import UNKNOWN_CLUSTER, Cluster
 from router.workload.clusterfile import read_cluster
-
-if TYPE_CHECKING:
-    from router.webhook.rotating import Rotation
 
 T_co = TypeVar("T_co", covariant=True)
 
@@ -151,8 +148,7 @@ def load(checked: InForce, settings: WebhookSettings, log: logging.Logger, metri
     for source in checked.sources:
         source.check()
     in_force = _following(checked, settings, log)
-    rotation = _rotation(in_force, settings, log)
-    for followed in (*in_force.followed, *rotation):
+    for followed in in_force.followed:
         followed.start()
     publisher = _publisher(checked, settings, log)
     if publisher is not None:
@@ -166,7 +162,7 @@ def load(checked: InForce, settings: WebhookSettings, log: logging.Logger, metri
         policy=in_force.policy,
         metrics=Metrics(),
         log=log,
-        sources=(*in_force.sources, *rotation),
+        sources=in_force.sources,
         certificate_expiry=lambda: in_force.certificate.value.not_after,
         ca_expiry=lambda: in_force.certificate.value.ca_not_after,
         certificate_sha256=lambda: in_force.certificate.value.sha256,
@@ -176,7 +172,7 @@ def load(checked: InForce, settings: WebhookSettings, log: logging.Logger, metri
         metrics_port=metrics_port,
         watching=lambda: (
             files.alive
-            and all(followed.alive for followed in (*in_force.followed, *rotation))
+            and all(followed.alive for followed in in_force.followed)
             and (publisher is None or publisher.alive)
         ),
         synced=lambda: in_force.synced,
@@ -204,14 +200,6 @@ def _publisher(checked: InForce, settings: WebhookSettings, log: logging.Logger)
     return PolicyPublisher(
         checked.api, settings.namespace, socket.gethostname(), lambda: (store.digest, store.error), log
     )
-
-
-def _rotation(in_force: InForce, settings: WebhookSettings, log: logging.Logger) -> tuple[Rotation, ...]:
-    if not settings.rotate or in_force.api is None:
-        return ()
-    from router.webhook.rotating import Rotation  # noqa: PLC0415 - only this option needs it
-
-    return (Rotation(in_force.api, settings.namespace, settings.host_names, log),)
 
 
 def _optional(name: str, path: Path | None, read: Callable[[Path], Any], log: logging.Logger) -> FileSource[Any] | None:

@@ -33,6 +33,7 @@ from tests.webhook.servers import ROOT, Pki, Server, serving
 
 SYSTEM = names.SYSTEM_NAMESPACE
 CERTS = "batchgate-certs"
+ROTATION = "batchgate-rotation"
 _ENDPOINTS = Options(node_grace_seconds=3600, arguments={APISERVER: ("--enable-aggregator-routing=true",)})
 """Without kube-proxy a Service's address leads nowhere, so the API server takes the endpoints themselves."""
 
@@ -44,14 +45,16 @@ class Installed:
     plane: ControlPlane
     kubeconfig: Path
     """Of service account batchgate-certs."""
+    rotation: Path
+    """Of service account batchgate-rotation."""
 
     @property
     def api(self) -> Api:
         return connect(str(self.kubeconfig))
 
-    def start(self, *words: str) -> subprocess.Popen[str]:
-        """``batchgate certs …`` in a process of its own, as that service account."""
-        argv = [sys.executable, "-m", "router", "certs", *words, "--kubeconfig", str(self.kubeconfig)]
+    def start(self, *words: str, kubeconfig: Path | None = None) -> subprocess.Popen[str]:
+        """``batchgate certs …`` in a process of its own, as the first service account or another."""
+        argv = [sys.executable, "-m", "router", "certs", *words, "--kubeconfig", str(kubeconfig or self.kubeconfig)]
         return subprocess.Popen(
             argv,
             cwd=ROOT,
@@ -95,10 +98,11 @@ def cluster(control_plane_programs: programs.Programs, tmp_path_factory: pytest.
     """One for all tests here; ``installed`` gives it without certificates."""
     with control_plane(tmp_path_factory.mktemp("certs") / "plane", _ENDPOINTS) as plane:
         installing.install(plane)
-        plane.kubectl("apply", "-k", str(installing.MANIFESTS / "certs"))
+        for folder in ("certs", "rotate"):
+            plane.kubectl("apply", "-k", str(installing.MANIFESTS / folder))
         plane.make_namespaces({"gated": ("researchers",)})
         plane.kubectl("label", "namespace", "gated", f"{names.LABEL_GATE}={names.GATE_ENABLED}")
-        yield Installed(plane, plane.service_account(SYSTEM, CERTS))
+        yield Installed(plane, plane.service_account(SYSTEM, CERTS), plane.service_account(SYSTEM, ROTATION))
 
 
 @pytest.fixture

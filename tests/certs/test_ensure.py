@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import time
+from collections.abc import Iterator
 from datetime import timedelta
 from pathlib import Path
 
@@ -15,7 +17,6 @@ from router.certs import activation, checking, ensuring
 from router.certs.activation import webhooks_of
 from router.certs.ensuring import Target
 from router.certs.rotation import Bounds, Lives, Rules
-from router.controlplane import installing
 from router.errors import ApiError, ConfigError
 from router.kube.client import Api, connect
 from router.placement import signing
@@ -154,10 +155,10 @@ def test_no_request_fails_while_all_is_replaced_again_and_again(installed: Insta
     It ends once CA and signing key were replaced twice, which takes a minute, and more on a busy machine; `make kill-test` goes on for four.
     """
     target = Target(Rules(SYSTEM, HOSTS, SOON, SHORT))
-    api, did = installed.api, list[str]()
+    api, did = connect(str(installed.rotation)), list[str]()
     ensuring.ensure(api, target, did.append)
     with webhook(installed, tmp_path) as (_, mounted), mounted.following(0.5):
-        activation.activate(api, target, "batchgate", 60, did.append)
+        activation.activate(installed.api, target, "batchgate", 60, did.append)
         until(lambda: routed(installed))
         admin, answers = connect(str(installed.plane.kubeconfig())), list[str]()
         path, end = "/apis/batch/v1/namespaces/gated/jobs", time.monotonic() + 240
@@ -187,19 +188,44 @@ def dry_run(admin: Api, path: str, made: dict[str, object]) -> str:
     return str(done["metadata"]["labels"].get(names.KEY_TARGET))
 
 
-def test_a_replica_of_the_webhook_renews_what_is_missing(installed: Installed, tmp_path: Path) -> None:
+def test_the_watch_renews_what_is_missing_until_it_is_ended(installed: Installed) -> None:
     assert installed.certs("ensure")[0] == 0
-    account = installing.webhook(installed.plane)
-    installed.plane.kubectl("apply", "-f", str(installing.MANIFESTS / "rotate" / "binding.yaml"))
     installed.plane.kubectl("delete", "configmap", names.PUBLIC_KEYS_CONFIG_MAP, "-n", SYSTEM)
 
-    with webhook(installed, tmp_path, "--kubeconfig", str(account), "--rotate") as (server, _):
-        line = until(lambda: server.logged("rotation"))[0]
+    with rotating(installed):
+        until(
+            lambda: installed.plane.run_kubectl("get", "configmap", names.PUBLIC_KEYS_CONFIG_MAP, "-n", SYSTEM).stdout
+        )
+        until(lambda: whole(installed))
 
-    assert line["did"].startswith(f"ConfigMap {names.PUBLIC_KEYS_CONFIG_MAP}: public key ")
-    assert whole(installed)
-    lease = installed.plane.get("lease", names.WEBHOOK_LEASE, "-n", SYSTEM)
-    assert lease["spec"]["holderIdentity"]
+
+def test_the_watch_ends_with_what_a_person_must_mend(installed: Installed) -> None:
+    assert installed.certs("ensure")[0] == 0
+    theirs = "cert-manager.io/certificate-name=batchgate-webhook"
+    installed.plane.kubectl("annotate", "secret", names.WEBHOOK_TLS, "-n", SYSTEM, theirs)
+
+    code, said = installed.certs("ensure", "--watch")
+
+    assert (code, "cert-manager keeps it" in said) == (2, True)
+
+
+@pytest.mark.parametrize("option", ["--activate", "--replace-signing-key"])
+def test_the_watch_only_keeps(installed: Installed, option: str) -> None:
+    code, said = installed.certs("ensure", "--watch", option)
+
+    assert (code, "--watch only keeps what is there" in said) == (2, True)
+
+
+@contextlib.contextmanager
+def rotating(installed: Installed) -> Iterator[None]:
+    """`certs ensure --watch` as the account of its Deployment."""
+    process = installed.start("ensure", "--watch", kubeconfig=installed.rotation)
+    try:
+        yield
+    finally:
+        process.terminate()
+        process.communicate(timeout=30)
+    assert process.returncode == 0
 
 
 @pytest.mark.parametrize(

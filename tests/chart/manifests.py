@@ -63,7 +63,7 @@ FILES: Final = (
     *_same("quota/priorityclass.yaml", "quota/pods.yaml"),
     *_same("pull-secrets/role.yaml"),
     *(Made(f"certs/{name}.yaml", (f"certs/{name}.yaml",), BUILTIN) for name in ("account", "jobs")),
-    Made("rotate/binding.yaml", ("rotate/binding.yaml",), BUILTIN),
+    *(Made(f"rotate/{name}.yaml", (f"rotate/{name}.yaml",), BUILTIN) for name in ("account", "deployment")),
     *_same("approver/role.yaml"),
     Made(
         "certs/registration.yaml",

@@ -93,10 +93,9 @@ PAIRS = {
         ("ignore",),
     ),
     "builtin certificates": Pair(
-        ("webhook", "certs"),
+        ("webhook", "certs", "rotate"),
         {"certificates": {"mode": "builtin"}, **IMAGE},
         ("webhook", "certs", "registration", "rotate"),
-        components=("rotate",),
     ),
     "only clients with a certificate": Pair(
         ("webhook",),

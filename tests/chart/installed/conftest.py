@@ -75,7 +75,7 @@ class Admin:
         system = f"--namespace={names.SYSTEM_NAMESPACE}"
         words = [("get", "pods", "-o", "wide"), ("get", "events", "--sort-by=.lastTimestamp")]
         words += [("logs", "--tail=40", "--prefix", "--timestamps", "-l", f"app.kubernetes.io/name=batchgate-{one}")
-                  for one in ("webhook", "agent", "certs", "uninstall")]  # fmt: skip
+                  for one in ("webhook", "agent", "certs", "rotation", "uninstall")]  # fmt: skip
         return "".join(self.plane.run_kubectl(*one, system).stdout for one in words)
 
     def values(self, more: dict[str, Any]) -> None:

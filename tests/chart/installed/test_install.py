@@ -102,12 +102,12 @@ def test_nothing_of_the_hooks_is_left(installed: Admin) -> None:
     whole = there(installed, "clusterroles")
 
     assert found == {
-        "serviceaccounts": ["batchgate-agent", "batchgate-webhook"],
-        "roles": ["batchgate-agent", "batchgate-webhook", "batchgate-webhook-certs"],
-        "rolebindings": ["batchgate-agent", "batchgate-webhook", "batchgate-webhook-certs"],
+        "serviceaccounts": ["batchgate-agent", "batchgate-rotation", "batchgate-webhook"],
+        "roles": ["batchgate-agent", "batchgate-rotation", "batchgate-webhook"],
+        "rolebindings": ["batchgate-agent", "batchgate-rotation", "batchgate-webhook"],
         "jobs.batch": [],
     }
-    assert whole == ["batchgate-agent", "batchgate-webhook", "batchgate-webhook-certs"]
+    assert whole == ["batchgate-agent", "batchgate-rotation", "batchgate-webhook"]
 
 
 def test_the_public_key_is_where_the_page_says(installed: Admin) -> None:
