@@ -14,11 +14,10 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-import yaml
 from cryptography.hazmat.primitives import hashes
 
 from router import names
-from router.certs import checking, objects
+from router.certs import checking, objects, registration
 from router.certs.ensuring import MUTATING, Target, put
 from router.certs.objects import Json
 from router.errors import ApiError, ConfigError, Conflict
@@ -38,7 +37,7 @@ def activate(api: Api, target: Target, service: str, wait: float, say: Callable[
     :param wait: most seconds to wait
     :raises ConfigError: the ConfigMap's content is unusable, or the webhook is silent for too long
     """
-    webhooks = wanted(api, target)
+    webhooks = wanted(api, target, service)
     await_ready(api, target, service, wait, say)
     for _ in range(_TRIES):
         bundle = _bundle(api, target)
@@ -70,10 +69,10 @@ def _say(found: Json, written: Json, say: Callable[[str], None]) -> None:
     say(f"{name}: {count} webhook{'s' if count > 1 else ''}, {words}")
 
 
-def wanted(api: Api, target: Target) -> list[Json]:
+def wanted(api: Api, target: Target, service: str) -> list[Json]:
     """The webhooks of the ConfigMap.
 
-    :raises ConfigError: the ConfigMap is missing, or holds something else than webhooks; says where
+    :raises ConfigError: the ConfigMap is missing, or holds something else than webhooks of ours; says where
     """
     found = api.find(target.config_map(names.REGISTRATION_CONFIG_MAP), _SECONDS)
     if found is None:
@@ -81,44 +80,12 @@ def wanted(api: Api, target: Target) -> list[Json]:
             f"there is no ConfigMap {target.namespace}/{names.REGISTRATION_CONFIG_MAP}, whose key {WEBHOOKS} lists the "
             "webhooks; the chart and manifests/certs make it"
         )
-    return webhooks_of((found.get("data") or {}).get(WEBHOOKS) or "", _where(target))
+    text = (found.get("data") or {}).get(WEBHOOKS) or ""
+    return registration.webhooks_of(text, _where(target), service, target.namespace)
 
 
 def _where(target: Target) -> str:
     return f"ConfigMap {target.namespace}/{names.REGISTRATION_CONFIG_MAP}, {WEBHOOKS}"
-
-
-def webhooks_of(text: str, where: str) -> list[Json]:
-    """The webhooks of a YAML text.
-
-    :raises ConfigError: it is something else than a YAML list of webhooks that all lack a CA bundle
-    """
-    try:
-        document = yaml.safe_load(text)
-    except yaml.MarkedYAMLError as error:
-        line = f", line {error.problem_mark.line + 1}" if error.problem_mark else ""
-        raise ConfigError(f"{where}{line}: no YAML: {error.problem}") from None
-    except yaml.YAMLError as error:
-        raise ConfigError(f"{where}: no YAML: {' '.join(str(error).split())}") from None
-    if not isinstance(document, list) or not document:
-        raise ConfigError(f"{where}: must be a list of webhooks, as in a MutatingWebhookConfiguration")
-    for index, one in enumerate(document):
-        if problem := _problem(one):
-            raise ConfigError(f"{where}: [{index}]{problem}")
-    return document
-
-
-def _problem(one: object) -> str:
-    if not isinstance(one, Mapping):
-        return ": must be a webhook, with name, clientConfig and rules"
-    if not isinstance(one.get("name"), str):
-        return ".name: must be given"
-    client = one.get("clientConfig")
-    if not isinstance(client, Mapping):
-        return ".clientConfig: must name the Service: service: {name, namespace, path}"
-    if "caBundle" in client:
-        return ".clientConfig.caBundle: leave it out; the CA of this cluster is put there"
-    return ""
 
 
 def _bundle(api: Api, target: Target) -> bytes:

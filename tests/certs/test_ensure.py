@@ -14,10 +14,9 @@ from cryptography import x509
 
 from router import names
 from router.certs import activation, checking, ensuring
-from router.certs.activation import webhooks_of
 from router.certs.ensuring import Target
 from router.certs.rotation import Bounds, Lives, Rules
-from router.errors import ApiError, ConfigError
+from router.errors import ApiError
 from router.kube.client import Api, connect
 from router.placement import signing
 from tests.agent.whole.long import LONG
@@ -228,20 +227,14 @@ def rotating(installed: Installed) -> Iterator[None]:
     assert process.returncode == 0
 
 
-@pytest.mark.parametrize(
-    ("text", "problem"),
-    [
-        ("a: [", ", line 1: no YAML: "),
-        ("{}", ": must be a list of webhooks"),
-        ("[]", ": must be a list of webhooks"),
-        ("[3]", ": [0]: must be a webhook"),
-        ("[{clientConfig: {}}]", ": [0].name: must be given"),
-        ("[{name: a.b.c}]", ": [0].clientConfig: must name the Service"),
-        ("[{name: a.b.c, clientConfig: {caBundle: x}}]", ": [0].clientConfig.caBundle: leave it out"),
-    ],
-)
-def test_what_is_no_list_of_webhooks_is_refused(text: str, problem: str) -> None:
-    with pytest.raises(ConfigError) as caught:
-        webhooks_of(text, "ConfigMap x/y, webhooks.yaml")
+def test_a_configmap_that_names_another_place_is_not_registered(installed: Installed) -> None:
+    assert installed.certs("ensure")[0] == 0
+    text = installed.config_map(names.REGISTRATION_CONFIG_MAP)["webhooks.yaml"].replace(
+        "namespace: batch", "namespace: x"
+    )
+    change = ("configmap", names.REGISTRATION_CONFIG_MAP, "-n", SYSTEM, "--type=merge", "-p")
+    installed.plane.kubectl("patch", *change, json.dumps({"data": {"webhooks.yaml": text}}))
 
-    assert str(caught.value).startswith(f"ConfigMap x/y, webhooks.yaml{problem}")
+    code, said = installed.certs("ensure", "--activate", "--wait", "2s")
+
+    assert (code, "as no other may be asked about Jobs" in said, installed.webhooks()) == (2, True, [])
