@@ -5,6 +5,7 @@ Shell: reads options, prints a line for each step.
 
 from __future__ import annotations
 
+import ipaddress
 import signal
 import sys
 import time
@@ -124,40 +125,56 @@ def _end_by_signal() -> None:
 @click.option(
     "-n", "--namespace", default=names.SYSTEM_NAMESPACE, show_default=True, metavar="NAME", help="Of the agent."
 )
+@click.option(
+    "--address", "addresses", multiple=True, metavar="IP", help="Of an agent outside the cluster; repeatable."
+)
 @click.option("--watch", is_flag=True, help="Go on until interrupted.")
-def approve(api: Api, namespace: str, *, watch: bool) -> None:
+def approve(api: Api, namespace: str, addresses: tuple[str, ...], *, watch: bool) -> None:
     """Approve requests of agents for the serving certificates of virtual nodes, instead of an admin's hand.
 
-    Only the agent's own account may have made a request, and it must ask for exactly the name and the addresses of a
-    virtual node. All others stay as they are, for a person to judge; the exit code is then 1.
+    Only the agent's own account may have made a request. It must ask for the name of a virtual node, and for addresses
+    of the Pod that asks, or those named by --address. All others stay as they are, for a person to judge; the exit code
+    is then 1.
 
     \b
     Example: batchgate certs approve --watch
     """
-    account = f"system:serviceaccount:{namespace}:{names.AGENT_ACCOUNT}"
+    named = frozenset(_address(one) for one in addresses)
     told: dict[str, str] = {}
     if not watch:
-        raise SystemExit(1 if _approve(api, account, told) else 0)
+        raise SystemExit(1 if _approve(api, namespace, named, told) else 0)
     _end_by_signal()
     while True:
         try:
-            _approve(api, account, told)
+            _approve(api, namespace, named, told)
         except ApiError as error:  # the API server is away, or a person was quicker with one of them
             click.echo(f"Error: {error}; trying again", err=True)
         time.sleep(_LOOK_SECONDS)
 
 
-def _approve(api: Api, account: str, told: dict[str, str]) -> bool:
+def _address(text: str) -> str:
+    try:
+        return str(ipaddress.ip_address(text))
+    except ValueError:
+        raise click.BadParameter(f"{text!r} is no IP address", param_hint="--address") from None
+
+
+def _approve(api: Api, namespace: str, named: frozenset[str], told: dict[str, str]) -> bool:
     """Judge every waiting request; returns whether one was refused. ``told``: the refusals that were printed."""
-    refused = False
     selector = f"spec.signerName={csr.SIGNER}"
     requests = [
         one for page, _ in api.pages(csr.PATH, fieldSelector=selector) for one in page if csrapproval.concerns_us(one)
     ]
-    nodes = [one for page, _ in api.pages("/api/v1/nodes", labelSelector=names.NODE_KIND) for one in page]
+    if not requests:
+        return False
+    account = f"system:serviceaccount:{namespace}:{names.AGENT_ACCOUNT}"
+    around = _surroundings(api, named)
+    refused = False
     for one in requests:
         name = str(one["metadata"]["name"])
-        why = csrapproval.refusal(one, nodes, account)
+        by = csrapproval.requester(one)
+        pod = api.find(f"/api/v1/namespaces/{namespace}/pods/{by.pod}") if by else None
+        why = csrapproval.refusal(one, account, around, pod)
         if not why:
             api.replace(f"{csr.PATH}/{name}/approval", csrapproval.approved(one))
             click.echo(f"CertificateSigningRequest {name}: approved")
@@ -166,3 +183,14 @@ def _approve(api: Api, account: str, told: dict[str, str]) -> bool:
             told[name] = why
         refused = refused or bool(why)
     return refused
+
+
+def _surroundings(api: Api, named: frozenset[str]) -> csrapproval.Surroundings:
+    nodes = [one for page, _ in api.pages("/api/v1/nodes") for one in page]
+    path, selector = (
+        "/apis/discovery.k8s.io/v1/namespaces/default/endpointslices",
+        "kubernetes.io/service-name=kubernetes",
+    )
+    slices = [one for page, _ in api.pages(path, labelSelector=selector) for one in page]
+    service = api.find("/api/v1/namespaces/default/services/kubernetes")
+    return csrapproval.Surroundings(nodes, csrapproval.addresses_of(service, slices), named)

@@ -1,16 +1,23 @@
 """Judges requests for serving certificates of virtual nodes, in place of an admin's hand. Pure.
 
-A request is approved only if the agent's own account made it, and it asks for nothing but the name and the IP addresses
-of one of our Nodes. Only the agent can make such a Node (guard ``nodes.batchgate.dev``). It also writes the Node's
-addresses, so a DNS name there proves nothing: many clusters sign with the CA that all Pods trust, and a certificate for
-``kubernetes.default.svc`` would be the API server's.
+A request is approved only if the agent's own account made it, and it asks for the name of one of our Nodes and for IP
+addresses that are the agent's for certain. Only the agent can make such a Node (guard ``nodes.batchgate.dev``), and it
+writes the Node's addresses itself, so these prove nothing. What proves an address:
+
+* for an agent in a Pod, the Pod. The API server notes in the request whose token asked, and the kubelet of a real node
+  writes that Pod's addresses;
+* for any other agent, an admin who has named the address.
+
+Addresses of other Nodes and of the API server are refused, and so is every DNS name. Many clusters sign with the CA that
+all Pods trust: there a certificate for ``kubernetes.default.svc`` would be the API server's.
 """
 
 from __future__ import annotations
 
 import base64
 import binascii
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Final
 
 from cryptography import x509
@@ -27,6 +34,39 @@ REASON: Final = "BatchgateApproved"
 _USAGES: Final = (["digital signature", "server auth"], ["server auth", "digital signature"])
 _GROUP: Final = "system:nodes"
 _USER: Final = "system:node:"
+_POD_NAME: Final = "authentication.kubernetes.io/pod-name"
+_POD_UID: Final = "authentication.kubernetes.io/pod-uid"
+_IP_TYPES: Final = frozenset({"InternalIP", "ExternalIP"})
+
+
+@dataclass(frozen=True, slots=True)
+class Surroundings:
+    """What requests are held against.
+
+    :param nodes: the cluster's Nodes as they are now
+    :param api_server: the addresses of Service ``kubernetes`` and of its endpoints
+    :param named: addresses of agents outside the cluster, as an admin has named them
+    """
+
+    nodes: Sequence[Json]
+    api_server: frozenset[str]
+    named: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class Requester:
+    """The Pod whose token made a request."""
+
+    pod: str
+    uid: str
+
+
+def requester(request: Json) -> Requester | None:
+    """The Pod whose token made a request, as the API server noted it; None for any other token."""
+    extra = request["spec"].get("extra") or {}
+    if _POD_NAME not in extra:
+        return None
+    return Requester(*("".join(extra.get(key) or ()) for key in (_POD_NAME, _POD_UID)))
 
 
 def concerns_us(request: Json) -> bool:
@@ -35,11 +75,11 @@ def concerns_us(request: Json) -> bool:
     return not decided and str(request["metadata"]["name"]).startswith(names.REQUEST_PREFIX)
 
 
-def refusal(request: Json, nodes: Iterable[Json], account: str) -> str:
+def refusal(request: Json, account: str, around: Surroundings, pod: Json | None) -> str:
     """Why a request is not approved; empty if it may be.
 
-    :param nodes: the cluster's Nodes as they are now
     :param account: the agent's user name, ``system:serviceaccount:…``
+    :param pod: the Pod that ``requester`` names, if it is there
     """
     spec = request["spec"]
     if spec.get("signerName") != SIGNER:
@@ -49,7 +89,9 @@ def refusal(request: Json, nodes: Iterable[Json], account: str) -> str:
     if spec.get("usages") not in _USAGES:
         return f"it asks for the usages {', '.join(spec.get('usages') or ())}, not digital signature and server auth"
     asked = _asked(str(spec.get("request") or ""))
-    return asked if isinstance(asked, str) else _differs(asked, nodes)
+    if isinstance(asked, str):
+        return asked
+    return _differs(asked, around.nodes) or _strange(_ips(asked), requester(request), pod, around)
 
 
 def _asked(text: str) -> x509.CertificateSigningRequest | str:
@@ -80,12 +122,47 @@ def _differs(asked: x509.CertificateSigningRequest, nodes: Iterable[Json]) -> st
     others = [one.oid.dotted_string for one in asked.extensions if one.oid != ExtensionOID.SUBJECT_ALTERNATIVE_NAME]
     if others:
         return f"it asks for the extensions {', '.join(others)}"
-    addresses = {str(one["address"]) for one in (found.get("status") or {}).get("addresses") or ()}
-    wanted_for = _ips(asked)
-    if not wanted_for or wanted_for != addresses:
-        shown = ", ".join(sorted(wanted_for)) or "none, or not IP addresses alone"
-        return f"its addresses are {shown}; those of Node {node} are {', '.join(sorted(addresses)) or 'none'}"
-    return ""
+    return "" if _ips(asked) else "it must ask for IP addresses, and for nothing else"
+
+
+def _strange(asked: set[str], by: Requester | None, pod: Json | None, around: Surroundings) -> str:
+    """Whether an address is somebody else's, or may be."""
+    owners = _owners(around)
+    for one in sorted(asked & owners.keys()):
+        return f"{one} is the address of {owners[one]}"
+    if by is None:
+        return _left(asked - around.named, "its agent is in no Pod, and no admin named the address")
+    metadata, status = (pod or {}).get("metadata") or {}, (pod or {}).get("status") or {}
+    place = str(((pod or {}).get("spec") or {}).get("nodeName") or "")
+    if metadata.get("uid") != by.uid or status.get("phase") != "Running" or place.endswith(names.NODE_SUFFIX):
+        return f"Pod {by.pod}, whose token made it, does not run on a node of this cluster"
+    addresses = {str(one.get("ip")) for one in status.get("podIPs") or ()}
+    shown = ", ".join(sorted(addresses)) or "none"
+    return _left(asked - addresses, f"the addresses of Pod {by.pod}, whose token made it, are {shown}")
+
+
+def _left(addresses: set[str], words: str) -> str:
+    return f"it asks for {', '.join(sorted(addresses))}: {words}" if addresses else ""
+
+
+def _owners(around: Surroundings) -> dict[str, str]:
+    """Whose these addresses are: other Nodes', and the API server's."""
+    found = {
+        str(one.get("address")): f"Node {node['metadata']['name']}"
+        for node in around.nodes
+        if not str(node["metadata"]["name"]).endswith(names.NODE_SUFFIX)
+        for one in (node.get("status") or {}).get("addresses") or ()
+        if one.get("type") in _IP_TYPES
+    }
+    return found | dict.fromkeys(around.api_server, "the API server")
+
+
+def addresses_of(service: Json | None, slices: Iterable[Json]) -> frozenset[str]:
+    """The addresses of a Service, and of its EndpointSlices."""
+    spec = (service or {}).get("spec") or {}
+    own = [spec.get("clusterIP"), *(spec.get("clusterIPs") or ())]
+    behind = [address for one in slices for endpoint in one.get("endpoints") or () for address in endpoint["addresses"]]
+    return frozenset(str(one) for one in (*own, *behind) if one)
 
 
 def _ips(asked: x509.CertificateSigningRequest) -> set[str]:
@@ -101,6 +178,6 @@ def _ips(asked: x509.CertificateSigningRequest) -> set[str]:
 
 def approved(request: Json) -> dict[str, Any]:
     """The request with its approval, for the subresource ``approval``."""
-    words = "names and addresses are those of a virtual node, and its agent asks"
+    words = "the name is a virtual node's, its agent asks, and the addresses are the agent's"
     condition = {"type": "Approved", "status": "True", "reason": REASON, "message": words}
     return {**request, "status": {**(request.get("status") or {}), "conditions": [condition]}}

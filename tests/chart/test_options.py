@@ -23,7 +23,7 @@ VALUES: dict[str, Json] = {
     "everything": NEEDED
     | {
         "agents": [AGENT, AGENT | {"site": "other", "selfSigned": True}],
-        "approver": {"enabled": True},
+        "approver": {"enabled": True, "addresses": ["192.0.2.1", "2001:db8::1"]},
         "webhook": {"clientCA": {"configMap": "c", "names": ["a", "b"]}, "extraArgs": ["--threads=4"]},
     },
     "kind": yaml.safe_load((ROOT / "kindcluster" / "values.yaml").read_text()),
