@@ -174,6 +174,18 @@ def test_a_job_names_our_node_only_where_the_webhook_is_asked(plane: ControlPlan
         plane.kubectl("delete", "namespace", "guards-gated", "--wait=false")
 
 
+def test_a_label_does_not_gate_a_namespace_of_the_clusters_own(plane: ControlPlane, ask: Asker) -> None:
+    """The webhook is not asked there, so the guard stays."""
+    plane.kubectl("label", "namespace", "kube-public", f"{names.LABEL_GATE}={names.GATE_ENABLED}")
+    try:
+        for _ in range(20):  # for as long as the API server may need to see the label
+            said = ask(PERSON, "POST", "/apis/batch/v1/namespaces/kube-public/jobs", _signed_for(PERSON, NODE))
+            assert "does not in namespace kube-public" in said
+            time.sleep(0.1)
+    finally:
+        plane.kubectl("label", "namespace", "kube-public", f"{names.LABEL_GATE}-")
+
+
 JOBS = "/apis/batch/v1/namespaces/guards/jobs"
 
 

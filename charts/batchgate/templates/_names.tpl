@@ -53,23 +53,28 @@ seccompProfile:
 {{- if $names }}{{ toYaml (dict "imagePullSecrets" $names) }}{{ end -}}
 {{- end }}
 
+{{- define "batchgate.systemNamespaces" -}}
+[kube-system, kube-public, kube-node-lease, {{ .Release.Namespace }}]
+{{- end }}
+
 {{- /* The namespaces whose Jobs the webhook judges. The guard of Jobs has the inverse. */ -}}
 {{- define "batchgate.namespaceSelector" -}}
 {{- if eq .Values.registration.namespaces "opt-in" -}}
-# Namespaces opt in. The overlay ../opt-out turns this round.
-namespaceSelector:
-  matchLabels:
-    batchgate.dev/gate: enabled
-{{- else -}}
+# Namespaces opt in, but for the cluster's own. The overlay ../opt-out turns this round.
+{{- end }}
 namespaceSelector:
   matchExpressions:
     - key: batchgate.dev/gate
+      {{- if eq .Values.registration.namespaces "opt-in" }}
+      operator: In
+      values: [enabled]
+      {{- else }}
       operator: NotIn
       values: [disabled]
+      {{- end }}
     - key: kubernetes.io/metadata.name
       operator: NotIn
-      values: [kube-system, kube-public, kube-node-lease, {{ .Release.Namespace }}]
-{{- end }}
+      values: {{ include "batchgate.systemNamespaces" . }}
 {{- end }}
 
 {{- /* The list `webhooks` of the registration: a dict of `root` and `caBundle`, which may be empty where something else
