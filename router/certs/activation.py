@@ -1,4 +1,4 @@
-"""Makes a registration active: ``certs ensure --activate``.
+"""Makes a registration active: ``certs ensure --activate``; and ready for other guards: ``--switch-to``.
 
 Shell (the API, the clock). The chart installs the registration with an empty list of webhooks, so no Job waits for
 one that is still starting. Here the webhooks of ConfigMap ``batchgate-registration`` are written into it, once the webhook answers.
@@ -24,6 +24,10 @@ from router.errors import ApiError, ConfigError, Conflict
 from router.kube.client import Api
 
 WEBHOOKS: Final = "webhooks.yaml"
+_SWITCHING: Final = "switching.yaml"
+_NAMESPACES: Final = "namespaces"
+_SETTLED: Final = 10.0
+"""Seconds until every API server has surely a changed registration or guard: they watch both, and take about one."""
 _SECONDS: Final = 10.0
 _PAUSE: Final = 1.0
 _TRIES: Final = 10
@@ -37,11 +41,43 @@ def activate(api: Api, target: Target, service: str, wait: float, say: Callable[
     :param wait: most seconds to wait
     :raises ConfigError: the ConfigMap's content is unusable, or the webhook is silent for too long
     """
-    webhooks = wanted(api, target, service)
+    found = _config_map(api, target)
+    if found is None:
+        raise ConfigError(
+            f"there is no ConfigMap {target.namespace}/{names.REGISTRATION_CONFIG_MAP}, whose key {WEBHOOKS} lists the "
+            "webhooks; the chart and manifests/certs make it"
+        )
+    webhooks = _webhooks(found, WEBHOOKS, target, service)
     await_ready(api, target, service, wait, say)
+    if registration.switching(_registered(api, target)):
+        say(
+            f"Waits {_SETTLED:.0f} s, until every API server has the guard of the namespaces that are judged from now on"
+        )
+        time.sleep(_SETTLED)
+    _write(api, target, webhooks, WEBHOOKS, say)
+
+
+def switch(api: Api, target: Target, service: str, namespaces: str, say: Callable[[str], None]) -> None:
+    """Before guards change between opt-in and opt-out: have an active registration go with the guards of both.
+
+    Afterwards guards may change at any time, and ``activate`` ends it.
+
+    :param namespaces: how it shall be, ``opt-in`` or ``opt-out``
+    :raises ConfigError: the ConfigMap's content is unusable
+    """
+    found = _config_map(api, target)
+    before = ((found or {}).get("data") or {}).get(_NAMESPACES)
+    if found is None or before in (None, namespaces) or not (_registered(api, target) or {}).get("webhooks"):
+        return
+    _write(api, target, _webhooks(found, _SWITCHING, target, service), _SWITCHING, say)
+    say(f"From {before} to {namespaces}: waits {_SETTLED:.0f} s, until every API server has the registration of both")
+    time.sleep(_SETTLED)
+
+
+def _write(api: Api, target: Target, webhooks: list[Json], key: str, say: Callable[[str], None]) -> None:
     for _ in range(_TRIES):
         bundle = _bundle(api, target)
-        found = api.find(f"{MUTATING}/{target.registration}", _SECONDS)
+        found = _registered(api, target)
         if found is None:
             raise ConfigError(
                 f"there is no MutatingWebhookConfiguration {target.registration}; the chart and the manifests make it, "
@@ -55,7 +91,7 @@ def activate(api: Api, target: Target, service: str, wait: float, say: Callable[
         except ApiError as error:
             if error.status != 422:
                 raise
-            raise ConfigError(f"{_where(target)}: the API server refuses it: {error.message}") from None
+            raise ConfigError(f"{_where(target, key)}: the API server refuses it: {error.message}") from None
         _say(found, written, say)
         return
     raise ConfigError(f"others change MutatingWebhookConfiguration {target.registration} all the time; try again")
@@ -69,23 +105,21 @@ def _say(found: Json, written: Json, say: Callable[[str], None]) -> None:
     say(f"{name}: {count} webhook{'s' if count > 1 else ''}, {words}")
 
 
-def wanted(api: Api, target: Target, service: str) -> list[Json]:
-    """The webhooks of the ConfigMap.
-
-    :raises ConfigError: the ConfigMap is missing, or holds something else than webhooks of ours; says where
-    """
-    found = api.find(target.config_map(names.REGISTRATION_CONFIG_MAP), _SECONDS)
-    if found is None:
-        raise ConfigError(
-            f"there is no ConfigMap {target.namespace}/{names.REGISTRATION_CONFIG_MAP}, whose key {WEBHOOKS} lists the "
-            "webhooks; the chart and manifests/certs make it"
-        )
-    text = (found.get("data") or {}).get(WEBHOOKS) or ""
-    return registration.webhooks_of(text, _where(target), service, target.namespace)
+def _registered(api: Api, target: Target) -> Json | None:
+    return api.find(f"{MUTATING}/{target.registration}", _SECONDS)
 
 
-def _where(target: Target) -> str:
-    return f"ConfigMap {target.namespace}/{names.REGISTRATION_CONFIG_MAP}, {WEBHOOKS}"
+def _config_map(api: Api, target: Target) -> Json | None:
+    return api.find(target.config_map(names.REGISTRATION_CONFIG_MAP), _SECONDS)
+
+
+def _webhooks(found: Json, key: str, target: Target, service: str) -> list[Json]:
+    text = (found.get("data") or {}).get(key) or ""
+    return registration.webhooks_of(text, _where(target, key), service, target.namespace)
+
+
+def _where(target: Target, key: str) -> str:
+    return f"ConfigMap {target.namespace}/{names.REGISTRATION_CONFIG_MAP}, {key}"
 
 
 def _bundle(api: Api, target: Target) -> bytes:

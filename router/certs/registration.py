@@ -16,6 +16,8 @@ from router.errors import ConfigError
 Json = dict[str, Any]
 
 NAME: Final = "jobs.batchgate.dev"
+SWITCHING: Final = "switching.jobs.batchgate.dev"
+"""The webhook that is there only while namespaces change from opting in to opting out, or back."""
 PATH: Final = "/mutate"
 _KEYS: Final = frozenset(
     {
@@ -59,11 +61,16 @@ def webhooks_of(text: str, where: str, service: str, namespace: str) -> list[Jso
     return document
 
 
+def switching(registered: Mapping[str, Any] | None) -> bool:
+    """Whether a MutatingWebhookConfiguration is the one between opt-in and opt-out."""
+    return any(one.get("name") == SWITCHING for one in (registered or {}).get("webhooks") or ())
+
+
 def _problem(one: object, asked: Mapping[str, str]) -> str:
     if not isinstance(one, Mapping):
         return ": must be a webhook, with name, clientConfig and rules"
-    if one.get("name") != NAME:
-        return f".name: must be {NAME}"
+    if one.get("name") not in (NAME, SWITCHING):
+        return f".name: must be {NAME}, or {SWITCHING}"
     if unknown := sorted(str(key) for key in one if key not in _KEYS):
         return f".{unknown[0]}: is nothing that Batchgate registers; take it out"
     return _client_problem(one.get("clientConfig"), asked) or _rules_problem(one.get("rules"))

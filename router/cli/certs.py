@@ -73,6 +73,11 @@ def _cluster_options(command: Callable[P, None]) -> Callable[..., None]:
     is_flag=True,
     help="Begin to replace the signing key. Agents outside the cluster must get the new public keys within 10 minutes.",
 )
+@click.option(
+    "--switch-to",
+    type=click.Choice(["opt-in", "opt-out"]),
+    help="Before the guards change to this: first have the registration go with those of both.",
+)
 @click.option("--activate", is_flag=True, help="Then make the registration active, once the webhook is ready.")
 @click.option("--wait", type=Duration(), default=_WAIT, show_default=True, help="For the webhook, with --activate.")
 @click.option("--watch", is_flag=True, help="Go on until interrupted, and take each step when it is due.")
@@ -86,8 +91,9 @@ def ensure(api: Api, namespace: str, service: str, *, activate: bool, watch: boo
     \b
     Example: batchgate certs ensure --activate
     """
-    if watch and (activate or named["replace_signing_key"]):
-        raise click.UsageError("--watch only keeps what is there: run it without --activate and --replace-signing-key")
+    others = [f"--{one.replace('_', '-')}" for one in ("replace_signing_key", "switch_to") if named[one]]
+    if watch and (others := [*others, *(["--activate"] if activate else [])]):
+        raise click.UsageError(f"--watch only keeps what is there: run it without {' and '.join(others)}")
     known = ensuring.host_names(service, namespace)
     lives = Lives(signing=timedelta() if named["replace_signing_key"] else None)
     target = Target(Rules(namespace, (*known, *named["host_names"]), lives=lives), named["registration"])
@@ -96,6 +102,8 @@ def ensure(api: Api, namespace: str, service: str, *, activate: bool, watch: boo
     waits = ensuring.ensure(api, target, click.echo)
     for one in waits:
         click.echo(f"Next, at {one.until:%Y-%m-%d %H:%M:%S} UTC: {one.words}")
+    if named["switch_to"]:
+        activation.switch(api, target, service, named["switch_to"], click.echo)
     if activate:
         activation.activate(api, target, service, float(named["wait"]), click.echo)
 

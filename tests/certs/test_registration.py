@@ -80,10 +80,11 @@ REGISTRATIONS: list[Json] = [
 ]
 
 
+@pytest.mark.parametrize("key", ["webhooks.yaml", "switching.yaml"])
 @pytest.mark.parametrize("values", REGISTRATIONS, ids=str)
-def test_what_the_chart_makes_is_taken(values: Json) -> None:
+def test_what_the_chart_makes_is_taken(values: Json, key: str) -> None:
     by_kind = {one["kind"]: one for one in objects(NEEDED | {"registration": values}, ["registration"])}
-    text = by_kind["ConfigMap"]["data"]["webhooks.yaml"]
+    text = by_kind["ConfigMap"]["data"][key]
 
     assert webhooks_of(text, WHERE, names.SERVICE, names.SYSTEM_NAMESPACE) == yaml.safe_load(text)
 

@@ -42,29 +42,37 @@ class Pair:
     """Folders with an overlay, and the values that stand for them.
 
     :param templates: folders of the chart's templates that the objects come from; none: all of them
-    :param patch: of the overlay: the targets' kinds, and a JSON patch for each of them
+    :param patches: of the overlay: the targets' kinds, and a JSON patch for each of them
     :param components: folders that are components of the overlay
     """
 
     folders: tuple[str, ...]
     values: Mapping[str, Any]
     templates: tuple[str, ...] = ()
-    patch: tuple[str, tuple[Json, ...]] | None = None
+    patches: tuple[tuple[str, tuple[Json, ...]], ...] = ()
     components: tuple[str, ...] = ()
 
 
 ADD_CA = (
-    "MutatingWebhookConfiguration|ValidatingWebhookConfiguration",
-    ({"op": "replace", "path": "/webhooks/0/clientConfig/caBundle", "value": CA},),
+    (
+        "MutatingWebhookConfiguration|ValidatingWebhookConfiguration",
+        ({"op": "replace", "path": "/webhooks/0/clientConfig/caBundle", "value": CA},),
+    ),
+)
+ADD_SECOND_CA = (
+    "MutatingWebhookConfiguration",
+    ({"op": "replace", "path": "/webhooks/1/clientConfig/caBundle", "value": CA},),
 )
 ADD_ADDRESSES = (
-    "NetworkPolicy",
     (
-        {
-            "op": "replace",
-            "path": "/spec/ingress/0/from",
-            "value": [{"ipBlock": {"cidr": cidr}} for cidr in CIDRS],
-        },
+        "NetworkPolicy",
+        (
+            {
+                "op": "replace",
+                "path": "/spec/ingress/0/from",
+                "value": [{"ipBlock": {"cidr": cidr}} for cidr in CIDRS],
+            },
+        ),
     ),
 )
 PAIRS = {
@@ -92,6 +100,16 @@ PAIRS = {
         ADD_CA,
         ("ignore",),
     ),
+    **{
+        f"{folder}, on the way to the other": Pair(
+            (folder,),
+            EXISTING | {"registration": {"namespaces": mode, "switching": True}},
+            ("registration", "bindings of Jobs") if folder == "opt-out" else ("registration",),
+            (*ADD_CA, ADD_SECOND_CA),
+            ("switching",),
+        )
+        for folder, mode in (("registration", "opt-in"), ("opt-out", "opt-out"))
+    },
     "builtin certificates": Pair(
         ("webhook", "certs", "rotate"),
         {"certificates": {"mode": "builtin"}, **IMAGE},
@@ -158,9 +176,10 @@ def kustomized(directory: Path, pair: Pair) -> dict[tuple[str, str, str, str], J
             # The first folder is the one that they are for.
             "components": [str(up / component) for component in pair.components if number == 0],
         }
-        if pair.patch is not None and folder not in {"base", "webhook"}:
-            kind, patch = pair.patch
-            kustomization["patches"] = [{"target": {"kind": kind}, "patch": yaml.safe_dump(list(patch))}]
+        if pair.patches and folder not in {"base", "webhook"}:
+            kustomization["patches"] = [
+                {"target": {"kind": kind}, "patch": yaml.safe_dump(list(patch))} for kind, patch in pair.patches
+            ]
         (overlay / "kustomization.yaml").write_text(yaml.safe_dump(kustomization))
         command = [str(programs.find_kubectl()), "kustomize", str(overlay)]
         done = subprocess.run(command, capture_output=True, text=True, check=False)

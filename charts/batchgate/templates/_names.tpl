@@ -57,15 +57,16 @@ seccompProfile:
 [kube-system, kube-public, kube-node-lease, {{ .Release.Namespace }}]
 {{- end }}
 
-{{- /* The namespaces whose Jobs the webhook judges. The guard of Jobs has the inverse. */ -}}
+{{- /* The namespaces whose Jobs the webhook judges: a dict of `root` and `namespaces`, opt-in or opt-out. The guard of
+Jobs has the inverse. */ -}}
 {{- define "batchgate.namespaceSelector" -}}
-{{- if eq .Values.registration.namespaces "opt-in" -}}
+{{- if eq .namespaces "opt-in" -}}
 # Namespaces opt in, but for the cluster's own. The overlay ../opt-out turns this round.
 {{- end }}
 namespaceSelector:
   matchExpressions:
     - key: batchgate.dev/gate
-      {{- if eq .Values.registration.namespaces "opt-in" }}
+      {{- if eq .namespaces "opt-in" }}
       operator: In
       values: [enabled]
       {{- else }}
@@ -74,27 +75,33 @@ namespaceSelector:
       {{- end }}
     - key: kubernetes.io/metadata.name
       operator: NotIn
-      values: {{ include "batchgate.systemNamespaces" . }}
+      values: {{ include "batchgate.systemNamespaces" .root }}
 {{- end }}
 
-{{- /* The list `webhooks` of the registration: a dict of `root` and `caBundle`, which may be empty where something else
-adds it. */ -}}
+{{- /* Whom a webhook asks: a dict of `root` and `caBundle`, which may be empty where something else adds it. */ -}}
+{{- define "batchgate.client" -}}
+clientConfig:
+  service: { name: batchgate, namespace: {{ .root.Release.Namespace }}, path: /mutate }
+  {{- with .caBundle }}
+  # The CA of the webhook's certificate.
+  caBundle: {{ . }}
+  {{- end }}
+{{- end }}
+
+{{- /* The list `webhooks` of the registration: a dict of `root`, `caBundle` as above, and `switching`: whether it is the
+one between opt-in and opt-out. */ -}}
 {{- define "batchgate.webhooks" -}}
 - name: jobs.batchgate.dev
   admissionReviewVersions: [v1]
-  clientConfig:
-    service: { name: batchgate, namespace: {{ .root.Release.Namespace }}, path: /mutate }
-    {{- with .caBundle }}
-    # The CA of the webhook's certificate.
-    caBundle: {{ . }}
-    {{- end }}
+  {{- include "batchgate.client" . | nindent 2 }}
   rules:
     - apiGroups: [batch]
       apiVersions: [v1]
       operations: [CREATE, UPDATE]
       resources: [jobs]
       scope: Namespaced
-  {{- include "batchgate.namespaceSelector" .root | nindent 2 }}
+  {{- $namespaces := ternary "opt-in" .root.Values.registration.namespaces .switching }}
+  {{- include "batchgate.namespaceSelector" (dict "root" .root "namespaces" $namespaces) | nindent 2 }}
   # The Job controller updates Jobs as well: their end must not wait for us. What we judge is the spec, and what we
   # keep are our keys.
   matchConditions:
@@ -117,6 +124,35 @@ adds it. */ -}}
   reinvocationPolicy: IfNeeded
   matchPolicy: Equivalent
   sideEffects: None
+{{- if .switching }}
+# Between opt-in and opt-out, where a namespace without the label changes sides: its Jobs run unjudged as with opt-in, but
+# those that name a virtual node are judged as with opt-out. So the guard may hold there or not.
+- name: switching.jobs.batchgate.dev
+  admissionReviewVersions: [v1]
+  {{- include "batchgate.client" . | nindent 2 }}
+  rules:
+    - apiGroups: [batch]
+      apiVersions: [v1]
+      operations: [CREATE]
+      resources: [jobs]
+      scope: Namespaced
+  namespaceSelector:
+    matchExpressions:
+      - key: batchgate.dev/gate
+        operator: NotIn
+        values: [enabled, disabled]
+      - key: kubernetes.io/metadata.name
+        operator: NotIn
+        values: {{ include "batchgate.systemNamespaces" .root }}
+  matchConditions:
+    - name: names-a-virtual-node
+      expression: object.spec.template.spec.?nodeName.orValue('').endsWith('.batchgate')
+  failurePolicy: Fail
+  timeoutSeconds: {{ .root.Values.registration.timeoutSeconds }}
+  reinvocationPolicy: IfNeeded
+  matchPolicy: Equivalent
+  sideEffects: None
+{{- end }}
 {{- end }}
 
 {{- define "batchgate.keysDirectory" -}}
