@@ -115,7 +115,7 @@ def look(api: Api, target: Target, clock: Callable[[], datetime] = utc_now) -> t
     there = tuple(one for one in registrations if one is not None)
     found = Objects(there, tls, authority, public, signing)
     if signingkeys.older(found):
-        found = Objects(there, tls, authority, public, signing, _used(api))
+        found = Objects(there, tls, authority, public, signing, _used(api, signingkeys.published(found)))
     return found, Clock(began, clock())
 
 
@@ -129,7 +129,7 @@ def _typed(api: Api, path: str, kind: str) -> Json | None:
     return None if found is None else {**found, "kind": kind}
 
 
-def _used(api: Api) -> frozenset[str] | None:
+def _used(api: Api, keys: signingkeys.Keys) -> frozenset[str] | None:
     """The ids of keys in use; None if listing Jobs or Pods is forbidden."""
     label = f"{names.KEY_TARGET}={names.TARGET_HPC}"
     try:
@@ -139,7 +139,7 @@ def _used(api: Api) -> frozenset[str] | None:
         if error.status in (403, 410):  # too old a page: the next run lists again
             return None
         raise
-    return signingkeys.used_by(jobs, pods)
+    return signingkeys.used_by(jobs, pods, keys)
 
 
 def put(api: Api, target: Target, body: Json) -> Json:

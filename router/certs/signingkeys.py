@@ -16,7 +16,7 @@ from router import names
 from router.certs import issuing, objects
 from router.certs.objects import Json, Objects, Write
 from router.certs.rotation import RENEWED_AT, Clock, Outcome, Rules, Wait, lasted
-from router.errors import ConfigError
+from router.errors import ConfigError, SignatureError
 from router.placement import signing
 
 Keys = Mapping[str, Ed25519PublicKey]
@@ -83,14 +83,48 @@ def older(found: Objects) -> frozenset[str]:
     return frozenset(published(found)) - frozenset(_signing(found.signing).own)
 
 
-def used_by(jobs: Iterable[Json], pods: Iterable[Json]) -> frozenset[str]:
-    """The ids of the keys with which unfinished Jobs and existing Pods are signed."""
-    living = [(one.get("spec") or {}).get("template") or {} for one in jobs if not _ended(one)]
-    texts = [
-        str(((one.get("metadata") or {}).get("annotations") or {}).get(names.KEY_SIGNATURE) or "")
-        for one in (*living, *pods)
-    ]
-    return frozenset(pieces[1] for text in texts if len(pieces := text.split(".")) == 4)
+def used_by(jobs: Iterable[Json], pods: Iterable[Json], keys: Keys) -> frozenset[str]:
+    """The ids of the keys with which unfinished Jobs, and Pods on virtual nodes, are signed.
+
+    What an agent would not take counts for nothing, else anybody could have an old key trusted for ever: the signature
+    must be by the key that it names, for this namespace, and for a Job with this uid or of that time.
+
+    :param keys: the public keys in force
+    """
+    found = set[str]()
+    for one in jobs:
+        template = (one.get("spec") or {}).get("template") or {}
+        key_id, signed = _signed(template, keys)
+        if signed is not None and not _ended(one) and _is_for(signed, one.get("metadata") or {}):
+            found.add(key_id)
+    for one in pods:
+        key_id, signed = _signed(one, keys)
+        place = str((one.get("spec") or {}).get("nodeName") or "")
+        namespace = (one.get("metadata") or {}).get("namespace")
+        if signed is not None and signed.namespace == namespace and place.endswith(names.NODE_SUFFIX):
+            found.add(key_id)
+    return frozenset(found)
+
+
+def _signed(one: Json, keys: Keys) -> tuple[str, signing.Claims | None]:
+    """The key's id and the claims of a Pod or template; None for what none of the keys has signed."""
+    text = signing.text_under(names.KEY_SIGNATURE, (one.get("metadata") or {}).get("annotations") or {})
+    try:
+        claims = signing.read(text, keys)
+    except SignatureError:
+        return "", None
+    return text.split(".")[1], claims
+
+
+def _is_for(signed: signing.Claims, metadata: Json) -> bool:
+    created = objects.time_of(str(metadata.get("creationTimestamp") or ""))
+    seconds = created.timestamp() if created else 0.0
+    fits = (
+        signed.job_uid == metadata.get("uid")
+        if signed.job_uid
+        else (abs(signed.issued_at - seconds) <= signing.TOLERANCE)
+    )
+    return fits and signed.namespace == metadata.get("namespace")
 
 
 def _ended(job: Json) -> bool:

@@ -12,13 +12,15 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 
+import pytest
 from cryptography import x509
 from cryptography.exceptions import InvalidSignature
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from router import names
-from router.certs import checking, ensuring, objects
+from router.certs import checking, ensuring, objects, signingkeys
 from router.certs.ensuring import Target
 from router.certs.objects import Json
 from router.certs.rotation import Lives, Rules
@@ -54,7 +56,7 @@ class Simulated:
     now: datetime = START
     store: dict[str, Json] = field(default_factory=dict)
     history: dict[str, list[tuple[datetime, Json]]] = field(default_factory=dict)
-    jobs: list[tuple[datetime, str]] = field(default_factory=list)
+    jobs: list[tuple[datetime, str, Json]] = field(default_factory=list)
     depth: int = 0
     checked: bool = False
     versions: Iterator[int] = field(default_factory=lambda: itertools.count(1))
@@ -78,8 +80,11 @@ class Simulated:
 
     def pages(self, path: str, **_query: object) -> Iterator[tuple[list[Json], str]]:
         self._happen()
-        living = [key for born, key in self.jobs if self.now - born < timedelta(days=1)] if "jobs" in path else []
-        yield [_job(key) for key in living], "1"
+        yield [job for _, job in self.living()] if "jobs" in path else [], "1"
+
+    def living(self) -> list[tuple[str, Json]]:
+        """The Jobs of the last day, and the ids of the keys with which they were signed."""
+        return [(key, job) for born, key, job in self.jobs if self.now - born < timedelta(days=1)]
 
     def _put(self, place: str, body: Json) -> Json:
         assert "PRIVATE" not in str(body["metadata"])
@@ -105,7 +110,8 @@ class Simulated:
 
     def pass_time(self, jump: timedelta) -> None:
         self.now += jump
-        self.jobs += [(self.now, key) for key in self.signers()] if self.checked else []
+        signers = self.signers() if self.checked else {}
+        self.jobs += [(self.now, one, _job(key, self.now)) for one, key in signers.items()]
         self.check()
 
     def run(self) -> None:
@@ -125,11 +131,12 @@ class Simulated:
         ends = [moment for moment, _ in versions[1:]]
         return [one for (_, one), end in itertools.zip_longest(versions, ends) if end is None or self.now - end < lag]
 
-    def signers(self) -> set[str]:
+    def signers(self) -> dict[str, Ed25519PrivateKey]:
         found = [
             objects.value_of(one, "signing.key") for one in self.recent(f"{SECRETS}/{names.WEBHOOK_SIGNING}", KUBELET)
         ]
-        return {signing.key_id(signing.load_signer(one).key.public_key()) for one in found}
+        keys = [signing.load_signer(one).key for one in found]
+        return {signing.key_id(one.public_key()): one for one in keys}
 
     def check(self) -> None:
         if not self.checked:
@@ -141,10 +148,10 @@ class Simulated:
         signers = self.signers()
         for published in self.recent(f"{MAPS}/{names.PUBLIC_KEYS_CONFIG_MAP}", KUBELET):
             trusted = signing.load_public(published["data"]["signing.pub"].encode())
-            assert signers <= trusted.keys()
-            assert {key for born, key in self.jobs if self.now - born < timedelta(days=1)} <= trusted.keys()
+            assert signers.keys() <= trusted.keys()
+            assert {key for key, _ in self.living()} <= trusted.keys()
         for secret in self.recent(f"{SECRETS}/{names.WEBHOOK_SIGNING}", KUBELET):
-            assert signers <= signing.load_signer(objects.value_of(secret, "signing.key")).believed.keys()
+            assert signers.keys() <= signing.load_signer(objects.value_of(secret, "signing.key")).believed.keys()
 
 
 def covered(certificate: bytes, bundle: bytes) -> bool:
@@ -158,9 +165,74 @@ def covered(certificate: bytes, bundle: bytes) -> bool:
     return False
 
 
-def _job(key: str) -> Json:
-    annotations = {names.KEY_SIGNATURE: f"v2.{key}.x.y"}
-    return {"spec": {"template": {"metadata": {"annotations": annotations}}}}
+def _job(key: Ed25519PrivateKey, born: datetime, **claims: str) -> Json:
+    """A Job whose signature is of the moment at which it was created, unless the claims say otherwise."""
+    signed = signing.Claims(
+        **{  # type: ignore[arg-type]
+            "issued_at": int(born.timestamp()),
+            "namespace": "physics",
+            "requester": "ada",
+            "site": "demo",
+            "queue": "batch",
+            "account": '{"user":"ada"}',
+            "results": (),
+            "script_sha256": "x",
+            "template_sha256": "y",
+            **claims,
+        }
+    )
+    annotations = {names.KEY_SIGNATURE: signing.sign(signed, key)}
+    created = born.strftime("%Y-%m-%dT%H:%M:%SZ")
+    return {
+        "metadata": {"namespace": "physics", "uid": "u-1", "creationTimestamp": created},
+        "spec": {"template": {"metadata": {"annotations": annotations}}},
+    }
+
+
+KEY = Ed25519PrivateKey.generate()
+KEYS = {signing.key_id(KEY.public_key()): KEY.public_key()}
+ENDED = {"status": {"conditions": [{"type": "Complete", "status": "True"}]}}
+
+
+def _forged() -> Json:
+    """With the id of a key that its maker has not."""
+    job = _job(Ed25519PrivateKey.generate(), START)
+    annotations = job["spec"]["template"]["metadata"]["annotations"]
+    pieces = annotations[names.KEY_SIGNATURE].split(".")
+    annotations[names.KEY_SIGNATURE] = ".".join([pieces[0], *KEYS, *pieces[2:]])
+    return job
+
+
+def _created(job: Json, moment: datetime) -> Json:
+    return {**job, "metadata": {**job["metadata"], "creationTimestamp": moment.strftime("%Y-%m-%dT%H:%M:%SZ")}}
+
+
+def _pod(job: Json, node: str = "batch.demo.batchgate", namespace: str = "physics") -> Json:
+    metadata = {"namespace": namespace, **job["spec"]["template"]["metadata"]}
+    return {"metadata": metadata, "spec": {"nodeName": node}}
+
+
+@pytest.mark.parametrize(
+    ("jobs", "pods", "counts"),
+    [
+        ([_job(KEY, START)], [], True),
+        ([_job(KEY, START, job_uid="u-1")], [], True),
+        ([_created(_job(KEY, START, job_uid="u-1"), START + timedelta(days=9))], [], True),
+        ([], [_pod(_job(KEY, START))], True),
+        ([_job(KEY, START) | ENDED], [], False),
+        ([_job(KEY, START) | ENDED], [_pod(_job(KEY, START))], True),
+        # Without the key, or copied from another Job: nobody needs the key for it, as no agent takes it.
+        ([_forged()], [_pod(_forged())], False),
+        ([_created(_job(KEY, START), START + timedelta(hours=1))], [], False),
+        ([_job(KEY, START, namespace="chemistry")], [], False),
+        ([_job(KEY, START, job_uid="u-2")], [], False),
+        ([], [_pod(_job(KEY, START), namespace="chemistry")], False),
+        ([], [_pod(_job(KEY, START), node="worker-1")], False),
+        ([{}, {"spec": {"template": {"metadata": {"annotations": {names.KEY_SIGNATURE: 3}}}}}], [{}], False),
+    ],
+)
+def test_a_key_is_used_by_what_it_has_signed(jobs: list[Json], pods: list[Json], counts: bool) -> None:
+    assert signingkeys.used_by(jobs, pods, KEYS) == (frozenset(KEYS) if counts else frozenset())
 
 
 def installed() -> Simulated:
