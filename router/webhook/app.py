@@ -34,6 +34,9 @@ all time and threads. The next one gets 429 with ``Retry-After``. The API server
 decides.
 """
 RETRY_SECONDS: Final = 1
+POLICY_WAIT_SECONDS: Final = 2.0
+"""How long a review of the policy waits for the one before it; then it gets 429 as well."""
+_POLICIES: Final = "another change of the policy is being checked; ask again"
 REVIEWS: Final = frozenset({"/mutate", "/policy"})
 """The paths of reviews: of Jobs, and of the ConfigMap with the policy."""
 
@@ -147,12 +150,10 @@ def _policy_reviewed(service: Service) -> Response:
     if request.mimetype != JSON_TYPE:
         return _unsupported(service)
     body = _body(service.body_limit)
-    with _turn(service, len(body)) as slowed:
+    with _policy_turn(service):
         review = _parsed(body)
         try:
-            answer = service.policy_budget.spend(lambda: policyreview.review(review), slowed)
-        except Crowded:
-            raise _no_place("takes long") from None
+            answer = service.policy_budget.spend(lambda: policyreview.review(review), lambda: True)
         except OverBudget as error:
             answer = policyreview.over_budget(review, error.seconds)
     service.metrics.policy_reviews.labels(allowed="true" if answer.record["allowed"] else "false").inc()
@@ -203,6 +204,19 @@ def _turn(service: Service, size: int) -> Iterator[Callable[[], bool]]:
             yield lambda: True
     finally:
         service.large_places.release()
+
+
+@contextlib.contextmanager
+def _policy_turn(service: Service) -> Iterator[None]:
+    """The turn of a review of the policy: beside those of Jobs, one after the other. A second one waits briefly."""
+    with contextlib.ExitStack() as held:
+        if not service.policy_places.acquire(blocking=False):
+            raise TooManyRequests(_POLICIES, retry_after=RETRY_SECONDS)
+        held.callback(service.policy_places.release)
+        if not service.policy_turn.acquire(timeout=POLICY_WAIT_SECONDS):
+            raise TooManyRequests(_POLICIES, retry_after=RETRY_SECONDS)
+        held.callback(service.policy_turn.release)
+        yield
 
 
 def _no_place(why: str) -> TooManyRequests:

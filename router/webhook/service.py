@@ -20,6 +20,8 @@ from router.webhook.metrics import Metrics
 
 LARGE_AT_ONCE: Final = 3
 """Large reviews at once, each in a thread: one is processed, the others wait."""
+POLICIES_AT_ONCE: Final = 2
+"""Reviews of the policy at once, each in a thread: one is processed, the other waits."""
 
 
 class SentAnswer(Protocol):
@@ -65,6 +67,9 @@ class Service:
     reviews, at each signature and log line, costs more than doing them in sequence. A large review instead holds
     ``large_turn``, in parallel to the small ones, and one of ``large_places``. There are fewer of these than threads,
     so that some threads are left for small reviews. A slow review exchanges its turn for such a place.
+
+    Reviews of the policy have places of their own, ``policy_places`` and ``policy_turn``: a single one may take as long as
+    many Jobs, and who may write the ConfigMap must not take the places of large Jobs with it.
     """
 
     review: Callable[[object], SentAnswer]
@@ -87,6 +92,10 @@ class Service:
     turn: threading.Lock = field(default_factory=threading.Lock)
     large_turn: threading.Lock = field(default_factory=threading.Lock)
     large_places: threading.BoundedSemaphore = field(default_factory=lambda: threading.BoundedSemaphore(LARGE_AT_ONCE))
+    policy_turn: threading.Lock = field(default_factory=threading.Lock)
+    policy_places: threading.BoundedSemaphore = field(
+        default_factory=lambda: threading.BoundedSemaphore(POLICIES_AT_ONCE)
+    )
 
     policy_budget: Budget = field(init=False)
 

@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import logging
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 from typing import Any
 
 import pytest
 from werkzeug.exceptions import ServiceUnavailable
 
-from router.webhook.app import LARGEST_IN_TURN, create_app
+from router.webhook.app import LARGEST_IN_TURN, POLICY_WAIT_SECONDS, create_app
 from router.webhook.budget import Budget
 from router.webhook.metrics import Metrics
-from router.webhook.service import Service
+from router.webhook.service import LARGE_AT_ONCE, Service
+from tests.policies import LARGE_GO_TO_HPC
 from tests.webhook.fake import FakePolicy, over_budget, review
+from tests.webhook.servers import until
 
 
 def _service(**given: Any) -> Service:
@@ -134,3 +140,60 @@ def test_a_bug_gives_the_turn_back() -> None:
 
     assert create_app(service).test_client().post("/mutate", json={"uid": "1", "bug": "x"}).status_code == 500
     assert not service.turn.locked()
+
+
+POLICY_CHANGE = {
+    "apiVersion": "admission.k8s.io/v1",
+    "kind": "AdmissionReview",
+    "request": {
+        "uid": "1",
+        "kind": {"group": "", "version": "v1", "kind": "ConfigMap"},
+        "operation": "CREATE",
+        "userInfo": {"username": "ada"},
+        "object": {"metadata": {"name": "batchgate-policies"}, "data": {"all.yaml": LARGE_GO_TO_HPC}},
+    },
+}
+
+
+def _changed(service: Service) -> tuple[int, str]:
+    """The answer to a change of the policy: its status, and what is wrong."""
+    response = create_app(service).test_client().post("/policy", json=POLICY_CHANGE)
+    return response.status_code, json.loads(response.data).get("error", "")
+
+
+def test_changes_of_the_policy_wait_for_each_other_and_not_for_jobs() -> None:
+    service = _service()
+    large = {"uid": "1", "padding": "x" * LARGEST_IN_TURN}
+    busy = (429, "another change of the policy is being checked; ask again")
+    with ThreadPoolExecutor() as pool:
+        with service.policy_turn, service.policy_places:  # one is being checked
+            began = time.monotonic()
+            second = pool.submit(_changed, service)
+            until(lambda: not _free(service.policy_places))
+            third = _changed(service)
+            at_once = time.monotonic() - began < POLICY_WAIT_SECONDS
+            jobs = [
+                create_app(service).test_client().post("/mutate", json=one).status_code for one in ({"uid": "2"}, large)
+            ]
+            waited = second.result(30)
+        after = _changed(service)
+
+    assert (third, at_once, waited) == (busy, True, busy)
+    assert (jobs, after) == ([200, 200], (200, ""))
+
+
+def test_a_change_of_the_policy_takes_no_place_of_a_large_job() -> None:
+    service = _service()
+    with contextlib.ExitStack() as held:
+        held.enter_context(service.turn)
+        for _ in range(LARGE_AT_ONCE):
+            held.enter_context(service.large_places)
+
+        assert _changed(service) == (200, "")
+
+
+def _free(places: threading.BoundedSemaphore) -> bool:
+    free = places.acquire(blocking=False)
+    if free:
+        places.release()
+    return free

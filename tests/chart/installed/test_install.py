@@ -146,7 +146,7 @@ def test_an_upgrade_keeps_certificates_and_keys(installed: Admin, upgraded: Admi
 
 def test_a_rollback_brings_back_what_was(back: Admin) -> None:
     assert registered(back) == [("Fail", True)]
-    assert there(back, "deployments", SYSTEM) == ["batchgate-webhook"]
+    assert there(back, "deployments", SYSTEM) == ["batchgate-rotation", "batchgate-webhook"]
     assert target(created(back, job("again", suspend=True))) == "hpc"
 
 
