@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from enum import StrEnum
 from typing import Final
 
 from router import names
@@ -30,6 +31,14 @@ _PATHS: Final = {
     "MutatingWebhookConfiguration": "mutatingwebhookconfigurations",
     "ValidatingWebhookConfiguration": "validatingwebhookconfigurations",
 }
+
+
+class Foreign(StrEnum):
+    """What to do where cert-manager keeps the certificate: leave it alone, or take it over once its Certificate is gone."""
+
+    REFUSE = "refuse"
+    LEAVE = "leave"
+    TAKE_OVER = "take-over"
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +80,7 @@ def ensure(
     target: Target,
     say: Callable[[str], None],
     *,
+    foreign: Foreign = Foreign.REFUSE,
     clock: Callable[[], datetime] = utc_now,
 ) -> tuple[Wait, ...]:
     """Write what is due now, one object after the other; returns what a later run has to do.
@@ -78,13 +88,13 @@ def ensure(
     Safe to repeat, to interrupt, and to run twice at once.
 
     :param say: gets a sentence for each write
+    :param foreign: what to do where cert-manager keeps the certificate
     :raises ConfigError: an object holds what does not belong there, or cert-manager keeps it
     :raises ApiError: the API server refuses, or does not answer
     """
     for _ in range(_MOST):
         found, moment = look(api, target, clock)
-        objects.refuse_foreign(found)
-        outcomes = outcomes_of(found, target.rules, moment)
+        outcomes = _outcomes(found, target.rules, moment, foreign)
         write = next((one for one in outcomes if isinstance(one, Write)), None)
         if write is None:
             return tuple(one for one in outcomes if isinstance(one, Wait))
@@ -95,6 +105,17 @@ def ensure(
         else:
             say(f"{write.named}: {write.words}")
     raise ConfigError(f"others change the same Secrets all the time; given up after {_MOST} tries")
+
+
+def _outcomes(found: Objects, rules: Rules, clock: Clock, foreign: Foreign) -> tuple[Outcome | None, ...]:
+    theirs = objects.foreign(found)
+    if theirs is None:
+        return outcomes_of(found, rules, clock)
+    if foreign is Foreign.LEAVE:
+        return (signingkeys.next_write(found, rules, clock),)
+    if foreign is Foreign.REFUSE:
+        objects.refuse_foreign(found)
+    return (theirs,)
 
 
 def outcomes_of(found: Objects, rules: Rules, clock: Clock) -> tuple[Outcome | None, Outcome]:

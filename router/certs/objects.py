@@ -29,6 +29,7 @@ PUBLIC_KEYS: Final = "signing.pub"
 
 _LABELS: Final = {"app.kubernetes.io/part-of": "batchgate", "app.kubernetes.io/managed-by": "batchgate-certs"}
 _CERT_MANAGER: Final = "cert-manager.io/"
+_CERT_MANAGERS_LABEL: Final = "controller.cert-manager.io/"
 _TIME: Final = "%Y-%m-%dT%H:%M:%SZ"
 
 
@@ -141,16 +142,30 @@ def time_of(stamp: str) -> datetime | None:
         return None
 
 
-def refuse_foreign(found: Objects) -> None:
-    """Raise ConfigError if cert-manager keeps the certificate: two that rotate it would undo each other's work."""
+def foreign(found: Objects) -> Write | None:
+    """The first object that cert-manager keeps, if any, without the marks of cert-manager."""
     for one in (found.tls, *found.registrations):
         annotations = (one or {}).get("metadata", {}).get("annotations") or {}
-        theirs = next((key for key in annotations if key.startswith(_CERT_MANAGER)), None)
-        if one is not None and theirs is not None:
-            raise ConfigError(
-                f"{named(one)} has the annotation {theirs}: cert-manager keeps it. Run no `certs ensure` "
-                "beside it, or take its Certificate and the annotation away first"
-            )
+        if one is None or not any(key.startswith(_CERT_MANAGER) for key in annotations):
+            continue
+        metadata = one["metadata"]
+        labels = metadata.get("labels") or {}
+        kept = {
+            "annotations": {key: value for key, value in annotations.items() if not key.startswith(_CERT_MANAGER)},
+            "labels": {key: value for key, value in labels.items() if not key.startswith(_CERT_MANAGERS_LABEL)},
+        }
+        return Write({**one, "metadata": {**metadata, **kept}}, "taken over from cert-manager")
+    return None
+
+
+def refuse_foreign(found: Objects) -> None:
+    """Raise ConfigError if cert-manager keeps the certificate: two that rotate it would undo each other's work."""
+    theirs = foreign(found)
+    if theirs is not None:
+        raise ConfigError(
+            f"{theirs.named} has annotations of cert-manager, which keeps it. Run no `certs ensure` beside it; or delete "
+            "its Certificate and run `certs ensure --cert-manager=take-over` (chart: certificates.takeOver: true)"
+        )
 
 
 def _encoded(data: Mapping[str, bytes]) -> dict[str, str]:

@@ -58,7 +58,8 @@ def next_write(found: Objects, rules: Rules, clock: Clock) -> Outcome:
     if found.tls is None:
         return _first_server(authority, rules, clock)
     return (
-        _joined(found, found.tls, authority)
+        _adopted(found, found.tls, authority)
+        or _joined(found, found.tls, authority)
         or _observed(found.tls, authority, clock)
         or _next_authority(authority, rules, clock)
         or _issued(found.tls, authority, rules, clock)
@@ -104,6 +105,19 @@ def _server(by: Pair, authority: Authority, rules: Rules, clock: Clock) -> dict[
         objects.KEY: pair.private,
         objects.CA_CERTIFICATE: authority.bundle,
     }
+
+
+def _adopted(found: Objects, tls: Json, authority: Authority) -> Write | None:
+    """Where somebody else made the certificate, what is trusted now stays trusted until it is replaced."""
+    try:
+        certificate = checking.certificates_of(objects.value_of(tls, objects.CERTIFICATE), names.WEBHOOK_TLS)[0]
+    except ConfigError:
+        return None
+    theirs = [one for one in _bundled(found) if one not in authority.trusted]
+    if not theirs or any(_by(certificate, one) for one in authority.trusted):
+        return None
+    body = objects.with_data(authority.found, {objects.OLD_CERTIFICATES: b"".join((*authority.old, *theirs))})
+    return Write(body, "the CA in force until now stays trusted until its certificate is replaced")
 
 
 def _joined(found: Objects, tls: Json, authority: Authority) -> Write | None:
@@ -162,16 +176,17 @@ def _unfit(tls: Json, authority: Authority, rules: Rules, clock: Clock) -> str:
         return "had another key"
     if missing:
         return f"was not for {', '.join(missing)}"
-    if not _by(certificate, authority.target):
+    if not _by(certificate, authority.target.public):
         return "was of an older CA"
     if server_due(certificate) <= clock.ended:
         return f"ends on {certificate.not_valid_after_utc:%Y-%m-%d}"
     return ""
 
 
-def _by(certificate: x509.Certificate, authority: Pair) -> bool:
+def _by(certificate: x509.Certificate, authority: bytes) -> bool:
+    """Whether a CA, in PEM, issued the certificate."""
     try:
-        certificate.verify_directly_issued_by(x509.load_pem_x509_certificate(authority.public))
+        certificate.verify_directly_issued_by(x509.load_pem_x509_certificate(authority))
     except (ValueError, TypeError, InvalidSignature):
         return False
     return True

@@ -86,8 +86,8 @@ def older(found: Objects) -> frozenset[str]:
 def used_by(jobs: Iterable[Json], pods: Iterable[Json], keys: Keys) -> frozenset[str]:
     """The ids of the keys with which unfinished Jobs, and Pods on virtual nodes, are signed.
 
-    What an agent would not take counts for nothing, else anybody could have an old key trusted for ever: the signature
-    must be by the key that it names, for this namespace, and for a Job with this uid or of that time.
+    Only what an agent takes counts; else anybody could have an old key trusted for ever. So the signature is verified with
+    the key that it names. It must be for this namespace, and for a Job with this uid or of that time.
 
     :param keys: the public keys in force
     """
@@ -107,7 +107,7 @@ def used_by(jobs: Iterable[Json], pods: Iterable[Json], keys: Keys) -> frozenset
 
 
 def _signed(one: Json, keys: Keys) -> tuple[str, signing.Claims | None]:
-    """The key's id and the claims of a Pod or template; None for what none of the keys has signed."""
+    """The key's id and the claims of a Pod or template; None without a signature by one of the keys."""
     text = signing.text_under(names.KEY_SIGNATURE, (one.get("metadata") or {}).get("annotations") or {})
     try:
         claims = signing.read(text, keys)

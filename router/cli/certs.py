@@ -19,10 +19,10 @@ import click
 from router import names
 from router.certs import activation, ensuring
 from router.certs.commands import certs
-from router.certs.ensuring import Target
+from router.certs.ensuring import Foreign, Target
 from router.certs.rotation import Lives, Rules
 from router.cli.cluster import usual_file
-from router.errors import ApiError
+from router.errors import ApiError, ConfigError
 from router.kube.client import Api, connect
 from router.kubelet import csr, csrapproval
 from router.startup.options import Duration
@@ -32,7 +32,7 @@ _LOOK_SECONDS: Final = 10.0
 _ENSURE_SECONDS: Final = 30.0
 """Seconds between two looks of ``ensure --watch``. The steps of a rotation are minutes apart."""
 _PATIENCE_SECONDS: Final = 600.0
-"""For how long an API server may be away; then ``ensure --watch`` ends, so that its Pod shows what is wrong."""
+"""How long ``ensure --watch`` goes on without success, as while an API server is away; then its Pod shows the reason."""
 
 __all__ = ["certs"]
 
@@ -74,6 +74,13 @@ def _cluster_options(command: Callable[P, None]) -> Callable[..., None]:
     help="Begin to replace the signing key. Agents outside the cluster must get the new public keys within 10 minutes.",
 )
 @click.option(
+    "--cert-manager",
+    type=click.Choice([str(one) for one in Foreign]),
+    default=str(Foreign.REFUSE),
+    show_default=True,
+    help="Where cert-manager keeps the certificate: leave it, or take it over once its Certificate is deleted.",
+)
+@click.option(
     "--switch-to",
     type=click.Choice(["opt-in", "opt-out"]),
     help="Before the guards change to this: first have the registration go with those of both.",
@@ -85,8 +92,7 @@ def ensure(api: Api, namespace: str, service: str, *, activate: bool, watch: boo
     """Make or renew the webhook's CA, certificate and signing key in the cluster, and set caBundle.
 
     It may be run at any time, also twice at once. What is past two thirds of its life is replaced in steps that leave no
-    gap; each run takes the steps that are due. The signing key is replaced only on demand. With cert-manager, do not run
-    it.
+    gap; each run takes the steps that are due. The signing key is replaced only on demand.
 
     \b
     Example: batchgate certs ensure --activate
@@ -99,7 +105,7 @@ def ensure(api: Api, namespace: str, service: str, *, activate: bool, watch: boo
     target = Target(Rules(namespace, (*known, *named["host_names"]), lives=lives), named["registration"])
     if watch:
         _keep(api, target)
-    waits = ensuring.ensure(api, target, click.echo)
+    waits = ensuring.ensure(api, target, click.echo, foreign=Foreign(named["cert_manager"]))
     for one in waits:
         click.echo(f"Next, at {one.until:%Y-%m-%d %H:%M:%S} UTC: {one.words}")
     if named["switch_to"]:
@@ -109,14 +115,14 @@ def ensure(api: Api, namespace: str, service: str, *, activate: bool, watch: boo
 
 
 def _keep(api: Api, target: Target) -> NoReturn:
-    """Take each step when it is due. What a person must mend ends it, as a Pod that fails is seen."""
+    """Take each step when it is due. What does not pass ends it, as a Pod that fails is seen."""
     _end_by_signal()
     well = time.monotonic()
     while True:
         try:
             ensuring.ensure(api, target, click.echo)
             well = time.monotonic()
-        except ApiError as error:
+        except (ApiError, ConfigError) as error:
             if time.monotonic() - well > _PATIENCE_SECONDS:
                 raise
             click.echo(f"Error: {error}; trying again", err=True)

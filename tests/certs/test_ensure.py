@@ -198,21 +198,12 @@ def test_the_watch_renews_what_is_missing_until_it_is_ended(installed: Installed
         until(lambda: whole(installed))
 
 
-def test_the_watch_ends_with_what_a_person_must_mend(installed: Installed) -> None:
-    assert installed.certs("ensure")[0] == 0
-    theirs = "cert-manager.io/certificate-name=batchgate-webhook"
-    installed.plane.kubectl("annotate", "secret", names.WEBHOOK_TLS, "-n", SYSTEM, theirs)
-
-    code, said = installed.certs("ensure", "--watch")
-
-    assert (code, "cert-manager keeps it" in said) == (2, True)
-
-
-@pytest.mark.parametrize("option", ["--activate", "--replace-signing-key"])
+@pytest.mark.parametrize("option", ["--activate", "--replace-signing-key", "--switch-to=opt-in"])
 def test_the_watch_only_keeps(installed: Installed, option: str) -> None:
     code, said = installed.certs("ensure", "--watch", option)
 
-    assert (code, "--watch only keeps what is there" in said) == (2, True)
+    words = f"--watch only keeps what is there: run it without {option.partition('=')[0]}"
+    assert (code, words in said) == (2, True)
 
 
 @contextlib.contextmanager

@@ -113,7 +113,9 @@ def test_it_goes_by_the_namespace_that_it_is_installed_in(mode: str) -> None:
 
 def test_a_registration_that_a_job_completes_names_no_webhook() -> None:
     by_kind = {one["kind"]: one for one in objects(NEEDED, ["registration"])}
+    kept = {one["kind"]: one for one in objects(NEEDED | {"certificates": {"takeOver": True}}, ["registration"])}
 
+    assert len(kept["MutatingWebhookConfiguration"]["webhooks"]) == 1
     assert "webhooks" not in by_kind["MutatingWebhookConfiguration"]
     (webhook,) = yaml.safe_load(by_kind["ConfigMap"]["data"]["webhooks.yaml"])
     assert webhook["clientConfig"] == {

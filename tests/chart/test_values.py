@@ -66,6 +66,10 @@ BY_CHART: list[tuple[Json, str]] = [
         {"certificates": {"existing": {"caBundle": "AAAA"}}},
         "certificates.existing.caBundle is not used with certificates.mode builtin",
     ),
+    (
+        {"certificates": {"mode": "cert-manager", "takeOver": True}},
+        "certificates.takeOver is for mode builtin, and the mode is cert-manager: leave it out",
+    ),
     ({"webhook": {"clientCA": {"names": ["a"]}}}, "webhook.clientCA.names needs webhook.clientCA.configMap"),
     ({"network": {"enabled": True}}, "network.apiServer is empty: name the addresses"),
     ({"pullSecrets": {"namespaces": ["physics"]}}, "pullSecrets.namespaces needs pullSecrets.enabled: true"),
