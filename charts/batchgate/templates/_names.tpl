@@ -54,7 +54,7 @@ seccompProfile:
 {{- end }}
 
 {{- define "batchgate.systemNamespaces" -}}
-[kube-system, kube-public, kube-node-lease, {{ .Release.Namespace }}]
+[kube-system, kube-public, kube-node-lease, {{ toYaml .Release.Namespace }}]
 {{- end }}
 
 {{- /* The namespaces whose Jobs the webhook judges: a dict of `root` and `namespaces`, opt-in or opt-out. The guard of
@@ -81,10 +81,10 @@ namespaceSelector:
 {{- /* Whom a webhook asks: a dict of `root` and `caBundle`, which may be empty where something else adds it. */ -}}
 {{- define "batchgate.client" -}}
 clientConfig:
-  service: { name: batchgate, namespace: {{ .root.Release.Namespace }}, path: /mutate }
+  service: { name: batchgate, namespace: {{ toYaml .root.Release.Namespace }}, path: /mutate }
   {{- with .caBundle }}
   # The CA of the webhook's certificate.
-  caBundle: {{ . }}
+  caBundle: {{ toYaml . }}
   {{- end }}
 {{- end }}
 
@@ -179,7 +179,7 @@ helm.sh/hook-delete-policy: before-hook-creation,hook-succeeded
 {{- define "batchgate.commandPod" -}}
 metadata:
   labels:
-    app.kubernetes.io/name: {{ .account }}
+    app.kubernetes.io/name: {{ toYaml .account }}
 spec:
   serviceAccountName: {{ .account }}
   restartPolicy: {{ .restart | default "Never" }}
