@@ -114,7 +114,8 @@ def head_line(found: Webhook | None) -> str:
 
 def row(one: Replica) -> tuple[str, ...]:
     """A replica in the table under ``HEAD``."""
-    days = "-" if one.certificate_days is None else f"{one.certificate_days}d left"
+    lives = ((one.certificate_days, "{}d left"), (one.ca_days, "CA {}d"))
+    days = ", ".join(words.format(count) for count, words in lives if count is not None) or "-"
     trouble = "; ".join(f"{source}: {error}" for source, error in (one.trouble or {}).items())
     policy = one.policy or ("none" if one.known else "-")
     return (one.name, "yes" if one.ready else "no", policy, one.loaded or "-", days, trouble)

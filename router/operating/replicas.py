@@ -24,7 +24,8 @@ class Replica:
     """One Pod of the webhook.
 
     ``policy``: the beginning of the digest of the policy in force, or empty. ``certificate_days``: whole days until the
-    certificate in force expires, negative after that. ``trouble``: the reason for each unusable file and other problem.
+    certificate in force expires, negative after that. ``ca_days``: the same for its CA, if ``ca.crt`` is beside the
+    certificate. ``trouble``: the reason for each unusable file and other problem.
     ``known``: whether the replica answered.
     """
 
@@ -35,6 +36,7 @@ class Replica:
     loaded: str = ""
     certificate_days: int | None = None
     trouble: Mapping[str, str] | None = None
+    ca_days: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,16 +83,21 @@ def _replica(pod: Json, said: Json | str | None, now: float) -> Replica:
         trouble = {"pod": why} if (why := _waiting(pod) or said) else {}
         return Replica(name, ready, known=False, trouble=trouble)
     policy, certificate = said.get("policy") or {}, said.get("certificate") or {}
-    expires = certificate.get("notAfter")
     return Replica(
         name=name,
         ready=ready,
         known=True,
         policy=str(policy.get("digest") or "")[:DIGEST],
         loaded=str(policy.get("loadedAt") or ""),
-        certificate_days=int((datetime.fromisoformat(expires).timestamp() - now) // _DAY) if expires else None,
+        certificate_days=_days(certificate.get("notAfter"), now),
         trouble={str(key): str(value) for key, value in (said.get("errors") or {}).items()},
+        ca_days=_days(certificate.get("caNotAfter"), now),
     )
+
+
+def _days(until: str | None, now: float) -> int | None:
+    """Whole days until then, negative afterwards."""
+    return int((datetime.fromisoformat(until).timestamp() - now) // _DAY) if until else None
 
 
 def _is_ready(pod: Json) -> bool:

@@ -68,8 +68,8 @@ class Service:
     ``large_turn``, in parallel to the small ones, and one of ``large_places``. There are fewer of these than threads,
     so that some threads are left for small reviews. A slow review exchanges its turn for such a place.
 
-    Reviews of the policy have places of their own, ``policy_places`` and ``policy_turn``: a single one may take as long as
-    many Jobs, and who may write the ConfigMap must not take the places of large Jobs with it.
+    Reviews of the policy have places of their own, ``policy_places`` and ``policy_turn``, as each may take seconds: so who
+    may write the ConfigMap leaves the places of large Jobs free.
     """
 
     review: Callable[[object], SentAnswer]

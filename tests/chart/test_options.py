@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tempfile
 from typing import Any
 
 import click
@@ -9,7 +10,7 @@ import pytest
 import yaml
 
 from router.cli import commands
-from tests.chart.rendering import NEEDED, ROOT, objects
+from tests.chart.rendering import CHART, NEEDED, ROOT, helm, objects
 
 Json = dict[str, Any]
 AGENT: Json = {
@@ -116,3 +117,62 @@ def test_kinds_embedded_queue_has_the_queues_of_its_policy() -> None:
     ]
 
     assert agent["localQueues"] == expected
+
+
+def test_what_a_failed_hook_said_can_be_read_and_is_cleaned() -> None:
+    found = {one["metadata"]["name"]: one for one in objects(VALUES["everything"]) if one["kind"] == "Job"}
+
+    assert {
+        name: (one["spec"]["ttlSecondsAfterFinished"], one["metadata"]["annotations"]["helm.sh/hook-delete-policy"])
+        for name, one in found.items()
+    } == dict.fromkeys(
+        ("batchgate-certs", "batchgate-activate", "batchgate-uninstall"), (600, "before-hook-creation,hook-succeeded")
+    )
+    assert {one["metadata"]["annotations"]["helm.sh/hook-output-log-policy"] for one in found.values()} == {
+        "hook-failed"
+    }
+
+
+@pytest.mark.parametrize(("replicas", "kept"), [(1, []), (2, ["batchgate-webhook"])])
+def test_a_single_replica_lets_its_node_be_drained(replicas: int, kept: list[str]) -> None:
+    found = objects(NEEDED | {"webhook": {"replicas": replicas}}, ["webhook"])
+
+    assert [one["metadata"]["name"] for one in found if one["kind"] == "PodDisruptionBudget"] == kept
+
+
+def test_what_can_break_has_an_alert() -> None:
+    values = NEEDED | {"agents": [AGENT], "monitoring": {"enabled": True}}
+    (rules,) = (one for one in objects(values, ["monitoring"]) if one["kind"] == "PrometheusRule")
+
+    assert {rule["alert"]: rule["expr"] for group in rules["spec"]["groups"] for rule in group["rules"]}.items() >= {
+        "BatchgateCAExpires": (
+            'min(batchgate_ca_expiry_timestamp_seconds{job="batchgate-webhook-metrics",'
+            'namespace="batchgate-system"} > 0) - time() < 30 * 86400'
+        ),
+        "BatchgatePolicyDiffers": (
+            'count(count by (digest) (batchgate_policy_in_force{job=~"batchgate-(webhook|agent)-metrics",'
+            'namespace="batchgate-system"})) > 1'
+        ),
+        "BatchgateAgentSourceBroken": (
+            'max by (site, source) (batchgate_source_broken{job="batchgate-agent-metrics",'
+            'namespace="batchgate-system"}) > 0'
+        ),
+    }.items()
+
+
+@pytest.mark.parametrize(
+    ("enabled", "agent", "told", "untold"),
+    [
+        (False, AGENT, "kubectl certificate approve NAME", "batchgate-approver"),
+        (True, AGENT, "logs deployment/batchgate-approver", "kubectl certificate approve"),
+        (False, AGENT | {"selfSigned": True}, "batchgate status", "kubectl certificate approve"),
+    ],
+)
+def test_the_notes_ask_for_a_hand_where_one_is_needed(enabled: bool, agent: Json, told: str, untold: str) -> None:
+    with tempfile.NamedTemporaryFile("w", suffix=".yaml") as file:
+        yaml.safe_dump(NEEDED | {"agents": [agent], "approver": {"enabled": enabled}}, file)
+        file.flush()
+        done = helm("install", "batchgate", str(CHART), "--dry-run=client", f"--values={file.name}")
+
+    notes = done.stdout.partition("NOTES:\n")[2]
+    assert (done.returncode, told in notes, untold in notes) == (0, True, False), done.stderr + notes

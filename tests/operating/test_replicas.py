@@ -11,7 +11,7 @@ from tests.operating.objects import NOW, at
 
 Json = dict[str, Any]
 DIGEST = "0123456789ab" + "f" * 52
-SAID = {
+SAID: Json = {
     "policy": {"generation": 2, "digest": DIGEST, "loadedAt": "2026-01-01T09:00:00+00:00"},
     "certificate": {"notAfter": "2026-01-11T09:59:59+00:00"},
     "errors": {},
@@ -35,6 +35,11 @@ CRASH = {"reason": "CrashLoopBackOff", "message": "back-off 10s"}
     ("made", "told", "expected"),
     [
         (pod("a"), SAID, Replica("a", True, True, "0123456789ab", "2026-01-01T09:00:00+00:00", 9, {})),
+        (
+            pod("a"),
+            {**SAID, "certificate": {**SAID["certificate"], "caNotAfter": "2028-01-01T10:00:00+00:00"}},
+            Replica("a", True, True, "0123456789ab", "2026-01-01T09:00:00+00:00", 9, {}, 730),
+        ),
         (
             pod("a", ready=False),
             {"policy": {"digest": None, "loadedAt": None}, "certificate": {}, "errors": {"policy": "all.yaml:1: no"}},
