@@ -2,111 +2,28 @@
 
 from __future__ import annotations
 
-import contextlib
-import itertools
-import json
-import threading
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 import pytest
 import yaml
 
-from router import names
 from router.controlplane.plane import ControlPlane
-from router.errors import ApiError
-from router.kube.client import Api, connect
+from router.kube.client import connect
+from tests.certs.arriving import EXPECTED, Arrivals, arriving, clean, each_met_one, prepare, sent
 from tests.certs.conftest import SYSTEM, Installed, webhook
-from tests.certs.test_ensure import job
 from tests.chart.rendering import NEEDED, objects
 from tests.webhook.servers import until
-
-Json = dict[str, Any]
-FORGED = "v2.forged.forged.forged"
-NAMESPACES = {
-    "switch-in": {names.LABEL_GATE: names.GATE_ENABLED},
-    "switch-out": {names.LABEL_GATE: names.GATE_DISABLED},
-    "switch-changing": {},
-    "kube-public": {},
-}
-
-
-def sent(cpus: str, *, forged: bool) -> Json:
-    """A Job that a rule sends to HPC if it is judged. It is suspended, so that it makes no Pod."""
-    made: Json = json.loads(job(cpus=cpus))
-    del made["metadata"]["namespace"]
-    made["metadata"] = {"generateName": "arrives-"}
-    made["spec"]["suspend"] = True
-    if forged:
-        made["spec"]["template"]["metadata"] = {
-            "annotations": {names.KEY_SIGNATURE: FORGED, names.KEY_REQUESTER: "admin"}
-        }
-        made["spec"]["template"]["spec"]["nodeName"] = names.node_name("demo", "batch")
-    return made
-
-
-@dataclass
-class Arrivals:
-    """Jobs that arrive all the time in all namespaces, and what became of them."""
-
-    api: Api
-    found: list[tuple[str, bool, str]] = field(default_factory=list)
-    ended: threading.Event = field(default_factory=threading.Event)
-
-    def arrive(self) -> None:
-        """One after the other, until it is ended."""
-        for namespace, forged in itertools.cycle(itertools.product(NAMESPACES, (False, True))):
-            if self.ended.is_set():
-                return
-            self.found.append((namespace, forged, self.fate(namespace, sent("4", forged=forged))))
-            time.sleep(0.02)
-
-    def fate(self, namespace: str, made: Json) -> str:
-        """`judged`, `as sent` or `guarded`, or what else the API server said."""
-        try:
-            done = self.api.create(f"/apis/batch/v1/namespaces/{namespace}/jobs", made)
-        except ApiError as error:
-            return (
-                "guarded" if "jobs.batchgate.dev" in error.message and "virtual node" in error.message else str(error)
-            )
-        annotations = done["spec"]["template"]["metadata"].get("annotations") or {}
-        signature = annotations.get(names.KEY_SIGNATURE, "")
-        return "as sent" if signature in ("", FORGED) else "judged"
-
-    def fates(self, namespace: str, *, forged: bool) -> set[str]:
-        return {fate for where, whether, fate in self.found if (where, whether) == (namespace, forged)}
-
-
-@contextlib.contextmanager
-def arriving(plane: ControlPlane) -> Iterator[Arrivals]:
-    arrivals = Arrivals(connect(str(plane.kubeconfig())))
-    thread = threading.Thread(target=arrivals.arrive)
-    thread.start()
-    try:
-        yield arrivals
-    finally:
-        arrivals.ended.set()
-        thread.join()
 
 
 @pytest.fixture
 def switched(installed: Installed) -> Iterator[Installed]:
     """With namespaces of each kind."""
-    plane = installed.plane
-    plane.make_namespaces({name: () for name in NAMESPACES if name.startswith("switch-")})
-    for name, labels in NAMESPACES.items():
-        for key, value in labels.items():
-            plane.kubectl("label", "namespace", name, "--overwrite", f"{key}={value}")
+    prepare(installed.plane)
     yield installed
-    helm(plane, "opt-in")
-    api = connect(str(plane.kubeconfig()))
-    for namespace in NAMESPACES:
-        jobs = f"/apis/batch/v1/namespaces/{namespace}/jobs"
-        for one in [one["metadata"]["name"] for page, _ in api.pages(jobs) for one in page]:
-            api.delete(f"{jobs}/{one}", grace=0, propagation="Background")
+    helm(installed.plane, "opt-in")
+    clean(installed.plane)
 
 
 def helm(plane: ControlPlane, namespaces: str) -> None:
@@ -141,15 +58,7 @@ def test_no_job_is_refused_and_none_slips_through(switched: Installed, tmp_path:
             upgrade(switched, second)
             time.sleep(3)
 
-    assert arrivals.fates("switch-in", forged=False) == {"judged"}
-    assert arrivals.fates("switch-in", forged=True) == {"judged"}
-    assert arrivals.fates("switch-out", forged=False) == {"as sent"}
-    assert arrivals.fates("switch-out", forged=True) == {"guarded"}
-    assert arrivals.fates("kube-public", forged=False) == {"as sent"}
-    assert arrivals.fates("kube-public", forged=True) == {"guarded"}
-    # Where the label is missing, each Job meets one of the two: judged, or unjudged and guarded.
-    assert arrivals.fates("switch-changing", forged=False) == {"judged", "as sent"}
-    assert arrivals.fates("switch-changing", forged=True) == {"judged", "guarded"}
+    assert each_met_one(arrivals) == EXPECTED
     assert [one["name"] for one in switched.webhooks()] == ["jobs.batchgate.dev"]
 
 

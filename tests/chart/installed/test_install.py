@@ -9,6 +9,8 @@ from typing import Any
 import pytest
 
 from router import names
+from router.kube.client import connect
+from tests.certs.arriving import EXPECTED, Arrivals, arriving, clean, each_met_one, prepare, sent
 from tests.chart.installed.conftest import PAGE, Admin
 from tests.deployed.conftest import blocks
 from tests.kube.wire import await_true
@@ -148,6 +150,19 @@ def test_a_rollback_brings_back_what_was(back: Admin) -> None:
     assert registered(back) == [("Fail", True)]
     assert there(back, "deployments", SYSTEM) == ["batchgate-rotation", "batchgate-webhook"]
     assert target(created(back, job("again", suspend=True))) == "hpc"
+
+
+def test_an_upgrade_to_opt_out_and_one_back_leave_no_gap(back: Admin) -> None:
+    prepare(back.plane)
+    asker = Arrivals(connect(str(back.plane.kubeconfig())))
+    await_true(lambda: asker.fate("switch-out", sent("4", forged=True)) == "guarded", "the guard knows the label")
+    await_true(lambda: asker.fate("switch-in", sent("4", forged=False)) == "judged", "the webhook is asked")
+    for namespaces in ("opt-out", "opt-in"):
+        back.values({"agents": [], "registration": {"namespaces": namespaces}})
+        with arriving(back.plane) as arrivals:
+            back.type(named(UPGRADE, "helm upgrade"))
+        assert each_met_one(arrivals) == EXPECTED
+    clean(back.plane)
 
 
 def test_an_uninstall_leaves_what_the_page_says(back: Admin) -> None:
