@@ -88,6 +88,7 @@ CONDITION_QUEUE_CLOSED: Final = "QueueClosed"
 CONDITION_SITE_REFUSED: Final = "SiteRefused"
 CONDITION_MPI_REFUSED: Final = "MPIRefused"
 CONDITION_POLICY_DIFFERS: Final = "PolicyDiffers"
+CONDITION_CREDENTIAL_ENDING: Final = "CredentialEnding"
 REASON_NODE_DELETED: Final = "NodeDeleted"
 REASON_NODE_NOT_OURS: Final = "NodeNotOurs"
 REASON_NODE_LEFT_OVER: Final = "NodeLeftOver"
@@ -96,6 +97,7 @@ REASON_NOT_RUN: Final = "NotRun"
 # --- what manifests/ install, and the label by which a namespace opts in or out -----------------------------------
 SYSTEM_NAMESPACE: Final = "batchgate-system"
 AGENT_ACCOUNT: Final = "batchgate-agent"
+"""The account of agents in the cluster, and the name of the roles of every agent."""
 WEBHOOK_ACCOUNT: Final = "batchgate-webhook"
 WEBHOOK: Final = "batchgate-webhook"
 """The name of the webhook's Deployment, and of its Pods in ``app.kubernetes.io/name``, as in ``manifests/webhook``."""
@@ -117,6 +119,8 @@ MADE_AT: Final = PREFIX + "made-at"
 """Annotations of Secrets: what is in force, and since when it has been seen."""
 REQUEST_PREFIX: Final = "batchgate-kubelet-"
 """Prefix of the names of agents' CertificateSigningRequests."""
+PUBLIC_KEYS_KEY: Final = "signing.pub"
+"""The key of that ConfigMap under which all public keys stand."""
 POLICIES_CONFIG_MAP: Final = "batchgate-policies"
 """The ConfigMap with the policy files, which admins make: the webhook's Pods mount it, agents may watch it."""
 QUEUES_CONFIG_MAP: Final = "batchgate-queues"
@@ -234,6 +238,14 @@ def _node_part(name: str) -> str:
         return plain
     digest = hashlib.sha256(name.encode()).hexdigest()[:6]
     return f"{plain}-{digest}" if plain else digest
+
+
+def agent_account(site: str) -> str:
+    """Name of the ServiceAccount of a site's agents outside the cluster, which ``batchgate site add`` makes.
+
+    The guards keep an account of this name to Nodes whose names end in ``.<site>.batchgate``.
+    """
+    return f"{AGENT_ACCOUNT}-{_node_part(site)}"
 
 
 def lease_name(site: str) -> str:

@@ -78,20 +78,23 @@ def concerns_us(request: Json) -> bool:
 def refusal(request: Json, account: str, around: Surroundings, pod: Json | None) -> str:
     """Why a request is not approved; empty if it may be.
 
-    :param account: the agent's user name, ``system:serviceaccount:…``
+    :param account: the user name of agents in the cluster, ``system:serviceaccount:…``. Those of sites' agents outside
+        it begin with it and a hyphen, and then name the site
     :param pod: the Pod that ``requester`` names, if it is there
     """
     spec = request["spec"]
     if spec.get("signerName") != SIGNER:
         return f"its signer is {spec.get('signerName')}, not {SIGNER}"
-    if spec.get("username") != account:
-        return f"{spec.get('username')} made it, not {account}"
+    user = str(spec.get("username"))
+    if user != account and not user.startswith(f"{account}-"):
+        return f"{user} made it, not {account}"
     if spec.get("usages") not in _USAGES:
         return f"it asks for the usages {', '.join(spec.get('usages') or ())}, not digital signature and server auth"
     asked = _asked(str(spec.get("request") or ""))
+    own = f".{user.removeprefix(f'{account}-')}{names.NODE_SUFFIX}" if user != account else ""
     if isinstance(asked, str):
         return asked
-    return _differs(asked, around.nodes) or _strange(_ips(asked), requester(request), pod, around)
+    return _differs(asked, around.nodes, own) or _strange(_ips(asked), requester(request), pod, around)
 
 
 def _asked(text: str) -> x509.CertificateSigningRequest | str:
@@ -106,7 +109,7 @@ def _asked(text: str) -> x509.CertificateSigningRequest | str:
     return asked if isinstance(key, ec.EllipticCurvePublicKey) else "its key is no elliptic curve key"
 
 
-def _differs(asked: x509.CertificateSigningRequest, nodes: Iterable[Json]) -> str:
+def _differs(asked: x509.CertificateSigningRequest, nodes: Iterable[Json], ending: str) -> str:
     subject = [(one.oid, str(one.value)) for one in asked.subject]
     common = [value for oid, value in subject if oid == NameOID.COMMON_NAME]
     node = common[0].removeprefix(_USER) if len(common) == 1 else ""
@@ -114,8 +117,8 @@ def _differs(asked: x509.CertificateSigningRequest, nodes: Iterable[Json]) -> st
     if sorted(subject, key=str) != sorted(wanted, key=str):
         return f"its subject is {asked.subject.rfc4514_string()}, not that of a node"
     found = next((one for one in nodes if one["metadata"]["name"] == node), None)
-    if found is None:
-        return f"there is no Node {node}"
+    if found is None or not node.endswith(ending):
+        return f"there is no Node {node}" if found is None else f"Node {node} is of another site than the account"
     provider = str((found.get("spec") or {}).get("providerID") or "")
     if not node.endswith(names.NODE_SUFFIX) or not provider.startswith(names.NODE_PROVIDER):
         return f"Node {node} is no virtual node of ours"

@@ -24,6 +24,8 @@ from tests.since import since
 NODE = names.node_name("demo", "batch")
 NODES = "/api/v1/nodes"
 AGENT = f"system:serviceaccount:{names.SYSTEM_NAMESPACE}:{names.AGENT_ACCOUNT}"
+OF_SITE, OF_ANOTHER = f"{AGENT}-demo", f"{AGENT}-other"
+"""The accounts of agents outside the cluster, of one site each."""
 VIRTUAL_KUBELET = f"system:node:{NODE}"
 KUBELET = "system:node:cloud-1"
 JOB_CONTROLLER = "system:serviceaccount:kube-system:job-controller"
@@ -347,8 +349,10 @@ def test_only_the_agent_binds_to_our_nodes_and_to_no_other(
     for user in (PERSON, SCHEDULER, JOB_CONTROLLER, VIRTUAL_KUBELET):
         assert "are bound to virtual nodes of batchgate by the agent only" in bind(user, NODE)
         assert bind(user, "cloud-1") == ""
-    assert bind(AGENT, NODE) == ""
-    assert "which binds to no other node" in bind(AGENT, "cloud-1")
+    for user in (AGENT, OF_SITE):
+        assert bind(user, NODE) == ""
+        assert "which binds to no other node" in bind(user, "cloud-1")
+    assert "which binds to no other node" in bind(OF_ANOTHER, NODE)
     for user, place in ((SCHEDULER, "cloud-1"), (AGENT, NODE)):
         for kind in ("labels", "annotations"):
             assert "carries no keys of batchgate.dev" in bind(user, place, **{kind: {names.KEY_SITE: "demo"}})
@@ -379,7 +383,9 @@ def test_our_marks_on_nodes_are_the_agents(ask: Asker, thing: Json) -> None:
         assert user in said
     assert ask(PERSON, "POST", NODES, node("cloud-2", {"taints": [{"key": "a", "effect": "NoSchedule"}]})) == ""
     # The agent makes Nodes of our names, and no others.
-    assert bool(ask(AGENT, "POST", NODES, thing)) == (thing["metadata"]["name"] != NODE)
+    for agent in (AGENT, OF_SITE):
+        assert bool(ask(agent, "POST", NODES, thing)) == (thing["metadata"]["name"] != NODE)
+    assert "of its own site" in ask(OF_ANOTHER, "POST", NODES, thing)
 
 
 @pytest.fixture
@@ -439,7 +445,9 @@ def test_the_agent_is_kept_to_what_is_ours(ask: Asker, routed: str, made: Callab
 
     for method, subresource, change in (("PATCH", "", label), ("PATCH", "/status", phase), ("DELETE", "", None)):
         assert "and to nothing else" in ask(AGENT, method, f"pods/theirs{subresource}", change)
-        assert ask(AGENT, method, f"pods/{routed}{subresource}", change) == ""
+        assert "of its own site" in ask(OF_ANOTHER, method, f"pods/{routed}{subresource}", change)
+        for agent in (AGENT, OF_SITE):
+            assert ask(agent, method, f"pods/{routed}{subresource}", change) == ""
 
 
 @pytest.mark.parametrize(
@@ -449,6 +457,10 @@ def test_the_agent_is_kept_to_what_is_ours(ask: Asker, routed: str, made: Callab
         (AGENT, "cloud-1", "kube-node-lease", False),
         (AGENT, "batchgate-agent-demo", names.SYSTEM_NAMESPACE, True),
         (AGENT, "kube-scheduler", "kube-system", False),
+        (OF_SITE, NODE, "kube-node-lease", True),
+        (OF_ANOTHER, NODE, "kube-node-lease", False),
+        (OF_SITE, names.lease_name("demo"), names.SYSTEM_NAMESPACE, True),
+        (OF_SITE, names.lease_name("other"), names.SYSTEM_NAMESPACE, False),
         (PERSON, "cloud-1", "kube-node-lease", True),
     ],
 )
@@ -491,4 +503,4 @@ def test_the_guards_know_the_keys_that_names_knows() -> None:
         assert not re.search(pattern, key)
         assert not names.is_ours(key)
     assert set(re.findall(r"endsWith\('([^']*)'\)", text)) == {names.NODE_SUFFIX}
-    assert set(re.findall(r"system:serviceaccount:batch[^']*", text)) == {AGENT}
+    assert set(re.findall(r"system:serviceaccount:batch[^']*", text)) == {AGENT, f"{AGENT}-"}

@@ -77,6 +77,9 @@ CA = x509.BasicConstraints(ca=True, path_length=None)
             "its signer is kubernetes.io/kube-apiserver-client, not kubernetes.io/kubelet-serving",
         ),
         (asked(username="eve"), [node()], f"eve made it, not {AGENT}"),
+        (asked(username=f"{AGENT}-demo"), [node()], ""),
+        (asked(username=f"{AGENT}-mo"), [node()], f"Node {NODE} is of another site than the account"),
+        (asked(username=f"{AGENT}s"), [node()], f"{AGENT}s made it, not {AGENT}"),
         (
             asked(usages=["server auth", "client auth"]),
             [node()],

@@ -9,6 +9,22 @@ object.spec.template.?metadata.?labels.orValue({}), object.spec.template.?metada
 object.spec.template.spec.?nodeSelector.orValue({})].exists(m, m.exists(k, k.startsWith('batchgate.dev/')))
 {{- end }}
 
+{{- /* CEL: whether a user name (an expression) is an agent's. The accounts of sites' agents outside the cluster, which
+`batchgate site add` makes, have the name of the agents' in the cluster, a hyphen and the site. */ -}}
+{{- define "batchgate.isAgent" -}}
+({{ .user }} + '-').startsWith('{{ include "batchgate.agentUser" .root }}-')
+{{- end }}
+
+{{- /* CEL: how the names of the Nodes end that an agent may write: of its own site, where its account is one site's. */ -}}
+{{- define "batchgate.endOfAgentsNodes" -}}
+(request.userInfo.username.startsWith('{{ include "batchgate.agentUser" . }}-')
+? request.userInfo.username.replace('{{ include "batchgate.agentUser" . }}-', '.') : '') + '.batchgate'
+{{- end }}
+
+{{- define "batchgate.agentUser" -}}
+system:serviceaccount:{{ .Release.Namespace }}:batchgate-agent
+{{- end }}
+
 {{- define "batchgate.labels" -}}
 app.kubernetes.io/part-of: batchgate
 {{- end }}
