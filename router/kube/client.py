@@ -34,6 +34,7 @@ Json = dict[str, Any]
 MERGE: Final = "application/merge-patch+json"
 STRATEGIC: Final = "application/strategic-merge-patch+json"
 JSON_PATCH: Final = "application/json-patch+json"
+_APPLY: Final = "application/apply-patch+yaml"
 
 _CONNECT_SECONDS: Final = 10.0
 _RELOAD_SECONDS: Final = 10.0
@@ -129,6 +130,15 @@ class Api:
     def patch(self, path: str, body: Json | list[Json], kind: str = MERGE, seconds: float = 30) -> Json:
         """Patch an object: a merge patch, a strategic one, or a JSON Patch (a list of operations)."""
         return self._json(_Request("PATCH", path, body=_bytes(body), content=kind, seconds=seconds))
+
+    def apply(self, path: str, body: Json, manager: str) -> Json:
+        """Create an object, or correct those fields of it that ``body`` names (server-side apply).
+
+        :param path: the object's own
+        :param manager: the owner of these fields; it takes them from others
+        """
+        query = {"fieldManager": manager, "force": "true"}
+        return self._json(_Request("PATCH", path, query, body=_bytes(body), content=_APPLY))
 
     def delete(
         self, path: str, *, grace: int | None = None, uid: str | None = None, propagation: str | None = None

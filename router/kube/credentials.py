@@ -9,13 +9,16 @@ TLS context that all connections share, and the file is removed.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import socket
 import ssl
 import tempfile
 import threading
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Final
 
 import urllib3
@@ -38,6 +41,9 @@ SOCKET_OPTIONS: Final = (
 )
 CONNECTIONS: Final = 32
 """Idle connections that are kept; more may be open at once."""
+
+_TOKEN_SECONDS: Final = 60.0
+"""A token's file is read again after this time, as Kubernetes' own clients do: somebody may renew it."""
 
 _UNREADABLE: Final = (ConfigException, yaml.YAMLError, OSError, ValueError, TypeError, KeyError, AttributeError)
 """Exceptions of the client for a broken kubeconfig: it checks few of the types in it."""
@@ -70,6 +76,49 @@ def load(kubeconfig: str | None, context: str | None = None) -> Access:
     with _directory(source) as directory:
         _from_file(configuration, source, directory, context)
         return _access(configuration, source)
+
+
+@dataclass(frozen=True, slots=True)
+class Server:
+    """An API server, for others who shall reach it.
+
+    ``ca`` is PEM, empty if the system's CAs are used; ``name``: the name in its certificate, empty for the URL's.
+    ``verified``: whether the certificate is verified at all.
+    """
+
+    url: str
+    ca: str
+    name: str
+    verified: bool
+
+
+def server_of(kubeconfig: str | None, context: str | None = None) -> Server:
+    """The API server of a kubeconfig, without credentials; the arguments are those of ``load``.
+
+    :raises ConfigError: as ``load``
+    """
+    source = kubeconfig or os.environ.get("KUBECONFIG") or ""
+    configuration = Configuration()
+    with _directory(source or "of the Pod") as directory:
+        if source:
+            _from_file(configuration, source, directory, context)
+        else:
+            _from_pod(configuration)
+        try:
+            ca = Path(configuration.ssl_ca_cert).read_text() if configuration.ssl_ca_cert else ""
+        except (OSError, UnicodeDecodeError) as error:
+            raise ConfigError(f"{source}: the cluster's CA cannot be read: {_one_line(error)}") from error
+    name = configuration.tls_server_name or ""
+    return Server(configuration.host.rstrip("/"), ca, name, bool(configuration.verify_ssl))
+
+
+def token_file(kubeconfig: str | None) -> Path | None:
+    """The ``tokenFile`` of a kubeconfig's current user; None without one. Raises ConfigError as ``load``."""
+    source = kubeconfig or os.environ.get("KUBECONFIG") or ""
+    try:
+        return _token_file(source, None)
+    except _UNREADABLE as error:
+        raise ConfigError(f"kubeconfig {source}: {_one_line(error)}; see 'kubectl config view'") from error
 
 
 def namespace_of(kubeconfig: str | None, context: str | None = None) -> str:
@@ -117,8 +166,51 @@ def _from_file(configuration: Any, source: str, directory: str, context: str | N
             persist_config=False,
             temp_file_path=directory,
         )
+        file = _token_file(source, context)
     except _UNREADABLE as error:
         raise ConfigError(f"kubeconfig {source}: {_one_line(error)}; see 'kubectl config view'") from error
+    if file is not None:
+        configuration.refresh_api_key_hook = _reading(file)
+
+
+def _token_file(source: str, context: str | None) -> Path | None:
+    """The ``tokenFile`` of the context's user; the client has read it once and has forgotten where it was."""
+    found = list(_documents(source))
+    name = context or next((one["current-context"] for _, one in found if one.get("current-context")), "")
+    user = next((one["context"].get("user") for _, one in _entries(found, "contexts") if one.get("name") == name), None)
+    for path, one in _entries(found, "users"):
+        if one.get("name") == user:
+            known = one.get("user") or {}
+            named = known.get("tokenFile") if not known.get("token") else None
+            return path.parent / named if named else None
+    return None
+
+
+def _documents(source: str) -> Iterator[tuple[Path, dict[str, Any]]]:
+    for path in filter(None, source.split(os.pathsep)):
+        if os.access(path, os.R_OK):
+            yield Path(path).absolute(), yaml.safe_load(Path(path).read_text()) or {}
+
+
+def _entries(found: list[tuple[Path, dict[str, Any]]], key: str) -> Iterator[tuple[Path, dict[str, Any]]]:
+    return ((path, one) for path, document in found for one in document.get(key) or ())
+
+
+def _reading(file: Path) -> Callable[[Any], None]:
+    """Reads a token's file again when the last look is too old. A file that cannot be read leaves the token as it is."""
+    looked = time.monotonic()
+
+    def refresh(configuration: Any) -> None:
+        nonlocal looked
+        if time.monotonic() - looked < _TOKEN_SECONDS:
+            return
+        looked = time.monotonic()
+        with contextlib.suppress(OSError):
+            token = file.read_text().strip()
+            if token:
+                configuration.api_key["BearerToken"] = f"Bearer {token}"
+
+    return refresh
 
 
 def _from_pod(configuration: Any) -> None:
