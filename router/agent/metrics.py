@@ -57,6 +57,10 @@ class Metrics:
         self.leading = gauge("batchgate_agent_leading", "1 while this agent is the one that acts, 0 else.")
         self.reachable = gauge("batchgate_agent_hpc_reachable", "1 while the batch system answers, 0 else.")
         self.wrong_output = counter("batchgate_agent_output_errors", "Answers of the batch system not understood.")
+        self.credential_expiry = gauge(
+            "batchgate_credential_expiry_timestamp_seconds",
+            "When the token that this agent renews ends; 0 where it renews none.",
+        )
         build = gauge("batchgate_build_info", "What runs here; always 1.", labelnames=("version", "python"))
         build.labels(version=__version__, python=platform.python_version()).set(1)
 

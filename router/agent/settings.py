@@ -55,6 +55,8 @@ class AgentSettings:
     :param local_state: the directory of the embedded queue, for sites of system ``local``
     :param local_commands: words before the embedded queue's commands; empty: this program
     :param self_signed: whether the kubelet API uses a self-signed certificate; else the cluster is asked for one
+    :param renew_token: the life, in seconds, to ask for when the token of the kubeconfig's ``tokenFile`` is renewed; 0:
+        this agent does not renew it
     :param certificates: the directory for an issued certificate, so that a restart need not wait for another
     """
 
@@ -65,6 +67,7 @@ class AgentSettings:
     metrics: Address
     address: str
     kubeconfig: str | None = None
+    renew_token: int = 0
     policy_configmap: str = ""
     namespace: str = NAMESPACE
     identity: str = ""

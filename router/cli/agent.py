@@ -43,6 +43,12 @@ def _seconds(name: str, default: int, help_text: str) -> Callable[[Command], Com
 @_option("--public-key", required=True, type=FILE, metavar="FILE", help="Verifies the webhook's signatures.")
 @_option("--kubeconfig", metavar="FILE", help="Else $KUBECONFIG, else the cluster whose Pod this is.")
 @_option(
+    "--renew-token",
+    type=Duration(),
+    metavar="LIFE",
+    help="Renew the token in the kubeconfig's tokenFile, at half its life, and ask for this one.",
+)
+@_option(
     "--listen",
     default=":10250",
     metavar="HOST:PORT",
@@ -109,6 +115,7 @@ def _settings(options: dict[str, Any]) -> AgentSettings:
         metrics=parse_address(options["metrics"]),
         address=_address(options["address"], listen),
         kubeconfig=options["kubeconfig"],
+        renew_token=options["renew_token"] or 0,
         namespace=options["namespace"],
         identity=options["identity"],
         cluster=cluster,

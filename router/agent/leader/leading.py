@@ -89,6 +89,7 @@ class Lead:
         self._comparison = PolicyComparison(api, settings.namespace, world.policy, self._policy_compared)
         self._daemonsets = DaemonSets(api, nodes, settings.address, world.recorder)
         self._nodes: Nodes | None = None
+        self._credential: str | None = None
         self._strays_at = self._unrouted_at = self._resting_at = 0.0
 
     @property
@@ -327,6 +328,17 @@ class Lead:
             self._nodes.policy(digest)
         if seen is not None:
             self._nodes.condition(None, seen.type, seen.status, seen.reason, seen.message)
+
+    def tell_credential(self, words: str) -> None:
+        """The Nodes say whether the agent's credential ends without another one. ``words``: empty if it is renewed."""
+        if self._nodes is None or words == self._credential:
+            return
+        if words:
+            log.error("the agent's credential", extra={"fields": {"words": words}})
+        self._credential = words
+        status, reason = ("True", "NotRenewed") if words else ("False", "Renewed")
+        told = words or "the agent renews its credential"
+        self._nodes.condition(None, names.CONDITION_CREDENTIAL_ENDING, status, reason, told)
 
     def _orphan_limit(self, words: str) -> None:
         if words:

@@ -35,6 +35,7 @@ from router.hpc import cluster_id
 from router.kube.client import connect
 from router.kube.election import Election
 from router.kube.events import Recorder
+from router.kube.renewal import Renewal
 from router.placement import signing
 from router.pod.layout import site_directory
 from router.pod.view import PodView
@@ -69,12 +70,13 @@ def run(settings: AgentSettings) -> NoReturn:
     stopping = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: stopping.set())
+    renewal = _renewal(settings)
     source, policy = _policy(settings, stopping)
     if policy is None:
         _end(0)
     site = sites.site_of(policy, settings.site)
     sites.demand_user(site, os.geteuid())
-    agent = Agent(sites.paced(settings, site), site, policy, source, stopping)
+    agent = Agent(sites.paced(settings, site), site, policy, source, stopping, renewal)
     agent.serve()
     code = agent.run()
     if agent.anew:
@@ -87,6 +89,22 @@ def _end(code: int) -> NoReturn:
     # The process does not wait for threads that run a command: the next leader finds the command's effects.
     logging.shutdown()
     os._exit(code)
+
+
+def _renewal(settings: AgentSettings) -> Renewal | None:
+    """What renews the agent's token, begun: it may end while the agent waits for a policy. Raises ConfigError."""
+    if not settings.renew_token:
+        return None
+    from router.kube.credentials import token_file  # noqa: PLC0415 - the import takes most of a second
+
+    file = token_file(settings.kubeconfig)
+    if file is None:
+        raise ConfigError(
+            f"--renew-token: the user of kubeconfig {settings.kubeconfig or 'of this Pod'} has no tokenFile to renew"
+        )
+    found = Renewal(connect(settings.kubeconfig), file, settings.renew_token)
+    found.start()
+    return found
 
 
 def _policy(settings: AgentSettings, stopping: threading.Event) -> tuple[PolicySource, Policy | None]:
@@ -113,7 +131,13 @@ class Agent:
     """One process: candidate, then leader."""
 
     def __init__(
-        self, settings: AgentSettings, site: Site, policy: Policy, source: PolicySource, stopping: threading.Event
+        self,
+        settings: AgentSettings,
+        site: Site,
+        policy: Policy,
+        source: PolicySource,
+        stopping: threading.Event,
+        renewal: Renewal | None,
     ) -> None:
         self.anew = False
         """Whether the program must be restarted with another policy."""
@@ -130,7 +154,10 @@ class Agent:
         self._keys = FileSource("public-key", (settings.public_key,), lambda: _read_keys(settings.public_key), log)
         self._api = connect(settings.kubeconfig)
         self._metrics = Metrics()
-        self._metrics.show_sources((source, self._keys), source)
+        self._renewal = renewal
+        self._metrics.show_sources((source, self._keys, *((renewal,) if renewal else ())), source)
+        if renewal is not None:
+            self._metrics.credential_expiry.set_function(lambda: renewal.expires)
         self._stopping = stopping
         self._next: Lead | None = None
         """The term that begins once the election is won."""
@@ -176,6 +203,8 @@ class Agent:
                 log.error("a part of the agent has ended", extra={"fields": {"problem": problem}})
                 return _AGAIN
             lead.turn()
+            if self._renewal is not None:
+                lead.tell_credential(self._renewal.warning)
             self._look_at()
         self._metrics.leading.set(0)
         lead.stop(HAND_OVER_SECONDS)
@@ -290,6 +319,8 @@ class Agent:
         """Why this process should be restarted; empty while all of its threads run."""
         if not self._source.alive:
             return "ended: the watch of the policy"
+        if self._renewal is not None and not self._renewal.alive:
+            return "ended: the renewal of the credential"
         return self._lead.problem if self._lead is not None else ""
 
     def _live(self) -> Answer:
@@ -305,6 +336,8 @@ class Agent:
             return verdict("ending")
         lead, waiting = self._lead, self._next.waiting_for if self._next is not None else ""
         told = {"certificate": f"waits for: kubectl certificate approve {waiting}"} if waiting else {}
+        if self._renewal is not None and self._renewal.warning:
+            told["credential"] = self._renewal.warning
         if self._source.error:
             told["policy"] = self._source.error
         return verdict(lead.ready if lead is not None else "", leading=lead is not None, **told)
