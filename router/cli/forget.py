@@ -91,7 +91,7 @@ def _look(cluster: Cluster, site: str) -> Remains:
     jobs = cluster.every(
         "Jobs of all namespaces", "/apis/batch/v1/jobs", facts, labelSelector=f"{names.KEY_SITE}={site}"
     )
-    pods = _pods(cluster, site, [one["metadata"]["name"] for one in nodes if forgetting.is_of(one, site)])
+    pods = pods_of(cluster, site, [one["metadata"]["name"] for one in nodes if forgetting.is_of(one, site)])
     queues = cluster.one("the state of queues", _config_map(cluster, names.QUEUES_CONFIG_MAP))
     checks = cluster.one("the checks of sites", _config_map(cluster, names.CHECKS_CONFIG_MAP))
     lease = cluster.one("the agents' Lease", _lease(cluster, site))
@@ -102,7 +102,7 @@ def _look(cluster: Cluster, site: str) -> Remains:
     return Remains(jobs or (), nodes, pods, lease, *documents)
 
 
-def _pods(cluster: Cluster, site: str, nodes: list[str]) -> tuple[PodView, ...]:
+def pods_of(cluster: Cluster, site: str, nodes: list[str]) -> tuple[PodView, ...]:
     """The Pods on the site's Nodes, and those with the site's label."""
     queries = [{"fieldSelector": f"spec.nodeName={node}"} for node in nodes]
     found: dict[str, PodView] = {}

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any, Final
 
@@ -16,13 +16,14 @@ import click
 from router import names
 from router.cli.cluster import LEASES, Cluster, cluster_options
 from router.errors import ConfigError, NotFound
+from router.joining import accounts
 from router.kube.client import Json
 from router.notation import durations
 from router.operating import forgetting, uninstalling
 from router.operating.jobs import facts
 from router.operating.overview import place_of
 from router.operating.replicas import is_ours
-from router.operating.uninstalling import Found, Plan
+from router.operating.uninstalling import Deletion, Found, Plan
 from router.pod.view import PodView, view
 
 _KINDS: Final = ("MutatingWebhookConfiguration", "ValidatingWebhookConfiguration")
@@ -45,7 +46,7 @@ _LOOK_SECONDS: Final = 1.0
     help="Delete the registrations alone, also while agents run, as the chart does before its own deletion.",
 )
 def uninstall(cluster: Cluster, *, check: bool, yes: bool, registrations_only: bool) -> None:
-    """Take Batchgate off the cluster: its registration, then its Nodes, their Leases and certificate requests.
+    """Take Batchgate off the cluster: its registration, its Nodes, their Leases, certificate requests, sites' accounts.
 
     It refuses while a routed Job or Pod lives, or an agent runs. In the end it says what is left for `helm uninstall` or
     `kubectl delete -k`.
@@ -87,6 +88,7 @@ def _look(cluster: Cluster) -> Found:
         requests=tuple(
             one for one in cluster.every("certificate requests", uninstalling.REQUESTS, dict) or () if is_ours(one)
         ),
+        accounts=tuple(_accounts(cluster)),
         kept=tuple(f"{system}/{one}" for one in _KEPT if cluster.one(one, f"{system}/{one}") is not None),
         deployed=cluster.every(
             "Deployments", f"/apis/apps/v1/namespaces/{cluster.system}/deployments", _name, labelSelector=part
@@ -96,6 +98,16 @@ def _look(cluster: Cluster) -> Found:
     )
     _demand_all(cluster)
     return found
+
+
+def _accounts(cluster: Cluster) -> Iterator[Deletion]:
+    """What `site add` has made for any site. The bindings outside our namespace stay when that is deleted."""
+    ours = f"app.kubernetes.io/part-of=batchgate,{names.KEY_SITE}"
+    bindings = cluster.every("ClusterRoleBindings", accounts.BINDINGS, dict, labelSelector=ours) or ()
+    for site in sorted({str(one["metadata"]["labels"][names.KEY_SITE]) for one in bindings}):
+        for one in reversed(accounts.objects(site, cluster.system)):
+            if cluster.one(one.words, one.path) is not None:
+                yield Deletion(one.path, one.words)
 
 
 def _look_at_what_lives(cluster: Cluster) -> Found:

@@ -111,6 +111,11 @@ def plan(site: str, found: Remains, cluster: str) -> Plan:
     )
 
 
+def in_need(pods: Iterable[PodView]) -> tuple[str, ...]:
+    """The Pods that need their agent, by namespace and name. That of a DaemonSet runs nothing on a virtual node."""
+    return tuple(sorted(pod.key for pod in pods if not pod.status.terminal and pod.owner != "DaemonSet"))
+
+
 def is_of(node: Json, site: str) -> bool:
     """Whether a Node belongs to that site."""
     place = place_of(node)

@@ -24,6 +24,14 @@ _MOST_NAMED: Final = 10
 
 
 @dataclass(frozen=True, slots=True)
+class Deletion:
+    """One object to delete. ``words`` names it for people."""
+
+    path: str
+    words: str
+
+
+@dataclass(frozen=True, slots=True)
 class Found:
     """What is on the cluster.
 
@@ -34,6 +42,7 @@ class Found:
     :param leases: of the system namespace
     :param node_leases: of all Nodes
     :param requests: agents' certificate requests
+    :param accounts: those of sites' agents outside the cluster, with their bindings, in the order of their deletion
     :param kept: paths of the Secrets and the ConfigMap that `certs ensure` made
     :param deployed: our Deployments in the system namespace, by their names
     :param gated: namespaces with the label that opts in or out, by their names
@@ -46,17 +55,10 @@ class Found:
     leases: tuple[Json, ...] = ()
     node_leases: tuple[Json, ...] = ()
     requests: tuple[Json, ...] = ()
+    accounts: tuple[Deletion, ...] = ()
     kept: tuple[str, ...] = ()
     deployed: tuple[str, ...] = ()
     gated: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class Deletion:
-    """One object to delete. ``words`` names it for people."""
-
-    path: str
-    words: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,6 +128,7 @@ def _deletions(found: Found, system: str) -> Iterable[Deletion]:
             yield Deletion(f"{_LEASES}/{names.NODE_LEASES}/leases/{_name(one)}", f"Lease of Node {_name(one)}")
     for one in found.requests:
         yield Deletion(f"{REQUESTS}/{_name(one)}", f"CertificateSigningRequest {_name(one)}")
+    yield from found.accounts
     if found.deployed:  # their processes would make these again
         return
     for one in found.leases:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from router import names
-from router.operating.forgetting import LeftJob, LeftNode, LeftPod, Plan, Remains, holder, lasts, plan, version
+from router.operating.forgetting import LeftJob, LeftNode, LeftPod, Plan, Remains, holder, in_need, lasts, plan, version
 from router.operating.jobs import facts
 from router.pod.view import view
 from tests.operating.objects import at, job, lease, node, over, pod, queues
@@ -45,6 +45,14 @@ def test_all_of_a_site_and_nothing_else() -> None:
         batch_jobs=("7.pbs",),
         directory="demo.0a1b2c3d",
     )
+
+
+def test_which_pods_need_their_agent() -> None:
+    daemon = pod("proxy", of="d", phase="Running")
+    daemon["metadata"]["ownerReferences"][0] |= {"apiVersion": "apps/v1", "kind": "DaemonSet"}
+    found = [pod("b", of="b"), pod("a", of="a", phase="Running"), pod("done", of="c", phase="Succeeded"), daemon]
+
+    assert in_need(view(one) for one in found) == ("default/a", "default/b")
 
 
 def test_nothing_is_left() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from router.operating.jobs import JobFacts
-from router.operating.uninstalling import Found, plan, plan_registrations
+from router.operating.uninstalling import Deletion, Found, plan, plan_registrations
 from router.pod.view import view
 
 Json = dict[str, Any]
@@ -45,6 +45,7 @@ def found(**changes: Any) -> Found:
         "leases": (named("batchgate-demo"), named("others")),
         "node_leases": (named("b.demo.batchgate"), named("worker")),
         "requests": (named("batchgate-kubelet-1"),),
+        "accounts": (Deletion("/binding", "ClusterRoleBinding x"), Deletion("/account", "ServiceAccount x")),
         "kept": (KEPT,),
         "deployed": (),
         "gated": ("physics",),
@@ -61,6 +62,8 @@ def test_the_registration_goes_first_and_only_what_is_ours() -> None:
         "/api/v1/nodes/b.demo.batchgate",
         "/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases/b.demo.batchgate",
         "/apis/certificates.k8s.io/v1/certificatesigningrequests/batchgate-kubelet-1",
+        "/binding",
+        "/account",
         f"/apis/coordination.k8s.io/v1/namespaces/{SYSTEM}/leases/batchgate-demo",
         KEPT,
     ]
@@ -74,6 +77,8 @@ def test_what_processes_would_make_again_stays_until_they_are_gone() -> None:
         "b.demo.batchgate",
         "b.demo.batchgate",
         "batchgate-kubelet-1",
+        "binding",
+        "account",
     ]
     assert [one.partition(":")[0].partition(",")[0] for one in made.then] == [
         "Now take away what you installed",
