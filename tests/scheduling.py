@@ -25,6 +25,7 @@ TOGETHER: Final = {
         *("agent/leader/", "kube/test_election", "agent/test_lastcheck", "agent/nodes/", "agent/files/test_cleaning"),
         *("agent/pods/test_watching", "sitecheck/test_checking", "controlplane/test_guards", "controlplane/test_m"),
         *("controlplane/test_start", "kube/", "kubelet/test_kubectl", "chart/test_cluster", "cli/test_policyapply"),
+        *("cli/test_siteadd", "joining/test_loginnode"),
     ),
     "certs": ("certs/test_ensure", "certs/test_approve"),
     "deployed": ("deployed/",),
@@ -37,7 +38,7 @@ that fits counts. What shares the control plane of all tests is in two parts, so
 
 LONG: Final = {
     "certs": 300,
-    "plane": 450,
+    "plane": 600,
     "life and kills": 350,
     "outages": 350,
     "operators": 350,

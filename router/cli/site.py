@@ -11,7 +11,7 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeVar
@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 import click
 
 from router import names
+from router.cli import siteadd, siteinstall, siteuninstall
 from router.cli.output import as_json
 from router.cli.table import print_table
 from router.errors import ApiError, ConfigError, NotFound
@@ -37,17 +38,32 @@ T = TypeVar("T")
 
 @click.group()
 def site() -> None:
-    """Check whether a site of the policy can do what Jobs need.
+    """Bring an agent onto a login node, and check whether a site of the policy can do what Jobs need.
 
     \b
-    Example:  batchgate site check hpc1 --policy policies
+    Example:  batchgate site add hpc1                            # as an admin of the cluster
+              batchgate site install hpc1 --from hpc1.join      # as root on the login node
+              batchgate site check hpc1 --policy policies
     """
+
+
+site.add_command(siteadd.add)
+site.add_command(siteadd.remove)
+site.add_command(siteinstall.install)
+site.add_command(siteuninstall.uninstall)
 
 
 @site.command()
 @click.argument("name", metavar="SITE")
 @click.option("--as", "users", multiple=True, metavar="USER", help="HPC users; else all whom accounts name.")
 @_option("--policy", default="policies", type=click.Path(path_type=Path), metavar="DIR", help="Policy directory.")
+@_option(
+    "--policy-configmap",
+    default="",
+    metavar="NAME",
+    also=("BATCHGATE_AGENT_POLICY_CONFIGMAP",),
+    help="Instead of --policy: a ConfigMap in --namespace; the webhook's is batchgate-policies.",
+)
 @_option("--wait", default="10m", type=Duration(), help="How long a probe may stay queued.")
 @_option(
     "--local-state",
@@ -88,9 +104,8 @@ def check(name: str, users: tuple[str, ...], policy: Path, wait: int, output: st
 
     from router import policy as policies  # noqa: PLC0415
     from router.sitecheck import checking as preflight  # noqa: PLC0415
-    from router.startup.policyfiles import read_directory  # noqa: PLC0415
 
-    checked = policies.load(read_directory(policy))
+    checked = policies.load(_policy_texts(policy, options))
     own = own_account()
     wanted = preflight.with_queue(
         preflight.wanted_of(checked, name, users, own), options["local_state"], options["local_commands"]
@@ -107,6 +122,25 @@ def check(name: str, users: tuple[str, ...], policy: Path, wait: int, output: st
     if record is not None:
         _tell_agents(record, lines, wanted.users, whole=not users)
     sys.exit(1 if worst(lines) is Mark.MUST else 0)
+
+
+def _policy_texts(directory: Path, options: Mapping[str, Any]) -> Mapping[str, str]:
+    """The policy files of the directory or, where one is named, of the ConfigMap. Raises ConfigError."""
+    from router.kube.client import connect  # noqa: PLC0415 - as above
+    from router.policy.configmap import texts_of  # noqa: PLC0415
+    from router.startup.policyfiles import read_directory  # noqa: PLC0415
+
+    name, namespace = options["policy_configmap"], options["namespace"]
+    if not name:
+        return read_directory(directory)
+    place = f"ConfigMap {namespace}/{name}"
+    try:
+        found = connect(options["kubeconfig"]).find(f"/api/v1/namespaces/{namespace}/configmaps/{name}")
+    except ApiError as error:
+        raise ConfigError(f"the policy cannot be read: {error}") from error
+    if found is None:
+        raise ConfigError(f"there is no {place}; batchgate policy apply makes it")
+    return texts_of(found, place)
 
 
 def _record(kubeconfig: str | None, namespace: str, site: str) -> CheckRecord | None:
