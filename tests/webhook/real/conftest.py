@@ -91,7 +91,8 @@ def asked(plane: ControlPlane, directory: Path, policy: str) -> Iterator[Server]
             yield server
         finally:
             installing.unregister(plane, [ANCHOR])
-            plane.kubectl("delete", "namespace", ANCHOR, "--wait=false")
+            # Waited for, as the next module may make it anew on the same plane.
+            plane.kubectl("delete", "namespace", ANCHOR)
 
 
 @pytest.fixture(scope="package")
