@@ -207,6 +207,111 @@ def test_a_signed_job_is_sent_by_whom_it_is_signed_for(ask: Asker) -> None:
         assert ask(user, "POST", JOBS, _signed_for(user)) == ""
 
 
+GATED = "guards-gate"
+
+
+@pytest.fixture(scope="module")
+def gate(plane: ControlPlane, ask: Asker) -> Iterator[Callable[[bool], None]]:
+    """Takes a namespace into the gate and out again; with a routed Job and one in the cloud, both suspended."""
+    plane.make_namespaces({GATED: ()})
+    label, probe = f"{names.LABEL_GATE}={names.GATE_ENABLED}", _signed_for(PERSON, NODE)
+
+    def take(into: bool) -> None:
+        plane.kubectl("label", "namespace", GATED, label if into else f"{names.LABEL_GATE}-", "--overwrite")
+        until = time.monotonic() + 60  # that the API server sees the label, a moment later
+        while (ask(PERSON, "POST", _jobs(), probe) == "") != into:
+            assert time.monotonic() < until
+            time.sleep(0.05)
+
+    take(True)
+    for thing in (_stored("routed", NODE), _stored("cloud", "")):
+        assert ask(PERSON, "POST", _jobs(), thing, dry=False) == ""
+    yield take
+    plane.kubectl("delete", "namespace", GATED, "--wait=false")
+
+
+def _jobs(name: str = "") -> str:
+    return f"/apis/batch/v1/namespaces/{GATED}/jobs" + (f"/{name}" if name else "")
+
+
+def _stored(name: str, node: str) -> Json:
+    """A suspended Job as the webhook leaves it, routed if it has a node."""
+    made = job(node)
+    metadata, template = {"name": name}, made["spec"]["template"]
+    if node:
+        labels = {names.KEY_TARGET: "hpc", names.KEY_SITE: "demo", names.KEY_QUEUE: "batch"}
+        proof = {names.KEY_SIGNATURE: "x", names.KEY_REQUESTER: PERSON, names.KEY_ACCOUNT: "ada", names.KEY_SCRIPT: "x"}
+        metadata |= {"labels": labels, "annotations": {names.KEY_REASON: "rule large"}}
+        template["metadata"] = {"labels": labels, "annotations": proof}
+    else:
+        del template["metadata"], template["spec"]["nodeName"]
+        metadata |= {"labels": {names.KEY_TARGET: "cloud"}}
+    return {**made, "metadata": metadata, "spec": {**made["spec"], "suspend": True, "parallelism": 2, "completions": 4}}
+
+
+def _in_template(**metadata: Json) -> Json:
+    return {"spec": {"template": {"metadata": metadata}}}
+
+
+ANOTHERS = _in_template(annotations={names.KEY_REQUESTER: "boss-of-all", names.KEY_SIGNATURE: "y"})
+NEVER = {
+    "requester": (ANOTHERS, "never change"),
+    "account": (_in_template(annotations={names.KEY_ACCOUNT: "root", names.KEY_SIGNATURE: "y"}), "never change"),
+    "no requester": (_in_template(annotations={names.KEY_REQUESTER: None}), "never change"),
+    "queue": ({"metadata": {"labels": {names.KEY_QUEUE: "other"}}}, "target, site and queue"),
+    "site": (_in_template(labels={names.KEY_SITE: "other"}), "target, site and queue"),
+    "target": (_in_template(labels={names.KEY_TARGET: None}), "target, site and queue"),
+}
+BY_THE_WEBHOOK = {
+    "script": (_in_template(annotations={names.KEY_SCRIPT: "y", names.KEY_SIGNATURE: "y"}), "keys of batchgate.dev"),
+    "no signature": (_in_template(annotations={names.KEY_SIGNATURE: None}), "keys of batchgate.dev"),
+    "hint": ({"metadata": {"annotations": {names.HINT_RESULTS: "/x"}}}, "keys of batchgate.dev"),
+    "label": (_in_template(labels={"x.batchgate.dev/y": "z"}), "keys of batchgate.dev"),
+    "reason": ({"metadata": {"annotations": {names.KEY_REASON: None}}}, "keys of batchgate.dev"),
+    "parallelism": ({"spec": {"parallelism": 3}}, "grows only where"),
+}
+BY_ANYBODY = {
+    "resumed": {"spec": {"suspend": False}},
+    "shrunk": {"spec": {"parallelism": 1}},
+    "noted": {"metadata": {"labels": {"app": "x"}, "annotations": {"note": "y"}, "finalizers": ["example.com/x"]}},
+    "template": _in_template(labels={"app": "x"}, annotations={"note": "y"}),
+    "deadline": {"spec": {"activeDeadlineSeconds": 60, "ttlSecondsAfterFinished": 1}},
+}
+
+
+@pytest.mark.parametrize("into", [True, False], ids=["in the gate", "out of the gate"])
+def test_a_stored_job_stays_whose_and_where_it_is(ask: Asker, gate: Callable[[bool], None], into: bool) -> None:
+    """Whoever reaches the webhook gets a proof for anybody, and a suspended Job's template can change."""
+    gate(into)
+    for user in (PERSON, JOB_CONTROLLER):
+        for case, (change, sentence) in NEVER.items():
+            said = ask(user, "PATCH", _jobs("routed"), change)
+            assert sentence in said or (not into and "keys of batchgate.dev" in said), case
+        # A Job in the cloud stays there: no proof comes to it later.
+        for key in (names.KEY_REQUESTER, names.KEY_ACCOUNT, names.KEY_SIGNATURE):
+            change = _in_template(annotations={key: user})
+            assert "is not signed later" in ask(user, "PATCH", _jobs("cloud"), change), key
+
+
+@pytest.mark.parametrize("into", [True, False], ids=["in the gate", "out of the gate"])
+def test_our_keys_and_growth_are_the_webhooks_to_judge(ask: Asker, gate: Callable[[bool], None], into: bool) -> None:
+    gate(into)
+    for case, (change, sentence) in BY_THE_WEBHOOK.items():
+        said = ask(PERSON, "PATCH", _jobs("routed"), change)
+        assert (sentence in said) != into, case
+        assert bool(said) != into, case
+    assert ask(PERSON, "PATCH", _jobs("cloud"), {"spec": {"parallelism": 3}}) == ""
+
+
+@pytest.mark.parametrize("into", [True, False], ids=["in the gate", "out of the gate"])
+def test_the_rest_of_a_job_changes(ask: Asker, gate: Callable[[bool], None], into: bool) -> None:
+    """Also where its namespace left the gate: Kueue resumes it, people note something, the garbage collector ends it."""
+    gate(into)
+    for case, change in BY_ANYBODY.items():
+        for name in ("routed", "cloud"):
+            assert ask(PERSON, "PATCH", _jobs(name), change) == "", (case, name)
+
+
 @since(32, "spec.managedBy")
 def test_a_job_that_is_left_to_another_controller_still_names_it(ask: Asker) -> None:
     def left(**spec: str) -> Json:
@@ -234,10 +339,25 @@ def test_pods_for_hpc_are_made_by_the_job_controller_only(ask: Asker, thing: Jso
 
 
 def test_a_daemon_set_names_its_node(ask: Asker) -> None:
-    for user in (DAEMON_SETS, ALL_CONTROLLERS):
-        assert ask(user, "POST", "pods", BY_FIELD) == ""
+    def of(kind: str, **more: bool) -> Json:
+        owner = {"apiVersion": "x/v1", "kind": kind, "name": "x", "uid": "0c0ffee0-1111-4222-8333-444455556666", **more}
+        return pod(BY_FIELD["spec"], {"ownerReferences": [owner]})
 
-    assert "only a DaemonSet names a virtual node" in ask(PERSON, "POST", "pods", BY_FIELD)
+    for user in (DAEMON_SETS, ALL_CONTROLLERS):
+        assert ask(user, "POST", "pods", of("DaemonSet", controller=True)) == ""
+        for other in (BY_FIELD, of("Job", controller=True), of("DaemonSet")):
+            assert "only a DaemonSet names a virtual node" in ask(user, "POST", "pods", other)
+    for user in (PERSON, JOB_CONTROLLER):
+        assert "only a DaemonSet names a virtual node" in ask(user, "POST", "pods", of("DaemonSet", controller=True))
+
+
+def test_what_is_refused_reads_as_a_sentence(plane: ControlPlane, ask: Asker) -> None:
+    refused = plane.run_kubectl("create", "--dry-run=server", "-f", "-", stdin=json.dumps(node(NODE)))
+
+    assert f'nodes "{NODE}" is forbidden: ' in refused.stderr
+    policies = plane.get("validatingadmissionpolicies", "-l", "app.kubernetes.io/part-of=batchgate")["items"]
+    reasons = {one.get("reason") for policy in policies for one in policy["spec"]["validations"]}
+    assert reasons == {"Forbidden"}
 
 
 @pytest.mark.parametrize("thing", [PLAIN, OTHERS], ids=["plain", "others"])
