@@ -18,7 +18,7 @@ from router.errors import JobError, SignatureError
 from router.gate import growth, immutable
 from router.gate.judging import Gate, Judgement, created, manager_of, recorded, signed, sized, too_large, untouched
 from router.placement import Restored, signing
-from router.placement.change import Change
+from router.placement.change import Change, Record
 from router.policy.decision import Decision, QueueState, QueueStates, Requester
 from router.script import render
 from router.workload import check_bounds, resultpaths
@@ -126,7 +126,9 @@ def _judged_anew(
     route = decision.route
     if route is None or (route.site.name, route.queue.name) != (change.site, change.queue):
         where = f"queue {change.queue} of site {change.site}"
-        raise JobError(field, f"the Job was sent to {where}, and this no longer fits there: {decision.reason}; {ANEW}")
+        raise JobError(
+            field, f"the Job was sent to {where}, and this no longer fits there: {decision.reason.rstrip('.')}; {ANEW}"
+        )
     if not suspended:
         # Its template cannot change, so the signed script also holds for the additional Pods.
         _demand_small(restored.job, own)
@@ -134,11 +136,19 @@ def _judged_anew(
     resultpaths.plan(workload)  # TooLarge, as at the Job's creation
     script = render(workload, route)
     record = recorded(route, asking.user)
+    _demand_same_account(change, record)
     routed = placement.replace_record(restored, decision, script.own, record)
     routed = signed(routed, workload, route, record, gate, str(_metadata(stored).get("uid") or ""))
     _demand_small(routed, own)
     told = _told(restored, workload, decision)
     return Judgement(new, restored.now, routed, workload, decision, script, (*told, *script.warnings))
+
+
+def _demand_same_account(change: Change, record: Record) -> None:
+    """Refuse to sign a Job for another account than before. The guard ``created-jobs`` would refuse the update later."""
+    if (was := change.pod_annotations.get(names.KEY_ACCOUNT)) != record.account:
+        reason = f"the Job was judged for account {was}, and the policy now has {record.account} for {record.requester}"
+        raise JobError("spec.template", f"{reason}; {ANEW}")
 
 
 def _demand_small(routed: Job, own: Job) -> None:

@@ -15,7 +15,7 @@ from router.gate.review import review
 from router.placement import signing
 from router.pod import template as podtemplate
 from router.policy.decision import QueueState, QueueStates
-from tests.gates import ISSUED_AT, KEY, RULES, gate, review_of, sized
+from tests.gates import ISSUED_AT, KEY, PLACES, RULES, checked, gate, review_of, sized
 from tests.placement.given import job_of
 
 OURS = "batchgate.dev/"
@@ -114,13 +114,22 @@ def test_what_rule_and_queue_allow_goes_through_with_the_template_as_it_is(spec:
     assert result == changed(stored, **spec)
 
 
-def test_growth_where_the_queue_is_not_in_the_policy_any_more_is_denied() -> None:
+@pytest.mark.parametrize(
+    ("rules", "reason"),
+    [
+        (EVERYTHING_STAYS, "rule rest keeps it in the cloud: it asks for 3 cores, 1Gi of memory"),
+        ("rules: [{name: shut, when: 'true', deny: Ask us first.}]", "Ask us first"),
+    ],
+)
+def test_growth_that_no_rule_sends_to_the_queue_any_more_is_denied(rules: str, reason: str) -> None:
     stored = stored_job()
 
-    response, _ = answered(changed(stored, parallelism=2), stored=stored, opened=gate(EVERYTHING_STAYS))
+    response, _ = answered(changed(stored, parallelism=2), stored=stored, opened=gate(rules))
 
     assert response["allowed"] is False
-    assert "was sent to queue small of site hpc1" in response["status"]["message"]
+    assert response["status"]["message"].partition("spec.parallelism: ")[2] == (
+        f"the Job was sent to queue small of site hpc1, and this no longer fits there: {reason}; delete and create it"
+    )
 
 
 def test_an_update_that_grows_nothing_does_not_ask_the_policy() -> None:
@@ -181,6 +190,21 @@ def test_a_suspended_job_that_no_longer_fits_its_queue_is_denied() -> None:
     assert response["status"]["details"]["causes"][0]["field"] == "spec.template"
     assert "queue small of site hpc1" in response["status"]["message"]
     assert response["status"]["message"].endswith("delete and create it")
+
+
+def test_a_suspended_job_whose_account_changed_is_not_signed_anew() -> None:
+    """A guard in the API server keeps the account, so that nobody brings a proof for another one."""
+    stored = stored_job({"suspend": True})
+    moved = gate(policy=checked(places=PLACES.replace("account: phys}", "account: bio}")))
+
+    response, _ = answered(with_cpus(stored, "4"), stored=stored, opened=moved)
+
+    assert response["allowed"] is False
+    assert response["status"]["message"].partition("spec.template: ")[2] == (
+        'the Job was judged for account {"user":"ada","account":"phys"}, and the policy now has '
+        '{"user":"ada","account":"bio"} for ada; delete and create it'
+    )
+    assert answered(changed(stored, suspend=False), stored=stored, opened=moved)[0]["allowed"] is True
 
 
 def test_releasing_a_suspended_job_changes_nothing_else() -> None:
