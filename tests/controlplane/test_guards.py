@@ -237,7 +237,8 @@ def _jobs(name: str = "") -> str:
 def _stored(name: str, node: str) -> Json:
     """A suspended Job as the webhook leaves it, routed if it has a node."""
     made = job(node)
-    metadata, template = {"name": name}, made["spec"]["template"]
+    metadata: Json = {"name": name}
+    template = made["spec"]["template"]
     if node:
         labels = {names.KEY_TARGET: "hpc", names.KEY_SITE: "demo", names.KEY_QUEUE: "batch"}
         proof = {names.KEY_SIGNATURE: "x", names.KEY_REQUESTER: PERSON, names.KEY_ACCOUNT: "ada", names.KEY_SCRIPT: "x"}
@@ -270,7 +271,7 @@ BY_THE_WEBHOOK = {
     "reason": ({"metadata": {"annotations": {names.KEY_REASON: None}}}, "keys of batchgate.dev"),
     "parallelism": ({"spec": {"parallelism": 3}}, "grows only where"),
 }
-BY_ANYBODY = {
+BY_ANYBODY: dict[str, Json] = {
     "resumed": {"spec": {"suspend": False}},
     "shrunk": {"spec": {"parallelism": 1}},
     "noted": {"metadata": {"labels": {"app": "x"}, "annotations": {"note": "y"}, "finalizers": ["example.com/x"]}},
