@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 import json
+import socket
+import struct
+import threading
+import time
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
+from contextlib import ExitStack
 
 import pytest
 
@@ -71,6 +76,70 @@ def test_metrics(served: tuple[str, World, Metrics]) -> None:
         "batchgate_agent_leading 0.0",
     ):
         assert line in text.splitlines()
+
+
+@pytest.mark.parametrize("first", [b"", b"GET /metrics HTTP/1.1\r\nHost: "], ids=["idle", "half a request"])
+def test_a_flood_takes_few_threads_and_no_probe_waits(
+    served: tuple[str, World, Metrics], first: bytes, capfd: pytest.CaptureFixture[str]
+) -> None:
+    port = int(served[0].rpartition(":")[2])
+    before = threading.active_count()
+    codes, seconds, threads = [], [], []
+    with ExitStack() as stack:
+        for _ in range(10):
+            for _ in range(40):
+                client = stack.enter_context(
+                    socket.create_connection(("127.0.0.1", port), 60, source_address=("127.0.0.2", 0))
+                )
+                client.sendall(first)
+            started = time.monotonic()
+            codes += [get(f"{served[0]}/livez")[0], get(f"{served[0]}/metrics")[0]]
+            seconds.append(time.monotonic() - started)
+            threads.append(threading.active_count() - before)
+
+    assert set(codes) == {200}
+    assert max(seconds) < 3
+    assert max(threads) <= serving.THREADS
+    assert capfd.readouterr() == ("", "")
+
+
+def test_a_client_that_asks_nothing_is_closed(
+    served: tuple[str, World, Metrics], capfd: pytest.CaptureFixture[str]
+) -> None:
+    port = int(served[0].rpartition(":")[2])
+    with socket.create_connection(("127.0.0.1", port), 60) as client:
+        assert client.recv(1) == b""
+    assert capfd.readouterr() == ("", "")
+
+
+def test_a_client_that_resets_leaves_no_traceback(
+    served: tuple[str, World, Metrics], capfd: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture
+) -> None:
+    port = int(served[0].rpartition(":")[2])
+    for _ in range(20):
+        with socket.create_connection(("127.0.0.1", port), 60) as client:
+            client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+            client.sendall(b"GET /metrics HTTP/1.1\r\n\r\n")
+
+    assert get(f"{served[0]}/livez")[0] == 200
+    assert capfd.readouterr() == ("", "")
+    assert caplog.text == ""
+
+
+def test_a_page_that_fails_is_a_line_of_the_log(
+    served: tuple[str, World, Metrics], capfd: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture
+) -> None:
+    url, _, metrics = served
+    metrics.show(lambda: {"Running": 1 // 0}, dict)
+
+    with pytest.raises(ConnectionError):
+        get(f"{url}/metrics")
+
+    assert get(f"{url}/livez")[0] == 200
+    assert capfd.readouterr() == ("", "")
+    assert [record.getMessage() for record in caplog.records] == [
+        "an answer on the port of probes and metrics failed: ZeroDivisionError: integer division or modulo by zero"
+    ]
 
 
 def test_a_port_that_is_taken_is_one_sentence(served: tuple[str, World, Metrics]) -> None:
