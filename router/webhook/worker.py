@@ -8,6 +8,8 @@ tests of this module would notice a change. The changes and their reasons:
 * A connection that has done its handshake but sent no request (Go's clients open spare ones) would keep its thread.
   Here it goes back to the poller.
 * A handshake or request that never ends would keep a thread for ever. Here an exchange is cut after a time.
+* At its limit of connections gunicorn accepts none, so that whoever holds as many idle ones keeps probes and API servers
+  out. Here an idle connection of the client that has most of them makes room for a new one.
 * gunicorn lingers up to 2 seconds when it closes a connection, in the thread that accepts connections. Here the
   connection's own thread lingers, and only if it has sent an answer.
 * At shutdown, connections that the kernel has accepted are still served. The listener is closed at once, so that later
@@ -22,6 +24,7 @@ import socket
 import ssl
 import threading
 import time
+from collections.abc import Sequence
 from functools import partial
 from selectors import EVENT_READ
 from typing import Any, Final
@@ -29,9 +32,13 @@ from typing import Any, Final
 from gunicorn import util
 from gunicorn.workers.gthread import TConn, ThreadWorker
 
+from router.background.crowding import surplus
 from router.startup.settings import EXCHANGE_SECONDS
 
 LINGER_SECONDS: Final = 0.5
+LAST_ACCEPTED: Final = 4096
+"""Connections that are taken from a port at its end; Linux's default limit of a backlog (``net.core.somaxconn``)."""
+
 _ABSENT: Final = frozenset({errno.EAGAIN, errno.EWOULDBLOCK, errno.ECONNABORTED})
 
 
@@ -74,17 +81,50 @@ class GateWorker(ThreadWorker):  # type: ignore[misc]
 
     def accept(self, listener: Any) -> None:
         """Accept a connection and wait for its first byte without a thread."""
+        self._accept(listener)
+
+    def _accept(self, listener: Any) -> bool:
+        """Accept a connection if there is one; whether there was."""
         try:
             client, address = listener.accept()
         except OSError as error:
             if error.errno in _ABSENT:
-                return
+                return False
             raise
+        while self.nr_conns + 1 >= self.worker_connections and self._give_up_one():
+            pass
         self.nr_conns += 1
         connection = Connection(self.cfg, client, address, listener.getsockname())
         connection.timeout = time.monotonic() + self.exchange_seconds
         self.pending_conns.append(connection)
         self.poller.register(client, EVENT_READ, partial(self.on_pending_socket_readable, connection))
+        return True
+
+    def _give_up_one(self) -> bool:
+        """Close a connection that waits for its client, first one that has never sent a request; whether there was one.
+
+        This keeps the number below the limit at which gunicorn stops accepting. Exchanges in hand go on.
+        """
+        fresh = [one for one in self.keepalived_conns if one.fresh]
+        waiting: Sequence[Connection] = [*fresh, *self.pending_conns] or self.keepalived_conns
+        if not waiting:
+            return False
+        chosen = waiting[surplus([one.client[0] for one in waiting])]
+        (self.keepalived_conns if chosen.initialized else self.pending_conns).remove(chosen)
+        self.poller.unregister(chosen.sock)
+        self.nr_conns -= 1
+        chosen.close()
+        return True
+
+    def on_pending_socket_readable(self, conn: Connection, client: Any) -> None:
+        """Begin a handshake, unless the connection was given up after the poller saw its first byte."""
+        if not conn.closed:
+            super().on_pending_socket_readable(conn, client)
+
+    def on_client_socket_readable(self, conn: Connection, client: Any) -> None:
+        """Begin an exchange, unless the connection was given up after the poller saw its first byte."""
+        if not conn.closed:
+            super().on_client_socket_readable(conn, client)
 
     def handle(self, conn: Connection) -> Any:
         """Serve one exchange; its time limit starts here."""
@@ -139,10 +179,9 @@ class GateWorker(ThreadWorker):  # type: ignore[misc]
         super().set_accept_enabled(enabled)
         if not self.alive:
             for listener in self.sockets:
-                before = -1
-                while before != self.nr_conns:
-                    before = self.nr_conns
-                    self.accept(listener)
+                for _ in range(LAST_ACCEPTED):
+                    if not self._accept(listener):
+                        break
                 listener.close()
 
     def _cap_keepalive(self, deadline: float) -> None:

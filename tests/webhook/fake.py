@@ -1,6 +1,7 @@
 """The webhook's transport with a review that does what its body says, so that tests can be slow, or hit a bug.
 
-Run as ``python -m tests.webhook.fake CERT KEY [--exchange SECONDS] [--linger SECONDS] [--watch SECONDS] [--threads N]``.
+Run as ``python -m tests.webhook.fake CERT KEY [--exchange SECONDS] [--linger SECONDS] [--watch SECONDS] [--threads N]
+[--connections N]``.
 """
 
 from __future__ import annotations
@@ -111,6 +112,7 @@ def main() -> None:
     parser.add_argument("--linger", type=float, default=gthread.STOP_KEEPALIVE_LINGER)
     parser.add_argument("--watch", type=float, default=0.1)
     parser.add_argument("--threads", type=int, default=8)
+    parser.add_argument("--connections", type=int, default=serve.CONNECTIONS)
     parser.add_argument("--log-format", default="json")
     parser.add_argument("--budget", type=float, default=30)
     parser.add_argument("--heartbeat", type=int, default=serve.HEARTBEAT_SECONDS)
@@ -118,6 +120,7 @@ def main() -> None:
     GateWorker.exchange_seconds = asked.exchange
     gthread.STOP_KEEPALIVE_LINGER = asked.linger
     serve.HEARTBEAT_SECONDS = asked.heartbeat
+    serve.CONNECTIONS = asked.connections  # type: ignore[misc]  # smaller than a test's own limit of open files
     settings = WebhookSettings(
         parse_address(asked.listen), ("localhost",), asked.certificate, asked.key, Path("none"), threads=asked.threads
     )

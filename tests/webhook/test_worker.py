@@ -22,8 +22,9 @@ def held() -> Iterator[Callable[[Server, bytes], socket.socket]]:
     """Open a plain connection, send these bytes and keep it."""
     with ExitStack() as stack:
 
-        def hold(server: Server, first: bytes) -> socket.socket:
-            client = stack.enter_context(socket.create_connection(("127.0.0.1", server.port), timeout=60))
+        def hold(server: Server, first: bytes, source: str = "127.0.0.1") -> socket.socket:
+            to = ("127.0.0.1", server.port)
+            client = stack.enter_context(socket.create_connection(to, timeout=60, source_address=(source, 0)))
             client.sendall(first)
             return client
 
@@ -40,6 +41,15 @@ def _is_closed(client: socket.socket) -> bool:
     return True
 
 
+def _ends(client: socket.socket) -> bool:
+    """Whether the server has closed the connection."""
+    client.setblocking(False)
+    try:
+        return client.recv(1) == b""
+    except BlockingIOError:
+        return False
+
+
 def test_fifty_idle_connections_stop_nobody(start: Start, held: Callable[[Server, bytes], socket.socket]) -> None:
     server = start("--exchange", "30")
     clients = [held(server, b"") for _ in range(50)]
@@ -51,6 +61,50 @@ def test_fifty_idle_connections_stop_nobody(start: Start, held: Callable[[Server
     # Were each idle client given one of the 8 threads for 5 seconds, the first answer would take 30.
     assert time.monotonic() - started < 25
     assert len(clients) == 50
+
+
+@pytest.mark.parametrize("sources", [1, 50])
+def test_a_flood_of_idle_connections_stops_nobody(
+    start: Start, held: Callable[..., socket.socket], sources: int
+) -> None:
+    """Reviews, probes and a connection that is kept are served with far more connections than the worker takes."""
+    server = start("--exchange", "60", "--connections", "100")
+    with closing(server.connect()) as kept:
+        before = exchange(kept, "POST", "/mutate", b'{"uid": "before"}')[0]
+        statuses = []
+        seconds = []
+        for _ in range(15):
+            clients = [held(server, b"", f"127.0.1.{number % sources + 1}") for number in range(50)]
+            started = time.monotonic()
+            statuses += [server.review(uid="new")[0], server.ask("GET", "/readyz")[0], server.ask("GET", "/livez")[0]]
+            seconds.append(time.monotonic() - started)
+        after = exchange(kept, "POST", "/mutate", b'{"uid": "after"}')[0]
+
+    assert (before, set(statuses), after) == (200, {200}, 200)
+    assert max(seconds) < 10, "an idle connection has its place for 60"
+    assert not _ends(clients[-1]), "the newest still has its place"
+
+
+def test_a_flood_of_handshakes_without_a_request_stops_nobody(start: Start) -> None:
+    """Such a connection is idle too, and makes room before one that is kept after a request."""
+    server = start("--connections", "20")
+    with ExitStack() as stack:
+        kept = stack.enter_context(closing(server.connect()))
+        before = exchange(kept, "POST", "/mutate", b'{"uid": "before"}')[0]
+        for _ in range(40):
+            stack.enter_context(closing(server.connect()))
+
+        assert server.review(uid="new")[0] == 200
+        assert (before, exchange(kept, "POST", "/mutate", b'{"uid": "after"}')[0]) == (200, 200)
+
+
+def test_an_end_in_a_flood_is_orderly(start: Start, held: Callable[..., socket.socket]) -> None:
+    server = start("--exchange", "60", "--connections", "20")
+    clients = [held(server, b"") for _ in range(100)]
+
+    assert server.review(uid="1")[0] == 200
+    assert server.terminate() == 0
+    assert all(_is_closed(client) for client in clients)
 
 
 def test_an_idle_connection_is_closed_in_the_end(start: Start, held: Callable[[Server, bytes], socket.socket]) -> None:
