@@ -27,6 +27,7 @@ from router.kubelet.query import log_query
 from router.kubelet.reviews import Caller, Reviews
 from router.kubelet.routes import Route, Target, route
 from router.kubelet.runs import LoggedPod, container_of, run_of
+from router.kubelet.server import ADMITTED
 from router.kubelet.source import LogSource
 from router.kubelet.streaming import Cut, Opened, Streams, Wanted
 
@@ -77,6 +78,7 @@ class Answers:
         caller = Caller(_certificate(request), request.headers.get("Authorization"))
         needed = access.accesses(request.method, path, pod.node if pod is not None else node)
         await self._work(lambda: self.reviews.check(caller, needed))
+        request[ADMITTED] = True
         if asked is None:
             raise refused or RequestError(404, "404 page not found")
         if asked.target is not Target.LOGS:

@@ -2,7 +2,8 @@
 
 Shell: sockets, TLS, HTTP by aiohttp. A connection serves one request, so that none stays idle and every answer
 meets an open connection. Each handshake and each request's head has a time limit, and blocks no other
-connection. A new TLS context applies from the next connection on.
+connection. When there are too many connections, a new one replaces one whose caller is unknown. A new TLS context
+applies from the next connection on.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from typing import Any, Final, TypeVar
 from aiohttp import web
 from aiohttp.http_exceptions import HttpProcessingError
 
+from router.background.crowding import surplus
 from router.errors import ConfigError
 
 log: Final = logging.getLogger("batchgate.kubelet")
@@ -38,6 +40,12 @@ HEAD_FIELD_BYTES: Final = 16 * 1024
 CONNECTIONS: Final = 600
 """Connections at once, including handshakes; more than the streams, so that further requests are still served."""
 
+BACKLOG: Final = 2048
+"""Connections that the kernel accepts ahead: those of a flood, which must not keep others from arriving."""
+
+ADMITTED: Final = web.RequestKey("admitted", bool)
+"""Set in a request by its handler once its caller is known and allowed: it then keeps its connection."""
+
 CALL_SECONDS: Final = 30.0
 _STOP_SECONDS: Final = 0.2
 _FULL: Final = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM})
@@ -53,6 +61,23 @@ Handler = Callable[[str, web.BaseRequest], Awaitable[web.StreamResponse]]
 """Answers a request that came to the port of this Node (empty: the port of all Nodes)."""
 
 T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class _Stranger:
+    """A connection whose caller is unknown: the client's address, and what closes the connection."""
+
+    address: str
+    close: Callable[[], object]
+
+
+@dataclass(frozen=True, slots=True)
+class _Handshake:
+    """A handshake that goes on."""
+
+    connection: web.RequestHandler
+    client: socket.socket
+    address: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +102,8 @@ class Server:
         self._connections = connections
         self._listeners: dict[str, _Listener] = {}
         self._http: dict[str, web.Server] = {}
-        self._handshakes: dict[asyncio.Task[None], web.RequestHandler] = {}
+        self._handshakes: dict[asyncio.Task[None], _Handshake] = {}
+        self._requests: dict[web.RequestHandler, web.BaseRequest] = {}
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._run, name="kubelet-api", daemon=True)
 
@@ -129,7 +155,7 @@ class Server:
 
     def _new_http(self, node: str) -> web.Server:
         return web.Server(
-            partial(self._handle, node),
+            partial(self._answer, node),
             handler_cancellation=True,
             keepalive_timeout=HEAD_SECONDS,  # aiohttp counts it for the first head too
             lingering_time=1.0,
@@ -138,6 +164,11 @@ class Server:
             access_log=None,
             logger=_quiet_logger(),
         )
+
+    async def _answer(self, node: str, request: web.BaseRequest) -> web.StreamResponse:
+        self._requests = {one: asked for one, asked in self._requests.items() if one.transport is not None}
+        self._requests[request.protocol] = request
+        return await self._handle(node, request)
 
     async def _unlisten(self, node: str) -> None:
         listener = self._listeners.pop(node, None)
@@ -170,13 +201,13 @@ class Server:
                     await asyncio.sleep(1)
                 continue
             client.setblocking(False)  # noqa: FBT003 - the socket's own signature
-            if self._open() >= self._connections:
+            if self._open() >= self._connections and not self._make_room():
                 client.close()
                 continue
             connection = http()
             task = self._loop.create_task(self._connect(client, address, connection))
-            self._handshakes[task] = connection
-            task.add_done_callback(self._handshakes.pop)
+            self._handshakes[task] = _Handshake(connection, client, address[0])
+            task.add_done_callback(self._end_of_handshake)
 
     async def _readable(self, listening: socket.socket) -> None:
         """Wait for a client. The loop's ``sock_accept`` would lose a client that arrives while it is cancelled."""
@@ -192,9 +223,40 @@ class Server:
         finally:
             self._loop.remove_reader(listening)
 
+    def _end_of_handshake(self, task: asyncio.Task[None]) -> None:
+        ended = self._handshakes.pop(task)
+        if task.cancelled() and ended.connection.transport is None:
+            ended.client.close()  # a task that was cancelled before its first step has closed nothing
+
     def _open(self) -> int:
         established = sum(len(http.connections) for http in self._http.values())
-        return established + sum(connection.transport is None for connection in self._handshakes.values())
+        return established + sum(one.connection.transport is None for one in self._handshakes.values())
+
+    def _make_room(self) -> bool:
+        """Close a connection without a known caller; False if there is none."""
+        strangers = self._strangers()
+        if not strangers:
+            return False
+        strangers[surplus([one.address for one in strangers])].close()
+        return True
+
+    def _strangers(self) -> list[_Stranger]:
+        """The connections without a known caller: those with a handshake done, then others, each the oldest first."""
+        shaken = [
+            _Stranger((transport.get_extra_info("peername") or ("",))[0], transport.abort)
+            for http in self._http.values()
+            for one in http.connections
+            if (transport := one.transport) is not None and not transport.is_closing() and not self._is_admitted(one)
+        ]
+        return shaken + [
+            _Stranger(one.address, task.cancel)
+            for task, one in self._handshakes.items()
+            if one.connection.transport is None and not task.cancelling()
+        ]
+
+    def _is_admitted(self, connection: web.RequestHandler) -> bool:
+        request = self._requests.get(connection)
+        return request is not None and request.get(ADMITTED, False)
 
     async def _connect(self, client: socket.socket, address: tuple[Any, ...], connection: web.RequestHandler) -> None:
         try:
@@ -219,7 +281,7 @@ def _bound(host: str, port: int) -> socket.socket:
     family = socket.AF_INET6 if both or ":" in host else socket.AF_INET
     try:
         listening = socket.create_server(
-            ("::" if both else host, port), family=family, backlog=256, dualstack_ipv6=both
+            ("::" if both else host, port), family=family, backlog=BACKLOG, dualstack_ipv6=both
         )
     except OSError as error:
         reason = (error.strerror or str(error)).lower()

@@ -353,13 +353,43 @@ def test_who_only_connects_stops_nobody_and_is_sent_away(tmp_path: Path, monkeyp
             connection.close()
 
 
-def test_connections_are_bounded(tmp_path: Path) -> None:
-    with served(tmp_path, connections=5) as api:
-        idle = [api.connect() for _ in range(5)]
+FOLLOW = "/containerLogs/ada/pod/main?follow=true"
+HALF_A_REQUEST = b"GET /healthz HTTP/1.1\r\nHost: "
+
+
+@pytest.mark.parametrize("sources", [1, 50])
+@pytest.mark.parametrize("kind", ["silent", "shaken", "half a request"])
+def test_a_flood_of_strangers_starves_nobody(tmp_path: Path, kind: str, sources: int) -> None:
+    """Whatever a client without a known caller does, it has its place until another client needs it."""
+    with served(tmp_path, connections=20) as api, contextlib.ExitStack() as stack:
+        pod = api.site.running(content=b"early\n")
+        follower = stack.enter_context(api.asking(FOLLOW))
+        early = follower.readline()
+        answers = []
+        for number in range(60):
+            to, source = ("127.0.0.1", api.port), (f"127.0.1.{number % sources + 1}", 0)
+            client = stack.enter_context(socket.create_connection(to, 60, source_address=source))
+            if kind != "silent":
+                client = stack.enter_context(api.tls.wrap_socket(client))
+            if kind == "half a request":
+                client.sendall(HALF_A_REQUEST)
+            if number % 10 == 9:
+                answers.append(api.ask("/healthz"))
+        api.site.append(pod, b"late\n")
+
+        assert answers == [(200, b"ok")] * 6
+        assert (early, follower.readline()) == (b"early\n", b"late\n")
+
+
+def test_known_callers_connections_are_bounded(tmp_path: Path) -> None:
+    with served(tmp_path, connections=5) as api, contextlib.ExitStack() as stack:
+        pod = api.site.running(content=b"early\n")
+        followers = [stack.enter_context(api.asking(FOLLOW)) for _ in range(5)]
         with pytest.raises((ConnectionError, ssl.SSLError)):
             api.connect()
-        for connection in idle:
-            connection.close()
+        api.site.end(pod)
+
+        assert {follower.read() for follower in followers} == {b"early\n"}
 
         def answers() -> bool:
             try:

@@ -46,3 +46,18 @@ def test_a_client_that_comes_at_the_end_is_not_lost(monkeypatch: pytest.MonkeyPa
     gc.collect()
 
     assert lost == []
+
+
+def test_of_a_flood_no_more_than_the_limit_stays_open() -> None:
+    server = Server(_answer, ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER), 10)
+    server.start()
+    ports = [server.listen("127.0.0.1", 0, node) for node in ("a", "b")]
+    with ExitStack() as stack:
+        clients = [stack.enter_context(socket.create_connection(("127.0.0.1", ports[n % 2]))) for n in range(200)]
+        for client in clients[:150]:
+            client.settimeout(5)  # less than the time limit of a handshake
+            assert client.recv(1) == b""
+        clients[-1].settimeout(0)
+        with pytest.raises(BlockingIOError):
+            clients[-1].recv(1)
+        server.stop()
