@@ -24,11 +24,12 @@ from aiohttp.http_exceptions import HttpProcessingError
 
 from router.background.crowding import surplus
 from router.errors import ConfigError
+from router.values import unchanging
 
 log: Final = logging.getLogger("batchgate.kubelet")
 
 HANDSHAKE_SECONDS: Final = 10.0
-"""Limit of a TLS handshake, which takes a few round trips."""
+"""Limit of a TLS handshake, which takes a few round trips, and of the wait for its first byte."""
 
 HEAD_SECONDS: Final = 10.0
 """From the end of the handshake to the end of a request's head."""
@@ -40,8 +41,11 @@ HEAD_FIELD_BYTES: Final = 16 * 1024
 CONNECTIONS: Final = 600
 """Connections at once, including handshakes; more than the streams, so that further requests are still served."""
 
-BACKLOG: Final = 2048
+BACKLOG: Final = 4096
 """Connections that the kernel accepts ahead: those of a flood, which must not keep others from arriving."""
+
+ACCEPTED_AT_ONCE: Final = 64
+"""Connections accepted before others are served again."""
 
 ADMITTED: Final = web.RequestKey("admitted", bool)
 """Set in a request by its handler once its caller is known and allowed: it then keeps its connection."""
@@ -63,7 +67,7 @@ Handler = Callable[[str, web.BaseRequest], Awaitable[web.StreamResponse]]
 T = TypeVar("T")
 
 
-@dataclass(frozen=True, slots=True)
+@unchanging
 class _Stranger:
     """A connection whose caller is unknown: the client's address, and what closes the connection."""
 
@@ -194,34 +198,36 @@ class Server:
         while True:
             await self._readable(listening)
             try:
-                client, address = listening.accept()
+                for _ in range(ACCEPTED_AT_ONCE):
+                    self._begin(*listening.accept(), http)
             except OSError as error:
                 if error.errno in _FULL:
                     log.warning("the kubelet API takes no connection for a second: %s", error.strerror)
                     await asyncio.sleep(1)
-                continue
-            client.setblocking(False)  # noqa: FBT003 - the socket's own signature
-            if self._open() >= self._connections and not self._make_room():
-                client.close()
-                continue
-            connection = http()
-            task = self._loop.create_task(self._connect(client, address, connection))
-            self._handshakes[task] = _Handshake(connection, client, address[0])
-            task.add_done_callback(self._end_of_handshake)
 
-    async def _readable(self, listening: socket.socket) -> None:
-        """Wait for a client. The loop's ``sock_accept`` would lose a client that arrives while it is cancelled."""
+    def _begin(self, client: socket.socket, address: tuple[Any, ...], http: web.Server) -> None:
+        client.setblocking(False)  # noqa: FBT003 - the socket's own signature
+        if self._open() >= self._connections and not self._make_room():
+            client.close()
+            return
+        connection = http()
+        task = self._loop.create_task(self._connect(client, address, connection))
+        self._handshakes[task] = _Handshake(connection, client, address[0])
+        task.add_done_callback(self._end_of_handshake)
+
+    async def _readable(self, waited: socket.socket) -> None:
+        """Wait for a client, or its first byte. The loop's ``sock_accept`` would lose a client that arrives while it is cancelled."""
         readable: asyncio.Future[None] = self._loop.create_future()
 
         def found() -> None:
             if not readable.done():
                 readable.set_result(None)
 
-        self._loop.add_reader(listening, found)
+        self._loop.add_reader(waited, found)
         try:
             await readable
         finally:
-            self._loop.remove_reader(listening)
+            self._loop.remove_reader(waited)
 
     def _end_of_handshake(self, task: asyncio.Task[None]) -> None:
         ended = self._handshakes.pop(task)
@@ -262,6 +268,8 @@ class Server:
         try:
             for option in _KEEPALIVE:
                 client.setsockopt(*option)
+            async with asyncio.timeout(HANDSHAKE_SECONDS):
+                await self._readable(client)  # TLS takes memory and time, so it begins after a byte
             await self._loop.connect_accepted_socket(
                 lambda: connection,
                 client,
