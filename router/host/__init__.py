@@ -27,7 +27,10 @@ class Ended:
 
 @dataclass(frozen=True, slots=True)
 class Status:
-    """A path's status, of a link itself. ``kind``: ``file``, ``directory`` or ``other``; ``modified``: since 1970."""
+    """A path's status, of a link itself. ``modified``: since 1970.
+
+    ``kind``: ``file``, ``directory`` or ``other``, such as a link, or a directory that its owner's mode locks.
+    """
 
     kind: str
     size: int
@@ -60,7 +63,9 @@ class Host(Runner, Protocol):
     """Commands and files, as one user: the agent's own, or another that the site lets it act for.
 
     Paths are absolute and lie below the site's directory; ValueError for any other. Links below it are never followed,
-    as Jobs' programs write there and could plant them; a link has the kind ``other``.
+    as Jobs' programs write there and could plant them; a link has the kind ``other``. What lies beyond a link or a
+    directory that its owner's own mode locks counts as missing for ``names`` and ``status``; all else raises
+    NotADirectoryError then. PermissionError has other causes (an expired ticket, the admin's modes).
 
     Each method says whether a missing file is ``None``, an empty list or FileNotFoundError. Other errors of the file
     system are OSError. A remote host may also raise HostUnavailable: the request may or may not have been done. A
@@ -103,7 +108,7 @@ class Host(Runner, Protocol):
     def link_claim(self, directory: PurePath | str, token: str) -> bool:
         """Take the claim of a Pod's directory (docs/script.md); True if this token holds it, also from an earlier call.
 
-        True also if the directory is missing, as a script cannot run then.
+        True also if the directory is missing, as a script cannot run then. False if it is a link or locked.
         """
 
     def remove(self, path: PurePath | str) -> None:

@@ -19,7 +19,7 @@ from typing import Final
 
 from router.errors import ConfigError
 from router.host import MOST_READ, Ended, Status, removing, writing
-from router.host.beneath import PRIVATE, below, directory, parent
+from router.host.beneath import LISTED, PRIVATE, Barred, below, directory, is_locked, parent
 from router.host.sitehelper import MOST_NAMES
 from router.pod import files as podfiles
 from router.pod import layout
@@ -81,7 +81,7 @@ class LocalHost:
         try:
             with directory(self._root, below(self._root, path)) as found, os.scandir(found) as entries:
                 listed = [entry.name for entry in itertools.islice(entries, MOST_NAMES + 1)]
-        except FileNotFoundError:
+        except (FileNotFoundError, Barred):
             return []
         if len(listed) > MOST_NAMES:
             raise OSError(errno.EFBIG, f"holds more than {MOST_NAMES} names; remove some", str(path))
@@ -92,10 +92,9 @@ class LocalHost:
         try:
             with parent(self._root, path) as (found, name):
                 seen = os.stat(name, dir_fd=found, follow_symlinks=False)
-        except FileNotFoundError:
+        except (FileNotFoundError, Barred):
             return None
-        kind = "file" if stat.S_ISREG(seen.st_mode) else "directory" if stat.S_ISDIR(seen.st_mode) else "other"
-        return Status(kind, seen.st_size, seen.st_mtime)
+        return Status(_kind(seen), seen.st_size, seen.st_mtime)
 
     def size(self, path: PurePath | str) -> int | None:
         """See ``Host``."""
@@ -152,6 +151,8 @@ class LocalHost:
                 return _link_claim(found, name, token)
         except FileNotFoundError:
             return True
+        except Barred:
+            return False
 
     def remove(self, path: PurePath | str) -> None:
         """See ``Host``."""
@@ -224,5 +225,15 @@ def _owner(found: int, name: str) -> str:
         file = os.open(name, _READ, dir_fd=found)
     except OSError:
         return ""
-    with os.fdopen(file, "rb") as opened:
-        return opened.readline(256).decode(errors="replace").strip()
+    try:  # not by fdopen, which refuses a directory and leaves it open
+        return os.read(file, 256).partition(b"\n")[0].decode(errors="replace").strip()
+    except OSError:
+        return ""
+    finally:
+        os.close(file)
+
+
+def _kind(seen: os.stat_result) -> str:
+    if stat.S_ISDIR(seen.st_mode):
+        return "other" if is_locked(seen, LISTED) else "directory"
+    return "file" if stat.S_ISREG(seen.st_mode) else "other"

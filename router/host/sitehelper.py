@@ -56,7 +56,12 @@ STEP = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 DIRECTORY_MODE, FILE_MODE = 0o700, 0o600
+LISTED = 0o500  # without these permissions of its owner, a directory cannot be read
 CLOCK = b".clock"
+
+
+class Barred(NotADirectoryError):
+    """A step is a link or a file where a directory belongs, or its owner's own mode keeps its owner out."""
 
 
 class Session:
@@ -72,16 +77,46 @@ class Session:
 def walked(at: "int", steps: "list[bytes]", *, make: "bool" = False) -> "Iterator[int]":
     """A descriptor of the directory at the end of the steps; links are refused. It closes the descriptor ``at``."""
     try:
-        for step in steps:
-            if make:
-                with contextlib.suppress(FileExistsError):
-                    os.mkdir(step, DIRECTORY_MODE, dir_fd=at)
-            following = os.open(step, STEP, dir_fd=at)
+        for number, step in enumerate(steps):
+            with barred(at, step, is_root=number == 0):
+                if make:
+                    with contextlib.suppress(FileExistsError):
+                        os.mkdir(step, DIRECTORY_MODE, dir_fd=at)
+                following = os.open(step, STEP, dir_fd=at)
             os.close(at)
             at = following
         yield at
     finally:
         os.close(at)
+
+
+@contextlib.contextmanager
+def barred(at: "int", name: "bytes", *, is_root: "bool") -> "Iterator[None]":
+    """Raise Barred in place of the system's error if the user's own programs have caused it."""
+    try:
+        yield
+    except NotADirectoryError as error:
+        raise Barred(errno.ENOTDIR, error.strerror) from error
+    except PermissionError as error:
+        if error.errno == errno.EACCES and (
+            (not is_root and is_locked(os.fstat(at), DIRECTORY_MODE)) or shut(at, name)
+        ):
+            raise Barred(errno.ENOTDIR, "its owner's mode keeps its owner out") from error
+        raise
+
+
+def is_locked(seen: "os.stat_result", wanted: "int") -> "bool":
+    """Whether the mode of this user's own file denies the user one of these permissions."""
+    return seen.st_uid == os.getuid() and seen.st_mode & wanted != wanted
+
+
+def shut(at: "int", name: "bytes") -> "bool":
+    """Whether the mode of what has this name keeps its owner from reading it."""
+    try:
+        seen = os.stat(name, dir_fd=at, follow_symlinks=False)
+    except OSError:
+        return False
+    return is_locked(seen, LISTED if stat.S_ISDIR(seen.st_mode) else stat.S_IRUSR)
 
 
 def opened(session: "Session", steps: "list[bytes]", *, make: "bool" = False) -> "AbstractContextManager[int]":
@@ -97,7 +132,7 @@ def parent(session: "Session", path: "str", *, make: "bool" = False) -> "Iterato
     steps = steps_of(session.root, path)
     if not steps:
         raise ValueError(f"{path!r} is the directory itself")
-    with opened(session, steps[:-1], make=make) as found:
+    with opened(session, steps[:-1], make=make) as found, barred(found, steps[-1], is_root=not steps[:-1]):
         yield found, steps[-1]
 
 
@@ -145,7 +180,8 @@ def exists(name: "bytes", at: "int") -> "bool":
 
 def do_names(session: "Session", asked: "dict[str, Any]", _body: "bytes") -> "tuple[object, bytes]":
     """The names in a directory, separated by NUL."""
-    with contextlib.suppress(FileNotFoundError), opened(session, steps_of(session.root, asked["path"])) as found:
+    steps = steps_of(session.root, asked["path"])
+    with contextlib.suppress(FileNotFoundError, Barred), opened(session, steps) as found:
         # The directory is read by its descriptor's path: scandir takes a descriptor only since Python 3.7.
         with os.scandir(f"/proc/self/fd/{found}") as entries:
             listed = list(itertools.islice((os.fsencode(entry.name) for entry in entries), MOST_NAMES + 1))
@@ -159,9 +195,11 @@ def do_names(session: "Session", asked: "dict[str, Any]", _body: "bytes") -> "tu
 
 def do_status(session: "Session", asked: "dict[str, Any]", _body: "bytes") -> "tuple[object, bytes]":
     """Kind, size and time of change (seconds since 1970) of a path; null if it is missing."""
-    with contextlib.suppress(FileNotFoundError), parent(session, asked["path"]) as (found, name):
+    with contextlib.suppress(FileNotFoundError, Barred), parent(session, asked["path"]) as (found, name):
         seen = os.stat(name, dir_fd=found, follow_symlinks=False)
-        kind = "file" if stat.S_ISREG(seen.st_mode) else "directory" if stat.S_ISDIR(seen.st_mode) else "other"
+        kind = "file" if stat.S_ISREG(seen.st_mode) else "other"
+        if stat.S_ISDIR(seen.st_mode) and not is_locked(seen, LISTED):
+            kind = "directory"
         return [kind, seen.st_size, seen.st_mtime], b""
     return None, b""
 
@@ -170,9 +208,10 @@ def do_read(session: "Session", asked: "dict[str, Any]", _body: "bytes") -> "tup
     """Bytes of an ordinary file."""
     with parent(session, asked["path"]) as (found, name):
         file = os.open(name, READ, dir_fd=found)
+    if not stat.S_ISREG(os.fstat(file).st_mode):
+        os.close(file)  # fdopen refuses a directory, and leaves it open
+        raise OSError(0, "is no ordinary file")
     with os.fdopen(file, "rb") as source:
-        if not stat.S_ISREG(os.fstat(file).st_mode):
-            raise OSError(0, "is no ordinary file")
         source.seek(asked["offset"])
         return None, source.read(min(asked["limit"], MOST_BODY))
 
@@ -233,22 +272,41 @@ def fill(at: "int", half: "bytes", asked: "dict[str, Any]", body: "bytes") -> "N
 
 def do_link_claim(session: "Session", asked: "dict[str, Any]", _body: "bytes") -> "tuple[object, bytes]":
     """Take a claim; true if this token holds it, or its directory is missing. The link counts, not its error (NFS)."""
-    with contextlib.suppress(FileNotFoundError), parent(session, asked["path"]) as (found, name):
+    try:
+        return claimed(session, asked), b""
+    except FileNotFoundError:
+        return True, b""
+    except Barred:
+        return False, b""
+
+
+def claimed(session: "Session", asked: "dict[str, Any]") -> "bool":
+    """Take a claim; true if this token holds it. Raises FileNotFoundError without a directory."""
+    with parent(session, asked["path"]) as (found, name):
         token = asked["token"].encode()
         mine = b".".join([name, token, os.urandom(8).hex().encode()])
         write_file(found, mine, token + b"\n")
         try:
             with contextlib.suppress(OSError):
                 os.link(mine, name, src_dir_fd=found, dst_dir_fd=found, follow_symlinks=False)
-                return True, b""
-            if os.stat(mine, dir_fd=found).st_nlink == 2:
-                return True, b""
-            with contextlib.suppress(OSError), os.fdopen(os.open(name, READ, dir_fd=found), "rb") as claim:
-                return claim.readline(256).strip() == token, b""
-            return False, b""
+                return True
+            return os.stat(mine, dir_fd=found).st_nlink == 2 or owner(found, name) == token
         finally:
             os.unlink(mine, dir_fd=found)
-    return True, b""
+
+
+def owner(at: "int", name: "bytes") -> "bytes":
+    """The first line of a claim; empty if it cannot be read."""
+    try:
+        file = os.open(name, READ, dir_fd=at)
+    except OSError:
+        return b""
+    try:  # not by fdopen, which refuses a directory and leaves it open
+        return os.read(file, 256).partition(b"\n")[0].strip()
+    except OSError:
+        return b""
+    finally:
+        os.close(file)
 
 
 def do_remove(session: "Session", asked: "dict[str, Any]", _body: "bytes") -> "tuple[object, bytes]":

@@ -171,7 +171,7 @@ def _recorded(facts: Facts, job: Job, terms: Terms, now: float) -> Ending | Wait
     over = job.over_since if job.over_since is not None else now
     if (wait := _files(facts, over, terms, now)) is not None:
         return wait
-    if _cut_off(facts, job):
+    if not facts.locked and _cut_off(facts, job):
         return _silent(facts, job, terms, now) or lost(facts, job, Verdict.NODE_LOST)
     return by_record(facts, job)
 
@@ -245,7 +245,7 @@ def _silent(facts: Facts, job: Job, terms: Terms, now: float) -> Wait | None:
     """What to wait for until a script surely runs nothing any more: it is silent, and the claim was taken from it."""
     if (wait := _breathing(facts, terms, now)) is not None:
         return wait
-    if facts.life.cancelled:
+    if facts.life.cancelled or facts.untaken or facts.locked_since is not None:
         return None
     fresh = facts.inspected is not None and now - facts.inspected <= _FRESH
     return Wait((Take(job.job_id) if fresh else Inspect(),), node_lost=True)
@@ -256,7 +256,9 @@ def _breathing(facts: Facts, terms: Terms, now: float) -> Wait | None:
     if facts.inspected is None:
         return Wait((Inspect(),), node_lost=True)
     silence = facts.life.silence
-    if silence is None:  # there was only ever the claim, and no script holds it by now
+    if facts.locked_since is not None:  # no sign of life can be seen: the time since then counts, without a proof
+        silence = facts.inspected - facts.locked_since
+    elif silence is None:  # there was only ever the claim, and no script holds it by now
         silence = 0.0 if facts.life.owner and not facts.life.cancelled else terms.silence
     if silence >= terms.silence:
         return None

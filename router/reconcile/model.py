@@ -139,6 +139,8 @@ class Facts:
     :param disruptions: number of Pods of the same Job and index whose loss was already excused
     :param sealed_at: when the agent last tried to take the claim
     :param unsealed_since: since when the agent has failed to take the claim although no script holds it
+    :param locked_since: since when the user keeps the agent from reading the directory; None if it is readable
+    :param untaken: whether the user has kept the agent from replacing a job's claim
     :param signals: how often the agent has asked the script to end
     :param signalled_at: when it first did
     :param signalled_last: when it last did
@@ -168,6 +170,8 @@ class Facts:
     disruptions: int = 0
     sealed_at: float | None = None
     unsealed_since: float | None = None
+    locked_since: float | None = None
+    untaken: bool = False
     signals: int = 0
     signalled_at: float | None = None
     signalled_last: float | None = None
@@ -180,12 +184,17 @@ class Facts:
     words_told: WordsTold | None = None
     image_ids: Mapping[str, str] = field(default_factory=dict)
 
+    @property
+    def locked(self) -> bool:
+        """Whether the directory is there, but its user keeps the agent from reading it."""
+        return self.locked_since is not None and self.staged is not False
+
 
 @dataclass(frozen=True, slots=True)
 class Inspection:
     """The content of a Pod's directory, as it was read.
 
-    :param exists: whether the directory exists; if not, the other fields are empty
+    :param exists: whether the directory exists; if not, the other fields but ``locked`` are empty
     :param claim: content of ``claim``, empty if there is no such file
     :param claimed_at: modification time of ``claim``, by the file server's clock
     :param alive: modification time of ``alive``
@@ -193,6 +202,7 @@ class Inspection:
     :param exits: name and content of each file in ``exit/``
     :param logs: visible bytes of the log of each container's last run that has an exit file, by the exit file's name
     :param job_id: content of the file with the noted job id
+    :param locked: whether the user has replaced, locked or removed the directory, or that of the exit files
     """
 
     exists: bool
@@ -203,6 +213,7 @@ class Inspection:
     exits: tuple[tuple[str, bytes], ...] = ()
     logs: tuple[tuple[str, int], ...] = ()
     job_id: bytes = b""
+    locked: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -235,7 +246,10 @@ class Submit:
 
 @dataclass(frozen=True, slots=True)
 class Adopt:
-    """Note this job's id in the Pod's directory -> ``adopted`` (the annotation is the plan's)."""
+    """Note this job's id in the Pod's directory -> ``adopted``, also if its user prevents it.
+
+    The annotation is the plan's.
+    """
 
     job_id: str
 
@@ -265,7 +279,10 @@ class Seal:
 
 @dataclass(frozen=True, slots=True)
 class Take:
-    """Replace a job's claim by ``cancelled`` (rename) -> ``sealed``. The job's script ends when it sees this."""
+    """Replace a job's claim by ``cancelled`` (rename) -> ``sealed``, or ``untaken`` if its user prevents it.
+
+    The job's script ends when it sees this.
+    """
 
     job_id: str
 

@@ -73,7 +73,8 @@ def inspected(facts: Facts, inspection: Inspection, now: float) -> tuple[Facts, 
 
     :return: the new facts, and messages about files with invalid content
     """
-    facts = replace(facts, inspected=now, staged=inspection.exists)
+    since = facts.locked_since if facts.locked_since is not None else now
+    facts = replace(facts, inspected=now, staged=inspection.exists, locked_since=since if inspection.locked else None)
     if not inspection.exists:
         return facts, ()
     life = with_claim(facts.life, inspection.claim)
@@ -109,6 +110,11 @@ def sealed(facts: Facts, claim: bytes | None, now: float) -> Facts:
     since = now if facts.unsealed_since is None else facts.unsealed_since
     facts = replace(facts, staged=True, sealed_at=now, unsealed_since=None if life.claimed else since)
     return _living(facts, life, now)
+
+
+def untaken(facts: Facts) -> Facts:
+    """The user has replaced or locked the claim or its directory, so that the agent could not replace the claim."""
+    return replace(facts, untaken=True)
 
 
 def _living(facts: Facts, life: Life, now: float) -> Facts:

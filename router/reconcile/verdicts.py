@@ -59,6 +59,13 @@ _VERDICTS: Final = {
 """Reason, words and condition for a verdict. CPU time counts as walltime, as running again would not help either."""
 
 
+_OVERWRITTEN: Final = (
+    'the file "claim" in the Pod\'s directory was overwritten, so it is unknown whether the Pod has run; as the batch '
+    "system has no running job of the Pod, the Pod counts as cancelled or failed"
+)
+_LOCKED: Final = "the job replaced or locked its own directory, so its exit code and logs cannot be read"
+
+
 def by_record(facts: Facts, job: Job) -> Ending:
     """The end of a run for which the batch system has a record."""
     report = job.report
@@ -141,6 +148,8 @@ def _failed(facts: Facts, job: Job, end: End | None) -> Ending:
         return Ending()
     if (ours := _cancelled(facts, job.job_id)) is not None:
         return ours
+    if facts.locked:
+        return Ending(REASON_JOB_FAILED, f"job {job.job_id}: {_LOCKED}")
     status = end.code if end else job.report.exit_status if job.report else None
     did = "ended" if status is None else f"ended with exit code {status}"
     words = job.report.reason if job.report else ""
@@ -176,10 +185,7 @@ def unclaimed(facts: Facts, job: Job | None) -> Ending:
     attempt = facts.attempt
     if attempt is not None and attempt.final:
         return Ending(attempt.reason, attempt.message, never_ran=True)
-    did = (
-        'the file "claim" in the Pod\'s directory was overwritten, so it is unknown whether the Pod has run; as the '
-        "batch system has no running job of the Pod, the Pod counts as cancelled or failed"
-    )
+    did = _LOCKED if facts.locked else _OVERWRITTEN
     words = f"job {job.job_id}: {did}" if job is not None else did
     return Ending(REASON_CANCELLED if facts.pod.deleting else REASON_JOB_FAILED, words)
 

@@ -96,20 +96,20 @@ def _no_link_below_the_root_is_followed(host: Host, root: Path) -> None:
     refused: list[Callable[[], object]] = [
         lambda: host.read(root / "pods" / "log"),
         lambda: host.read(root / "pods" / "dir" / "secret"),
-        lambda: host.names(root / "pods" / "dir"),
-        lambda: host.status(root / "pods" / "dir" / "secret"),
         lambda: host.put(root / "pods" / "dir" / "new", b""),
         lambda: host.make_directory(root / "pods" / "dir" / "new"),
         lambda: host.remove(root / "pods" / "dir" / "secret"),
         lambda: host.remove_directory(root / "pods" / "dir" / "secret"),
         lambda: host.remove_tree(root / "pods" / "dir" / "secret"),
         lambda: host.remove_tree(root / "pods" / "dir"),
-        lambda: host.link_claim(root / "pods" / "dir", "cancelled"),
         lambda: host.write_pod(root / "pods" / "dir" / "pod", Staged({})),
     ]
     for call in refused:
         with pytest.raises(OSError, match=_NO_LINK):
             call()
+    assert host.names(root / "pods" / "dir") == host.names(root / "pods" / "log") == []
+    assert host.status(root / "pods" / "dir" / "secret") is None
+    assert not host.link_claim(root / "pods" / "dir", "cancelled")
     assert host.size(root / "pods" / "log") is None
     assert (host.status(root / "pods" / "log") or Status("", 0, 0)).kind == "other"
     host.put(root / "pods" / "log", b"ours")  # replaces the link, not what it names
@@ -210,6 +210,16 @@ def _a_jobs_claim_stays_its_own(host: Host, root: Path) -> None:
     assert host.names(root / "pod") == ["claim"]
 
 
+def _a_directory_in_place_of_the_claim_is_nobodys(host: Host, root: Path) -> None:
+    host.make_directory(root / "pod" / "claim")
+
+    assert not host.link_claim(root / "pod", "cancelled")
+    assert host.names(root / "pod") == ["claim"]
+    with pytest.raises(IsADirectoryError):
+        host.put(root / "pod" / "claim", b"cancelled\n")
+    assert host.names(root / "pod") == ["claim"]
+
+
 def _a_claim_without_a_directory_is_ours(host: Host, root: Path) -> None:
     assert host.link_claim(root / "pods" / "none", "cancelled")
     assert not (root / "pods").exists()
@@ -298,6 +308,7 @@ CASES: Final[tuple[Case, ...]] = (
     _a_pod_that_cannot_be_written_leaves_nothing,
     _the_claim_is_taken_once,
     _a_jobs_claim_stays_its_own,
+    _a_directory_in_place_of_the_claim_is_nobodys,
     _a_claim_without_a_directory_is_ours,
     _an_empty_directory_goes_and_others_stay,
     _the_clock_is_the_file_systems,

@@ -57,6 +57,7 @@ class Directory:
 
     claim: str = ""
     claimed_at: float = 0
+    locked: bool = False
     alive: float | None = None
     exits: dict[str, bytes] = field(default_factory=dict)
     notes: dict[str, tuple[float, bytes]] = field(default_factory=dict)
@@ -227,6 +228,8 @@ class World:
         directory = self.directories.get(uid)
         if directory is None:
             return Inspection(exists=False)
+        if directory.locked:
+            return Inspection(exists=True, clock=self.now, locked=True)
         seen = directory.claim if self.now >= directory.claimed_at + self.lag or directory.claim == "cancelled" else ""
         exits = [
             (name, content)
@@ -600,6 +603,11 @@ class Agent:
 
     def _claim(self, uid: str, *, take: bool) -> None:
         directory, now = self.world.directories.get(uid), self.world.now
+        if directory is not None and directory.locked:
+            if take:
+                self._learn(uid, outcomes.untaken)
+            self._learn(uid, outcomes.sealed, b"", now)
+            return
         if directory is not None and (take or not directory.claim):
             directory.claim, directory.claimed_at = "cancelled", now
         claim = None if directory is None else f"{directory.claim}\n".encode()

@@ -12,6 +12,7 @@ and ends at once.
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import logging
 import re
@@ -45,6 +46,9 @@ _HALF_SECONDS: Final = 3600.0
 """Age from which an unfinished file or directory counts as abandoned by its writer."""
 
 _SKEW: Final = 86400.0
+_DIRECTORY: Final = frozenset({"directory"})
+_REMAINS: Final = frozenset({"directory", "other"})
+"""Kinds of what may have been a Pod's directory: its user may have locked it, or put a link in its place."""
 
 
 # --- pure --------------------------------------------------------------------------------------------------------
@@ -184,22 +188,22 @@ class Cleaning:
                 continue
             indexes = self._directories(self._pods / job, now)
             for index in indexes:
-                uids = self._directories(self._pods / job / index, now)
+                uids = self._directories(self._pods / job / index, now, kinds=_REMAINS)
                 looked += len(uids)
                 for uid in uids:
                     yield from self._silent(PodDirectory(self._root, job, index, uid), now)
         self._next_job = ""
 
-    def _is_directory(self, path: PurePosixPath) -> bool:
+    def _is_directory(self, path: PurePosixPath, kinds: frozenset[str] = _DIRECTORY) -> bool:
         found = self._host.status(path)
-        return found is not None and found.kind == "directory"
+        return found is not None and found.kind in kinds
 
-    def _directories(self, path: PurePosixPath, now: float) -> list[str]:
+    def _directories(self, path: PurePosixPath, now: float, kinds: frozenset[str] = _DIRECTORY) -> list[str]:
         """The directories in a Job's or index's directory, without users' other files. Removes an empty, old one."""
         listed = self._host.names(path)
         if not listed:
             self._remove_empty(path, now)
-        return [name for name in listed if self._is_directory(path / name)]
+        return [name for name in listed if self._is_directory(path / name, kinds)]
 
     def _silent(self, directory: PodDirectory, now: float) -> Iterator[_Remains]:
         path = directory.path
@@ -260,8 +264,12 @@ class Cleaning:
         """Remove a directory; returns whether that succeeded. A failure is logged, and the turn goes on."""
         try:
             if not sealed and not self._host.link_claim(path, CANCELLED):
-                self._host.put(path / layout.CLAIM, f"{CANCELLED}\n".encode())
-            self._host.remove_tree(path)
+                with contextlib.suppress(NotADirectoryError, IsADirectoryError):
+                    self._host.put(path / layout.CLAIM, f"{CANCELLED}\n".encode())
+            try:
+                self._host.remove_tree(path)
+            except NotADirectoryError:
+                self._host.remove(path)  # a link in the directory's place
         except OSError as error:
             fields = {"path": str(path), "error": str(error)[:2000]}
             log.warning("an old directory stays", extra={"fields": fields})

@@ -20,10 +20,14 @@ _MOST_EXITS: Final = 2000
 
 
 def inspect(host: Host, directory: PodDirectory) -> Inspection:
-    """The present state of the Pod's directory. Raises OSError if it cannot be read."""
-    if host.status(directory.path) is None:
-        return Inspection(exists=False)
+    """The present state of the Pod's directory. Raises OSError if it cannot be read, unless by its user's own doing."""
+    found = host.status(directory.path)
+    if found is None and not _is_hidden(host, directory):
+        removed = host.status(directory.path.parent.parent.parent) is not None
+        return Inspection(exists=False, locked=removed)
     clock = host.clock()
+    if found is None or found.kind != "directory":
+        return Inspection(exists=True, clock=clock, locked=True)
     exits = tuple(_exits(host, directory))
     return Inspection(
         exists=True,
@@ -34,16 +38,34 @@ def inspect(host: Host, directory: PodDirectory) -> Inspection:
         exits=exits,
         logs=tuple(_logs(host, directory, exits)),
         job_id=small(host, directory, layout.JOB_ID),
+        locked=not any(content for _, content in exits) and _lacks_exits(host, directory),
     )
 
 
+def is_there(host: Host, directory: PodDirectory) -> bool:
+    """Whether a Pod's directory exists, as far as its user lets the agent see."""
+    return host.status(directory.path) is not None or _is_hidden(host, directory)
+
+
 def small(host: Host, directory: PodDirectory, name: str, most: int = _LONGEST) -> bytes:
-    """At most ``most`` bytes of a small file of the directory; empty if it is missing, or is a link or pipe."""
+    """At most ``most`` bytes of a small file of the directory; empty if it is missing or locked, or a link or pipe."""
     if host.size(directory.path / name) is None:
         return b""
-    with contextlib.suppress(FileNotFoundError):
+    with contextlib.suppress(FileNotFoundError, NotADirectoryError, IsADirectoryError):
         return host.read(directory.path / name, 0, most)
     return b""
+
+
+def _is_hidden(host: Host, directory: PodDirectory) -> bool:
+    """Whether the user has replaced or locked a directory above the Pod's, in which that may still be used."""
+    above = (host.status(path) for path in (directory.path.parent, directory.path.parent.parent))
+    return any(found is not None and found.kind != "directory" for found in above)
+
+
+def _lacks_exits(host: Host, directory: PodDirectory) -> bool:
+    """Whether the directory of the exit files, which is made with the Pod's, is missing, replaced or locked."""
+    found = host.status(directory.path / layout.EXIT)
+    return found is None or found.kind != "directory"
 
 
 def _exits(host: Host, directory: PodDirectory) -> Iterator[tuple[str, bytes]]:

@@ -38,6 +38,8 @@ _MOST_STEPS: Final = 2_000_000
 _TRIES: Final = 3
 """Most copies of a file that changes meanwhile; the last copy is kept and marked."""
 
+_LOCKED: Final = "a link, or locked by its own mode"
+
 
 @dataclass(frozen=True, slots=True)
 class Limits:
@@ -180,6 +182,9 @@ def _choose_logs(choice: _Choice, directory: PodDirectory) -> None:
     """Choose all logs, and the script's own output. Raises OSError if the Pod's directory cannot be read."""
     logs = directory.path / layout.LOG
     sources = {PurePosixPath(layout.OUTPUT): directory.output}
+    seen = choice.host.status(logs)
+    if seen is not None and seen.kind != "directory":
+        choice.leave(PurePosixPath(layout.LOG), _LOCKED)
     for name in sorted(choice.host.names(logs)):
         if not name.startswith("."):  # the agent's own index of times
             sources[PurePosixPath(layout.LOG, name)] = logs / name
@@ -198,8 +203,13 @@ def _choose_results(choice: _Choice, directory: PodDirectory, plan: Plan) -> set
                 patterns.setdefault(one.said, set()).add(one.pattern)
         whole = {said: resultpaths.opened(ones) for said, ones in patterns.items()}
         root = directory.path / layout.VOLUMES / volume
-        if choice.host.status(root) is not None:
-            found |= {said for said, ones in whole.items() if resultpaths.is_meant(ones)}
+        seen = choice.host.status(root)
+        if seen is None:
+            continue
+        found |= {said for said, ones in whole.items() if resultpaths.is_meant(ones)}
+        if seen.kind != "directory":
+            choice.leave(PurePosixPath(results.RESULTS, volume), _LOCKED)
+        else:
             found |= _walk(choice, root, PurePosixPath(results.RESULTS, volume), whole)
     return found
 

@@ -130,6 +130,6 @@ class Spool:
             return ""
         if status.kind != "file":
             return f"{name}: no ordinary file"
-        with contextlib.suppress(FileNotFoundError):
+        with contextlib.suppress(FileNotFoundError, NotADirectoryError):
             return read_note(name, self._host.read(path, 0, _LONGEST_NOTE))
         return ""

@@ -17,7 +17,7 @@ from router import names
 from router.agent.batch.commands import BatchCommands
 from router.agent.batch.jobs import BatchJobs
 from router.agent.batch.user_observer import UserObserver
-from router.agent.files.inspecting import inspect, small
+from router.agent.files.inspecting import inspect, is_there, small
 from router.agent.metrics import Metrics
 from router.agent.records import Record
 from router.agent.submission.attempts import attempt_of
@@ -92,15 +92,17 @@ def quick(tools: Tools, record: Record, action: Action) -> bool:
         case Inspect():
             _inspect(tools, record, now)
         case Adopt(job_id):
-            tools.submitter.note(record.directory, job_id)
+            barred = _barred(partial(tools.submitter.note, record.directory, job_id))
             record.change(partial(outcomes.adopted, job_id=job_id))
-            _told("adopted", record, job=job_id)
+            _told("adopted", record, job=job_id, error=barred)
         case Seal():
             tools.host.link_claim(record.directory.path, CANCELLED)
             _sealed(tools, record, now)
         case Take(job_id):
-            tools.host.put(record.directory.path / layout.CLAIM, f"{CANCELLED}\n".encode())
-            _told("claim taken", record, job=job_id)
+            claim = record.directory.path / layout.CLAIM
+            if barred := _barred(partial(tools.host.put, claim, f"{CANCELLED}\n".encode())):
+                record.change(outcomes.untaken)
+            _told("claim not taken" if barred else "claim taken", record, job=job_id, error=barred)
             _sealed(tools, record, now)
         case Ask(job_ids):
             tools.observer.ask(job_ids)
@@ -251,9 +253,18 @@ def _inspect(tools: Tools, record: Record, now: float) -> None:
 
 
 def _sealed(tools: Tools, record: Record, now: float) -> None:
-    there = tools.host.status(record.directory.path) is not None
+    there = is_there(tools.host, record.directory)
     claim = small(tools.host, record.directory, layout.CLAIM) if there else None
     record.change(partial(outcomes.sealed, claim=claim, now=now))
+
+
+def _barred(write: Callable[[], None]) -> str:
+    """Write a file of a Pod; returns why the Pod's own user prevents it, empty if not. Other errors are raised."""
+    try:
+        write()
+    except (NotADirectoryError, IsADirectoryError) as error:
+        return str(error)
+    return ""
 
 
 def _look(tools: Tools, record: Record) -> None:

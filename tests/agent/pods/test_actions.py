@@ -2,25 +2,27 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from pathlib import PurePosixPath
+from pathlib import Path, PurePosixPath
 from types import SimpleNamespace
 from typing import cast
 
 import pytest
 
 from router.agent.metrics import Metrics
-from router.agent.pods.actions import Tools, slow, submit, tell_doubts
+from router.agent.pods.actions import Tools, quick, slow, submit, tell_doubts
 from router.agent.records import Record
 from router.agent.submission.full_queues import FullQueues
 from router.background.backoff import BackOff
 from router.errors import Unavailable
+from router.host.local import LocalHost
 from router.hpc import JobReport, JobState
 from router.hpc.remarks import Submitted
 from router.pod.layout import PodDirectory
 from router.pod.life import Event, Note
 from router.reconcile import outcomes
-from router.reconcile.model import Action, Delete, Look, Signal
+from router.reconcile.model import Action, Adopt, Delete, Look, Seal, Signal, Take
 from tests.agent.test_records import pod
 
 ROOT = PurePosixPath("/w/ada")
@@ -119,6 +121,54 @@ def test_a_file_that_cannot_be_written_counts_as_asked_so_that_the_job_is_delete
     slow(cast("Tools", tools), about, Signal("7.vm"))
 
     assert about.facts.signals == 1
+
+
+def _locked(path: Path) -> None:
+    path.parent.mkdir(parents=True)
+    path.symlink_to(path.parent)
+
+
+def _with_a_directory_as_claim(path: Path) -> None:
+    (path / "claim").mkdir(parents=True)
+
+
+def _with_a_directory_as_job_id(path: Path) -> None:
+    (path / "job-id").mkdir(parents=True)
+
+
+@pytest.mark.parametrize(
+    ("damage", "action", "expected"),
+    [
+        (_locked, Adopt("7.vm"), ("7.vm", False, False)),
+        (_with_a_directory_as_job_id, Adopt("7.vm"), ("7.vm", False, False)),
+        (_locked, Seal(), ("", True, False)),
+        (_with_a_directory_as_claim, Seal(), ("", True, False)),
+        (_locked, Take("7.vm"), ("", True, True)),
+        (_with_a_directory_as_claim, Take("7.vm"), ("", True, True)),
+    ],
+)
+def test_what_a_job_does_to_its_directory_holds_no_plan_up(
+    damage: Callable[[Path], None], action: Action, expected: tuple[object, ...], tmp_path: Path
+) -> None:
+    host = LocalHost(tmp_path)
+    about = Record(outcomes.first(pod("u1", "p", index="0")), PodDirectory(str(tmp_path), "job-1", "0", "u1"))
+    damage(Path(about.directory.path))
+    submitter = SimpleNamespace(
+        note=lambda directory, job_id: host.put(directory.job_id, f"{job_id}\n".encode()),
+    )
+
+    quick(cast("Tools", SimpleNamespace(host=host, submitter=submitter)), about, action)
+
+    facts = about.facts
+    assert (facts.noted, facts.unsealed_since is not None, facts.untaken) == expected
+
+
+def test_a_file_system_that_is_full_holds_a_plan_up() -> None:
+    def refuse(path: object, content: bytes) -> None:
+        raise OSError(28, "No space left on device")
+
+    with pytest.raises(OSError, match="No space left"):
+        quick(cast("Tools", SimpleNamespace(host=SimpleNamespace(put=refuse))), record(), Take("7.vm"))
 
 
 def test_a_deletion_that_is_refused_is_told_in_the_words_for_it() -> None:
