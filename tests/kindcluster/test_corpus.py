@@ -13,10 +13,11 @@ from typing import Any
 
 import pytest
 
+from kindcluster import installing
 from kindcluster.provider import Provider
 from router.names import SYSTEM_NAMESPACE
 from router.notation import documents
-from tests.kindcluster.test_installed import chosen, kubectl, ok
+from tests.kindcluster.test_installed import LAYOUT, chosen, kubectl, ok
 from tests.test_corpus import FILES
 
 __all__ = ["chosen"]
@@ -46,6 +47,7 @@ rules:
   - {name: all, kueue: true, hpc: [{queue: batch}, {queue: gpu}]}
 """,
 }
+SYSTEM, DEPLOYMENT = f"--namespace={SYSTEM_NAMESPACE}", "deployment/batchgate-webhook"
 DENIED = (
     'admission webhook "jobs.batchgate.dev" denied the request: rule huge denies this Job: more than this machine has'
 )
@@ -62,13 +64,19 @@ def plain(chosen: Provider) -> Iterator[str]:
 @pytest.fixture(scope="module")
 def greedy(chosen: Provider) -> Iterator[Provider]:
     """With a policy that sends all to HPC but what it denies."""
-    system, deployment = f"--namespace={SYSTEM_NAMESPACE}", "deployment/batchgate-webhook"
-    ok(chosen, system, "patch", "configmap", "batchgate-policies", "-p", json.dumps({"data": POLICY}))
-    ok(chosen, system, "rollout", "restart", deployment)
-    ok(chosen, system, "rollout", "status", deployment, "--timeout=300s")
+    ok(chosen, SYSTEM, "patch", "configmap", "batchgate-policies", "-p", json.dumps({"data": POLICY}))
+    restart(chosen)
     yield chosen
     # Helm would find another's change in its way; without the ConfigMap it makes its own again.
-    ok(chosen, system, "delete", "configmap", "batchgate-policies")
+    ok(chosen, SYSTEM, "delete", "configmap", "batchgate-policies")
+    installing.install(LAYOUT, chosen, print)
+    restart(chosen)
+
+
+def restart(chosen: Provider) -> None:
+    """Have the policy in force at once: running replicas would get it within a minute or two."""
+    ok(chosen, SYSTEM, "rollout", "restart", DEPLOYMENT)
+    ok(chosen, SYSTEM, "rollout", "status", DEPLOYMENT, "--timeout=300s")
 
 
 def created(chosen: Provider, namespace: str, one: Path) -> tuple[int, str]:
