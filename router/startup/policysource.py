@@ -5,6 +5,7 @@ Shell: knows a clock. ``policyfiles`` reads a directory, ``policyconfigmap`` wat
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from datetime import UTC, datetime
 
@@ -13,7 +14,7 @@ from router.policy.model import Policy
 OnReload = Callable[["PolicySource"], None]
 
 
-class PolicySource:
+class PolicySource(ABC):
     """The policy in force, which follows its files.
 
     ``policy`` is the last valid one, None before the first. ``error`` says why the current files are not in force, or
@@ -44,9 +45,9 @@ class PolicySource:
         """Whether changes are still found."""
         return True
 
+    @abstractmethod
     def check(self) -> None:
         """Look for a change. Ignores a bad policy's error."""
-        raise NotImplementedError
 
     def _put_in_force(self, policy: Policy) -> None:
         if self.policy is None or policy.digest != self.policy.digest:

@@ -21,7 +21,9 @@ _AGAIN_SECONDS = 30.0
 
 
 class PolicyPublisher:
-    """Publishes one replica's policy; ``start`` it once. A document stays when its process ends, and grows old.
+    """Publishes one replica's policy; ``start`` it once.
+
+    A document stays when its process ends. Another replica removes it an hour later.
 
     :param present: the digest of the policy in force and why newer files are not
     """

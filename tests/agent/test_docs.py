@@ -9,7 +9,7 @@ from click import Option
 
 from router.agent.metrics import Metrics
 from router.cli.agent import agent
-from router.startup.policysource import PolicySource
+from router.startup.policyfiles import PolicyStore
 
 PAGE = (Path(__file__).parent.parent.parent / "docs" / "agent.md").read_text()
 
@@ -28,7 +28,7 @@ def test_every_option_is_in_the_table() -> None:
 def test_every_metric_is_in_the_table() -> None:
     metrics = Metrics()
     metrics.show(dict, dict)
-    metrics.show_sources((), PolicySource())
+    metrics.show_sources((), PolicyStore("policies"))
     names = {f"{one.name}_total" if one.type == "counter" else one.name for one in metrics.registry.collect()}
     table = [line for line in _section("Metrics").splitlines() if line.startswith("| `batchgate_")]
 

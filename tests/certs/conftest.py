@@ -9,12 +9,11 @@ import base64
 import contextlib
 import json
 import os
-import shutil
 import socket
 import subprocess
 import sys
-import threading
 from collections.abc import Iterator
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -29,6 +28,7 @@ from router.controlplane.plane import ControlPlane
 from router.controlplane.start import control_plane
 from router.kube.client import Api, connect
 from tests.policies import LARGE_GO_TO_HPC
+from tests.volumes import following
 from tests.webhook.servers import ROOT, Pki, Server, serving
 
 SYSTEM = names.SYSTEM_NAMESPACE
@@ -113,7 +113,7 @@ def installed(cluster: Installed) -> Installed:
 
 @dataclass(frozen=True)
 class Mounted:
-    """Directories that follow the Secrets, and the thread that does it."""
+    """Directories that follow the Secrets."""
 
     directory: Path
     installed: Installed
@@ -124,26 +124,11 @@ class Mounted:
             data = self.installed.secret(name)
             place = self.directory / name
             if not place.exists() or data != {one.name: one.read_bytes() for one in place.iterdir()}:
-                new = self.directory / f"{name}.new"
-                shutil.rmtree(new, ignore_errors=True)
-                write_all(new, data)
                 write_all(place, data)
 
-    @contextlib.contextmanager
-    def following(self, seconds: float) -> Iterator[None]:
-        ended = threading.Event()
-
-        def follow() -> None:
-            while not ended.wait(seconds):
-                self.sync()
-
-        thread = threading.Thread(target=follow)
-        thread.start()
-        try:
-            yield
-        finally:
-            ended.set()
-            thread.join()
+    def following(self, seconds: float) -> AbstractContextManager[None]:
+        """Have the directories follow, looking as often as this."""
+        return following(self.sync, seconds)
 
 
 @contextlib.contextmanager

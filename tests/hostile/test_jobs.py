@@ -28,6 +28,7 @@ from tests.gates import gate, review_of
 from tests.hostile.executing import Executed, execute
 from tests.hostile.jobs import CANARY, job
 from tests.script.running import Pod, wait_for
+from tests.test_corpus import PERMISSIVE
 
 COUNT = int(os.environ.get("BATCHGATE_HOSTILE_JOBS", "400"))
 SEED = int(os.environ.get("BATCHGATE_HOSTILE_SEED", "0"))
@@ -41,32 +42,10 @@ case $1 in
 *) printf '%s\\0' "$@" >>"$NOTED" ;;
 esac
 """
-POLICY = """
-sites:
-  - name: big
-    system: openpbs
-    host: ssh://login
-    access: own-keys
-    knownHosts: /etc/batchgate/known_hosts
-    keys: /etc/batchgate/keys
-    workDir: /scratch/{user}
-    secrets: stage
-    tokens: stage
-    mpi: [{name: open-mpi, launcher: openmpi}]
-    volumes:
-      - {hostPath: /, path: /mirror}
-      - {claim: "*", path: "/claims/{namespace}/{claim}"}
-    queues:
-      - {name: any, nodes: 100, cpusPerNode: 64, memoryPerNode: 1Ti, walltimeMax: 1000h}
-accounts:
-  - {users: [ada], as: ada}
-rules:
-  - {name: all, kueue: true, hpc: [{queue: any}]}
-"""
 
 
 def opened() -> Gate:
-    return gate(policy=load({"all.yaml": POLICY}))
+    return gate(policy=load({"all.yaml": PERMISSIVE}))
 
 
 def own_part(sent: dict[str, Any], on: Gate) -> tuple[str, str]:

@@ -1,8 +1,8 @@
 """Jobs that arrive all the time, as a program: ``python -m tests.kindcluster.arriving KUBECONFIG NAMESPACE RATE FILE``.
 
-It creates Jobs as a dry run of the server, which asks webhooks and guards like any creation, at a steady rate until it gets
-SIGTERM. Each is one line of the file: the seconds since the program's start, how long it took, where the Job goes (empty: it was not judged) and
-the error. A Job that is due while all threads are busy comes late; none is left out.
+It creates Jobs as a dry run of the server, which asks webhooks and guards like any creation, at a steady rate until it
+gets SIGTERM. Each Job is one line of the file, an ``Arrival`` as JSON. A Job that is due while all threads are busy comes
+late; none is left out.
 """
 
 from __future__ import annotations
@@ -27,7 +27,10 @@ THREADS: Final = 16
 
 @dataclass(frozen=True, slots=True)
 class Arrival:
-    """One Job: when it was sent, in seconds of ``time.time``, how many seconds its answer took, and what came."""
+    """One Job: when it was sent, in seconds of ``time.time``, how many seconds its answer took, and what came.
+
+    ``target`` is empty if the Job was not judged, ``error`` if it was created.
+    """
 
     sent: float
     took: float

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from router.hpc import JobState, Verdict
+from router.hpc import Verdict
 from router.pod.life import Life, with_alive, with_claim
 from router.reconcile import outcomes
 from router.reconcile.ending import judge
@@ -14,8 +14,8 @@ from router.reconcile.model import Facts, Inspect, Inspection, Job, Take
 from router.reconcile.verdicts import Ending
 from router.reconcile.waiting import Wait, spread
 from tests.reconcile.given import PLAIN, TERMS, T, deleted, facts, job, over, report
-from tests.reconcile.test_machine import TERMS as QUICK
-from tests.reconcile.world import Agent, World
+from tests.reconcile.spoilt import assert_gone
+from tests.reconcile.world import Directory
 
 OVER = T + 300.0
 LATE = OVER + TERMS.fs_delay
@@ -99,28 +99,7 @@ def test_since_when(found: Inspection, since: float | None) -> None:
 @pytest.mark.parametrize("restarted", [True, False])
 @pytest.mark.parametrize("early", [True, False], ids=["before it was read", "after it was read"])
 def test_a_deleted_pod_goes(history: bool, restarted: bool, early: bool) -> None:
-    world = World(history=history)
-    agent = Agent(world, QUICK)
-    agent.cycle()
-    world.start(world.jobs["1.pbs"])
-    world.go_on(world.processes["1.pbs"], 0)
-    if not early:
-        agent.cycle()
+    def lock(directory: Directory) -> None:
+        directory.locked = True
 
-    (uid,) = world.pods
-    world.directories[uid].locked = True
-    if restarted:
-        agent.restart()
-    agent.cycle()
-    world.delete_pod(uid, grace=30)
-    for _ in range(200):
-        world.pass_time(5)
-        for process in world.processes.values():
-            world.go_on(process, 0)
-        agent.cycle()
-        if uid in world.pods:
-            world.control()
-
-    assert uid not in world.pods
-    assert world.jobs["1.pbs"].state is JobState.FINISHED
-    assert world.wrong == []
+    assert_gone(lock, history=history, restarted=restarted, early=early)

@@ -15,8 +15,8 @@ from router.reconcile.planning import plan
 from router.reconcile.verdicts import Ending
 from router.reconcile.waiting import Wait
 from tests.reconcile.given import NOTHING, PLAIN, TERMS, T, deleted, facts, job, over, report
-from tests.reconcile.test_machine import TERMS as QUICK
-from tests.reconcile.world import Agent, World
+from tests.reconcile.spoilt import assert_gone
+from tests.reconcile.world import Directory
 
 SINCE = T + 200.0
 NOW = SINCE + TERMS.fs_delay
@@ -121,28 +121,7 @@ def test_since_when_it_could_not_be_taken() -> None:
 @pytest.mark.parametrize("claim", ["rubbish", "1.pbs.rubbish"], ids=["which ends the script", "in which it goes on"])
 @pytest.mark.parametrize("restarted", [True, False])
 def test_a_deleted_pod_goes(history: bool, claim: str, restarted: bool) -> None:
-    world = World(history=history)
-    agent = Agent(world, QUICK)
-    agent.cycle()
-    world.start(world.jobs["1.pbs"])
-    world.go_on(world.processes["1.pbs"], 0)
-    if not restarted:
-        agent.cycle()
+    def overwrite(directory: Directory) -> None:
+        directory.claim = claim
 
-    (uid,) = world.pods
-    world.directories[uid].claim = claim
-    if restarted:
-        agent.restart()
-    agent.cycle()
-    world.delete_pod(uid, grace=30)
-    for _ in range(200):
-        world.pass_time(5)
-        for process in world.processes.values():
-            world.go_on(process, 0)
-        agent.cycle()
-        if uid in world.pods:
-            world.control()
-
-    assert uid not in world.pods
-    assert world.jobs["1.pbs"].state is JobState.FINISHED
-    assert world.wrong == []
+    assert_gone(overwrite, history=history, restarted=restarted, early=restarted)

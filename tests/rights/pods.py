@@ -7,13 +7,13 @@ follow their Secrets and ConfigMaps as a kubelet's do.
 from __future__ import annotations
 
 import base64
-import contextlib
 import json
 import os
 import re
 import sys
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
@@ -24,6 +24,7 @@ from router.controlplane import ports
 from router.controlplane.plane import ControlPlane, write_kubeconfig
 from router.controlplane.processes import Component
 from router.kube.client import connect
+from tests.volumes import following
 from tests.webhook.servers import until
 
 Json = dict[str, Any]
@@ -143,22 +144,9 @@ class Pods:
             if data and (not place.exists() or data != {one.name: one.read_bytes() for one in place.iterdir()}):
                 write_all(place, data)
 
-    @contextlib.contextmanager
-    def following(self) -> Iterator[None]:
+    def following(self) -> AbstractContextManager[None]:
         """Have the volumes follow."""
-        over = threading.Event()
-
-        def follow() -> None:
-            while not over.wait(_FOLLOW_SECONDS):
-                self.sync()
-
-        thread = threading.Thread(target=follow)
-        thread.start()
-        try:
-            yield
-        finally:
-            over.set()
-            thread.join()
+        return following(self.sync, _FOLLOW_SECONDS)
 
 
 def ended(process: Component) -> None:

@@ -7,7 +7,7 @@ import re
 from click import Option
 
 from router.notation import durations
-from router.startup.policysource import PolicySource
+from router.startup.policyfiles import PolicyStore
 from router.startup.settings import (
     BODY_LIMIT,
     EXCHANGE_SECONDS,
@@ -37,7 +37,7 @@ def test_every_option_is_in_the_table() -> None:
 
 def test_every_metric_is_in_the_table() -> None:
     metrics = Metrics()
-    metrics.show((), PolicySource())
+    metrics.show((), PolicyStore("policies"))
     names = {f"{one.name}_total" if one.type == "counter" else one.name for one in metrics.registry.collect()}
     ours = {name for name in names if name.startswith("batchgate_")}
     table = [line for line in _section("Metrics").splitlines() if line.startswith("| `batchgate_")]

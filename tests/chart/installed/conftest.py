@@ -18,27 +18,14 @@ from router.controlplane import programs, realnode
 from router.controlplane.plane import ControlPlane
 from tests.chart.rendering import ROOT
 from tests.deployed import clusters
+from tests.policies import LARGE_GO_TO_HPC
 
 IMAGE = "batchgate.test/batchgate"
 TAG = "1"
 PAGE = ROOT / "docs" / "install.md"
-POLICY = """
-sites:
-  - name: demo
-    system: openpbs
-    host: ssh://192.0.2.1
-    access: own-keys
-    keys: /etc/batchgate/keys
-    knownHosts: /etc/batchgate/known-hosts/known_hosts
-    workDir: /scratch/{user}
-    queues:
-      - {name: batch, nodes: 4, cpusPerNode: 8, memoryPerNode: 64Gi, walltimeDefault: 1h, walltimeMax: 24h}
-accounts:
-  - {users: [admin, ada], as: ada, account: physics}
-rules:
-  - {name: large, when: job.cpus >= 2, hpc: [{queue: batch}]}
-  - {name: small, cloud: true}
-"""
+POLICY = LARGE_GO_TO_HPC.replace("ssh://login", "ssh://192.0.2.1").replace(
+    "batchgate/known_", "batchgate/known-hosts/known_"
+)
 VALUES: dict[str, Any] = {
     "image": {"repository": IMAGE, "tag": TAG, "pullPolicy": "Never"},
     "agents": [
