@@ -169,9 +169,10 @@ class Election:
             self._lease = self._write(held(self._lease, self.identity, self._seconds, datetime.now(UTC)))
         except (Conflict, NotFound):
             self._look()  # another was quicker, or our own answer got lost: the holder's name says which
-            if not self._holds():
-                self._until = -math.inf
+            if self._lease and not self._holds():
+                self._until = -math.inf  # a Lease that somebody deleted is written anew at the next turn
             return
+        self._see()
         with self._condition:
             self._term += not ours
             self._until = began + self._seconds * _LEAD
@@ -183,6 +184,10 @@ class Election:
 
     def _look(self) -> None:
         self._lease = self._api.find(f"{self._collection}/{self._name}", self._patience)
+        self._see()
+
+    def _see(self) -> None:
+        """Note since when the Lease is as it is now. Its own versions count too: what comes after them is new."""
         version = self._lease["metadata"]["resourceVersion"] if self._lease else ""
         if self._seen is None or self._seen.version != version:
             self._seen = Seen(version, clock())
