@@ -21,6 +21,8 @@ KEY_REASON: Final = PREFIX + "reason"
 KEY_REPLACED: Final = PREFIX + "replaced"
 KEY_SCRIPT: Final = PREFIX + "script"
 KEY_REQUESTER: Final = PREFIX + "requester"
+KEY_GROUPS: Final = PREFIX + "groups"
+"""The requester's groups, a line each, if the policy reads groups: a guard compares them with those of who sends."""
 KEY_ACCOUNT: Final = PREFIX + "account"
 KEY_SIGNATURE: Final = PREFIX + "signature"
 KEY_MANAGED_BY: Final = PREFIX + "managed-by"
@@ -50,6 +52,7 @@ RESERVED_ANNOTATIONS: Final = frozenset(
         KEY_REPLACED,
         KEY_SCRIPT,
         KEY_REQUESTER,
+        KEY_GROUPS,
         KEY_ACCOUNT,
         KEY_SIGNATURE,
         KEY_MANAGED_BY,

@@ -18,7 +18,7 @@ RECORD = {
     "metadata.labels": {"target", "site", "queue"},
     "metadata.annotations": {"rule", "reason", "replaced"},
     "spec.template.metadata.labels": {"target", "site", "queue"},
-    "spec.template.metadata.annotations": {"rule", "reason", "script", "requester", "account", "signature"},
+    "spec.template.metadata.annotations": {"rule", "reason", "script", "requester", "groups", "account", "signature"},
     "spec.template.spec.nodeSelector": {"site", "queue"},
 }
 KEPT_RECORD = {"metadata.labels": {"target"}, "metadata.annotations": {"rule", "reason"}}

@@ -17,6 +17,7 @@ from router.placement import Record, Stripped, signing
 from router.pod import template as podtemplate
 from router.policy import Policy
 from router.policy.decision import Decision, QueueStates, Requester, Route
+from router.policy.groups import reads_groups
 from router.script import Script, render
 from router.site.schema import Site
 from router.site.volumes import SitePath, place_of
@@ -130,10 +131,19 @@ def in_the_cloud(workload: Workload) -> Workload:
     )
 
 
-def recorded(route: Route, user: str) -> Record:
-    """The record of who asked for a Job, and as which HPC user it runs."""
+def recorded(route: Route, requester: Requester, known: Policy) -> Record:
+    """The record of who asked for a Job, and as which HPC user it runs.
+
+    :raises JobError: groups count, and one of the requester's cannot be recorded
+    """
     identity = route.identity
-    return Record(user, signing.identity_text(identity.user, identity.account, identity.project))
+    account = signing.identity_text(identity.user, identity.account, identity.project)
+    if not reads_groups(known):
+        return Record(requester.user, account)
+    try:
+        return Record(requester.user, account, signing.groups_text(requester.groups))
+    except ValueError as error:
+        raise JobError("metadata", f"{error}; the identity provider of the cluster must not give such names") from None
 
 
 def signed(routed: Job, workload: Workload, route: Route, record: Record, gate: Gate, uid: str = "") -> Job:
@@ -155,6 +165,7 @@ def signed(routed: Job, workload: Workload, route: Route, record: Record, gate: 
         script_sha256=signing.script_digest(template["metadata"]["annotations"][names.KEY_SCRIPT]),
         template_sha256=podtemplate.digest(template["spec"]),
         job_uid=uid,
+        groups_sha256=signing.groups_digest(template["metadata"]["annotations"]),
     )
     return placement.with_signature(routed, signing.sign(claims, gate.signer.key))
 
@@ -219,7 +230,7 @@ def _settled(
         plan = resultpaths.plan(workload)
         missing = resultpaths.warnings(plan.problems) if route.site.results_dir is not None else ()
         script = render(workload, route)
-        record = recorded(route, requester.user)
+        record = recorded(route, requester, gate.policy)
         routed = placement.place(stripped.job, decision, script.own, record)
         if lack := shortage(
             gate.cluster.quotas.get(workload.namespace, ()), workload, routed["spec"]["template"]["spec"]

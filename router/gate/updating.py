@@ -19,7 +19,7 @@ from router.gate import growth, immutable
 from router.gate.judging import Gate, Judgement, created, manager_of, recorded, signed, sized, too_large, untouched
 from router.placement import Restored, signing
 from router.placement.change import Change, Record
-from router.policy.decision import Decision, QueueState, QueueStates, Requester
+from router.policy.decision import Decision, QueueState, QueueStates, Requester, Route
 from router.script import render
 from router.workload import check_bounds, resultpaths
 from router.workload.model import Workload
@@ -135,13 +135,26 @@ def _judged_anew(
         return Judgement(new, restored.now, restored.job, workload, decision, None, restored.now.warnings)
     resultpaths.plan(workload)  # TooLarge, as at the Job's creation
     script = render(workload, route)
-    record = recorded(route, asking.user)
+    record = _recorded(route, asking, change, requester, gate)
     _demand_same_account(change, record)
     routed = placement.replace_record(restored, decision, script.own, record)
     routed = signed(routed, workload, route, record, gate, str(_metadata(stored).get("uid") or ""))
     _demand_small(routed, own)
     told = _told(restored, workload, decision)
     return Judgement(new, restored.now, routed, workload, decision, script, (*told, *script.warnings))
+
+
+def _recorded(route: Route, asking: Requester, change: Change, requester: Requester, gate: Gate) -> Record:
+    """The record of a Job that is signed anew. Groups that are recorded stay: a guard demands it.
+
+    :raises JobError: the policy reads groups, and those of the Job's creator are not known
+    """
+    record = recorded(route, asking, gate.policy)
+    known = change.pod_annotations.get(names.KEY_GROUPS)
+    if known is None and record.groups is not None and asking.user != requester.user:
+        reason = f"the policy reads groups now, and the Job was judged without those of {asking.user}, who created it"
+        raise JobError("spec.template", f"{reason}; {ANEW}")
+    return record if known is None else replace(record, groups=known)
 
 
 def _demand_same_account(change: Change, record: Record) -> None:
@@ -196,13 +209,19 @@ def _told(restored: Restored, workload: Workload, decision: Decision) -> Iterato
 def _who(stored: Job, requester: Requester) -> Requester:
     """The requester to judge by: the user who created the Job, even if an admin or a controller changes it.
 
-    If the creator is another user, the creator's groups are unknown. An account that depends on them is then not found,
-    and the update is refused. The time is that of the creation: a rule for nights applies to a night's Job by day, too.
+    The groups are those that the Job records. Without them, as where the policy read none at that time, those of another
+    creator are unknown. An account that depends on them is then not found, and the update is refused. The time is that
+    of the creation: a rule for nights applies to a night's Job by day, too.
     """
     requester = replace(requester, time=created(stored))
     template = _mapping(_spec(stored).get("template"))
-    owner = _mapping(_mapping(template.get("metadata")).get("annotations")).get(names.KEY_REQUESTER)
-    if owner == requester.user or not isinstance(owner, str):
+    annotations = _mapping(_mapping(template.get("metadata")).get("annotations"))
+    owner, groups = annotations.get(names.KEY_REQUESTER), annotations.get(names.KEY_GROUPS)
+    if not isinstance(owner, str):
+        return requester
+    if isinstance(groups, str):
+        return replace(requester, user=owner, groups=tuple(groups.split("\n")) if groups else ())
+    if owner == requester.user:
         return requester
     return replace(requester, user=owner, groups=())
 

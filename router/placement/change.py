@@ -45,10 +45,14 @@ _JSON: Final = json.JSONEncoder(sort_keys=True, separators=(",", ":"))
 
 @unchanging
 class Record:
-    """The requester's user name and the HPC identity (``identity_text``), as the Pod template records them."""
+    """The requester's user name and the HPC identity (``identity_text``), as the Pod template records them.
+
+    :param groups: the requester's (``groups_text``); None if the policy does not read any
+    """
 
     requester: str
     account: str
+    groups: str | None = None
 
 
 @unchanging

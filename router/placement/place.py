@@ -45,7 +45,13 @@ def change_of(job: Job, decision: Decision, route: Route, script: str, record: R
 
 def proof(script: str, record: Record) -> dict[str, str]:
     """The annotations, except the signature, that the agent checks before it runs anything."""
-    return {names.KEY_SCRIPT: script, names.KEY_REQUESTER: record.requester, names.KEY_ACCOUNT: record.account}
+    groups = {} if record.groups is None else {names.KEY_GROUPS: record.groups}
+    return {
+        names.KEY_SCRIPT: script,
+        names.KEY_REQUESTER: record.requester,
+        **groups,
+        names.KEY_ACCOUNT: record.account,
+    }
 
 
 def with_signature(routed: Job, signature: str) -> Job:

@@ -3,10 +3,11 @@
 Pure: takes keys and texts, returns texts and claims. Of Kubernetes it knows only where a stored Job carries the signed
 values.
 
-A signature is ``v2.<key id>.<claims>.<Ed25519 signature>``. The claims are JSON; they and the signature are in
+A signature is ``v3.<key id>.<claims>.<Ed25519 signature>``. The claims are JSON; they and the signature are in
 base64url without padding. Everything before the last dot is signed, so version and key cannot be exchanged. The claims
-travel with the signature, so a refusal can say what differs. Format ``v1`` lacked the template's digest: it still tells
-the owner of a running Pod, but is not enough to submit a job.
+travel with the signature, so a refusal can say what differs. Format ``v2`` lacks the digest of groups, and is written
+where there is none. Format ``v1`` lacked the template's digest: it still tells the owner of a running Pod, but is not
+enough to submit a job.
 """
 
 from __future__ import annotations
@@ -30,8 +31,9 @@ from router.errors import ConfigError, SignatureError
 from router.pod import template as podtemplate
 from router.values import unchanging
 
-VERSION: Final = "v2"
-_EARLIER: Final = "v1"
+VERSION: Final = "v3"
+_WITHOUT_GROUPS: Final = "v2"
+_EARLIEST: Final = "v1"
 TOLERANCE: Final = 300
 """Most seconds between the issue of a signature without a Job's uid and the Job's creation."""
 
@@ -56,6 +58,7 @@ class Claims:
     :param script_sha256: of the script in UTF-8, in hex (``script_digest``)
     :param template_sha256: digest of the Pod template (``podtemplate.digest``); empty in format ``v1``
     :param job_uid: empty if unknown, as at a Job's creation
+    :param groups_sha256: of the annotation with the requester's groups (``groups_digest``); empty without one
     """
 
     issued_at: int
@@ -68,6 +71,7 @@ class Claims:
     script_sha256: str
     template_sha256: str
     job_uid: str = ""
+    groups_sha256: str = ""
 
 
 _CLAIMS: Final = tuple(one.name for one in fields(Claims))
@@ -78,6 +82,23 @@ _JSON: Final = json.JSONEncoder(sort_keys=True, separators=(",", ":"))
 def script_digest(text: str) -> str:
     """SHA-256 of a script in UTF-8, in hex. Raises UnicodeEncodeError if it holds a lone surrogate."""
     return hashlib.sha256(text.encode()).hexdigest()
+
+
+def groups_text(groups: Iterable[str]) -> str:
+    """Groups as the annotation has them, a line each in the API server's order.
+
+    :raises ValueError: a group's name holds a line break
+    """
+    found = tuple(groups)
+    if broken := next((one for one in found if "\n" in one), None):
+        raise ValueError(f"the name of group {broken!r} holds a line break")
+    return "\n".join(found)
+
+
+def groups_digest(annotations: Mapping[str, Any]) -> str:
+    """SHA-256 of the annotation with the groups, in hex; empty without it. Raises UnicodeEncodeError."""
+    text = annotations.get(names.KEY_GROUPS)
+    return script_digest(text) if isinstance(text, str) else ""
 
 
 def text_under(key: str, values: Mapping[str, Any]) -> str:
@@ -107,9 +128,9 @@ def claims_of(  # noqa: PLR0913 - a claim each
     :raises SignatureError: if its script holds a lone surrogate
     """
     try:
-        digest = script_digest(text_under(names.KEY_SCRIPT, annotations))
+        digest, groups = script_digest(text_under(names.KEY_SCRIPT, annotations)), groups_digest(annotations)
     except UnicodeEncodeError:
-        raise SignatureError("its script holds a lone surrogate, so Batchgate cannot have signed it") from None
+        raise SignatureError("its script or groups hold a lone surrogate, so Batchgate cannot have signed it") from None
     return Claims(
         issued_at=_seconds(text_under("creationTimestamp", job)),
         namespace=namespace,
@@ -121,6 +142,7 @@ def claims_of(  # noqa: PLR0913 - a claim each
         script_sha256=digest,
         template_sha256=podtemplate.digest(spec),
         job_uid=text_under("uid", job),
+        groups_sha256=groups,
     )
 
 
@@ -141,7 +163,8 @@ def identity_text(user: str, account: str | None, project: str | None) -> str:
 
 def sign(claims: Claims, key: Ed25519PrivateKey) -> str:
     """The signature's text."""
-    head = f"{VERSION}.{_id_of(key)}.{_encode(_canonical(claims))}"
+    version = VERSION if claims.groups_sha256 else _WITHOUT_GROUPS
+    head = f"{version}.{_id_of(key)}.{_encode(_canonical(claims))}"
     return f"{head}.{_encode(key.sign(head.encode()))}"
 
 
@@ -160,7 +183,7 @@ def verify(text: str, claims: Claims, keys: Mapping[str, Ed25519PublicKey]) -> C
 def read(text: str, keys: Mapping[str, Ed25519PublicKey]) -> Claims:
     """The claims of a signature by one of the keys. Raises SignatureError for any other signature."""
     version, key_id, payload, proof = _pieces(text)
-    if version not in (VERSION, _EARLIER):
+    if version not in (VERSION, _WITHOUT_GROUPS, _EARLIEST):
         raise UnknownFormat(f"the signature has format {version[:16]!r}, not {VERSION}: it is of another release")
     key = keys.get(key_id)
     if key is None:
@@ -261,7 +284,8 @@ def _id_of(key: Ed25519PrivateKey) -> str:
 
 
 def _canonical(claims: Claims) -> bytes:
-    return _JSON.encode({name: getattr(claims, name) for name in _CLAIMS}).encode()
+    named = _CLAIMS if claims.groups_sha256 else _CLAIMS[:-1]
+    return _JSON.encode({name: getattr(claims, name) for name in named}).encode()
 
 
 def _pieces(text: str) -> list[str]:
@@ -288,8 +312,10 @@ def _decode(text: str) -> bytes:
 def _claims(payload: bytes, version: str) -> Claims:
     """Claims whose signature was verified. If their keys differ, another release of Batchgate wrote them."""
     values: dict[str, Any] = json.loads(payload)
-    if version == _EARLIER:
+    if version == _EARLIEST:
         values = {"template_sha256": "", **values}
+    if version != VERSION:
+        values = {"groups_sha256": "", **values}
     if values.keys() != set(_CLAIMS):
         raise SignatureError("its claims are not those that this release knows")
     return Claims(**{**values, "results": tuple(values["results"])})

@@ -423,7 +423,7 @@ def test_what_an_earlier_release_signed_is_known_and_not_submitted() -> None:
 def test_what_a_later_release_signs_waits_for_a_later_agent() -> None:
     job = routed_job()
     annotations = job["spec"]["template"]["metadata"]["annotations"]
-    annotations[names.KEY_SIGNATURE] = annotations[names.KEY_SIGNATURE].replace("v2.", "v3.", 1)
+    annotations[names.KEY_SIGNATURE] = annotations[names.KEY_SIGNATURE].replace("v3.", "v4.", 1)
 
-    with pytest.raises(UnknownKey, match="format 'v3'"):
+    with pytest.raises(UnknownKey, match="format 'v4'"):
         approve(pod_of(job), job, SITE, KEYS)

@@ -162,6 +162,18 @@ def test_a_living_job_is_explained_by_the_time_at_which_it_was_made(tmp_path: Pa
     assert "rule early keeps it in the cloud" in result.stdout, result.output
 
 
+def test_a_living_job_is_explained_for_the_groups_that_it_records(tmp_path: Path) -> None:
+    (tmp_path / "policy.yaml").write_text(
+        "rules:\n  - {name: ours, when: \"'physics' in request.groups\", cloud: true}\n  - {name: rest, deny: not ours}\n"
+    )
+    job = living()
+    job["spec"]["template"]["metadata"]["annotations"]["batchgate.dev/groups"] = "a\nphysics"  # type: ignore[index]
+
+    result = CliRunner().invoke(commands, ["explain", "-f", "-", "--policy", str(tmp_path)], input=yaml.safe_dump(job))
+
+    assert "rule ours keeps it in the cloud" in result.stdout, result.output
+
+
 @pytest.mark.parametrize("metadata", ["text", ["list"], None, {"uid": 7}])
 def test_what_is_no_living_job_is_explained_for_the_caller(metadata: object) -> None:
     job = living()

@@ -37,6 +37,8 @@ ALL_CONTROLLERS = "system:kube-controller-manager"
 SCHEDULER = "system:kube-scheduler"
 PERSON = "boss"
 """Somebody whom RBAC allows everything."""
+PERSONS_GROUPS = "system:masters\nsystem:authenticated"
+"""Those that the asker impersonates, and the one that the API server adds."""
 
 Json = dict[str, Any]
 
@@ -207,6 +209,26 @@ def test_a_signed_job_is_sent_by_whom_it_is_signed_for(ask: Asker) -> None:
         assert ask(user, "POST", JOBS, _signed_for(user)) == ""
 
 
+def _judged_by(groups: str | None) -> Json:
+    made = _signed_for(PERSON)
+    if groups is not None:
+        made["spec"]["template"]["metadata"]["annotations"][names.KEY_GROUPS] = groups
+    return made
+
+
+@pytest.mark.parametrize(
+    ("groups", "accepted"),
+    [(None, True), (PERSONS_GROUPS, True), (f"{PERSONS_GROUPS}\nmore", False), ("system:masters", False), ("", False)],
+)
+def test_a_signed_job_is_sent_by_one_of_the_groups_it_is_signed_for(
+    ask: Asker, groups: str | None, accepted: bool
+) -> None:
+    """A rule may give more to some groups, and less to others: too many are forged as well as too few."""
+    refused = f"this Job is signed for other groups than those of {PERSON}, who sent it: apply your own Job"
+
+    assert (refused in ask(PERSON, "POST", JOBS, _judged_by(groups))) is not accepted
+
+
 GATED = "guards-gate"
 
 
@@ -259,6 +281,7 @@ NEVER = {
     "requester": (ANOTHERS, "never change"),
     "account": (_in_template(annotations={names.KEY_ACCOUNT: "root", names.KEY_SIGNATURE: "y"}), "never change"),
     "no requester": (_in_template(annotations={names.KEY_REQUESTER: None}), "never change"),
+    "groups": (_in_template(annotations={names.KEY_GROUPS: "physics", names.KEY_SIGNATURE: "y"}), "never change"),
     "queue": ({"metadata": {"labels": {names.KEY_QUEUE: "other"}}}, "target, site and queue"),
     "site": (_in_template(labels={names.KEY_SITE: "other"}), "target, site and queue"),
     "target": (_in_template(labels={names.KEY_TARGET: None}), "target, site and queue"),
@@ -292,6 +315,23 @@ def test_a_stored_job_stays_whose_and_where_it_is(ask: Asker, gate: Callable[[bo
         for key in (names.KEY_REQUESTER, names.KEY_ACCOUNT, names.KEY_SIGNATURE):
             change = _in_template(annotations={key: user})
             assert "is not signed later" in ask(user, "PATCH", _jobs("cloud"), change), key
+
+
+def test_groups_come_to_a_stored_job_as_those_of_who_sends_it_and_then_stay(
+    ask: Asker, gate: Callable[[bool], None]
+) -> None:
+    """A policy that reads groups from now on, where its webhook signs a suspended Job anew."""
+    gate(True)
+    later = _stored("later", NODE)
+    assert ask(PERSON, "POST", _jobs(), later, dry=False) == ""
+    now, other = (_in_template(annotations={names.KEY_GROUPS: one}) for one in (PERSONS_GROUPS, "physics"))
+
+    assert "groups and account that a Job was judged for never change" in ask(PERSON, "PATCH", _jobs("later"), other)
+    assert ask(PERSON, "PATCH", _jobs("later"), now, dry=False) == ""
+    for change in (other, _in_template(annotations={names.KEY_GROUPS: None})):
+        assert "groups and account that a Job was judged for never change" in ask(
+            PERSON, "PATCH", _jobs("later"), change
+        )
 
 
 @pytest.mark.parametrize("into", [True, False], ids=["in the gate", "out of the gate"])

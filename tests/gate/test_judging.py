@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import hashlib
 import json
 import tracemalloc
 from dataclasses import replace
@@ -53,6 +54,7 @@ def test_a_large_job_is_routed_scripted_and_signed() -> None:
         results=("out.dat",),
         script_sha256=signing.script_digest(judged.script.own),
         template_sha256=podtemplate.digest(judged.routed["spec"]["template"]["spec"]),
+        groups_sha256=hashlib.sha256(b"").hexdigest(),
     )
     keys = {signing.key_id(KEY.public_key()): KEY.public_key()}
     assert signing.verify(template[OURS + "signature"], claims, keys).issued_at == ISSUED_AT

@@ -294,6 +294,17 @@ def test_who_asks_is_the_user_of_the_request() -> None:
     assert annotations[OURS + "account"] == '{"user":"shared-phys"}'
 
 
+def test_a_group_with_a_line_break_in_its_name_is_told_where_groups_count() -> None:
+    asking = {"username": "ada", "groups": ["a\nphysics"]}
+
+    answer = review(review_of(job_of(pod=sized("3")), userInfo=asking), gate())
+
+    assert answer.response["response"]["status"]["message"] == (
+        r"metadata: the name of group 'a\nphysics' holds a line break; the identity provider of the cluster must not give "
+        "such names"
+    )
+
+
 def test_the_namespaces_labels_are_what_rules_read() -> None:
     rules = """
 rules:

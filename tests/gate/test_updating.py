@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import copy
+import hashlib
 import json
 from collections.abc import Callable
 from typing import Any
@@ -165,6 +166,7 @@ def test_a_suspended_job_is_sized_scripted_and_signed_anew_for_its_creator() -> 
         script_sha256=signing.script_digest(annotations[OURS + "script"]),
         template_sha256=podtemplate.digest(template["spec"]),
         job_uid="u-1",
+        groups_sha256=hashlib.sha256(b"system:authenticated").hexdigest(),
     )
     keys = {signing.key_id(KEY.public_key()): KEY.public_key()}
     assert signing.verify(annotations[OURS + "signature"], claims, keys).job_uid == "u-1"
@@ -205,6 +207,53 @@ def test_a_suspended_job_whose_account_changed_is_not_signed_anew() -> None:
         '{"user":"ada","account":"bio"} for ada; delete and create it'
     )
     assert answered(changed(stored, suspend=False), stored=stored, opened=moved)[0]["allowed"] is True
+
+
+PHYSICIST = {"username": "bob", "groups": ["physics", "system:authenticated"]}
+NO_GROUPS = PLACES.replace("  - {groups: [physics], as: shared-phys}\n", "")
+
+
+def groups_of(job: dict[str, Any]) -> str | None:
+    found: str | None = job["spec"]["template"]["metadata"]["annotations"].get(OURS + "groups")
+    return found
+
+
+def test_a_controller_changes_a_job_whose_account_is_its_creators_by_a_group() -> None:
+    _, stored = answered(job_of({"suspend": True}, sized("3")), userInfo=PHYSICIST)
+    stored["metadata"] |= {"uid": "u-1", "creationTimestamp": CREATED}
+    assert groups_of(stored) == "physics\nsystem:authenticated"
+
+    response, result = answered(with_cpus(stored, "4"), stored=stored, user="kueue")
+
+    assert response["allowed"] is True
+    annotations = result["spec"]["template"]["metadata"]["annotations"]
+    assert annotations[OURS + "account"] == '{"user":"shared-phys"}'
+    assert groups_of(result) == groups_of(stored)
+
+
+def test_recorded_groups_stay_whatever_the_creators_are_now_and_the_policy_reads() -> None:
+    stored = stored_job({"suspend": True})
+    unread = gate(policy=checked(places=NO_GROUPS))
+
+    for opened in (gate(), unread):
+        more = {"username": "ada", "groups": ["physics", "system:authenticated"]}
+        response, result = answered(with_cpus(stored, "4"), stored=stored, opened=opened, userInfo=more)
+        assert (response["allowed"], groups_of(result)) == (True, "system:authenticated")
+
+
+def test_a_policy_that_reads_groups_from_now_on_records_those_of_the_creator_who_changes_the_job() -> None:
+    _, stored = answered(job_of({"suspend": True}, sized("3")), opened=gate(policy=checked(places=NO_GROUPS)))
+    stored["metadata"] |= {"uid": "u-1", "creationTimestamp": CREATED}
+    assert groups_of(stored) is None
+
+    response, result = answered(with_cpus(stored, "4"), stored=stored)
+    other, _ = answered(with_cpus(stored, "4"), stored=stored, user="kueue")
+
+    assert (response["allowed"], groups_of(result)) == (True, "system:authenticated")
+    assert (other["allowed"], other["status"]["message"].partition("spec.template: ")[2]) == (
+        False,
+        "the policy reads groups now, and the Job was judged without those of ada, who created it; delete and create it",
+    )
 
 
 def test_releasing_a_suspended_job_changes_nothing_else() -> None:
@@ -284,6 +333,9 @@ def test_keys_forged_by_an_update_are_taken_out_and_named() -> None:
         {"signature": "v1.a.b.c"},
         {"signature": None},
         {"requester": None},
+        {"groups": "physics"},
+        {"groups": ""},
+        {"groups": None},
     ],
 )
 def test_nothing_is_signed_for_a_stored_job_whose_signature_does_not_hold(forged: dict[str, Any]) -> None:

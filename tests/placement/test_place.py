@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 from typing import Any
 
@@ -89,6 +90,13 @@ def test_a_job_for_hpc_carries_all_of_the_table_and_nothing_else() -> None:
             },
         },
     }
+
+
+def test_groups_are_recorded_where_they_count_also_if_there_are_none() -> None:
+    for groups, expected in ((None, None), ("", ""), ("a\nb", "a\nb")):
+        record = dataclasses.replace(RECORD, groups=groups)
+        annotations = place(job_of(), to_hpc(), SCRIPT, record)["spec"]["template"]["metadata"]["annotations"]
+        assert annotations.get(OURS + "groups") == expected
 
 
 def test_a_job_that_stays_gets_the_record_on_itself_and_its_pods_nothing() -> None:

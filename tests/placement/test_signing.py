@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import hashlib
 from typing import Any
 
 import pytest
@@ -12,6 +13,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from hypothesis import given
 from hypothesis import strategies as st
 
+from router import names
 from router.errors import ConfigError, SignatureError
 from router.placement import signing
 from router.placement.signing import Claims, sign, verify
@@ -37,8 +39,12 @@ def changed(**values: Any) -> Claims:
     return dataclasses.replace(CLAIMS, **values)
 
 
-def test_what_was_signed_is_verified_and_returned() -> None:
-    assert verify(sign(CLAIMS, KEY), CLAIMS, KEYS) == CLAIMS
+JUDGED_BY = changed(groups_sha256=signing.groups_digest({names.KEY_GROUPS: "physics"}))
+
+
+@pytest.mark.parametrize("claims", [CLAIMS, JUDGED_BY])
+def test_what_was_signed_is_verified_and_returned(claims: Claims) -> None:
+    assert verify(sign(claims, KEY), claims, KEYS) == claims
 
 
 def test_the_same_claims_have_the_same_signature() -> None:
@@ -51,6 +57,12 @@ def test_a_signature_is_one_word_that_names_format_and_key() -> None:
     assert text.isascii()
     assert len(text.split()) == 1
     assert text.split(".")[:2] == ["v2", signing.key_id(KEY.public_key())]
+
+
+def test_what_was_judged_by_groups_is_of_no_use_with_others_or_without_a_word_of_them() -> None:
+    for signed, found in ((JUDGED_BY, CLAIMS), (CLAIMS, JUDGED_BY), (JUDGED_BY, changed(groups_sha256="0"))):
+        with pytest.raises(SignatureError, match="groups_sha256 is signed as "):
+            verify(sign(signed, KEY), found, KEYS)
 
 
 @pytest.mark.parametrize(
@@ -110,8 +122,33 @@ def test_one_key_cannot_sign_in_anothers_name() -> None:
 
 
 def test_another_format_is_refused_before_anything_is_read() -> None:
-    with pytest.raises(SignatureError, match="has format 'v3', not v2"):
-        verify(sign(CLAIMS, KEY).replace("v2.", "v3.", 1), CLAIMS, KEYS)
+    with pytest.raises(SignatureError, match="has format 'v4', not v3"):
+        verify(sign(CLAIMS, KEY).replace("v2.", "v4.", 1), CLAIMS, KEYS)
+
+
+def test_one_format_is_not_read_as_the_other() -> None:
+    for claims, written, other in ((CLAIMS, "v2.", "v3."), (JUDGED_BY, "v3.", "v2.")):
+        with pytest.raises(SignatureError, match="the signature or its claims were altered"):
+            verify(sign(claims, KEY).replace(written, other, 1), claims, KEYS)
+
+
+@pytest.mark.parametrize(
+    ("annotations", "digest"),
+    [
+        ({}, ""),
+        ({names.KEY_GROUPS: 3}, ""),
+        ({names.KEY_GROUPS: ""}, "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"),
+        ({names.KEY_GROUPS: "a\nb"}, hashlib.sha256(b"a\nb").hexdigest()),
+    ],
+)
+def test_no_groups_and_no_word_of_groups_are_two_things(annotations: dict[str, Any], digest: str) -> None:
+    assert signing.groups_digest(annotations) == digest
+
+
+def test_a_group_with_a_line_break_is_not_written_as_two() -> None:
+    assert signing.groups_text(["b", "a", "b c"]) == "b\na\nb c"
+    with pytest.raises(ValueError, match=r"the name of group 'b\\nphysics' holds a line break"):
+        signing.groups_text(["a", "b\nphysics"])
 
 
 @pytest.mark.parametrize("text", ["", "v1", "a.b.c", "v1.k.c.s.x", "é.é.é.é", "x" * 100_000], ids=lambda text: text[:8])

@@ -49,6 +49,7 @@ accounts:
   - users: ["system:serviceaccount:kube-system:cronjob-controller", "system:kube-controller-manager"]
     controller: true
   - {users: [ada], as: ada, account: physics}
+  - {groups: [chiefs], as: chief}
   - {namespaces: ["test-*"], shared: true, as: research}
 rules:
   - {name: corpus, when: "request.namespace.startsWith('corpus')", kueue: true, hpc: [{queue: any}]}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from datetime import datetime
 from typing import Any
@@ -81,6 +82,7 @@ def test_the_signature_is_of_what_is_stored(jobs: Gated) -> None:
         results=(),
         script_sha256=signing.script_digest(proof[names.KEY_SCRIPT]),
         template_sha256=podtemplate.digest(stored["spec"]["template"]["spec"]),
+        groups_sha256=hashlib.sha256(b"physics\nresearchers\nsystem:authenticated").hexdigest(),
     )
     keys = signing.load_public(jobs.public_key.read_bytes())
     assert signing.verify(proof[names.KEY_SIGNATURE], claims, keys).requester == "ada"

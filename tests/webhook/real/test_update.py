@@ -259,6 +259,7 @@ def signed(jobs: Gated, stored: Json) -> signing.Claims:
             script_sha256=signing.script_digest(script(stored)),
             template_sha256=podtemplate.digest(stored["spec"]["template"]["spec"]),
             job_uid=stored["metadata"]["uid"],
+            groups_sha256=signing.groups_digest(proof),
         ),
     )
     return found
