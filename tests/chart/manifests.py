@@ -53,7 +53,13 @@ def _same(*paths: str) -> tuple[Made, ...]:
 
 FILES: Final = (
     *_same("base/namespace.yaml", "base/agent.yaml", "base/webhook.yaml"),
-    *_same("guards/agent.yaml", "guards/bindings.yaml", "guards/created-jobs.yaml", "guards/nodes.yaml"),
+    *_same(
+        "guards/agent.yaml",
+        "guards/agent-configmaps.yaml",
+        "guards/bindings.yaml",
+        "guards/created-jobs.yaml",
+        "guards/nodes.yaml",
+    ),
     *_same("guards/pods.yaml"),
     Made("guards/jobs.yaml", ("guards/jobs.yaml", "guards/jobs-binding.yaml")),
     *_same("webhook/deployment.yaml", "webhook/service.yaml"),

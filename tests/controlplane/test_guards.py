@@ -631,10 +631,32 @@ def test_leases(ask: Asker, user: str, lease: str, where: str, allowed: bool) ->
     assert (ask(user, "POST", f"/apis/coordination.k8s.io/v1/namespaces/{where}/leases", thing) == "") == allowed
 
 
+OWN_KEY = {"data": {"demo.json": "{}"}}
+OTHERS_KEY = {"data": {"other.json": "{}"}}
+GONE = {"metadata": {"ownerReferences": [{"apiVersion": "v1", "kind": "Pod", "name": "gone", "uid": "gone"}]}}
+
+
+@pytest.mark.parametrize("name", [names.QUEUES_CONFIG_MAP, names.CHECKS_CONFIG_MAP])
+def test_agents_of_one_site_write_its_key_of_what_all_write(ask: Asker, name: str) -> None:
+    path = f"/api/v1/namespaces/{names.SYSTEM_NAMESPACE}/configmaps/{name}"
+    others = [OTHERS_KEY, OWN_KEY | OTHERS_KEY["data"] | {"binaryData": {"x": ""}}, GONE]
+    others += [{"metadata": {kind: {"x": "y"}}} for kind in ("labels", "annotations")]
+    others += [{"metadata": {"finalizers": ["example.com/x"]}}, {"binaryData": {"demo.json": "eA=="}}]
+
+    assert ask(OF_SITE, "PATCH", path, OWN_KEY) == ""
+    for change in others:
+        assert "write the key demo.json of ConfigMaps, and nothing else" in ask(OF_SITE, "PATCH", path, change), change
+    for user, change in ((AGENT, OTHERS_KEY), (OF_ANOTHER, OTHERS_KEY), (PERSON, GONE)):
+        assert ask(user, "PATCH", path, change) == ""
+    assert "nothing else" in ask(OF_SITE, "DELETE", path)
+    assert "nothing else" in ask(OF_SITE, "PATCH", path.replace(name, "kube-root-ca.crt"), GONE)
+
+
 def test_the_guards_compile_without_a_warning(plane: ControlPlane) -> None:
     policies = plane.get("validatingadmissionpolicies", "-l", "app.kubernetes.io/part-of=batchgate")["items"]
 
     assert {policy["metadata"]["name"] for policy in policies} == {
+        "agent-configmaps.batchgate.dev",
         "agent.batchgate.dev",
         "bindings.batchgate.dev",
         "created-jobs.batchgate.dev",
