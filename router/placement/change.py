@@ -47,7 +47,7 @@ _JSON: Final = json.JSONEncoder(sort_keys=True, separators=(",", ":"))
 class Record:
     """The requester's user name and the HPC identity (``identity_text``), as the Pod template records them.
 
-    :param groups: the requester's (``groups_text``); None if the policy does not read any
+    :param groups: the requester's (``groups_text``), where the policy reads groups
     """
 
     requester: str

@@ -639,7 +639,8 @@ GONE = {"metadata": {"ownerReferences": [{"apiVersion": "v1", "kind": "Pod", "na
 @pytest.mark.parametrize("name", [names.QUEUES_CONFIG_MAP, names.CHECKS_CONFIG_MAP])
 def test_agents_of_one_site_write_its_key_of_what_all_write(ask: Asker, name: str) -> None:
     path = f"/api/v1/namespaces/{names.SYSTEM_NAMESPACE}/configmaps/{name}"
-    others = [OTHERS_KEY, OWN_KEY | OTHERS_KEY["data"] | {"binaryData": {"x": ""}}, GONE]
+    both = {"data": {**OWN_KEY["data"], **OTHERS_KEY["data"]}}
+    others: list[Json] = [OTHERS_KEY, both, GONE]
     others += [{"metadata": {kind: {"x": "y"}}} for kind in ("labels", "annotations")]
     others += [{"metadata": {"finalizers": ["example.com/x"]}}, {"binaryData": {"demo.json": "eA=="}}]
 
