@@ -1,4 +1,4 @@
-"""The gunicorn worker: uses threads only for reviews, and none for idle connections.
+"""The gunicorn worker: uses threads only for reviews, none for idle connections and few for unfinished requests.
 
 Shell. Changes gunicorn 27's threaded worker, partly through private names: the lock file pins its version, and the
 tests of this module would notice a change. The changes and their reasons:
@@ -7,7 +7,8 @@ tests of this module would notice a change. The changes and their reasons:
   8 threads. Here the poller waits for that byte.
 * A connection that has done its handshake but sent no request (Go's clients open spare ones) would keep its thread.
   Here it goes back to the poller.
-* A handshake or request that never ends would keep a thread for ever. Here an exchange is cut after a time.
+* A handshake or request that never ends would keep a thread for ever. Here an exchange is cut after a time, and earlier
+  where others wait for a thread. One client's unfinished requests hold few threads.
 * At its limit of connections gunicorn accepts none, so that whoever holds as many idle ones keeps probes and API servers
   out. Here an idle connection of the client that has most of them makes room for a new one.
 * gunicorn lingers up to 2 seconds when it closes a connection, in the thread that accepts connections. Here the
@@ -24,7 +25,7 @@ import socket
 import ssl
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from selectors import EVENT_READ
 from typing import Any, Final
@@ -34,8 +35,11 @@ from gunicorn.workers.gthread import TConn, ThreadWorker
 
 from router.background.crowding import surplus
 from router.startup.settings import EXCHANGE_SECONDS
+from router.webhook.receiving import Receiving
 
 LINGER_SECONDS: Final = 0.5
+STALLED_SECONDS: Final = 1.0
+"""How long a request may take to arrive while others wait. An API server's takes milliseconds."""
 LAST_ACCEPTED: Final = 4096
 """Connections that are taken from a port at its end; Linux's default limit of a backlog (``net.core.somaxconn``)."""
 
@@ -68,11 +72,43 @@ class GateWorker(ThreadWorker):  # type: ignore[misc]
     """The threaded worker of gunicorn with the changes named above."""
 
     exchange_seconds: float = EXCHANGE_SECONDS
+    wsgi: Any
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self._exchanges: dict[Connection, float] = {}
         self._lock = threading.Lock()
+        self._receiving: Receiving[Connection] = Receiving(max(1, self.cfg.threads // 2))
+        self._submitted = 0
+        self._here = threading.local()
+
+    def load_wsgi(self) -> None:
+        """Load the app, with a wrapper that notes when a request has arrived."""
+        super().load_wsgi()
+        self.wsgi = partial(self._called, self.wsgi)
+
+    def _called(self, app: Callable[..., Any], environ: dict[str, Any], start_response: Callable[..., Any]) -> Any:
+        received = partial(self._received, self._here.connection)
+        if environ.get("CONTENT_LENGTH", "0") == "0" and "HTTP_TRANSFER_ENCODING" not in environ:
+            received()
+        else:
+            environ["wsgi.input"] = _Body(environ["wsgi.input"], received)
+        return app(environ, start_response)
+
+    def enqueue_req(self, conn: Connection) -> None:
+        """Give a connection with a first byte to a thread, or have it wait until its client may have another one."""
+        if self._receiving.begin(conn, conn.client[0]):
+            self._submit(conn)
+
+    def _submit(self, conn: Connection) -> None:
+        with self._lock:
+            self._submitted += 1
+        super().enqueue_req(conn)
+
+    def _received(self, conn: Connection) -> None:
+        """Its request is there, or will never be: the next one of the client begins. Any thread may call this."""
+        if (following := self._receiving.end(conn)) is not None:
+            self._submit(following)
 
     def handle_exit(self, sig: int, frame: Any) -> None:
         """Handle SIGTERM: from now on ``/readyz`` says not ready."""
@@ -106,15 +142,27 @@ class GateWorker(ThreadWorker):  # type: ignore[misc]
         This keeps the number below the limit at which gunicorn stops accepting. Exchanges in hand go on.
         """
         fresh = [one for one in self.keepalived_conns if one.fresh]
-        waiting: Sequence[Connection] = [*fresh, *self.pending_conns] or self.keepalived_conns
+        begun = self._receiving.waiting()
+        waiting: Sequence[Connection] = [*fresh, *self.pending_conns, *begun] or self.keepalived_conns
         if not waiting:
             return False
         chosen = waiting[surplus([one.client[0] for one in waiting])]
+        if chosen in begun:
+            self._give_up_begun(chosen)
+            return True
         (self.keepalived_conns if chosen.initialized else self.pending_conns).remove(chosen)
         self.poller.unregister(chosen.sock)
+        self._forget(chosen)
+        return True
+
+    def _give_up_begun(self, chosen: Connection) -> None:
+        """Close a connection that waits to be received, unless a thread has begun with it at this moment."""
+        if self._receiving.give_up(chosen):
+            self._forget(chosen)
+
+    def _forget(self, chosen: Connection) -> None:
         self.nr_conns -= 1
         chosen.close()
-        return True
 
     def on_pending_socket_readable(self, conn: Connection, client: Any) -> None:
         """Begin a handshake, unless the connection was given up after the poller saw its first byte."""
@@ -130,11 +178,14 @@ class GateWorker(ThreadWorker):  # type: ignore[misc]
         """Serve one exchange; its time limit starts here."""
         with self._lock:
             self._exchanges[conn] = time.monotonic()
+        self._here.connection = conn
         try:
             keep = self._handshaken(conn) and (conn.fresh or super().handle(conn))
         finally:
             with self._lock:
                 del self._exchanges[conn]
+                self._submitted -= 1
+            self._received(conn)
         if not keep:
             conn.close(graceful=True)
         return keep
@@ -168,10 +219,12 @@ class GateWorker(ThreadWorker):  # type: ignore[misc]
     def murder_pending(self) -> None:
         """Cut exchanges that take too long; called at least once a second."""
         super().murder_pending()
-        latest = time.monotonic() - self.exchange_seconds
+        now = time.monotonic()
         with self._lock:
+            short = self._submitted > self.cfg.threads
             for connection, started in self._exchanges.items():
-                if started < latest:
+                stalled = now - started > STALLED_SECONDS and self._receiving.is_in_the_way(connection, short=short)
+                if stalled or now - started > self.exchange_seconds:
                     _cut(connection.sock)
 
     def set_accept_enabled(self, enabled: bool) -> None:  # noqa: FBT001 - gunicorn's own signature
@@ -189,6 +242,25 @@ class GateWorker(ThreadWorker):  # type: ignore[misc]
         super()._cap_keepalive(deadline)
         for connection in self.pending_conns:
             connection.timeout = min(connection.timeout, deadline)
+
+
+class _Body:
+    """A request's body, as WSGI has it, which says when it was read to its end."""
+
+    def __init__(self, body: Any, received: Callable[[], None]) -> None:
+        self._body = body
+        self._received = received
+
+    def read(self, size: int | None = None) -> bytes:
+        """At most so many bytes, or all; fewer only at the end."""
+        data: bytes = self._body.read(size)
+        if size is None or len(data) < size:
+            self._received()
+        return data
+
+    def __getattr__(self, name: str) -> Any:
+        """The other ways to read, which do not say it."""
+        return getattr(self._body, name)
 
 
 def _cut(sock: socket.socket) -> None:

@@ -101,9 +101,10 @@ class Server:
     def logged(self, message: str) -> list[dict[str, Any]]:
         return [line for line in self.lines() if line["message"].startswith(message)]
 
-    def connect(self, timeout: float = 60) -> http.client.HTTPSConnection:
+    def connect(self, timeout: float = 60, source: str | None = None) -> http.client.HTTPSConnection:
         host = "::1" if self.address.startswith("[") else "localhost"
-        connection = http.client.HTTPSConnection(host, self.port, context=self.tls, timeout=timeout)
+        own = (source, 0) if source else None
+        connection = http.client.HTTPSConnection(host, self.port, context=self.tls, timeout=timeout, source_address=own)
         connection.connect()
         return connection
 

@@ -133,6 +133,39 @@ def test_requests_that_never_end_are_cut(start: Start) -> None:
         assert server.review(uid="1")[0] == 200
 
 
+@pytest.mark.parametrize("sources", [1, 30])
+def test_a_flood_of_handshakes_that_never_end_stops_nobody(
+    start: Start, held: Callable[..., socket.socket], sources: int
+) -> None:
+    """Reviews and probes are answered, whatever number of connections have begun and how many clients they come from."""
+    server = start("--exchange", "60", "--connections", "100")
+    seconds = []
+    statuses = []
+    for _ in range(6):
+        for number in range(50):
+            held(server, CLIENT_HELLO_BEGINS, f"127.0.1.{number % sources + 1}")
+        started = time.monotonic()
+        statuses += [server.review(uid="new")[0], server.ask("GET", "/readyz")[0], server.ask("GET", "/livez")[0]]
+        seconds.append(time.monotonic() - started)
+
+    assert set(statuses) == {200}
+    assert max(seconds) < 30, "each has its thread for 60, or for 1 while others wait"
+
+
+def test_unfinished_requests_of_one_client_stop_nobody(start: Start) -> None:
+    server = start("--exchange", "60")
+    with ExitStack() as stack:
+        begun = [stack.enter_context(closing(server.connect(source="127.0.0.2"))) for _ in range(40)]
+        for number, slow in enumerate(begun):
+            slow.putrequest("POST", "/mutate")
+            slow.putheader("Content-Length", "1000")
+            slow.endheaders(b"{" * number)
+
+        started = time.monotonic()
+        assert [server.review(uid=str(number))[0] for number in range(20)] == [200] * 20
+        assert time.monotonic() - started < 30
+
+
 def test_plain_http_and_rubbish_do_not_hold_up_others(
     start: Start, held: Callable[[Server, bytes], socket.socket]
 ) -> None:
