@@ -19,6 +19,7 @@ from router.controlplane.options import APISERVER, RESEARCHERS, Options
 from router.controlplane.plane import ControlPlane
 from router.controlplane.programs import NoPrograms, Programs
 from router.controlplane.start import control_plane
+from router.joining import accounts
 from tests.chart.rendering import NEEDED, objects
 from tests.rights import audit
 from tests.rights.audit import Asked
@@ -37,10 +38,11 @@ _ENDPOINTS = "--enable-aggregator-routing=true"
 
 @dataclass(frozen=True)
 class Cluster:
-    """The control plane, the objects of the chart, and what it takes to run its Pods."""
+    """The control plane, the objects of the chart and of ``site add``, and what it takes to run the chart's Pods."""
 
     plane: ControlPlane
     chart: list[Json]
+    joined: list[Json]
     pods: Pods
     log: Path
 
@@ -64,13 +66,13 @@ def policy(root: Path) -> str:
         {"name": SITE, "workDir": str(root / "work"), "runtime": "host", "resultsDir": str(root / "results"), **site},
         {"name": PULLING, "workDir": str(root / "work2"), "secrets": "pull", **site},
     ]
-    accounts = [{"users": ["ada"], "site": one["name"], "as": getpass.getuser()} for one in sites]
+    people = [{"users": ["ada"], "site": one["name"], "as": getpass.getuser()} for one in sites]
     rules: list[Json] = [
         {"name": "pulls", "when": "'pulls' in job.labels", "hpc": [{"site": PULLING, "queue": QUEUE}]},
         {"name": "large", "when": "job.cpus >= 2", "hpc": [{"site": SITE, "queue": QUEUE}]},
         {"name": "small", "cloud": True},
     ]
-    return yaml.safe_dump({"sites": sites, "accounts": accounts, "rules": rules}, sort_keys=False)
+    return yaml.safe_dump({"sites": sites, "accounts": people, "rules": rules}, sort_keys=False)
 
 
 def node(name: str, provider: str) -> Json:
@@ -111,13 +113,14 @@ def cluster(control_plane_programs: Programs, tmp_path_factory: pytest.TempPathF
         tempfile.TemporaryDirectory(prefix="bg-", ignore_cleanup_errors=True) as root,
     ):
         pods = Pods(plane, Path(root), _address())
-        found = Cluster(plane, objects(values()), pods, log)
+        joined = [one.body for one in accounts.objects(SITE, names.SYSTEM_NAMESPACE)]
+        found = Cluster(plane, objects(values()), joined, pods, log)
         plane.make_namespaces({names.SYSTEM_NAMESPACE: ()})
         plane.apply(node(STAND_INS, "other://2"))
         # One of ours without the label by which the agent finds its Nodes, and one that is somebody else's.
         plane.apply(node(NODE, f"{names.NODE_PROVIDER}{SITE}/{QUEUE}"), node(names.node_name(SITE, TAKEN), "other://1"))
         plane.apply(*(one for one in found.chart if one["kind"] not in {"Deployment", "Job"}))
-        plane.apply(policies(pods.root))
+        plane.apply(*joined, policies(pods.root))
         plane.kubectl("label", "namespace", "default", f"{names.LABEL_GATE}={names.GATE_ENABLED}")
         with pods.following():
             yield found

@@ -66,19 +66,19 @@ class Pods:
     _volumes: dict[Path, str] = field(default_factory=dict)
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
-    def start(self, name: str, template: Json, *change: tuple[str, str], in_pod: bool = True) -> Component:
+    def start(self, name: str, template: Json, *change: tuple[str, str], account: str = "") -> Component:
         """Run the init containers to their end and start the container.
 
         :param change: a beginning of the container's arguments, and what stands for those that begin so
-        :param in_pod: whether a Pod stands for it, to which its token is bound, as in a cluster
+        :param account: of a process outside the cluster, for which no Pod stands, instead of the template's
         """
         spec = template["spec"]
         places = {volume["name"]: self._place(name, volume) for volume in spec.get("volumes", ())}
         self.sync()
         (container,) = spec["containers"]
-        port = self._stand_in(name, template) if in_pod else 0
-        kubeconfig = self._kubeconfig(name, spec["serviceAccountName"], in_pod=in_pod)
-        if in_pod:
+        port = 0 if account else self._stand_in(name, template)
+        kubeconfig = self._kubeconfig(name, account or spec["serviceAccountName"], in_pod=not account)
+        if not account:
             for one in spec.get("initContainers", ()):
                 ended(self._started(f"{name}-{one['name']}", one, places, kubeconfig))
         arguments = container["args"]

@@ -23,6 +23,7 @@ from router.certs.ensuring import Target
 from router.certs.rotation import Lives, Rules
 from router.controlplane.plane import ControlPlane
 from router.controlplane.processes import Component
+from router.kube import tokens
 from router.kube.client import connect
 from tests.rights import audit
 from tests.rights.conftest import NODE, SITE, Cluster, policy
@@ -33,6 +34,8 @@ from tests.webhook.servers import until
 pytestmark = pytest.mark.timeout(900)
 
 Json = dict[str, Any]
+SITES_OWN = names.agent_account(SITE)
+"""The account of the agents of one site outside the cluster."""
 UNUSED = {
     "batchgate-approver: approve signers.certificates.k8s.io kubernetes.io/kubelet-serving": (
         "the API server's own admission asks for it while it takes the approval, without a request"
@@ -46,18 +49,24 @@ def test_every_right_is_used_and_none_is_refused(cluster: Cluster) -> None:
     first, standby, others = agents(cluster)
     jobs_live(cluster)
     nodes_live(cluster)
-    checked(cluster)
+    for account in (names.AGENT_ACCOUNT, SITES_OWN):
+        checked(cluster, account)
     led_on(cluster, first, standby)
     for process in (webhook, standby, *others):
         process.end()
     renewed(cluster)
+    renewed_token(cluster)
     run_job(cluster, "batchgate-uninstall")
 
     requests, rights = cluster.asked(), audit.granted(cluster.chart)
     unused = {str(one).rpartition(" by ")[0] for one in audit.unused(rights, requests)}
     assert audit.refused(requests) == []
     assert unused == set(UNUSED), "\n".join(sorted(unused))
-    assert {one.right.account for one in requests} == {one.account for one in rights}
+    assert {one.right.account for one in requests} == {one.account for one in rights} | {SITES_OWN}
+    # The site's own account has the rights of every agent, of which its agent uses a part here, and those of its own role.
+    own = [one for one in audit.granted(cluster.joined) if one.binding.endswith("-token")]
+    assert [(one.resource, one.verb, one.name) for one in own] == [("serviceaccounts/token", "create", SITES_OWN)]
+    assert audit.unused(own, requests) == []
 
 
 def installed(cluster: Cluster) -> Component:
@@ -75,19 +84,19 @@ def run_job(cluster: Cluster, name: str) -> None:
 
 
 def agents(cluster: Cluster) -> tuple[Component, Component, list[Component]]:
-    """An agent as in the cluster, its standby as on a login node, and whatever else the chart runs."""
+    """An agent as in the cluster, its standby as `site add` has it join, and whatever else the chart runs."""
     name = f"batchgate-agent-{SITE}"
     template = cluster.template("Deployment", name)
     first = cluster.pods.start(name, template)
     until(lambda: ready(cluster.plane))
     watching = ("--policy=", f"--policy-configmap={names.POLICIES_CONFIG_MAP}")
-    standby = cluster.pods.start(f"{name}.standby", template, watching, in_pod=False)
+    standby = cluster.pods.start(f"{name}.standby", template, watching, account=SITES_OWN)
     rest = [
         one["metadata"]["name"]
         for one in cluster.chart
         if one["kind"] == "Deployment" and one["metadata"]["name"] not in {name, "batchgate-webhook"}
     ]
-    others = [cluster.pods.start(one, cluster.template("Deployment", one)) for one in rest]
+    others = [cluster.pods.start(one, cluster.template("Deployment", one), watching) for one in rest]
     return first, standby, others
 
 
@@ -169,12 +178,12 @@ def nodes_live(cluster: Cluster) -> None:
     until(lambda: requested(cluster, "patch", "events"))  # of the Node that is not its own, for the second time
 
 
-def checked(cluster: Cluster) -> None:
+def checked(cluster: Cluster, account: str) -> None:
     """``site check`` on a login node finds something, and tells the agents."""
-    directory = cluster.pods.root / "checked"
+    directory = cluster.pods.root / f"checked-by-{account}"
     directory.mkdir()
     (directory / "all.yaml").write_text(policy(Path("/proc/1/nowhere")))
-    kubeconfig = cluster.plane.service_account(names.SYSTEM_NAMESPACE, names.AGENT_ACCOUNT)
+    kubeconfig = cluster.plane.service_account(names.SYSTEM_NAMESPACE, account)
     state = cluster.pods.root / f"batchgate-agent-{SITE}" / "state" / "queue"
     words = [
         "site",
@@ -205,6 +214,13 @@ def led_on(cluster: Cluster, first: Component, standby: Component) -> None:
         "patch", "configmap", names.POLICIES_CONFIG_MAP, *SYSTEM, "--type=merge", "-p", json.dumps(data)
     )
     until(lambda: ready(cluster.plane))
+
+
+def renewed_token(cluster: Cluster) -> None:
+    """What ``agent --renew-token`` asks for when half of its token's life is over."""
+    api = connect(str(cluster.plane.service_account(names.SYSTEM_NAMESPACE, SITES_OWN)))
+    answer = api.create(tokens.path(names.SYSTEM_NAMESPACE, SITES_OWN), tokens.request(3600))
+    assert tokens.claims(tokens.granted(answer)).user.endswith(SITES_OWN)
 
 
 def renewed(cluster: Cluster) -> None:
