@@ -19,6 +19,7 @@ from router import policy as policies
 from router.cli.cluster import kubeconfig_of
 from router.errors import ApiError, ConfigError, Conflict, PolicyError, Problem
 from router.kube.client import Api, connect
+from router.kube.clock import server_time
 from router.operating.overview import condition, place_of
 from router.operating.policies import Holder, holders
 from router.policy import inforce, matchcondition, rollout
@@ -188,7 +189,7 @@ class _Target:
         pages = self.api.pages("/api/v1/nodes", labelSelector=names.NODE_KIND)
         nodes = [node for page, _ in pages for node in page if condition(node, "Ready").get("status") == "True"]
         placed = [(place[0], node) for node in nodes if (place := place_of(node))]
-        return holders(state.get("data") or {}, placed, time.time())
+        return holders(state.get("data") or {}, placed, server_time(self.api))
 
 
 def _await(target: _Target, digest: str, seconds: int) -> bool:

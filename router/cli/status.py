@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Sequence
 from typing import Any
 
@@ -22,6 +21,7 @@ from router.cli.webhook import (
     say_requests,
 )
 from router.errors import ConfigError
+from router.kube.clock import server_time
 from router.notation import durations
 from router.operating import releases
 from router.operating.jobs import facts
@@ -76,7 +76,7 @@ def look(cluster: Cluster) -> Seen:
     policies, nodes = _replicas(cluster), _nodes(cluster)
     leases = cluster.every("the agents' Leases", f"{LEASES}/{cluster.system}/leases", dict)
     return Seen(
-        now=time.time(),
+        now=server_time(cluster.api),
         queues=queues.get("data") or {},
         policies=policies,
         nodes=nodes,
@@ -100,7 +100,7 @@ def _nodes(cluster: Cluster) -> tuple[dict[str, Any], ...]:
 def read_programs(cluster: Cluster) -> tuple[releases.Running, ...]:
     """The webhook's replicas and the sites' agents with their releases. Raises ApiError without an answer."""
     sites = [(place[0], node) for node in _nodes(cluster) if (place := place_of(node))]
-    return releases.running(_replicas(cluster), sites, time.time())
+    return releases.running(_replicas(cluster), sites, server_time(cluster.api))
 
 
 def _print(found: Overview, *, none: str) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
@@ -137,7 +138,9 @@ def _replica(api: Api, name: str, told: Mapping[str, tuple[str, str]]) -> Policy
     return PolicyPublisher(api, names.SYSTEM_NAMESPACE, name, lambda: told[name], logging.getLogger("test"))
 
 
-def test_it_waits_for_those_who_can_be_seen(plane: ControlPlane, config_map: PolicyMap, tmp_path: Path) -> None:
+def test_it_waits_for_those_who_can_be_seen_whatever_the_callers_clock_says(
+    plane: ControlPlane, config_map: PolicyMap, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     directory = _written(tmp_path / "policies", a=OTHER)
     full = policy.load({"a.yaml": OTHER}).digest
     api = connect(str(installing.webhook(plane)))
@@ -146,7 +149,10 @@ def test_it_waits_for_those_who_can_be_seen(plane: ControlPlane, config_map: Pol
     for replica in replicas:
         replica.look()
 
-    late = _apply(plane, directory, "--yes", "--wait", "1s")
+    now = time.time()
+    with monkeypatch.context() as wrong:
+        wrong.setattr(time, "time", lambda: now + 86400)
+        late = _apply(plane, directory, "--yes", "--wait", "1s")
 
     assert late.exit_code == 1
     assert late.stderr.splitlines()[-1] == "webhook two still has b2b2b2b2b2b2 in force: a.yaml:1:1: wrong"
