@@ -70,6 +70,14 @@ BY_CHART: list[tuple[Json, str]] = [
         {"certificates": {"mode": "cert-manager", "takeOver": True}},
         "certificates.takeOver is for mode builtin, and the mode is cert-manager: leave it out",
     ),
+    (
+        {"certificates": {"certManager": {"issuerRef": {"kind": "ClusterIssuer"}}}},
+        "certificates.certManager.issuerRef has no name: name the issuer, or leave issuerRef out",
+    ),
+    (
+        {"certificates": {"certManager": {"issuerRef": {"name": "ours", "kind": "Clusterissuer"}}}},
+        "certificates.certManager.issuerRef.kind Clusterissuer is neither Issuer nor ClusterIssuer: correct it, or name",
+    ),
     ({"webhook": {"clientCA": {"names": ["a"]}}}, "webhook.clientCA.names needs webhook.clientCA.configMap"),
     ({"network": {"enabled": True}}, "network.apiServer is empty: name the addresses"),
     ({"pullSecrets": {"namespaces": ["physics"]}}, "pullSecrets.namespaces needs pullSecrets.enabled: true"),

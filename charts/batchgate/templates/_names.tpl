@@ -107,6 +107,14 @@ clientConfig:
 {{- /* The list `webhooks` of the registration: a dict of `root`, `caBundle` as above, and `switching`: whether it is the
 one between opt-in and opt-out. */ -}}
 {{- define "batchgate.webhooks" -}}
+{{- include "batchgate.jobsWebhook" . }}
+{{- if .switching }}
+{{ include "batchgate.switchingWebhook" . }}
+{{- end }}
+{{- end }}
+
+{{- /* Its first entry, of the same dict. */ -}}
+{{- define "batchgate.jobsWebhook" -}}
 - name: jobs.batchgate.dev
   admissionReviewVersions: [v1]
   {{- include "batchgate.client" . | nindent 2 }}
@@ -140,7 +148,10 @@ one between opt-in and opt-out. */ -}}
   reinvocationPolicy: IfNeeded
   matchPolicy: Equivalent
   sideEffects: None
-{{- if .switching }}
+{{- end }}
+
+{{- /* Its second entry, only between opt-in and opt-out. */ -}}
+{{- define "batchgate.switchingWebhook" -}}
 # Between opt-in and opt-out, where a namespace without the label changes sides: its Jobs run unjudged as with opt-in, but
 # those that name a virtual node are judged as with opt-out. So the guard may hold there or not.
 - name: switching.jobs.batchgate.dev
@@ -168,7 +179,6 @@ one between opt-in and opt-out. */ -}}
   reinvocationPolicy: IfNeeded
   matchPolicy: Equivalent
   sideEffects: None
-{{- end }}
 {{- end }}
 
 {{- define "batchgate.keysDirectory" -}}
