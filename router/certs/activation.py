@@ -85,7 +85,7 @@ def _write(api: Api, target: Target, webhooks: list[Json], key: str, say: Callab
             )
         body = {**found, "kind": "MutatingWebhookConfiguration", "webhooks": objects.with_bundle(webhooks, bundle)}
         try:
-            written = put(api, target, body)
+            written = _put(api, target, body)
         except Conflict:
             continue
         except ApiError as error:
@@ -95,6 +95,13 @@ def _write(api: Api, target: Target, webhooks: list[Json], key: str, say: Callab
         _say(found, written, say)
         return
     raise ConfigError(f"others change MutatingWebhookConfiguration {target.registration} all the time; try again")
+
+
+def _put(api: Api, target: Target, body: Json) -> Json:
+    """Replace the registration, and own none of its fields afterwards."""
+    written = put(api, target, body)
+    left = objects.disowned({**written, "kind": body["kind"]})
+    return written if left is None else put(api, target, left.body)
 
 
 def _say(found: Json, written: Json, say: Callable[[str], None]) -> None:

@@ -30,6 +30,8 @@ PUBLIC_KEYS: Final = "signing.pub"
 _LABELS: Final = {"app.kubernetes.io/part-of": "batchgate", "app.kubernetes.io/managed-by": "batchgate-certs"}
 _CERT_MANAGER: Final = "cert-manager.io/"
 _CERT_MANAGERS_LABEL: Final = "controller.cert-manager.io/"
+_MANAGER: Final = "batchgate"
+"""As the API server notes who wrote a field: the first part of our User-Agent."""
 _TIME: Final = "%Y-%m-%dT%H:%M:%SZ"
 
 
@@ -115,6 +117,22 @@ def with_bundle(webhooks: Iterable[Mapping[str, Any]], bundle: bytes) -> list[Js
     """Webhooks with this CA bundle."""
     text = base64.b64encode(bundle).decode()
     return [{**one, "clientConfig": {**(one.get("clientConfig") or {}), "caBundle": text}} for one in webhooks]
+
+
+def disowned(registration: Json) -> Write | None:
+    """A registration whose fields are nobody's that are noted as ours; None if none is.
+
+    Whoever applies it on the server's side, as Helm does, would otherwise meet a conflict at the next change of such a
+    field, where the chart says how it shall be (``certificates.mode`` other than ``builtin``).
+    """
+    metadata = registration["metadata"]
+    managers = metadata.get("managedFields") or []
+    others = [one for one in managers if one.get("manager") != _MANAGER]
+    if len(others) == len(managers):
+        return None
+    # An empty list would change nothing; one empty entry says that no field is anybody's.
+    body = {**registration, "metadata": {**metadata, "managedFields": others or [{}]}}
+    return Write(body, "its fields are left to whoever applies it")
 
 
 def fingerprint(*values: bytes) -> str:

@@ -121,11 +121,13 @@ def _adopted(found: Objects, tls: Json, authority: Authority) -> Write | None:
 
 
 def _joined(found: Objects, tls: Json, authority: Authority) -> Write | None:
-    """Every bundle holds all CAs that are trusted, and no other."""
+    """Every bundle holds all CAs that are trusted, and no other. A registration stays whose it was."""
     for one in found.registrations:
         if any(bundle != authority.bundle for bundle in objects.bundles_of(one)):
             body = {**one, "webhooks": objects.with_bundle(one["webhooks"], authority.bundle)}
             return Write(body, f"caBundle set to {_count(authority)}")
+        if left := objects.disowned(one):
+            return left
     if objects.value_of(tls, objects.CA_CERTIFICATE) != authority.bundle:
         body = objects.with_data(tls, {objects.CA_CERTIFICATE: authority.bundle})
         return Write(body, f"{objects.CA_CERTIFICATE} set to {_count(authority)}")

@@ -145,6 +145,24 @@ def test_it_is_taken_over_given_back_and_taken_over_again_without_a_gap(kept: In
             assert taken_over(kept) == first
 
 
+@pytest.mark.parametrize("mode", [{"mode": "cert-manager"}, {"mode": "existing", "existing": {"caBundle": "QQ=="}}])
+def test_what_it_registered_may_be_changed_by_whoever_applies_the_registration(
+    installed: Installed, tmp_path: Path, mode: Json
+) -> None:
+    """A server-side apply, as Helm's, fails where another manager owns a field that it changes."""
+    assert installed.certs("ensure")[0] == 0
+    with webhook(installed, tmp_path):
+        assert installed.certs("ensure", "--activate", "--wait", "60s")[0] == 0
+    values = rendering.NEEDED | {"certificates": mode, "registration": {"timeoutSeconds": 3, "failurePolicy": "Ignore"}}
+    found = yaml.safe_dump_all(rendering.objects(values, ["registration"]))
+    before = trusted(installed)
+    installed.plane.kubectl("apply", "--server-side", "--field-manager=helm", "-f", "-", stdin=found)
+
+    (one,) = installed.webhooks()
+    assert (one["timeoutSeconds"], one["failurePolicy"]) == (3, "Ignore")
+    assert mode["mode"] == "existing" or trusted(installed) == before
+
+
 def judged(installed: Installed) -> bool:
     """Whether the API server asks the webhook; False also while it does not trust its certificate."""
     done = installed.plane.run_kubectl("create", "--dry-run=server", "-o", "json", "-f", "-", stdin=job())
