@@ -30,6 +30,7 @@ _KINDS: Final = ("MutatingWebhookConfiguration", "ValidatingWebhookConfiguration
 _KEPT: Final = (
     f"secrets/{names.WEBHOOK_TLS}",
     f"secrets/{names.WEBHOOK_CA}",
+    f"secrets/{names.WEBHOOK_ISSUER}",
     f"secrets/{names.WEBHOOK_SIGNING}",
     f"configmaps/{names.PUBLIC_KEYS_CONFIG_MAP}",
 )

@@ -43,7 +43,7 @@ class Found:
     :param node_leases: of all Nodes
     :param requests: agents' certificate requests
     :param accounts: those of sites' agents outside the cluster, with their bindings, in the order of their deletion
-    :param kept: paths of the Secrets and the ConfigMap that `certs ensure` made
+    :param kept: paths of the Secrets and the ConfigMap that `certs ensure` or cert-manager made
     :param deployed: our Deployments in the system namespace, by their names
     :param gated: namespaces with the label that opts in or out, by their names
     """

@@ -53,6 +53,8 @@ def test_what_was_there_before_is_there_after(control_plane_programs: programs.P
         for folder in ("certs", "webhook"):
             plane.kubectl("apply", "-k", str(installing.MANIFESTS / folder))
         assert batchgate(plane, "certs", "ensure")[0] == 0
+        # cert-manager leaves the CA's Secret when its Certificate is deleted.
+        plane.kubectl("create", "secret", "generic", names.WEBHOOK_ISSUER, "-n", SYSTEM)
         agent = installing.agent(plane)
         identity = agent.name.removesuffix(".yaml")
         plane.kubectl("create", "-f", "-", user=identity, stdin=json.dumps(node()))
@@ -70,7 +72,8 @@ def test_what_was_there_before_is_there_after(control_plane_programs: programs.P
             plane.kubectl("delete", "-k", str(installing.MANIFESTS / folder), "--ignore-not-found")
         code, said = batchgate(plane, "uninstall", "--yes")
         assert code == 0, said
-        assert f"delete  {names.WEBHOOK_CA}\n" in said
+        for name in (names.WEBHOOK_CA, names.WEBHOOK_ISSUER):
+            assert f"delete  {name}\n" in said
         plane.kubectl("delete", "-k", str(installing.MANIFESTS / "base"), "--ignore-not-found")
 
         assert until(lambda: everything(plane) == before or None), everything(plane) ^ before
