@@ -120,10 +120,10 @@ def with_bundle(webhooks: Iterable[Mapping[str, Any]], bundle: bytes) -> list[Js
 
 
 def disowned(registration: Json) -> Write | None:
-    """A registration whose fields are nobody's that are noted as ours; None if none is.
+    """A registration of which we own no field; None if that is so already.
 
-    Whoever applies it on the server's side, as Helm does, would otherwise meet a conflict at the next change of such a
-    field, where the chart says how it shall be (``certificates.mode`` other than ``builtin``).
+    Helm applies on the server's side. In modes other than ``builtin`` the chart says how the registration shall be, and a
+    change of a field that is ours would end in a conflict.
     """
     metadata = registration["metadata"]
     managers = metadata.get("managedFields") or []
