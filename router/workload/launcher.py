@@ -15,17 +15,11 @@ from typing import Final
 from router.workload import shellwords
 from router.workload.expand import environment_of, refers
 from router.workload.launcherline import Reading, StaysError, read_options
+from router.workload.launchernames import LONG_OPTIONS, SHELLS, is_launcher, mention
 from router.workload.model import Container, Launcher
 from router.workload.shellwords import Word
+from router.workload.wrappers import base
 
-LAUNCHERS: Final = frozenset(["mpirun", "mpiexec", "orterun", "prterun", "srun"])
-_VARIANTS: Final = frozenset(["openmpi", "hydra", "mpich", "mpich2", "lam", "slurm"])
-_MENTION: Final = re.compile(
-    r"(?<![\w.-])(?:mpirun|mpiexec|orterun|prterun|srun)(?:\.(?:openmpi|hydra|mpich2?|lam|slurm))?(?![\w-]|\.\w)"
-)
-_LONGEST_SCRIPT: Final = 256 * 1024  # characters: an annotation, which holds the script, cannot be longer
-_SHELLS: Final = frozenset(["sh", "bash", "dash", "ash", "ksh", "zsh"])
-_LONG_OPTIONS: Final = frozenset(["--login", "--norc", "--noprofile", "--posix"])
 _ASSIGNMENT: Final = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)=(.*)", re.DOTALL)
 _VARIABLE: Final = re.compile(r"\$(?:(\w+)|\{(\w+)\}|\((\w+)\))", re.ASCII)
 _SHELL_SYNTAX: Final = re.compile(r"[|&;<>()`'\"\\$#\n]")
@@ -72,26 +66,6 @@ def find_launcher(container: Container, path: str) -> Launcher | NotLifted | Non
         return NotLifted(mentioned, str(reason))
 
 
-def mention(words: Sequence[str]) -> str:
-    """The first launcher named in the words, or an empty string. Only the first 256 Ki characters of a word count."""
-    for word in words:
-        # Looking for plain names first is much faster than the expression, on short words and on long ones.
-        if "run" in word or "mpiexec" in word:
-            found = [place for stem in LAUNCHERS if (place := _place_of(stem, word)) is not None]
-            if found:
-                match = _MENTION.match(word, min(found))
-                return match.group() if match else ""
-    return ""
-
-
-def _place_of(stem: str, word: str) -> int | None:
-    """The place in a word where a launcher's name stands alone; None without one."""
-    place = word.find(stem, 0, _LONGEST_SCRIPT)
-    while place >= 0 and not _MENTION.match(word, place):
-        place = word.find(stem, place + 1, _LONGEST_SCRIPT)
-    return None if place < 0 else place
-
-
 def _lift(container: Container, words: Sequence[Word], path: str) -> Launcher:
     environment = environment_of(container)
     values = environment.values
@@ -105,13 +79,13 @@ def _lift(container: Container, words: Sequence[Word], path: str) -> Launcher:
         return environment.known(word.text)
 
     _strip_prefixes(line, resolve, assignments=False)
-    if line.words and _base(line.words[0].text) in _SHELLS:
+    if line.words and base(line.words[0].text) in SHELLS:
         _open_shell(line)
         _refuse_shell_syntax(line.text, values)
         _strip_prefixes(line, resolve, assignments=True)
-    if not line.words or not _is_launcher(line.words[0].text):
+    if not line.words or not is_launcher(line.words[0].text):
         raise StaysError(f"is not the first command of the container{_instead(line.words)}")
-    program = _base(line.words[0].text)
+    program = base(line.words[0].text)
     reading = read_options(program, line.words[1:], resolve, f"in {path}")
     return _launcher(program, line, reading, path)
 
@@ -140,17 +114,8 @@ def _launcher(program: str, line: _Line, reading: Reading, path: str) -> Launche
 
 def _instead(words: Sequence[Word]) -> str:
     """A clause that names the first program, if its name is short and plain."""
-    name = _base(words[0].text) if words else ""
+    name = base(words[0].text) if words else ""
     return f", which is {name}" if _NAME.fullmatch(name) else ""
-
-
-def _base(word: str) -> str:
-    return word.rpartition("/")[2]
-
-
-def _is_launcher(word: str) -> bool:
-    name, _, variant = _base(word).partition(".")
-    return name in LAUNCHERS and (not variant or variant in _VARIANTS)
 
 
 def _open_shell(line: _Line) -> None:
@@ -159,11 +124,11 @@ def _open_shell(line: _Line) -> None:
     position = 1
     while position < len(words) and words[position].startswith("-"):
         option = words[position]
-        if option not in _LONG_OPTIONS and (option.startswith("--") or "i" in option or "s" in option):
+        if option not in LONG_OPTIONS and (option.startswith("--") or "i" in option or "s" in option):
             raise StaysError(f"stands behind {words[0]} {option}")
-        line.login = line.login or option == "--login" or (option not in _LONG_OPTIONS and "l" in option)
+        line.login = line.login or option == "--login" or (option not in LONG_OPTIONS and "l" in option)
         position += 1
-        if option not in _LONG_OPTIONS:
+        if option not in LONG_OPTIONS:
             position += option.endswith("o")  # -o pipefail
             if "c" in option:
                 _take_string(line, words, position)
@@ -198,7 +163,7 @@ def _strip_prefixes(line: _Line, resolve: Resolve, *, assignments: bool) -> None
             line.environment.append((match[1], _assigned(word, match, resolve)))
             position += 1
             continue
-        prefix = _base(word.text)
+        prefix = base(word.text)
         if prefix not in _PREFIXES or word.expands:
             break
         position = _PREFIXES[prefix](line, words, position + 1)

@@ -6,7 +6,8 @@ import pytest
 
 from router.workload import workload_of
 from router.workload.expand import argv
-from router.workload.launcher import NotLifted, find_launcher, mention
+from router.workload.launcher import NotLifted, find_launcher
+from router.workload.launchernames import mention
 from router.workload.model import Container, ContainerKind, EnvVar, Launcher
 
 PATH = "the command"
