@@ -12,11 +12,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-from router.workload import shellwords
 from router.workload.expand import environment_of, refers
 from router.workload.launcherline import Reading, StaysError, read_options
 from router.workload.launchernames import LONG_OPTIONS, SHELLS, is_launcher, mention
 from router.workload.model import Container, Launcher
+from router.workload.plainform import reduce
 from router.workload.shellwords import Word
 from router.workload.wrappers import base
 
@@ -37,15 +37,21 @@ class NotLifted:
 
 @dataclass(slots=True)
 class _Line:
-    """The command as far as it has been unwrapped: the words still to read, and the settings of the wrappers."""
+    """The command as far as it has been unwrapped: the words still to read, and the settings of the wrappers.
+
+    :param written: the shell's text, of which ``text`` has only the one command, at the same place
+    """
 
     words: Sequence[Word]
+    written: str = ""
     text: str = ""
     shell: tuple[str, ...] = ()
     login: bool = False
     extra: tuple[str, ...] = ()
     environment: list[tuple[str, str | None]] = field(default_factory=list)
     dropped: list[str] = field(default_factory=list)
+    before: str = ""
+    after: str = ""
 
 
 Resolve = Callable[[Word], str | None]
@@ -81,7 +87,7 @@ def _lift(container: Container, words: Sequence[Word], path: str) -> Launcher:
     _strip_prefixes(line, resolve, assignments=False)
     if line.words and base(line.words[0].text) in SHELLS:
         _open_shell(line)
-        _refuse_shell_syntax(line.text, values)
+        _refuse_shell_syntax(line.written, values)
         _strip_prefixes(line, resolve, assignments=True)
     if not line.words or not is_launcher(line.words[0].text):
         raise StaysError(f"is not the first command of the container{_instead(line.words)}")
@@ -92,8 +98,9 @@ def _lift(container: Container, words: Sequence[Word], path: str) -> Launcher:
 
 def _launcher(program: str, line: _Line, reading: Reading, path: str) -> Launcher:
     tail = reading.program
-    if line.shell and (line.login or any(word.expands for word in tail)):
-        argv = (*line.shell, f"exec {line.text[tail[0].start : tail[-1].end]}", *line.extra)
+    if line.shell and (line.login or line.after or any(word.expands for word in tail)):
+        command = f"{line.before}exec {line.text[tail[0].start : tail[-1].end]}{line.after}"
+        argv = (*line.shell, command, *line.extra)
     else:
         argv = tuple([word.text for word in tail])
     return Launcher(
@@ -139,11 +146,12 @@ def _open_shell(line: _Line) -> None:
 def _take_string(line: _Line, words: Sequence[str], position: int) -> None:
     if position >= len(words):
         raise StaysError(f"stands behind {words[0]} -c without a command")
-    line.shell, line.text, line.extra = tuple(words[:position]), words[position], tuple(words[position + 1 :])
-    split = shellwords.split(line.text)
-    if isinstance(split, str):
-        raise StaysError(f"stands in {split}")
-    line.words = split
+    line.shell, line.extra = tuple(words[:position]), tuple(words[position + 1 :])
+    plain = reduce(words[position], words[0])
+    if isinstance(plain, str):
+        raise StaysError(f"stands in {plain}")
+    line.written, line.text, line.words = words[position], plain.text, plain.words
+    line.before, line.after = plain.before, plain.after
 
 
 def _refuse_shell_syntax(text: str, values: Mapping[str, str]) -> None:
@@ -203,4 +211,19 @@ def _nice(line: _Line, words: Sequence[Word], position: int) -> int:
     return _bare(line, words, position)
 
 
-_PREFIXES: Final = {"exec": _bare, "env": _bare, "nohup": _bare, "command": _bare, "time": _time, "nice": _nice}
+def _init(line: _Line, words: Sequence[Word], position: int) -> int:
+    """A first process, which hands on signals and the exit code. The runtime's own does the same."""
+    while position < len(words) and words[position].text in ("-s", "-g", "-v", "-vv", "-w"):
+        position += 1
+    return _bare(line, words, position)
+
+
+_PREFIXES: Final = {
+    "exec": _bare,
+    "env": _bare,
+    "nohup": _bare,
+    "command": _bare,
+    "time": _time,
+    "nice": _nice,
+    **dict.fromkeys(["tini", "tini-static", "docker-init", "dumb-init"], _init),
+}
