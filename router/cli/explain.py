@@ -125,7 +125,10 @@ def _launches(workload: Workload) -> Iterator[str]:
     lines = []
     for container in workload.main_containers:
         if lifted := container.launcher:
-            lines.append(f"{lifted.source}: {lifted.program}{_ranks(lifted.ranks)}; the site's own takes its place")
+            limit = f", at most {durations.show(lifted.time_limit)}" if lifted.time_limit else ""
+            lines.append(
+                f"{lifted.source}: {lifted.program}{_ranks(lifted.ranks)}{limit}; the site's own takes its place"
+            )
         for launch in container.launches:
             unknown = f"; it {launch.unknown}" if launch.unknown else ""
             lines.append(f"{launch.place}: {launch.program}{_ranks(launch.ranks)}{unknown}; it stays where it is")

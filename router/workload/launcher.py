@@ -24,6 +24,9 @@ _ASSIGNMENT: Final = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)=(.*)", re.DOTALL)
 _VARIABLE: Final = re.compile(r"\$(?:(\w+)|\{(\w+)\}|\((\w+)\))", re.ASCII)
 _SHELL_SYNTAX: Final = re.compile(r"[|&;<>()`'\"\\$#\n]")
 _NAME: Final = re.compile(r"[\w.+-]{1,40}", re.ASCII)
+_TERM: Final = re.compile(r"(?:-s=?|--signal=)(?:(?:SIG)?TERM|15)")
+_DURATION: Final = re.compile(r"(\d{1,9})([smhd]?)", re.ASCII)
+_SECONDS: Final = {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86400}
 _SPLITS: Final = re.compile(r"[\s*?\[]")
 
 
@@ -52,6 +55,7 @@ class _Line:
     dropped: list[str] = field(default_factory=list)
     before: str = ""
     after: str = ""
+    time_limit: int = 0
 
 
 Resolve = Callable[[Word], str | None]
@@ -116,6 +120,7 @@ def _launcher(program: str, line: _Line, reading: Reading, path: str) -> Launche
         dropped=tuple(line.dropped + reading.dropped),
         nodes=reading.nodes,
         cores_per_rank=reading.cores_per_rank,
+        time_limit=line.time_limit,
     )
 
 
@@ -211,6 +216,26 @@ def _nice(line: _Line, words: Sequence[Word], position: int) -> int:
     return _bare(line, words, position)
 
 
+def _timeout(line: _Line, words: Sequence[Word], position: int) -> int:
+    """``timeout 1h``: TERM to the launcher after that time. Other signals and a KILL later have other ends."""
+    texts = [word.text for word in words]
+    while position < len(texts) and texts[position].startswith("-") and texts[position] != "--":
+        pair = "=".join(texts[position : position + 2])
+        if texts[position] == "--foreground" or _TERM.fullmatch(texts[position]):
+            position += 1
+        elif texts[position] in ("-s", "--signal") and _TERM.fullmatch(pair):
+            position += 2
+        else:
+            raise StaysError(f"stands behind timeout {texts[position]}")
+    position += position < len(texts) and texts[position] == "--"
+    match = _DURATION.fullmatch(texts[position]) if position < len(texts) else None
+    if match is None:
+        raise StaysError("stands behind a timeout that is not a whole number of seconds, minutes, hours or days")
+    seconds = int(match[1]) * _SECONDS[match[2]]
+    line.time_limit = min(seconds, line.time_limit) if seconds and line.time_limit else seconds or line.time_limit
+    return position + 1
+
+
 def _init(line: _Line, words: Sequence[Word], position: int) -> int:
     """A first process, which hands on signals and the exit code. The runtime's own does the same."""
     while position < len(words) and words[position].text in ("-s", "-g", "-v", "-vv", "-w"):
@@ -225,5 +250,6 @@ _PREFIXES: Final = {
     "command": _bare,
     "time": _time,
     "nice": _nice,
+    "timeout": _timeout,
     **dict.fromkeys(["tini", "tini-static", "docker-init", "dumb-init"], _init),
 }

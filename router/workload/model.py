@@ -81,6 +81,7 @@ class Launcher:
     :param environment: the variables that ``-x``, ``-genv`` or ``env X=y`` set; None as value means "pass it on"
     :param mapping: in the launcher's own words (``ppr:2:node``), or empty
     :param binding: in the launcher's own words (``core``), or empty
+    :param time_limit: seconds after which ``timeout`` before it ends it; 0 without
     """
 
     program: str
@@ -95,6 +96,7 @@ class Launcher:
     dropped: tuple[str, ...] = ()
     nodes: Figure | None = None
     cores_per_rank: Figure | None = None
+    time_limit: int = 0
 
 
 @unchanging

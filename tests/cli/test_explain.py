@@ -116,6 +116,10 @@ srun -n $RANKS ./b
         ),
         (["mpirun", "-np", "2", "./a"], ["COMMAND: mpirun, 2 ranks; the site's own takes its place"]),
         (
+            ["timeout", "90", "mpirun", "-np", "2", "./a"],
+            ["COMMAND: mpirun, 2 ranks, at most 1m30s; the site's own takes its place"],
+        ),
+        (
             ["sh", "-c", "cd /w; mpirun ./a"],
             [
                 "COMMAND[2], line 1, column 8: mpirun; it stays where it is",

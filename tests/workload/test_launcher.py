@@ -250,6 +250,26 @@ def test_variables_set_before_the_launcher_reach_the_ranks():
     assert found.environment == (("A", "1"), ("B", "x y"), ("C", "3"), ("D", None))
 
 
+@pytest.mark.parametrize(
+    ("words", "seconds"),
+    [
+        ("timeout 600", 600),
+        ("/usr/bin/timeout 5m", 300),
+        ("timeout --foreground -s TERM 2h", 7200),
+        ("timeout --signal=15 -- 1d", 86400),
+        ("timeout -sSIGTERM 90s", 90),
+        ("timeout 0", 0),
+        ("timeout 90 timeout 60", 60),
+        ("timeout 60 timeout 0", 60),
+        ("tini -- timeout 60 nice", 60),
+    ],
+)
+def test_a_timeout_is_a_limit_of_the_launcher(words: str, seconds: int) -> None:
+    for command in ([*words.split(), "mpirun", "-np", "8", "./a"], ["sh", "-c", f"set -e; {words} mpirun -np 8 ./a;"]):
+        found = lifted(*command)
+        assert (found.time_limit, summary(found)) == (seconds, ("mpirun", ("./a",), 8))
+
+
 def test_values_that_the_manifest_gives_are_resolved():
     env: dict[str, str | None] = {"NP": "8", "DIR": "/data"}
     assert summary(lifted("mpirun", "-np", "$(NP)", *SOLVER, env=env)) == ("mpirun", SOLVER, 8)
@@ -334,7 +354,16 @@ STAYS = [
     ('mpirun -np 8 ./solver "a', "stands in a command with an unclosed quote"),
     ("mpirun -np 8 ./solver \\", "stands in a command that ends in a backslash"),
     ("echo mpirun", "is not the first command of the container, which is echo"),
-    ("timeout 1h mpirun -np 8 ./solver", "is not the first command of the container, which is timeout"),
+    ("timeout -k 5 1h mpirun -np 8 ./solver", "stands behind timeout -k"),
+    ("timeout -s KILL 1h mpirun -np 8 ./solver", "stands behind timeout -s"),
+    ("timeout --preserve-status 1h mpirun -np 8 ./solver", "stands behind timeout --preserve-status"),
+    *[
+        (
+            f"timeout {duration} mpirun -np 8 ./solver",
+            "stands behind a timeout that is not a whole number of seconds, minutes, hours or days",
+        )
+        for duration in ("0.5", "1w", "$T", "-- $(T)", "9999999999")
+    ],
     ("/usr/bin/stdbuf -oL mpirun -np 8 ./solver", "is not the first command of the container, which is stdbuf"),
     ("bash -c 'mpirun -np 8 ./solver'", "is not the first command of the container, which is bash"),
     ("'a b/c d' mpirun", "is not the first command of the container"),
