@@ -17,7 +17,7 @@ from router.workload.expand import environment_of
 from router.workload.launcherline import Reading, read_figures
 from router.workload.launchernames import SHELLS, is_launcher, mention, shell_string
 from router.workload.model import Container, Figure, Launch
-from router.workload.shellvalues import Scope
+from router.workload.shellvalues import Scope, quoted_text
 from router.workload.shellwalk import ShellWord, Source, TooDeepError, Walk
 from router.workload.wrappers import base, inner
 
@@ -149,12 +149,21 @@ class _Search:
 
     def _shell(self, words: Sequence[ShellWord], scope: Scope) -> None:
         place = shell_string([word.text for word in words])
-        text = None if place is None else words[place].text
-        if place is None or text is None:
+        if place is None:
             self._out_of_sight(words)
             return
-        arguments = tuple([word.text for word in words[place + 1 :]]) or (words[0].text,)
-        self._text(text, words[place].inside(text), scope.copy(arguments))
+        word = words[place]
+        arguments = tuple([one.text for one in words[place + 1 :]]) or (words[0].text,)
+        if (text := word.shell_text) is not None:
+            self._text(text, word.inside(text), scope.copy(arguments))
+            return
+        text = quoted_text(word.node) if word.node is not None else None
+        unnamed, self.unnamed = self.unnamed, text is None
+        if text is not None:
+            self._text(text, word.inside(text), scope.blinded())
+        if self.unnamed:  # what it runs is in a variable
+            self._out_of_sight(words)
+        self.unnamed |= unnamed
 
     def _text(self, text: str, source: Source, scope: Scope) -> None:
         self._texts += 1

@@ -16,7 +16,7 @@ from router.workload.hints import Hints
 from router.workload.launcher import find_launcher
 from router.workload.launchernames import mention
 from router.workload.launches import Found, find_launches
-from router.workload.model import Container, ContainerKind, Figure, Launch, Launcher
+from router.workload.model import Container, ContainerKind, Figure, Launcher
 
 _HOW: Final = "for several nodes make {} the whole command, as docs/mpi.md shows"
 """The advice comes first: the end of a long sentence is cut off where it is shown."""
@@ -103,16 +103,17 @@ def _find(container: Container, hints: Hints, findings: Findings) -> Launcher | 
         return None  # only a comment or a string names it
     stays = _Stays(lifted.program, lifted.why, found)
     findings.warnings.append(
-        f"{_field(container)}: {_HOW.format(stays.program)}; it {stays.why}{_where(found.launches)}, "
+        f"{_field(container)}: {_HOW.format(stays.program)}; it {stays.why}{_where(found)}, "
         "so it is one process on one node"
     )
     return stays
 
 
-def _where(launches: Sequence[Launch]) -> str:
-    """The place of the first launcher that was found, and its ranks."""
+def _where(found: Found) -> str:
+    """The place of the first launcher that was found, and its ranks; or why the text was not read."""
+    launches = found.launches
     if not launches:
-        return ""
+        return f" (the text {found.unread})" if found.unread else ""
     first = launches[0]
     ranks = f": {first.ranks.value} ranks" if first.ranks else ""
     more = f", and {len(launches) - 1} more" if len(launches) > 1 else ""
@@ -138,7 +139,7 @@ def _judge_hinted(container: Container, found: Launcher | _Stays | None, hints: 
     once = f"with the hint {hint.origin if hint else ''} it would start once per rank"
     if isinstance(found, _Stays) and found.program:
         findings.block(
-            _field(container), f"{_HOW.format(found.program)}; it {found.why}{_where(found.found.launches)}, and {once}"
+            _field(container), f"{_HOW.format(found.program)}; it {found.why}{_where(found.found)}, and {once}"
         )
     elif isinstance(found, _Stays):
         findings.block(

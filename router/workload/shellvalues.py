@@ -57,15 +57,26 @@ class Scope:
         self.cores = cores
         self.arguments = arguments
         self.values: dict[str, Value] = {}
+        self.blind = False
+        """Whether no variable is known, as it is open which shell expands it."""
 
     def copy(self, arguments: tuple[str | None, ...] | None = None) -> Scope:
         """A scope for a subshell or a branch. With arguments it is that of a function's call."""
         other = Scope(self.environment, self.cores, self.arguments if arguments is None else arguments)
         other.values = dict(self.values)
+        other.blind = self.blind
+        return other
+
+    def blinded(self) -> Scope:
+        """A scope in which no variable is known."""
+        other = self.copy()
+        other.arguments, other.blind = None, True
         return other
 
     def get(self, name: str) -> Value:
         """The value of a variable or a positional parameter."""
+        if self.blind:
+            return None
         if name.isdigit():
             place = int(name) if len(name) < 4 else 1000
             if self.arguments is None:
@@ -92,8 +103,8 @@ class Scope:
 
 def words_of(node: Node, scope: Scope) -> list[str | None]:
     """The words that one argument becomes. One that may become any number of words counts as one unknown word."""
-    if node.type in ("simple_expansion", "expansion"):
-        value = _expansion(node, scope)
+    if node.type in ("simple_expansion", "expansion", "command_substitution"):
+        value = _special(node, scope)
         if value is None or _PATTERN.search(value):
             return [None]
         split = value.split(maxsplit=_MOST_WORDS)
@@ -139,6 +150,11 @@ def _special(node: Node, scope: Scope) -> str | None:
 
 def _text(node: Node) -> str:
     return (node.text or b"").decode("utf-8", "replace")
+
+
+def quoted_text(node: Node) -> str | None:
+    """A string in double quotes with its expansions as they are written; None for another node."""
+    return _unquoted((node.text or b"")[1:-1]) if node.type == "string" else None
 
 
 def _string(node: Node, scope: Scope) -> str | None:

@@ -60,6 +60,16 @@ class ShellWord:
     start: int = 0
     node: Node | None = None
 
+    @property
+    def shell_text(self) -> str | None:
+        """The word as text of a shell; None if it is known only when it runs.
+
+        That of the manifest is taken as written, so that places are its own: references count as substitutions there.
+        """
+        if self.node is not None or b"$$" in self.source.text:
+            return self.text
+        return self.source.text.decode("utf-8", "replace")
+
     def inside(self, text: str) -> Source:
         """The word's value as a text of its own."""
         wanted = text.encode("utf-8", "replace")

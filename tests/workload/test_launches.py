@@ -11,7 +11,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from router.workload.launches import Found, find_launches, most
+from router.workload.launches import find_launches, most
 from router.workload.model import Container, ContainerKind, EnvVar, Figure
 from router.workload.shelltree import LONGEST, MOST_OF_A_KIND, parse
 
@@ -85,6 +85,9 @@ TEXTS = [
     ('RUN="mpirun -np 4"; $RUN ./a', [("mpirun", 1, 21, 4)]),
     ("eval mpirun -np 4 ./a", [("mpirun", 1, 6, 4)]),
     ("set -- 5 6; mpirun -np $2 a", [("mpirun", 1, 13, 6)]),
+    ("echo $(LATER); mpirun -np 4 a", [("mpirun", 1, 16, 4)]),
+    ("mpirun -np $$NP '$(NP)' a", [("mpirun", 1, 1, 16)]),
+    ("mpirun $(ARGS) a", [("mpirun", 1, 1, 6)]),
     # loops
     ("for n in 1 2 16 4; do mpirun -np $n a; done", [("mpirun", 1, 23, 16)]),
     ("for n in $(seq 4); do mpirun -np $n a; done", [("mpirun", 1, 23, None)]),
@@ -101,6 +104,7 @@ TEXTS = [
     ('bash -lc "mpirun -np $NP a"', [("mpirun", 1, 10, 16)]),
     ("bash -c 'mpirun -np $1 a' run 7", [("mpirun", 1, 10, 7)]),
     ("eval 'N=3; mpirun -np 3 a'; mpirun -np $N b", [("mpirun", 1, 12, 3), ("mpirun", 1, 29, 3)]),
+    ('bash -c "x; mpirun -np 4 $A; N=3; mpirun -np $N b"', [("mpirun", 1, 13, 4), ("mpirun", 1, 35, None)]),
     # several programs
     ("mpirun -np 2 a : -np 3 b", [("mpirun", 1, 1, 5)]),
     ("mpirun -np 2 a : b", [("mpirun", 1, 1, None)]),
@@ -159,7 +163,8 @@ OUT_OF_SIGHT = [
 
 @pytest.mark.parametrize(("text", "scripts"), OUT_OF_SIGHT, ids=range(len(OUT_OF_SIGHT)))
 def test_what_is_not_looked_into(text: str, scripts: tuple[str, ...]) -> None:
-    assert find_launches(container("bash", "-c", text)) == Found((), scripts)
+    found = find_launches(container("bash", "-c", text))
+    assert (found.launches, found.scripts, found.unread) == ((), scripts, "")
 
 
 def test_every_figure_with_its_place() -> None:
@@ -184,7 +189,6 @@ UNREAD = [
     ("mpirun a " + "x" * LONGEST, f"has more than {LONGEST} bytes"),
     ("mpirun a " + "|" * (MOST_OF_A_KIND + 1), f"has more than {MOST_OF_A_KIND} of the character '|'"),
     ("mpirun a; if", "has syntax that the parser does not know"),
-    ("mpirun a \ud800", "has characters that no process takes"),
     ("mpirun a \0", "has characters that no process takes"),
     ("( " * 200 + "mpirun a" + ")" * 200, "is nested too deeply"),
     ("x | if a; then " * 80 + "mpirun a" + "; fi" * 80, "is nested too deeply"),
@@ -195,6 +199,10 @@ UNREAD = [
 @pytest.mark.parametrize(("text", "unread"), UNREAD, ids=range(len(UNREAD)))
 def test_why_a_text_is_not_looked_into(text: str, unread: str) -> None:
     assert find_launches(container("sh", "-c", text)).unread == unread
+
+
+def test_half_of_a_character_is_not_parsed() -> None:
+    assert parse("mpirun a \ud800") == "has characters that no process takes"
 
 
 def test_a_job_without_shell_text_loads_no_parser() -> None:

@@ -70,6 +70,14 @@ def test_a_launcher_that_stays_is_told_with_how_to_write_it():
     )
 
 
+def test_a_launcher_in_a_text_that_is_not_read_is_told_with_the_reason():
+    (warning,) = size(mpi("sh", "-c", "mpirun ./a; if")).warnings
+    assert warning == (
+        f"{MAIN}.command: for several nodes make mpirun the whole command, as docs/mpi.md shows; it stands in a list of "
+        "commands (;) (the text has syntax that the parser does not know), so it is one process on one node"
+    )
+
+
 def test_a_launcher_in_args_bypasses_the_entrypoint_and_says_so():
     found = size(job(container(args=["mpirun", "-np", "2", "./a"])))
     assert found.mpi == "main"
