@@ -263,6 +263,7 @@ NASTY = [
     "x=aaaaaaaa; " + 'x="$x$x$x$x"; ' * 100 + "mpirun -np $x a",
     "f() { g; g; }; g() { h; h; }; h() { i; i; i; i; }; i() { mpirun a; }; " + "f; " * 250,
     "a\n" * (LONGEST // 2),
+    "select " * 1170 + "-" * 8192,
 ]  # fmt: skip
 
 
