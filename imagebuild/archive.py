@@ -1,6 +1,6 @@
-"""Reads an image's archive: its digest, its size, its configuration.
+"""Reads an image's archive: its digest, its size, its configuration. Copies one with other times.
 
-Shell: reads files.
+Shell: reads and writes files.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ class Image:
     :param digest: of its configuration, which names the digests of its layers: the image's id, whatever compresses it
     :param tags: its names
     :param configuration: as the image specification has it
-    :param size: of its layers, in bytes, not compressed
+    :param size: of its layers, in bytes, as they are in the archive
     """
 
     digest: str
@@ -45,6 +45,18 @@ def read(archive: Path) -> Image:
         raise BuildError(f"{archive} is no archive of one image: {error}") from error
     digest = hashlib.sha256(written).hexdigest()
     return Image(f"sha256:{digest}", tuple(entry["RepoTags"]), json.loads(written), size)
+
+
+def copy(archive: Path, out: Path, seconds: int) -> None:
+    """Copy an archive. Each of its files gets one time, as Docker gives some the time at which it saved the image.
+
+    :param seconds: the time, since 1970
+    """
+    with tarfile.open(archive) as read, tarfile.open(out, "w") as written:
+        for entry in read:
+            entry.mtime = seconds
+            entry.pax_headers = {}  # it has the time a second time, with its fractions
+            written.addfile(entry, read.extractfile(entry) if entry.isreg() else None)
 
 
 def _member(opened: tarfile.TarFile, name: str) -> bytes:

@@ -60,12 +60,15 @@ def podman(plan: Plan, target: str, out: Path) -> list[list[str]]:
 
 
 def docker(plan: Plan, target: str, out: Path) -> list[list[str]]:
-    """The same with Docker's buildx."""
+    """The same with Docker's buildx.
+
+    Docker's own image store, unlike containerd's, takes no export of an archive: so the image is loaded, then saved.
+    """
     build = ["docker", "buildx", "build", "--quiet", "--provenance=false", *_arguments(plan, target)]
     if target == BILLS:
         return [[*build, "--output", f"type=local,dest={out}", str(ROOT)]]
-    kind = f"type=docker,dest={out},rewrite-timestamp=true"
-    return [[*build, "--tag", tag(target, plan.source), "--output", kind, str(ROOT)]]
+    name = tag(target, plan.source)
+    return [[*build, "--load", "--tag", name, str(ROOT)], ["docker", "save", "--output", str(out), name]]
 
 
 def _arguments(plan: Plan, target: str) -> Iterator[str]:
@@ -88,17 +91,18 @@ BUILDERS: Final = {"docker": docker, "podman": podman}
 
 
 def find() -> str:
-    """The builder that works here: Docker with its daemon, else podman.
+    """The builder that works here: Docker with its daemon and buildx, else podman.
 
     :raises BuildError: there is neither
     """
-    if shutil.which("docker") and commands.succeeds(["docker", "info"], _SECONDS):
+    asked = (["docker", "info"], ["docker", "buildx", "version"])
+    if all(commands.succeeds(argv, _SECONDS) for argv in asked):
         return "docker"
     if shutil.which("podman"):
         return "podman"
     raise BuildError(
-        "an image is built with Docker or podman; Docker's daemon does not answer, and there is no podman. "
-        "On Debian: apt-get install podman"
+        "an image is built with Docker or podman; Docker's daemon does not answer or has no buildx "
+        "(`docker info`, `docker buildx version`), and there is no podman. On Debian: apt-get install podman"
     )
 
 

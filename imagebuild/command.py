@@ -51,10 +51,12 @@ def make(builder: str, plan: Plan, target: str, out: Path) -> Path:
         for argv in BUILDERS[builder](plan, target, out):
             commands.run(argv)
         return out
-    half = out.with_suffix(".half.tar")
-    half.unlink(missing_ok=True)  # podman appends to an archive that is there
-    for argv in BUILDERS[builder](plan, target, half):
+    saved, half = out.with_name(f"{out.name}.saved"), out.with_name(f"{out.name}.half")
+    saved.unlink(missing_ok=True)  # podman appends to an archive that is there
+    for argv in BUILDERS[builder](plan, target, saved):
         commands.run(argv)
+    archive.copy(saved, half, plan.source.epoch)
+    saved.unlink()
     half.replace(out)
     return out
 

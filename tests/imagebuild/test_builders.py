@@ -43,16 +43,60 @@ def test_podman_builds_and_then_saves() -> None:
     ]
 
 
-def test_docker_does_both_at_once() -> None:
+def test_docker_builds_and_then_saves() -> None:
+    """Not at once: Docker's own image store refuses to export an archive."""
     build = ["docker", "buildx", "build", "--quiet", "--provenance=false"]
-    kind = f"type=docker,dest={OUT},rewrite-timestamp=true"
 
     assert builders.docker(PLAN, "batchgate", OUT) == [
-        [*build, *SHARED, "--tag", "localhost/batchgate:1.2.3", "--output", kind, str(ROOT)]
+        [*build, *SHARED, "--load", "--tag", "localhost/batchgate:1.2.3", str(ROOT)],
+        ["docker", "save", "--output", str(OUT), "localhost/batchgate:1.2.3"],
     ]
     assert builders.docker(PLAN, BILLS, OUT.parent) == [
         [*build, *_for(BILLS), "--output", "type=local,dest=/out", str(ROOT)]
     ]
+
+
+DAEMON, BUILDX = 'test "$1" = info', 'test "$1" = buildx'
+
+
+@pytest.mark.parametrize(
+    ("programs", "expected"),
+    [
+        ({"docker": "true", "podman": "true"}, "docker"),
+        ({"docker": DAEMON, "podman": "true"}, "podman"),
+        ({"docker": BUILDX, "podman": "true"}, "podman"),
+        ({"podman": "true"}, "podman"),
+    ],
+)
+def test_docker_builds_if_its_daemon_answers_and_it_has_buildx(
+    programs: dict[str, str], expected: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _on_path(programs, tmp_path, monkeypatch)
+
+    assert builders.find() == expected
+
+
+@pytest.mark.parametrize("programs", [{}, {"docker": DAEMON}, {"docker": BUILDX}])
+def test_without_a_builder_it_says_what_is_missing(
+    programs: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _on_path(programs, tmp_path, monkeypatch)
+
+    with pytest.raises(BuildError) as caught:
+        builders.find()
+
+    assert str(caught.value) == (
+        "an image is built with Docker or podman; Docker's daemon does not answer or has no buildx "
+        "(`docker info`, `docker buildx version`), and there is no podman. On Debian: apt-get install podman"
+    )
+
+
+def _on_path(programs: dict[str, str], folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let these scripts alone be found."""
+    for name, script in programs.items():
+        (folder / name).write_text(f"#!/bin/sh\n{script}\n")
+        (folder / name).chmod(0o755)
+    monkeypatch.setenv("PATH", str(folder))
 
 
 def test_every_target_is_in_the_containerfile() -> None:
@@ -105,6 +149,28 @@ def test_an_archive_is_read(tmp_path: Path) -> None:
 
     digest = f"sha256:{hashlib.sha256(configuration).hexdigest()}"
     assert archive.read(written) == archive.Image(digest, ("localhost/a:1",), {"os": "linux"}, 5)
+
+
+def test_a_copy_of_an_archive_has_one_time(tmp_path: Path) -> None:
+    first, second = tmp_path / "first", tmp_path / "second"
+    for path, time in ((first, 1.0), (second, 2.5)):
+        with tarfile.open(path, "w") as out:
+            for info, content in (
+                (tarfile.TarInfo("a"), b""),
+                (tarfile.TarInfo("a/b"), b"12"),
+                (tarfile.TarInfo("c"), b""),
+            ):
+                info.mtime, info.size = time, len(content)
+                info.type = {"a": tarfile.DIRTYPE, "a/b": tarfile.REGTYPE, "c": tarfile.SYMTYPE}[info.name]
+                info.linkname = "a/b" if info.issym() else ""
+                out.addfile(info, io.BytesIO(content))
+        archive.copy(path, path.with_suffix(".copy"), 3)
+
+    assert first.with_suffix(".copy").read_bytes() == second.with_suffix(".copy").read_bytes()
+    with tarfile.open(first.with_suffix(".copy")) as copied:
+        found = [(one.name, one.type, one.linkname, one.mtime) for one in copied]
+        assert found == [("a", b"5", "", 3), ("a/b", b"0", "", 3), ("c", b"2", "a/b", 3)]
+        assert archive._member(copied, "a/b") == b"12"
 
 
 @pytest.mark.parametrize(

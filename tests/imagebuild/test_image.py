@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import io
 import json
 import resource
 import subprocess
+import tarfile
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -64,8 +66,6 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Built:
     plan = Plan(source(), below, command.fetched(), builders.secrets())
     for target in IMAGES:
         command.make(builder, plan, target, out / f"{target}.tar")
-        if builder == "docker":
-            subprocess.run(["docker", "load", "--input", out / f"{target}.tar"], check=True, capture_output=True)
     command.make(builder, plan, BILLS, out)
     return Built(builder, plan, out)
 
@@ -173,6 +173,19 @@ def test_the_bill_names_both_kinds_of_packages(built: Built, name: str, *, shell
     assert ("pkg:deb/debian/bash" in urls) is shell
     # No path of the build.
     assert [word for word in ("file:", "/opt/", '"/source', '"/system', str(ROOT)) if word in text] == []
+
+
+@pytest.mark.parametrize("name", IMAGES)
+def test_each_file_has_the_time_of_the_commit(built: Built, name: str) -> None:
+    """Docker's builder keeps the times that files have, so that the build itself sets them."""
+    times = set()
+    with tarfile.open(built.out / f"{name}.tar") as opened:
+        (entry,) = json.loads(archive._member(opened, "manifest.json"))
+        for path in entry["Layers"]:
+            with tarfile.open(fileobj=io.BytesIO(archive._member(opened, path))) as layer:
+                times |= {file.mtime for file in layer}
+
+    assert times == {built.source.epoch}
 
 
 def test_the_same_source_gives_the_same_bytes(built: Built, tmp_path: Path) -> None:
