@@ -14,8 +14,9 @@ for module in _curses _curses_panel _dbm _sqlite3 nis readline; do
 	rm /system/usr/lib/python3.11/lib-dynload/"$module".*.so
 done
 # Byte code that names no file's time: it is the same in each build, and valid wherever the image is unpacked. The order
-# of constants in it follows the seed. The Kubernetes client's second half is large, and nothing here loads it.
-PYTHONHASHSEED=0 python3 -m compileall -q --invalidation-mode unchecked-hash -s /system -x /kubernetes/aio/ \
+# of constants in it follows the seed. What a step before has compiled names a time, so that it is written again (-f).
+# The Kubernetes client's second half is large, and nothing here loads it.
+PYTHONHASHSEED=0 python3 -m compileall -q -f --invalidation-mode unchecked-hash -s /system -x /kubernetes/aio/ \
 	/system/usr/lib/python3.11 /system/opt/batchgate/lib
 
 find /system/usr/share/ca-certificates -name '*.crt' | LC_ALL=C sort | xargs cat >/system/etc/ssl/certs/ca-certificates.crt
