@@ -59,7 +59,7 @@ class Record:
         self.namespace = facts.pod.namespace
         self.name = facts.pod.name
         self.busy: set[str] = set()
-        self.failures = 0
+        self.failures: dict[str, int] = {}
         self.fenced = False
         """Whether the directories of older Pods with its Job and index were looked at."""
         self.over = False

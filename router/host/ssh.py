@@ -17,7 +17,7 @@ from typing import Final
 
 import asyncssh
 
-from router.host import logins
+from router.host import HostUnavailable, logins
 from router.host.link import Channel, Listener
 from router.host.logins import Login
 from router.host.sentences import HelperPlace
@@ -145,6 +145,8 @@ async def _connect(login: Login) -> asyncssh.SSHClientConnection:
     except asyncssh.HostKeyNotVerifiable as error:
         shown = next((one.refused for one in clients if one.refused is not None), None)
         raise logins.wrong_host_key(login, shown, str(error)) from None
+    except HostUnavailable:  # which is an OSError: a missing key, for one, is no closed connection
+        raise
     except (asyncssh.Error, asyncssh.KeyImportError, asyncssh.KeyEncryptionError, OSError, ValueError) as error:
         raise logins.unreachable(login, error) from None
     return connection

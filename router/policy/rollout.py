@@ -18,6 +18,10 @@ _SYNCED = {
 }
 """Labels and annotations by which programs mark what they keep as it is in a repository, or in a release's values."""
 
+_KEPT = {"helm.sh/resource-policy": "keep"}
+"""The annotation by which Helm leaves an object alone. It deletes what the last good revision of a release had and the
+next one lacks, whoever has made it since."""
+
 
 def difference(before: Mapping[str, Any] | None, texts: Mapping[str, str]) -> str:
     """A unified diff for each file that changes; empty if all are the same.
@@ -42,7 +46,7 @@ def _file(name: str, have: str | None, want: str | None) -> str:
 
 def config_map(namespace: str, name: str, before: Mapping[str, Any] | None, texts: Mapping[str, str]) -> Json:
     """The ConfigMap to write. One that is there keeps its labels, and is replaced only in the version that was read."""
-    metadata: Json = dict((before or {}).get("metadata") or {"namespace": namespace, "name": name})
+    metadata: Json = dict((before or {}).get("metadata") or {"namespace": namespace, "name": name, "annotations": dict(_KEPT)})
     metadata.pop("managedFields", None)
     return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": dict(texts)}
 

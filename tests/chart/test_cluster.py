@@ -13,7 +13,7 @@ from router import names
 from router.controlplane.plane import ControlPlane
 from router.errors import ConfigError
 from tests.chart import foreign
-from tests.chart.rendering import NEEDED, ROOT, objects, template
+from tests.chart.rendering import CHART, NEEDED, ROOT, helm, objects, template
 from tests.chart.test_options import AGENT, VALUES, pod_specs
 from tests.since import OURS
 
@@ -58,6 +58,29 @@ def test_the_api_server_takes_it(plane: ControlPlane, mode: str) -> None:
     found = [one for one in objects(MODES[mode]) if one["apiVersion"] not in OTHERS]
 
     plane.kubectl("apply", "--dry-run=server", "--validate=strict", "-f", "-", stdin=yaml.safe_dump_all(found))
+
+
+def test_policies_of_the_release_are_handed_over_before_it_ceases_to_bring_them(
+    plane: ControlPlane, namespace: str
+) -> None:
+    """Helm would delete them, and no replica of the webhook would start again."""
+    here = ("-n", namespace)
+    marks = (f"meta.helm.sh/release-namespace={namespace}", "meta.helm.sh/release-name=batchgate")
+    plane.kubectl(*here, "create", "configmap", "batchgate-policies")
+    values = "existingPolicies=true,image.repository=r"
+    options = ("batchgate", str(CHART), "--namespace", namespace, "--dry-run=server", "--is-upgrade", "--set", values)
+    words = f"Hand it over first: kubectl -n {namespace} annotate configmap batchgate-policies helm.sh/resource-policy=keep"
+
+    def refusal() -> bool:
+        return words in helm("template", *options, kubeconfig=plane.kubeconfig()).stderr
+
+    somebody_elses = refusal()
+    plane.kubectl(*here, "annotate", "configmap", "batchgate-policies", *marks)
+    ours = refusal()
+    plane.kubectl(*here, "annotate", "configmap", "batchgate-policies", "helm.sh/resource-policy=keep")
+    kept = refusal()
+
+    assert (somebody_elses, ours, kept) == (False, True, False)
 
 
 @pytest.fixture(scope="module")

@@ -16,6 +16,7 @@ Json = dict[str, Any]
 AGENT: Json = {
     "site": "hpc",
     "ssh": {"keysSecret": "k", "knownHostsConfigMap": "h"},
+    "resultsClaim": "r",
     "extraArgs": ["--hands=4"],
     "resources": {"limits": {"memory": "2Gi"}},
 }

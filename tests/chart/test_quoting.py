@@ -57,7 +57,7 @@ def values(words: Mapping[str, str], certificates: Json) -> Json:
         "imagePullSecrets": [words["secret"]],
         "webhook": {"clientCA": {"configMap": words["map"], "names": [words["other"]]}, **placed},
         "agents": [
-            {"site": words["site"], "ssh": ssh, **placed},
+            {"site": words["site"], "ssh": ssh, "resultsClaim": words["claim"], **placed},
             {"site": "local", "local": True, "localQueues": queues, "stateClaim": words["claim"]},
         ],
         "hooks": {"nodeSelector": placed["nodeSelector"]},

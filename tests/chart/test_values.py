@@ -19,6 +19,10 @@ sites:
   - {name: demo, system: local, workDir: /var/lib/batchgate/work, queues: []}
   - {name: elsewhere, system: local, workDir: /var/tmp/work, queues: []}
 """
+BROUGHT: Json = {
+    "existingPolicies": False,
+    "policies": {"all.yaml": SITE.replace("queues: []", "resultsDir: /results/hpc, queues: []", 1)},
+}
 FILES: Json = {"existingPolicies": False, "policies": {"all.yaml": SITE}}
 SSH: Json = {"keysSecret": "k", "knownHostsConfigMap": "h"}
 QUEUES = [{"name": "batch", "nodes": 1, "cpusPerNode": 1}]
@@ -115,6 +119,14 @@ BY_CHART: list[tuple[Json, str]] = [
         "the policy says knownHosts: /etc/batchgate/known-hosts/known_hosts, and the ConfigMap h is mounted at /hosts",
     ),
     (
+        BROUGHT | agents({"site": "hpc", "ssh": SSH}),
+        "agents[0] (site hpc): the policy says resultsDir: /results/hpc, where the Pod has no volume: set resultsClaim",
+    ),
+    (
+        BROUGHT | agents({"site": "hpc", "ssh": SSH, "resultsClaim": "r", "resultsDirectory": "/res"}),
+        "the policy says resultsDir: /results/hpc, and the claim r is mounted at /res: set resultsDirectory",
+    ),
+    (
         FILES | agents({"site": "elsewhere", "local": True, "localQueues": QUEUES}),
         "agents[0] (site elsewhere): the policy says workDir: /var/tmp/work, where the Pod cannot write",
     ),
@@ -123,6 +135,7 @@ GOOD: list[Json] = [
     {},
     FILES | agents({"site": "hpc", "ssh": SSH}, {"site": "demo", "local": True, "localQueues": QUEUES}),
     agents({"site": "HPC_1.x", "ssh": SSH, "replicas": 3}),
+    BROUGHT | agents({"site": "hpc", "ssh": SSH, "resultsClaim": "r"}),
 ]
 
 

@@ -124,9 +124,10 @@ def test_no_key(tmp_path: Path, loop: EventLoop) -> None:
     login = _nowhere(tmp_path)
     (tmp_path / "key").unlink()
 
-    assert f"{tmp_path}/key: No such file or directory; put the private key there" in str(
-        _refusal(login, tmp_path, loop)
-    )
+    error = _refusal(login, tmp_path, loop)
+
+    words = f"{tmp_path}/key: No such file or directory; put the private key there, or see keys in the policy"
+    assert (str(error), error.lasting) == (f"{login}: {words}", True)
 
 
 @pytest.mark.parametrize(("text", "words"), [(b"rubbish", "is no private key"), (None, "has a passphrase")])

@@ -30,6 +30,14 @@ def test_the_difference(before: dict[str, Any] | None, texts: dict[str, str], ex
     assert rollout.difference(before, texts) == expected
 
 
+def test_a_new_one_is_kept_by_a_helm_release_that_once_brought_its_own() -> None:
+    """Helm deletes what the last good revision had and the next one lacks, by its name alone."""
+    made = rollout.config_map("s", "n", None, {"a.yaml": "x"})
+
+    metadata = {"name": "n", "namespace": "s", "annotations": {"helm.sh/resource-policy": "keep"}}
+    assert made == {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": {"a.yaml": "x"}}
+
+
 def test_one_that_is_there_keeps_what_is_not_ours() -> None:
     metadata = {"name": "n", "namespace": "s", "resourceVersion": "7", "labels": {"a": "b"}, "managedFields": [{}]}
 

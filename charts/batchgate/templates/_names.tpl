@@ -189,6 +189,10 @@ one between opt-in and opt-out. */ -}}
 {{ .knownHostsDirectory | default "/etc/batchgate/known-hosts" }}
 {{- end }}
 
+{{- define "batchgate.resultsDirectory" -}}
+{{ .resultsDirectory | default "/results" }}
+{{- end }}
+
 {{- /* An agent's Deployment: names of sites may have capitals and underscores. */ -}}
 {{- define "batchgate.agentName" -}}
 batchgate-agent-{{ .site | lower | replace "_" "-" }}

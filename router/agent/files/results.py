@@ -75,7 +75,8 @@ class Results:
         try:
             collected = collect(self._host, record.directory, subject, into, limits)
         except OSError as error:
-            self._say(subject, f"results are not brought yet: {error.strerror or error}", well=False)
+            place = f"{error.filename}: " if error.filename else ""
+            self._say(subject, f"results are not brought yet: {place}{error.strerror or error}", well=False)
             raise
         if collected is not None:
             where = into.joinpath(*results.place(subject))

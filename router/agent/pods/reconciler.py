@@ -142,17 +142,17 @@ class Reconciler:
             self._failed(record, what, error)
             return False
         self._metrics.steps.labels(what, "ok").inc()
-        record.failures = 0
+        record.failures.pop(what, None)
         return True
 
     def _failed(self, record: Record, what: str, error: Exception) -> None:
-        record.failures += 1
+        # Of this step: a plan between two tries of another step succeeds, and must not make their pauses short again.
+        count = record.failures[what] = record.failures.get(what, 0) + 1
         self._metrics.steps.labels(what, "failed").inc()
-        pause = _BACK_OFF.after(record.failures)
+        pause = _BACK_OFF.after(count)
         if isinstance(error, ApiError) and error.retry_after:
             pause = max(pause, error.retry_after)
         self._queue.at(record.uid, time.monotonic() + pause)
-        count = record.failures
         if count > _TOLD_AGAIN and count & (count - 1):
             return
         fields = {

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import json
 import threading
+import time
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
@@ -51,6 +52,9 @@ class World:
         self.refusal = ""
         self.refused_profiles: dict[str, str] = {}
         self.trouble: OSError | None = None
+        self.bringing: OSError | None = None
+        """Why results cannot be brought."""
+        self.brought: list[float] = []
         self.go = threading.Event()
         self.moments: Iterator[bool] = iter(())
         """Whether it leads, at the next few times that this is asked."""
@@ -66,6 +70,7 @@ class World:
             api=self,
             host=LocalHost(root),
             submitter=self,
+            collector=self,
             observer=nothing,
             full=FullQueues(BackOff(first=5, longest=60)),
             metrics=Metrics(),
@@ -100,6 +105,11 @@ class World:
     def prepare(self, pod: Any, *, fresh: bool) -> None:
         self.prepared.append(pod.name)
         raise WrongUser(f"the account of {pod.name} is somebody else's")
+
+    def collect(self, record: Record) -> None:
+        self.brought.append(time.monotonic())
+        if self.bringing is not None:
+            raise self.bringing
 
     def patch(self, path: str, body: dict[str, Any], kind: str = "") -> dict[str, Any]:
         uid = path.split("/")[6]
@@ -177,6 +187,24 @@ def test_a_users_way_that_a_person_must_mend_is_told_on_the_pod(world: World) ->
 
     until(lambda: record.facts.pod.status.phase, lambda phase: phase == "Failed")
     assert ("other", "SiteStorage") not in world.told
+
+
+def test_results_that_cannot_be_brought_are_tried_again_with_growing_pauses(world: World) -> None:
+    """The plans between two tries succeed, which says nothing about the place where results go."""
+    record = world.add("good")
+    world.bringing = OSError(errno.EROFS, "Read-only file system", "/results")
+
+    world.reconciler.start()
+    until(lambda: record.facts.pod.status.phase, lambda phase: phase == "Failed")
+    record.owed = True
+    world.queue.wake("good")
+
+    until(lambda: len(world.brought), lambda count: count == 3)
+    first, second, third = world.brought
+    assert (second - first < 2, 2 <= third - second) == (True, True), world.brought
+    world.bringing = None
+    until(lambda: not record.owed)
+    assert record.failures == {}
 
 
 def test_there_is_always_one_who_plans_for_the_next_and_no_more_than_were_needed(world: World) -> None:
