@@ -6,7 +6,7 @@ BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-quick test-oldest test-bed test-kind kill-test hostile check format manifests bench control-plane-programs control-plane control-plane-down bed bed-down image kind kind-down lock clean
+.PHONY: help demo test test-quick test-oldest test-bed test-kind test-together kill-test hostile check format manifests bench control-plane-programs control-plane control-plane-down bed bed-down image kind kind-down lock clean
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):[^#]*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 32
@@ -43,6 +43,9 @@ test-bed: $(READY) ## where the bed is up: a test of each kind on its Slurm, ove
 
 test-kind: $(READY) ## after `make kind`: Batchgate as it is installed there (deletes its Jobs), another cluster made and taken away, the image
 	BATCHGATE_KIND=required $(BIN)/pytest tests/kindcluster tests/imagebuild
+
+test-together: $(READY) ## after `make kind` and `make bed`: Jobs on kind, run by the bed's Slurm, over ssh and from its login node; five minutes
+	BATCHGATE_KIND=required BATCHGATE_BED=required $(BIN)/pytest tests/together
 
 # What depends on the version of the API server.
 OLDEST := BATCHGATE_KUBERNETES=v1.31

@@ -46,7 +46,9 @@ def _file(name: str, have: str | None, want: str | None) -> str:
 
 def config_map(namespace: str, name: str, before: Mapping[str, Any] | None, texts: Mapping[str, str]) -> Json:
     """The ConfigMap to write. One that is there keeps its labels, and is replaced only in the version that was read."""
-    metadata: Json = dict((before or {}).get("metadata") or {"namespace": namespace, "name": name, "annotations": dict(_KEPT)})
+    metadata: Json = dict(
+        (before or {}).get("metadata") or {"namespace": namespace, "name": name, "annotations": dict(_KEPT)}
+    )
     metadata.pop("managedFields", None)
     return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": dict(texts)}
 

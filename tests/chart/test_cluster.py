@@ -69,7 +69,9 @@ def test_policies_of_the_release_are_handed_over_before_it_ceases_to_bring_them(
     plane.kubectl(*here, "create", "configmap", "batchgate-policies")
     values = "existingPolicies=true,image.repository=r"
     options = ("batchgate", str(CHART), "--namespace", namespace, "--dry-run=server", "--is-upgrade", "--set", values)
-    words = f"Hand it over first: kubectl -n {namespace} annotate configmap batchgate-policies helm.sh/resource-policy=keep"
+    words = (
+        f"Hand it over first: kubectl -n {namespace} annotate configmap batchgate-policies helm.sh/resource-policy=keep"
+    )
 
     def refusal() -> bool:
         return words in helm("template", *options, kubeconfig=plane.kubeconfig()).stderr

@@ -127,8 +127,11 @@ class LoginNode:
 
 
 @contextmanager
-def login_node() -> Iterator[LoginNode]:
-    """Start it; at the end it is gone."""
+def login_node(shared: Sequence[Path] = ()) -> Iterator[LoginNode]:
+    """Start it; at the end it is gone.
+
+    :param shared: directories of this machine that it has too, under the same paths
+    """
     directory = Path(tempfile.mkdtemp(prefix="batchgate-login-", dir="/var/tmp"))
     root = directory / "root"
     apart = ("--root", str(directory / "storage"), "--runroot", str(directory / "running"))
@@ -136,7 +139,7 @@ def login_node() -> Iterator[LoginNode]:
     node = LoginNode(directory.name, root, podman)
     try:
         _make_root(directory, root)
-        _podman(podman, *_arguments(node))
+        _podman(podman, *_arguments(node, shared))
         node.await_boot()
         yield node
     finally:
@@ -191,7 +194,7 @@ def _make_root(directory: Path, root: Path) -> None:
         (root / "opt" / name).mkdir()
 
 
-def _arguments(node: LoginNode) -> list[str]:
+def _arguments(node: LoginNode, shared: Sequence[Path]) -> list[str]:
     import router  # noqa: PLC0415 - where this environment has its packages
 
     (packages,) = Path(sys.prefix).glob("lib/python3*/site-packages")
@@ -201,6 +204,7 @@ def _arguments(node: LoginNode) -> list[str]:
         *("run", "--detach", "--name", node.name, "--network", "host", "--systemd", "always"),
         *("--cap-add", capabilities, "--security-opt", "seccomp=unconfined"),
         *("--volume", f"{source}:/opt/source/router:ro", "--volume", f"{packages}:/opt/packages:ro"),
+        *(word for path in shared for word in ("--volume", f"{path}:{path}")),
         *("--rootfs", str(node.root), "/sbin/init"),
     ]
 

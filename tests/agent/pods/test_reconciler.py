@@ -201,7 +201,7 @@ def test_results_that_cannot_be_brought_are_tried_again_with_growing_pauses(worl
 
     until(lambda: len(world.brought), lambda count: count == 3)
     first, second, third = world.brought
-    assert (second - first < 2, 2 <= third - second) == (True, True), world.brought
+    assert (second - first < 2, third - second >= 2) == (True, True), world.brought
     world.bringing = None
     until(lambda: not record.owed)
     assert record.failures == {}
