@@ -21,9 +21,10 @@ from kindcluster.provider import Provider
 from router.controlplane import programs
 from router.names import SYSTEM_NAMESPACE
 from tests.agent.bed.site import LAYOUT as BED
+from tests.agent.bed.site import NODES, QUEUE
 from tests.together.road import Road
 
-SITE, LOGIN, QUEUE = "hpc", "login", "all"
+SITE, LOGIN = "hpc", "login"
 """One Slurm as two sites: reached over ssh by an agent in the cluster, and by an agent of its login node with sudo."""
 NAMESPACE: Final = "together"
 USER: Final = "ada"
@@ -31,14 +32,6 @@ DEPLOYMENT: Final = f"deployment/batchgate-agent-{SITE}"
 ACCOUNT: Final = USERS[0]
 """Of ada, on the bed."""
 _SECONDS: Final = 300.0
-_QUEUE = {
-    "name": QUEUE,
-    "nodes": 4,
-    "cpusPerNode": 4,
-    "memoryPerNode": "4000Mi",
-    "walltimeDefault": "10m",
-    "walltimeMax": "1h",
-}
 
 
 def policy(road: Road) -> dict[str, Any]:
@@ -50,7 +43,7 @@ def policy(road: Road) -> dict[str, Any]:
         "margin": "5s",
         "fsDelay": "5s",
         "mpi": [{"name": "open-mpi", "launcher": "openmpi", "env": {"OMPI_MCA_btl_tcp_if_include": "lo"}}],
-        "queues": [_QUEUE],
+        "queues": [{"name": QUEUE, **NODES}],
     }
     keys = {"keys": "/etc/batchgate/keys", "knownHosts": "/etc/batchgate/known-hosts/known_hosts"}
     work = str(BED.work / "{user}")

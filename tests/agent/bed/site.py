@@ -24,6 +24,8 @@ ADA, BEN = USERS
 PEOPLE = {"ada": ADA, "ben": BEN}
 """Who has which account on the site."""
 QUEUE = "all"
+NODES = {"nodes": 4, "cpusPerNode": 4, "memoryPerNode": "4000Mi", "walltimeDefault": "10m", "walltimeMax": "1h"}
+"""What a policy says of the queue."""
 OWN_KEYS, SUDO, LOCAL_SUDO, ALONE, LOCAL = "own-keys", "sudo", "local-sudo", "alone", "local"
 """Each user's own key; a service account with sudo, over ssh and on the login node; one user's login; that user there."""
 RUNS_AS = {OWN_KEYS: SERVICE, SUDO: SERVICE, LOCAL_SUDO: SERVICE, ALONE: SERVICE, LOCAL: ADA}
@@ -163,16 +165,7 @@ class BedSite:
             "volumes": [{"hostPath": str(TALLY), "path": str(TALLY)}],
             "margin": 5,
             "fsDelay": self.fs_delay,
-            "queues": [
-                {
-                    "name": QUEUE,
-                    "nodes": 4,
-                    "cpusPerNode": 4,
-                    "memoryPerNode": "4000Mi",
-                    "walltimeDefault": "10m",
-                    "walltimeMax": "1h",
-                }
-            ],
+            "queues": [{"name": QUEUE, **NODES}],
         }
         accounts: list[dict[str, Any]] = [
             {"users": [person], "site": SITE, "as": user} for person, user in people.items()
