@@ -258,6 +258,14 @@ def lease_name(site: str) -> str:
     return f"batchgate-{_node_part(site)}"
 
 
+def site_key(site: str) -> str:
+    """The key under which a site's agents write into the ConfigMaps of all agents.
+
+    It ends as the name of their account does, ``agent_account``, so that a guard can compare the two.
+    """
+    return f"{_node_part(site)}.json"
+
+
 def is_ours(key: str) -> bool:
     """Whether a label or annotation key is under Batchgate's prefix, or under a subdomain of it."""
     domain = key.partition("/")[0]

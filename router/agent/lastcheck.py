@@ -44,7 +44,7 @@ class CheckRecord:
 
     @property
     def _key(self) -> str:
-        return f"{self.site}.json"
+        return names.site_key(self.site)
 
     @property
     def _path(self) -> str:

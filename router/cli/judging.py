@@ -192,7 +192,9 @@ def judge_all(asked: Asked, opened: gate.Gate, *, explain: bool = False) -> Iter
         maker = _maker(job) if explain and not asked.named else ""
         requester, asker = _requester(asked, manifest.value, opened)
         if maker:
-            groups = _groups(job) or (asked.groups if maker == asked.user else ())
+            groups = _groups(job)
+            if groups is None:
+                groups = asked.groups if maker == asked.user else ()
             requester, asker = replace(requester, user=maker, groups=groups), ""
         moment = gate.created(job) if maker else None
         known = opened if moment is None else replace(opened, issued_at=int(moment))
@@ -225,11 +227,13 @@ def _maker(job: Mapping[str, Any]) -> str:
     return _text_at(job, "spec", "template", "metadata", "annotations", names.KEY_REQUESTER) if uid else ""
 
 
-def _groups(job: Mapping[str, Any]) -> tuple[str, ...]:
-    """The groups that a Job from a cluster was judged by; empty where the policy read none."""
+def _groups(job: Mapping[str, Any]) -> tuple[str, ...] | None:
+    """The groups that a Job from a cluster was judged by; None if it names none."""
     template = job["spec"]["template"]["metadata"]  # which holds the maker
     text = template["annotations"].get(names.KEY_GROUPS)
-    return tuple(text.split("\n")) if isinstance(text, str) and text else ()
+    if not isinstance(text, str):
+        return None
+    return tuple(text.split("\n")) if text else ()
 
 
 def _text_at(value: object, *path: str) -> str:

@@ -147,14 +147,12 @@ def _judged_anew(
 def _recorded(route: Route, asking: Requester, change: Change, requester: Requester, gate: Gate) -> Record:
     """The record of a Job that is signed anew. Groups that are recorded stay: a guard demands it.
 
-    :raises JobError: the policy reads groups, and those of the Job's creator are not known
+    A Job without them is from before the policy read any. Its creator's are recorded when the creator changes it. If
+    somebody else does, Kueue for example, it was judged as one without groups, and its account is the same.
     """
     record = recorded(route, asking, gate.policy)
     known = change.pod_annotations.get(names.KEY_GROUPS)
-    if known is None and record.groups is not None and asking.user != requester.user:
-        reason = f"the policy reads groups now, and the Job was judged without those of {asking.user}, who created it"
-        raise JobError("spec.template", f"{reason}; {ANEW}")
-    return record if known is None else replace(record, groups=known)
+    return record if known is None and asking.user == requester.user else replace(record, groups=known)
 
 
 def _demand_same_account(change: Change, record: Record) -> None:

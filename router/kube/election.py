@@ -7,6 +7,8 @@ Knows the Lease and clocks. The rules are those of client-go's leader election:
 * The leader counts from the moment before it sent its last successful renewal, and stops after two thirds of the time.
   So it has stopped before another process can begin, whatever the machines' clocks say.
 * A change is made only to the version of the Lease that was read.
+* A candidate that starts and finds no Lease takes it at once, as on the first day. So a process that starts after somebody
+  deleted the Lease can lead beside the leader, until that renews it.
 
 Renewals have a thread of their own, which waits only for the API server.
 """

@@ -92,7 +92,7 @@ def plan(site: str, found: Remains, cluster: str) -> Plan:
     """The plan for a site. ``cluster``: the cluster's eight digits in names of directories; empty if unknown."""
     nodes = sorted(node["metadata"]["name"] for node in found.nodes if is_of(node, site))
     living = [pod for pod in found.pods if not pod.status.terminal]
-    key = f"{site}.json"
+    key = names.site_key(site)
     return Plan(
         site=site,
         jobs=tuple(

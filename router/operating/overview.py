@@ -116,9 +116,9 @@ class Overview:
 def sites_of(seen: Seen) -> list[str]:
     """Every site that has a Node, a queue document, a Job or a Pod."""
     found = {place[0] for place in map(place_of, seen.nodes) if place}
-    found |= {key.removesuffix(".json") for key in seen.queues if key.endswith(".json")}
     found |= {one.site for one in seen.jobs if one.site} | {one.site for one in seen.pods if one.site}
-    return sorted(found)
+    others = seen.queues.keys() - {names.site_key(site) for site in found}
+    return sorted(found | {key.removesuffix(".json") for key in others if key.endswith(".json")})
 
 
 def place_of(node: Json) -> tuple[str, str] | None:
@@ -177,7 +177,7 @@ def _figures(
     times: dict[Place, float | None] = {}
     problems = []
     for site in sites:
-        key = f"{site}.json"
+        key = names.site_key(site)
         try:
             read = queue_states(seen.queues.get(key, ""), f"ConfigMap {names.QUEUES_CONFIG_MAP}, {key}")
         except InputError as error:

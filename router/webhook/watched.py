@@ -238,6 +238,9 @@ class WatchedQueues(Watched):
 
     def _read(self, key: str, text: str) -> QueueStates | str:
         try:
-            return policy.queue_states(text, f"{self._place}, {key}")
+            found = policy.queue_states(text, f"{self._place}, {key}")
         except InputError as error:
             return str(error)
+        # Each site's agents write their own key alone: a guard keeps them to it, and this to their own queues.
+        others = sorted({site for site, _ in found.states if names.site_key(site) != key})
+        return f"{self._place}, {key}: has queues of site {others[0]}, which that key is not for" if others else found

@@ -21,6 +21,7 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import select
 import socket
 import ssl
 import threading
@@ -142,7 +143,7 @@ class GateWorker(ThreadWorker):  # type: ignore[misc]
         This keeps the number below the limit at which gunicorn stops accepting. Exchanges in hand go on.
         """
         fresh = [one for one in self.keepalived_conns if one.fresh]
-        begun = self._receiving.waiting()
+        begun = [one for one in self._receiving.waiting() if not one.answered]  # an API server's is kept
         waiting: Sequence[Connection] = [*fresh, *self.pending_conns, *begun] or self.keepalived_conns
         if not waiting:
             return False
@@ -223,8 +224,8 @@ class GateWorker(ThreadWorker):  # type: ignore[misc]
         with self._lock:
             short = self._submitted > self.cfg.threads
             for connection, started in self._exchanges.items():
-                stalled = now - started > STALLED_SECONDS and self._receiving.is_in_the_way(connection, short=short)
-                if stalled or now - started > self.exchange_seconds:
+                late = now - started > STALLED_SECONDS and self._receiving.is_in_the_way(connection, short=short)
+                if (late and _is_silent(connection.sock)) or now - started > self.exchange_seconds:
                     _cut(connection.sock)
 
     def set_accept_enabled(self, enabled: bool) -> None:  # noqa: FBT001 - gunicorn's own signature
@@ -261,6 +262,16 @@ class _Body:
     def __getattr__(self, name: str) -> Any:
         """The other ways to read, which do not say it."""
         return getattr(self._body, name)
+
+
+def _is_silent(sock: socket.socket) -> bool:
+    """Whether nothing has come that is still to be read. Otherwise we are the slow ones."""
+    found = select.poll()
+    try:
+        found.register(sock, select.POLLIN)
+        return not found.poll(0)
+    except (OSError, ValueError):  # closed meanwhile
+        return False
 
 
 def _cut(sock: socket.socket) -> None:

@@ -649,6 +649,8 @@ def test_agents_of_one_site_write_its_key_of_what_all_write(ask: Asker, name: st
         assert "write the key demo.json of ConfigMaps, and nothing else" in ask(OF_SITE, "PATCH", path, change), change
     for user, change in ((AGENT, OTHERS_KEY), (OF_ANOTHER, OTHERS_KEY), (PERSON, GONE)):
         assert ask(user, "PATCH", path, change) == ""
+    odd = f"system:serviceaccount:{names.SYSTEM_NAMESPACE}:{names.agent_account('HPC_A')}"
+    assert ask(odd, "PATCH", path, {"data": {names.site_key("HPC_A"): "{}"}}) == ""
     assert "nothing else" in ask(OF_SITE, "DELETE", path)
     assert "nothing else" in ask(OF_SITE, "PATCH", path.replace(name, "kube-root-ca.crt"), GONE)
 

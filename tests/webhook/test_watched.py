@@ -243,6 +243,7 @@ def test_the_state_of_queues_follows(plane: ControlPlane, namespace: str) -> Non
         (state("b", age=601), "more than 10m ago; see to its agent, or --queues-max-age"),
         ({"queues": []}, "b.json has no time, so its age is unknown"),
         ("{", "batchgate-queues, b.json:2:1: is not YAML: "),
+        (state("a", up=False), "batchgate-queues, b.json: has queues of site a, which that key is not for"),
         ({"queues": [{"site": "b"}]}, "batchgate-queues, b.json:1:13: queues[0].queue: "),
     ],
 )

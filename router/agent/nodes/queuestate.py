@@ -123,7 +123,7 @@ class QueueStatePublisher:
         if not found or (found == self._written and begun - self._at < board.renewed):
             return False
         path = f"/api/v1/namespaces/{board.namespace}/configmaps/{names.QUEUES_CONFIG_MAP}"
-        self._api.patch(path, {"data": {f"{board.site}.json": document(found, asked)}})
+        self._api.patch(path, {"data": {names.site_key(board.site): document(found, asked)}})
         self._written, self._at = found, begun
         return True
 
