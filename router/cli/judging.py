@@ -228,7 +228,7 @@ def _maker(job: Mapping[str, Any]) -> str:
 
 
 def _groups(job: Mapping[str, Any]) -> tuple[str, ...] | None:
-    """The groups that a Job from a cluster was judged by, or None where it has no record of them."""
+    """The groups that a Job from a cluster was judged by; None if unknown."""
     template = job["spec"]["template"]["metadata"]  # which holds the maker
     text = template["annotations"].get(names.KEY_GROUPS)
     if not isinstance(text, str):
