@@ -126,7 +126,7 @@ class _Conversation(asyncio.SubprocessProtocol):
             if (pipe := transport.get_pipe_transport(fd)) is not None:
                 pipe.close()
         stdin = transport.get_pipe_transport(0)
-        if isinstance(stdin, asyncio.WriteTransport):
+        if isinstance(stdin, asyncio.WriteTransport) and not stdin.is_closing():  # a lost one has no loop any more
             stdin.abort()
         if doubtful:
             self._end()

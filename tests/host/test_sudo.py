@@ -7,6 +7,7 @@ import pytest
 from router.host.eventloop import EventLoop
 from router.host.sentences import HelperPlace
 from router.host.sudo import LocalOpener
+from tests.webhook.servers import until
 
 
 class _Listener:
@@ -41,3 +42,15 @@ def test_a_loop_that_ends_has_waited_for_its_processes(words: tuple[str, ...], c
     loop.stop()
 
     assert listener.codes == codes
+
+
+def test_a_process_that_has_closed_its_stdin_is_ended_as_others_are() -> None:
+    """Its pipe has no loop any more by then."""
+    loop, listener = EventLoop(), _Listener()
+    words = ("sh", "-c", "exec <&- && exec sleep 600")
+    channel = loop.run(LocalOpener(words, HelperPlace("ben", "here", "/helper")).open(listener), 60)
+
+    until(lambda: channel._transport.get_pipe_transport(0)._loop is None)  # type: ignore[attr-defined]
+    loop.stop()
+
+    assert listener.codes == [None]
