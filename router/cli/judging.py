@@ -192,7 +192,7 @@ def judge_all(asked: Asked, opened: gate.Gate, *, explain: bool = False) -> Iter
         maker = _maker(job) if explain and not asked.named else ""
         requester, asker = _requester(asked, manifest.value, opened)
         if maker:
-            groups = _groups(job)
+            groups = signing.groups_in(job["spec"]["template"]["metadata"]["annotations"])
             if groups is None:
                 groups = asked.groups if maker == asked.user else ()
             requester, asker = replace(requester, user=maker, groups=groups), ""
@@ -225,15 +225,6 @@ def _maker(job: Mapping[str, Any]) -> str:
     """The maker of a Job from a cluster, from the webhook's annotation on its template; else empty."""
     uid = _text_at(job, "metadata", "uid")
     return _text_at(job, "spec", "template", "metadata", "annotations", names.KEY_REQUESTER) if uid else ""
-
-
-def _groups(job: Mapping[str, Any]) -> tuple[str, ...] | None:
-    """The groups that a Job from a cluster was judged by; None if unknown."""
-    template = job["spec"]["template"]["metadata"]  # which holds the maker
-    text = template["annotations"].get(names.KEY_GROUPS)
-    if not isinstance(text, str):
-        return None
-    return tuple(text.split("\n")) if text else ()
 
 
 def _text_at(value: object, *path: str) -> str:

@@ -214,11 +214,11 @@ def _who(stored: Job, requester: Requester) -> Requester:
     requester = replace(requester, time=created(stored))
     template = _mapping(_spec(stored).get("template"))
     annotations = _mapping(_mapping(template.get("metadata")).get("annotations"))
-    owner, groups = annotations.get(names.KEY_REQUESTER), annotations.get(names.KEY_GROUPS)
+    owner, groups = annotations.get(names.KEY_REQUESTER), signing.groups_in(annotations)
     if not isinstance(owner, str):
         return requester
-    if isinstance(groups, str):
-        return replace(requester, user=owner, groups=tuple(groups.split("\n")) if groups else ())
+    if groups is not None:
+        return replace(requester, user=owner, groups=groups)
     if owner == requester.user:
         return requester
     return replace(requester, user=owner, groups=())

@@ -95,6 +95,14 @@ def groups_text(groups: Iterable[str]) -> str:
     return "\n".join(found)
 
 
+def groups_in(annotations: Mapping[str, Any]) -> tuple[str, ...] | None:
+    """The groups that annotations record, as ``groups_text`` wrote them; None if they do not say."""
+    text = annotations.get(names.KEY_GROUPS)
+    if not isinstance(text, str):
+        return None
+    return tuple(text.split("\n")) if text else ()
+
+
 def groups_digest(annotations: Mapping[str, Any]) -> str:
     """SHA-256 of the annotation with the groups, in hex; empty without it. Raises UnicodeEncodeError."""
     text = annotations.get(names.KEY_GROUPS)

@@ -145,6 +145,13 @@ def test_no_groups_and_no_word_of_groups_are_two_things(annotations: dict[str, A
     assert signing.groups_digest(annotations) == digest
 
 
+@given(st.none() | st.lists(st.text().filter(lambda name: name and "\n" not in name)))
+def test_recorded_groups_are_read_as_they_were(groups: list[str] | None) -> None:
+    annotations = {} if groups is None else {names.KEY_GROUPS: signing.groups_text(groups)}
+
+    assert signing.groups_in(annotations) == (None if groups is None else tuple(groups))
+
+
 def test_a_group_with_a_line_break_is_not_written_as_two() -> None:
     assert signing.groups_text(["b", "a", "b c"]) == "b\na\nb c"
     with pytest.raises(ValueError, match=r"the name of group 'b\\nphysics' holds a line break"):
