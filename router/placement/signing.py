@@ -96,7 +96,7 @@ def groups_text(groups: Iterable[str]) -> str:
 
 
 def groups_in(annotations: Mapping[str, Any]) -> tuple[str, ...] | None:
-    """The groups that annotations record, as ``groups_text`` wrote them; None if they do not say."""
+    """The groups that annotations record, as ``groups_text`` wrote them; None if unknown."""
     text = annotations.get(names.KEY_GROUPS)
     if not isinstance(text, str):
         return None
