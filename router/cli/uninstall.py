@@ -25,6 +25,7 @@ from router.operating.overview import place_of
 from router.operating.replicas import is_ours
 from router.operating.uninstalling import Deletion, Found, Plan
 from router.pod.view import PodView, view
+from router.startup.options import Duration
 
 _KINDS: Final = ("MutatingWebhookConfiguration", "ValidatingWebhookConfiguration")
 _KEPT: Final = (
@@ -46,7 +47,14 @@ _LOOK_SECONDS: Final = 1.0
     is_flag=True,
     help="Delete the registrations alone, also while agents run, as the chart does before its own deletion.",
 )
-def uninstall(cluster: Cluster, *, check: bool, yes: bool, registrations_only: bool) -> None:
+@click.option(
+    "--wait",
+    type=Duration(),
+    default="2m",
+    show_default=True,
+    help="For the end of Jobs and Pods that are deleted already.",
+)
+def uninstall(cluster: Cluster, *, check: bool, yes: bool, registrations_only: bool, wait: int) -> None:
     """Take Batchgate off the cluster: its registration, its Nodes, their Leases, certificate requests, sites' accounts.
 
     It refuses while a routed Job or Pod lives, or an agent runs. In the end it says what is left for `helm uninstall` or
@@ -55,6 +63,8 @@ def uninstall(cluster: Cluster, *, check: bool, yes: bool, registrations_only: b
     \b
     Example: batchgate uninstall --check
     """
+    if not check:
+        _await_end(cluster, wait)
     if registrations_only:
         plan = uninstalling.plan_registrations(_look_at_what_lives(cluster))
     else:
@@ -76,6 +86,17 @@ def uninstall(cluster: Cluster, *, check: bool, yes: bool, registrations_only: b
         click.echo(f"{sentence}.")
     if check:
         click.echo("Nothing was done (--check).")
+
+
+def _await_end(cluster: Cluster, wait: int) -> None:
+    """Waits where all that lives has been deleted: after `kubectl delete jobs`, agents still end the batch jobs."""
+    until = time.monotonic() + wait
+    told = False
+    while (left := uninstalling.leaving(_look_at_what_lives(cluster))) and time.monotonic() < until:
+        if not told:
+            click.echo(f"Waiting at most {durations.show(wait)} for what is deleted: {', '.join(left)}", err=True)
+        told = True
+        time.sleep(_LOOK_SECONDS)
 
 
 def _look(cluster: Cluster) -> Found:

@@ -85,23 +85,53 @@ def plan_registrations(found: Found) -> Plan:
     return Plan(tuple(_against(found, ())), tuple(_registrations(found)), (after,) if found.nodes else ())
 
 
+def leaving(found: Found) -> tuple[str, ...]:
+    """What has been deleted and has not ended yet, in words; empty where something else lives, which ends only later."""
+    return () if any(_staying(found)) else tuple(_leaving(found))
+
+
 def _against(found: Found, leading: Iterable[str]) -> Iterable[str]:
-    jobs = [f"{one.namespace}/{one.name}" for one in found.jobs if not one.finished]
-    if jobs:
+    yield from _staying(found)
+    if gone := list(_leaving(found)):
         yield (
-            f"{len(jobs)} routed Jobs have not ended: {_some(jobs)}. Wait for them, or delete them; the agent cancels "
-            "their batch jobs"
+            f"deleted, but not ended yet: {_some(gone)}. Their agent ends them: try again, and where it takes long, the "
+            "Events of the Pods say why"
         )
-    # The Pod of a DaemonSet runs nothing on a virtual node; it goes with the Node.
-    living = (one for one in found.pods if not one.status.terminal and one.owner != "DaemonSet")
-    pods = [f"{one.namespace}/{one.name}" for one in living]
-    if pods:
-        yield f"{len(pods)} Pods live on virtual nodes: {_some(pods)}. Wait until they have ended, or delete their Jobs"
     for holder in leading:
         yield (
             f"the agent {holder} runs, and would make its Nodes again. End it first: where it is a Deployment, scale it "
             "to 0; where it is a systemd unit, stop and disable that"
         )
+
+
+def _staying(found: Found) -> Iterable[str]:
+    jobs = [_of_namespace(one) for one in found.jobs if not one.finished and not one.deleting]
+    if jobs:
+        yield (
+            f"{len(jobs)} routed Jobs have not ended: {_some(jobs)}. Wait for them, or delete them; the agent cancels "
+            "their batch jobs"
+        )
+    pods = [_of_namespace(one) for one in _living(found) if not one.deleting]
+    if pods:
+        yield f"{len(pods)} Pods live on virtual nodes: {_some(pods)}. Wait until they have ended, or delete their Jobs"
+
+
+def _leaving(found: Found) -> Iterable[str]:
+    for job in found.jobs:
+        if job.deleting and not job.finished:
+            yield f"Job {_of_namespace(job)}"
+    for pod in _living(found):
+        if pod.deleting:
+            yield f"Pod {_of_namespace(pod)}"
+
+
+def _living(found: Found) -> Iterable[PodView]:
+    # The Pod of a DaemonSet runs nothing on a virtual node; it goes with the Node.
+    return (one for one in found.pods if not one.status.terminal and one.owner != "DaemonSet")
+
+
+def _of_namespace(one: JobFacts | PodView) -> str:
+    return f"{one.namespace}/{one.name}"
 
 
 def _some(found: Iterable[str]) -> str:

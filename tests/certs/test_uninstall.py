@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 from router import names
@@ -46,6 +47,12 @@ def node() -> dict[str, object]:
     }
 
 
+def routed_pod() -> dict[str, object]:
+    labels = {names.KEY_TARGET: names.TARGET_HPC}
+    spec = {"nodeName": NODE, "containers": [{"name": "main", "image": "busybox:1.36"}]}
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "leaves", "labels": labels}, "spec": spec}
+
+
 def test_what_was_there_before_is_there_after(control_plane_programs: programs.Programs, tmp_path: Path) -> None:
     with control_plane(tmp_path / "plane") as plane:
         before = until(lambda: everything(plane))
@@ -77,3 +84,25 @@ def test_what_was_there_before_is_there_after(control_plane_programs: programs.P
         plane.kubectl("delete", "-k", str(installing.MANIFESTS / "base"), "--ignore-not-found")
 
         assert until(lambda: everything(plane) == before or None), everything(plane) ^ before
+
+
+def test_a_pod_that_is_deleted_is_waited_for(control_plane_programs: programs.Programs, tmp_path: Path) -> None:
+    with control_plane(tmp_path / "plane") as plane:
+        plane.kubectl("create", "-f", "-", stdin=json.dumps(node()))
+        until(lambda: plane.kubectl("get", "serviceaccount", "default", "--ignore-not-found").stdout)
+        plane.kubectl("create", "-f", "-", stdin=json.dumps(routed_pod()))
+        plane.kubectl("delete", "pod", "leaves", "--wait=false")
+        refused = batchgate(plane, "uninstall", "--yes", "--wait=2s")
+        end = threading.Timer(4, lambda: plane.kubectl("delete", "pod", "leaves", "--force", "--grace-period=0"))
+
+        end.start()
+        taken = batchgate(plane, "uninstall", "--yes", "--wait=1m")
+        end.join()
+
+        waits = "Waiting at most {} for what is deleted: Pod default/leaves\n"
+        assert refused[0] == 1
+        assert waits.format("2s") in refused[1]
+        assert "Error: deleted, but not ended yet: Pod default/leaves. Their agent ends them" in refused[1]
+        assert taken[0] == 0, taken[1]
+        assert waits.format("1m") in taken[1]
+        assert f"delete  Node {NODE}\n" in taken[1]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from router.operating.jobs import JobFacts
-from router.operating.uninstalling import Deletion, Found, plan, plan_registrations
+from router.operating.uninstalling import Deletion, Found, leaving, plan, plan_registrations
 from router.pod.view import view
 
 Json = dict[str, Any]
@@ -17,11 +17,11 @@ def named(name: str, **more: Any) -> Json:
     return {"metadata": {"name": name}, **more}
 
 
-def job(name: str, finished: str = "") -> JobFacts:
-    return JobFacts("physics", name, "u", "hpc", "demo", "batch", 0, finished, False, False, 0)
+def job(name: str, finished: str = "", deleting: bool = False) -> JobFacts:
+    return JobFacts("physics", name, "u", "hpc", "demo", "batch", 0, finished, deleting, False, 0)
 
 
-def pod(name: str, phase: str, owner: str = "Job") -> Any:
+def pod(name: str, phase: str, owner: str = "Job", deleting: bool = False) -> Any:
     owners = [
         {
             "kind": owner,
@@ -32,6 +32,8 @@ def pod(name: str, phase: str, owner: str = "Job") -> Any:
         }
     ]
     metadata = {"name": name, "namespace": "physics", "uid": name, "ownerReferences": owners}
+    if deleting:
+        metadata["deletionTimestamp"] = "2026-01-01T00:00:00Z"
     return view({"metadata": metadata, "spec": {"containers": []}, "status": {"phase": phase}})
 
 
@@ -106,3 +108,15 @@ def test_the_registrations_alone_go_while_agents_run_but_not_while_something_liv
     assert (made.against, [one.path.rpartition("/")[2] for one in made.deletions]) == ((), ["batchgate"])
     assert made.then == ("The virtual Nodes stay until `batchgate uninstall` is run, when the agents are gone",)
     assert len(alive.against) == 1
+
+
+def test_what_is_deleted_already_is_waited_for_unless_something_else_lives() -> None:
+    going = {"jobs": (job("solve", deleting=True),), "pods": (pod("solve-x", "Running", deleting=True),)}
+    rest = found(jobs=going["jobs"], pods=(*going["pods"], pod("other", "Running")))
+
+    assert leaving(found(**going)) == ("Job physics/solve", "Pod physics/solve-x")
+    assert [one.partition(". ")[0] for one in plan_registrations(found(**going)).against] == [
+        "deleted, but not ended yet: Job physics/solve, Pod physics/solve-x"
+    ]
+    assert leaving(rest) == ()
+    assert leaving(found()) == ()
