@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import subprocess
 from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,8 @@ from router.policy.decision import NO_QUEUE_STATES, Requester
 from router.startup.policyfiles import read_directory
 from router.workload import job_of
 from router.workload.cluster import UNKNOWN_CLUSTER
+from router.workload.launches import find_launches
+from router.workload.model import Container, ContainerKind
 from tests.allowed import surplus, surplus_kept
 from tests.gates import ISSUED_AT, KEY
 
@@ -107,3 +110,57 @@ def test_the_scripts_of_the_corpus_are_shell(tmp_path: Path) -> None:
     for path in written:
         run = subprocess.run(["bash", "-n", path], capture_output=True, text=True, check=False)
         assert (run.returncode, run.stderr) == (0, ""), path.name
+
+
+def containers(document: object) -> Iterator[dict[str, Any]]:
+    """Whatever looks like a container in a document of any kind."""
+    if isinstance(document, dict):
+        if "command" in document or "args" in document:
+            yield document
+        for value in document.values():
+            yield from containers(value)
+    elif isinstance(document, list):
+        for value in document:
+            yield from containers(value)
+
+
+def strings(words: object) -> tuple[str, ...]:
+    return tuple([str(word) for word in words]) if isinstance(words, list) else ()
+
+
+LAUNCHES = {
+    # file: launcher, line and column in its word, ranks; each looked at by eye
+    "deployments__examples__mpioperator__Pi__pi.yaml": [("mpirun", 1, 1, 2)],
+    "example__MindSpore-example__mindspore_gpu__mindspore-gpu.yaml": [("mpiexec", 4, 1, 2)],
+    "example__integrations__mpi__mpi-example.yaml": [("mpiexec", 3, 1, 2)],
+    "examples__v2beta1__tensorflow-benchmarks__tensorflow-benchmarks.yaml": [("mpirun", 1, 1, 2)],
+    "hpc__mpi__hpl-demo-pv.tpl.yaml": [("mpirun", 19, 51, None)],  # of a template: $NUM_WORKERS is filled in before
+    "micro-benchmarks__nccl-tests__kubernetes__nccl-tests.yaml": [("mpirun", 1, 1, 16)],
+    "site__static__examples__jobs__sample-mpijob.yaml": [("mpirun", 1, 1, 2)],
+}
+
+
+def test_every_launcher_of_the_corpus_is_found() -> None:
+    found: dict[str, list[tuple[str, int, int, int | None]]] = {}
+    for path in FILES:
+        for document in documents.parse(path.read_text(), path.name):
+            for one in containers(document.value):
+                words = strings(one.get("command")), strings(one.get("args"))
+                launches = find_launches(Container("main", ContainerKind.MAIN, "c", "image", *words)).launches
+                if launches:
+                    places = [(a.program, a.line, a.column, a.ranks.value if a.ranks else None) for a in launches]
+                    found.setdefault(path.name, []).extend(places)
+
+    assert found == LAUNCHES
+
+
+def test_the_parser_knows_every_shell_text_of_the_corpus() -> None:
+    unread = {
+        path.name: found.unread
+        for path in FILES
+        for document in documents.parse(path.read_text(), path.name)
+        for one in containers(document.value)
+        if (found := find_launches(Container("main", ContainerKind.MAIN, "c", "image", strings(one.get("command")), strings(one.get("args"))))).unread
+    }  # fmt: skip
+
+    assert unread == {}

@@ -16,6 +16,7 @@ from router.policy import Policy
 from router.policy.decision import Considered, Decision, Route
 from router.site import profiles
 from router.site.schema import Runtime, Site
+from router.workload.launches import ranks_of
 from router.workload.model import Figure, Workload
 
 _NOTHING = "nothing asked for"
@@ -60,6 +61,7 @@ def _lines(judged: Judged, judgement: Judgement, policy: Policy, *, no_script: b
     yield from _section("asks for", _figures(judgement.workload))
     yield from _section("rules, in order", _rules(judgement.decision))
     yield from _section("decision", _decision(judgement.decision))
+    yield from _launches(judgement.workload)
     if judgement.decision.route is not None:
         yield from _section("asked of the batch system", _route(judgement.decision.route))
     for site in _sites_tried(judgement.workload, judgement.decision, policy):
@@ -116,6 +118,29 @@ def _figures(workload: Workload) -> list[str]:
     wide = max(len(title) for title, _ in rows)
     broad = max(len(value) for _, (value, _) in rows)
     return [f"{title:{wide}}  {value:{broad}}  {origin}".rstrip() for title, (value, origin) in rows]
+
+
+def _launches(workload: Workload) -> Iterator[str]:
+    """Each launcher with its place, and the ranks of the container that holds it."""
+    lines = []
+    for container in workload.main_containers:
+        if lifted := container.launcher:
+            limit = f", at most {durations.show(lifted.time_limit)}" if lifted.time_limit else ""
+            lines.append(
+                f"{lifted.source}: {lifted.program}{_ranks(lifted.ranks)}{limit}; the site's own takes its place"
+            )
+        for launch in container.launches:
+            unknown = f"; it {launch.unknown}" if launch.unknown else ""
+            lines.append(f"{launch.place}: {launch.program}{_ranks(launch.ranks)}{unknown}; it stays where it is")
+        if container.launches:
+            ranks = ranks_of(container.launches, container.cpu)
+            lines.append(f"together {ranks.value} ranks: {ranks.origin}")
+    if lines:
+        yield from _section("MPI launchers found", lines)
+
+
+def _ranks(figure: Figure | None) -> str:
+    return f", {figure.value} ranks" if figure else ""
 
 
 def _show(figure: Figure | None, form: Callable[[int], str]) -> tuple[str, str]:

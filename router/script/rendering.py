@@ -42,7 +42,11 @@ class Script:
 
 @unchanging
 class _Ranks:
-    """The container that is started once per rank. ``exports``: its launcher must be told the variables to pass on."""
+    """The container that is started once per rank.
+
+    :param exports: whether its launcher must be told the variables to pass on
+    :param time_limit: seconds after which the launcher is ended, 0 without a limit
+    """
 
     index: int
     count: int
@@ -50,6 +54,7 @@ class _Ranks:
     profile: str
     environment: str
     exports: bool
+    time_limit: int
 
 
 def render(workload: Workload, route: Route) -> Script:
@@ -103,6 +108,7 @@ def _parts(
         *(("rankdevices",) if devices and ranks else ()),
         *(("pairs", "talk") if ranks and site.runtime is not Runtime.HOST else ()),
         "mpi" if ranks else "plain",
+        *(("timelimit",) if ranks and ranks.time_limit else ()),
     )
 
 
@@ -183,6 +189,7 @@ def _ranks(workload: Workload, route: Route, warnings: list[str]) -> _Ranks | No
         profile=quote(route.profile.name),
         environment=words(start.environment),
         exports=route.profile.launcher is LauncherKind.OPENMPI,
+        time_limit=container.launcher.time_limit if container.launcher else 0,
     )
 
 

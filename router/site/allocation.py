@@ -14,7 +14,8 @@ from router.site import leastmemory, sharing
 from router.site.schema import Defaults, MpiProfile, Queue, Site
 from router.site.systems import SYSTEMS
 from router.values import unchanging
-from router.workload.launcher import mention
+from router.workload.launchernames import mention
+from router.workload.launches import find_launches
 from router.workload.model import Figure, Workload
 
 DEFAULT_WALLTIME: Final = 3600
@@ -66,7 +67,7 @@ def allocate(  # noqa: PLR0913 - a queue is chosen with all of these known
     warnings: list[str] = []
     try:
         _check_gpus(workload, site, queue)
-        spans = is_mpi(workload, profile)
+        spans = _spans(workload, profile, warnings)
         ask = (
             _ask_of_ranks(workload, profile, defaults, notes, warnings)
             if spans
@@ -98,13 +99,27 @@ def is_mpi(workload: Workload, profile: MpiProfile | None) -> bool:
     """Whether the Pod's program is started once per rank: by launcher, by hint, or because the profile implies it.
 
     A profile does not imply it for a command that still contains a launcher: each rank would start the launcher again.
+    The same goes for a script that is out of sight.
     """
     if workload.mpi:
         return True
     if profile is None or not profile.implies_mpi or len(workload.main_containers) != 1:
         return False
     (container,) = workload.main_containers
-    return not mention((*(container.command or ()), *(container.args or ())))
+    return not mention((*(container.command or ()), *(container.args or ()))) and not find_launches(container).scripts
+
+
+def _spans(workload: Workload, profile: MpiProfile | None, warnings: list[str]) -> bool:
+    """Whether the program is started once per rank; where only a script prevents it, a warning says so."""
+    spans = is_mpi(workload, profile)
+    if not spans and profile is not None and profile.implies_mpi and len(workload.main_containers) == 1:
+        (container,) = workload.main_containers
+        if scripts := find_launches(container).scripts:
+            warnings.append(
+                f"{container.path}: for several nodes make the launcher the whole command, as docs/mpi.md shows; "
+                f"{scripts[0]} is not looked into, so it is one process on one node"
+            )
+    return spans
 
 
 def _nodes_origin(workload: Workload) -> str:

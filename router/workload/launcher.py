@@ -12,24 +12,21 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-from router.workload import shellwords
 from router.workload.expand import environment_of, refers
 from router.workload.launcherline import Reading, StaysError, read_options
+from router.workload.launchernames import LONG_OPTIONS, SHELLS, is_launcher, mention
 from router.workload.model import Container, Launcher
+from router.workload.plainform import reduce
 from router.workload.shellwords import Word
+from router.workload.wrappers import base
 
-LAUNCHERS: Final = frozenset(["mpirun", "mpiexec", "orterun", "prterun", "srun"])
-_VARIANTS: Final = frozenset(["openmpi", "hydra", "mpich", "mpich2", "lam", "slurm"])
-_MENTION: Final = re.compile(
-    r"(?<![\w.-])(?:mpirun|mpiexec|orterun|prterun|srun)(?:\.(?:openmpi|hydra|mpich2?|lam|slurm))?(?![\w-]|\.\w)"
-)
-_LONGEST_SCRIPT: Final = 256 * 1024  # characters: an annotation, which holds the script, cannot be longer
-_SHELLS: Final = frozenset(["sh", "bash", "dash", "ash", "ksh", "zsh"])
-_LONG_OPTIONS: Final = frozenset(["--login", "--norc", "--noprofile", "--posix"])
 _ASSIGNMENT: Final = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)=(.*)", re.DOTALL)
 _VARIABLE: Final = re.compile(r"\$(?:(\w+)|\{(\w+)\}|\((\w+)\))", re.ASCII)
 _SHELL_SYNTAX: Final = re.compile(r"[|&;<>()`'\"\\$#\n]")
 _NAME: Final = re.compile(r"[\w.+-]{1,40}", re.ASCII)
+_TERM: Final = re.compile(r"(?:-s=?|--signal=)(?:(?:SIG)?TERM|15)")
+_DURATION: Final = re.compile(r"(\d{1,9})([smhd]?)", re.ASCII)
+_SECONDS: Final = {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86400}
 _SPLITS: Final = re.compile(r"[\s*?\[]")
 
 
@@ -43,15 +40,22 @@ class NotLifted:
 
 @dataclass(slots=True)
 class _Line:
-    """The command as far as it has been unwrapped: the words still to read, and the settings of the wrappers."""
+    """The command as far as it has been unwrapped: the words still to read, and the settings of the wrappers.
+
+    :param written: the shell's text, of which ``text`` has only the one command, at the same place
+    """
 
     words: Sequence[Word]
+    written: str = ""
     text: str = ""
     shell: tuple[str, ...] = ()
     login: bool = False
     extra: tuple[str, ...] = ()
     environment: list[tuple[str, str | None]] = field(default_factory=list)
     dropped: list[str] = field(default_factory=list)
+    before: str = ""
+    after: str = ""
+    time_limit: int = 0
 
 
 Resolve = Callable[[Word], str | None]
@@ -72,26 +76,6 @@ def find_launcher(container: Container, path: str) -> Launcher | NotLifted | Non
         return NotLifted(mentioned, str(reason))
 
 
-def mention(words: Sequence[str]) -> str:
-    """The first launcher named in the words, or an empty string. Only the first 256 Ki characters of a word count."""
-    for word in words:
-        # Looking for plain names first is much faster than the expression, on short words and on long ones.
-        if "run" in word or "mpiexec" in word:
-            found = [place for stem in LAUNCHERS if (place := _place_of(stem, word)) is not None]
-            if found:
-                match = _MENTION.match(word, min(found))
-                return match.group() if match else ""
-    return ""
-
-
-def _place_of(stem: str, word: str) -> int | None:
-    """The place in a word where a launcher's name stands alone; None without one."""
-    place = word.find(stem, 0, _LONGEST_SCRIPT)
-    while place >= 0 and not _MENTION.match(word, place):
-        place = word.find(stem, place + 1, _LONGEST_SCRIPT)
-    return None if place < 0 else place
-
-
 def _lift(container: Container, words: Sequence[Word], path: str) -> Launcher:
     environment = environment_of(container)
     values = environment.values
@@ -105,21 +89,22 @@ def _lift(container: Container, words: Sequence[Word], path: str) -> Launcher:
         return environment.known(word.text)
 
     _strip_prefixes(line, resolve, assignments=False)
-    if line.words and _base(line.words[0].text) in _SHELLS:
+    if line.words and base(line.words[0].text) in SHELLS:
         _open_shell(line)
-        _refuse_shell_syntax(line.text, values)
+        _refuse_shell_syntax(line.written, values)
         _strip_prefixes(line, resolve, assignments=True)
-    if not line.words or not _is_launcher(line.words[0].text):
+    if not line.words or not is_launcher(line.words[0].text):
         raise StaysError(f"is not the first command of the container{_instead(line.words)}")
-    program = _base(line.words[0].text)
+    program = base(line.words[0].text)
     reading = read_options(program, line.words[1:], resolve, f"in {path}")
     return _launcher(program, line, reading, path)
 
 
 def _launcher(program: str, line: _Line, reading: Reading, path: str) -> Launcher:
     tail = reading.program
-    if line.shell and (line.login or any(word.expands for word in tail)):
-        argv = (*line.shell, f"exec {line.text[tail[0].start : tail[-1].end]}", *line.extra)
+    if line.shell and (line.login or line.after or any(word.expands for word in tail)):
+        command = f"{line.before}exec {line.text[tail[0].start : tail[-1].end]}{line.after}"
+        argv = (*line.shell, command, *line.extra)
     else:
         argv = tuple([word.text for word in tail])
     return Launcher(
@@ -135,22 +120,14 @@ def _launcher(program: str, line: _Line, reading: Reading, path: str) -> Launche
         dropped=tuple(line.dropped + reading.dropped),
         nodes=reading.nodes,
         cores_per_rank=reading.cores_per_rank,
+        time_limit=line.time_limit,
     )
 
 
 def _instead(words: Sequence[Word]) -> str:
     """A clause that names the first program, if its name is short and plain."""
-    name = _base(words[0].text) if words else ""
+    name = base(words[0].text) if words else ""
     return f", which is {name}" if _NAME.fullmatch(name) else ""
-
-
-def _base(word: str) -> str:
-    return word.rpartition("/")[2]
-
-
-def _is_launcher(word: str) -> bool:
-    name, _, variant = _base(word).partition(".")
-    return name in LAUNCHERS and (not variant or variant in _VARIANTS)
 
 
 def _open_shell(line: _Line) -> None:
@@ -159,11 +136,11 @@ def _open_shell(line: _Line) -> None:
     position = 1
     while position < len(words) and words[position].startswith("-"):
         option = words[position]
-        if option not in _LONG_OPTIONS and (option.startswith("--") or "i" in option or "s" in option):
+        if option not in LONG_OPTIONS and (option.startswith("--") or "i" in option or "s" in option):
             raise StaysError(f"stands behind {words[0]} {option}")
-        line.login = line.login or option == "--login" or (option not in _LONG_OPTIONS and "l" in option)
+        line.login = line.login or option == "--login" or (option not in LONG_OPTIONS and "l" in option)
         position += 1
-        if option not in _LONG_OPTIONS:
+        if option not in LONG_OPTIONS:
             position += option.endswith("o")  # -o pipefail
             if "c" in option:
                 _take_string(line, words, position)
@@ -174,11 +151,12 @@ def _open_shell(line: _Line) -> None:
 def _take_string(line: _Line, words: Sequence[str], position: int) -> None:
     if position >= len(words):
         raise StaysError(f"stands behind {words[0]} -c without a command")
-    line.shell, line.text, line.extra = tuple(words[:position]), words[position], tuple(words[position + 1 :])
-    split = shellwords.split(line.text)
-    if isinstance(split, str):
-        raise StaysError(f"stands in {split}")
-    line.words = split
+    line.shell, line.extra = tuple(words[:position]), tuple(words[position + 1 :])
+    plain = reduce(words[position], words[0])
+    if isinstance(plain, str):
+        raise StaysError(f"stands in {plain}")
+    line.written, line.text, line.words = words[position], plain.text, plain.words
+    line.before, line.after = plain.before, plain.after
 
 
 def _refuse_shell_syntax(text: str, values: Mapping[str, str]) -> None:
@@ -198,7 +176,7 @@ def _strip_prefixes(line: _Line, resolve: Resolve, *, assignments: bool) -> None
             line.environment.append((match[1], _assigned(word, match, resolve)))
             position += 1
             continue
-        prefix = _base(word.text)
+        prefix = base(word.text)
         if prefix not in _PREFIXES or word.expands:
             break
         position = _PREFIXES[prefix](line, words, position + 1)
@@ -238,4 +216,40 @@ def _nice(line: _Line, words: Sequence[Word], position: int) -> int:
     return _bare(line, words, position)
 
 
-_PREFIXES: Final = {"exec": _bare, "env": _bare, "nohup": _bare, "command": _bare, "time": _time, "nice": _nice}
+def _timeout(line: _Line, words: Sequence[Word], position: int) -> int:
+    """``timeout 1h``: TERM to the launcher after that time. Other signals and a KILL later have other ends."""
+    texts = [word.text for word in words]
+    while position < len(texts) and texts[position].startswith("-") and texts[position] != "--":
+        pair = "=".join(texts[position : position + 2])
+        if texts[position] == "--foreground" or _TERM.fullmatch(texts[position]):
+            position += 1
+        elif texts[position] in ("-s", "--signal") and _TERM.fullmatch(pair):
+            position += 2
+        else:
+            raise StaysError(f"stands behind timeout {texts[position]}")
+    position += position < len(texts) and texts[position] == "--"
+    match = _DURATION.fullmatch(texts[position]) if position < len(texts) else None
+    if match is None:
+        raise StaysError("stands behind a timeout that is not a whole number of seconds, minutes, hours or days")
+    seconds = int(match[1]) * _SECONDS[match[2]]
+    line.time_limit = min(seconds, line.time_limit) if seconds and line.time_limit else seconds or line.time_limit
+    return position + 1
+
+
+def _init(line: _Line, words: Sequence[Word], position: int) -> int:
+    """A first process, which hands on signals and the exit code. The runtime's own does the same."""
+    while position < len(words) and words[position].text in ("-s", "-g", "-v", "-vv", "-w"):
+        position += 1
+    return _bare(line, words, position)
+
+
+_PREFIXES: Final = {
+    "exec": _bare,
+    "env": _bare,
+    "nohup": _bare,
+    "command": _bare,
+    "time": _time,
+    "nice": _nice,
+    "timeout": _timeout,
+    **dict.fromkeys(["tini", "tini-static", "docker-init", "dumb-init"], _init),
+}

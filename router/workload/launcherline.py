@@ -82,6 +82,57 @@ def read_options(program: str, words: Sequence[Word], resolve: Resolve, origin: 
     return reading
 
 
+def read_figures(program: str, words: Sequence[str | None], origin: str) -> tuple[Reading, str]:
+    """What a launcher's words ask for, as far as it is known before they run, and why that is not all; else "".
+
+    ``program`` of the reading is empty if the words start none, as in ``mpirun --version``.
+
+    :param words: those after the launcher; None for one that is known only when it runs
+    """
+    reading = Reading(program, origin)
+    table = SRUN if program.startswith("srun") else MPIRUN
+    marked = [Word(word or "", expands=word is None) for word in words]
+    unknown: list[str] = []
+    position = 0
+    while position < len(marked):
+        word = marked[position]
+        if word.expands:
+            unknown.append("has words that are known only when it runs")
+            break
+        if word.text == "--" or len(word.text) < 2 or word.text[0] != "-":
+            position += word.text == "--"
+            break
+        try:
+            position = _read_figure(reading, table, marked, position, unknown)
+        except StaysError as reason:
+            unknown.append(str(reason))
+            position += 1
+            break
+    reading.program = marked[position:]
+    return reading, unknown[0] if unknown else ""
+
+
+def _read_figure(
+    reading: Reading, table: dict[str, Option], words: Sequence[Word], position: int, unknown: list[str]
+) -> int:
+    """Read one option as far as it asks for ranks, nodes or cores; return the position of the next word."""
+    shown, name, inline = _parts(words[position], table)
+    option = table.get(name)
+    if option is None:
+        return _drop_unknown(reading, words, position)
+    meaning, count = option
+    values, position = _values(meaning, count, inline, words, position + 1)
+    if meaning in _FIGURES and count and not values:
+        raise StaysError(f"has {shown} without its value")
+    if meaning in _FIGURES and any(value.expands for value in values):
+        unknown.append(f"has {shown} with a value that is known only when it runs")
+    elif meaning in _FIGURES:
+        _MEANINGS[meaning](reading, shown, [value.text for value in values])
+    elif meaning is Meaning.SEVERAL_PROGRAMS and count:
+        unknown.append(f"has {shown}, whose file is not looked into")
+    return position
+
+
 def _read_option(
     reading: Reading, table: dict[str, Option], words: Sequence[Word], position: int, resolve: Resolve
 ) -> int:
@@ -242,3 +293,13 @@ _MEANINGS: Final[dict[Meaning, Callable[[Reading, str, Sequence[str]], None]]] =
     Meaning.SRUN_EXPORT: _srun_export,
     Meaning.WORKING_DIR: _working_dir,
 }
+_FIGURES: Final = frozenset(
+    [
+        Meaning.RANKS,
+        Meaning.RANKS_PER_NODE,
+        Meaning.ONE_PER_NODE,
+        Meaning.NODES,
+        Meaning.CORES_PER_RANK,
+        Meaning.MAPPING,
+    ]
+)

@@ -81,6 +81,7 @@ class Launcher:
     :param environment: the variables that ``-x``, ``-genv`` or ``env X=y`` set; None as value means "pass it on"
     :param mapping: in the launcher's own words (``ppr:2:node``), or empty
     :param binding: in the launcher's own words (``core``), or empty
+    :param time_limit: seconds after which ``timeout`` before it ends it; 0 without
     """
 
     program: str
@@ -95,6 +96,36 @@ class Launcher:
     dropped: tuple[str, ...] = ()
     nodes: Figure | None = None
     cores_per_rank: Figure | None = None
+    time_limit: int = 0
+
+
+@unchanging
+class Launch:
+    """A place in a container's words that starts an MPI launcher.
+
+    :param program: the launcher's name, without its directory
+    :param field: of the word, such as ``spec.template.spec.containers[0].args[0]``
+    :param line: from 1, in the word, like ``column``, in characters
+    :param words: those after the launcher, as far as they are known; None for one that is known only when it runs
+    :param ranks: as its options say, like ``ranks_per_node``, ``nodes`` and ``cores_per_rank``
+    :param unknown: why it may ask for other figures, as a clause that follows its name; else empty
+    """
+
+    program: str
+    field: str
+    line: int
+    column: int
+    words: tuple[str | None, ...]
+    ranks: Figure | None = None
+    ranks_per_node: Figure | None = None
+    nodes: Figure | None = None
+    cores_per_rank: Figure | None = None
+    unknown: str = ""
+
+    @property
+    def place(self) -> str:
+        """Its field, line and column."""
+        return f"{self.field}, line {self.line}, column {self.column}"
 
 
 @unchanging
@@ -107,6 +138,7 @@ class Container:
     :param env_from: whether its environment gets further variables from ``envFrom``, known only later
     :param cpu: its own request in millicores
     :param memory: its own request in bytes
+    :param launches: launchers that stay in its command, as far as they were found
     :param secrets: paths of the fields that need a Secret for the environment
     :param message_path: the file of its termination message
     :param message_from_log: whether the end of its log replaces a missing message if the container fails
@@ -127,6 +159,7 @@ class Container:
     memory: Figure | None = None
     gpus: Figure | None = None
     launcher: Launcher | None = None
+    launches: tuple[Launch, ...] = ()
     secrets: tuple[str, ...] = ()
     message_path: str = MESSAGE_PATH
     message_from_log: bool = False

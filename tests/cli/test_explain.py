@@ -91,6 +91,58 @@ def test_where_no_profile_is_for_its_image_each_is_told_with_the_reason(tmp_path
     )
 
 
+TEXT = """set -e
+. /opt/env.sh
+for n in 1 2 4; do
+  mpirun -np $n ./a | tee log
+done
+srun -n $RANKS ./b
+"""
+
+
+@pytest.mark.parametrize(
+    ("command", "lines"),
+    [
+        (
+            ["bash", "-c", TEXT],
+            [
+                "COMMAND[2], line 4, column 3: mpirun, 4 ranks; it stays where it is",
+                (
+                    "COMMAND[2], line 6, column 1: srun; it has -n with a value that is known only when it runs; "
+                    "it stays where it is"
+                ),
+                "together 4 ranks: mpirun -np 4 in COMMAND[2], line 4",
+            ],
+        ),
+        (["mpirun", "-np", "2", "./a"], ["COMMAND: mpirun, 2 ranks; the site's own takes its place"]),
+        (
+            ["timeout", "90", "mpirun", "-np", "2", "./a"],
+            ["COMMAND: mpirun, 2 ranks, at most 1m30s; the site's own takes its place"],
+        ),
+        (
+            ["sh", "-c", "cd /w; mpirun ./a"],
+            [
+                "COMMAND[2], line 1, column 8: mpirun; it stays where it is",
+                "together 3 ranks: one for each share of the CPUs asked for, as no launcher gives a number",
+            ],
+        ),
+        (["sh", "-c", "echo mpirun"], []),
+    ],
+)
+def test_launchers_are_shown_with_their_places(command: list[str], lines: list[str]) -> None:
+    job = yaml.safe_load((ROOT / "examples" / "02-large-goes-to-hpc" / "job.yaml").read_text())
+    (main,) = job["spec"]["template"]["spec"]["containers"]
+    main |= {"command": command, "resources": {"requests": {"cpu": "3"}}}
+    main.pop("args", None)
+
+    shown = explain("-", stdin=yaml.safe_dump(job)).stdout.splitlines()
+
+    where = "spec.template.spec.containers[0].command"
+    start = shown.index("  MPI launchers found") + 1 if lines else 0
+    assert shown[start : start + len(lines)] == [f"    {line.replace('COMMAND', where)}" for line in lines]
+    assert ("  MPI launchers found" in shown) is bool(lines)
+
+
 def test_no_warnings_are_no_section() -> None:
     result = explain(ROOT / "examples" / "07-cannot-go" / "job.yaml")
 

@@ -135,7 +135,12 @@ def _old_runtime() -> str:
     )
 
 
+def _time_limit() -> str:
+    return text_of(workload(container("timeout", "10m", "mpirun", "-np", "8", "./solver")), _mpi("openpbs", "openmpi"))
+
+
 CASES: dict[str, Case] = {
+    "openpbs-time-limit": Case(_time_limit),
     "openpbs-single": Case(_single("openpbs")),
     "openpbs-init-sidecar-restart": Case(_order),
     "openpbs-volumes": Case(_volumes),

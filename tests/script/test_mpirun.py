@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import socket
+import time
 from pathlib import Path
 from typing import Any
 
@@ -91,6 +92,32 @@ def test_the_exit_code_of_a_rank_is_the_container_s(pod: Pod) -> None:
 
     assert pod.run(text_of(workload(ranks("sh", "-c", line)), where())) == 9
     assert pod.code() == 9
+
+
+LIMITED = container("timeout", "3", "mpirun", "-np", "4", "sh", "-c", "echo up; sleep 60; echo late", image="mpi:1")
+
+
+def test_a_timeout_before_the_launcher_ends_it_with_timeout_s_code(pod: Pod) -> None:
+    began = time.monotonic()
+
+    assert pod.run(text_of(workload(LIMITED), where())) == 124
+
+    assert (pod.code(), pod.log().count("up"), pod.log().count("late")) == (124, 4, 0)
+    assert 3 <= time.monotonic() - began < 40
+
+
+def test_a_program_that_ends_with_success_at_a_timeout_has_timeout_s_code_too(pod: Pod) -> None:
+    line = "trap 'exit 0' TERM; echo up; while :; do sleep 0.1; done"
+    limited = container("timeout", "2", "mpirun", "-np", "4", "sh", "-c", line, image="mpi:1")
+
+    assert pod.run(text_of(workload(limited), where())) == 124
+
+
+@pytest.mark.parametrize("code", [0, 9])
+def test_a_program_that_ends_before_a_timeout_has_its_own_code(pod: Pod, code: int) -> None:
+    limited = container("timeout", "1h", "mpirun", "-np", "4", "sh", "-c", f"exit {code}", image="mpi:1")
+
+    assert pod.run(text_of(workload(limited), where())) == code
 
 
 TRAPS = "trap 'echo asked; sleep 3; echo ready; exit 6' TERM; echo up; while :; do sleep 0.1; done"

@@ -340,6 +340,26 @@ def test_a_profile_makes_none_of_a_command_with_a_launcher_inside():
     assert chunks(lay(workload(cpu=4, containers=(script,)), profile=PROFILE)) == (Chunk(1, 1, 4, 4, None, 0),)
 
 
+@pytest.mark.parametrize(
+    ("command", "shown"),
+    [
+        (("/bin/bash", "/cfg/run.sh"), "/bin/bash /cfg/run.sh"),
+        (("sh", "-c", "cd /w && ./run.sh"), "./run.sh"),
+    ],
+)
+def test_a_profile_makes_none_of_a_script_that_is_not_looked_into(command: tuple[str, ...], shown: str) -> None:
+    script = Container("main", ContainerKind.MAIN, "p", "image", command=command)
+    found = lay(workload(cpu=4, containers=(script,)), profile=PROFILE)
+    assert chunks(found) == (Chunk(1, 1, 4, 4, None, 0),)
+    assert not isinstance(found, str)
+    assert found.warnings == (
+        (
+            f"p: for several nodes make the launcher the whole command, as docs/mpi.md shows; {shown} is not looked into, "
+            "so it is one process on one node"
+        ),
+    )
+
+
 def test_a_profile_makes_none_of_several_containers():
     two = (MAIN, Container("other", ContainerKind.MAIN, "spec.template.spec.containers[1]", "image"))
     assert isinstance(lay(workload(cpu=16, containers=two), profile=PROFILE), str)

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import subprocess
+from pathlib import Path
+
 import pytest
 
 from router.workload import workload_of
 from router.workload.expand import argv
-from router.workload.launcher import NotLifted, find_launcher, mention
+from router.workload.launcher import NotLifted, find_launcher
+from router.workload.launchernames import mention
 from router.workload.model import Container, ContainerKind, EnvVar, Launcher
 
 PATH = "the command"
@@ -59,6 +63,20 @@ FOUND = [
     (("/bin/sh", "-ec", "mpirun -np 8 ./solver input"), ("mpirun", SOLVER, 8)),
     (("bash", "-euo", "pipefail", "-c", "mpirun -np 8 ./solver input"), ("mpirun", SOLVER, 8)),
     (("bash", "-o", "pipefail", "-c", "mpirun -np 8 ./solver input"), ("mpirun", SOLVER, 8)),
+    # what changes nothing about the one command
+    (("tini", "--", "mpirun", "-np", "8", *SOLVER), ("mpirun", SOLVER, 8)),
+    (("/sbin/tini", "-g", "mpirun", "-np", "8", *SOLVER), ("mpirun", SOLVER, 8)),
+    (("dumb-init", "bash", "-c", "exec mpirun -np 8 ./solver input"), ("mpirun", SOLVER, 8)),
+    (("sh", "-c", "mpirun -np 8 ./solver input;"), ("mpirun", SOLVER, 8)),
+    (("sh", "-c", "mpirun -np 8 ./solver input ;\n # ;\n"), ("mpirun", SOLVER, 8)),
+    (("sh", "-c", "set -e; mpirun -np 8 ./solver input"), ("mpirun", SOLVER, 8)),
+    (("sh", "-c", "# é\nset -e -u\nset -o errexit && mpirun -np 8 ./solver input\n"), ("mpirun", SOLVER, 8)),
+    (("bash", "-c", "set -euo pipefail\nexec mpirun -np 8 ./solver input;"), ("mpirun", SOLVER, 8)),
+    (("sh", "-c", "set -eu; mpirun -np 8 ./a $X"), ("mpirun", ("sh", "-c", "set -eu; exec ./a $X"), 8)),
+    (("sh", "-c", "mpirun -np 8 ./solver input 2>&1"), ("mpirun", SOLVER, 8)),
+    (("sh", "-c", "set -e; mpirun -np 8 ./a é 2>&1;"), ("mpirun", ("./a", "é"), 8)),
+    (("sh", "-c", "mpirun -np 8 ./a >/dev/null"), ("mpirun", ("sh", "-c", "exec ./a >/dev/null"), 8)),
+    (("sh", "-c", "mpirun -np 8 ./a 'x y' > /dev/null"), ("mpirun", ("sh", "-c", "exec ./a 'x y' >/dev/null"), 8)),
     # a login shell may set the PATH that finds the program, so each rank has one
     (("bash", "-lc", "mpirun -np 8 ./solver"), ("mpirun", ("bash", "-lc", "exec ./solver"), 8)),
     (("bash", "-l", "-c", "mpirun -np 8 ./solver"), ("mpirun", ("bash", "-l", "-c", "exec ./solver"), 8)),
@@ -232,6 +250,26 @@ def test_variables_set_before_the_launcher_reach_the_ranks():
     assert found.environment == (("A", "1"), ("B", "x y"), ("C", "3"), ("D", None))
 
 
+@pytest.mark.parametrize(
+    ("words", "seconds"),
+    [
+        ("timeout 600", 600),
+        ("/usr/bin/timeout 5m", 300),
+        ("timeout --foreground -s TERM 2h", 7200),
+        ("timeout --signal=15 -- 1d", 86400),
+        ("timeout -sSIGTERM 90s", 90),
+        ("timeout 0", 0),
+        ("timeout 90 timeout 60", 60),
+        ("timeout 60 timeout 0", 60),
+        ("tini -- timeout 60 nice", 60),
+    ],
+)
+def test_a_timeout_is_a_limit_of_the_launcher(words: str, seconds: int) -> None:
+    for command in ([*words.split(), "mpirun", "-np", "8", "./a"], ["sh", "-c", f"set -e; {words} mpirun -np 8 ./a;"]):
+        found = lifted(*command)
+        assert (found.time_limit, summary(found)) == (seconds, ("mpirun", ("./a",), 8))
+
+
 def test_values_that_the_manifest_gives_are_resolved():
     env: dict[str, str | None] = {"NP": "8", "DIR": "/data"}
     assert summary(lifted("mpirun", "-np", "$(NP)", *SOLVER, env=env)) == ("mpirun", SOLVER, 8)
@@ -241,16 +279,65 @@ def test_values_that_the_manifest_gives_are_resolved():
     assert lifted("mpirun", "-wdir", "$(DIR)", "./a", env=env).working_dir == "/data"
 
 
+PROGRAM = "./program 'a  b' $X"
+FORMS = [
+    f"mpirun -np 8 {PROGRAM};",
+    f"set -e; mpirun -np 8 {PROGRAM}",
+    f"set -eu; mpirun -np 8 {PROGRAM}; # the end",
+    f"set -euo pipefail\n# before\nexec mpirun -np 8 {PROGRAM} 2>&1\n",
+    f"set -u; mpirun -np 8 {PROGRAM} >/dev/null",
+    f"set -u && mpirun -np 8 {PROGRAM}",
+    f"mpirun -np 8 {PROGRAM} 1> /dev/null;",
+]
+
+
+@pytest.mark.parametrize("text", FORMS)
+@pytest.mark.parametrize("code", ["0", "3"])
+@pytest.mark.parametrize("variable", [{}, {"X": "c d"}])
+def test_a_real_shell_does_the_same(text: str, code: str, variable: dict[str, str], tmp_path: Path) -> None:
+    """A launcher that starts one rank has the output and the exit code of what is lifted from its text."""
+    for name, lines in (
+        ("mpirun", 'shift 2; exec "$@"'),
+        ("program", f'printf "<%s>" "$@"; echo error >&2; exit {code}'),
+    ):
+        (tmp_path / name).write_text(f"#!/bin/sh\n{lines}\n")
+        (tmp_path / name).chmod(0o755)
+    environment = {"PATH": f"{tmp_path}:/usr/bin:/bin", **variable}
+
+    def run(*words: str) -> tuple[int, bytes]:
+        done = subprocess.run(
+            words, cwd=tmp_path, env=environment, stdout=-1, stderr=subprocess.STDOUT, check=False, timeout=20
+        )
+        return done.returncode, done.stdout
+
+    as_written, as_lifted = run("bash", "-c", text), run(*lifted("bash", "-c", text).argv)
+    if b"unbound variable" in as_written[1]:
+        assert (as_lifted[0], b"unbound variable" in as_lifted[1]) == (as_written[0], True)
+    else:
+        assert as_lifted == as_written
+
+
 STAYS = [
     ("cd /work && mpirun -np 8 ./solver", "stands in a list of commands (&&)"),
     ("mpirun -np 8 ./solver || true", "stands in a list of commands (||)"),
-    ("set -e; mpirun -np 8 ./solver", "stands in a list of commands (;)"),
     ("mpirun -np 8 ./solver | tee log", "stands in a pipeline"),
     ("mpirun -np 8 ./solver > log 2>&1", "stands in a command with a redirection"),
     ("mpirun -np 8 ./solver < in", "stands in a command with a redirection"),
     ("mpirun -np 8 ./solver &", "stands in a background command"),
     ("(mpirun -np 8 ./solver)", "stands in a subshell or function"),
-    ("set -e\nmpirun -np 8 ./solver\n", "stands in a script of several commands"),
+    ("set -ex; mpirun -np 8 ./solver", "stands in a list of commands (;)"),
+    ("set -euo pipefail; mpirun -np 8 ./solver", "stands in a list of commands (;)"),  # an error in dash
+    ("set -e -- a; mpirun -np 8 ./solver", "stands in a list of commands (;)"),
+    ("set -e || mpirun -np 8 ./solver", "stands in a list of commands (||)"),
+    ("set -e; set -u", None),
+    ("mpirun -np 8 ./solver; set -e", "stands in a list of commands (;)"),
+    ("set -e & mpirun -np 8 ./solver", "stands in a background command"),
+    ("mpirun -np 8 ./solver; ./b;", "stands in a list of commands (;)"),
+    ("mpirun -np 8 ./solver >>log", "stands in a command with a redirection"),
+    ("mpirun -np 8 ./solver 2>/dev/null", "stands in a command with a redirection"),
+    ("mpirun -np 8 ./solver >/dev/null 2>&1", "stands in a command with a redirection"),
+    ("mpirun -np 8 2>&1 ./solver", "stands in a command with a redirection"),
+    ("mpirun -np 8 ./solver 2>&1 x", "stands in a command with a redirection"),
     ("mpirun -np 8 ./solver\necho done\n", "stands in a script of several commands"),
     ("while true\ndo mpirun ./solver\ndone", "stands in a loop, a condition or a group"),
     ("for i in 1 2 3; do mpirun -np 8 ./solver $i; done", "stands in a loop, a condition or a group"),
@@ -267,7 +354,16 @@ STAYS = [
     ('mpirun -np 8 ./solver "a', "stands in a command with an unclosed quote"),
     ("mpirun -np 8 ./solver \\", "stands in a command that ends in a backslash"),
     ("echo mpirun", "is not the first command of the container, which is echo"),
-    ("timeout 1h mpirun -np 8 ./solver", "is not the first command of the container, which is timeout"),
+    ("timeout -k 5 1h mpirun -np 8 ./solver", "stands behind timeout -k"),
+    ("timeout -s KILL 1h mpirun -np 8 ./solver", "stands behind timeout -s"),
+    ("timeout --preserve-status 1h mpirun -np 8 ./solver", "stands behind timeout --preserve-status"),
+    *[
+        (
+            f"timeout {duration} mpirun -np 8 ./solver",
+            "stands behind a timeout that is not a whole number of seconds, minutes, hours or days",
+        )
+        for duration in ("0.5", "1w", "$T", "-- $(T)", "9999999999")
+    ],
     ("/usr/bin/stdbuf -oL mpirun -np 8 ./solver", "is not the first command of the container, which is stdbuf"),
     ("bash -c 'mpirun -np 8 ./solver'", "is not the first command of the container, which is bash"),
     ("'a b/c d' mpirun", "is not the first command of the container"),
@@ -311,9 +407,9 @@ STAYS = [
 
 
 @pytest.mark.parametrize(("script", "why"), STAYS, ids=range(len(STAYS)))
-def test_a_launcher_that_is_not_the_whole_command_stays(script: str, why: str):
+def test_a_launcher_that_is_not_the_whole_command_stays(script: str, why: str | None):
     found = find("sh", "-c", script)
-    assert found == NotLifted("srun" if "srun" in script else "mpirun", why)
+    assert found == (None if why is None else NotLifted("srun" if "srun" in script else "mpirun", why))
 
 
 @pytest.mark.parametrize(
@@ -353,6 +449,8 @@ def test_a_value_known_only_later_is_never_guessed():
 
 def test_shell_syntax_in_a_variable_that_kubernetes_puts_in_is_seen():
     found = find("sh", "-c", "mpirun ./a $(ARGS)", env={"ARGS": "x; rm y"})
+    assert found == NotLifted("mpirun", "stands in a command whose $(ARGS) holds shell syntax")
+    found = find("sh", "-c", "# $(ARGS)\nset -e; mpirun ./a", env={"ARGS": "x; rm y"})
     assert found == NotLifted("mpirun", "stands in a command whose $(ARGS) holds shell syntax")
 
 

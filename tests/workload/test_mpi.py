@@ -64,9 +64,17 @@ def test_dropped_options_are_named():
 
 def test_a_launcher_that_stays_is_told_with_how_to_write_it():
     (warning,) = size(mpi("sh", "-c", "mpirun -np 8 ./a | tee log")).warnings
-    assert warning.startswith(
-        f"{MAIN}.command: mpirun stands in a pipeline, so the container stays one process on one node; "
-        'to use several nodes, make it the whole command, such as ["mpirun", "-np", "8", "./program"]'
+    assert warning == (
+        f"{MAIN}.command: for several nodes make mpirun the whole command, as docs/mpi.md shows; "
+        "it stands in a pipeline (line 1, column 1: 8 ranks), so it is one process on one node"
+    )
+
+
+def test_a_launcher_in_a_text_that_is_not_read_is_told_with_the_reason():
+    (warning,) = size(mpi("sh", "-c", "mpirun ./a; if")).warnings
+    assert warning == (
+        f"{MAIN}.command: for several nodes make mpirun the whole command, as docs/mpi.md shows; it stands in a list of "
+        "commands (;) (the text has syntax that the parser does not know), so it is one process on one node"
     )
 
 
@@ -120,7 +128,47 @@ def test_a_hint_without_a_command_is_a_reason_to_stay():
 def test_a_hint_never_starts_a_hidden_launcher_once_per_rank():
     found = size(mpi("sh", "-c", "cd /w && mpirun -np 4 ./a"), ranks="4")
     assert [o.path for o in found.obstacles] == [f"{MAIN}.command"]
-    assert "would start once per rank" in found.obstacles[0].reason
+    assert found.obstacles[0].reason == (
+        "for several nodes make mpirun the whole command, as docs/mpi.md shows; it stands in a list of commands (&&) "
+        "(line 1, column 10: 4 ranks), and with the hint metadata.annotations[batchgate.dev/ranks] "
+        "it would start once per rank"
+    )
+
+
+@pytest.mark.parametrize(
+    ("command", "script"),
+    [
+        (["/bin/bash", "/cfg/run.sh"], "/bin/bash /cfg/run.sh"),
+        (["bash", "-l", "-e", "/cfg/run.sh", "8"], "bash -l -e /cfg/run.sh 8"),
+        (["timeout", "600", "sh", "run"], "sh run"),
+        (["/cfg/run.sh"], "/cfg/run.sh"),
+        (["sh", "-c", "cd /w && ./run.sh"], "./run.sh"),
+        (["sh", "-c", "bash < /cfg/run"], "bash"),
+        (["bash", "-s"], "bash -s"),
+    ],
+)
+@pytest.mark.parametrize("hint", ["nodes", "ranks", "ranks_per_node"])
+def test_a_hint_never_starts_a_script_that_is_not_looked_into(command: list[str], script: str, hint: str):
+    found = size(mpi(*command), **{hint: "2"})
+    origin = f"metadata.annotations[batchgate.dev/{hint.replace('_', '-')}]"
+    assert [(one.path, one.reason) for one in found.obstacles] == [
+        (
+            f"{MAIN}.command",
+            (
+                f"for several nodes make the launcher the whole command, as docs/mpi.md shows; {script} "
+                f"is not looked into, and with the hint {origin} it would start once per rank"
+            ),
+        )
+    ]
+
+
+@pytest.mark.parametrize(
+    "text", ["echo mpirun; ./a", "./a # mpirun", "cat <<EOF\nmpirun -np 4 ./a\nEOF", "which mpirun"]
+)
+def test_a_launcher_that_is_only_named_is_none(text: str):
+    found = size(mpi("sh", "-c", text))
+    assert (found.mpi, found.warnings, found.obstacles) == ("", (), ())
+    assert size(mpi("sh", "-c", text), ranks="4").obstacles == ()
 
 
 HINT = "metadata.annotations[batchgate.dev/"

@@ -1,0 +1,51 @@
+"""Parses shell text into a tree, within bounds of size, time and memory.
+
+Pure. The parser is tree-sitter with its grammar of bash. It is written in C, so nothing interrupts it, and its recovery
+from a syntax error takes time and memory that grow with the square of what is open. Both are bounded here by two counts
+of the text. At these bounds the worst of 18,000 hostile texts took 0.6 s of CPU time, and 20 MB.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from functools import lru_cache
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from tree_sitter import Language, Node
+
+LONGEST: Final = 16 * 1024
+"""Most bytes of a text that is parsed. Inline scripts of published manifests have up to 3,300."""
+MOST_OF_A_KIND: Final = 256
+"""Most of each special character. Published inline scripts have up to 58 dollar signs, and fewer of any other."""
+_DOLLARS: Final = 2 * MOST_OF_A_KIND
+_ORDINARY: Final = frozenset(' \n\t._/,:-="\\')
+
+
+def parse(text: str) -> Node | str:
+    """The root of a text's tree; for a text that is not parsed, a clause that says why.
+
+    Each node has its place as ``start_byte`` and ``end_byte`` in the text's UTF-8.
+    """
+    source = text.encode("utf-8", "surrogatepass")
+    if "\0" in text or len(source) != len(text.encode("utf-8", "replace")):
+        return "has characters that no process takes"
+    if len(source) > LONGEST:
+        return f"has more than {LONGEST} bytes"
+    for character, number in Counter(text).items():
+        if number > MOST_OF_A_KIND and not character.isalnum() and character not in _ORDINARY:
+            if character == "$" and number <= _DOLLARS:
+                continue
+            return f"has more than {MOST_OF_A_KIND} of the character {character!r}"
+    from tree_sitter import Parser  # noqa: PLC0415 - 30 ms, which only Jobs with a launcher in shell text need
+
+    root = Parser(_language()).parse(source).root_node
+    return "has syntax that the parser does not know" if root.has_error else root
+
+
+@lru_cache(maxsize=1)
+def _language() -> Language:
+    import tree_sitter_bash  # noqa: PLC0415 - as above
+    from tree_sitter import Language  # noqa: PLC0415 - as above
+
+    return Language(tree_sitter_bash.language())
