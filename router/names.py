@@ -40,9 +40,14 @@ HINT_WALLTIME: Final = PREFIX + "walltime"
 HINT_RANKS: Final = PREFIX + "ranks"
 HINT_RANKS_PER_NODE: Final = PREFIX + "ranks-per-node"
 HINT_NODES: Final = PREFIX + "nodes"
+HINT_LAUNCHER: Final = PREFIX + "launcher"
 HINT_RESULTS: Final = PREFIX + "results"
 HINT_ROUTE: Final = PREFIX + "route"
-HINTS: Final = frozenset({HINT_WALLTIME, HINT_RANKS, HINT_RANKS_PER_NODE, HINT_NODES, HINT_RESULTS, HINT_ROUTE})
+LAUNCHER_INSIDE: Final = "inside"
+"""The value of ``HINT_LAUNCHER``: the container starts its ranks itself."""
+HINTS: Final = frozenset(
+    {HINT_WALLTIME, HINT_RANKS, HINT_RANKS_PER_NODE, HINT_NODES, HINT_LAUNCHER, HINT_RESULTS, HINT_ROUTE}
+)
 
 RESERVED_LABELS: Final = frozenset({KEY_TARGET, KEY_SITE, KEY_QUEUE})
 RESERVED_ANNOTATIONS: Final = frozenset(

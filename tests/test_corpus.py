@@ -24,6 +24,7 @@ from router.workload import job_of
 from router.workload.cluster import UNKNOWN_CLUSTER
 from router.workload.launches import find_launches
 from router.workload.model import Container, ContainerKind
+from router.workload.shellbudget import ShellBudget
 from tests.allowed import surplus, surplus_kept
 from tests.gates import ISSUED_AT, KEY
 
@@ -146,9 +147,11 @@ def test_every_launcher_of_the_corpus_is_found() -> None:
         for document in documents.parse(path.read_text(), path.name):
             for one in containers(document.value):
                 words = strings(one.get("command")), strings(one.get("args"))
-                launches = find_launches(Container("main", ContainerKind.MAIN, "c", "image", *words)).launches
+                launches = find_launches(
+                    Container("main", ContainerKind.MAIN, "c", "image", *words), ShellBudget()
+                ).launches
                 if launches:
-                    places = [(a.program, a.line, a.column, a.ranks.value if a.ranks else None) for a in launches]
+                    places = [(a.name, a.line, a.column, a.ranks.value if a.ranks else None) for a in launches]
                     found.setdefault(path.name, []).extend(places)
 
     assert found == LAUNCHES
@@ -160,7 +163,7 @@ def test_the_parser_knows_every_shell_text_of_the_corpus() -> None:
         for path in FILES
         for document in documents.parse(path.read_text(), path.name)
         for one in containers(document.value)
-        if (found := find_launches(Container("main", ContainerKind.MAIN, "c", "image", strings(one.get("command")), strings(one.get("args"))))).unread
+        if (found := find_launches(Container("main", ContainerKind.MAIN, "c", "image", strings(one.get("command")), strings(one.get("args"))), ShellBudget())).unread
     }  # fmt: skip
 
     assert unread == {}

@@ -15,9 +15,11 @@ from router.notation import durations, quantity
 from router.policy import Policy
 from router.policy.decision import Considered, Decision, Route
 from router.site import profiles
+from router.site.allocation import is_mpi
 from router.site.schema import Runtime, Site
-from router.workload.launches import ranks_of
-from router.workload.model import Figure, Workload
+from router.workload.inside import started_by, starts_ranks
+from router.workload.launchfigures import largest
+from router.workload.model import Container, Figure, Known, Launch, Workload
 
 _NOTHING = "nothing asked for"
 _NO_GRACE = (
@@ -61,7 +63,7 @@ def _lines(judged: Judged, judgement: Judgement, policy: Policy, *, no_script: b
     yield from _section("asks for", _figures(judgement.workload))
     yield from _section("rules, in order", _rules(judgement.decision))
     yield from _section("decision", _decision(judgement.decision))
-    yield from _launches(judgement.workload)
+    yield from _launches(judgement.workload, judgement.decision.route)
     if judgement.decision.route is not None:
         yield from _section("asked of the batch system", _route(judgement.decision.route))
     for site in _sites_tried(judgement.workload, judgement.decision, policy):
@@ -120,23 +122,36 @@ def _figures(workload: Workload) -> list[str]:
     return [f"{title:{wide}}  {value:{broad}}  {origin}".rstrip() for title, (value, origin) in rows]
 
 
-def _launches(workload: Workload) -> Iterator[str]:
-    """Each launcher with its place, and the ranks of the container that holds it."""
-    lines = []
-    for container in workload.main_containers:
-        if lifted := container.launcher:
-            limit = f", at most {durations.show(lifted.time_limit)}" if lifted.time_limit else ""
-            lines.append(
-                f"{lifted.source}: {lifted.program}{_ranks(lifted.ranks)}{limit}; the site's own takes its place"
-            )
-        for launch in container.launches:
-            unknown = f"; it {launch.unknown}" if launch.unknown else ""
-            lines.append(f"{launch.place}: {launch.program}{_ranks(launch.ranks)}{unknown}; it stays where it is")
-        if container.launches:
-            ranks = ranks_of(container.launches, container.cpu)
-            lines.append(f"together {ranks.value} ranks: {ranks.origin}")
+def _launches(workload: Workload, route: Route | None) -> Iterator[str]:
+    """Each launcher with its place, the ranks of the container that holds it, and what is not looked into."""
+    implied = route is not None and route.profile is not None and route.profile.implies_mpi
+    ranks = route is not None and is_mpi(workload, route.profile)
+    lines = [line for one in workload.main_containers for line in _started(one, implied=implied, ranks=ranks)]
     if lines:
         yield from _section("MPI launchers found", lines)
+
+
+def _started(container: Container, *, implied: bool, ranks: bool) -> Iterator[str]:
+    if lifted := container.launcher:
+        limit = f", at most {durations.show(lifted.time_limit)}" if lifted.time_limit else ""
+        yield f"{lifted.source}: {lifted.program}{_ranks(lifted.ranks)}{limit}; the site's own takes its place"
+    started = started_by(container) if implied and container.launcher is None else container.started
+    if started is None:
+        return
+    if ranks and starts_ranks(container):
+        yield f"{container.path}: runs once; the site's launcher starts the ranks that its text launches"
+    yield from (_launch(launch) for launch in started.launches)
+    if started.launches:
+        _, most = largest(started.launches, container.cpu)
+        yield f"together {most.value} ranks: {most.origin}"
+    yield from (f"{unread.place}: not read, as the text {unread.what}" for unread in started.unread)
+    yield from (f"{script.place}: {script.what}: its text is not looked into" for script in started.scripts)
+
+
+def _launch(launch: Launch) -> str:
+    how = f" ({launch.known})" if launch.known is Known.VALUES else ""
+    unknown = f"; it {launch.unknown}" if launch.unknown else ""
+    return f"{launch.place}: {launch.program}{_ranks(launch.ranks)}{how}{unknown}"
 
 
 def _ranks(figure: Figure | None) -> str:

@@ -37,7 +37,9 @@ def fit(
     identity = identify(policy.accounts, requester, site.name)
     if isinstance(identity, str):
         return Misfit(identity)
-    profile = profile_of(workload, site)
+    profile = profile_of(workload, site, implied=rule.mpi)
+    if rule.mpi and profile is None:
+        return Misfit(f"the rule says that it is an MPI program (mpi), and site {site.name} has no MPI profile for it")
     obstacles = unsupported(workload, site, profile)
     if obstacles:
         return Misfit(sentences.in_the_way(obstacles), tuple(obstacles))

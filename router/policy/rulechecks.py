@@ -30,7 +30,16 @@ def check_outcome(placed: Placed[Rule]) -> Iterator[Problem]:
     yield from exactly_one(placed, {"hpc": rule.hpc, "cloud": rule.cloud, "deny": rule.deny})
     if rule.hpc is None and (rule.cloud is not None or rule.deny is not None):
         given = rule.model_fields_set
-        for name in ("if_not_routable", "deadline", "retries", "forbid_hints", "defaults", "kueue", "directives"):
+        for name in (
+            "if_not_routable",
+            "deadline",
+            "retries",
+            "forbid_hints",
+            "defaults",
+            "mpi",
+            "kueue",
+            "directives",
+        ):
             if name in given:
                 alias = Rule.model_fields[name].alias or name
                 yield placed.spot.key_problem(f"{alias} is only for rules with hpc; remove it", alias)

@@ -103,7 +103,7 @@ class Retries(Entry):
     on_deletion: Flag = Field(False, description="Retry after a user or admin has deleted the batch job.")
 
 
-Hint = Literal["walltime", "ranks", "ranks-per-node", "nodes", "results", "route"]
+Hint = Literal["walltime", "ranks", "ranks-per-node", "nodes", "launcher", "results", "route"]
 
 
 class Rule(Entry):
@@ -122,6 +122,7 @@ class Rule(Entry):
     retries: Retries = Retries()
     forbid_hints: tuple[Hint, ...] = ()
     defaults: Defaults = Defaults()
+    mpi: Flag = Field(False, description="All its Jobs are MPI programs, such as scripts that start a launcher.")
     kueue: Flag = Field(False, description="Also takes Jobs that wait in a Kueue LocalQueue.")
     directives: dict[str, str] = Field(default_factory=dict)
 

@@ -8,14 +8,13 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Final
 
+from router import names
 from router.hpc.requests import Allocation, Chunk
 from router.notation import durations, quantity
 from router.site import leastmemory, sharing
 from router.site.schema import Defaults, MpiProfile, Queue, Site
 from router.site.systems import SYSTEMS
 from router.values import unchanging
-from router.workload.launchernames import mention
-from router.workload.launches import find_launches
 from router.workload.model import Figure, Workload
 
 DEFAULT_WALLTIME: Final = 3600
@@ -96,29 +95,24 @@ def allocate(  # noqa: PLR0913 - a queue is chosen with all of these known
 
 
 def is_mpi(workload: Workload, profile: MpiProfile | None) -> bool:
-    """Whether the Pod's program is started once per rank: by launcher, by hint, or because the profile implies it.
+    """Whether the site's launcher starts the Pod's ranks: by launcher, by hint, or because the profile implies it.
 
-    A profile does not imply it for a command that still contains a launcher: each rank would start the launcher again.
-    The same goes for a script that is out of sight.
+    Without a profile, a launcher inside a container runs there, on one node, as nothing asks for more.
     """
     if workload.mpi:
-        return True
-    if profile is None or not profile.implies_mpi or len(workload.main_containers) != 1:
-        return False
-    (container,) = workload.main_containers
-    return not mention((*(container.command or ()), *(container.args or ()))) and not find_launches(container).scripts
+        return profile is not None or workload.mpi_hinted or workload.container(workload.mpi).launcher is not None
+    return profile is not None and profile.implies_mpi and len(workload.main_containers) == 1
 
 
 def _spans(workload: Workload, profile: MpiProfile | None, warnings: list[str]) -> bool:
-    """Whether the program is started once per rank; where only a script prevents it, a warning says so."""
+    """Whether there are ranks, which may span nodes; where only a profile is missing, a warning says so."""
     spans = is_mpi(workload, profile)
-    if not spans and profile is not None and profile.implies_mpi and len(workload.main_containers) == 1:
-        (container,) = workload.main_containers
-        if scripts := find_launches(container).scripts:
-            warnings.append(
-                f"{container.path}: for several nodes make the launcher the whole command, as docs/mpi.md shows; "
-                f"{scripts[0]} is not looked into, so it is one process on one node"
-            )
+    if workload.mpi and not spans:
+        container = workload.container(workload.mpi)
+        warnings.append(
+            f"{container.path}: the site has no MPI profile for {container.image}, so its launcher starts ranks in the "
+            "container alone, on one node"
+        )
     return spans
 
 
@@ -160,7 +154,10 @@ def _ask_of_one(workload: Workload, queue: Queue, defaults: Defaults, notes: lis
     cores = max(1, -(-cpu.value // 1000)) if cpu else 1
     notes.append(("cores", f"{cpu.origin}, in whole cores" if cpu else "nothing was asked for"))
     if cores > queue.cpus_per_node:
-        raise _MisfitError(f"asks for {cores} CPUs, and only MPI programs span nodes; a node has {queue.cpus_per_node}")
+        raise _MisfitError(
+            f"asks for {cores} CPUs, and a node has {queue.cpus_per_node}; only MPI programs span nodes: the hint "
+            f"{names.HINT_RANKS}, impliesMpi of the MPI profile or mpi: true of the rule says that it is one"
+        )
     memory = _note_memory(_memory(workload, defaults), notes)
     return _Ask(1, cores, memory, workload.gpus.value if workload.gpus else 0, None, 1)
 

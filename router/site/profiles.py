@@ -12,12 +12,19 @@ from router.site.schema import MpiProfile, Site
 from router.workload.model import Workload
 
 
-def profile_of(workload: Workload, site: Site) -> MpiProfile | None:
+def profile_of(workload: Workload, site: Site, *, implied: bool = False) -> MpiProfile | None:
     """The MPI profile for a Job: the first that matches the MPI container's image.
 
     For a Job without launcher and ranks, only profiles with ``impliesMpi`` count.
+
+    :param implied: whether the rule says that its Jobs are MPI programs; the profile then implies it, too
     """
-    return next((profile for profile in site.mpi if _matching(profile, workload) is not None), None)
+    profiles = [_implying(profile) for profile in site.mpi] if implied else site.mpi
+    return next((profile for profile in profiles if _matching(profile, workload) is not None), None)
+
+
+def _implying(profile: MpiProfile) -> MpiProfile:
+    return profile if profile.implies_mpi else profile.model_copy(update={"implies_mpi": True})
 
 
 def reasons(workload: Workload, site: Site) -> tuple[str, ...]:

@@ -140,14 +140,10 @@ def _mpi(workload: Workload, site: Site, profile: MpiProfile | None) -> Iterator
         yield Obstacle(
             here, f"would be started by srun (MPI profile {profile.name}), and site {site.name} has no Slurm"
         )
-    if container.launcher is None and not container.command:
-        yield Obstacle(
-            f"{container.path}.command", "is not set, and the image's own entrypoint cannot be started once per rank"
-        )
 
 
 def mpi_container(workload: Workload) -> Container:
-    """The container of an MPI workload whose program is started once per rank."""
+    """The container of an MPI workload, whose program is started once per rank or starts its ranks itself."""
     if workload.mpi:
         return workload.container(workload.mpi)
     return next(container for container in workload.containers if container.kind is ContainerKind.MAIN)

@@ -1,6 +1,6 @@
 """Reads the hints: annotations by which users say what a manifest has no field for.
 
-Pure. Knows the six keys and the forms of their values; the Pod template's annotation beats the Job's. The policy
+Pure. Knows the seven keys and the forms of their values; the Pod template's annotation beats the Job's. The policy
 decides whether a hint is forbidden.
 """
 
@@ -30,6 +30,7 @@ _LONGEST_RESULTS: Final = 12 * 1024
 class Hints:
     """The values of the hints.
 
+    :param launcher_inside: whether the container starts its ranks itself, by a launcher that may be out of sight
     :param results_field: path of the annotation that names results
     :param given: the keys of the given hints, without prefix
     :param doubts: sentences about values that may be misunderstood
@@ -39,6 +40,7 @@ class Hints:
     ranks: Figure | None = None
     ranks_per_node: Figure | None = None
     nodes: Figure | None = None
+    launcher_inside: bool = False
     results: tuple[str, ...] = ()
     results_field: str = ""
     route: str = ""
@@ -48,7 +50,8 @@ class Hints:
     @property
     def asks_for_ranks(self) -> bool:
         """Whether a hint makes the Job an MPI workload."""
-        return self.ranks is not None or self.ranks_per_node is not None or self.nodes is not None
+        figures = self.ranks is not None or self.ranks_per_node is not None or self.nodes is not None
+        return figures or self.launcher_inside
 
 
 NO_HINTS: Final = Hints()
@@ -68,6 +71,7 @@ def read_hints(job: Mapping[str, str], job_path: str, template: Mapping[str, str
         ranks=_count(found.get(names.HINT_RANKS)),
         ranks_per_node=_count(found.get(names.HINT_RANKS_PER_NODE)),
         nodes=_count(found.get(names.HINT_NODES)),
+        launcher_inside=_launcher(found.get(names.HINT_LAUNCHER)),
         results=_results(found.get(names.HINT_RESULTS)),
         results_field=found[names.HINT_RESULTS][1] if names.HINT_RESULTS in found else "",
         route=_route(found.get(names.HINT_ROUTE)),
@@ -130,6 +134,15 @@ def _results(hint: tuple[str, str] | None) -> tuple[str, ...]:
         if not line.isprintable():
             raise JobError(path, f"{line[:80]!r} has a control character; write one path or glob a line")
     return found
+
+
+def _launcher(hint: tuple[str, str] | None) -> bool:
+    if hint is None:
+        return False
+    value, path = hint
+    if value != names.LAUNCHER_INSIDE:
+        raise JobError(path, f"{value[:40]!r} is not {names.LAUNCHER_INSIDE!r}, its only value")
+    return True
 
 
 def _route(hint: tuple[str, str] | None) -> str:

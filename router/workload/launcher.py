@@ -1,8 +1,9 @@
 """Lifts an MPI launcher out of a container's command, so that the script can start the ranks itself.
 
 Pure. Finds ``mpirun`` and similar launchers in ``command`` and ``args``, also after ``sh -c``, ``exec``, ``env``,
-``time`` and ``nice``, but only if the container does nothing else. Any other launcher stays in the command, with a
-sentence that says why: a wrongly lifted launcher would run the wrong program many times.
+``nice``, ``nohup``, ``time``, ``timeout`` and first processes such as ``tini``, but only if the container does nothing
+else. ``plainform`` says what a shell's text may hold beside the launcher. Any other launcher stays in the command, with
+a sentence that says why: a wrongly lifted launcher would run the wrong program many times.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from router.workload.launcherline import Reading, StaysError, read_options
 from router.workload.launchernames import LONG_OPTIONS, SHELLS, is_launcher, mention
 from router.workload.model import Container, Launcher
 from router.workload.plainform import reduce
+from router.workload.shellbudget import ShellBudget
 from router.workload.shellwords import Word
 from router.workload.wrappers import base
 
@@ -24,7 +26,8 @@ _ASSIGNMENT: Final = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)=(.*)", re.DOTALL)
 _VARIABLE: Final = re.compile(r"\$(?:(\w+)|\{(\w+)\}|\((\w+)\))", re.ASCII)
 _SHELL_SYNTAX: Final = re.compile(r"[|&;<>()`'\"\\$#\n]")
 _NAME: Final = re.compile(r"[\w.+-]{1,40}", re.ASCII)
-_TERM: Final = re.compile(r"(?:-s=?|--signal=)(?:(?:SIG)?TERM|15)")
+_TERM: Final = re.compile(r"(?:SIG)?TERM|15")
+_SIGNAL: Final = re.compile(r"(?:-s|--signal=)(.+)")
 _DURATION: Final = re.compile(r"(\d{1,9})([smhd]?)", re.ASCII)
 _SECONDS: Final = {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86400}
 _SPLITS: Final = re.compile(r"[\s*?\[]")
@@ -43,6 +46,11 @@ class _Line:
     """The command as far as it has been unwrapped: the words still to read, and the settings of the wrappers.
 
     :param written: the shell's text, of which ``text`` has only the one command, at the same place
+    :param shell: the shell with its options, up to ``-c``
+    :param login: whether the shell reads profiles, so that each rank needs it
+    :param extra: the shell's words behind its text: ``$0``, ``$1``, …
+    :param before: settings of the shell that go before the program, as text; ``after`` is its redirection
+    :param time_limit: seconds, by ``timeout``; 0 without
     """
 
     words: Sequence[Word]
@@ -61,22 +69,23 @@ class _Line:
 Resolve = Callable[[Word], str | None]
 
 
-def find_launcher(container: Container, path: str) -> Launcher | NotLifted | None:
+def find_launcher(container: Container, path: str, budget: ShellBudget) -> Launcher | NotLifted | None:
     """The launcher in a container's words; NotLifted if it is only a part of the command; None without one.
 
     :param path: the field that holds the words, for origins
+    :param budget: of the Job's shell texts; a text beyond it is not lifted
     """
     written = (*(container.command or ()), *(container.args or ()))
     mentioned = mention(written)
     if not mentioned:
         return None
     try:
-        return _lift(container, [Word(word) for word in written], path)
+        return _lift(container, [Word(word) for word in written], path, budget)
     except StaysError as reason:
         return NotLifted(mentioned, str(reason))
 
 
-def _lift(container: Container, words: Sequence[Word], path: str) -> Launcher:
+def _lift(container: Container, words: Sequence[Word], path: str, budget: ShellBudget) -> Launcher:
     environment = environment_of(container)
     values = environment.values
     line = _Line(words)
@@ -90,7 +99,7 @@ def _lift(container: Container, words: Sequence[Word], path: str) -> Launcher:
 
     _strip_prefixes(line, resolve, assignments=False)
     if line.words and base(line.words[0].text) in SHELLS:
-        _open_shell(line)
+        _open_shell(line, budget)
         _refuse_shell_syntax(line.written, values)
         _strip_prefixes(line, resolve, assignments=True)
     if not line.words or not is_launcher(line.words[0].text):
@@ -130,7 +139,7 @@ def _instead(words: Sequence[Word]) -> str:
     return f", which is {name}" if _NAME.fullmatch(name) else ""
 
 
-def _open_shell(line: _Line) -> None:
+def _open_shell(line: _Line, budget: ShellBudget) -> None:
     """Replace ``sh [options] -c STRING [name [argument …]]`` by the words of STRING."""
     words = [word.text for word in line.words]
     position = 1
@@ -143,16 +152,16 @@ def _open_shell(line: _Line) -> None:
         if option not in LONG_OPTIONS:
             position += option.endswith("o")  # -o pipefail
             if "c" in option:
-                _take_string(line, words, position)
+                _take_string(line, words, position, budget)
                 return
     raise StaysError(f"stands in a script that {words[0]} reads from a file")
 
 
-def _take_string(line: _Line, words: Sequence[str], position: int) -> None:
+def _take_string(line: _Line, words: Sequence[str], position: int, budget: ShellBudget) -> None:
     if position >= len(words):
         raise StaysError(f"stands behind {words[0]} -c without a command")
     line.shell, line.extra = tuple(words[:position]), tuple(words[position + 1 :])
-    plain = reduce(words[position], words[0])
+    plain = reduce(words[position], words[0], budget)
     if isinstance(plain, str):
         raise StaysError(f"stands in {plain}")
     line.written, line.text, line.words = words[position], plain.text, plain.words
@@ -167,9 +176,13 @@ def _refuse_shell_syntax(text: str, values: Mapping[str, str]) -> None:
 
 
 def _strip_prefixes(line: _Line, resolve: Resolve, *, assignments: bool) -> None:
-    """Take ``X=y``, ``env``, ``exec``, ``time``, ``nice`` and ``nohup`` off the front."""
+    """Take what stands before the launcher off the front: ``X=y``, ``exec``, and commands that start another one.
+
+    :param assignments: whether a shell reads the words, which knows ``X=y`` and commands of its own
+    """
     words = line.words
     position = 0
+    in_shell = assignments
     while position < len(words):
         word = words[position]
         if assignments and (match := _ASSIGNMENT.fullmatch(word.text)):
@@ -179,8 +192,11 @@ def _strip_prefixes(line: _Line, resolve: Resolve, *, assignments: bool) -> None
         prefix = base(word.text)
         if prefix not in _PREFIXES or word.expands:
             break
+        if prefix in _SHELLS_OWN and (not in_shell or word.text != prefix):
+            raise StaysError(f"stands behind {word.text}, which is no program")
         position = _PREFIXES[prefix](line, words, position + 1)
         assignments = prefix == "env"
+        in_shell = in_shell and prefix == "command"
     line.words = words[position:]
 
 
@@ -192,7 +208,7 @@ def _assigned(word: Word, match: re.Match[str], resolve: Resolve) -> str:
 
 
 def _bare(_line: _Line, words: Sequence[Word], position: int) -> int:
-    """A prefix command without known options."""
+    """A prefix command without known options. The position is that of the word behind it, like the result."""
     if position < len(words) and words[position].text.startswith("-") and words[position].text != "--":
         raise StaysError(f"stands behind {words[position - 1].text} {words[position].text}")
     return position + (position < len(words) and words[position].text == "--")
@@ -220,13 +236,14 @@ def _timeout(line: _Line, words: Sequence[Word], position: int) -> int:
     """``timeout 1h``: TERM to the launcher after that time. Other signals and a KILL later have other ends."""
     texts = [word.text for word in words]
     while position < len(texts) and texts[position].startswith("-") and texts[position] != "--":
-        pair = "=".join(texts[position : position + 2])
-        if texts[position] == "--foreground" or _TERM.fullmatch(texts[position]):
+        option, value = texts[position], texts[position + 1 : position + 2]
+        joined = _SIGNAL.fullmatch(option)
+        if option == "--foreground" or (joined and _TERM.fullmatch(joined[1])):
             position += 1
-        elif texts[position] in ("-s", "--signal") and _TERM.fullmatch(pair):
+        elif option in ("-s", "--signal") and value and _TERM.fullmatch(value[0]):
             position += 2
         else:
-            raise StaysError(f"stands behind timeout {texts[position]}")
+            raise StaysError(f"stands behind timeout {option}")
     position += position < len(texts) and texts[position] == "--"
     match = _DURATION.fullmatch(texts[position]) if position < len(texts) else None
     if match is None:
@@ -243,6 +260,8 @@ def _init(line: _Line, words: Sequence[Word], position: int) -> int:
     return _bare(line, words, position)
 
 
+_SHELLS_OWN: Final = frozenset(["command", "exec"])
+"""Known only to a shell: ``timeout 5 exec mpirun`` starts nothing."""
 _PREFIXES: Final = {
     "exec": _bare,
     "env": _bare,

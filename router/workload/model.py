@@ -99,14 +99,24 @@ class Launcher:
     time_limit: int = 0
 
 
+class Known(StrEnum):
+    """In which way the ranks of a launch are known."""
+
+    WRITTEN = "written there"
+    VALUES = "from values that are set before"
+    UNKNOWN = "known only when it runs"
+    NOT_GIVEN = "not given"
+
+
 @unchanging
 class Launch:
     """A place in a container's words that starts an MPI launcher.
 
-    :param program: the launcher's name, without its directory
+    :param program: the launcher as the shell gets it, maybe with its directory
     :param field: of the word, such as ``spec.template.spec.containers[0].args[0]``
     :param line: from 1, in the word, like ``column``, in characters
     :param words: those after the launcher, as far as they are known; None for one that is known only when it runs
+    :param known: in which way ``ranks`` are known. With UNKNOWN, ``ranks`` are what is known: there may be more
     :param ranks: as its options say, like ``ranks_per_node``, ``nodes`` and ``cores_per_rank``
     :param unknown: why it may ask for other figures, as a clause that follows its name; else empty
     """
@@ -115,7 +125,8 @@ class Launch:
     field: str
     line: int
     column: int
-    words: tuple[str | None, ...]
+    words: tuple[str | None, ...] = ()
+    known: Known = Known.NOT_GIVEN
     ranks: Figure | None = None
     ranks_per_node: Figure | None = None
     nodes: Figure | None = None
@@ -123,9 +134,55 @@ class Launch:
     unknown: str = ""
 
     @property
+    def name(self) -> str:
+        """The launcher's name, without its directory."""
+        return self.program.rpartition("/")[2]
+
+    @property
     def place(self) -> str:
         """Its field, line and column."""
         return f"{self.field}, line {self.line}, column {self.column}"
+
+
+@unchanging
+class Unseen:
+    """A place in a container's words behind which a launcher may be, though none is found there.
+
+    :param what: a command that runs a text which lies elsewhere (``bash /cfg/run.sh``), or why the text at this place
+        is not read to its end, as a clause that follows "the text"
+    """
+
+    what: str
+    field: str
+    line: int
+    column: int
+
+    @property
+    def place(self) -> str:
+        """Its field, line and column."""
+        return f"{self.field}, line {self.line}, column {self.column}"
+
+
+@unchanging
+class Started:
+    """What a container's words start, as far as it can be known before they run.
+
+    Without launches, scripts and unread places, the words surely start no launcher themselves.
+
+    :param launches: in the order of their places
+    :param scripts: commands that run texts which lie in files, or which are made when they run
+    :param unread: places that name a launcher of which it is open whether it runs, and texts that are not read
+    :param why: why no launcher is lifted out of the words, as a clause that follows its name
+    """
+
+    launches: tuple[Launch, ...] = ()
+    scripts: tuple[Unseen, ...] = ()
+    unread: tuple[Unseen, ...] = ()
+    why: str = ""
+
+    def __bool__(self) -> bool:
+        """Whether a launcher is started, or may be."""
+        return bool(self.launches or self.scripts or self.unread)
 
 
 @unchanging
@@ -138,7 +195,8 @@ class Container:
     :param env_from: whether its environment gets further variables from ``envFrom``, known only later
     :param cpu: its own request in millicores
     :param memory: its own request in bytes
-    :param launches: launchers that stay in its command, as far as they were found
+    :param started: what its words start beside a lifted launcher; None without a reason to look
+    :param starts_ranks: whether a hint says that it starts its ranks itself
     :param secrets: paths of the fields that need a Secret for the environment
     :param message_path: the file of its termination message
     :param message_from_log: whether the end of its log replaces a missing message if the container fails
@@ -159,7 +217,8 @@ class Container:
     memory: Figure | None = None
     gpus: Figure | None = None
     launcher: Launcher | None = None
-    launches: tuple[Launch, ...] = ()
+    started: Started | None = None
+    starts_ranks: bool = False
     secrets: tuple[str, ...] = ()
     message_path: str = MESSAGE_PATH
     message_from_log: bool = False
@@ -198,7 +257,8 @@ class Workload:
     :param gpus: number of devices
     :param walltime_asked: in seconds
     :param deadline: in seconds; the only limit of the run's time in the cloud
-    :param mpi: name of the container whose command is an MPI program (by launcher or by hint); else empty
+    :param mpi: name of the container that is an MPI program (by its launchers or by hint); else empty
+    :param mpi_hinted: whether a hint asks for its ranks
     :param ranks: asked for by hints or launcher, like ``ranks_per_node`` and ``nodes``
     :param results_field: the annotation that names ``results``
     :param obstacles: hold for every site; ``router.policy.fit`` judges what only some sites can do
@@ -224,6 +284,7 @@ class Workload:
     walltime_asked: Figure | None = None
     deadline: Figure | None = None
     mpi: str = ""
+    mpi_hinted: bool = False
     ranks: Figure | None = None
     ranks_per_node: Figure | None = None
     nodes: Figure | None = None

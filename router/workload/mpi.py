@@ -10,77 +10,67 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Final
 
+from router import names
 from router.values import unchanging
 from router.workload.fields import Findings
 from router.workload.hints import Hints
 from router.workload.launcher import find_launcher
 from router.workload.launchernames import mention
-from router.workload.launches import Found, find_launches
-from router.workload.model import Container, ContainerKind, Figure, Launcher
+from router.workload.launches import find_launches, variables_mention
+from router.workload.launchfigures import largest
+from router.workload.model import Container, ContainerKind, Figure, Launcher, Started
+from router.workload.shellbudget import ShellBudget
 
-_HOW: Final = "for several nodes make {} the whole command, as docs/mpi.md shows"
-"""The advice comes first: the end of a long sentence is cut off where it is shown."""
-
-
-@unchanging
-class _Stays:
-    """A container whose launcher stays in its command, or whose script is not looked into.
-
-    :param program: the launcher's name; empty if only a script was found
-    :param why: as a clause after its name
-    """
-
-    program: str
-    why: str
-    found: Found
+_HOW: Final = "see docs/mpi.md: to use several nodes give a hint, such as {}, or make {} the whole command"
+"""The page comes first: the end of a long sentence is cut off where it is shown."""
 
 
 @unchanging
 class Mpi:
-    """The name of the MPI container (empty: none) and the figures asked for it."""
+    """The name of the MPI container (empty: none) and the figures asked for it; ``hinted``: whether hints say any."""
 
     container: str = ""
     ranks: Figure | None = None
     ranks_per_node: Figure | None = None
     nodes: Figure | None = None
     cores_per_rank: Figure | None = None
+    hinted: bool = False
 
 
 def lift_launchers(
-    containers: Sequence[Container], hints: Hints, findings: Findings
+    containers: Sequence[Container], hints: Hints, budget: ShellBudget, findings: Findings
 ) -> tuple[tuple[Container, ...], Mpi]:
-    """The containers with their launchers, and the MPI workload that they make."""
-    if not hints.asks_for_ranks and not any(mention(_words(container)) for container in containers):
+    """The containers with their launchers, and the MPI workload that they make.
+
+    :param budget: of the Job's shell texts
+    """
+    if not hints.asks_for_ranks and not any(map(_named, containers)):
         return tuple(containers), Mpi()
-    main = [container for container in containers if container.kind is ContainerKind.MAIN]
-    found = {container.name: _find(container, hints, findings) for container in main}
-    for container in containers:
-        if container.kind is not ContainerKind.MAIN and (program := mention(_words(container))):
-            findings.warnings.append(f"{container.path}: {program} in an init container stays on the first node")
-    lifted = {name: launcher for name, launcher in found.items() if isinstance(launcher, Launcher)}
-    containers = [_noted(container, found.get(container.name)) for container in containers]
-    if len(main) > 1 and (lifted or hints.asks_for_ranks):
+    looked = tuple([_look(container, budget, findings, hints) for container in containers])
+    main = [container for container in looked if container.kind is ContainerKind.MAIN]
+    lifted = {one.name: one.launcher for one in main if one.launcher is not None}
+    inner = len(main) == 1 and _is_inside(main[0], hints)
+    _warn_of_one_process([] if inner else main, findings)
+    asked = lifted or hints.asks_for_ranks or inner
+    if len(main) > 1 and asked:
         _block_several(main, lifted, hints, findings)
-        return tuple(containers), Mpi()
-    if not lifted and not hints.asks_for_ranks:
-        return tuple(containers), Mpi()
-    launcher = lifted.get(main[0].name)
+    if len(main) > 1 or not asked:
+        return looked, Mpi()
+    launcher = main[0].launcher
     if launcher is None:
-        _judge_hinted(main[0], found[main[0].name], hints, findings)
-    else:
-        _tell(main[0], launcher, findings)
-        containers = [replace(c, launcher=launcher) if c.name == main[0].name else c for c in containers]
-    return tuple(containers), _ask(main[0].name, launcher, hints, findings)
-
-
-def _noted(container: Container, found: Launcher | _Stays | None) -> Container:
-    """The container with the launches that stay in its command."""
-    launches = found.found.launches if isinstance(found, _Stays) else ()
-    return replace(container, launches=launches) if launches else container
+        mpi = _ask_inside(main[0], hints) if inner else _ask(main[0].name, None, hints, findings)
+        return looked, replace(mpi, hinted=hints.asks_for_ranks)
+    _tell(main[0], launcher, findings)
+    return looked, _ask(main[0].name, launcher, hints, findings)
 
 
 def _words(container: Container) -> tuple[str, ...]:
     return (*(container.command or ()), *(container.args or ()))
+
+
+def _named(container: Container) -> str:
+    """The launcher that a container's words name, or a variable to which they refer; else empty."""
+    return mention(_words(container)) or variables_mention(container)
 
 
 def _field(container: Container) -> str:
@@ -89,34 +79,44 @@ def _field(container: Container) -> str:
     return f"{container.path}.{'command' if named else 'args'}"
 
 
-def _find(container: Container, hints: Hints, findings: Findings) -> Launcher | _Stays | None:
-    """The container's launcher, or what stays in its command; None without either."""
-    lifted = find_launcher(container, _field(container))
+def _look(container: Container, budget: ShellBudget, findings: Findings, hints: Hints) -> Container:
+    """The container with its launcher, or with what its command starts; unchanged if there is no reason to look."""
+    named = _named(container)
+    if container.kind is not ContainerKind.MAIN:
+        if named:
+            findings.warnings.append(f"{container.path}: {named} in an init container stays on the first node")
+        return container
+    if not named and not hints.asks_for_ranks:
+        return container
+    if hints.launcher_inside:
+        return replace(container, started=find_launches(container, budget), starts_ranks=True)
+    lifted = find_launcher(container, _field(container), budget)
     if isinstance(lifted, Launcher):
-        return lifted
-    if lifted is None and not hints.asks_for_ranks:
-        return None
-    found = find_launches(container)
-    if lifted is None:
-        return _Stays("", "", found) if found.scripts else None
-    if not (found.launches or found.scripts or found.unread or found.unnamed):
-        return None  # only a comment or a string names it
-    stays = _Stays(lifted.program, lifted.why, found)
-    findings.warnings.append(
-        f"{_field(container)}: {_HOW.format(stays.program)}; it {stays.why}{_where(found)}, "
-        "so it is one process on one node"
-    )
-    return stays
+        return replace(container, launcher=lifted)
+    started = find_launches(container, budget)
+    return replace(container, started=replace(started, why="is named in a variable" if lifted is None else lifted.why))
 
 
-def _where(found: Found) -> str:
+def _is_inside(container: Container, hints: Hints) -> bool:
+    """Whether it is an MPI container with its launcher inside; one that is out of sight needs a hint."""
+    return container.starts_ranks or bool(container.started and (container.started.launches or hints.asks_for_ranks))
+
+
+def _warn_of_one_process(containers: Sequence[Container], findings: Findings) -> None:
+    """Say of launchers that stay in their containers what they become."""
+    for container in containers:
+        if container.started and (named := _named(container)):
+            why = f"it {container.started.why}{_where(container.started)}, so it is one process on one node"
+            findings.warnings.append(f"{_field(container)}: {_HOW.format(names.HINT_RANKS, named)}; {why}")
+
+
+def _where(started: Started) -> str:
     """The place of the first launcher that was found, and its ranks; or why the text was not read."""
-    launches = found.launches
-    if not launches:
-        return f" (the text {found.unread})" if found.unread else ""
-    first = launches[0]
+    if not started.launches:
+        return f" (line {started.unread[0].line}: the text {started.unread[0].what})" if started.unread else ""
+    first = started.launches[0]
     ranks = f": {first.ranks.value} ranks" if first.ranks else ""
-    more = f", and {len(launches) - 1} more" if len(launches) > 1 else ""
+    more = f", and {len(started.launches) - 1} more" if len(started.launches) > 1 else ""
     return f" (line {first.line}, column {first.column}{ranks}{more})"
 
 
@@ -130,26 +130,8 @@ def _block_several(main: Sequence[Container], lifted: dict[str, Launcher], hints
             )
     if not lifted:
         hint = hints.ranks or hints.ranks_per_node or hints.nodes
-        path = hint.origin if hint else main[0].path
+        path = hint.origin if hint else main[0].path  # the launcher's hint gives no figure
         findings.block(path, f"asks for MPI ranks, and it is unclear which of {len(main)} containers runs them")
-
-
-def _judge_hinted(container: Container, found: Launcher | _Stays | None, hints: Hints, findings: Findings) -> None:
-    hint = hints.ranks or hints.ranks_per_node or hints.nodes
-    once = f"with the hint {hint.origin if hint else ''} it would start once per rank"
-    if isinstance(found, _Stays) and found.program:
-        findings.block(
-            _field(container), f"{_HOW.format(found.program)}; it {found.why}{_where(found.found)}, and {once}"
-        )
-    elif isinstance(found, _Stays):
-        findings.block(
-            _field(container),
-            f"{_HOW.format('the launcher')}; {found.found.scripts[0]} is not looked into, and {once}",
-        )
-    elif not container.command:
-        findings.block(
-            f"{container.path}.command", "is not set, and the image's own entrypoint cannot be started once per rank"
-        )
 
 
 def _tell(container: Container, launcher: Launcher, findings: Findings) -> None:
@@ -179,6 +161,19 @@ def _ask(name: str, launcher: Launcher | None, hints: Hints, findings: Findings)
     nodes = hints.nodes or launcher.nodes
     ranks = _total(launcher.ranks, per_node, nodes, hints.ranks)
     return Mpi(name, ranks, per_node, nodes, launcher.cores_per_rank)
+
+
+def _ask_inside(container: Container, hints: Hints) -> Mpi:
+    """The figures of a container with its launcher inside: those of the launch with the most ranks."""
+    launches = container.started.launches if container.started else ()
+    if not launches:
+        ranks = _total(None, hints.ranks_per_node, hints.nodes, hints.ranks)
+        return Mpi(container.name, ranks, hints.ranks_per_node, hints.nodes)
+    launch, most = largest(launches, container.cpu)
+    numbers = not launch.ranks_per_node and any(one.ranks or one.ranks_per_node for one in launches)
+    per_node, nodes = hints.ranks_per_node or launch.ranks_per_node, hints.nodes or launch.nodes
+    ranks = _total(launch.ranks or (most if numbers else None), per_node, nodes, hints.ranks)
+    return Mpi(container.name, ranks, per_node, nodes, launch.cores_per_rank)
 
 
 def _total(own: Figure | None, per_node: Figure | None, nodes: Figure | None, hint: Figure | None) -> Figure | None:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 from router.values import unchanging
 from router.workload import shellwords
-from router.workload.shelltree import parse
+from router.workload.shellbudget import ShellBudget
 from router.workload.shellwords import Word
 from router.workload.wrappers import base
 
@@ -40,14 +40,17 @@ class Plain:
     after: str = ""
 
 
-def reduce(text: str, shell: str) -> Plain | str:
-    """The simple command of a text; for any other text, words that say what it is (``a pipeline``)."""
+def reduce(text: str, shell: str, budget: ShellBudget) -> Plain | str:
+    """The simple command of a text; for any other text, words that say what it is (``a pipeline``).
+
+    :param budget: of the Job's shell texts; a text beyond it is not reduced
+    """
     words = shellwords.split(text)
     if not isinstance(words, str):
         return Plain(text, words)
     if len(text) > shellwords.LONGEST or not any(sign in text for sign in (";", "\n", "&&", ">")):
         return words
-    root = parse(text)
+    root = budget.tree(text)
     found = None if isinstance(root, str) else _command(root, shell)
     if found is None:
         return words

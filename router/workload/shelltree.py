@@ -19,13 +19,16 @@ LONGEST: Final = 16 * 1024
 MOST_OF_A_KIND: Final = 256
 """Most of each special character. Published inline scripts have up to 58 dollar signs, and fewer of any other."""
 _DOLLARS: Final = 2 * MOST_OF_A_KIND
+_ASCII: Final = bytes(range(128)) + b"." * 128
+"""The grammar's scanner calls C's isalpha with any character, which reads beyond a table and crashed the process."""
 _ORDINARY: Final = frozenset(' \n\t._/,:-="\\')
 
 
 def parse(text: str) -> Node | str:
     """The root of a text's tree; for a text that is not parsed, a clause that says why.
 
-    Each node has its place as ``start_byte`` and ``end_byte`` in the text's UTF-8.
+    Each node has its place as ``start_byte`` and ``end_byte`` in the text's UTF-8. In the texts of nodes, each byte of
+    a character beyond ASCII is a dot, which is as little syntax of the shell as the character.
     """
     source = text.encode("utf-8", "surrogatepass")
     if "\0" in text or len(source) != len(text.encode("utf-8", "replace")):
@@ -39,7 +42,7 @@ def parse(text: str) -> Node | str:
             return f"has more than {MOST_OF_A_KIND} of the character {character!r}"
     from tree_sitter import Parser  # noqa: PLC0415 - 30 ms, which only Jobs with a launcher in shell text need
 
-    root = Parser(_language()).parse(source).root_node
+    root = Parser(_language()).parse(source.translate(_ASCII)).root_node
     return "has syntax that the parser does not know" if root.has_error else root
 
 

@@ -38,6 +38,7 @@ from router.workload.limits import judge_size
 from router.workload.model import OWN_CONTROLLER, Container, Figure, GpuVendor, Volume, Workload
 from router.workload.mpi import Mpi, lift_launchers
 from router.workload.obstacles import judge_container, judge_pod, unhonoured_warning
+from router.workload.podhosts import judge_pod_hosts
 from router.workload.resources import (
     CPU,
     HUGEPAGES,
@@ -51,6 +52,7 @@ from router.workload.resources import (
     units,
     written_requests,
 )
+from router.workload.shellbudget import ShellBudget
 
 DEFAULT_GRACE: Final = 30
 _GPUS: Final[Mapping[str, GpuVendor]] = {"nvidia.com/gpu": GpuVendor.NVIDIA, "amd.com/gpu": GpuVendor.AMD}
@@ -98,7 +100,10 @@ def workload_of(
     manifest = _open(job, namespace, root)
     gpus = {**_GPUS, **gpu_resources} if gpu_resources else _GPUS
     sized = _size_pod(manifest, cluster, gpus, findings)
-    containers, mpi = lift_launchers(sized.containers, manifest.hints, findings)
+    budget = ShellBudget()
+    containers, mpi = lift_launchers(sized.containers, manifest.hints, budget, findings)
+    if "parallelism" in manifest.spec:
+        judge_pod_hosts(containers, _at_once(manifest), budget, findings)
     for container in containers:
         judge_size(container, findings)
     deadline = _deadline(manifest, findings)
@@ -179,6 +184,7 @@ def _assemble(
         walltime_asked=manifest.hints.walltime or deadline,
         deadline=deadline,
         mpi=mpi.container,
+        mpi_hinted=mpi.hinted,
         ranks=mpi.ranks,
         ranks_per_node=mpi.ranks_per_node,
         nodes=mpi.nodes,
@@ -299,6 +305,12 @@ def _counts(spec: Fields, path: str) -> tuple[Figure, Figure | None, bool]:
         raise JobError(f"{path}.completions", "must be set if completionMode is Indexed")
     together = Figure(1, "default") if parallelism is None else Figure(parallelism, f"{path}.parallelism")
     return together, done, mode == "Indexed"
+
+
+def _at_once(manifest: _Manifest) -> int:
+    """How many Pods there are at once."""
+    together, done, _ = _counts(manifest.spec, manifest.path)
+    return together.value if done is None else min(together.value, done.value)
 
 
 def _restart_policy(pod: Fields, path: str) -> str:

@@ -42,11 +42,12 @@ _TINI: Final = _wrapper("s v g w", "p e")
 
 WRAPPERS: Final[dict[str, Wrapper]] = {
     "!": _wrapper(),
+    "builtin": _wrapper(),
     "command": _wrapper("p"),
+    "coproc": _wrapper(),
     "docker-init": _TINI,
     "dumb-init": _wrapper("c single-child v verbose", "r rewrite"),
     "env": _wrapper("i ignore-environment 0 null v debug", "u unset C chdir", also="assignments"),
-    "eval": _wrapper(),
     "exec": _wrapper("c l", "a"),
     "gosu": _wrapper(operands=1),
     "ionice": _wrapper("t ignore", "c class n classdata"),
@@ -73,7 +74,7 @@ def base(word: str) -> str:
 def inner(words: Sequence[str | None]) -> int | None:
     """The position of the first word that is no wrapper or word of one; None if a wrapper's own words are uncertain.
 
-    It is the number of words if there is no such word.
+    It is the number of words if there is no such word. ``eval`` is no wrapper, as all its words are one text.
 
     :param words: of a command; None for a word that is known only when it runs
     """

@@ -91,6 +91,7 @@ def test_where_no_profile_is_for_its_image_each_is_told_with_the_reason(tmp_path
     )
 
 
+ONCE = "spec.template.spec.containers[0]: runs once; the site's launcher starts the ranks that its text launches"
 TEXT = """set -e
 . /opt/env.sh
 for n in 1 2 4; do
@@ -106,11 +107,9 @@ srun -n $RANKS ./b
         (
             ["bash", "-c", TEXT],
             [
-                "COMMAND[2], line 4, column 3: mpirun, 4 ranks; it stays where it is",
-                (
-                    "COMMAND[2], line 6, column 1: srun; it has -n with a value that is known only when it runs; "
-                    "it stays where it is"
-                ),
+                ONCE,
+                "COMMAND[2], line 4, column 3: mpirun, 4 ranks (from values that are set before)",
+                "COMMAND[2], line 6, column 1: srun; it has -n with a value that is known only when it runs",
                 "together 4 ranks: mpirun -np 4 in COMMAND[2], line 4",
             ],
         ),
@@ -122,11 +121,20 @@ srun -n $RANKS ./b
         (
             ["sh", "-c", "cd /w; mpirun ./a"],
             [
-                "COMMAND[2], line 1, column 8: mpirun; it stays where it is",
-                "together 3 ranks: one for each share of the CPUs asked for, as no launcher gives a number",
+                ONCE,
+                "COMMAND[2], line 1, column 8: mpirun",
+                "together 3 ranks: one for each share of the CPUs asked for, as mpirun in COMMAND[2], line 1, gives no number",
             ],
         ),
         (["sh", "-c", "echo mpirun"], []),
+        (
+            ["sh", "-c", "bash /cfg/run\nssh n mpirun ./a"],
+            [
+                ONCE,
+                "COMMAND[2], line 2, column 7: not read, as the text names mpirun where it is open whether it runs",
+                "COMMAND[2], line 1, column 1: bash /cfg/run: its text is not looked into",
+            ],
+        ),
     ],
 )
 def test_launchers_are_shown_with_their_places(command: list[str], lines: list[str]) -> None:
@@ -141,6 +149,21 @@ def test_launchers_are_shown_with_their_places(command: list[str], lines: list[s
     start = shown.index("  MPI launchers found") + 1 if lines else 0
     assert shown[start : start + len(lines)] == [f"    {line.replace('COMMAND', where)}" for line in lines]
     assert ("  MPI launchers found" in shown) is bool(lines)
+
+
+def test_where_a_profile_implies_mpi_a_script_is_shown(tmp_path: Path) -> None:
+    for file in (ROOT / "examples" / "policies").glob("*.yaml"):
+        text = file.read_text().replace("name: open-mpi", "name: lab\n        impliesMpi: true")
+        (tmp_path / file.name).write_text(text)
+    job = yaml.safe_load((ROOT / "examples" / "02-large-goes-to-hpc" / "job.yaml").read_text())
+    (main,) = job["spec"]["template"]["spec"]["containers"]
+    main |= {"command": ["bash", "/cfg/run.sh"]}
+    main.pop("args", None)
+
+    shown = explain("-", "--policy", str(tmp_path), "--no-script", stdin=yaml.safe_dump(job)).stdout
+
+    place = "spec.template.spec.containers[0].command[0], line 1, column 1"
+    assert f"  MPI launchers found\n    {place}: bash /cfg/run.sh: its text is not looked into\n" in shown
 
 
 def test_no_warnings_are_no_section() -> None:

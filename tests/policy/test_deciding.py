@@ -271,6 +271,35 @@ sites:
     assert (route.profile.name if route.profile else None) == profile
 
 
+@pytest.mark.parametrize(("mpi", "ranks"), [("", 0), (", mpi: true", 16)])
+def test_a_rule_may_say_that_its_jobs_are_mpi_programs(mpi: str, ranks: int) -> None:
+    sites = """
+sites:
+  - name: pbs
+    system: openpbs
+    workDir: /w
+    queues: [{name: big, nodes: 4, cpusPerNode: 8}]
+    mpi: [{name: ompi, launcher: openmpi, images: ['solver:*']}]
+"""
+    text = f"when: job.cpus > 4, hpc: [{{queue: big}}]{mpi}"
+
+    found = policy.decide(loaded(rule(text), sites=sites), mpi_script("solver:1"), ADA)
+    other = policy.decide(loaded(rule(text), sites=sites), mpi_script("other:1"), ADA)
+
+    assert (found.route.allocation.ranks if found.route else 0) == ranks
+    assert (found.route is not None, other.route) == (bool(mpi), None)
+    assert (
+        "the rule says that it is an MPI program (mpi), and site pbs has no MPI profile for it" in other.reason
+    ) is bool(mpi)
+
+
+def mpi_script(image: str) -> Workload:
+    """A Job of 16 CPUs whose script is out of sight."""
+    main = {"name": "c", "image": image, "command": ["bash", "/cfg/run.sh"], "resources": {"requests": {"cpu": "16"}}}
+    pod = {"restartPolicy": "Never", "containers": [main]}
+    return workload_of({"metadata": {"name": "j"}, "spec": {"template": {"spec": pod}}}, namespace="lab")
+
+
 def hint(**values: str) -> dict[str, str]:
     return {f"{names.PREFIX}{key.replace('_', '-')}": value for key, value in values.items()}
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -15,6 +16,10 @@ from router.site.systems import SYSTEMS
 from router.workload.model import Container, ContainerKind, Figure, GpuVendor, Workload
 
 GI = 1024**3
+SPANS = (
+    "only MPI programs span nodes: the hint batchgate.dev/ranks, impliesMpi of the MPI profile or mpi: true of the rule "
+    "says that it is one"
+)
 MAIN = Container("main", ContainerKind.MAIN, "spec.template.spec.containers[0]", "image")
 FIGURES = ("cpu", "memory", "gpus", "ranks", "ranks_per_node", "nodes", "cores_per_rank", "walltime_asked")
 
@@ -28,6 +33,7 @@ def workload(
     vendor = figures.pop("vendor", None)
     known = {name: Figure(value, f"the {name}") for name, value in figures.items() if value is not None}
     return Workload(
+        mpi_hinted=mpi,
         namespace="lab",
         name="a-job",
         labels={},
@@ -76,7 +82,7 @@ SIZES = [
         "no MPI: never two nodes",
         workload(cpu=8.001),
         None,
-        "asks for 9 CPUs, and only MPI programs span nodes; a node has 8",
+        f"asks for 9 CPUs, and a node has 8; {SPANS}",
     ),
     ("no MPI: memory of one node", workload(memory=33 * GI), None, "asks for 33Gi of memory; a node has 32Gi"),
     (
@@ -332,31 +338,27 @@ def test_a_profile_makes_an_mpi_workload_of_a_job_that_names_no_launcher():
 
 def test_a_profile_that_does_not_say_so_makes_none():
     plain = MpiProfile(name="lammps", launcher=LauncherKind.OPENMPI)
-    assert lay(workload(cpu=16), profile=plain) == "asks for 16 CPUs, and only MPI programs span nodes; a node has 8"
-
-
-def test_a_profile_makes_none_of_a_command_with_a_launcher_inside():
-    script = Container("main", ContainerKind.MAIN, "p", "image", command=("sh", "-c", "cd /w && mpirun -np 4 ./a"))
-    assert chunks(lay(workload(cpu=4, containers=(script,)), profile=PROFILE)) == (Chunk(1, 1, 4, 4, None, 0),)
+    assert lay(workload(cpu=16), profile=plain) == f"asks for 16 CPUs, and a node has 8; {SPANS}"
 
 
 @pytest.mark.parametrize(
-    ("command", "shown"),
-    [
-        (("/bin/bash", "/cfg/run.sh"), "/bin/bash /cfg/run.sh"),
-        (("sh", "-c", "cd /w && ./run.sh"), "./run.sh"),
-    ],
+    "command", [("sh", "-c", "cd /w && mpirun -np 4 ./a"), ("/bin/bash", "/cfg/run.sh"), ("sh", "-c", "bash ./run.sh")]
 )
-def test_a_profile_makes_none_of_a_script_that_is_not_looked_into(command: tuple[str, ...], shown: str) -> None:
+def test_a_profile_makes_one_of_a_container_that_starts_its_ranks_itself(command: tuple[str, ...]) -> None:
     script = Container("main", ContainerKind.MAIN, "p", "image", command=command)
-    found = lay(workload(cpu=4, containers=(script,)), profile=PROFILE)
-    assert chunks(found) == (Chunk(1, 1, 4, 4, None, 0),)
+    assert chunks(lay(workload(cpu=4, containers=(script,)), profile=PROFILE)) == (Chunk(1, 4, 4, 1, None, 0),)
+
+
+def test_without_a_profile_a_launcher_inside_runs_on_one_node_with_a_warning() -> None:
+    script = Container("main", ContainerKind.MAIN, "p", "image", command=("sh", "-c", "cd /w && mpirun -np 4 ./a"))
+    inside = replace(workload(mpi=True, ranks=16, cpu=4, containers=(script,)), mpi_hinted=False)
+
+    found = lay(inside, profile=None)
+
     assert not isinstance(found, str)
+    assert chunks(found) == (Chunk(1, 1, 4, 4, None, 0),)
     assert found.warnings == (
-        (
-            f"p: for several nodes make the launcher the whole command, as docs/mpi.md shows; {shown} is not looked into, "
-            "so it is one process on one node"
-        ),
+        "p: the site has no MPI profile for image, so its launcher starts ranks in the container alone, on one node",
     )
 
 

@@ -12,6 +12,7 @@ from router.workload.expand import argv
 from router.workload.launcher import NotLifted, find_launcher
 from router.workload.launchernames import mention
 from router.workload.model import Container, ContainerKind, EnvVar, Launcher
+from router.workload.shellbudget import ShellBudget
 
 PATH = "the command"
 
@@ -24,7 +25,9 @@ def find(
 ) -> Launcher | NotLifted | None:
     variables = tuple(EnvVar(name, value) for name, value in (env or {}).items())
     return find_launcher(
-        Container("c", ContainerKind.MAIN, "p", "image", command or None, args, variables, env_from), PATH
+        Container("c", ContainerKind.MAIN, "p", "image", command or None, args, variables, env_from),
+        PATH,
+        ShellBudget(),
     )
 
 
@@ -356,6 +359,14 @@ STAYS = [
     ("echo mpirun", "is not the first command of the container, which is echo"),
     ("timeout -k 5 1h mpirun -np 8 ./solver", "stands behind timeout -k"),
     ("timeout -s KILL 1h mpirun -np 8 ./solver", "stands behind timeout -s"),
+    ("timeout -s=TERM 1h mpirun -np 8 ./solver", "stands behind timeout -s=TERM"),
+    ("timeout --signal==TERM 1h mpirun -np 8 ./solver", "stands behind timeout --signal==TERM"),
+    ("timeout -s 1h mpirun -np 8 ./solver", "stands behind timeout -s"),
+    ("timeout 5 exec mpirun -np 8 ./solver", "stands behind exec, which is no program"),
+    ("nice exec mpirun -np 8 ./solver", "stands behind exec, which is no program"),
+    ("exec exec mpirun -np 8 ./solver", "stands behind exec, which is no program"),
+    ("env command mpirun -np 8 ./solver", "stands behind command, which is no program"),
+    ("/bin/exec mpirun -np 8 ./solver", "stands behind /bin/exec, which is no program"),
     ("timeout --preserve-status 1h mpirun -np 8 ./solver", "stands behind timeout --preserve-status"),
     *[
         (

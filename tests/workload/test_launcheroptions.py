@@ -16,6 +16,7 @@ from router.policy.decision import Requester
 from router.workload.launcher import NotLifted, find_launcher
 from router.workload.launcheroptions import MPIRUN, SRUN, Meaning, Option
 from router.workload.model import Container, ContainerKind, Launcher
+from router.workload.shellbudget import ShellBudget
 from tests.gates import gate
 from tests.placement.given import job_of
 
@@ -34,7 +35,7 @@ def _spellings(name: str, value: str) -> tuple[tuple[str, ...], ...]:
 
 
 def _found(words: tuple[str, ...]) -> Launcher | NotLifted | None:
-    return find_launcher(Container("c", ContainerKind.MAIN, "p", "image", words), "the command")
+    return find_launcher(Container("c", ContainerKind.MAIN, "p", "image", words), "the command", ShellBudget())
 
 
 @pytest.mark.parametrize("program", PROGRAMS)

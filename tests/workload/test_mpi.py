@@ -6,6 +6,7 @@ import pytest
 
 from router.errors import JobError
 from router.workload import workload_of
+from router.workload.inside import starts_ranks
 from router.workload.model import Workload
 from tests.workload.manifests import Manifest, annotated, container, job, mpi
 
@@ -39,7 +40,7 @@ TABLE = [
     (mpi("mpirun", "-npernode", "4", "./a"), {"nodes": "2"}, ("main", 8, 4, 2, None)),
     (mpi("srun", "-N", "2", "--ntasks-per-node", "4", "-c", "2", "./a"), {}, ("main", 8, 4, 2, 2)),
     (mpi("mpirun", "-np", "8", "--map-by", "ppr:4:node:pe=2", "./a"), {}, ("main", 8, 4, None, 2)),
-    (mpi("sh", "-c", "cd /w && mpirun -np 8 ./a"), {}, ("", None, None, None, None)),
+    (mpi("sh", "-c", "cd /w && mpirun -np 8 ./a"), {}, ("main", 8, None, None, None)),
 ]
 
 
@@ -62,19 +63,12 @@ def test_dropped_options_are_named():
     )
 
 
-def test_a_launcher_that_stays_is_told_with_how_to_write_it():
-    (warning,) = size(mpi("sh", "-c", "mpirun -np 8 ./a | tee log")).warnings
-    assert warning == (
-        f"{MAIN}.command: for several nodes make mpirun the whole command, as docs/mpi.md shows; "
-        "it stands in a pipeline (line 1, column 1: 8 ranks), so it is one process on one node"
-    )
-
-
 def test_a_launcher_in_a_text_that_is_not_read_is_told_with_the_reason():
     (warning,) = size(mpi("sh", "-c", "mpirun ./a; if")).warnings
     assert warning == (
-        f"{MAIN}.command: for several nodes make mpirun the whole command, as docs/mpi.md shows; it stands in a list of "
-        "commands (;) (the text has syntax that the parser does not know), so it is one process on one node"
+        f"{MAIN}.command: see docs/mpi.md: to use several nodes give a hint, such as batchgate.dev/ranks, or make mpirun the whole "
+        "command; it stands in a list of "
+        "commands (;) (line 1: the text has syntax that the parser does not know), so it is one process on one node"
     )
 
 
@@ -120,46 +114,36 @@ def test_a_hint_for_several_containers_is_a_reason_to_stay():
     assert [o.path for o in found.obstacles] == ["metadata.annotations[batchgate.dev/ranks]"]
 
 
-def test_a_hint_without_a_command_is_a_reason_to_stay():
+def test_under_a_hint_the_image_s_entrypoint_starts_its_ranks_itself():
     found = size(job(container("main", args=["x"])), ranks="4")
-    assert [o.path for o in found.obstacles] == [f"{MAIN}.command"]
-
-
-def test_a_hint_never_starts_a_hidden_launcher_once_per_rank():
-    found = size(mpi("sh", "-c", "cd /w && mpirun -np 4 ./a"), ranks="4")
-    assert [o.path for o in found.obstacles] == [f"{MAIN}.command"]
-    assert found.obstacles[0].reason == (
-        "for several nodes make mpirun the whole command, as docs/mpi.md shows; it stands in a list of commands (&&) "
-        "(line 1, column 10: 4 ranks), and with the hint metadata.annotations[batchgate.dev/ranks] "
-        "it would start once per rank"
-    )
+    assert (found.mpi, found.obstacles, starts_ranks(found.container("main"))) == ("main", (), True)
 
 
 @pytest.mark.parametrize(
-    ("command", "script"),
+    "command",
     [
-        (["/bin/bash", "/cfg/run.sh"], "/bin/bash /cfg/run.sh"),
-        (["bash", "-l", "-e", "/cfg/run.sh", "8"], "bash -l -e /cfg/run.sh 8"),
-        (["timeout", "600", "sh", "run"], "sh run"),
-        (["/cfg/run.sh"], "/cfg/run.sh"),
-        (["sh", "-c", "cd /w && ./run.sh"], "./run.sh"),
-        (["sh", "-c", "bash < /cfg/run"], "bash"),
-        (["bash", "-s"], "bash -s"),
+        ["/bin/bash", "/cfg/run.sh"],
+        ["bash", "-l", "-e", "/cfg/run.sh", "8"],
+        ["timeout", "600", "sh", "run"],
+        ["sh", "-c", "cd /w && bash ./run.sh"],
+        ["sh", "-c", "bash < /cfg/run"],
+        ["sh", "-c", 'eval "$(cat /cfg/run)"'],
+        ["bash", "-s"],
+        ["sh", "-c", "cat > run <<E\nmpirun -np 4 ./a\nE\nbash run"],
+        ["sh", "-c", "ssh node mpirun ./a"],
     ],
 )
 @pytest.mark.parametrize("hint", ["nodes", "ranks", "ranks_per_node"])
-def test_a_hint_never_starts_a_script_that_is_not_looked_into(command: list[str], script: str, hint: str):
+def test_under_a_hint_what_may_start_a_launcher_runs_once(command: list[str], hint: str):
     found = size(mpi(*command), **{hint: "2"})
-    origin = f"metadata.annotations[batchgate.dev/{hint.replace('_', '-')}]"
-    assert [(one.path, one.reason) for one in found.obstacles] == [
-        (
-            f"{MAIN}.command",
-            (
-                f"for several nodes make the launcher the whole command, as docs/mpi.md shows; {script} "
-                f"is not looked into, and with the hint {origin} it would start once per rank"
-            ),
-        )
-    ]
+    assert (found.mpi, found.obstacles, starts_ranks(found.container("main"))) == ("main", (), True)
+
+
+@pytest.mark.parametrize("program", ["./select_gpu.sh", "./select_gpu", "/cfg/run.bash", "a.py"])
+def test_under_a_hint_a_program_is_started_once_a_rank_whatever_its_name(program: str):
+    found = size(mpi(program, "./a"), ranks="4")
+    assert (found.mpi, found.obstacles, found.warnings) == ("main", (), ())
+    assert not starts_ranks(found.container("main"))
 
 
 @pytest.mark.parametrize(
@@ -188,6 +172,7 @@ BAD_HINTS = [
     ({"ranks": "9" * 5000}, f"{HINT}ranks]: "),
     ({"ranks": "٤"}, f"{HINT}ranks]: "),
     ({"ranks_per_node": ""}, f"{HINT}ranks-per-node]: "),
+    ({"launcher": "outside"}, f"{HINT}launcher]: 'outside' is not 'inside', its only value"),
     ({"nodes": "two"}, f"{HINT}nodes]: "),
     ({"ranks": "2", "nodes": "4"}, f"{HINT}nodes]: asks for 4 nodes for 2 ranks"),
     ({"ranks": "9", "nodes": "2", "ranks_per_node": "4"}, f"{HINT}ranks]: asks for 9 ranks, and 2 nodes"),

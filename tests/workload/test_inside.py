@@ -1,0 +1,110 @@
+"""Which container keeps its launcher inside, and what it asks for."""
+
+from __future__ import annotations
+
+import pytest
+
+from router.workload import workload_of
+from router.workload.inside import starts_ranks
+from router.workload.launchfigures import largest
+from router.workload.model import Figure, Workload
+from tests.workload.manifests import Manifest, annotated, asking, container, job
+
+MAIN = "spec.template.spec.containers[0]"
+
+
+def sized(*command: str, **hints: str) -> Workload:
+    words: Manifest = {"command": list(command)} if command else {}
+    made = job(asking("main", {"cpu": "8"}, **words))
+    keys = {f"batchgate.dev/{name.replace('_', '-')}": value for name, value in hints.items()}
+    return workload_of(annotated(made, keys), namespace="n")
+
+
+def figures(found: Workload) -> tuple[int | None, ...]:
+    asked = (found.ranks, found.ranks_per_node, found.nodes, found.cores_per_rank)
+    return tuple([figure.value if figure else None for figure in asked])
+
+
+TEXTS = [
+    # command, hints; ranks, ranks per node, nodes, cores per rank
+    (("sh", "-c", "cd /w && mpirun -np 4 ./a | tee log"), {}, (4, None, None, None)),
+    (("sh", "-c", "for n in 2 16 4; do mpirun -np $n ./a; done"), {}, (16, None, None, None)),
+    (("sh", "-c", "cd /w; mpirun -np ${NP:-6} ./a; mpirun -np 2 ./b"), {}, (6, None, None, None)),
+    (("sh", "-c", "cd /w; mpirun -np $(nproc) ./a"), {}, (8, None, None, None)),
+    (("sh", "-c", "cd /w; mpirun ./a"), {}, (None, None, None, None)),  # the CPUs, as for a lifted one
+    (("sh", "-c", "cd /w; mpirun --map-by slot:pe=2 ./a"), {}, (None, None, None, 2)),
+    (("sh", "-c", "cd /w; mpirun -np 2 ./a; mpirun ./b"), {}, (8, None, None, None)),
+    (("sh", "-c", "cd /w; mpirun -np 12 ./a; mpirun -np $X ./b"), {}, (12, None, None, None)),
+    (("sh", "-c", "cd /w; srun -N 2 --ntasks-per-node=4 ./a; srun -n 4 -N 1 ./b"), {}, (8, 4, 2, None)),
+    (("sh", "-c", "cd /w; mpirun -np 4 ./a"), {"ranks": "2"}, (2, None, None, None)),
+    (("sh", "-c", "cd /w; mpirun -np 4 ./a"), {"nodes": "2"}, (4, None, 2, None)),
+    (("sh", "-c", "cd /w; mpirun -np 4 ./a"), {"nodes": "2", "ranks_per_node": "3"}, (4, 3, 2, None)),
+    (("sh", "-c", "cd /w; mpirun -ppn 4 ./a"), {"nodes": "2"}, (8, 4, 2, None)),
+    (("sh", "-c", "cd /w; mpirun -ppn 4 ./a"), {}, (None, 4, None, None)),
+    (("bash", "/cfg/run.sh"), {"nodes": "2"}, (None, None, 2, None)),
+    (("bash", "/cfg/run.sh"), {"ranks": "4"}, (4, None, None, None)),
+    (("sh", "-c", "ssh n mpirun -np 4 ./a"), {"ranks": "4"}, (4, None, None, None)),
+    ((), {"ranks": "4"}, (4, None, None, None)),
+    (("/cfg/run.sh",), {"ranks": "4", "launcher": "inside"}, (4, None, None, None)),
+    (("python3", "-m", "solver"), {"launcher": "inside"}, (None, None, None, None)),
+    (("mpirun", "-np", "4", "./a"), {"launcher": "inside"}, (4, None, None, None)),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("command", "hints", "expected"), TEXTS, ids=range(len(TEXTS)))
+def test_a_container_with_its_launcher_inside_is_mpi(
+    command: tuple[str, ...], hints: dict[str, str], expected: tuple[int | None, ...]
+) -> None:
+    found = sized(*command, **hints)
+
+    assert (found.mpi, figures(found), found.obstacles, found.warnings) == ("main", expected, (), ())
+    assert (starts_ranks(found.container("main")), found.mpi_hinted) == (True, bool(hints))
+
+
+OTHERS: list[tuple[tuple[str, ...], dict[str, str], str]] = [
+    # command, hints; the MPI container, which starts its program once a rank
+    (("mpirun", "-np", "4", "./a"), {}, "main"),
+    (("sh", "-c", "mpirun -np 4 ./a"), {}, "main"),
+    (("./select_gpu.sh", "./a"), {"ranks": "4"}, "main"),
+    (("mpirun", "-np", "4", "./select_gpu.sh", "./a"), {}, "main"),
+    (("sh", "-c", "cd /w && ./a"), {"ranks": "4"}, "main"),
+    (("sh", "-c", "# mpirun\n./a"), {"ranks": "4"}, "main"),
+    (("bash", "/cfg/run.sh"), {}, ""),
+    (("sh", "-c", "ssh n mpirun ./a"), {}, ""),
+    (("./a",), {}, ""),
+]
+
+
+@pytest.mark.parametrize(("command", "hints", "mpi"), OTHERS, ids=range(len(OTHERS)))
+def test_other_containers_keep_none(command: tuple[str, ...], hints: dict[str, str], mpi: str) -> None:
+    found = sized(*command, **hints)
+    assert (found.mpi, found.obstacles) == (mpi, ())
+    assert not (mpi and starts_ranks(found.container(mpi)))
+
+
+STARTS = [
+    (("bash", "/cfg/run.sh"), True),
+    (("sh", "-c", "cd /w && bash run.sh"), True),
+    ((), True),
+    (("./a",), False),
+    (("sh", "-c", "cd /w && ./a"), False),
+]
+
+
+@pytest.mark.parametrize(("command", "expected"), STARTS, ids=range(len(STARTS)))
+def test_without_a_launcher_in_sight_a_script_may_start_ranks(command: tuple[str, ...], expected: bool) -> None:
+    assert starts_ranks(sized(*command).containers[0]) is expected
+
+
+def test_with_several_containers_a_launcher_inside_stays_on_one_node() -> None:
+    found = workload_of(job(container("a"), container("b", command=["sh", "-c", "x; mpirun -np 2 ./a"])), namespace="n")
+    assert (found.mpi, found.obstacles, len(found.warnings)) == ("", (), 1)
+
+
+def test_what_gives_no_number_is_a_rank_a_core() -> None:
+    (main,) = sized("sh", "-c", "cd /w; mpirun ./a").containers
+    assert main.started
+
+    assert largest(main.started.launches, main.cpu)[1] == Figure(
+        8, f"one for each share of the CPUs asked for, as mpirun in {MAIN}.command[2], line 1, gives no number"
+    )
