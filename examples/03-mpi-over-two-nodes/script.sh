@@ -40,6 +40,7 @@ container_0() { # main
 	env=(OMP_NUM_THREADS=1)
 	image=/var/tmp/batchgate-demo/images/mpi4py
 	options=(--cleanenv --no-home --no-eval --writable-tmpfs)
+	shared_tmp
 	message /dev/termination-log
 }
 

@@ -40,6 +40,7 @@ container_0() { # main
 	env=(OMP_NUM_THREADS=1)
 	image=docker://registry.example.org/ring:1
 	options=(--cleanenv --no-home --no-eval --writable-tmpfs)
+	shared_tmp
 	message /dev/termination-log
 }
 

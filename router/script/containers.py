@@ -18,11 +18,19 @@ from router.site.schema import Runtime, Site
 from router.site.volumes import EMPTY, STAGED, SitePath, path_problem, place_of
 from router.values import unchanging
 from router.workload import expand
+from router.workload.inside import starts_ranks
+from router.workload.launchernames import mention
 from router.workload.model import MESSAGE_PATH, Container, ContainerKind, GpuVendor, Mount, Volume, Workload
 
 _SHARED_MEMORY: Final = "/dev/shm"  # noqa: S108 - a path inside containers
 _TMP: Final = ("/tmp", "/var/tmp")  # noqa: S108
 _DEV: Final = "/dev/"
+# A launcher that stays in its container would bind its ranks to the node's first cores, as that of the next Job does.
+_UNBOUND: Final = {
+    "OMPI_MCA_hwloc_base_binding_policy": "none",  # Open MPI 4
+    "PRTE_MCA_hwloc_default_binding_policy": "none",  # and 5
+    "I_MPI_PIN": "0",
+}
 
 
 @unchanging
@@ -100,12 +108,12 @@ def block(container: Container, setting: Setting, warnings: list[str]) -> list[s
     lines.append(f"image={quote(images.reference(site, container.image))}")
     lines.append(f"options=({_options(container, setting, gpus)})")
     lines += _binds(container, setting, warnings)
-    lines += _message(container, setting, warnings)
+    lines += _message(container, warnings)
     return lines
 
 
 def _program(container: Container, *, ranks: bool) -> Iterator[str]:
-    if container.command or container.launcher or ranks:
+    if container.command or container.launcher or (ranks and not starts_ranks(container)):
         yield "command=1"
     argv = expand.argv(container)
     yield "needs_argv=1" if argv is None else f"argv=({words(argv)})"
@@ -117,17 +125,28 @@ def _program(container: Container, *, ranks: bool) -> Iterator[str]:
 def _environment(container: Container, setting: Setting) -> Iterator[str]:
     literal = expand.literal_env(container)
     given = []
-    if not any(variable.name == "OMP_NUM_THREADS" for variable in container.env):
+    if not says_threads(container):
         given.append(f"OMP_NUM_THREADS={_threads(container, setting)}")
+    if setting.own is None and mention((*(container.command or ()), *(container.args or ()))):
+        given += [f"{name}={value}" for name, value in _UNBOUND.items() if name not in literal]
     given += [f"{name}={value}" for name, value in literal.items() if "=" not in name]
     yield f"env=({words(given)})"
     if setting.own:
         yield f"own=({words(setting.own)})"
 
 
+def says_threads(container: Container) -> bool:
+    """Whether a container's own environment says how many threads its processes have."""
+    return any(variable.name == "OMP_NUM_THREADS" for variable in container.env)
+
+
 def _threads(container: Container, setting: Setting) -> int:
-    """Cores for the threads of one process, which would otherwise use all cores of the node."""
-    if setting.own is None and container.cpu is not None and container.cpu.value:
+    """Cores for the threads of one process, which would otherwise use all cores of the node.
+
+    ``nproc`` prints the same number, by which a text may say how many ranks it starts.
+    """
+    once = setting.own is None or starts_ranks(container)
+    if once and container.cpu is not None and container.cpu.value:
         return -(-container.cpu.value // 1000)
     return setting.route.allocation.cores_per_rank
 
@@ -187,15 +206,15 @@ def understands_no_eval(runtime: Runtime, version: str | None) -> bool:
 def _binds(container: Container, setting: Setting, warnings: list[str]) -> Iterator[str]:
     ranks = setting.own is not None
     targets = [mount.path.rstrip("/") or "/" for mount in container.mounts]
-    if not ranks and not any(target in _TMP for target in targets):
-        yield "own_tmp"
+    if not any(target in _TMP for target in targets):
+        yield "shared_tmp" if ranks and setting.route.allocation.nodes > 1 else "own_tmp"
     profile = setting.route.profile
     for bind in profile.binds if ranks and profile else ():
         yield f"binds+=(--bind {quote(bind)})"
     # A mount below another one comes after it.
     for mount in sorted(container.mounts, key=lambda mount: mount.path):
         volume = setting.volumes[mount.volume]
-        if node_s_own(volume, mount, ranks=ranks):
+        if node_s_own(volume, mount):
             warnings.append(
                 f"{volume.path}: at {mount.path} container {container.name} gets the node's own {mount.path}, not an empty directory"
             )
@@ -203,10 +222,10 @@ def _binds(container: Container, setting: Setting, warnings: list[str]) -> Itera
             yield from _bind(volume, mount, setting)
 
 
-def _message(container: Container, setting: Setting, warnings: list[str]) -> Iterator[str]:
+def _message(container: Container, warnings: list[str]) -> Iterator[str]:
     """The line for the container's termination message, if its file can be bound."""
     path = container.message_path
-    if problem := _message_problem(container, ranks=setting.own is not None):
+    if problem := _message_problem(container):
         warnings.append(f"{container.path}.terminationMessagePath: {path} {problem}, so no termination message is read")
         return
     if path.startswith(_DEV) and path != MESSAGE_PATH:
@@ -214,23 +233,18 @@ def _message(container: Container, setting: Setting, warnings: list[str]) -> Ite
     yield f"message {quote(path)}"
 
 
-def _message_problem(container: Container, *, ranks: bool) -> str | None:
+def _message_problem(container: Container) -> str | None:
     path = container.message_path
     if not path.startswith("/") or ".." in path.split("/") or path_problem(path):
         return "is not a plain absolute path"
     if any(f"{path}/".startswith(f"{mount.path.rstrip('/')}/") for mount in container.mounts):
         return "lies in a volume"
-    if ranks and path.startswith(tuple([f"{directory}/" for directory in _TMP])):
-        return "lies in the node's own directory, which ranks share"
     return None
 
 
-def node_s_own(volume: Volume, mount: Mount, *, ranks: bool) -> bool:
-    """Whether the node's directory replaces an emptyDir: always for /dev/shm, and for /tmp if ranks meet there."""
-    if volume.kind not in {EMPTY, ""}:
-        return False
-    target = mount.path.rstrip("/")
-    return target == _SHARED_MEMORY or (ranks and target in _TMP)
+def node_s_own(volume: Volume, mount: Mount) -> bool:
+    """Whether the node's directory replaces an emptyDir: for /dev/shm, as ranks may meet there."""
+    return volume.kind in {EMPTY, ""} and mount.path.rstrip("/") == _SHARED_MEMORY
 
 
 def follows(volume: Volume, mount: Mount) -> bool:

@@ -31,7 +31,7 @@ _NO_READING_UCX: Final = {"UCX_POSIX_USE_PROC_LINK": "n", "UCX_TLS": "^cma"}
 _DEFAULT_ENV: Final[Mapping[LauncherKind, Mapping[str, str]]] = {
     LauncherKind.OPENMPI: {**_NO_READING_OPENMPI, **_NO_READING_UCX},  # Open MPI may use UCX as well
     LauncherKind.HYDRA: {**_NO_READING_MPICH, **_NO_READING_UCX},
-    LauncherKind.INTELMPI: {},
+    LauncherKind.INTELMPI: {**_NO_READING_MPICH, **_NO_READING_UCX},  # it starts images with MPICH as well
     LauncherKind.SRUN: {**_NO_READING_OPENMPI, **_NO_READING_MPICH, **_NO_READING_UCX},  # the image may have any MPI
 }
 _HOST_LINE: Final = {
@@ -40,6 +40,23 @@ _HOST_LINE: Final = {
     LauncherKind.INTELMPI: "%s:%d",
     LauncherKind.SRUN: "",
 }
+
+
+@unchanging
+class Spelling:
+    """How a launcher spells what the user's own asks for: formats of printf, empty where it has no such option.
+
+    :param unbound: the option without which it binds ranks to the node's first cores; empty if it does not
+    :param stdin_to: the options by which rank 0 gets its standard input, and by which all ranks do, where it has them
+    """
+
+    mapping: str
+    binding: str
+    per_node: str
+    nodes: str
+    cores: str
+    unbound: str
+    stdin_to: tuple[str, str]
 
 
 @unchanging
@@ -52,6 +69,7 @@ class Start:
     :param environment: variables of the profile, and defaults
     :param own: variables that the user's launcher set
     :param tasks_per_node: what Slurm's variable of that name must say; empty if it is already right
+    :param spelling: how launches inside the container are placed; None for a lifted launcher
     """
 
     program: str
@@ -64,15 +82,21 @@ class Start:
     own: tuple[str, ...]
     warnings: tuple[str, ...]
     tasks_per_node: str = ""
+    spelling: Spelling | None = None
 
 
-def start_of(container: Container, route: Route, profile: MpiProfile) -> Start:
-    """How the ranks of a container are started on a site."""
+def start_of(container: Container, route: Route, profile: MpiProfile, *, inside: bool = False) -> Start:
+    """How the ranks of a container are started on a site.
+
+    :param inside: whether its own command starts them, and says only then how many
+    """
     kind, traits = profile.launcher, SYSTEMS[route.site.system].TRAITS
     launcher = container.launcher
     host_line = "" if traits.tells_hosts else _HOST_LINE[kind]
-    placed, warnings = _placement(launcher, profile)
-    options = [*_OPTIONS[kind](route, '"$scratch/hosts"' if host_line else ""), *placed, words(profile.options)]
+    placed, warnings = ([], ()) if inside else _placement(launcher, profile)
+    count = _COUNT_INSIDE[kind] if inside else str(route.allocation.ranks)
+    fixed = _OPTIONS[kind](route, count, '"$scratch/hosts"' if host_line else "")
+    options = [*fixed, *placed, words(profile.options)]
     own = tuple([f"{name}={value}" for name, value in launcher.environment if value is not None]) if launcher else ()
     return Start(
         program=_PROGRAMS[kind],
@@ -85,7 +109,15 @@ def start_of(container: Container, route: Route, profile: MpiProfile) -> Start:
         own=own,
         warnings=warnings,
         tasks_per_node=_tasks_per_node(route) if traits.tells_hosts else "",
+        spelling=_spelling(profile) if inside else None,
     )
+
+
+def _spelling(profile: MpiProfile) -> Spelling:
+    kind = profile.launcher
+    mapping, binding = [text.replace("{}", "%s") for text in _SPELLING[kind]]
+    unbound = "--bind-to none" if kind is LauncherKind.OPENMPI and not _binds([], profile) else ""
+    return Spelling(mapping, binding, *_INSIDE[kind], unbound, _STDIN[kind])
 
 
 def _tasks_per_node(route: Route) -> str:
@@ -100,22 +132,23 @@ def _tasks_per_node(route: Route) -> str:
     return ",".join([f"{chunk.ranks}(x{chunk.count})" if chunk.count > 1 else str(chunk.ranks) for chunk in chunks])
 
 
-def _openmpi(route: Route, hosts: str) -> list[str]:
-    return [f"-np {route.allocation.ranks}", f"--hostfile {hosts}" if hosts else ""]
+def _openmpi(_: Route, count: str, hosts: str) -> list[str]:
+    return [f"-np {count}", f"--hostfile {hosts}" if hosts else ""]
 
 
-def _hydra(route: Route, hosts: str) -> list[str]:
-    return [f"-n {route.allocation.ranks}", f"-f {hosts}" if hosts else ""]
+def _hydra(_: Route, count: str, hosts: str) -> list[str]:
+    return [f"-n {count}", f"-f {hosts}" if hosts else ""]
 
 
-def _intelmpi(route: Route, hosts: str) -> list[str]:
-    return [f"-n {route.allocation.ranks}", f"-machinefile {hosts}" if hosts else ""]
+def _intelmpi(_: Route, count: str, hosts: str) -> list[str]:
+    return [f"-n {count}", f"-machinefile {hosts}" if hosts else ""]
 
 
-def _srun(route: Route, _: str) -> list[str]:
+def _srun(route: Route, count: str, _: str) -> list[str]:
     allocation = route.allocation
+    nodes = f"--nodes={allocation.nodes} " if count.isdigit() else ""  # launches inside have any number of ranks
     return [
-        f"--nodes={allocation.nodes} --ntasks={allocation.ranks} --cpus-per-task={allocation.cores_per_rank}",
+        f"{nodes}--ntasks={count} --cpus-per-task={allocation.cores_per_rank}",
         _gpus_per_task(route),
         "--export=ALL --kill-on-bad-exit=1",
     ]
@@ -138,11 +171,31 @@ _OPTIONS: Final = {
     LauncherKind.INTELMPI: _intelmpi,
     LauncherKind.SRUN: _srun,
 }
+_FIRST: Final = '"${shares[0]:-$ranks}"'
+"""The ranks of a launch inside, of its first program where there are several."""
+_COUNT_INSIDE: Final = {
+    LauncherKind.OPENMPI: _FIRST,
+    LauncherKind.HYDRA: _FIRST,
+    LauncherKind.INTELMPI: _FIRST,
+    LauncherKind.SRUN: '"$ranks"',
+}
 _SPELLING: Final = {
     LauncherKind.OPENMPI: ("--map-by {}", "--bind-to {}"),
     LauncherKind.HYDRA: ("-map-by {}", "-bind-to {}"),
     LauncherKind.INTELMPI: ("", ""),
     LauncherKind.SRUN: ("--distribution={}", "--cpu-bind={}"),
+}
+_INSIDE: Final = {  # ranks per node, nodes, cores per rank
+    LauncherKind.OPENMPI: ("--map-by ppr:%s:node", "", ""),
+    LauncherKind.HYDRA: ("-ppn %s", "", ""),
+    LauncherKind.INTELMPI: ("-ppn %s", "", ""),
+    LauncherKind.SRUN: ("--ntasks-per-node=%s", "--nodes=%s", "--cpus-per-task=%s"),
+}
+_STDIN: Final = {
+    LauncherKind.OPENMPI: ("", ""),  # its "--stdin all" loses input and hangs, in 4.1.4 and 5.0.11
+    LauncherKind.HYDRA: ("", ""),  # MPICH's has no such option
+    LauncherKind.INTELMPI: ("", "-s all"),
+    LauncherKind.SRUN: ("--input=0", ""),
 }
 
 

@@ -17,13 +17,14 @@ from router.errors import ConfigError
 from router.hpc.requests import Request, text_problem
 from router.policy.decision import Route
 from router.script import completing, mpi
-from router.script.containers import Devices, Setting, block, devices_of, follows, understands_no_eval
+from router.script.containers import Devices, Setting, block, devices_of, follows, says_threads, understands_no_eval
 from router.script.quoting import quote, shown, words
 from router.site.allocation import is_mpi
 from router.site.schema import LauncherKind, Runtime, Site
 from router.site.support import mpi_container
 from router.site.systems import SYSTEMS
 from router.values import unchanging
+from router.workload.inside import started_by, starts_ranks
 from router.workload.model import Container, ContainerKind, Workload
 
 
@@ -42,10 +43,14 @@ class Script:
 
 @unchanging
 class _Ranks:
-    """The container that is started once per rank.
+    """The container whose program is started once per rank.
 
     :param exports: whether its launcher must be told the variables to pass on
     :param time_limit: seconds after which the launcher is ended, 0 without a limit
+    :param inside: whether its own command starts the ranks, any number of times
+    :param covers: then, launchers that it surely starts, as it names them
+    :param targets: then, the paths of its volumes
+    :param threads: then, the cores of a rank; empty where the Job says how many threads it has
     """
 
     index: int
@@ -55,6 +60,10 @@ class _Ranks:
     environment: str
     exports: bool
     time_limit: int
+    inside: bool
+    covers: str
+    targets: str
+    threads: str
 
 
 def render(workload: Workload, route: Route) -> Script:
@@ -108,6 +117,7 @@ def _parts(
         *(("rankdevices",) if devices and ranks else ()),
         *(("pairs", "talk") if ranks and site.runtime is not Runtime.HOST else ()),
         "mpi" if ranks else "plain",
+        *(("launches", "covers", "launchwords", "launcheroptions") if ranks and ranks.inside else ()),
         *(("timelimit",) if ranks and ranks.time_limit else ()),
     )
 
@@ -180,7 +190,8 @@ def _ranks(workload: Workload, route: Route, warnings: list[str]) -> _Ranks | No
     if route.profile is None or not is_mpi(workload, route.profile):
         return None
     container = mpi_container(workload)
-    start = mpi.start_of(container, route, route.profile)
+    inside = starts_ranks(container)
+    start = mpi.start_of(container, route, route.profile, inside=inside)
     warnings += start.warnings
     return _Ranks(
         index=_index(workload, container),
@@ -190,6 +201,10 @@ def _ranks(workload: Workload, route: Route, warnings: list[str]) -> _Ranks | No
         environment=words(start.environment),
         exports=route.profile.launcher is LauncherKind.OPENMPI,
         time_limit=container.launcher.time_limit if container.launcher else 0,
+        inside=inside,
+        covers=words(sorted({launch.program for launch in started_by(container).launches} or {"mpirun", "mpiexec"})),
+        targets=words([mount.path for mount in container.mounts]),
+        threads="" if says_threads(container) else str(route.allocation.cores_per_rank),
     )
 
 

@@ -11,13 +11,15 @@ from pathlib import Path
 from typing import Any
 
 from router import script
-from router.script import pairs
+from router.script import launchoptions, pairs
 from router.script.completing import FORMAT
 from tests.script.builders import container, site, text_of, workload
 
 FOLDER = Path(__file__).parent / "golden"
 PAIRS = Path(script.__file__).parent / "runtime" / str(FORMAT) / "pairs.sh"
 """The part of the runtime that is made, of ``router.script.pairs``."""
+OPTIONS = PAIRS.with_name("launcheroptions.sh")
+"""The same of ``router.script.launchoptions``."""
 RUNTIME = "/opt/apptainer/bin/apptainer"
 LAUNCHER = "/opt/mpi/bin/launcher"
 
@@ -58,6 +60,14 @@ def _ranks(system: str, launcher: str, count: int = 8, **profile: Any) -> Callab
     main = container("mpirun", "-np", str(count), "-x", "MODE=fast", "./solver", "--steps", "10", volumeMounts=SCRATCH)
     main["resources"] = {"requests": {"memory": "8Gi"}}
     job = workload(main, volumes=[{"name": "scratch", "emptyDir": {}}])
+    return lambda: text_of(job, _mpi(system, launcher, **profile))
+
+
+def _inside(system: str, launcher: str, **profile: Any) -> Callable[[], str]:
+    main = container("bash", "-c", "source /opt/env.sh && mpirun -np 8 ./solver | tee log", volumeMounts=SCRATCH)
+    main["resources"] = {"requests": {"cpu": "8", "memory": "8Gi"}}
+    hints = {"batchgate.dev/ranks": "8", "batchgate.dev/nodes": "2"}
+    job = workload(main, annotations=hints, volumes=[{"name": "scratch", "emptyDir": {}}])
     return lambda: text_of(job, _mpi(system, launcher, **profile))
 
 
@@ -151,6 +161,8 @@ CASES: dict[str, Case] = {
         _ranks("openpbs", "openmpi", env={"UCX_TLS": "rc,self"}, binds=["/opt/fabric:/opt/fabric:ro"])
     ),
     "openpbs-hydra-uneven": Case(_ranks("openpbs", "hydra", 10)),
+    "openpbs-openmpi-inside": Case(_inside("openpbs", "openmpi")),
+    "openpbs-hydra-inside": Case(_inside("openpbs", "hydra")),
     "openpbs-gpu-exclusive": Case(_gpu("openpbs", gpus="exclusive")),
     "openpbs-gpu-ranks": Case(_gpu_ranks("openpbs", "hydra")),
     "torque-single": Case(_single("torque")),
@@ -158,6 +170,7 @@ CASES: dict[str, Case] = {
     "torque-gpu": Case(_gpu("torque")),
     "slurm-single": Case(_single("slurm")),
     "slurm-srun": Case(_ranks("slurm", "srun", options=["--mpi=pmix"])),
+    "slurm-srun-inside": Case(_inside("slurm", "srun", options=["--mpi=pmix"])),
     "slurm-openmpi": Case(_ranks("slurm", "openmpi")),
     "slurm-gpu": Case(_gpu("slurm")),
     "slurm-gpu-ranks": Case(_gpu_ranks("slurm", "srun", gpus="rank")),
@@ -169,6 +182,7 @@ CASES: dict[str, Case] = {
 
 def main() -> None:
     PAIRS.write_text(pairs.shell())
+    OPTIONS.write_text(launchoptions.shell())
     FOLDER.mkdir(exist_ok=True)
     for path in FOLDER.glob("*.sh"):
         path.unlink()

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from router.script import pairs
-from tests.script.golden import CASES, FOLDER, LAUNCHER, PAIRS, RUNTIME
+from router.script import launchoptions, pairs
+from tests.script.golden import CASES, FOLDER, LAUNCHER, OPTIONS, PAIRS, RUNTIME
 from tests.script.running import SHELL, Pod
 from tests.script.test_values import fields, variables
 
@@ -23,6 +23,10 @@ def test_the_script_is_as_it_was(name: str) -> None:
 
 def test_the_pairs_of_the_runtime_are_those_of_the_table() -> None:
     assert pairs.shell() == PAIRS.read_text(), "python -m tests.script.golden writes it anew"
+
+
+def test_the_options_of_the_runtime_are_those_of_the_table() -> None:
+    assert launchoptions.shell() == OPTIONS.read_text(), "python -m tests.script.golden writes it anew"
 
 
 def test_no_golden_script_is_left_over() -> None:

@@ -143,7 +143,13 @@ def test_each_rank_walks_on_its_own_node(pod: Pod, image: Path, offered: Path) -
     mine.rename(offered / "physics" / "old")
     mine.symlink_to(pod.work / "alice")
     rank = subprocess.run(
-        ["/bin/bash", str(pod.path / "rank")], capture_output=True, text=True, check=False, cwd="/", timeout=60
+        ["/bin/bash", str(pod.path / "rank")],
+        env={**os.environ, "BATCHGATE_WORDS_0": "MAA="},
+        capture_output=True,
+        text=True,
+        check=False,
+        cwd="/",
+        timeout=60,
     )
 
     sentence = f"the volume's path mine leads out of {offered}/physics, by a link"

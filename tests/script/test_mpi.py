@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import pytest
 
 from router import script
 from router.script.mpi import Start, start_of
-from tests.script.builders import container, route, site, workload
+from tests.script.builders import container, route, site, text_of, workload
+from tests.script.running import Pod
 
 
 def start(*command: str, launcher: str = "openmpi", system: str = "openpbs", **profile: Any) -> Start:
@@ -73,6 +75,7 @@ def test_torque_counts_cores_per_line() -> None:
             ("OMPI_MCA_btl_vader_single_copy_mechanism=none", "UCX_POSIX_USE_PROC_LINK=n", "UCX_TLS=^cma", "A=b c"),
         ),
         ("hydra", ("MPIR_CVAR_CH4_CMA_ENABLE=0", "UCX_POSIX_USE_PROC_LINK=n", "UCX_TLS=^cma", "A=b c")),
+        ("intelmpi", ("MPIR_CVAR_CH4_CMA_ENABLE=0", "UCX_POSIX_USE_PROC_LINK=n", "UCX_TLS=^cma", "A=b c")),
     ],
 )
 def test_the_environment_of_launcher_and_profile(launcher: str, expected: tuple[str, ...]) -> None:
@@ -162,3 +165,49 @@ def test_a_profile_s_options_and_path_are_quoted() -> None:
 
     assert found.options.endswith("--mca 'a b'")
     assert found.path == "'/opt/my mpi/bin/mpirun'"
+
+
+@pytest.mark.parametrize(
+    ("command", "env", "bound"),
+    [
+        (("sh", "-c", "cd /w && mpirun -np 2 ./a"), [], ["0", "none", "none"]),
+        (("sh", "-c", "mpiexec ./a | tee x"), [{"name": "I_MPI_PIN", "value": "1"}], ["1", "none", "none"]),
+        (("./a",), [], []),
+    ],
+)
+def test_a_launcher_that_stays_in_its_container_binds_to_no_cores(
+    command: tuple[str, ...], env: list[dict[str, str]], bound: list[str]
+) -> None:
+    text = text_of(workload(container(*command, env=env)), site("openpbs"))
+
+    names = r"(?:I_MPI_PIN|OMPI_MCA_hwloc_base_binding_policy|PRTE_MCA_hwloc_default_binding_policy)=(\w+)"
+    assert sorted(re.findall(names, text)) == bound
+
+
+def test_the_launcher_s_directory_has_its_place_in_the_pod_s_tmp_before_a_runtime_would_make_it(pod: Pod) -> None:
+    session = pod.work / "session" / "pid.1"
+    session.mkdir(parents=True)
+    runtime, launcher = pod.work / "runtime", pod.work / "launcher"
+    runtime.write_text(
+        "#!/bin/bash\nfor word; do\n"
+        '\t[[ $word != *:/tmp ]] || [[ -d ${word%:/tmp}${PMIX_SERVER_TMPDIR#/tmp} ]] || { echo "no place"; exit 9; }\n'
+        'done\necho "${PMIX_SERVER_TMPDIR:-look}"\n'
+    )
+    launcher.write_text(
+        f'#!/bin/bash\n[[ $1 != --version ]] || exit 0\nexport PMIX_SERVER_TMPDIR={session}\nexec "${{@: -2}}"\n'
+    )
+    for program in (runtime, launcher):
+        program.chmod(0o755)
+    where = site(
+        "openpbs",
+        runtimePath=str(runtime),
+        images=[{"match": "*", "path": "/sif/image.sif"}],
+        mpi=[{"name": "m", "launcher": "openmpi", "path": str(launcher)}],
+    )
+    (pod.work / "nodefile").write_text("n1\n")
+
+    code = pod.run(
+        text_of(workload(container("mpirun", "-np", "1", "./a")), where), PBS_NODEFILE=f"{pod.work}/nodefile"
+    )
+
+    assert (code, pod.log()) == (0, f"{session}\n")

@@ -22,11 +22,17 @@ from tests.script.running import Pod
 OPENMPI4 = "mpirun (Open MPI) 4.1.4\n\nReport bugs to http://www.open-mpi.org/community/help/\n"
 OPENMPI5 = "mpirun (Open MPI) 5.0.11\n\nReport bugs to https://www.open-mpi.org/community/help/\n"
 HYDRA = "HYDRA build details:\n    Version:                                 5.0.2\n    Release Date:  Fri\n"
+INTEL = "Intel(R) MPI Library for Linux* OS, Version 2021.15 Build 20250213 (id: d233448)\n"
 SLURM = "slurm-wlm 22.05.8\n"
 LIBRARIES = {
     "openmpi-4": ("libmpi.so.40", b"\0GLIBC_2.2.5\0Open MPI v%d.%d.%d%s\x004.1.4\x004.1.4\x004.1.4\0"),
     "openmpi-5": ("libmpi.so.40", b"\0GLIBC_2.3.4\0Open MPI v%d.%d.%d%s\x005.0.7\x005.0.7\0libpmix.so.2\0"),
     "mpich": ("libmpich.so.12", b"\0GLIBC_2.3.4\0MPICH Version:      %s\n\x004.0.2\x004.0.2\x00127.0.0.1\0PMIx_Init\0"),
+    "mpich-4.2": ("libmpich.so.12", b"\0GLIBC_2.3.4\0GLIBC_2.2.5\0MPICH Version:      %s\n\x00127.0.0.1\x004.2.1\0"),
+    "intelmpi": (
+        "libmpi.so.12",
+        b"\0GLIBC_2.2.5\0MPICH Version:\0Intel(R) MPI Library, Version %s\0libpmix.so\x005.6.0\0",
+    ),
     "mpich+pmix": ("libmpi.so.12", b"\0MPICH Version:      %s\n\x004.3.0\x004.3.0\0libpmix.so.2\0"),
     "other": ("libmpi.so.1", b"\0HPE\0"),
 }
@@ -115,6 +121,43 @@ CASES = {
     ),
     "a pair that nobody has measured": Case(
         OPENMPI4, "mpich+pmix", **unknown("launcher of Open MPI 4.1.4", "MPICH 4.3.0 with PMIx")
+    ),
+    "a version of the C library, or an address, is not the MPI's": Case(
+        OPENMPI4, "mpich-4.2", **bad("launcher of Open MPI 4.1.4", "MPICH 4.2.1", TO_MPICH)
+    ),
+    "open mpi and intel mpi": Case(OPENMPI5, "intelmpi", **bad("launcher of Open MPI 5.0.11", "Intel MPI", TO_MPICH)),
+    "hydra and intel mpi": Case(HYDRA, "intelmpi", launcher="hydra"),
+    "intel mpi and intel mpi": Case(INTEL, "intelmpi", launcher="intelmpi"),
+    "intel mpi and mpich": Case(INTEL, "mpich", launcher="intelmpi"),
+    "intel mpi and open mpi": Case(
+        INTEL,
+        "openmpi-5",
+        **bad(
+            "launcher of Intel MPI 2021.15",
+            "Open MPI 5.0.7",
+            "use an image with Intel MPI or MPICH, or an MPI profile with Open MPI's mpirun or with srun --mpi=pmix",
+        ),
+        launcher="intelmpi",
+    ),
+    "srun pmi2 and intel mpi": Case(**SRUN, library="intelmpi", options=("--mpi=pmi2",)),
+    "srun pmix and intel mpi": Case(
+        **SRUN,
+        library="intelmpi",
+        options=("--mpi=pmix",),
+        **bad("srun --mpi=pmix of Slurm 22.05.8", "Intel MPI", f"{TO_PMI2}, or use an image with Open MPI"),
+    ),
+    "srun pmix and an intel mpi to which another pmi is named": Case(
+        **SRUN,
+        library="intelmpi",
+        options=("--mpi=pmix",),
+        environment={"I_MPI_PMI_LIBRARY": "/opt/pmix/libpmix.so"},
+        **unknown("srun --mpi=pmix of Slurm 22.05.8", "Intel MPI"),
+    ),
+    "srun without a pmi and intel mpi": Case(
+        **SRUN,
+        library="intelmpi",
+        environment={"SLURM_MPI_TYPE": "none"},
+        **bad("srun --mpi=none of Slurm 22.05.8", "Intel MPI", TO_PMI2),
     ),
     "a launcher that says nothing": Case("", "openmpi-4", **unknown("the launcher LAUNCHER", "Open MPI 4.1.4")),
     "a library that says nothing": Case(
@@ -231,15 +274,15 @@ def test_what_is_no_program_of_mpi_is_not_held_up(pod: Pod, tmp_path: Path, row:
     assert time.monotonic() - started < 30
 
 
-@pytest.mark.parametrize("lacking", ["grep", "library"])
+@pytest.mark.parametrize("lacking", ["shell", "library"])
 def test_what_cannot_be_looked_for_is_unknown(pod: Pod, tmp_path: Path, lacking: str) -> None:
     make(tmp_path, Case(OPENMPI4, "openmpi-4"))
     inside = tmp_path / "image"
     if lacking == "library":
         next(inside.glob("libmpi*")).unlink()
     else:
-        runtime = (tmp_path / "runtime").read_text().replace(":$PATH ", " ")
-        (tmp_path / "runtime").write_text(runtime)
+        first, rest = (tmp_path / "runtime").read_text().split("\n", 1)
+        (tmp_path / "runtime").write_text(f'{first}\n[[ " $* " != *" look "* ]] || exit 127\n{rest}')
     (tmp_path / "nodefile").write_text("n1\n" * 2)
 
     code = pod.run(

@@ -38,6 +38,7 @@ container_0() { # main
 	own=(MODE=fast)
 	image=/sif/image.sif
 	options=(--cleanenv --no-home --no-eval --writable-tmpfs)
+	shared_tmp
 	mkdir -p "$dir"/volumes/scratch
 	mount "$dir"/volumes/scratch /scratch
 	message /dev/termination-log
@@ -161,7 +162,7 @@ staged() {
 
 # The container's values; what is staged wins.
 load() {
-	workdir='' command='' gpus=0 first_gpu=0 argv=() env=() own=() binds=() options=() ahead=() needs_argv=''
+	workdir='' command='' tmp='' gpus=0 first_gpu=0 argv=() env=() own=() binds=() options=() ahead=() needs_argv=''
 	name=${names[$1]} kind=${kinds[$1]}
 	"container_$1"
 	staged_image
@@ -493,20 +494,23 @@ staged_image() {
 }
 
 # A /tmp of its own, on the node.
-own_tmp() {
-	rm -rf "$scratch/$name.tmp" # an earlier run's
-	mkdir -m 1777 "$scratch/$name.tmp"
-	mount "$scratch/$name.tmp" /tmp
-	mount "$scratch/$name.tmp" /var/tmp
+own_tmp() { mount_tmp "$scratch/$name.tmp"; }
+
+mount_tmp() {
+	tmp=$1
+	rm -rf "$tmp" # an earlier run's
+	mkdir -m 1777 "$tmp"
+	mount "$tmp" /tmp
+	mount "$tmp" /var/tmp
 }
 
 # PATH: the container's file for its last word. Below /dev, which is the node's, only where the node has one.
 message() {
 	[[ $1 != /dev/* || -f $1 ]] || return 0
 	mkdir -p "$dir/message" && : >"$dir/message/$name"
-	if [[ $1 =~ ^(/var)?/tmp/(.+) ]]; then
-		mkdir -p "$(dirname -- "$scratch/$name.tmp/${BASH_REMATCH[2]}")"
-		: >"$scratch/$name.tmp/${BASH_REMATCH[2]}"
+	if [[ $tmp && $1 =~ ^(/var)?/tmp/(.+) ]]; then
+		mkdir -p "$(dirname -- "$tmp/${BASH_REMATCH[2]}")"
+		: >"$tmp/${BASH_REMATCH[2]}"
 	fi
 	mount "$dir/message/$name" "$1"
 }
@@ -731,13 +735,21 @@ pairs=( # launcher, library, what to change; the first that matches
 	'openmpi-5.* openmpi-5.* '
 	'openmpi-5.* openmpi-4.* use an image with Open MPI 5, or an MPI profile with the mpirun of an Open MPI 4'
 	'openmpi-[45].* mpich-* use an image with Open MPI, or an MPI profile with Hydra'\''s mpiexec or with srun --mpi=pmi2'
+	'openmpi-[45].* intelmpi-* use an image with Open MPI, or an MPI profile with Hydra'\''s mpiexec or with srun --mpi=pmi2'
 	'hydra-* mpich-* '
+	'hydra-* intelmpi-* '
 	'hydra-* openmpi-[45].* use an image with MPICH, or an MPI profile with Open MPI'\''s mpirun or with srun --mpi=pmix'
+	'intelmpi-* intelmpi-* '
+	'intelmpi-* mpich-* '
+	'intelmpi-* openmpi-[45].* use an image with Intel MPI or MPICH, or an MPI profile with Open MPI'\''s mpirun or with srun --mpi=pmix'
 	'srun-pmix* openmpi-[45].* '
 	'srun-pmix* mpich-* give the MPI profile the option --mpi=pmi2, or use an image with Open MPI'
+	'srun-pmix* intelmpi-* give the MPI profile the option --mpi=pmi2, or use an image with Open MPI'
 	'srun-pmi2 mpich-* '
+	'srun-pmi2 intelmpi-* '
 	'srun-pmi2 openmpi-5.* give the MPI profile the option --mpi=pmix, or use an image with MPICH'
 	'srun-none mpich-* give the MPI profile the option --mpi=pmi2'
+	'srun-none intelmpi-* give the MPI profile the option --mpi=pmi2'
 	'srun-none openmpi-[45].* give the MPI profile the option --mpi=pmix'
 )
 
@@ -799,6 +811,10 @@ found_in_image() {
 		case $key in
 		certain) certain=1 ;;
 		program) kind=$value ;;
+		starts)
+			cannot_start 2 "${argv[0]} starts $value itself, and so would each of $ranks ranks; if it is to start once, give the Job the hint batchgate.dev/launcher: inside"
+			;;
+		unwritable) say "ranks start in $value, where they cannot write: set workingDir to a path in a volume" ;;
 		library)
 			name_library
 			family='' best=0 counts=()
@@ -810,7 +826,8 @@ found_in_image() {
 			MVAPICH) family=mvapich ;;
 			Intel*) family=intelmpi ;;
 			libpmix) counts[pmix]=1 ;;
-			'' | *[!0-9a-z.]*) ;; # the image may say anything, and older shells would run what a subscript holds
+			I_MPI_PMI) counts[pmi]=1 ;;
+			'' | 127.* | *[!0-9a-z.]*) ;; # the image may say anything, and older shells would run what a subscript holds
 			*) counts[n$value]=$((${counts[n$value]:-0} + 1)) ;;
 			esac
 			;;
@@ -841,7 +858,10 @@ name_library() {
 		[[ ! ${counts[pmix]} ]] || family=mpich+pmix
 		title="MPICH ${version:-of some version}"
 		;;
-	intelmpi) title='Intel MPI' version='' ;;
+	intelmpi)
+		[[ ! ${counts[pmi]} ]] || family=intelmpi+pmi
+		title='Intel MPI' version=''
+		;;
 	mvapich) title=MVAPICH version='' ;;
 	*) title='an MPI that does not say which it is' version='' ;;
 	esac
@@ -850,7 +870,7 @@ name_library() {
 }
 
 look_into_image() {
-	argv=(/bin/sh -c "$(declare -f look begin linked fingerprint); look \"\$@\"" look "${argv[@]}")
+	argv=(/bin/sh -c "$(declare -f look starts_launcher begin linked fingerprint); look \"\$@\"" look "${argv[@]}")
 	env=("${launcher_env[@]}" "${env[@]}") # as ranks have them: they may lead to an MPI of the site
 	container_words
 	timeout --foreground -k 5 60 "${words[@]}" 2>/dev/null </dev/null
@@ -858,9 +878,11 @@ look_into_image() {
 
 # Runs in the image, which may have no more than a POSIX shell and grep.
 look() {
+	PATH=${PATH:+$PATH:}/usr/local/bin:/usr/bin:/bin # the program's own may lead to nothing else
 	command -v grep >/dev/null || return 0 # nothing is known then
 	LC_ALL=C
 	export LC_ALL
+	[ -w . ] || echo "unwritable $PWD"
 	set -f
 	found=' ' kind=binary first=${1##*/} left=40
 	case $first in
@@ -874,6 +896,9 @@ look() {
 	esac
 	program=$1
 	[ "$kind" = script ] || set -- "$1" # the others are its arguments
+	case $magic in
+	'#!'*) starts_launcher "$(command -v -- "$1")" ;;
+	esac
 	# A shell's text is looked through word by word: one of them may be the program.
 	# shellcheck disable=SC2048
 	for word in $*; do
@@ -905,11 +930,21 @@ look() {
 		for file in $(grep -a -o '/[A-Za-z0-9_./+-]*/libmpi\(ch\|_mt\|_abi\)\{0,1\}\.so\.[0-9]*' /etc/ld.so.cache 2>/dev/null) \
 			/usr/lib*/libmpi.so.?? /usr/lib*/*/libmpi.so.?? /usr/lib*/*/lib/libmpi*.so.?? /usr/local/lib*/libmpi*.so.?? \
 			/opt/*/lib*/libmpi*.so.?? /opt/*/*/lib*/libmpi*.so.??; do
-			fingerprint "$file"
+			case ${file##*/} in
+			libmpi.* | libmpich.* | libmpi_mt.* | libmpi_abi.*) fingerprint "$file" ;; # the others are for a language
+			esac
 		done
 	fi
 	[ "$found" != ' ' ] || [ ! "$lost" ] || kind=unknown
 	echo "program $kind"
+}
+
+# A script that would start a launcher in each rank. Comments and what it prints are none.
+starts_launcher() {
+	line=$(grep -v '^[[:space:]]*\(#\|echo\|printf\)' "$1" 2>/dev/null |
+		grep -o -m 1 '\(^\|[[:space:];&|(]\)\(mpirun\|mpiexec\|orterun\|prterun\|srun\)[[:space:]]')
+	line=${line%?}
+	[ ! "$line" ] || echo "starts ${line#[[:space:];&|(]}"
 }
 
 # The first bytes of a file, which may be large and without lines.
@@ -941,16 +976,21 @@ fingerprint() {
 	for seen in $found; do [ ! "$1" -ef "$seen" ] || return 0; done
 	[ -f "$1" ] || return 0
 	found="$found$1 "
-	grep -a -o 'Open MPI v\|MPICH V\|MVAPICH\|Intel(R) MPI\|libpmix\|[1-9][0-9]*\.[0-9]\{1,2\}\.[0-9]\{1,2\}[0-9a-z]*' "$1" |
+	# Intel MPI speaks any launcher's PMI by a library that is named to it, or that it finds itself.
+	[ ! "$I_MPI_PMI_LIBRARY" ] && ! grep -a -q libpmix /etc/ld.so.cache 2>/dev/null || echo word I_MPI_PMI
+	grep -a -o 'Open MPI v\|MPICH V\|MVAPICH\|Intel(R) MPI\|libpmix\|[A-Z]_[0-9.]*\|[1-9][0-9]*\.[0-9]\{1,2\}\.[0-9]\{1,2\}[0-9a-z]*' "$1" |
 		while IFS= read -r text; do echo "word $text"; done
 	echo library
 }
 
-# Hosts in the order of their first line, with the slots of all their lines: hosts may come again (rank 0 is on the first).
-write_hosts() {
-	local host places=0 order=()
-	local -A slots=()
-	if [[ ! -r ${PBS_NODEFILE:-} ]]; then
+# The places for ranks that the batch system gave. Hosts stand in the order of their first line, with the slots of all their
+# lines: hosts may come again (rank 0 is on the first).
+find_places() {
+	local host
+	if [[ ! $host_line ]]; then
+		places=${SLURM_NTASKS:-${ranks:-1}} nodes_given=${SLURM_JOB_NUM_NODES:-1}
+		return
+	elif [[ ! -r ${PBS_NODEFILE:-} ]]; then
 		cannot_start 1 'there is no PBS_NODEFILE to take hosts from'
 	fi
 	while read -r host _ || [[ $host ]]; do
@@ -959,16 +999,22 @@ write_hosts() {
 		slots[$host]=$((${slots[$host]:-0} + 1))
 	done <"$PBS_NODEFILE"
 	# A rank's cores lie on one host: what is left over on each is no place.
-	for host in "${order[@]}"; do places=$((places + slots[$host] / lines_per_rank)); done
-	if ((places < ranks)); then
-		cannot_start 1 "the batch system gave places for $places ranks, and $ranks are to run"
-	fi
+	for host in "${order[@]}"; do
+		((slots[$host] < lines_per_rank)) || ((places += slots[$host] / lines_per_rank, ++nodes_given))
+	done
+}
+
+write_hosts() {
+	local host
 	for host in "${order[@]}"; do
 		((slots[$host] >= lines_per_rank)) || continue
 		# shellcheck disable=SC2059
 		printf "$host_line\n" "$host" "$((slots[$host] / lines_per_rank))"
 	done >"$scratch/hosts"
 }
+
+# A /tmp for the ranks of all nodes.
+shared_tmp() { mount_tmp "$dir/$name.tmp"; }
 
 cannot_start() { # CODE SENTENCE
 	local why
@@ -987,16 +1033,20 @@ prepare() {
 }
 
 start_ranks() {
-	local path self launcher_words=() launcher_env=()
+	local path self launcher_words=() launcher_env=() places=0 nodes_given=0 order=()
+	local -A slots=()
 	: >"$dir/codes"
+	find_places
+	[[ $(type -t fit) != function ]] || fit
+	if ((places < ranks)) && [[ ! $crowded ]]; then
+		[[ $host_line ]] || cannot_start 1 "Slurm gave places for $places ranks, and $ranks are to run"
+		cannot_start 1 "the batch system gave places for $places ranks, and $ranks are to run"
+	fi
+	[[ ! $host_line ]] || write_hosts
 	launch
+	[[ $(type -t place) != function ]] || place
 	path=$(type -P "${launcher_path:-$launcher}") ||
 		cannot_start 127 "there is no ${launcher_path:-$launcher} on $HOSTNAME; PATH is $PATH"
-	if [[ $host_line ]]; then
-		write_hosts
-	elif ((${SLURM_NTASKS:-$ranks} < ranks)); then
-		cannot_start 1 "Slurm gave places for $SLURM_NTASKS ranks, and $ranks are to run"
-	fi
 	[[ $image != docker://* ]] || pull
 	[[ ! ${ahead[*]} ]] || pull_before_ranks
 	[[ ! ${launcher_env[*]} ]] || export "${launcher_env[@]}"
@@ -1004,11 +1054,13 @@ start_ranks() {
 	[[ ! -e $scratch/ending ]] || exit 143 # asked to end meanwhile
 	[[ ! $devices_per_node ]] || hand_on_devices
 	write_rank
+	hand_on_words 0
+	words=("$path" "${launcher_words[@]}" /bin/bash "$dir/rank")
+	[[ $(type -t add_programs) != function ]] || add_programs
 	: >"$dir/stop"
 	: >"$dir/up"
 	self=$BASHPID
 	(await_ranks "$self" >/dev/null 2>&1 6>&- 7>&- 9>&- &)
-	words=("$path" "${launcher_words[@]}" /bin/bash "$dir/rank")
 }
 
 # "settle" looks into the image and "await_ranks" counts seconds: both only when it is there. Who ends the container
@@ -1051,7 +1103,9 @@ await_ranks() { # PID of the launcher
 # The code of the rank that failed first. The launcher's may be that of a rank which it has killed for it.
 judge() {
 	local first=''
-	[[ $1 == "$mpi" && $code != 0 ]] || return
+	[[ $1 == "$mpi" ]] || return
+	rm -rf "$dir/$name.tmp"
+	((code)) || return
 	{ read -r first <"$dir/codes"; } 2>/dev/null
 	[[ $first == *[!0-9]* ]] || code=${first:-$code}
 }
@@ -1066,35 +1120,62 @@ array() {
 	echo ' )'
 }
 
+# Command and environment go to the ranks through the launcher's environment, as they may hold secrets: a file would stay.
+hand_on_words() { # PROGRAM, of several from 0 on
+	local text i
+	text=$(printf '%s\0' "$workdir" "${#argv[@]}" "${argv[@]}" "${env[@]}" | base64 -w 0)
+	for ((i = 0; i * 98304 < ${#text}; i++)); do # one variable holds 128 KiB at most
+		export "BATCHGATE_WORDS_$1_$i=${text:i*98304:98304}"
+		[[ $launcher != mpirun ]] || launcher_words+=(-x "BATCHGATE_WORDS_$1_$i")
+	done
+}
+
+take_words_over() { # PROGRAM
+	local i word text='' all=()
+	for ((i = 0; ; i++)); do
+		word=BATCHGATE_WORDS_$1_$i
+		[[ ${!word} ]] || break
+		text+=${!word}
+	done
+	if [[ ! $text ]]; then
+		say "the launcher hands no variables on to ranks on $HOSTNAME: look at the options and env of the site's MPI profile"
+		exit 1
+	fi
+	unset ${!BATCHGATE_WORDS_@}
+	shopt -s lastpipe
+	printf %s "$text" | base64 -d | while IFS= read -r -d '' word; do all+=("$word"); done
+	shopt -u lastpipe
+	workdir=${all[0]} argv=("${all[@]:2:all[1]}") env=("${all[@]:all[1]+2}")
+}
+
 # The launcher starts this file once for each rank, on every node.
 write_rank() {
 	local variable quote="'\\''"
 	{
 		printf '#!/bin/bash\nLC_ALL=C\n'
-		for variable in dir name command workdir image runtime env_prefix evaluates gpus first_gpu launcher_signal \
+		for variable in dir name command tmp image runtime env_prefix evaluates gpus first_gpu launcher_signal \
 			device_variable device_files devices_per_node devices_per_rank ranks_per_share launcher; do
 			scalar "$variable"
 		done
 		array launcher_env "${launcher_env[@]}"
 		array image_env "${image_env[@]}"
-		array env "${env[@]}"
-		array argv "${argv[@]}"
 		array options "${options[@]}"
 		array binds "${binds[@]}"
 		array walks "${walks[@]}"
 		array granted "${granted[@]}"
 		[[ ! $evaluates ]] || declare -f as_shell_text
-		declare -f rank container_words mount rank_devices take_share find_devices too_few give_devices end_session open_pipes guard say watch pause \
+		declare -f rank take_words_over container_words mount make_place rank_devices take_share find_devices too_few give_devices end_session open_pipes guard say watch pause \
 			volume walk walk_again not_mounted because
-		echo rank
+		echo 'rank "${1:-0}"'
 	} >"$dir/.rank" && mv -T "$dir/.rank" "$dir/rank" || exit 1
 }
 
 # One rank: its launcher's variables into the container, a signal or the file "stop" as TERM, its exit code to "codes".
-rank() {
+rank() { # PROGRAM
 	local variable entry scratch pid='' asked='' killed='' code='' worker devices='' passed=()
 	umask 022
 	cd / || exit 1
+	take_words_over "$1"
 	[[ -s $dir/up ]] || echo up >"$dir/up"
 	[[ ! ${launcher_env[*]} ]] || export "${launcher_env[@]}"
 	# The descriptor over which Hydra and Slurm's PMI-2 talk to a rank may be any, also one of those used below.
@@ -1107,7 +1188,10 @@ rank() {
 	env=("${passed[@]}" "${env[@]}")
 	[[ ! $devices_per_node ]] || rank_devices
 	[[ ! ${walks[*]} ]] || walk_again
-	[[ ! -d ${PMIX_SERVER_TMPDIR:-} || $PMIX_SERVER_TMPDIR == /tmp/* ]] || mount "$PMIX_SERVER_TMPDIR" "$PMIX_SERVER_TMPDIR"
+	if [[ $runtime && -d ${PMIX_SERVER_TMPDIR:-} ]]; then
+		make_place "$PMIX_SERVER_TMPDIR"
+		mount "$PMIX_SERVER_TMPDIR" "$PMIX_SERVER_TMPDIR"
+	fi
 	container_words
 	scratch=$(mktemp -d -p "${TMPDIR:-/tmp}" batchgate.XXXXXXXX 2>/dev/null || mktemp -d -p /tmp batchgate.XXXXXXXX) || exit 1
 	open_pipes
@@ -1140,6 +1224,21 @@ rank() {
 	[[ ! $asked ]] || pause "$([[ $launcher_signal ]] && echo 1 || echo 4)"
 	echo 'done' >&7
 	exit "$code"
+}
+
+# The place of a mount in the Pod's own /tmp. Where it lacks, the runtime makes it: of ranks that start at once one would fail.
+make_place() { # PATH
+	local part parts here
+	[[ $tmp && $1 =~ ^(/var)?/tmp/(.+) ]] || return 0
+	IFS=/ read -r -a parts <<<"${BASH_REMATCH[2]}"
+	cd -P "$tmp" || return
+	here=$PWD
+	for part in "${parts[@]}"; do
+		here+=/$part
+		[[ -e ./$part || -L ./$part ]] || mkdir "./$part" 2>/dev/null # another rank may have made it
+		cd -P "./$part" 2>/dev/null && [[ $PWD == "$here" ]] || break # a link, which may lead anywhere
+	done
+	cd /
 }
 
 # Opening a file shows what another node has written; a new file may be hidden by this node's cache.

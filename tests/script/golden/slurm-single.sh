@@ -154,7 +154,7 @@ staged() {
 
 # The container's values; what is staged wins.
 load() {
-	workdir='' command='' gpus=0 first_gpu=0 argv=() env=() own=() binds=() options=() ahead=() needs_argv=''
+	workdir='' command='' tmp='' gpus=0 first_gpu=0 argv=() env=() own=() binds=() options=() ahead=() needs_argv=''
 	name=${names[$1]} kind=${kinds[$1]}
 	"container_$1"
 	staged_image
@@ -486,20 +486,23 @@ staged_image() {
 }
 
 # A /tmp of its own, on the node.
-own_tmp() {
-	rm -rf "$scratch/$name.tmp" # an earlier run's
-	mkdir -m 1777 "$scratch/$name.tmp"
-	mount "$scratch/$name.tmp" /tmp
-	mount "$scratch/$name.tmp" /var/tmp
+own_tmp() { mount_tmp "$scratch/$name.tmp"; }
+
+mount_tmp() {
+	tmp=$1
+	rm -rf "$tmp" # an earlier run's
+	mkdir -m 1777 "$tmp"
+	mount "$tmp" /tmp
+	mount "$tmp" /var/tmp
 }
 
 # PATH: the container's file for its last word. Below /dev, which is the node's, only where the node has one.
 message() {
 	[[ $1 != /dev/* || -f $1 ]] || return 0
 	mkdir -p "$dir/message" && : >"$dir/message/$name"
-	if [[ $1 =~ ^(/var)?/tmp/(.+) ]]; then
-		mkdir -p "$(dirname -- "$scratch/$name.tmp/${BASH_REMATCH[2]}")"
-		: >"$scratch/$name.tmp/${BASH_REMATCH[2]}"
+	if [[ $tmp && $1 =~ ^(/var)?/tmp/(.+) ]]; then
+		mkdir -p "$(dirname -- "$tmp/${BASH_REMATCH[2]}")"
+		: >"$tmp/${BASH_REMATCH[2]}"
 	fi
 	mount "$dir/message/$name" "$1"
 }

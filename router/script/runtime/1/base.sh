@@ -115,7 +115,7 @@ staged() {
 
 # The container's values; what is staged wins.
 load() {
-	workdir='' command='' gpus=0 first_gpu=0 argv=() env=() own=() binds=() options=() ahead=() needs_argv=''
+	workdir='' command='' tmp='' gpus=0 first_gpu=0 argv=() env=() own=() binds=() options=() ahead=() needs_argv=''
 	name=${names[$1]} kind=${kinds[$1]}
 	"container_$1"
 	staged_image

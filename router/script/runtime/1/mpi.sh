@@ -1,9 +1,12 @@
 
-# Hosts in the order of their first line, with the slots of all their lines: hosts may come again (rank 0 is on the first).
-write_hosts() {
-	local host places=0 order=()
-	local -A slots=()
-	if [[ ! -r ${PBS_NODEFILE:-} ]]; then
+# The places for ranks that the batch system gave. Hosts stand in the order of their first line, with the slots of all their
+# lines: hosts may come again (rank 0 is on the first).
+find_places() {
+	local host
+	if [[ ! $host_line ]]; then
+		places=${SLURM_NTASKS:-${ranks:-1}} nodes_given=${SLURM_JOB_NUM_NODES:-1}
+		return
+	elif [[ ! -r ${PBS_NODEFILE:-} ]]; then
 		cannot_start 1 'there is no PBS_NODEFILE to take hosts from'
 	fi
 	while read -r host _ || [[ $host ]]; do
@@ -12,16 +15,22 @@ write_hosts() {
 		slots[$host]=$((${slots[$host]:-0} + 1))
 	done <"$PBS_NODEFILE"
 	# A rank's cores lie on one host: what is left over on each is no place.
-	for host in "${order[@]}"; do places=$((places + slots[$host] / lines_per_rank)); done
-	if ((places < ranks)); then
-		cannot_start 1 "the batch system gave places for $places ranks, and $ranks are to run"
-	fi
+	for host in "${order[@]}"; do
+		((slots[$host] < lines_per_rank)) || ((places += slots[$host] / lines_per_rank, ++nodes_given))
+	done
+}
+
+write_hosts() {
+	local host
 	for host in "${order[@]}"; do
 		((slots[$host] >= lines_per_rank)) || continue
 		# shellcheck disable=SC2059
 		printf "$host_line\n" "$host" "$((slots[$host] / lines_per_rank))"
 	done >"$scratch/hosts"
 }
+
+# A /tmp for the ranks of all nodes.
+shared_tmp() { mount_tmp "$dir/$name.tmp"; }
 
 cannot_start() { # CODE SENTENCE
 	local why
@@ -40,16 +49,20 @@ prepare() {
 }
 
 start_ranks() {
-	local path self launcher_words=() launcher_env=()
+	local path self launcher_words=() launcher_env=() places=0 nodes_given=0 order=()
+	local -A slots=()
 	: >"$dir/codes"
+	find_places
+	[[ $(type -t fit) != function ]] || fit
+	if ((places < ranks)) && [[ ! $crowded ]]; then
+		[[ $host_line ]] || cannot_start 1 "Slurm gave places for $places ranks, and $ranks are to run"
+		cannot_start 1 "the batch system gave places for $places ranks, and $ranks are to run"
+	fi
+	[[ ! $host_line ]] || write_hosts
 	launch
+	[[ $(type -t place) != function ]] || place
 	path=$(type -P "${launcher_path:-$launcher}") ||
 		cannot_start 127 "there is no ${launcher_path:-$launcher} on $HOSTNAME; PATH is $PATH"
-	if [[ $host_line ]]; then
-		write_hosts
-	elif ((${SLURM_NTASKS:-$ranks} < ranks)); then
-		cannot_start 1 "Slurm gave places for $SLURM_NTASKS ranks, and $ranks are to run"
-	fi
 	[[ $image != docker://* ]] || pull
 	[[ ! ${ahead[*]} ]] || pull_before_ranks
 	[[ ! ${launcher_env[*]} ]] || export "${launcher_env[@]}"
@@ -57,11 +70,13 @@ start_ranks() {
 	[[ ! -e $scratch/ending ]] || exit 143 # asked to end meanwhile
 	[[ ! $devices_per_node ]] || hand_on_devices
 	write_rank
+	hand_on_words 0
+	words=("$path" "${launcher_words[@]}" /bin/bash "$dir/rank")
+	[[ $(type -t add_programs) != function ]] || add_programs
 	: >"$dir/stop"
 	: >"$dir/up"
 	self=$BASHPID
 	(await_ranks "$self" >/dev/null 2>&1 6>&- 7>&- 9>&- &)
-	words=("$path" "${launcher_words[@]}" /bin/bash "$dir/rank")
 }
 
 # "settle" looks into the image and "await_ranks" counts seconds: both only when it is there. Who ends the container
@@ -104,7 +119,9 @@ await_ranks() { # PID of the launcher
 # The code of the rank that failed first. The launcher's may be that of a rank which it has killed for it.
 judge() {
 	local first=''
-	[[ $1 == "$mpi" && $code != 0 ]] || return
+	[[ $1 == "$mpi" ]] || return
+	rm -rf "$dir/$name.tmp"
+	((code)) || return
 	{ read -r first <"$dir/codes"; } 2>/dev/null
 	[[ $first == *[!0-9]* ]] || code=${first:-$code}
 }
@@ -119,35 +136,62 @@ array() {
 	echo ' )'
 }
 
+# Command and environment go to the ranks through the launcher's environment, as they may hold secrets: a file would stay.
+hand_on_words() { # PROGRAM, of several from 0 on
+	local text i
+	text=$(printf '%s\0' "$workdir" "${#argv[@]}" "${argv[@]}" "${env[@]}" | base64 -w 0)
+	for ((i = 0; i * 98304 < ${#text}; i++)); do # one variable holds 128 KiB at most
+		export "BATCHGATE_WORDS_$1_$i=${text:i*98304:98304}"
+		[[ $launcher != mpirun ]] || launcher_words+=(-x "BATCHGATE_WORDS_$1_$i")
+	done
+}
+
+take_words_over() { # PROGRAM
+	local i word text='' all=()
+	for ((i = 0; ; i++)); do
+		word=BATCHGATE_WORDS_$1_$i
+		[[ ${!word} ]] || break
+		text+=${!word}
+	done
+	if [[ ! $text ]]; then
+		say "the launcher hands no variables on to ranks on $HOSTNAME: look at the options and env of the site's MPI profile"
+		exit 1
+	fi
+	unset ${!BATCHGATE_WORDS_@}
+	shopt -s lastpipe
+	printf %s "$text" | base64 -d | while IFS= read -r -d '' word; do all+=("$word"); done
+	shopt -u lastpipe
+	workdir=${all[0]} argv=("${all[@]:2:all[1]}") env=("${all[@]:all[1]+2}")
+}
+
 # The launcher starts this file once for each rank, on every node.
 write_rank() {
 	local variable quote="'\\''"
 	{
 		printf '#!/bin/bash\nLC_ALL=C\n'
-		for variable in dir name command workdir image runtime env_prefix evaluates gpus first_gpu launcher_signal \
+		for variable in dir name command tmp image runtime env_prefix evaluates gpus first_gpu launcher_signal \
 			device_variable device_files devices_per_node devices_per_rank ranks_per_share launcher; do
 			scalar "$variable"
 		done
 		array launcher_env "${launcher_env[@]}"
 		array image_env "${image_env[@]}"
-		array env "${env[@]}"
-		array argv "${argv[@]}"
 		array options "${options[@]}"
 		array binds "${binds[@]}"
 		array walks "${walks[@]}"
 		array granted "${granted[@]}"
 		[[ ! $evaluates ]] || declare -f as_shell_text
-		declare -f rank container_words mount rank_devices take_share find_devices too_few give_devices end_session open_pipes guard say watch pause \
+		declare -f rank take_words_over container_words mount make_place rank_devices take_share find_devices too_few give_devices end_session open_pipes guard say watch pause \
 			volume walk walk_again not_mounted because
-		echo rank
+		echo 'rank "${1:-0}"'
 	} >"$dir/.rank" && mv -T "$dir/.rank" "$dir/rank" || exit 1
 }
 
 # One rank: its launcher's variables into the container, a signal or the file "stop" as TERM, its exit code to "codes".
-rank() {
+rank() { # PROGRAM
 	local variable entry scratch pid='' asked='' killed='' code='' worker devices='' passed=()
 	umask 022
 	cd / || exit 1
+	take_words_over "$1"
 	[[ -s $dir/up ]] || echo up >"$dir/up"
 	[[ ! ${launcher_env[*]} ]] || export "${launcher_env[@]}"
 	# The descriptor over which Hydra and Slurm's PMI-2 talk to a rank may be any, also one of those used below.
@@ -160,7 +204,10 @@ rank() {
 	env=("${passed[@]}" "${env[@]}")
 	[[ ! $devices_per_node ]] || rank_devices
 	[[ ! ${walks[*]} ]] || walk_again
-	[[ ! -d ${PMIX_SERVER_TMPDIR:-} || $PMIX_SERVER_TMPDIR == /tmp/* ]] || mount "$PMIX_SERVER_TMPDIR" "$PMIX_SERVER_TMPDIR"
+	if [[ $runtime && -d ${PMIX_SERVER_TMPDIR:-} ]]; then
+		make_place "$PMIX_SERVER_TMPDIR"
+		mount "$PMIX_SERVER_TMPDIR" "$PMIX_SERVER_TMPDIR"
+	fi
 	container_words
 	scratch=$(mktemp -d -p "${TMPDIR:-/tmp}" batchgate.XXXXXXXX 2>/dev/null || mktemp -d -p /tmp batchgate.XXXXXXXX) || exit 1
 	open_pipes
@@ -193,6 +240,21 @@ rank() {
 	[[ ! $asked ]] || pause "$([[ $launcher_signal ]] && echo 1 || echo 4)"
 	echo 'done' >&7
 	exit "$code"
+}
+
+# The place of a mount in the Pod's own /tmp. Where it lacks, the runtime makes it: of ranks that start at once one would fail.
+make_place() { # PATH
+	local part parts here
+	[[ $tmp && $1 =~ ^(/var)?/tmp/(.+) ]] || return 0
+	IFS=/ read -r -a parts <<<"${BASH_REMATCH[2]}"
+	cd -P "$tmp" || return
+	here=$PWD
+	for part in "${parts[@]}"; do
+		here+=/$part
+		[[ -e ./$part || -L ./$part ]] || mkdir "./$part" 2>/dev/null # another rank may have made it
+		cd -P "./$part" 2>/dev/null && [[ $PWD == "$here" ]] || break # a link, which may lead anywhere
+	done
+	cd /
 }
 
 # Opening a file shows what another node has written; a new file may be hidden by this node's cache.

@@ -57,6 +57,10 @@ found_in_image() {
 		case $key in
 		certain) certain=1 ;;
 		program) kind=$value ;;
+		starts)
+			cannot_start 2 "${argv[0]} starts $value itself, and so would each of $ranks ranks; if it is to start once, give the Job the hint batchgate.dev/launcher: inside"
+			;;
+		unwritable) say "ranks start in $value, where they cannot write: set workingDir to a path in a volume" ;;
 		library)
 			name_library
 			family='' best=0 counts=()
@@ -68,7 +72,8 @@ found_in_image() {
 			MVAPICH) family=mvapich ;;
 			Intel*) family=intelmpi ;;
 			libpmix) counts[pmix]=1 ;;
-			'' | *[!0-9a-z.]*) ;; # the image may say anything, and older shells would run what a subscript holds
+			I_MPI_PMI) counts[pmi]=1 ;;
+			'' | 127.* | *[!0-9a-z.]*) ;; # the image may say anything, and older shells would run what a subscript holds
 			*) counts[n$value]=$((${counts[n$value]:-0} + 1)) ;;
 			esac
 			;;
@@ -99,7 +104,10 @@ name_library() {
 		[[ ! ${counts[pmix]} ]] || family=mpich+pmix
 		title="MPICH ${version:-of some version}"
 		;;
-	intelmpi) title='Intel MPI' version='' ;;
+	intelmpi)
+		[[ ! ${counts[pmi]} ]] || family=intelmpi+pmi
+		title='Intel MPI' version=''
+		;;
 	mvapich) title=MVAPICH version='' ;;
 	*) title='an MPI that does not say which it is' version='' ;;
 	esac
@@ -108,7 +116,7 @@ name_library() {
 }
 
 look_into_image() {
-	argv=(/bin/sh -c "$(declare -f look begin linked fingerprint); look \"\$@\"" look "${argv[@]}")
+	argv=(/bin/sh -c "$(declare -f look starts_launcher begin linked fingerprint); look \"\$@\"" look "${argv[@]}")
 	env=("${launcher_env[@]}" "${env[@]}") # as ranks have them: they may lead to an MPI of the site
 	container_words
 	timeout --foreground -k 5 60 "${words[@]}" 2>/dev/null </dev/null
@@ -116,9 +124,11 @@ look_into_image() {
 
 # Runs in the image, which may have no more than a POSIX shell and grep.
 look() {
+	PATH=${PATH:+$PATH:}/usr/local/bin:/usr/bin:/bin # the program's own may lead to nothing else
 	command -v grep >/dev/null || return 0 # nothing is known then
 	LC_ALL=C
 	export LC_ALL
+	[ -w . ] || echo "unwritable $PWD"
 	set -f
 	found=' ' kind=binary first=${1##*/} left=40
 	case $first in
@@ -132,6 +142,9 @@ look() {
 	esac
 	program=$1
 	[ "$kind" = script ] || set -- "$1" # the others are its arguments
+	case $magic in
+	'#!'*) starts_launcher "$(command -v -- "$1")" ;;
+	esac
 	# A shell's text is looked through word by word: one of them may be the program.
 	# shellcheck disable=SC2048
 	for word in $*; do
@@ -163,11 +176,21 @@ look() {
 		for file in $(grep -a -o '/[A-Za-z0-9_./+-]*/libmpi\(ch\|_mt\|_abi\)\{0,1\}\.so\.[0-9]*' /etc/ld.so.cache 2>/dev/null) \
 			/usr/lib*/libmpi.so.?? /usr/lib*/*/libmpi.so.?? /usr/lib*/*/lib/libmpi*.so.?? /usr/local/lib*/libmpi*.so.?? \
 			/opt/*/lib*/libmpi*.so.?? /opt/*/*/lib*/libmpi*.so.??; do
-			fingerprint "$file"
+			case ${file##*/} in
+			libmpi.* | libmpich.* | libmpi_mt.* | libmpi_abi.*) fingerprint "$file" ;; # the others are for a language
+			esac
 		done
 	fi
 	[ "$found" != ' ' ] || [ ! "$lost" ] || kind=unknown
 	echo "program $kind"
+}
+
+# A script that would start a launcher in each rank. Comments and what it prints are none.
+starts_launcher() {
+	line=$(grep -v '^[[:space:]]*\(#\|echo\|printf\)' "$1" 2>/dev/null |
+		grep -o -m 1 '\(^\|[[:space:];&|(]\)\(mpirun\|mpiexec\|orterun\|prterun\|srun\)[[:space:]]')
+	line=${line%?}
+	[ ! "$line" ] || echo "starts ${line#[[:space:];&|(]}"
 }
 
 # The first bytes of a file, which may be large and without lines.
@@ -199,7 +222,9 @@ fingerprint() {
 	for seen in $found; do [ ! "$1" -ef "$seen" ] || return 0; done
 	[ -f "$1" ] || return 0
 	found="$found$1 "
-	grep -a -o 'Open MPI v\|MPICH V\|MVAPICH\|Intel(R) MPI\|libpmix\|[1-9][0-9]*\.[0-9]\{1,2\}\.[0-9]\{1,2\}[0-9a-z]*' "$1" |
+	# Intel MPI speaks any launcher's PMI by a library that is named to it, or that it finds itself.
+	[ ! "$I_MPI_PMI_LIBRARY" ] && ! grep -a -q libpmix /etc/ld.so.cache 2>/dev/null || echo word I_MPI_PMI
+	grep -a -o 'Open MPI v\|MPICH V\|MVAPICH\|Intel(R) MPI\|libpmix\|[A-Z]_[0-9.]*\|[1-9][0-9]*\.[0-9]\{1,2\}\.[0-9]\{1,2\}[0-9a-z]*' "$1" |
 		while IFS= read -r text; do echo "word $text"; done
 	echo library
 }

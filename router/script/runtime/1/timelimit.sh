@@ -29,6 +29,7 @@ end_in_time() { # PID of the launcher, SECONDS
 judge() {
 	local first=''
 	[[ $1 == "$mpi" ]] || return
+	rm -rf "$dir/$name.tmp"
 	if [[ -e $scratch/timed_out ]]; then
 		code=124
 	elif ((code)); then
