@@ -104,9 +104,9 @@ def _compile(layout: Layout, name: str) -> bool:
     return True
 
 
-def compile_program(compiler: str, name: str, made: Path) -> None:
-    """Compile one of ``PROGRAMS`` with an MPI's compiler."""
-    commands.run([compiler, "-std=c11", "-O1", "-Wall", "-o", made, source(name)])
+def compile_program(compiler: str, name: str, made: Path, *options: str) -> None:
+    """Compile one of ``PROGRAMS`` with an MPI's compiler, or with another one and options that tell it of an MPI."""
+    commands.run([compiler, "-std=c11", "-O1", "-Wall", "-o", made, source(name), *options])
 
 
 def source(name: str) -> Path:

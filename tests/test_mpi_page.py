@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 import shlex
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
 
@@ -14,8 +16,10 @@ from click.testing import CliRunner
 from router import policy, script
 from router.cli import commands
 from router.policy.decision import Route
+from router.script import pairs
 from router.script.mpi import start_of
 from router.site.schema import LauncherKind, MpiProfile
+from router.workload.inside import starts_ranks
 from router.workload.model import Workload
 from tests.script.builders import container, route, site, workload
 
@@ -24,7 +28,7 @@ PAGE = (ROOT / "docs" / "mpi.md").read_text()
 BLOCKS = re.findall(r"```(\w+) ([\w ]+)\n(.*?)```", PAGE, re.DOTALL)
 SITES = {info.removeprefix("site "): text for _, info, text in BLOCKS if info.startswith("site ")}
 (REST,) = (text for _, info, text in BLOCKS if info == "policy")
-(JOB,) = (text for _, info, text in BLOCKS if info == "job")
+JOB, *_ = [text for _, info, text in BLOCKS if info == "job"]
 PROFILES = [text for _, info, text in BLOCKS if info == "profile"]
 COMMANDS = re.findall(r"^batchgate (.+)$", PAGE, re.MULTILINE)
 SHOWN = {info: text for kind, info, text in BLOCKS if kind == "text"}
@@ -40,6 +44,51 @@ SOURCES = "\n".join(
     for path in (ROOT / "router" / room).rglob("*")
     if path.suffix in {".py", ".sh", ".j2"}
 )
+RAN_PART = PAGE.partition("## What has run with what")[2].partition("\n## ")[0]
+RAN_ROWS = [
+    [cell.strip().replace("`", "") for cell in line.strip("|").split("|")]
+    for line in RAN_PART.splitlines()
+    if line.startswith("|")
+]
+LIBRARIES = RAN_ROWS[0][1:]
+RAN = {
+    (row[0], library): word
+    for row in RAN_ROWS[2:]
+    if len(row) == len(LIBRARIES) + 1
+    for library, word in zip(LIBRARIES, row[1:], strict=True)
+}
+"""What the page says of each launcher and library: ``runs``, ``told`` or ``not known``."""
+
+
+@dataclass(frozen=True)
+class Transport:
+    """A row of the page: what variables make a library use on so many nodes, and what it then says."""
+
+    library: str
+    variables: dict[str, str]
+    says: str
+    nodes: int
+
+
+TRANSPORTS = [
+    Transport(library, dict(word.split("=", 1) for word in re.findall(r"`([^`]+)`", variables)), says, nodes)
+    for nodes, part in zip((2, 1), RAN_PART.partition("On one node, with four ranks")[::2], strict=True)
+    for library, variables, says in re.findall(r"^\| ([\w ]+ [\d.]+) \| (`.+`) \| `(.+)` \|$", part, re.MULTILINE)
+]
+FAMILIES = {
+    "mpirun of Open MPI": "openmpi-",
+    "mpiexec of MPICH": "hydra-",
+    "mpiexec.hydra of Intel MPI": "intelmpi-",
+    "Open MPI": "openmpi-",
+    "MPICH": "mpich-",
+}
+KINDS = {
+    "srun --mpi=pmix of Slurm 22.05": "srun-pmix",
+    "srun --mpi=pmi2 of Slurm 22.05": "srun-pmi2",
+    "srun of Slurm 22.05 without a PMI": "srun-none",
+    "Intel MPI 2021.15": "intelmpi-",
+}
+"""What the script calls launchers and libraries whose version it does not look at."""
 SHAPE = re.compile(r"(\d) nodes?, (\d) ranks? on each")
 
 
@@ -118,7 +167,10 @@ def judged(command: str) -> tuple[Workload, Route]:
 
 
 def happened(job: Workload, chosen: Route) -> dict[str, Any]:
-    """What became of a command: its shape (nodes, ranks on each), launcher's words, variables, directory, warnings."""
+    """What became of a command: its shape (nodes, ranks on each), launcher's words, variables, directory, warnings.
+
+    ``once``: whether it runs once, and starts its ranks itself.
+    """
     text = script.render(job, chosen)
     (chunk,) = chosen.allocation.chunks
     found: dict[str, Any] = {
@@ -130,6 +182,9 @@ def happened(job: Workload, chosen: Route) -> dict[str, Any]:
     }
     found["warnings"] = [*job.warnings, *chosen.allocation.warnings, *text.warnings]
     launcher = job.containers[0].launcher
+    found["once"] = bool(chosen.profile) and starts_ranks(job.containers[0])
+    if found["once"]:
+        found["shape"] = (chunk.count, chunk.ranks)
     if chosen.profile and launcher:
         start = start_of(job.containers[0], chosen, chosen.profile)
         found |= {"shape": (chunk.count, chunk.ranks), "options": start.options, "own": start.own}
@@ -148,6 +203,7 @@ def test_a_command_becomes_what_the_table_says(command: str, becomes: str) -> No
         "options": '-np 4 --hostfile "$scratch/hosts"',
         "own": (),
         "directory": "",
+        "once": False,
     }
     if shape := SHAPE.search(becomes):
         nodes, ranks = map(int, shape.groups())
@@ -163,10 +219,30 @@ def test_a_command_becomes_what_the_table_says(command: str, becomes: str) -> No
         expected["own"] = (own[1],)
     if where := re.search(r"the ranks run in `([^`]+)`", becomes):
         expected["directory"] = where[1]
-    if becomes.startswith("one process"):
-        expected |= {"shape": None, "cores": 4, "options": ""}
+    if becomes.startswith("runs once"):
+        expected |= {"options": "", "once": True}
     assert found == expected
     assert len(found["warnings"]) == ("with a warning" in becomes)
+
+
+def called(title: str) -> str:
+    """What the script calls a launcher or library of the page."""
+    family, _, version = title.rpartition(" ")
+    return KINDS.get(title) or f"{FAMILIES[family]}{version}"
+
+
+@pytest.mark.parametrize("pair", RAN, ids=" with ".join)
+def test_what_ran_with_what_is_what_the_script_knows(pair: tuple[str, str]) -> None:
+    launcher, library = map(called, pair)
+    met = [one for one in pairs.PAIRS if fnmatchcase(launcher, one.launcher) and fnmatchcase(library, one.library)]
+
+    known = ("told" if met[0].remedy else "runs") if met else "not known"
+    assert RAN[pair] == known
+
+
+def test_the_table_of_pairs_is_read_as_a_whole() -> None:
+    assert len(RAN) == len(LIBRARIES) * 7 == 49
+    assert len(TRANSPORTS) == len([row for row in RAN_ROWS if "=" in row[1]]) == 12
 
 
 def test_the_table_is_read_as_a_whole() -> None:

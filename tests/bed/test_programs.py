@@ -64,6 +64,8 @@ def test_what_was_made_of_another_recipe_lacks(layout: Layout) -> None:
         replace(programs.OPENMPI, packages=("hpcc",)),
         replace(programs.OPENMPI, compiler="mpicc.mpich"),
         replace(programs.OPENMPI, tests=False),
+        replace(programs.OPENMPI, wheels=programs.INTEL.wheels),
+        replace(programs.OPENMPI, sources=programs.INTEL.sources),
     ],
 )
 def test_a_recipe_says_all_that_an_image_is_made_of(other: programs.Image) -> None:
@@ -71,5 +73,6 @@ def test_a_recipe_says_all_that_an_image_is_made_of(other: programs.Image) -> No
 
 
 def test_every_wheel_is_pinned_to_one_file() -> None:
-    for launcher in programs.LAUNCHERS:
-        assert re.fullmatch(r"[a-z]+==[0-9.]+ --hash=sha256:[0-9a-f]{64}", launcher.requirement)
+    lines = [one.requirement for one in programs.LAUNCHERS] + [line for one in programs.IMAGES for line in one.wheels]
+    for line in lines:
+        assert re.fullmatch(r"[a-z-]+==[0-9.]+ --hash=sha256:[0-9a-f]{64}", line)

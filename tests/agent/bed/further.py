@@ -5,6 +5,7 @@ A Job's image ``LAUNCHER/IMAGE:1`` says what starts its ranks and what they run 
 
 from __future__ import annotations
 
+import shlex
 import subprocess
 from dataclasses import dataclass
 from typing import Any
@@ -41,8 +42,34 @@ PROFILES: list[dict[str, Any]] = [
         "env": {"PMIX_MCA_gds": "hash", **LOOPBACK, **YIELD},
     },
     {"name": "slurm-pmi2", "launcher": "srun", "images": ["srun-pmi2/*"], "options": ["--mpi=pmi2"]},
+    {"name": "slurm-plain", "launcher": "srun", "images": ["srun/*"]},
+    {
+        "name": "intel-mpi",
+        "launcher": "intelmpi",
+        "images": ["intel/*"],
+        "path": str(programs.launcher_of(LAYOUT, programs.INTEL_HYDRA)),
+    },
 ]
-LAUNCHERS = ("mpirun", "mpirun5", "hydra", "srun-pmix", "srun-pmi2")
+LAUNCHERS = {
+    "mpirun of Open MPI 4.1.4": "mpirun",
+    "mpirun of Open MPI 5.0.11": "mpirun5",
+    "mpiexec of MPICH 5.0.2": "hydra",
+    "mpiexec.hydra of Intel MPI 2021.15": "intel",
+    "srun --mpi=pmix of Slurm 22.05": "srun-pmix",
+    "srun --mpi=pmi2 of Slurm 22.05": "srun-pmi2",
+    "srun of Slurm 22.05 without a PMI": "srun",
+}
+"""The launchers as docs/mpi.md calls them, and the word for each in an image's name."""
+IMAGES = {
+    "Open MPI 4.1.4": programs.OPENMPI.name,
+    "Open MPI 5.0.7": programs.OPENMPI5.name,
+    "Open MPI 5.0.11": programs.OPENMPI_UCX.name,
+    "MPICH 4.0.2": programs.MPICH.name,
+    "MPICH 4.2.1": programs.MPICH4.name,
+    "MPICH 5.0.2": programs.MPICH_UCX.name,
+    "Intel MPI 2021.15": programs.INTEL.name,
+}
+"""The images by the library that docs/mpi.md names."""
 MEMORY = 300
 """Of each core, in MiB: the runtime, its image, an interpreter."""
 
@@ -87,4 +114,13 @@ def job_of(launcher: str, image: str, *command: str, ranks: int, nodes: int, **e
     directory.mkdir()
     directory.chmod(0o777)
     container["workingDir"] = str(directory)
+    return made
+
+
+def inside(made: dict[str, Any]) -> dict[str, Any]:
+    """The same Job with its launcher in shell text, which reads the ranks' output from a pipe."""
+    (container,) = made["spec"]["template"]["spec"]["containers"]
+    ranks = container["command"][2]
+    made["metadata"]["annotations"]["batchgate.dev/ranks"] = ranks
+    container["command"] = ["/bin/sh", "-c", f"cd . && {shlex.join(container['command'])} | cat"]
     return made

@@ -1,4 +1,7 @@
-"""Every launcher with every image it can talk to: each rank knows its place among all of them, on four nodes."""
+"""Every launcher with every image it can talk to, of the tables in docs/mpi.md: each rank knows its place among all.
+
+Launchers are a Job's whole command, and stand in shell text. Transports are those that the tables name.
+"""
 
 from __future__ import annotations
 
@@ -14,19 +17,18 @@ from tests.agent.bed.jobs import SECONDS, apply, end_of, exit_code, printed
 from tests.agent.bed.site import SUDO
 from tests.agent.bed.tally import await_ends
 from tests.agent.bed.test_mpi import NEVER, await_nothing_left, fields
+from tests.test_mpi_page import RAN, TRANSPORTS, Transport
 
 pytestmark = [pytest.mark.bed, pytest.mark.slurm, pytest.mark.apptainer, pytest.mark.mpi, pytest.mark.timeout(1800)]
 
-PAIRS = (
-    ("mpirun", "openmpi4"),
-    ("mpirun", "openmpi5"),
-    ("mpirun5", "openmpi5"),
-    ("hydra", "mpich"),
-    ("srun-pmix", "openmpi4"),
-    ("srun-pmix", "openmpi5"),
-    ("srun-pmi2", "mpich"),
-)
-"""Launcher and image: Open MPI 4.1.4, 5.0.11, MPICH 5.0.2, Slurm 22.05; Open MPI 4.1.4, 5.0.7, MPICH 4.0.2."""
+PAIRS = [
+    (further.LAUNCHERS[launcher], further.IMAGES[library])
+    for (launcher, library), word in RAN.items()
+    if word == "runs"
+]
+LIFTED, INSIDE = "whole command", "in shell text"
+STARTERS = {"Open MPI": "mpirun", "MPICH": "hydra", "Intel MPI": "intel"}
+"""What starts the ranks of a library, to look at its transports."""
 
 LINES, LENGTH = 300, 1000
 """What each rank prints to see whether its lines stay whole."""
@@ -41,21 +43,26 @@ def stack(cluster: Cluster) -> Iterator[Stack]:
 
 
 @pytest.fixture(scope="module")
-def over(stack: Stack) -> dict[tuple[str, str], str]:
-    """The Job of each pair, when all are over."""
+def over(stack: Stack) -> dict[tuple[str, str, str], str]:
+    """The two Jobs of each pair, when all are over."""
     made = {}
     for launcher, image in PAIRS:
         if launcher != "mpirun5" or not further.without_network():
-            made[launcher, image] = apply(stack.ada, further.job_of(launcher, image, "ring", ranks=8, nodes=4))
-    await_ends(stack.ada, list(made.values()), seconds=3 * SECONDS)
+            lifted, inside = (further.job_of(launcher, image, "ring", ranks=8, nodes=4) for _ in range(2))
+            made[launcher, image, LIFTED] = apply(stack.ada, lifted)
+            made[launcher, image, INSIDE] = apply(stack.ada, further.inside(inside))
+    await_ends(stack.ada, list(made.values()), seconds=len(made) * SECONDS)
     return made
 
 
+@pytest.mark.parametrize("place", [LIFTED, INSIDE])
 @pytest.mark.parametrize("pair", PAIRS, ids="-".join)
-def test_ranks_find_each_other(stack: Stack, over: dict[tuple[str, str], str], pair: tuple[str, str]) -> None:
-    if pair not in over:
+def test_ranks_find_each_other(
+    stack: Stack, over: dict[tuple[str, str, str], str], pair: tuple[str, str], place: str
+) -> None:
+    if (*pair, place) not in over:
         pytest.skip("Open MPI 5 needs an interface beside the loopback one that is up")
-    name = over[pair]
+    name = over[*pair, place]
 
     assert end_of(stack.ada, name) == "Complete", stack.ada.ok("logs", f"job/{name}")
     # Hydra starts its proxies by srun, which warns that there is one a node and not as many as ranks.
@@ -66,6 +73,24 @@ def test_ranks_find_each_other(stack: Stack, over: dict[tuple[str, str], str], p
         for rank in range(8)
     ]
     assert nodes == dict.fromkeys(NODES, 2)
+
+
+@pytest.mark.parametrize("transport", TRANSPORTS, ids=lambda one: f"{one.library} {' '.join(one.variables)}")
+def test_messages_arrive_whole_by_the_transport_that_variables_choose(stack: Stack, transport: Transport) -> None:
+    launcher = STARTERS[transport.library.rpartition(" ")[0]]
+    image = further.IMAGES[transport.library]
+    made = further.job_of(launcher, image, "messages", ranks=4, nodes=transport.nodes, **transport.variables)
+
+    name = apply(stack.ada, made)
+
+    assert end_of(stack.ada, name) == "Complete", stack.ada.ok("logs", f"job/{name}")
+    said = printed(stack.ada, name)
+    ranks = [fields(line) for line in said if line.startswith("rank=")]
+    assert sorted((one["rank"], one["size"], one["wrong"]) for one in ranks) == [
+        (str(rank), "4", "0") for rank in range(4)
+    ]
+    assert len({one["node"] for one in ranks}) == transport.nodes
+    assert any(transport.says in line for line in said), said
 
 
 @pytest.mark.parametrize("pair", [("mpirun5", "openmpi5"), ("hydra", "mpich"), ("srun-pmi2", "mpich")], ids="-".join)

@@ -172,6 +172,23 @@ def test_ranks_on_two_hosts_talk_to_each_other(stack: Stack) -> None:
     assert {one["node"] for one in found} == set(given(job_id(stack.ada, name)))
 
 
+def test_launchers_in_shell_text_start_their_ranks_on_both_hosts(stack: Stack) -> None:
+    """Two launches one after another: the output of the first is read by a pipe, the code of the second by the shell."""
+    text = "cd /tmp && mpirun -np 6 ring | sort >out && cat out; mpirun -np 6 sh -c 'exit 3' 2>/dev/null; echo code=$?"
+
+    name = apply(stack.ada, mpi("sh", "-c", text, cpus=6))
+
+    assert end_of(stack.ada, name) == "Complete", stack.ada.ok("logs", f"job/{name}")
+    found = [fields(line) for line in printed(stack.ada, name) if "plm:rsh: Warning: setpgid" not in line]
+    *ranks, last = found
+    assert [(one["rank"], one["from"], one["sum"]) for one in ranks] == [
+        (str(rank), str((rank - 1) % 6), "21") for rank in range(6)
+    ]
+    assert {one["node"] for one in ranks} == set(given(job_id(stack.ada, name)))
+    assert len({one["node"] for one in ranks}) == 2
+    assert last == {"code": "3"}
+
+
 def altered(stack: Stack, made: dict[str, Any], *selects: str) -> str:
     """A Job whose batch job gets other resources before it is started, as a site's hook may give it; its name."""
     with server.setting("scheduling", "False"):
