@@ -125,21 +125,30 @@ def _figures(workload: Workload) -> list[str]:
 def _launches(workload: Workload, route: Route | None) -> Iterator[str]:
     """Each launcher with its place, the ranks of the container that holds it, and what is not looked into."""
     implied = route is not None and route.profile is not None and route.profile.implies_mpi
-    ranks = route is not None and is_mpi(workload, route.profile)
-    lines = [line for one in workload.main_containers for line in _started(one, implied=implied, ranks=ranks)]
+    how = _how(workload, route) if route is not None else ""
+    lines = [line for one in workload.main_containers for line in _started(one, how, implied=implied)]
     if lines:
         yield from _section("MPI launchers found", lines)
 
 
-def _started(container: Container, *, implied: bool, ranks: bool) -> Iterator[str]:
+def _how(workload: Workload, route: Route) -> str:
+    """How the launchers inside a container start ranks; empty if it has none."""
+    if not is_mpi(workload, route.profile):
+        return ""
+    if route.allocation.nodes == 1:
+        return "runs once; what it launches starts ranks in the container, on one node"
+    return "runs once; the site's launcher starts the ranks that it launches, over all nodes"
+
+
+def _started(container: Container, how: str, *, implied: bool) -> Iterator[str]:
     if lifted := container.launcher:
         limit = f", at most {durations.show(lifted.time_limit)}" if lifted.time_limit else ""
         yield f"{lifted.source}: {lifted.program}{_ranks(lifted.ranks)}{limit}; the site's own takes its place"
     started = started_by(container) if implied and container.launcher is None else container.started
     if started is None:
         return
-    if ranks and starts_ranks(container):
-        yield f"{container.path}: runs once; the site's launcher starts the ranks that its text launches"
+    if how and starts_ranks(container):
+        yield f"{container.path}: {how}"
     yield from (_launch(launch) for launch in started.launches)
     if started.launches:
         _, most = largest(started.launches, container.cpu)

@@ -191,6 +191,8 @@ def _ranks(workload: Workload, route: Route, warnings: list[str]) -> _Ranks | No
         return None
     container = mpi_container(workload)
     inside = starts_ranks(container)
+    if inside and route.allocation.nodes == 1:
+        return None  # its own launcher starts them in the same container, and all see the same files
     start = mpi.start_of(container, route, route.profile, inside=inside)
     warnings += start.warnings
     return _Ranks(

@@ -91,7 +91,7 @@ def test_where_no_profile_is_for_its_image_each_is_told_with_the_reason(tmp_path
     )
 
 
-ONCE = "spec.template.spec.containers[0]: runs once; the site's launcher starts the ranks that its text launches"
+ONCE = "spec.template.spec.containers[0]: runs once; what it launches starts ranks in the container, on one node"
 TEXT = """set -e
 . /opt/env.sh
 for n in 1 2 4; do
@@ -130,7 +130,6 @@ srun -n $RANKS ./b
         (
             ["sh", "-c", "bash /cfg/run\nssh n mpirun ./a"],
             [
-                ONCE,
                 "COMMAND[2], line 2, column 7: not read, as the text names mpirun where it is open whether it runs",
                 "COMMAND[2], line 1, column 1: bash /cfg/run: its text is not looked into",
             ],
@@ -163,7 +162,7 @@ def test_where_a_profile_implies_mpi_a_script_is_shown(tmp_path: Path) -> None:
     shown = explain("-", "--policy", str(tmp_path), "--no-script", stdin=yaml.safe_dump(job)).stdout
 
     place = "spec.template.spec.containers[0].command[0], line 1, column 1"
-    assert f"  MPI launchers found\n    {place}: bash /cfg/run.sh: its text is not looked into\n" in shown
+    assert f"  MPI launchers found\n    {ONCE}\n    {place}: bash /cfg/run.sh: its text is not looked into\n" in shown
 
 
 def test_no_warnings_are_no_section() -> None:

@@ -54,7 +54,11 @@ def run(pod: Pod, text: str, *words: str, site: Site | None = None, **fields: An
     """The exit code and the log of a Job whose text starts ranks; /out in it is ``out(pod)``."""
     command = ("bash", "-c", text, "bash", *words)
     main = container(*command, image="mpi:1", volumeMounts=[{"name": "out", "mountPath": "/out"}], **fields)
-    made = workload(main, annotations={"batchgate.dev/ranks": str(PLACES)}, volumes=[{"name": "out", "emptyDir": {}}])
+    made = workload(
+        main,
+        annotations={"batchgate.dev/ranks": str(PLACES), "batchgate.dev/nodes": "2"},
+        volumes=[{"name": "out", "emptyDir": {}}],
+    )
     return pod.run(text_of(made, site or where())), pod.log()
 
 
@@ -97,6 +101,14 @@ TABLE: dict[str, tuple[str, int, str]] = {
         "mpirun -np 9 true; echo $?", 0, "batchgate: the batch system gave places for 4 ranks, and 9 are to run\n1\n",
     ),
     "too many, as is wanted": ("cd /tmp; mpirun --oversubscribe -np 5 echo a", 0, "a\n" * 5),
+    "limits and umask of the text": (
+        "ulimit -S -s 4096; ulimit -S -n 333; umask 027; mpirun -np 1 sh -c 'ulimit -s; ulimit -n; umask'", 0,
+        "4096\n333\n0027\n",
+    ),
+    "what the text installs": (
+        "ln -s /bin/true /usr/local/bin/srun && srun && echo mine >/usr/bin/mpirun || mpirun -np 1 echo a", 0,
+        "bash: line 1: /usr/bin/mpirun: Read-only file system\na\n",
+    ),
     "a login shell": ("exec bash -lc 'mpirun -np 2 echo a'", 0, "a\na\n"),
     "a path of one's own": ("cd /tmp; PATH=/opt/none /usr/bin/mpirun -np 2 /bin/echo a", 0, "a\na\n"),
     "hardly any environment": ("cd /tmp; A=1; env -i B=2 /usr/bin/mpirun -np 2 sh -c 'echo $A$B.'", 0, "2.\n2.\n"),
@@ -207,7 +219,10 @@ def test_the_entrypoint_of_the_image_starts_ranks(pod: Pod) -> None:
     entry = pod.work / "entry"
     entry.write_text('#!/bin/sh\necho "entry $*"; cd /tmp && mpirun -np "$1" /bin/echo a | cat\n')
     entry.chmod(0o755)
-    made = workload(container(image="mpi:1", args=["3"]), annotations={"batchgate.dev/ranks": str(PLACES)})
+    made = workload(
+        container(image="mpi:1", args=["3"]),
+        annotations={"batchgate.dev/ranks": str(PLACES), "batchgate.dev/nodes": "2"},
+    )
 
     code = pod.run(text_of(made, where("--bind", f"{entry}:/.singularity.d/runscript")))
 

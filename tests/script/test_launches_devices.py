@@ -15,8 +15,8 @@ def run(pod: Pod, **profile: str) -> str:
         images=[{"match": "*", "path": str(IMAGE)}],
         mpi=[{"name": "m", "launcher": "openmpi", **profile}],
     )
-    main = container("sh", "-c", TEXT, resources={"limits": {"nvidia.com/gpu": "2", "cpu": "2"}})
-    job = workload(main, annotations={"batchgate.dev/ranks": "2"})
+    main = container("sh", "-c", TEXT, resources={"limits": {"nvidia.com/gpu": "4", "cpu": "4"}})
+    job = workload(main, annotations={"batchgate.dev/ranks": "4", "batchgate.dev/nodes": "2"})
     assert pod.run(text_of(job, where), CUDA_VISIBLE_DEVICES="4,5") == 0, pod.log()
     return "".join(line for line in pod.log().splitlines(keepends=True) if "nv" not in line)
 

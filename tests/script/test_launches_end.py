@@ -42,7 +42,9 @@ def nodefile(pod: Pod) -> Iterator[None]:
 def script(pod: Pod, text: str, **spec: Any) -> str:
     """The script of a Job whose text starts ranks."""
     main = container("bash", "-c", text, image="mpi:1", env=[{"name": MARK, "value": str(pod.path)}])
-    return text_of(workload(main, annotations={"batchgate.dev/ranks": "4"}, **spec), where("apptainer"))
+    return text_of(
+        workload(main, annotations={"batchgate.dev/ranks": "4", "batchgate.dev/nodes": "2"}, **spec), where("apptainer")
+    )
 
 
 def processes(pod: Pod) -> dict[int, str]:

@@ -10,7 +10,7 @@ import pytest
 from router import script
 from router.script.containers import understands_no_eval
 from router.site.schema import Runtime
-from tests.script.builders import container, route, site, workload
+from tests.script.builders import container, route, site, text_of, workload
 
 SCRATCH = [{"name": "s", "mountPath": "/scratch"}]
 TWO = (
@@ -102,3 +102,16 @@ def test_registries_that_speak_plain_http() -> None:
     assert "--no-https" in rendered(container("true", image="registry.lab:5000/x"), where=where).text
     assert "--no-https" not in rendered(container("true", image="other.lab:5000/x"), where=where).text
     assert "--no-https" not in rendered(container("true", image="busybox"), where=where).text
+
+
+@pytest.mark.parametrize(("nodes", "ranks"), [("1", ""), ("2", "mpi=0")])
+def test_on_one_node_the_image_s_own_launcher_starts_the_ranks_of_a_text(nodes: str, ranks: str) -> None:
+    """They see what the text has written beside volumes, as on a cluster."""
+    hints = {"batchgate.dev/ranks": "4", "batchgate.dev/nodes": nodes}
+    made = workload(container("sh", "-c", "cd /opt && mpirun -np 4 ./a | tee log"), annotations=hints)
+    where = site("openpbs", mpi=[{"name": "m", "launcher": "openmpi"}])
+
+    lines = text_of(made, where).splitlines()
+
+    assert [line.split(" ")[0] for line in lines if line.startswith("mpi=")] == ([ranks] if ranks else [])
+    assert any("OMPI_MCA_hwloc_base_binding_policy=none" in line for line in lines) is not bool(ranks)

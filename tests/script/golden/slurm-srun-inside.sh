@@ -1163,7 +1163,7 @@ write_rank() {
 	{
 		printf '#!/bin/bash\nLC_ALL=C\n'
 		for variable in dir name command tmp image runtime env_prefix evaluates gpus first_gpu launcher_signal \
-			device_variable device_files devices_per_node devices_per_rank ranks_per_share launcher; do
+			device_variable device_files devices_per_node devices_per_rank ranks_per_share launcher limits; do
 			scalar "$variable"
 		done
 		array launcher_env "${launcher_env[@]}"
@@ -1173,10 +1173,23 @@ write_rank() {
 		array walks "${walks[@]}"
 		array granted "${granted[@]}"
 		[[ ! $evaluates ]] || declare -f as_shell_text
-		declare -f rank take_words_over container_words mount make_place rank_devices take_share find_devices too_few give_devices end_session open_pipes guard say watch pause \
+		declare -f rank take_limits take_words_over container_words mount make_place rank_devices take_share find_devices too_few give_devices end_session open_pipes guard say watch pause \
 			volume walk walk_again not_mounted because
 		echo 'rank "${1:-0}"'
 	} >"$dir/.rank" && mv -T "$dir/.rank" "$dir/rank" || exit 1
+}
+
+# Those of the shell that started the launcher: soft limits by their letters, where the node's hard ones let it.
+take_limits() {
+	local i list
+	read -r -a list <<<"${limits:-}"
+	for ((i = 0; i + 1 < ${#list[@]}; i += 2)); do
+		case ${list[i]}${list[i + 1]} in
+		umask*) umask "${list[i + 1]}" ;;
+		c[1-9]*) ;; # shells count the size of cores in different units
+		*) ulimit -S "-${list[i]}" "${list[i + 1]}" ;;
+		esac
+	done 2>/dev/null
 }
 
 # One rank: its launcher's variables into the container, a signal or the file "stop" as TERM, its exit code to "codes".
@@ -1214,6 +1227,7 @@ rank() { # PROGRAM
 		exec 5>&2 7>&- 2>/dev/null # where bash would tell how its child has ended
 		(
 			echo "$BASHPID" >&9
+			take_limits
 			exec setsid "${words[@]}" 2>&5 5>&- 8>&- 9>&-
 		)
 		echo "$?" >&9
@@ -1334,7 +1348,7 @@ receive() {
 }
 
 serve() { # ROOM NUMBER: from the call of "cover" to its end
-	local room=$1 here=$scratch/launch.$2 shared=$dir/launches/$2 call=() given=() first='' pid follower code=1
+	local room=$1 here=$scratch/launch.$2 shared=$dir/launches/$2 call=() given=() limits='' first='' pid follower code=1
 	mkdir -m 700 "$here" "$shared" && mkfifo -m 600 "$room/"{call,in,out,err,ask,code,ready} || return
 	read_call <"$room/call"
 	exec 4<"$room/ask" 3<>"$room/code"
@@ -1360,8 +1374,9 @@ read_call() {
 	local word
 	while IFS= read -r -d '' word; do call+=("$word"); done
 	local count=${call[0]:-0}
-	if [[ $count == *[!0-9]* ]] || ((${#call[@]} < count + 3)); then exit 1; fi # it was ended on the way
-	given=("${call[@]:1:count+1}") workdir=${call[count+2]} call=("${call[@]:count+3}")
+	if [[ $count == *[!0-9]* ]] || ((${#call[@]} < count + 4)); then exit 1; fi # it was ended on the way
+	given=("${call[@]:1:count+1}") workdir=${call[count+2]} limits=${call[count+3]} call=("${call[@]:count+4}")
+	[[ $limits != *[!a-z0-9\ ]* ]] || limits=''
 }
 
 # Hands on what "cover" is asked, and ends the ranks where it has ended.
@@ -1393,6 +1408,7 @@ start_launch() {
 	for entry in "${env[@]}"; do [[ $entry != OMP_NUM_THREADS=* ]] || given_threads=$entry; done
 	command=1 # a rank has a program, also where the container runs the entrypoint of the image
 	trap - TERM INT HUP USR1 USR2
+	ln -s ../ending "$here/ending"
 	[[ ! -e ${here%/*}/ending ]] || exit 143
 	case "${#given[@]} ${given[1]}" in
 	'1 ' | '2 --version' | '2 -V' | '2 --help' | '2 -h' | '2 -help' | '2 -version')
@@ -1517,6 +1533,8 @@ check_directory() {
 	lost*) cannot_start 1 "ranks cannot start in $workdir, which is not in the image: $seen_by_one" ;;
 	none) cannot_start 127 "ranks have no ${argv[0]}, which is not in the image: $seen_by_one" ;;
 	esac
+	[[ $workdir == / || -e ${here%/*}/seen.told ]] || say "ranks start in $workdir of the image: $seen_by_one"
+	: >"${here%/*}/seen.told"
 }
 
 look_into_image() { ask_model "$(declare -f look starts_launcher begin linked fingerprint)" look; }
@@ -1539,7 +1557,7 @@ take_environment() {
 		case ${entry%%=*} in
 		APPTAINER* | SINGULARITY* | PWD | OLDPWD | SHLVL | _) continue ;;
 		HOME) [[ $entry != "HOME=$home" ]] || continue ;;
-		PATH) entry=${entry/"${here%/*}/covers:"/} ;;
+		PATH) entry=${entry/"${here%/*}/covers:"/} entry=${entry%:/run/batchgate/bin} ;;
 		OMP_NUM_THREADS) [[ $entry != "$given_threads" || ! $threads ]] || entry=OMP_NUM_THREADS=${cores:-$threads} ;;
 		esac
 		[[ $entry != *=* ]] || env+=("$entry")
@@ -1604,7 +1622,7 @@ put_before_path() {
 	env=("PATH=$scratch/covers:$PATH" "${env[@]}")
 }
 
-# Over each launcher that the image or a volume has, and at each that the command names and neither has.
+# Over each launcher that the image or a volume has. Names that neither has come last in PATH: the text may install its own.
 cover_launchers() {
 	local called file found=' ' done_with=$'\n'
 	while read -r called file; do
@@ -1612,14 +1630,23 @@ cover_launchers() {
 		found+="$called "
 		[[ $done_with != *$'\n'"$file"$'\n'* ]] || continue
 		done_with+=$file$'\n'
-		mount "$scratch/cover" "$file"
+		mount "$scratch/cover" "$file" ro
 	done < <(read_until_end <"$scratch/model/launchers")
+	mkdir -m 755 "$rooms/bin" || exit 1
 	for called in "${covers[@]}"; do
-		case $called in
-		*/*) [[ $called != /* || $done_with == *$'\n'"$called"$'\n'* ]] || mount "$scratch/cover" "$called" ;;
-		*) [[ $found == *" $called "* ]] || mount "$scratch/cover" "/usr/local/bin/$called" ;;
-		esac
+		[[ $called == */* || $found == *" $called "* ]] || cp -p "$scratch/cover" "$rooms/bin/$called" || exit 1
 	done
+	put_behind_path /run/batchgate/bin
+}
+
+put_behind_path() {
+	local entry path=''
+	for entry in "${image_env[@]}" "${env[@]}"; do [[ $entry != PATH=* ]] || path=${entry#PATH=}; done
+	if [[ $path ]]; then
+		env+=("PATH=$path:$1")
+	else
+		env+=("APPEND_PATH=$1") # the runtime's own word: the image's PATH is not known here
+	fi
 }
 
 # A container as those of ranks are, without what the command has written to its own. It names the launchers that it has, and
@@ -1630,7 +1657,7 @@ run_model() {
 	local launcher_words=() launcher_env=() given=("${env[@]}")
 	launch # for its variables
 	local env=("${launcher_env[@]}" "${given[@]}") workdir='' command=1
-	local argv=(/bin/sh -c "$(declare -f model list_launchers); model \"\$@\"" model "${targets[@]}")
+	local argv=(/bin/sh -c "$(declare -f model list_launchers); model \"\$@\"" model "${targets[@]}" "${covers[@]}")
 	mount "$scratch/model" /run/batchgate ro
 	container_words
 	echo "$BASHPID" >"$scratch/model.pid"
@@ -1686,7 +1713,13 @@ read_until_end() {
 list_launchers() {
 	rest=$PATH: places='' volumes=''
 	while [ "$rest" ]; do places="$places ${rest%%:*}" rest=${rest#*:}; done
-	for volume; do volumes="$volumes $volume/bin $volume/*/bin"; done
+	for volume; do
+		if [ -d "$volume" ]; then
+			volumes="$volumes $volume/bin $volume/*/bin"
+		elif [ "${volume%/*}" != "$volume" ]; then
+			places="$places ${volume%/*}"
+		fi
+	done
 	for place in $places /bin /usr/bin /usr/local/bin /usr/lib*/*/bin /usr/lib*/*/*/bin /usr/local/*/bin /usr/local/*/*/bin \
 		/usr/mpi/*/*/bin /opt/*/bin /opt/*/*/bin /opt/*/*/*/bin /opt/*/*/*/*/bin $volumes; do
 		for file in "$place"/mpirun "$place"/mpirun.* "$place"/mpiexec "$place"/mpiexec.* "$place"/orterun "$place"/prterun \
@@ -1725,7 +1758,8 @@ cover() {
 	(trap '' TERM INT HUP && read -r code <"$at/code" && exit "$code" || exit 137) &
 	ended=$!
 	{
-		printf '%s\0' "$#" "$said" "$@" "$(pwd -P)"
+		printf '%s\0' "$#" "$said" "$@" "$(pwd -P)" \
+			"umask $(umask) c $(ulimit -S -c) n $(ulimit -S -n) s $(ulimit -S -s) l $(ulimit -S -l)"
 		cat "/proc/$$/environ"
 	} >"$at/call"
 	exec 8>"$at/ask" # its end tells outside that this has ended

@@ -16,7 +16,7 @@ put_before_path() {
 	env=("PATH=$scratch/covers:$PATH" "${env[@]}")
 }
 
-# Over each launcher that the image or a volume has, and at each that the command names and neither has.
+# Over each launcher that the image or a volume has. Names that neither has come last in PATH: the text may install its own.
 cover_launchers() {
 	local called file found=' ' done_with=$'\n'
 	while read -r called file; do
@@ -24,14 +24,23 @@ cover_launchers() {
 		found+="$called "
 		[[ $done_with != *$'\n'"$file"$'\n'* ]] || continue
 		done_with+=$file$'\n'
-		mount "$scratch/cover" "$file"
+		mount "$scratch/cover" "$file" ro
 	done < <(read_until_end <"$scratch/model/launchers")
+	mkdir -m 755 "$rooms/bin" || exit 1
 	for called in "${covers[@]}"; do
-		case $called in
-		*/*) [[ $called != /* || $done_with == *$'\n'"$called"$'\n'* ]] || mount "$scratch/cover" "$called" ;;
-		*) [[ $found == *" $called "* ]] || mount "$scratch/cover" "/usr/local/bin/$called" ;;
-		esac
+		[[ $called == */* || $found == *" $called "* ]] || cp -p "$scratch/cover" "$rooms/bin/$called" || exit 1
 	done
+	put_behind_path /run/batchgate/bin
+}
+
+put_behind_path() {
+	local entry path=''
+	for entry in "${image_env[@]}" "${env[@]}"; do [[ $entry != PATH=* ]] || path=${entry#PATH=}; done
+	if [[ $path ]]; then
+		env+=("PATH=$path:$1")
+	else
+		env+=("APPEND_PATH=$1") # the runtime's own word: the image's PATH is not known here
+	fi
 }
 
 # A container as those of ranks are, without what the command has written to its own. It names the launchers that it has, and
@@ -42,7 +51,7 @@ run_model() {
 	local launcher_words=() launcher_env=() given=("${env[@]}")
 	launch # for its variables
 	local env=("${launcher_env[@]}" "${given[@]}") workdir='' command=1
-	local argv=(/bin/sh -c "$(declare -f model list_launchers); model \"\$@\"" model "${targets[@]}")
+	local argv=(/bin/sh -c "$(declare -f model list_launchers); model \"\$@\"" model "${targets[@]}" "${covers[@]}")
 	mount "$scratch/model" /run/batchgate ro
 	container_words
 	echo "$BASHPID" >"$scratch/model.pid"
@@ -98,7 +107,13 @@ read_until_end() {
 list_launchers() {
 	rest=$PATH: places='' volumes=''
 	while [ "$rest" ]; do places="$places ${rest%%:*}" rest=${rest#*:}; done
-	for volume; do volumes="$volumes $volume/bin $volume/*/bin"; done
+	for volume; do
+		if [ -d "$volume" ]; then
+			volumes="$volumes $volume/bin $volume/*/bin"
+		elif [ "${volume%/*}" != "$volume" ]; then
+			places="$places ${volume%/*}"
+		fi
+	done
 	for place in $places /bin /usr/bin /usr/local/bin /usr/lib*/*/bin /usr/lib*/*/*/bin /usr/local/*/bin /usr/local/*/*/bin \
 		/usr/mpi/*/*/bin /opt/*/bin /opt/*/*/bin /opt/*/*/*/bin /opt/*/*/*/*/bin $volumes; do
 		for file in "$place"/mpirun "$place"/mpirun.* "$place"/mpiexec "$place"/mpiexec.* "$place"/orterun "$place"/prterun \
@@ -137,7 +152,8 @@ cover() {
 	(trap '' TERM INT HUP && read -r code <"$at/code" && exit "$code" || exit 137) &
 	ended=$!
 	{
-		printf '%s\0' "$#" "$said" "$@" "$(pwd -P)"
+		printf '%s\0' "$#" "$said" "$@" "$(pwd -P)" \
+			"umask $(umask) c $(ulimit -S -c) n $(ulimit -S -n) s $(ulimit -S -s) l $(ulimit -S -l)"
 		cat "/proc/$$/environ"
 	} >"$at/call"
 	exec 8>"$at/ask" # its end tells outside that this has ended

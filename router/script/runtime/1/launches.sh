@@ -53,7 +53,7 @@ receive() {
 }
 
 serve() { # ROOM NUMBER: from the call of "cover" to its end
-	local room=$1 here=$scratch/launch.$2 shared=$dir/launches/$2 call=() given=() first='' pid follower code=1
+	local room=$1 here=$scratch/launch.$2 shared=$dir/launches/$2 call=() given=() limits='' first='' pid follower code=1
 	mkdir -m 700 "$here" "$shared" && mkfifo -m 600 "$room/"{call,in,out,err,ask,code,ready} || return
 	read_call <"$room/call"
 	exec 4<"$room/ask" 3<>"$room/code"
@@ -79,8 +79,9 @@ read_call() {
 	local word
 	while IFS= read -r -d '' word; do call+=("$word"); done
 	local count=${call[0]:-0}
-	if [[ $count == *[!0-9]* ]] || ((${#call[@]} < count + 3)); then exit 1; fi # it was ended on the way
-	given=("${call[@]:1:count+1}") workdir=${call[count+2]} call=("${call[@]:count+3}")
+	if [[ $count == *[!0-9]* ]] || ((${#call[@]} < count + 4)); then exit 1; fi # it was ended on the way
+	given=("${call[@]:1:count+1}") workdir=${call[count+2]} limits=${call[count+3]} call=("${call[@]:count+4}")
+	[[ $limits != *[!a-z0-9\ ]* ]] || limits=''
 }
 
 # Hands on what "cover" is asked, and ends the ranks where it has ended.
@@ -112,6 +113,7 @@ start_launch() {
 	for entry in "${env[@]}"; do [[ $entry != OMP_NUM_THREADS=* ]] || given_threads=$entry; done
 	command=1 # a rank has a program, also where the container runs the entrypoint of the image
 	trap - TERM INT HUP USR1 USR2
+	ln -s ../ending "$here/ending"
 	[[ ! -e ${here%/*}/ending ]] || exit 143
 	case "${#given[@]} ${given[1]}" in
 	'1 ' | '2 --version' | '2 -V' | '2 --help' | '2 -h' | '2 -help' | '2 -version')
@@ -236,6 +238,8 @@ check_directory() {
 	lost*) cannot_start 1 "ranks cannot start in $workdir, which is not in the image: $seen_by_one" ;;
 	none) cannot_start 127 "ranks have no ${argv[0]}, which is not in the image: $seen_by_one" ;;
 	esac
+	[[ $workdir == / || -e ${here%/*}/seen.told ]] || say "ranks start in $workdir of the image: $seen_by_one"
+	: >"${here%/*}/seen.told"
 }
 
 look_into_image() { ask_model "$(declare -f look starts_launcher begin linked fingerprint)" look; }
@@ -258,7 +262,7 @@ take_environment() {
 		case ${entry%%=*} in
 		APPTAINER* | SINGULARITY* | PWD | OLDPWD | SHLVL | _) continue ;;
 		HOME) [[ $entry != "HOME=$home" ]] || continue ;;
-		PATH) entry=${entry/"${here%/*}/covers:"/} ;;
+		PATH) entry=${entry/"${here%/*}/covers:"/} entry=${entry%:/run/batchgate/bin} ;;
 		OMP_NUM_THREADS) [[ $entry != "$given_threads" || ! $threads ]] || entry=OMP_NUM_THREADS=${cores:-$threads} ;;
 		esac
 		[[ $entry != *=* ]] || env+=("$entry")

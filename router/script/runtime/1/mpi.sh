@@ -170,7 +170,7 @@ write_rank() {
 	{
 		printf '#!/bin/bash\nLC_ALL=C\n'
 		for variable in dir name command tmp image runtime env_prefix evaluates gpus first_gpu launcher_signal \
-			device_variable device_files devices_per_node devices_per_rank ranks_per_share launcher; do
+			device_variable device_files devices_per_node devices_per_rank ranks_per_share launcher limits; do
 			scalar "$variable"
 		done
 		array launcher_env "${launcher_env[@]}"
@@ -180,10 +180,23 @@ write_rank() {
 		array walks "${walks[@]}"
 		array granted "${granted[@]}"
 		[[ ! $evaluates ]] || declare -f as_shell_text
-		declare -f rank take_words_over container_words mount make_place rank_devices take_share find_devices too_few give_devices end_session open_pipes guard say watch pause \
+		declare -f rank take_limits take_words_over container_words mount make_place rank_devices take_share find_devices too_few give_devices end_session open_pipes guard say watch pause \
 			volume walk walk_again not_mounted because
 		echo 'rank "${1:-0}"'
 	} >"$dir/.rank" && mv -T "$dir/.rank" "$dir/rank" || exit 1
+}
+
+# Those of the shell that started the launcher: soft limits by their letters, where the node's hard ones let it.
+take_limits() {
+	local i list
+	read -r -a list <<<"${limits:-}"
+	for ((i = 0; i + 1 < ${#list[@]}; i += 2)); do
+		case ${list[i]}${list[i + 1]} in
+		umask*) umask "${list[i + 1]}" ;;
+		c[1-9]*) ;; # shells count the size of cores in different units
+		*) ulimit -S "-${list[i]}" "${list[i + 1]}" ;;
+		esac
+	done 2>/dev/null
 }
 
 # One rank: its launcher's variables into the container, a signal or the file "stop" as TERM, its exit code to "codes".
@@ -221,6 +234,7 @@ rank() { # PROGRAM
 		exec 5>&2 7>&- 2>/dev/null # where bash would tell how its child has ended
 		(
 			echo "$BASHPID" >&9
+			take_limits
 			exec setsid "${words[@]}" 2>&5 5>&- 8>&- 9>&-
 		)
 		echo "$?" >&9
