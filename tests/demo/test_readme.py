@@ -52,7 +52,7 @@ def test_every_command_ends_as_it_says(control_plane_programs: Programs, checkou
     applied = set(re.findall(r"^job\.batch/(\S+) (?:created|unchanged)$", done.stdout, re.MULTILINE))
     assert applied == {
         *("small", "large", "mpi", "gpu", "pipeline"),
-        *("indexed", "cannot-go", "audited", "asks-for-nothing", "fails"),
+        *("indexed", "cannot-go", "audited", "asks-for-nothing", "fails", "steps"),
     }
     results = done.stdout.rpartition("8 ranks on 2 nodes")[2]
     assert "manifest.json" in results

@@ -14,7 +14,7 @@ from tests.placement.given import RECORD, SCRIPT, job_of, to_hpc
 
 OURS = "batchgate.dev/"
 REPLACED = OURS + "replaced"
-KNOWN = "nodes, ranks, ranks-per-node, results, route, walltime"
+KNOWN = "launcher, nodes, ranks, ranks-per-node, results, route, walltime"
 
 
 def with_replaced(was: Any, added: Any = (), *, spec: Any = None, pod: Any = None) -> dict[str, Any]:

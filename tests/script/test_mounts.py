@@ -144,7 +144,7 @@ def test_each_rank_walks_on_its_own_node(pod: Pod, image: Path, offered: Path) -
     mine.symlink_to(pod.work / "alice")
     rank = subprocess.run(
         ["/bin/bash", str(pod.path / "rank")],
-        env={**os.environ, "BATCHGATE_WORDS_0": "MAA="},
+        env={**os.environ, "BATCHGATE_WORDS_0_0": "ADAA"},
         capture_output=True,
         text=True,
         check=False,

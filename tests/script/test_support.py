@@ -73,7 +73,6 @@ SECRET_ENV = {"name": "S", "valueFrom": {"secretKeyRef": {"name": "s", "key": "k
         (with_volume(secret={"secretName": "s"}), {"secrets": "pull"}, f"{V0}.secret", "is a Secret"),
         (workload(container("mpirun", "-np", "2", "a")), {}, f"{C0}.command", "no MPI profile"),
         (workload(container("mpirun", "-np", "2", "a")), {"mpi": [{"name": "s", "launcher": "srun"}]}, f"{C0}.command", "no Slurm"),
-        (workload(container()), {"mpi": [{"name": "o", "launcher": "openmpi", "impliesMpi": True}]}, f"{C0}.command", "entrypoint"),
     ],
 )  # fmt: skip
 def test_a_reason_to_stay(job: Workload, fields: dict[str, Any], path: str, words: str) -> None:

@@ -207,7 +207,7 @@ def test_torque_s_node_file_has_a_line_for_each_core(pod: Pod) -> None:
 @pytest.mark.parametrize(
     ("kind", "start"),
     [
-        ("openmpi", "-np 6 --hostfile {}/hosts --bind-to none --mca x y -x PATH -x BATCHGATE_WORDS_0"),
+        ("openmpi", "-np 6 --hostfile {}/hosts --bind-to none --mca x y -x PATH -x BATCHGATE_WORDS_0_0"),
         ("hydra", "-n 6 -f {}/hosts --mca x y"),
         ("intelmpi", "-n 6 -machinefile {}/hosts --mca x y"),
     ],
