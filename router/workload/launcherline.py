@@ -11,7 +11,15 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from router.workload.hints import LARGEST_COUNT
-from router.workload.launcheroptions import MPIRUN, SRUN, Meaning, Option
+from router.workload.launcheroptions import (
+    MPIRUN,
+    MPIRUN_HOSTS,
+    PLAIN_HOSTS,
+    SRUN,
+    SRUN_HOSTS,
+    Meaning,
+    Option,
+)
 from router.workload.model import Figure
 from router.workload.shellwords import Word
 
@@ -110,6 +118,45 @@ def read_figures(program: str, words: Sequence[str | None], origin: str) -> tupl
             break
     reading.program = marked[position:]
     return reading, unknown[0] if unknown else ""
+
+
+def host_options(program: str, words: Sequence[str | None]) -> list[tuple[str, str | None]]:
+    """A launcher's options that name hosts, each with its value, up to the program that it starts.
+
+    Behind a word whose meaning is open, which may be the program, only options that programs hardly have count.
+
+    :param words: those after the launcher; None for one that is known only when it runs, like a value
+    """
+    table, hosts = (SRUN, SRUN_HOSTS) if program.startswith("srun") else (MPIRUN, MPIRUN_HOSTS)
+    marked = [Word(word or "", expands=word is None) for word in words]
+    found: list[tuple[str, str | None]] = []
+    is_open = False
+    position = 0
+    while position < len(marked) and (marked[position].expands or _is_option(marked[position].text)):
+        try:
+            shown, name, inline = _parts(marked[position], table)
+        except StaysError:
+            name = ""
+        option = None if marked[position].expands else table.get(name)
+        if option is None:
+            value = marked[position + 1 : position + 3]
+            skipped = len(value) == 2 and not _is_option(value[0].text) and _is_option(value[1].text)
+            is_open |= "=" not in marked[position].text
+            position += 1 + (skipped and "=" not in marked[position].text and not marked[position].expands)
+            continue
+        values, position = _values(*option, inline, marked, position + 1)
+        if name in hosts and (not is_open or shown in PLAIN_HOSTS):
+            found.append((shown, values[0].text if values and not values[0].expands else None))
+    return found
+
+
+def names_hosts(program: str, option: str) -> bool:
+    """Whether an option of a launcher, as written, names hosts."""
+    return option.lstrip("-") in (SRUN_HOSTS if program.startswith("srun") else MPIRUN_HOSTS)
+
+
+def _is_option(word: str) -> bool:
+    return len(word) > 1 and word[0] == "-" and word != "--"
 
 
 def _read_figure(

@@ -131,3 +131,9 @@ SRUN: Final[dict[str, Option]] = {
     "pty": (Meaning.SEVERAL_PROGRAMS, 0),
     "multi-prog": (Meaning.SEVERAL_PROGRAMS, 0),
 }
+
+MPIRUN_HOSTS: Final = frozenset(["H", "host", "hosts", "hostfile", "machinefile", "f"])
+"""Options that name hosts."""
+PLAIN_HOSTS: Final = frozenset(["-H", "-host", "-hosts", "-hostfile", "--hostfile", "-machinefile", "--machinefile"])
+"""As written, those of them that programs hardly have as well."""
+SRUN_HOSTS: Final = frozenset(["w", "nodelist"])

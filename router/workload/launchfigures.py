@@ -9,12 +9,14 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Final
 
-from router.workload.launcherline import Reading, read_figures
+from router.workload.launcherline import Reading, host_options, read_figures
 from router.workload.model import Figure, Known, Launch
 from router.workload.shellsource import ShellWord
 from router.workload.wrappers import base
 
 _MARKS: Final = (b"$", b"`")
+_MOST_HOSTS: Final = 20
+"""Most options for hosts that are kept of a place that is followed often."""
 
 
 def launch_of(words: Sequence[ShellWord]) -> Launch | None:
@@ -49,6 +51,7 @@ def launch_of(words: Sequence[ShellWord]) -> Launch | None:
         nodes=first.nodes,
         cores_per_rank=first.cores_per_rank,
         unknown=unknown,
+        hosts=tuple([option for part in parts for option in host_options(name, part)][:_MOST_HOSTS]),
     )
 
 
@@ -97,6 +100,7 @@ def larger(one: Launch, other: Launch) -> Launch:
         nodes=_most(one.nodes, other.nodes),
         cores_per_rank=_most(one.cores_per_rank, other.cores_per_rank),
         unknown=unknown,
+        hosts=tuple(dict.fromkeys([*one.hosts, *other.hosts]))[:_MOST_HOSTS],
     )
 
 

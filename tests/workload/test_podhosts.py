@@ -40,12 +40,21 @@ KEPT = [
     (["bash", "-c", LEADER], f"{COMMAND}[2]", "mpirun --hostfile hosts in line 4 names hosts that only the cluster has"),
     (["bash", "-c", "mkdir -p /run/sshd; /usr/sbin/sshd -D"], f"{COMMAND}[2]", "sshd waits for a launcher in another Pod"),
     (["/usr/sbin/sshd", "-D"], f"{COMMAND}[0]", "sshd waits for a launcher in another Pod"),
+    (["sh", "-c", "cd /w; mpirun $OPTS --hostfile hosts ./a"], f"{COMMAND}[2]", "mpirun --hostfile hosts in line 1 names hosts that only the cluster has"),
+    (["sh", "-c", "cd /w; mpirun --unheard of -H podA,podB ./a"], f"{COMMAND}[2]", "mpirun -H podA,podB in line 1 names hosts that only the cluster has"),
+    (["sh", "-c", "cd /w; mpirun -np 1 ./a : -np 2 --host podB ./b"], f"{COMMAND}[2]", "mpirun --host podB in line 1 names hosts that only the cluster has"),
+    (["sh", "-c", "for h in localhost podB; do mpirun -np 2 -H $h ./a | tee x; done"], f"{COMMAND}[2]", "mpirun -H podB in line 1 names hosts that only the cluster has"),
+    (["sh", "-c", "cd /w; srun -w n1,n2 -n 4 ./a"], f"{COMMAND}[2]", "srun -w n1,n2 in line 1 names hosts that only the cluster has"),
+    (["bash", "-c", "# no sshd\n$(which sshd) -D; bash -c '/usr/sbin/sshd -D'"], f"{COMMAND}[2]", "sshd waits for a launcher in another Pod"),
+    (["bash", "-c", 'echo "$(/usr/sbin/sshd -D)"'], f"{COMMAND}[2]", "sshd waits for a launcher in another Pod"),
+    (["bash", "-c", "/usr/sbin/sshd -D; if"], f"{COMMAND}[2]", "sshd waits for a launcher in another Pod"),
 ]  # fmt: skip
 
 
 @pytest.mark.parametrize(("command", "field", "why"), KEPT, ids=range(len(KEPT)))
 def test_pods_that_are_hosts_of_a_launcher_stay_in_the_cloud(command: list[str], field: str, why: str) -> None:
-    assert found(command, **INDEXED) == ([(field, f"{ADVICE}; {EACH}, and {why}")], [])
+    advice = ADVICE.replace("mpirun", "srun") if why.startswith("srun") else ADVICE
+    assert found(command, **INDEXED) == ([(field, f"{advice}; {EACH}, and {why}")], [])
     assert found(command, parallelism=4)[0] == found(command, **INDEXED)[0]
 
 
@@ -78,6 +87,16 @@ FINE = [
     (["mpirun", "-np", "8", "-H", "a:4,b:4", "./a"], {}),
     (["mpirun", "-np", "8", "-H", "a:4,b:4", "./a"], {"parallelism": 4, "completions": 1}),
     (["echo", "sshd_config"], INDEXED),
+    (["sh", "-c", "cd /d; mpirun -np 4 ./a -f input"], INDEXED),
+    (["sh", "-c", "cd /d; mpirun -np 4 $EXE -f input"], INDEXED),
+    (["sh", "-c", "mpirun -np 4 python serve.py --host 0.0.0.0 | tee x"], INDEXED),
+    (["sh", "-c", "cd /d; mpirun -np 1 ./a -H x : -np 2 ./b --hostfile y"], INDEXED),
+    (["sh", "-c", "cd /d; mpirun -x -H -np 1 -- ./a"], INDEXED),
+    (["sh", "-c", "cd /d; srun -H -n 4 ./a"], INDEXED),
+    (["srun", "-H", "-n", "4", "./a"], INDEXED),
+    (["sh", "-c", "# no sshd here\n./a"], INDEXED),
+    (["sh", "-c", "echo no sshd here; command -v sshd; pgrep sshd || [ -x /usr/sbin/sshd ]; ./a"], INDEXED),
+    (["echo", "no sshd here"], INDEXED),
     (["/usr/sbin/sshd", "-D"], {}),
 ]
 
