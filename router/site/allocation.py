@@ -23,7 +23,10 @@ _PLACED: Final = ("ranks", "ranks_per_node", "nodes")
 
 @unchanging
 class _Ask:
-    """What a Pod needs on any nodes: whole cores, bytes of memory, GPUs (``bound`` to ranks or not), ranks."""
+    """What a Pod needs on any nodes: whole cores, bytes of memory, GPUs (``bound`` to ranks or not), ranks.
+
+    ``nodes`` are exactly as many as asked for; without, there are ``least`` or more.
+    """
 
     ranks: int
     cores_per_rank: int
@@ -32,6 +35,7 @@ class _Ask:
     per_node: int | None
     nodes: int | None
     bound: bool = False
+    least: int = 1
 
 
 @unchanging
@@ -118,7 +122,7 @@ def _spans(workload: Workload, profile: MpiProfile | None, warnings: list[str]) 
 
 def _nodes_origin(workload: Workload) -> str:
     if workload.nodes is not None:
-        return workload.nodes.origin
+        return f"{workload.nodes.origin}{', or more to hold the ranks' if workload.nodes_at_least else ''}"
     if workload.ranks_per_node is not None:
         return f"as many as {workload.ranks_per_node.origin} makes"
     return "the fewest whose cores and memory hold the ranks, and that share the GPUs evenly"
@@ -204,8 +208,9 @@ def _ask_of_ranks(
     memory = _note_memory(_memory(workload, defaults), notes)
     gpus = workload.gpus.value if workload.gpus else 0
     per_node, nodes = workload.ranks_per_node, workload.nodes
-    fixed = (per_node.value if per_node else None, nodes.value if nodes else None)
-    return _Ask(ranks, cores_per_rank, memory, gpus, *fixed, bound=sharing.is_bound(profile))
+    at_least = min(ranks, nodes.value) if nodes and workload.nodes_at_least else 1
+    fixed = (per_node.value if per_node else None, nodes.value if nodes and not workload.nodes_at_least else None)
+    return _Ask(ranks, cores_per_rank, memory, gpus, *fixed, bound=sharing.is_bound(profile), least=at_least)
 
 
 def _count_ranks(workload: Workload, cores: int) -> tuple[int, str]:
@@ -240,7 +245,8 @@ def _spread(ask: _Ask, queue: Queue, limit: int) -> tuple[Chunk, ...]:
 
 
 def _shares(ask: _Ask, nodes: int) -> list[tuple[int, int]]:
-    return sharing.spread(ask.ranks, nodes, ask.per_node if ask.nodes is None else None)
+    filled = ask.per_node is not None and nodes == -(-ask.ranks // ask.per_node)
+    return sharing.spread(ask.ranks, nodes, ask.per_node if ask.nodes is None and filled else None)
 
 
 def _check_together(ask: _Ask) -> None:
@@ -273,7 +279,7 @@ def _most_per_node(ask: _Ask, queue: Queue) -> int:
 
 
 def _count_nodes(ask: _Ask, queue: Queue, limit: int, most: int) -> int:
-    fewest = ask.nodes if ask.nodes is not None else -(-ask.ranks // (ask.per_node or most))
+    fewest = ask.nodes if ask.nodes is not None else max(ask.least, -(-ask.ranks // (ask.per_node or most)))
     if not ask.gpus or fewest > limit:
         return fewest
     fixed = ask.nodes is not None or ask.per_node is not None

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Final
 
+from router.values import unchanging
 from router.workload.launcherline import Reading, host_options, read_figures
 from router.workload.model import Figure, Known, Launch
 from router.workload.shellsource import ShellWord
@@ -17,6 +18,21 @@ from router.workload.wrappers import base
 _MARKS: Final = (b"$", b"`")
 _MOST_HOSTS: Final = 20
 """Most options for hosts that are kept of a place that is followed often."""
+
+
+@unchanging
+class Asked:
+    """What launches ask for together: the largest figure of each kind.
+
+    :param ranks_per_node: only where all launches that give ranks agree
+    :param nodes_at_least: whether ``nodes`` may be more, as one launch asks for them and others do not
+    """
+
+    ranks: Figure | None
+    ranks_per_node: Figure | None
+    nodes: Figure | None
+    cores_per_rank: Figure | None
+    nodes_at_least: bool
 
 
 def launch_of(words: Sequence[ShellWord]) -> Launch | None:
@@ -132,3 +148,61 @@ def _ranks(launch: Launch, cpu: Figure | None) -> Figure:
         f"one for each share of the CPUs asked for, as {launch.name} in {launch.field}, line {launch.line}, "
         f"{launch.unknown or 'gives no number'}",
     )
+
+
+def asked_by(launches: Sequence[Launch], cpu: Figure | None) -> Asked:
+    """What launches ask for together, so that there is room for each of them.
+
+    :param launches: at least one
+    :param cpu: asked for, in millicores
+    """
+    launch, most = largest(launches, cpu)
+    per_node = _agreed(launches)
+    nodes = _most(*[one.nodes or (None if per_node else _own_nodes(one)) for one in launches])
+    numbers = any(one.ranks or one.ranks_per_node for one in launches)
+    makes_ranks = launch.ranks_per_node is not None and per_node is not None  # with as many nodes as a hint says
+    return Asked(
+        ranks=launch.ranks or (most if numbers and not makes_ranks else None),
+        ranks_per_node=per_node,
+        nodes=nodes,
+        cores_per_rank=_cores(launches, cpu, most.value),
+        nodes_at_least=nodes is not None and any(not one.nodes or one.nodes.value < nodes.value for one in launches),
+    )
+
+
+def _agreed(launches: Sequence[Launch]) -> Figure | None:
+    """The ranks per node, where all launches that give ranks have the same; else None."""
+    giving = [one for one in launches if one.ranks or one.ranks_per_node]
+    said = [one.ranks_per_node for one in giving if one.ranks_per_node]
+    return said[0] if said and len(set(map(_density, giving))) == 1 else None
+
+
+def _density(launch: Launch) -> int | None:
+    """The ranks of a launch on one node; None if it leaves them open."""
+    if launch.ranks_per_node:
+        return launch.ranks_per_node.value
+    return -(-launch.ranks.value // launch.nodes.value) if launch.ranks and launch.nodes else None
+
+
+def _own_nodes(launch: Launch) -> Figure | None:
+    """The nodes that ranks and ranks per node make."""
+    ranks, per_node = launch.ranks, launch.ranks_per_node
+    if ranks is None or per_node is None:
+        return None
+    return Figure(-(-ranks.value // per_node.value), f"{ranks.origin} over {per_node.origin}")
+
+
+def _cores(launches: Sequence[Launch], cpu: Figure | None, ranks: int) -> Figure | None:
+    """The cores per rank that give each launch its cores, if all share those of so many ranks.
+
+    It is None if the CPUs asked for are enough, or if all launches leave it open.
+    """
+    needs = [(_ranks(one, cpu).value, one.cores_per_rank) for one in launches]
+    known = [(own, cores) for own, cores in needs if cores is not None]
+    if not known:
+        return None
+    own, cores = max(known, key=lambda need: need[0] * need[1].value)
+    each = -(-own * cores.value // ranks)
+    if len(known) < len(needs) and each <= max(1, (cpu.value if cpu else 0) // 1000 // ranks):
+        return None
+    return cores if each == cores.value else Figure(each, f"{cores.origin}, for {own} ranks, over {ranks}")

@@ -262,6 +262,7 @@ class Workload:
     :param mpi: name of the container that is an MPI program (by its launchers or by hint); else empty
     :param mpi_hinted: whether a hint asks for its ranks
     :param ranks: asked for by hints or launcher, like ``ranks_per_node`` and ``nodes``
+    :param nodes_at_least: whether ``nodes`` may be more, where the ranks need more
     :param results_field: the annotation that names ``results``
     :param obstacles: hold for every site; ``router.policy.fit`` judges what only some sites can do
     """
@@ -298,6 +299,7 @@ class Workload:
     managed_by: str = ""
     pull_secrets: tuple[str, ...] = ()
     cores_per_rank: Figure | None = None
+    nodes_at_least: bool = False
     obstacles: tuple[Obstacle, ...] = ()
     warnings: tuple[str, ...] = ()
 

@@ -17,7 +17,7 @@ from router.workload.hints import Hints
 from router.workload.launcher import find_launcher
 from router.workload.launchernames import mention
 from router.workload.launches import find_launches, variables_mention
-from router.workload.launchfigures import largest
+from router.workload.launchfigures import asked_by
 from router.workload.model import Container, ContainerKind, Figure, Launcher, Started
 from router.workload.shellbudget import ShellBudget
 
@@ -27,7 +27,11 @@ _HOW: Final = "see docs/mpi.md: to use several nodes give a hint, such as {}, or
 
 @unchanging
 class Mpi:
-    """The name of the MPI container (empty: none) and the figures asked for it; ``hinted``: whether hints say any."""
+    """The name of the MPI container (empty: none) and the figures asked for it.
+
+    :param hinted: whether hints say any
+    :param nodes_at_least: whether ``nodes`` may be more
+    """
 
     container: str = ""
     ranks: Figure | None = None
@@ -35,6 +39,7 @@ class Mpi:
     nodes: Figure | None = None
     cores_per_rank: Figure | None = None
     hinted: bool = False
+    nodes_at_least: bool = False
 
 
 def lift_launchers(
@@ -164,16 +169,16 @@ def _ask(name: str, launcher: Launcher | None, hints: Hints, findings: Findings)
 
 
 def _ask_inside(container: Container, hints: Hints) -> Mpi:
-    """The figures of a container with its launcher inside: those of the launch with the most ranks."""
+    """The figures of a container with its launcher inside: the largest of its launches, unless hints say others."""
     launches = container.started.launches if container.started else ()
     if not launches:
         ranks = _total(None, hints.ranks_per_node, hints.nodes, hints.ranks)
         return Mpi(container.name, ranks, hints.ranks_per_node, hints.nodes)
-    launch, most = largest(launches, container.cpu)
-    numbers = not launch.ranks_per_node and any(one.ranks or one.ranks_per_node for one in launches)
-    per_node, nodes = hints.ranks_per_node or launch.ranks_per_node, hints.nodes or launch.nodes
-    ranks = _total(launch.ranks or (most if numbers else None), per_node, nodes, hints.ranks)
-    return Mpi(container.name, ranks, per_node, nodes, launch.cores_per_rank)
+    asked = asked_by(launches, container.cpu)
+    per_node, nodes = hints.ranks_per_node or asked.ranks_per_node, hints.nodes or asked.nodes
+    ranks = _total(asked.ranks, per_node, nodes, hints.ranks)
+    at_least = asked.nodes_at_least and hints.nodes is None
+    return Mpi(container.name, ranks, per_node, nodes, asked.cores_per_rank, nodes_at_least=at_least)
 
 
 def _total(own: Figure | None, per_node: Figure | None, nodes: Figure | None, hint: Figure | None) -> Figure | None:

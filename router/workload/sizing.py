@@ -189,6 +189,7 @@ def _assemble(
         ranks_per_node=mpi.ranks_per_node,
         nodes=mpi.nodes,
         cores_per_rank=mpi.cores_per_rank,
+        nodes_at_least=mpi.nodes_at_least,
         results=manifest.hints.results,
         results_field=manifest.hints.results_field,
         route=manifest.hints.route,

@@ -31,6 +31,7 @@ def workload(
     if figures.get("cpu") is not None:
         figures["cpu"] = round(figures["cpu"] * 1000)
     vendor = figures.pop("vendor", None)
+    at_least = figures.pop("nodes_at_least", False)
     known = {name: Figure(value, f"the {name}") for name, value in figures.items() if value is not None}
     return Workload(
         mpi_hinted=mpi,
@@ -47,6 +48,7 @@ def workload(
         grace=grace,
         mpi="main" if mpi else "",
         gpu_vendor=vendor,
+        nodes_at_least=at_least,
         **known,  # type: ignore[arg-type]  # the names are those of FIGURES
     )
 
@@ -643,3 +645,18 @@ def test_ranks_lie_on_the_fewest_nodes_and_evenly(ranks: int, cores: int):
     shares = [chunk.ranks for chunk in found.chunks]
     assert shares == sorted(shares, reverse=True)
     assert max(shares) - min(shares) <= 1
+
+
+AT_LEAST = [
+    ({"ranks": 4, "nodes": 2}, (Chunk(2, 2, 2, 1, None, 0),)),
+    ({"ranks": 32, "nodes": 2}, (Chunk(4, 8, 8, 1, None, 0),)),
+    ({"ranks": 3, "nodes": 4}, (Chunk(3, 1, 1, 1, None, 0),)),
+    ({"ranks": 6, "nodes": 3, "ranks_per_node": 4}, (Chunk(3, 2, 2, 1, None, 0),)),
+    ({"ranks": 6, "nodes": 1, "ranks_per_node": 4}, (Chunk(1, 4, 4, 1, None, 0), Chunk(1, 2, 2, 1, None, 0))),
+    ({"ranks": 4, "nodes": 3, "gpus": 4}, (Chunk(4, 1, 1, 1, None, 1),)),
+]
+
+
+@pytest.mark.parametrize(("figures", "expected"), AT_LEAST, ids=range(len(AT_LEAST)))
+def test_nodes_that_are_the_fewest_may_be_more(figures: dict[str, Any], expected: tuple[Chunk, ...]):
+    assert chunks(lay(workload(mpi=True, nodes_at_least=True, **figures), queue(gpus_per_node=4))) == expected

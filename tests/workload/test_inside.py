@@ -41,6 +41,19 @@ TEXTS = [
     (("sh", "-c", "cd /w; mpirun -np 4 ./a"), {"nodes": "2", "ranks_per_node": "3"}, (4, 3, 2, None)),
     (("sh", "-c", "cd /w; mpirun -ppn 4 ./a"), {"nodes": "2"}, (8, 4, 2, None)),
     (("sh", "-c", "cd /w; mpirun -ppn 4 ./a"), {}, (None, 4, None, None)),
+    # the largest of each kind, whichever launch asks for it
+    (("sh", "-c", "cd /w; srun -n 4 ./a; srun -N 2 -n 2 ./b"), {}, (4, None, 2, None)),
+    (("sh", "-c", "cd /w; srun -n 4 ./a; srun -N 2 -n 2 ./b"), {"nodes": "1"}, (4, None, 1, None)),
+    (("sh", "-c", "cd /w; mpirun -np 4 ./a; mpirun -np 4 -pernode ./b"), {}, (4, None, 4, None)),
+    (("sh", "-c", "cd /w; mpirun -np 7 -ppn 3 ./a; mpirun -np 8 -ppn 4 ./b"), {}, (8, None, 3, None)),
+    (("sh", "-c", "cd /w; mpirun -np 4 -ppn 2 ./a; mpirun -np 8 -ppn 2 ./b"), {}, (8, 2, None, None)),
+    (("sh", "-c", "cd /w; mpirun -ppn 4 ./a; mpirun -np 2 ./b"), {}, (4, None, None, None)),
+    (("sh", "-c", "cd /w; mpirun -ppn 4 ./a; mpirun -np 2 ./b"), {"ranks_per_node": "2"}, (4, 2, None, None)),
+    (("sh", "-c", "cd /w; mpirun -ppn 4 ./a; mpirun ./b"), {}, (8, 4, None, None)),
+    (("sh", "-c", "cd /w; mpirun -np 16 ./a; mpirun -np 8 --map-by slot:PE=4 ./b"), {}, (16, None, None, 2)),
+    (("sh", "-c", "cd /w; mpirun -np 10 ./a; mpirun -np 3 --map-by slot:PE=7 ./b"), {}, (10, None, None, 3)),
+    (("sh", "-c", "cd /w; mpirun -np 4 ./a; mpirun -np 2 --map-by slot:PE=3 ./b"), {}, (4, None, None, None)),  # 8 CPUs
+    (("sh", "-c", "cd /w; srun -n 4 -c 2 ./a; srun -n 2 -c 2 ./b"), {}, (4, None, None, 2)),
     (("bash", "/cfg/run.sh"), {"nodes": "2"}, (None, None, 2, None)),
     (("bash", "/cfg/run.sh"), {"ranks": "4"}, (4, None, None, None)),
     (("sh", "-c", "ssh n mpirun -np 4 ./a"), {"ranks": "4"}, (4, None, None, None)),
@@ -108,3 +121,29 @@ def test_what_gives_no_number_is_a_rank_a_core() -> None:
     assert largest(main.started.launches, main.cpu)[1] == Figure(
         8, f"one for each share of the CPUs asked for, as mpirun in {MAIN}.command[2], line 1, gives no number"
     )
+
+
+def test_what_several_launches_make_says_from_which() -> None:
+    found = sized("sh", "-c", "cd /w; mpirun -np 16 ./a; mpirun -np 9 -ppn 2 --map-by slot:PE=4 ./b")
+    where = f"in {MAIN}.command[2], line 1"
+    assert (found.ranks, found.nodes, found.cores_per_rank, found.nodes_at_least) == (
+        Figure(16, f"mpirun -np 16 {where}"),
+        Figure(5, f"mpirun -np 9 {where} over mpirun -ppn 2 {where}"),
+        Figure(3, f"mpirun --map-by slot:PE=4 {where}, for 9 ranks, over 16"),
+        True,
+    )
+
+
+LEAST = [
+    ("srun -N 2 -n 4 ./a", {}, False),
+    ("srun -N 2 -n 4 ./a; srun -N 2 -n 2 ./b", {}, False),
+    ("srun -N 2 -n 4 ./a; srun -N 1 -n 2 ./b", {}, True),
+    ("srun -N 2 -n 4 ./a; srun -n 64 ./b", {}, True),
+    ("srun -N 2 -n 4 ./a; srun -n 64 ./b", {"nodes": "2"}, False),
+    ("srun -n 4 ./a; srun -n 64 ./b", {}, False),
+]
+
+
+@pytest.mark.parametrize(("text", "hints", "expected"), LEAST, ids=range(len(LEAST)))
+def test_nodes_of_one_launch_are_the_fewest_for_all(text: str, hints: dict[str, str], expected: bool) -> None:
+    assert sized("sh", "-c", f"cd /w; {text}", **hints).nodes_at_least is expected
