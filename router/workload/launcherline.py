@@ -26,6 +26,7 @@ from router.workload.shellwords import Word
 Resolve = Callable[[Word], str | None]
 
 _PER_NODE: Final = re.compile(r"(?:ppr:)(\d+):node(?::.*)?", re.IGNORECASE)
+_SHARED: Final = re.compile(r"(?:^|[:,])oversubscribe(?:[:,]|$)", re.IGNORECASE)
 _CORES: Final = re.compile(r"(?:^|[:,])pe=(\d+)(?:[:,]|$)", re.IGNORECASE)
 
 
@@ -49,6 +50,7 @@ class Reading:
     binding: str = ""
     dropped: list[str] = field(default_factory=list)
     program: Sequence[Word] = ()
+    oversubscribes: bool = False
 
     def figure(self, option: str, value: str, whole: str = "") -> Figure:
         """A count from 1 that an option gives.
@@ -169,6 +171,7 @@ def _read_figure(
         return _drop_unknown(reading, words, position)
     meaning, count = option
     values, position = _values(meaning, count, inline, words, position + 1)
+    reading.oversubscribes |= name == "oversubscribe" and table is MPIRUN
     if meaning in _FIGURES and count and not values:
         raise StaysError(f"has {shown} without its value")
     if meaning in _FIGURES and any(value.expands for value in values):
@@ -278,6 +281,7 @@ def _cores(reading: Reading, option: str, values: Sequence[str]) -> None:
 def _mapping(reading: Reading, option: str, values: Sequence[str]) -> None:
     value = f"ppr:{values[0]}" if option.lstrip("-") == "ppr" else values[0]
     reading.mapping = value
+    reading.oversubscribes |= bool(_SHARED.search(value))
     if match := _PER_NODE.fullmatch(value):
         reading.ranks_per_node = reading.figure(option, match[1], values[0])
     if match := _CORES.search(value):

@@ -67,6 +67,7 @@ def launch_of(words: Sequence[ShellWord]) -> Launch | None:
         nodes=first.nodes,
         cores_per_rank=first.cores_per_rank,
         unknown=unknown,
+        oversubscribes=any(reading.oversubscribes for reading, _ in readings),
         hosts=tuple([option for part in parts for option in host_options(name, part)][:_MOST_HOSTS]),
     )
 
@@ -116,6 +117,7 @@ def larger(one: Launch, other: Launch) -> Launch:
         nodes=_most(one.nodes, other.nodes),
         cores_per_rank=_most(one.cores_per_rank, other.cores_per_rank),
         unknown=unknown,
+        oversubscribes=one.oversubscribes and other.oversubscribes,
         hosts=tuple(dict.fromkeys([*one.hosts, *other.hosts]))[:_MOST_HOSTS],
     )
 
@@ -132,8 +134,22 @@ def largest(launches: Sequence[Launch], cpu: Figure | None) -> tuple[Launch, Fig
     :param launches: at least one
     :param cpu: asked for, in millicores
     """
-    asked = [(launch, _ranks(launch, cpu)) for launch in launches]
+    asked = [(launch, _ranks(_within(launch, cpu), cpu)) for launch in launches]
     return max(asked, key=lambda one: one[1].value)
+
+
+def _within(launch: Launch, cpu: Figure | None) -> Launch:
+    """A launch whose ranks may share cores, with no more of them than share the CPUs asked for; others as they are."""
+    if not launch.oversubscribes:
+        return launch
+    most = max(1, (cpu.value if cpu else 0) // 1000 // (launch.cores_per_rank.value if launch.cores_per_rank else 1))
+    return replace(launch, ranks=_at_most(launch.ranks, most), ranks_per_node=_at_most(launch.ranks_per_node, most))
+
+
+def _at_most(figure: Figure | None, most: int) -> Figure | None:
+    if figure is None or figure.value <= most:
+        return figure
+    return Figure(most, f"the CPUs asked for, as {figure.origin}, may share cores (oversubscribe)")
 
 
 def _ranks(launch: Launch, cpu: Figure | None) -> Figure:
@@ -156,6 +172,7 @@ def asked_by(launches: Sequence[Launch], cpu: Figure | None) -> Asked:
     :param launches: at least one
     :param cpu: asked for, in millicores
     """
+    launches = [_within(one, cpu) for one in launches]
     launch, most = largest(launches, cpu)
     per_node = _agreed(launches)
     nodes = _most(*[one.nodes or (None if per_node else _own_nodes(one)) for one in launches])

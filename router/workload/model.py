@@ -119,6 +119,7 @@ class Launch:
     :param known: in which way ``ranks`` are known. With UNKNOWN, ``ranks`` are what is known: there may be more
     :param ranks: as its options say, like ``ranks_per_node``, ``nodes`` and ``cores_per_rank``
     :param unknown: why it may ask for other figures, as a clause that follows its name; else empty
+    :param oversubscribes: whether ranks may share cores
     :param hosts: its options that name hosts, each with its value, or None for one that is known only when it runs
     """
 
@@ -133,6 +134,7 @@ class Launch:
     nodes: Figure | None = None
     cores_per_rank: Figure | None = None
     unknown: str = ""
+    oversubscribes: bool = False
     hosts: tuple[tuple[str, str | None], ...] = ()
 
     @property

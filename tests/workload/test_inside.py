@@ -53,6 +53,18 @@ TEXTS = [
     (("sh", "-c", "cd /w; mpirun -np 16 ./a; mpirun -np 8 --map-by slot:PE=4 ./b"), {}, (16, None, None, 2)),
     (("sh", "-c", "cd /w; mpirun -np 10 ./a; mpirun -np 3 --map-by slot:PE=7 ./b"), {}, (10, None, None, 3)),
     (("sh", "-c", "cd /w; mpirun -np 4 ./a; mpirun -np 2 --map-by slot:PE=3 ./b"), {}, (4, None, None, None)),  # 8 CPUs
+    # ranks without a core each: 8 CPUs are asked for
+    (("sh", "-c", "cd build && mpirun -np 128 --oversubscribe ./t"), {}, (8, None, None, None)),
+    (("sh", "-c", "cd build && mpirun -np 128 -oversubscribe ./t"), {}, (8, None, None, None)),
+    (("sh", "-c", "cd build && mpirun -np 128 --map-by slot:Oversubscribe ./t"), {}, (8, None, None, None)),
+    (("sh", "-c", "cd build && mpirun -np 128 --map-by :OVERSUBSCRIBE:PE=4 ./t"), {}, (2, None, None, 4)),
+    (("sh", "-c", "cd build && mpirun -np 128 --map-by slot:NOOVERSUBSCRIBE ./t"), {}, (128, None, None, None)),
+    (("sh", "-c", "cd build && mpirun -np 128 -ppn 64 --oversubscribe ./t"), {}, (8, 8, None, None)),
+    (("sh", "-c", "cd build && mpirun -np 4 --oversubscribe ./t"), {}, (4, None, None, None)),
+    (("sh", "-c", "cd build && mpirun -np 128 --oversubscribe ./t; mpirun -np 6 ./u"), {}, (8, None, None, None)),
+    (("sh", "-c", "for o in --oversubscribe -q; do mpirun $o -np 16 ./t; done"), {}, (16, None, None, None)),
+    (("sh", "-c", "cd build && srun -n 16 --oversubscribe ./t"), {}, (16, None, None, None)),  # srun shares nodes by it
+    (("sh", "-c", "cd build && mpirun -np 128 --oversubscribe ./t"), {"ranks": "64"}, (64, None, None, None)),
     (("sh", "-c", "cd /w; srun -n 4 -c 2 ./a; srun -n 2 -c 2 ./b"), {}, (4, None, None, 2)),
     (("bash", "/cfg/run.sh"), {"nodes": "2"}, (None, None, 2, None)),
     (("bash", "/cfg/run.sh"), {"ranks": "4"}, (4, None, None, None)),
@@ -147,3 +159,11 @@ LEAST = [
 @pytest.mark.parametrize(("text", "hints", "expected"), LEAST, ids=range(len(LEAST)))
 def test_nodes_of_one_launch_are_the_fewest_for_all(text: str, hints: dict[str, str], expected: bool) -> None:
     assert sized("sh", "-c", f"cd /w; {text}", **hints).nodes_at_least is expected
+
+
+def test_ranks_without_a_core_each_need_at_least_one() -> None:
+    text = "cd build && mpirun -np 128 --oversubscribe ./t"
+    found = workload_of(job(container("main", command=["sh", "-c", text])), namespace="n")
+    assert found.ranks == Figure(
+        1, f"the CPUs asked for, as mpirun -np 128 in {MAIN}.command[2], line 1, may share cores (oversubscribe)"
+    )
