@@ -51,6 +51,8 @@ class Reading:
     dropped: list[str] = field(default_factory=list)
     program: Sequence[Word] = ()
     oversubscribes: bool = False
+    reads_file: bool = False
+    """Whether the programs are in a file of the launcher's (``--app FILE``)."""
 
     def figure(self, option: str, value: str, whole: str = "") -> Figure:
         """A count from 1 that an option gives.
@@ -95,7 +97,7 @@ def read_options(program: str, words: Sequence[Word], resolve: Resolve, origin: 
 def read_figures(program: str, words: Sequence[str | None], origin: str) -> tuple[Reading, str]:
     """What a launcher's words ask for, as far as it is known before they run, and why that is not all; else "".
 
-    ``program`` of the reading is empty if the words start none, as in ``mpirun --version``.
+    ``program`` of the reading is empty if the words name none, as in ``mpirun --version`` and ``mpirun --app FILE``.
 
     :param words: those after the launcher; None for one that is known only when it runs
     """
@@ -178,7 +180,8 @@ def _read_figure(
         unknown.append(f"has {shown} with a value that is known only when it runs")
     elif meaning in _FIGURES:
         _MEANINGS[meaning](reading, shown, [value.text for value in values])
-    elif meaning is Meaning.SEVERAL_PROGRAMS and count:
+    elif meaning is Meaning.SEVERAL_PROGRAMS and values:
+        reading.reads_file = True
         unknown.append(f"has {shown}, whose file is not looked into")
     return position
 

@@ -52,7 +52,7 @@ def launch_of(words: Sequence[ShellWord]) -> Launch | None:
     unknown = next((why for _, why in readings if why), "")
     if any(word.many for word in used) or (words[len(used) :] and words[len(used)].many and not unknown):
         unknown = unknown or "has words that are known only when it runs"
-    elif not all(reading.program for reading, _ in readings):
+    elif not all(reading.program or reading.reads_file for reading, _ in readings):
         return None
     ranks = _together([reading for reading, _ in readings])
     return Launch(

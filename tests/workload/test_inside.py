@@ -53,6 +53,8 @@ TEXTS = [
     (("sh", "-c", "cd /w; mpirun -np 16 ./a; mpirun -np 8 --map-by slot:PE=4 ./b"), {}, (16, None, None, 2)),
     (("sh", "-c", "cd /w; mpirun -np 10 ./a; mpirun -np 3 --map-by slot:PE=7 ./b"), {}, (10, None, None, 3)),
     (("sh", "-c", "cd /w; mpirun -np 4 ./a; mpirun -np 2 --map-by slot:PE=3 ./b"), {}, (4, None, None, None)),  # 8 CPUs
+    (("sh", "-c", "mpirun --app file | tee x"), {}, (None, None, None, None)),
+    (("mpiexec", "-configfile", "file"), {}, (None, None, None, None)),
     # ranks without a core each: 8 CPUs are asked for
     (("sh", "-c", "cd build && mpirun -np 128 --oversubscribe ./t"), {}, (8, None, None, None)),
     (("sh", "-c", "cd build && mpirun -np 128 -oversubscribe ./t"), {}, (8, None, None, None)),

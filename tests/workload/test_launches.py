@@ -264,6 +264,10 @@ WAYS = [
     ("mpirun a", Known.NOT_GIVEN, None),
     ("mpirun -np $X a", Known.UNKNOWN, None),
     ("for n in 2 $X; do mpirun -np $n a; done", Known.UNKNOWN, None),
+    ("mpirun --app file | tee x", Known.UNKNOWN, None),
+    ("mpiexec -configfile file", Known.UNKNOWN, None),
+    ("mpirun -np 2 --app=file", Known.UNKNOWN, 2),
+    ("mpirun --app $X", Known.UNKNOWN, None),
     ("f() { mpirun $* a; }; f", Known.UNKNOWN, None),
     ('f() { mpirun "$@" a; }; f; f -np 3', Known.UNKNOWN, 3),
 ]
@@ -288,6 +292,9 @@ OTHERS = [
     (("sh", "-o", "pipefail", "-c", "mpirun a"), [("mpirun", "c.command[4]", 1, 1)]),
     (("sh", "-c", '"$@"', "x", "mpirun", "a"), [("mpirun", "c.command[2]", 1, 1)]),
     (("sh", "-c", "exec $0 $1", "mpirun", "a"), [("mpirun", "c.command[2]", 1, 6)]),
+    (("mpirun", "--app", "file"), [("mpirun", "c.command[0]", 1, 1)]),
+    (("mpirun", "--app"), []),
+    (("mpirun", "--version"), []),
     (("python3", "-c", "import os; os.system('mpirun a')"), []),
     (("echo", "mpirun", "a"), []),
 ]
