@@ -18,7 +18,7 @@ from router.site import profiles
 from router.site.allocation import is_mpi
 from router.site.schema import Runtime, Site
 from router.workload.inside import started_by, starts_ranks
-from router.workload.launchfigures import largest
+from router.workload.launchfigures import largest, show_ranks
 from router.workload.model import Container, Figure, Known, Launch, Workload
 
 _NOTHING = "nothing asked for"
@@ -152,7 +152,7 @@ def _started(container: Container, how: str, *, implied: bool) -> Iterator[str]:
     yield from (_launch(launch) for launch in started.launches)
     if started.launches:
         _, most = largest(started.launches, container.cpu)
-        yield f"together {most.value} ranks: {most.origin}"
+        yield f"together {show_ranks(most.value)}: {most.origin}"
     yield from (f"{unread.place}: not read, as the text {unread.what}" for unread in started.unread)
     yield from (f"{script.place}: {script.what}: its text is not looked into" for script in started.scripts)
 
@@ -164,7 +164,7 @@ def _launch(launch: Launch) -> str:
 
 
 def _ranks(figure: Figure | None) -> str:
-    return f", {figure.value} ranks" if figure else ""
+    return f", {show_ranks(figure.value)}" if figure else ""
 
 
 def _show(figure: Figure | None, form: Callable[[int], str]) -> tuple[str, str]:

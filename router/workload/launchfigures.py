@@ -126,6 +126,11 @@ def _most(*figures: Figure | None) -> Figure | None:
     return max([figure for figure in figures if figure is not None], key=lambda figure: figure.value, default=None)
 
 
+def show_ranks(number: int) -> str:
+    """Such as ``1 rank`` and ``2 ranks``."""
+    return f"{number} rank" if number == 1 else f"{number} ranks"
+
+
 def largest(launches: Sequence[Launch], cpu: Figure | None) -> tuple[Launch, Figure]:
     """The launch that asks for the most ranks, with their number.
 

@@ -17,7 +17,7 @@ from router.workload.hints import Hints
 from router.workload.launcher import find_launcher
 from router.workload.launchernames import mention
 from router.workload.launches import find_launches, variables_mention
-from router.workload.launchfigures import asked_by
+from router.workload.launchfigures import asked_by, show_ranks
 from router.workload.model import Container, ContainerKind, Figure, Launcher, Started
 from router.workload.shellbudget import ShellBudget
 
@@ -120,7 +120,7 @@ def _where(started: Started) -> str:
     if not started.launches:
         return f" (line {started.unread[0].line}: the text {started.unread[0].what})" if started.unread else ""
     first = started.launches[0]
-    ranks = f": {first.ranks.value} ranks" if first.ranks else ""
+    ranks = f": {show_ranks(first.ranks.value)}" if first.ranks else ""
     more = f", and {len(started.launches) - 1} more" if len(started.launches) > 1 else ""
     return f" (line {first.line}, column {first.column}{ranks}{more})"
 

@@ -126,6 +126,15 @@ srun -n $RANKS ./b
                 "together 3 ranks: one for each share of the CPUs asked for, as mpirun in COMMAND[2], line 1, gives no number",
             ],
         ),
+        (["mpirun", "-np", "1", "./a"], ["COMMAND: mpirun, 1 rank; the site's own takes its place"]),
+        (
+            ["sh", "-c", "cd /w; mpirun -np 1 ./a"],
+            [
+                ONCE,
+                "COMMAND[2], line 1, column 8: mpirun, 1 rank",
+                "together 1 rank: mpirun -np 1 in COMMAND[2], line 1",
+            ],
+        ),
         (["sh", "-c", "echo mpirun"], []),
         (
             ["sh", "-c", "bash /cfg/run\nssh n mpirun ./a"],

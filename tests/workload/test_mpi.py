@@ -72,6 +72,14 @@ def test_a_launcher_in_a_text_that_is_not_read_is_told_with_the_reason():
     )
 
 
+def test_one_rank_of_a_launcher_that_stays_is_told_in_the_singular():
+    text = ["sh", "-c", "cd /w; mpirun -np 1 ./a"]
+    warnings = size(job(container("a", command=text), container("b"))).warnings
+    assert [one.partition("(line")[2] for one in warnings] == [
+        " 1, column 8: 1 rank), so it is one process on one node",
+    ]
+
+
 def test_a_launcher_in_args_bypasses_the_entrypoint_and_says_so():
     found = size(job(container(args=["mpirun", "-np", "2", "./a"])))
     assert found.mpi == "main"
