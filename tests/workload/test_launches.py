@@ -391,6 +391,28 @@ def test_why_a_text_is_not_looked_into(text: str, unread: str) -> None:
     assert one.what == unread
 
 
+BANNERS = [
+    ("#" * 80 + "\n") * 4,
+    "#" * 1000 + "\n",
+    ("# " + "*" * 76 + " #\n") * 20,
+    ("echo '" + "*" * 70 + "'\n") * 5,
+    ("# " + "─" * 100 + "\n") * 9,
+    ("echo '" + "═" * 100 + "'\n") * 9,
+    ("echo '" + "=" * 70 + "'\n# " + "-" * 90 + "\n") * 9,
+]
+
+
+@pytest.mark.parametrize("banner", BANNERS, ids=range(len(BANNERS)))
+def test_a_text_with_banners_is_read(banner: str) -> None:
+    assert found(f"{banner}mpirun -np 4 ./a | tee log\n{banner}") == [("mpirun", banner.count("\n") + 1, 1, 4)]
+
+
+@pytest.mark.parametrize("character", ["#", "*"])
+def test_single_characters_of_banners_are_counted(character: str) -> None:
+    text = f"mpirun a {character} " + f"{character} " * MOST_OF_A_KIND
+    assert parse(text) == f"has more than {MOST_OF_A_KIND} of the character {character!r}"
+
+
 def test_one_budget_holds_for_all_texts_of_a_job() -> None:
     budget = ShellBudget()
     text = "mpirun -np 2 a\n" + "# " + "x" * (LONGEST * 2 // 3)
@@ -485,6 +507,11 @@ def test_the_work_on_a_text_is_bounded(text: str) -> None:
 NASTY = [
     *[piece * (MOST_OF_A_KIND // piece.count(piece[0])) for piece in ("$(", "a|", "`", "a=(", "(", "<<E ", "{ ", "[[ ", ")", "<", "a}|", "@1", "${a:-")],
     ("${a:-" * MOST_OF_A_KIND + "a\n" * LONGEST)[:LONGEST],
+    ("& " * 8 + "!(? " * 128 + "*" * LONGEST)[:LONGEST],
+    ("|" * 64 + "#" * LONGEST)[:LONGEST],
+    ("if ${#" + "-" * LONGEST)[:LONGEST],
+    ("a " + "*" * 60 + "#" * 60 + "\n") * (LONGEST // 123),
+    ("_" * 60 + "\u2500" * 60 + "$(( ") * (LONGEST // 244),
     "for a in 1 2 3 4 5 6 7 8; do " * 60 + "mpirun -np $a x; " + "done; " * 60,
     "for a in 1 2 3 4 5 6 7 8; do " * 60 + "done; " * 60,
     "for a in 1 2 3 4 5 6 7 8; do " * 60 + ":; " + "done; " * 60 + "mpirun a",
