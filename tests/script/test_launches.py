@@ -109,6 +109,7 @@ TABLE: dict[str, tuple[str, int, str]] = {
         "ln -s /bin/true /usr/local/bin/srun && srun && echo mine >/usr/bin/mpirun || mpirun -np 1 echo a", 0,
         "bash: line 1: /usr/bin/mpirun: Read-only file system\na\n",
     ),
+    "too many, by the mapping": ("cd /tmp; mpirun --map-by slot:OVERSUBSCRIBE -np 5 echo a", 0, "a\n" * 5),
     "a login shell": ("exec bash -lc 'mpirun -np 2 echo a'", 0, "a\na\n"),
     "a path of one's own": ("cd /tmp; PATH=/opt/none /usr/bin/mpirun -np 2 /bin/echo a", 0, "a\na\n"),
     "hardly any environment": ("cd /tmp; A=1; env -i B=2 /usr/bin/mpirun -np 2 sh -c 'echo $A$B.'", 0, "2.\n2.\n"),

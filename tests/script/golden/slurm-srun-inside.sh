@@ -1868,6 +1868,7 @@ means_mapping() {
 	mapping=$value
 	[[ ${shown##*-} != ppr ]] || mapping=ppr:$value
 	[[ ! $mapping =~ ^[Pp][Pp][Rr]:([0-9]+):[Nn][Oo][Dd][Ee](:.*)?$ ]] || count_of per_node "${BASH_REMATCH[1]}"
+	[[ ! ${mapping,,} =~ (^|[:,])oversubscribe([:,]|$) ]] || crowded=1
 	[[ ! $mapping =~ (^|[:,])[Pp][Ee]=([0-9]+)([:,]|$) ]] || count_of cores "${BASH_REMATCH[2]}"
 }
 means_mapping_word() { mapping=${shown#"${shown%%[!-]*}"} mapping=${mapping#by}; }
