@@ -153,8 +153,7 @@ def test_what_is_killed_of_a_launch_ends_it_and_the_text_goes_on(pod: Pod, patte
     pod.awaits_log(f"status {code}")
     wait_for(lambda: not those(pod, r"^\S*/ranks "), "for the end of the ranks")
     wait_for(lambda: not list((pod.path / "launches").iterdir()), "for its files")
-    (go,) = pod.work.glob("batchgate.*/main.tmp")
-    (go / "go").touch()
+    (pod.path / "main.tmp" / "go").touch()
     assert job.wait(60) == 5
     assert said(pod, "another") == 2
 
