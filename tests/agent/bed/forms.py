@@ -124,7 +124,6 @@ FORMS: dict[str, Form] = {
     ),
     "srun in an image without it": text("cd /tmp; srun -n 4 ring | cat"),
     "absolute path": text("cd /tmp; /usr/bin/mpirun -np 4 ring | cat"),
-    "absolute path that the image lacks": text("cd /tmp; /opt/some/mpi/4/linux/x86_64/bin/mpirun -np 4 ring | cat"),
     "a launcher of a virtual environment in a volume": text(
         f". {VENV}/bin/activate", "cd /tmp", "mpirun -np 4 ring | cat", "command -v mpirun", said=(f"{VENV}/bin/mpirun",)
     ),
