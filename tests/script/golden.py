@@ -1,6 +1,7 @@
-"""The golden scripts: one for each dialect and feature. ``python -m tests.script.golden`` writes them anew.
+"""The golden scripts: the own part of one for each dialect and feature. ``python -m tests.script.golden`` writes them anew.
 
-Read the difference (``git diff tests/script/golden``) before you keep it: it is what users' Jobs will run.
+Read the difference (``git diff tests/script/golden``) before you keep it: it is what users' Jobs will run. The runtime
+behind an own part is in files already, ``router/script/runtime``.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from typing import Any
 
 from router import script
 from router.script import launchoptions, pairs
-from router.script.completing import FORMAT
+from router.script.completing import FORMAT, runtime_line
 from tests.script.builders import container, site, text_of, workload
 
 FOLDER = Path(__file__).parent / "golden"
@@ -34,6 +35,12 @@ class Case:
     text: Callable[[], str]
     argv: dict[str, list[bytes]] = field(default_factory=dict)
     env: dict[str, list[bytes]] = field(default_factory=dict)
+
+
+def own_part(text: str) -> str:
+    """A complete script up to the line that names its runtime, with it."""
+    own, mark, behind = text.rpartition(f"\n{runtime_line(())}")
+    return f"{own}{mark}{behind.partition(chr(10))[0]}\n"
 
 
 def _on(system: str, **fields: Any) -> Any:
@@ -187,7 +194,7 @@ def main() -> None:
     for path in FOLDER.glob("*.sh"):
         path.unlink()
     for name, case in CASES.items():
-        (FOLDER / f"{name}.sh").write_text(case.text())
+        (FOLDER / f"{name}.sh").write_text(own_part(case.text()))
 
 
 if __name__ == "__main__":

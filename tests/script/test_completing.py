@@ -19,7 +19,7 @@ NEWER = "so it is older than the webhook that wrote the script: upgrade the agen
 
 @pytest.mark.parametrize("name", CASES)
 def test_a_script_is_its_own_part_and_the_parts_that_this_names(name: str) -> None:
-    text = (FOLDER / f"{name}.sh").read_text()
+    text = CASES[name].text()
     (line,) = re.findall(r"^# runtime .*$", text, re.MULTILINE)
     own, behind = text.split(f"{line}\n")
     parts = line.removeprefix(f"# runtime {FORMAT}: ").split()

@@ -115,7 +115,6 @@ means_srun_export() {
 	for item in "${items[@]}"; do [[ $item != *=* ]] || set_variable "$item"; done
 }
 means_working_dir() { workdir=$value; }
-means_crowded() { crowded=1; }
 means_dropped() { [[ $shown != *oversubscribe || $shown == *nooversubscribe ]] || crowded=1; }
 means_several_programs() { misread "has $shown, which is not one program on many ranks"; }
 
