@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import itertools
+import os
+import sys
 from collections.abc import Iterator
 
 import pytest
@@ -29,6 +31,12 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> schedulin
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     if config.getoption("numprocesses", default=None) or hasattr(config, "workerinput"):
         scheduling.longest_first(items)
+
+
+def pytest_runtest_logreport(report: pytest.TestReport) -> None:
+    """Name what fails at once: a run that is killed or cut off never comes to its summary."""
+    if report.failed and "PYTEST_XDIST_WORKER" not in os.environ:
+        sys.stderr.write(f"\n{report.nodeid}: {report.when} failed\n")
 
 
 @pytest.fixture(scope="session")

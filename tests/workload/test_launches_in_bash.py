@@ -97,7 +97,8 @@ STATEMENTS = [
     "bash -c 'mpirun -np ${M:-7} @'",
     "env N=6 bash -c 'mpirun -np $N @'",
     "env -u N bash -c 'mpirun -np ${N:-2} @'",
-    "trap 'N=9' USR1; kill -USR1 $$",
+    # quoted, as another statement's IFS=2 would split the process ID into those of others
+    "trap 'N=9' USR1; kill -USR1 \"$$\"",
     "IFS=2; x='-np 3'",
     "unset IFS",
     "mpirun -np ${PPID:-3} @",
