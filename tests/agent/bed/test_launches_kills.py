@@ -18,7 +18,7 @@ from bed import daemons
 from tests.agent.bed import faults
 from tests.agent.bed.conftest import Cluster, Stack, reached
 from tests.agent.bed.jobs import end_of, exit_code
-from tests.agent.bed.launching import COVER, LAUNCHER, RANK, RANKS, Launching, launching, scratch, those
+from tests.agent.bed.launching import COVER, LAUNCHER, RANKS, Launching, launching, scratch, those
 from tests.agent.bed.site import SUDO
 from tests.agent.bed.test_mpi import MpiSite
 from tests.agent.whole.long import LONG
@@ -27,6 +27,8 @@ pytestmark = [pytest.mark.bed, pytest.mark.slurm, pytest.mark.apptainer, pytest.
 log = logging.getLogger(__name__)
 KILLS = 50 if LONG else 5
 AGENT, NODE = "the agent", "all on a node"
+RANK = r"^(sh -c ring|ring$|sleep 2$)"
+"""A rank of the text below, whichever of its processes runs just then."""
 VICTIMS = {"cover": COVER, "launcher": LAUNCHER, "rank": RANK, AGENT: "", NODE: ""}
 TEXT = f"""
 for launch in 1 2 3; do
@@ -73,7 +75,7 @@ def harm(stack: Stack, job: Launching, victim: str, rng: random.Random) -> bool:
         above = faults.shepherds(job.batch_job) if codes(job) != [0] * 3 else []
         found = daemons.descendants(rng.choice(above)) if above else []
     else:
-        found = those(VICTIMS[victim])[:1]
+        found = rng.sample(living, 1) if (living := those(VICTIMS[victim])) else []
     for pid in found:
         with contextlib.suppress(ProcessLookupError):
             os.kill(pid, signal.SIGKILL)
