@@ -17,6 +17,7 @@ import shutil
 import statistics
 import sys
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -38,9 +39,9 @@ NAME = "batchgate-bench"
 """The name of the jobs."""
 _RANKS = 2
 _CLUSTER = "0" * 8
-_ENV = {"OMPI_MCA_btl_tcp_if_include": "lo"}
+TRANSPORT = {"OMPI_MCA_btl_tcp_if_include": "lo"}
 """All of the bed's nodes are one machine, and only its loopback network is sure to exist."""
-_SHARED_MEMORY = {"OMPI_MCA_btl_vader_single_copy_mechanism": "none"}
+SHARED_MEMORY = {"OMPI_MCA_btl_vader_single_copy_mechanism": "none"}
 """Without it each rank's runtime keeps the other from reading its memory; a user sees the error, and sets this."""
 _LIMIT_SECONDS = 900
 _PAUSE = 0.2
@@ -52,7 +53,7 @@ class MpiSite(BedSite):
     def documents(self) -> dict[str, Any]:
         """The files of the policy by their names."""
         found = super().documents()
-        found["sites.yaml"]["sites"][0]["mpi"] = [{"name": "open-mpi", "launcher": "openmpi", "env": _ENV}]
+        found["sites.yaml"]["sites"][0]["mpi"] = [{"name": "open-mpi", "launcher": "openmpi", "env": TRANSPORT}]
         return found
 
 
@@ -82,8 +83,8 @@ class Bench:
     def by_hand(self) -> Times:
         """Run the command as a user would type it."""
         directory = self._directory()
-        variables = [word for name in (*_ENV, *_SHARED_MEMORY) for word in ("-x", name)]
-        exports = [f"export {name}={value}" for name, value in (_ENV | _SHARED_MEMORY).items()]
+        variables = [word for name in (*TRANSPORT, *SHARED_MEMORY) for word in ("-x", name)]
+        exports = [f"export {name}={value}" for name, value in (TRANSPORT | SHARED_MEMORY).items()]
         launcher = ["mpirun", "-np", str(_RANKS), "--bind-to", "none", *variables]
         runtime = ["apptainer", "--quiet", "exec", "--bind", str(TALLY), str(LAYOUT.image)]
         lines = [*exports, shlex.join([*launcher, *runtime, *self._words()])]
@@ -110,24 +111,40 @@ class Bench:
         volumes = [{"name": "tally", "hostPath": {"path": str(TALLY)}}]
         return written(self.policy, self.home / "site", container, volumes)
 
-    def _submitted(self, directory: layout.PodDirectory, lines: list[str], said: Path) -> Times:
-        """Run lines in a job with the directives of the directory's script, between two looks at the clock."""
-        place = Path(directory.path)
-        script, output = place / "timed", place / "said"
-        directives = [line for line in Path(directory.script).read_text().splitlines() if line.startswith("#SBATCH ")]
-        clock = "echo $EPOCHREALTIME >&3"
-        script.write_text("\n".join(["#!/bin/bash", *directives, "exec 3>times", clock, *lines, clock, ""]))
-        run(["chown", "-R", f"{ADA}:{ADA}", str(self.home / "site")])
-        places = [f"--chdir={place}", f"--output={output}", f"--job-name={NAME}"]
-        batch_job = run([*as_user(ADA), "sbatch", "--parsable", "--export=NONE", *places, str(script)]).strip()
-        _await_end(batch_job)
+    def _submitted(self, directory: layout.PodDirectory, lines: Sequence[str], said: Path) -> Times:
+        begun, ended = submitted(self.home, directory, lines)
         try:
-            begun, ended = map(float, (place / "times").read_text().split())
             size, started, done, _ = said.read_text().splitlines()[-1].split()
         except (OSError, ValueError, IndexError) as error:
-            raise SystemExit(f"job {batch_job} has failed: {error}: {output.read_text(errors='replace')}") from error
+            raise SystemExit(f"the job has failed: {error}: {_said(directory)}") from error
         assert int(size) == _RANKS, size
         return Times(float(started) - begun, float(done) - float(started), ended - float(done))
+
+
+def submitted(home: Path, directory: layout.PodDirectory, lines: Sequence[str]) -> tuple[float, float]:
+    """Run lines in a job with the directives of the directory's script; returns when they began and ended.
+
+    What they print is in the file ``said`` of the directory.
+    """
+    place = Path(directory.path)
+    script, output = place / "timed", place / "said"
+    directives = [line for line in Path(directory.script).read_text().splitlines() if line.startswith("#SBATCH ")]
+    clock = "echo $EPOCHREALTIME >&3"
+    script.write_text("\n".join(["#!/bin/bash", *directives, "exec 3>times", clock, *lines, clock, ""]))
+    run(["chown", "-R", f"{ADA}:{ADA}", str(home / "site")])
+    places = [f"--chdir={place}", f"--output={output}", f"--job-name={NAME}"]
+    batch_job = run([*as_user(ADA), "sbatch", "--parsable", "--export=NONE", *places, str(script)]).strip()
+    _await_end(batch_job)
+    try:
+        begun, ended = map(float, (place / "times").read_text().split())
+    except (OSError, ValueError) as error:
+        raise SystemExit(f"job {batch_job} has failed: {error}: {_said(directory)}") from error
+    return begun, ended
+
+
+def _said(directory: layout.PodDirectory) -> str:
+    output = Path(directory.path) / "said"
+    return output.read_text(errors="replace") if output.exists() else ""
 
 
 def _await_end(batch_job: str) -> None:

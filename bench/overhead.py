@@ -24,6 +24,7 @@ import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 
 from bench import processor
 from bench.report import Row, write
@@ -123,13 +124,17 @@ def _side(spent: processor.Spent, said: str) -> Side:
 
 
 def written(
-    rules: policy.Policy, root: Path, container: Mapping[str, object], volumes: Sequence[Mapping[str, object]] = ()
+    rules: policy.Policy,
+    root: Path,
+    container: Mapping[str, object],
+    volumes: Sequence[Mapping[str, object]] = (),
+    hints: Mapping[str, str] = MappingProxyType({}),
 ) -> layout.PodDirectory:
     """Make a new Pod's directory below a site's, with the script of a Job that has this container."""
     job = {
         "apiVersion": "batch/v1",
         "kind": "Job",
-        "metadata": {"name": "bench", "namespace": "default"},
+        "metadata": {"name": "bench", "namespace": "default", "annotations": {**hints}},
         "spec": {"template": {"spec": {"restartPolicy": "Never", "containers": [container], "volumes": [*volumes]}}},
     }
     opened = gate.Gate(rules, Cluster(), QueueStates(), None, 0)

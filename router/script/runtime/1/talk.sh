@@ -224,7 +224,7 @@ fingerprint() {
 	found="$found$1 "
 	# Intel MPI speaks any launcher's PMI by a library that is named to it, or that it finds itself.
 	[ ! "$I_MPI_PMI_LIBRARY" ] && ! grep -a -q libpmix /etc/ld.so.cache 2>/dev/null || echo word I_MPI_PMI
-	grep -a -o 'Open MPI v\|MPICH V\|MVAPICH\|Intel(R) MPI\|libpmix\|[A-Z]_[0-9.]*\|[1-9][0-9]*\.[0-9]\{1,2\}\.[0-9]\{1,2\}[0-9a-z]*' "$1" |
+	grep -a -o 'Open MPI v\|MPICH V\|MVAPICH\|Intel(R) MPI\|libpmix\|[A-Z]_[0-9][0-9.]*\|[1-9][0-9]*\.[0-9]\{1,2\}\.[0-9]\{1,2\}[0-9a-z]*' "$1" |
 		while IFS= read -r text; do echo "word $text"; done
 	echo library
 }
