@@ -169,6 +169,15 @@ def test_a_killed_job_takes_its_ranks_along(pod: Pod) -> None:
     wait_for(lambda: not any(Path(f"/proc/{pid}").exists() for pid in pids), "for the end of the ranks")
 
 
+def test_ranks_make_no_directory_that_a_kill_at_their_start_would_leave(pod: Pod) -> None:
+    # A function in the environment: mpirun puts its own directory before all others of PATH.
+    pod.environment["BASH_FUNC_mktemp%%"] = f'() {{ echo made >>{pod.work}/made; command mktemp "$@"; }}'
+
+    assert pod.run(text_of(workload(ranks("true")), where())) == 0, pod.log()
+
+    assert (pod.work / "made").read_text() == "made\n", "beside that of the script"
+
+
 def test_too_few_places_are_said_before_ranks_start(pod: Pod) -> None:
     (pod.work / "nodefile").write_text(f"{HOST}\n")
 

@@ -96,13 +96,13 @@ guard() {
 		esac
 	done
 	for word in "${!groups[@]}"; do kill -KILL -- "-$word" 2>/dev/null; done
-	for file in "$1"/*.pid; do
+	for file in ${1:+"$1"/*.pid}; do
 		number=''
 		{ read -r number <"$file"; } 2>/dev/null
 		[[ ! $number ]] || sessions[number]=1
 	done
 	for word in "${!sessions[@]}"; do end_session "$word"; done
-	rm -rf "$1"
+	[[ ! $1 ]] || rm -rf "$1"
 }
 
 # Zero-terminated words of the agent, if any.

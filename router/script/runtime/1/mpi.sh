@@ -180,7 +180,7 @@ write_rank() {
 		array walks "${walks[@]}"
 		array granted "${granted[@]}"
 		[[ ! $evaluates ]] || declare -f as_shell_text
-		declare -f rank take_limits take_words_over container_words mount make_place rank_devices take_share find_devices too_few give_devices end_session open_pipes guard say watch pause \
+		declare -f rank take_limits take_words_over container_words mount make_place rank_devices take_share find_devices too_few give_devices end_session take_pipe guard say watch pause \
 			volume walk walk_again not_mounted because
 		echo 'rank "${1:-0}"'
 	} >"$dir/.rank" && mv -T "$dir/.rank" "$dir/rank" || exit 1
@@ -201,7 +201,7 @@ take_limits() {
 
 # One rank: its launcher's variables into the container, a signal or the file "stop" as TERM, its exit code to "codes".
 rank() { # PROGRAM
-	local variable entry scratch pid='' asked='' killed='' code='' worker devices='' passed=()
+	local variable entry pid='' asked='' killed='' code='' worker devices='' passed=()
 	umask 022
 	cd / || exit 1
 	take_words_over "$1"
@@ -222,9 +222,9 @@ rank() { # PROGRAM
 		mount "$PMIX_SERVER_TMPDIR" "$PMIX_SERVER_TMPDIR"
 	fi
 	container_words
-	scratch=$(mktemp -d -p "${TMPDIR:-/tmp}" batchgate.XXXXXXXX 2>/dev/null || mktemp -d -p /tmp batchgate.XXXXXXXX) || exit 1
-	open_pipes
-	rmdir "$scratch" # a batch system that kills all at once must leave nothing
+	take_pipe 7 >(exec setsid /bin/bash -c "$(declare -f end_session guard); guard ''")
+	take_pipe 8 <(:)
+	take_pipe 9 <(:)
 	trap : PIPE      # not ignored: programs would inherit that
 	trap 'asked=1; [[ ! $pid ]] || kill -TERM "$pid" 2>/dev/null' USR1
 	trap 'killed=1; kill -USR1 $$' TERM # the launcher's own, as another rank has failed
@@ -254,6 +254,17 @@ rank() { # PROGRAM
 	[[ ! $asked ]] || pause "$([[ $launcher_signal ]] && echo 1 || echo 4)"
 	echo 'done' >&7
 	exit "$code"
+}
+
+# The pipes of "open_pipes", without names: a launcher that is killed takes its ranks along, and no file may be left then.
+# Older shells would keep the other number open, also in what they start.
+take_pipe() { # NUMBER PATH of a process substitution
+	case $1 in
+	7) exec 7>"$2" ;;
+	8) exec 8<>"$2" ;;
+	9) exec 9<>"$2" ;;
+	esac
+	eval "exec ${2##*/}>&-"
 }
 
 # The place of a mount in the Pod's own /tmp. Where it lacks, the runtime makes it: of ranks that start at once one would fail.
