@@ -1,8 +1,8 @@
 """Measures launches of ranks in a container's shell text over nodes, against the same text with ``mpirun … apptainer``.
 
 The bed has to be up (``make bed``, docs/bed.md). Each run is a job of its own, with the directives of the Job's script.
-The text typed by hand is the same, but that each launcher starts Apptainer with the image, as who knows the site would
-write it: the same ranks, binding, transport and writable root of each rank's container.
+The text typed by hand is the same, but that each launcher starts Apptainer with the image. It is what a user who knows
+the site would write: the same ranks, binding, transport, and writable root of each rank's container.
 
 Reported are both launches of a text, as the first meets cold caches: the seconds from the call until all ranks have
 started, and those of the whole launch. ``--steps`` makes the program (``bench/halo.c``) work between.

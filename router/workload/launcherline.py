@@ -223,7 +223,7 @@ def _parts(word: Word, table: dict[str, Option]) -> tuple[str, str, Word | None]
     name = shown.lstrip("-")
     if equals and name in table:
         return shown, name, Word(value, word.start, word.end, word.expands)
-    if table is SRUN and text[1] != "-" and len(text) > 2 and text[1] in table:
+    if table is SRUN and len(text) > 2 and text[1] != "-" and text[1] in table:
         if table[text[1]][1] == 0 and any(table.get(flag, (None, 1))[1] for flag in text[1:]):
             raise StaysError(f"has {text}, several options in one; write them apart")
         kept = text[2:].removeprefix("=")

@@ -491,9 +491,23 @@ def cost(text: str) -> tuple[int, int]:
 @example("timeout")
 @example("eval env " * 1000 + "mpirun a")
 @example("mpirun " + "$(" * 256)
+@example("srun -A A $(V) -A")
 @settings(max_examples=400, deadline=None)
 def test_no_text_is_too_strange(text: str) -> None:
     cost(text)
+
+
+WORDS = ["", "''", "-", "--", "---", "-=", "=", "-n", "-n4", "-n=", "-np", "-N", "-c", "-A", "-A=", "A", "4", "x=1", ":", "-x", "-xA", "-H", "-host", "--host=",
+         "--map-by", "ppr:2:node", "--bind-to", "$(V)", "$V", '"$V"', "$@", "-$V", "--mpi=pmix", "--app", "--multi-prog", "-w", "-l", "-lN2", "é"]  # fmt: skip
+
+
+@given(
+    st.sampled_from(["mpirun", "mpiexec", "mpiexec.hydra", "srun", "prterun"]),
+    st.lists(st.sampled_from(WORDS), max_size=6),
+)
+@settings(max_examples=400, deadline=None)
+def test_no_words_of_a_launcher_are_too_strange(program: str, words: list[str]) -> None:
+    cost(f"cd /x; {' '.join([program, *words])}")
 
 
 @given(st.lists(st.sampled_from(WHOLE), max_size=250).map(" ".join))
