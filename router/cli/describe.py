@@ -20,7 +20,7 @@ from router.errors import ConfigError
 from router.hpc import cluster_id
 from router.kube.client import Json
 from router.notation import durations
-from router.operating.story import Container, PodStory, Story, story
+from router.operating.story import Container, PodStory, Request, Story, story
 
 _POD: Final = ("POD", "INDEX", "BATCH JOB", "PHASE", "CREATED", "QUEUED", "STARTED", "ENDED", "EXIT", "REASON")
 _CONTAINER: Final = ("POD", "CONTAINER", "STATE", "EXIT", "SIGNAL", "RESTARTS", "STARTED", "ENDED", "REASON")
@@ -132,11 +132,17 @@ def _sizes(found: Story) -> list[str]:
     rows = [(title, "" if value is None else str(value)) for title, value in numbers]
     rows.append(("time", "" if sizes.deadline is None else durations.show(sizes.deadline)))
     for one in sizes.containers:
-        asked = ", ".join(f"{key} {value}" for key, value in (one.requests or one.limits).items())
+        asked = ", ".join(_asked(key, one) for key in {**one.requests, **one.limits})
         rows.append((f"container {one.name}", f"{one.image}{f': {asked}' if asked else ''}"))
     rows += [(key, value) for key, value in sizes.hints.items()]
     rows += [("directive", text) for text in sizes.directives]
     return ["", "Asks for", *_aligned(rows)]
+
+
+def _asked(key: str, one: Request) -> str:
+    """``memory 5Gi (at most 60Gi)``: a request, and a limit that differs from it."""
+    request, limit = one.requests.get(key), one.limits.get(key)
+    return f"{key} {request or limit}{f' (at most {limit})' if request and limit and limit != request else ''}"
 
 
 def _different(found: Story) -> list[str]:

@@ -14,6 +14,7 @@ from router.hpc.requests import Chunk
 from router.notation import durations, quantity
 from router.policy import Policy
 from router.policy.decision import Considered, Decision, Route
+from router.policy.sizes import counted_by
 from router.site import profiles
 from router.site.allocation import is_mpi
 from router.site.schema import Runtime, Site
@@ -60,7 +61,7 @@ def _lines(judged: Judged, judgement: Judgement, policy: Policy, *, no_script: b
         return
     if judged.asker:
         yield from _section("asked by", [judged.asker])
-    yield from _section("asks for", _figures(judgement.workload))
+    yield from _section("asks for", _figures(_counted(judgement.workload, judgement.decision, policy)))
     yield from _section("rules, in order", _rules(judgement.decision))
     yield from _section("decision", _decision(judgement.decision))
     yield from _launches(judgement.workload, judgement.decision.route)
@@ -81,6 +82,12 @@ def _lines(judged: Judged, judgement: Judgement, policy: Policy, *, no_script: b
         yield "  script, the Job's own part (batchgate script prints it complete)"
         yield ""
         yield judgement.script.own.rstrip("\n")
+
+
+def _counted(workload: Workload, decision: Decision, policy: Policy) -> Workload:
+    """The Workload with the figures that the rule which decided counts by."""
+    rules = [one.rule for one in policy.rules if one.name == decision.rule]
+    return counted_by(workload, rules[0].figures) if rules else workload
 
 
 def _sites_tried(workload: Workload, decision: Decision, policy: Policy) -> tuple[Site, ...]:
@@ -168,7 +175,7 @@ def _ranks(figure: Figure | None) -> str:
 
 
 def _show(figure: Figure | None, form: Callable[[int], str]) -> tuple[str, str]:
-    return (_NOTHING, "") if figure is None else (form(figure.value), figure.origin)
+    return (_NOTHING, "") if figure is None else (form(figure.value), f"{figure.origin}{figure.aside}")
 
 
 def _rules(decision: Decision) -> list[str]:

@@ -8,16 +8,19 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from operator import attrgetter
 from typing import Any, Final
 
 from router import names, policy
 from router.errors import JobError
 from router.gate.judging import Gate, Job, in_the_cloud, sized
 from router.policy.decision import Decision, Requester
-from router.workload.model import Workload
+from router.workload.model import Figure, Workload
 
 _WALLTIME: Final = "walltime_asked"
-_FIGURES: Final = ("parallelism", "completions", "cpu", "memory", "ephemeral_storage", "gpus", _WALLTIME, "ranks")
+_SIZES: Final = ("requests.cpu", "limits.cpu", "requests.memory", "limits.memory")
+_FIGURES: Final = ("parallelism", "completions", *_SIZES, "ephemeral_storage", "gpus", _WALLTIME, "ranks")
+"""Of cpu and memory both, as each rule reads what its ``figures`` says."""
 _ASKING: Final = ("parallelism", "completions", "activeDeadlineSeconds", "template")
 _GROUPS: Final = ("initContainers", "containers")
 
@@ -65,16 +68,21 @@ def _is_only_less(stored: Job, new: Job, before: Workload, now: Workload) -> boo
     """Whether the update only makes figures smaller, and still asks for each figure that was asked for."""
     same = _beside_figures(stored) == _beside_figures(new) and before.gpu_vendor is now.gpu_vendor
     return same and all(
-        not _is_more(before, now, name) and (getattr(before, name) is None or getattr(now, name) is not None)
+        not _is_more(before, now, name) and (_figure(before, name) is None or _figure(now, name) is not None)
         for name in _FIGURES
     )
 
 
 def _is_more(before: Workload, now: Workload, name: str) -> bool:
-    was, wanted = getattr(before, name), getattr(now, name)
+    was, wanted = _figure(before, name), _figure(now, name)
     if name == _WALLTIME and wanted is None:
         return was is not None  # without a deadline the Job may run for ever
     return wanted is not None and (was is None or wanted.value > was.value)
+
+
+def _figure(workload: Workload, name: str) -> Figure | None:
+    found: Figure | None = attrgetter(name)(workload)
+    return found
 
 
 def _asked(job: Job) -> list[Any]:

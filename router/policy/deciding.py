@@ -18,6 +18,7 @@ from router.policy.conditions import Verdict
 from router.policy.decision import NO_QUEUE_STATES, Considered, Decision, QueueState, QueueStates, Requester, Route
 from router.policy.fit import Misfit, fit
 from router.policy.model import CheckedRule, Policy
+from router.policy.sizes import counted_by
 from router.policy.variables import QueueNow, Variable
 from router.values import unchanging
 from router.workload.model import Obstacle, Workload
@@ -25,9 +26,12 @@ from router.workload.model import Obstacle, Workload
 
 @unchanging
 class _Case:
-    """The input of a decision. ``messages`` are the Job and the request as conditions read them.
+    """The input of a decision by the rules that count by the same figures.
 
+    :param workload: with the figures that these rules count by
     :param explain: whether to record every rule
+    :param messages: the Job and the request as conditions read them
+    :param values: for evaluating a condition
     """
 
     policy: Policy
@@ -36,6 +40,7 @@ class _Case:
     states: QueueStates
     explain: bool
     messages: tuple[Any, Any]
+    values: Any
 
 
 def decide(
@@ -50,14 +55,12 @@ def decide(
 
     :param explain: whether to add, for each rule, the values that it read or that it was not looked at
     """
-    job = variables.job_message(workload, _fields(policy, "job"))
-    request = variables.request_message(requester, _fields(policy, "request"))
-    case = _Case(policy, workload, requester, states, explain, (job, request))
-    values = conditions.activation(job, request, _queue_messages(policy, states))
+    case = _case(policy, workload, requester, states, explain=explain)
     considered: list[Considered] = []
     audited: list[Considered] = []
     for position, rule in enumerate(policy.rules):
-        verdict = conditions.evaluate(rule.condition, values)
+        case = _counted_by(case, rule)
+        verdict = conditions.evaluate(rule.condition, case.values)
         if verdict is False and not explain:
             continue
         audit = rule.rule.mode == "audit"
@@ -71,6 +74,21 @@ def decide(
         audited.append(considered[-1])
     # `load` demands that the last rule holds for everything; a policy made otherwise keeps the Job in the cloud.
     return _told(case, Decision("cloud", "", "no rule holds for it"), audited, considered)
+
+
+def _case(policy: Policy, workload: Workload, requester: Requester, states: QueueStates, *, explain: bool) -> _Case:
+    job = variables.job_message(workload, _fields(policy, "job"))
+    request = variables.request_message(requester, _fields(policy, "request"))
+    values = conditions.activation(job, request, _queue_messages(policy, states))
+    return _Case(policy, workload, requester, states, explain, (job, request), values)
+
+
+def _counted_by(case: _Case, checked: CheckedRule) -> _Case:
+    """The case as a rule sees it, which may count by other figures than the rule before it."""
+    workload = counted_by(case.workload, checked.rule.figures)
+    if workload is case.workload:
+        return case
+    return _case(case.policy, workload, case.requester, case.states, explain=case.explain)
 
 
 def _told(case: _Case, decision: Decision, audited: list[Considered], considered: list[Considered]) -> Decision:
@@ -152,9 +170,10 @@ def _failed_by_queues(case: _Case, checked: CheckedRule) -> bool:
     """Whether the state of queues kept a rule from holding: it would hold if all queues were idle, or all busy."""
     if not checked.condition.queues or checked.rule.mode == "audit":
         return False
+    seen = _counted_by(case, checked)
     tried = [_queue_messages(case.policy, states) for states in _extremes(case.policy)]
     return any(
-        conditions.evaluate(checked.condition, conditions.activation(*case.messages, queues)) is True
+        conditions.evaluate(checked.condition, conditions.activation(*seen.messages, queues)) is True
         for queues in tried
     )
 
@@ -219,7 +238,7 @@ def _hpc(case: _Case, checked: CheckedRule) -> Decision:
     if isinstance(found, Misfit):
         return _not_routable(checked, found.obstacles, found.reason, refused)
     route, passed_over = found
-    reason = sentences.sent(route, case.states, passed_over)
+    reason = sentences.sent(route, workload, case.states, passed_over)
     return Decision("hpc", rule.name, reason, route=route, wanted=True, refused_hints=refused)
 
 

@@ -19,7 +19,7 @@ from router.policy.model import Candidate
 from router.policy.places import Spot
 from router.policy.reading import Placed
 from router.policy.schema import Choice, Rule
-from router.site.schema import Queue, Site
+from router.site.schema import Figures, Queue, Site
 
 Queues = Mapping[str, tuple[Site, Queue]]
 
@@ -104,16 +104,16 @@ def _unknown_choice(choice: Choice, queues: Queues) -> str:
 def unreachable(rules: list[Placed[Rule]]) -> Iterator[Problem]:
     """Problems for rules that no Job reaches: an earlier rule holds for all Jobs, or has the same condition."""
     always: Placed[Rule] | None = None
-    seen: dict[str, Placed[Rule]] = {}
+    seen: dict[tuple[str, Figures], Placed[Rule]] = {}
     for placed in rules:
-        text = conditions.bare(placed.value.when)
-        earlier = always or seen.get(text)
+        read = (conditions.bare(placed.value.when), placed.value.figures)
+        earlier = always or seen.get(read)
         if earlier is not None:
             why = "holds for every Job" if always is not None else "has the same condition"
             message = f"cannot be reached: rule {earlier.value.name} ({earlier.spot.line}) {why}"
             yield placed.spot.problem(message, "when")
         elif placed.value.mode == "enforce":
-            seen[text] = placed
+            seen[read] = placed
             always = placed if conditions.always(placed.value.when) else None
 
 

@@ -15,6 +15,7 @@ from router.site.schema import (
     Count,
     Defaults,
     Entry,
+    Figures,
     Flag,
     Name,
     Positive,
@@ -122,6 +123,7 @@ class Rule(Entry):
     retries: Retries = Retries()
     forbid_hints: tuple[Hint, ...] = ()
     defaults: Defaults = Defaults()
+    figures: Figures = Figures()
     mpi: Flag = Field(False, description="All its Jobs are MPI programs, such as scripts that start a launcher.")
     kueue: Flag = Field(False, description="Also takes Jobs that wait in a Kueue LocalQueue.")
     directives: dict[str, str] = Field(default_factory=dict)

@@ -23,9 +23,10 @@ def asked(workload: Workload) -> str:
     """The resources that a Job asks for: ``2 Pods of 4 cores, 8Gi of memory, 1 GPU, for 1h``."""
     figures = []
     if workload.cpu is not None:
-        figures.append(f"{quantity.show_cpu(workload.cpu.value)} {'core' if workload.cpu.value == 1000 else 'cores'}")
+        noun = "core" if workload.cpu.value == 1000 else "cores"
+        figures.append(f"{quantity.show_cpu(workload.cpu.value)} {noun}{workload.cpu.aside}")
     if workload.memory is not None:
-        figures.append(f"{quantity.show_bytes(workload.memory.value)} of memory")
+        figures.append(f"{quantity.show_bytes(workload.memory.value)} of memory{workload.memory.aside}")
     if workload.gpus is not None:
         figures.append(count(workload.gpus.value, "GPU"))
     if workload.ranks is not None:
@@ -47,26 +48,37 @@ def in_the_way(obstacles: Sequence[Obstacle]) -> str:
     return f"{named}; and {len(obstacles) - _MOST_NAMED} more" if len(obstacles) > _MOST_NAMED else named
 
 
-def laid_out(allocation: Allocation) -> str:
-    """The resources requested from the batch system: ``2 nodes, 8 cores, 16Gi for 1h10m``."""
+def laid_out(allocation: Allocation, workload: Workload) -> str:
+    """The resources requested from the batch system: ``each of 4 Pods: 2 nodes, 8 cores, 16Gi for 1h10m``."""
     cores = sum(chunk.count * chunk.ncpus for chunk in allocation.chunks)
     gpus = sum(chunk.count * chunk.gpus for chunk in allocation.chunks)
     memory = [chunk.count * chunk.memory for chunk in allocation.chunks if chunk.memory is not None]
-    parts = [count(allocation.nodes, "node"), count(cores, "core")]
+    cpu_aside = workload.cpu.aside if workload.cpu is not None else ""
+    parts = [count(allocation.nodes, "node"), count(cores, "core") + cpu_aside]
     if memory:
-        parts.append(quantity.show_bytes(sum(memory)))
+        aside = workload.memory.aside if workload.memory is not None else ""
+        parts.append(quantity.show_bytes(sum(memory)) + aside)
     if gpus:
         parts.append(count(gpus, "GPU"))
-    return f"{', '.join(parts)} for {durations.show(allocation.walltime)}"
+    return f"{_for_each_pod(workload)}{', '.join(parts)} for {durations.show(allocation.walltime)}"
 
 
-def sent(route: Route, states: QueueStates, passed_over: str) -> str:
+def _for_each_pod(workload: Workload) -> str:
+    """``each of 1,000 Pods (50 at once): ``, as each Pod is a batch job of its own; empty for a Job of one Pod."""
+    at_once, all_pods = variables.pods_at_once(workload), workload.completions
+    pods = at_once if all_pods is None else all_pods.value
+    if pods <= 1:
+        return ""
+    return f"each of {pods:,} Pods{f' ({at_once:,} at once)' if at_once < pods else ''}: "
+
+
+def sent(route: Route, workload: Workload, states: QueueStates, passed_over: str) -> str:
     """Why a Job goes to a queue. Says that the queue's state is unknown if there are states of other queues."""
     state = states.states.get((route.site.name, route.queue.name))
     known = "" if not states.states or (state and state.up is not None) else ", whose state is not known"
     sentence = (
         f"rule {route.rule.name} sends it to queue {route.queue.name} of site {route.site.name}{known}, "
-        f"as {route.identity.user}: {laid_out(route.allocation)}"
+        f"as {route.identity.user}: {laid_out(route.allocation, workload)}"
     )
     return f"{sentence} ({passed_over})" if passed_over else sentence
 

@@ -25,7 +25,8 @@ _PLACED: Final = ("ranks", "ranks_per_node", "nodes")
 class _Ask:
     """What a Pod needs on any nodes: whole cores, bytes of memory, GPUs (``bound`` to ranks or not), ranks.
 
-    ``nodes`` are exactly as many as asked for; without, there are ``least`` or more.
+    ``nodes`` are exactly as many as asked for; without, there are ``least`` or more. ``requested`` is the request for
+    memory, if ``memory`` is a larger limit.
     """
 
     ranks: int
@@ -36,6 +37,7 @@ class _Ask:
     nodes: int | None
     bound: bool = False
     least: int = 1
+    requested: int | None = None
 
 
 @unchanging
@@ -156,25 +158,40 @@ def _ask_of_one(workload: Workload, queue: Queue, defaults: Defaults, notes: lis
     """One process on one node: CPUs rounded up to whole cores, at least one."""
     cpu = _cpu(workload, defaults)
     cores = max(1, -(-cpu.value // 1000)) if cpu else 1
-    notes.append(("cores", f"{cpu.origin}, in whole cores" if cpu else "nothing was asked for"))
+    notes.append(("cores", f"{cpu.origin}, in whole cores{cpu.aside}" if cpu else "nothing was asked for"))
     if cores > queue.cpus_per_node:
         raise _MisfitError(
-            f"asks for {cores} CPUs, and a node has {queue.cpus_per_node}; only MPI programs span nodes: the hint "
+            f"asks for {cores} CPUs{cpu.aside if cpu else ''}, and a node has {queue.cpus_per_node}; only MPI programs span nodes: the hint "
             f"{names.HINT_RANKS}, impliesMpi of the MPI profile or mpi: true of the rule says that it is one"
         )
     memory = _note_memory(_memory(workload, defaults), notes)
-    return _Ask(1, cores, memory, workload.gpus.value if workload.gpus else 0, None, 1)
+    gpus = workload.gpus.value if workload.gpus else 0
+    return _Ask(1, cores, memory, gpus, None, 1, requested=_requested(workload))
+
+
+def _requested(workload: Workload) -> int | None:
+    request = workload.requests.memory
+    return request.value if request is not None and request != workload.memory else None
+
+
+def _or_request(ask: _Ask, queue: Queue) -> str:
+    """What a smaller request would change where the limit is too large for a node; empty where it is none."""
+    if ask.requested is None:
+        return ""
+    fits = -(-ask.requested // ask.ranks) <= (queue.memory_per_node or 0)
+    instead = ", for which the rule's key figures: {memory: requests} would ask" if fits else ""
+    return f" (the request is {quantity.show_bytes(ask.requested)}{instead})"
 
 
 def _note_memory(memory: Figure | None, notes: list[tuple[str, str]]) -> int | None:
-    notes.append(("memory", memory.origin if memory else "nothing was asked for; the queue decides"))
+    notes.append(("memory", f"{memory.origin}{memory.aside}" if memory else "nothing was asked for; the queue decides"))
     return memory.value if memory else None
 
 
 def _one_chunk(ask: _Ask, queue: Queue) -> tuple[Chunk, ...]:
     if ask.memory is not None and queue.memory_per_node is not None and ask.memory > queue.memory_per_node:
         raise _MisfitError(
-            f"asks for {quantity.show_bytes(ask.memory)} of memory; a node has {quantity.show_bytes(queue.memory_per_node)}"
+            f"asks for {quantity.show_bytes(ask.memory)} of memory{_or_request(ask, queue)}; a node has {quantity.show_bytes(queue.memory_per_node)}"
         )
     if ask.gpus > queue.gpus_per_node:
         raise _MisfitError(f"asks for {_of(ask.gpus, 'GPU')}; a node has {queue.gpus_per_node}", "gpus")
@@ -210,7 +227,10 @@ def _ask_of_ranks(
     per_node, nodes = workload.ranks_per_node, workload.nodes
     at_least = min(ranks, nodes.value) if nodes and workload.nodes_at_least else 1
     fixed = (per_node.value if per_node else None, nodes.value if nodes and not workload.nodes_at_least else None)
-    return _Ask(ranks, cores_per_rank, memory, gpus, *fixed, bound=sharing.is_bound(profile), least=at_least)
+    bound = sharing.is_bound(profile)
+    return _Ask(
+        ranks, cores_per_rank, memory, gpus, *fixed, bound=bound, least=at_least, requested=_requested(workload)
+    )
 
 
 def _count_ranks(workload: Workload, cores: int) -> tuple[int, str]:
@@ -271,7 +291,7 @@ def _most_per_node(ask: _Ask, queue: Queue) -> int:
         by_memory = queue.memory_per_node * ask.ranks // ask.memory
         if by_memory == 0:
             raise _MisfitError(
-                f"needs {quantity.show_bytes(-(-ask.memory // ask.ranks))} of memory for each rank; "
+                f"needs {quantity.show_bytes(-(-ask.memory // ask.ranks))} of memory for each rank{_or_request(ask, queue)}; "
                 f"a node has {quantity.show_bytes(queue.memory_per_node)}"
             )
         most = min(most, by_memory)
@@ -301,7 +321,7 @@ def _too_dense(ask: _Ask, queue: Queue, ranks: int) -> str:
         return f"puts {_of(ranks, 'rank')} of {_of(ask.cores_per_rank, 'core')} on a node, {cores} in all; a node has {queue.cpus_per_node}"
     memory = -(-(ask.memory or 0) * ranks // ask.ranks)
     return (
-        f"puts {_of(ranks, 'rank')} with {quantity.show_bytes(memory)} of memory on a node; "
+        f"puts {_of(ranks, 'rank')} with {quantity.show_bytes(memory)} of memory on a node{_or_request(ask, queue)}; "
         f"a node has {quantity.show_bytes(queue.memory_per_node or 0)}"
     )
 

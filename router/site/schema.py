@@ -244,6 +244,16 @@ class Site(Entry):
     queues: tuple[Queue, ...] = Field(min_length=1)
 
 
+Kind = Literal["requests", "limits"]
+
+
+class Figures(Entry):
+    """Which of a Pod's two amounts a batch job asks for. Where a container has only one of them, it is that one."""
+
+    cpus: Kind = Field("requests", description="Cores: by default the requests, as the scheduler reserves them.")
+    memory: Kind = Field("limits", description="Memory: by default the limits, as a batch system kills beyond it.")
+
+
 class Defaults(Entry):
     """Figures for Jobs that do not ask for any."""
 

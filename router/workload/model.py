@@ -42,11 +42,27 @@ class Figure:
     :param origin: a readable phrase: a field path, or how the number was made from several
     :param path: the field that a user would change, if a single container, the Pod level or the overhead asks for the
         amount; else empty
+    :param beside: of a request what the limit is, and of a limit what the request is, if that is another amount: ``the
+        limit is 60Gi``; else empty
     """
 
     value: int
     origin: str
     path: str = ""
+    beside: str = ""
+
+    @property
+    def aside(self) -> str:
+        """`` (the limit is 60Gi)``, or nothing."""
+        return f" ({self.beside})" if self.beside else ""
+
+
+@unchanging
+class Sizes:
+    """The CPU (millicores) and memory (bytes) of one Pod, by its requests or by its limits; None without either."""
+
+    cpu: Figure | None = None
+    memory: Figure | None = None
 
 
 @unchanging
@@ -256,8 +272,11 @@ class Workload:
     Figures are for one Pod, as the scheduler computes them; None without a request.
 
     :param grace: terminationGracePeriodSeconds
-    :param cpu: in millicores
-    :param memory: in bytes, like ``ephemeral_storage``
+    :param cpu: in millicores, for which a batch job asks: the request, unless a rule's ``figures`` says otherwise
+    :param memory: in bytes, like ``ephemeral_storage``; for which a batch job asks: the limit, unless a rule's
+        ``figures`` says otherwise
+    :param requests: what the scheduler reserves
+    :param limits: what the Pod may use; a request stands in for a missing limit
     :param gpus: number of devices
     :param walltime_asked: in seconds
     :param deadline: in seconds; the only limit of the run's time in the cloud
@@ -283,6 +302,8 @@ class Workload:
     service_account: str = ""
     cpu: Figure | None = None
     memory: Figure | None = None
+    requests: Sizes = Sizes()
+    limits: Sizes = Sizes()
     ephemeral_storage: Figure | None = None
     gpus: Figure | None = None
     gpu_vendor: GpuVendor | None = None

@@ -8,6 +8,7 @@ a resource in ``hard``. Only requests and the number of Pods are checked, as lim
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from operator import attrgetter
 from typing import Any, Final
 
 from router.notation import quantity
@@ -23,10 +24,10 @@ _COUNT: Final[Unit] = (quantity.units, str)
 _CPU: Final[Unit] = (quantity.millis, quantity.show_cpu)
 _BYTES: Final[Unit] = (quantity.units, quantity.show_bytes)
 _FIGURES: Final = {
-    "cpu": "cpu",
-    "requests.cpu": "cpu",
-    "memory": "memory",
-    "requests.memory": "memory",
+    "cpu": "requests.cpu",
+    "requests.cpu": "requests.cpu",
+    "memory": "requests.memory",
+    "requests.memory": "requests.memory",
     "ephemeral-storage": "ephemeral_storage",
     "requests.ephemeral-storage": "ephemeral_storage",
 }
@@ -69,8 +70,8 @@ def _reasons(quota: Quota, workload: Workload) -> Iterator[str]:
         if resource in _PODS:
             why = _lack(quota, resource, 1, _COUNT)
         elif (name := _FIGURES.get(resource)) is not None:
-            figure: Figure | None = getattr(workload, name)
-            unit = _CPU if name == "cpu" else _BYTES
+            figure: Figure | None = attrgetter(name)(workload)
+            unit = _CPU if name == "requests.cpu" else _BYTES
             why = "each Pod must request some" if figure is None else _lack(quota, resource, figure.value, unit)
         else:
             why = ""

@@ -7,7 +7,7 @@ up to whole units only after they are summed.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Final
 
 from router.errors import JobError
@@ -15,10 +15,11 @@ from router.notation import quantity
 from router.values import unchanging
 from router.workload.cluster import LimitDefaults
 from router.workload.fields import Fields, mapping, step
-from router.workload.model import ContainerKind, Figure
+from router.workload.model import ContainerKind, Figure, Sizes
 
 CPU: Final = "cpu"
 MEMORY: Final = "memory"
+SIZED: Final = (CPU, MEMORY)
 STORAGE: Final = "ephemeral-storage"
 HUGEPAGES: Final = "hugepages-"
 
@@ -34,12 +35,14 @@ class Asked:
 
     :param written: by the manifest; a limit counts as a request if there is none
     :param effective: with the LimitRange's defaults added
+    :param most: cpu and memory that it may use: the limit, also a LimitRange's, else the effective request
     """
 
     name: str
     kind: ContainerKind
     written: Amounts
     effective: Amounts
+    most: Amounts
 
 
 def container_requests(
@@ -48,12 +51,35 @@ def container_requests(
     """The requests of one container. Raises JobError for an invalid quantity, and for a request above its limit."""
     resources = mapping(container, "resources", path)
     written = written_requests(resources, f"{path}.resources") if resources else _NONE
-    if not defaults:
-        return Asked(name, kind, written, written)
     effective = dict(written)
     for limit_range in defaults:
         _add_defaults(effective, limit_range, f"{path}.resources")
-    return Asked(name, kind, written, effective)
+    most = _most(resources, f"{path}.resources", effective, defaults) if effective else _NONE
+    return Asked(name, kind, written, effective, most)
+
+
+def _most(resources: Fields, path: str, effective: Amounts, defaults: Sequence[LimitDefaults]) -> Amounts:
+    """What a container may use of cpu and memory: its limit, else a LimitRange's, else what it asks for."""
+    listed = mapping(resources, "limits", path)
+    found = {}
+    for name in SIZED:
+        request = effective.get(name)
+        if request is None:
+            continue
+        limit = _limit(listed, path, name, defaults)
+        found[name] = limit if limit is not None and limit.value > request.value else request
+    return found
+
+
+def _limit(listed: Fields, path: str, name: str, defaults: Sequence[LimitDefaults]) -> Figure | None:
+    if name in listed:
+        here = f"{path}.limits.{name}"
+        return Figure(_thousandths(listed[name], path, "limits", name), here, here)
+    for limit_range in defaults:
+        if name in limit_range.limits:
+            origin = f"{limit_range.source}, default"
+            return Figure(_thousandths(limit_range.limits[name], origin, "", name), origin, path)
+    return None
 
 
 def written_requests(resources: Fields, path: str) -> Amounts:
@@ -107,6 +133,47 @@ def pod_requests(
     found = _aggregated([(container, container.effective) for container in containers])
     if pod_level:
         _replace(found, containers, pod_level, pod_level_path)
+    return _with_overhead(found, overhead)
+
+
+def sizes(requests: Amounts, limits: Amounts) -> tuple[Sizes, Sizes]:
+    """CPU and memory of the Pod by its requests and by its limits, each of which says what the other is."""
+    cpu = _both(requests.get(CPU), limits.get(CPU), quantity.show_cpu)
+    memory = _both(units(requests.get(MEMORY)), units(limits.get(MEMORY)), quantity.show_bytes)
+    return Sizes(cpu[0], memory[0]), Sizes(cpu[1], memory[1])
+
+
+def _both(
+    request: Figure | None, limit: Figure | None, shown: Callable[[int], str]
+) -> tuple[Figure | None, Figure | None]:
+    if request is None or limit is None or request.value == limit.value:
+        return request, request
+    return (
+        Figure(request.value, request.origin, request.path, f"the limit is {shown(limit.value)}"),
+        Figure(limit.value, limit.origin, limit.path, f"the request is {shown(request.value)}"),
+    )
+
+
+def pod_limits(
+    containers: Sequence[Asked], pod_level: Fields, pod_level_path: str, overhead: Amounts
+) -> dict[str, Figure]:
+    """The cpu and memory that the Pod may use, in thousandths: its limit, in which a request replaces a missing limit.
+
+    A Pod-level limit replaces the containers' sum. A Pod-level request without a limit counts if it is more.
+    """
+    found = _aggregated([(container, container.most) for container in containers], "limits")
+    limits, requests = (
+        amounts(mapping(pod_level, kind, pod_level_path), f"{pod_level_path}.{kind}") for kind in ("limits", "requests")
+    )
+    for name in SIZED:
+        if name in limits:
+            found[name] = limits[name]
+        elif name in requests and (name not in found or requests[name].value > found[name].value):
+            found[name] = requests[name]
+    return _with_overhead(found, {name: extra for name, extra in overhead.items() if name in SIZED})
+
+
+def _with_overhead(found: dict[str, Figure], overhead: Amounts) -> dict[str, Figure]:
     for name, extra in overhead.items():
         base = found.get(name)
         found[name] = Figure(base.value + extra.value, f"{base.origin}; plus {extra.origin}") if base else extra
@@ -120,19 +187,21 @@ def _names(listed: Iterable[Amounts]) -> dict[str, None]:
     return found
 
 
-def _aggregated(asked: Sequence[tuple[Asked, Amounts]]) -> dict[str, Figure]:
+def _aggregated(asked: Sequence[tuple[Asked, Amounts]], of: str = "") -> dict[str, Figure]:
     """The amount of each resource for the Pod. A container that does not name a resource asks for 0 of it."""
     listed: dict[str, list[tuple[Asked, Figure]]] = {}
     for container, own in asked:
         for name, figure in own.items():
             listed.setdefault(name, []).append((container, figure))
-    return {name: _aggregate(name, found) for name, found in listed.items()}
+    return {name: _aggregate(name, found, of) for name, found in listed.items()}
 
 
-def _aggregate(resource: str, asked: Sequence[tuple[Asked, Figure]]) -> Figure:
+def _aggregate(resource: str, asked: Sequence[tuple[Asked, Figure]], of: str) -> Figure:
     """The larger of two amounts: the sum over main containers and sidecars, and the peak while init containers run.
 
     While an init container runs, only the sidecars before it run as well.
+
+    :param of: which amounts these are, ``limits``; empty for requests
     """
     parts: list[tuple[str, Figure]] = []
     total = sidecars = peak = 0
@@ -150,13 +219,18 @@ def _aggregate(resource: str, asked: Sequence[tuple[Asked, Figure]]) -> Figure:
         if use > peak:
             peak, peak_at = use, container.name
     if peak > total:
-        return Figure(peak, f"while init container {peak_at} runs, the largest moment of the Pod")
+        return Figure(peak, f"{of and f'{of} '}while init container {peak_at} runs, the largest moment of the Pod")
     if len(parts) == 1:
         return Figure(total, parts[0][1].origin)
     if not parts:
         return Figure(total, "init containers")
-    shown = " + ".join(f"{name} {show(resource, figure.value)}" for name, figure in parts[:5])
-    return Figure(total, f"sum over containers: {shown}" + (" + …" if len(parts) > 5 else ""))
+    shown = " + ".join(_part(resource, name, figure, of) for name, figure in parts[:5])
+    return Figure(total, f"sum over {of and f'{of} of '}containers: {shown}" + (" + …" if len(parts) > 5 else ""))
+
+
+def _part(resource: str, name: str, figure: Figure, of: str) -> str:
+    """``main 4Gi``; of limits also whether it is only a request."""
+    return f"{name} {show(resource, figure.value)}{' (request)' if of and '.requests.' in figure.path else ''}"
 
 
 def _replace(found: dict[str, Figure], containers: Sequence[Asked], pod_level: Fields, path: str) -> None:

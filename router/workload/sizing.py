@@ -35,7 +35,7 @@ from router.workload.fields import (
 )
 from router.workload.hints import Hints, read_hints
 from router.workload.limits import judge_size
-from router.workload.model import OWN_CONTROLLER, Container, Figure, GpuVendor, Volume, Workload
+from router.workload.model import OWN_CONTROLLER, Container, Figure, GpuVendor, Sizes, Volume, Workload
 from router.workload.mpi import Mpi, lift_launchers
 from router.workload.obstacles import judge_container, judge_pod, unhonoured_warning
 from router.workload.podhosts import judge_pod_hosts
@@ -48,7 +48,9 @@ from router.workload.resources import (
     Asked,
     amounts,
     container_requests,
+    pod_limits,
     pod_requests,
+    sizes,
     units,
     written_requests,
 )
@@ -130,11 +132,13 @@ class _Manifest:
 
 @unchanging
 class _Sized:
-    """The Pod as it will be scheduled: its containers, volumes and figures (thousandths, by resource name)."""
+    """The Pod as it will be scheduled: its containers, volumes and figures."""
 
     containers: Sequence[Container]
     volumes: tuple[Volume, ...]
-    total: Amounts
+    requests: Sizes
+    limits: Sizes
+    storage: Figure | None
     gpus: Figure | None
     vendor: GpuVendor | None
 
@@ -176,9 +180,11 @@ def _assemble(
         restart_policy=_restart_policy(pod, pod_path),
         grace=_grace(pod, pod_path),
         service_account=text(pod, "serviceAccountName", pod_path) or text(pod, "serviceAccount", pod_path),
-        cpu=sized.total.get(CPU),
-        memory=units(sized.total.get(MEMORY)),
-        ephemeral_storage=units(sized.total.get(STORAGE)),
+        cpu=sized.requests.cpu,
+        memory=sized.limits.memory,
+        requests=sized.requests,
+        limits=sized.limits,
+        ephemeral_storage=sized.storage,
         gpus=sized.gpus,
         gpu_vendor=sized.vendor,
         walltime_asked=manifest.hints.walltime or deadline,
@@ -237,11 +243,13 @@ def _size_pod(manifest: _Manifest, cluster: Cluster, gpu_names: Mapping[str, Gpu
     level = mapping(pod, "resources", path)
     overhead = _overhead(manifest, cluster)
     total = pod_requests(asked, level, f"{path}.resources", overhead)
+    requests, limits = sizes(total, pod_limits(asked, level, f"{path}.resources", overhead))
     vendor = next((gpu_names[name] for name, figure in total.items() if name in gpu_names and figure.value), None)
     at_pod_level = written_requests(level, f"{path}.resources") if level else {}
     for amounts_there in (*[own.effective for own in asked], at_pod_level, overhead):
         _judge_resources(amounts_there, gpu_names, vendor, findings)
-    return _Sized(containers, volumes, total, _devices(total, gpu_names), vendor)
+    storage, gpus = units(total.get(STORAGE)), _devices(total, gpu_names)
+    return _Sized(containers, volumes, requests, limits, storage, gpus, vendor)
 
 
 def _own_figures(asked: Amounts, gpu_names: Mapping[str, GpuVendor]) -> Figures:

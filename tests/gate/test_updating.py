@@ -522,6 +522,7 @@ rules:
   - {name: amd, when: "job.gpuVendor == 'amd'", deny: none of these}
   - {name: must, when: "!has(job.memory)", deny: state memory}
   - {name: old, when: job.totalCpus > 64, deny: 64 CPUs are the most}
+  - {name: hog, when: job.memory > quantity('64Gi'), deny: 64Gi are the most}
   - {name: gold, when: "'class' in job.labels && job.labels['class'] == 'gold'", deny: not yours}
   - {name: long, when: "!has(job.walltime) || job.walltime > seconds('1h')", deny: one hour}
   - {name: rest, cloud: true}
@@ -546,6 +547,15 @@ def hinted(job: dict[str, Any]) -> dict[str, Any]:
     return job
 
 
+def bursting(job: dict[str, Any], memory: str) -> dict[str, Any]:
+    job = copy.deepcopy(job)
+    resources = {"requests": {"memory": "1Gi"}, "limits": {"memory": memory}}
+    job["spec"]["template"]["spec"]["containers"][0]["resources"] = resources
+    return job
+
+
+BURSTS = bursting(in_the_cloud(suspend=True), "100Gi")
+"""From before the rule that denies such limits."""
 WITH_MEMORY = with_limits(in_the_cloud(suspend=True), memory="1Gi")
 LARGE_ONES = with_limits(in_the_cloud(parallelism=200), memory="1Gi", cpu="1")
 
@@ -556,6 +566,9 @@ LARGE_ONES = with_limits(in_the_cloud(parallelism=200), memory="1Gi", cpu="1")
         (with_gpu(WITH_MEMORY, "nvidia"), lambda job: with_gpu(job, "amd"), "amd"),
         (WITH_MEMORY, with_limits, "must"),
         (WITH_MEMORY, lambda job: with_limits(job, memory="1Mi"), None),
+        (WITH_MEMORY, lambda job: bursting(job, "100Gi"), "hog"),
+        (BURSTS, lambda job: bursting(job, "90Gi"), None),
+        (BURSTS, lambda job: bursting(job, "101Gi"), "hog"),
         (LARGE_ONES, lambda job: relabelled(job, **{"class": "gold"}), "gold"),
         (LARGE_ONES, lambda job: relabelled(job, **{"class": "silver"}), None),
         (hinted(WITH_MEMORY), lambda job: changed(job, activeDeadlineSeconds=None), "long"),

@@ -91,6 +91,80 @@ def test_decisions(rules: str, requests: dict[str, str] | None, expected: tuple[
     assert (decision.route is not None) == (decision.target == "hpc")
 
 
+def bursting(memory: tuple[str, str] = ("5Gi", "60Gi"), cpu: tuple[str, str] = ("1", "4"), **spec: Any) -> Workload:
+    """A Job whose limits are above its requests."""
+    manifest: Any = job({"memory": memory[0], "cpu": cpu[0]}, **spec)
+    manifest["spec"]["template"]["spec"]["containers"][0]["resources"]["limits"] = {"memory": memory[1], "cpu": cpu[1]}
+    return workload_of(manifest, namespace="lab")
+
+
+BIG = "rule r sends it to queue big of site pbs, as ada"
+COUNTED = [
+    (
+        rule("when: \"job.memory == quantity('20Gi') && job.cpus == 1\", hpc: [{queue: big}]"),
+        f"{BIG}: 1 node, 1 core (the limit is 4), 20Gi (the request is 5Gi) for 1h",
+    ),
+    (
+        rule(
+            "when: \"job.memory == quantity('5Gi') && job.cpus == 4\", hpc: [{queue: big}], "
+            "figures: {memory: requests, cpus: limits}"
+        ),
+        f"{BIG}: 1 node, 4 cores (the request is 1), 5Gi (the limit is 20Gi) for 1h",
+    ),
+    (
+        # Each rule sees its own figures, whatever those of the rule before it are.
+        "  - {name: q, when: \"job.memory > quantity('5Gi')\", figures: {memory: requests}, deny: too large}\n"
+        + rule("when: \"job.memory > quantity('5Gi')\", hpc: [{queue: big}]"),
+        f"{BIG}: 1 node, 1 core (the limit is 4), 20Gi (the request is 5Gi) for 1h",
+    ),
+    (
+        rule("when: job.pods == 1, figures: {memory: requests}, cloud: true"),
+        "rule r keeps it in the cloud: job.pods == 1, with job.pods = 1",
+    ),
+    (
+        rule("when: job.pods == 1, hpc: [{queue: small}]"),
+        (
+            "rule r would send it to HPC, but it cannot go there: queue small of site pbs: it asks for 20Gi of memory "
+            "(the request is 5Gi, for which the rule's key figures: {memory: requests} would ask); a node has 8Gi"
+        ),
+    ),
+]
+
+
+@pytest.mark.parametrize(("rules", "reason"), COUNTED)
+def test_memory_counts_by_limits_and_cores_by_requests_unless_the_rule_says_otherwise(rules: str, reason: str) -> None:
+    assert policy.decide(loaded(rules), bursting(("5Gi", "20Gi")), ADA).reason == reason
+
+
+def test_a_rule_that_failed_by_its_queues_is_tried_with_its_own_figures() -> None:
+    rules = (
+        "  - {name: q, when: \"job.memory < quantity('6Gi') && queues['big'].freeNodes > 1\", "
+        "figures: {memory: requests}, hpc: [{queue: big}]}\n"
+    )
+    busy = QueueStates({("pbs", "big"): QueueState("pbs", "big", up=True, free_nodes=0)})
+    decision = policy.decide(loaded(rules), bursting(), ADA, busy)
+
+    assert decision.reason.endswith("; the rules saw queues['big'].freeNodes = 0")
+
+
+PODS = [
+    ({}, "1 node"),
+    ({"completions": 1000, "parallelism": 50}, "each of 1,000 Pods (50 at once): 1 node"),
+    ({"completions": 4, "parallelism": 9}, "each of 4 Pods: 1 node"),
+    ({"parallelism": 3}, "each of 3 Pods: 1 node"),
+    ({"completions": 1, "parallelism": 5}, "1 node"),
+]
+
+
+@pytest.mark.parametrize(("spec", "figures"), PODS)
+def test_figures_of_one_pod_say_how_many_there_are(spec: dict[str, int], figures: str) -> None:
+    decision = policy.decide(
+        loaded(rule("when: job.pods < 99, hpc: [{queue: big}]")), workload({"cpu": "1"}, **spec), ADA
+    )
+
+    assert decision.reason == f"{BIG}: {figures}, 1 core for 1h"
+
+
 GROUNDS = [
     ("queues['big'].waitSeconds > 3600", "queues['big'].waitSeconds > 3600, with queues['big'].waitSeconds = 7200 (2h)"),
     ("job.cpus > 4 &&  !job.mpi", "job.cpus > 4 && !job.mpi, with job.cpus = 6, job.mpi = false"),

@@ -82,6 +82,7 @@ ENTRIES = [
     ("text for true", "accounts: [{users: ['*'], as: ada, shared: ^'yes'}]\n", ["account ada: shared must be true or false, without quotes"]),
     ("number for true", "accounts: [{users: [c], controller: ^1}]\n", ["accounts[0]: controller must be true or false, without quotes"]),
     ("cloud as text", _rule("when: job.mpi, cloud: ^'true'"), ["rule r: cloud is 'true'; it must be true, without quotes"]),
+    ("neither amount", _rule("when: job.mpi, cloud: true, figures: {memory: ^both}"), ["rule r: figures.memory is 'both'; it must be 'requests' or 'limits'"]),
     ("cloud as number", _rule("when: job.mpi, cloud: ^1"), ["rule r: cloud is '1'; it must be true, without quotes"]),
     ("no cloud", _rule("when: job.mpi, cloud: ^no"), ["rule r: cloud is false; it must be true, without quotes"]),
     ("volume of nothing", _site(", volumes: [^{path: /x}]"), ["site s: needs exactly one of hostPath, nfs, claim"]),

@@ -320,6 +320,113 @@ def test_each_container_keeps_its_own_requests():
     ] == [("i", None, GI, None), ("a", 1000, None, None)]
 
 
+# --- the two amounts of cpu and memory ---------------------------------------------------------------------------
+
+
+class Both(NamedTuple):
+    """Of cpu (millicores) and memory (bytes): the requests, then the limits."""
+
+    cpu: tuple[int, int] | None = None
+    memory: tuple[int, int] | None = None
+
+
+def both(workload: Workload) -> Both:
+    requests, limits = workload.requests, workload.limits
+    return Both(
+        (requests.cpu.value, limits.cpu.value) if requests.cpu and limits.cpu else None,
+        (requests.memory.value, limits.memory.value) if requests.memory and limits.memory else None,
+    )
+
+
+def burst(name: str, request: str, limit: str, **fields: Any) -> Manifest:
+    return asking(name, {"memory": request}, {"memory": limit}, **fields)
+
+
+BOTH = [
+    ("a limit above the request", pod(burst("a", "5Gi", "60Gi")), Both(memory=(5 * GI, 60 * GI))),
+    ("cores likewise", pod(asking("a", {"cpu": "1"}, {"cpu": "8"})), Both(cpu=(1000, 8000))),
+    ("a limit alone is both", pod(asking(limits={"memory": "4Gi"})), Both(memory=(4 * GI, 4 * GI))),
+    ("a request alone is both", pod(asking(requests={"memory": "4Gi"})), Both(memory=(4 * GI, 4 * GI))),
+    ("neither is none", pod(container()), Both()),
+    (
+        "a request stands in for the missing limit of one container",
+        pod(burst("a", "1Gi", "4Gi"), asking("b", {"memory": "2Gi"}), container("c")),
+        Both(memory=(3 * GI, 6 * GI)),
+    ),
+    (
+        "INIT: an init container's limit may be the largest moment, where its request is not",
+        pod(burst("a", "4Gi", "5Gi"), init=(burst("i", "1Gi", "8Gi"),)),
+        Both(memory=(4 * GI, 8 * GI)),
+    ),
+    (
+        "SIDE: a sidecar's limit counts beside the others'",
+        pod(burst("a", "1Gi", "4Gi"), init=(burst("s", "1Gi", "2Gi", **ALWAYS), burst("i", "1Gi", "3Gi"))),
+        Both(memory=(2 * GI, 6 * GI)),
+    ),
+    (
+        "POD: a Pod-level limit stands in place of the sum",
+        pod(burst("a", "1Gi", "4Gi"), resources={"limits": {"memory": "10Gi"}}),
+        Both(memory=(GI, 10 * GI)),
+    ),
+    (
+        "POD: a Pod-level request without a limit holds, where the containers' limits are less",
+        pod(burst("a", "1Gi", "4Gi"), resources={"requests": {"memory": "6Gi"}}),
+        Both(memory=(6 * GI, 6 * GI)),
+    ),
+    (
+        "POD: and where they are more, they hold",
+        pod(burst("a", "1Gi", "8Gi"), resources={"requests": {"memory": "6Gi"}}),
+        Both(memory=(6 * GI, 8 * GI)),
+    ),
+    (
+        "OVER: added to both",
+        pod(burst("a", "1Gi", "4Gi"), runtimeClassName="kata"),
+        Both(cpu=(250, 250), memory=(GI + 120 * MI, 4 * GI + 120 * MI)),
+    ),
+    ("QTY: a limit of 0 limits nothing", pod(asking("a", {"memory": "0"}, {"memory": "0"})), Both(memory=(0, 0))),
+]
+
+
+@pytest.mark.parametrize(("manifest", "expected"), [row[1:] for row in BOTH], ids=[row[0] for row in BOTH])
+def test_a_pod_has_requests_and_limits(manifest: Manifest, expected: Both):
+    assert both(workload_of(manifest, namespace="lab", cluster=CLUSTER)) == expected
+
+
+def test_a_limit_range_limits_a_container_that_names_none():
+    limits = (LimitDefaults("LimitRange lab", limits={"memory": "8Gi", "cpu": "2"}),)
+    manifest = pod(asking("a", {"memory": "1Gi", "cpu": "4"}), burst("b", "1Gi", "2Gi"))
+    found = workload_of(manifest, namespace="lab", cluster=Cluster(limits={"lab": limits}))
+    # Kubernetes refuses to make a Pod whose request is above the limit, so that limit is not counted.
+    assert both(found) == Both(cpu=(6000, 6000), memory=(2 * GI, 10 * GI))
+
+
+@pytest.mark.parametrize(
+    ("manifest", "memory"),
+    [
+        (pod(burst("a", "5Gi", "60Gi")), f"{MAIN}.limits.memory (the request is 5Gi)"),
+        (pod(asking(limits={"memory": "5Gi"})), f"{MAIN}.limits.memory, as there is no request"),
+        (
+            pod(burst("a", "1Gi", "4Gi"), asking("b", {"memory": "2Gi"})),
+            "sum over limits of containers: a 4Gi + b 2Gi (request) (the request is 3Gi)",
+        ),
+        (
+            pod(burst("a", "1Gi", "4Gi"), init=(burst("i", "1Gi", "8Gi"),)),
+            "limits while init container i runs, the largest moment of the Pod (the request is 1Gi)",
+        ),
+    ],
+)
+def test_memory_is_the_limit_and_says_what_the_request_is(manifest: Manifest, memory: str):
+    found = workload_of(manifest, namespace="lab").memory
+    assert found is not None
+    assert f"{found.origin}{found.aside}" == memory
+
+
+def test_cores_are_the_request_and_say_what_the_limit_is():
+    found = workload_of(pod(asking("a", {"cpu": "1500m"}, {"cpu": "8"})), namespace="lab").cpu
+    assert found is not None
+    assert (found.value, found.beside) == (1500, "the limit is 8")
+
+
 @pytest.mark.parametrize(
     ("limits", "vendor"),
     [
