@@ -17,6 +17,8 @@ ARGV: Final = "argv"
 ENV: Final = "env"
 IMAGE: Final = "image"
 """Directory with a file of NUL-terminated ``key=value`` about each container's image."""
+HOSTNAME: Final = "hostname"
+"""A file with the Pod's host name and its names for ``/etc/hosts``, each NUL-terminated."""
 IMAGE_ENV: Final = "image-env"
 """Directory with a file of NUL-terminated ``NAME=value`` of each container's image.
 

@@ -105,11 +105,19 @@ def block(container: Container, setting: Setting, warnings: list[str]) -> list[s
                 f"site {site.name} runs commands without a container"
             )
         return lines
+    if ranks and (nodes := setting.route.allocation.nodes) > 1 and _asks_for_hostname(container):
+        warnings.append(
+            f"{container.path}: it starts ranks on {nodes} nodes, so its hostname is the first node's, not the Pod's"
+        )
     lines.append(f"image={quote(images.reference(site, container.image))}")
     lines.append(f"options=({_options(container, setting, gpus)})")
     lines += _binds(container, setting, warnings)
     lines += _message(container, warnings)
     return lines
+
+
+def _asks_for_hostname(container: Container) -> bool:
+    return any("hostname" in word.lower() for word in (*(container.command or ()), *(container.args or ())))
 
 
 def _program(container: Container, *, ranks: bool) -> Iterator[str]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
+from router import names
 from router.workload.fields import Fields, Findings, as_flag, as_list, as_mapping, as_mappings, as_text, step, text
 from router.workload.nodelabels import judge_affinity, judge_node_selector, judge_spread
 
@@ -103,6 +104,7 @@ def _scheduler(value: object, path: str, findings: Findings) -> None:
 
 
 _ROOTLESS: Final = "needs privileges that an ordinary HPC user cannot have"
+_PEERS: Final = "is found by its peers through the cluster's DNS, which HPC nodes do not have"
 _DNS: Final = "needs the cluster's DNS or names, which HPC nodes do not have"
 
 _POD_SECURITY: Final[Table] = {
@@ -203,10 +205,10 @@ _POD: Final[Table] = {
     "shareProcessNamespace": _when_true("lets its containers see each other's processes"),
     "securityContext": _nested(lambda: _POD_SECURITY),
     "imagePullSecrets": None,
-    "hostname": _DNS,
-    "hostnameOverride": _DNS,
-    "subdomain": "is found by its peers through the cluster's DNS, which HPC nodes do not have",
-    "setHostnameAsFQDN": _when_true(_DNS),
+    "hostname": None,  # the agent gives it to the containers, as the next three
+    "hostnameOverride": None,
+    "subdomain": None,  # judge_subdomain
+    "setHostnameAsFQDN": None,
     "hostAliases": "adds names to /etc/hosts, which is the site's on HPC",
     "affinity": judge_affinity,
     "schedulerName": _scheduler,
@@ -239,6 +241,20 @@ def judge_pod(spec: Fields, path: str, findings: Findings) -> None:
         findings.warnings.append(
             f"{path}.runtimeClassName: RuntimeClass {name} has no effect on HPC, where the site's runtime runs containers"
         )
+
+
+def judge_subdomain(spec: Fields, path: str, pods: int, labels: Fields, findings: Findings) -> None:
+    """Keep a Job in the cloud whose Pods find each other by their names in a subdomain.
+
+    :param pods: how many there are at once; a single one's name is known to itself
+    :param labels: of the Job: one of a JobSet has peers in its other Jobs
+    """
+    if not spec.get("subdomain"):
+        return
+    if pods > 1:
+        findings.block(f"{path}.subdomain", _PEERS)
+    elif names.JOBSET_NAME in labels:
+        findings.block(f"{path}.subdomain", f"{_PEERS}, as the Jobs of a JobSet do")
 
 
 def judge_container(container: Fields, path: str, findings: Findings) -> None:

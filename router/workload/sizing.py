@@ -37,7 +37,7 @@ from router.workload.hints import Hints, read_hints
 from router.workload.limits import judge_size
 from router.workload.model import OWN_CONTROLLER, Container, Figure, GpuVendor, Sizes, Volume, Workload
 from router.workload.mpi import Mpi, lift_launchers
-from router.workload.obstacles import judge_container, judge_pod, unhonoured_warning
+from router.workload.obstacles import judge_container, judge_pod, judge_subdomain, unhonoured_warning
 from router.workload.podhosts import judge_pod_hosts
 from router.workload.resources import (
     CPU,
@@ -106,6 +106,8 @@ def workload_of(
     containers, mpi = lift_launchers(sized.containers, manifest.hints, budget, findings)
     if "parallelism" in manifest.spec:
         judge_pod_hosts(containers, _at_once(manifest), budget, findings)
+    labels = string_map(manifest.metadata, "labels", manifest.metadata_path)
+    judge_subdomain(manifest.pod, manifest.pod_path, _at_once(manifest), labels, findings)
     for container in containers:
         judge_size(container, findings)
     deadline = _deadline(manifest, findings)

@@ -10,6 +10,7 @@ from router.workload import workload_of
 from router.workload.obstacles import UNKNOWN
 from tests.workload.manifests import Manifest, asking, container, job
 
+PEERS = "spec.template.spec.subdomain: is found by its peers through the cluster's DNS, which HPC nodes do not have"
 POD = "spec.template.spec"
 MAIN = f"{POD}.containers[0]"
 REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
@@ -74,9 +75,8 @@ POD_FIELDS: list[tuple[Manifest, list[str]]] = [
     ({"resourceClaims": [{"name": "a"}]}, [f"{POD}.resourceClaims"]),
     ({"workloadRef": {"name": "a"}}, [f"{POD}.workloadRef"]),
     ({"schedulingGroup": {"podGroupName": "a"}}, [f"{POD}.schedulingGroup"]),
-    ({"subdomain": "svc"}, [f"{POD}.subdomain"]),
-    ({"hostname": "a"}, [f"{POD}.hostname"]),
-    ({"setHostnameAsFQDN": True}, [f"{POD}.setHostnameAsFQDN"]),
+    ({"subdomain": "svc", "hostname": "a", "setHostnameAsFQDN": True}, []),
+    ({"hostnameOverride": "a"}, []),
     ({"hostAliases": [{"ip": "1.2.3.4"}]}, [f"{POD}.hostAliases"]),
     ({"dnsPolicy": "ClusterFirst"}, []),
     ({"dnsPolicy": "None", "dnsConfig": {"nameservers": ["1.2.3.4"]}}, [f"{POD}.dnsPolicy", f"{POD}.dnsConfig"]),
@@ -242,3 +242,22 @@ def test_fields_without_effect_are_counted_after_fifty():
     (warning,) = workload_of(job(*containers), namespace="default").warnings
     assert warning.count("runAsGroup") == 50
     assert "and 10 more: not applied" in warning
+
+
+@pytest.mark.parametrize(
+    ("spec", "labels", "obstacles"),
+    [
+        ({"parallelism": 2, "completions": 2}, {}, [PEERS]),
+        ({"parallelism": 2}, {}, [PEERS]),
+        ({"parallelism": 1, "completions": 9}, {}, []),
+        ({"parallelism": 9, "completions": 1}, {}, []),
+        ({}, {"jobset.sigs.k8s.io/jobset-name": "a"}, [f"{PEERS}, as the Jobs of a JobSet do"]),
+    ],
+)
+def test_pods_that_find_each_other_in_a_subdomain_stay(
+    spec: dict[str, Any], labels: dict[str, str], obstacles: list[str]
+) -> None:
+    manifest = job(pod={"subdomain": "svc"}, **spec)
+    manifest["metadata"]["labels"] = labels
+
+    assert [str(one) for one in workload_of(manifest, namespace="lab").obstacles] == obstacles

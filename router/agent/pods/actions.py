@@ -148,12 +148,17 @@ def tell(tools: Tools, record: Record, kind: str, reason: str, message: str) -> 
     _told("event", record, reason=reason, words=message)
 
 
+_DOUBTS: Final = {
+    names.REASON_MPI_UNKNOWN: "Container {} runs, but whether its ranks can talk to each other is not known: the first line of its log says why",
+    names.REASON_NODE_HOSTNAME: "Containers see the host name of their node, as the site's container runtime cannot give them another; the variable HOSTNAME is the Pod's name",
+}
+
+
 def tell_doubts(tools: Tools, record: Record, notes: Iterable[Note]) -> None:
-    """Write an Event for each container that a script started without knowing whether its ranks can communicate."""
+    """Write an Event for each doubt of a script about a container that it has started."""
     for note in notes:
-        if note.event is Told.RUNNING and note.reason == names.REASON_MPI_UNKNOWN:
-            words = f"Container {note.container} runs, but whether its ranks can talk to each other is not known: the first line of its log says why"
-            tell(tools, record, "Normal", names.REASON_MPI_UNKNOWN, words)
+        if note.event is Told.RUNNING and note.reason in _DOUBTS:
+            tell(tools, record, "Normal", note.reason, _DOUBTS[note.reason].format(note.container))
 
 
 def annotate(tools: Tools, record: Record, annotations: Mapping[str, str]) -> None:

@@ -24,8 +24,8 @@ from router.hpc import Submission, job_name
 from router.hpc.remarks import Submitted
 from router.kube.client import Api
 from router.pod import files as podfiles
+from router.pod import hostname, layout, results
 from router.pod import image as ociimage
-from router.pod import layout, results
 from router.pod.image import Used, Wait
 from router.pod.layout import PodDirectory
 from router.pod.view import PodView
@@ -227,7 +227,7 @@ class Submitter:
             images=images,
         )
         plan = results.plan_text(resultpaths.resolve(workload, approved.results, _RESULTS_FIELD))
-        return staged.add(layout.RESULTS, plan)
+        return staged.add(layout.RESULTS, plan).add(layout.HOSTNAME, hostname.text(pod))
 
     def _pull_secrets(self, pod: Json) -> tuple[Json, ...]:
         """The Secrets that a Pod names for its images. Missing ones are skipped, as by a kubelet. Raises ImageWait."""

@@ -3,6 +3,35 @@ find_runtime() {
 	local found
 	found=$(type -P "$runtime") || refuse 127 "there is no $runtime on $HOSTNAME; PATH is $PATH"
 	runtime=$found
+	names_hosts || doubt=',"reason":"NodeHostname"'
+}
+
+# Whether containers can have the Pod's host name, for which they need a namespace.
+names_hosts() {
+	local most=1 conf address
+	own_name=''
+	staged "$dir/hostname"
+	[[ ${words[0]} ]] || return 0
+	{ read -r most </proc/sys/user/max_uts_namespaces; } 2>/dev/null
+	((most > 0)) || return 1
+	conf=$("$runtime" buildcfg 2>/dev/null | sed -n 's/^[A-Z]*_CONF_FILE=//p')
+	! grep -qsE '^[[:space:]]*allow uts ns[[:space:]]*=[[:space:]]*no' "${conf:-/}" || return 1
+	# Programs look their own name up: it is the node's address.
+	read -r address _ < <(timeout 5 getent ahosts "$HOSTNAME")
+	{
+		cat /etc/hosts
+		echo "${address:-127.0.0.1}" "${words[@]:1}"
+	} >"$scratch/hosts.own" 2>/dev/null
+	own_name=${words[0]}
+}
+
+own_hostname() {
+	staged "$dir/hostname"
+	[[ ${words[0]} ]] || return 0
+	image_env=("HOSTNAME=${words[0]}" "${image_env[@]}")
+	[[ $own_name ]] || return 0
+	options+=(--hostname "$own_name")
+	[[ " ${binds[*]} " == *[:\"]/etc/hosts[:\"\ ]* ]] || binds+=(--bind "$scratch/hosts.own:/etc/hosts")
 }
 
 staged_image() {

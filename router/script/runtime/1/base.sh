@@ -119,6 +119,7 @@ load() {
 	name=${names[$1]} kind=${kinds[$1]}
 	"container_$1"
 	staged_image
+	if [[ $1 != "${mpi:-}" ]] || ! several_nodes; then own_hostname; fi
 	if staged "$dir/argv/$name"; then
 		argv=("${words[@]}")
 	elif [[ $needs_argv ]]; then
@@ -128,6 +129,12 @@ load() {
 	staged "$dir/env/$name"
 	env+=("${words[@]}" "${own[@]}")
 	((gpus == 0)) || [[ $1 == "${mpi:-}" ]] || give_devices
+}
+
+# Ranks on several nodes find each other by the names of nodes.
+several_nodes() {
+	[[ ! -r ${PBS_NODEFILE:-} ]] || (($(sort -u "$PBS_NODEFILE" | wc -l) < 2)) || return 0
+	((${SLURM_JOB_NUM_NODES:-1} > 1))
 }
 
 # Stdin to the log, unbuffered, up to the limit; read to its end, so that no writer fails.
@@ -261,7 +268,8 @@ turn() {
 	pid)
 		pids[i]=$value
 		echo "$value" >&7
-		note running ",\"container\":\"${names[i]}\",\"restart\":$rest"
+		note running ",\"container\":\"${names[i]}\",\"restart\":$rest$doubt"
+		doubt=''
 		[[ ! $ending || (${kinds[i]} == sidecar && ! $closing) ]] || end "$i"
 		;;
 	exit)
@@ -382,7 +390,7 @@ set_up() {
 }
 
 main() {
-	local workers=() pids=() missing=() ending='' asked='' closing='' alive='' kill_at=0 result=0 notes=0 beating=()
+	local workers=() pids=() missing=() doubt='' ending='' asked='' closing='' alive='' kill_at=0 result=0 notes=0 beating=()
 	exec </dev/null # bash has read all that came this way
 	umask 077
 	LC_ALL=C

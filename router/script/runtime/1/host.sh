@@ -3,6 +3,12 @@ find_runtime() { :; }
 
 staged_image() { :; }
 
+# The node's own name stays; the variable is the Pod's.
+own_hostname() {
+	staged "$dir/hostname"
+	[[ ! ${words[0]} ]] || env=("HOSTNAME=${words[0]}" "${env[@]}")
+}
+
 examine() { :; }
 
 # No container: the command itself, in an environment of its own.
