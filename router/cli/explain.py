@@ -70,9 +70,9 @@ def _lines(judged: Judged, judgement: Judgement, policy: Policy, *, no_script: b
     for site in _sites_tried(judgement.workload, judgement.decision, policy):
         lines = profiles.reasons(judgement.workload, site)
         yield from _section(f"MPI profiles of site {site.name}, in order", lines or ["none"])
-    obstacles = judgement.decision.obstacles or judgement.workload.obstacles
-    if obstacles:
-        yield from _section("keeps it in the cloud", [str(obstacle) for obstacle in obstacles])
+    found = judgement.decision.in_the_way or [str(one) for one in judgement.workload.obstacles]
+    if found:
+        yield from _section("keeps it in the cloud", found)
     if judgement.differences:
         yield from _section("different there, as for every such Job", judgement.differences)
     # One warning repeats the decision, which is shown above.

@@ -24,6 +24,7 @@ from router.site.volumes import SitePath, place_of
 from router.values import unchanging
 from router.workload import check_bounds, limits, managed_by, resultpaths, workload_of
 from router.workload.cluster import Cluster
+from router.workload.fields import LONGEST_WARNING
 from router.workload.model import Obstacle, Volume, Workload
 from router.workload.quotas import shortage
 
@@ -222,6 +223,7 @@ def _settled(
 ) -> Judgement:
     script = routed = None
     missing: tuple[str, ...] = ()
+    decision = _also_too_large(decision, workload, stripped.job, stripped.root, gate)
     if (route := decision.route) is not None and (
         large := text_too_large(workload, route.site, stripped.job, stripped.root)
     ):
@@ -274,7 +276,29 @@ def _kept_back(decision: Decision, route: Route, obstacle: Obstacle) -> Decision
     target = route.rule.if_not_routable
     verb = "allows it only on HPC, but" if target == "deny" else "would send it to HPC, but"
     reason = f"rule {decision.rule} {verb} it cannot go there: {obstacle}"
-    return replace(decision, target=target, route=None, wanted=True, obstacles=(obstacle,), reason=reason)
+    found = (str(obstacle),)
+    return replace(
+        decision, target=target, route=None, wanted=True, obstacles=(obstacle,), in_the_way=found, reason=reason
+    )
+
+
+def _also_too_large(decision: Decision, workload: Workload, own: Job, root: str, gate: Gate) -> Decision:
+    """The decision on a Job that cannot go to HPC, with the text that would be too large for a script as well."""
+    if not decision.in_the_way:
+        return decision
+    sites = [one.site for rule in gate.policy.rules if rule.name == decision.rule for one in rule.candidates]
+    found = [text_too_large(workload, site, own, root) for site in sites]
+    if not found or any(one is None for one in found):
+        return decision
+    large = next(one for one in found if one is not None)
+    if any(one.path.startswith(large.path) for one in decision.obstacles):
+        return decision
+    return replace(
+        decision,
+        obstacles=(*decision.obstacles, large),
+        in_the_way=(*decision.in_the_way, str(large)),
+        reason=f"{decision.reason.rstrip('.')}; {large}",
+    )
 
 
 def _told(
@@ -292,7 +316,7 @@ def _warnings(
         for hint in decision.refused_hints:
             yield f"Rule {decision.rule} does not allow the hint {names.PREFIX}{hint}; it has no effect."
     elif decision.target == "cloud" and decision.wanted:
-        yield _sentence("This Job stays in the cloud", decision.reason)
+        yield from _stays(decision)
     yield from decision.warnings
     if route is not None:
         yield from route.allocation.warnings
@@ -304,8 +328,16 @@ def _warnings(
     yield from stripped.warnings
 
 
-def _sentence(head: str, reason: str) -> str:
-    return f"{head}: {reason.rstrip('.')}."
+def _stays(decision: Decision) -> Iterator[str]:
+    """Why a Job stays that a rule would send: one sentence, or if that would be cut, one for each thing in the way."""
+    head, count = "This Job stays in the cloud", len(decision.in_the_way)
+    whole = f"{head}: {decision.reason.rstrip('.')}."
+    if count < 2 or len(whole) <= LONGEST_WARNING:
+        yield whole
+        return
+    yield f"{head}: rule {decision.rule} would send it to HPC, but {count} things are in the way:"
+    for number, one in enumerate(decision.in_the_way, start=1):
+        yield f"{number}. {one}"
 
 
 def _kib(size: int) -> str:

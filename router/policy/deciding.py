@@ -232,11 +232,12 @@ def _hpc(case: _Case, checked: CheckedRule) -> Decision:
         reason = f"its hint {names.HINT_ROUTE}: cloud keeps it in the cloud; rule {rule.name} would have sent it"
         return Decision("cloud", rule.name, reason, refused_hints=refused)
     obstacles = workload.obstacles + _rule_obstacles(checked, workload, refused)
-    if obstacles:
-        return _not_routable(checked, obstacles, sentences.in_the_way(obstacles), refused)
     found = _first_that_fits(case, checked)
     if isinstance(found, Misfit):
-        return _not_routable(checked, found.obstacles, found.reason, refused)
+        every = tuple(dict.fromkeys((*obstacles, *found.obstacles)))
+        return _not_routable(checked, every, found.reasons, refused)
+    if obstacles:
+        return _not_routable(checked, obstacles, (), refused)
     route, passed_over = found
     reason = sentences.sent(route, workload, case.states, passed_over)
     return Decision("hpc", rule.name, reason, route=route, wanted=True, refused_hints=refused)
@@ -263,22 +264,34 @@ def _first_that_fits(case: _Case, checked: CheckedRule) -> tuple[Route, str] | M
     """The first queue of the rule's list that is up and fits, and why the queues before it do not; else a Misfit."""
     misfits: list[str] = []
     obstacles: dict[Obstacle, None] = {}
+    reasons: dict[str, list[str]] = {}
     for candidate in checked.candidates:
         state = case.states.states.get((candidate.site.name, candidate.queue.name))
         tried = fit(case.policy, checked.rule, candidate, case.workload, case.requester, state)
         if isinstance(tried, Route):
             return tried, "; ".join(misfits)
-        misfits.append(f"queue {candidate.queue.name} of site {candidate.site.name}: {tried.reason}")
+        where = f"queue {candidate.queue.name} of site {candidate.site.name}"
+        misfits.append(f"{where}: {tried}")
         obstacles.update(dict.fromkeys(tried.obstacles))
-    return Misfit("; ".join(misfits), tuple(obstacles))
+        for reason in tried.reasons:
+            reasons.setdefault(reason, []).append(where)
+    return Misfit(tuple(obstacles), tuple(f"{', '.join(queues)}: {reason}" for reason, queues in reasons.items()))
 
 
 def _not_routable(
-    checked: CheckedRule, obstacles: tuple[Obstacle, ...], reason: str, refused: tuple[str, ...]
+    checked: CheckedRule, obstacles: tuple[Obstacle, ...], misfits: tuple[str, ...], refused: tuple[str, ...]
 ) -> Decision:
+    """The decision on a Job that cannot go to HPC, with all that is in the way: its fields, then the rule's queues."""
     rule = checked.rule
-    if rule.if_not_routable == "deny":
-        sentence = f"rule {rule.name} allows it only on HPC, but it cannot go there: {reason}"
-        return Decision("deny", rule.name, sentence, wanted=True, obstacles=obstacles, refused_hints=refused)
-    sentence = f"rule {rule.name} would send it to HPC, but it cannot go there: {reason}"
-    return Decision("cloud", rule.name, sentence, wanted=True, obstacles=obstacles, refused_hints=refused)
+    found = (*map(str, obstacles), *misfits)
+    reason = sentences.in_the_way(found)
+    verb = "allows it only on" if rule.if_not_routable == "deny" else "would send it to"
+    return Decision(
+        rule.if_not_routable,
+        rule.name,
+        f"rule {rule.name} {verb} HPC, but it cannot go there: {reason}",
+        wanted=True,
+        obstacles=obstacles,
+        in_the_way=found,
+        refused_hints=refused,
+    )

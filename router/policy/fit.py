@@ -1,30 +1,38 @@
 """Decides whether a Job can run on one queue, with which identity and layout.
 
-Pure. Answers a Route, or why not. Sets the order in which reasons are given; ``router.site.allocation`` checks the
-figures, and ``router.script`` what a script can do.
+Pure. Answers a Route, or all that is in the way: a user who mends one thing must not meet the next one afterwards.
+``router.site.allocation`` checks the figures, and ``router.site.support`` what a script can do.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from router.policy import sentences
+from router.hpc.requests import Allocation
 from router.policy.decision import QueueState, Requester, Route
 from router.policy.identity import identify
 from router.policy.model import Candidate, Policy
 from router.policy.schema import Rule
 from router.site import allocation
 from router.site.profiles import profile_of
+from router.site.schema import MpiProfile
 from router.site.support import unsupported
 from router.workload.model import Obstacle, Workload
 
 
 @dataclass(frozen=True, slots=True)
 class Misfit:
-    """Why a queue does not fit a Job: one clause, and the fields of the Job that are in the way, if any."""
+    """All that keeps a Job from a queue, as far as it can be known.
 
-    reason: str
+    :param obstacles: fields of the Job
+    :param reasons: everything else, each a clause; what a user can change comes first
+    """
+
     obstacles: tuple[Obstacle, ...] = ()
+    reasons: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        return "; ".join([*map(str, self.obstacles), *self.reasons])
 
 
 def fit(
@@ -32,26 +40,34 @@ def fit(
 ) -> Route | Misfit:
     """Try one queue of a rule."""
     site, queue = candidate.site, candidate.queue
-    if state is not None and state.up is False:
-        return Misfit("the queue is closed, down, or not in the batch system")
-    identity = identify(policy.accounts, requester, site.name)
-    if isinstance(identity, str):
-        return Misfit(identity)
     profile = profile_of(workload, site, implied=rule.mpi)
-    if rule.mpi and profile is None:
-        return Misfit(f"the rule says that it is an MPI program (mpi), and site {site.name} has no MPI profile for it")
     obstacles = unsupported(workload, site, profile)
-    if obstacles:
-        return Misfit(sentences.in_the_way(obstacles), tuple(obstacles))
-    laid_out = allocation.allocate(
+    identity = identify(policy.accounts, requester, site.name)
+    reasons = []
+    laid_out = _laid_out(rule, candidate, workload, profile)
+    if isinstance(laid_out, str):
+        reasons.append(laid_out)
+    if isinstance(identity, str):
+        reasons.append(identity)
+    if state is not None and state.up is False:
+        reasons.append("the queue is closed, down, or not in the batch system")
+    if obstacles or isinstance(laid_out, str) or isinstance(identity, str) or reasons:
+        return Misfit(obstacles, tuple(reasons))
+    return Route(site=site, queue=queue, identity=identity, allocation=laid_out, profile=profile, rule=rule)
+
+
+def _laid_out(rule: Rule, candidate: Candidate, workload: Workload, profile: MpiProfile | None) -> Allocation | str:
+    """How the Job runs on the queue, or one clause that says why it cannot."""
+    if rule.mpi and profile is None:
+        site = candidate.site.name
+        return f"the rule says that it is an MPI program (mpi), and site {site} has no MPI profile for it"
+    found = allocation.allocate(
         workload,
-        site,
-        queue,
+        candidate.site,
+        candidate.queue,
         profile=profile,
         defaults=rule.defaults,
         max_nodes=candidate.choice.max_nodes,
         max_walltime=candidate.choice.max_walltime,
     )
-    if isinstance(laid_out, str):
-        return Misfit(f"it {laid_out}")
-    return Route(site=site, queue=queue, identity=identity, allocation=laid_out, profile=profile, rule=rule)
+    return f"it {found}" if isinstance(found, str) else found

@@ -14,9 +14,11 @@ from router.policy import variables
 from router.policy.conditions import Condition, Verdict
 from router.policy.decision import QueueStates, Requester, Route
 from router.policy.variables import QueueNow
-from router.workload.model import Obstacle, Workload
+from router.workload.model import Workload
 
 _MOST_NAMED: Final = 50
+_LONGEST: Final = 8000
+"""Most characters of a list of what is in the way, unless the first thing is longer: it becomes an annotation."""
 
 
 def asked(workload: Workload) -> str:
@@ -42,10 +44,15 @@ def count(number: int, noun: str) -> str:
     return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 
-def in_the_way(obstacles: Sequence[Obstacle]) -> str:
-    """The fields that keep a Job from HPC, each with its reason; after the first fifty, only their number."""
-    named = "; ".join([str(obstacle) for obstacle in obstacles[:_MOST_NAMED]])
-    return f"{named}; and {len(obstacles) - _MOST_NAMED} more" if len(obstacles) > _MOST_NAMED else named
+def in_the_way(found: Sequence[str]) -> str:
+    """All that keeps a Job from HPC; after fifty things, or many characters, only the number of the others."""
+    told: list[str] = []
+    for one in found[:_MOST_NAMED]:
+        if told and sum(map(len, told)) + len(one) > _LONGEST:
+            break
+        told.append(one)
+    rest = len(found) - len(told)
+    return "; ".join([*told, f"and {rest} more"] if rest else told)
 
 
 def laid_out(allocation: Allocation, workload: Workload) -> str:

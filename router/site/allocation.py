@@ -5,19 +5,20 @@ Pure. The result depends on the Workload, the queue's nodes and the rule's defau
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
-from typing import Final
+from typing import Final, TypeVar
 
 from router import names
 from router.hpc.requests import Allocation, Chunk
-from router.notation import durations, quantity
-from router.site import leastmemory, sharing
+from router.notation import quantity
+from router.site import leastmemory, sharing, walltime
+from router.site.misfit import MisfitError
 from router.site.schema import Defaults, MpiProfile, Queue, Site
-from router.site.systems import SYSTEMS
 from router.values import unchanging
 from router.workload.model import Figure, Workload
 
-DEFAULT_WALLTIME: Final = 3600
+T = TypeVar("T")
 _PLACED: Final = ("ranks", "ranks_per_node", "nodes")
 
 
@@ -40,17 +41,6 @@ class _Ask:
     requested: int | None = None
 
 
-@unchanging
-class _Time:
-    walltime: int
-    deadline: int
-    note: str
-
-
-class _MisfitError(Exception):
-    """Why a Workload does not fit. Its arguments: one clause with both figures, then the names of the figures."""
-
-
 def allocate(  # noqa: PLR0913 - a queue is chosen with all of these known
     workload: Workload,
     site: Site,
@@ -61,7 +51,9 @@ def allocate(  # noqa: PLR0913 - a queue is chosen with all of these known
     max_nodes: int | None,
     max_walltime: int | None,
 ) -> Allocation | str:
-    """How one Pod of the Workload runs on a queue, or one clause that says why it cannot, with both figures.
+    """How one Pod of the Workload runs on a queue, or why it cannot, with both figures of each.
+
+    The reasons are clauses that follow "it". Between them stands "; it ".
 
     :param profile: the MPI profile that matches the Pod's image; it can make a Job without a launcher an MPI workload
     :param defaults: the rule's figures, used where the Job does not ask for any
@@ -70,23 +62,22 @@ def allocate(  # noqa: PLR0913 - a queue is chosen with all of these known
     """
     notes: list[tuple[str, str]] = []
     warnings: list[str] = []
-    try:
-        _check_gpus(workload, site, queue)
-        spans = _spans(workload, profile, warnings)
-        ask = (
-            _ask_of_ranks(workload, profile, defaults, notes, warnings)
-            if spans
-            else _ask_of_one(workload, queue, defaults, notes)
-        )
-        chunks = _spread(ask, queue, min(queue.nodes, max_nodes or queue.nodes)) if spans else _one_chunk(ask, queue)
-        least = leastmemory.least(site, queue)
-        warnings += leastmemory.raised([chunk.memory for chunk in chunks], least, site)
-        chunks = tuple([replace(one, memory=one.memory and max(one.memory, least)) for one in chunks])
-        time = _time(workload, site, queue, defaults, max_walltime)
-    except _MisfitError as misfit:
-        return f"{misfit.args[0]}{workload.asked_in(*misfit.args[1:])}"
+    misfits: list[MisfitError] = []
+    spans = _spans(workload, profile, warnings)
+    _tried(misfits, lambda: _check_gpus(workload, site, queue))
+    without = replace(workload, gpus=None) if misfits else workload
     if spans:
-        notes.append(("nodes", _nodes_origin(workload)))
+        most = min(queue.nodes, max_nodes or queue.nodes)
+        found = _tried(misfits, lambda: _ranks(without, queue, profile, defaults, most, (notes, warnings)))
+    else:
+        found = _one_chunk(_ask_of_one(without, defaults, notes), queue, workload, misfits)
+    time = _tried(misfits, lambda: walltime.ask(workload, site, queue, defaults, max_walltime))
+    if misfits or found is None or time is None:
+        return "; it ".join(f"{misfit.args[0]}{workload.asked_in(*misfit.args[1:])}" for misfit in misfits)
+    ask, chunks = found
+    least = leastmemory.least(site, queue)
+    warnings += leastmemory.raised([chunk.memory for chunk in chunks], least, site)
+    chunks = tuple([replace(one, memory=one.memory and max(one.memory, least)) for one in chunks])
     notes.append(("walltime", time.note))
     return Allocation(
         chunks=chunks,
@@ -98,6 +89,14 @@ def allocate(  # noqa: PLR0913 - a queue is chosen with all of these known
         notes=tuple(notes),
         warnings=tuple(warnings),
     )
+
+
+def _tried(misfits: list[MisfitError], make: Callable[[], T]) -> T | None:
+    try:
+        return make()
+    except MisfitError as misfit:
+        misfits.append(misfit)
+        return None
 
 
 def is_mpi(workload: Workload, profile: MpiProfile | None) -> bool:
@@ -134,9 +133,9 @@ def _check_gpus(workload: Workload, site: Site, queue: Queue) -> None:
     if not workload.gpus or not workload.gpus.value:
         return
     if site.gpus == "refuse":
-        raise _MisfitError(f"asks for {_of(workload.gpus.value, 'GPU')}, and site {site.name} takes no GPU Jobs")
+        raise MisfitError(f"asks for {_of(workload.gpus.value, 'GPU')}, and site {site.name} takes no GPU Jobs")
     if queue.gpu_vendor is not None and workload.gpu_vendor is not None and workload.gpu_vendor != queue.gpu_vendor:
-        raise _MisfitError(f"asks for GPUs of {workload.gpu_vendor}, and the queue has those of {queue.gpu_vendor}")
+        raise MisfitError(f"asks for GPUs of {workload.gpu_vendor}, and the queue has those of {queue.gpu_vendor}")
 
 
 def _cpu(workload: Workload, defaults: Defaults) -> Figure | None:
@@ -154,16 +153,11 @@ def _memory(workload: Workload, defaults: Defaults) -> Figure | None:
     return figure if figure is not None and figure.value else None
 
 
-def _ask_of_one(workload: Workload, queue: Queue, defaults: Defaults, notes: list[tuple[str, str]]) -> _Ask:
+def _ask_of_one(workload: Workload, defaults: Defaults, notes: list[tuple[str, str]]) -> _Ask:
     """One process on one node: CPUs rounded up to whole cores, at least one."""
     cpu = _cpu(workload, defaults)
     cores = max(1, -(-cpu.value // 1000)) if cpu else 1
     notes.append(("cores", f"{cpu.origin}, in whole cores{cpu.aside}" if cpu else "nothing was asked for"))
-    if cores > queue.cpus_per_node:
-        raise _MisfitError(
-            f"asks for {cores} CPUs{cpu.aside if cpu else ''}, and a node has {queue.cpus_per_node}; only MPI programs span nodes: the hint "
-            f"{names.HINT_RANKS}, impliesMpi of the MPI profile or mpi: true of the rule says that it is one"
-        )
     memory = _note_memory(_memory(workload, defaults), notes)
     gpus = workload.gpus.value if workload.gpus else 0
     return _Ask(1, cores, memory, gpus, None, 1, requested=_requested(workload))
@@ -188,14 +182,38 @@ def _note_memory(memory: Figure | None, notes: list[tuple[str, str]]) -> int | N
     return memory.value if memory else None
 
 
-def _one_chunk(ask: _Ask, queue: Queue) -> tuple[Chunk, ...]:
-    if ask.memory is not None and queue.memory_per_node is not None and ask.memory > queue.memory_per_node:
-        raise _MisfitError(
-            f"asks for {quantity.show_bytes(ask.memory)} of memory{_or_request(ask, queue)}; a node has {quantity.show_bytes(queue.memory_per_node)}"
+def _one_chunk(
+    ask: _Ask, queue: Queue, workload: Workload, misfits: list[MisfitError]
+) -> tuple[_Ask, tuple[Chunk, ...]]:
+    """The one node of a Pod without ranks; all that the queue's nodes lack for it is added to ``misfits``."""
+    cores = ask.cores_per_rank
+    if cores > queue.cpus_per_node:
+        aside = workload.cpu.aside if workload.cpu else ""
+        clause = (
+            f"asks for {cores} CPUs{aside}, and a node has {queue.cpus_per_node}; only MPI programs span nodes: the hint "
+            f"{names.HINT_RANKS}, impliesMpi of the MPI profile or mpi: true of the rule says that it is one"
         )
+        misfits.append(MisfitError(clause))
+    if ask.memory is not None and queue.memory_per_node is not None and ask.memory > queue.memory_per_node:
+        asked, has = quantity.show_bytes(ask.memory), quantity.show_bytes(queue.memory_per_node)
+        misfits.append(MisfitError(f"asks for {asked} of memory{_or_request(ask, queue)}; a node has {has}"))
     if ask.gpus > queue.gpus_per_node:
-        raise _MisfitError(f"asks for {_of(ask.gpus, 'GPU')}; a node has {queue.gpus_per_node}", "gpus")
-    return (Chunk(1, 1, ask.cores_per_rank, ask.cores_per_rank, ask.memory, ask.gpus),)
+        clause = f"asks for {_of(ask.gpus, 'GPU')}; a node has {queue.gpus_per_node}"
+        misfits.append(MisfitError(clause, "gpus"))
+    return ask, (Chunk(1, 1, cores, cores, ask.memory, ask.gpus),)
+
+
+def _ranks(
+    workload: Workload,
+    queue: Queue,
+    profile: MpiProfile | None,
+    defaults: Defaults,
+    most: int,
+    said: tuple[list[tuple[str, str]], list[str]],
+) -> tuple[_Ask, tuple[Chunk, ...]]:
+    ask = _ask_of_ranks(workload, profile, defaults, *said)
+    said[0].append(("nodes", _nodes_origin(workload)))
+    return ask, _spread(ask, queue, most)
 
 
 def _ask_of_ranks(
@@ -250,17 +268,17 @@ def _spread(ask: _Ask, queue: Queue, limit: int) -> tuple[Chunk, ...]:
     _check_together(ask)
     most = _most_per_node(ask, queue)
     if ask.per_node is not None and ask.per_node > most:
-        raise _MisfitError(_too_dense(ask, queue, ask.per_node), "ranks_per_node")
+        raise MisfitError(_too_dense(ask, queue, ask.per_node), "ranks_per_node")
     nodes = _count_nodes(ask, queue, limit, most)
     if nodes > limit:
-        raise _MisfitError(
+        raise MisfitError(
             f"needs {_of(nodes, 'node')} for {_of(ask.ranks, 'rank')} of {_of(ask.cores_per_rank, 'core')}; it may have {limit}",
             *_PLACED,
         )
     shares = _shares(ask, nodes)
     densest = max(ranks for _, ranks in shares)
     if densest > most:
-        raise _MisfitError(_too_dense(ask, queue, densest), *_PLACED)
+        raise MisfitError(_too_dense(ask, queue, densest), *_PLACED)
     return tuple([_chunk(ask, count, ranks, nodes) for count, ranks in shares])
 
 
@@ -274,9 +292,9 @@ def _check_together(ask: _Ask) -> None:
     if ask.nodes is None:
         return
     if ask.nodes > ask.ranks:
-        raise _MisfitError(f"asks for {_of(ask.nodes, 'node')} for {_of(ask.ranks, 'rank')}; each node needs a rank")
+        raise MisfitError(f"asks for {_of(ask.nodes, 'node')} for {_of(ask.ranks, 'rank')}; each node needs a rank")
     if ask.per_node is not None and ask.nodes * ask.per_node < ask.ranks:
-        raise _MisfitError(
+        raise MisfitError(
             f"asks for {_of(ask.ranks, 'rank')}, and {_of(ask.nodes, 'node')} with {_of(ask.per_node, 'rank')} each hold "
             f"{ask.nodes * ask.per_node}"
         )
@@ -286,11 +304,11 @@ def _most_per_node(ask: _Ask, queue: Queue) -> int:
     """The most ranks for which a node has enough cores and memory."""
     most = queue.cpus_per_node // ask.cores_per_rank
     if most == 0:
-        raise _MisfitError(f"needs {_of(ask.cores_per_rank, 'core')} for each rank; a node has {queue.cpus_per_node}")
+        raise MisfitError(f"needs {_of(ask.cores_per_rank, 'core')} for each rank; a node has {queue.cpus_per_node}")
     if ask.memory is not None and queue.memory_per_node is not None:
         by_memory = queue.memory_per_node * ask.ranks // ask.memory
         if by_memory == 0:
-            raise _MisfitError(
+            raise MisfitError(
                 f"needs {quantity.show_bytes(-(-ask.memory // ask.ranks))} of memory for each rank{_or_request(ask, queue)}; "
                 f"a node has {quantity.show_bytes(queue.memory_per_node)}"
             )
@@ -308,7 +326,7 @@ def _count_nodes(ask: _Ask, queue: Queue, limit: int, most: int) -> int:
             continue
         if not ask.bound or sharing.is_even(ask.gpus // nodes, [ranks for _, ranks in _shares(ask, nodes)]):
             return nodes
-    raise _MisfitError(
+    raise MisfitError(
         f"asks for {_of(ask.gpus, 'GPU')} on {_of(fewest, 'node')}{'' if fixed else f' to {min(limit, ask.ranks)}'}, "
         f"which must share them evenly{', as must the ranks of each' if ask.bound else ''}; a node has {queue.gpus_per_node}",
         *("gpus", *_PLACED),
@@ -329,61 +347,6 @@ def _too_dense(ask: _Ask, queue: Queue, ranks: int) -> str:
 def _chunk(ask: _Ask, count: int, ranks: int, nodes: int) -> Chunk:
     memory = None if ask.memory is None else -(-ask.memory * ranks // ask.ranks)
     return Chunk(count, ranks, ranks * ask.cores_per_rank, ask.cores_per_rank, memory, ask.gpus // nodes)
-
-
-def _time(workload: Workload, site: Site, queue: Queue, defaults: Defaults, most: int | None) -> _Time:
-    """Walltime and deadline. Of a time that the Job asks for, only the margin may be cut."""
-    limits = [limit for limit in (queue.walltime_max, most) if limit is not None]
-    longest = _down(min(limits), site) if limits else None
-    if workload.walltime_asked is not None:
-        return _asked_time(workload.walltime_asked, workload.grace, site, longest)
-    if defaults.walltime is not None:
-        wanted, note = defaults.walltime, "the rule's default"
-    elif queue.walltime_default is not None:
-        wanted, note = queue.walltime_default, "the queue's default"
-    else:
-        wanted, note = DEFAULT_WALLTIME, "the default of 1h"
-    walltime = _up(wanted, site)
-    if longest is not None and walltime > longest:
-        walltime, note = longest, f"{note}, cut to the queue's maximum"
-    deadline = max(walltime - workload.grace - site.margin, walltime - walltime // 2)
-    if deadline + workload.grace > walltime:
-        raise _MisfitError(
-            f"has a grace period of {durations.show(workload.grace)}, more than half of the walltime of "
-            f"{durations.show(walltime)} for Jobs that ask for none"
-        )
-    return _Time(walltime, deadline, f"{note}; the containers' deadline is that less grace period and margin")
-
-
-def _asked_time(asked: Figure, grace: int, site: Site, longest: int | None) -> _Time:
-    need = asked.value + grace
-    allowed = _up(durations.LONGEST, site) if longest is None else longest
-    if need > allowed:
-        raise _MisfitError(
-            f"asks for {durations.show(asked.value)} and {durations.show(grace)} of grace; "
-            f"the longest walltime is {durations.show(allowed)}{_instead(allowed - grace)}"
-        )
-    walltime = min(_up(need + site.margin, site), allowed)
-    return _Time(walltime, asked.value, f"{asked.origin}, with grace period and margin")
-
-
-def _instead(most: int) -> str:
-    return f": ask for at most {durations.show(most)}" if most > 0 else ", which the grace period alone uses up"
-
-
-def _up(seconds: int, site: Site) -> int:
-    """Seconds rounded up to the batch system's unit: Slurm counts whole minutes."""
-    step = SYSTEMS[site.system].TRAITS.walltime_step
-    return -(-seconds // step) * step
-
-
-def _down(seconds: int, site: Site) -> int:
-    step = SYSTEMS[site.system].TRAITS.walltime_step
-    if seconds < step:
-        raise _MisfitError(
-            f"needs at least {durations.show(step)} of walltime, the unit of {site.system}; it may have {seconds}s"
-        )
-    return seconds // step * step
 
 
 def _of(count: int, unit: str) -> str:

@@ -178,9 +178,7 @@ def _assemble(
         containers,
         sized.volumes,
         *_counts(spec, manifest.path),
-        suspended=flag(spec, "suspend", manifest.path),
-        restart_policy=_restart_policy(pod, pod_path),
-        grace=_grace(pod, pod_path),
+        *_course(manifest),
         service_account=text(pod, "serviceAccountName", pod_path) or text(pod, "serviceAccount", pod_path),
         cpu=sized.requests.cpu,
         memory=sized.limits.memory,
@@ -316,6 +314,12 @@ def _counts(spec: Fields, path: str) -> tuple[Figure, Figure | None, bool]:
         raise JobError(f"{path}.completions", "must be set if completionMode is Indexed")
     together = Figure(1, "default") if parallelism is None else Figure(parallelism, f"{path}.parallelism")
     return together, done, mode == "Indexed"
+
+
+def _course(manifest: _Manifest) -> tuple[bool, str, int]:
+    """Whether it is suspended, its restartPolicy, its grace period."""
+    pod, path = manifest.pod, manifest.pod_path
+    return flag(manifest.spec, "suspend", manifest.path), _restart_policy(pod, path), _grace(pod, path)
 
 
 def _at_once(manifest: _Manifest) -> int:

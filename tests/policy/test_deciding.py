@@ -165,6 +165,37 @@ def test_figures_of_one_pod_say_how_many_there_are(spec: dict[str, int], figures
     assert decision.reason == f"{BIG}: {figures}, 1 core for 1h"
 
 
+def test_everything_in_the_way_is_told_at_once() -> None:
+    """Of all layers: a user who mends one thing does not meet the next one afterwards."""
+    manifest: Any = job({"cpu": "9", "memory": "64Gi", "nvidia.com/gpu": "1"}, annotations=hint(walltime="48h"))
+    manifest["metadata"]["labels"]["kueue.x-k8s.io/queue-name"] = "team"
+    pod = manifest["spec"]["template"]["spec"]
+    pod["hostNetwork"] = True
+    pod["volumes"] = [{"name": "v", "secret": {"secretName": "s"}}]
+    checked = loaded(rule("when: job.cpus > 4, hpc: [{queue: small}, {queue: big}], forbidHints: [walltime]"))
+
+    decision = policy.decide(checked, workload_of(manifest, namespace="lab"), STRANGER, states(small=True, big=False))
+
+    spans = (
+        "only MPI programs span nodes: the hint batchgate.dev/ranks, impliesMpi of the MPI profile or mpi: true of the "
+        "rule says that it is one"
+    )
+    small, big = "queue small of site pbs", "queue big of site pbs"
+    gpu = "it asks for 1 GPU; a node has 0 (asked for: spec.template.spec.containers[0].resources.requests[nvidia.com/gpu])"
+    time = "it asks for 2d and 30s of grace; the longest walltime"
+    assert decision.in_the_way == (
+        "spec.template.spec.hostNetwork: uses the node's network as a cloud node has it",
+        "metadata.annotations[batchgate.dev/walltime]: rule r forbids this hint; remove it",
+        "metadata.labels[kueue.x-k8s.io/queue-name]: it waits in Kueue's queue team",
+        "spec.template.spec.volumes[0].secret: is a Secret, and none are brought to site pbs (its setting secrets)",
+        f"{small}: it asks for 9 CPUs, and a node has 4; {spans}; it asks for 64Gi of memory; a node has 8Gi; {gpu}; {time} is 1h: ask for at most 59m30s",
+        f"{small}, {big}: no account at site pbs is for user eve in namespace lab",
+        f"{big}: it asks for 9 CPUs, and a node has 8; {spans}; it asks for 64Gi of memory; a node has 32Gi; {gpu}; {time} is 1d: ask for at most 23h59m30s",
+        f"{big}: the queue is closed, down, or not in the batch system",
+    )
+    assert decision.reason.endswith(f"it cannot go there: {'; '.join(decision.in_the_way)}")
+
+
 GROUNDS = [
     ("queues['big'].waitSeconds > 3600", "queues['big'].waitSeconds > 3600, with queues['big'].waitSeconds = 7200 (2h)"),
     ("job.cpus > 4 &&  !job.mpi", "job.cpus > 4 && !job.mpi, with job.cpus = 6, job.mpi = false"),
@@ -265,8 +296,8 @@ def test_no_queue_is_up() -> None:
     )
 
     assert decision.reason == (
-        "rule r would send it to HPC, but it cannot go there: queue small of site pbs: the queue is closed, down, or not in the batch system; "
-        "queue big of site pbs: the queue is closed, down, or not in the batch system"
+        "rule r would send it to HPC, but it cannot go there: queue small of site pbs, queue big of site pbs: "
+        "the queue is closed, down, or not in the batch system"
     )
     assert (decision.target, decision.wanted, decision.obstacles) == ("cloud", True, ())
 

@@ -136,7 +136,7 @@ def test_figures_are_added_up_by_name_and_not_every_name_for_every_container() -
             return super().get(key, default)
 
     asked = [
-        Asked(f"c{n}", ContainerKind.MAIN, {}, Counted({f"a.b/c{n}-{i}": Figure(1000, "x") for i in range(10)}))
+        Asked(f"c{n}", ContainerKind.MAIN, {}, Counted({f"a.b/c{n}-{i}": Figure(1000, "x") for i in range(10)}), {})
         for n in range(100)
     ]
 

@@ -102,6 +102,7 @@ def test_a_pods_files_and_the_submission_of_its_script(world: World) -> None:
     assert world.host.read(directory.script).decode() == complete(script)
     assert script.splitlines()[-1].startswith("# runtime 1: base apptainer ")
     assert b"*.dat" in world.host.read(directory.path / "results")
+    assert world.host.read(directory.path / "hostname") == b"solve-x7k2p\0solve-x7k2p\0"
     assert prepared.submission.name == "solve-x7k2p.0a1b2c3d.pod-uid"
     assert prepared.submission.directory == str(directory.path)
     assert SITE == "hpc1"
