@@ -12,6 +12,7 @@ from typing import Any, Final
 from router import names
 from router.errors import JobError
 from router.values import unchanging
+from router.workload.cautions import judge_cautions
 from router.workload.cluster import UNKNOWN_CLUSTER, Cluster
 from router.workload.containers import (
     Figures,
@@ -110,6 +111,7 @@ def workload_of(
     judge_subdomain(manifest.pod, manifest.pod_path, _at_once(manifest), labels, findings)
     for container in containers:
         judge_size(container, findings)
+    judge_cautions(manifest.pod, manifest.pod_path, containers, _at_once(manifest), sized.storage, findings)
     deadline = _deadline(manifest, findings)
     _judge_manager(manifest, findings)
     findings.warnings.extend(manifest.hints.doubts)
