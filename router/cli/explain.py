@@ -14,6 +14,7 @@ from router.hpc.requests import Chunk
 from router.notation import durations, quantity
 from router.policy import Policy
 from router.policy.decision import Considered, Decision, Route
+from router.policy.sentences import each_of_pods
 from router.policy.sizes import counted_by
 from router.site import profiles
 from router.site.allocation import is_mpi
@@ -66,7 +67,8 @@ def _lines(judged: Judged, judgement: Judgement, policy: Policy, *, no_script: b
     yield from _section("decision", _decision(judgement.decision))
     yield from _launches(judgement.workload, judgement.decision.route)
     if judgement.decision.route is not None:
-        yield from _section("asked of the batch system", _route(judgement.decision.route))
+        each = f" for {pods}" if (pods := each_of_pods(judgement.workload)) else ""
+        yield from _section(f"asked of the batch system{each}", _route(judgement.decision.route))
     for site in _sites_tried(judgement.workload, judgement.decision, policy):
         lines = profiles.reasons(judgement.workload, site)
         yield from _section(f"MPI profiles of site {site.name}, in order", lines or ["none"])

@@ -67,16 +67,17 @@ def laid_out(allocation: Allocation, workload: Workload) -> str:
         parts.append(quantity.show_bytes(sum(memory)) + aside)
     if gpus:
         parts.append(count(gpus, "GPU"))
-    return f"{_for_each_pod(workload)}{', '.join(parts)} for {durations.show(allocation.walltime)}"
+    each = f"{pods}: " if (pods := each_of_pods(workload)) else ""
+    return f"{each}{', '.join(parts)} for {durations.show(allocation.walltime)}"
 
 
-def _for_each_pod(workload: Workload) -> str:
-    """``each of 1,000 Pods (50 at once): ``, as each Pod is a batch job of its own; empty for a Job of one Pod."""
+def each_of_pods(workload: Workload) -> str:
+    """``each of 1,000 Pods (50 at once)``, as each Pod is a batch job of its own; empty for a Job of one Pod."""
     at_once, all_pods = variables.pods_at_once(workload), workload.completions
     pods = at_once if all_pods is None else all_pods.value
     if pods <= 1:
         return ""
-    return f"each of {pods:,} Pods{f' ({at_once:,} at once)' if at_once < pods else ''}: "
+    return f"each of {pods:,} Pods{f' ({at_once:,} at once)' if at_once < pods else ''}"
 
 
 def sent(route: Route, workload: Workload, states: QueueStates, passed_over: str) -> str:

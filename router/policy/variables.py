@@ -88,11 +88,23 @@ JOB: Final = (
         lambda w: w.name,
     ),
     Variable("labels", "labels", "Labels of the Job.", lambda w: w.labels),
-    Variable("cpus", "int", "Cores of one Pod, rounded up.", lambda w: _cores(_value(w.cpu)), _NO_CPUS),
+    Variable(
+        "cpus",
+        "int",
+        "Cores of one Pod, rounded up: its requests, or as the rule's `figures` says.",
+        lambda w: _cores(_value(w.cpu)),
+        _NO_CPUS,
+    ),
     Variable(
         "totalCpus", "int", "Cores of all Pods at once, rounded up.", lambda w: _cores(_total(w.cpu, w)), _NO_CPUS
     ),
-    Variable("memory", "bytes", "Memory of one Pod, bytes.", lambda w: _value(w.memory), _NO_MEMORY),
+    Variable(
+        "memory",
+        "bytes",
+        "Memory of one Pod, bytes: its limits, or as the rule's `figures` says.",
+        lambda w: _value(w.memory),
+        _NO_MEMORY,
+    ),
     Variable("totalMemory", "bytes", "Memory of all Pods at once, bytes.", lambda w: _total(w.memory, w), _NO_MEMORY),
     Variable("ephemeralStorage", "bytes", "Local disk of one Pod, bytes.", lambda w: _value(w.ephemeral_storage)),
     Variable("gpus", "int", "GPUs of one Pod.", lambda w: _value(w.gpus)),

@@ -61,6 +61,38 @@ def test_figures_rules_decision_and_chunks() -> None:
     assert PROFILES in result.stdout
 
 
+BURST = """\
+apiVersion: batch/v1
+kind: Job
+metadata: {name: burst}
+spec:
+  parallelism: 10
+  completions: 2000
+  template:
+    spec:
+      restartPolicy: Never
+      containers:
+        - name: main
+          image: a:1
+          command: [a]
+          resources: {requests: {cpu: 2, memory: 1Gi}, limits: {cpu: 4, memory: 2Gi}}
+"""
+WHERE = "spec.template.spec.containers[0].resources"
+
+
+def test_requests_and_limits_are_shown_with_their_fields_and_for_each_pod() -> None:
+    result = explain("-", "--no-script", stdin=BURST)
+
+    assert f"    CPUs per Pod    2                  {WHERE}.requests.cpu (the limit is 4)\n" in result.stdout
+    assert f"    memory per Pod  2Gi                {WHERE}.limits.memory (the request is 1Gi)\n" in result.stdout
+    assert (
+        "each of 2,000 Pods (10 at once): 1 node, 2 cores (the limit is 4), 2Gi (the request is 1Gi) for"
+        in result.stdout
+    )
+    assert "  asked of the batch system for each of 2,000 Pods (10 at once)\n" in result.stdout
+    assert f"    why memory      {WHERE}.limits.memory (the request is 1Gi)\n" in result.stdout
+
+
 def test_the_script_ends_it() -> None:
     result = explain(ROOT / "examples" / "02-large-goes-to-hpc" / "job.yaml")
 

@@ -169,11 +169,11 @@ def test_an_indexed_job_runs_each_index_once(stack: Stack) -> None:
     name = unique("indexed")
     spec: dict[str, Any] = {"completions": 3, "parallelism": 2, "completionMode": "Indexed"}
 
-    stack.user.apply(stack.runs.job(name, 'echo "part $JOB_COMPLETION_INDEX"', **spec))
+    stack.user.apply(stack.runs.job(name, 'echo "part $JOB_COMPLETION_INDEX of $HOSTNAME"', **spec))
     assert stack.await_end(name) == ["Complete"]
 
     logs = [stack.user.ok("logs", pod["metadata"]["name"]) for pod in stack.pods(name)]
-    assert sorted(logs) == ["part 0\n", "part 1\n", "part 2\n"]
+    assert sorted(logs) == [f"part {index} of {name}-{index}\n" for index in range(3)]
     assert (stack.runs.started(name), stack.runs.twice(name)) == (3, [])
     assert stack.job(name)["status"]["completedIndexes"] == "0-2"
 
