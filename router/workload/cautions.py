@@ -34,7 +34,11 @@ _URL: Final = re.compile(
     r"\b(?:https?|wss?|grpc|tcp|udp|rediss?|amqps?|postgres(?:ql)?|mysql|mongodb|nats|kafka|ldap)://"
     r"(?:[^\s/@]{1,80}@)?([a-z][a-z0-9-]{0,62})(?![\w.-])"
 )
-_HOST_AND_PORT: Final = re.compile(r"([a-z][a-z0-9-]{0,62})(?::\d{1,5})?")
+_HOST_AND_PORT: Final = re.compile(r"([a-z][a-z0-9-]{0,62})(:\d{2,5})?")
+_OPTION: Final = re.compile(
+    r"(?<![\w-])--?[a-z-]{0,30}?(?:host|hostname|server|addr|address|endpoint|brokers?)[= ]"
+    r"([a-z][a-z0-9-]{0,62})(?::\d{2,5})?(?![\w./:=-])"
+)
 _NAMES_HOST: Final = re.compile(r"(?:HOST|HOSTNAME|ADDR|ADDRESS|SERVER|ENDPOINT|BROKERS?|_URL)$")
 _IN_DNS: Final = re.compile(r"(?<![\w.-])([a-z][a-z0-9-]{0,62}(?:\.[a-z0-9-]{1,63})?)\.svc(?![\w-])")
 _VARIABLE: Final = re.compile(r"(?<!\w)([A-Z][A-Z0-9_]{0,62}?)_SERVICE_HOST\b")
@@ -184,6 +188,7 @@ def _hosts(one: _Text) -> Iterator[str]:
     yield from (found[1] for found in _URL.finditer(one.text) if found[1] not in _OWN)
     yield from (f"{found[1]}.svc" for found in _IN_DNS.finditer(one.text))
     yield from (found[1].lower().replace("_", "-") for found in _VARIABLE.finditer(one.text))
-    alone = _HOST_AND_PORT.fullmatch(one.text) if _NAMES_HOST.search(one.variable) else None
-    if alone and alone[1] not in _OWN:
+    yield from (found[1] for found in _OPTION.finditer(one.text) if found[1] not in _OWN)
+    alone = _HOST_AND_PORT.fullmatch(one.text)
+    if alone and alone[1] not in _OWN and (alone[2] or _NAMES_HOST.search(one.variable)):
         yield alone[1]
