@@ -85,7 +85,7 @@ def test_a_container_has_the_pods_name(
 def test_a_job_of_an_older_agent_keeps_the_nodes_name(pod: Pod, image: Path) -> None:
     assert pod.make().run(text_of(workload(asking()), on(image))) == 0
 
-    assert said(pod)[0] == f"{NODE} "
+    assert said(pod)[0] == f"{NODE} {NODE}"
 
 
 @apptainer

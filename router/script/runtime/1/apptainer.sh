@@ -81,6 +81,8 @@ mount() {
 container_words() {
 	local entry key value inside=() verb='exec'
 	unset ${!APPTAINERENV_@} ${!SINGULARITYENV_@}
+	read -r value </proc/sys/kernel/hostname # for ranks that keep their node's name
+	export "${env_prefix}HOSTNAME=$value"
 	[[ $image == docker://* ]] || unset TERM {HTTP,HTTPS,FTP,ALL,NO}_PROXY {http,https,ftp,all,no}_proxy # else passed
 	for entry in "${image_env[@]}" "${env[@]}"; do
 		key=${entry%%=*}
