@@ -237,7 +237,9 @@ def test_a_runtime_that_is_not_there_says_so_in_the_exit_file(pod: Pod, image: P
 
 
 OF_THE_RUNTIME = frozenset({"APPNAME", "BIND", "COMMAND", "CONTAINER", "ENVIRONMENT", "NAME", "NO_EVAL"})
-ALWAYS = frozenset({"HOME", "LANG", "LD_LIBRARY_PATH", "OMP_NUM_THREADS", "PATH", "PROMPT_COMMAND", "PS1", "PWD"})
+ALWAYS = frozenset(
+    {"HOME", "HOSTNAME", "LANG", "LD_LIBRARY_PATH", "OMP_NUM_THREADS", "PATH", "PROMPT_COMMAND", "PS1", "PWD"}
+)
 OF_HOST = (
     *("TERM", "http_proxy", "HTTP_PROXY", "https_proxy", "HTTPS_PROXY", "no_proxy", "all_proxy", "ftp_proxy"),
     *("USER", "LOGNAME", "MAIL", "SSH_AUTH_SOCK", "SLURM_JOB_ID", "OMPI_X", "PMIX_RANK"),
