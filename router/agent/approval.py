@@ -151,17 +151,18 @@ def additions(pod: Fields, job: Fields) -> tuple[str, ...]:
 def as_signed(pod: Fields, job: Fields) -> dict[str, Any]:
     """The Pod with the signed spec of its Job's template, and with the values that only Pods have.
 
-    These are metadata, node, amounts, the pull policy Always, and fields of the service account that the template
-    leaves out. Additions by other webhooks have no effect.
+    These are metadata, node, host name (of an index), amounts, the pull policy Always, and fields of the service account
+    that the template leaves out. Additions by other webhooks have no effect.
     """
     own, template = pod.get("spec") or {}, _template(job)
+    of_index = {"hostname": own["hostname"]} if own.get("hostname") else {}
     from_account = {field: own[field] for field in sorted(_OF_PODS) if field in own and not template.get(field)}
     groups = {
         group: [_with_pods_own(one, own.get(group) or ()) for one in template[group]]
         for group in _GROUPS
         if template.get(group)
     }
-    return {**pod, "spec": {**template, **from_account, **groups, "nodeName": own.get("nodeName")}}
+    return {**pod, "spec": {**template, **from_account, **of_index, **groups, "nodeName": own.get("nodeName")}}
 
 
 def _with_pods_own(container: Fields, of_pod: Iterable[Fields]) -> Fields:

@@ -6,7 +6,7 @@ and mounts; volumes; deadlines. Three kinds of fields are left out:
 - fields that Kubernetes lets change on a suspended Job (labels, annotations, nodeSelector, tolerations, affinity,
   scheduling gates, amounts): if such a change decides something, the Job is signed anew;
 - fields without a meaning on HPC: they stay unread and decide nothing;
-- fields of the host name, which is the Pod's own: Kubernetes gives each index of a Job another one.
+- the host name, which is the Pod's own: Kubernetes gives each index of a Job another one.
 
 The webhook computes the digest before the API server drops fields whose feature is off, the agent after. Of the covered
 fields, an older API server drops only ones that keep a Job in the cloud. If it drops another one, the digest differs,

@@ -108,6 +108,12 @@ def test_a_pods_files_and_the_submission_of_its_script(world: World) -> None:
     assert SITE == "hpc1"
 
 
+def test_an_index_has_the_host_name_that_kubernetes_gives_its_pod(world: World) -> None:
+    world.pod["spec"]["hostname"] = "solve-3"
+
+    assert world.host.read(world.prepare().directory.path / "hostname") == b"solve-3\0solve-3\0"
+
+
 def test_hints_that_have_changed_since_have_no_effect_on_what_is_staged(world: World) -> None:
     """The update was allowed with the words "has no effect any more"."""
     world.job["metadata"].setdefault("annotations", {}).update(
