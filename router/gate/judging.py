@@ -34,6 +34,10 @@ _NO_ROOM: Final = "but its namespace has no room for its Pods"
 """Kept short, as users see only about 250 bytes of a warning (k8s.io/apiserver, webhook/mutating)."""
 
 
+_MOST_TOLD: Final = 10
+"""Most things in a Job's way that get a warning each, which leaves room for the other warnings."""
+
+
 @unchanging
 class Gate:
     """The basis of judgement at one moment. ``issued_at``: seconds since 1970. Without ``signer`` nothing is signed."""
@@ -336,8 +340,10 @@ def _stays(decision: Decision) -> Iterator[str]:
         yield whole
         return
     yield f"{head}: rule {decision.rule} would send it to HPC, but {count} things are in the way:"
-    for number, one in enumerate(decision.in_the_way, start=1):
+    for number, one in enumerate(decision.in_the_way[:_MOST_TOLD], start=1):
         yield f"{number}. {one}"
+    if count > _MOST_TOLD:
+        yield f"And {count - _MOST_TOLD} more things are in the way: batchgate explain names them."
 
 
 def _kib(size: int) -> str:

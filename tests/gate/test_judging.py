@@ -211,6 +211,15 @@ def test_all_that_is_in_the_way_reaches_the_user_line_by_line() -> None:
     )
 
 
+def test_many_things_in_the_way_leave_room_for_other_warnings() -> None:
+    pod = sized("3", nodeSelector={f"k{number}": "v" for number in range(12)}, runtimeClassName="kata")
+    judged = judge(job_of(pod=pod), requester=ADA, gate=gate())
+
+    assert [one.partition(" ")[0] for one in judged.warnings[:12]] == ["This", *[f"{n}." for n in range(1, 11)], "And"]
+    assert judged.warnings[11] == "And 2 more things are in the way: batchgate explain names them."
+    assert "RuntimeClass kata" in judged.warnings[12]
+
+
 def test_a_text_that_no_script_holds_is_told_with_the_rest() -> None:
     pod = sized("3", hostNetwork=True)
     halves = ("x" * (LARGEST_ANNOTATIONS // 2),) * 2

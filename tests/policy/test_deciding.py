@@ -147,7 +147,7 @@ def test_a_rule_that_failed_by_its_queues_is_tried_with_its_own_figures() -> Non
     assert decision.reason.endswith("; the rules saw queues['big'].freeNodes = 0")
 
 
-PODS = [
+PODS: list[tuple[dict[str, Any], str]] = [
     ({}, "1 node"),
     ({"completions": 1000, "parallelism": 50}, "each of 1,000 Pods (50 at once): 1 node"),
     ({"completions": 4, "parallelism": 9}, "each of 4 Pods: 1 node"),
@@ -157,7 +157,7 @@ PODS = [
 
 
 @pytest.mark.parametrize(("spec", "figures"), PODS)
-def test_figures_of_one_pod_say_how_many_there_are(spec: dict[str, int], figures: str) -> None:
+def test_figures_of_one_pod_say_how_many_there_are(spec: dict[str, Any], figures: str) -> None:
     decision = policy.decide(
         loaded(rule("when: job.pods < 99, hpc: [{queue: big}]")), workload({"cpu": "1"}, **spec), ADA
     )
