@@ -19,6 +19,7 @@ from router.policy import Policy
 from router.policy.decision import Decision, QueueStates, Requester, Route
 from router.policy.groups import reads_groups
 from router.script import Script, render
+from router.site import nodelabels
 from router.site.schema import Site
 from router.site.volumes import SitePath, place_of
 from router.values import unchanging
@@ -295,6 +296,8 @@ def _warnings(
         yield _sentence("This Job stays in the cloud", decision.reason)
     yield from decision.warnings
     if route is not None:
+        if told := nodelabels.warning(route.nodes, route.site):
+            yield told
         yield from route.allocation.warnings
         yield from of_script
     if decision.wanted:

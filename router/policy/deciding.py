@@ -213,9 +213,13 @@ def _hpc(case: _Case, checked: CheckedRule) -> Decision:
         reason = f"its hint {names.HINT_ROUTE}: cloud keeps it in the cloud; rule {rule.name} would have sent it"
         return Decision("cloud", rule.name, reason, refused_hints=refused)
     obstacles = workload.obstacles + _rule_obstacles(checked, workload, refused)
-    if obstacles:
-        return _not_routable(checked, obstacles, sentences.in_the_way(obstacles), refused)
     found = _first_that_fits(case, checked)
+    if obstacles:  # what its queues lack beside is told at once
+        reasons = [sentences.in_the_way(obstacles)]
+        if isinstance(found, Misfit) and found.obstacles:
+            obstacles += found.obstacles
+            reasons.append(found.reason)
+        return _not_routable(checked, obstacles, "; ".join(reasons), refused)
     if isinstance(found, Misfit):
         return _not_routable(checked, found.obstacles, found.reason, refused)
     route, passed_over = found
@@ -236,7 +240,8 @@ def _rule_obstacles(checked: CheckedRule, workload: Workload, refused: tuple[str
     ]
     if workload.kueue_queue and not checked.rule.kueue:
         where = f"metadata.labels[{names.KUEUE_QUEUE_NAME}]"
-        obstacles.append(Obstacle(where, f"it waits in Kueue's queue {workload.kueue_queue}"))
+        reason = f"it waits in Kueue's queue {workload.kueue_queue}, and rule {checked.name} lacks kueue: true"
+        obstacles.append(Obstacle(where, reason))
     return tuple(obstacles)
 
 
@@ -249,7 +254,8 @@ def _first_that_fits(case: _Case, checked: CheckedRule) -> tuple[Route, str] | M
         tried = fit(case.policy, checked.rule, candidate, case.workload, case.requester, state)
         if isinstance(tried, Route):
             return tried, "; ".join(misfits)
-        misfits.append(f"queue {candidate.queue.name} of site {candidate.site.name}: {tried.reason}")
+        reason = sentences.in_the_way(tried.obstacles, len(obstacles)) if tried.obstacles else tried.reason
+        misfits.append(f"queue {candidate.queue.name} of site {candidate.site.name}: {reason}")
         obstacles.update(dict.fromkeys(tried.obstacles))
     return Misfit("; ".join(misfits), tuple(obstacles))
 

@@ -11,6 +11,7 @@ from typing import Literal
 
 from router.hpc.requests import Allocation
 from router.policy.schema import Account, Rule
+from router.site.nodelabels import ANY_NODE, NodeChoice
 from router.site.schema import MpiProfile, Queue, Site
 from router.values import unchanging
 from router.workload.model import Obstacle
@@ -68,6 +69,7 @@ class Route:
     allocation: Allocation
     profile: MpiProfile | None
     rule: Rule
+    nodes: NodeChoice = ANY_NODE
 
 
 @unchanging

@@ -9,12 +9,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from router.policy import sentences
-from router.policy.decision import QueueState, Requester, Route
+from router.policy.decision import Identity, QueueState, Requester, Route
 from router.policy.identity import identify
 from router.policy.model import Candidate, Policy
 from router.policy.schema import Rule
-from router.site import allocation
+from router.site import nodelabels
+from router.site.allocation import allocate
+from router.site.nodelabels import NodeChoice
 from router.site.profiles import profile_of
+from router.site.schema import MpiProfile
 from router.site.support import unsupported
 from router.workload.model import Obstacle, Workload
 
@@ -40,10 +43,24 @@ def fit(
     profile = profile_of(workload, site, implied=rule.mpi)
     if rule.mpi and profile is None:
         return Misfit(f"the rule says that it is an MPI program (mpi), and site {site.name} has no MPI profile for it")
-    obstacles = unsupported(workload, site, profile)
-    if obstacles:
-        return Misfit(sentences.in_the_way(obstacles), tuple(obstacles))
-    laid_out = allocation.allocate(
+    nodes, unmet = nodelabels.choose(workload, site, queue)
+    if obstacles := (*unsupported(workload, site, profile), *unmet):
+        return Misfit(sentences.in_the_way(obstacles), obstacles)
+    return _laid_out(rule, candidate, workload, identity, profile, nodes)
+
+
+def _laid_out(
+    rule: Rule,
+    candidate: Candidate,
+    workload: Workload,
+    identity: Identity,
+    profile: MpiProfile | None,
+    nodes: NodeChoice,
+) -> Route | Misfit:
+    site, queue = candidate.site, candidate.queue
+    if problem := nodelabels.contradiction(nodes, (identity.entry.directives, rule.directives)):
+        return Misfit(problem)
+    allocation = allocate(
         workload,
         site,
         queue,
@@ -52,6 +69,6 @@ def fit(
         max_nodes=candidate.choice.max_nodes,
         max_walltime=candidate.choice.max_walltime,
     )
-    if isinstance(laid_out, str):
-        return Misfit(f"it {laid_out}")
-    return Route(site=site, queue=queue, identity=identity, allocation=laid_out, profile=profile, rule=rule)
+    if isinstance(allocation, str):
+        return Misfit(f"it {allocation}")
+    return Route(site, queue, identity, allocation, profile, rule, nodes)

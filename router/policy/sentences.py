@@ -41,10 +41,16 @@ def count(number: int, noun: str) -> str:
     return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 
-def in_the_way(obstacles: Sequence[Obstacle]) -> str:
-    """The fields that keep a Job from HPC, each with its reason; after the first fifty, only their number."""
-    named = "; ".join([str(obstacle) for obstacle in obstacles[:_MOST_NAMED]])
-    return f"{named}; and {len(obstacles) - _MOST_NAMED} more" if len(obstacles) > _MOST_NAMED else named
+def in_the_way(obstacles: Sequence[Obstacle], named_before: int = 0) -> str:
+    """The fields that keep a Job from HPC, each with its reason; after the first fifty, only their number.
+
+    :param named_before: how many of the fifty the sentence has named already
+    """
+    room = max(0, _MOST_NAMED - named_before)
+    named = "; ".join([str(obstacle) for obstacle in obstacles[:room]])
+    if len(obstacles) <= room:
+        return named
+    return f"{named}; and {len(obstacles) - room} more" if named else f"{len(obstacles)} fields are in the way"
 
 
 def laid_out(allocation: Allocation) -> str:

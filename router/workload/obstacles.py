@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import Final
 
 from router.workload.fields import Fields, Findings, as_flag, as_list, as_mapping, as_mappings, as_text, step, text
-from router.workload.nodelabels import judge_affinity, judge_node_selector, judge_spread
+from router.workload.nodelabels import judge_affinity, judge_spread
 
 Judge = Callable[[object, str, Findings], None]
 Table = dict[str, "Judge | str | None"]
@@ -191,7 +191,7 @@ _POD: Final[Table] = {
     "terminationGracePeriodSeconds": None,
     "activeDeadlineSeconds": None,
     "dnsPolicy": _unless(("ClusterFirst", "Default", "ClusterFirstWithHostNet"), _DNS),
-    "nodeSelector": judge_node_selector,
+    "nodeSelector": None,  # like required node affinities, answered for each queue
     "serviceAccountName": None,
     "serviceAccount": None,
     "automountServiceAccountToken": None,
@@ -210,7 +210,7 @@ _POD: Final[Table] = {
     "hostAliases": "adds names to /etc/hosts, which is the site's on HPC",
     "affinity": judge_affinity,
     "schedulerName": _scheduler,
-    "tolerations": None,
+    "tolerations": None,  # they only let a Pod onto nodes, and never keep it off one
     "priorityClassName": None,
     "priority": None,
     "preemptionPolicy": None,

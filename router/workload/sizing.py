@@ -35,8 +35,9 @@ from router.workload.fields import (
 )
 from router.workload.hints import Hints, read_hints
 from router.workload.limits import judge_size
-from router.workload.model import OWN_CONTROLLER, Container, Figure, GpuVendor, Volume, Workload
+from router.workload.model import OWN_CONTROLLER, Container, Figure, GpuVendor, NodeDemand, Volume, Workload
 from router.workload.mpi import Mpi, lift_launchers
+from router.workload.nodelabels import preferences_warning, read_demand
 from router.workload.obstacles import judge_container, judge_pod, unhonoured_warning
 from router.workload.podhosts import judge_pod_hosts
 from router.workload.resources import (
@@ -109,8 +110,7 @@ def workload_of(
     deadline = _deadline(manifest, findings)
     _judge_manager(manifest, findings)
     findings.warnings.extend(manifest.hints.doubts)
-    if (warning := unhonoured_warning(findings)) is not None:
-        findings.warnings.append(warning)
+    findings.warnings.extend(one for one in (unhonoured_warning(findings), preferences_warning(findings)) if one)
     return _assemble(manifest, sized, (containers, mpi), deadline, findings)
 
 
@@ -137,6 +137,7 @@ class _Sized:
     total: Amounts
     gpus: Figure | None
     vendor: GpuVendor | None
+    demand: NodeDemand
 
 
 def _open(job: Mapping[str, object], namespace: str, root: str) -> _Manifest:
@@ -172,7 +173,6 @@ def _assemble(
         containers,
         sized.volumes,
         *_counts(spec, manifest.path),
-        suspended=flag(spec, "suspend", manifest.path),
         restart_policy=_restart_policy(pod, pod_path),
         grace=_grace(pod, pod_path),
         service_account=text(pod, "serviceAccountName", pod_path) or text(pod, "serviceAccount", pod_path),
@@ -190,6 +190,7 @@ def _assemble(
         nodes=mpi.nodes,
         cores_per_rank=mpi.cores_per_rank,
         nodes_at_least=mpi.nodes_at_least,
+        node_demand=sized.demand,
         results=manifest.hints.results,
         results_field=manifest.hints.results_field,
         route=manifest.hints.route,
@@ -223,6 +224,7 @@ def _size_pod(manifest: _Manifest, cluster: Cluster, gpu_names: Mapping[str, Gpu
     defaults = cluster.limits.get(manifest.namespace, ())
     listed = list_containers(pod, path, findings)
     judge_pod(pod, path, findings)
+    demand = read_demand(pod, path, findings)
     containers: list[Container] = []
     asked: list[Asked] = []
     for kind, here, fields in listed:
@@ -241,7 +243,7 @@ def _size_pod(manifest: _Manifest, cluster: Cluster, gpu_names: Mapping[str, Gpu
     at_pod_level = written_requests(level, f"{path}.resources") if level else {}
     for amounts_there in (*[own.effective for own in asked], at_pod_level, overhead):
         _judge_resources(amounts_there, gpu_names, vendor, findings)
-    return _Sized(containers, volumes, total, _devices(total, gpu_names), vendor)
+    return _Sized(containers, volumes, total, _devices(total, gpu_names), vendor, demand)
 
 
 def _own_figures(asked: Amounts, gpu_names: Mapping[str, GpuVendor]) -> Figures:
@@ -293,7 +295,8 @@ def _overhead(manifest: _Manifest, cluster: Cluster) -> Amounts:
     return {key: Figure(figure.value, origin, named) for key, figure in amounts(fixed, origin).items()}
 
 
-def _counts(spec: Fields, path: str) -> tuple[Figure, Figure | None, bool]:
+def _counts(spec: Fields, path: str) -> tuple[Figure, Figure | None, bool, bool]:
+    """Parallelism, completions, whether the Job is Indexed, whether it is suspended."""
     parallelism = integer(spec, "parallelism", path)
     completions = integer(spec, "completions", path)
     mode = text(spec, "completionMode", path)
@@ -305,12 +308,12 @@ def _counts(spec: Fields, path: str) -> tuple[Figure, Figure | None, bool]:
     if mode == "Indexed" and completions is None:
         raise JobError(f"{path}.completions", "must be set if completionMode is Indexed")
     together = Figure(1, "default") if parallelism is None else Figure(parallelism, f"{path}.parallelism")
-    return together, done, mode == "Indexed"
+    return together, done, mode == "Indexed", flag(spec, "suspend", path)
 
 
 def _at_once(manifest: _Manifest) -> int:
     """How many Pods there are at once."""
-    together, done, _ = _counts(manifest.spec, manifest.path)
+    together, done, *_ = _counts(manifest.spec, manifest.path)
     return together.value if done is None else min(together.value, done.value)
 
 

@@ -387,9 +387,9 @@ def test_a_reason_names_fifty_fields_and_counts_the_others() -> None:
     judged = judge(job_of(pod=pod), requester=ADA, gate=gate())
 
     assert judged.decision is not None
-    assert len(judged.decision.obstacles) == 120
+    assert len(judged.decision.obstacles) == 240
     assert judged.decision.reason.count("nodeSelector.k") == 50
-    assert judged.decision.reason.endswith("; and 70 more")
+    assert judged.decision.reason.endswith("; and 70 more; queue workq of site hpc1: 120 fields are in the way")
 
 
 @pytest.mark.parametrize(("directory", "told"), [("    resultsDir: /results\n", True), ("", False)])
