@@ -236,7 +236,7 @@ def _only(gate: Gate, site: str, queue: str) -> QueueStates:
             key = (place.name, one.name)
             state = known.get(key) or QueueState(place.name, one.name)
             states[key] = replace(state, up=key == (site, queue))
-    return replace(gate.states, states=states)
+    return replace(gate.states, states=states, only=(site, queue))
 
 
 def _without_effect(restored: Restored) -> Iterator[str]:

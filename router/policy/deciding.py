@@ -250,14 +250,17 @@ def _first_that_fits(case: _Case, checked: CheckedRule) -> tuple[Route, str] | M
     misfits: list[str] = []
     obstacles: dict[Obstacle, None] = {}
     for candidate in checked.candidates:
-        state = case.states.states.get((candidate.site.name, candidate.queue.name))
+        place = (candidate.site.name, candidate.queue.name)
+        if case.states.only not in (None, place):
+            continue
+        state = case.states.states.get(place)
         tried = fit(case.policy, checked.rule, candidate, case.workload, case.requester, state)
         if isinstance(tried, Route):
             return tried, "; ".join(misfits)
         reason = sentences.in_the_way(tried.obstacles, len(obstacles)) if tried.obstacles else tried.reason
         misfits.append(f"queue {candidate.queue.name} of site {candidate.site.name}: {reason}")
         obstacles.update(dict.fromkeys(tried.obstacles))
-    return Misfit("; ".join(misfits), tuple(obstacles))
+    return Misfit("; ".join(misfits) or "the rule now sends Jobs to other queues only", tuple(obstacles))
 
 
 def _not_routable(

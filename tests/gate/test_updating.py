@@ -121,6 +121,10 @@ def test_what_rule_and_queue_allow_goes_through_with_the_template_as_it_is(spec:
     [
         (EVERYTHING_STAYS, "rule rest keeps it in the cloud: it asks for 3 cores, 1Gi of memory"),
         ("rules: [{name: shut, when: 'true', deny: Ask us first.}]", "Ask us first"),
+        (
+            RULES.replace("{queue: small}, ", ""),
+            "rule large would send it to HPC, but it cannot go there: the rule now sends Jobs to other queues only",
+        ),
     ],
 )
 def test_growth_that_no_rule_sends_to_the_queue_any_more_is_denied(rules: str, reason: str) -> None:
@@ -243,8 +247,7 @@ def test_kueue_is_told_which_label_the_queue_lacks() -> None:
     assert response["status"]["message"].partition("spec.template: ")[2] == (
         "the Job was sent to queue small of site hpc1, and this no longer fits there: rule large would send it to HPC, but "
         "it cannot go there: queue small of site hpc1: spec.template.spec.nodeSelector.disk: asks for disk=hdd, and "
-        "nodeLabels of queue small say ssd; queue workq of site hpc1: the queue is closed, down, or not in the batch system; "
-        "delete and create it"
+        "nodeLabels of queue small say ssd; delete and create it"
     )
 
 
