@@ -232,6 +232,7 @@ ENV_DIR: Final = "BATCHGATE_DIR"
 
 _NOT_NODE_NAME = re.compile(r"[^a-z0-9-]+")
 _NODE_PART_LENGTH: Final = 63
+_LONGEST_LABEL: Final = 63
 
 
 def node_name(site: str, queue: str) -> str:
@@ -250,6 +251,13 @@ def _node_part(name: str) -> str:
         return plain
     digest = hashlib.sha256(name.encode()).hexdigest()[:6]
     return f"{plain}-{digest}" if plain else digest
+
+
+def node_label(name: str) -> str:
+    """A Node's name as the value of its label ``kubernetes.io/hostname``; if it is too long, its start and a hash."""
+    if len(name) <= _LONGEST_LABEL:
+        return name
+    return f"{name[: _LONGEST_LABEL - 7].rstrip('.-')}-{hashlib.sha256(name.encode()).hexdigest()[:6]}"
 
 
 def agent_account(site: str) -> str:

@@ -68,6 +68,17 @@ def _many(make: Callable[[int], Any], count: int, alike: bool) -> list[Any]:
     return [make(0 if alike else number) for number in range(count)]
 
 
+def _many_terms(terms: int, expressions: int, alike: bool) -> dict[str, Any]:
+    """A node affinity of so many terms, the first of them with so many expressions."""
+    listed = _many(lambda n: {"key": f"k{n}", "operator": "NotIn", "values": [f"v{n}"]}, expressions, alike)
+    found = [{"matchExpressions": listed}] if listed else []
+    found += [
+        {"matchExpressions": [one]} for one in _many(lambda n: {"key": f"t{n}", "operator": "Exists"}, terms, alike)
+    ]
+    required = {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": found}}
+    return {"nodeAffinity": required} if found else {}
+
+
 # Each part is made of a shape, how often, and whether all are alike.
 WORDS: Final = ["a", "**", "*", "$(A)", "$(B", "'", "\n", "\\", "mpirun", "-np", "-x", "[", "~", "$", ";", "(a+)+", "é"]
 COUNTS: Final = st.sampled_from([0, 1, 3, 20, 100, 400])
@@ -124,6 +135,7 @@ def jobs(draw: st.DrawFn) -> dict[str, Any]:
         "volumes": [{"name": "v", "emptyDir": {}}, *_many(lambda n: {"name": f"w{n}"}, draw(SELDOM), False)],
         "tolerations": _many(lambda n: {"key": f"k{n}", "operator": "Exists"}, draw(SELDOM), alike),
         "nodeSelector": {f"a{n}": text[:60] for n in range(draw(SELDOM))},
+        "affinity": _many_terms(draw(SELDOM), draw(SELDOM), alike),
     }
     metadata = {"name": "j", "labels": {f"l{n}": "x" for n in range(draw(COUNTS))}, "annotations": annotations}
     return {

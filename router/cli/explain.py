@@ -212,6 +212,11 @@ def _route(route: Route) -> list[str]:
     if route.profile is not None:
         rows.append(("MPI profile", f"{route.profile.name} ({route.profile.launcher})"))
     rows += [(f"why {title}", note) for title, note in allocation.notes]
+    rows += [("node labels", f"{note}: met by the queue's nodes") for note in route.nodes.met]
+    rows += [("node labels", f"{note}: ignored on this site") for note in route.nodes.ignored]
+    rows += [
+        ("node labels", f"chosen by the directive {key} {value}".rstrip()) for key, value in route.nodes.directives
+    ]
     wide = max(len(title) for title, _ in rows)
     return [f"{title:{wide}}  {value}" for title, value in rows]
 

@@ -19,6 +19,7 @@ from router.policy import Policy
 from router.policy.decision import Decision, QueueStates, Requester, Route
 from router.policy.groups import reads_groups
 from router.script import Script, render
+from router.site import nodelabels
 from router.site.schema import Site
 from router.site.volumes import SitePath, place_of
 from router.values import unchanging
@@ -323,6 +324,8 @@ def _warnings(
         yield from _stays(decision)
     yield from decision.warnings
     if route is not None:
+        if told := nodelabels.warning(route.nodes, route.site):
+            yield told
         yield from route.allocation.warnings
         yield from of_script
     if decision.wanted:

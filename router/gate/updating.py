@@ -21,6 +21,7 @@ from router.placement import Restored, signing
 from router.placement.change import Change, Record
 from router.policy.decision import Decision, QueueState, QueueStates, Requester, Route
 from router.script import render
+from router.site import nodelabels
 from router.workload import check_bounds, resultpaths
 from router.workload.model import Workload
 
@@ -199,6 +200,8 @@ def _demand_signed(stored: Job, change: Change, namespace: str, keys: Mapping[st
 def _told(restored: Restored, workload: Workload, decision: Decision) -> Iterator[str]:
     yield f"This Job was sized anew: {decision.reason.rstrip('.')}."
     yield from decision.warnings
+    if decision.route is not None and (text := nodelabels.warning(decision.route.nodes, decision.route.site)):
+        yield text
     yield from workload.warnings
     yield from placement.foreign_keys(restored.now, restored.job)
     yield from restored.now.warnings
@@ -233,7 +236,7 @@ def _only(gate: Gate, site: str, queue: str) -> QueueStates:
             key = (place.name, one.name)
             state = known.get(key) or QueueState(place.name, one.name)
             states[key] = replace(state, up=key == (site, queue))
-    return replace(gate.states, states=states)
+    return replace(gate.states, states=states, only=(site, queue))
 
 
 def _without_effect(restored: Restored) -> Iterator[str]:

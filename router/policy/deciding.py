@@ -256,7 +256,8 @@ def _rule_obstacles(checked: CheckedRule, workload: Workload, refused: tuple[str
     ]
     if workload.kueue_queue and not checked.rule.kueue:
         where = f"metadata.labels[{names.KUEUE_QUEUE_NAME}]"
-        obstacles.append(Obstacle(where, f"it waits in Kueue's queue {workload.kueue_queue}"))
+        reason = f"it waits in Kueue's queue {workload.kueue_queue}, and rule {checked.name} lacks kueue: true"
+        obstacles.append(Obstacle(where, reason))
     return tuple(obstacles)
 
 
@@ -266,7 +267,10 @@ def _first_that_fits(case: _Case, checked: CheckedRule) -> tuple[Route, str] | M
     obstacles: dict[Obstacle, None] = {}
     reasons: dict[str, list[str]] = {}
     for candidate in checked.candidates:
-        state = case.states.states.get((candidate.site.name, candidate.queue.name))
+        place = (candidate.site.name, candidate.queue.name)
+        if case.states.only not in (None, place):
+            continue
+        state = case.states.states.get(place)
         tried = fit(case.policy, checked.rule, candidate, case.workload, case.requester, state)
         if isinstance(tried, Route):
             return tried, "; ".join(misfits)
@@ -275,7 +279,8 @@ def _first_that_fits(case: _Case, checked: CheckedRule) -> tuple[Route, str] | M
         obstacles.update(dict.fromkeys(tried.obstacles))
         for reason in tried.reasons:
             reasons.setdefault(reason, []).append(where)
-    return Misfit(tuple(obstacles), tuple(f"{', '.join(queues)}: {reason}" for reason, queues in reasons.items()))
+    told = tuple(f"{', '.join(queues)}: {reason}" for reason, queues in reasons.items())
+    return Misfit(tuple(obstacles), told if misfits else ("the rule now sends Jobs to other queues only",))
 
 
 def _not_routable(

@@ -11,6 +11,7 @@ from typing import Literal
 
 from router.hpc.requests import Allocation
 from router.policy.schema import Account, Rule
+from router.site.nodelabels import ANY_NODE, NodeChoice
 from router.site.schema import MpiProfile, Queue, Site
 from router.values import unchanging
 from router.workload.model import Obstacle
@@ -68,6 +69,7 @@ class Route:
     allocation: Allocation
     profile: MpiProfile | None
     rule: Rule
+    nodes: NodeChoice = ANY_NODE
 
 
 @unchanging
@@ -123,12 +125,14 @@ class QueueStates:
     :param warnings: problems of the source that the state comes from
     :param time: that moment in seconds since 1970, if the source tells it. Left out of comparisons, so an unchanged
         state at a later time is equal
+    :param only: the one queue, as (site, queue), that may be chosen; None: any
     """
 
     states: Mapping[tuple[str, str], QueueState] = field(default_factory=dict)
     generation: int = 0
     warnings: tuple[str, ...] = ()
     time: float | None = field(default=None, compare=False)
+    only: tuple[str, str] | None = None
 
     def __hash__(self) -> int:
         # Queue states are the keys of cached messages; equal states have equal generations and sizes.

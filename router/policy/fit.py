@@ -13,7 +13,8 @@ from router.policy.decision import QueueState, Requester, Route
 from router.policy.identity import identify
 from router.policy.model import Candidate, Policy
 from router.policy.schema import Rule
-from router.site import allocation
+from router.site import nodelabels
+from router.site.allocation import allocate
 from router.site.profiles import profile_of
 from router.site.schema import MpiProfile
 from router.site.support import unsupported
@@ -41,19 +42,18 @@ def fit(
     """Try one queue of a rule."""
     site, queue = candidate.site, candidate.queue
     profile = profile_of(workload, site, implied=rule.mpi)
-    obstacles = unsupported(workload, site, profile)
+    nodes, unmet = nodelabels.choose(workload, site, queue)
+    obstacles = (*unsupported(workload, site, profile), *unmet)
     identity = identify(policy.accounts, requester, site.name)
-    reasons = []
     laid_out = _laid_out(rule, candidate, workload, profile)
-    if isinstance(laid_out, str):
-        reasons.append(laid_out)
-    if isinstance(identity, str):
-        reasons.append(identity)
+    reasons = [one for one in (laid_out, identity) if isinstance(one, str)]
+    if not isinstance(identity, str):
+        reasons += nodelabels.contradictions(nodes, (identity.entry.directives, rule.directives))
     if state is not None and state.up is False:
         reasons.append("the queue is closed, down, or not in the batch system")
-    if obstacles or isinstance(laid_out, str) or isinstance(identity, str) or reasons:
+    if obstacles or reasons or isinstance(laid_out, str) or isinstance(identity, str):
         return Misfit(obstacles, tuple(reasons))
-    return Route(site=site, queue=queue, identity=identity, allocation=laid_out, profile=profile, rule=rule)
+    return Route(site, queue, identity, laid_out, profile, rule, nodes)
 
 
 def _laid_out(rule: Rule, candidate: Candidate, workload: Workload, profile: MpiProfile | None) -> Allocation | str:
@@ -61,7 +61,7 @@ def _laid_out(rule: Rule, candidate: Candidate, workload: Workload, profile: Mpi
     if rule.mpi and profile is None:
         site = candidate.site.name
         return f"the rule says that it is an MPI program (mpi), and site {site} has no MPI profile for it"
-    found = allocation.allocate(
+    found = allocate(
         workload,
         candidate.site,
         candidate.queue,

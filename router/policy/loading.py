@@ -7,17 +7,19 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 
 from pydantic import ValidationError
 
 from router.errors import PolicyError, Problem
-from router.policy import checks, containers, rulechecks, states, walltimes
+from router.policy import checks, containers, nodechecks, rulechecks, states, walltimes
 from router.policy.decision import QueueState
 from router.policy.identity import names_people
 from router.policy.model import CheckedRule, CheckedTest, Policy, queue_keys
 from router.policy.reading import Placed, Reading, nearest, read, said
 from router.policy.schema import PolicyTest, Rule
 from router.site import globs
+from router.site.schema import Site
 from router.workload.model import GpuVendor
 
 
@@ -26,9 +28,10 @@ def load(files: Mapping[str, str]) -> Policy:
     reading = read(files)
     problems = list(reading.problems)
     sites = tuple(placed.value for placed in reading.sites)
-    doubts = [text for placed in reading.sites for text in (*walltimes.doubts(placed), *containers.doubts(placed))]
+    doubts = [text for placed in reading.sites for text in _site_doubts(placed)]
     queues = queue_keys(sites)
     problems += checks.check_sites(reading)
+    problems += [problem for placed in reading.sites for problem in nodechecks.check(placed)]
     problems += checks.check_accounts(reading)
     rules, warnings, found = _rules(reading, queues)
     problems += found
@@ -53,6 +56,12 @@ def load(files: Mapping[str, str]) -> Policy:
         ),
         queues=queues,
     )
+
+
+def _site_doubts(placed: Placed[Site]) -> Iterator[str]:
+    yield from walltimes.doubts(placed)
+    yield from containers.doubts(placed)
+    yield from nodechecks.doubts(placed)
 
 
 def _digest(files: Mapping[str, str]) -> str:
@@ -83,8 +92,16 @@ def _rules(reading: Reading, queues: rulechecks.Queues) -> tuple[list[CheckedRul
         problems += found
         warnings += doubts
         if checked is not None:
-            rules.append(checked)
+            rules.append(_with_defaults(checked, reading))
     return rules, warnings, problems
+
+
+def _with_defaults(checked: CheckedRule, reading: Reading) -> CheckedRule:
+    """The rule with what ``ruleDefaults`` say about the keys that it leaves out."""
+    if checked.rule.kueue is not None or not reading.rule_defaults:
+        return checked
+    kueue = reading.rule_defaults[0].value.kueue
+    return replace(checked, rule=checked.rule.model_copy(update={"kueue": kueue}))
 
 
 def _last(reading: Reading) -> Iterator[Problem]:

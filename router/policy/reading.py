@@ -20,7 +20,7 @@ from router.errors import InputError, Problem
 from router.notation import documents
 from router.notation.documents import Document
 from router.policy.places import PolicyText, Spot
-from router.policy.schema import Account, Controller, PolicyTest, Rule
+from router.policy.schema import Account, Controller, PolicyTest, Rule, RuleDefaults
 from router.site.schema import Entry, Site
 
 KINDS: Final[Mapping[str, tuple[str, type[Entry]]]] = {
@@ -30,6 +30,9 @@ KINDS: Final[Mapping[str, tuple[str, type[Entry]]]] = {
     "rules": ("rule", Rule),
     "tests": ("test", PolicyTest),
 }
+SINGLE: Final[Mapping[str, tuple[str, type[Entry]]]] = {"ruleDefaults": ("rule_defaults", RuleDefaults)}
+"""Keys that hold one mapping, which stands in one file only: its list in a ``Reading``, and its model."""
+_TOP_KEYS: Final = (*KINDS, *SINGLE)
 MANIFEST_KINDS: Final = frozenset({"Job", "CronJob"})
 T = TypeVar("T", bound=Entry)
 
@@ -58,6 +61,7 @@ class Reading:
     accounts: list[Placed[Account]] = field(default_factory=list)
     controllers: list[Placed[Controller]] = field(default_factory=list)
     rules: list[Placed[Rule]] = field(default_factory=list)
+    rule_defaults: list[Placed[RuleDefaults]] = field(default_factory=list)
     tests: list[Placed[PolicyTest]] = field(default_factory=list)
     manifests: dict[str, Mapping[str, object]] = field(default_factory=dict)
     problems: list[Problem] = field(default_factory=list)
@@ -105,15 +109,17 @@ def _read_document(reading: Reading, text: PolicyText, document: Document) -> No
     value = document.value
     top = Spot(text, document, (), "")
     if not isinstance(value, dict):
-        reading.problems.append(top.problem(f"a policy file must be a mapping with {_list(KINDS)}"))
+        reading.problems.append(top.problem(f"a policy file must be a mapping with {_list([*_TOP_KEYS])}"))
         reading.lacks(KINDS)
         return
     if "apiVersion" in value and "kind" in value:
         _read_manifest(reading, text, top, value)
         return
     for key, entries in value.items():
-        if key not in KINDS:
-            reading.problems.append(top.key_problem(f"unknown key {key!r}{nearest(key, list(KINDS))}", key))
+        if key in SINGLE:
+            _read_single(reading, key, entries, top, Spot(text, document, (key,), key))
+        elif key not in KINDS:
+            reading.problems.append(top.key_problem(f"unknown key {key!r}{nearest(key, list(_TOP_KEYS))}", key))
             reading.lacks(difflib.get_close_matches(key, KINDS, n=1))
         elif isinstance(entries, list):
             for index, entry in enumerate(entries):
@@ -123,11 +129,24 @@ def _read_document(reading: Reading, text: PolicyText, document: Document) -> No
             reading.lacks([key])
 
 
+def _read_single(reading: Reading, key: str, value: object, top: Spot, spot: Spot) -> None:
+    listed, model = SINGLE[key]
+    found: list[Placed[Entry]] = getattr(reading, listed)
+    if found:
+        message = f"{key} already stands in {found[0].spot.line}; the files are joined, so write it once"
+        reading.problems.append(top.key_problem(message, key))
+        return
+    try:
+        found.append(Placed(model.model_validate(value, by_alias=True, by_name=False), spot))
+    except ValidationError as error:
+        reading.problems.extend(_problem(detail, model, spot) for detail in error.errors(include_url=False))
+
+
 def _read_manifest(reading: Reading, text: PolicyText, top: Spot, value: Mapping[str, object]) -> None:
     """Read a Job for tests. A policy in the form of a Kubernetes object is a problem, as it would be ignored."""
     kind = str(value["kind"])
     for within, below in (("", value), ("spec.", value.get("spec"))):
-        if found := [key for key in KINDS if isinstance(below, dict) and key in below]:
+        if found := [key for key in _TOP_KEYS if isinstance(below, dict) and key in below]:
             message = (
                 f"is a Kubernetes object of kind {kind} with {within}{found[0]}, but a policy file is not a Kubernetes "
                 f"object: remove apiVersion, kind, metadata and spec, and write {found[0]}: at the first column"

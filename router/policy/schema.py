@@ -125,8 +125,16 @@ class Rule(Entry):
     defaults: Defaults = Defaults()
     figures: Figures = Figures()
     mpi: Flag = Field(False, description="All its Jobs are MPI programs, such as scripts that start a launcher.")
-    kueue: Flag = Field(False, description="Also takes Jobs that wait in a Kueue LocalQueue.")
+    kueue: Flag | None = Field(
+        None, description="Also takes Jobs that wait in a Kueue LocalQueue; if unset, as ruleDefaults say."
+    )
     directives: dict[str, str] = Field(default_factory=dict)
+
+
+class RuleDefaults(Entry):
+    """What holds for every rule with hpc that does not say otherwise."""
+
+    kueue: Flag = Field(False, description="Rules also take Jobs that wait in a Kueue LocalQueue.")
 
 
 class TestRequest(Entry):
@@ -170,6 +178,7 @@ class PolicyFile(Entry):
     sites: tuple[Site, ...] = ()
     accounts: tuple[Account, ...] = ()
     controllers: tuple[Controller, ...] = ()
+    rule_defaults: RuleDefaults | None = None
     rules: tuple[Rule, ...] = ()
     tests: tuple[PolicyTest, ...] = ()
 

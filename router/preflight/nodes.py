@@ -11,7 +11,9 @@ from typing import Final
 from router.preflight import Line, Mark
 from router.preflight.seen import Report, first
 from router.script.containers import understands_no_eval
-from router.site.schema import Runtime, Site
+from router.site import globs
+from router.site.nodelabels import ARCH, USUAL_ARCH
+from router.site.schema import NodeValue, Queue, Runtime, Site
 from router.site.systems import SYSTEMS
 
 NEARLY: Final = 0.8
@@ -47,6 +49,23 @@ def whole_line(user: str, site: Site, report: Report | None, ended: str) -> Line
     if problem := first(report, "modules"):
         return Line(name, user, Mark.MUST, problem, expected, "fix the site's modules")
     return Line(name, user, Mark.OK, f"ran as {runs_as} on {host}", expected)
+
+
+def architecture_line(user: str, queue: Queue, report: Report) -> Line:
+    """Whether a node of a queue has the architecture that the policy states, by which Jobs may choose nodes."""
+    machine = first(report, "machine")
+    known = _ARCHITECTURES.get(machine, machine)
+    stated = [one.value for one in queue.node_labels.get(ARCH, (NodeValue(USUAL_ARCH),))]
+    expected = f"{' or '.join(stated)} ({ARCH} of queue {queue.name})"
+    seen = f"{machine or 'not known'} on {first(report, 'host')}"
+    if not machine or globs.matches(tuple(stated), known):
+        return Line("architecture", user, Mark.OK, seen, expected)
+    change = f"write nodeLabels: {{{ARCH}: {known}}} for queue {queue.name}, else it gets Jobs for other machines"
+    return Line("architecture", user, Mark.WARNING, seen, expected, change)
+
+
+_ARCHITECTURES: Final = {"x86_64": "amd64", "aarch64": "arm64", "i686": "386", "armv7l": "arm"}
+"""What ``uname -m`` says, and Go's word for it, which Kubernetes uses. The others are equal (ppc64le, s390x, riscv64)."""
 
 
 def link_lines(user: str, report: Report) -> tuple[Line, ...]:

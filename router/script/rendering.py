@@ -89,10 +89,11 @@ def render(workload: Workload, route: Route) -> Script:
 
 
 def request_of(route: Route, *, exclusive: bool) -> Request:
-    """The request of a route. Of equal directives, the rule's wins over the account's, the queue's and the site's."""
+    """The request of a route. Of equal directives, the rule's wins over the account's, the node labels', the queue's and the site's."""
     extra: dict[str, str] = {}
     for given in (
-        route.site.directives, route.queue.directives, route.identity.entry.directives, route.rule.directives,
+        route.site.directives, route.queue.directives, dict(route.nodes.directives), route.identity.entry.directives,
+        route.rule.directives,
     ):  # fmt: skip
         extra.update(given)
     identity = route.identity

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import fnmatch
 import re
+from collections.abc import Sequence
 from functools import lru_cache
 from typing import Final
 
@@ -18,6 +19,11 @@ def _compiled(patterns: tuple[str, ...]) -> re.Pattern[str]:
 def matches(patterns: tuple[str, ...], text: str) -> bool:
     """Whether any of the patterns matches the whole text, or is equal to it."""
     return text in patterns or (bool(patterns) and _compiled(patterns).match(text) is not None)
+
+
+def matches_any(pattern: str, texts: Sequence[str]) -> bool:
+    """Whether the pattern matches any of the texts, or is equal to it."""
+    return pattern in texts or (not is_literal(pattern) and any(map(_compiled((pattern,)).match, texts)))
 
 
 def is_literal(pattern: str) -> bool:

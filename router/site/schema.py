@@ -6,6 +6,9 @@ are errors. ``router.policy.schema`` defines the keys of rules.
 
 from __future__ import annotations
 
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
 from enum import StrEnum
 from typing import Annotated, Final, Literal
 
@@ -16,6 +19,7 @@ from pydantic_core import PydanticCustomError
 from router.notation import durations, quantity
 from router.site.systems import SYSTEMS
 from router.workload.model import GpuVendor
+from router.workload.nodelabels import KEY
 
 
 def _seconds(value: object) -> int:
@@ -137,6 +141,48 @@ class MpiProfile(Entry):
     binds: tuple[Text, ...] = Field((), description="Further binds for the runtime: 'path' or 'path:path[:ro]'.")
 
 
+@dataclass(frozen=True, slots=True)
+class NodeValue:
+    """A value of a label that nodes of a queue have. With ``directives``, the batch system gives a job such nodes."""
+
+    value: str
+    directives: Mapping[str, str] | None = None
+
+
+_NODE_VALUE: Final = re.compile(r"([A-Za-z0-9*?\[]([-A-Za-z0-9_.*?\[\]!]{0,125}[A-Za-z0-9*?\]])?)?", re.ASCII)
+
+
+def _node_values(value: object) -> object:
+    """The values of a label as one list: from a single text, a list, or a mapping of values to directives."""
+    if isinstance(value, dict):
+        given = list(value.items())
+    else:
+        given = [(one, None) for one in (value if isinstance(value, list) else [value])]
+    if not given:
+        raise ValueError("has no values; leave the label out if the queue's nodes lack it")
+    return tuple([_node_value(one, directives, chosen=isinstance(value, dict)) for one, directives in given])
+
+
+def _node_value(value: object, directives: object, *, chosen: bool) -> NodeValue:
+    if not isinstance(value, str):
+        shown = str(value).lower() if isinstance(value, bool) else value
+        raise ValueError(f"has {shown}, which is no text; put it in quotes")
+    if _NODE_VALUE.fullmatch(value) is None:
+        raise ValueError(f"has {value!r}, which is neither a label's value nor a glob over such values")
+    if not chosen:
+        return NodeValue(value)
+    if not isinstance(directives, dict) or not all(isinstance(one, str) for pair in directives.items() for one in pair):
+        raise ValueError(f"has no mapping of directives behind {value!r}; write {value!r}: {{constraint: a100}}")
+    return NodeValue(value, directives)
+
+
+LabelKey = Annotated[str, StringConstraints(pattern=f"^{KEY}$", max_length=317)]
+NodeValues = Annotated[
+    tuple[NodeValue, ...],
+    BeforeValidator(_node_values, json_schema_input_type=str | list[str] | dict[str, dict[str, str] | None]),
+]
+
+
 class Queue(Entry):
     """A queue, which is one virtual node."""
 
@@ -149,6 +195,11 @@ class Queue(Entry):
     walltime_default: Seconds | None = Field(None, description="Walltime of Jobs that ask for none; else 1h.")
     walltime_max: Seconds | None = Field(
         None, description="Longest walltime; what a Job asks for and its grace period together must fit."
+    )
+    node_labels: dict[LabelKey, NodeValues] = Field(
+        default_factory=dict,
+        description="Labels that Jobs may ask of its nodes: a value or glob; a list if nodes differ; or a mapping of "
+        "values to the directives that choose such nodes.",
     )
     directives: dict[str, str] = Field(default_factory=dict, description="Further directives of the batch system.")
 
@@ -239,6 +290,9 @@ class Site(Entry):
     results_reserve: Bytes = Field(1024**3, description="Bytes that stay free on the file system of resultsDir.")
     keep: Seconds = Field(
         7 * 86400, description="How long a Pod's directory stays on the site after the last sign of life in it."
+    )
+    ignore_node_labels: tuple[Text, ...] = Field(
+        (), description="Globs over keys of node labels that mean nothing on HPC, e.g. 'topology.kubernetes.io/*'."
     )
     directives: dict[str, str] = Field(default_factory=dict, description="Further directives of the batch system.")
     queues: tuple[Queue, ...] = Field(min_length=1)

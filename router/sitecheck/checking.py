@@ -278,6 +278,8 @@ class _Visit:
         yield nodes.skew_line("clock-nodes", user, skew)
         for name, seconds in zip(("names-delay", "sizes-delay"), seen.delays(skew or 0.0), strict=True):
             yield nodes.delay_line(name, user, seconds, site, complete=seen.complete)
+        if queue := probe.queue_of(site, 1):
+            yield nodes.architecture_line(user, queue, report)
         yield from nodes.runtime_lines(user, site, report)
         yield jobs.kill_line(user, found.killed(max(seen.delays(skew or 0.0))), site.system)
 

@@ -30,11 +30,13 @@ class Findings:
     """What reading a Job finds beside its figures.
 
     :param unhonoured: paths of fields without effect when the process runs as the HPC user; they share one warning
+    :param preferred: paths of preferences about nodes, which share another
     """
 
     obstacles: list[Obstacle] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
     unhonoured: list[str] = field(default_factory=list)
+    preferred: list[str] = field(default_factory=list)
 
     def block(self, path: str, reason: str) -> None:
         """Note that this field keeps the Job out of HPC."""

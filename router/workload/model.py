@@ -254,6 +254,45 @@ class Volume:
     source: Mapping[str, object] = field(default_factory=dict)
 
 
+class NodeOperator(StrEnum):
+    """How a requirement compares a node's label, as Kubernetes names it."""
+
+    IN = "In"
+    NOT_IN = "NotIn"
+    EXISTS = "Exists"
+    DOES_NOT_EXIST = "DoesNotExist"
+    GT = "Gt"
+    LT = "Lt"
+
+
+@unchanging
+class NodeRequirement:
+    """What a node selector or an expression of a node affinity demands of a node.
+
+    :param path: of its field
+    :param operator: a ``NodeOperator``
+    :param of_field: whether it is about the node's name (``matchFields``), and not about a label
+    """
+
+    path: str
+    key: str
+    operator: str
+    values: tuple[str, ...] = ()
+    of_field: bool = False
+
+
+@unchanging
+class NodeDemand:
+    """What a Pod demands of its node: all of the selector, and all of any one term (if there are terms)."""
+
+    selector: tuple[NodeRequirement, ...] = ()
+    terms: tuple[tuple[NodeRequirement, ...], ...] = ()
+
+    def __bool__(self) -> bool:
+        """Whether anything is demanded."""
+        return bool(self.selector or self.terms)
+
+
 @unchanging
 class Obstacle:
     """A field that keeps the Job out of HPC, and why, as one clause: ``(path, reason)``."""
@@ -285,6 +324,7 @@ class Workload:
     :param ranks: asked for by hints or launcher, like ``ranks_per_node`` and ``nodes``
     :param nodes_at_least: whether ``nodes`` may be more, where the ranks need more
     :param results_field: the annotation that names ``results``
+    :param node_demand: answered for each queue by ``router.site.nodelabels``
     :param obstacles: hold for every site; ``router.policy.fit`` judges what only some sites can do
     """
 
@@ -323,6 +363,7 @@ class Workload:
     pull_secrets: tuple[str, ...] = ()
     cores_per_rank: Figure | None = None
     nodes_at_least: bool = False
+    node_demand: NodeDemand = NodeDemand()
     obstacles: tuple[Obstacle, ...] = ()
     warnings: tuple[str, ...] = ()
 

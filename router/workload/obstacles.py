@@ -11,7 +11,7 @@ from typing import Final
 
 from router import names
 from router.workload.fields import Fields, Findings, as_flag, as_list, as_mapping, as_mappings, as_text, step, text
-from router.workload.nodelabels import judge_affinity, judge_node_selector, judge_spread
+from router.workload.nodelabels import judge_affinity, judge_spread
 
 Judge = Callable[[object, str, Findings], None]
 Table = dict[str, "Judge | str | None"]
@@ -193,7 +193,7 @@ _POD: Final[Table] = {
     "terminationGracePeriodSeconds": None,
     "activeDeadlineSeconds": None,
     "dnsPolicy": _unless(("ClusterFirst", "Default", "ClusterFirstWithHostNet"), _DNS),
-    "nodeSelector": judge_node_selector,
+    "nodeSelector": None,  # like required node affinities, answered for each queue
     "serviceAccountName": None,
     "serviceAccount": None,
     "automountServiceAccountToken": None,
@@ -212,7 +212,7 @@ _POD: Final[Table] = {
     "hostAliases": "adds names to /etc/hosts, which is the site's on HPC",
     "affinity": judge_affinity,
     "schedulerName": _scheduler,
-    "tolerations": None,
+    "tolerations": None,  # they only let a Pod onto nodes, and never keep it off one
     "priorityClassName": None,
     "priority": None,
     "preemptionPolicy": None,

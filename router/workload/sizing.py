@@ -36,8 +36,9 @@ from router.workload.fields import (
 )
 from router.workload.hints import Hints, read_hints
 from router.workload.limits import judge_size
-from router.workload.model import OWN_CONTROLLER, Container, Figure, GpuVendor, Sizes, Volume, Workload
+from router.workload.model import OWN_CONTROLLER, Container, Figure, GpuVendor, NodeDemand, Sizes, Volume, Workload
 from router.workload.mpi import Mpi, lift_launchers
+from router.workload.nodelabels import preferences_warning, read_demand
 from router.workload.obstacles import judge_container, judge_pod, judge_subdomain, unhonoured_warning
 from router.workload.podhosts import judge_pod_hosts
 from router.workload.resources import (
@@ -115,8 +116,7 @@ def workload_of(
     deadline = _deadline(manifest, findings)
     _judge_manager(manifest, findings)
     findings.warnings.extend(manifest.hints.doubts)
-    if (warning := unhonoured_warning(findings)) is not None:
-        findings.warnings.append(warning)
+    findings.warnings.extend(one for one in (unhonoured_warning(findings), preferences_warning(findings)) if one)
     return _assemble(manifest, sized, (containers, mpi), deadline, findings)
 
 
@@ -145,6 +145,7 @@ class _Sized:
     storage: Figure | None
     gpus: Figure | None
     vendor: GpuVendor | None
+    demand: NodeDemand
 
 
 def _open(job: Mapping[str, object], namespace: str, root: str) -> _Manifest:
@@ -168,9 +169,7 @@ def _open(job: Mapping[str, object], namespace: str, root: str) -> _Manifest:
 _Lifted = tuple[tuple[Container, ...], Mpi]
 
 
-def _assemble(
-    manifest: _Manifest, sized: _Sized, lifted: _Lifted, deadline: Figure | None, notes: Findings
-) -> Workload:
+def _assemble(manifest: _Manifest, sized: _Sized, lifted: _Lifted, deadline: Figure | None, told: Findings) -> Workload:
     spec, pod, pod_path, (containers, mpi) = manifest.spec, manifest.pod, manifest.pod_path, lifted
     labels = string_map(manifest.metadata, "labels", manifest.metadata_path)
     return Workload(
@@ -198,6 +197,7 @@ def _assemble(
         nodes=mpi.nodes,
         cores_per_rank=mpi.cores_per_rank,
         nodes_at_least=mpi.nodes_at_least,
+        node_demand=sized.demand,
         results=manifest.hints.results,
         results_field=manifest.hints.results_field,
         route=manifest.hints.route,
@@ -205,8 +205,8 @@ def _assemble(
         kueue_queue=labels.get(names.KUEUE_QUEUE_NAME, ""),
         managed_by=text(spec, "managedBy", manifest.path),
         pull_secrets=_pull_secrets(pod, pod_path),
-        obstacles=tuple(notes.obstacles),
-        warnings=tuple(notes.warnings),
+        obstacles=tuple(told.obstacles),
+        warnings=tuple(told.warnings),
     )
 
 
@@ -231,6 +231,7 @@ def _size_pod(manifest: _Manifest, cluster: Cluster, gpu_names: Mapping[str, Gpu
     defaults = cluster.limits.get(manifest.namespace, ())
     listed = list_containers(pod, path, findings)
     judge_pod(pod, path, findings)
+    demand = read_demand(pod, path, findings)
     containers: list[Container] = []
     asked: list[Asked] = []
     for kind, here, fields in listed:
@@ -251,7 +252,7 @@ def _size_pod(manifest: _Manifest, cluster: Cluster, gpu_names: Mapping[str, Gpu
     for amounts_there in (*[own.effective for own in asked], at_pod_level, overhead):
         _judge_resources(amounts_there, gpu_names, vendor, findings)
     storage, gpus = units(total.get(STORAGE)), _devices(total, gpu_names)
-    return _Sized(containers, volumes, requests, limits, storage, gpus, vendor)
+    return _Sized(containers, volumes, requests, limits, storage, gpus, vendor, demand)
 
 
 def _own_figures(asked: Amounts, gpu_names: Mapping[str, GpuVendor]) -> Figures:
@@ -304,6 +305,7 @@ def _overhead(manifest: _Manifest, cluster: Cluster) -> Amounts:
 
 
 def _counts(spec: Fields, path: str) -> tuple[Figure, Figure | None, bool]:
+    """Parallelism, completions, whether the Job is Indexed."""
     parallelism = integer(spec, "parallelism", path)
     completions = integer(spec, "completions", path)
     mode = text(spec, "completionMode", path)
@@ -326,7 +328,7 @@ def _course(manifest: _Manifest) -> tuple[bool, str, int]:
 
 def _at_once(manifest: _Manifest) -> int:
     """How many Pods there are at once."""
-    together, done, _ = _counts(manifest.spec, manifest.path)
+    together, done, *_ = _counts(manifest.spec, manifest.path)
     return together.value if done is None else min(together.value, done.value)
 
 

@@ -12,6 +12,7 @@ from typing import Any
 import jsonpatch
 import pytest
 
+from router import placement
 from router.gate.review import review
 from router.placement import signing
 from router.pod import template as podtemplate
@@ -120,6 +121,10 @@ def test_what_rule_and_queue_allow_goes_through_with_the_template_as_it_is(spec:
     [
         (EVERYTHING_STAYS, "rule rest keeps it in the cloud: it asks for 3 cores, 1Gi of memory"),
         ("rules: [{name: shut, when: 'true', deny: Ask us first.}]", "Ask us first"),
+        (
+            RULES.replace("{queue: small}, ", ""),
+            "rule large would send it to HPC, but it cannot go there: the rule now sends Jobs to other queues only",
+        ),
     ],
 )
 def test_growth_that_no_rule_sends_to_the_queue_any_more_is_denied(rules: str, reason: str) -> None:
@@ -192,6 +197,71 @@ def test_a_suspended_job_that_no_longer_fits_its_queue_is_denied() -> None:
     assert response["status"]["details"]["causes"][0]["field"] == "spec.template"
     assert "queue small of site hpc1" in response["status"]["message"]
     assert response["status"]["message"].endswith("delete and create it")
+
+
+LABELLED = PLACES.replace("walltimeMax: 2h}", "walltimeMax: 2h, nodeLabels: {disk: ssd, gpu: {a100: {chunk.gpu: a100}}}}").replace(
+    "    mpi:", "    ignoreNodeLabels: [cloud.google.com/*]\n    mpi:"
+)  # fmt: skip
+
+
+def selecting(job: dict[str, Any], suspend: bool = True, **labels: str) -> dict[str, Any]:
+    """The Job after an update by Kueue, which writes a flavor's nodeLabels into the selector and takes them out."""
+    job = changed(job, suspend=suspend)
+    kept = {key: value for key, value in job["spec"]["template"]["spec"]["nodeSelector"].items() if OURS in key}
+    job["spec"]["template"]["spec"]["nodeSelector"] = {**labels, **kept}
+    return job
+
+
+def test_kueue_adds_labels_that_the_queue_has_and_takes_them_out_again() -> None:
+    opened = gate(policy=checked(places=LABELLED))
+    pool = {"cloud.google.com/gke-nodepool": "a"}
+    stored = stored_job({"suspend": True})
+
+    admitting, admitted = answered(
+        selecting(stored, False, gpu="a100", **pool), stored=stored, opened=opened, user="kueue"
+    )
+    stopped = changed(admitted, suspend=True)
+    evicting, evicted = answered(selecting(stopped), stored=stopped, opened=opened, user="kueue")
+
+    assert (admitting["allowed"], evicting["allowed"]) == (True, True)
+    assert admitted["spec"]["template"]["spec"]["nodeSelector"] == {
+        "gpu": "a100", **pool, OURS + "site": "hpc1", OURS + "queue": "small",
+    }  # fmt: skip
+    assert admitting["warnings"][1] == (
+        "Node labels that mean nothing on site hpc1 (ignoreNodeLabels) have no effect there: cloud.google.com/gke-nodepool=a."
+    )
+    scripts = [
+        one["spec"]["template"]["metadata"]["annotations"][OURS + "script"] for one in (stored, admitted, evicted)
+    ]
+    assert [":gpu=a100" in script for script in scripts] == [False, True, False]
+    assert scripts[0] == scripts[2]
+
+
+def test_kueue_is_told_which_label_the_queue_lacks() -> None:
+    stored = stored_job({"suspend": True})
+    update = selecting(stored, False, disk="hdd")
+
+    response, _ = answered(update, stored=stored, opened=gate(policy=checked(places=LABELLED)), user="kueue")
+
+    assert response["allowed"] is False
+    assert response["status"]["message"].partition("spec.template: ")[2] == (
+        "the Job was sent to queue small of site hpc1, and this no longer fits there: rule large would send it to HPC, but "
+        "it cannot go there: spec.template.spec.nodeSelector.disk: asks for disk=hdd, and "
+        "nodeLabels of queue small say ssd; delete and create it"
+    )
+
+
+def test_a_selector_that_hpc_meets_stays_in_the_job_as_the_user_wrote_it() -> None:
+    opened = gate(policy=checked(places=LABELLED))
+    own = job_of(pod=sized("3", nodeSelector={"disk": "ssd"}, tolerations=[{"key": "gpu", "operator": "Exists"}]))
+
+    _, routed = answered(own, opened=opened)
+    again, _ = answered({**routed, "spec": copy.deepcopy(own["spec"])}, stored=routed, opened=opened)
+
+    assert routed["spec"]["template"]["spec"]["nodeSelector"]["disk"] == "ssd"
+    assert {"key": "gpu", "operator": "Exists"} in routed["spec"]["template"]["spec"]["tolerations"]
+    assert again["allowed"] is True
+    assert placement.strip(routed).job["spec"] == own["spec"]
 
 
 def test_a_suspended_job_whose_account_changed_is_not_signed_anew() -> None:

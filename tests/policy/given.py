@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from hypothesis import HealthCheck, settings
 
 from router import policy
@@ -33,9 +35,11 @@ REST = "  - {name: rest, cloud: true}\n"
 ADA = Requester("ada", ("staff",), "lab", None)
 
 
-def loaded(rules: str, *, accounts: str = ACCOUNTS, sites: str = SITES) -> Policy:
-    """A policy of these rules (YAML list items, two spaces in), with a catch-all behind them."""
-    return policy.load({"a.yaml": sites, "b.yaml": accounts, "c.yaml": f"rules:\n{rules}{REST}"})
+def loaded(
+    rules: str, *, accounts: str = ACCOUNTS, sites: str = SITES, more: Mapping[str, str] | None = None
+) -> Policy:
+    """A policy of these rules (YAML list items, two spaces in), with a catch-all behind them, and of further files."""
+    return policy.load({"a.yaml": sites, "b.yaml": accounts, "c.yaml": f"rules:\n{rules}{REST}", **(more or {})})
 
 
 def problems_of(files: dict[str, str]) -> list[str]:

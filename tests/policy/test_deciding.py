@@ -8,13 +8,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from router import names, policy
+from router import names, policy, script
 from router.errors import JobError
 from router.policy.decision import Considered, QueueState, QueueStates, Requester
 from router.policy.model import Policy
 from router.workload import workload_of
 from router.workload.model import Workload
-from tests.policy.given import ADA, UNHURRIED, job, loaded, workload
+from tests.policy.given import ADA, SITES, UNHURRIED, job, loaded, workload
 
 LARGE = {"cpu": "6", "memory": "4Gi"}
 STRANGER = Requester("eve", (), "lab")
@@ -186,7 +186,7 @@ def test_everything_in_the_way_is_told_at_once() -> None:
     assert decision.in_the_way == (
         "spec.template.spec.hostNetwork: uses the node's network as a cloud node has it",
         "metadata.annotations[batchgate.dev/walltime]: rule r forbids this hint; remove it",
-        "metadata.labels[kueue.x-k8s.io/queue-name]: it waits in Kueue's queue team",
+        "metadata.labels[kueue.x-k8s.io/queue-name]: it waits in Kueue's queue team, and rule r lacks kueue: true",
         "spec.template.spec.volumes[0].secret: is a Secret, and none are brought to site pbs (its setting secrets)",
         f"{small}: it asks for 9 CPUs, and a node has 4; {spans}; it asks for 64Gi of memory; a node has 8Gi; {gpu}; {time} is 1h: ask for at most 59m30s",
         f"{small}, {big}: no account at site pbs is for user eve in namespace lab",
@@ -451,12 +451,77 @@ def test_a_forbidden_figure_is_refused_and_never_dropped() -> None:
 def test_a_job_of_kueue_stays_unless_the_rule_names_them() -> None:
     waiting = dataclasses.replace(workload(LARGE), kueue_queue="team")
     text = "when: job.cpus > 4, hpc: [{queue: big}]"
+    default = {"d.yaml": "ruleDefaults: {kueue: true}\n"}
 
-    stays = policy.decide(loaded(rule(text)), waiting, ADA)
-    goes = policy.decide(loaded(rule(f"{text}, kueue: true")), waiting, ADA)
+    stays = [
+        policy.decide(loaded(rule(text)), waiting, ADA),
+        policy.decide(loaded(rule(f"{text}, kueue: false"), more=default), waiting, ADA),
+    ]
+    goes = [
+        policy.decide(loaded(rule(f"{text}, kueue: true")), waiting, ADA),
+        policy.decide(loaded(rule(text), more=default), waiting, ADA),
+    ]
 
-    assert (stays.target, goes.target) == ("cloud", "hpc")
-    assert "it waits in Kueue's queue team" in stays.reason
+    assert [one.target for one in (*stays, *goes)] == ["cloud", "cloud", "hpc", "hpc"]
+    assert {one.reason for one in stays} == {
+        (
+            "rule r would send it to HPC, but it cannot go there: metadata.labels[kueue.x-k8s.io/queue-name]: it waits in "
+            "Kueue's queue team, and rule r lacks kueue: true"
+        )
+    }
+
+
+def test_what_every_layer_lacks_is_told_at_once() -> None:
+    asked = job(LARGE)
+    asked["spec"]["template"]["spec"] |= {"hostPID": True, "nodeSelector": {"disk": "ssd"}}  # type: ignore[index]
+
+    decision = policy.decide(
+        loaded(rule("when: job.cpus > 4, hpc: [{queue: big}]")), workload_of(asked, namespace="lab"), ADA
+    )
+
+    assert [one.path.rpartition("spec.")[2] for one in decision.obstacles] == ["hostPID", "nodeSelector.disk"]
+    assert decision.reason == (
+        "rule r would send it to HPC, but it cannot go there: spec.template.spec.hostPID: sees the processes of the node; "
+        "spec.template.spec.nodeSelector.disk: asks for disk=ssd, which nodeLabels of queue big or "
+        "ignoreNodeLabels of site pbs would have to answer"
+    )
+
+
+def test_the_first_queue_whose_nodes_are_as_asked_is_used() -> None:
+    asked = job({"cpu": "2"})
+    asked["spec"]["template"]["spec"]["nodeSelector"] = {"disk": "ssd"}  # type: ignore[index]
+    sites = SITES.replace("memoryPerNode: 32Gi", "memoryPerNode: 32Gi, nodeLabels: {disk: ssd}")
+    sized = workload_of(asked, namespace="lab")
+
+    decision = policy.decide(
+        loaded(rule("when: job.cpus > 0, hpc: [{queue: small}, {queue: big}]"), sites=sites), sized, ADA
+    )
+
+    assert decision.route is not None
+    assert (decision.route.queue.name, decision.route.nodes.met) == ("big", ("disk=ssd",))
+    assert "(queue small of site pbs: spec.template.spec.nodeSelector.disk: asks for disk=ssd, which" in decision.reason
+
+
+@pytest.mark.parametrize(
+    ("own", "target"),
+    [("", "hpc"), (", directives: {qos: low}", "hpc"), (", directives: {gpu-type: t4}", "cloud")],
+)
+def test_nodes_are_chosen_by_directives_unless_the_rule_says_otherwise(own: str, target: str) -> None:
+    asked = job({"cpu": "2", "nvidia.com/gpu": "1"})
+    asked["spec"]["template"]["spec"]["nodeSelector"] = {"gpu": "A100"}  # type: ignore[index]
+    sites = SITES.replace(
+        "gpuVendor: nvidia",
+        "gpuVendor: nvidia, directives: {gpu-type: any}, nodeLabels: {gpu: {A100: {gpu-type: a100}}}",
+    )
+    sized = workload_of(asked, namespace="lab")
+
+    decision = policy.decide(loaded(rule(f"when: job.cpus > 0, hpc: [{{queue: gpu}}]{own}"), sites=sites), sized, ADA)
+
+    assert decision.target == target
+    if decision.route is None:
+        assert decision.reason.endswith("by the directive gpu-type, which is t4 and a100 (nodeLabels)")
+    else:
+        assert "#SBATCH --gres=gpu:a100:1" in script.render(sized, decision.route).text
 
 
 def test_obstacles_are_told_with_their_fields() -> None:

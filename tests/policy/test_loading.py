@@ -76,6 +76,19 @@ ENTRIES = [
     ("placeholder of images", _site(", imageCache: ^'/w/{usr}'"), ["site s: imageCache: unknown placeholder {usr}; write {user}"]),
     ("placeholder", _site("").replace("workDir: /w", "workDir: ^'/w/{usr}'"), ["site s: workDir: unknown placeholder {usr}; write {user}"]),
     ("placeholder of volumes", _site(", volumes: [{claim: x/y, path: ^'/w/{user}/{claim}'}]"), ["site s: path: unknown placeholder {user}; write {namespace} or {claim}"]),
+    ("label without a key", _site("", ", nodeLabels: {'a b': ^x}"), ["site s: queues[0].nodeLabels.a b is 'a b', which does not have the form"]),
+    ("label of a number", _site("", ", nodeLabels: {cores: ^64}"), ["site s: queues[0].nodeLabels.cores has 64, which is no text; put it in quotes"]),
+    ("label of true", _site("", ", nodeLabels: {gpu: ^[true]}"), ["site s: queues[0].nodeLabels.gpu has true, which is no text; put it in quotes"]),
+    ("label without values", _site("", ", nodeLabels: {gpu: ^[]}"), ["site s: queues[0].nodeLabels.gpu has no values; leave the label out if the queue's nodes lack it"]),
+    ("no value of a label", _site("", ", nodeLabels: {gpu: ^a b}"), ["site s: queues[0].nodeLabels.gpu has 'a b', which is neither a label's value nor a glob over such values"]),
+    ("no directives", _site("", ", nodeLabels: {gpu: ^{a: b}}"), ["site s: queues[0].nodeLabels.gpu has no mapping of directives behind 'a'; write 'a': {constraint: a100}"]),
+    ("unknown directive of a label", _site("", ", nodeLabels: {gpu: {a: {^ncpus: '1'}}}"), ["site s: nodeLabels: gpu: a: 'ncpus' is not a directive of openpbs that may be added"]),
+    ("account by a label", _site("", ", nodeLabels: {gpu: {a: {^account: x}}}"), ["site s: nodeLabels: gpu: a: account depends on the user; write it in accounts"]),
+    ("fixed label", _site("", ", nodeLabels: {^kubernetes.io/os: linux}"), ["site s: nodeLabels: kubernetes.io/os is the same on every virtual node; remove it"]),
+    ("label of ours", _site("", ", nodeLabels: {^batchgate.dev/queue: x}"), ["site s: nodeLabels: batchgate.dev/queue is the same on every virtual node; remove it"]),
+    ("ignored architecture", _site(", ignoreNodeLabels: [pool, ^kubernetes.io/arch]"), ["site s: ignoreNodeLabels: kubernetes.io/arch says what runs a container, and is never ignored; remove it"]),
+    ("default of rules", "ruleDefaults: {^mpi: true}\n", ["ruleDefaults: unknown key 'mpi'; there are kueue"]),
+    ("defaults of rules in a list", "ruleDefaults: ^[{kueue: true}]\n", ["ruleDefaults: an entry must be a mapping of keys and values"]),
     ("memory without unit", _site("", ", memoryPerNode: ^256"), ["site s: queue q: memoryPerNode is 256 bytes; did you mean 256Gi?"]),
     ("thousandths of a byte", _site("", ", memoryPerNode: ^256m"), ["site s: queue q: memoryPerNode is 1 byte; did you mean 256Gi?"]),
     ("little memory", _site("", ", memoryPerNode: ^63Mi"), ["site s: queue q: memoryPerNode is 63Mi; did you mean 63Gi?"]),
@@ -733,3 +746,48 @@ def test_wrong_shapes_are_a_policy_error_with_problems(value: dict[str, object])
 
 def test_given_policies_are_good() -> None:
     assert _load({"a": SITES, "b": ACCOUNTS, "c": RULES}) is None
+
+
+@pytest.mark.parametrize(
+    ("site", "queue", "told"),
+    [
+        ("ignoreNodeLabels: ['topology.kubernetes.io/*', pool]", "disk: ssd", ""),
+        (
+            "ignoreNodeLabels: ['nvidia.com/*']",
+            "disk: ssd",
+            (
+                "ignoreNodeLabels: 'nvidia.com/*' also matches nvidia.com/gpu.product, by which Jobs choose hardware; list the keys "
+                "that mean nothing, and state hardware with nodeLabels of the queues"
+            ),
+        ),
+        (
+            "keep: 7d",
+            "kubernetes.io/hostname: n1",
+            "queue q: nodeLabels: kubernetes.io/hostname names single machines, and a queue has several",
+        ),
+        ("directives: {chunk.gpu: a}", "gpu: {x: {chunk.gpu: a}}", ""),
+        (
+            "directives: {chunk.gpu: a}",
+            "gpu: {x: {chunk.gpu: b}}",
+            (
+                "queue q: nodeLabels: gpu: the directive chunk.gpu b replaces a of the queue or site for Jobs that ask for it; write "
+                "both into it if both must hold"
+            ),
+        ),
+    ],
+)
+def test_doubtful_node_labels_are_told(site: str, queue: str, told: str) -> None:
+    queues = f"queues: [{{name: q, nodes: 2, cpusPerNode: 4, nodeLabels: {{{queue}}}}}]"
+    text = f"sites: [{{name: s, system: openpbs, workDir: '/w/{{user}}', {site}, {queues}}}]\n"
+
+    found = policy.load({"a.yaml": text, "b.yaml": ACCOUNTS, "c.yaml": RULES}).warnings
+
+    assert found == ((f"a.yaml:1: site s: {told}",) if told else ())
+
+
+def test_defaults_of_rules_stand_in_one_file_only() -> None:
+    text = "ruleDefaults: {kueue: true}\n"
+
+    assert problems_of({"a.yaml": text, "b.yaml": text, "c.yaml": RULES}) == [
+        "b.yaml:1:1: ruleDefaults already stands in a.yaml:1; the files are joined, so write it once"
+    ]

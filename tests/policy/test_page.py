@@ -51,7 +51,7 @@ def _policy() -> policy.Policy:
 def test_the_examples_are_one_policy_that_checks() -> None:
     checked = _policy()
 
-    assert [len(part) for part in (checked.sites, checked.accounts, checked.rules, checked.tests)] == [1, 4, 5, 2]
+    assert [len(part) for part in (checked.sites, checked.accounts, checked.rules, checked.tests)] == [2, 4, 5, 2]
     assert checked.warnings == ()
 
 
@@ -132,6 +132,6 @@ def test_every_key_is_documented(model: type[BaseModel]) -> None:
 def test_the_schema_has_the_keys_of_the_files() -> None:
     made = policy.json_schema()
 
-    assert sorted(made["properties"]) == ["accounts", "controllers", "rules", "sites", "tests"]  # type: ignore[call-overload]
+    assert sorted(made["properties"]) == ["accounts", "controllers", "ruleDefaults", "rules", "sites", "tests"]  # type: ignore[call-overload]
     assert made["additionalProperties"] is False
     assert json.loads(json.dumps(made)) == made

@@ -268,6 +268,31 @@ LINKS = {"link": ("ok",), "link-over": ("first",), "link-count": ("2",), "rename
 
 
 @pytest.mark.parametrize(
+    ("labels", "machine", "mark", "change"),
+    [
+        ({}, "x86_64", OK, ""),
+        ({}, "", OK, ""),  # a probe of the release before did not say
+        ({"kubernetes.io/arch": "arm64"}, "aarch64", OK, ""),
+        ({"kubernetes.io/arch": ["amd64", "arm64"]}, "aarch64", OK, ""),
+        ({"kubernetes.io/arch": "ppc64le"}, "ppc64le", OK, ""),
+        ({}, "aarch64", WARNING, "write nodeLabels: {kubernetes.io/arch: arm64} for queue q"),
+        (
+            {"kubernetes.io/arch": "arm64"},
+            "x86_64",
+            WARNING,
+            "write nodeLabels: {kubernetes.io/arch: amd64} for queue q",
+        ),
+    ],
+)
+def test_architectures(labels: Any, machine: str, mark: Mark, change: str) -> None:
+    (queue,) = site(queues=[{"name": "q", "nodes": 1, "cpusPerNode": 1, "nodeLabels": labels}]).queues
+
+    line = nodes.architecture_line("ada", queue, {"host": ("n1",), "machine": (machine,)})
+
+    assert (line.name, line.mark, line.change.partition(",")[0]) == ("architecture", mark, change)
+
+
+@pytest.mark.parametrize(
     ("changed", "marks"),
     [
         ({}, [OK, OK]),

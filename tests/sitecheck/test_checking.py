@@ -78,7 +78,7 @@ def test_every_line_is_right(queue: EmbeddedQueue, tmp_path: Path) -> None:
     names = [
         "work-directory", "clock-agent", "reach", "versions", "queue/workq", "launcher", "own-jobs", "others-jobs",
         "probe", "job-name", "account", "project", "links", "renames", "clock-nodes", "names-delay", "sizes-delay",
-        "runtime", "kill-delay", "history",
+        "architecture", "runtime", "kill-delay", "history",
     ]  # fmt: skip
     assert (code, marks) == (0, dict.fromkeys(names, "ok")), lines
     assert (lines["account"]["seen"], lines["project"]["seen"]) == ("physics", "sky")

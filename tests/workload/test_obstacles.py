@@ -40,24 +40,12 @@ POD_FIELDS: list[tuple[Manifest, list[str]]] = [
     ({"shareProcessNamespace": True}, [f"{POD}.shareProcessNamespace"]),
     ({"nodeName": "n1"}, [f"{POD}.nodeName"]),
     ({"nodeName": ""}, []),
-    ({"nodeSelector": {}}, []),
-    ({"nodeSelector": {"kubernetes.io/os": "linux", "kubernetes.io/arch": "amd64"}}, []),
-    ({"nodeSelector": {"beta.kubernetes.io/os": "linux", "type": "virtual-kubelet"}}, []),
-    ({"nodeSelector": {"batchgate.dev/site": "a", "batchgate.dev/queue": "b"}}, []),
-    ({"nodeSelector": {"kubernetes.io/arch": "arm64"}}, [f"{POD}.nodeSelector[kubernetes.io/arch]"]),
-    ({"nodeSelector": {"kubernetes.io/os": "windows"}}, [f"{POD}.nodeSelector[kubernetes.io/os]"]),
-    ({"nodeSelector": {"disk": "ssd", "zone": "a"}}, [f"{POD}.nodeSelector.disk", f"{POD}.nodeSelector.zone"]),
-    (node_affinity({"key": "kubernetes.io/os", "operator": "In", "values": ["linux"]}), []),
-    (node_affinity({"key": "gpu", "operator": "DoesNotExist"}), []),
-    (node_affinity({"key": "zone", "operator": "NotIn", "values": ["a"]}), []),
-    (node_affinity({"key": "kubernetes.io/arch", "operator": "Exists"}), []),
-    (node_affinity({"key": "zone", "operator": "In", "values": ["a"]}), [NODE_AFFINITY]),
-    (node_affinity({"key": "zone", "operator": "Exists"}), [NODE_AFFINITY]),
-    (node_affinity({"key": "cores", "operator": "Gt", "values": ["8"]}), [NODE_AFFINITY]),
-    (node_affinity({"key": "type", "operator": "NotIn", "values": ["virtual-kubelet"]}), [NODE_AFFINITY]),
-    (node_affinity({"key": "type", "operator": "DoesNotExist"}), [NODE_AFFINITY]),
-    (node_affinity(matchFields=[{"key": "metadata.name", "operator": "In", "values": ["n1"]}]), [NODE_AFFINITY]),
-    (node_affinity(), [NODE_AFFINITY]),
+    ({"nodeSelector": {"disk": "ssd"}}, []),  # answered for each queue: tests/site/test_nodelabels.py
+    (node_affinity({"key": "zone", "operator": "In", "values": ["a"]}), []),
+    (node_affinity(), [f"{NODE_AFFINITY}.nodeSelectorTerms[0]"]),
+    (node_affinity(moonPhase="full"), [f"{NODE_AFFINITY}.nodeSelectorTerms[0].moonPhase"]),
+    ({"affinity": {"nodeAffinity": {REQUIRED: {"nodeSelectorTerms": []}}}}, [NODE_AFFINITY]),
+    ({"affinity": {"nodeAffinity": {REQUIRED: {"moonPhase": "full"}}}}, [f"{NODE_AFFINITY}.moonPhase", NODE_AFFINITY]),
     ({"affinity": {"nodeAffinity": {PREFERRED: [{"weight": 1}]}}}, []),
     ({"affinity": {"podAffinity": {REQUIRED: [{}]}}}, [f"{POD}.affinity.podAffinity.{REQUIRED}"]),
     ({"affinity": {"podAntiAffinity": {REQUIRED: [{}]}}}, [f"{POD}.affinity.podAntiAffinity.{REQUIRED}"]),
@@ -229,7 +217,17 @@ def test_whoever_asks_for_root_is_told():
     [
         ({"runtimeClassName": "kata"}, {}, "RuntimeClass kata"),
         ({}, {"readinessProbe": {"exec": {"command": ["true"]}}}, f"{MAIN}.readinessProbe: it is not run on HPC"),
-        ({"affinity": {"podAffinity": {PREFERRED: [{}]}}}, {}, "preferences about nodes"),
+        (
+            {
+                "affinity": {"podAffinity": {PREFERRED: [{}]}, "nodeAffinity": {PREFERRED: [{"weight": 1}]}},
+                "topologySpreadConstraints": [{"whenUnsatisfiable": "ScheduleAnyway"}],
+            },
+            {},
+            (
+                f"{POD}.affinity.podAffinity.{PREFERRED}, {POD}.affinity.nodeAffinity.{PREFERRED}, "
+                f"{POD}.topologySpreadConstraints[0]: preferences about nodes have no effect on HPC"
+            ),
+        ),
     ],
 )
 def test_what_means_nothing_on_hpc_is_a_warning(pod: Manifest, fields: Manifest, word: str):

@@ -38,6 +38,7 @@ from router.kube.client import MERGE, STRATEGIC, Api, Json
 from router.kube.election import micro_time
 from router.kube.events import Recorder, Reference
 from router.kube.watching import Watch
+from router.site import nodelabels
 from router.site.schema import Site
 
 __all__ = ["Endpoint", "Nodes", "QueueFigures"]
@@ -114,7 +115,15 @@ class Nodes:
         self._kept: dict[str, _Kept] = {}
         for queue in site.queues:
             port = endpoint.port_of(queue.name)
-            node = VirtualNode(site.name, queue.name, declared(queue), endpoint.address, port, version="")
+            node = VirtualNode(
+                site.name,
+                queue.name,
+                declared(queue),
+                endpoint.address,
+                port,
+                version="",
+                architecture=nodelabels.architecture(queue),
+            )
             self._kept[node.name] = _Kept(node)
         self._left_over: set[str] = set()
         self._version = ""

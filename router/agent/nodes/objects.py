@@ -6,7 +6,6 @@ as they are.
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -15,17 +14,16 @@ from typing import Any, Final
 from router import __version__, names
 from router.hpc import QueueReport
 from router.notation import durations, quantity
+from router.site import nodelabels
 from router.site.schema import Queue
 
 Json = dict[str, Any]
 
 READY: Final = "Ready"
-ARCHITECTURE: Final = "amd64"  # the webhook assumes it for every virtual node (router.workload.nodelabels)
 HEARTBEAT_SECONDS: Final = 300.0
 """How often unchanged conditions are written, as by kubelets; in between, the Lease is the heartbeat."""
 _RESOURCES: Final = ("cpu", "memory", "nvidia.com/gpu", "amd.com/gpu", "pods")
 _LABELS: Final = (names.LABEL_NODES, names.LABEL_NCPUS, names.LABEL_MEMORY, names.LABEL_WALLTIME)
-_LONGEST_LABEL: Final = 63
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,6 +112,7 @@ class VirtualNode:
     version: str
     conditions: tuple[Condition, ...] = ()
     policy: str = ""
+    architecture: str = nodelabels.USUAL_ARCH
 
     @property
     def name(self) -> str:
@@ -148,8 +147,8 @@ def labels(node: VirtualNode) -> dict[str, str]:
     found = {
         "type": "virtual-kubelet",
         "kubernetes.io/os": "linux",
-        "kubernetes.io/arch": ARCHITECTURE,
-        "kubernetes.io/hostname": _label_value(node.name),
+        "kubernetes.io/arch": node.architecture,
+        "kubernetes.io/hostname": names.node_label(node.name),
         names.LABEL_NO_BALANCER: "true",
         names.KEY_SITE: node.site,
         names.KEY_QUEUE: node.queue,
@@ -254,7 +253,7 @@ def _endpoints(node: VirtualNode) -> Json:
 def _node_info(node: VirtualNode) -> Json:
     unknown = ("bootID", "kernelVersion", "kubeProxyVersion", "machineID", "systemUUID")
     return dict.fromkeys(unknown, "") | {
-        "architecture": ARCHITECTURE,
+        "architecture": node.architecture,
         "operatingSystem": "linux",
         "kubeletVersion": f"{node.version}-batchgate.{__version__}",
         "containerRuntimeVersion": f"batchgate://{__version__}",
@@ -292,10 +291,3 @@ def lease_object(node: VirtualNode, uid: str, seconds: int, renewed: str) -> Jso
         "metadata": {"name": node.name, "ownerReferences": [owner]},
         "spec": {"holderIdentity": node.name, "leaseDurationSeconds": seconds, "renewTime": renewed},
     }
-
-
-def _label_value(name: str) -> str:
-    """A name as the value of a label; if it is too long, its start and a short hash."""
-    if len(name) <= _LONGEST_LABEL:
-        return name
-    return f"{name[: _LONGEST_LABEL - 7].rstrip('.-')}-{hashlib.sha256(name.encode()).hexdigest()[:6]}"

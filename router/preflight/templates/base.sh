@@ -19,6 +19,7 @@ finish() {
 
 note begin
 note host "$(uname -n)"
+note machine "$(uname -m)"
 note user "$(id -un 2>/dev/null || id -u)"
 note name "${SLURM_JOB_NAME:-${PBS_JOBNAME:-}}"
 note account "${SLURM_JOB_ACCOUNT:-}"

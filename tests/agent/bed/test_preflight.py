@@ -36,7 +36,7 @@ QUEUES = [
     {"name": "gpu", "nodes": 2, "cpusPerNode": 4, "memoryPerNode": "8000Mi", "gpusPerNode": 2, "walltimeMax": "12h"},
 ]
 LINES = {
-    "account", "clock-agent", "clock-nodes", "history", "image", "imagepull", "job-name", "kill-delay", "launcher/open-mpi", "links",
+    "account", "architecture", "clock-agent", "clock-nodes", "history", "image", "imagepull", "job-name", "kill-delay", "launcher/open-mpi", "links",
     "names-delay", "others-jobs", "own-jobs", "probe", "queue/all", "queue/batch", "queue/debug", "queue/gpu", "reach",
     "renames", "runtime", "runtime-rights", "sizes-delay", "versions", "work-directory", "work-directory-on-nodes",
 }  # fmt: skip

@@ -18,7 +18,7 @@ from tests.agent.pbs.site import ADA, BEN, QUEUE, SHARED, SITE, PbsSite, as_user
 pytestmark = [pytest.mark.pbs, pytest.mark.apptainer, pytest.mark.timeout(900)]
 
 LINES = {
-    "account", "clock-agent", "clock-nodes", "history", "image", "imagepull", "job-name", "kill-delay", "launcher",
+    "account", "architecture", "clock-agent", "clock-nodes", "history", "image", "imagepull", "job-name", "kill-delay", "launcher",
     "links", "names-delay", "observer", "others-jobs", "own-jobs", "probe", f"queue/{QUEUE}", "reach", "renames",
     "runtime", "runtime-rights", "sizes-delay", "versions", "work-directory",
 } | (set() if server.TORQUE else {"project"})  # fmt: skip

@@ -21,6 +21,8 @@ from tests.agent.whole.jobs import BUSY, Runs
 SITE = "whole"
 WIDE, NARROW = "wide", "narrow"
 """Two queues: one with room for eight small jobs at once, one with a single place."""
+POOL = "cloud.google.com/gke-nodepool"
+"""A key of node labels that means nothing on the site."""
 ROUTE_NARROW = "narrow"
 """Jobs with this label ``queue`` go to the narrow queue."""
 USER, STRANGER, SHARED = "ada", "ben", "research"
@@ -159,8 +161,16 @@ def _policy(work: Path) -> dict[str, Any]:
         "runtime": "host",
         "margin": 5,
         "fsDelay": 2,
+        "ignoreNodeLabels": [POOL],
         "queues": [
-            {"name": WIDE, **queue, "nodes": 4, "cpusPerNode": 4, "memoryPerNode": "4Gi"},
+            {
+                "name": WIDE,
+                **queue,
+                "nodes": 4,
+                "cpusPerNode": 4,
+                "memoryPerNode": "4Gi",
+                "nodeLabels": {"disk": "ssd"},
+            },
             {"name": NARROW, **queue, "cpusPerNode": BUSY, "memoryPerNode": "1Gi"},
         ],
     }
