@@ -16,7 +16,7 @@ from tests.agent.bed.jobs import SECONDS, end_of, exit_code, pod_of
 from tests.agent.bed.launching import COVER, DAEMON, LAUNCHER, RANK, RANKS, WAIT, Launching, launching, scratch
 from tests.agent.bed.site import SUDO, slurm
 from tests.agent.bed.test_mpi import EAT, MpiSite, nodes_of
-from tests.agent.whole.jobs import LABEL
+from tests.agent.whole.jobs import LABEL, finished
 from tests.agent.whole.waiting import until
 
 pytestmark = [pytest.mark.bed, pytest.mark.slurm, pytest.mark.apptainer, pytest.mark.mpi, pytest.mark.timeout(1200)]
@@ -202,10 +202,10 @@ def test_a_batch_script_that_is_killed_takes_all_along(stack: Stack) -> None:
         shutil.rmtree(left)
 
 
-def test_a_node_that_is_lost_ends_the_job(stack: Stack) -> None:
+def test_a_node_that_is_lost_ends_the_launch_and_the_batch_job_but_counts_as_no_failure(stack: Stack) -> None:
     job = launching(stack, f"mpirun -np {RANKS} {WAIT}{AFTER}", spec={"backoffLimit": 0})
     job.awaits_ranks()
-    last = nodes_of(job.batch_job)[-1]
+    last, pod = nodes_of(job.batch_job)[-1], pod_of(stack.ben, job.name)["metadata"]["name"]
 
     with faults.lost(last):
         until(
@@ -214,5 +214,12 @@ def test_a_node_that_is_lost_ends_the_job(stack: Stack) -> None:
             seconds=SECONDS,
         )
 
-    assert end_of(stack.ben, job.name) == "Failed"
+    until(lambda: phase_and_reason(stack, pod), lambda found: found == ("Failed", "NodeFailed"), seconds=SECONDS)
+    assert not finished(stack.ben.get("job", job.name) or {}), "it is tried again"
+    stack.ben.ok("delete", "job", job.name)
     job.await_nothing_left()
+
+
+def phase_and_reason(stack: Stack, pod: str) -> tuple[str, str]:
+    status = (stack.ben.get("pod", pod) or {}).get("status", {})
+    return status.get("phase", ""), status.get("reason", "")
