@@ -16,7 +16,7 @@ import pytest
 from bed.layout import GPU_NODES, GPUS
 from bed.standing import variant
 from tests.agent.bed.conftest import Cluster, Stack, reached
-from tests.agent.bed.jobs import SECONDS, apply, end_of, job, job_id, printed
+from tests.agent.bed.jobs import SECONDS, apply, end_of, job, job_id, pod_of, printed
 from tests.agent.bed.site import LAYOUT, SUDO, TALLY, BedSite, slurm
 from tests.agent.bed.tally import await_ends
 from tests.agent.whole.waiting import until
@@ -92,7 +92,10 @@ def gpus(count: int, text: str = LOOK, name: str = "nvidia.com/gpu") -> dict[str
 
 @dataclass(frozen=True)
 class Seen:
-    """What one process has printed of itself; ``opened`` are the numbers of the devices that it may open."""
+    """What one process has printed of itself. ``node`` is its host name: the Pod's, or the node's for ranks on several.
+
+    ``opened`` are the numbers of the devices that it may open.
+    """
 
     rank: str
     node: str
@@ -149,7 +152,8 @@ def test_two_jobs_on_one_node_have_a_device_each(stack: Stack) -> None:
     node = GPU_NODES[0]
     assert sorted(one[node] for one in given) == [(0,), (1,)]
     # Slurm numbers what a job can open from 0, whichever it is.
-    assert [first, second] == [Seen("", node, "0", "", one[node]) for one in given]
+    pods = [pod_of(stack.ada, name)["metadata"]["name"] for name in names]
+    assert [first, second] == [Seen("", pod, "0", "", one[node]) for pod, one in zip(pods, given, strict=True)]
 
 
 ONE = {
