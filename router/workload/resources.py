@@ -246,6 +246,7 @@ def _replace(found: dict[str, Figure], containers: Sequence[Asked], pod_level: F
         if name in requests and name in limits and requests[name].value > limits[name].value:
             raise JobError(figure.path, f"asks for more than the limit in {limits[name].path}; raise the limit")
     written = _aggregated([(container, container.written) for container in containers])
+    _check_level(containers, written, requests, limits)
     for name in {**_names([limits, requests]), **(written if limits else {})}:
         if name in requests:
             found[name] = requests[name]
@@ -253,6 +254,30 @@ def _replace(found: dict[str, Figure], containers: Sequence[Asked], pod_level: F
             found[name] = written[name]
         elif name in limits:
             found[name] = Figure(limits[name].value, f"{limits[name].origin}, as there is no request")
+
+
+def _check_level(containers: Sequence[Asked], written: Amounts, requests: Amounts, limits: Amounts) -> None:
+    """Refuse Pod-level cpu and memory below the containers' own, as the API server does (validatePodResourceConsistency).
+
+    An API server that does not know the field drops it after the review: a Job would have been judged by less than it gets.
+    """
+    for name in SIZED:
+        level = requests.get(name) or limits.get(name)
+        asked = written.get(name)
+        if level is not None and asked is not None and asked.value > level.value:
+            raise JobError(
+                level.path, f"is less than the {show(name, asked.value)} that the containers ask for; raise it"
+            )
+        for one in containers if name in limits else ():
+            most = one.most.get(name)
+            if most and one.kind is ContainerKind.MAIN and _is_limit(most, name) and most.value > limits[name].value:
+                clause = f"is less than the limit of container {one.name}, {show(name, most.value)}; raise it"
+                raise JobError(limits[name].path, clause)
+
+
+def _is_limit(most: Figure, name: str) -> bool:
+    """Whether what a container may use is its own limit: neither a LimitRange's nor a request."""
+    return most.path.endswith(f".limits.{name}")
 
 
 def show(resource: str, thousandths: int) -> str:

@@ -183,8 +183,8 @@ TABLE = [
         Asked(cpu=2000),
     ),
     (
-        "POD: init containers count in neither way",
-        pod(cpu("a", "1"), init=(cpu("i", "8"),), resources={"requests": {"cpu": "4"}}),
+        "POD: init containers do not add to it",
+        pod(cpu("a", "1"), init=(cpu("i", "4"),), resources={"requests": {"cpu": "4"}}),
         Asked(cpu=4000),
     ),
     (
@@ -369,6 +369,11 @@ BOTH = [
         Both(memory=(GI, 10 * GI)),
     ),
     (
+        "POD: the API server takes an init container's limit above it",
+        pod(burst("a", "1Gi", "2Gi"), init=(burst("i", "1Gi", "9Gi"),), resources={"limits": {"memory": "3Gi"}}),
+        Both(memory=(GI, 3 * GI)),
+    ),
+    (
         "POD: a Pod-level request without a limit holds, where the containers' limits are less",
         pod(burst("a", "1Gi", "4Gi"), resources={"requests": {"memory": "6Gi"}}),
         Both(memory=(6 * GI, 6 * GI)),
@@ -479,6 +484,38 @@ def test_only_what_kubernetes_takes_can_be_asked_for_at_pod_level():
     with pytest.raises(JobError) as caught:
         workload_of(pod(container(), resources={"requests": {"nvidia.com/gpu": "1"}}), namespace="lab")
     assert caught.value.path == "spec.template.spec.resources.requests[nvidia.com/gpu]"
+
+
+LEVEL = "spec.template.spec.resources"
+SMALLER = [  # an API server that does not know the field drops it, and the containers' figures are left
+    (
+        pod(cpu("a", "3"), cpu("b", "3"), resources={"requests": {"cpu": "4"}}),
+        f"{LEVEL}.requests.cpu: is less than the 6 that the containers ask for; raise it",
+    ),
+    (
+        pod(cpu("a", "1"), init=(cpu("i", "8"),), resources={"requests": {"cpu": "4"}}),
+        f"{LEVEL}.requests.cpu: is less than the 8 that the containers ask for; raise it",
+    ),
+    (
+        pod(asking("a", {"memory": "90Gi"}), resources={"limits": {"memory": "1Gi"}}),
+        f"{LEVEL}.limits.memory: is less than the 90Gi that the containers ask for; raise it",
+    ),
+    (
+        pod(asking("a", {"memory": "1Gi"}, limits={"memory": "90Gi"}), resources={"limits": {"memory": "2Gi"}}),
+        f"{LEVEL}.limits.memory: is less than the limit of container a, 90Gi; raise it",
+    ),
+    (
+        pod(asking("a", limits={"memory": "500Gi"}), resources={"limits": {"memory": 0}}),
+        f"{LEVEL}.limits.memory: is less than the 500Gi that the containers ask for; raise it",
+    ),
+]
+
+
+@pytest.mark.parametrize(("given", "error"), SMALLER, ids=range(len(SMALLER)))
+def test_the_pod_level_is_no_way_to_ask_for_less_than_the_containers(given: Manifest, error: str):
+    with pytest.raises(JobError) as caught:
+        workload_of(given, namespace="lab")
+    assert str(caught.value) == error
 
 
 # --- what no batch job can have: told at the field that asks for it ---------------------------------------------------
