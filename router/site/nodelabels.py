@@ -138,7 +138,10 @@ def _judged(place: _Place, demands: Sequence[NodeRequirement], chosen: Mapping[s
             if _chooses(stated):
                 found.chosen[key] = fitting
         else:
-            found.unmet.append(Obstacle(one.path, _reason(place, one)))
+            left = found.chosen.get(key)
+            found.unmet.append(
+                Obstacle(one.path, _reason(place, one) if left is None else _reason_left(place, one, left))
+            )
     return found
 
 
@@ -217,10 +220,8 @@ def _reason(place: _Place, one: NodeRequirement) -> str:
     """Why a demand is not met, with what the queue has, and the keys of the policy that would change it."""
     site, queue, asked = place.site.name, place.queue.name, f"asks for {shown(one)}"
     stated = place.labels.get(place.key(one.key), ())
-    if one.of_field:
-        return f"{asked}, and on queue {queue} it would be {names.node_name(site, queue)}"
-    if fixed_key(one.key):
-        return f"{asked}, and the virtual node of queue {queue} has {_listed(_values(stated)) if stated else 'another'}"
+    if one.of_field or fixed_key(one.key) or (one.key == HOSTNAME and HOSTNAME not in place.queue.node_labels):
+        return f"{asked}, {_of_the_virtual_node(place, one, stated)}"
     if not stated:
         return f"{asked}, which nodeLabels of queue {queue} or ignoreNodeLabels of site {site} would have to answer"
     have = _listed(_values(stated))
@@ -233,6 +234,25 @@ def _reason(place: _Place, one: NodeRequirement) -> str:
         if place.key(one.key) in place.queue.node_labels
         else (f"{asked}, and nodes of queue {queue} have {have} unless its nodeLabels say otherwise")
     )
+
+
+def _of_the_virtual_node(place: _Place, one: NodeRequirement, stated: Sequence[NodeValue]) -> str:
+    """What a demand meets that is about the virtual node itself: its name, or a label that no nodeLabels should state."""
+    site, queue = place.site.name, place.queue.name
+    if one.of_field:
+        return f"and on queue {queue} it would be {names.node_name(site, queue)}"
+    if not stated:
+        return "a label that Batchgate changes as it likes; take it out"
+    have = _listed(_values(stated))
+    if one.key == HOSTNAME:
+        return f"and on queue {queue} it would be {have}; only ignoreNodeLabels of site {site} could pass it over"
+    return f"and the virtual node of queue {queue} has {have}"
+
+
+def _reason_left(place: _Place, one: NodeRequirement, left: Sequence[NodeValue]) -> str:
+    """Why a demand is not met where other demands on the same label have left only some values to choose from."""
+    have = _listed(_values(left))
+    return f"asks for {shown(one)}, and the Job's other demands on it leave {have} of queue {place.queue.name}"
 
 
 def _values(stated: Sequence[NodeValue]) -> tuple[str, ...]:

@@ -49,16 +49,24 @@ def read_demand(pod: Fields, path: str, findings: Findings) -> NodeDemand:
 
     :raises JobError: if a field has the wrong type
     """
-    selector = [
-        NodeRequirement(here, key, NodeOperator.IN, (as_text(value, here) if value is not None else "",))
-        for key, value in mapping(pod, "nodeSelector", path).items()
-        for here in [step(f"{path}.nodeSelector", key)]
-    ]
+    selector = _selector(mapping(pod, "nodeSelector", path), f"{path}.nodeSelector", findings)
     affinity = mapping(pod, "affinity", path)
     kind = mapping(affinity, "nodeAffinity", f"{path}.affinity")
     here = f"{path}.affinity.nodeAffinity"
     required = mapping(kind, _REQUIRED, here)
-    return NodeDemand(tuple(selector), _terms(required, f"{here}.{_REQUIRED}", findings) if required else ())
+    return NodeDemand(selector, _terms(required, f"{here}.{_REQUIRED}", findings) if required else ())
+
+
+def _selector(selector: Fields, path: str, findings: Findings) -> tuple[NodeRequirement, ...]:
+    found: list[NodeRequirement] = []
+    for key, value in selector.items():
+        here = step(path, key) if _KEY.fullmatch(key) else path
+        one = NodeRequirement(here, key, NodeOperator.IN, (as_text(value, here) if value is not None else "",))
+        if problem := _problem(one):
+            findings.block(here, f"{problem}, so no node matches it")
+        else:
+            found.append(one)
+    return tuple(found)
 
 
 def _terms(selector: Fields, path: str, findings: Findings) -> tuple[tuple[NodeRequirement, ...], ...]:

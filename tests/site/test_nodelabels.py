@@ -173,7 +173,15 @@ UNMET: list[tuple[Json, list[str]]] = [
     ),
     (
         terms([expression("batchgate.dev/nodes", "Gt", "1")]),
-        [f"{FIRST}: asks for batchgate.dev/nodes > 1, and the virtual node of queue q has another"],
+        [f"{FIRST}: asks for batchgate.dev/nodes > 1, a label that Batchgate changes as it likes; take it out"],
+    ),
+    (
+        terms([expression("batchgate.dev/any", "DoesNotExist")]),
+        [f"{FIRST}: asks for nodes without batchgate.dev/any, a label that Batchgate changes as it likes; take it out"],
+    ),
+    (  # others have left nothing to choose
+        {"nodeSelector": {PRODUCT: "A100"}, **terms([expression(PRODUCT, "In", "H100-80")])},
+        [f"{FIRST}: asks for {PRODUCT}=H100-80, and the Job's other demands on it leave A100 of queue q"],
     ),
     (
         terms([expression(names.KEY_QUEUE, "In", "w", "v")]),
@@ -249,6 +257,30 @@ MALFORMED: list[tuple[Json, str]] = [
     (expression("a", "Gt", "9223372036854775808"), "has no single whole number for Gt, so no node matches it"),
     (expression("a", "Like", "x"), "has the operator 'Like', which is not known to Batchgate, so no node matches it"),
 ]
+
+
+def test_a_host_name_of_the_cluster_is_told_as_one() -> None:
+    _, told = chosen({"nodeSelector": {"kubernetes.io/hostname": "worker-3"}}, {}, [])
+
+    (only,) = told
+    assert only == (
+        f"{SELECTOR}[kubernetes.io/hostname]: asks for kubernetes.io/hostname=worker-3, and on queue q it would be "
+        "q.hpc.batchgate; only ignoreNodeLabels of site hpc could pass it over"
+    )
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "path", "told"),
+    [
+        ("disk", "a\nb", f"{SELECTOR}.disk", "has 'a\\nb', which is not a label's value, so no node matches it"),
+        ("disk", "A100-*", f"{SELECTOR}.disk", "has 'A100-*', which is not a label's value, so no node matches it"),
+        ("a\n#b", "c", SELECTOR, "has 'a\\n#b', which is not a label's key, so no node matches it"),
+    ],
+)
+def test_a_selector_that_no_node_matches_keeps_the_job(key: str, value: str, path: str, told: str) -> None:
+    found = workload_of(job(pod={"nodeSelector": {key: value}}), namespace="lab")
+
+    assert ([(one.path, one.reason) for one in found.obstacles], found.node_demand.selector) == ([(path, told)], ())
 
 
 @pytest.mark.parametrize(("one", "told"), MALFORMED, ids=range(len(MALFORMED)))
