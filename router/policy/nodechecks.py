@@ -5,7 +5,8 @@ Pure. Yields problems and warnings; raises nothing.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import re
+from collections.abc import Iterator, Sequence
 from typing import Final
 
 from router.errors import Problem
@@ -13,13 +14,17 @@ from router.policy.reading import Placed
 from router.site import globs
 from router.site.directives import directive_problems
 from router.site.nodelabels import ARCH, HOSTNAME, fixed_key
-from router.site.schema import Queue, Site
+from router.site.schema import NodeValue, Queue, Site
 
 _HARDWARE: Final = (
     "nvidia.com/gpu.product",
     "amd.com/gpu.product-name",
     "feature.node.kubernetes.io/cpu-cpuid.AVX512F",
 )
+_OLD_ARCH: Final = f"beta.{ARCH}"
+_ZONE: Final = "topology.kubernetes.io/zone"
+_KEYS: Final = re.compile(r"[A-Za-z0-9-_./*?\[\]!]+", re.ASCII)
+"""The characters of globs over keys of labels."""
 
 
 def check(placed: Placed[Site]) -> Iterator[Problem]:
@@ -28,16 +33,33 @@ def check(placed: Placed[Site]) -> Iterator[Problem]:
     for index, queue in enumerate(site.queues):
         for key, values in queue.node_labels.items():
             at = ("queues", index, "nodeLabels", key)
-            if fixed_key(key):
-                yield spot.key_problem(f"nodeLabels: {key} is the same on every virtual node; remove it", *at)
+            for problem in _label_problems(key, values):
+                yield spot.key_problem(f"nodeLabels: {key}{problem}", *at)
             for value in values:
                 for name, text in (value.directives or {}).items():
                     for problem in _directive_problems(site.system, name, text):
                         yield spot.key_problem(f"nodeLabels: {key}: {value.value}: {problem}", *at, value.value, name)
     for index, pattern in enumerate(site.ignore_node_labels):
-        if globs.is_literal(pattern) and (fixed_key(pattern) or pattern == ARCH):
-            message = f"ignoreNodeLabels: {pattern} says what runs a container, and is never ignored; remove it"
-            yield spot.problem(message, "ignoreNodeLabels", index)
+        for problem in _ignoring_problems(pattern):
+            yield spot.problem(f"ignoreNodeLabels: {problem}", "ignoreNodeLabels", index)
+
+
+def _label_problems(key: str, values: Sequence[NodeValue]) -> Iterator[str]:
+    if fixed_key(key):
+        yield " is the same on every virtual node; remove it"
+    elif key == _OLD_ARCH:
+        yield f" is the old name of {ARCH}; write that one, which answers for both"
+    elif key == ARCH:
+        for one in values:
+            if not globs.is_literal(one.value):
+                yield f": {one.value!r} is a glob; write which architecture the nodes have"
+
+
+def _ignoring_problems(pattern: str) -> Iterator[str]:
+    if _KEYS.fullmatch(pattern) is None:
+        yield f"{pattern!r} matches no label's key; write keys alone, such as {_ZONE}"
+    elif globs.is_literal(pattern) and (fixed_key(pattern) or pattern == ARCH):
+        yield f"{pattern} says what runs a container, and is never ignored; remove it"
 
 
 def _directive_problems(system: str, name: str, text: str) -> list[str]:

@@ -164,6 +164,12 @@ def _node_values(value: object) -> object:
 
 
 def _node_value(value: object, directives: object, *, chosen: bool) -> NodeValue:
+    if value is None:
+        raise ValueError(
+            "has no value; write '' for the empty one, or leave the label out if the queue's nodes lack it"
+        )
+    if isinstance(value, dict):
+        raise ValueError("has a mapping in a list; write one mapping for all values, as {a: {}, b: {constraint: b}}")
     if not isinstance(value, str):
         shown = str(value).lower() if isinstance(value, bool) else value
         raise ValueError(f"has {shown}, which is no text; put it in quotes")
@@ -171,12 +177,25 @@ def _node_value(value: object, directives: object, *, chosen: bool) -> NodeValue
         raise ValueError(f"has {value!r}, which is neither a label's value nor a glob over such values")
     if not chosen:
         return NodeValue(value)
-    if not isinstance(directives, dict) or not all(isinstance(one, str) for pair in directives.items() for one in pair):
+    return NodeValue(value, _chosen_by(value, directives))
+
+
+def _chosen_by(value: str, directives: object) -> dict[str, str]:
+    if not isinstance(directives, dict):
         raise ValueError(f"has no mapping of directives behind {value!r}; write {value!r}: {{constraint: a100}}")
-    return NodeValue(value, directives)
+    for name, text in directives.items():
+        if not isinstance(text, str):
+            raise ValueError(f"has {text} for {name} behind {value!r}, which is no text; put it in quotes")
+    return directives
 
 
-LabelKey = Annotated[str, StringConstraints(pattern=f"^{KEY}$", max_length=317)]
+def _label_key(value: object) -> object:
+    if isinstance(value, str) and re.fullmatch(KEY, value, re.ASCII) is None:
+        raise ValueError(f"is {value!r}, which is not a label's key")
+    return value
+
+
+LabelKey = Annotated[str, BeforeValidator(_label_key), StringConstraints(pattern=f"^{KEY}$", max_length=317)]
 NodeValues = Annotated[
     tuple[NodeValue, ...],
     BeforeValidator(_node_values, json_schema_input_type=str | list[str] | dict[str, dict[str, str] | None]),
