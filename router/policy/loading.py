@@ -93,7 +93,7 @@ def _rules(reading: Reading, queues: rulechecks.Queues) -> tuple[list[CheckedRul
         warnings += doubts
         if checked is not None:
             rules.append(_with_defaults(checked, reading))
-    return rules, warnings, problems
+    return rules, [*warnings, *rulechecks.denied_by_less(rules)], problems
 
 
 def _with_defaults(checked: CheckedRule, reading: Reading) -> CheckedRule:

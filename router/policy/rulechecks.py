@@ -6,7 +6,7 @@ Pure. Every function returns problems or warnings instead of raising.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -15,7 +15,7 @@ from router.notation import durations, quantity
 from router.policy import conditions, unset
 from router.policy.checks import exactly_one
 from router.policy.conditions import Condition
-from router.policy.model import Candidate
+from router.policy.model import Candidate, CheckedRule
 from router.policy.places import Spot
 from router.policy.reading import Placed
 from router.policy.schema import Choice, Rule
@@ -266,6 +266,26 @@ def alike(rules: list[Placed[Rule]]) -> Iterator[str]:
         other = first.setdefault(placed.value.name.lower(), placed)
         if other.value.name != placed.value.name:
             yield f"{placed.spot.line}: {placed.spot.where}: its name differs from rule {other.value.name} ({other.spot.line}) only in case"
+
+
+_AMOUNTS: Final = {"cpus": {"cpus", "totalCpus"}, "memory": {"memory", "totalMemory"}}
+
+
+def denied_by_less(rules: Sequence[CheckedRule]) -> Iterator[str]:
+    """Warnings about rules that deny by the requests, where a later rule asks the batch system for the limits."""
+    for index, first in enumerate(rules):
+        if first.rule.deny is None or first.rule.mode == "audit":
+            continue
+        for amount, fields in _AMOUNTS.items():
+            later = [
+                one for one in rules[index + 1 :] if one.candidates and getattr(one.rule.figures, amount) == "limits"
+            ]
+            if later and getattr(first.rule.figures, amount) == "requests" and fields & first.condition.fields("job"):
+                name, other = first.name, later[0]
+                yield (
+                    f"{first.place}: rule {name}: it denies by the requests for {amount}, and rule {other.name} ({other.place}) asks "
+                    f"the batch system for the limits, which may be more; write figures: {{{amount}: limits}} into rule {name}"
+                )
 
 
 def doubts(placed: Placed[Rule], condition: Condition, found: list[Candidate], queues: Queues) -> Iterator[str]:

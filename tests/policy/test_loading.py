@@ -792,6 +792,30 @@ def test_doubtful_node_labels_are_told(site: str, queue: str, told: str) -> None
     assert found == ((f"a.yaml:1: site s: {told}",) if told else ())
 
 
+@pytest.mark.parametrize(
+    ("deny", "hpc", "told"),
+    [
+        ("when: job.cpus > 64", "when: job.cpus > 4", ""),
+        ("when: job.memory > 64", "when: job.memory > 4", ""),
+        ("when: job.memory > 64", "when: job.memory > 4, figures: {memory: requests}", ""),
+        ("when: job.gpus > 1", "when: job.cpus > 4, figures: {cpus: limits}", ""),
+        ("mode: audit, when: job.cpus > 64", "when: job.cpus > 4, figures: {cpus: limits}", ""),
+        ("when: job.cpus > 64", "when: job.cpus > 4, figures: {cpus: limits}", "cpus"),
+        ("when: job.totalMemory > 64, figures: {memory: requests}", "when: job.cpus > 4", "memory"),
+    ],
+)
+def test_a_rule_that_denies_by_less_than_a_later_rule_asks_for_is_told(deny: str, hpc: str, told: str) -> None:
+    rules = f"rules:\n  - {{name: most, {deny}, deny: not here}}\n  - {{name: r, {hpc}, hpc: [{{queue: big}}]}}\n{REST}"
+
+    found = policy.load({"a.yaml": SITES, "b.yaml": ACCOUNTS, "c.yaml": rules}).warnings
+
+    warning = (
+        f"c.yaml:2: rule most: it denies by the requests for {told}, and rule r (c.yaml:3) asks the batch system for the limits, "
+        f"which may be more; write figures: {{{told}: limits}} into rule most"
+    )
+    assert found == ((warning,) if told else ())
+
+
 def test_defaults_of_rules_stand_in_one_file_only() -> None:
     text = "ruleDefaults: {kueue: true}\n"
 
