@@ -38,13 +38,17 @@ def host_names(pod: Mapping[str, Any]) -> tuple[str, ...]:
         return short, short
     full = f"{short}.{subdomain}.{metadata['namespace']}.svc.{_DOMAIN}"
     if not spec.get("setHostnameAsFQDN"):
-        return short, full, short
+        return short, _formed(full, "spec.subdomain"), short
     return _checked(full, "spec.setHostnameAsFQDN"), full, short
 
 
 def _checked(name: str, path: str) -> str:
     if len(name) > LONGEST:
         raise JobError(path, f"makes the host name {name}, which has {len(name)} characters; Linux takes {LONGEST}")
+    return _formed(name, path)
+
+
+def _formed(name: str, path: str) -> str:
     if not _NAME.fullmatch(name):
         raise JobError(path, f"makes {name!r}, which is no host name")
     return name

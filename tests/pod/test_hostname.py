@@ -47,6 +47,10 @@ def test_containers_have_the_name_that_a_kubelet_gives_them(given: dict[str, Any
         ),
         (pod(hostname="a b"), "spec.hostname: makes 'a b', which is no host name"),
         (pod(hostname="-x"), "spec.hostname: makes '-x', which is no host name"),
+        (
+            pod(hostname="a", subdomain="b\n1.2.3.4 c"),
+            "spec.subdomain: makes 'a.b\\n1.2.3.4 c.lab.svc.cluster.local', which is no host name",
+        ),
         (pod(hostname="a\n1.2.3.4 b"), "spec.hostname: makes 'a\\n1.2.3.4 b', which is no host name"),
     ],
 )
