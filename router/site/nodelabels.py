@@ -218,22 +218,31 @@ def _listed(values: Sequence[str]) -> str:
 
 def _reason(place: _Place, one: NodeRequirement) -> str:
     """Why a demand is not met, with what the queue has, and the keys of the policy that would change it."""
-    site, queue, asked = place.site.name, place.queue.name, f"asks for {shown(one)}"
+    queue, asked = place.queue.name, f"asks for {shown(one)}"
     stated = place.labels.get(place.key(one.key), ())
     if one.of_field or fixed_key(one.key) or (one.key == HOSTNAME and HOSTNAME not in place.queue.node_labels):
         return f"{asked}, {_of_the_virtual_node(place, one, stated)}"
-    if not stated:
-        return f"{asked}, which nodeLabels of queue {queue} or ignoreNodeLabels of site {site} would have to answer"
+    if place.key(one.key) not in place.queue.node_labels:
+        return f"{asked}, {_unstated(place, one, stated)}"
     have = _listed(_values(stated))
     if _chooses(stated):
         return f"{asked}, and nodeLabels of queue {queue} choose among {have}"
     if len(stated) > 1:
         return f"{asked}, and nodeLabels of queue {queue} have nodes of each of {have}, without directives to choose"
-    return (
-        f"{asked}, and nodeLabels of queue {queue} say {have}"
-        if place.key(one.key) in place.queue.node_labels
-        else (f"{asked}, and nodes of queue {queue} have {have} unless its nodeLabels say otherwise")
-    )
+    return f"{asked}, and nodeLabels of queue {queue} say {have}"
+
+
+def _unstated(place: _Place, one: NodeRequirement, usual: Sequence[NodeValue]) -> str:
+    """What would answer a demand of which the queue's nodeLabels say nothing. What all queues lack is told but once."""
+    site, queue = place.site.name, place.queue.name
+    alone = len(place.site.queues) == 1 or any(place.key(one.key) in other.node_labels for other in place.site.queues)
+    if not usual:
+        which = f"queue {queue}" if alone else "a queue"
+        return f"which nodeLabels of {which} or ignoreNodeLabels of site {site} would have to answer"
+    have = _listed(_values(usual))
+    if alone:
+        return f"and nodes of queue {queue} have {have} unless its nodeLabels say otherwise"
+    return f"and nodes of site {site} have {have} unless nodeLabels of a queue say otherwise"
 
 
 def _of_the_virtual_node(place: _Place, one: NodeRequirement, stated: Sequence[NodeValue]) -> str:

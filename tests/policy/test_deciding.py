@@ -19,6 +19,8 @@ from tests.policy.given import ADA, SITES, UNHURRIED, job, loaded, workload
 LARGE = {"cpu": "6", "memory": "4Gi"}
 STRANGER = Requester("eve", (), "lab")
 
+TWO = SITES.replace("name: small", "name: big2").replace("nodes: 1, cpusPerNode: 4", "nodes: 1, cpusPerNode: 8")
+
 
 def states(**up: bool | None) -> QueueStates:
     sites = {"small": "pbs", "big": "pbs", "gpu": "gpus"}
@@ -471,6 +473,26 @@ def test_a_job_of_kueue_stays_unless_the_rule_names_them() -> None:
     }
 
 
+def test_what_all_queues_of_a_site_lack_is_told_once() -> None:
+    asked = job(LARGE)
+    asked["spec"]["template"]["spec"] |= {"nodeSelector": {"disk": "ssd", "kubernetes.io/arch": "arm64"}}  # type: ignore[index]
+
+    decision = policy.decide(
+        loaded(rule("when: job.cpus > 4, hpc: [{queue: big}, {queue: big2}]"), sites=TWO),
+        workload_of(asked, namespace="lab"),
+        ADA,
+    )
+
+    selector = "spec.template.spec.nodeSelector"
+    assert decision.in_the_way == (
+        f"{selector}.disk: asks for disk=ssd, which nodeLabels of a queue or ignoreNodeLabels of site pbs would have to answer",
+        (
+            f"{selector}[kubernetes.io/arch]: asks for kubernetes.io/arch=arm64, and nodes of site pbs have amd64 unless "
+            "nodeLabels of a queue say otherwise"
+        ),
+    )
+
+
 def test_what_every_layer_lacks_is_told_at_once() -> None:
     asked = job(LARGE)
     asked["spec"]["template"]["spec"] |= {"hostPID": True, "nodeSelector": {"disk": "ssd"}}  # type: ignore[index]
@@ -482,7 +504,7 @@ def test_what_every_layer_lacks_is_told_at_once() -> None:
     assert [one.path.rpartition("spec.")[2] for one in decision.obstacles] == ["hostPID", "nodeSelector.disk"]
     assert decision.reason == (
         "rule r would send it to HPC, but it cannot go there: spec.template.spec.hostPID: sees the processes of the node; "
-        "spec.template.spec.nodeSelector.disk: asks for disk=ssd, which nodeLabels of queue big or "
+        "spec.template.spec.nodeSelector.disk: asks for disk=ssd, which nodeLabels of a queue or "
         "ignoreNodeLabels of site pbs would have to answer"
     )
 
