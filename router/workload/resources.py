@@ -276,7 +276,7 @@ def _check_level(containers: Sequence[Asked], written: Amounts, requests: Amount
 
 
 def _is_limit(most: Figure, name: str) -> bool:
-    """Whether what a container may use is its own limit: neither a LimitRange's nor a request."""
+    """Whether what a container may use is its own limit, and no request or limit of a LimitRange."""
     return most.path.endswith(f".limits.{name}")
 
 
