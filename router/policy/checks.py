@@ -22,6 +22,7 @@ from router.site import globs
 from router.site.directives import directive_problems
 from router.site.schema import Access, Queue, Runtime, Site, VolumeMap
 from router.site.systems import SYSTEMS
+from router.site.volumes import ATTRIBUTE, PLACEHOLDERS
 
 SYSTEM_USERS: Final = frozenset(
     [
@@ -138,7 +139,8 @@ def _placeholders(placed: Placed[T], path: str, known: tuple[str, ...], *below: 
     for name in known:
         rest = rest.replace(name, "")
     if found := _BRACES.search(rest):
-        yield placed.spot.problem(f"{below[-1]}: unknown placeholder {found[0]}; write {' or '.join(known)}", *below)
+        instead = f"write {' or '.join(known)}" if known else "there is none for such an entry"
+        yield placed.spot.problem(f"{below[-1]}: unknown placeholder {found[0]}; {instead}", *below)
 
 
 _BRACES: Final = re.compile(r"\{[^{}]*\}?|\}")
@@ -178,11 +180,26 @@ def _queue(placed: Placed[Site], index: int, queue: Queue) -> Iterator[Problem]:
 
 
 def _volume(placed: Placed[Site], index: int, volume: VolumeMap) -> Iterator[Problem]:
-    given = {"hostPath": volume.host_path, "nfs": volume.nfs, "claim": volume.claim}
+    given = {
+        "hostPath": volume.host_path,
+        "nfs": volume.nfs,
+        "claim": volume.claim,
+        "storageClass": volume.storage_class,
+        "csi": volume.csi,
+        "image": volume.image,
+    }
     yield from exactly_one(placed, given, "volumes", index)
-    yield from _placeholders(placed, volume.path, ("{namespace}", "{claim}"), "volumes", index, "path")
+    known = PLACEHOLDERS[next((key for key, value in given.items() if value is not None), "csi")]
+    path = ATTRIBUTE.sub("{attributes.KEY}", volume.path)
+    yield from _placeholders(placed, path, known, "volumes", index, "path")
     if volume.nfs is not None and ":/" not in volume.nfs:
         yield placed.spot.problem(f"nfs is {volume.nfs!r}; write server:/export", "volumes", index, "nfs")
+    if volume.image is not None and volume.path.endswith(".sif"):
+        message = f"path: {volume.path} is an image file, which cannot be bound; write a directory with its files"
+        yield placed.spot.problem(message, "volumes", index, "path")
+    if volume.attributes and volume.csi is None:
+        message = "attributes: only volumes of a CSI driver have attributes; write csi beside it, or remove it"
+        yield placed.spot.key_problem(message, "volumes", index, "attributes")
 
 
 def exactly_one(placed: Placed[T], given: Mapping[str, object], *below: str | int) -> Iterator[Problem]:

@@ -252,12 +252,12 @@ def _message_problem(container: Container) -> str | None:
 
 def node_s_own(volume: Volume, mount: Mount) -> bool:
     """Whether the node's directory replaces an emptyDir: for /dev/shm, as ranks may meet there."""
-    return volume.kind in {EMPTY, ""} and mount.path.rstrip("/") == _SHARED_MEMORY
+    return volume.kind in EMPTY and mount.path.rstrip("/") == _SHARED_MEMORY
 
 
 def follows(volume: Volume, mount: Mount) -> bool:
     """Whether links must be followed to the mounted path: always, except for whole volumes in the Pod's directory."""
-    return bool(mount.sub_path) or volume.kind not in {EMPTY, "", *STAGED}
+    return bool(mount.sub_path) or volume.kind not in EMPTY | STAGED
 
 
 def _bind(volume: Volume, mount: Mount, setting: Setting) -> Iterator[str]:
@@ -265,7 +265,7 @@ def _bind(volume: Volume, mount: Mount, setting: Setting) -> Iterator[str]:
     call, path = "volume" if follows(volume, mount) else "mount", quote(mount.path)
     below = f"'' {quote(mount.sub_path)} {path}" if call == "volume" else path
     rest = f"{below}{' ro' if mount.read_only else ''}"
-    if volume.kind in {EMPTY, ""}:
+    if volume.kind in EMPTY:
         yield f'mkdir -p "$dir"/{layout.VOLUMES}/{name}'
         yield f'{call} "$dir"/{layout.VOLUMES}/{name} {rest}'
     elif volume.kind in STAGED:

@@ -111,14 +111,27 @@ class ImageMap(Entry):
 
 
 class VolumeMap(Entry):
-    """A volume of a Job that exists on the site under a path. Exactly one of hostPath, nfs, claim."""
+    """A volume of a Job that exists on the site under a path. Exactly one of hostPath, nfs, claim, storageClass, csi,
+    image.
+    """
 
     host_path: AbsolutePath | None = Field(
         None, description="Directory that hostPath volumes may use, with everything below it."
     )
     nfs: Text | None = Field(None, description="'server:/export' that nfs volumes may use, with everything below it.")
     claim: Text | None = Field(None, description="Glob over 'namespace/claim' of persistentVolumeClaim volumes.")
-    path: AbsolutePath = Field(description="The same data on the site. '{namespace}' and '{claim}' are filled in.")
+    storage_class: Text | None = Field(None, description="Glob over the storage class of such a claim.")
+    csi: Text | None = Field(
+        None, description="Glob over the CSI driver of a csi volume, or of the volume that a claim is bound to."
+    )
+    attributes: dict[str, Text] = Field(
+        default_factory=dict, description="With csi: globs over volume attributes, all of which must match."
+    )
+    image: Text | None = Field(None, description="Glob over the reference of image volumes; path has the same files.")
+    path: AbsolutePath = Field(
+        description="The same data on the site. '{namespace}', '{claim}', '{class}', '{volume}', '{handle}' and "
+        "'{attributes.KEY}' are filled in."
+    )
     read_only: Flag = Field(False, description="Always bind read-only.")
 
 

@@ -39,7 +39,7 @@ def _runtime(workload: Workload, site: Site) -> Iterator[Obstacle]:
 
 def _volume(workload: Workload, volume: Volume, site: Site) -> Iterator[Obstacle]:
     path = f"{volume.path}.{volume.kind}" if volume.kind else volume.path
-    if volume.kind in {EMPTY, ""}:
+    if volume.kind in EMPTY:
         return
     if volume.kind not in STAGED:
         place = place_of(workload, volume, site)

@@ -84,6 +84,7 @@ class WebhookSettings:
     :param metrics_listen: where ``/metrics`` is served, instead of on ``listen``
     :param in_cluster: watch the cluster in which this Pod runs, by its service account
     :param kubeconfig: watch the cluster of this file
+    :param claims: watch claims and volumes too
     :param namespace: where agents publish the state of the queues; only with ``in_cluster`` or ``kubeconfig``
     :raises ConfigError: ``metrics_listen`` has the port of ``listen``, even if their hosts differ
     """
@@ -102,6 +103,7 @@ class WebhookSettings:
     cluster: Path | None = None
     kubeconfig: Path | None = None
     in_cluster: bool = False
+    claims: bool = False
     namespace: str = NAMESPACE
     threads: int = THREADS
     body_limit: int = BODY_LIMIT

@@ -62,6 +62,9 @@ _option: Final = partial(option, "webhook")
 @_option("--kubeconfig", type=FILE, metavar="FILE", help="Instead of --cluster: watch these and the queue state.")
 @_option("--in-cluster", is_flag=True, help="Like --kubeconfig, by the service account of this Pod.")
 @_option(
+    "--claims", is_flag=True, help="Also watch claims and volumes, so that policies can map them by what they are."
+)
+@_option(
     "--namespace", default=NAMESPACE, metavar="NAME", help="Of Batchgate's ConfigMaps: state of queues and policy."
 )
 @_option("--threads", default=THREADS, type=click.IntRange(1, 256), help="Reviews that are worked on at once.")
@@ -103,6 +106,7 @@ def webhook(**options: Any) -> None:
         cluster=options["cluster"],
         kubeconfig=options["kubeconfig"],
         in_cluster=options["in_cluster"],
+        claims=options["claims"],
         namespace=options["namespace"],
         threads=options["threads"],
         body_limit=options["body_limit"],
@@ -117,6 +121,8 @@ def _demand_one_cluster(options: Mapping[str, Any]) -> None:
     if len(given) > 1:
         shown = " and ".join("--" + name.replace("_", "-") for name in given)
         raise click.UsageError(f"{shown} each say where the cluster is known from; give one of them")
+    if options["claims"] and not (options["kubeconfig"] or options["in_cluster"]):
+        raise click.UsageError("--claims watches a cluster; give --in-cluster or --kubeconfig as well")
 
 
 def _serve(settings: WebhookSettings) -> None:

@@ -186,7 +186,7 @@ def _following(checked: InForce, settings: WebhookSettings, log: logging.Logger)
     # Imported here, as only watches need it.
     from router.webhook.watched import WatchedCluster, WatchedQueues  # noqa: PLC0415
 
-    cluster = WatchedCluster(checked.api, log)
+    cluster = WatchedCluster(checked.api, log, claims=settings.claims)
     if checked.queues is not None:
         return replace(checked, cluster=cluster, followed=(cluster,))
     queues = WatchedQueues(checked.api, settings.namespace, settings.queues_max_age, log)

@@ -19,6 +19,7 @@ from router.kube.client import Api
 from router.kube.watching import Watch
 from router.policy.decision import NO_QUEUE_STATES, QueueState, QueueStates
 from router.workload import clusterfile
+from router.workload.claims import Claims, bound_of, wanted_of
 from router.workload.cluster import Cluster, LimitDefaults
 from router.workload.quotas import Quota
 
@@ -30,6 +31,8 @@ Key = tuple[str, str]
 NAMESPACES: Final = "/api/v1/namespaces"
 LIMIT_RANGES: Final = "/api/v1/limitranges"
 QUOTAS: Final = "/api/v1/resourcequotas"
+CLAIMS: Final = "/api/v1/persistentvolumeclaims"
+VOLUMES: Final = "/api/v1/persistentvolumes"
 RUNTIME_CLASSES: Final = "/apis/node.k8s.io/v1/runtimeclasses"
 
 
@@ -51,12 +54,14 @@ class Cache(Generic[T]):
         query: Mapping[str, str] | None = None,
     ) -> None:
         self.objects: Mapping[Key, T] = {}
+        self.listed = False
         self.watch = Watch(api, path, self._listed, self._seen, query)
         self._project = project
         self._changed = changed
 
     def _listed(self, objects: Iterator[Json]) -> None:
         self.objects = {_key(found): self._project(found) for found in objects}
+        self.listed = True
         self._changed()
 
     def _seen(self, kind: str, found: Json) -> None:
@@ -117,17 +122,21 @@ class Watched(ABC):
 
 
 class WatchedCluster(Watched):
-    """Namespaces' labels, LimitRanges' defaults, RuntimeClasses' overhead and ResourceQuotas. ``value`` is never
-    changed in place.
+    """Namespaces' labels, LimitRanges' defaults, RuntimeClasses' overhead, ResourceQuotas, and claims with volumes if
+    asked. ``value`` is never changed in place.
+
+    :param claims: whether to watch claims and volumes. Without the right to it they stay unknown, and all else works
     """
 
     name = "cluster"
 
-    def __init__(self, api: Api, log: logging.Logger) -> None:
+    def __init__(self, api: Api, log: logging.Logger, *, claims: bool = False) -> None:
         super().__init__(log)
         self.value = Cluster()
         self.modified: float | None = None
         self._lock = threading.Lock()
+        self._wanted = Cache(api, CLAIMS, wanted_of, self._put_together) if claims else None
+        self._bound = Cache(api, VOLUMES, bound_of, self._put_together) if claims else None
         self._labels = Cache(api, NAMESPACES, _labels, self._put_together)
         self._defaults = Cache(api, LIMIT_RANGES, _defaults, self._put_together)
         self._overheads = Cache(api, RUNTIME_CLASSES, _overhead, self._put_together)
@@ -136,7 +145,21 @@ class WatchedCluster(Watched):
     @property
     def watches(self) -> tuple[Watch, ...]:
         """One watch for each kind."""
+        return (*self._needed, *[cache.watch for cache in (self._wanted, self._bound) if cache is not None])
+
+    @property
+    def _needed(self) -> tuple[Watch, ...]:
         return self._labels.watch, self._defaults.watch, self._overheads.watch, self._quotas.watch
+
+    @property
+    def synced(self) -> bool:
+        """Whether all that is needed was listed once, and claims and volumes were, or the API server refused them."""
+        return all(watch.synced.is_set() or (watch not in self._needed and watch.problem) for watch in self.watches)
+
+    def _claims(self) -> Claims | None:
+        if self._wanted is None or self._bound is None or not (self._wanted.listed and self._bound.listed):
+            return None
+        return Claims(self._wanted.objects, self._bound.objects)
 
     def _put_together(self) -> None:
         with self._lock:
@@ -151,6 +174,7 @@ class WatchedCluster(Watched):
                 limits=limits,
                 overheads={name: overhead for (_, name), overhead in self._overheads.objects.items()},
                 quotas=quotas,
+                claims=self._claims(),
             )
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from router.workload.claims import Claims
 from router.workload.quotas import Quota
 
 
@@ -23,12 +24,16 @@ class LimitDefaults:
 
 @dataclass(frozen=True, slots=True)
 class Cluster:
-    """Labels, LimitRange defaults and ResourceQuotas by namespace, and RuntimeClass overhead by name."""
+    """Labels, LimitRange defaults and ResourceQuotas by namespace, and RuntimeClass overhead by name.
+
+    ``claims`` is None if claims and volumes are not read.
+    """
 
     namespaces: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     limits: Mapping[str, tuple[LimitDefaults, ...]] = field(default_factory=dict)
     overheads: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     quotas: Mapping[str, tuple[Quota, ...]] = field(default_factory=dict)
+    claims: Claims | None = None
 
 
 UNKNOWN_CLUSTER = Cluster()

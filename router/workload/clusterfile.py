@@ -1,4 +1,4 @@
-"""Reads LimitRanges, RuntimeClasses, Namespaces and ResourceQuotas from the output of ``kubectl get -o yaml``.
+"""Reads LimitRanges, RuntimeClasses, Namespaces, ResourceQuotas, claims and volumes from ``kubectl get -o yaml``.
 
 Pure: takes text, makes a Cluster. The webhook and the command line use it if they have no watched cache.
 """
@@ -10,6 +10,7 @@ from typing import Final
 
 from router.errors import InputError
 from router.notation import documents, quantity
+from router.workload.claims import Bound, Claims, Wanted, bound_of, wanted_of
 from router.workload.cluster import Cluster, LimitDefaults
 from router.workload.quotas import Quota, Scope
 
@@ -22,6 +23,8 @@ def read_cluster(text: str, source: str) -> Cluster:
     limits: dict[str, tuple[LimitDefaults, ...]] = {}
     overheads: dict[str, Mapping[str, str]] = {}
     quotas: dict[str, tuple[Quota, ...]] = {}
+    wanted: dict[tuple[str, str], Wanted] = {}
+    bound: dict[tuple[str, str], Bound] = {}
     for item, place in _objects(text, source):
         kind, metadata = item.get("kind"), _mapping(item, "metadata", place)
         name = _name(metadata, place)
@@ -43,12 +46,17 @@ def read_cluster(text: str, source: str) -> Cluster:
             _demand_quantities(quota.hard, "hard", place)
             _demand_quantities(quota.used, "used", place)
             quotas[namespace] = (*quotas.get(namespace, ()), quota)
+        elif kind == "PersistentVolumeClaim":
+            wanted[str(metadata.get("namespace") or "default"), name] = wanted_of(item)
+        elif kind == "PersistentVolume":
+            bound["", name] = bound_of(item)
         else:
             raise InputError(
                 f"{place}: kind {kind!r} is not used here; give Namespaces, LimitRanges, RuntimeClasses and "
                 f"ResourceQuotas: {COMMAND}"
             )
-    return Cluster(namespaces=namespaces, limits=limits, overheads=overheads, quotas=quotas)
+    claims = Claims(wanted, bound) if wanted or bound else None
+    return Cluster(namespaces=namespaces, limits=limits, overheads=overheads, quotas=quotas, claims=claims)
 
 
 def labels_of(item: Mapping[str, object], place: str) -> Mapping[str, str]:

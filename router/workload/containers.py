@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from router.errors import JobError
+from router.workload.claims import Claims
 from router.workload.envsources import judge_source
 from router.workload.expand import LENGTH_LATER, MOST_REFERENCES, MOST_TEXT, check_expansion
 from router.workload.fields import (
@@ -179,8 +180,11 @@ def check_text(containers: Sequence[Container]) -> None:
             check_expansion(container)
 
 
-def read_volumes(spec: Fields, path: str) -> tuple[Volume, ...]:
-    """The Pod's volumes. Raises JobError for a volume without a name, with two sources, or with a repeated name."""
+def read_volumes(spec: Fields, path: str, claims: Claims | None, namespace: str) -> tuple[Volume, ...]:
+    """The Pod's volumes. Raises JobError for a volume without a name, with two sources, or with a repeated name.
+
+    :param claims: those of the cluster, if they are known
+    """
     listed = mappings(spec, "volumes", path)
     if not listed:
         return ()
@@ -193,7 +197,10 @@ def read_volumes(spec: Fields, path: str) -> tuple[Volume, ...]:
         if len(kinds) > 1:
             raise JobError(here, f"has several sources ({', '.join(sorted(kinds))}); a volume has one")
         kind = kinds[0] if kinds else "emptyDir"  # the API server's default
-        found[name] = Volume(name, kind, here, mapping(fields, kind, here))
+        source = mapping(fields, kind, here)
+        claimed = source.get("claimName") if kind == "persistentVolumeClaim" else None
+        claim = claims.find(namespace, claimed) if claims is not None and isinstance(claimed, str) else None
+        found[name] = Volume(name, kind, here, source, claim)
     return tuple(found.values())
 
 

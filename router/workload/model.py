@@ -245,13 +245,35 @@ class Container:
 
 
 @unchanging
+class Claim:
+    """What the cluster says of a claim.
+
+    :param exists: whether there is a claim of that name
+    :param volume: the PersistentVolume that it is bound to; empty for none, and then there is no ``kind``
+    :param kind: the name of that volume's source field, and ``source`` its value
+    :param read_only: whether that volume is mounted with the option ``ro``
+    """
+
+    exists: bool = True
+    storage_class: str = ""
+    volume: str = ""
+    kind: str = ""
+    source: Mapping[str, object] = field(default_factory=dict)
+    read_only: bool = False
+
+
+@unchanging
 class Volume:
-    """One volume. ``kind`` is the name of its source field (``emptyDir``, ``hostPath``, …); ``source`` its value."""
+    """One volume. ``kind`` is the name of its source field (``emptyDir``, ``hostPath``, …); ``source`` its value.
+
+    :param claim: what the cluster says of the claim that it names; None if claims are not read
+    """
 
     name: str
     kind: str
     path: str
     source: Mapping[str, object] = field(default_factory=dict)
+    claim: Claim | None = None
 
 
 class NodeOperator(StrEnum):

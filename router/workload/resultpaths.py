@@ -19,7 +19,7 @@ from router.errors import TooLarge
 from router.workload.fields import LONGEST_WARNING
 from router.workload.model import Container, Workload
 
-_EMPTY: Final = frozenset({"emptyDir", ""})
+_EMPTY: Final = frozenset({"emptyDir", "ephemeral", ""})
 _ANY_DEPTH: Final = "**"
 _TWICE: Final = ("**", "**")
 _MOST_NAMED: Final = 3

@@ -56,6 +56,7 @@ from router.workload.resources import (
     units,
     written_requests,
 )
+from router.workload.scratch import judge_ephemeral
 from router.workload.shellbudget import ShellBudget
 
 DEFAULT_GRACE: Final = 30
@@ -241,8 +242,9 @@ def _size_pod(manifest: _Manifest, cluster: Cluster, gpu_names: Mapping[str, Gpu
         figures = _own_figures(own.effective, gpu_names) if own.effective else (None, None, None)
         containers.append(read_container((kind, here, fields), own.name, figures, findings))
     check_text(containers)
-    volumes = read_volumes(pod, path)
+    volumes = read_volumes(pod, path, cluster.claims, manifest.namespace)
     check_references(containers, volumes)
+    judge_ephemeral(volumes, findings)
     level = mapping(pod, "resources", path)
     overhead = _overhead(manifest, cluster)
     total = pod_requests(asked, level, f"{path}.resources", overhead)

@@ -55,7 +55,8 @@ def test_the_webhook_reads_no_secret_but_those_that_are_mounted(name: str) -> No
         for resource in rule["resources"]
     }
 
-    assert resources == {"namespaces", "limitranges", "resourcequotas", "runtimeclasses", "configmaps"}
+    claims = {"persistentvolumeclaims", "persistentvolumes"} if name == "everything" else set()
+    assert resources == {"namespaces", "limitranges", "resourcequotas", "runtimeclasses", "configmaps", *claims}
 
 
 def test_rotation_writes_certificates_keys_and_the_registrations() -> None:

@@ -22,6 +22,7 @@ from router.kube.client import Api, connect
 from router.policy.decision import NO_QUEUE_STATES, QueueState
 from router.webhook.watched import Watched, WatchedCluster, WatchedQueues
 from router.workload.cluster import LimitDefaults
+from router.workload.model import Claim
 from tests.gates import review_of
 from tests.kube.wire import await_true, wire_to
 from tests.webhook.servers import ROOT, Server, make_pki, serving
@@ -42,7 +43,7 @@ def watching(*sources: Watched) -> Iterator[None]:
     for source in sources:
         source.start()
     try:
-        await_true(lambda: all(w.synced.is_set() for source in sources for w in source.watches), "synced")
+        await_true(lambda: all(source.synced for source in sources), "synced")
         yield
     finally:
         for source in sources:
@@ -115,6 +116,38 @@ def test_the_overhead_of_runtime_classes_follows(plane: ControlPlane, namespace:
         finally:
             plane.kubectl("delete", "runtimeclass", name)
         await_true(lambda: name not in cluster.value.overheads, "the RuntimeClass to go")
+
+
+def test_claims_and_their_volumes_follow(plane: ControlPlane, namespace: str) -> None:
+    api, name = connect(str(plane.kubeconfig())), f"pv-{namespace}"
+    cluster = WatchedCluster(api, LOG, claims=True)
+    spec = {"accessModes": ["ReadWriteMany"], "storageClassName": "none"}
+    nfs = {"server": "filer", "path": "/export"}
+    claim = {**spec, "volumeName": name, "resources": {"requests": {"storage": "1Gi"}}}
+    volume = {**spec, "capacity": {"storage": "1Gi"}, "nfs": nfs}
+
+    def found() -> Claim | None:
+        return cluster.value.claims.find(namespace, "data") if cluster.value.claims else None
+
+    with watching(cluster):
+        assert found() == Claim(exists=False)
+        put(plane, namespace, {"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": {"name": "data"}, "spec": claim})  # fmt: skip
+        await_true(lambda: found() == Claim(storage_class="none"), "the claim")
+        put(plane, "", {"apiVersion": "v1", "kind": "PersistentVolume", "metadata": {"name": name}, "spec": volume})
+        expected = Claim(storage_class="none", volume=name, kind="nfs", source=nfs)
+        await_true(lambda: found() == expected, "the controller to bind it")
+        plane.kubectl("delete", "pvc", "data", "-n", namespace, "--wait=false")
+        plane.kubectl("delete", "pv", name, "--wait=false")
+
+
+def test_without_the_right_claims_are_unknown_and_all_else_is_known(namespace: str, api: Api) -> None:
+    cluster = WatchedCluster(api, LOG, claims=True)
+
+    with watching(cluster):
+        await_true(lambda: problem(cluster), "a refusal")
+        assert cluster.synced
+        assert namespace in cluster.value.namespaces
+        assert cluster.value.claims is None
 
 
 def test_what_was_known_stays_while_the_api_server_is_away(plane: ControlPlane, namespace: str, tmp_path: Path) -> None:

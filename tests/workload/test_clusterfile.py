@@ -7,6 +7,7 @@ import pytest
 from router.errors import InputError
 from router.workload.cluster import Cluster, LimitDefaults
 from router.workload.clusterfile import read_cluster
+from router.workload.model import Claim
 
 PRINTED = """
 apiVersion: v1
@@ -39,6 +40,25 @@ def test_what_kubectl_prints() -> None:
         limits={"physics": (LimitDefaults("LimitRange sizes", {"cpu": "500m"}, {"cpu": "2", "memory": "4Gi"}),)},
         overheads={"kata": {"cpu": "250m", "memory": "120Mi"}},
     ) == read_cluster(PRINTED, "cluster.yaml")
+
+
+CLAIMS = """
+kind: PersistentVolumeClaim
+metadata: {name: data, namespace: physics, uid: u}
+spec: {storageClassName: nfs, volumeName: pv}
+status: {phase: Bound}
+---
+kind: PersistentVolume
+metadata: {name: pv}
+spec: {nfs: {server: filer, path: /x}, claimRef: {namespace: physics, name: data, uid: u}}
+"""
+
+
+def test_claims_and_volumes() -> None:
+    found = read_cluster(CLAIMS, "cluster.yaml").claims
+
+    assert found is not None
+    assert found.find("physics", "data") == Claim(True, "nfs", "pv", "nfs", {"server": "filer", "path": "/x"})  # noqa: FBT003
 
 
 def test_nothing_is_nothing() -> None:

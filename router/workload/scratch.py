@@ -1,0 +1,29 @@
+"""Tells what becomes of the ephemeral volumes of a Job. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from router.workload.fields import Findings, as_mapping, mapping
+from router.workload.model import Volume
+
+
+def judge_ephemeral(volumes: Sequence[Volume], findings: Findings) -> None:
+    """Warn that a volume with a claim template is a directory of the site. Raises JobError for a wrong type."""
+    for volume in volumes:
+        if volume.kind != "ephemeral":
+            continue
+        here = f"{volume.path}.ephemeral"
+        spec = volume.source
+        for key in ("volumeClaimTemplate", "spec"):
+            spec, here = mapping(spec, key, here), f"{here}.{key}"
+        requests = mapping(mapping(spec, "resources", here), "requests", f"{here}.resources")
+        size = requests.get("storage")
+        asked = f", without the {str(size)[:40]} that it asks for being set aside" if size else ""
+        findings.warnings.append(f"{volume.path}.ephemeral: is a directory of the Pod on HPC{asked}")
+        for key in ("dataSource", "dataSourceRef"):
+            if spec.get(key):
+                as_mapping(spec[key], f"{here}.{key}")
+                findings.block(f"{here}.{key}", "starts with the data of another volume or snapshot")
+        if spec.get("volumeMode") == "Block":
+            findings.block(f"{here}.volumeMode", "needs a block device of the cluster")
