@@ -21,7 +21,7 @@ from router.script.containers import Devices, Setting, block, devices_of, follow
 from router.script.quoting import quote, shown, words
 from router.site.allocation import is_mpi
 from router.site.schema import LauncherKind, Runtime, Site
-from router.site.support import mpi_container
+from router.site.support import cautions, mpi_container
 from router.site.systems import SYSTEMS
 from router.values import unchanging
 from router.workload.inside import started_by, starts_ranks
@@ -68,8 +68,8 @@ class _Ranks:
 
 def render(workload: Workload, route: Route) -> Script:
     """The script of a Job for a queue. Raises ConfigError for a text of the policy that a directive cannot hold."""
-    warnings: list[str] = []
     site = route.site
+    warnings = [*cautions(workload, site)]
     devices = devices_of(workload, route)
     ranks = _ranks(workload, route, warnings)
     modules = (*site.modules, *(route.profile.modules if ranks and route.profile else ()))

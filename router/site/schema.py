@@ -313,6 +313,9 @@ class Site(Entry):
     writable: Literal["tmpfs", "overlay", "none"] = Field(
         "tmpfs", description="Where a container's writes outside volumes go."
     )
+    ignore_privileged: tuple[Text, ...] = Field(
+        (), description="Globs over namespaces whose privileged containers run here without privileges."
+    )
     log_limit: Bytes = Field(10 * 1024**3, description="Largest log file of a container.")
     results_dir: AbsolutePath | None = Field(
         None, description="Where the agent collects results and logs; nothing is collected if unset."

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
+from router.site import globs
 from router.site.allocation import is_mpi
 from router.site.images import mapped
 from router.site.schema import LauncherKind, MpiProfile, Runtime, Site
@@ -17,6 +18,11 @@ from router.workload.model import Container, ContainerKind, Obstacle, Volume, Wo
 
 _PROJECTED: Final = frozenset({"configMap", "secret", "downwardAPI", "serviceAccountToken"})
 
+_SHARED: Final = {
+    "hostNetwork": ("the network of its node", {"--net", "-n"}),
+    "hostIPC": ("the shared memory of its node", {"--ipc", "-i", "--contain", "-c", "--containall", "-C"}),
+}
+
 
 def unsupported(workload: Workload, site: Site, profile: MpiProfile | None) -> tuple[Obstacle, ...]:
     """The fields of a Job that this site's scripts cannot honour, each with its reason; empty if all can be."""
@@ -24,6 +30,8 @@ def unsupported(workload: Workload, site: Site, profile: MpiProfile | None) -> t
         *_runtime(workload, site),
         *[obstacle for volume in workload.volumes for obstacle in _volume(workload, volume, site)],
         *[obstacle for container in workload.containers for obstacle in _container(container, site)],
+        *_isolation(workload, site),
+        *_privileged(workload, site),
         *_pull_secrets(workload, site),
         *_mpi(workload, site, profile),
     )
@@ -35,6 +43,37 @@ def _runtime(workload: Workload, site: Site) -> Iterator[Obstacle]:
             workload.containers[0].path,
             f"would run without a container: runtime host of site {site.name} is for trying out",
         )
+
+
+def cautions(workload: Workload, site: Site) -> tuple[str, ...]:
+    """What a Job does without on this site, by the site's own word."""
+    return tuple(
+        [
+            f"{path}: a container is never privileged on HPC; site {site.name} runs those of namespace "
+            f"{workload.namespace} without (ignorePrivileged)"
+            for path in workload.privileged
+        ]
+    )
+
+
+def _privileged(workload: Workload, site: Site) -> Iterator[Obstacle]:
+    if globs.matches(site.ignore_privileged, workload.namespace):
+        return
+    for path in workload.privileged:
+        yield Obstacle(
+            path,
+            f"needs privileges that an ordinary HPC user cannot have; ignorePrivileged of site {site.name} lists "
+            "namespaces whose Jobs run without",
+        )
+
+
+def _isolation(workload: Workload, site: Site) -> Iterator[Obstacle]:
+    """Namespaces of the node that containers have anyway, unless the site's options of the runtime take them away."""
+    given = [option.partition("=")[0] for option in site.runtime_options]
+    for path in workload.shared:
+        what, options = _SHARED[path.rpartition(".")[2]]
+        if found := next((option for option in given if option in options), None):
+            yield Obstacle(path, f"asks for {what}, and runtimeOptions of site {site.name} have {found}")
 
 
 def _volume(workload: Workload, volume: Volume, site: Site) -> Iterator[Obstacle]:

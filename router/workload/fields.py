@@ -31,12 +31,16 @@ class Findings:
 
     :param unhonoured: paths of fields without effect when the process runs as the HPC user; they share one warning
     :param preferred: paths of preferences about nodes, which share another
+    :param shared: paths of fields that ask for a namespace of the node
+    :param privileged: paths of fields that ask for a privileged container
     """
 
     obstacles: list[Obstacle] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
     unhonoured: list[str] = field(default_factory=list)
     preferred: list[str] = field(default_factory=list)
+    shared: list[str] = field(default_factory=list)
+    privileged: list[str] = field(default_factory=list)
 
     def block(self, path: str, reason: str) -> None:
         """Note that this field keeps the Job out of HPC."""

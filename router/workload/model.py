@@ -347,6 +347,8 @@ class Workload:
     :param nodes_at_least: whether ``nodes`` may be more, where the ranks need more
     :param results_field: the annotation that names ``results``
     :param node_demand: answered for each queue by ``router.site.nodelabels``
+    :param shared: paths of fields that ask for a namespace of the node: ``hostNetwork``, ``hostIPC``
+    :param privileged: paths of fields that ask for a privileged container
     :param obstacles: hold for every site; ``router.policy.fit`` judges what only some sites can do
     """
 
@@ -386,6 +388,8 @@ class Workload:
     cores_per_rank: Figure | None = None
     nodes_at_least: bool = False
     node_demand: NodeDemand = NodeDemand()
+    shared: tuple[str, ...] = ()
+    privileged: tuple[str, ...] = ()
     obstacles: tuple[Obstacle, ...] = ()
     warnings: tuple[str, ...] = ()
 

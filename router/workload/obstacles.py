@@ -61,9 +61,23 @@ def _nested(table: Callable[[], Table]) -> Judge:
 
 
 def _capabilities(value: object, path: str, findings: Findings) -> None:
-    for name, listed in as_mapping(value, path).items():
-        if listed and name != "drop" and as_list(listed, step(path, name)):
-            findings.block(step(path, name), "adds capabilities, which an ordinary HPC user cannot have")
+    here = step(path, "add")
+    added = as_mapping(value, path).get("add")
+    missing = []
+    for index, item in enumerate(as_list(added, here) if added else ()):
+        written = as_text(item, f"{here}[{index}]")
+        name = written.upper().removeprefix("CAP_")
+        if name in _USUAL_CAPABILITIES:
+            findings.unhonoured.append(f"{here}[{index}]")
+        elif name in _OWN_CAPABILITIES:
+            findings.warnings.append(f"{here}: {name} is not given on HPC; {_OWN_CAPABILITIES[name]}")
+        else:
+            missing.append(written[:_CAPABILITY_SHOWN])
+    if missing:
+        shown = ", ".join(missing[:_MOST_CAPABILITIES])
+        more = f" and {len(missing) - _MOST_CAPABILITIES} more" if len(missing) > _MOST_CAPABILITIES else ""
+        reason = "capabilities that" if len(missing) > 1 else "a capability that"
+        findings.block(here, f"adds {shown}{more}, {reason} an ordinary HPC user cannot have")
 
 
 def _profile(value: object, path: str, findings: Findings) -> None:
@@ -71,13 +85,23 @@ def _profile(value: object, path: str, findings: Findings) -> None:
         findings.block(path, "names a security profile that is loaded on cloud nodes only")
 
 
+def _privileged(value: object, path: str, findings: Findings) -> None:
+    if as_flag(value, path):
+        findings.privileged.append(path)
+
+
+def _shared(value: object, path: str, findings: Findings) -> None:
+    if as_flag(value, path):
+        findings.shared.append(path)
+
+
 def _windows(value: object, path: str, findings: Findings) -> None:
     if text(as_mapping(value, path), "name", path) != "linux":
         findings.block(path, "asks for an operating system other than Linux")
 
 
-def _ports(value: object, path: str, findings: Findings) -> None:
-    for here, port in as_mappings(value, path):
+def _judge_ports(container: Fields, path: str, findings: Findings) -> None:
+    for here, port in as_mappings(container.get("ports") or [], f"{path}.ports"):
         if port.get("hostPort"):
             findings.block(
                 f"{here}.hostPort", "takes a port of the node, and HPC nodes take no connections from outside"
@@ -103,6 +127,33 @@ def _scheduler(value: object, path: str, findings: Findings) -> None:
         findings.block(path, "chooses a scheduler of its own, which the Pod needs to be placed")
 
 
+_USUAL_CAPABILITIES: Final = frozenset(
+    [
+        "AUDIT_WRITE",
+        "CHOWN",
+        "DAC_OVERRIDE",
+        "FOWNER",
+        "FSETID",
+        "KILL",
+        "MKNOD",
+        "NET_BIND_SERVICE",
+        "NET_RAW",
+        "SETFCAP",
+        "SETGID",
+        "SETPCAP",
+        "SETUID",
+        "SYS_CHROOT",
+    ]
+)
+"""Those that root has in every container of containerd and CRI-O: to add one asks for nothing more than to be root."""
+_OWN_CAPABILITIES: Final = {
+    "IPC_LOCK": "memory is locked within the limits of the site's jobs",
+    "SYS_NICE": "threads and memory may be bound without it, and priorities are not raised",
+    "SYS_PTRACE": "a process may trace its own children without it",
+}
+"""Those that batch jobs do without, with what they have instead."""
+_CAPABILITY_SHOWN: Final = 40
+_MOST_CAPABILITIES: Final = 5
 _ROOTLESS: Final = "needs privileges that an ordinary HPC user cannot have"
 _PEERS: Final = "is found by its peers through the cluster's DNS, which HPC nodes do not have"
 _DNS: Final = "needs the cluster's DNS or names, which HPC nodes do not have"
@@ -125,7 +176,7 @@ _POD_SECURITY: Final[Table] = {
 
 _CONTAINER_SECURITY: Final[Table] = {
     "capabilities": _capabilities,
-    "privileged": _when_true(_ROOTLESS),
+    "privileged": _privileged,
     "seLinuxOptions": _unhonoured,
     "windowsOptions": "is for Windows nodes",
     "runAsUser": None,
@@ -162,7 +213,7 @@ _CONTAINER: Final[Table] = {
     "command": None,
     "args": None,
     "workingDir": None,
-    "ports": _ports,
+    "ports": None,  # judged by judge_container: on the node's own network a port is no demand
     "envFrom": None,
     "env": None,  # judged where it is read
     "resources": _nested(lambda: _RESOURCES),
@@ -198,9 +249,9 @@ _POD: Final[Table] = {
     "serviceAccount": None,
     "automountServiceAccountToken": None,
     "nodeName": "is bound to a node of the user's choice",
-    "hostNetwork": _when_true("uses the node's network as a cloud node has it"),
-    "hostPID": _when_true("sees the processes of the node"),
-    "hostIPC": _when_true("shares memory with the processes of the node"),
+    "hostNetwork": _shared,
+    "hostPID": _when_true("sees the processes of the node, and on HPC a container sees its own, which end with it"),
+    "hostIPC": _shared,
     "hostUsers": None,  # false asks for a user namespace: the process has no privileges on HPC in any case
     "shareProcessNamespace": _when_true("lets its containers see each other's processes"),
     "securityContext": _nested(lambda: _POD_SECURITY),
@@ -257,9 +308,15 @@ def judge_subdomain(spec: Fields, path: str, pods: int, labels: Fields, findings
         findings.block(f"{path}.subdomain", f"{_PEERS}, as the Jobs of a JobSet do")
 
 
-def judge_container(container: Fields, path: str, findings: Findings) -> None:
-    """Judge all fields of one container of any kind."""
+def judge_container(container: Fields, path: str, findings: Findings, *, host_network: bool = False) -> None:
+    """Judge all fields of one container of any kind.
+
+    :param host_network: whether the Pod is on its node's network. Each ``containerPort`` then has a ``hostPort`` too, by
+        the API server, which is no wish of the user's
+    """
     judge_fields(container, path, _CONTAINER, findings)
+    if not host_network:
+        _judge_ports(container, path, findings)
     _judge_run_as(container, path, findings)
     if container.get("readinessProbe"):
         findings.warnings.append(

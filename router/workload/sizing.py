@@ -206,6 +206,8 @@ def _assemble(manifest: _Manifest, sized: _Sized, lifted: _Lifted, deadline: Fig
         kueue_queue=labels.get(names.KUEUE_QUEUE_NAME, ""),
         managed_by=text(spec, "managedBy", manifest.path),
         pull_secrets=_pull_secrets(pod, pod_path),
+        shared=tuple(told.shared),
+        privileged=tuple(told.privileged),
         obstacles=tuple(told.obstacles),
         warnings=tuple(told.warnings),
     )
@@ -236,7 +238,7 @@ def _size_pod(manifest: _Manifest, cluster: Cluster, gpu_names: Mapping[str, Gpu
     containers: list[Container] = []
     asked: list[Asked] = []
     for kind, here, fields in listed:
-        judge_container(fields, here, findings)
+        judge_container(fields, here, findings, host_network=flag(pod, "hostNetwork", path))
         own = container_requests(fields, here, read_name(fields, here), kind, defaults)
         asked.append(own)
         figures = _own_figures(own.effective, gpu_names) if own.effective else (None, None, None)

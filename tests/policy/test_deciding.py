@@ -552,7 +552,7 @@ def test_obstacles_are_told_with_their_fields() -> None:
         "spec": {
             "template": {
                 "spec": {
-                    "hostNetwork": True,
+                    "hostPID": True,
                     "restartPolicy": "Never",
                     "containers": [{"name": "c", "image": "i", "command": ["c"]}],
                 }
@@ -564,8 +564,8 @@ def test_obstacles_are_told_with_their_fields() -> None:
     decision = policy.decide(loaded(rule("when: job.pods == 1, hpc: [{queue: big}]")), sized, ADA)
 
     assert (decision.target, decision.wanted, decision.obstacles) == ("cloud", True, sized.obstacles)
-    assert [obstacle.path for obstacle in decision.obstacles] == ["spec.template.spec.hostNetwork"]
-    assert "spec.template.spec.hostNetwork: " in decision.reason
+    assert [obstacle.path for obstacle in decision.obstacles] == ["spec.template.spec.hostPID"]
+    assert "spec.template.spec.hostPID: " in decision.reason
 
 
 def test_audit_rules_are_recorded_and_change_nothing() -> None:
@@ -676,7 +676,7 @@ CONTAINERS = st.lists(
 )
 POD = _mapping(
     {"restartPolicy": st.sampled_from(["Never", "OnFailure"]), "containers": CONTAINERS},
-    hostNetwork=st.booleans(),
+    hostPID=st.booleans(),
     terminationGracePeriodSeconds=st.integers(0, 10**6),
 )
 HINTS = st.dictionaries(

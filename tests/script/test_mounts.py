@@ -12,7 +12,10 @@ import pytest
 
 from router.demo import sandbox
 from router.site.schema import Site
-from tests.script.builders import IMAGE, container, site, text_of, workload
+from router.workload import workload_of
+from router.workload.claims import Bound, Claims, Wanted
+from router.workload.cluster import Cluster
+from tests.script.builders import IMAGE, container, job, site, text_of, workload
 from tests.script.running import Pod
 
 pytestmark = [
@@ -25,6 +28,7 @@ SOURCES = [
     {"hostPath": {"path": "/mnt/data/mine"}},
     {"nfs": {"server": "filer", "path": "/export/mine"}},
     {"persistentVolumeClaim": {"claimName": "mine"}},
+    {"csi": {"driver": "lab.csi.example.org", "volumeAttributes": {"dir": "mine"}}},
 ]
 
 
@@ -49,7 +53,10 @@ def on(image: Path, offered: Path, **fields: Any) -> Site:
     maps = [
         {"hostPath": "/mnt/data", "path": f"{offered}/physics"},
         {"nfs": "filer:/export", "path": f"{offered}/physics"},
-        {"claim": "physics/*", "path": f"{offered}/{{namespace}}/{{claim}}"},
+        {"claim": "physics/mine", "path": f"{offered}/{{namespace}}/{{claim}}"},
+        {"csi": "lab.csi.example.org", "path": f"{offered}/physics/{{attributes.dir}}"},
+        {"storageClass": "nfs", "path": f"{offered}/{{namespace}}/{{claim}}-{{volume}}"},
+        {"image": "ghcr.io/lab/*", "path": f"{offered}/physics"},
     ]
     return site(images=[{"match": IMAGE, "path": str(image)}], volumes=maps, **fields)
 
@@ -154,3 +161,83 @@ def test_each_rank_walks_on_its_own_node(pod: Pod, image: Path, offered: Path) -
 
     sentence = f"the volume's path mine leads out of {offered}/physics, by a link"
     assert (rank.returncode, rank.stdout, rank.stderr) == (126, "", f"batchgate: {sentence}: the container is not started\n")  # fmt: skip
+
+
+def wanted(uid: str, storage_class: str) -> Wanted:
+    return Wanted(uid, storage_class, f"pv-{uid}")
+
+
+CSI = {"driver": "lab.csi.example.org", "volumeAttributes": {"dir": "by-driver"}}
+CLAIMS = Claims(
+    {("physics", "a"): wanted("a", "nfs"), ("physics", "b"): wanted("b", ""), ("physics", "c"): wanted("c", "")},
+    {
+        ("", "pv-a"): Bound("nfs", {}, ("physics", "a", "a")),
+        ("", "pv-b"): Bound("nfs", {"server": "filer", "path": "/export/by-export"}, ("physics", "b", "b")),
+        ("", "pv-c"): Bound("csi", CSI, ("physics", "c", "c"), read_only=True),
+    },
+)
+
+
+@pytest.mark.parametrize(
+    ("claim", "directory", "log"),
+    [
+        ("a", "a-pv-a", "own\n"),
+        ("b", "by-export", "own\n"),
+        ("c", "by-driver", "own\n/bin/sh: 1: cannot create /v/written: Read-only file system\n"),
+    ],
+)
+def test_a_claim_is_mounted_by_its_class_or_volume(
+    pod: Pod, image: Path, offered: Path, claim: str, directory: str, log: str
+) -> None:
+    (offered / "physics" / directory).mkdir()
+    (offered / "physics" / directory / "key").write_text("own\n")
+    fields = mounting({"persistentVolumeClaim": {"claimName": claim}})
+    manifest = job(*fields.pop("containers"), **fields)
+    sized = workload_of(manifest, namespace="physics", cluster=Cluster(claims=CLAIMS))
+
+    pod.run(text_of(sized, on(image, offered)))
+
+    assert pod.log() == log
+    assert (offered / "physics" / directory / "written").exists() == (claim != "c")
+
+
+def test_an_ephemeral_volume_is_empty_and_the_pods_own(pod: Pod, image: Path, offered: Path) -> None:
+    template = {"spec": {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "5Gi"}}}}
+    fields = mounting({"ephemeral": {"volumeClaimTemplate": template}})
+    fields["containers"][0]["command"] = ["/bin/sh", "-c", "ls -A /v; echo x >/v/written"]
+    sized = workload(*fields.pop("containers"), **fields)
+
+    assert pod.run(text_of(sized, on(image, offered))) == 0
+
+    assert (pod.log(), (pod.path / "volumes" / "v" / "written").read_text()) == ("", "x\n")
+    assert sized.warnings == (
+        "spec.template.spec.volumes[0].ephemeral: is a directory of the Pod on HPC, without the 5Gi that it asks for being set aside",
+    )
+
+
+def test_the_files_of_an_image_volume_are_there_and_stay(pod: Pod, image: Path, offered: Path) -> None:
+    (offered / "physics" / "key").write_text("model\n")
+
+    pod.run(script(image, offered, {"image": {"reference": "ghcr.io/lab/model:1"}}))
+
+    assert pod.log().startswith("model\n")
+    assert "Read-only file system" in pod.log()
+
+
+def test_a_container_has_network_and_memory_of_its_node(pod: Pod, image: Path, offered: Path) -> None:
+    ask = container("/bin/sh", "-c", "ls -l /proc/self/ns/net /proc/self/ns/ipc")
+
+    assert pod.run(text_of(workload(ask, hostNetwork=True, hostIPC=True), on(image, offered))) == 0
+
+    assert sorted(line.split()[-1] for line in pod.log().splitlines()) == [
+        str(Path(f"/proc/self/ns/{one}").readlink()) for one in ("ipc", "net")
+    ]
+
+
+def test_a_privileged_container_runs_without_where_the_site_says_so(pod: Pod, image: Path, offered: Path) -> None:
+    security = {"privileged": True, "capabilities": {"add": ["IPC_LOCK"]}}
+    ask = workload(container("/bin/sh", "-c", "echo ran", securityContext=security))
+
+    assert pod.run(text_of(ask, on(image, offered, ignorePrivileged=["physics"]))) == 0
+
+    assert pod.log() == "ran\n"

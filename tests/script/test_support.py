@@ -13,6 +13,7 @@ from tests.script.builders import container, site, workload
 
 OPENMPI = [{"name": "om", "launcher": "openmpi"}]
 C0 = "spec.template.spec.containers[0]"
+POD = "spec.template.spec"
 V0 = "spec.template.spec.volumes[0]"
 
 
@@ -42,6 +43,8 @@ def with_volume(**source: Any) -> Workload:
         (with_volume(projected={"sources": [{"serviceAccountToken": {"path": "t"}}]}), {"tokens": "stage"}),
         (with_volume(hostPath={"path": "/data/x"}), {"volumes": [{"hostPath": "/data", "path": "/lustre"}]}),
         (workload(container("mpirun", "-np", "2", "a")), {"mpi": OPENMPI}),
+        (workload(container("true"), hostNetwork=True, hostIPC=True), {"runtimeOptions": ["--nv"]}),
+        (workload(container("true", securityContext={"privileged": True})), {"ignorePrivileged": ["phys*"]}),
         (workload(container("true")), {"pull": "never", "images": [{"match": "*", "path": "/x"}]}),
         (workload(container("true"), imagePullSecrets=[{"name": "s"}]), {"images": [{"match": "*", "path": "/x"}]}),
     ],
@@ -67,6 +70,9 @@ SECRET_ENV = {"name": "S", "valueFrom": {"secretKeyRef": {"name": "s", "key": "k
         (with_volume(persistentVolumeClaim={"claimName": "c"}), {}, f"{V0}.persistentVolumeClaim", "physics/c"),
         (with_volume(csi={"driver": "d"}), {}, f"{V0}.csi", "of CSI driver d, whose data are not at site hpc1; its admins can add an entry with csi to volumes of hpc1"),
         (workload(container("true", env=[SECRET_ENV])), {}, f"{C0}.env[0].valueFrom.secretKeyRef", "is a Secret"),
+        (workload(container("true"), hostNetwork=True), {"runtimeOptions": ["--net=x"]}, f"{POD}.hostNetwork", "asks for the network of its node, and runtimeOptions of site hpc1 have --net"),
+        (workload(container("true"), hostIPC=True), {"runtimeOptions": ["-C"]}, f"{POD}.hostIPC", "asks for the shared memory of its node, and runtimeOptions of site hpc1 have -C"),
+        (workload(container("true", securityContext={"privileged": True})), {"ignorePrivileged": ["lab"]}, f"{C0}.securityContext.privileged", "needs privileges that an ordinary HPC user cannot have; ignorePrivileged of site hpc1 lists namespaces whose Jobs run without"),
         (workload(container("true")), {"pull": "never"}, f"{C0}.image", "pulls none"),
         (workload(container("true"), imagePullSecrets=[{"name": "s"}]), {}, f"{C0}.image", "pulled with the Secret s, which is not brought to site hpc1 (it would need pull: host and secrets: pull)"),
         (workload(container("true"), imagePullSecrets=[{"name": "s"}]), {"secrets": "stage"}, f"{C0}.image", "pulled with the Secret s, which is not brought to site hpc1 (it would need pull: host and secrets: pull)"),

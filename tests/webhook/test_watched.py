@@ -43,7 +43,8 @@ def watching(*sources: Watched) -> Iterator[None]:
     for source in sources:
         source.start()
     try:
-        await_true(lambda: all(source.synced for source in sources), "synced")
+        watches = [watch for source in sources for watch in source.watches]
+        await_true(lambda: all(watch.synced.is_set() or watch.problem for watch in watches), "synced")
         yield
     finally:
         for source in sources:

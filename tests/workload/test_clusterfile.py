@@ -58,7 +58,7 @@ def test_claims_and_volumes() -> None:
     found = read_cluster(CLAIMS, "cluster.yaml").claims
 
     assert found is not None
-    assert found.find("physics", "data") == Claim(True, "nfs", "pv", "nfs", {"server": "filer", "path": "/x"})  # noqa: FBT003
+    assert found.find("physics", "data") == Claim(True, "nfs", "pv", "nfs", {"server": "filer", "path": "/x"})
 
 
 def test_nothing_is_nothing() -> None:

@@ -33,9 +33,9 @@ def node_affinity(*expressions: Manifest, **term: Any) -> Manifest:
 NODE_AFFINITY = f"{POD}.affinity.nodeAffinity.{REQUIRED}"
 
 POD_FIELDS: list[tuple[Manifest, list[str]]] = [
-    ({"hostNetwork": True}, [f"{POD}.hostNetwork"]),
+    ({"hostNetwork": True}, []),
     ({"hostNetwork": False, "hostPID": False, "hostIPC": False}, []),
-    ({"hostPID": True, "hostIPC": True}, [f"{POD}.hostPID", f"{POD}.hostIPC"]),
+    ({"hostPID": True, "hostIPC": True}, [f"{POD}.hostPID"]),
     ({"hostUsers": False}, []),
     ({"shareProcessNamespace": True}, [f"{POD}.shareProcessNamespace"]),
     ({"nodeName": "n1"}, [f"{POD}.nodeName"]),
@@ -100,11 +100,12 @@ VALUE = f"{MAIN}.env[0].valueFrom"
 CONTAINER_FIELDS: list[tuple[Manifest, list[str]]] = [
     ({"ports": [{"containerPort": 80}]}, []),
     ({"ports": [{"containerPort": 80, "hostPort": 80}]}, [f"{MAIN}.ports[0].hostPort"]),
-    ({"securityContext": {"privileged": True}}, [f"{MAIN}.securityContext.privileged"]),
+    ({"securityContext": {"privileged": True}}, []),
     ({"securityContext": {"privileged": False, "allowPrivilegeEscalation": True}}, []),
     ({"securityContext": {"capabilities": {"drop": ["ALL"]}}}, []),
     ({"securityContext": {"capabilities": {"add": [], "drop": ["ALL"]}}}, []),
-    ({"securityContext": {"capabilities": {"add": ["IPC_LOCK"]}}}, [f"{MAIN}.securityContext.capabilities.add"]),
+    ({"securityContext": {"capabilities": {"add": ["IPC_LOCK", "CHOWN"]}}}, []),
+    ({"securityContext": {"capabilities": {"add": ["SYS_ADMIN"]}}}, [f"{MAIN}.securityContext.capabilities.add"]),
     ({"securityContext": {"procMount": "Unmasked"}}, [f"{MAIN}.securityContext.procMount"]),
     ({"securityContext": {"readOnlyRootFilesystem": True, "runAsNonRoot": True}}, []),
     ({"livenessProbe": {"exec": {}}}, [f"{MAIN}.livenessProbe"]),
@@ -133,6 +134,56 @@ CONTAINER_FIELDS: list[tuple[Manifest, list[str]]] = [
 @pytest.mark.parametrize(("fields", "expected"), CONTAINER_FIELDS, ids=range(len(CONTAINER_FIELDS)))
 def test_container_fields(fields: Manifest, expected: list[str]):
     assert obstacles(job(container(**fields))) == expected
+
+
+def test_what_is_asked_of_the_node_is_judged_by_each_site() -> None:
+    asking = job(container(securityContext={"privileged": True}), pod={"hostNetwork": True, "hostIPC": True})
+    sized = workload_of(asking, namespace="lab")
+
+    assert (sized.shared, sized.privileged) == (
+        (f"{POD}.hostNetwork", f"{POD}.hostIPC"),
+        (f"{MAIN}.securityContext.privileged",),
+    )
+
+
+def test_a_port_on_the_nodes_own_network_is_no_demand() -> None:
+    ports = [{"containerPort": 80, "hostPort": 80}]  # the second by the API server
+
+    assert obstacles(job(container(ports=ports), pod={"hostNetwork": True})) == []
+
+
+ADD = f"{MAIN}.securityContext.capabilities.add"
+
+
+@pytest.mark.parametrize(
+    ("added", "blocked", "warned"),
+    [
+        (["NET_ADMIN"], [f"{ADD}: adds NET_ADMIN, a capability that an ordinary HPC user cannot have"], ()),
+        (
+            ["CAP_SYS_ADMIN", "ALL", "chown"],
+            [f"{ADD}: adds CAP_SYS_ADMIN, ALL, capabilities that an ordinary HPC user cannot have"],
+            (f"{ADD}[2]: not applied on HPC, where the process runs as the HPC user",),
+        ),
+        (
+            ["CAP_IPC_LOCK"],
+            [],
+            (f"{ADD}: IPC_LOCK is not given on HPC; memory is locked within the limits of the site's jobs",),
+        ),
+        (
+            ["SYS_PTRACE", "SYS_NICE"],
+            [],
+            (
+                f"{ADD}: SYS_PTRACE is not given on HPC; a process may trace its own children without it",
+                f"{ADD}: SYS_NICE is not given on HPC; threads and memory may be bound without it, and priorities are not raised",
+            ),
+        ),
+        (["A", "B", "C", "D", "E", "F"], [f"{ADD}: adds A, B, C, D, E and 1 more, capabilities that an ordinary HPC user cannot have"], ()),
+    ],
+)  # fmt: skip
+def test_capabilities(added: list[str], blocked: list[str], warned: tuple[str, ...]) -> None:
+    sized = workload_of(job(container(securityContext={"capabilities": {"add": added}})), namespace="lab")
+
+    assert ([str(one) for one in sized.obstacles], sized.warnings) == (blocked, warned)
 
 
 @pytest.mark.parametrize(
