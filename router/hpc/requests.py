@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from dataclasses import field
 from typing import Final
 
 from router.notation import durations
@@ -38,7 +39,7 @@ class Allocation:
 
     ``walltime`` is the batch system's limit, ``deadline`` the limit that the script sets for the containers, ``grace``
     the time between TERM and KILL; all in seconds, deadline + grace <= walltime. ``notes`` say where each
-    figure came from, in reading order; ``warnings`` are for the user.
+    figure came from, in reading order; ``warnings`` are for the user. ``directives`` ask for further resources of the Job.
     """
 
     chunks: tuple[Chunk, ...]
@@ -49,6 +50,7 @@ class Allocation:
     grace: int
     notes: tuple[tuple[str, str], ...] = ()
     warnings: tuple[str, ...] = ()
+    directives: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def nodes(self) -> int:

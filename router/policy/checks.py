@@ -20,9 +20,8 @@ from router.policy.reading import KINDS, Placed, Reading, T
 from router.policy.schema import Account, PolicyTest, Rule
 from router.site import globs
 from router.site.directives import directive_problems
-from router.site.schema import Access, Queue, Runtime, Site, VolumeMap
+from router.site.schema import Access, Queue, Runtime, Site
 from router.site.systems import SYSTEMS
-from router.site.volumes import ATTRIBUTE, PLACEHOLDERS
 
 SYSTEM_USERS: Final = frozenset(
     [
@@ -121,19 +120,17 @@ def _site(placed: Placed[Site]) -> Iterator[Problem]:
         yield spot.problem(f"timeZone: {problem}", "timeZone")
     yield from ways.check(placed)
     yield from containers.check(placed)
-    yield from _placeholders(placed, site.work_dir, ("{user}",), "workDir")
-    yield from _placeholders(placed, site.image_cache or "", ("{user}",), "imageCache")
+    yield from placeholders(placed, site.work_dir, ("{user}",), "workDir")
+    yield from placeholders(placed, site.image_cache or "", ("{user}",), "imageCache")
     yield from _duplicates(placed, "queues", [queue.name for queue in site.queues], "queue")
     yield from _duplicates(placed, "mpi", [profile.name for profile in site.mpi], "MPI profile")
-    for index, volume in enumerate(site.volumes):
-        yield from _volume(placed, index, volume)
     yield from directives(placed, site.system, site.directives)
     yield from walltimes.too_short(placed)
     for index, queue in enumerate(site.queues):
         yield from _queue(placed, index, queue)
 
 
-def _placeholders(placed: Placed[T], path: str, known: tuple[str, ...], *below: str | int) -> Iterator[Problem]:
+def placeholders(placed: Placed[T], path: str, known: tuple[str, ...], *below: str | int) -> Iterator[Problem]:
     """Placeholders in a path that are not known."""
     rest = path
     for name in known:
@@ -177,29 +174,6 @@ def _queue(placed: Placed[Site], index: int, queue: Queue) -> Iterator[Problem]:
         message = f"queue {queue.name}: gpuVendor is {queue.gpu_vendor}, but gpusPerNode is 0; give it or remove it"
         yield placed.spot.problem(message, *at, "gpuVendor")
     yield from directives(placed, placed.value.system, queue.directives, *at)
-
-
-def _volume(placed: Placed[Site], index: int, volume: VolumeMap) -> Iterator[Problem]:
-    given = {
-        "hostPath": volume.host_path,
-        "nfs": volume.nfs,
-        "claim": volume.claim,
-        "storageClass": volume.storage_class,
-        "csi": volume.csi,
-        "image": volume.image,
-    }
-    yield from exactly_one(placed, given, "volumes", index)
-    known = PLACEHOLDERS[next((key for key, value in given.items() if value is not None), "csi")]
-    path = ATTRIBUTE.sub("{attributes.KEY}", volume.path)
-    yield from _placeholders(placed, path, known, "volumes", index, "path")
-    if volume.nfs is not None and ":/" not in volume.nfs:
-        yield placed.spot.problem(f"nfs is {volume.nfs!r}; write server:/export", "volumes", index, "nfs")
-    if volume.image is not None and volume.path.endswith(".sif"):
-        message = f"path: {volume.path} is an image file, which cannot be bound; write a directory with its files"
-        yield placed.spot.problem(message, "volumes", index, "path")
-    if volume.attributes and volume.csi is None:
-        message = "attributes: only volumes of a CSI driver have attributes; write csi beside it, or remove it"
-        yield placed.spot.key_problem(message, "volumes", index, "attributes")
 
 
 def exactly_one(placed: Placed[T], given: Mapping[str, object], *below: str | int) -> Iterator[Problem]:

@@ -13,7 +13,7 @@ from router.policy.decision import QueueState, Requester, Route
 from router.policy.identity import identify
 from router.policy.model import Candidate, Policy
 from router.policy.schema import Rule
-from router.site import nodelabels
+from router.site import nodelabels, resources
 from router.site.allocation import allocate
 from router.site.profiles import profile_of
 from router.site.schema import MpiProfile
@@ -43,12 +43,13 @@ def fit(
     site, queue = candidate.site, candidate.queue
     profile = profile_of(workload, site, implied=rule.mpi)
     nodes, unmet = nodelabels.choose(workload, site, queue)
-    obstacles = (*unsupported(workload, site, profile), *unmet)
+    obstacles = (*unsupported(workload, site, profile), *resources.unmapped(workload, site, queue), *unmet)
     identity = identify(policy.accounts, requester, site.name)
     laid_out = _laid_out(rule, candidate, workload, profile)
     reasons = [one for one in (laid_out, identity) if isinstance(one, str)]
     if not isinstance(identity, str):
-        reasons += nodelabels.contradictions(nodes, (identity.entry.directives, rule.directives))
+        asked = () if isinstance(laid_out, str) else (laid_out.directives,)
+        reasons += nodelabels.contradictions(nodes, (identity.entry.directives, rule.directives, *asked))
     if state is not None and state.up is False:
         reasons.append("the queue is closed, down, or not in the batch system")
     if obstacles or reasons or isinstance(laid_out, str) or isinstance(identity, str):
@@ -70,4 +71,6 @@ def _laid_out(rule: Rule, candidate: Candidate, workload: Workload, profile: Mpi
         max_nodes=candidate.choice.max_nodes,
         max_walltime=candidate.choice.max_walltime,
     )
+    if not isinstance(found, str):
+        found = resources.asking(workload, candidate.site, candidate.queue, found)
     return f"it {found}" if isinstance(found, str) else found

@@ -12,7 +12,7 @@ from dataclasses import replace
 from pydantic import ValidationError
 
 from router.errors import PolicyError, Problem
-from router.policy import checks, containers, nodechecks, rulechecks, states, walltimes
+from router.policy import checks, containers, mapchecks, nodechecks, rulechecks, states, walltimes
 from router.policy.decision import QueueState
 from router.policy.identity import names_people
 from router.policy.model import CheckedRule, CheckedTest, Policy, queue_keys
@@ -31,7 +31,12 @@ def load(files: Mapping[str, str]) -> Policy:
     doubts = [text for placed in reading.sites for text in _site_doubts(placed)]
     queues = queue_keys(sites)
     problems += checks.check_sites(reading)
-    problems += [problem for placed in reading.sites for problem in nodechecks.check(placed)]
+    problems += [
+        problem
+        for placed in reading.sites
+        for check in (mapchecks.check, nodechecks.check)
+        for problem in check(placed)
+    ]
     problems += checks.check_accounts(reading)
     rules, warnings, found = _rules(reading, queues)
     problems += found

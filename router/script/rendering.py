@@ -20,6 +20,7 @@ from router.script import completing, mpi
 from router.script.containers import Devices, Setting, block, devices_of, follows, says_threads, understands_no_eval
 from router.script.quoting import quote, shown, words
 from router.site.allocation import is_mpi
+from router.site.resources import together
 from router.site.schema import LauncherKind, Runtime, Site
 from router.site.support import cautions, mpi_container
 from router.site.systems import SYSTEMS
@@ -96,6 +97,7 @@ def request_of(route: Route, *, exclusive: bool) -> Request:
         route.rule.directives,
     ):  # fmt: skip
         extra.update(given)
+    extra = together(extra, route.allocation.directives)
     identity = route.identity
     for text in (identity.account, identity.project, *extra.values()):
         if text and (problem := text_problem(text)):

@@ -135,6 +135,23 @@ class VolumeMap(Entry):
     read_only: Flag = Field(False, description="Always bind read-only.")
 
 
+class ResourceMap(Entry):
+    """What becomes of an extended resource, or of huge pages. Exactly one of directive, ignore, cloud."""
+
+    match: Text = Field(description="Glob over the resource's name, e.g. 'hugepages-*'.")
+    directive: Text | None = Field(
+        None,
+        description="Directive that asks for it: 'chunk.NAME' (OpenPBS), 'gres' or 'licenses' (Slurm), or another.",
+    )
+    value: Text = Field("{amount}", description="The directive's value; '{amount}' is filled in.")
+    factor: Positive = Field(1, description="Units of the batch system for each of the Job's.")
+    per: Annotated[Bytes, Field(ge=1)] = Field(
+        1, description="Units of the Job's for each of the batch system's, rounded up: 2Mi for huge pages of that size."
+    )
+    ignore: Literal[True] | None = Field(None, description="true: it means nothing on HPC.")
+    cloud: Text | None = Field(None, description="Keeps the Job in the cloud; the reason, for its user.")
+
+
 class MpiProfile(Entry):
     """How MPI programs are started on a site. The first profile whose images match is used."""
 
@@ -233,6 +250,7 @@ class Queue(Entry):
         description="Labels that Jobs may ask of its nodes: a value or glob; a list if nodes differ; or a mapping of "
         "values to the directives that choose such nodes.",
     )
+    resources: tuple[ResourceMap, ...] = Field((), description="Before those of the site.")
     directives: dict[str, str] = Field(default_factory=dict, description="Further directives of the batch system.")
 
 
@@ -279,6 +297,7 @@ class Site(Entry):
     post: tuple[str, ...] = Field((), description="Shell lines of the site (admins' code), run after the containers.")
     images: tuple[ImageMap, ...] = ()
     volumes: tuple[VolumeMap, ...] = ()
+    resources: tuple[ResourceMap, ...] = Field((), description="What becomes of extended resources and huge pages.")
     gpu_resources: dict[str, GpuVendor] = Field(default_factory=dict, description="Further resources that are GPUs.")
     gpus: Literal["constrained", "exclusive", "refuse"] = Field(
         "constrained",

@@ -14,7 +14,8 @@ from typing import Final
 
 from router.site import globs
 from router.site.schema import Site, VolumeMap
-from router.workload.model import Claim, Volume, Workload
+from router.workload.claims import Claim
+from router.workload.model import Volume, Workload
 
 Fields = Mapping[str, object]
 
@@ -205,7 +206,7 @@ def _attributes(source: Fields) -> dict[str, str]:
 def _filled(entry: VolumeMap, known: Mapping[str, str]) -> SitePath | str:
     """The place of an entry with its placeholders filled in, or why that cannot be.
 
-    A value never changes the place of another part: it has no ``..``, and is more than ``.`` and slashes.
+    A value never changes the place of another part: one with ``..``, or without any name, is refused.
     """
     own, below = _parted(entry.path)
     for name in _PLACEHOLDER.findall(below):

@@ -9,13 +9,33 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-from router.workload.model import Claim
+from router.values import unchanging
 
 _KEPT: Final = {
     "nfs": ("server", "path", "readOnly"),
     "hostPath": ("path",),
     "csi": ("driver", "volumeHandle", "volumeAttributes", "readOnly"),
 }
+
+
+@unchanging
+class Claim:
+    """What the cluster says of a claim.
+
+    :param exists: whether there is a claim of that name
+    :param volume: the PersistentVolume that it is bound to; empty for none, as ``kind`` is then
+    :param kind: the name of that volume's source field, and ``source`` its value
+    :param read_only: whether that volume is mounted with the option ``ro``
+    """
+
+    exists: bool = True
+    storage_class: str = ""
+    volume: str = ""
+    kind: str = ""
+    source: Mapping[str, object] = field(default_factory=dict)
+    read_only: bool = False
+
+
 _NO_CLAIM: Final = Claim(exists=False)
 
 

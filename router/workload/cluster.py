@@ -26,7 +26,7 @@ class LimitDefaults:
 class Cluster:
     """Labels, LimitRange defaults and ResourceQuotas by namespace, and RuntimeClass overhead by name.
 
-    ``claims`` is None if claims and volumes are not read.
+    ``claims`` is None if they are unknown.
     """
 
     namespaces: Mapping[str, Mapping[str, str]] = field(default_factory=dict)

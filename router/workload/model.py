@@ -12,6 +12,8 @@ from enum import StrEnum
 from typing import Final
 
 from router.values import unchanging
+from router.workload.claims import Claim
+from router.workload.extended import Extended
 
 MESSAGE_PATH: Final = "/dev/termination-log"
 """Kubernetes' default of ``terminationMessagePath``."""
@@ -245,28 +247,10 @@ class Container:
 
 
 @unchanging
-class Claim:
-    """What the cluster says of a claim.
-
-    :param exists: whether there is a claim of that name
-    :param volume: the PersistentVolume that it is bound to; empty for none, and then there is no ``kind``
-    :param kind: the name of that volume's source field, and ``source`` its value
-    :param read_only: whether that volume is mounted with the option ``ro``
-    """
-
-    exists: bool = True
-    storage_class: str = ""
-    volume: str = ""
-    kind: str = ""
-    source: Mapping[str, object] = field(default_factory=dict)
-    read_only: bool = False
-
-
-@unchanging
 class Volume:
     """One volume. ``kind`` is the name of its source field (``emptyDir``, ``hostPath``, …); ``source`` its value.
 
-    :param claim: what the cluster says of the claim that it names; None if claims are not read
+    :param claim: what the cluster says of the claim that it names; None if claims are unknown
     """
 
     name: str
@@ -347,6 +331,7 @@ class Workload:
     :param nodes_at_least: whether ``nodes`` may be more, where the ranks need more
     :param results_field: the annotation that names ``results``
     :param node_demand: answered for each queue by ``router.site.nodelabels``
+    :param extended: answered for each queue by ``router.site.resources``
     :param shared: paths of fields that ask for a namespace of the node: ``hostNetwork``, ``hostIPC``
     :param privileged: paths of fields that ask for a privileged container
     :param obstacles: hold for every site; ``router.policy.fit`` judges what only some sites can do
@@ -388,6 +373,7 @@ class Workload:
     cores_per_rank: Figure | None = None
     nodes_at_least: bool = False
     node_demand: NodeDemand = NodeDemand()
+    extended: tuple[Extended, ...] = ()
     shared: tuple[str, ...] = ()
     privileged: tuple[str, ...] = ()
     obstacles: tuple[Obstacle, ...] = ()

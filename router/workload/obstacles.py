@@ -250,7 +250,7 @@ _POD: Final[Table] = {
     "automountServiceAccountToken": None,
     "nodeName": "is bound to a node of the user's choice",
     "hostNetwork": _shared,
-    "hostPID": _when_true("sees the processes of the node, and on HPC a container sees its own, which end with it"),
+    "hostPID": _when_true("sees the processes of the node"),
     "hostIPC": _shared,
     "hostUsers": None,  # false asks for a user namespace: the process has no privileges on HPC in any case
     "shareProcessNamespace": _when_true("lets its containers see each other's processes"),

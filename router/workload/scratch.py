@@ -1,4 +1,4 @@
-"""Tells what becomes of the ephemeral volumes of a Job. Pure."""
+"""Judges the volumes of a Job that are empty at its start. Pure."""
 
 from __future__ import annotations
 
@@ -11,6 +11,10 @@ from router.workload.model import Volume
 def judge_ephemeral(volumes: Sequence[Volume], findings: Findings) -> None:
     """Warn that a volume with a claim template is a directory of the site. Raises JobError for a wrong type."""
     for volume in volumes:
+        if volume.kind == "emptyDir" and str(volume.source.get("medium", "")).startswith("HugePages"):
+            findings.block(
+                f"{volume.path}.emptyDir.medium", "needs a file system of huge pages, which no HPC user mounts"
+            )
         if volume.kind != "ephemeral":
             continue
         here = f"{volume.path}.ephemeral"

@@ -7,6 +7,7 @@ fields, but no policy, queue or site.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Final
 
 from router import names
@@ -23,6 +24,7 @@ from router.workload.containers import (
     read_name,
     read_volumes,
 )
+from router.workload.extended import Extended
 from router.workload.fields import (
     INT64,
     Fields,
@@ -43,7 +45,6 @@ from router.workload.obstacles import judge_container, judge_pod, judge_subdomai
 from router.workload.podhosts import judge_pod_hosts
 from router.workload.resources import (
     CPU,
-    HUGEPAGES,
     MEMORY,
     STORAGE,
     Amounts,
@@ -54,6 +55,7 @@ from router.workload.resources import (
     pod_requests,
     sizes,
     units,
+    whole,
     written_requests,
 )
 from router.workload.scratch import judge_ephemeral
@@ -118,7 +120,12 @@ def workload_of(
     _judge_manager(manifest, findings)
     findings.warnings.extend(manifest.hints.doubts)
     findings.warnings.extend(one for one in (unhonoured_warning(findings), preferences_warning(findings)) if one)
-    return _assemble(manifest, sized, (containers, mpi), deadline, findings)
+    return replace(
+        _assemble(manifest, sized, (containers, mpi), deadline, findings),
+        extended=sized.extended,
+        shared=tuple(findings.shared),
+        privileged=tuple(findings.privileged),
+    )
 
 
 @unchanging
@@ -144,6 +151,7 @@ class _Sized:
     requests: Sizes
     limits: Sizes
     storage: Figure | None
+    extended: tuple[Extended, ...]
     gpus: Figure | None
     vendor: GpuVendor | None
     demand: NodeDemand
@@ -206,8 +214,6 @@ def _assemble(manifest: _Manifest, sized: _Sized, lifted: _Lifted, deadline: Fig
         kueue_queue=labels.get(names.KUEUE_QUEUE_NAME, ""),
         managed_by=text(spec, "managedBy", manifest.path),
         pull_secrets=_pull_secrets(pod, pod_path),
-        shared=tuple(told.shared),
-        privileged=tuple(told.privileged),
         obstacles=tuple(told.obstacles),
         warnings=tuple(told.warnings),
     )
@@ -253,10 +259,23 @@ def _size_pod(manifest: _Manifest, cluster: Cluster, gpu_names: Mapping[str, Gpu
     requests, limits = sizes(total, pod_limits(asked, level, f"{path}.resources", overhead))
     vendor = next((gpu_names[name] for name, figure in total.items() if name in gpu_names and figure.value), None)
     at_pod_level = written_requests(level, f"{path}.resources") if level else {}
+    further: dict[str, list[tuple[str, str]]] = {}
     for amounts_there in (*[own.effective for own in asked], at_pod_level, overhead):
-        _judge_resources(amounts_there, gpu_names, vendor, findings)
+        _judge_resources(amounts_there, gpu_names, vendor, findings, further)
+    extended = _extended(total, further, gpu_names)
     storage, gpus = units(total.get(STORAGE)), _devices(total, gpu_names)
-    return _Sized(containers, volumes, requests, limits, storage, gpus, vendor, demand)
+    return _Sized(containers, volumes, requests, limits, storage, extended, gpus, vendor, demand)
+
+
+def _extended(
+    total: Amounts, further: Mapping[str, list[tuple[str, str]]], gpu_names: Mapping[str, GpuVendor]
+) -> tuple[Extended, ...]:
+    return tuple(
+        [
+            Extended(name, whole(total[name].value), tuple(asking), is_gpu=name in gpu_names)
+            for name, asking in further.items()
+        ]
+    )
 
 
 def _own_figures(asked: Amounts, gpu_names: Mapping[str, GpuVendor]) -> Figures:
@@ -273,23 +292,27 @@ def _devices(found: Amounts, gpu_names: Mapping[str, GpuVendor]) -> Figure | Non
 
 
 def _judge_resources(
-    asked: Amounts, gpu_names: Mapping[str, GpuVendor], vendor: GpuVendor | None, findings: Findings
+    asked: Amounts,
+    gpu_names: Mapping[str, GpuVendor],
+    vendor: GpuVendor | None,
+    findings: Findings,
+    fields: dict[str, list[tuple[str, str]]],
 ) -> None:
     """Judge what one container, the Pod level or the overhead asks for, so that an obstacle names the single field.
 
     :param vendor: of the GPUs that the Pod has
+    :param fields: gets each further resource with its path, and the clause that says where it comes from
     """
     for name, figure in asked.items():
         if name in _PLAIN or not figure.value:
             continue
         added = "" if figure.origin.startswith(figure.path) else f"; added by {figure.origin}"
+        fields.setdefault(name, []).append((figure.path, added))
         if name not in gpu_names:
-            kind = "huge pages" if name.startswith(HUGEPAGES) else "an extended resource"
-            reason = f"asks for {kind} ({name}), which no site maps to its batch system"
-            findings.block(figure.path, f"{reason}{added}")
-        elif figure.value % 1000:
+            continue
+        if figure.value % 1000:
             raise JobError(figure.path, f"asks for a part of a GPU; GPUs are counted in whole numbers{added}")
-        elif gpu_names[name] is not vendor:
+        if gpu_names[name] is not vendor:
             reason = "asks for GPUs of a second vendor, and one batch job has GPUs of one"
             findings.block(figure.path, f"{reason}{added}")
 

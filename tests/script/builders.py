@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from router import script
 from router.hpc.requests import Allocation
 from router.policy.decision import Identity, Route
 from router.policy.schema import Account, Choice, Rule
+from router.site import resources
 from router.site.allocation import allocate
 from router.site.profiles import profile_of
 from router.site.schema import Site
 from router.workload import workload_of
-from router.workload.model import Workload
+from router.workload.model import GpuVendor, Workload
 
 IMAGE = "busybox:1.36"
 
@@ -35,9 +37,16 @@ def container(*command: str, name: str = "main", image: str = IMAGE, **fields: A
     return found
 
 
-def workload(*containers: dict[str, Any], annotations: dict[str, str] | None = None, **pod: Any) -> Workload:
+def workload(
+    *containers: dict[str, Any],
+    annotations: dict[str, str] | None = None,
+    gpu_resources: Mapping[str, GpuVendor] = {},
+    **pod: Any,
+) -> Workload:
     """The Workload of a Job of these containers."""
-    return workload_of(job(*containers, annotations=annotations, **pod), namespace="physics")
+    return workload_of(
+        job(*containers, annotations=annotations, **pod), namespace="physics", gpu_resources=gpu_resources
+    )
 
 
 def site(system: str = "openpbs", *, queue: dict[str, Any] | None = None, **fields: Any) -> Site:
@@ -67,6 +76,8 @@ def route(
     rule = Rule(name="all", hpc=(Choice(queue=queue.name),), directives=directives or {})
     profile = profile_of(job, where)
     laid_out = allocate(job, where, queue, profile=profile, defaults=rule.defaults, max_nodes=None, max_walltime=None)
+    assert isinstance(laid_out, Allocation), laid_out
+    laid_out = resources.asking(job, where, queue, laid_out)
     assert isinstance(laid_out, Allocation), laid_out
     entry = Account(users=("ada",), as_="ada", account=account, project=project)
     return Route(where, queue, Identity("ada", account, project, entry), laid_out, profile, rule)

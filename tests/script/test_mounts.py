@@ -24,7 +24,7 @@ pytestmark = [
 ]
 CAT = ("/bin/sh", "-c", "cat /v/key; echo stolen >/v/written")
 
-SOURCES = [
+SOURCES: list[dict[str, Any]] = [
     {"hostPath": {"path": "/mnt/data/mine"}},
     {"nfs": {"server": "filer", "path": "/export/mine"}},
     {"persistentVolumeClaim": {"claimName": "mine"}},

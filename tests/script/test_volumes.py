@@ -7,10 +7,11 @@ from typing import Any
 import pytest
 
 from router.site.volumes import SitePath, place_of, sub_path_problem
-from router.workload.model import Claim, Volume
+from router.workload.claims import Claim
+from router.workload.model import Volume
 from tests.script.builders import container, site, workload
 
-MAPS = [
+MAPS: list[dict[str, Any]] = [
     {"hostPath": "/mnt/data", "path": "/lustre/data"},
     {"hostPath": "/mnt", "path": "/lustre/mnt", "readOnly": True},
     {"nfs": "filer:/export/home", "path": "/home"},
@@ -85,7 +86,7 @@ def test_a_device_or_socket_of_the_node_is_nowhere_on_hpc() -> None:
     assert found("hostPath", path="/mnt/data/x", type="DirectoryOrCreate") == SitePath("/lustre/data", "x")
 
 
-BY_CLUSTER = [
+BY_CLUSTER: list[dict[str, Any]] = [
     {"claim": "physics/own", "path": "/own"},
     {"storageClass": "fast-*", "path": "/fast/{namespace}/{claim}"},
     {"storageClass": "provisioned", "path": "/mnt/filer/{namespace}-{claim}-{volume}"},

@@ -21,8 +21,8 @@ from router.controlplane.plane import ControlPlane
 from router.kube.client import Api, connect
 from router.policy.decision import NO_QUEUE_STATES, QueueState
 from router.webhook.watched import Watched, WatchedCluster, WatchedQueues
+from router.workload.claims import Claim
 from router.workload.cluster import LimitDefaults
-from router.workload.model import Claim
 from tests.gates import review_of
 from tests.kube.wire import await_true, wire_to
 from tests.webhook.servers import ROOT, Server, make_pki, serving

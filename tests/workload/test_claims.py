@@ -6,8 +6,7 @@ from typing import Any
 
 import pytest
 
-from router.workload.claims import Bound, Claims, Wanted, bound_of, wanted_of
-from router.workload.model import Claim
+from router.workload.claims import Bound, Claim, Claims, Wanted, bound_of, wanted_of
 
 NFS = {"server": "filer", "path": "/export"}
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from router.errors import InputError
+from router.workload.claims import Claim
 from router.workload.cluster import Cluster, LimitDefaults
 from router.workload.clusterfile import read_cluster
-from router.workload.model import Claim
 
 PRINTED = """
 apiVersion: v1

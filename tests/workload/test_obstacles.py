@@ -37,6 +37,23 @@ POD_FIELDS: list[tuple[Manifest, list[str]]] = [
     ({"hostNetwork": False, "hostPID": False, "hostIPC": False}, []),
     ({"hostPID": True, "hostIPC": True}, [f"{POD}.hostPID"]),
     ({"hostUsers": False}, []),
+    ({"volumes": [{"name": "v", "emptyDir": {"medium": "HugePages-2Mi"}}]}, [f"{POD}.volumes[0].emptyDir.medium"]),
+    (
+        {
+            "volumes": [
+                {
+                    "name": "v",
+                    "ephemeral": {
+                        "volumeClaimTemplate": {"spec": {"dataSource": {"name": "s"}, "volumeMode": "Block"}}
+                    },
+                }
+            ]
+        },
+        [
+            f"{POD}.volumes[0].ephemeral.volumeClaimTemplate.spec.dataSource",
+            f"{POD}.volumes[0].ephemeral.volumeClaimTemplate.spec.volumeMode",
+        ],
+    ),
     ({"shareProcessNamespace": True}, [f"{POD}.shareProcessNamespace"]),
     ({"nodeName": "n1"}, [f"{POD}.nodeName"]),
     ({"nodeName": ""}, []),
@@ -226,8 +243,10 @@ def test_init_containers_are_judged_as_well():
         ({"nvidia.com/gpu": 1, "amd.com/gpu": 0}, []),
     ],
 )
-def test_resources_that_no_batch_system_has(limits: Manifest, expected: list[str]):
-    found = obstacles(job(asking(limits=limits)))
+def test_resources_that_no_queue_has_by_itself(limits: Manifest, expected: list[str]):
+    sized = workload_of(job(asking(limits=limits)), namespace="lab")
+    further = [path for one in sized.extended if not one.is_gpu for path, _ in one.fields]
+    found = [one.path for one in sized.obstacles] + further
     assert len(found) == len(expected)
     for path, name in zip(found, expected, strict=True):
         assert name in path

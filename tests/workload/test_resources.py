@@ -19,9 +19,11 @@ from typing import Any, NamedTuple
 import pytest
 
 from router.errors import JobError
+from router.site import resources
 from router.workload import workload_of
 from router.workload.cluster import Cluster, LimitDefaults
 from router.workload.model import GpuVendor, Workload
+from tests.script.builders import site
 from tests.workload.manifests import Manifest, asking, container, job
 
 KI, MI, GI = 1024, 1024**2, 1024**3
@@ -521,8 +523,8 @@ def test_the_pod_level_is_no_way_to_ask_for_less_than_the_containers(given: Mani
 # --- what no batch job can have: told at the field that asks for it ---------------------------------------------------
 
 TEMPLATE = "spec.template.spec"
-FPGA = "asks for an extended resource (example.com/fpga), which no site maps to its batch system"
-PAGES = "asks for huge pages (hugepages-2Mi), which no site maps to its batch system"
+FPGA = "asks for an extended resource (example.com/fpga), which no entry in resources of site hpc1 or its queue workq matches"
+PAGES = "asks for huge pages (hugepages-2Mi), which no entry in resources of site hpc1 or its queue workq matches"
 SECOND_VENDOR = "asks for GPUs of a second vendor, and one batch job has GPUs of one"
 
 
@@ -577,17 +579,24 @@ IN_THE_WAY = [
 ]
 
 
+def told(found: Workload) -> list[tuple[str, str]]:
+    """What is in the way on a queue that maps no resource."""
+    where = site()
+    obstacles = (*found.obstacles, *resources.unmapped(found, where, where.queues[0]))
+    return [(one.path, one.reason) for one in obstacles]
+
+
 @pytest.mark.parametrize(("manifest", "expected"), [row[1:] for row in IN_THE_WAY], ids=[row[0] for row in IN_THE_WAY])
 def test_what_no_site_has_is_told_at_each_field_that_asks_for_it(manifest: Manifest, expected: list[tuple[str, str]]):
     cluster = Cluster(overheads={"fast": {"example.com/fpga": "1"}})
     found = workload_of(manifest, namespace="lab", cluster=cluster)
-    assert [(one.path, one.reason) for one in found.obstacles] == expected
+    assert told(found) == expected
 
 
 def test_what_a_limit_range_adds_is_told_at_the_containers_resources():
     limits = LimitDefaults("LimitRange lab", limits={"example.com/fpga": "1"})
     found = workload_of(pod(container("a")), namespace="lab", cluster=Cluster(limits={"lab": (limits,)}))
-    assert [(one.path, one.reason) for one in found.obstacles] == [
+    assert told(found) == [
         (MAIN, f"{FPGA}; added by LimitRange lab, default"),
     ]
 

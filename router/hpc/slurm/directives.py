@@ -52,6 +52,8 @@ _KNOWN: Final = frozenset(
 )
 _FLAGS: Final = frozenset({"contiguous", "exclusive", "spread-job"})
 _GPU_TYPE: Final = "gpu-type"
+_GRES: Final = "gres"
+"""Only what the policy's resources make of a Job's: router.site.resources."""
 
 
 def entry_lines(cores_per_rank: int) -> tuple[str, ...]:
@@ -98,9 +100,10 @@ def directives(request: Request) -> Iterator[str]:
     yield f"--cpus-per-task={allocation.cores_per_rank}"
     if memory := _memory(chunks):
         yield memory
-    if gpus:
-        kind = extra.get(_GPU_TYPE)
-        yield f"--gres=gpu:{f'{kind}:' if kind else ''}{gpus}"
+    kind = extra.get(_GPU_TYPE)
+    gres = [f"gpu:{f'{kind}:' if kind else ''}{gpus}"] if gpus else []
+    if gres := [*gres, *([extra[_GRES]] if _GRES in extra else [])]:
+        yield f"--gres={','.join(gres)}"
     if request.exclusive and "exclusive" not in extra:
         yield "--exclusive"
     yield f"--time={clock(allocation.walltime)}"
@@ -110,7 +113,7 @@ def directives(request: Request) -> Iterator[str]:
     if request.project:
         yield f"--wckey={quoted(request.project)}"
     for key, value in extra.items():
-        if key != _GPU_TYPE:
+        if key not in (_GPU_TYPE, _GRES):
             yield f"--{key}={quoted(value)}" if value else f"--{key}"
 
 
