@@ -67,6 +67,7 @@ def _site_doubts(placed: Placed[Site]) -> Iterator[str]:
     yield from walltimes.doubts(placed)
     yield from containers.doubts(placed)
     yield from nodechecks.doubts(placed)
+    yield from mapchecks.doubts(placed)
 
 
 def _digest(files: Mapping[str, str]) -> str:

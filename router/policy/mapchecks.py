@@ -25,6 +25,17 @@ def check(placed: Placed[Site]) -> Iterator[Problem]:
         yield from _resources(placed, queue.resources, "queues", index)
 
 
+def doubts(placed: Placed[Site]) -> Iterator[str]:
+    """Warnings: claims of two namespaces that may have one path."""
+    for volume in placed.value.volumes:
+        for part in volume.path.split("/"):
+            if "{namespace}" in part and "{claim}" in part and "{volume}" not in part:
+                yield (
+                    f"{placed.spot.line}: {placed.spot.where}: volumes: path {volume.path} joins {{namespace}} and {{claim}} in "
+                    "one part, so claim b-c of namespace a has the place of claim c of namespace a-b; write them as two parts"
+                )
+
+
 def _volume(placed: Placed[Site], index: int, volume: VolumeMap) -> Iterator[Problem]:
     given = {
         "hostPath": volume.host_path,

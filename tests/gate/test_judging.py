@@ -200,12 +200,12 @@ def test_who_has_no_account_stays_in_the_cloud_with_the_reason() -> None:
 
 def test_all_that_is_in_the_way_reaches_the_user_line_by_line() -> None:
     """One warning would be cut after the first thing, and the user would meet the next one after mending it."""
-    pod = sized("3", hostNetwork=True, schedulerName="volcano")
+    pod = sized("3", hostPID=True, schedulerName="volcano")
     judged = judge(job_of(pod=pod), requester=Requester("eve", (), "default"), gate=gate())
 
     assert judged.warnings[:4] == (
         "This Job stays in the cloud: rule large would send it to HPC, but 3 things are in the way:",
-        "1. spec.template.spec.hostNetwork: uses the node's network as a cloud node has it",
+        "1. spec.template.spec.hostPID: sees the processes of the node",
         "2. spec.template.spec.schedulerName: chooses a scheduler of its own, which the Pod needs to be placed",
         "3. queue small of site hpc1, queue workq of site hpc1: no account at site hpc1 is for user eve in namespace default",
     )
@@ -221,7 +221,7 @@ def test_many_things_in_the_way_leave_room_for_other_warnings() -> None:
 
 
 def test_a_text_that_no_script_holds_is_told_with_the_rest() -> None:
-    pod = sized("3", hostNetwork=True)
+    pod = sized("3", hostPID=True)
     halves = ("x" * (LARGEST_ANNOTATIONS // 2),) * 2
     pod["containers"][0]["env"] = [{"name": f"BIG{index}", "value": half} for index, half in enumerate(halves)]
 
@@ -229,7 +229,7 @@ def test_a_text_that_no_script_holds_is_told_with_the_rest() -> None:
 
     assert judged.decision is not None
     assert [one.path for one in judged.decision.obstacles] == [
-        "spec.template.spec.hostNetwork",
+        "spec.template.spec.hostPID",
         "spec.template.spec.containers[0].env",
     ]
 

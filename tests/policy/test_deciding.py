@@ -172,7 +172,7 @@ def test_everything_in_the_way_is_told_at_once() -> None:
     manifest: Any = job({"cpu": "9", "memory": "64Gi", "nvidia.com/gpu": "1"}, annotations=hint(walltime="48h"))
     manifest["metadata"]["labels"]["kueue.x-k8s.io/queue-name"] = "team"
     pod = manifest["spec"]["template"]["spec"]
-    pod["hostNetwork"] = True
+    pod["hostPID"] = True
     pod["volumes"] = [{"name": "v", "secret": {"secretName": "s"}}]
     checked = loaded(rule("when: job.cpus > 4, hpc: [{queue: small}, {queue: big}], forbidHints: [walltime]"))
 
@@ -186,7 +186,7 @@ def test_everything_in_the_way_is_told_at_once() -> None:
     gpu = "it asks for 1 GPU; a node has 0 (asked for: spec.template.spec.containers[0].resources.requests[nvidia.com/gpu])"
     time = "it asks for 2d and 30s of grace; the longest walltime"
     assert decision.in_the_way == (
-        "spec.template.spec.hostNetwork: uses the node's network as a cloud node has it",
+        "spec.template.spec.hostPID: sees the processes of the node",
         "metadata.annotations[batchgate.dev/walltime]: rule r forbids this hint; remove it",
         "metadata.labels[kueue.x-k8s.io/queue-name]: it waits in Kueue's queue team, and rule r lacks kueue: true",
         "spec.template.spec.volumes[0].secret: is a Secret, and none are brought to site pbs (its setting secrets)",

@@ -705,6 +705,20 @@ def test_what_of_a_site_is_never_used(text: str, expected: tuple[str, ...]) -> N
 
 
 @pytest.mark.parametrize(
+    ("path", "told"),
+    [("/x/{namespace}-{claim}", True), ("/x/{namespace}/{claim}", False), ("/x/{namespace}-{claim}-{volume}", False)],
+)
+def test_claims_of_two_namespaces_in_one_place_are_doubtful(path: str, *, told: bool) -> None:
+    said = (
+        f"a:1: site s: volumes: path {path} joins {{namespace}} and {{claim}} in one part, so claim b-c of namespace a has the "
+        "place of claim c of namespace a-b; write them as two parts"
+    )
+    volumes = f", volumes: [{{storageClass: fast, path: '{path}'}}]"
+
+    assert _doubts(_site(volumes), "{users: [ada], as: ada}") == ((said,) if told else ())
+
+
+@pytest.mark.parametrize(
     ("rule", "told"),
     [("", True), ("defaults: {walltime: 30m}, ", False)],
 )
