@@ -19,6 +19,7 @@ from router.policy.sizes import counted_by
 from router.site import profiles
 from router.site.allocation import is_mpi
 from router.site.schema import Runtime, Site
+from router.site.volumes import EMPTY, STAGED, SitePath, place_of
 from router.workload.inside import started_by, starts_ranks
 from router.workload.launchfigures import largest, show_ranks
 from router.workload.model import Container, Figure, Known, Launch, Workload
@@ -68,7 +69,7 @@ def _lines(judged: Judged, judgement: Judgement, policy: Policy, *, no_script: b
     yield from _launches(judgement.workload, judgement.decision.route)
     if judgement.decision.route is not None:
         each = f" for {pods}" if (pods := each_of_pods(judgement.workload)) else ""
-        yield from _section(f"asked of the batch system{each}", _route(judgement.decision.route))
+        yield from _section(f"asked of the batch system{each}", _route(judgement.decision.route, judgement.workload))
     for site in _sites_tried(judgement.workload, judgement.decision, policy):
         lines = profiles.reasons(judgement.workload, site)
         yield from _section(f"MPI profiles of site {site.name}, in order", lines or ["none"])
@@ -115,6 +116,11 @@ def _figures(workload: Workload) -> list[str]:
         ("CPUs per Pod", _show(workload.cpu, quantity.show_cpu)),
         ("memory per Pod", _show(workload.memory, quantity.show_bytes)),
         ("GPUs per Pod", _show(workload.gpus, str)),
+        *[
+            (f"{one.name} per Pod", (str(one.amount), ", ".join([path for path, _ in one.fields])))
+            for one in workload.extended
+            if not one.is_gpu
+        ],
         ("Pods at once", _show(workload.parallelism, str)),
         ("completions", _show(workload.completions, str)),
         ("walltime", _show(walltime, durations.show)),
@@ -198,7 +204,18 @@ def _decision(decision: Decision) -> list[str]:
     return [f"{decision.target}, by rule {decision.rule}: {decision.reason}"]
 
 
-def _route(route: Route) -> list[str]:
+def _volumes(workload: Workload, site: Site) -> Iterator[tuple[str, str]]:
+    """Volumes whose data lie on the site, each with its path there."""
+    for volume in workload.volumes:
+        if volume.kind in EMPTY | STAGED:
+            continue
+        place = place_of(workload, volume, site)
+        if isinstance(place, SitePath):
+            path = "/".join([part for part in (place.path, place.below) if part])
+            yield f"volume {volume.name}", f"{path}{', read-only' if place.read_only else ''}"
+
+
+def _route(route: Route, workload: Workload) -> list[str]:
     allocation = route.allocation
     rows = [
         ("site and queue", f"{route.site.name}, {route.queue.name}"),
@@ -211,6 +228,7 @@ def _route(route: Route) -> list[str]:
         rows.append(("grace period", f"{durations.show(allocation.grace)}, {_NO_GRACE}"))
     if route.profile is not None:
         rows.append(("MPI profile", f"{route.profile.name} ({route.profile.launcher})"))
+    rows += _volumes(workload, route.site)
     rows += [(f"why {title}", note) for title, note in allocation.notes]
     rows += [("node labels", f"{note}: met by the queue's nodes") for note in route.nodes.met]
     rows += [("node labels", f"{note}: ignored on this site") for note in route.nodes.ignored]

@@ -232,7 +232,7 @@ def _unmapped(name: str, claim: Claim | None, site: Site) -> str:
     """Why a claim has no place, with what was known of it, and the keys that would map it."""
     start, asked = f"{name} is a claim whose data are not at site {site.name}", partial(_wanted, site)
     if claim is None:
-        return f"{start}; {asked('claim')}"
+        return f"{start} (claims are not read, so its class and volume are unknown); {asked('claim')}"
     if not claim.exists:
         return f"{start}, and namespace {name.partition('/')[0]} has no such claim yet; {asked('claim')}"
     of_class = f"of storage class {claim.storage_class}" if claim.storage_class else "of no storage class"

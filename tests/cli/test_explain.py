@@ -106,6 +106,66 @@ def test_what_keeps_a_job_in_the_cloud_is_a_list_of_fields() -> None:
     assert "  keeps it in the cloud\n    spec.template.spec.volumes[0].persistentVolumeClaim: " in result.stdout
 
 
+CLAIMED = """
+apiVersion: batch/v1
+kind: Job
+metadata: {name: claimed, namespace: lab}
+spec:
+  template:
+    spec:
+      restartPolicy: Never
+      containers:
+        - name: c
+          image: busybox
+          command: ["true"]
+          resources: {limits: {example.com/fpga: 2}}
+          volumeMounts: [{name: d, mountPath: /d}]
+      volumes:
+        - {name: d, persistentVolumeClaim: {claimName: data, readOnly: true}}
+"""
+MAPS = """
+sites:
+  - name: hpc1
+    system: slurm
+    workDir: /scratch/{user}
+    volumes:
+      - {storageClass: nfs-client, path: "/mnt/filer/{namespace}-{claim}-{volume}"}
+    resources:
+      - {match: example.com/fpga, directive: gres, value: "fpga:{amount}"}
+    queues:
+      - {name: q, nodes: 2, cpusPerNode: 8}
+accounts:
+  - {users: [ada], as: ada}
+rules:
+  - {name: all, hpc: [{queue: q}]}
+"""
+CLUSTER = """
+kind: PersistentVolumeClaim
+metadata: {name: data, namespace: lab, uid: u}
+spec: {storageClassName: nfs-client, volumeName: pvc-7}
+status: {phase: Bound}
+---
+kind: PersistentVolume
+metadata: {name: pvc-7}
+spec: {csi: {driver: d}, claimRef: {namespace: lab, name: data, uid: u}}
+"""
+
+
+def test_what_a_site_maps_is_shown(tmp_path: Path) -> None:
+    (tmp_path / "policy").mkdir()
+    (tmp_path / "policy" / "all.yaml").write_text(MAPS)
+    (tmp_path / "cluster.yaml").write_text(CLUSTER)
+    options = ("--policy", str(tmp_path / "policy"), "--cluster", str(tmp_path / "cluster.yaml"))
+
+    lines = [" ".join(line.split()) for line in explain("-", *options, stdin=CLAIMED).stdout.splitlines()]
+
+    field = "spec.template.spec.containers[0].resources.limits[example.com/fpga]"
+    assert f"example.com/fpga per Pod 2 {field}" in lines
+    assert "volume d /mnt/filer/lab-data-pvc-7, read-only" in lines
+    assert "why example.com/fpga by the directive gres, as resources of the policy say" in lines
+    assert "#SBATCH --gres=fpga:2" in lines
+
+
 def test_where_no_profile_is_for_its_image_each_is_told_with_the_reason(tmp_path: Path) -> None:
     for file in (ROOT / "examples" / "policies").glob("*.yaml"):
         (tmp_path / file.name).write_text(

@@ -147,7 +147,7 @@ NOT_HERE = "physics/data is a claim whose data are not at site hpc1"
 @pytest.mark.parametrize(
     ("claim", "reason"),
     [
-        (None, f"{NOT_HERE}; {ADD.format('claim')}"),
+        (None, f"{NOT_HERE} (claims are not read, so its class and volume are unknown); {ADD.format('claim')}"),
         (Claim(exists=False), f"{NOT_HERE}, and namespace physics has no such claim yet; {ADD.format('claim')}"),
         (
             Claim(storage_class="slow"),
