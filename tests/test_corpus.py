@@ -45,6 +45,11 @@ sites:
     volumes:
       - {hostPath: /, path: /mirror}
       - {claim: "*", path: "/claims/{namespace}/{claim}"}
+      - {csi: gcsfuse.csi.storage.gke.io, path: "/buckets/{attributes.bucketName}"}
+      - {image: "*", path: /models}
+    ignorePrivileged: ["*"]
+    resources:
+      - {match: "*", ignore: true}
     gpuResources: {nvidia.com/gpu.shared: nvidia}
     ignoreNodeLabels:
       - cloud.google.com/gke-nodepool

@@ -162,6 +162,9 @@ def _policy(work: Path) -> dict[str, Any]:
         "margin": 5,
         "fsDelay": 2,
         "ignoreNodeLabels": [POOL],
+        "ignorePrivileged": ["*"],
+        "resources": [{"match": "example.com/*", "ignore": True}],
+        "volumes": [{kind: "*", "path": str(work.parent)} for kind in ("claim", "csi", "image")],
         "queues": [
             {
                 "name": WIDE,
