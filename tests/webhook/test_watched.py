@@ -119,9 +119,23 @@ def test_the_overhead_of_runtime_classes_follows(plane: ControlPlane, namespace:
         await_true(lambda: name not in cluster.value.overheads, "the RuntimeClass to go")
 
 
-def test_claims_and_their_volumes_follow(plane: ControlPlane, namespace: str) -> None:
-    api, name = connect(str(plane.kubeconfig())), f"pv-{namespace}"
-    cluster = WatchedCluster(api, LOG, claims=True)
+ROLE = "batchgate-webhook-claims"
+
+
+@pytest.fixture
+def granted(plane: ControlPlane) -> Iterator[None]:
+    """The right to claims and volumes, as ``docs/operating.md`` gives it."""
+    page = (ROOT / "docs" / "operating.md").read_text()
+    commands = [line.split()[1:] for line in page.splitlines() if line.startswith("kubectl create cluster")]
+    for words in commands:
+        plane.kubectl(*words)
+    yield
+    plane.kubectl("delete", "clusterrole,clusterrolebinding", ROLE)
+
+
+@pytest.mark.usefixtures("granted")
+def test_claims_and_their_volumes_follow(plane: ControlPlane, namespace: str, api: Api) -> None:
+    cluster, name = WatchedCluster(api, LOG, claims=True), f"pv-{namespace}"
     spec = {"accessModes": ["ReadWriteMany"], "storageClassName": "none"}
     nfs = {"server": "filer", "path": "/export"}
     claim = {**spec, "volumeName": name, "resources": {"requests": {"storage": "1Gi"}}}
