@@ -126,6 +126,9 @@ def reached(
         site.give(site.home)
         agent = Agent(_component(cluster, f"agent-{mark}", site.argv(kubeconfig, key), site.home))
         cluster.surroundings.programs.append(agent)
+        # The next site, whose queue may be another, is awaited until all virtual nodes serve logs.
+        node = names.node_name(site.name, site.queue)
+        stack.callback(cluster.plane.kubectl, "delete", "node", node, "--ignore-not-found")
         stack.callback(cluster.surroundings.programs.remove, agent)
         stack.callback(agent.kill)
         agent.start()
