@@ -167,6 +167,7 @@ class Traits:
     :param projects: whether a job may have a project
     :param shows_projects: whether a job's project can be asked for
     :param signals_one_host: whether a signal kills what a job runs on its other hosts (``BatchSystem.signal_ends``)
+    :param gres: whether a node's further resources are a list in the directive ``gres``, which scripts write alone
     :param embedded: whether it is the agent's own queue (``batchgate local``)
     """
 
@@ -177,6 +178,7 @@ class Traits:
     projects: bool = True
     shows_projects: bool = False
     signals_one_host: bool = False
+    gres: bool = False
     embedded: bool = False
 
 

@@ -14,6 +14,7 @@ from router.hpc.requests import Allocation, text_problem
 from router.site import globs
 from router.site.directives import directive_problems
 from router.site.schema import Queue, ResourceMap, Site
+from router.site.systems import SYSTEMS
 from router.workload.extended import Extended
 from router.workload.model import Obstacle, Workload
 from router.workload.resources import HUGEPAGES
@@ -107,7 +108,7 @@ def problems(system: str, entry: ResourceMap) -> Iterator[tuple[str, str]]:
         yield "directive", f"{entry.directive} depends on the user; write it in accounts"
         return
     value = entry.value.replace(_AMOUNT, "1")
-    if system == "slurm" and entry.directive == GRES:
+    if SYSTEMS[system].TRAITS.gres and entry.directive == GRES:
         if problem := text_problem(value) or _gres_problem(value):
             yield "value" if "value" in entry.model_fields_set else "directive", problem
         return
