@@ -12,28 +12,24 @@ from __future__ import annotations
 
 import argparse
 import shlex
-import shutil
 import statistics
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from bench.mpi import NAME, SHARED_MEMORY, TRANSPORT, MpiSite, submitted
-from bench.onbed import ROOT, demand_standing
+from bench.mpi import SHARED_MEMORY, TRANSPORT, Place, pairs, place, submitted
+from bench.onbed import demand_standing
 from bench.overhead import written
 from bench.report import Row, write
-from bench.whole import machine, run
+from bench.whole import machine
 from router import names
 from router.pod import layout
-from router.policy import Policy, load
-from router.startup.policyfiles import read_directory
-from tests.agent.bed.site import ADA, LAYOUT, LOCAL, SITE, TALLY
+from tests.agent.bed.site import LAYOUT, TALLY
 
 PAIRS = 10
 BOUND = 1.2
 _NODES, _RANKS, _LAUNCHES = 4, 8, 2
-_CLUSTER = "0" * 8
 _ROOT = ("--no-home", "--writable-tmpfs")
 """What gives a rank by hand the writable root that the script gives it."""
 
@@ -49,11 +45,9 @@ class Launch:
 
 @dataclass(frozen=True)
 class Bench:
-    """The place of the runs: a site's directory, its policy, the program and its steps."""
+    """The place of the runs, and the program's steps."""
 
-    home: Path
-    policy: Policy
-    program: Path
+    place: Place
     steps: int
 
     def by_hand(self) -> list[Launch]:
@@ -73,7 +67,9 @@ class Bench:
 
     def _text(self, *runtime: str) -> str:
         options = ["--bind-to", "none"] if runtime else []
-        launch = shlex.join(["mpirun", "-np", str(_RANKS), *options, *runtime, str(self.program), str(self.steps)])
+        launch = shlex.join(
+            ["mpirun", "-np", str(_RANKS), *options, *runtime, str(self.place.program), str(self.steps)]
+        )
         clock = 'echo "$EPOCHREALTIME"'
         return "\n".join([clock, f"{launch} | cat", clock] * _LAUNCHES)
 
@@ -87,10 +83,10 @@ class Bench:
         }
         volumes = [{"name": "tally", "hostPath": {"path": str(TALLY)}}]
         hints = {names.HINT_RANKS: str(_RANKS), names.HINT_NODES: str(_NODES)}
-        return written(self.policy, self.home / "site", container, volumes, hints)
+        return written(self.place.policy, self.place.home / "site", container, volumes, hints)
 
     def _launches(self, directory: layout.PodDirectory, lines: Sequence[str], said: Path) -> list[Launch]:
-        submitted(self.home, directory, lines)
+        submitted(self.place.home, directory, lines)
         found = [line.split() for line in said.read_text().splitlines()]
         try:
             return [_launch(*found[3 * number : 3 * number + 3]) for number in range(_LAUNCHES)]
@@ -104,25 +100,10 @@ def _launch(called: list[str], program: list[str], over: list[str]) -> Launch:
     return Launch(float(started) - float(begun), float(done) - float(begun), float(ended) - float(begun))
 
 
-def _pairs(bench: Bench, count: int) -> list[tuple[list[Launch], list[Launch]]]:
-    """Run pairs by hand and by script, in alternating order."""
-    found = []
-    for number in range(count):
-        if number % 2:
-            scripted = bench.by_script()
-            hand = bench.by_hand()
-        else:
-            hand = bench.by_hand()
-            scripted = bench.by_script()
-        found.append((hand, scripted))
-        print(f"{number + 1}: by hand {hand}, by the script {scripted}", file=sys.stderr, flush=True)
-    return found
-
-
-def _rows(pairs: list[tuple[list[Launch], list[Launch]]]) -> list[Row]:
+def _rows(found: list[tuple[list[Launch], list[Launch]]]) -> list[Row]:
     rows = []
     for number in range(_LAUNCHES):
-        hands, scripts = zip(*((hand[number], scripted[number]) for hand, scripted in pairs), strict=True)
+        hands, scripts = zip(*((hand[number], scripted[number]) for hand, scripted in found), strict=True)
         which = f"launch {number + 1} of {_LAUNCHES}"
         for what, words, bound in (("started", "until all ranks have started", BOUND), ("ended", "the whole", None)):
             by_hand, by_script = ([getattr(one, what) for one in side] for side in (hands, scripts))
@@ -140,18 +121,9 @@ def main() -> None:
     asked = parser.parse_args()
     demand_standing()
     before = machine("before")
-    site = MpiSite(LOCAL, Path(layout.site_directory(str(LAYOUT.work / "{user}"), ADA, SITE, _CLUSTER)))
-    run(["rm", "-rf", str(site.home)])
-    site.make()
-    program = TALLY / NAME
-    try:
-        run(["mpicc", "-std=c11", "-O2", "-Wall", "-o", str(program), str(ROOT / "bench" / "halo.c"), "-lm"])
-        program.chmod(0o755)
-        rows = _rows(_pairs(Bench(site.home, load(read_directory(site.policy)), program, asked.steps), asked.pairs))
-    finally:
-        run(["scancel", f"--user={ADA}", f"--name={NAME}"])
-        shutil.rmtree(site.home, ignore_errors=True)
-        program.unlink(missing_ok=True)
+    with place() as found:
+        bench = Bench(found, asked.steps)
+        rows = _rows(pairs(bench.by_hand, bench.by_script, asked.pairs))
     sys.exit(not write("launches", [*before, *rows, *machine("after")]))
 
 

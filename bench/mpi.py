@@ -17,10 +17,11 @@ import shutil
 import statistics
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from bench.onbed import ROOT, demand_standing
 from bench.overhead import written
@@ -31,6 +32,7 @@ from router.policy import Policy, load
 from router.startup.policyfiles import read_directory
 from tests.agent.bed.site import ADA, LAYOUT, LOCAL, SITE, TALLY, BedSite, as_user
 
+T = TypeVar("T")
 PAIRS = 10
 STEPS = 170_000
 """Steps of the program: about a minute on the author's machine. The figures are ratios."""
@@ -72,12 +74,19 @@ class Times:
 
 
 @dataclass(frozen=True)
-class Bench:
-    """The place of the runs: a site's directory, its policy, the program and its steps."""
+class Place:
+    """Where runs are made: a site's directory, its policy, and the program, which is compiled there."""
 
     home: Path
     policy: Policy
     program: Path
+
+
+@dataclass(frozen=True)
+class Bench:
+    """The place of the runs, and the program's steps."""
+
+    place: Place
     steps: int
 
     def by_hand(self) -> Times:
@@ -97,7 +106,7 @@ class Bench:
         return self._submitted(directory, [line], Path(directory.log("main")))
 
     def _words(self) -> list[str]:
-        return [str(self.program), str(self.steps)]
+        return [str(self.place.program), str(self.steps)]
 
     def _directory(self) -> layout.PodDirectory:
         """A new Pod's directory. Both ways need one, as the directives are in its script."""
@@ -109,10 +118,10 @@ class Bench:
             "volumeMounts": [{"name": "tally", "mountPath": str(TALLY)}],
         }
         volumes = [{"name": "tally", "hostPath": {"path": str(TALLY)}}]
-        return written(self.policy, self.home / "site", container, volumes)
+        return written(self.place.policy, self.place.home / "site", container, volumes)
 
     def _submitted(self, directory: layout.PodDirectory, lines: Sequence[str], said: Path) -> Times:
-        begun, ended = submitted(self.home, directory, lines)
+        begun, ended = submitted(self.place.home, directory, lines)
         try:
             size, started, done, _ = said.read_text().splitlines()[-1].split()
         except (OSError, ValueError, IndexError) as error:
@@ -155,19 +164,36 @@ def _await_end(batch_job: str) -> None:
         time.sleep(_PAUSE)
 
 
-def _pairs(bench: Bench, count: int) -> list[tuple[Times, Times]]:
+def pairs(by_hand: Callable[[], T], by_script: Callable[[], T], count: int) -> list[tuple[T, T]]:
     """Run pairs by hand and by script, in alternating order."""
     found = []
     for number in range(count):
         if number % 2:
-            scripted = bench.by_script()
-            hand = bench.by_hand()
+            scripted = by_script()
+            hand = by_hand()
         else:
-            hand = bench.by_hand()
-            scripted = bench.by_script()
+            hand = by_hand()
+            scripted = by_script()
         found.append((hand, scripted))
         print(f"{number + 1}: by hand {hand}, by the script {scripted}", file=sys.stderr, flush=True)
     return found
+
+
+@contextmanager
+def place() -> Iterator[Place]:
+    """A new site on the bed, with the program; taken away afterwards, with its jobs."""
+    site = MpiSite(LOCAL, Path(layout.site_directory(str(LAYOUT.work / "{user}"), ADA, SITE, _CLUSTER)))
+    run(["rm", "-rf", str(site.home)])
+    site.make()
+    program = TALLY / NAME
+    try:
+        run(["mpicc", "-std=c11", "-O2", "-Wall", "-o", str(program), str(ROOT / "bench" / "halo.c"), "-lm"])
+        program.chmod(0o755)
+        yield Place(site.home, load(read_directory(site.policy)), program)
+    finally:
+        run(["scancel", f"--user={ADA}", f"--name={NAME}"])
+        shutil.rmtree(site.home, ignore_errors=True)
+        program.unlink(missing_ok=True)
 
 
 def _rows(pairs: list[tuple[Times, Times]]) -> list[Row]:
@@ -201,18 +227,9 @@ def main() -> None:
     asked = parser.parse_args()
     demand_standing()
     before = machine("before")
-    site = MpiSite(LOCAL, Path(layout.site_directory(str(LAYOUT.work / "{user}"), ADA, SITE, _CLUSTER)))
-    run(["rm", "-rf", str(site.home)])
-    site.make()
-    program = TALLY / NAME
-    try:
-        run(["mpicc", "-std=c11", "-O2", "-Wall", "-o", str(program), str(ROOT / "bench" / "halo.c"), "-lm"])
-        program.chmod(0o755)
-        rows = _rows(_pairs(Bench(site.home, load(read_directory(site.policy)), program, asked.steps), asked.pairs))
-    finally:
-        run(["scancel", f"--user={ADA}", f"--name={NAME}"])
-        shutil.rmtree(site.home, ignore_errors=True)
-        program.unlink(missing_ok=True)
+    with place() as found:
+        bench = Bench(found, asked.steps)
+        rows = _rows(pairs(bench.by_hand, bench.by_script, asked.pairs))
     sys.exit(not write("mpi", [*before, *rows, *machine("after")]))
 
 
