@@ -77,7 +77,8 @@ def allocate(  # noqa: PLR0913 - a queue is chosen with all of these known
     ask, chunks = found
     least = leastmemory.least(site, queue)
     warnings += leastmemory.raised([chunk.memory for chunk in chunks], least, site)
-    chunks = tuple([replace(one, memory=one.memory and max(one.memory, least)) for one in chunks])
+    if any(one.memory and one.memory < least for one in chunks):
+        chunks = tuple([replace(one, memory=one.memory and max(one.memory, least)) for one in chunks])
     notes.append(("walltime", time.note))
     return Allocation(
         chunks=chunks,

@@ -53,6 +53,8 @@ def _entry(name: str, site: Site, queue: Queue) -> ResourceMap | None:
 
 def asking(workload: Workload, site: Site, queue: Queue, allocation: Allocation) -> Allocation | str:
     """The allocation with the directives for the workload's resources, or one clause that says why it cannot be."""
+    if not workload.extended:
+        return allocation
     found: dict[str, tuple[str, str]] = {}
     notes, warnings = [], []
     for asked in workload.extended:

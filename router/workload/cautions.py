@@ -30,6 +30,11 @@ _ROOT: Final = re.compile(
     r"(?:/usr)?(?:/s?bin/)?(?:(sudo|apt-get|yum|dnf|microdnf|zypper|useradd|adduser|groupadd|addgroup|modprobe|iptables|chown)"
     r"(?![\w.-])|(apt)[ \t]+(?:-\w+[ \t]+)?(?:update|install|upgrade)\b|(apk)[ \t]+(?:-\S{1,40}[ \t]+)?(?:add|update)\b|(sysctl)[ \t]+-w|(mount)[ \t]+[-/\w])"
 )
+_PROGRAMS: Final = (
+    *("sudo", "apt", "apk", "yum", "dnf", "zypper", "mount", "chown", "sysctl", "modprobe", "iptables"),
+    *("useradd", "adduser", "groupadd", "addgroup"),
+)
+"""One of these stands in each text that ``_ROOT`` matches: far quicker to look for, and nearly no text has any."""
 _URL: Final = re.compile(
     r"\b(?:https?|wss?|grpc|tcp|udp|rediss?|amqps?|postgres(?:ql)?|mysql|mongodb|nats|kafka|ldap)://"
     r"(?:[^\s/@]{1,80}@)?([a-z][a-z0-9-]{0,62})(?![\w.-])"
@@ -42,6 +47,8 @@ _OPTION: Final = re.compile(
 _NAMES_HOST: Final = re.compile(r"(?:HOST|HOSTNAME|ADDR|ADDRESS|SERVER|ENDPOINT|BROKERS?|_URL)$")
 _IN_DNS: Final = re.compile(r"(?<![\w.-])([a-z][a-z0-9-]{0,62}(?:\.[a-z0-9-]{1,63})?)\.svc(?![\w-])")
 _VARIABLE: Final = re.compile(r"(?<!\w)([A-Z][A-Z0-9_]{0,62}?)_SERVICE_HOST\b")
+_TELLING: Final = re.compile(r":\d|://|\.svc|_SERVICE_HOST|(?:host|name|server|addr|address|endpoint|brokers?)[= ]")
+"""Stands in each text that names a host, but for a plain name as a variable's value. Few texts have it."""
 _OWN: Final = frozenset({"localhost", "none", "null", "true", "false", "host"})
 
 
@@ -80,14 +87,15 @@ def _storage(storage: Figure | None) -> Iterator[str]:
 
 
 def _empty_dirs(pod: Fields, path: str) -> Iterator[str]:
-    limited, memory = [], []
-    places = _mount_paths(pod, path)
+    limited, in_memory = [], []
     for here, volume in mappings(pod, "volumes", path):
         source = mapping(volume, "emptyDir", here)
         if source.get("sizeLimit"):
             limited.append(f"{here}.emptyDir.sizeLimit")
-        if source.get("medium") == "Memory" and places.get(volume.get("name"), _SHARED) != _SHARED:
-            memory.append(f"{here}.emptyDir.medium")
+        if source.get("medium") == "Memory":
+            in_memory.append((volume.get("name"), f"{here}.emptyDir.medium"))
+    places = _mount_paths(pod, path) if in_memory else {}
+    memory = [where for name, where in in_memory if places.get(name, _SHARED) != _SHARED]
     if limited:
         yield f"{_few(limited)}: not enforced on HPC"
     if memory:
@@ -129,11 +137,12 @@ def _few(places: Sequence[str]) -> str:
 
 @unchanging
 class _Text:
-    """A text of a container: its path; whether it may be run by a shell, or is the program; a variable's name."""
+    """A text of a container: its path; whether it may be run by a shell, or is the program; whether it may name hosts."""
 
     path: str
     text: str
     runs: bool = False
+    tells: bool = False
     variable: str = ""
 
 
@@ -152,15 +161,20 @@ def _texts_of(container: Container) -> Iterator[_Text]:
     for name, part in (("command", container.command), ("args", container.args)):
         for index, word in enumerate(part or ()):
             runs = (name == "command" and index == 0) or " " in word or "\n" in word
-            yield _Text(f"{container.path}.{name}[{index}]", word[:_LONGEST], runs)
+            tells = _TELLING.search(word, 0, _LONGEST) is not None
+            if runs or tells:
+                yield _Text(f"{container.path}.{name}[{index}]", word[:_LONGEST], runs, tells)
     for index, variable in enumerate(container.env):
-        if variable.value:
-            yield _Text(f"{container.path}.env[{index}]", variable.value[:_LONGEST], variable=variable.name)
+        value = variable.value
+        if value and (_TELLING.search(value, 0, _LONGEST) or _NAMES_HOST.search(variable.name)):
+            yield _Text(f"{container.path}.env[{index}]", value[:_LONGEST], tells=True, variable=variable.name)
 
 
 def _root_programs(texts: Sequence[_Text]) -> Iterator[str]:
     for one in texts:
-        named = dict.fromkeys(next(filter(None, found.groups())) for found in _ROOT.finditer(one.text) if one.runs)
+        if not one.runs or not any(name in one.text for name in _PROGRAMS):
+            continue
+        named = dict.fromkeys(next(filter(None, found.groups())) for found in _ROOT.finditer(one.text))
         if named:
             yield (
                 f"{one.path}: runs {', '.join([*named][:_MOST_NAMED])}, for which it must be root; on HPC it runs as the HPC "
@@ -172,7 +186,7 @@ def _root_programs(texts: Sequence[_Text]) -> Iterator[str]:
 def _services(texts: Sequence[_Text]) -> Iterator[str]:
     """One warning that names the hosts which look like the cluster's, at the first place that names one."""
     found: dict[str, str] = {}
-    for one in texts:
+    for one in [one for one in texts if one.tells]:
         for host in _hosts(one):
             found.setdefault(host, one.path)
     if found:

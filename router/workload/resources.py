@@ -60,11 +60,14 @@ def container_requests(
 
 def _most(resources: Fields, path: str, effective: Amounts, defaults: Sequence[LimitDefaults]) -> Amounts:
     """What a container may use of cpu and memory: its limit, else a LimitRange's, else what it asks for."""
-    listed = mapping(resources, "limits", path)
+    listed, asked = mapping(resources, "limits", path), mapping(resources, "requests", path)
     found = {}
     for name in SIZED:
         request = effective.get(name)
         if request is None:
+            continue
+        if name in listed and listed[name] == asked.get(name, listed[name]):
+            found[name] = request  # of both, nearly always
             continue
         limit = _limit(listed, path, name, defaults)
         found[name] = limit if limit is not None and limit.value > request.value else request
@@ -151,6 +154,15 @@ def _both(
     return (
         Figure(request.value, request.origin, request.path, f"the limit is {shown(limit.value)}"),
         Figure(limit.value, limit.origin, limit.path, f"the request is {shown(request.value)}"),
+    )
+
+
+def are_alike(containers: Sequence[Asked], pod_level: Fields) -> bool:
+    """Whether no container may use more cpu or memory than it asks for: the Pod's limits are its requests then."""
+    return not pod_level and all(
+        (asked := container.effective.get(name)) is not None and asked.value == most.value
+        for container in containers
+        for name, most in container.most.items()
     )
 
 

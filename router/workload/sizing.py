@@ -50,6 +50,7 @@ from router.workload.resources import (
     Amounts,
     Asked,
     amounts,
+    are_alike,
     container_requests,
     pod_limits,
     pod_requests,
@@ -109,22 +110,23 @@ def workload_of(
     sized = _size_pod(manifest, cluster, gpus, findings)
     budget = ShellBudget()
     containers, mpi = lift_launchers(sized.containers, manifest.hints, budget, findings)
+    pods = _at_once(manifest)
     if "parallelism" in manifest.spec:
-        judge_pod_hosts(containers, _at_once(manifest), budget, findings)
+        judge_pod_hosts(containers, pods, budget, findings)
     labels = string_map(manifest.metadata, "labels", manifest.metadata_path)
-    judge_subdomain(manifest.pod, manifest.pod_path, _at_once(manifest), labels, findings)
+    judge_subdomain(manifest.pod, manifest.pod_path, pods, labels, findings)
     for container in containers:
         judge_size(container, findings)
-    judge_cautions(manifest.pod, manifest.pod_path, containers, _at_once(manifest), sized.storage, findings)
+    judge_cautions(manifest.pod, manifest.pod_path, containers, pods, sized.storage, findings)
     deadline = _deadline(manifest, findings)
     _judge_manager(manifest, findings)
     findings.warnings.extend(manifest.hints.doubts)
     findings.warnings.extend(one for one in (unhonoured_warning(findings), preferences_warning(findings)) if one)
+    workload = _assemble(manifest, sized, (containers, mpi), deadline, findings)
+    if not (sized.extended or findings.shared or findings.privileged):
+        return workload
     return replace(
-        _assemble(manifest, sized, (containers, mpi), deadline, findings),
-        extended=sized.extended,
-        shared=tuple(findings.shared),
-        privileged=tuple(findings.privileged),
+        workload, extended=sized.extended, shared=tuple(findings.shared), privileged=tuple(findings.privileged)
     )
 
 
@@ -243,8 +245,9 @@ def _size_pod(manifest: _Manifest, cluster: Cluster, gpu_names: Mapping[str, Gpu
     demand = read_demand(pod, path, findings)
     containers: list[Container] = []
     asked: list[Asked] = []
+    host_network = flag(pod, "hostNetwork", path)
     for kind, here, fields in listed:
-        judge_container(fields, here, findings, host_network=flag(pod, "hostNetwork", path))
+        judge_container(fields, here, findings, host_network=host_network)
         own = container_requests(fields, here, read_name(fields, here), kind, defaults)
         asked.append(own)
         figures = _own_figures(own.effective, gpu_names) if own.effective else (None, None, None)
@@ -256,7 +259,8 @@ def _size_pod(manifest: _Manifest, cluster: Cluster, gpu_names: Mapping[str, Gpu
     level = mapping(pod, "resources", path)
     overhead = _overhead(manifest, cluster)
     total = pod_requests(asked, level, f"{path}.resources", overhead)
-    requests, limits = sizes(total, pod_limits(asked, level, f"{path}.resources", overhead))
+    most = total if are_alike(asked, level) else pod_limits(asked, level, f"{path}.resources", overhead)
+    requests, limits = sizes(total, most)
     vendor = next((gpu_names[name] for name, figure in total.items() if name in gpu_names and figure.value), None)
     at_pod_level = written_requests(level, f"{path}.resources") if level else {}
     further: dict[str, list[tuple[str, str]]] = {}

@@ -167,7 +167,7 @@ def test_ranks_keep_the_names_of_several_nodes(tmp_path: Path, nodefile: str, no
     if nodefile:
         (tmp_path / "nodefile").write_text(nodefile)
         environment["PBS_NODEFILE"] = str(tmp_path / "nodefile")
-    script = f"{part_text(FORMAT, 'base')}\nseveral_nodes"
+    script = f"{part_text(FORMAT, 'mpi')}\nseveral_nodes"
 
     assert (subprocess.run(["bash", "-c", script], env=environment, check=False).returncode == 0) is several
 

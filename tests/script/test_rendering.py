@@ -31,7 +31,7 @@ def test_the_same_input_gives_the_same_script() -> None:
 
 @pytest.mark.parametrize("system", ["openpbs", "torque", "slurm", "local"])
 def test_an_ordinary_script_is_small(system: str) -> None:
-    assert len(rendered(*TWO, volumes=VOLUME, where=site(system)).text.encode()) < 20_000
+    assert len(rendered(*TWO, volumes=VOLUME, where=site(system)).text.encode()) < 19_500
 
 
 def test_the_job_s_name_cannot_leave_its_comment() -> None:

@@ -5,8 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from router.workload import workload_of
+from router.workload import cautions, workload_of
 from tests.workload.manifests import Manifest, asking, container, job
 
 POD = "spec.template.spec"
@@ -127,3 +129,15 @@ def test_only_the_beginning_of_long_texts_is_searched() -> None:
     pad = "x" * 20_000
     assert warned(of(sh(f"apt-get update; {pad}"))) == [root("apt-get")]
     assert warned(of(sh(f"{pad}; apt-get update"))) == []
+
+
+PIECES = ["http://", "db", "api", ":80", "/x", " ", "=", "--host", "--server", "-addr", ".svc", "_SERVICE_HOST", "A", "name",
+          "sudo", "apt-get", "apt update", "mount /x", "chown", "useradd", "microdnf", "sysctl -w", ";", "\n", "x", "@", "é"]  # fmt: skip
+
+
+@given(st.lists(st.sampled_from(PIECES), max_size=8).map("".join))
+def test_the_quick_looks_pass_over_no_text_that_tells_something(words: str) -> None:
+    if cautions._ROOT.search(words):
+        assert any(name in words for name in cautions._PROGRAMS)
+    if [*cautions._hosts(cautions._Text("args[0]", words))]:
+        assert cautions._TELLING.search(words)

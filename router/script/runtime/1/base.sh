@@ -131,12 +131,6 @@ load() {
 	((gpus == 0)) || [[ $1 == "${mpi:-}" ]] || give_devices
 }
 
-# Ranks on several nodes find each other by the names of nodes.
-several_nodes() {
-	[[ ! -r ${PBS_NODEFILE:-} ]] || (($(sort -u "$PBS_NODEFILE" | wc -l) < 2)) || return 0
-	((${SLURM_JOB_NUM_NODES:-1} > 1))
-}
-
 # Stdin to the log, unbuffered, up to the limit; read to its end, so that no writer fails.
 keep_log() {
 	trap '' TERM INT HUP USR1 USR2

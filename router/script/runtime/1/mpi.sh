@@ -32,6 +32,12 @@ write_hosts() {
 # A /tmp for the ranks of all nodes.
 shared_tmp() { mount_tmp "$dir/$name.tmp"; }
 
+# Ranks on several nodes find each other by the names of nodes.
+several_nodes() {
+	[[ ! -r ${PBS_NODEFILE:-} ]] || (($(sort -u "$PBS_NODEFILE" | wc -l) < 2)) || return 0
+	((${SLURM_JOB_NUM_NODES:-1} > 1))
+}
+
 cannot_start() { # CODE SENTENCE
 	local why
 	say "$2"
