@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import re
+import socket
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -25,7 +27,27 @@ from tests.publickeys import public_keys
 
 OWN, SUDO, FAR = "own", "shared", "far"
 """The sites: the embedded queue as the agent's own account; with sudo for the user grace; over ssh as grace."""
-SSHD_PORT = 21022
+
+
+def _quiet_ports(count: int) -> list[int]:
+    """Ports that nobody listens on, and that the machine gives to no outgoing connection, where it has such.
+
+    A unit that starts again needs its ports again: one that another test's connection has taken meanwhile is lost to it.
+    """
+    low, high = map(int, Path("/proc/sys/net/ipv4/ip_local_port_range").read_text().split())
+    found: list[int] = []
+    for port in (*range(high + 1, 65536), *range(low - 1, 1024, -1), *range(low, high + 1)):
+        with contextlib.suppress(OSError), socket.socket() as probe:
+            probe.bind(("127.0.0.1", port))
+            found.append(port)
+        if len(found) == count:
+            break
+    return found
+
+
+SSHD_PORT, *_OTHERS = _quiet_ports(7)
+PORTS = {site: (_OTHERS[2 * i], _OTHERS[2 * i + 1]) for i, site in enumerate((OWN, SUDO, FAR))}
+"""For each site's agent: of the kubelet's API, of its figures."""
 TIMES_FOLDER = "/etc/systemd/system/batchgate-agent-.service.d"
 TIMES = """\
 [Service]
@@ -70,7 +92,6 @@ NO_NODES = """#!/bin/sh
 echo '{"timestamp": 0, "pbs_version": "23.06.06", "pbs_server": "here", "nodes": {}}'
 """
 WRAPPER = '#!/bin/sh\nBATCHGATE_LOCAL=/home/grace/queue exec /opt/batchgate/bin/python -m router.local {name} "$@"\n'
-PORTS = {OWN: (21250, 21280), SUDO: (21350, 21380), FAR: (21450, 21480)}
 
 
 @dataclass(frozen=True)

@@ -34,7 +34,7 @@ from router.pod.life import (
     with_logs,
 )
 from tests.script.builders import container, site, text_of, workload
-from tests.script.running import Pod
+from tests.script.running import Pod, wait_for
 
 UID = "0c0ffee0-1111-4222-8333-444455556666"
 HOST = site("local", runtime="host")
@@ -384,7 +384,9 @@ def pod(tmp_path: Path) -> Pod:
 
 def _life(pod: Pod) -> Life:
     life = with_claim(Life(), (pod.path / "claim").read_bytes())
-    for path in (pod.work / "spool").iterdir():
+    spool = pod.work / "spool"
+    wait_for(lambda: not list(spool.glob(".*")), "the last note, which a script does not wait for")
+    for path in spool.iterdir():
         found = read_note(path.name, path.read_bytes())
         assert isinstance(found, Note), found
         life = fold(life, found)

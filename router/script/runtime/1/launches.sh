@@ -125,6 +125,8 @@ start_launch() {
 		start_ranks
 		;;
 	esac
+	# Launches of Open MPI 4 share a directory: one that begins would fail on what another, as it ends, has just removed.
+	[[ $launcher != mpirun ]] || several_nodes || export TMPDIR=$here
 	echo "$BASHPID" >"$here.pid"
 	exec setsid "${words[@]}" 8>&-
 }
