@@ -6,7 +6,7 @@ BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-quick test-oldest test-bed test-kind test-together kill-test hostile check format manifests bench control-plane-programs control-plane control-plane-down bed bed-down image kind kind-down lock clean
+.PHONY: help demo test test-quick test-oldest test-bed test-kind test-together e2e kill-test hostile check format manifests bench control-plane-programs control-plane control-plane-down bed bed-down image kind kind-down lock clean
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):[^#]*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 32
@@ -46,6 +46,9 @@ test-kind: $(READY) ## after `make kind`: Batchgate as it is installed there (de
 
 test-together: $(READY) ## after `make kind` and `make bed`: Jobs on kind, run by the bed's Slurm, over ssh and from its login node; five minutes
 	BATCHGATE_KIND=required BATCHGATE_BED=required $(BIN)/pytest tests/together
+
+e2e: $(READY) ## after `make kind`, with Apptainer: Kubernetes' own end-to-end tests of Jobs, with every Job sent to HPC; twenty minutes
+	BATCHGATE_E2E=required $(BIN)/pytest tests/e2e
 
 # What depends on the version of the API server.
 OLDEST := BATCHGATE_KUBERNETES=v1.31

@@ -28,11 +28,17 @@ _PACKAGES: Final = {
     "kind": {"kind": KIND},
     "kubernetes": {name: f"{KUBERNETES}/cmd/{name}" for name in ("kubeadm", "kube-proxy")},
     "coredns": {"coredns": "github.com/batchgate/batchgate/kindcluster/coredns"},
+    "e2e": {"e2e": "github.com/batchgate/batchgate/kindcluster/e2e"},
 }
 """By module, each program and its Go package."""
-_TITLES: Final = {"kind": "kind", "kubernetes": "kubeadm and kube-proxy", "coredns": "CoreDNS"}
-_MINUTES: Final = {"kind": "1 to 2", "kubernetes": "1 to 4", "coredns": "1 to 8"}
-_PATHS: Final = {"kind": KIND, "kubernetes": KUBERNETES, "coredns": COREDNS}
+_TITLES: Final = {
+    "kind": "kind",
+    "kubernetes": "kubeadm and kube-proxy",
+    "coredns": "CoreDNS",
+    "e2e": "end-to-end tests of Kubernetes",
+}
+_MINUTES: Final = {"kind": "1 to 2", "kubernetes": "1 to 4", "coredns": "1 to 8", "e2e": "1 to 6"}
+_PATHS: Final = {"kind": KIND, "kubernetes": KUBERNETES, "coredns": COREDNS, "e2e": KUBERNETES}
 
 
 def version(module: str, text: str | None = None) -> str:
@@ -70,7 +76,7 @@ def ensure(module: str, tell: Tell) -> Path:
         module=MODULES / module,
         packages=_PACKAGES[module],
         target=built(module),
-        linker=building.kubernetes_versions() if module == "kubernetes" else (),
+        linker=building.kubernetes_versions() if module in {"kubernetes", "e2e"} else (),
         minutes=_MINUTES[module],
         missing=lambda: not built(module).exists(),
     )

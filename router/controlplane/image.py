@@ -52,7 +52,7 @@ def write(archive: Path, tags: Sequence[str]) -> None:
     :raises ConfigError: busybox is missing, or it needs shared libraries
     """
     layer = archive.with_suffix(".layer")
-    _busybox_layer(layer, busybox())
+    write_busybox_layer(layer, busybox())
     asleep = Image((PAUSE,), layer, command=("sleep", "2147483647"))
     write_images(archive, [Image(tuple(tags), layer, command=("sh",)), asleep])
     layer.unlink()
@@ -119,7 +119,8 @@ def busybox() -> Path:
     return Path(found)
 
 
-def _busybox_layer(layer: Path, program: Path) -> None:
+def write_busybox_layer(layer: Path, program: Path) -> None:
+    """Write a layer of busybox, with a link for each of its programs."""
     listed = subprocess.run(
         [str(program), "--list"], capture_output=True, text=True, check=True, timeout=_SECONDS
     ).stdout.split()

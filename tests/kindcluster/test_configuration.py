@@ -28,7 +28,7 @@ LAYOUT = Layout("mine", files=Path("/f il'es/kind"), states=Path("/s"), runs=Pat
 )
 def test_podman_raises_no_limit(files: int, processes: int, expected: list[str]) -> None:
     assert tomllib.loads(configuration.containers_conf(LAYOUT, files=files, processes=processes)) == {
-        "containers": {"default_ulimits": expected},
+        "containers": {"default_ulimits": expected, "pids_limit": 0},
         "network": {"network_config_dir": "/s/mine-kind/networks"},
         "engine": {"events_logger": "none"},
     }
