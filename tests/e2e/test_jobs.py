@@ -21,7 +21,12 @@ FOCUS: Final = os.environ.get("BATCHGATE_E2E_FOCUS", r"\[sig-apps\] Job")
 """The names of the specs that are run; ``\\[sig-apps\\] CronJob`` takes twenty minutes more."""
 LEFT_OUT: Final = "delegate|GenericWorkload"
 """Jobs of other controllers (managedBy), and a gate of an API that the cluster does not serve."""
-EXCEPTIONS: Final[dict[str, str]] = {}
+EXCEPTIONS: Final = {
+    "should adopt matching orphans and release non-matching pods": (
+        "it takes all labels from a Pod, those of batchgate.dev too, which the agent alone may change: a job whose Pod is not "
+        "to be found any more would run on unseen"
+    ),
+}
 """Specs that fail, each with the reason."""
 BUILD: Final = SOURCE / "build" / "e2e"
 """Where the suite's report and output are kept."""
@@ -51,7 +56,8 @@ def test_all_pass(installed: Installed, tmp_path: Path) -> None:
         subprocess.run(argv, stdout=output, stderr=output, cwd=tmp_path, check=False)
 
     ran, failed = read(report)
-    assert set(failed) == set(EXCEPTIONS) & set(ran), json.dumps(failed, indent=1)
+    expected = {spec for spec in ran if any(name in spec for name in EXCEPTIONS)}
+    assert set(failed) == expected, json.dumps(failed, indent=1)
     assert FOCUS != r"\[sig-apps\] Job" or len(ran) >= _AT_LEAST
 
 

@@ -15,7 +15,9 @@ from router.pod.layout import PodDirectory
 from router.reconcile.model import Inspection
 
 _LONGEST: Final = 4096
-"""Most bytes read of a file: claims and exit files have one line."""
+"""Most bytes read of a claim, which has one short line."""
+_LONGEST_EXIT: Final = 16384
+"""The same of an exit file: with 4,096 bytes of a program's last words in base64, and a reason of a thousand characters."""
 _MOST_EXITS: Final = 2000
 
 
@@ -75,7 +77,7 @@ def _exits(host: Host, directory: PodDirectory) -> Iterator[tuple[str, bytes]]:
         key=lambda name: int(number) if (number := name.rpartition(".")[2]).isascii() and number.isdigit() else 0
     )
     for name in names[-_MOST_EXITS:]:
-        yield name, small(host, directory, f"{layout.EXIT}/{name}")
+        yield name, small(host, directory, f"{layout.EXIT}/{name}", _LONGEST_EXIT)
 
 
 def _logs(host: Host, directory: PodDirectory, exits: Iterable[tuple[str, bytes]]) -> Iterator[tuple[str, int]]:

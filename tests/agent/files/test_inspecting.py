@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import os
 from pathlib import Path
 
@@ -10,6 +11,7 @@ import pytest
 from router.agent.files.inspecting import inspect
 from router.host.local import LocalHost
 from router.pod.layout import PodDirectory
+from router.pod.life import read_exit
 from router.reconcile.model import Inspection
 
 
@@ -53,6 +55,20 @@ def test_everything_that_a_script_leaves(host: LocalHost, directory: PodDirector
     assert (found.claimed_at, found.alive) == (4_000, 5_000)
     assert found.exits == (("main.9", b"9\n"), ("main.10", b"10\n"))
     assert found.logs == (("main.10", 0),)
+
+
+def test_an_exit_file_with_the_longest_message_is_read_whole(host: LocalHost, directory: PodDirectory) -> None:
+    """Of one that is cut off nothing is known, and its container would be taken for lost."""
+    said = base64.b64encode(b"x" * 4096).decode()
+    numbers = '"code":0,"signal":0,"started":1,"finished":2,"deadline":false,"log":0'
+    reason = f'"reason":"CreateContainerError","message":"{"€" * 1000}"'
+    host.put(directory.exit("main", 0), f'{{{numbers},{reason},"said":"{said}"}}\n'.encode())
+
+    ((name, content),) = inspect(host, directory).exits
+
+    found = read_exit(name, content)
+    assert not isinstance(found, str), found
+    assert (found[1].code, len(found[1].said)) == (0, 4096)
 
 
 def test_of_containers_that_have_ended_the_size_of_their_last_log_is_seen(

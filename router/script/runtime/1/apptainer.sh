@@ -107,11 +107,11 @@ container_words() {
 
 last_words() { tail -c 8192 | sed -n 's/^\(\x1b\[[0-9;]*m\)*\(FATAL:   \|ERROR  : \)//p' | tail -n 1; }
 
-# Starts the container where no program can run.
+# Starts the container where no program can run. As root with its privileges the runtime cannot load the filter.
 try() {
 	local argv=("$@")
 	container_words
-	timeout --foreground -k 5 60 "${words[@]:0:3}" --security "seccomp:$scratch/$name.filter" "${words[@]:3}" 2>&1
+	timeout --foreground -k 5 60 "${words[@]:0:3}" --no-privs --security "seccomp:$scratch/$name.filter" "${words[@]:3}" 2>&1
 }
 
 # With too little memory the runtime itself dies at its start, as Go does, in its first words, or without any.
