@@ -20,12 +20,13 @@ def failure_policy(spec: Mapping[str, Any], retries: Retries) -> Job | None:
     """Rules for a walltime kill, a memory kill, a deletion and a lost node; None if the policy file disables all.
 
     A run that is killed at the walltime would fail again in each retry. So it ends the Job, or only the index if the
-    Job counts failures by index (``backoffLimitPerIndex``; Kubernetes refuses FailIndex without it). A user who deletes
-    a batch job does not want a retry of it under another id.
+    Job counts failures by index (``backoffLimitPerIndex``; Kubernetes refuses FailIndex without it). Where a Pod has a
+    deadline of its own, Kubernetes tries again after it, and so it is here. A user who deletes a batch job does not want
+    a retry of it under another id.
     """
     action = _FAIL_INDEX if spec.get("backoffLimitPerIndex") is not None else _FAIL_JOB
     rules = []
-    if not retries.on_walltime:
+    if not retries.on_walltime and not _ends_by_itself(spec):
         rules.append(_rule(action, names.CONDITION_WALLTIME))
     if not retries.on_memory:
         rules.append(_rule(action, names.CONDITION_MEMORY))
@@ -34,6 +35,12 @@ def failure_policy(spec: Mapping[str, Any], retries: Retries) -> Job | None:
     if retries.disruptions:
         rules.append(_rule("Ignore", names.CONDITION_DISRUPTION))
     return {"rules": rules} if rules else None
+
+
+def _ends_by_itself(spec: Mapping[str, Any]) -> bool:
+    """Whether a Pod's own deadline is reached before the Job's, which ends all."""
+    own, whole = spec["template"]["spec"].get("activeDeadlineSeconds"), spec.get("activeDeadlineSeconds")
+    return own is not None and (whole is None or own < whole)
 
 
 def without_ours(policy: object) -> Job | None:

@@ -200,6 +200,9 @@ OWN = {"rules": [{"action": "FailJob", "onExitCodes": {"operator": "In", "values
         ({}, {}, {"on_walltime": True, "on_memory": True, "disruptions": 0}, {"rules": NO_RETRIES["rules"][2:3]}),
         ({}, {}, {"on_walltime": True, "on_memory": True, "on_deletion": True, "disruptions": 0}, None),
         ({"podFailurePolicy": OWN}, {}, {}, OWN),
+        ({}, {"activeDeadlineSeconds": 60}, {}, {"rules": NO_RETRIES["rules"][1:]}),
+        ({"activeDeadlineSeconds": 600}, {"activeDeadlineSeconds": 60}, {}, {"rules": NO_RETRIES["rules"][1:]}),
+        ({"activeDeadlineSeconds": 60}, {"activeDeadlineSeconds": 600}, {}, NO_RETRIES),
         ({}, {"restartPolicy": "OnFailure"}, {}, None),  # Kubernetes takes such rules with Never only
     ],
     ids=[
@@ -210,6 +213,9 @@ OWN = {"rules": [{"action": "FailJob", "onExitCodes": {"operator": "In", "values
         "only deletion",
         "all again",
         "the user's own",
+        "a Pod's own deadline",
+        "a Pod's own deadline before the Job's",
+        "the Job's deadline before a Pod's",
         "OnFailure",
     ],
 )

@@ -26,6 +26,10 @@ LIMIT = Difference(
     "It names no activeDeadlineSeconds, so its containers end after 53m20s on queue workq.",
     "its containers end after 53m20s",
 )
+KILLS_WITH_OWN_DEADLINE = Difference(
+    "A run that is killed for memory or by hand is not tried again (podFailurePolicy).",
+    "a run killed for memory or by hand is not tried again",
+)
 NO_CONTAINER = Difference(
     "Its commands run without a container, with the site's own programs (runtime: host).",
     "they run without a container",
@@ -38,7 +42,7 @@ NO_CONTAINER = Difference(
     [
         ({}, {}, {}, SCRIPT, (LIMIT, KILLS, REPLACEMENT)),
         ({}, {}, {}, ON_HOST, (NO_CONTAINER, LIMIT, KILLS, REPLACEMENT)),
-        ({"podReplacementPolicy": "Failed"}, {"activeDeadlineSeconds": 60}, {}, SCRIPT, (KILLS,)),
+        ({"podReplacementPolicy": "Failed"}, {"activeDeadlineSeconds": 60}, {}, SCRIPT, (KILLS_WITH_OWN_DEADLINE,)),
         (
             {"activeDeadlineSeconds": 3600, "podReplacementPolicy": "Failed"},
             {},
