@@ -35,6 +35,11 @@ SUITE: Final = tuple(
 PAUSE: Final = "registry.k8s.io/pause:3.10.2"
 _PORT: Final = 10350
 _METRICS: Final = 8181
+_AGAIN: Final = """
+trap 'kill "$pid"; wait; exit' TERM
+while :; do "$@" & pid=$!; wait "$pid"; sleep 1; done
+"""
+"""As a unit does: an agent that has lost the lead, as the API server did not answer in time, ends and is started again."""
 _NODES: Final = {"nodes": 8, "cpusPerNode": 16}
 
 
@@ -114,7 +119,7 @@ def agent(installed: Installed, text: str, folder: Path) -> Iterator[None]:
     }
     inside = provider.inside(installed.layout, installed.provider)
     words = [str(word) for pair in options.items() for word in pair]
-    argv = [*inside, sys.executable, "-m", "router", "agent", "--self-signed", *words]
+    argv = [*inside, "sh", "-c", _AGAIN, "sh", sys.executable, "-m", "router", "agent", "--self-signed", *words]
     with (folder / "agent.log").open("wb") as log:
         process = subprocess.Popen(argv, env=environment, stdout=log, stderr=log)
     try:
