@@ -41,7 +41,13 @@ from router.workload.limits import judge_size
 from router.workload.model import OWN_CONTROLLER, Container, Figure, GpuVendor, NodeDemand, Sizes, Volume, Workload
 from router.workload.mpi import Mpi, lift_launchers
 from router.workload.nodelabels import preferences_warning, read_demand
-from router.workload.obstacles import judge_container, judge_pod, judge_subdomain, unhonoured_warning
+from router.workload.obstacles import (
+    judge_container,
+    judge_pod,
+    judge_subdomain,
+    judge_unknown,
+    unhonoured_warning,
+)
 from router.workload.podhosts import judge_pod_hosts
 from router.workload.resources import (
     CPU,
@@ -120,6 +126,7 @@ def workload_of(
     judge_cautions(manifest.pod, manifest.pod_path, containers, pods, sized.storage, findings)
     deadline = _deadline(manifest, findings)
     _judge_manager(manifest, findings)
+    judge_unknown(manifest.spec, manifest.path, findings)
     findings.warnings.extend(manifest.hints.doubts)
     findings.warnings.extend(one for one in (unhonoured_warning(findings), preferences_warning(findings)) if one)
     workload = _assemble(manifest, sized, (containers, mpi), deadline, findings)
