@@ -10,9 +10,7 @@ from router.reference.rows import Outcome, Row, Rows, above, cloud, harmless, ho
 _UNKNOWN: Final = "is not known to Batchgate"
 _HOOK: Final = "is a hook that the batch system does not run"
 _SECRET: Final = "is a Secret, and none are brought to site"  # noqa: S105 - a sentence
-_FIGURES: Final = (
-    "what a rule's `figures` take from here is asked of the batch system; one container's own share is not held"
-)
+_FIGURES: Final = "unless a rule's `figures` say otherwise; no container is held to its own share"
 _EXTENDED: Final = "asks for an extended resource"
 _MESSAGE: Final = "as a kubelet does"
 
@@ -53,9 +51,9 @@ _CONTAINER: Final[Rows] = {
 }
 _RESOURCES: Final[Rows] = {
     "claims": cloud("claims devices from the cluster's scheduler", "ResourceClaim"),
-    "limits": translated(f"memory of the batch job: {_FIGURES}", kept=_EXTENDED),
+    "limits": translated(f"the memory of the batch job, {_FIGURES}", kept=_EXTENDED),
     "requests": translated(
-        f"cores of the batch job: {_FIGURES}", kept=_EXTENDED, warned="of disk are not asked of the batch system"
+        f"the cores of the batch job, {_FIGURES}", kept=_EXTENDED, warned="of disk are not asked of the batch system"
     ),
 }
 
@@ -78,12 +76,12 @@ TYPES: Final[Mapping[str, Rows]] = {
         ),
         "fileKeyRef": cloud(_UNKNOWN, "FileKeySelector", since=34),
         "resourceFieldRef": honoured("of the container; a missing limit is the node's amount", "ResourceFieldSelector"),
-        "secretKeyRef": honoured("where the site has `secrets: stage`", "SecretKeySelector", kept=_SECRET),
+        "secretKeyRef": cloud(_SECRET, "SecretKeySelector"),
     },
     "EnvFromSource": {
         "configMapRef": honoured("read by the agent when the Pod is submitted", "ConfigMapEnvSource"),
         "prefix": honoured("before each name"),
-        "secretRef": honoured("where the site has `secrets: stage`", "SecretEnvSource", kept=_SECRET),
+        "secretRef": cloud(_SECRET, "SecretEnvSource"),
     },
     "ConfigMapKeySelector": above("key", "name", "optional"),
     "SecretKeySelector": above("key", "name", "optional"),

@@ -19,7 +19,7 @@ _POD_SPEC: Final[Rows] = {
     ),
     "affinity": parts("Affinity"),
     "automountServiceAccountToken": translated(
-        "`false`, unless the site has `tokens: stage`: no credential of the cluster lies on a shared file system",
+        "`false`: no credential of the cluster lies on a shared file system",
         warned="Its Pods get no service account token on HPC",
     ),
     "containers": parts("Container"),
@@ -52,9 +52,7 @@ _POD_SPEC: Final[Rows] = {
     "preemptionPolicy": harmless(_PRIORITY, usual="PreemptLowerPriority"),
     "priority": harmless(_PRIORITY),
     "priorityClassName": harmless(_PRIORITY, warned="has no effect on HPC, where the queue orders the jobs"),
-    "readinessGates": harmless(
-        "nobody sends requests to a Pod on HPC, and a Job does not wait for Ready", "PodReadinessGate"
-    ),
+    "readinessGates": harmless("a Job does not wait for Ready", "PodReadinessGate"),
     "resourceClaims": cloud(_CLAIMS, "PodResourceClaim"),
     "resources": parts("ResourceRequirements", since=32),
     "restartPolicy": honoured("within the batch job, with the kubelet's pauses"),

@@ -48,7 +48,7 @@ def unknown(spec: Mapping[str, object], path: str) -> Iterator[str]:
 
 
 def _has_unknown(spec: Mapping[str, object]) -> bool:
-    """Whether any field has no row: a quick look without paths, as nearly no Job has one."""
+    """Whether any field lacks a row: a quick look without paths, as nearly every Job is whole."""
     waiting: list[tuple[Mapping[str, object], str]] = [(spec, ROOT)]
     for fields, kind in waiting:  # the list grows in the loop
         known = _HELD[kind]
@@ -76,20 +76,23 @@ def _fields(path: str, value: object) -> Iterator[tuple[str, str, object]]:
                 yield from _fields(f"{path}[{index}]", one)
 
 
-def told(spec: Mapping[str, object], path: str) -> Iterator[tuple[str, Row]]:
+def told(spec: Mapping[str, object], path: str, *, whole: bool = False) -> Iterator[tuple[str, Row]]:
     """The translated and harmless fields of a Job's spec, each with its row, in the manifest's order.
 
-    What the API server fills in is left out, and so are the fields beneath a field whose row covers them.
+    Fields beneath a field whose row covers them are left out.
+
+    :param whole: also fields with the value that the API server fills in
     """
-    yield from _told(path, spec, ROOT)
+    return _told((path, spec, ROOT), whole=whole)
 
 
-def _told(path: str, value: object, kind: str) -> Iterator[tuple[str, Row]]:
+def _told(above: _Below, *, whole: bool) -> Iterator[tuple[str, Row]]:
+    path, value, kind = above
     for name, place, below in _fields(path, value):
         row = TYPES[kind].get(name)
         if row is None:
             continue
-        if row.outcome in (Outcome.TRANSLATED, Outcome.HARMLESS) and not (row.usual and below == row.usual):
+        if row.outcome in (Outcome.TRANSLATED, Outcome.HARMLESS) and (whole or below != row.usual):
             yield place, row
         if row.holds and not row.covers:
-            yield from _told(place, below, row.holds)
+            yield from _told((place, below, row.holds), whole=whole)

@@ -60,7 +60,7 @@ _VOLUME: Final[Rows] = {
     "nfs": translated(_MAPPED, "NFSVolumeSource", kept=_ENTRY),
     "persistentVolumeClaim": translated(_MAPPED, "PersistentVolumeClaimVolumeSource", kept=_ENTRY),
     "projected": honoured("as files in the Pod's directory; they do not change while it runs", "ProjectedVolumeSource"),
-    "secret": honoured("where the site has `secrets: stage`", "SecretVolumeSource", kept=_SECRET),
+    "secret": cloud(_SECRET, "SecretVolumeSource"),
     **{kind: _not_on_hpc(kind, holds) for kind, holds in _NOT_ON_HPC.items()},
 }
 
@@ -86,11 +86,9 @@ _HERE: Final[Mapping[str, Rows]] = {
         "configMap": honoured("as files", "ConfigMapProjection"),
         "downwardAPI": honoured("as files", "DownwardAPIProjection"),
         "podCertificate": cloud(_SOURCE, "PodCertificateProjection", since=34),
-        "secret": honoured("where the site has `secrets: stage`", "SecretProjection", kept=_SECRET),
-        "serviceAccountToken": honoured(
-            "where the site has `tokens: stage`",
-            "ServiceAccountTokenProjection",
-            kept="is a credential of the cluster, and none are brought to site",
+        "secret": cloud(_SECRET, "SecretProjection"),
+        "serviceAccountToken": cloud(
+            "is a credential of the cluster, and none are brought to site", "ServiceAccountTokenProjection"
         ),
     },
     "ClusterTrustBundleProjection": above("name", "optional", "path", "signerName", labelSelector="LabelSelector"),

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
@@ -24,7 +25,7 @@ happens to Jobs. `batchgate explain` names the fields of your Job that are trans
 | **harmless** | has no effect on HPC; where a user could miss it, a warning says so |
 | **keeps the Job in the cloud** | the reason that the Job gets names the field, with this sentence |
 
-*Cloud if* is the sentence by which some values, or some sites, keep the Job in the cloud. A field that is not on this page,
+*Cloud if* is the sentence by which some values, or some sites, keep the Job in the cloud. Any other field,
 such as one of a newer Kubernetes, keeps a Job in the cloud as *not known to Batchgate*.
 """
 _SECTIONS: Final = (
@@ -43,34 +44,41 @@ def text() -> str:
     return _HEAD + "\n".join(lines) + "\n"
 
 
-def _section(types: dict[str, Rows] | object) -> Iterator[str]:
-    assert isinstance(types, dict)
+def _section(types: Mapping[str, Rows]) -> Iterator[str]:
     shared = {kind: rows for kind, rows in types.items() if all(row.outcome is Outcome.ABOVE for row in rows.values())}
     for kind, rows in types.items():
         if kind not in shared:
             yield f"### {kind}\n\n| field | on HPC | |\n|---|---|---|"
-            yield from (_line(name, row) for name, row in rows.items())
+            yield from _lines(rows)
             yield ""
     if shared:
-        yield "The fields of these share the outcome of the field that holds them:\n"
+        yield "The fields of these share the outcome of the field that holds them.\n"
         for kind, rows in shared.items():
-            yield f"* {kind}: {', '.join(f'`{name}`{_since(row)}' for name, row in rows.items())}"
+            yield f"* {kind}: {_names(rows)}"
 
 
-def _line(name: str, row: Row) -> str:
+def _lines(rows: Rows) -> Iterator[str]:
+    """A line for each outcome with its words: fields that share them stand together."""
+    alike: dict[Row, dict[str, Row]] = {}
+    for name, row in rows.items():
+        alike.setdefault(replace(row, holds="", since=OLDEST) if row.says else row, {})[name] = row
+    return (f"| {_names(named)} | {row.outcome} | {_told(row)} |" for row, named in alike.items())
+
+
+def _names(rows: Rows) -> str:
+    return ", ".join(f"`{name}`{'' if row.since == OLDEST else f' (1.{row.since})'}" for name, row in rows.items())
+
+
+def _told(row: Row) -> str:
     told = f"*{row.says}*" if row.outcome is Outcome.CLOUD else _sentence(row.says)
     if row.outcome is Outcome.PARTS:
-        told = f"see {row.holds}"
+        told = f"See [{row.holds}](#{row.holds.lower()})."
     more = [f"Cloud if: *{row.kept}*." if row.kept else "", f"Warning: *{row.warned}*." if row.warned else ""]
-    return f"| `{name}`{_since(row)} | {row.outcome} | {' '.join([one for one in (told, *more) if one])} |"
+    return " ".join([one for one in (told, *more) if one])
 
 
 def _sentence(clause: str) -> str:
     return f"{clause[0].upper()}{clause[1:]}." if clause else ""
-
-
-def _since(row: Row) -> str:
-    return "" if row.since == OLDEST else f" (1.{row.since})"
 
 
 if __name__ == "__main__":

@@ -115,7 +115,7 @@ KEPT: Final[dict[str, Manifest]] = {
     "Volume.image": _volume("image", reference="a:1"),
     "Volume.nfs": _volume("nfs", server="a", path="/b"),
     "Volume.persistentVolumeClaim": _volume("persistentVolumeClaim", claimName="a"),
-    "Volume.secret": _volume("secret", secretName="a"),  # noqa: S106 - a name
+    "Volume.secret": _volume("secret", secretName="a"),
     **{f"Volume.{kind}": _volume(kind) for kind in _ELSEWHERE},
     "EmptyDirVolumeSource.medium": _volume("emptyDir", medium="HugePages"),
     "HostPathVolumeSource.type": _volume("hostPath", path="/a", type="Socket"),

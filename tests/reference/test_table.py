@@ -19,10 +19,12 @@ from router.reference.table import ROOT, TYPES, unknown
 from router.workload.cluster import UNKNOWN_CLUSTER
 from tests.gates import ISSUED_AT
 from tests.reference import page
+from tests.reference.proofs import PROOFS
 from tests.reference.samples import GENEROUS, KEPT, STRICT
 from tests.since import OURS
 from tests.workload.manifests import Manifest, container, job
 
+TESTS: Final = Path(__file__).parent.parent
 GOES: Final = yaml.safe_load((Path(__file__).parent / "goes.yaml").read_text())
 ROWS: Final = {f"{kind}.{name}": row for kind, rows in TYPES.items() for name, row in rows.items()}
 
@@ -127,6 +129,14 @@ def test_a_warning_of_the_table_is_told(field: str) -> None:
     told = (*judged(GOES, GENEROUS).warnings, *without_token.warnings)
 
     assert [one for one in told if WARNED[field] in one], told
+
+
+def test_each_row_that_is_honoured_or_translated_has_a_test_that_is_there() -> None:
+    claimed = {name for name, row in ROWS.items() if row.outcome in (Outcome.HONOURED, Outcome.TRANSLATED)}
+    named = [proof.split("::") for proof in PROOFS.values()]
+
+    assert PROOFS.keys() == claimed
+    assert [one for one in named if f"def {one[1]}(" not in (TESTS / one[0]).read_text()] == []
 
 
 UNKNOWN = [
