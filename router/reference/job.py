@@ -34,7 +34,7 @@ _JOB_SPEC: Final[Rows] = {
     "podReplacementPolicy": translated("`Failed`: a Pod is replaced only once its batch job has ended"),
     "selector": honoured(_CONTROLLER, "LabelSelector"),
     "successPolicy": honoured(_CONTROLLER, "SuccessPolicy"),
-    "suspend": honoured("neither Pod nor batch job exists while it is set"),
+    "suspend": honoured("its Pods and their batch jobs are ended while it is set"),
     "template": parts("PodTemplateSpec"),
     "ttlSecondsAfterFinished": honoured(_CONTROLLER),
 }
