@@ -169,6 +169,7 @@ _CAPABILITY_SHOWN: Final = 40
 _MOST_CAPABILITIES: Final = 5
 _ROOTLESS: Final = "needs privileges that an ordinary HPC user cannot have"
 _PEERS: Final = "is found by its peers through the cluster's DNS, which HPC nodes do not have"
+_INSTEAD: Final = "take it out if none looks another up, or let one Pod start all of them as its ranks (docs/mpi.md)"
 _DNS: Final = "needs the cluster's DNS or names, which HPC nodes do not have"
 
 _POD_SECURITY: Final[Table] = {
@@ -316,9 +317,9 @@ def judge_subdomain(spec: Fields, path: str, pods: int, labels: Fields, findings
     if not spec.get("subdomain"):
         return
     if pods > 1:
-        findings.block(f"{path}.subdomain", _PEERS)
+        findings.block(f"{path}.subdomain", f"{_PEERS}; {_INSTEAD}")
     elif names.JOBSET_NAME in labels:
-        findings.block(f"{path}.subdomain", f"{_PEERS}, as the Jobs of a JobSet do")
+        findings.block(f"{path}.subdomain", f"{_PEERS}, as the Jobs of a JobSet do; {_INSTEAD}")
 
 
 def judge_container(container: Fields, path: str, findings: Findings, *, host_network: bool = False) -> None:
