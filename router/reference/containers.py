@@ -12,7 +12,7 @@ _HOOK: Final = "is a hook that the batch system does not run"
 _SECRET: Final = "is a Secret, and none are brought to site"  # noqa: S105 - a sentence
 _FIGURES: Final = "unless a rule's `figures` say otherwise; no container is held to its own share"
 _EXTENDED: Final = "asks for an extended resource"
-_MESSAGE: Final = "as a kubelet does"
+_MESSAGE: Final = "as by a kubelet, where a file can be bound (docs/script.md)"
 
 _CONTAINER: Final[Rows] = {
     "args": honoured("word for word, with `$(NAME)` expanded"),
@@ -20,7 +20,7 @@ _CONTAINER: Final[Rows] = {
     "env": parts("EnvVar"),
     "envFrom": parts("EnvFromSource"),
     "image": honoured("run by the site's runtime: pulled, or the site's own file for it", kept="which pulls none"),
-    "imagePullPolicy": honoured("`Always` asks the registry which image a tag is"),
+    "imagePullPolicy": honoured("of an image that is pulled: `Always` asks the registry which one a tag is"),
     "lifecycle": parts("Lifecycle"),
     "livenessProbe": cloud("has a liveness probe, which is not run on HPC", "Probe"),
     "name": honoured("in logs and status"),

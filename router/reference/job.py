@@ -31,7 +31,7 @@ _JOB_SPEC: Final[Rows] = {
         "with the containers' own exit codes; a Job without one gets rules for batch jobs that were killed",
         "PodFailurePolicy",
     ),
-    "podReplacementPolicy": translated("`Failed`: a Pod is replaced only once its batch job has ended"),
+    "podReplacementPolicy": translated("`Failed`: a Pod is replaced only once its batch job has ended", usual="Failed"),
     "selector": honoured(_CONTROLLER, "LabelSelector"),
     "successPolicy": honoured(_CONTROLLER, "SuccessPolicy"),
     "suspend": honoured("its Pods and their batch jobs are ended while it is set"),

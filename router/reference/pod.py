@@ -9,7 +9,7 @@ from router.reference.rows import Rows, above, cloud, harmless, honoured, parts,
 
 _DNS: Final = "needs the cluster's DNS or names, which HPC nodes do not have"
 _PRIORITY: Final = "the batch system's own priorities hold"
-_NAME: Final = "of the containers, by the kubelet's rules"
+_NAME: Final = "of the containers, by the kubelet's rules; docs/script.md names three cases that differ"
 _CLAIMS: Final = "claims devices from the cluster's scheduler"
 
 _POD_SPEC: Final[Rows] = {

@@ -32,7 +32,7 @@ class Row:
     :param holds: the type of its value, or of the value's entries, by its name in Kubernetes' API; empty for plain values
     :param kept: the sentence by which some of its values keep the Job in the cloud; sentences may be cut before a value
     :param warned: a part of the warning that a user gets
-    :param usual: the value that the API server fills in
+    :param usual: the value that says nothing: what the API server fills in, or what the field becomes anyway
     :param since: minor version of the first Kubernetes that has the field
     """
 
@@ -59,9 +59,11 @@ def honoured(how: str, holds: str = "", *, kept: str = "", warned: str = "", sin
     return Row(Outcome.HONOURED, how, holds, kept, warned, since=since)
 
 
-def translated(to: str, holds: str = "", *, kept: str = "", warned: str = "", since: int = OLDEST) -> Row:
+def translated(
+    to: str, holds: str = "", *, kept: str = "", warned: str = "", usual: str = "", since: int = OLDEST
+) -> Row:
     """A field that becomes something else on HPC."""
-    return Row(Outcome.TRANSLATED, to, holds, kept, warned, since=since)
+    return Row(Outcome.TRANSLATED, to, holds, kept, warned, usual, since)
 
 
 def harmless(

@@ -36,7 +36,7 @@ TYPES: Final[Mapping[str, Rows]] = {
     },
     "SecurityContext": {
         **_USER,
-        "allowPrivilegeEscalation": honoured("no program gains privileges, as if it were `false`"),
+        "allowPrivilegeEscalation": harmless("no program gains privileges, as if it were `false`"),
         "capabilities": parts("Capabilities"),
         "privileged": harmless(
             "where the site has `ignorePrivileged` for the namespace: the container has no privileges",

@@ -81,7 +81,7 @@ def told(spec: Mapping[str, object], path: str, *, whole: bool = False) -> Itera
 
     Fields beneath a field whose row covers them are left out.
 
-    :param whole: also fields with the value that the API server fills in
+    :param whole: also fields with a value that says nothing
     """
     return _told((path, spec, ROOT), whole=whole)
 

@@ -19,7 +19,7 @@ def lines(spec: Mapping[str, object], path: str, in_the_way: Iterable[str], *, w
     """A line for each row that counts for a Job's spec, in the manifest's order; empty without any.
 
     :param in_the_way: what keeps the Job in the cloud, each beginning with a field's path: such fields are left out
-    :param whole: a line for each field, also those with the value that the API server fills in; else few lines
+    :param whole: a line for each field, also those with a value that says nothing; else few lines
     """
     blocked = tuple(in_the_way)
     found = [(place, row) for place, row in told(spec, path, whole=whole) if not _is_in_the_way(place, blocked)]

@@ -83,7 +83,6 @@ PROOFS: Final = {
     "VolumeMount.subPath": _STAGED,
     "PodSecurityContext.runAsNonRoot": _NO_PRIVILEGES,
     "SecurityContext.runAsNonRoot": _NO_PRIVILEGES,
-    "SecurityContext.allowPrivilegeEscalation": _NO_PRIVILEGES,
     "SecurityContext.readOnlyRootFilesystem": f"{_INSIDE}::test_writes_outside_volumes",
     "Capabilities.drop": _NO_PRIVILEGES,
     "NodeAffinity.requiredDuringSchedulingIgnoredDuringExecution": (
