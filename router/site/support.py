@@ -18,13 +18,12 @@ from router.workload.model import Container, ContainerKind, Obstacle, Volume, Wo
 
 _PROJECTED: Final = frozenset({"configMap", "secret", "downwardAPI", "serviceAccountToken"})
 
-_MADE: Final = frozenset({"DirectoryOrCreate", "FileOrCreate"})
-"""Types of a ``hostPath`` by which a kubelet makes what is missing."""
-
 _SHARED: Final = {
     "hostNetwork": ("the network of its node", {"--net", "-n"}),
     "hostIPC": ("the shared memory of its node", {"--ipc", "-i", "--contain", "-c", "--containall", "-C"}),
 }
+_MADE: Final = frozenset({"DirectoryOrCreate", "FileOrCreate"})
+"""Types of a ``hostPath`` by which a kubelet makes what is missing."""
 
 
 def unsupported(workload: Workload, site: Site, profile: MpiProfile | None) -> tuple[Obstacle, ...]:
