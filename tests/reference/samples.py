@@ -150,8 +150,6 @@ sites:
   - name: generous
     system: slurm
     workDir: /scratch/{user}
-    secrets: stage
-    tokens: stage
     images: [{match: "*", path: /images/all.sif}]
     ignorePrivileged: ["*"]
     volumes:

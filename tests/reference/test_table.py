@@ -125,8 +125,7 @@ WARNED: Final = {name: row.warned for name, row in ROWS.items() if row.warned}
 
 @pytest.mark.parametrize("field", WARNED)
 def test_a_warning_of_the_table_is_told(field: str) -> None:
-    without_token = judged(job(pod={"automountServiceAccountToken": True}), GENEROUS.replace("tokens: stage", ""))
-    told = (*judged(GOES, GENEROUS).warnings, *without_token.warnings)
+    told = judged(GOES, GENEROUS).warnings
 
     assert [one for one in told if WARNED[field] in one], told
 
