@@ -22,8 +22,6 @@ _SHARED: Final = {
     "hostNetwork": ("the network of its node", {"--net", "-n"}),
     "hostIPC": ("the shared memory of its node", {"--ipc", "-i", "--contain", "-c", "--containall", "-C"}),
 }
-_MADE: Final = frozenset({"DirectoryOrCreate", "FileOrCreate"})
-"""Types of a ``hostPath`` by which a kubelet makes what is missing."""
 
 
 def unsupported(workload: Workload, site: Site, profile: MpiProfile | None) -> tuple[Obstacle, ...]:
@@ -54,11 +52,6 @@ def cautions(workload: Workload, site: Site) -> tuple[str, ...]:
             f"{path}: a container is never privileged on HPC; site {site.name} runs those of namespace "
             f"{workload.namespace} without (ignorePrivileged)"
             for path in workload.privileged
-        ]
-        + [
-            f"{volume.path}.hostPath.type: nothing is made on HPC: site {site.name} must have the path already"
-            for volume in workload.volumes
-            if volume.kind == "hostPath" and volume.source.get("type") in _MADE
         ]
     )
 
