@@ -53,7 +53,7 @@ e2e: $(READY) ## after `make kind`, with Apptainer: Kubernetes' own end-to-end t
 # What depends on the version of the API server.
 OLDEST := BATCHGATE_KUBERNETES=v1.31
 VERSIONED := $(addprefix tests/,webhook/real webhook/test_watched.py controlplane chart/test_cluster.py rights certs kubelet startup \
-	agent/nodes agent/leader agent/whole/test_life.py agent/whole/test_operators.py agent/whole/test_releases.py)
+	reference agent/nodes agent/leader agent/whole/test_life.py agent/whole/test_operators.py agent/whole/test_releases.py)
 
 test-oldest: $(READY) ## what depends on the API server, on the oldest Kubernetes that is supported; builds it first
 	@$(OLDEST) $(BIN)/python -m router.controlplane

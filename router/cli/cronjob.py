@@ -63,7 +63,7 @@ def _next_run(cluster: Cluster, cronjob: Json, directory: Path) -> list[str]:
     labels = None if namespace is None else namespace["metadata"].get("labels") or {}
     asking = cronjob_controller(checked.accounts, cluster.namespace, labels)
     opened = gate.Gate(checked, UNKNOWN_CLUSTER, NO_QUEUE_STATES, None, int(datetime.now(tz=UTC).timestamp()))
-    made = job_of({**cronjob, "apiVersion": "batch/v1", "kind": "CronJob"})
+    made = job_of({**cronjob, "apiVersion": "batch/v1", "kind": "CronJob"}, opened.issued_at)
     if made is None:
         return []
     job, root = made

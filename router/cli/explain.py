@@ -9,13 +9,14 @@ import click
 
 from router import names
 from router.cli.judging import LEFT_ALONE, Asked, Judged, complain, judge_all, judging_options, open_gate, say_if_none
-from router.gate.judging import Judgement
+from router.gate.judging import Job, Judgement
 from router.hpc.requests import Chunk
 from router.notation import durations, quantity
 from router.policy import Policy
 from router.policy.decision import Considered, Decision, Route
 from router.policy.sentences import each_of_pods
 from router.policy.sizes import counted_by
+from router.reference import telling
 from router.site import profiles
 from router.site.allocation import is_mpi
 from router.site.schema import Runtime, Site
@@ -34,7 +35,8 @@ _NO_GRACE = (
 @click.command()
 @judging_options
 @click.option("--no-script", is_flag=True, help="Leave the script out.")
-def explain(asked: Asked, *, no_script: bool) -> None:
+@click.option("--fields", is_flag=True, help="Name every field that is translated or harmless on HPC.")
+def explain(asked: Asked, *, no_script: bool, fields: bool) -> None:
     """Say what a Job asks for, where it goes, and why.
 
     A Job from the cluster (kubectl get job NAME -o yaml) is explained for the user who made it, unless you give --user.
@@ -47,14 +49,15 @@ def explain(asked: Asked, *, no_script: bool) -> None:
     gate = open_gate(asked)
     for judged in judge_all(asked, gate, explain=True):
         if judged.judgement is not None:
-            click.echo("\n".join(_lines(judged, judged.judgement, gate.policy, no_script=no_script)) + "\n")
+            shown = _lines(judged, judged.judgement, gate.policy, no_script=no_script, fields=fields)
+            click.echo("\n".join(shown) + "\n")
         refused |= complain(judged, warnings=False)
         jobs += judged.judgement is not None or judged.error is not None
     say_if_none(jobs)
     sys.exit(1 if refused else 0)
 
 
-def _lines(judged: Judged, judgement: Judgement, policy: Policy, *, no_script: bool) -> Iterator[str]:
+def _lines(judged: Judged, judgement: Judgement, policy: Policy, *, no_script: bool, fields: bool) -> Iterator[str]:
     yield f"{judged.name}  ({judged.manifest.place})"
     if judged.maker:
         yield f"  for {judged.maker}, who made it (annotation {names.KEY_REQUESTER}); --user and --group name others"
@@ -73,9 +76,7 @@ def _lines(judged: Judged, judgement: Judgement, policy: Policy, *, no_script: b
     for site in _sites_tried(judgement.workload, judgement.decision, policy):
         lines = profiles.reasons(judgement.workload, site)
         yield from _section(f"MPI profiles of site {site.name}, in order", lines or ["none"])
-    found = judgement.decision.in_the_way or [str(one) for one in judgement.workload.obstacles]
-    if found:
-        yield from _section("keeps it in the cloud", found)
+    yield from _by_field(judged, judgement.stripped.job, judgement.workload, judgement.decision, whole=fields)
     if judgement.differences:
         yield from _section("different there, as for every such Job", judgement.differences)
     # One warning repeats the decision, which is shown above.
@@ -85,6 +86,16 @@ def _lines(judged: Judged, judgement: Judgement, policy: Policy, *, no_script: b
         yield "  script, the Job's own part (batchgate script prints it complete)"
         yield ""
         yield judgement.script.own.rstrip("\n")
+
+
+def _by_field(judged: Judged, own: Job, workload: Workload, decision: Decision, *, whole: bool) -> Iterator[str]:
+    """The fields that keep a Job in the cloud, and those that are not what they are in the cloud."""
+    found = decision.in_the_way or [str(one) for one in workload.obstacles]
+    if found:
+        yield from _section("keeps it in the cloud", found)
+    if whole or decision.wanted:
+        changed = telling.lines(own["spec"], f"{judged.root}spec", found, whole=whole)
+        yield from _section("fields that are translated or have no effect there", changed or ["none"])
 
 
 def _counted(workload: Workload, decision: Decision, policy: Policy) -> Workload:

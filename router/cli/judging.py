@@ -184,7 +184,7 @@ def judge_all(asked: Asked, opened: gate.Gate, *, explain: bool = False) -> Iter
     """
     for manifest in read_manifests(asked.files, recursive=asked.recursive):
         _demand_object(manifest)
-        found = job_of(manifest.value)
+        found = job_of(manifest.value, opened.issued_at)
         if found is None:
             yield Judged(manifest)
             continue

@@ -59,6 +59,10 @@ def as_json(value: object) -> str:
     return json.dumps(value, indent=2, ensure_ascii=False)
 
 
+_COPIED: Final = ("labels", "annotations")
+"""What the CronJob controller copies of a template's metadata."""
+
+
 def placed_back(document: object, job: Mapping[str, object], root: str) -> object:
     """The document with ``job`` in its place: the document itself, or a CronJob's Job template."""
     if not root:
@@ -66,8 +70,13 @@ def placed_back(document: object, job: Mapping[str, object], root: str) -> objec
     assert isinstance(document, Mapping)  # noqa: S101 - job_of found a Job in it
     spec = document["spec"]
     assert isinstance(spec, Mapping)  # noqa: S101
-    template = {key: job[key] for key in ("metadata", "spec") if key in job}
-    return {**document, "spec": {**spec, "jobTemplate": {**spec["jobTemplate"], **template}}}
+    template = spec["jobTemplate"]
+    own, made = template.get("metadata") or {}, job["metadata"]
+    assert isinstance(made, Mapping)  # noqa: S101
+    # Name and namespace are only those of the Job that the controller would make.
+    metadata = {key: value for key, value in own.items() if key not in _COPIED}
+    metadata |= {key: made[key] for key in _COPIED if key in made}
+    return {**document, "spec": {**spec, "jobTemplate": {**template, "metadata": metadata, "spec": job["spec"]}}}
 
 
 def as_document(value: object) -> object:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from typing import Final
+from typing import Any, Final
 
 import click
 
@@ -30,6 +30,12 @@ def _print_json(results: Sequence[Judged]) -> None:
     click.echo(as_json(single))
 
 
+def _inner(document: Any, root: str) -> dict[str, Any]:
+    """The Job in a document, or the Job template of a CronJob."""
+    found: dict[str, Any] = document["spec"]["jobTemplate"] if root else document
+    return found
+
+
 def _print_patch(results: Sequence[Judged]) -> None:
     # Imported here, as only this output needs jsonpatch.
     from router.gate import patching  # noqa: PLC0415
@@ -39,7 +45,8 @@ def _print_patch(results: Sequence[Judged]) -> None:
         if judged.judgement is None:
             continue
         prefix = "/" + judged.root.replace(".", "/").rstrip("/") if judged.root else ""
-        operations = patching.diff(judged.judgement.job, judged.judgement.routed)
+        # From the file as it is: the judged Job also has what the API server or the CronJob controller adds.
+        operations = patching.diff(_inner(judged.manifest.value, judged.root), _inner(_routed(judged), judged.root))
         entries.append(
             {
                 "object": judged.name,

@@ -15,8 +15,9 @@ from router.errors import PolicyError, Problem
 from router.policy import checks, containers, mapchecks, nodechecks, rulechecks, states, walltimes
 from router.policy.decision import QueueState
 from router.policy.identity import names_people
+from router.policy.misspelt import nearest
 from router.policy.model import CheckedRule, CheckedTest, Policy, queue_keys
-from router.policy.reading import Placed, Reading, nearest, read, said
+from router.policy.reading import Placed, Reading, read, said
 from router.policy.schema import PolicyTest, Rule
 from router.site import globs
 from router.site.schema import Site

@@ -19,6 +19,7 @@ from pydantic_core import ErrorDetails
 from router.errors import InputError, Problem
 from router.notation import documents
 from router.notation.documents import Document
+from router.policy.misspelt import keys, nearest
 from router.policy.places import PolicyText, Spot
 from router.policy.schema import Account, Controller, PolicyTest, Rule, RuleDefaults
 from router.site.schema import Entry, Site
@@ -109,7 +110,7 @@ def _read_document(reading: Reading, text: PolicyText, document: Document) -> No
     value = document.value
     top = Spot(text, document, (), "")
     if not isinstance(value, dict):
-        reading.problems.append(top.problem(f"a policy file must be a mapping with {_list([*_TOP_KEYS])}"))
+        reading.problems.append(top.problem(f"a policy file must be a mapping with {', '.join(_TOP_KEYS)}"))
         reading.lacks(KINDS)
         return
     if "apiVersion" in value and "kind" in value:
@@ -215,7 +216,7 @@ def _problem(detail: ErrorDetails, model: type[Entry], spot: Spot) -> Problem:
     location = tuple(part for part in detail["loc"] if part != "[key]")
     if detail["type"] == "extra_forbidden":
         key = str(location[-1])
-        known = _keys(_model_at(model, location[:-1]))
+        known = keys(_model_at(model, location[:-1]))
         return spot.key_problem(f"unknown key {_path(location)!r}{nearest(key, known)}", *location)
     message = said(detail)
     if not location:
@@ -256,23 +257,6 @@ def _path(location: tuple[str | int, ...]) -> str:
     for part in location:
         text += f"[{part}]" if isinstance(part, int) else f".{part}" if text else part
     return text
-
-
-def nearest(key: str, known: list[str]) -> str:
-    """``; did you mean …?``, or else a list of the known keys."""
-    near = difflib.get_close_matches(key, known, n=1, cutoff=0.6)
-    folded = [one for one in known if one.lower() == key.lower().replace("_", "").replace("-", "")]
-    if near or folded:
-        return f"; did you mean {(folded or near)[0]!r}?"
-    return f"; there are {_list(known)}"
-
-
-def _list(names: Mapping[str, object] | list[str]) -> str:
-    return ", ".join(names)
-
-
-def _keys(model: type[BaseModel] | None) -> list[str]:
-    return [info.alias or name for name, info in model.model_fields.items()] if model is not None else []
 
 
 def _model_at(model: type[BaseModel], location: tuple[str | int, ...]) -> type[BaseModel] | None:

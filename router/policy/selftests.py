@@ -41,7 +41,8 @@ def run_tests(policy: Policy, cluster: Cluster = UNKNOWN_CLUSTER) -> list[TestRe
 
 def _run(policy: Policy, checked: CheckedTest, cluster: Cluster) -> TestResult:
     expect = checked.test.expect
-    found = job_of(checked.job)
+    asked_at = checked.test.request.time
+    found = job_of(checked.job) if asked_at is None else job_of(checked.job, asked_at)
     if found is None:
         got, passed = "is neither a batch/v1 Job nor a CronJob", False
     elif (manager := managed_by(found[0])) in policy.controllers:

@@ -66,6 +66,7 @@ def judge_cautions(
             *_priority(pod, path),
             *_storage(storage),
             *_empty_dirs(pod, path),
+            *_host_paths(pod, path),
             *_ports(pod, path, pods),
             *_root_programs(texts),
             *_services(texts),
@@ -102,6 +103,18 @@ def _empty_dirs(pod: Fields, path: str) -> Iterator[str]:
         yield f"{_few(memory)}: lies on disk on HPC, in the Pod's directory; only a mount at /dev/shm is memory there"
 
 
+def _host_paths(pod: Fields, path: str) -> Iterator[str]:
+    made = [
+        f"{here}.hostPath.type"
+        for here, volume in mappings(pod, "volumes", path)
+        if text(mapping(volume, "hostPath", here), "type", f"{here}.hostPath") in _MADE
+    ]
+    if made:
+        yield f"{_few(made)}: nothing is made on HPC, where the site must have the path already"
+
+
+_MADE: Final = frozenset({"DirectoryOrCreate", "FileOrCreate"})
+"""Types of a ``hostPath`` by which a kubelet makes what is missing."""
 _SHARED: Final = frozenset({"/dev/shm"})  # noqa: S108 - a path inside containers
 
 

@@ -7,9 +7,11 @@ not be silently dropped.
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import islice
 from typing import Final
 
 from router import names
+from router.reference.table import unknown
 from router.workload.fields import Fields, Findings, as_flag, as_list, as_mapping, as_mappings, as_text, step, text
 from router.workload.nodelabels import judge_affinity, judge_spread
 
@@ -18,6 +20,7 @@ Table = dict[str, "Judge | str | None"]
 """Maps a field name to None (harmless or read elsewhere), a reason (any value is an obstacle), or a function."""
 
 _MOST_NAMED: Final = 50
+_MOST_UNKNOWN: Final = 20
 UNKNOWN: Final = "is not known to Batchgate"
 
 
@@ -31,6 +34,16 @@ def judge_fields(fields: Fields, path: str, table: Table, findings: Findings) ->
             findings.block(step(path, name), entry)
         else:
             entry(value, step(path, name), findings)
+
+
+def judge_unknown(spec: Fields, path: str, findings: Findings) -> None:
+    """Keep a Job in the cloud that has a field without a row in ``router.reference``, wherever it stands.
+
+    Judged last: a field that has its obstacle already is not named twice.
+    """
+    blocked = {obstacle.path for obstacle in findings.obstacles}
+    for here in islice((here for here in unknown(spec, path) if here not in blocked), _MOST_UNKNOWN):
+        findings.block(here, UNKNOWN)
 
 
 def _when_true(reason: str) -> Judge:
@@ -156,6 +169,7 @@ _CAPABILITY_SHOWN: Final = 40
 _MOST_CAPABILITIES: Final = 5
 _ROOTLESS: Final = "needs privileges that an ordinary HPC user cannot have"
 _PEERS: Final = "is found by its peers through the cluster's DNS, which HPC nodes do not have"
+_INSTEAD: Final = "take it out if none looks another up, or let one Pod start all of them as its ranks (docs/mpi.md)"
 _DNS: Final = "needs the cluster's DNS or names, which HPC nodes do not have"
 
 _POD_SECURITY: Final[Table] = {
@@ -276,7 +290,7 @@ _POD: Final[Table] = {
     "os": _windows,
     "schedulingGates": "waits for a gate of the cluster's scheduler",
     "resourceClaims": "claims devices from the cluster's scheduler",
-    "resources": None,
+    "resources": _nested(lambda: _RESOURCES),
     "workloadRef": "belongs to a group that the cluster's scheduler places together",
     "schedulingGroup": "belongs to a group that the cluster's scheduler places together",
 }
@@ -303,9 +317,9 @@ def judge_subdomain(spec: Fields, path: str, pods: int, labels: Fields, findings
     if not spec.get("subdomain"):
         return
     if pods > 1:
-        findings.block(f"{path}.subdomain", _PEERS)
+        findings.block(f"{path}.subdomain", f"{_PEERS}; {_INSTEAD}")
     elif names.JOBSET_NAME in labels:
-        findings.block(f"{path}.subdomain", f"{_PEERS}, as the Jobs of a JobSet do")
+        findings.block(f"{path}.subdomain", f"{_PEERS}, as the Jobs of a JobSet do; {_INSTEAD}")
 
 
 def judge_container(container: Fields, path: str, findings: Findings, *, host_network: bool = False) -> None:

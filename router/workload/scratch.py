@@ -3,9 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Final
 
-from router.workload.fields import Findings, as_mapping, mapping
+from router.workload.fields import Findings, as_mapping, mapping, text
 from router.workload.model import Volume
+
+_COPIED: Final = "starts with the data of another volume or snapshot"
+_OTHERS_DATA: Final = {
+    "dataSource": _COPIED,
+    "dataSourceRef": _COPIED,
+    "selector": "chooses among volumes of the cluster, whose data are not on HPC",
+}
 
 
 def judge_ephemeral(volumes: Sequence[Volume], findings: Findings) -> None:
@@ -25,9 +33,11 @@ def judge_ephemeral(volumes: Sequence[Volume], findings: Findings) -> None:
         size = requests.get("storage")
         asked = f", without the {str(size)[:40]} that it asks for being set aside" if size else ""
         findings.warnings.append(f"{volume.path}.ephemeral: is a directory of the Pod on HPC{asked}")
-        for key in ("dataSource", "dataSourceRef"):
+        for key in ("dataSource", "dataSourceRef", "selector"):
             if spec.get(key):
                 as_mapping(spec[key], f"{here}.{key}")
-                findings.block(f"{here}.{key}", "starts with the data of another volume or snapshot")
+                findings.block(f"{here}.{key}", _OTHERS_DATA[key])
+        if text(spec, "volumeName", here):
+            findings.block(f"{here}.volumeName", "names a volume of the cluster, whose data are not on HPC")
         if spec.get("volumeMode") == "Block":
             findings.block(f"{here}.volumeMode", "needs a block device of the cluster")

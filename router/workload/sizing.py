@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any, Final
+from typing import Final
 
 from router import names
 from router.errors import JobError
@@ -41,7 +41,13 @@ from router.workload.limits import judge_size
 from router.workload.model import OWN_CONTROLLER, Container, Figure, GpuVendor, NodeDemand, Sizes, Volume, Workload
 from router.workload.mpi import Mpi, lift_launchers
 from router.workload.nodelabels import preferences_warning, read_demand
-from router.workload.obstacles import judge_container, judge_pod, judge_subdomain, unhonoured_warning
+from router.workload.obstacles import (
+    judge_container,
+    judge_pod,
+    judge_subdomain,
+    judge_unknown,
+    unhonoured_warning,
+)
 from router.workload.podhosts import judge_pod_hosts
 from router.workload.resources import (
     CPU,
@@ -66,28 +72,6 @@ DEFAULT_GRACE: Final = 30
 _GPUS: Final[Mapping[str, GpuVendor]] = {"nvidia.com/gpu": GpuVendor.NVIDIA, "amd.com/gpu": GpuVendor.AMD}
 _PLAIN: Final = frozenset([CPU, MEMORY, STORAGE])
 _NO_GPUS: Final[Mapping[str, GpuVendor]] = {}
-
-
-def managed_by(job: Mapping[str, Any]) -> str | None:
-    """The ``spec.managedBy`` of a Job that is not yet validated; None if it is missing or invalid."""
-    spec = job.get("spec")
-    manager = spec.get("managedBy") if isinstance(spec, dict) else None
-    return manager if isinstance(manager, str) else None
-
-
-def job_of(document: object) -> tuple[dict[str, Any], str] | None:
-    """The Job in a Job or CronJob, and the prefix of its field paths; None for any other document.
-
-    The controller makes the Job of a CronJob from its template, so the Job has no name or namespace yet.
-    """
-    if not isinstance(document, dict) or document.get("apiVersion") != "batch/v1":
-        return None
-    if document.get("kind") == "Job":
-        return document, ""
-    if document.get("kind") != "CronJob":
-        return None
-    template = mapping(mapping(document, "spec", ""), "jobTemplate", "spec")
-    return {"apiVersion": "batch/v1", "kind": "Job", **template}, "spec.jobTemplate."
 
 
 def workload_of(
@@ -120,6 +104,7 @@ def workload_of(
     judge_cautions(manifest.pod, manifest.pod_path, containers, pods, sized.storage, findings)
     deadline = _deadline(manifest, findings)
     _judge_manager(manifest, findings)
+    judge_unknown(manifest.spec, manifest.path, findings)
     findings.warnings.extend(manifest.hints.doubts)
     findings.warnings.extend(one for one in (unhonoured_warning(findings), preferences_warning(findings)) if one)
     workload = _assemble(manifest, sized, (containers, mpi), deadline, findings)

@@ -456,3 +456,61 @@ def test_the_controller_has_another_name_where_that_is_said() -> None:
 
     assert "system:kube-controller-manager asks for others" in named.stdout
     assert "asked by" not in named.stdout
+
+
+FIELDS = """
+apiVersion: batch/v1
+kind: Job
+metadata: {name: fields}
+spec:
+  podReplacementPolicy: TerminatingOrFailed
+  template:
+    spec:
+      restartPolicy: Never
+      dnsPolicy: ClusterFirst
+      dnsConfig: {searches: [lab]}
+      securityContext: {fsGroup: 5}
+      containers:
+        - {name: a, image: "a:1", command: [a], resources: {requests: {cpu: 2}}, resizePolicy: [{resourceName: cpu}]}
+        - {name: b, image: "a:1", command: [a], resources: {requests: {cpu: 2}}}
+"""
+TEMPLATE = "spec.template.spec"
+AS_USER = f"{TEMPLATE}.securityContext.fsGroup (harmless): the process runs as the HPC user, with that user's groups"
+CORES = "the cores of the batch job, unless a rule's `figures` say otherwise; no container is held to its own share"
+SIZE = f"{TEMPLATE}.containers[0].resizePolicy (harmless): a batch job keeps its size"
+ONE_BY_ONE = "spec.podReplacementPolicy (translated): `Failed`: a Pod is replaced only once its batch job has ended"
+
+
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        (
+            [],
+            [
+                ONE_BY_ONE,
+                AS_USER,
+                f"{TEMPLATE}.containers[0].resources.requests and 1 more (translated): {CORES}",
+                SIZE,
+            ],
+        ),
+        (
+            ["--fields"],
+            [
+                ONE_BY_ONE,
+                f"{TEMPLATE}.dnsPolicy (harmless): names are the site's; a Job that names a Service is warned",
+                AS_USER,
+                f"{TEMPLATE}.containers[0].resources.requests (translated): {CORES}",
+                SIZE,
+                f"{TEMPLATE}.containers[1].resources.requests (translated): {CORES}",
+            ],
+        ),
+    ],
+    ids=["alike fields together", "each"],
+)
+def test_fields_that_are_not_what_they_are_in_the_cloud(options: list[str], expected: list[str]) -> None:
+    """``dnsConfig`` keeps the Job in the cloud, and is named there; ``dnsPolicy`` is what the API server fills in."""
+    result = explain("-", "--no-script", *options, stdin=FIELDS)
+
+    shown = result.stdout.partition("  fields that are translated or have no effect there\n")[2].splitlines()
+    assert [line.strip() for line in shown if line.startswith("    ")][: len(expected)] == expected
+    assert "keeps it in the cloud\n    spec.template.spec.dnsConfig: needs the cluster's DNS" in result.stdout

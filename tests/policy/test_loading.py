@@ -37,7 +37,7 @@ def test_the_embedded_queue_runs_jobs_as_a_system_user_that_started_it() -> None
 ENTRIES = [
     ("unknown key", _site(", ^hosts: x"), ["site s: unknown key 'hosts'; did you mean 'host'?"]),
     ("key of another style", _site(", ^work_dir: /x"), ["site s: unknown key 'work_dir'; did you mean 'workDir'?"]),
-    ("unknown key below", _site("", ", ^mem: 1Gi"), ["site s: unknown key 'queues[0].mem'; there are name"]),
+    ("unknown key below", _site("", ", ^mem: 1Gi"), ["site s: unknown key 'queues[0].mem'; did you mean 'memoryPerNode'?"]),
     ("unknown top key", "^rulez: []\n", ["unknown key 'rulez'; did you mean 'rules'?"]),
     ("no mapping", "^- a\n", ["a policy file must be a mapping with sites, accounts, controllers, rules, tests"]),
     ("no list", "rules: ^{name: a}\n", ["rules must be a list; start each entry with '-'"]),

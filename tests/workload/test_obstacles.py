@@ -11,6 +11,7 @@ from router.workload.obstacles import UNKNOWN
 from tests.workload.manifests import Manifest, asking, container, job
 
 PEERS = "spec.template.spec.subdomain: is found by its peers through the cluster's DNS, which HPC nodes do not have"
+INSTEAD = "; take it out if none looks another up, or let one Pod start all of them as its ranks (docs/mpi.md)"
 POD = "spec.template.spec"
 MAIN = f"{POD}.containers[0]"
 REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
@@ -315,11 +316,11 @@ def test_fields_without_effect_are_counted_after_fifty():
 @pytest.mark.parametrize(
     ("spec", "labels", "obstacles"),
     [
-        ({"parallelism": 2, "completions": 2}, {}, [PEERS]),
-        ({"parallelism": 2}, {}, [PEERS]),
+        ({"parallelism": 2, "completions": 2}, {}, [f"{PEERS}{INSTEAD}"]),
+        ({"parallelism": 2}, {}, [f"{PEERS}{INSTEAD}"]),
         ({"parallelism": 1, "completions": 9}, {}, []),
         ({"parallelism": 9, "completions": 1}, {}, []),
-        ({}, {"jobset.sigs.k8s.io/jobset-name": "a"}, [f"{PEERS}, as the Jobs of a JobSet do"]),
+        ({}, {"jobset.sigs.k8s.io/jobset-name": "a"}, [f"{PEERS}, as the Jobs of a JobSet do{INSTEAD}"]),
     ],
 )
 def test_pods_that_find_each_other_in_a_subdomain_stay(

@@ -48,13 +48,17 @@ controllers:
 accounts:
   - users: ["system:serviceaccount:kube-system:cronjob-controller", "system:kube-controller-manager"]
     controller: true
+  - {serviceAccounts: [workflows/controller], controller: true}
   - {users: [ada], as: ada, account: physics}
+  - {namespaces: [ada-nightly], as: ada, account: physics, shared: true}
+  - {namespaces: [lab-nightly], as: labs, shared: true}
   - {groups: [chiefs], as: chief}
   - {namespaces: ["test-*"], shared: true, as: research}
 rules:
   - {name: corpus, when: "request.namespace.startsWith('corpus')", kueue: true, hpc: [{queue: any}]}
   - {name: vast, when: "job.totalCpus > 64", deny: "64 CPUs are the most"}
   - {name: strict, when: "job.cpus >= 2 && 'strict' in job.labels", hpc: [{queue: batch}], ifNotRoutable: deny}
+  - {name: nightly, when: "job.name.startsWith('nightly-') && 'app' in job.labels", hpc: [{queue: batch}]}
   - {name: large, when: job.cpus >= 2, hpc: [{queue: batch}]}
   - {name: small, cloud: true}
 """

@@ -1,0 +1,111 @@
+"""The fields of ``PodSpec``, and of the small objects in it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from router.reference.rows import Rows, above, cloud, harmless, honoured, parts, translated
+
+_DNS: Final = "needs the cluster's DNS or names, which HPC nodes do not have"
+_PRIORITY: Final = "the batch system's own priorities hold"
+_NAME: Final = "of the containers, by the kubelet's rules; docs/script.md names three cases that differ"
+_CLAIMS: Final = "claims devices from the cluster's scheduler"
+
+_POD_SPEC: Final[Rows] = {
+    "activeDeadlineSeconds": translated(
+        "the time of the containers, from their start; with grace period and margin it is the batch job's walltime",
+        kept="is 0, which leaves no time to run",
+    ),
+    "affinity": parts("Affinity"),
+    "automountServiceAccountToken": translated(
+        "`false`: no credential of the cluster lies on a shared file system",
+        warned="Its Pods get no service account token on HPC",
+    ),
+    "containers": parts("Container"),
+    "dnsConfig": cloud(_DNS, "PodDNSConfig"),
+    "dnsPolicy": harmless(
+        "names are the site's; a Job that names a Service is warned", kept=_DNS, usual="ClusterFirst"
+    ),
+    "enableServiceLinks": harmless("no variables of Services are set, as the network of Services ends at the cluster"),
+    "ephemeralContainers": cloud("has ephemeral containers, which only a kubelet can attach", "EphemeralContainer"),
+    "hostAliases": cloud("adds names to /etc/hosts, which is the site's on HPC", "HostAlias"),
+    "hostIPC": harmless(
+        "a batch job has its node's shared memory anyway", kept="asks for the shared memory of its node"
+    ),
+    "hostNetwork": harmless("a batch job has its node's network anyway", kept="asks for the network of its node"),
+    "hostPID": cloud("sees the processes of the node"),
+    "hostUsers": harmless("the process has no privileges on HPC in any case"),
+    "hostname": honoured(_NAME),
+    "hostnameOverride": honoured(_NAME, since=34),
+    "imagePullSecrets": honoured(
+        "where the site has `secrets: pull` and `pull: host`", "LocalObjectReference", kept="is pulled with the Secret"
+    ),
+    "initContainers": parts("Container"),
+    "nodeName": cloud("is bound to a node of the user's choice"),
+    "nodeSelector": translated(
+        "answered by `nodeLabels` of each queue, which may add directives, and by the site's `ignoreNodeLabels`",
+        kept="nodeLabels of queue",
+    ),
+    "os": harmless("HPC nodes have Linux", "PodOS", kept="asks for an operating system other than Linux"),
+    "overhead": honoured("added to what is asked of the batch system"),
+    "preemptionPolicy": harmless(_PRIORITY, usual="PreemptLowerPriority"),
+    "priority": harmless(_PRIORITY),
+    "priorityClassName": harmless(_PRIORITY, warned="has no effect on HPC, where the queue orders the jobs"),
+    "readinessGates": harmless("a Job does not wait for Ready", "PodReadinessGate"),
+    "resourceClaims": cloud(_CLAIMS, "PodResourceClaim"),
+    "resources": parts("ResourceRequirements", since=32),
+    "restartPolicy": honoured("within the batch job, with the kubelet's pauses"),
+    "runtimeClassName": harmless(
+        "the site's runtime runs the containers; the class's overhead is added",
+        warned="where the site's runtime runs containers",
+    ),
+    "schedulerName": harmless(
+        "where it names Kubernetes' own",
+        kept="chooses a scheduler of its own, which the Pod needs to be placed",
+        usual="default-scheduler",
+    ),
+    "schedulingGates": cloud("waits for a gate of the cluster's scheduler", "PodSchedulingGate"),
+    "schedulingGroup": cloud(
+        "belongs to a group that the cluster's scheduler places together", "PodSchedulingGroup", since=36
+    ),
+    "securityContext": parts("PodSecurityContext"),
+    "serviceAccount": honoured("as `serviceAccountName`, whose old name it is"),
+    "serviceAccountName": honoured(
+        "the Pod belongs to it, with its pull secrets; the row of `automountServiceAccountToken` says what becomes of its token"
+    ),
+    "setHostnameAsFQDN": honoured(_NAME),
+    "shareProcessNamespace": cloud("lets its containers see each other's processes"),
+    "subdomain": honoured(
+        "in the full host name",
+        kept="is found by its peers through the cluster's DNS, which HPC nodes do not have",
+    ),
+    "terminationGracePeriodSeconds": honoured(
+        "by the script at the deadline and at a deletion; where the batch system kills the job, its own pause holds"
+    ),
+    "tolerations": harmless(
+        "they never keep a Pod off a node; those of not-ready and unreachable nodes are replaced, as batch jobs outlast their agent",
+        "Toleration",
+    ),
+    "topologySpreadConstraints": harmless(
+        "the policy chooses the queue",
+        "TopologySpreadConstraint",
+        kept="of nodes, which the batch system does not know",
+        warned="preferences about nodes have no effect on HPC",
+    ),
+    "volumes": parts("Volume"),
+}
+
+TYPES: Final[Mapping[str, Rows]] = {
+    "PodSpec": _POD_SPEC,
+    "PodDNSConfig": above("nameservers", "searches", options="PodDNSConfigOption"),
+    "PodDNSConfigOption": above("name", "value"),
+    "HostAlias": above("hostnames", "ip"),
+    "LocalObjectReference": above("name"),
+    "PodOS": above("name"),
+    "PodReadinessGate": above("conditionType"),
+    "PodResourceClaim": above("name", "resourceClaimName", "resourceClaimTemplateName"),
+    "PodSchedulingGate": above("name"),
+    "PodSchedulingGroup": above("podGroupName", since=36),
+}
+"""Rows by type."""
