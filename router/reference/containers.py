@@ -9,9 +9,9 @@ from router.reference.rows import Outcome, Row, Rows, above, cloud, harmless, ho
 
 _UNKNOWN: Final = "is not known to Batchgate"
 _HOOK: Final = "is a hook that the batch system does not run"
-_SECRET: Final = "is a Secret, and none are brought to site"  # noqa: S105 - a sentence
+_SECRET: Final = "is a Secret, and none are brought to site …"  # noqa: S105 - a sentence
 _FIGURES: Final = "unless a rule's `figures` say otherwise; no container is held to its own share"
-_EXTENDED: Final = "asks for an extended resource"
+_EXTENDED: Final = "asks for … (…), which no entry in resources of site … or its queue … matches"
 _MESSAGE: Final = "as by a kubelet, where a file can be bound (docs/script.md)"
 
 _CONTAINER: Final[Rows] = {
@@ -19,7 +19,10 @@ _CONTAINER: Final[Rows] = {
     "command": honoured("word for word; an MPI launcher in it is replaced by the site's"),
     "env": parts("EnvVar"),
     "envFrom": parts("EnvFromSource"),
-    "image": honoured("run by the site's runtime: pulled, or the site's own file for it", kept="which pulls none"),
+    "image": honoured(
+        "run by the site's runtime: pulled, or the site's own file for it",
+        kept="… is not among the images of site …",
+    ),
     "imagePullPolicy": honoured("of an image that is pulled: `Always` asks the registry which one a tag is"),
     "lifecycle": parts("Lifecycle"),
     "livenessProbe": cloud("has a liveness probe, which is not run on HPC", "Probe"),
@@ -33,7 +36,8 @@ _CONTAINER: Final[Rows] = {
     "resizePolicy": harmless("a batch job keeps its size", "ContainerResizePolicy"),
     "resources": parts("ResourceRequirements"),
     "restartPolicy": honoured(
-        "`Always` of an init container makes it a sidecar", kept="on HPC all containers follow the Pod's restartPolicy"
+        "`Always` of an init container makes it a sidecar",
+        kept="…; on HPC all containers follow the Pod's restartPolicy",
     ),
     "restartPolicyRules": cloud(
         "has restart rules by exit code, which HPC does not support", "ContainerRestartRule", since=34
@@ -72,7 +76,7 @@ TYPES: Final[Mapping[str, Rows]] = {
     "EnvVarSource": {
         "configMapKeyRef": honoured("read by the agent when the Pod is submitted", "ConfigMapKeySelector"),
         "fieldRef": honoured(
-            "of the Pod", "ObjectFieldSelector", kept="which a Pod on HPC does not have when it is submitted"
+            "of the Pod", "ObjectFieldSelector", kept="needs …, which a Pod on HPC does not have when it is submitted"
         ),
         "fileKeyRef": cloud(_UNKNOWN, "FileKeySelector", since=34),
         "resourceFieldRef": honoured("of the container; a missing limit is the node's amount", "ResourceFieldSelector"),

@@ -21,7 +21,7 @@ _JOB_SPEC: Final[Rows] = {
     "completions": honoured(_CONTROLLER),
     "managedBy": harmless(
         "where it names Kubernetes' own Job controller",
-        kept="and only Pods that Kubernetes' own Job controller makes can go there",
+        kept="names …, and only Pods that Kubernetes' own Job controller makes can go there",
         usual="kubernetes.io/job-controller",
     ),
     "manualSelector": honoured(_CONTROLLER),

@@ -31,21 +31,27 @@ _POD_SPEC: Final[Rows] = {
     "ephemeralContainers": cloud("has ephemeral containers, which only a kubelet can attach", "EphemeralContainer"),
     "hostAliases": cloud("adds names to /etc/hosts, which is the site's on HPC", "HostAlias"),
     "hostIPC": harmless(
-        "a batch job has its node's shared memory anyway", kept="asks for the shared memory of its node"
+        "a batch job has its node's shared memory anyway",
+        kept="asks for the shared memory of its node, and runtimeOptions of site … have …",
     ),
-    "hostNetwork": harmless("a batch job has its node's network anyway", kept="asks for the network of its node"),
+    "hostNetwork": harmless(
+        "a batch job has its node's network anyway",
+        kept="asks for the network of its node, and runtimeOptions of site … have …",
+    ),
     "hostPID": cloud("sees the processes of the node"),
     "hostUsers": harmless("the process has no privileges on HPC in any case"),
     "hostname": honoured(_NAME),
     "hostnameOverride": honoured(_NAME, since=34),
     "imagePullSecrets": honoured(
-        "where the site has `secrets: pull` and `pull: host`", "LocalObjectReference", kept="is pulled with the Secret"
+        "where the site has `secrets: pull` and `pull: host`",
+        "LocalObjectReference",
+        kept="is pulled with the Secret …, which is not brought to site … (it would need …)",
     ),
     "initContainers": parts("Container"),
     "nodeName": cloud("is bound to a node of the user's choice"),
     "nodeSelector": translated(
         "answered by `nodeLabels` of each queue, which may add directives, and by the site's `ignoreNodeLabels`",
-        kept="nodeLabels of queue",
+        kept="asks for …, which nodeLabels of queue … or ignoreNodeLabels of site … would have to answer",
     ),
     "os": harmless("HPC nodes have Linux", "PodOS", kept="asks for an operating system other than Linux"),
     "overhead": honoured("added to what is asked of the batch system"),
@@ -78,7 +84,7 @@ _POD_SPEC: Final[Rows] = {
     "shareProcessNamespace": cloud("lets its containers see each other's processes"),
     "subdomain": honoured(
         "in the full host name",
-        kept="is found by its peers through the cluster's DNS, which HPC nodes do not have",
+        kept="is found by its peers through the cluster's DNS, which HPC nodes do not have; …",
     ),
     "terminationGracePeriodSeconds": honoured(
         "by the script at the deadline and at a deletion; where the batch system kills the job, its own pause holds"
@@ -90,7 +96,7 @@ _POD_SPEC: Final[Rows] = {
     "topologySpreadConstraints": harmless(
         "the policy chooses the queue",
         "TopologySpreadConstraint",
-        kept="of nodes, which the batch system does not know",
+        kept="must spread Pods by … of nodes, which the batch system does not know",
         warned="preferences about nodes have no effect on HPC",
     ),
     "volumes": parts("Volume"),

@@ -28,9 +28,9 @@ class Row:
     """One field.
 
     :param says: how it is honoured, what it is translated to, why it is harmless, or the sentence that keeps the Job in
-        the cloud, without the field's path before it; empty for PARTS and ABOVE
+        the cloud (as it follows the field's path, with … for what differs); empty for PARTS and ABOVE
     :param holds: the type of its value, or of the value's entries, by its name in Kubernetes' API; empty for plain values
-    :param kept: the sentence by which some of its values keep the Job in the cloud; sentences may be cut before a value
+    :param kept: the sentence by which some of its values keep the Job in the cloud
     :param warned: a part of the warning that a user gets
     :param usual: the value that says nothing: what the API server fills in, or what the field becomes anyway
     :param since: minor version of the first Kubernetes that has the field

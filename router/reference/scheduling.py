@@ -25,7 +25,9 @@ TYPES: Final[Mapping[str, Rows]] = {
     "NodeAffinity": {
         _PREFERRED: harmless(_WISH, "PreferredSchedulingTerm", warned=_WARNED),
         _REQUIRED: translated(
-            "answered like `nodeSelector`; one of the terms is enough", "NodeSelector", kept="nodeLabels of queue"
+            "answered like `nodeSelector`; one of the terms is enough",
+            "NodeSelector",
+            kept="asks for …, which nodeLabels of queue … or ignoreNodeLabels of site … would have to answer",
         ),
     },
     "PodAffinity": _PODS,

@@ -40,7 +40,7 @@ TYPES: Final[Mapping[str, Rows]] = {
         "capabilities": parts("Capabilities"),
         "privileged": harmless(
             "where the site has `ignorePrivileged` for the namespace: the container has no privileges",
-            kept="needs privileges that an ordinary HPC user cannot have; ignorePrivileged of site",
+            kept="needs privileges that an ordinary HPC user cannot have; ignorePrivileged of site … lists namespaces …",
             warned="a container is never privileged on HPC",
         ),
         "procMount": harmless(
@@ -53,7 +53,7 @@ TYPES: Final[Mapping[str, Rows]] = {
     "Capabilities": {
         "add": harmless(
             "those that a batch job does without, or that any root has: the process is no root",
-            kept="a capability that an ordinary HPC user cannot have",
+            kept="adds …, a capability that an ordinary HPC user cannot have",
             warned="is not given on HPC",
         ),
         "drop": honoured("the process has none"),

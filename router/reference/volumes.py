@@ -7,9 +7,9 @@ from typing import Final
 
 from router.reference.rows import Row, Rows, above, cloud, harmless, honoured, parts, translated
 
-_SECRET: Final = "is a Secret, and none are brought to site"  # noqa: S105 - a sentence
+_SECRET: Final = "is a Secret, and none are brought to site …"  # noqa: S105 - a sentence
 _MAPPED: Final = "the directory that the site's `volumes` give"
-_ENTRY: Final = "its admins can add an entry with"
+_ENTRY: Final = "…; its admins can add an entry with … to volumes of …"
 _NO_CLAIM: Final = "no claim is made: the volume is a directory of the Pod"
 _SOURCE: Final = "is a source that HPC nodes do not have"
 _DATA: Final = "starts with the data of another volume or snapshot"
@@ -88,7 +88,7 @@ _HERE: Final[Mapping[str, Rows]] = {
         "podCertificate": cloud(_SOURCE, "PodCertificateProjection", since=34),
         "secret": cloud(_SECRET, "SecretProjection"),
         "serviceAccountToken": cloud(
-            "is a credential of the cluster, and none are brought to site", "ServiceAccountTokenProjection"
+            "is a credential of the cluster, and none are brought to site …", "ServiceAccountTokenProjection"
         ),
     },
     "ClusterTrustBundleProjection": above("name", "optional", "path", "signerName", labelSelector="LabelSelector"),
@@ -140,7 +140,7 @@ _HERE: Final[Mapping[str, Rows]] = {
         **above("path"),
         "type": harmless(
             "what lies at the path is the site's; a container whose path is missing does not start",
-            kept="of its node (type",
+            kept="asks for a … of its node (type …), which HPC nodes do not have",
             warned="nothing is made on HPC",
         ),
     },
