@@ -27,8 +27,8 @@ OLDEST: Final = 31
 class Row:
     """One field.
 
-    :param says: how it is honoured, what it is translated to, why it is harmless, or the sentence that keeps the Job in
-        the cloud (as it follows the field's path, with … for what differs); empty for PARTS and ABOVE
+    :param says: how it is honoured, what it is translated to, or why it is harmless. For CLOUD the sentence, as it
+        follows the field's path, with … for what differs. Empty for PARTS and ABOVE
     :param holds: the type of its value, or of the value's entries, by its name in Kubernetes' API; empty for plain values
     :param kept: the sentence by which some of its values keep the Job in the cloud
     :param warned: a part of the warning that a user gets
