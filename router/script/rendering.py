@@ -133,6 +133,8 @@ def _container_parts(workload: Workload, site: Site, *, ranks: bool) -> tuple[st
         *(("volumes",) if _follows_links(workload) else ()),
         *(("images",) if ranks or site.pull == "job" else ()),
         *(("overlay",) if site.writable == "overlay" else ()),
+        *(("hostaliases",) if workload.naming.hosts else ()),
+        *(("resolving",) if workload.naming.resolves else ()),
     )
 
 

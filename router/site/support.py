@@ -28,6 +28,7 @@ def unsupported(workload: Workload, site: Site, profile: MpiProfile | None) -> t
     """The fields of a Job that this site's scripts cannot honour, each with its reason; empty if all can be."""
     return (
         *_runtime(workload, site),
+        *_naming(workload, site),
         *[obstacle for volume in workload.volumes for obstacle in _volume(workload, volume, site)],
         *[obstacle for container in workload.containers for obstacle in _container(container, site)],
         *_isolation(workload, site),
@@ -43,6 +44,15 @@ def _runtime(workload: Workload, site: Site) -> Iterator[Obstacle]:
             workload.containers[0].path,
             f"would run without a container: runtime host of site {site.name} is for trying out",
         )
+
+
+def _naming(workload: Workload, site: Site) -> Iterator[Obstacle]:
+    """Files of the machine that only a container can have as its own."""
+    if site.runtime is not Runtime.HOST or not workload.naming:
+        return
+    field = "hostAliases" if workload.naming.hosts else "dnsConfig"
+    path = f"{workload.containers[0].path.rpartition('.')[0]}.{field}"
+    yield Obstacle(path, f"needs a container, and site {site.name} runs commands without one (runtime host)")
 
 
 def cautions(workload: Workload, site: Site) -> tuple[str, ...]:

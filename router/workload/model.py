@@ -14,6 +14,8 @@ from typing import Final
 from router.values import unchanging
 from router.workload.claims import Claim
 from router.workload.extended import Extended
+from router.workload.naming import Naming
+from router.workload.nodedemand import NodeDemand
 
 MESSAGE_PATH: Final = "/dev/termination-log"
 """Kubernetes' default of ``terminationMessagePath``."""
@@ -260,45 +262,6 @@ class Volume:
     claim: Claim | None = None
 
 
-class NodeOperator(StrEnum):
-    """How a requirement compares a node's label, as Kubernetes names it."""
-
-    IN = "In"
-    NOT_IN = "NotIn"
-    EXISTS = "Exists"
-    DOES_NOT_EXIST = "DoesNotExist"
-    GT = "Gt"
-    LT = "Lt"
-
-
-@unchanging
-class NodeRequirement:
-    """What a node selector or an expression of a node affinity demands of a node.
-
-    :param path: of its field
-    :param operator: a ``NodeOperator``
-    :param of_field: whether it is about the node's name (``matchFields``), and not about a label
-    """
-
-    path: str
-    key: str
-    operator: str
-    values: tuple[str, ...] = ()
-    of_field: bool = False
-
-
-@unchanging
-class NodeDemand:
-    """What a Pod demands of its node: all of the selector, and all of any one term (if there are terms)."""
-
-    selector: tuple[NodeRequirement, ...] = ()
-    terms: tuple[tuple[NodeRequirement, ...], ...] = ()
-
-    def __bool__(self) -> bool:
-        """Whether anything is demanded."""
-        return bool(self.selector or self.terms)
-
-
 @unchanging
 class Obstacle:
     """A field that keeps the Job out of HPC, and why, as one clause: ``(path, reason)``."""
@@ -332,6 +295,7 @@ class Workload:
     :param results_field: the annotation that names ``results``
     :param node_demand: answered for each queue by ``router.site.nodelabels``
     :param extended: answered for each queue by ``router.site.resources``
+    :param naming: what the Pod adds to the names that its node knows
     :param shared: paths of fields that ask for a namespace of the node: ``hostNetwork``, ``hostIPC``
     :param privileged: paths of fields that ask for a privileged container
     :param obstacles: hold for every site; ``router.policy.fit`` judges what only some sites can do
@@ -374,6 +338,7 @@ class Workload:
     nodes_at_least: bool = False
     node_demand: NodeDemand = NodeDemand()
     extended: tuple[Extended, ...] = ()
+    naming: Naming = Naming()
     shared: tuple[str, ...] = ()
     privileged: tuple[str, ...] = ()
     obstacles: tuple[Obstacle, ...] = ()

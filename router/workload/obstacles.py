@@ -257,7 +257,7 @@ _POD: Final[Table] = {
     "restartPolicy": None,
     "terminationGracePeriodSeconds": None,
     "activeDeadlineSeconds": None,
-    "dnsPolicy": _unless(("ClusterFirst", "Default", "ClusterFirstWithHostNet"), _DNS),
+    "dnsPolicy": _unless(("ClusterFirst", "Default", "ClusterFirstWithHostNet", "None"), _DNS),
     "nodeSelector": None,  # like required node affinities, answered for each queue
     "serviceAccountName": None,
     "serviceAccount": None,
@@ -274,14 +274,14 @@ _POD: Final[Table] = {
     "hostnameOverride": None,
     "subdomain": None,  # judge_subdomain
     "setHostnameAsFQDN": None,
-    "hostAliases": "adds names to /etc/hosts, which is the site's on HPC",
+    "hostAliases": None,  # the script adds them: router.workload.naming
     "affinity": judge_affinity,
     "schedulerName": _scheduler,
     "tolerations": None,  # they only let a Pod onto nodes, and never keep it off one
     "priorityClassName": None,
     "priority": None,
     "preemptionPolicy": None,
-    "dnsConfig": _DNS,
+    "dnsConfig": None,  # router.workload.naming
     "readinessGates": None,
     "runtimeClassName": None,
     "enableServiceLinks": None,

@@ -38,8 +38,9 @@ from router.workload.fields import (
 )
 from router.workload.hints import Hints, read_hints
 from router.workload.limits import judge_size
-from router.workload.model import OWN_CONTROLLER, Container, Figure, GpuVendor, NodeDemand, Sizes, Volume, Workload
+from router.workload.model import OWN_CONTROLLER, Container, Figure, GpuVendor, Sizes, Volume, Workload
 from router.workload.mpi import Mpi, lift_launchers
+from router.workload.nodedemand import NodeDemand
 from router.workload.nodelabels import preferences_warning, read_demand
 from router.workload.obstacles import (
     judge_container,
@@ -49,6 +50,7 @@ from router.workload.obstacles import (
     unhonoured_warning,
 )
 from router.workload.podhosts import judge_pod_hosts
+from router.workload.resolving import read_naming
 from router.workload.resources import (
     CPU,
     MEMORY,
@@ -107,7 +109,10 @@ def workload_of(
     judge_unknown(manifest.spec, manifest.path, findings)
     findings.warnings.extend(manifest.hints.doubts)
     findings.warnings.extend(one for one in (unhonoured_warning(findings), preferences_warning(findings)) if one)
+    naming = read_naming(manifest.pod, manifest.pod_path, findings)
     workload = _assemble(manifest, sized, (containers, mpi), deadline, findings)
+    if naming:
+        workload = replace(workload, naming=naming)
     if not (sized.extended or findings.shared or findings.privileged):
         return workload
     return replace(
