@@ -16,7 +16,7 @@ from jinja2 import Environment, StrictUndefined, Template
 from router.errors import ConfigError
 from router.hpc.requests import Request, text_problem
 from router.policy.decision import Route
-from router.script import completing, mpi
+from router.script import completing, lifecycle, mpi
 from router.script.containers import Devices, Setting, block, devices_of, follows, says_threads, understands_no_eval
 from router.script.quoting import quote, shown, words
 from router.site.allocation import is_mpi
@@ -82,6 +82,7 @@ def render(workload: Workload, route: Route) -> Script:
         options=system.directives(request),
         entry_lines=system.entry_lines(route.allocation.cores_per_rank),
         blocks=_blocks(workload, route, devices, ranks, warnings),
+        lifecycles=lifecycle.blocks(workload),
         runtime_line=completing.runtime_line(_parts(workload, route, modules, devices, ranks)),
     )
     if request.project and not system.TRAITS.projects:
@@ -122,6 +123,7 @@ def _parts(
         "mpi" if ranks else "plain",
         *(("launches", "covers", "launchwords", "launcheroptions") if ranks and ranks.inside else ()),
         *(("timelimit",) if ranks and ranks.time_limit else ()),
+        *lifecycle.parts(workload, host=site.runtime is Runtime.HOST),
     )
 
 

@@ -25,6 +25,7 @@ from router.workload.fields import (
     text,
     texts,
 )
+from router.workload.handlers import read_lifecycle
 from router.workload.model import MESSAGE_PATH, Container, ContainerKind, EnvVar, Figure, Mount, Volume
 
 MOST_CONTAINERS: Final = 1000
@@ -93,6 +94,7 @@ def read_container(listed: Listed, name: str, figures: Figures, findings: Findin
         secrets=tuple(secrets),
         message_path=_data(fields, "terminationMessagePath", path) or MESSAGE_PATH,
         message_from_log=text(fields, "terminationMessagePolicy", path) == "FallbackToLogsOnError",
+        lifecycle=read_lifecycle(fields, path, env, findings),
     )
 
 

@@ -14,6 +14,7 @@ from typing import Final
 from router.values import unchanging
 from router.workload.claims import Claim
 from router.workload.extended import Extended
+from router.workload.lifecycle import Lifecycle
 from router.workload.naming import Naming
 from router.workload.nodedemand import NodeDemand
 
@@ -224,6 +225,7 @@ class Container:
     :param secrets: paths of the fields that need a Secret for the environment
     :param message_path: the file of its termination message
     :param message_from_log: whether the end of its log replaces a missing message if the container fails
+    :param lifecycle: its hooks and probes; None without any
     """
 
     name: str
@@ -246,6 +248,7 @@ class Container:
     secrets: tuple[str, ...] = ()
     message_path: str = MESSAGE_PATH
     message_from_log: bool = False
+    lifecycle: Lifecycle | None = None
 
 
 @unchanging

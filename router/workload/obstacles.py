@@ -127,14 +127,6 @@ def _mounts(value: object, path: str, findings: Findings) -> None:
             judge_fields(mount, here, _MOUNT, findings)
 
 
-def _lifecycle(value: object, path: str, findings: Findings) -> None:
-    for name, hook in as_mapping(value, path).items():
-        if name == "stopSignal" and hook in ("SIGTERM", None, ""):
-            continue
-        if hook:
-            findings.block(step(path, name), "is a hook that the batch system does not run")
-
-
 def _scheduler(value: object, path: str, findings: Findings) -> None:
     if as_text(value, path) != "default-scheduler":
         findings.block(path, "chooses a scheduler of its own, which the Pod needs to be placed")
@@ -236,10 +228,10 @@ _CONTAINER: Final[Table] = {
     "restartPolicyRules": "has restart rules by exit code, which HPC does not support",
     "volumeMounts": _mounts,
     "volumeDevices": "needs a block device of the cluster",
-    "livenessProbe": "has a liveness probe, which is not run on HPC",
-    "readinessProbe": None,  # judge_container warns that it is not run: it only controls who sends requests to the Pod
-    "startupProbe": "has a startup probe, which is not run on HPC",
-    "lifecycle": _lifecycle,
+    "livenessProbe": None,  # judged where it is read, as the next three: router.workload.handlers
+    "readinessProbe": None,
+    "startupProbe": None,
+    "lifecycle": None,
     "terminationMessagePath": None,
     "terminationMessagePolicy": None,
     "imagePullPolicy": None,
@@ -332,10 +324,6 @@ def judge_container(container: Fields, path: str, findings: Findings, *, host_ne
     if not host_network:
         _judge_ports(container, path, findings)
     _judge_run_as(container, path, findings)
-    if container.get("readinessProbe"):
-        findings.warnings.append(
-            f"{path}.readinessProbe: it is not run on HPC, where a container is Ready as long as it runs"
-        )
 
 
 def _judge_run_as(owner: Fields, path: str, findings: Findings) -> None:

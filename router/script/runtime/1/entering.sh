@@ -1,0 +1,68 @@
+
+# A command of a hook or probe runs in the namespaces of its container, by nsenter: no container is started for it.
+# Finds what of container $1, started as process $2, is within: fails until its program runs, with 2 where none may enter.
+find_container() {
+	local root roots=("$2") starter='' program='' child kind
+	inner=''
+	[[ $1 != "${mpi:-}" ]] || find_ranks
+	for root in "${roots[@]}"; do ! find_inner "$root" || break; done
+	[[ $inner ]] || return 1
+	if [[ ! /proc/$inner/exe -ef $starter ]]; then
+		program=$inner
+	else # the runtime's own first process
+		for child in $(children_of "$inner"); do
+			[[ ! -e /proc/$child/exe || /proc/$child/exe -ef $starter ]] || program=${program:-$child}
+		done
+	fi
+	[[ $program ]] || return 1
+	((!EUID)) || [[ ! /proc/$inner/ns/user -ef /proc/self/ns/user ]] || return 2
+	staged "/proc/$program/environ"
+	environment=("${words[@]}")
+	enter=(--target "$inner")
+	for kind in user:user mnt:mount pid:pid uts:uts ipc:ipc net:net cgroup:cgroup; do
+		[[ /proc/$inner/ns/${kind%:*} -ef /proc/self/ns/${kind%:*} ]] || enter+=("--${kind#*:}")
+	done
+	[[ " ${enter[*]} " != *' --user '* ]] || enter+=(--preserve-credentials)
+	[[ ! -r /proc/$inner/cwd/. ]] || enter+=(--wd)
+}
+
+children_of() { cat /proc/"$1"/task/*/children 2>/dev/null; }
+
+find_inner() { # PID
+	local child
+	for child in $(children_of "$1"); do
+		if [[ -e /proc/$child/ns/mnt && ! /proc/$child/ns/mnt -ef /proc/self/ns/mnt ]]; then
+			inner=$child starter=/proc/$1/exe
+			return
+		fi
+		! find_inner "$child" || return 0
+	done
+	return 1
+}
+
+# A launcher's ranks on this node need not be its children.
+find_ranks() {
+	local file shell script
+	for file in /proc/[0-9]*/cmdline; do
+		{ IFS= read -r -d '' shell && IFS= read -r -d '' script; } <"$file" || continue
+		[[ $shell != /bin/bash || $script != "$dir"/*rank ]] || roots+=("$(basename "${file%/cmdline}")")
+	done 2>/dev/null
+}
+
+# The program's own environment, but for what would change this node's programs: that is set within.
+run_exec() { # SECONDS WORD...
+	local limit=$1 entry within=() timeout nsenter
+	shift
+	timeout=$(type -P timeout) nsenter=$(type -P nsenter)
+	for entry in $(compgen -e); do unset "$entry"; done
+	for entry in "${environment[@]}"; do
+		case ${entry%%=*} in
+		LD_LIBRARY_PATH | LD_[A-Z]* | '' | [!A-Za-z_]* | *[!A-Za-z0-9_]* | UID | EUID | PPID | GROUPS | BASH* | SHELLOPTS | FUNCNAME)
+			[[ $entry == LD_LIBRARY_PATH=/.singularity.d/libs ]] || within+=("$entry")
+			;;
+		*) export "${entry?}" ;;
+		esac
+	done 2>/dev/null
+	[[ ! ${within[*]} ]] || set -- env -- "${within[@]}" "$@"
+	exec "$timeout" -s KILL "$limit" "$nsenter" "${enter[@]}" "$@" 8>&- 4>&-
+}
