@@ -163,6 +163,7 @@ def test_a_liveness_probe_that_fails_ends_the_container_and_it_runs_again(pod: P
     job.terminate()
     job.wait(LONG)
 
+    assert [(pod.exit(restart=run) or {}).get("again") for run in (0, 1)] == [True, True]
     assert [pod.code(restart=run) for run in (0, 1)] == [0, 0]
     assert told(pod)[:3] == [
         ("Unhealthy", "Liveness probe failed: broken"),

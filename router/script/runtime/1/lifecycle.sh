@@ -261,6 +261,10 @@ judge() {
 	[[ $(type -t "lifecycle_$1") != function ]] || look_after_no_more
 	judge_itself "$1"
 	[[ ! -e $scratch/$name.unfit ]] || code=126
+	if [[ -e $scratch/$name.unhealthy && ! $stopping ]] && [[ $restart_policy == OnFailure || $kind == sidecar ]]; then
+		why=',"again":true' # whatever its code
+		printf %s "$why" >"$scratch/$name.why"
+	fi
 }
 
 # A container that a probe has ended runs again, whatever its code.
