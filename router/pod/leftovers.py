@@ -69,7 +69,8 @@ def read_exit(name: str, content: bytes) -> tuple[str, Exit] | str:
     reason = fields.get("reason")
     reason = reason if reason in _NEVER_STARTED else ""
     words = _sentence(fields.get("message")) if reason else ""
-    run, again = int(found[2]), fields.get("again") is True
+    run, again = int(found[2]), fields.get("again")
+    again = again if again in ("yes", "no") else ""
     said = _said(fields)
     return found[1], Exit(run, deadline=deadline, reason=reason, message=words, said=said, again=again, **numbers)
 

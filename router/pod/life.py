@@ -68,7 +68,7 @@ class Exit:
 
     ``log`` is the size of its log at the end in bytes; 0 if the script does not say. If its program was never started,
     ``reason`` is ``CreateContainerError`` or ``ErrImagePull``, and ``message`` has the runtime's words. ``said`` is the
-    termination message. ``again`` says whether it runs again, where code and restartPolicy do not: a probe ended it.
+    termination message. ``again`` (``yes`` or ``no``) says whether it runs again, where code and the Pod's restartPolicy do not.
     """
 
     restart: int
@@ -81,7 +81,7 @@ class Exit:
     reason: str = ""
     message: str = ""
     said: str = ""
-    again: bool = False
+    again: str = ""
 
 
 @dataclass(frozen=True, slots=True, order=True)

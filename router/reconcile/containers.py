@@ -120,7 +120,8 @@ def _going(facts: Facts, container: PodContainer, run: Run | None, before: Waiti
             return before
         began = run.began if run.began is not None else run.exited.time if run.exited else now
         return Running(_clamped(facts, began, now))
-    again = container.kind is ContainerKind.SIDECAR or run.exit.again or (facts.pod.restarts and run.exit.code != 0)
+    by_policy = container.kind is ContainerKind.SIDECAR or (facts.pod.restarts and run.exit.code != 0)
+    again = run.exit.again == "yes" if run.exit.again else by_policy
     if again and facts.life.end is None:
         why = run.exit.message or f"exited with code {run.exit.code}"
         return Waiting(run.exit.reason or REASON_BACK_OFF, f"{why}; the container will be restarted")

@@ -8,18 +8,26 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from router.script.quoting import words
-from router.workload.lifecycle import Handler, HandlerKind, Lifecycle, Probe
+from router.workload.lifecycle import Handler, HandlerKind, Lifecycle, Probe, Restarts
 from router.workload.model import Workload
 
 _AGENT = "kube-probe/batchgate"
 """As a kubelet names itself, by which servers leave its requests out of their logs."""
 
 
-def parts(workload: Workload, *, host: bool) -> tuple[str, ...]:
-    """The files of the runtime that hooks and probes need; none for a Job without any.
+def parts(workload: Workload, *, host: bool, again: bool) -> tuple[str, ...]:
+    """The files of the runtime that hooks, probes and rules need; none for a Job without any.
 
     :param host: whether commands run without a container
+    :param again: whether some container may run again
     """
+    around = _around(workload, host=host)
+    rules = again and (around or any(container.restarts for container in workload.containers))
+    found = (*around, *(("restarting",) if rules else ()))
+    return ("wrapping", *found) if found else ()
+
+
+def _around(workload: Workload, *, host: bool) -> tuple[str, ...]:
     handlers = [one for container in workload.containers if container.lifecycle for one in container.lifecycle.handlers]
     if not handlers:
         return ()
@@ -27,13 +35,21 @@ def parts(workload: Workload, *, host: bool) -> tuple[str, ...]:
     return ("enteringhost" if host else "entering", *(("asking",) if asks else ()), "lifecycle")
 
 
-def blocks(workload: Workload) -> list[tuple[int, list[str]]]:
-    """The number of each container that has hooks or probes, and the lines of its function."""
-    return [
-        (index, list(_lines(container.lifecycle)))
-        for index, container in enumerate(workload.containers)
-        if container.lifecycle
-    ]
+def blocks(workload: Workload) -> list[tuple[str, str, list[str]]]:
+    """The name of each function about a container, what it says, and its lines."""
+    found = []
+    for index, container in enumerate(workload.containers):
+        if container.lifecycle:
+            found.append((f"lifecycle_{index}", "what a kubelet does around it", list(_lines(container.lifecycle))))
+        if container.restarts:
+            found.append((f"restarts_{index}", "when it runs again", list(_rules(container.restarts))))
+    return found
+
+
+def _rules(restarts: Restarts) -> Iterator[str]:
+    yield f"policy={restarts.policy}"
+    for rule in restarts.rules:
+        yield f"rule {' '.join(('In' if rule.listed else 'NotIn', *map(str, rule.codes)))}"
 
 
 def _lines(lifecycle: Lifecycle) -> Iterator[str]:

@@ -123,7 +123,7 @@ def _parts(
         "mpi" if ranks else "plain",
         *(("launches", "covers", "launchwords", "launcheroptions") if ranks and ranks.inside else ()),
         *(("timelimit",) if ranks and ranks.time_limit else ()),
-        *lifecycle.parts(workload, host=site.runtime is Runtime.HOST),
+        *lifecycle.parts(workload, host=site.runtime is Runtime.HOST, again=bool(_loops(workload))),
     )
 
 
@@ -148,7 +148,8 @@ def _follows_links(workload: Workload) -> bool:
 def _loops(workload: Workload) -> tuple[str, ...]:
     """The files for containers that restart, or that end last."""
     sidecars = any(one.kind is ContainerKind.SIDECAR for one in workload.containers)
-    restarts = sidecars or workload.restart_policy == "OnFailure"
+    own = any(one.restarts for one in workload.containers)
+    restarts = sidecars or own or workload.restart_policy == "OnFailure"
     return (*(("restarts",) if restarts else ()), *(("sidecars",) if sidecars else ()))
 
 

@@ -1,6 +1,6 @@
 """Holds what a kubelet does around a container: hooks at its start and end, and probes while it runs.
 
-Pure data. ``handlers`` reads it, and ``router.script.lifecycle`` writes it into a script.
+Pure data. ``handlers`` and ``restarts`` read it, and ``router.script.lifecycle`` writes it into a script.
 """
 
 from __future__ import annotations
@@ -64,6 +64,25 @@ class Probe:
     successes: int = 1
     failures: int = 3
     grace: int | None = None
+
+
+@unchanging
+class RestartRule:
+    """A rule by which a container runs again: its exit code is one of these, or none of them."""
+
+    codes: tuple[int, ...]
+    listed: bool = True
+
+
+@unchanging
+class Restarts:
+    """When one container runs again.
+
+    :param policy: its own; ``Always``, ``OnFailure`` or ``Never``
+    """
+
+    policy: str
+    rules: tuple[RestartRule, ...] = ()
 
 
 @unchanging

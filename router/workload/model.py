@@ -14,7 +14,7 @@ from typing import Final
 from router.values import unchanging
 from router.workload.claims import Claim
 from router.workload.extended import Extended
-from router.workload.lifecycle import Lifecycle
+from router.workload.lifecycle import Lifecycle, Restarts
 from router.workload.naming import Naming
 from router.workload.nodedemand import NodeDemand
 
@@ -226,6 +226,7 @@ class Container:
     :param message_path: the file of its termination message
     :param message_from_log: whether the end of its log replaces a missing message if the container fails
     :param lifecycle: its hooks and probes; None without any
+    :param restarts: when it runs again; None where it follows the Pod
     """
 
     name: str
@@ -249,6 +250,7 @@ class Container:
     message_path: str = MESSAGE_PATH
     message_from_log: bool = False
     lifecycle: Lifecycle | None = None
+    restarts: Restarts | None = None
 
 
 @unchanging

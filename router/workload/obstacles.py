@@ -225,7 +225,7 @@ _CONTAINER: Final[Table] = {
     "resources": _nested(lambda: _RESOURCES),
     "resizePolicy": None,
     "restartPolicy": None,  # judged with the kind of container
-    "restartPolicyRules": "has restart rules by exit code, which HPC does not support",
+    "restartPolicyRules": None,  # likewise: router.workload.restarts
     "volumeMounts": _mounts,
     "volumeDevices": "needs a block device of the cluster",
     "livenessProbe": None,  # judged where it is read, as the next three: router.workload.handlers

@@ -230,7 +230,7 @@ def _pull_secrets(pod: Fields, path: str) -> tuple[str, ...]:
 def _size_pod(manifest: _Manifest, cluster: Cluster, gpu_names: Mapping[str, GpuVendor], findings: Findings) -> _Sized:
     pod, path = manifest.pod, manifest.pod_path
     defaults = cluster.limits.get(manifest.namespace, ())
-    listed = list_containers(pod, path, findings)
+    listed = list_containers(pod, path)
     judge_pod(pod, path, findings)
     demand = read_demand(pod, path, findings)
     containers: list[Container] = []

@@ -221,7 +221,7 @@ def test_a_container_between_two_runs() -> None:
 
 def test_a_container_that_a_probe_has_ended_runs_again_whatever_its_code() -> None:
     again = pod(restart_policy="OnFailure")
-    seen = shown(facts(again, RUNNING, life=life(began(), exits=(left(0, again=True),))))
+    seen = shown(facts(again, RUNNING, life=life(began(), exits=(left(0, again="yes"),))))
 
     assert states(seen) == [Waiting("CrashLoopBackOff", "exited with code 0; the container will be restarted")]
 

@@ -163,7 +163,7 @@ def test_a_liveness_probe_that_fails_ends_the_container_and_it_runs_again(pod: P
     job.terminate()
     job.wait(LONG)
 
-    assert [(pod.exit(restart=run) or {}).get("again") for run in (0, 1)] == [True, True]
+    assert [(pod.exit(restart=run) or {}).get("again") for run in (0, 1)] == ["yes", "yes"]
     assert [pod.code(restart=run) for run in (0, 1)] == [0, 0]
     assert told(pod)[:3] == [
         ("Unhealthy", "Liveness probe failed: broken"),
@@ -341,3 +341,47 @@ def test_an_open_port(pod: Pod, where: Site) -> None:
         assert pod.run(text_of(workload(main), where)) == 0
 
     assert state(pod)[-1] == (0, True, True)
+
+
+# --- rules by which a container runs again ------------------------------------------------------------------------------
+
+
+def rule(operator: str, *codes: int) -> dict[str, Any]:
+    return {"action": "Restart", "exitCodes": {"operator": operator, "values": list(codes)}}
+
+
+COUNTS = 'n=0; [ ! -e $$D/n ] || read -r n <$$D/n; n=$$((n+1)); echo $$n >$$D/n; echo "run $$n"; '
+
+
+@pytest.mark.parametrize(
+    ("pods", "policy", "rules", "exits", "expected"),
+    [
+        ("Never", "Never", [rule("In", 42, 7)], [7, 42, 3], [(7, "yes"), (42, "yes"), (3, "no")]),
+        ("Never", "Never", [rule("NotIn", 3)], [0, 3], [(0, "yes"), (3, "no")]),
+        ("Never", "OnFailure", [], [9, 0], [(9, "yes"), (0, "no")]),
+        ("OnFailure", "Never", [], [9], [(9, "no")]),
+        ("OnFailure", "Never", [rule("In", 1), rule("In", 2)], [2, 5], [(2, "yes"), (5, "no")]),
+    ],
+)
+def test_a_container_has_a_policy_of_its_own(
+    pod: Pod, pods: str, policy: str, rules: list[dict[str, Any]], exits: list[int], expected: list[tuple[int, str]]
+) -> None:
+    line = COUNTS + "".join(f"[ $$n != {number} ] || exit {code}; " for number, code in enumerate(exits, 1))
+    main = sh(line, env=flag(pod), restartPolicy=policy, restartPolicyRules=rules)
+    text = text_of(workload(main, restartPolicy=pods), HOST).replace("delay=10", "delay=1")
+
+    assert pod.run(text) == exits[-1]
+
+    found = [pod.exit(restart=run) or {} for run in range(len(exits) + 1)]
+    assert [(one["code"], one.get("again")) for one in found if one] == expected
+
+
+def test_an_init_container_runs_again_before_the_others(pod: Pod, where: Site) -> None:
+    place = "/tmp" if where is not HOST else str(pod.work)
+    first = sh("exit 42", name="first", restartPolicy="Never", restartPolicyRules=[rule("In", 42)])
+    text = text_of(workload(sh("echo ran"), initContainers=[first], annotations={WALLTIME: "6"}), where)
+
+    assert pod.run(text.replace("delay=10", "delay=1")) == 42, place
+
+    assert [(pod.exit("first", run) or {}).get("again") for run in (0, 1)] == ["yes", "yes"]
+    assert pod.exit("main") is None

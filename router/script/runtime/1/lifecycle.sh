@@ -12,10 +12,7 @@ find_handler() {
 	[[ ${handler[*]} ]]
 }
 
-# A function of before, under another name: the next one calls it.
-wrap() { eval "${1}_itself() $(declare -f "$1" | tail -n +2)"; }
-
-wrap prepare
+wrap prepare prepare_itself
 prepare() {
 	[[ $(type -t "lifecycle_$1") != function ]] || accompany "$1" "$BASHPID"
 	prepare_itself "$1"
@@ -151,15 +148,14 @@ keep_probing() { # ROLE
 		[[ $said != 'nsenter: '* ]] || code=0$code # not started: neither a success nor a failure
 		case $code in
 		0) [[ $last == good ]] || last=good streak=0 ;;
-		0*) ;;
-		*) [[ $last == bad ]] || last=bad streak=0 ;;
+		[1-9]*) [[ $last == bad ]] || last=bad streak=0 ;;
 		esac
-		((++streak))
+		[[ $code == 0?* ]] || ((++streak))
 		clock
 		if [[ $code != 0 ]] && { ((streak == failures || now - told_at >= 60)); }; then
 			told_at=$now
 			word=failed
-			[[ $code != 0* ]] || word=errored
+			[[ $code != 0?* ]] || word=errored
 			echo "told Unhealthy $(encode "${1^} probe $word: $said")" >&4
 		fi
 		case $code in
@@ -169,8 +165,7 @@ keep_probing() { # ROLE
 			[[ $1 != readiness || $stated == true ]] || echo 'ready true' >&4
 			stated=true
 			;;
-		0*) streak=0 ;;
-		*)
+		[1-9]*)
 			((streak >= failures)) || continue
 			if [[ $1 == readiness ]]; then
 				[[ $stated != true ]] || echo 'ready false' >&4
@@ -178,7 +173,7 @@ keep_probing() { # ROLE
 				continue
 			fi
 			: >"$scratch/$name.unhealthy"
-			[[ $restart_policy != OnFailure && $kind != sidecar ]] || will=', will be restarted'
+			! runs_again || will=', will be restarted'
 			echo "failed ${allowed:-$grace} $(encode "Container $name failed $1 probe$will")" >&4
 			return 1
 			;;
@@ -238,7 +233,7 @@ run_pre_stop() { # SECONDS
 	handle "$1" "${handler[@]}"
 }
 
-wrap ask
+wrap ask ask_itself
 ask() {
 	local i=$1 name=${names[$1]} self=${pids[$1]} run='' handler settings
 	{ read -r run <"$scratch/$name.run"; } 2>/dev/null
@@ -256,26 +251,22 @@ ask_after_hook() {
 	! kill -0 "$self" || ask_itself "$i"
 }
 
-wrap judge
+wrap judge judge_itself
 judge() {
+	local i
 	[[ $(type -t "lifecycle_$1") != function ]] || look_after_no_more
 	judge_itself "$1"
 	[[ ! -e $scratch/$name.unfit ]] || code=126
-	if [[ -e $scratch/$name.unhealthy && ! $stopping ]] && [[ $restart_policy == OnFailure || $kind == sidecar ]]; then
-		why=',"again":true' # whatever its code
-		printf %s "$why" >"$scratch/$name.why"
-	fi
+	i=$1
+	[[ ! -e $scratch/$name.unhealthy || $stopping ]] || ! runs_again || say_again yes
 }
 
-# A container that a probe has ended runs again, whatever its code.
-if [[ $(type -t again) == function ]]; then
-	wrap again
-	again() {
-		local code=$code
-		[[ ! -e $scratch/$name.unhealthy ]] || code=1
-		again_itself
-	}
-fi
+# Whether the container's policy has it run again when a probe has ended it, whatever its code.
+runs_again() {
+	local policy=$restart_policy
+	[[ $(type -t own_policy) != function ]] || own_policy "$i"
+	[[ $policy != Never || $kind == sidecar ]]
+}
 
 # In place of that of base: what comes next waits for a sidecar's startup probe, and for the hook of a container.
 run_containers() {
