@@ -80,6 +80,11 @@ def _privileged(workload: Workload, site: Site) -> Iterator[Obstacle]:
 def _isolation(workload: Workload, site: Site) -> Iterator[Obstacle]:
     """Namespaces of the node that containers have anyway, unless the site's options of the runtime take them away."""
     given = [option.partition("=")[0] for option in site.runtime_options]
+    for container in workload.containers:
+        asked = container.lifecycle is not None and any(one.port for one in container.lifecycle.handlers)
+        if asked and (found := next((option for option in given if option in _SHARED["hostNetwork"][1]), None)):
+            reason = "is asked over the network of its node by a hook or probe, and runtimeOptions of site"
+            yield Obstacle(container.path, f"{reason} {site.name} have {found}")
     for path in workload.shared:
         what, options = _SHARED[path.rpartition(".")[2]]
         if found := next((option for option in given if option in options), None):

@@ -104,8 +104,6 @@ def _handler(fields: Fields, here: str, container: Fields, path: str, findings: 
         case HandlerKind.EXEC:
             if not (command := texts(source, "command", where)):
                 raise JobError(f"{where}.command", "is empty; it must name a program")
-            if any("\0" in word for word in command):
-                raise JobError(f"{where}.command", "holds a NUL character, which no process can get")
             return Handler(kind, command)
         case HandlerKind.SLEEP:
             return Handler(kind, seconds=integer(source, "seconds", where) or 0)

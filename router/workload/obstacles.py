@@ -66,6 +66,14 @@ def _unhonoured(_value: object, path: str, findings: Findings) -> None:
     findings.unhonoured.append(path)
 
 
+def _warned(sentence: str) -> Judge:
+    def judge(value: object, path: str, findings: Findings) -> None:
+        if as_flag(value, path):
+            findings.warnings.append(f"{path}: {sentence}")
+
+    return judge
+
+
 def _nested(table: Callable[[], Table]) -> Judge:
     def judge(value: object, path: str, findings: Findings) -> None:
         judge_fields(as_mapping(value, path), path, table(), findings)
@@ -236,9 +244,9 @@ _CONTAINER: Final[Table] = {
     "terminationMessagePolicy": None,
     "imagePullPolicy": None,
     "securityContext": _nested(lambda: _CONTAINER_SECURITY),
-    "stdin": "asks to be attached to, and a batch job has no terminal",
+    "stdin": _warned("nobody attaches to a batch job: what reads its input comes to the end at once"),
     "stdinOnce": None,
-    "tty": "wants a terminal, and a batch job has none",
+    "tty": _warned("a batch job has no terminal: programs print as they do into a file"),
 }
 
 _POD: Final[Table] = {

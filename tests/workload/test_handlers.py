@@ -117,7 +117,7 @@ def test_readiness_that_cannot_be_asked_for_is_told() -> None:
         ({"livenessProbe": {"periodSeconds": 3}}, "livenessProbe"),
         ({"livenessProbe": {**TRUE, "tcpSocket": {"port": 1}}}, "livenessProbe"),
         ({"livenessProbe": {"exec": {}}}, "livenessProbe.exec.command"),
-        ({"livenessProbe": {"exec": {"command": ["a\0b"]}}}, "livenessProbe.exec.command"),
+        ({"livenessProbe": {"exec": {"command": ["a\0b"]}}}, "livenessProbe.exec.command[0]"),
         ({"livenessProbe": {"tcpSocket": {"port": 70000}}}, "livenessProbe.tcpSocket.port"),
         ({"livenessProbe": {"tcpSocket": {"port": 1, "host": "a b"}}}, "livenessProbe.tcpSocket.host"),
         ({"livenessProbe": {"httpGet": {"port": 1, "scheme": "FTP"}}}, "livenessProbe.httpGet.scheme"),
