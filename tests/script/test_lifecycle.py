@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import base64
+import os
 import shutil
+import subprocess
 import threading
 import time
 from collections.abc import Iterator
@@ -14,6 +16,7 @@ from typing import Any
 
 import pytest
 
+from bed.standing import layout
 from router.demo import sandbox
 from router.site.schema import Site
 from tests.script.builders import IMAGE, container, site, text_of, workload
@@ -385,3 +388,70 @@ def test_an_init_container_runs_again_before_the_others(pod: Pod, where: Site) -
 
     assert [(pod.exit("first", run) or {}).get("again") for run in (0, 1)] == ["yes", "yes"]
     assert pod.exit("main") is None
+
+
+# --- real images, ranks, and what cannot be entered -------------------------------------------------------------------
+
+SIF = layout().image
+apptainer = [
+    pytest.mark.apptainer,
+    pytest.mark.skipif(shutil.which("apptainer") is None, reason="no apptainer on this machine"),
+    pytest.mark.skipif(not SIF.exists(), reason=f"{SIF} is not built: make bed"),
+]
+
+
+class TestRealImages:
+    pytestmark = apptainer
+
+    @pytest.mark.skipif(os.getuid() != 0, reason="needs root to become another user")
+    def test_an_unprivileged_users_probe_sees_its_containers_own_files(self, tmp_path: Path) -> None:
+        """In an image file, where the runtime has made a user namespace."""
+        main = sh("echo own >/own; sleep 5; cat /tmp/seen", image="mpi:1", env=[{"name": "WORD", "value": "it's"}],
+                  readinessProbe=probe("sh", "-c", 'cat /own >/tmp/seen; echo "$WORD $(id -u) $PWD $$$$" >>/tmp/seen', timeoutSeconds=5))  # fmt: skip
+        text = text_of(workload(main), site(images=[{"match": "mpi:*", "path": str(SIF)}]))
+        pod = Pod(tmp_path / "work").make()
+        (pod.work / "script").write_text(text)
+        for one in (tmp_path.parents[1], tmp_path.parent, tmp_path):
+            one.chmod(0o755)
+        subprocess.run(["chown", "-R", "1000:1000", str(pod.work)], check=True)
+        become = ["setpriv", "--reuid=1000", "--regid=1000", "--clear-groups"]
+        environment = {"PATH": os.environ["PATH"], "HOME": str(pod.work), "PBS_JOBID": "7.pbs", "BATCHGATE_DIR": str(pod.path), "TMPDIR": str(pod.work)}  # fmt: skip
+
+        run = subprocess.run([*become, "bash", str(pod.work / "script")], env=environment, capture_output=True, text=True, check=False, timeout=LONG)  # fmt: skip
+
+        assert run.returncode == 0, run.stdout + run.stderr
+        own, seen = pod.log().splitlines()[:2]
+        assert (own, seen.rpartition(" ")[0]) == ("own", "it's 1000 /")
+        assert int(seen.rpartition(" ")[2]) < 1000
+        assert state(pod)[-1] == (0, True, True)
+
+    @pytest.mark.mpi
+    @pytest.mark.skipif(shutil.which("mpirun") is None, reason="no mpirun on this machine")
+    def test_a_probe_of_ranks_runs_once_in_one_of_them(self, pod: Pod) -> None:
+        as_root = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"} if os.getuid() == 0 else {}
+        nodefile = pod.work / "nodefile"
+        nodefile.write_text(f"{os.uname().nodename}\n" * 2)
+        where = site(images=[{"match": "mpi:*", "path": str(SIF)}], mpi=[{"name": "m", "launcher": "openmpi"}])
+        main = container("mpirun", "-np", "2", "sh", "-c", "sleep 6; cat /tmp/probed", image="mpi:1",
+                         readinessProbe=probe("sh", "-c", "echo $OMPI_COMM_WORLD_SIZE >>/tmp/probed", periodSeconds=100, timeoutSeconds=5))  # fmt: skip
+
+        assert pod.run(text_of(workload(main), where), PBS_NODEFILE=str(nodefile), **as_root) == 0, pod.log()
+
+        assert pod.log().split() == ["2", "2"]  # one line, which both ranks see
+        assert state(pod)[-1] == (0, True, True)
+
+    @pytest.mark.skipif(os.getuid() != 0, reason="needs root to become another user")
+    def test_where_nobody_may_enter_the_container_is_not_run(self, pod: Pod) -> None:
+        """A runtime with setuid makes no user namespace. Root needs none, so here the script is told that it is not root."""
+        main = sh("sleep 100", image="mpi:1", readinessProbe=probe("true"))
+        text = text_of(workload(main), site(images=[{"match": "mpi:*", "path": str(SIF)}]))
+
+        assert pod.run(text.replace("((!EUID)) ||", "")) == 126
+
+        found = pod.exit() or {}
+        words = "lets nobody enter its containers, as hooks and probes must; it is installed with setuid"
+        assert (found["reason"], found["message"].partition(" on ")[0]) == (
+            "CreateContainerError",
+            "the container runtime",
+        )
+        assert words in found["message"] and words in pod.log()

@@ -3,17 +3,17 @@
 # Finds what of container $1, started as process $2, is within: fails until its program runs, with 2 where none may enter.
 find_container() {
 	local root roots=("$2") starter='' program='' child kind
-	inner=''
+	inner='' inner_path=''
+	read -r kind <"$scratch/$name.pid" && [[ $kind == "$2" ]] || return 1 # another container looks into the image before
 	[[ $1 != "${mpi:-}" ]] || find_ranks
 	for root in "${roots[@]}"; do ! find_inner "$root" || break; done
 	[[ $inner ]] || return 1
-	if [[ ! /proc/$inner/exe -ef $starter ]]; then
-		program=$inner
-	else # the runtime's own first process
-		for child in $(children_of "$inner"); do
-			[[ ! -e /proc/$child/exe || /proc/$child/exe -ef $starter ]] || program=${program:-$child}
-		done
-	fi
+	# By the names of their files: outside of it nobody may look at an image that a user has mounted.
+	starter=$(readlink "$starter")
+	for child in "$inner" $(children_of "$inner"); do # the first is the program, or the runtime's own
+		kind=$(readlink "/proc/$child/exe")
+		[[ ! $kind || $kind == "$starter" || $program ]] || program=$child
+	done
 	[[ $program ]] || return 1
 	((!EUID)) || [[ ! /proc/$inner/ns/user -ef /proc/self/ns/user ]] || return 2
 	staged "/proc/$program/environ"
@@ -23,7 +23,12 @@ find_container() {
 		[[ /proc/$inner/ns/${kind%:*} -ef /proc/self/ns/${kind%:*} ]] || enter+=("--${kind#*:}")
 	done
 	[[ " ${enter[*]} " != *' --user '* ]] || enter+=(--preserve-credentials)
-	[[ ! -r /proc/$inner/cwd/. ]] || enter+=(--wd)
+	inner_path=$(readlink "/proc/$inner/cwd")
+	if [[ $(nsenter --help) == *--wdns* ]]; then
+		enter+=("--wdns=$inner_path") inner_path=''
+	elif [[ -r /proc/$inner/cwd/. ]]; then
+		enter+=(--wd) inner_path=''
+	fi
 }
 
 children_of() { cat /proc/"$1"/task/*/children 2>/dev/null; }
@@ -64,5 +69,7 @@ run_exec() { # SECONDS WORD...
 		esac
 	done 2>/dev/null
 	[[ ! ${within[*]} ]] || set -- env -- "${within[@]}" "$@"
+	# shellcheck disable=SC2016
+	[[ ! $inner_path ]] || set -- sh -c 'cd -- "$1" && shift && exec "$@"' sh "$inner_path" "$@"
 	exec "$timeout" -s KILL "$limit" "$nsenter" "${enter[@]}" "$@" 8>&- 4>&-
 }

@@ -47,7 +47,7 @@ encode() { printf %s "${1:0:1000}" | base64 -w 0; }
 
 # In a process group of its own, from before the container's first process to after its last.
 look_after() { # CONTAINER PID
-	local i=$1 self=$2 word value text began handler=() settings=() said code inner='' environment=() enter=()
+	local i=$1 self=$2 word value text began handler=() settings=() said code inner='' inner_path='' environment=() enter=()
 	trap : TERM INT HUP USR1 USR2 # not ignored: programs would inherit that
 	set +m
 	echo "$BASHPID" >"$scratch/$name.keeper"
@@ -145,7 +145,10 @@ keep_probing() { # ROLE
 		((next += period, next > now)) || next=$now
 		handle "$timeout" "${handler[@]}"
 		kill -0 "$self" || exit # it has ended meanwhile
-		[[ $said != 'nsenter: '* ]] || code=0$code # not started: neither a success nor a failure
+		if [[ $said == 'nsenter: '* ]]; then # not started: neither a success nor a failure
+			code=0$code
+			find_container "$i" "$self"
+		fi
 		case $code in
 		0) [[ $last == good ]] || last=good streak=0 ;;
 		[1-9]*) [[ $last == bad ]] || last=bad streak=0 ;;
@@ -245,7 +248,7 @@ ask() {
 }
 
 ask_after_hook() {
-	local said code inner='' environment=() enter=()
+	local said code inner='' inner_path='' environment=() enter=()
 	trap : TERM INT HUP USR1 USR2
 	run_pre_stop "$grace" || echo "told FailedPreStopHook $(encode 'PreStopHook failed')" >&4
 	! kill -0 "$self" || ask_itself "$i"
