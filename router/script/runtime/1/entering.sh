@@ -6,10 +6,15 @@ find_container() {
 	inner='' inner_path=''
 	read -r kind <"$scratch/$name.pid" && [[ $kind == "$2" ]] || return 1 # another container looks into the image before
 	[[ $1 != "${mpi:-}" ]] || find_ranks
-	for root in "${roots[@]}"; do ! find_inner "$root" || break; done
+	for root in "${roots[@]}"; do
+		starter=''
+		! find_inner "$root" || break
+	done
+	[[ $starter ]] || return 1
+	[[ -e $starter/ns/mnt ]] || [[ ! -d $starter ]] || return 2
 	[[ $inner ]] || return 1
 	# By the names of their files: outside of it nobody may look at an image that a user has mounted.
-	starter=$(readlink "$starter")
+	starter=$(readlink "$starter/exe")
 	for child in "$inner" $(children_of "$inner"); do # the first is the program, or the runtime's own
 		kind=$(readlink "/proc/$child/exe")
 		[[ ! $kind || $kind == "$starter" || $program ]] || program=$child
@@ -33,14 +38,21 @@ find_container() {
 
 children_of() { cat /proc/"$1"/task/*/children 2>/dev/null; }
 
+# The runtime's own process is in a place of its own too, with the programs that mount images; below it is the container.
 find_inner() { # PID
-	local child
+	local child comm=''
+	{ read -r comm <"/proc/$1/comm"; } 2>/dev/null
+	if [[ $comm == starter* ]]; then
+		starter=/proc/$1
+		[[ -e /proc/$1/ns/mnt ]] || return 0 # with setuid it is not to be looked at
+	fi
 	for child in $(children_of "$1"); do
-		if [[ -e /proc/$child/ns/mnt && ! /proc/$child/ns/mnt -ef /proc/self/ns/mnt ]]; then
-			inner=$child starter=/proc/$1/exe
+		if [[ ! $starter ]]; then
+			! find_inner "$child" || return 0
+		elif [[ -e /proc/$child/ns/mnt && ! /proc/$child/ns/mnt -ef $starter/ns/mnt ]]; then
+			inner=$child
 			return
 		fi
-		! find_inner "$child" || return 0
 	done
 	return 1
 }
