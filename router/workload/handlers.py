@@ -9,7 +9,6 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from typing import Final
-from urllib.parse import quote
 
 from router.errors import JobError
 from router.workload.expand import expand_within
@@ -23,13 +22,13 @@ _LOOPBACK: Final = "127.0.0.1"
 _HEADER: Final = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]{1,256}")
 _HOST: Final = re.compile(r"[A-Za-z0-9_.:-]{1,253}|\[[0-9A-Fa-f:.]+\]")
 _UNSAFE: Final = re.compile(r"[\x00-\x1f\x7f]")
-_KEPT: Final = "/%:?#[]@!$&'()*+,;=-._~"
-"""Characters of a path and query that are sent as they are written."""
+_ENCODED: Final = re.compile(r"[^A-Za-z0-9/%:?\[\]@!$&'()*+,;=._~-]")
+"""Characters of a path and query that are not sent as they are written."""
 _NO_GRPC: Final = "asks by gRPC, for which HPC nodes have no client"
 
 
 def read_lifecycle(container: Fields, path: str, env: Sequence[EnvVar], findings: Findings) -> Lifecycle | None:
-    """What a kubelet would do around a container; None if that is nothing. What HPC cannot do becomes an obstacle.
+    """What a kubelet would do around a container, or None. What HPC cannot do becomes an obstacle.
 
     :raises JobError: the API server refuses the field
     """
@@ -129,7 +128,7 @@ def _http(source: Fields, where: str, host: str, port: int) -> Handler:
     scheme = text(source, "scheme", where) or "HTTP"
     if scheme.upper() not in ("HTTP", "HTTPS"):
         raise JobError(f"{where}.scheme", f"{scheme[:80]!r} is neither HTTP nor HTTPS")
-    target = quote(text(source, "path", where).partition("#")[0], safe=_KEPT)
+    target = _ENCODED.sub(_percent, text(source, "path", where).partition("#")[0])
     return Handler(
         HandlerKind.HTTP,
         host=host,
@@ -138,6 +137,10 @@ def _http(source: Fields, where: str, host: str, port: int) -> Handler:
         target=target if target.startswith("/") else f"/{target}",
         headers=tuple(headers),
     )
+
+
+def _percent(match: re.Match[str]) -> str:
+    return "".join([f"%{byte:02X}" for byte in match.group().encode(errors="replace")])
 
 
 def _port(source: Fields, where: str, container: Fields, path: str, findings: Findings) -> int | None:

@@ -443,10 +443,10 @@ class TestRealImages:
     @pytest.mark.skipif(os.getuid() != 0, reason="needs root to become another user")
     def test_where_nobody_may_enter_the_container_is_not_run(self, pod: Pod) -> None:
         """A runtime with setuid makes no user namespace. Root needs none, so here the script is told that it is not root."""
+        where = site(images=[{"match": "mpi:*", "path": str(SIF)}])
         main = sh("sleep 100", image="mpi:1", readinessProbe=probe("true"))
-        text = text_of(workload(main), site(images=[{"match": "mpi:*", "path": str(SIF)}]))
 
-        assert pod.run(text.replace("((!EUID)) ||", "")) == 126
+        assert pod.run(text_of(workload(main), where).replace("((!EUID)) ||", "")) == 126
 
         found = pod.exit() or {}
         words = "lets nobody enter its containers, as hooks and probes must; it is installed with setuid"
@@ -454,4 +454,18 @@ class TestRealImages:
             "CreateContainerError",
             "the container runtime",
         )
-        assert words in found["message"] and words in pod.log()
+        assert words in found["message"]
+        assert words in pod.log()
+
+    def test_there_the_network_can_still_be_asked(self, tmp_path: Path) -> None:
+        where = site(images=[{"match": "mpi:*", "path": str(SIF)}])
+        with server([200]) as (port, _):
+            probes = {
+                "readinessProbe": {"httpGet": {"port": port}},
+                "lifecycle": {"preStop": {"sleep": {"seconds": 1}}},
+            }
+            pod = Pod(tmp_path).make()
+            text = text_of(workload(sh("sleep 4; exit 6", image="mpi:1", **probes)), where)
+            assert pod.run(text.replace("((!EUID)) ||", "")) == 6
+
+        assert state(pod)[-1] == (0, True, True)
