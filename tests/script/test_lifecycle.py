@@ -460,7 +460,7 @@ class TestRealImages:
     def test_there_the_network_can_still_be_asked(self, tmp_path: Path) -> None:
         where = site(images=[{"match": "mpi:*", "path": str(SIF)}])
         with server([200]) as (port, _):
-            probes = {
+            probes: dict[str, Any] = {
                 "readinessProbe": {"httpGet": {"port": port}},
                 "lifecycle": {"preStop": {"sleep": {"seconds": 1}}},
             }

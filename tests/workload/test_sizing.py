@@ -384,7 +384,11 @@ RICH = annotated(
             "os": {"name": "linux"},
             "schedulerName": "default-scheduler",
             "dnsPolicy": "None",
-            "dnsConfig": {"nameservers": ["192.0.2.1"], "searches": ["a"], "options": [{"name": "ndots", "value": "2"}]},
+            "dnsConfig": {
+                "nameservers": ["192.0.2.1"],
+                "searches": ["a"],
+                "options": [{"name": "ndots", "value": "2"}],
+            },
             "hostAliases": [{"ip": "192.0.2.1", "hostnames": ["a"]}],
             "hostPID": True,
             "terminationGracePeriodSeconds": 5,
