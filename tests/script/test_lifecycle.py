@@ -110,6 +110,46 @@ def test_hooks_run_in_the_container_with_its_environment(pod: Pod, where: Site) 
     assert pod.log().splitlines() == ["it's /var/tmp", "post it's /var/tmp", "pre it's /var/tmp"]
 
 
+NAMES = (
+    "nsenter",
+    "timeout",
+    "limit",
+    "enter",
+    "entry",
+    "inner_path",
+    "IFS",
+    "LD_PRELOAD",
+    "my.var",
+    "BASH_ENV",
+    "batchgate_entry",
+)
+
+
+def value_of(name: str) -> str:
+    return "" if name == "LD_PRELOAD" else f"/of {name}"
+
+
+def test_variables_of_a_job_are_its_programs_alone(pod: Pod, image: Path) -> None:
+    """They have names of the script's own, of which one would be a program to run outside of the container."""
+    if shutil.which("apptainer") is None:
+        pytest.skip("no apptainer on this machine")
+    main = sh(
+        "sleep 3; while [ ! -e /tmp/done ]; do sleep 0.1; done; cat /tmp/seen",
+        env=[{"name": name, "value": value_of(name)} for name in NAMES],
+        readinessProbe=probe("env", failureThreshold=1),
+        lifecycle={"postStart": execs("sh", "-c", "ls /proc/self/fd >/tmp/seen; echo >/tmp/done")},
+    )
+    text = text_of(workload(main), site(images=[{"match": IMAGE, "path": str(image)}]))
+    shown = text.replace("said=$(tr -d", f'cat "$at.said" >>{pod.work}/said; said=$(tr -d')
+    assert shown != text
+
+    assert pod.run(shown) == 0, pod.log()
+
+    said = dict(line.partition("=")[::2] for line in (pod.work / "said").read_text().splitlines())
+    assert {name: said.get(name) for name in NAMES} == {name: value_of(name) for name in NAMES}
+    assert pod.log().split() == ["0", "1", "2", "3"]  # the last is that of ls
+
+
 def test_a_post_start_that_fails_ends_the_container(pod: Pod, where: Site) -> None:
     job = sh("sleep 300", lifecycle={"postStart": execs("sh", "-c", "exit 1")})
 
@@ -439,6 +479,20 @@ class TestRealImages:
 
         assert pod.log().split() == ["2", "2"]  # one line, which both ranks see
         assert state(pod)[-1] == (0, True, True)
+
+    def test_a_container_that_starts_ranks_itself_is_asked_as_any_other(self, pod: Pod) -> None:
+        nodefile = pod.work / "nodefile"
+        nodefile.write_text("n1\nn1\nn2\nn2\n")
+        where = site(images=[{"match": "mpi:*", "path": str(SIF)}], mpi=[{"name": "m", "launcher": "openmpi"}])
+        main = sh("echo own >/own; sleep 4; cat /tmp/seen; exit 5; mpirun -np 4 ring", image="mpi:1",
+                  readinessProbe=probe("sh", "-c", "cat /own >/tmp/seen", timeoutSeconds=5))  # fmt: skip
+        hints = {"batchgate.dev/ranks": "4", "batchgate.dev/nodes": "2"}
+        text = text_of(workload(main, annotations=hints), where)
+        assert " launches " in text
+
+        assert pod.run(text, PBS_NODEFILE=str(nodefile)) == 5, pod.log()
+
+        assert (pod.log(), state(pod)[-1]) == ("own\n", (0, True, True))
 
     @pytest.mark.skipif(os.getuid() != 0, reason="needs root to become another user")
     def test_where_nobody_may_enter_the_container_is_not_run(self, pod: Pod) -> None:

@@ -66,22 +66,26 @@ find_ranks() {
 	done 2>/dev/null
 }
 
-# The program's own environment, but for what would change this node's programs: that is set within.
+# The program's own environment, but for what would change this node's programs: that is set within. A variable of the Job
+# may be called as one of these functions' own, so the words are complete before the first is set.
 run_exec() { # SECONDS WORD...
-	local limit=$1 entry within=() timeout nsenter
-	shift
-	timeout=$(type -P timeout) nsenter=$(type -P nsenter)
-	for entry in $(compgen -e); do unset "$entry"; done
-	for entry in "${environment[@]}"; do
-		case ${entry%%=*} in
-		LD_LIBRARY_PATH | LD_[A-Z]* | '' | [!A-Za-z_]* | *[!A-Za-z0-9_]* | UID | EUID | PPID | GROUPS | BASH* | SHELLOPTS | FUNCNAME)
-			[[ $entry == LD_LIBRARY_PATH=/.singularity.d/libs ]] || within+=("$entry")
+	local batchgate_entry batchgate_within=() batchgate_plain=()
+	for batchgate_entry in "${environment[@]}"; do
+		case ${batchgate_entry%%=*} in
+		LD_LIBRARY_PATH | LD_[A-Z]* | '' | [!A-Za-z_]* | *[!A-Za-z0-9_]* | UID | EUID | PPID | GROUPS | BASH* | SHELLOPTS | FUNCNAME | DIRSTACK | batchgate_*)
+			[[ $batchgate_entry == LD_LIBRARY_PATH=/.singularity.d/libs ]] || batchgate_within+=("$batchgate_entry")
 			;;
-		*) export "${entry?}" ;;
+		*) batchgate_plain+=("$batchgate_entry") ;;
 		esac
-	done 2>/dev/null
-	[[ ! ${within[*]} ]] || set -- env -- "${within[@]}" "$@"
+	done
 	# shellcheck disable=SC2016
-	[[ ! $inner_path ]] || set -- sh -c 'cd -- "$1" && shift && exec "$@"' sh "$inner_path" "$@"
-	exec "$timeout" -s KILL "$limit" "$nsenter" "${enter[@]}" "$@" 8>&- 4>&-
+	[[ ! $inner_path ]] || set -- "$1" sh -c 'cd -- "$1" && shift && exec "$@"' sh "$inner_path" "${@:2}"
+	[[ ! ${batchgate_within[*]} ]] || set -- "$1" env -- "${batchgate_within[@]}" "${@:2}"
+	set -- "$(type -P timeout)" -s KILL "$1" "$(type -P nsenter)" "${enter[@]}" "${@:2}"
+	# No array can be exported; a local one may hide another.
+	for batchgate_entry in $(compgen -e) $(compgen -A arrayvar) $(compgen -A arrayvar); do
+		[[ $batchgate_entry == @(batchgate_*|BASH*|DIRSTACK|FUNCNAME|GROUPS|PIPESTATUS) ]] || unset -v "$batchgate_entry"
+	done
+	for batchgate_entry in "${batchgate_plain[@]}"; do export "${batchgate_entry?}"; done 2>/dev/null
+	exec "$@" 8>&- 4>&-
 }
