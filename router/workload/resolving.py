@@ -10,7 +10,7 @@ import re
 from typing import Final
 
 from router.errors import JobError
-from router.workload.fields import Fields, Findings, items, mapping, mappings, text, texts
+from router.workload.fields import Fields, items, mapping, mappings, text, texts
 from router.workload.naming import Naming
 
 _ADDRESS: Final = re.compile(r"[0-9A-Fa-f:.]{2,45}(?:%[0-9A-Za-z._-]{1,32})?")
@@ -23,14 +23,11 @@ _MOST_SERVERS: Final = 3
 _NOTHING: Final = Naming()
 
 
-def read_naming(pod: Fields, path: str, findings: Findings) -> Naming:
+def read_naming(pod: Fields, path: str) -> Naming:
     """The names of a Pod's spec. Raises JobError for what the API server refuses."""
     if not (pod.get("hostAliases") or pod.get("dnsConfig") or pod.get("dnsPolicy") == "None"):
         return _NOTHING
     config, here = mapping(pod, "dnsConfig", path), f"{path}.dnsConfig"
-    for key in config:
-        if config[key] and key not in ("nameservers", "searches", "options"):
-            findings.block(f"{here}.{key}", "is not known to Batchgate")
     alone = text(pod, "dnsPolicy", path) == "None"
     servers = _texts(config, "nameservers", here, _ADDRESS, "is no IP address")
     if alone and not servers:

@@ -109,7 +109,7 @@ def workload_of(
     judge_unknown(manifest.spec, manifest.path, findings)
     findings.warnings.extend(manifest.hints.doubts)
     findings.warnings.extend(one for one in (unhonoured_warning(findings), preferences_warning(findings)) if one)
-    naming = read_naming(manifest.pod, manifest.pod_path, findings)
+    naming = read_naming(manifest.pod, manifest.pod_path)
     workload = _assemble(manifest, sized, (containers, mpi), deadline, findings)
     if naming:
         workload = replace(workload, naming=naming)
