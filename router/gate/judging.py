@@ -172,6 +172,7 @@ def signed(routed: Job, workload: Workload, route: Route, record: Record, gate: 
         template_sha256=podtemplate.digest(template["spec"]),
         job_uid=uid,
         groups_sha256=signing.groups_digest(template["metadata"]["annotations"]),
+        surroundings_sha256=podtemplate.surroundings(template["spec"], readiness=True),
     )
     return placement.with_signature(routed, signing.sign(claims, gate.signer.key))
 

@@ -3,10 +3,10 @@
 Pure: takes keys and texts, returns texts and claims. Of Kubernetes it knows only where a stored Job carries the signed
 values.
 
-A signature is ``v3.<key id>.<claims>.<Ed25519 signature>``. The claims are JSON; they and the signature are in
+A signature is ``v4.<key id>.<claims>.<Ed25519 signature>``. The claims are JSON; they and the signature are in
 base64url without padding. Everything before the last dot is signed, so version and key cannot be exchanged. The claims
-travel with the signature, so a refusal can say what differs. Format ``v2`` lacks the digest of groups, and is written
-where there is none. Format ``v1`` lacked the template's digest: it still tells the owner of a running Pod, but is not
+travel with the signature, so a refusal can say what differs. Format ``v3`` lacks the digest of the
+surroundings, and ``v2`` that of groups; each is written where there is none. Format ``v1`` lacked the template's digest: it still tells the owner of a running Pod, but is not
 enough to submit a job.
 """
 
@@ -31,7 +31,8 @@ from router.errors import ConfigError, SignatureError
 from router.pod import template as podtemplate
 from router.values import unchanging
 
-VERSION: Final = "v3"
+VERSION: Final = "v4"
+_WITHOUT_SURROUNDINGS: Final = "v3"
 _WITHOUT_GROUPS: Final = "v2"
 _EARLIEST: Final = "v1"
 TOLERANCE: Final = 300
@@ -59,6 +60,7 @@ class Claims:
     :param template_sha256: digest of the Pod template (``podtemplate.digest``); empty in format ``v1``
     :param job_uid: empty if unknown, as at a Job's creation
     :param groups_sha256: of the annotation with the requester's groups (``groups_digest``); empty without one
+    :param surroundings_sha256: of the Pod's hooks, probes and names (``podtemplate.surroundings``); empty without any
     """
 
     issued_at: int
@@ -72,10 +74,16 @@ class Claims:
     template_sha256: str
     job_uid: str = ""
     groups_sha256: str = ""
+    surroundings_sha256: str = ""
 
 
 _CLAIMS: Final = tuple(one.name for one in fields(Claims))
-_COMPARED_APART: Final = frozenset({"issued_at", "job_uid", "template_sha256"})
+_LACKS: Final = {
+    _WITHOUT_SURROUNDINGS: ("surroundings_sha256",),
+    _WITHOUT_GROUPS: ("groups_sha256", "surroundings_sha256"),
+}
+"""The claims that formats before this one lack."""
+_COMPARED_APART: Final = frozenset({"issued_at", "job_uid", "template_sha256", "surroundings_sha256"})
 _JSON: Final = json.JSONEncoder(sort_keys=True, separators=(",", ":"))
 
 
@@ -151,6 +159,7 @@ def claims_of(  # noqa: PLR0913 - a claim each
         template_sha256=podtemplate.digest(spec),
         job_uid=text_under("uid", job),
         groups_sha256=groups,
+        surroundings_sha256=podtemplate.surroundings(spec, readiness=bool(signed.surroundings_sha256)),
     )
 
 
@@ -171,8 +180,7 @@ def identity_text(user: str, account: str | None, project: str | None) -> str:
 
 def sign(claims: Claims, key: Ed25519PrivateKey) -> str:
     """The signature's text."""
-    version = VERSION if claims.groups_sha256 else _WITHOUT_GROUPS
-    head = f"{version}.{_id_of(key)}.{_encode(_canonical(claims))}"
+    head = f"{_version(claims)}.{_id_of(key)}.{_encode(_canonical(claims))}"
     return f"{head}.{_encode(key.sign(head.encode()))}"
 
 
@@ -191,7 +199,7 @@ def verify(text: str, claims: Claims, keys: Mapping[str, Ed25519PublicKey]) -> C
 def read(text: str, keys: Mapping[str, Ed25519PublicKey]) -> Claims:
     """The claims of a signature by one of the keys. Raises SignatureError for any other signature."""
     version, key_id, payload, proof = _pieces(text)
-    if version not in (VERSION, _WITHOUT_GROUPS, _EARLIEST):
+    if version not in (VERSION, *_LACKS, _EARLIEST):
         raise UnknownFormat(f"the signature has format {version[:16]!r}, not {VERSION}: it is of another release")
     key = keys.get(key_id)
     if key is None:
@@ -291,8 +299,16 @@ def _id_of(key: Ed25519PrivateKey) -> str:
     return key_id(key.public_key())
 
 
+def _version(claims: Claims) -> str:
+    """The earliest format that holds all claims, as it is what most agents know."""
+    if claims.surroundings_sha256:
+        return VERSION
+    return _WITHOUT_SURROUNDINGS if claims.groups_sha256 else _WITHOUT_GROUPS
+
+
 def _canonical(claims: Claims) -> bytes:
-    named = _CLAIMS if claims.groups_sha256 else _CLAIMS[:-1]
+    lacks = _LACKS.get(_version(claims), ())
+    named = [name for name in _CLAIMS if name not in lacks]
     return _JSON.encode({name: getattr(claims, name) for name in named}).encode()
 
 
@@ -322,8 +338,7 @@ def _claims(payload: bytes, version: str) -> Claims:
     values: dict[str, Any] = json.loads(payload)
     if version == _EARLIEST:
         values = {"template_sha256": "", **values}
-    if version != VERSION:
-        values = {"groups_sha256": "", **values}
+    values = {**dict.fromkeys(_LACKS.get(version, _LACKS[_WITHOUT_GROUPS]) if version != VERSION else (), ""), **values}
     if values.keys() != set(_CLAIMS):
         raise SignatureError("its claims are not those that this release knows")
     return Claims(**{**values, "results": tuple(values["results"])})
@@ -340,6 +355,8 @@ def compare(signed: Claims, found: Claims) -> None:
     ]
     if signed.template_sha256 != found.template_sha256:
         differing.append("its Job's Pod template is not the one that was signed: something changed it after Batchgate")
+    if signed.surroundings_sha256 != found.surroundings_sha256:
+        differing.append("hooks, probes or names of its Job's Pod template are not those that were signed")
     if signed.job_uid:
         if signed.job_uid != found.job_uid:
             differing.append(f"job_uid is signed as {signed.job_uid!r} and found as {found.job_uid!r}")

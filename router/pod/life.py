@@ -1,36 +1,24 @@
 """Reads what a Pod's script has left on the site: claim, heartbeat, notes of changes of state, exit files.
 
-Pure. Files come in any order, twice, late or truncated: folding them in is idempotent and independent of the order. For
-an invalid file the functions return a message and change nothing. Times are seconds since 1970 by the clock of the host
+Pure. Files come in any order, twice, late or truncated: folding them in is idempotent and independent of the order.
+``router.pod.leftovers`` reads the files themselves. Times are seconds since 1970 by the clock of the host
 that wrote them. The script writes these files (``router/script/runtime/1/base.sh``); docs/script.md describes them.
 """
 
 from __future__ import annotations
 
-import base64
-import json
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from enum import StrEnum
-from sys import intern
-from typing import Any, Final
-
-from router.names import REASON_CREATE_CONTAINER, REASON_ERR_IMAGE_PULL
+from typing import Final
 
 CANCELLED: Final = "cancelled"
 """What the agent writes into a claim to keep all scripts from winning it."""
 
-_NOTE_NAME: Final = re.compile(r"([A-Za-z0-9-]{1,64})\.([1-9][0-9]{0,8})\.(started|running|exited|ended)")
-_EXIT_NAME: Final = re.compile(r"([a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?)\.(0|[1-9][0-9]{0,8})")
 _JOB: Final = r"[0-9]{1,12}(?:\.[A-Za-z0-9][A-Za-z0-9._-]{0,254})?"
 _CLAIM: Final = re.compile(rf"({_JOB})\.[0-9]{{1,20}}")
-_LAST_TIME: Final = 1 << 38
-_LARGEST_LOG: Final = 1 << 62
 _EXITS_KEPT: Final = 2
-_NEVER_STARTED: Final = (REASON_CREATE_CONTAINER, REASON_ERR_IMAGE_PULL)
-_LONGEST_SENTENCE: Final = 1000
-_LONGEST_SAID: Final = 4096  # bytes; the kubelet's MaxContainerTerminationMessageLength
 
 
 def is_job(text: str) -> bool:
@@ -47,13 +35,17 @@ class Event(StrEnum):
 
     STARTED = "started"
     RUNNING = "running"
+    PROBED = "probed"
     EXITED = "exited"
     ENDED = "ended"
 
 
 @dataclass(frozen=True, slots=True)
 class Note:
-    """One file of the spool, ``<uid>.<number>.<event>``. Fields that the event lacks are empty or 0."""
+    """One file of the spool, ``<uid>.<number>.<event>``. Fields that the event lacks are empty, 0 or False.
+
+    ``ready``, ``up`` and ``said`` are of a note ``probed``: what probes found of a container, and words for an Event.
+    """
 
     uid: str
     number: int
@@ -65,6 +57,9 @@ class Note:
     restart: int = 0
     code: int = 0
     reason: str = ""
+    ready: bool = False
+    up: bool = False
+    said: str = ""
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -73,7 +68,7 @@ class Exit:
 
     ``log`` is the size of its log at the end in bytes; 0 if the script does not say. If its program was never started,
     ``reason`` is ``CreateContainerError`` or ``ErrImagePull``, and ``message`` has the runtime's words. ``said`` is the
-    termination message.
+    termination message. ``again`` (``yes`` or ``no``) says whether it runs again, where code and the Pod's restartPolicy do not.
     """
 
     restart: int
@@ -86,6 +81,7 @@ class Exit:
     reason: str = ""
     message: str = ""
     said: str = ""
+    again: str = ""
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -103,6 +99,16 @@ class Exited:
     restart: int
     time: int
     code: int
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Probed:
+    """A note ``probed``: whether run number ``restart`` is ready, and has started. The last note of a run counts."""
+
+    restart: int
+    number: int
+    ready: bool
+    up: bool
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -129,6 +135,7 @@ class ContainerNotes:
     name: str
     began: Began | None = None
     exited: Exited | None = None
+    probed: Probed | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,7 +153,7 @@ class Run:
     """The latest run of a container, number ``restart``, as far as files tell.
 
     ``began`` is the time of its note ``running``, ``exit`` its exit file, ``exited`` its note, and ``previous`` the
-    exit file of the run before.
+    exit file of the run before. ``probed`` is None for a container without hooks and probes.
     """
 
     restart: int
@@ -154,6 +161,17 @@ class Run:
     exit: Exit | None
     exited: Exited | None
     previous: Exit | None
+    probed: Probed | None = None
+
+    @property
+    def ready(self) -> bool:
+        """Whether probes found it ready; without any it always is."""
+        return self.probed is None or self.probed.ready
+
+    @property
+    def up(self) -> bool:
+        """Whether its hook and startup probe are done; without any they are."""
+        return self.probed is None or self.probed.up
 
     @property
     def over(self) -> bool:
@@ -232,6 +250,7 @@ class Life:
             exit=exits.get(last),
             exited=found.exited if found.exited and found.exited.restart == last else None,
             previous=exits.get(last - 1),
+            probed=found.probed if found.probed and found.probed.restart == last else None,
         )
 
     @property
@@ -261,7 +280,7 @@ def _noted(job: JobNotes, note: Note) -> JobNotes:
         case Event.ENDED:
             end = End(note.time, note.code, note.reason)
             return replace(job, end=max(job.end or end, end))
-        case Event.RUNNING | Event.EXITED:
+        case Event.RUNNING | Event.EXITED | Event.PROBED:
             mine = next((one for one in job.containers if one.name == note.container), ContainerNotes(note.container))
             others = (one for one in job.containers if one.name != note.container)
             known = tuple(sorted((*others, _of_container(mine, note)), key=lambda one: one.name))
@@ -272,6 +291,9 @@ def _of_container(container: ContainerNotes, note: Note) -> ContainerNotes:
     if note.event is Event.RUNNING:
         began = Began(note.restart, note.time)
         return replace(container, began=max(container.began or began, began))
+    if note.event is Event.PROBED:
+        probed = Probed(note.restart, note.number, note.ready, note.up)
+        return replace(container, probed=max(container.probed or probed, probed))
     exited = Exited(note.restart, note.time, note.code)
     return replace(container, exited=max(container.exited or exited, exited))
 
@@ -306,53 +328,6 @@ def with_alive(life: Life, alive: float | None, clock: float) -> Life:
     return replace(life, alive=max(times, default=None), clock=max(life.clock or clock, clock))
 
 
-def read_note(name: str, content: bytes) -> Note | str:
-    """The note in a file of the spool, or a message that says what is wrong with the file."""
-    found = _NOTE_NAME.fullmatch(name)
-    if not found:
-        return f"{name!r} is not a script's note: the name is not of the form <pod uid>.<number>.<event>"
-    fields = _json(content)
-    if fields is None or fields.get("event") != found[3]:
-        return f"note {name}: truncated, or not written by a script"
-    note = Note(
-        uid=found[1],
-        number=int(found[2]),
-        event=Event(found[3]),
-        job=_word(fields.get("job")),
-        host=_word(fields.get("host")),
-        time=_number(fields.get("time"), _LAST_TIME),
-        container=_word(fields.get("container", "")),
-        restart=_number(fields.get("restart", 0), 1 << 30),
-        code=_number(fields.get("code", 0), 255),
-        reason=_word(fields.get("reason", "")),
-    )
-    wrong = not is_job(note.job) or -1 in {note.time, note.restart, note.code}
-    wrong |= note.event in {Event.RUNNING, Event.EXITED} and not note.container
-    return f"note {name}: has invalid values" if wrong else note
-
-
-def read_exit(name: str, content: bytes) -> tuple[str, Exit] | str:
-    """An exit file's container and content, or a message that says what is wrong with the file."""
-    found = _EXIT_NAME.fullmatch(name)
-    if not found:
-        return f"{name!r} is not an exit file: the name is not of the form <container>.<restart>"
-    fields = _json(content)
-    if fields is None:
-        return f"exit file {name}: truncated, or not written by a script"
-    numbers = {key: _number(fields.get(key), most) for key, most in _EXIT_FIELDS.items()}
-    numbers["log"] = _number(fields.get("log", 0), _LARGEST_LOG)
-    deadline = fields.get("deadline")
-    if -1 in numbers.values() or not isinstance(deadline, bool):
-        return f"exit file {name}: has invalid values"
-    reason = fields.get("reason")
-    reason = reason if reason in _NEVER_STARTED else ""
-    words = _sentence(fields.get("message")) if reason else ""
-    return found[1], Exit(int(found[2]), deadline=deadline, reason=reason, message=words, said=_said(fields), **numbers)
-
-
-_EXIT_FIELDS: Final = {"code": 255, "signal": 64, "started": _LAST_TIME, "finished": _LAST_TIME}
-
-
 def fold_all(life: Life, notes: Iterable[Note]) -> Life:
     """The life with several more notes."""
     for note in notes:
@@ -360,41 +335,5 @@ def fold_all(life: Life, notes: Iterable[Note]) -> Life:
     return life
 
 
-def _json(content: bytes) -> dict[str, Any] | None:
-    """The JSON object of a file; None if the file is invalid or truncated (a complete one ends with a newline)."""
-    if not content.endswith(b"\n"):
-        return None
-    try:
-        value = json.loads(_text(content))
-    except (ValueError, RecursionError):
-        return None
-    return value if isinstance(value, dict) else None
-
-
 def _text(content: bytes) -> str:
     return content.decode(errors="replace")
-
-
-def _word(value: object) -> str:
-    """A short text of one line; empty if the value is anything else."""
-    return intern(value) if isinstance(value, str) and len(value) <= 255 and value.isprintable() else ""
-
-
-def _sentence(value: object) -> str:
-    """A text as one printable line of at most ``_LONGEST_SENTENCE`` characters; empty if the value is no text."""
-    text = value if isinstance(value, str) else ""
-    return "".join([one if one.isprintable() else " " for one in text[:_LONGEST_SENTENCE]]).strip()
-
-
-def _said(fields: Mapping[str, Any]) -> str:
-    """A program's termination message, from base64; empty if missing or invalid. Invalid UTF-8 becomes U+FFFD."""
-    try:
-        said = base64.b64decode(fields["said"], validate=True)
-    except (KeyError, TypeError, ValueError):
-        return ""
-    return said[:_LONGEST_SAID].decode(errors="replace")
-
-
-def _number(value: object, most: int) -> int:
-    """A number from 0 to ``most``; -1 if the value is anything else."""
-    return value if isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= most else -1

@@ -45,6 +45,11 @@ CONTAINER_FIELDS: Final = (
     "terminationMessagePath",
     "terminationMessagePolicy",
 )
+POD_SURROUNDINGS: Final = ("hostAliases", "dnsConfig")
+"""Fields of the Pod that an earlier release did not run, and a digest of their own covers; so do the next."""
+CONTAINER_SURROUNDINGS: Final = ("startupProbe", "livenessProbe", "lifecycle")
+_READINESS: Final = "readinessProbe"
+_STOP_SIGNAL: Final = "stopSignal"
 _MOUNT_FIELDS: Final = ("name", "mountPath", "subPath", "subPathExpr", "readOnly")
 _READ_ONLY_ROOT: Final = "readOnlyRootFilesystem"
 _JSON: Final = json.JSONEncoder(sort_keys=True, separators=(",", ":"))
@@ -73,9 +78,37 @@ def digest(spec: object) -> str:
     return hashlib.sha256(_JSON.encode(_normal(spec)).encode()).hexdigest()
 
 
+def surroundings(spec: object, *, readiness: bool) -> str:
+    """SHA-256, in hex, of what is done around a Pod's containers: hooks, probes, names. Empty without any.
+
+    :param readiness: whether readiness probes count. An earlier release sent Jobs to HPC that have one, and ran none
+    """
+    found = _surroundings(spec if isinstance(spec, dict) else {}, readiness=readiness)
+    return hashlib.sha256(_JSON.encode(found).encode()).hexdigest() if found else ""
+
+
+def _surroundings(spec: Fields, *, readiness: bool) -> dict[str, Any]:
+    found: dict[str, Any] = {field: _plain(spec.get(field)) for field in POD_SURROUNDINGS}
+    for group in GROUPS:
+        mine = [_around(one, readiness=readiness) for one in _mappings(spec.get(group))]
+        found[group] = mine if any(len(one) > 1 for one in mine) else []
+    return {field: value for field, value in found.items() if not _says_nothing(value)}
+
+
+def _around(container: Fields, *, readiness: bool) -> dict[str, Any]:
+    fields = (*CONTAINER_SURROUNDINGS, *((_READINESS,) if readiness else ()))
+    found: dict[str, Any] = {field: _plain(container.get(field)) for field in fields}
+    if isinstance(found["lifecycle"], dict) and found["lifecycle"].get(_STOP_SIGNAL) == "SIGTERM":
+        found["lifecycle"] = {key: value for key, value in found["lifecycle"].items() if key != _STOP_SIGNAL}
+    return {
+        "name": container.get("name"),
+        **{field: value for field, value in found.items() if not _says_nothing(value)},
+    }
+
+
 def differences(one: object, other: object) -> Iterator[Difference]:
     """The differences of two Pod specs in the covered fields: containers and volumes by name, in the second's order."""
-    before, now = _normal(one), _normal(other)
+    before, now = _whole(one), _whole(other)
     for group in (*GROUPS, "volumes"):
         yield from _of_group(group, before.pop(group, []), now.pop(group, []))
     for field in (*before.keys(), *(now.keys() - before.keys())):
@@ -99,6 +132,16 @@ def _of_group(group: str, before: list[Any], now: list[Any]) -> Iterator[Differe
             if theirs.get(field) != mine.get(field):
                 yield Difference(group, name, field, field not in theirs, field not in mine)
     yield from (Difference(group, name, "", removed=True) for name, left in known.items() for _ in left)
+
+
+def _whole(spec: object) -> dict[str, Any]:
+    """All covered fields, those around the containers with them."""
+    found = _normal(spec)
+    around = _surroundings(spec if isinstance(spec, dict) else {}, readiness=True)
+    for group in GROUPS:
+        if mine := around.pop(group, []):
+            found[group] = [{**one, **other} for one, other in zip(found[group], mine, strict=True)]
+    return {**found, **around}
 
 
 def _normal(spec: object) -> dict[str, Any]:

@@ -97,8 +97,8 @@ def _status(
         state=state,
         last=_ended(facts, last, None, now) if last else None,
         restarts=run.restart if run else 0,
-        ready=running or done,
-        started=running,
+        ready=(running and (run is None or (run.up and run.ready))) or done,
+        started=running and (run is None or run.up),
         image_id=facts.image_ids.get(container.name, ""),
     )
 
@@ -120,7 +120,8 @@ def _going(facts: Facts, container: PodContainer, run: Run | None, before: Waiti
             return before
         began = run.began if run.began is not None else run.exited.time if run.exited else now
         return Running(_clamped(facts, began, now))
-    again = container.kind is ContainerKind.SIDECAR or (facts.pod.restarts and run.exit.code != 0)
+    by_policy = container.kind is ContainerKind.SIDECAR or (facts.pod.restarts and run.exit.code != 0)
+    again = run.exit.again == "yes" if run.exit.again else by_policy
     if again and facts.life.end is None:
         why = run.exit.message or f"exited with code {run.exit.code}"
         return Waiting(run.exit.reason or REASON_BACK_OFF, f"{why}; the container will be restarted")

@@ -37,7 +37,7 @@ def _counting(facts: Facts) -> tuple[PodContainer, ...]:
 
 
 def _well(run: Run | None) -> bool:
-    return run is not None and run.exit is not None and run.exit.code == 0
+    return run is not None and run.exit is not None and run.exit.code == 0 and run.exit.again != "yes"
 
 
 def _fits_failure(facts: Facts, *, forced: bool) -> bool:
@@ -55,6 +55,8 @@ def _failed_for_good(facts: Facts) -> bool:
         return False
     runs = [facts.life.run(one.name) for one in _counting(facts)]
     begun = [run for run in runs if run is not None]
+    if any(run.exit is not None and run.exit.again == "yes" for run in begun):
+        return False
     mains = [facts.life.run(one.name) for one in facts.pod.of_kind(ContainerKind.MAIN)]
     over = all(run.exit is not None for run in begun)
     stopped = all(run is not None for run in mains) or not any(run is not None for run in mains)

@@ -11,7 +11,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from router.hpc import JobReport, JobState
-from router.pod.life import Life, Note, fold_all, is_job, read_exit, with_alive, with_claim, with_exit, with_logs
+from router.pod.leftovers import read_exit
+from router.pod.life import Life, Note, fold_all, is_job, with_alive, with_claim, with_exit, with_logs
 from router.pod.view import PodView
 from router.reconcile.following import departed
 from router.reconcile.model import Attempt, Facts, Inspection, Job, Tell, WordsTold

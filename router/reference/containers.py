@@ -8,7 +8,11 @@ from typing import Final
 from router.reference.rows import Outcome, Row, Rows, above, cloud, harmless, honoured, parts, translated
 
 _UNKNOWN: Final = "is not known to Batchgate"
-_HOOK: Final = "is a hook that the batch system does not run"
+_HOOK: Final = "is a hook that no kubelet runs"
+_GRPC: Final = "asks by gRPC, for which HPC nodes have no client"
+_PROBED: Final = (
+    "run on the node: commands in the container's namespaces, HTTP and TCP to the loopback; Events as a kubelet's"
+)
 _SECRET: Final = "is a Secret, and none are brought to site …"  # noqa: S105 - a sentence
 _FIGURES: Final = "unless a rule's `figures` say otherwise; no container is held to its own share"
 _EXTENDED: Final = "asks for … (…), which no entry in resources of site … or its queue … matches"
@@ -25,30 +29,26 @@ _CONTAINER: Final[Rows] = {
     ),
     "imagePullPolicy": honoured("of an image that is pulled: `Always` asks the registry which one a tag is"),
     "lifecycle": parts("Lifecycle"),
-    "livenessProbe": cloud("has a liveness probe, which is not run on HPC", "Probe"),
+    "livenessProbe": honoured(_PROBED, "Probe", kept=_GRPC),
     "name": honoured("in logs and status"),
     "ports": parts("ContainerPort"),
-    "readinessProbe": harmless(
-        "it controls only who sends requests to a Pod; a container is Ready as long as it runs",
-        "Probe",
-        warned="it is not run on HPC, where a container is Ready as long as it runs",
-    ),
+    "readinessProbe": honoured(f"{_PROBED}; by gRPC it is not run, with a warning", "Probe"),
     "resizePolicy": harmless("a batch job keeps its size", "ContainerResizePolicy"),
     "resources": parts("ResourceRequirements"),
-    "restartPolicy": honoured(
-        "`Always` of an init container makes it a sidecar",
-        kept="…; on HPC all containers follow the Pod's restartPolicy",
-    ),
-    "restartPolicyRules": cloud(
-        "has restart rules by exit code, which HPC does not support", "ContainerRestartRule", since=34
+    "restartPolicy": honoured("within the batch job; `Always` of an init container makes it a sidecar"),
+    "restartPolicyRules": honoured(
+        "within the batch job",
+        "ContainerRestartRule",
+        kept="is '…', and on HPC each container runs again by itself alone",
+        since=34,
     ),
     "securityContext": parts("SecurityContext"),
-    "startupProbe": cloud("has a startup probe, which is not run on HPC", "Probe"),
-    "stdin": cloud("asks to be attached to, and a batch job has no terminal"),
+    "startupProbe": honoured(_PROBED, "Probe", kept=_GRPC),
+    "stdin": harmless("what reads its input comes to the end at once", warned="nobody attaches to a batch job"),
     "stdinOnce": harmless("it says only when `stdin` ends"),
     "terminationMessagePath": honoured(_MESSAGE),
     "terminationMessagePolicy": honoured(_MESSAGE),
-    "tty": cloud("wants a terminal, and a batch job has none"),
+    "tty": harmless("programs print as they do into a file", warned="a batch job has no terminal"),
     "volumeDevices": cloud("needs a block device of the cluster", "VolumeDevice"),
     "volumeMounts": parts("VolumeMount"),
     "workingDir": honoured("else the image's own, where the agent knows the image; else `/`"),
@@ -100,7 +100,7 @@ TYPES: Final[Mapping[str, Rows]] = {
         ),
         "hostIP": harmless("without `hostPort` it says nothing"),
         "hostPort": cloud("takes a port of the node, and HPC nodes take no connections from outside"),
-        "name": harmless("Services and probes use it, and HPC has neither"),
+        "name": harmless("probes find the port by it; Services do too, and HPC has none"),
         "protocol": harmless("it documents what the program opens", usual="TCP"),
     },
     "ContainerResizePolicy": above("resourceName", "restartPolicy"),
@@ -125,9 +125,14 @@ TYPES: Final[Mapping[str, Rows]] = {
         "subPathExpr": cloud("makes a path from variables, which HPC does not support"),
     },
     "Lifecycle": {
-        "postStart": cloud(_HOOK, "LifecycleHandler"),
-        "preStop": cloud(_HOOK, "LifecycleHandler"),
-        "stopSignal": harmless("`SIGTERM` is what containers get", kept=_HOOK, usual="SIGTERM", since=33),
+        "postStart": honoured("run in the container", "LifecycleHandler", kept=_HOOK),
+        "preStop": honoured("run in the container before TERM", "LifecycleHandler", kept=_HOOK),
+        "stopSignal": harmless(
+            "`SIGTERM` is what containers get",
+            kept="is a signal that a batch job does not send",
+            usual="SIGTERM",
+            since=33,
+        ),
     },
     "LifecycleHandler": above(
         exec="ExecAction", httpGet="HTTPGetAction", sleep="SleepAction", tcpSocket="TCPSocketAction"

@@ -7,7 +7,6 @@ from typing import Final
 
 from router.reference.rows import Rows, above, cloud, harmless, honoured, parts, translated
 
-_DNS: Final = "needs the cluster's DNS or names, which HPC nodes do not have"
 _PRIORITY: Final = "the batch system's own priorities hold"
 _NAME: Final = "of the containers, by the kubelet's rules; docs/script.md names three cases that differ"
 _CLAIMS: Final = "claims devices from the cluster's scheduler"
@@ -23,13 +22,13 @@ _POD_SPEC: Final[Rows] = {
         warned="Its Pods get no service account token on HPC",
     ),
     "containers": parts("Container"),
-    "dnsConfig": cloud(_DNS, "PodDNSConfig"),
-    "dnsPolicy": harmless(
-        "names are the site's; a Job that names a Service is warned", kept=_DNS, usual="ClusterFirst"
+    "dnsConfig": honoured("in the container's `/etc/resolv.conf`, behind what the node's says", "PodDNSConfig"),
+    "dnsPolicy": translated(
+        "the node's resolver, as HPC has no cluster DNS; `None`: the Pod's own settings alone", usual="ClusterFirst"
     ),
     "enableServiceLinks": harmless("no variables of Services are set, as the network of Services ends at the cluster"),
     "ephemeralContainers": cloud("has ephemeral containers, which only a kubelet can attach", "EphemeralContainer"),
-    "hostAliases": cloud("adds names to /etc/hosts, which is the site's on HPC", "HostAlias"),
+    "hostAliases": honoured("in the container's `/etc/hosts`", "HostAlias"),
     "hostIPC": harmless(
         "a batch job has its node's shared memory anyway",
         kept="asks for the shared memory of its node, and runtimeOptions of site … have …",

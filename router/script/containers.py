@@ -21,6 +21,7 @@ from router.workload import expand
 from router.workload.inside import starts_ranks
 from router.workload.launchernames import mention
 from router.workload.model import MESSAGE_PATH, Container, ContainerKind, GpuVendor, Mount, Volume, Workload
+from router.workload.naming import Naming
 
 _SHARED_MEMORY: Final = "/dev/shm"  # noqa: S108 - a path inside containers
 _TMP: Final = ("/tmp", "/var/tmp")  # noqa: S108
@@ -113,7 +114,17 @@ def block(container: Container, setting: Setting, warnings: list[str]) -> list[s
     lines.append(f"options=({_options(container, setting, gpus)})")
     lines += _binds(container, setting, warnings)
     lines += _message(container, warnings)
+    lines += _naming(setting.workload.naming)
     return lines
+
+
+def _naming(naming: Naming) -> Iterator[str]:
+    """The lines that add to what ``/etc/hosts`` and ``/etc/resolv.conf`` say."""
+    if naming.hosts:
+        yield f"host_aliases {words(naming.hosts)}"
+    if naming.resolves:
+        given = [" ".join(one) for one in (naming.servers, naming.searches, naming.options)]
+        yield f"resolving {words(('1' if naming.alone else '', *given))}"
 
 
 def _asks_for_hostname(container: Container) -> bool:

@@ -16,7 +16,7 @@ from jinja2 import Environment, StrictUndefined, Template
 from router.errors import ConfigError
 from router.hpc.requests import Request, text_problem
 from router.policy.decision import Route
-from router.script import completing, mpi
+from router.script import completing, lifecycle, mpi
 from router.script.containers import Devices, Setting, block, devices_of, follows, says_threads, understands_no_eval
 from router.script.quoting import quote, shown, words
 from router.site.allocation import is_mpi
@@ -82,6 +82,7 @@ def render(workload: Workload, route: Route) -> Script:
         options=system.directives(request),
         entry_lines=system.entry_lines(route.allocation.cores_per_rank),
         blocks=_blocks(workload, route, devices, ranks, warnings),
+        lifecycles=lifecycle.blocks(workload),
         runtime_line=completing.runtime_line(_parts(workload, route, modules, devices, ranks)),
     )
     if request.project and not system.TRAITS.projects:
@@ -122,6 +123,7 @@ def _parts(
         "mpi" if ranks else "plain",
         *(("launches", "covers", "launchwords", "launcheroptions") if ranks and ranks.inside else ()),
         *(("timelimit",) if ranks and ranks.time_limit else ()),
+        *lifecycle.parts(workload, host=site.runtime is Runtime.HOST, again=bool(_loops(workload))),
     )
 
 
@@ -133,6 +135,8 @@ def _container_parts(workload: Workload, site: Site, *, ranks: bool) -> tuple[st
         *(("volumes",) if _follows_links(workload) else ()),
         *(("images",) if ranks or site.pull == "job" else ()),
         *(("overlay",) if site.writable == "overlay" else ()),
+        *(("hostaliases",) if workload.naming.hosts else ()),
+        *(("resolving",) if workload.naming.resolves else ()),
     )
 
 
@@ -144,7 +148,8 @@ def _follows_links(workload: Workload) -> bool:
 def _loops(workload: Workload) -> tuple[str, ...]:
     """The files for containers that restart, or that end last."""
     sidecars = any(one.kind is ContainerKind.SIDECAR for one in workload.containers)
-    restarts = sidecars or workload.restart_policy == "OnFailure"
+    own = any(one.restarts for one in workload.containers)
+    restarts = sidecars or own or workload.restart_policy == "OnFailure"
     return (*(("restarts",) if restarts else ()), *(("sidecars",) if sidecars else ()))
 
 

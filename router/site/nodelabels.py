@@ -15,7 +15,8 @@ from router import names
 from router.site import globs
 from router.site.schema import NodeValue, Queue, Site
 from router.values import unchanging
-from router.workload.model import NodeOperator, NodeRequirement, Obstacle, Workload
+from router.workload.model import Obstacle, Workload
+from router.workload.nodedemand import NodeOperator, NodeRequirement
 from router.workload.nodelabels import whole_number
 
 ARCH: Final = "kubernetes.io/arch"

@@ -28,6 +28,7 @@ def unsupported(workload: Workload, site: Site, profile: MpiProfile | None) -> t
     """The fields of a Job that this site's scripts cannot honour, each with its reason; empty if all can be."""
     return (
         *_runtime(workload, site),
+        *_naming(workload, site),
         *[obstacle for volume in workload.volumes for obstacle in _volume(workload, volume, site)],
         *[obstacle for container in workload.containers for obstacle in _container(container, site)],
         *_isolation(workload, site),
@@ -43,6 +44,15 @@ def _runtime(workload: Workload, site: Site) -> Iterator[Obstacle]:
             workload.containers[0].path,
             f"would run without a container: runtime host of site {site.name} is for trying out",
         )
+
+
+def _naming(workload: Workload, site: Site) -> Iterator[Obstacle]:
+    """Files of the machine that only a container can have as its own."""
+    if site.runtime is not Runtime.HOST or not workload.naming:
+        return
+    field = "hostAliases" if workload.naming.hosts else "dnsConfig"
+    path = f"{workload.containers[0].path.rpartition('.')[0]}.{field}"
+    yield Obstacle(path, f"needs a container, and site {site.name} runs commands without one (runtime host)")
 
 
 def cautions(workload: Workload, site: Site) -> tuple[str, ...]:
@@ -70,6 +80,11 @@ def _privileged(workload: Workload, site: Site) -> Iterator[Obstacle]:
 def _isolation(workload: Workload, site: Site) -> Iterator[Obstacle]:
     """Namespaces of the node that containers have anyway, unless the site's options of the runtime take them away."""
     given = [option.partition("=")[0] for option in site.runtime_options]
+    for container in workload.containers:
+        asked = container.lifecycle is not None and any(one.port for one in container.lifecycle.handlers)
+        if asked and (found := next((option for option in given if option in _SHARED["hostNetwork"][1]), None)):
+            reason = "is asked over the network of its node by a hook or probe, and runtimeOptions of site"
+            yield Obstacle(container.path, f"{reason} {site.name} have {found}")
     for path in workload.shared:
         what, options = _SHARED[path.rpartition(".")[2]]
         if found := next((option for option in given if option in options), None):

@@ -25,7 +25,9 @@ from router.workload.fields import (
     text,
     texts,
 )
+from router.workload.handlers import read_lifecycle
 from router.workload.model import MESSAGE_PATH, Container, ContainerKind, EnvVar, Figure, Mount, Volume
+from router.workload.restarts import read_restarts
 
 MOST_CONTAINERS: Final = 1000
 _FEW_REFERENCES: Final = 20
@@ -38,7 +40,7 @@ Figures = tuple[Figure | None, Figure | None, Figure | None]
 """A container's own CPU (millicores), memory (bytes) and GPUs."""
 
 
-def list_containers(spec: Fields, path: str, findings: Findings) -> list[Listed]:
+def list_containers(spec: Fields, path: str) -> list[Listed]:
     """All containers in the order in which they start. Raises JobError if there are none, or far too many."""
     init = mappings(spec, "initContainers", path)
     main = mappings(spec, "containers", path)
@@ -46,26 +48,13 @@ def list_containers(spec: Fields, path: str, findings: Findings) -> list[Listed]
         raise JobError(f"{path}.containers", "is empty; a Pod needs at least one container")
     if len(init) + len(main) > MOST_CONTAINERS:
         raise JobError(f"{path}.containers", f"holds {len(init) + len(main)} containers; at most {MOST_CONTAINERS}")
-    found = [(_init_kind(container, here, findings), here, container) for here, container in init]
+    found = [(_init_kind(container, here), here, container) for here, container in init]
     found += [(ContainerKind.MAIN, here, container) for here, container in main]
-    for here, container in main:
-        policy = text(container, "restartPolicy", here)
-        if policy and policy != text(spec, "restartPolicy", path):
-            findings.block(
-                f"{here}.restartPolicy", "differs from the Pod's; on HPC all containers follow the Pod's restartPolicy"
-            )
     return found
 
 
-def _init_kind(container: Fields, path: str, findings: Findings) -> ContainerKind:
-    policy = text(container, "restartPolicy", path)
-    if policy == "Always":
-        return ContainerKind.SIDECAR
-    if policy:
-        findings.block(
-            f"{path}.restartPolicy", "is set on an init container, which HPC supports only with Always (a sidecar)"
-        )
-    return ContainerKind.INIT
+def _init_kind(container: Fields, path: str) -> ContainerKind:
+    return ContainerKind.SIDECAR if text(container, "restartPolicy", path) == "Always" else ContainerKind.INIT
 
 
 def read_container(listed: Listed, name: str, figures: Figures, findings: Findings) -> Container:
@@ -93,6 +82,8 @@ def read_container(listed: Listed, name: str, figures: Figures, findings: Findin
         secrets=tuple(secrets),
         message_path=_data(fields, "terminationMessagePath", path) or MESSAGE_PATH,
         message_from_log=text(fields, "terminationMessagePolicy", path) == "FallbackToLogsOnError",
+        lifecycle=read_lifecycle(fields, path, env, findings),
+        restarts=read_restarts(fields, kind, path, findings),
     )
 
 

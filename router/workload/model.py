@@ -14,6 +14,9 @@ from typing import Final
 from router.values import unchanging
 from router.workload.claims import Claim
 from router.workload.extended import Extended
+from router.workload.lifecycle import Lifecycle, Restarts
+from router.workload.naming import Naming
+from router.workload.nodedemand import NodeDemand
 
 MESSAGE_PATH: Final = "/dev/termination-log"
 """Kubernetes' default of ``terminationMessagePath``."""
@@ -222,6 +225,8 @@ class Container:
     :param secrets: paths of the fields that need a Secret for the environment
     :param message_path: the file of its termination message
     :param message_from_log: whether the end of its log replaces a missing message if the container fails
+    :param lifecycle: its hooks and probes; None without any
+    :param restarts: when it runs again; None where it follows the Pod
     """
 
     name: str
@@ -244,6 +249,8 @@ class Container:
     secrets: tuple[str, ...] = ()
     message_path: str = MESSAGE_PATH
     message_from_log: bool = False
+    lifecycle: Lifecycle | None = None
+    restarts: Restarts | None = None
 
 
 @unchanging
@@ -258,45 +265,6 @@ class Volume:
     path: str
     source: Mapping[str, object] = field(default_factory=dict)
     claim: Claim | None = None
-
-
-class NodeOperator(StrEnum):
-    """How a requirement compares a node's label, as Kubernetes names it."""
-
-    IN = "In"
-    NOT_IN = "NotIn"
-    EXISTS = "Exists"
-    DOES_NOT_EXIST = "DoesNotExist"
-    GT = "Gt"
-    LT = "Lt"
-
-
-@unchanging
-class NodeRequirement:
-    """What a node selector or an expression of a node affinity demands of a node.
-
-    :param path: of its field
-    :param operator: a ``NodeOperator``
-    :param of_field: whether it is about the node's name (``matchFields``), and not about a label
-    """
-
-    path: str
-    key: str
-    operator: str
-    values: tuple[str, ...] = ()
-    of_field: bool = False
-
-
-@unchanging
-class NodeDemand:
-    """What a Pod demands of its node: all of the selector, and all of any one term (if there are terms)."""
-
-    selector: tuple[NodeRequirement, ...] = ()
-    terms: tuple[tuple[NodeRequirement, ...], ...] = ()
-
-    def __bool__(self) -> bool:
-        """Whether anything is demanded."""
-        return bool(self.selector or self.terms)
 
 
 @unchanging
@@ -332,6 +300,7 @@ class Workload:
     :param results_field: the annotation that names ``results``
     :param node_demand: answered for each queue by ``router.site.nodelabels``
     :param extended: answered for each queue by ``router.site.resources``
+    :param naming: what the Pod adds to the names that its node knows
     :param shared: paths of fields that ask for a namespace of the node: ``hostNetwork``, ``hostIPC``
     :param privileged: paths of fields that ask for a privileged container
     :param obstacles: hold for every site; ``router.policy.fit`` judges what only some sites can do
@@ -374,6 +343,7 @@ class Workload:
     nodes_at_least: bool = False
     node_demand: NodeDemand = NodeDemand()
     extended: tuple[Extended, ...] = ()
+    naming: Naming = Naming()
     shared: tuple[str, ...] = ()
     privileged: tuple[str, ...] = ()
     obstacles: tuple[Obstacle, ...] = ()

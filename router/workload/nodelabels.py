@@ -21,7 +21,7 @@ from router.workload.fields import (
     text,
     texts,
 )
-from router.workload.model import NodeDemand, NodeOperator, NodeRequirement
+from router.workload.nodedemand import NodeDemand, NodeOperator, NodeRequirement
 
 _REQUIRED: Final = "requiredDuringSchedulingIgnoredDuringExecution"
 _PREFERRED: Final = "preferredDuringSchedulingIgnoredDuringExecution"

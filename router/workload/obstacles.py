@@ -66,6 +66,14 @@ def _unhonoured(_value: object, path: str, findings: Findings) -> None:
     findings.unhonoured.append(path)
 
 
+def _warned(sentence: str) -> Judge:
+    def judge(value: object, path: str, findings: Findings) -> None:
+        if as_flag(value, path):
+            findings.warnings.append(f"{path}: {sentence}")
+
+    return judge
+
+
 def _nested(table: Callable[[], Table]) -> Judge:
     def judge(value: object, path: str, findings: Findings) -> None:
         judge_fields(as_mapping(value, path), path, table(), findings)
@@ -125,14 +133,6 @@ def _mounts(value: object, path: str, findings: Findings) -> None:
     for here, mount in as_mappings(value, path):
         if not mount.keys() <= _PLAIN_MOUNT:
             judge_fields(mount, here, _MOUNT, findings)
-
-
-def _lifecycle(value: object, path: str, findings: Findings) -> None:
-    for name, hook in as_mapping(value, path).items():
-        if name == "stopSignal" and hook in ("SIGTERM", None, ""):
-            continue
-        if hook:
-            findings.block(step(path, name), "is a hook that the batch system does not run")
 
 
 def _scheduler(value: object, path: str, findings: Findings) -> None:
@@ -233,20 +233,20 @@ _CONTAINER: Final[Table] = {
     "resources": _nested(lambda: _RESOURCES),
     "resizePolicy": None,
     "restartPolicy": None,  # judged with the kind of container
-    "restartPolicyRules": "has restart rules by exit code, which HPC does not support",
+    "restartPolicyRules": None,  # likewise: router.workload.restarts
     "volumeMounts": _mounts,
     "volumeDevices": "needs a block device of the cluster",
-    "livenessProbe": "has a liveness probe, which is not run on HPC",
-    "readinessProbe": None,  # judge_container warns that it is not run: it only controls who sends requests to the Pod
-    "startupProbe": "has a startup probe, which is not run on HPC",
-    "lifecycle": _lifecycle,
+    "livenessProbe": None,  # judged where it is read, as the next three: router.workload.handlers
+    "readinessProbe": None,
+    "startupProbe": None,
+    "lifecycle": None,
     "terminationMessagePath": None,
     "terminationMessagePolicy": None,
     "imagePullPolicy": None,
     "securityContext": _nested(lambda: _CONTAINER_SECURITY),
-    "stdin": "asks to be attached to, and a batch job has no terminal",
+    "stdin": _warned("nobody attaches to a batch job: what reads its input comes to the end at once"),
     "stdinOnce": None,
-    "tty": "wants a terminal, and a batch job has none",
+    "tty": _warned("a batch job has no terminal: programs print as they do into a file"),
 }
 
 _POD: Final[Table] = {
@@ -257,7 +257,7 @@ _POD: Final[Table] = {
     "restartPolicy": None,
     "terminationGracePeriodSeconds": None,
     "activeDeadlineSeconds": None,
-    "dnsPolicy": _unless(("ClusterFirst", "Default", "ClusterFirstWithHostNet"), _DNS),
+    "dnsPolicy": _unless(("ClusterFirst", "Default", "ClusterFirstWithHostNet", "None"), _DNS),
     "nodeSelector": None,  # like required node affinities, answered for each queue
     "serviceAccountName": None,
     "serviceAccount": None,
@@ -274,14 +274,14 @@ _POD: Final[Table] = {
     "hostnameOverride": None,
     "subdomain": None,  # judge_subdomain
     "setHostnameAsFQDN": None,
-    "hostAliases": "adds names to /etc/hosts, which is the site's on HPC",
+    "hostAliases": None,  # the script adds them: router.workload.naming
     "affinity": judge_affinity,
     "schedulerName": _scheduler,
     "tolerations": None,  # they only let a Pod onto nodes, and never keep it off one
     "priorityClassName": None,
     "priority": None,
     "preemptionPolicy": None,
-    "dnsConfig": _DNS,
+    "dnsConfig": None,  # router.workload.naming
     "readinessGates": None,
     "runtimeClassName": None,
     "enableServiceLinks": None,
@@ -332,10 +332,6 @@ def judge_container(container: Fields, path: str, findings: Findings, *, host_ne
     if not host_network:
         _judge_ports(container, path, findings)
     _judge_run_as(container, path, findings)
-    if container.get("readinessProbe"):
-        findings.warnings.append(
-            f"{path}.readinessProbe: it is not run on HPC, where a container is Ready as long as it runs"
-        )
 
 
 def _judge_run_as(owner: Fields, path: str, findings: Findings) -> None:

@@ -38,8 +38,9 @@ from router.workload.fields import (
 )
 from router.workload.hints import Hints, read_hints
 from router.workload.limits import judge_size
-from router.workload.model import OWN_CONTROLLER, Container, Figure, GpuVendor, NodeDemand, Sizes, Volume, Workload
+from router.workload.model import OWN_CONTROLLER, Container, Figure, GpuVendor, Sizes, Volume, Workload
 from router.workload.mpi import Mpi, lift_launchers
+from router.workload.nodedemand import NodeDemand
 from router.workload.nodelabels import preferences_warning, read_demand
 from router.workload.obstacles import (
     judge_container,
@@ -49,6 +50,7 @@ from router.workload.obstacles import (
     unhonoured_warning,
 )
 from router.workload.podhosts import judge_pod_hosts
+from router.workload.resolving import read_naming
 from router.workload.resources import (
     CPU,
     MEMORY,
@@ -107,7 +109,10 @@ def workload_of(
     judge_unknown(manifest.spec, manifest.path, findings)
     findings.warnings.extend(manifest.hints.doubts)
     findings.warnings.extend(one for one in (unhonoured_warning(findings), preferences_warning(findings)) if one)
+    naming = read_naming(manifest.pod, manifest.pod_path)
     workload = _assemble(manifest, sized, (containers, mpi), deadline, findings)
+    if naming:
+        workload = replace(workload, naming=naming)
     if not (sized.extended or findings.shared or findings.privileged):
         return workload
     return replace(
@@ -225,7 +230,7 @@ def _pull_secrets(pod: Fields, path: str) -> tuple[str, ...]:
 def _size_pod(manifest: _Manifest, cluster: Cluster, gpu_names: Mapping[str, GpuVendor], findings: Findings) -> _Sized:
     pod, path = manifest.pod, manifest.pod_path
     defaults = cluster.limits.get(manifest.namespace, ())
-    listed = list_containers(pod, path, findings)
+    listed = list_containers(pod, path)
     judge_pod(pod, path, findings)
     demand = read_demand(pod, path, findings)
     containers: list[Container] = []

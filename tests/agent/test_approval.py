@@ -423,7 +423,36 @@ def test_what_an_earlier_release_signed_is_known_and_not_submitted() -> None:
 def test_what_a_later_release_signs_waits_for_a_later_agent() -> None:
     job = routed_job()
     annotations = job["spec"]["template"]["metadata"]["annotations"]
-    annotations[names.KEY_SIGNATURE] = annotations[names.KEY_SIGNATURE].replace("v3.", "v4.", 1)
+    annotations[names.KEY_SIGNATURE] = annotations[names.KEY_SIGNATURE].replace("v3.", "v5.", 1)
 
-    with pytest.raises(UnknownKey, match="format 'v4'"):
+    with pytest.raises(UnknownKey, match="format 'v5'"):
         approve(pod_of(job), job, SITE, KEYS)
+
+
+READY = {"exec": {"command": ["true"]}, "periodSeconds": 10}
+
+
+def test_hooks_and_probes_are_signed() -> None:
+    job = routed_job(hostAliases=[{"ip": "192.0.2.1", "hostnames": ["a"]}])
+    assert approve(pod_of(job), job, SITE, KEYS).user == "ada"
+
+    job["spec"]["template"]["spec"]["containers"][0]["livenessProbe"] = READY
+
+    with pytest.raises(SignatureError, match="hooks, probes or names"):
+        approve(pod_of(job), job, SITE, KEYS)
+
+
+def test_a_readiness_probe_that_an_earlier_release_did_not_run_is_no_difference() -> None:
+    """Its script has none, so the container is Ready as long as it runs."""
+    job = routed_job()
+    job["spec"]["template"]["spec"]["containers"][0]["readinessProbe"] = READY
+
+    assert approve(pod_of(job), job, SITE, KEYS).user == "ada"
+
+
+def test_a_probe_that_another_webhook_adds_to_a_pod_is_told() -> None:
+    job = routed_job()
+    pod = pod_of(job)
+    pod["spec"]["containers"][0]["readinessProbe"] = READY
+
+    assert additions(pod, job) == (f"readinessProbe of container {pod['spec']['containers'][0]['name']}",)

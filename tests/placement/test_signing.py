@@ -42,7 +42,11 @@ def changed(**values: Any) -> Claims:
 JUDGED_BY = changed(groups_sha256=signing.groups_digest({names.KEY_GROUPS: "physics"}))
 
 
-@pytest.mark.parametrize("claims", [CLAIMS, JUDGED_BY])
+AROUND = changed(surroundings_sha256="5")
+BOTH = dataclasses.replace(JUDGED_BY, surroundings_sha256="5")
+
+
+@pytest.mark.parametrize("claims", [CLAIMS, JUDGED_BY, AROUND, BOTH])
 def test_what_was_signed_is_verified_and_returned(claims: Claims) -> None:
     assert verify(sign(claims, KEY), claims, KEYS) == claims
 
@@ -114,6 +118,14 @@ def test_keys_rotate_without_a_gap() -> None:
         verify(sign(CLAIMS, OTHER), CLAIMS, KEYS)
 
 
+@pytest.mark.parametrize(
+    ("signed", "found"), [(AROUND, CLAIMS), (CLAIMS, AROUND), (AROUND, changed(surroundings_sha256="6"))]
+)
+def test_other_hooks_and_probes_than_the_signed_ones_are_refused(signed: Claims, found: Claims) -> None:
+    with pytest.raises(SignatureError, match="hooks, probes or names of its Job's Pod template are not those"):
+        verify(sign(signed, KEY), found, KEYS)
+
+
 def test_one_key_cannot_sign_in_anothers_name() -> None:
     version, _, payload, proof = sign(CLAIMS, OTHER).split(".")
 
@@ -122,12 +134,17 @@ def test_one_key_cannot_sign_in_anothers_name() -> None:
 
 
 def test_another_format_is_refused_before_anything_is_read() -> None:
-    with pytest.raises(SignatureError, match="has format 'v4', not v3"):
-        verify(sign(CLAIMS, KEY).replace("v2.", "v4.", 1), CLAIMS, KEYS)
+    with pytest.raises(SignatureError, match="has format 'v5', not v4"):
+        verify(sign(CLAIMS, KEY).replace("v2.", "v5.", 1), CLAIMS, KEYS)
 
 
 def test_one_format_is_not_read_as_the_other() -> None:
-    for claims, written, other in ((CLAIMS, "v2.", "v3."), (JUDGED_BY, "v3.", "v2.")):
+    for claims, written, other in (
+        (CLAIMS, "v2.", "v3."),
+        (JUDGED_BY, "v3.", "v2."),
+        (AROUND, "v4.", "v3."),
+        (BOTH, "v4.", "v2."),
+    ):
         with pytest.raises(SignatureError, match="the signature or its claims were altered"):
             verify(sign(claims, KEY).replace(written, other, 1), claims, KEYS)
 

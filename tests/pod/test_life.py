@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from router.pod.leftovers import read_exit, read_note
 from router.pod.life import (
     CANCELLED,
     Began,
@@ -26,8 +27,6 @@ from router.pod.life import (
     Start,
     fold,
     fold_all,
-    read_exit,
-    read_note,
     with_alive,
     with_claim,
     with_exit,
@@ -62,6 +61,11 @@ def note(event: str, number: int = 1, **fields: Any) -> Note:
             "running",
             {"container": "main", "restart": 2},
             Note(UID, 3, Event.RUNNING, "7.pbs", "n1", 1000, container="main", restart=2),
+        ),
+        (
+            "probed",
+            {"container": "main", "restart": 1, "ready": False, "started": True, "reason": "Unhealthy", "said": "bm8="},
+            Note(UID, 3, Event.PROBED, "7.pbs", "n1", 1000, "main", 1, reason="Unhealthy", up=True, said="no"),
         ),
         (
             "exited",
@@ -333,6 +337,8 @@ NOTES = st.builds(
     restart=st.integers(0, 2),
     code=st.sampled_from([0, 1]),
     reason=st.sampled_from(["", "signal"]),
+    ready=st.booleans(),
+    up=st.booleans(),
 )
 EXITS = st.builds(
     Exit,

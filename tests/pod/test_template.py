@@ -86,6 +86,41 @@ def test_what_decides_is_of_it_and_is_named(change: Change, expected: Difference
     assert list(differences(SPEC, changed(change))) == [expected]
 
 
+@pytest.mark.parametrize(
+    ("change", "expected"),
+    [
+        (lambda spec: spec.update(hostAliases=[{"ip": "192.0.2.1"}]), Difference("", "", "hostAliases", added=True)),
+        (
+            lambda spec: spec["containers"][0].update(livenessProbe={"exec": {"command": ["a"]}}),
+            Difference("containers", "c", "livenessProbe", added=True),
+        ),
+        (
+            lambda spec: spec["containers"][0].update(lifecycle={"preStop": {"sleep": {"seconds": 1}}}),
+            Difference("containers", "c", "lifecycle", added=True),
+        ),
+    ],
+)
+def test_what_is_done_around_containers_has_a_digest_of_its_own(change: Change, expected: Difference) -> None:
+    now = changed(change)
+
+    assert digest(now) == digest(SPEC)
+    assert podtemplate.surroundings(now, readiness=True) == podtemplate.surroundings(now, readiness=False) != ""
+    assert list(differences(SPEC, now)) == [expected]
+
+
+def test_readiness_probes_count_only_where_they_are_run() -> None:
+    now = changed(lambda spec: spec["containers"][0].update(readinessProbe={"tcpSocket": {"port": 1}}))
+
+    assert podtemplate.surroundings(SPEC, readiness=True) == podtemplate.surroundings(now, readiness=False) == ""
+    assert podtemplate.surroundings(now, readiness=True) != ""
+
+
+def test_the_signal_that_is_sent_anyway_is_nothing_around() -> None:
+    now = changed(lambda spec: spec["containers"][0].update(lifecycle={"stopSignal": "SIGTERM"}))
+
+    assert podtemplate.surroundings(now, readiness=True) == ""
+
+
 json_values = st.recursive(
     st.none() | st.booleans() | st.integers() | st.text(),
     lambda below: st.lists(below, max_size=3) | st.dictionaries(st.text(max_size=3), below, max_size=3),
@@ -238,7 +273,8 @@ def ran(change: Change) -> tuple[tuple[str, str] | None, object]:
     containers = [one for group in podtemplate.GROUPS for one in pod["spec"].get(group) or ()]
     asked = [(one["name"], one["image"], ociimage.pull_policy(one)) for one in containers]
     secrets = pod["spec"].get("imagePullSecrets")
-    return (digest(template), judged.script.text), (staged, asked, secrets)
+    signed = f"{digest(template)} {podtemplate.surroundings(template, readiness=True)}"
+    return (signed, judged.script.text), (staged, asked, secrets)
 
 
 def _of_pod(field: str) -> Change:

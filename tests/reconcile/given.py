@@ -8,7 +8,8 @@ from datetime import UTC, datetime
 from typing import Any
 
 from router.hpc import JobReport, JobState, Verdict
-from router.pod.life import Exit, Life, Note, fold_all, read_note, with_alive, with_claim, with_exit
+from router.pod.leftovers import read_note
+from router.pod.life import Exit, Life, Note, fold_all, with_alive, with_claim, with_exit
 from router.pod.status import PodStatus
 from router.pod.view import PodContainer, PodView
 from router.reconcile.model import Facts, Job, Terms
@@ -100,6 +101,12 @@ def note(event: str, time: int, **fields: Any) -> Note:
 def began(name: str = "main", time: int = T + 12, restart: int = 0) -> Note:
     """A container has begun."""
     return note("running", time, container=name, restart=restart)
+
+
+def probed(name: str = "main", *, ready: bool, up: bool = True, number: int = 1, restart: int = 0) -> Note:
+    """What probes have found."""
+    found = note("probed", T + 13, container=name, restart=restart, ready=ready, started=up)
+    return replace(found, number=number)
 
 
 def exited(name: str = "main", code: int = 0, time: int = T + 50, restart: int = 0) -> Note:

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from router.hpc import JobState, Verdict
 from router.names import CONDITION_DISRUPTION, CONDITION_MEMORY, CONDITION_SUSPENDED
-from router.pod.life import Life
+from router.pod.life import Life, Note
 from router.pod.status import Condition, ContainerStatus, PodStatus, Running, State, Terminated, Waiting
 from router.reconcile.ending import judge
 from router.reconcile.model import Attempt, Facts
@@ -34,6 +34,7 @@ from tests.reconcile.given import (
     life,
     over,
     pod,
+    probed,
     report,
 )
 
@@ -107,6 +108,34 @@ def test_init_containers_and_sidecars(
     seen = shown(facts(THREE, RUNNING, life=found))
 
     assert (seen.phase, states(seen), ready(seen)) == (phase, expected, conditions)
+
+
+@pytest.mark.parametrize(
+    ("notes", "expected"),
+    [
+        ((), (True, True)),
+        ((probed(ready=False, up=False),), (False, False)),
+        ((probed(ready=False),), (False, True)),
+        ((probed(ready=True),), (True, True)),
+        ((probed(ready=True, up=False),), (False, False)),
+        ((probed(ready=True, number=2), probed(ready=False)), (True, True)),
+        ((probed(ready=True), probed(ready=False, number=2)), (False, True)),
+        ((probed(ready=False, restart=1),), (True, True)),
+    ],
+)
+def test_a_container_is_ready_where_its_probes_say_so(notes: tuple[Note, ...], expected: tuple[bool, bool]) -> None:
+    seen = shown(facts(pod(), RUNNING, life=life(began(), *notes)))
+
+    (one,) = seen.containers
+    assert (one.ready, one.started) == expected
+    assert ready(seen)["Ready"] == ("True" if expected[0] else "False ContainersNotReady")
+
+
+def test_a_pod_is_initialized_when_its_sidecar_has_started() -> None:
+    found = life(began("proxy", T + 51), probed("proxy", ready=False, up=False), exits=(left(0, "prepare"),))
+    seen = shown(facts(THREE, RUNNING, life=found))
+
+    assert (seen.phase, ready(seen)) == ("Pending", UNREADY)
 
 
 def test_an_init_container_that_fails() -> None:
@@ -188,6 +217,13 @@ def test_a_container_between_two_runs() -> None:
             started=True,
         ),
     )
+
+
+def test_a_container_that_a_probe_has_ended_runs_again_whatever_its_code() -> None:
+    again = pod(restart_policy="OnFailure")
+    seen = shown(facts(again, RUNNING, life=life(began(), exits=(left(0, again="yes"),))))
+
+    assert states(seen) == [Waiting("CrashLoopBackOff", "exited with code 0; the container will be restarted")]
 
 
 NOT_FOUND = 'FATAL:   "solver": executable file not found in $PATH'

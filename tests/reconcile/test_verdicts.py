@@ -11,6 +11,7 @@ from router.names import CONDITION_DELETED, CONDITION_DISRUPTION, CONDITION_MEMO
 from router.pod.life import Exit, Life, Note
 from router.pod.view import PodView
 from router.reconcile.ending import judge
+from router.reconcile.files import complete
 from router.reconcile.model import Attempt, Facts, Inspect, Job, Take
 from router.reconcile.verdicts import Ending
 from router.reconcile.waiting import Wait
@@ -308,6 +309,16 @@ def test_a_run_that_the_agent_has_cancelled_itself_ends_with_its_reason(record: 
 )
 def test_nothing_is_concluded_from_what_goes_on(known: Facts) -> None:
     assert judge(known, TERMS, LATER) == Wait()
+
+
+@pytest.mark.parametrize("code", [0, 42])
+def test_a_container_that_runs_again_whatever_its_code_has_not_ended(code: int) -> None:
+    found = [
+        complete(facts(PLAIN, job(report()), life=life(began(), exits=(left(code, again=again),))))
+        for again in ("", "no", "yes")
+    ]
+
+    assert found == [True, True, False]
 
 
 @pytest.mark.parametrize("state", [JobState.RUNNING, JobState.EXITING])

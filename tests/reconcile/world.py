@@ -13,7 +13,8 @@ from datetime import UTC, datetime
 from typing import Any
 
 from router.hpc import JobReport, JobState, Verdict
-from router.pod.life import Note, read_note
+from router.pod.leftovers import read_note
+from router.pod.life import Note
 from router.pod.status import as_patch, rfc3339
 from router.pod.view import departed, view
 from router.reconcile import outcomes

@@ -22,6 +22,9 @@ _PROJECTED: Final = f"{_FILES}::test_a_projected_volume_joins_its_sources"
 _UNCHANGED: Final = "webhook/real/test_create.py::test_nothing_else_is_changed"
 _SHARED: Final = f"{_INSIDE}::test_containers_share_an_empty_dir_and_have_a_tmp_each"
 
+_AROUND: Final = "script/test_lifecycle.py"
+_NAMING: Final = "script/test_naming.py"
+
 PROOFS: Final = {
     "JobSpec.activeDeadlineSeconds": f"{_LIFE}::test_a_deadline_does_not_count_the_time_in_the_queue",
     "JobSpec.backoffLimit": f"{_LIFE}::test_a_program_that_fails_is_tried_again_as_often_as_its_job_says",
@@ -44,6 +47,9 @@ PROOFS: Final = {
     "PodSpec.automountServiceAccountToken": (
         "placement/test_place.py::test_no_token_lies_on_a_shared_file_system_unless_the_site_stages_them"
     ),
+    "PodSpec.dnsConfig": f"{_NAMING}::test_else_they_are_added_to_the_nodes",
+    "PodSpec.dnsPolicy": f"{_NAMING}::test_with_the_policy_none_only_the_pods_own_settings_count",
+    "PodSpec.hostAliases": f"{_NAMING}::test_host_aliases_follow_the_other_lines",
     "PodSpec.hostname": _NAME,
     "PodSpec.hostnameOverride": _NAME,
     "PodSpec.imagePullSecrets": "agent/bed/test_images.py::test_a_private_image_is_pulled_with_the_pods_own_secret",
@@ -63,11 +69,17 @@ PROOFS: Final = {
     "Container.imagePullPolicy": (
         "agent/bed/test_images.py::test_always_asks_which_image_a_tag_is_and_if_not_present_does_not"
     ),
+    "Container.livenessProbe": (f"{_AROUND}::test_a_liveness_probe_that_fails_ends_the_container_and_it_runs_again"),
     "Container.name": f"{_LIFE}::test_init_container_and_sidecar",
-    "Container.restartPolicy": f"{_LIFE}::test_init_container_and_sidecar",
+    "Container.readinessProbe": f"{_AROUND}::test_readiness_is_shown_and_ends_nothing",
+    "Container.restartPolicy": f"{_AROUND}::test_a_container_has_a_policy_of_its_own",
+    "Container.restartPolicyRules": f"{_AROUND}::test_a_container_has_a_policy_of_its_own",
+    "Container.startupProbe": f"{_AROUND}::test_other_probes_wait_for_the_startup_probe",
     "Container.terminationMessagePath": _MESSAGE,
     "Container.terminationMessagePolicy": _MESSAGE,
     "Container.workingDir": f"{_INSIDE}::test_the_working_directory",
+    "Lifecycle.postStart": f"{_AROUND}::test_hooks_run_in_the_container_with_its_environment",
+    "Lifecycle.preStop": f"{_AROUND}::test_hooks_run_in_the_container_with_its_environment",
     "EnvVar.name": f"{_INSIDE}::test_a_variable_of_any_name_has_its_value",
     "EnvVar.value": f"{_INSIDE}::test_values_arrive_byte_for_byte",
     "EnvVarSource.configMapKeyRef": f"{_LIFE}::test_a_config_map_that_comes_late_is_waited_for",

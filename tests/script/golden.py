@@ -103,6 +103,33 @@ def _order() -> str:
     )
 
 
+def _lifecycle() -> str:
+    get = {"httpGet": {"path": "/healthz", "port": "web", "httpHeaders": [{"name": "X-A", "value": "it's"}]}}
+    main = container(
+        "serve",
+        ports=[{"name": "web", "containerPort": 8080}],
+        lifecycle={
+            "postStart": {"exec": {"command": ["sh", "-c", "echo it's up"]}},
+            "preStop": {"sleep": {"seconds": 5}},
+        },
+        startupProbe={"tcpSocket": {"port": 8080}, "failureThreshold": 30},
+        livenessProbe={**get, "terminationGracePeriodSeconds": 5},
+        readinessProbe={"httpGet": {"port": 8443, "scheme": "HTTPS"}},
+        restartPolicy="Never",
+        restartPolicyRules=[{"action": "Restart", "exitCodes": {"operator": "In", "values": [42, 43]}}],
+    )
+    config = {"nameservers": ["192.0.2.53"], "options": [{"name": "ndots", "value": "2"}]}
+    aliases = [{"ip": "192.0.2.7", "hostnames": ["db", "db.lab"]}]
+    return text_of(workload(main, hostAliases=aliases, dnsConfig=config), _on("openpbs"))
+
+
+def _inside_lifecycle() -> str:
+    main = container("bash", "-c", "mpirun -np 8 ./solver | tee log", livenessProbe={"exec": {"command": ["true"]}})
+    main["resources"] = {"requests": {"cpu": "8", "memory": "8Gi"}}
+    hints = {"batchgate.dev/ranks": "8", "batchgate.dev/nodes": "2"}
+    return text_of(workload(main, annotations=hints), _mpi("openpbs", "openmpi"))
+
+
 def _volumes() -> str:
     mounts = [
         {"name": "scratch", "mountPath": "/a/deep", "subPath": "one"},
@@ -160,6 +187,8 @@ CASES: dict[str, Case] = {
     "openpbs-time-limit": Case(_time_limit),
     "openpbs-single": Case(_single("openpbs")),
     "openpbs-init-sidecar-restart": Case(_order),
+    "openpbs-lifecycle": Case(_lifecycle),
+    "openpbs-lifecycle-inside": Case(_inside_lifecycle),
     "openpbs-volumes": Case(_volumes),
     "openpbs-later-values": Case(_later, argv={"main": [b"work", b"pod-1"]}, env={"main": [b"INDEX=pod-1"]}),
     "openpbs-site-lines": Case(_site_s_lines),

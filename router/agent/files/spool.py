@@ -19,7 +19,8 @@ from router.background.backoff import BackOff
 from router.background.loop import Loop
 from router.host import Host
 from router.pod import layout
-from router.pod.life import Note, read_note
+from router.pod.leftovers import read_note
+from router.pod.life import Note
 from router.reconcile import outcomes
 
 log: Final = logging.getLogger("batchgate.agent")

@@ -154,11 +154,23 @@ _DOUBTS: Final = {
 }
 
 
+_OF_KUBELETS: Final = {
+    names.REASON_UNHEALTHY: "Warning",
+    names.REASON_KILLING: "Normal",
+    names.REASON_POST_START: "Warning",
+    names.REASON_PRE_STOP: "Warning",
+}
+"""Reasons that a script gives to what it does around a container, as a kubelet would, and their kind of Event."""
+
+
 def tell_doubts(tools: Tools, record: Record, notes: Iterable[Note]) -> None:
-    """Write an Event for each doubt of a script about a container that it has started."""
+    """Write an Event for each doubt of a script about a container, and for what its probes and hooks found."""
     for note in notes:
         if note.event is Told.RUNNING and note.reason in _DOUBTS:
             tell(tools, record, "Normal", note.reason, _DOUBTS[note.reason].format(note.container))
+        elif note.event is Told.PROBED and note.reason in _OF_KUBELETS:
+            words = "".join([one if one.isprintable() else " " for one in note.said]).strip()
+            tell(tools, record, _OF_KUBELETS[note.reason], note.reason, words or note.reason)
 
 
 def annotate(tools: Tools, record: Record, annotations: Mapping[str, str]) -> None:

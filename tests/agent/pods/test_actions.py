@@ -223,6 +223,26 @@ def test_what_a_site_prints_at_a_submission_is_told_once(remarks: str, expected:
     assert (about.facts.noted, told) == ("7.vm", expected)
 
 
+@pytest.mark.parametrize(
+    ("reason", "kind"),
+    [
+        ("Unhealthy", "Warning"),
+        ("Killing", "Normal"),
+        ("FailedPostStartHook", "Warning"),
+        ("FailedPreStopHook", "Warning"),
+    ],
+)
+def test_what_probes_and_hooks_found_is_told(reason: str, kind: str) -> None:
+    told: list[tuple[str, ...]] = []
+    tools = SimpleNamespace(recorder=SimpleNamespace(tell=lambda about, *words: told.append((about.name, *words))))
+    plain = Note("u1", 1, Event.PROBED, "7.vm", "n1", 1000, container="main", ready=True)
+    notes = [plain, replace(plain, reason=reason, said="a\nb"), replace(plain, reason="MPIUnknown", said="x")]
+
+    tell_doubts(cast("Tools", tools), record(), notes)
+
+    assert told == [("p", kind, reason, "a b")]
+
+
 def test_a_script_s_doubt_is_told() -> None:
     told: list[tuple[str, ...]] = []
     tools = SimpleNamespace(recorder=SimpleNamespace(tell=lambda about, *words: told.append((about.name, *words))))
