@@ -25,6 +25,8 @@ IMAGE_ENV: Final = "image-env"
 LD_LIBRARY_PATH is left out, as the runtime adds to it.
 """
 FILES: Final = "files"
+CREDENTIALS: Final = "credentials"
+"""An empty file: contents of Secrets, or tokens, are among what was staged in ``argv``, ``env`` and ``files``."""
 VOLUMES: Final = "volumes"
 LOG: Final = "log"
 EXIT: Final = "exit"

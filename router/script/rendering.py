@@ -20,6 +20,7 @@ from router.script import completing, mpi
 from router.script.containers import Devices, Setting, block, devices_of, follows, says_threads, understands_no_eval
 from router.script.quoting import quote, shown, words
 from router.site.allocation import is_mpi
+from router.site.credentials import uses_secrets
 from router.site.resources import together
 from router.site.schema import LauncherKind, Runtime, Site
 from router.site.support import cautions, mpi_container
@@ -122,7 +123,15 @@ def _parts(
         "mpi" if ranks else "plain",
         *(("launches", "covers", "launchwords", "launcheroptions") if ranks and ranks.inside else ()),
         *(("timelimit",) if ranks and ranks.time_limit else ()),
+        *_credential_parts(workload, site),
     )
+
+
+def _credential_parts(workload: Workload, site: Site) -> tuple[str, ...]:
+    """The files for a Job with Secrets. They redefine what comes before."""
+    if not uses_secrets(workload):
+        return ()
+    return ("hostsecrets", "credentials") if site.runtime is Runtime.HOST else ("credentials",)
 
 
 def _container_parts(workload: Workload, site: Site, *, ranks: bool) -> tuple[str, ...]:

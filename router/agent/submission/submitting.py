@@ -17,8 +17,10 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 from router import names, placement
 from router.agent.approval import Approved, additions, approve, as_signed, controller, is_living, needs
 from router.agent.batch.commands import BatchCommands
+from router.agent.submission import secrets as secretreading
 from router.agent.submission.images import Images, ImageWait, pulls_with_secrets
-from router.errors import ApiError, BatchgateError, JobError
+from router.agent.submission.secrets import NotAllowed
+from router.errors import BatchgateError, JobError
 from router.host import Host
 from router.hpc import Submission, job_name
 from router.hpc.remarks import Submitted
@@ -40,8 +42,8 @@ _RESULTS_FIELD: Final = f"metadata.annotations[{names.HINT_RESULTS}]"
 Json = dict[str, Any]
 Keys = Mapping[str, Ed25519PublicKey]
 
-_FORBIDDEN: Final = 403
-_FORBIDDEN_SECONDS: Final = 30.0
+FORBIDDEN_SECONDS: Final = 30.0
+"""Pause before a right is tried again that the agent lacks."""
 _NO_COMMAND_SECONDS: Final = 300.0
 """Pause before an image that lacks a command is looked at again: only a new image would have one."""
 
@@ -135,6 +137,7 @@ class Submitter:
         :raises SignatureError: the Pod's signature is missing or differs
         :raises WrongUser, Added: this agent can never run the Pod as it is
         :raises JobError: an object that its files need is missing
+        :raises NotAllowed: the agent may not read a Secret
         :raises OtherRelease: this agent cannot complete its script
         :raises TooLarge: its files are larger than allowed
         :raises DirectoryExists: the directory exists; only if ``fresh``
@@ -205,7 +208,7 @@ class Submitter:
                 f"differs from its Job's template ({', '.join(extra)}), so that the signed script would not run what "
                 "the Pod says; exempt the namespace, or these Pods, from the webhook that does this"
             )
-        if secrets := needs(as_signed(pod, job)).secrets:
+        if self._place.site.secrets != "stage" and (secrets := needs(as_signed(pod, job)).secrets):
             raise JobError("spec", f"needs Secret {', '.join(secrets)}, and Secrets are not brought to this site")
 
     def _wrong_user(self, _: str, user: str) -> WrongUser:
@@ -219,15 +222,18 @@ class Submitter:
         }
         workload = self._workload(job, namespace)
         _demand_commands(workload, images)
+        secrets = secretreading.read(self._api, namespace, needs(pod).secrets)
         staged = podfiles.stage(
             pod,
             workload,
             config_maps={name: one for name, one in found.items() if one is not None},
+            secrets=secrets,
             allocatable=self._allocatable(pod),
             images=images,
         )
         plan = results.plan_text(resultpaths.resolve(workload, approved.results, _RESULTS_FIELD))
-        return staged.add(layout.RESULTS, plan).add(layout.HOSTNAME, hostname.text(pod))
+        staged = staged.add(layout.RESULTS, plan).add(layout.HOSTNAME, hostname.text(pod))
+        return staged.add(layout.CREDENTIALS, b"") if secrets else staged
 
     def _pull_secrets(self, pod: Json) -> tuple[Json, ...]:
         """The Secrets that a Pod names for its images. Missing ones are skipped, as by a kubelet. Raises ImageWait."""
@@ -236,20 +242,17 @@ class Submitter:
         namespace = pod["metadata"]["namespace"]
         named = dict.fromkeys(one["name"] for one in pod["spec"].get("imagePullSecrets") or () if one.get("name"))
         wanted = tuple(named)[:_MOST_PULL_SECRETS]  # the API server accepts any number, duplicates included
-        found = [self._secret(namespace, name, pod) for name in wanted]
+        found = [self._pull_secret(namespace, name, pod) for name in wanted]
         return tuple(one for one in found if one is not None)
 
-    def _secret(self, namespace: str, name: str, pod: Json) -> Json | None:
+    def _pull_secret(self, namespace: str, name: str, pod: Json) -> Json | None:
+        staged = self._place.site.secrets == "stage"
         try:
-            return self._api.find(f"/api/v1/namespaces/{namespace}/secrets/{name}")
-        except ApiError as error:
-            if error.status != _FORBIDDEN:
-                raise
-        words = (
-            f"the agent may not read pull secret {name} of namespace {namespace}; an admin of the cluster binds the "
-            f"ClusterRole {names.PULL_SECRETS_ROLE} there"
-        )
-        wait = Wait(names.REASON_ERR_IMAGE_PULL, words, time.time() + _FORBIDDEN_SECONDS)
+            return secretreading.find(
+                self._api, namespace, name, names.SECRETS_ROLE if staged else names.PULL_SECRETS_ROLE
+            )
+        except NotAllowed as error:
+            wait = Wait(names.REASON_ERR_IMAGE_PULL, str(error), time.time() + FORBIDDEN_SECONDS)
         raise ImageWait(str(pod["spec"]["containers"][0]["image"]), wait)
 
     def _workload(self, job: Json, namespace: str) -> Workload:

@@ -18,6 +18,7 @@ from router.agent.files.cleaning import Cleaning, Retention
 from router.agent.files.log_times import Indexing
 from router.agent.files.results import Results
 from router.agent.files.spool import Spool
+from router.agent.files.wiping import wipe
 from router.agent.pods.actions import Tools, tell, tell_doubts
 from router.agent.pods.fencing import Fence
 from router.agent.pods.reconciler import Deciding, Reconciler, told_as
@@ -30,6 +31,7 @@ from router.agent.users.seats import Seat
 from router.agent.users.world import LONGEST_PAUSE, Shared, World, back_off
 from router.background.backoff import BackOff
 from router.errors import BatchgateError
+from router.host import Host
 from router.pod.layout import PodDirectory
 from router.pod.life import Note
 from router.pod.view import PodView
@@ -173,9 +175,15 @@ def _deciding(base: _Base, spool: Spool) -> Deciding:
         reach=base.reach,
         fence=Fence(world.api, seat.host, base.records, seat.root),
         leads=lambda: world.election.leading,
-        finished=lambda record: spool.clear(record.uid),
+        finished=partial(_finish, seat.host, spool),
         refusal=base.shared.check.refusal,
     )
+
+
+def _finish(host: Host, spool: Spool, record: Record) -> None:
+    """Remove what a Pod whose state is final leaves: staged credentials, and its notes. May raise OSError."""
+    wipe(host, record.directory)
+    spool.clear(record.uid)
 
 
 def _cleaning(base: _Base, ready: Callable[[], bool]) -> Cleaning:

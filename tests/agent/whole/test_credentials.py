@@ -1,0 +1,218 @@
+"""Secrets on HPC, from ``kubectl apply`` to their end: as files and variables of real containers, and nowhere else."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from router import names
+from router.controlplane import installing
+from router.demo import sandbox
+from tests.agent.whole import unreliable
+from tests.agent.whole.jobs import BUSY, LABEL, job_of, unique
+from tests.agent.whole.site import BOXED
+from tests.agent.whole.stack import NAMESPACE, Agent, Stack, agent_argv, component
+from tests.agent.whole.waiting import until
+
+pytestmark = [
+    pytest.mark.timeout(600),
+    pytest.mark.apptainer,
+    pytest.mark.skipif(shutil.which("apptainer") is None, reason="no apptainer on this machine"),
+]
+VALUE = "correct-horse-battery"
+ACCOUNT = f"{names.SYSTEM_NAMESPACE}:{names.AGENT_ACCOUNT}"
+GRANTED = (f"{names.AGENT_ACCOUNT}-secrets", "--clusterrole", names.SECRETS_ROLE, "--serviceaccount", ACCOUNT)
+
+
+@pytest.fixture(scope="module")
+def boxed_agent(whole: Stack) -> Iterator[Agent]:
+    """The agent of the site to which Secrets are brought."""
+    sandbox.build(whole.site.image)
+    for folder in ("secrets",):
+        whole.plane.kubectl("apply", "-k", str(installing.MANIFESTS / folder))
+    key = whole.signing_key.with_name("signing.pub")
+    site = whole.site.boxed()
+    site.make_boxed()
+    argv = agent_argv(site, installing.agent(whole.plane), key, BOXED, BOXED)
+    argv[argv.index("--policy") + 1] = str(whole.site.policy)
+    agent = Agent(component(whole.plane, BOXED, argv, site))
+    agent.start()
+    installing.approve(whole.plane)
+    yield agent
+    agent.kill()
+    site.stop()
+
+
+@pytest.fixture
+def boxed(stack: Stack, boxed_agent: Agent) -> Iterator[Stack]:
+    """The stack with that agent, and with the right to read Secrets bound in the namespace."""
+    boxed_agent.kill()
+    boxed_agent.start()
+    stack.admin.ok("create", "rolebinding", *GRANTED)
+    yield stack
+    stack.admin.ok("delete", "rolebinding", GRANTED[0], "--ignore-not-found")
+    stack.admin.ok("delete", "secret", "-l", LABEL)
+
+
+def secret(stack: Stack, **values: str) -> str:
+    """A new Secret of the namespace."""
+    name = unique("login")
+    metadata = {"name": name, "labels": {LABEL: name}}
+    stack.admin.apply({"apiVersion": "v1", "kind": "Secret", "metadata": metadata, "stringData": values})
+    return name
+
+
+def job(name: str, text: str, *, pod: dict[str, Any] | None = None, **fields: Any) -> dict[str, Any]:
+    main = {"name": "main", "image": "any/image:1", "command": ["/bin/bash", "-c", text], **fields}
+    made = job_of(name, [main], pod=pod or {}, annotations={})
+    made["metadata"]["labels"][BOXED] = "yes"
+    main["resources"] = {"requests": {"cpu": str(BUSY), "memory": "64Mi"}}
+    return made
+
+
+def variable(name: str, key: str = "password") -> dict[str, Any]:
+    return {"name": "PASSWORD", "valueFrom": {"secretKeyRef": {"name": name, "key": key}}}
+
+
+def holding(stack: Stack, value: str = VALUE) -> list[str]:
+    """Files below the site's root and the logs' directory that hold a value, as paths."""
+    found = []
+    for root in (stack.site.root, stack.plane.place.logs):
+        for path in root.rglob("*"):
+            if stack.site.image not in path.parents and path.is_file() and not path.is_symlink():
+                try:
+                    content = path.read_bytes()
+                except OSError:  # it went meanwhile
+                    continue
+                if value.encode() in content:
+                    found.append(str(path))
+    return found
+
+
+def in_command_lines(value: str = VALUE) -> list[str]:
+    found = []
+    for process in Path("/proc").glob("[0-9]*/cmdline"):
+        try:
+            words = process.read_bytes()
+        except OSError:
+            continue
+        if value.encode() in words:
+            found.append(words.decode(errors="replace"))
+    return found
+
+
+def test_a_secret_in_variables_and_volumes_and_nothing_left_of_it(boxed: Stack) -> None:
+    name, own = unique("secret"), secret(boxed, user="ada", password=VALUE, **{"tls.key": "k"})
+    text = (
+        'for one in "$user" "$PASSWORD" "$DB_user" "$(cat /one/deep/pass)" "$(cat /all/user)" "$(cat /sub)" "$(cat /joined/p)"\n'
+        'do echo "${one:0:9}"; done\nls -l /one/deep/pass /all/tls.key\nls /none\n(echo x >/all/user) 2>/dev/null || echo read-only\n'
+        "sleep 600"
+    )
+    volumes = [
+        {"name": "one", "secret": {"secretName": own, "defaultMode": 0o400, "items": [{"key": "password", "path": "deep/pass"}]}},
+        {"name": "all", "secret": {"secretName": own}},
+        {"name": "none", "secret": {"secretName": "absent", "optional": True}},
+        {"name": "joined", "projected": {"sources": [{"secret": {"name": own, "items": [{"key": "user", "path": "p", "mode": 0o600}]}}]}},
+    ]  # fmt: skip
+    mounts = [{"name": one, "mountPath": f"/{one}"} for one in ("one", "all", "none", "joined")]
+    mounts.append({"name": "all", "mountPath": "/sub", "subPath": "user"})
+    env_from = [{"secretRef": {"name": own}}, {"prefix": "DB_", "secretRef": {"name": own}}]
+
+    boxed.user.apply(
+        job(name, text, pod={"volumes": volumes}, volumeMounts=mounts, env=[variable(own)], envFrom=env_from)
+    )
+    boxed.await_running(name)
+    staged = holding(boxed)
+    site = boxed.site.boxed()
+    shown = site.local("qstat", "-x", "-f", site.of(name)[0].job_id)
+
+    assert {Path(path).relative_to(site.work).parts[5:] for path in staged} == {
+        ("env", "main"), ("files", "one", "deep", "pass"), ("files", "all", "password"),
+    }  # fmt: skip
+    assert in_command_lines() == []
+    lines = until(lambda: boxed.user.run("logs", f"job/{name}").out.splitlines(), what="for logs")
+    assert lines[:7] == ["ada", VALUE[:9], "ada", VALUE[:9], "ada", "ada", "ada"]
+    assert [line.split()[0] for line in lines[7:9]] == ["-rw-------", "-r--------"]
+    assert lines[9:] == ["read-only"]
+    assert VALUE not in shown
+    boxed.user.ok("delete", "job", name, "--wait=false", "--cascade=foreground")
+    boxed.await_gone(name)
+    assert holding(boxed) == []
+
+
+def events(stack: Stack, name: str, reason: str) -> list[str]:
+    uid = stack.pod(name)["metadata"]["uid"]
+    found = stack.user.every("events", "")
+    return [one["message"] for one in found if one["involvedObject"].get("uid") == uid and one["reason"] == reason]
+
+
+def waiting(stack: Stack, name: str) -> tuple[str, str]:
+    """Why the one container of a Job waits."""
+    states = [one["state"] for one in stack.pod(name)["status"].get("containerStatuses", ())]
+    found = states[0].get("waiting", {}) if states else {}
+    return found.get("reason", ""), found.get("message", "")
+
+
+def test_without_the_right_a_pod_waits_with_the_command_that_gives_it(boxed: Stack) -> None:
+    boxed.admin.ok("delete", "rolebinding", GRANTED[0])
+    name, own = unique("rightless"), secret(boxed, password=VALUE)
+
+    boxed.user.apply(job(name, "true", env=[variable(own)]))
+
+    command = f"kubectl -n {NAMESPACE} create rolebinding {' '.join(GRANTED)}"
+    words = f"the agent may not read Secret {own}: an admin of namespace {NAMESPACE} allows it with `{command}`"
+    until(lambda: waiting(boxed, name), lambda found: found == ("CreateContainerConfigError", words))
+    assert events(boxed, name, "CreateContainerConfigError") == [words]
+    boxed.admin.ok(*command.split()[3:])
+    assert boxed.await_end(name) == ["Complete"]
+
+
+def test_a_missing_secret_or_key_is_waited_for_as_on_a_node(boxed: Stack) -> None:
+    name, later = unique("missing"), unique("later")
+    volume = {"name": "v", "secret": {"secretName": later, "items": [{"key": "password", "path": "p"}]}}
+    mount = {"name": "v", "mountPath": "/v"}
+
+    boxed.user.apply(job(name, "read one </v/p; ((${#one}))", pod={"volumes": [volume]}, volumeMounts=[mount]))
+
+    begin = f"MountVolume.SetUp failed for volume \"v\" : spec.volumes[v].secret: Secret '{later}' does not exist"
+    until(lambda: waiting(boxed, name), lambda found: found[0] == "ContainerCreating" and found[1].startswith(begin))
+    assert events(boxed, name, "FailedMount")[0].startswith(begin)
+    metadata = {"name": later, "labels": {LABEL: later}}
+    boxed.admin.apply({"apiVersion": "v1", "kind": "Secret", "metadata": metadata, "stringData": {"other": "x"}})
+    until(lambda: waiting(boxed, name)[1], lambda words: "there is no key 'password'" in words)
+    boxed.admin.ok("patch", "secret", later, "-p", json.dumps({"stringData": {"password": f"{VALUE}\n"}}))
+    assert boxed.await_end(name) == ["Complete"]
+    assert holding(boxed) == []
+
+
+def test_what_a_killed_script_leaves_goes_with_its_pod(boxed: Stack) -> None:
+    name, own = unique("killed"), secret(boxed, password=VALUE)
+    boxed.user.apply(job(name, "sleep 600", env=[variable(own)]))
+    boxed.await_running(name)
+    site = boxed.site.boxed()
+    assert holding(boxed) != []
+
+    site.local("qdel", "-W", "force", site.of(name)[0].job_id)
+
+    assert boxed.await_end(name) == ["Failed"]
+    until(lambda: holding(boxed), lambda left: not left, what="for nothing left of the Secret")
+
+
+def test_an_agent_that_dies_between_staging_and_submission_leaves_nothing(boxed: Stack, boxed_agent: Agent) -> None:
+    name, own = unique("between"), secret(boxed, password=VALUE)
+    unreliable.plan(boxed.site.boxed().faults, unreliable.LATE, seconds=300)
+    boxed.user.apply(job(name, "true", env=[variable(own)]))
+    until(lambda: holding(boxed), what="for what is staged")
+    boxed_agent.kill()
+    boxed.user.ok("delete", "job", name, "--wait=false")
+    assert holding(boxed) != []
+
+    boxed_agent.start()
+
+    until(lambda: holding(boxed), lambda left: not left, what="for nothing left of the Secret")
+    boxed.await_gone(name)
