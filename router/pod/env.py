@@ -39,6 +39,8 @@ class Sources:
     secrets: Mapping[str, Mapping[str, Any]] = field(repr=False)
     allocatable: Mapping[str, str]
     tokens: Mapping[str, str] = field(repr=False)
+    services: Mapping[str, str] = field(default_factory=dict)
+    """Variables by which Services are found, each of which any other variable of that name overrides."""
     _contents: dict[tuple[str, str], dict[str, bytes]] = field(default_factory=dict, repr=False, compare=False)
     """Decoded contents of ConfigMaps and Secrets by kind and name, shared by all references to them."""
 
@@ -123,7 +125,7 @@ def environment(name: str, sources: Sources) -> tuple[dict[str, str], list[str]]
     number = (metadata.get("annotations") or {}).get(INDEX_KEY)
     if number is not None:
         values.setdefault(INDEX_VARIABLE, number)
-    return values, warnings
+    return {**values, **{key: value for key, value in sources.services.items() if key not in values}}, warnings
 
 
 def _size(variable: tuple[str, str]) -> int:

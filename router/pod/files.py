@@ -56,6 +56,7 @@ def stage(  # noqa: PLR0913 - all that a Pod's files are made from
     secrets: Mapping[str, Mapping[str, Any]] = _NOTHING,
     allocatable: Mapping[str, str] = _NOTHING,
     tokens: Mapping[str, str] = _NOTHING,
+    services: Mapping[str, str] = _NOTHING,
     images: Mapping[str, Used] = _NOTHING,
 ) -> Staged:
     """The files of one Pod.
@@ -68,10 +69,11 @@ def stage(  # noqa: PLR0913 - all that a Pod's files are made from
     :param allocatable: amounts that a limit reads as if it is not set: the ``cpu``, ``memory``, ``ephemeral-storage``
         quantities of the queue's node
     :param tokens: service account tokens by ``<volume>/<path>``, if the site stages them
+    :param services: variables by which Services are found
     :param images: the known images, by container name
     :raises JobError: names the field (TooLarge does so too), before anything is written
     """
-    sources = Sources(pod, config_maps, secrets, allocatable, tokens)
+    sources = Sources(pod, config_maps, secrets, allocatable, tokens, services)
     files: dict[str, bytes] = {}
     modes: dict[str, int] = {}
     warnings: list[str] = []
@@ -88,7 +90,9 @@ def stage(  # noqa: PLR0913 - all that a Pod's files are made from
         files.update(own)
         check_amount(sources.path(container.name), size, len(files))
     count = len(files)
-    mounted = {mount.volume for container in workload.containers for mount in container.mounts}
+    mounted = {layout.ACCOUNT_VOLUME} | {
+        mount.volume for container in workload.containers for mount in container.mounts
+    }
     for volume in pod["spec"].get("volumes") or ():
         if volume.get("name") not in mounted:
             continue

@@ -27,6 +27,8 @@ LD_LIBRARY_PATH is left out, as the runtime adds to it.
 FILES: Final = "files"
 CREDENTIALS: Final = "credentials"
 """An empty file: contents of Secrets, or tokens, are among what was staged in ``argv``, ``env`` and ``files``."""
+ACCOUNT_VOLUME: Final = ".serviceaccount"
+"""Below ``files``: token, CA and namespace of the automatic mount. No volume has such a name."""
 VOLUMES: Final = "volumes"
 LOG: Final = "log"
 EXIT: Final = "exit"

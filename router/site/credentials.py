@@ -29,11 +29,19 @@ def missing(workload: Workload, site: Site) -> Iterator[Obstacle]:
     yield from _pull_secrets(workload, site)
 
 
-def uses_secrets(workload: Workload) -> bool:
-    """Whether files of a Pod hold contents of Secrets."""
-    return any(container.secrets for container in workload.containers) or any(
-        kind == "secret" for volume in workload.volumes for _, kind, _ in _sources(volume)
+def uses_credentials(workload: Workload, site: Site) -> bool:
+    """Whether files of a Pod on a site hold contents of Secrets, or may hold a token."""
+    kinds = {kind for volume in workload.volumes for _, kind, _ in _sources(volume)}
+    return (
+        any(container.secrets for container in workload.containers)
+        or not kinds.isdisjoint({"secret", "serviceAccountToken"})
+        or brings_token(workload, site)
     )
+
+
+def brings_token(workload: Workload, site: Site) -> bool:
+    """Whether a Pod may get the automatic mount of a token: the Job does not forbid it, but its account may."""
+    return site.tokens == _STAGE and site.runtime is not Runtime.HOST and workload.account.mounts_token is not False
 
 
 def reads_pull_secrets(site: Site) -> bool:

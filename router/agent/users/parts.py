@@ -6,10 +6,11 @@ Shell. The parts do not run yet: ``router.agent.users.attendance`` starts and en
 from __future__ import annotations
 
 import logging
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import Final
+from typing import Final, Protocol
 
 from router.agent.batch.jobs import BatchJobs
 from router.agent.batch.reachability import Reachability
@@ -26,6 +27,7 @@ from router.agent.pods.watching import uids_of
 from router.agent.pods.workqueue import Workqueue
 from router.agent.records import Record, Records
 from router.agent.submission.full_queues import FullQueues
+from router.agent.submission.renewing import Renewing
 from router.agent.submission.submitting import SubmissionSite, Submitter
 from router.agent.users.seats import Seat
 from router.agent.users.world import LONGEST_PAUSE, Shared, World, back_off
@@ -45,11 +47,22 @@ Elsewhere = Callable[[str, str], BatchgateError]
 """See ``Submitter``."""
 
 
+class Looker(Protocol):
+    """A part with a thread of its own."""
+
+    def stop(self) -> None:
+        """Let the thread end."""
+
+    def await_end(self) -> None:
+        """Wait, after ``stop``, for its end."""
+
+
 @dataclass(frozen=True, slots=True)
 class Parts:
     """All parts that attend to one user's Pods.
 
     :param directory: the directory with a Pod's files
+    :param renewing: None on a site without tokens
     """
 
     records: Records
@@ -61,6 +74,12 @@ class Parts:
     reconciler: Reconciler
     indexing: Indexing
     cleaning: Cleaning
+    renewing: Renewing | None
+
+    def lookers(self) -> tuple[Looker, ...]:
+        """The parts with a thread of their own that looks at something again and again."""
+        threads = (self.observer, self.spool, self.indexing, self.cleaning, self.renewing)
+        return tuple(one for one in threads if one is not None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +125,8 @@ def parts_of(
     reconciler = Reconciler(queue, records, tools, _deciding(base, spool), submitters=world.settings.hands)
     cleaning = _cleaning(base, lambda: began() and observer.looked.is_set() and world.election.leading)
     indexing = Indexing(seat.host, records, shared.indexes)
-    return Parts(records, submitter.directory, queue, reach, spool, observer, reconciler, indexing, cleaning)
+    renewing = _renewing(base, submitter)
+    return Parts(records, submitter.directory, queue, reach, spool, observer, reconciler, indexing, cleaning, renewing)
 
 
 def wake(records: Records, queue: Workqueue, uid: str) -> None:
@@ -190,6 +210,13 @@ def _cleaning(base: _Base, ready: Callable[[], bool]) -> Cleaning:
     seat = base.seat
     retention, pods_of = Retention(seat.root, base.world.site.keep), partial(uids_of, base.world.api)
     return Cleaning(seat.host, BatchJobs(seat.commands), base.records, retention, pods_of=pods_of, ready=ready)
+
+
+def _renewing(base: _Base, submitter: Submitter) -> Renewing | None:
+    if base.world.site.tokens != "stage" or not base.seat.user:
+        return None
+    leads = base.world.election
+    return Renewing(base.seat.host, base.records, submitter, ready=lambda: leads.leading, clock=time.time)
 
 
 def _noticed(base: _Base, tools: Tools, record: Record, notes: list[Note]) -> None:

@@ -204,6 +204,8 @@ def _policy(work: Path) -> dict[str, Any]:
         "margin": 5,
         "fsDelay": 2,
         "secrets": "stage",
+        "tokens": "stage",
+        "apiServer": "https://kubernetes.example.org:6443",
         "queues": [{"name": BOXED, **queue, "cpusPerNode": 4, "memoryPerNode": "2Gi"}],
     }
     controllers = ["system:serviceaccount:kube-system:cronjob-controller", "system:kube-controller-manager"]

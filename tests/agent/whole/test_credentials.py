@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import os
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,6 +17,7 @@ from router.controlplane import installing
 from router.demo import sandbox
 from tests.agent.whole import unreliable
 from tests.agent.whole.jobs import BUSY, LABEL, job_of, unique
+from tests.agent.whole.kubectl import Kubectl
 from tests.agent.whole.site import BOXED
 from tests.agent.whole.stack import NAMESPACE, Agent, Stack, agent_argv, component
 from tests.agent.whole.waiting import until
@@ -26,6 +29,7 @@ pytestmark = [
 ]
 VALUE = "correct-horse-battery"
 ACCOUNT = f"{names.SYSTEM_NAMESPACE}:{names.AGENT_ACCOUNT}"
+TOKENS = (f"{names.AGENT_ACCOUNT}-tokens", "--clusterrole", names.TOKENS_ROLE, "--serviceaccount", ACCOUNT)
 GRANTED = (f"{names.AGENT_ACCOUNT}-secrets", "--clusterrole", names.SECRETS_ROLE, "--serviceaccount", ACCOUNT)
 
 
@@ -33,7 +37,7 @@ GRANTED = (f"{names.AGENT_ACCOUNT}-secrets", "--clusterrole", names.SECRETS_ROLE
 def boxed_agent(whole: Stack) -> Iterator[Agent]:
     """The agent of the site to which Secrets are brought."""
     sandbox.build(whole.site.image)
-    for folder in ("secrets",):
+    for folder in ("secrets", "tokens"):
         whole.plane.kubectl("apply", "-k", str(installing.MANIFESTS / folder))
     key = whole.signing_key.with_name("signing.pub")
     site = whole.site.boxed()
@@ -53,9 +57,10 @@ def boxed(stack: Stack, boxed_agent: Agent) -> Iterator[Stack]:
     """The stack with that agent, and with the right to read Secrets bound in the namespace."""
     boxed_agent.kill()
     boxed_agent.start()
-    stack.admin.ok("create", "rolebinding", *GRANTED)
+    for binding in (GRANTED, TOKENS):
+        stack.admin.ok("create", "rolebinding", *binding)
     yield stack
-    stack.admin.ok("delete", "rolebinding", GRANTED[0], "--ignore-not-found")
+    stack.admin.ok("delete", "rolebinding", GRANTED[0], TOKENS[0], "--ignore-not-found")
     stack.admin.ok("delete", "secret", "-l", LABEL)
 
 
@@ -83,14 +88,11 @@ def holding(stack: Stack, value: str = VALUE) -> list[str]:
     """Files below the site's root and the logs' directory that hold a value, as paths."""
     found = []
     for root in (stack.site.root, stack.plane.place.logs):
-        for path in root.rglob("*"):
-            if stack.site.image not in path.parents and path.is_file() and not path.is_symlink():
-                try:
-                    content = path.read_bytes()
-                except OSError:  # it went meanwhile
-                    continue
-                if value.encode() in content:
-                    found.append(str(path))
+        for folder, _, names_ in os.walk(root):  # which does not mind what goes meanwhile
+            for path in (Path(folder) / name for name in names_ if stack.site.image not in Path(folder).parents):
+                with contextlib.suppress(OSError):
+                    if not path.is_symlink() and path.is_file() and value.encode() in path.read_bytes():
+                        found.append(str(path))
     return found
 
 
@@ -104,6 +106,11 @@ def in_command_lines(value: str = VALUE) -> list[str]:
         if value.encode() in words:
             found.append(words.decode(errors="replace"))
     return found
+
+
+def logs(stack: Stack, name: str) -> list[str]:
+    installing.approve(stack.plane)  # the second agent asks for a certificate too
+    return stack.user.run("logs", f"job/{name}").out.splitlines()
 
 
 def test_a_secret_in_variables_and_volumes_and_nothing_left_of_it(boxed: Stack) -> None:
@@ -135,7 +142,7 @@ def test_a_secret_in_variables_and_volumes_and_nothing_left_of_it(boxed: Stack) 
         ("env", "main"), ("files", "one", "deep", "pass"), ("files", "all", "password"),
     }  # fmt: skip
     assert in_command_lines() == []
-    lines = until(lambda: boxed.user.run("logs", f"job/{name}").out.splitlines(), what="for logs")
+    lines = until(lambda: logs(boxed, name), what="for logs")
     assert lines[:7] == ["ada", VALUE[:9], "ada", VALUE[:9], "ada", "ada", "ada"]
     assert [line.split()[0] for line in lines[7:9]] == ["-rw-------", "-r--------"]
     assert lines[9:] == ["read-only"]
@@ -216,3 +223,74 @@ def test_an_agent_that_dies_between_staging_and_submission_leaves_nothing(boxed:
 
     until(lambda: holding(boxed), lambda left: not left, what="for nothing left of the Secret")
     boxed.await_gone(name)
+
+
+def token_of(stack: Stack) -> str:
+    (path,) = stack.site.boxed().work.rglob(".serviceaccount/token")
+    return path.read_text()
+
+
+def reviewed(stack: Stack, token: str, audience: str = "") -> dict[str, Any]:
+    """What the API server says of a token."""
+    spec = {"token": token, "audiences": [audience] if audience else []}
+    body = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenReview", "spec": spec}
+    out = stack.admin.ok("create", "-f", "-", "-o", "json", stdin=json.dumps(body))
+    status: dict[str, Any] = json.loads(out)["status"]
+    return status
+
+
+def test_a_token_of_the_pod_with_what_programs_look_for_beside_it_and_renewed(boxed: Stack, boxed_agent: Agent) -> None:
+    name = unique("token")
+    text = (
+        "cd /var/run/secrets/kubernetes.io/serviceaccount && cat namespace && echo && read -r one <ca.crt && echo $one\n"
+        "echo $KUBERNETES_SERVICE_HOST $KUBERNETES_SERVICE_PORT\nfirst=$(cat token)\n"
+        'until [ "$first" != "$(cat token)" ]; do sleep 0.2; done\necho renewed\nsleep 600'
+    )
+    source = {"serviceAccountToken": {"audience": "vault", "expirationSeconds": 900, "path": "t"}}
+    volume = {"name": "vault", "projected": {"sources": [source]}}
+    boxed.user.apply(
+        job(name, text, pod={"volumes": [volume]}, volumeMounts=[{"name": "vault", "mountPath": "/vault"}])
+    )
+    boxed.await_running(name)
+    until(lambda: len(logs(boxed, name)) == 3, what="for its first lines")
+    token, pod = token_of(boxed), boxed.pod(name)
+    seen = reviewed(boxed, token)
+    assert seen["user"]["username"] == f"system:serviceaccount:{NAMESPACE}:default"
+    assert seen["user"]["extra"]["authentication.kubernetes.io/pod-uid"] == [pod["metadata"]["uid"]]
+    (other,) = boxed.site.boxed().work.rglob("vault/t")
+    assert reviewed(boxed, other.read_text(), "vault")["audiences"] == ["vault"]
+    assert in_command_lines(token) == []
+
+    boxed_agent.kill()
+    boxed_agent.start()
+
+    lines = until(lambda: logs(boxed, name), lambda found: len(found) == 4, what="for a renewal")
+    assert lines == [NAMESPACE, "-----BEGIN CERTIFICATE-----", "kubernetes.example.org 6443", "renewed"]
+    last = token_of(boxed)
+    boxed.user.ok("delete", "job", name, "--wait=false")
+    boxed.await_gone(name)
+    until(lambda: [*holding(boxed, token), *holding(boxed, last)], lambda left: not left, what="for no token left")
+    assert "authenticated" not in reviewed(boxed, last)
+
+
+def test_without_the_right_to_create_tokens_a_pod_waits(boxed: Stack) -> None:
+    boxed.admin.ok("delete", "rolebinding", TOKENS[0])
+    name, without = unique("tokenless"), unique("needless")
+
+    boxed.user.apply(job(name, "true"), job(without, "true", pod={"automountServiceAccountToken": False}))
+
+    command = f"kubectl -n {NAMESPACE} create rolebinding {' '.join(TOKENS)}"
+    words = (
+        f"the agent may not create a token of service account default: an admin of namespace {NAMESPACE} allows it with "
+        f"`{command}`"
+    )
+    until(lambda: waiting(boxed, name), lambda found: found == ("CreateContainerConfigError", words))
+    assert boxed.await_end(without) == ["Complete"]
+    boxed.admin.ok(*command.split()[3:])
+    assert boxed.await_end(name) == ["Complete"]
+
+
+def test_an_agent_creates_no_token_that_outlives_its_pod(boxed: Stack) -> None:
+    agent = Kubectl(installing.agent(boxed.plane), NAMESPACE, boxed.site.root)
+
+    assert "an agent creates tokens only for Pods" in agent.run("create", "token", "default").err
