@@ -29,6 +29,18 @@ def missing(workload: Workload, site: Site) -> Iterator[Obstacle]:
     yield from _pull_secrets(workload, site)
 
 
+def brought(workload: Workload, site: Site) -> Iterator[tuple[str, str]]:
+    """What a site brings of a Job's credentials: a title, and a clause, for each Secret and token."""
+    volumes = [found for volume in workload.volumes for found in _sources(volume)]
+    secrets = [one.name for container in workload.containers for one in container.secrets]
+    secrets += [str(value.get("secretName") or value.get("name")) for _, kind, value in volumes if kind == "secret"]
+    for name in dict.fromkeys(secrets):
+        yield f"Secret {name}", f"brought to the site; the agent needs the right to read it in {workload.namespace}"
+    if any(kind == "serviceAccountToken" for _, kind, _ in volumes) or brings_token(workload, site):
+        account = workload.account.name or _DEFAULT_ACCOUNT
+        yield "token", f"of service account {account}, bound to the Pod and renewed"
+
+
 def uses_credentials(workload: Workload, site: Site) -> bool:
     """Whether files of a Pod on a site hold contents of Secrets, or may hold a token."""
     kinds = {kind for volume in workload.volumes for _, kind, _ in _sources(volume)}

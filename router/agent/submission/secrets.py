@@ -41,7 +41,7 @@ def read(api: Api, namespace: str, wanted: Iterable[str]) -> dict[str, Json]:
 
 
 def find(api: Api, namespace: str, name: str, role: str) -> Json | None:
-    """One Secret; None if it does not exist. Raises like ``read``.
+    """One Secret, or None. Raises like ``read``.
 
     :param role: the ClusterRole that an admin binds for it
     """

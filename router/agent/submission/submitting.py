@@ -220,8 +220,9 @@ class Submitter:
     def _demand_runnable(self, pod: Json, job: Json, approved: Approved) -> None:
         if approved.user != self._place.user:
             raise self._elsewhere(pod["metadata"]["uid"], approved.user)
-        bare = accounttoken.without(pod) if self._place.site.tokens == _STAGE else pod
-        if extra := additions(bare, job):
+        if self._place.site.tokens != _STAGE and accounttoken.is_mounted(pod):
+            raise JobError("spec", "mounts a token of its service account, and tokens are not brought to this site")
+        if extra := additions(accounttoken.without(pod), job):
             raise Added(
                 f"differs from its Job's template ({', '.join(extra)}), so that the signed script would not run what "
                 "the Pod says; exempt the namespace, or these Pods, from the webhook that does this"

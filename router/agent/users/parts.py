@@ -23,11 +23,11 @@ from router.agent.files.wiping import wipe
 from router.agent.pods.actions import Tools, tell, tell_doubts
 from router.agent.pods.fencing import Fence
 from router.agent.pods.reconciler import Deciding, Reconciler, told_as
+from router.agent.pods.renewing import Renewing
 from router.agent.pods.watching import uids_of
 from router.agent.pods.workqueue import Workqueue
 from router.agent.records import Record, Records
 from router.agent.submission.full_queues import FullQueues
-from router.agent.submission.renewing import Renewing
 from router.agent.submission.submitting import SubmissionSite, Submitter
 from router.agent.users.seats import Seat
 from router.agent.users.world import LONGEST_PAUSE, Shared, World, back_off

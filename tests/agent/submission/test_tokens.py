@@ -8,9 +8,9 @@ from typing import Any, cast
 import pytest
 
 from router import names
+from router.agent.pods.renewing import Renewing
 from router.agent.records import Record, Records
 from router.agent.submission import tokens
-from router.agent.submission.renewing import Renewing
 from router.agent.submission.secrets import NotAllowed
 from router.agent.submission.submitting import Submitter, Withdrawn
 from router.agent.submission.tokens import Given

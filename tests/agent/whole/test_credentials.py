@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from router import names
 from router.controlplane import installing
@@ -27,6 +28,10 @@ pytestmark = [
     pytest.mark.apptainer,
     pytest.mark.skipif(shutil.which("apptainer") is None, reason="no apptainer on this machine"),
 ]
+PUBLISHED = (
+    Path(__file__).parents[4]
+    / "shared/corpus/GoogleCloudPlatform__kubernetes-engine-samples/ai-ml__llm-serving-gemma__saxml__job-2b.yaml"
+)
 VALUE = "correct-horse-battery"
 ACCOUNT = f"{names.SYSTEM_NAMESPACE}:{names.AGENT_ACCOUNT}"
 TOKENS = (f"{names.AGENT_ACCOUNT}-tokens", "--clusterrole", names.TOKENS_ROLE, "--serviceaccount", ACCOUNT)
@@ -163,6 +168,36 @@ def waiting(stack: Stack, name: str) -> tuple[str, str]:
     states = [one["state"] for one in stack.pod(name)["status"].get("containerStatuses", ())]
     found = states[0].get("waiting", {}) if states else {}
     return found.get("reason", ""), found.get("message", "")
+
+
+@pytest.mark.skipif(not PUBLISHED.exists(), reason="no ../shared/corpus beside the project")
+def test_a_job_that_others_have_published(boxed: Stack) -> None:
+    """It downloads a model with a Secret in a volume; what its image lacks here stands in for what it calls."""
+    programs = {
+        "pip": "exit 0",
+        "awk": "echo part",
+        "kaggle": f"[ $(</kaggle/kaggle.json) == {VALUE} ]",
+        "gcloud": "exit 0",
+    }
+    for program, text in programs.items():
+        path = boxed.site.image / "usr" / "bin" / program
+        path.write_text(f"#!/bin/bash\n{text}\n")
+        path.chmod(0o755)
+    (boxed.site.image / "usr" / "bin" / "bash").symlink_to("/bin/bash")
+    objects = [one for one in yaml.safe_load_all(PUBLISHED.read_text()) if one]
+    (own,) = [one for one in objects if one["kind"] == "Job"]
+    name = own["metadata"]["name"]
+    for labelled in (own["metadata"], own["spec"]["template"]["metadata"]):
+        labelled["labels"] |= {LABEL: name, BOXED: "yes"}
+    metadata = {"name": "kaggle-secret", "labels": {LABEL: name}}
+    login = {"apiVersion": "v1", "kind": "Secret", "metadata": metadata, "stringData": {"kaggle.json": VALUE}}
+    boxed.admin.apply(login)
+
+    applied = boxed.user.apply(*objects)
+
+    assert "Warning: This Job goes to HPC" in applied.err
+    assert boxed.await_end(name) == ["Complete"]
+    assert holding(boxed) == []
 
 
 def test_without_the_right_a_pod_waits_with_the_command_that_gives_it(boxed: Stack) -> None:

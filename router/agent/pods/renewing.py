@@ -46,7 +46,7 @@ class Renewing:
         self._ready = ready
         self._clock = clock
         self._due: dict[str, float | None] = {}
-        """When to renew, by the Pod's uid; None: it has no token."""
+        """When to renew, by the Pod's uid; None without a token."""
         self._loop = Loop("tokens", self._turn)
 
     def start(self) -> None:
