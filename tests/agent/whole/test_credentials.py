@@ -245,6 +245,19 @@ def test_what_a_killed_script_leaves_goes_with_its_pod(boxed: Stack) -> None:
     until(lambda: holding(boxed), lambda left: not left, what="for nothing left of the Secret")
 
 
+def test_each_pod_of_a_job_that_is_tried_again_has_its_own_and_none_is_left(boxed: Stack) -> None:
+    name, own = unique("again"), secret(boxed, password=VALUE)
+    made = job(name, "exit $((${#PASSWORD} != 21 ? 3 : 4))", env=[variable(own)])
+    made["spec"]["backoffLimit"] = 1
+
+    boxed.user.apply(made)
+
+    assert boxed.await_end(name) == ["Failed"]
+    codes = [pod["status"]["containerStatuses"][0]["state"]["terminated"]["exitCode"] for pod in boxed.pods(name)]
+    assert codes == [4, 4]
+    until(lambda: holding(boxed), lambda left: not left, what="for nothing left of the Secret")
+
+
 def test_an_agent_that_dies_between_staging_and_submission_leaves_nothing(boxed: Stack, boxed_agent: Agent) -> None:
     name, own = unique("between"), secret(boxed, password=VALUE)
     unreliable.plan(boxed.site.boxed().faults, unreliable.LATE, seconds=300)
