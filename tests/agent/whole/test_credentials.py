@@ -14,10 +14,10 @@ import pytest
 import yaml
 
 from router import names
-from router.controlplane import installing
+from router.controlplane import installing, realnode
 from router.demo import sandbox
 from tests.agent.whole import unreliable
-from tests.agent.whole.jobs import BUSY, LABEL, job_of, unique
+from tests.agent.whole.jobs import BUSY, IMAGE, LABEL, job_of, unique
 from tests.agent.whole.kubectl import Kubectl
 from tests.agent.whole.site import BOXED
 from tests.agent.whole.stack import NAMESPACE, Agent, Stack, agent_argv, component
@@ -168,6 +168,43 @@ def waiting(stack: Stack, name: str) -> tuple[str, str]:
     states = [one["state"] for one in stack.pod(name)["status"].get("containerStatuses", ())]
     found = states[0].get("waiting", {}) if states else {}
     return found.get("reason", ""), found.get("message", "")
+
+
+@pytest.mark.skipif(bool(realnode.obstacle()), reason=f"no real node of the cloud: {realnode.obstacle()}")
+def test_a_program_sees_the_same_on_a_real_node(boxed: Stack) -> None:
+    own = secret(boxed, user="ada", password="two\nlines", EMPTY="")
+    items = [{"key": "user", "path": "a/b"}, {"key": "EMPTY", "path": "none"}]
+    sources = [{"secret": {"name": own, "items": items}}, {"secret": {"name": "absent", "optional": True}}]
+    volumes = [{"name": "all", "secret": {"secretName": own}}, {"name": "some", "projected": {"sources": sources}}]
+    mounts = [{"name": "all", "mountPath": "/all"}, {"name": "some", "mountPath": "/some"}]
+    mounts.append({"name": "all", "mountPath": "/alone", "subPath": "password"})
+    account = "/var/run/secrets/kubernetes.io/serviceaccount"
+    text = (
+        'for one in "$user" "$X_user" "$PASSWORD" "${EMPTY-unset}" "${NONE-unset}" "$URL" "$(ls /all)" "$(ls /some)" "$(cat /all/*)"\n'
+        f'do echo "[$one]"; done >/said\ncat /some/a/b /some/none /alone >>/said; ls {account} >>/said; cat {account}/namespace >>/said'
+    )
+    absent = {"name": "NONE", "valueFrom": {"secretKeyRef": {"name": own, "key": "none", "optional": True}}}
+    fields: dict[str, Any] = {
+        "image": IMAGE,
+        "command": ["sh", "-c", text],
+        "env": [variable(own), absent, {"name": "URL", "value": "x:$(PASSWORD)@y"}],
+        "envFrom": [{"secretRef": {"name": own}}, {"prefix": "X_", "secretRef": {"name": own}}],
+        "volumeMounts": mounts,
+        "terminationMessagePath": "/said",
+    }
+    said = []
+    for place, cpus in (("cloud", "0"), (BOXED, str(BUSY))):
+        made = job(unique(place), "", pod={"volumes": volumes}, **fields)
+        made["spec"]["template"]["spec"]["containers"][0]["resources"]["requests"]["cpu"] = cpus
+        if place == "cloud":
+            del made["metadata"]["labels"][BOXED]
+        boxed.user.apply(made)
+        name = made["metadata"]["name"]
+        assert boxed.await_end(name) == ["Complete"]
+        said.append(boxed.pod(name)["status"]["containerStatuses"][0]["state"]["terminated"]["message"])
+
+    assert said[1] == said[0]
+    assert said[0].splitlines()[:3] == ["[ada]", "[ada]", "[two"]
 
 
 @pytest.mark.skipif(not PUBLISHED.exists(), reason="no ../shared/corpus beside the project")
