@@ -18,9 +18,9 @@ _POD_SPEC: Final[Rows] = {
         kept="is 0, which leaves no time to run",
     ),
     "affinity": parts("Affinity"),
-    "automountServiceAccountToken": translated(
-        "`false`: no credential of the cluster lies on a shared file system",
-        warned="Its Pods get no service account token on HPC",
+    "automountServiceAccountToken": honoured(
+        "where the site has `tokens: stage`; elsewhere it becomes `false`, and a Job that says `true` stays",
+        kept="asks for a token of service account",
     ),
     "containers": parts("Container"),
     "dnsConfig": cloud(_DNS, "PodDNSConfig"),
@@ -39,7 +39,9 @@ _POD_SPEC: Final[Rows] = {
     "hostname": honoured(_NAME),
     "hostnameOverride": honoured(_NAME, since=34),
     "imagePullSecrets": honoured(
-        "where the site has `secrets: pull` and `pull: host`", "LocalObjectReference", kept="is pulled with the Secret"
+        "where the site has `pull: host`, and `secrets: pull` or `stage`",
+        "LocalObjectReference",
+        kept="is pulled with the Secret",
     ),
     "initContainers": parts("Container"),
     "nodeName": cloud("is bound to a node of the user's choice"),
@@ -72,7 +74,8 @@ _POD_SPEC: Final[Rows] = {
     "securityContext": parts("PodSecurityContext"),
     "serviceAccount": honoured("as `serviceAccountName`, whose old name it is"),
     "serviceAccountName": honoured(
-        "the Pod belongs to it, with its pull secrets; the row of `automountServiceAccountToken` says what becomes of its token"
+        "the Pod belongs to it, with its pull secrets; the row of `automountServiceAccountToken` says what becomes of its token",
+        kept="which needs its token by needTokens",
     ),
     "setHostnameAsFQDN": honoured(_NAME),
     "shareProcessNamespace": cloud("lets its containers see each other's processes"),
