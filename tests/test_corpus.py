@@ -42,6 +42,7 @@ sites:
     workDir: /scratch/{user}
     secrets: stage
     tokens: stage
+    apiServer: https://kubernetes.example.org:6443
     volumes:
       - {hostPath: /, path: /mirror}
       - {claim: "*", path: "/claims/{namespace}/{claim}"}

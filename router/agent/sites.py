@@ -32,9 +32,6 @@ def site_of(policy: Policy, name: str) -> Site:
     if site is None:
         known = ", ".join(one.name for one in policy.sites) or "none"
         raise ConfigError(f"the policy has no site {name!r}; its sites are: {known}")
-    for kind, way in (("secrets", site.secrets), ("tokens", site.tokens)):
-        if way == "stage":
-            raise ConfigError(f"site {name}: {kind}: stage cannot be done yet; write {kind}: cloud")
     return site
 
 

@@ -19,6 +19,7 @@ from router.policy.sizes import counted_by
 from router.reference import telling
 from router.site import profiles
 from router.site.allocation import is_mpi
+from router.site.credentials import brought
 from router.site.schema import Runtime, Site
 from router.site.volumes import EMPTY, STAGED, SitePath, place_of
 from router.workload.inside import started_by, starts_ranks
@@ -240,6 +241,7 @@ def _route(route: Route, workload: Workload) -> list[str]:
     if route.profile is not None:
         rows.append(("MPI profile", f"{route.profile.name} ({route.profile.launcher})"))
     rows += _volumes(workload, route.site)
+    rows += brought(workload, route.site)
     rows += [(f"why {title}", note) for title, note in allocation.notes]
     rows += [("node labels", f"{note}: met by the queue's nodes") for note in route.nodes.met]
     rows += [("node labels", f"{note}: ignored on this site") for note in route.nodes.ignored]

@@ -17,6 +17,7 @@ from router.errors import JobError
 from router.names import COMPLETION_INDEX
 from router.notation import quantity
 from router.workload import expand
+from router.workload.exposure import is_exported
 
 INDEX_VARIABLE: Final = "JOB_COMPLETION_INDEX"
 INDEX_KEY: Final = COMPLETION_INDEX
@@ -35,9 +36,11 @@ class Sources:
 
     pod: Mapping[str, Any]
     config_maps: Mapping[str, Mapping[str, Any]]
-    secrets: Mapping[str, Mapping[str, Any]]
+    secrets: Mapping[str, Mapping[str, Any]] = field(repr=False)
     allocatable: Mapping[str, str]
-    tokens: Mapping[str, str]
+    tokens: Mapping[str, str] = field(repr=False)
+    services: Mapping[str, str] = field(default_factory=dict)
+    """Variables by which Services are found, each of which any other variable of that name overrides."""
     _contents: dict[tuple[str, str], dict[str, bytes]] = field(default_factory=dict, repr=False, compare=False)
     """Decoded contents of ConfigMaps and Secrets by kind and name, shared by all references to them."""
 
@@ -122,7 +125,7 @@ def environment(name: str, sources: Sources) -> tuple[dict[str, str], list[str]]
     number = (metadata.get("annotations") or {}).get(INDEX_KEY)
     if number is not None:
         values.setdefault(INDEX_VARIABLE, number)
-    return values, warnings
+    return {**values, **{key: value for key, value in sources.services.items() if key not in values}}, warnings
 
 
 def _size(variable: tuple[str, str]) -> int:
@@ -151,15 +154,34 @@ def _from_objects(container: Mapping[str, Any], path: str, sources: Sources) -> 
             raise expand.strings_too_large(where)
         invalid = dict.fromkeys(key for key in named if not _ENV_NAME.fullmatch(key))
         if invalid:
-            warnings.append(_skipped(where, list(invalid)))
+            warnings.append(_skipped(where, list(invalid), "not valid as names of environment variables"))
+        if unset := dict.fromkeys(
+            key for key in named if "secretRef" in entry and key not in invalid and not is_exported(key)
+        ):
+            invalid |= unset
+            warnings.append(_skipped(where, list(unset), _SHOWN))
         values.update((key, _text(value, where)) for key, value in named.items() if key not in invalid)
     return values, warnings
 
 
-def _skipped(where: str, invalid: list[str]) -> str:
+_SHOWN: Final = "on HPC only a command line could set such a variable, and others on the node read it"
+
+
+def _skipped(where: str, invalid: list[str], why: str) -> str:
     more = f" and {len(invalid) - _MOST_NAMED} more" if len(invalid) > _MOST_NAMED else ""
     shown = ", ".join(invalid[:_MOST_NAMED])
-    return f"{where}: skipped {shown}{more}: not valid as names of environment variables"
+    return f"{where}: skipped {shown}{more}: {why}"
+
+
+def keys_of_secrets(name: str, sources: Sources) -> frozenset[str]:
+    """The variables that a container's ``envFrom`` takes from Secrets."""
+    container, path = sources.container(name), sources.path(name)
+    found: set[str] = set()
+    for index, entry in enumerate(container.get("envFrom") or ()):
+        if reference := entry.get("secretRef"):
+            contents = sources.secret(reference, f"{path}.envFrom[{index}].secretRef") or {}
+            found |= {f"{entry.get('prefix') or ''}{key}" for key in contents}
+    return frozenset(found)
 
 
 def _value(

@@ -16,10 +16,11 @@ from typing import Any, Final
 from router.errors import JobError
 from router.pod import image as ociimage
 from router.pod import layout
-from router.pod.env import Sources, environment
+from router.pod.env import Sources, environment, keys_of_secrets
 from router.pod.image import Used
 from router.pod.volumes import Contents, check_amount, entries, volume_files
 from router.workload import expand, limits
+from router.workload.exposure import exposed_by
 from router.workload.model import Container, Workload
 
 _NOTHING: Final[Mapping[str, Any]] = MappingProxyType({})
@@ -38,7 +39,7 @@ class Staged:
     :param warnings: sentences for an Event
     """
 
-    files: Mapping[str, bytes]
+    files: Mapping[str, bytes] = field(repr=False)
     modes: Mapping[str, int] = field(default_factory=dict)
     warnings: tuple[str, ...] = ()
 
@@ -55,6 +56,7 @@ def stage(  # noqa: PLR0913 - all that a Pod's files are made from
     secrets: Mapping[str, Mapping[str, Any]] = _NOTHING,
     allocatable: Mapping[str, str] = _NOTHING,
     tokens: Mapping[str, str] = _NOTHING,
+    services: Mapping[str, str] = _NOTHING,
     images: Mapping[str, Used] = _NOTHING,
 ) -> Staged:
     """The files of one Pod.
@@ -67,15 +69,17 @@ def stage(  # noqa: PLR0913 - all that a Pod's files are made from
     :param allocatable: amounts that a limit reads as if it is not set: the ``cpu``, ``memory``, ``ephemeral-storage``
         quantities of the queue's node
     :param tokens: service account tokens by ``<volume>/<path>``, if the site stages them
+    :param services: variables by which Services are found
     :param images: the known images, by container name
     :raises JobError: names the field (TooLarge does so too), before anything is written
     """
-    sources = Sources(pod, config_maps, secrets, allocatable, tokens)
+    sources = Sources(pod, config_maps, secrets, allocatable, tokens, services)
     files: dict[str, bytes] = {}
     modes: dict[str, int] = {}
     warnings: list[str] = []
     size = 0
     for container in workload.containers:
+        _check_exposure(container, sources)
         values, notes = environment(container.name, sources)
         warnings += notes
         own = _container_files(container, values, sources)
@@ -86,7 +90,9 @@ def stage(  # noqa: PLR0913 - all that a Pod's files are made from
         files.update(own)
         check_amount(sources.path(container.name), size, len(files))
     count = len(files)
-    mounted = {mount.volume for container in workload.containers for mount in container.mounts}
+    mounted = {layout.ACCOUNT_VOLUME} | {
+        mount.volume for container in workload.containers for mount in container.mounts
+    }
     for volume in pod["spec"].get("volumes") or ():
         if volume.get("name") not in mounted:
             continue
@@ -95,6 +101,12 @@ def stage(  # noqa: PLR0913 - all that a Pod's files are made from
         check_amount(f"spec.volumes[{volume['name']}]", size, count)
         _lay_out(contents, f"{layout.FILES}/{volume['name']}", files, modes)
     return Staged(files, modes, tuple(warnings))
+
+
+def _check_exposure(container: Container, sources: Sources) -> None:
+    """Raise JobError if a value of a Secret would stand in a command line."""
+    for found in exposed_by(container, keys_of_secrets(container.name, sources)):
+        raise JobError(found.path, found.reason)
 
 
 def _lay_out(contents: Contents, below: str, files: dict[str, bytes], modes: dict[str, int]) -> None:

@@ -5,11 +5,13 @@ Pure. Yields problems and warnings; raises nothing.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from router.errors import Problem
 from router.policy.reading import Placed
-from router.site.schema import LauncherKind, MpiProfile, Site
+from router.policy.schema import Account
+from router.site import globs
+from router.site.schema import LauncherKind, MpiProfile, Runtime, Site
 from router.site.systems import SYSTEMS
 
 
@@ -21,6 +23,12 @@ def check(placed: Placed[Site]) -> Iterator[Problem]:
             host = entry.rpartition("://")[2].partition("/")[0] or "registry.example.org:5000"
             message = f"insecureRegistries: {entry!r} is not a host:port, so it matches no registry; write {host}"
             yield spot.problem(message, "insecureRegistries", index)
+    if site.tokens == "stage" and site.api_server is None:
+        message = (
+            "tokens: stage needs apiServer, the cluster's API server as nodes reach it, e.g. "
+            "https://kubernetes.example.org:6443"
+        )
+        yield spot.problem(message, "tokens")
     for index, profile in enumerate(site.mpi):
         if profile.launcher is LauncherKind.SRUN and not SYSTEMS[site.system].TRAITS.tells_hosts:
             message = (
@@ -35,6 +43,10 @@ def doubts(placed: Placed[Site]) -> Iterator[str]:
     site, here = placed.value, f"{placed.spot.line}: {placed.spot.where}"
     if site.secrets == "pull" and site.pull != "host":
         yield f"{here}: secrets: pull has an effect only with pull: host; with pull: {site.pull} no pull secret is read"
+    if site.tokens == "stage" and site.need_tokens:
+        yield f"{here}: needTokens has no effect with tokens: stage: every Job gets the token that it asks for"
+    if site.tokens == "stage" and site.runtime is Runtime.HOST:
+        yield f"{here}: tokens: stage has no effect with runtime: host, which has no containers to mount a token in"
     for index, profile in enumerate(site.mpi):
         hiding = next((earlier for earlier in site.mpi[:index] if _hides(earlier, profile)), None)
         if hiding is not None:
@@ -42,6 +54,33 @@ def doubts(placed: Placed[Site]) -> Iterator[str]:
                 f"{here}: MPI profile {profile.name} is never used, as images of {hiding.name} before it match every "
                 "image; move it up"
             )
+
+
+def shared_users(placed: Placed[Site], accounts: Sequence[Placed[Account]]) -> Iterator[str]:
+    """A warning for each HPC user who runs Jobs of several people or namespaces, if credentials come to the site.
+
+    Whoever runs as that user can read what is staged for the others, while their Jobs wait and run.
+    """
+    site, here = placed.value, f"{placed.spot.line}: {placed.spot.where}"
+    brought = [word for word in ("secrets", "tokens") if getattr(site, word) == "stage"]
+    served: dict[str, dict[str, None]] = {}
+    for one in accounts if brought else ():
+        entry = one.value
+        if entry.as_ is not None and globs.matches((entry.site,), site.name):
+            served.setdefault(entry.as_, {}).update(dict.fromkeys(_served(entry)))
+    for user, whom in served.items():
+        if len(whom) > 1 or not all(map(globs.is_literal, whom)) or min(whom).startswith("group"):
+            yield (
+                f"{here}: {' and '.join(brought)}: stage, and HPC user {user} runs Jobs of {', '.join(whom)}: what is "
+                "staged for one of them, Jobs of the others can read"
+            )
+
+
+def _served(entry: Account) -> Iterator[str]:
+    """Whose Jobs an entry of accounts is for."""
+    kinds = (("user", entry.users), ("group", entry.groups), ("service account", entry.service_accounts))
+    people = [f"{kind} {name}" for kind, names in kinds for name in names]
+    yield from people or [f"namespace {name}" for name in entry.namespaces]
 
 
 def _hides(earlier: MpiProfile, later: MpiProfile) -> bool:

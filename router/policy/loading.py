@@ -56,6 +56,7 @@ def load(files: Mapping[str, str]) -> Policy:
         warnings=(
             *_strangers(reading),
             *doubts,
+            *[words for placed in reading.sites for words in containers.shared_users(placed, reading.accounts)],
             *checks.shared_directories(reading),
             *warnings,
             *_nobody(reading, rules),

@@ -139,7 +139,7 @@ JOB: Final = (
     Variable(
         "volumes", "texts", "Kinds of the volumes: emptyDir, hostPath, …", lambda w: sorted({v.kind for v in w.volumes})
     ),
-    Variable("serviceAccount", "text", "Service account of the Pods.", lambda w: w.service_account),
+    Variable("serviceAccount", "text", "Service account of the Pods.", lambda w: w.account.name),
     Variable("route", "text", "The hint route: cloud, hpc or empty.", lambda w: w.route),
     Variable("kueueQueue", "text", "Kueue's LocalQueue; empty without one.", lambda w: w.kueue_queue),
 )

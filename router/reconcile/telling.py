@@ -12,10 +12,12 @@ from router.names import (
     CONDITION_NODE_LOST,
     CONDITION_SUSPENDED,
     KEY_JOB_ID,
+    MOUNT_FAILED,
     REASON_BACK_OFF,
     REASON_CREATE_CONTAINER,
     REASON_CREATING,
     REASON_ERR_IMAGE_NEVER_PULL,
+    REASON_FAILED_MOUNT,
     REASON_IMAGE_PULL_BACK_OFF,
     REASON_INITIALIZING,
     REASON_PULLING,
@@ -40,6 +42,7 @@ def events(facts: Facts, found: PodStatus, annotations: Mapping[str, str]) -> tu
         told += [
             *_waits(facts, found),
             *_pulling(facts, found),
+            *_not_mounted(facts, found),
             *_begins(facts, found),
             *_restarts(facts.pod.status, found),
         ]
@@ -79,14 +82,26 @@ def _not_pulled(image: str, found: PodStatus) -> Iterator[Tell]:
 
 
 def _pulling(facts: Facts, found: PodStatus) -> Iterator[Tell]:
-    attempt, stored = facts.attempt, facts.pod.status
-    if attempt is None or not attempt.image or attempt.reason != REASON_CREATING or not attempt.message:
-        return
-    wait = Waiting(attempt.reason, attempt.message)
-    waits = [one for one in (*found.init_containers, *found.containers) if one.state == wait]
-    before = [said.state for one in waits if (said := stored.container(one.name)) is not None]
-    if waits and wait not in before:
+    attempt = facts.attempt
+    if attempt is not None and attempt.image and attempt.reason == REASON_CREATING and _newly_waits(facts, found):
         yield Tell(NORMAL, REASON_PULLING, attempt.message)
+
+
+def _not_mounted(facts: Facts, found: PodStatus) -> Iterator[Tell]:
+    """The Event of a volume that cannot be made, as a kubelet writes it."""
+    attempt = facts.attempt
+    if attempt is not None and attempt.message.startswith(MOUNT_FAILED) and _newly_waits(facts, found):
+        yield Tell(WARNING, REASON_FAILED_MOUNT, attempt.message)
+
+
+def _newly_waits(facts: Facts, found: PodStatus) -> bool:
+    """Whether containers now wait with the words of the last attempt, and the stored status does not say so."""
+    if facts.attempt is None or not facts.attempt.message:
+        return False
+    wait = Waiting(facts.attempt.reason, facts.attempt.message)
+    waits = [one for one in (*found.init_containers, *found.containers) if one.state == wait]
+    before = [said.state for one in waits if (said := facts.pod.status.container(one.name)) is not None]
+    return bool(waits) and wait not in before
 
 
 def _begins(facts: Facts, found: PodStatus) -> Iterator[Tell]:

@@ -13,7 +13,7 @@ _GRPC: Final = "asks by gRPC, for which HPC nodes have no client"
 _PROBED: Final = (
     "run on the node: commands in the container's namespaces, HTTP and TCP to the loopback; Events as a kubelet's"
 )
-_SECRET: Final = "is a Secret, and none are brought to site …"  # noqa: S105 - a sentence
+_SECRET: Final = "needs Secret …"  # noqa: S105 - a sentence
 _FIGURES: Final = "unless a rule's `figures` say otherwise; no container is held to its own share"
 _EXTENDED: Final = "asks for … (…), which no entry in resources of site … or its queue … matches"
 _MESSAGE: Final = "as by a kubelet, where a file can be bound (docs/script.md)"
@@ -80,12 +80,16 @@ TYPES: Final[Mapping[str, Rows]] = {
         ),
         "fileKeyRef": cloud(_UNKNOWN, "FileKeySelector", since=34),
         "resourceFieldRef": honoured("of the container; a missing limit is the node's amount", "ResourceFieldSelector"),
-        "secretKeyRef": cloud(_SECRET, "SecretKeySelector"),
+        "secretKeyRef": honoured(
+            "where the site has `secrets: stage`; a Job that puts such a value into a command line stays",
+            "SecretKeySelector",
+            kept=_SECRET,
+        ),
     },
     "EnvFromSource": {
         "configMapRef": honoured("read by the agent when the Pod is submitted", "ConfigMapEnvSource"),
         "prefix": honoured("before each name"),
-        "secretRef": cloud(_SECRET, "SecretEnvSource"),
+        "secretRef": honoured("where the site has `secrets: stage`", "SecretEnvSource", kept=_SECRET),
     },
     "ConfigMapKeySelector": above("key", "name", "optional"),
     "SecretKeySelector": above("key", "name", "optional"),

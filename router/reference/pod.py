@@ -17,9 +17,9 @@ _POD_SPEC: Final[Rows] = {
         kept="is 0, which leaves no time to run",
     ),
     "affinity": parts("Affinity"),
-    "automountServiceAccountToken": translated(
-        "`false`: no credential of the cluster lies on a shared file system",
-        warned="Its Pods get no service account token on HPC",
+    "automountServiceAccountToken": honoured(
+        "where the site has `tokens: stage`; elsewhere it becomes `false`, and a Job that says `true` stays",
+        kept="asks for a token of service account …, and tokens of site … is cloud; its admin could set stage",
     ),
     "containers": parts("Container"),
     "dnsConfig": honoured("in the container's `/etc/resolv.conf`, behind what the node's says", "PodDNSConfig"),
@@ -42,7 +42,7 @@ _POD_SPEC: Final[Rows] = {
     "hostname": honoured(_NAME),
     "hostnameOverride": honoured(_NAME, since=34),
     "imagePullSecrets": honoured(
-        "where the site has `secrets: pull` and `pull: host`",
+        "where the site has `pull: host`, and `secrets: pull` or `stage`",
         "LocalObjectReference",
         kept="is pulled with the Secret …, which is not brought to site … (it would need …)",
     ),
@@ -77,7 +77,8 @@ _POD_SPEC: Final[Rows] = {
     "securityContext": parts("PodSecurityContext"),
     "serviceAccount": honoured("as `serviceAccountName`, whose old name it is"),
     "serviceAccountName": honoured(
-        "the Pod belongs to it, with its pull secrets; the row of `automountServiceAccountToken` says what becomes of its token"
+        "the Pod belongs to it, with its pull secrets; the row of `automountServiceAccountToken` says what becomes of its token",
+        kept="… needs its token by needTokens of site …, and tokens of site … is cloud; its admin could set stage",
     ),
     "setHostnameAsFQDN": honoured(_NAME),
     "shareProcessNamespace": cloud("lets its containers see each other's processes"),

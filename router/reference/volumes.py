@@ -7,7 +7,7 @@ from typing import Final
 
 from router.reference.rows import Row, Rows, above, cloud, harmless, honoured, parts, translated
 
-_SECRET: Final = "is a Secret, and none are brought to site …"  # noqa: S105 - a sentence
+_SECRET: Final = "needs Secret …"  # noqa: S105 - a sentence
 _MAPPED: Final = "the directory that the site's `volumes` give"
 _ENTRY: Final = "…; its admins can add an entry with … to volumes of …"
 _NO_CLAIM: Final = "no claim is made: the volume is a directory of the Pod"
@@ -60,7 +60,11 @@ _VOLUME: Final[Rows] = {
     "nfs": translated(_MAPPED, "NFSVolumeSource", kept=_ENTRY),
     "persistentVolumeClaim": translated(_MAPPED, "PersistentVolumeClaimVolumeSource", kept=_ENTRY),
     "projected": honoured("as files in the Pod's directory; they do not change while it runs", "ProjectedVolumeSource"),
-    "secret": cloud(_SECRET, "SecretVolumeSource"),
+    "secret": honoured(
+        "where the site has `secrets: stage`, as files in the Pod's directory; they do not change while it runs",
+        "SecretVolumeSource",
+        kept=_SECRET,
+    ),
     **{kind: _not_on_hpc(kind, holds) for kind, holds in _NOT_ON_HPC.items()},
 }
 
@@ -86,9 +90,11 @@ _HERE: Final[Mapping[str, Rows]] = {
         "configMap": honoured("as files", "ConfigMapProjection"),
         "downwardAPI": honoured("as files", "DownwardAPIProjection"),
         "podCertificate": cloud(_SOURCE, "PodCertificateProjection", since=34),
-        "secret": cloud(_SECRET, "SecretProjection"),
-        "serviceAccountToken": cloud(
-            "is a credential of the cluster, and none are brought to site …", "ServiceAccountTokenProjection"
+        "secret": honoured("as files, where the site has `secrets: stage`", "SecretProjection", kept=_SECRET),
+        "serviceAccountToken": honoured(
+            "as a file that is renewed, where the site has `tokens: stage`",
+            "ServiceAccountTokenProjection",
+            kept="is a token of a service account, and tokens of site … is cloud; its admin could set stage",
         ),
     },
     "ClusterTrustBundleProjection": above("name", "optional", "path", "signerName", labelSelector="LabelSelector"),

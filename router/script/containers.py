@@ -10,10 +10,12 @@ from functools import lru_cache
 from typing import Final
 
 from router.pod import layout
+from router.pod.accounttoken import MOUNTED_AT
 from router.policy.decision import Route
 from router.script.quoting import quote, words
 from router.site import images, sharing
 from router.site.allocation import is_mpi
+from router.site.credentials import brings_token
 from router.site.schema import Runtime, Site
 from router.site.volumes import EMPTY, STAGED, SitePath, path_problem, place_of
 from router.values import unchanging
@@ -227,6 +229,8 @@ def _binds(container: Container, setting: Setting, warnings: list[str]) -> Itera
     targets = [mount.path.rstrip("/") or "/" for mount in container.mounts]
     if not any(target in _TMP for target in targets):
         yield "shared_tmp" if ranks and setting.route.allocation.nodes > 1 else "own_tmp"
+    if brings_token(setting.workload, setting.route.site) and MOUNTED_AT not in targets:
+        yield f'[[ ! -d $dir/{layout.FILES}/{layout.ACCOUNT_VOLUME} ]] || mount "$dir"/{layout.FILES}/{layout.ACCOUNT_VOLUME} {MOUNTED_AT} ro'
     profile = setting.route.profile
     for bind in profile.binds if ranks and profile else ():
         yield f"binds+=(--bind {quote(bind)})"

@@ -20,6 +20,7 @@ from router.script import completing, lifecycle, mpi
 from router.script.containers import Devices, Setting, block, devices_of, follows, says_threads, understands_no_eval
 from router.script.quoting import quote, shown, words
 from router.site.allocation import is_mpi
+from router.site.credentials import uses_credentials
 from router.site.resources import together
 from router.site.schema import LauncherKind, Runtime, Site
 from router.site.support import cautions, mpi_container
@@ -124,7 +125,15 @@ def _parts(
         *(("launches", "covers", "launchwords", "launcheroptions") if ranks and ranks.inside else ()),
         *(("timelimit",) if ranks and ranks.time_limit else ()),
         *lifecycle.parts(workload, host=site.runtime is Runtime.HOST, again=bool(_loops(workload))),
+        *_credential_parts(workload, site),
     )
+
+
+def _credential_parts(workload: Workload, site: Site) -> tuple[str, ...]:
+    """The files for a Job with Secrets or tokens. They redefine what comes before."""
+    if not uses_credentials(workload, site):
+        return ()
+    return ("hostsecrets", "credentials") if site.runtime is Runtime.HOST else ("credentials",)
 
 
 def _container_parts(workload: Workload, site: Site, *, ranks: bool) -> tuple[str, ...]:

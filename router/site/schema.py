@@ -54,6 +54,9 @@ Text = Annotated[str, StringConstraints(min_length=1, max_length=4096)]
 UserName = Annotated[str, StringConstraints(pattern=r"^[a-z_][a-z0-9_.-]{0,31}\$?$")]
 AbsolutePath = Annotated[str, StringConstraints(pattern=r"^/[^\x00-\x1f]*$", max_length=4096)]
 SearchedDirectory = Annotated[str, StringConstraints(pattern=r"^/[^\x00-\x1f:]*$", max_length=4096)]
+ApiServer = Annotated[
+    str, StringConstraints(pattern=r"^https://([A-Za-z0-9.-]+|\[[0-9A-Fa-f:]+\])(:[0-9]{1,5})?$", max_length=300)
+]
 Flag = Annotated[bool, Field(strict=True)]
 Count = Annotated[int, Field(ge=0, strict=True)]
 Positive = Annotated[int, Field(ge=1, strict=True)]
@@ -322,7 +325,15 @@ class Site(Entry):
         description="Stage Secrets into the Pod's directory; give only pull secrets to imagepull; or keep Jobs that need "
         "one in the cloud.",
     )
-    tokens: Literal["stage", "cloud"] = Field("cloud", description="The same for service account tokens.")
+    tokens: Literal["stage", "cloud"] = Field(
+        "cloud", description="The same for service account tokens; stage needs apiServer."
+    )
+    api_server: ApiServer | None = Field(
+        None, description="The cluster's API server as nodes reach it, 'https://host:port', for programs with a token."
+    )
+    need_tokens: tuple[Text, ...] = Field(
+        (), description="Globs over 'namespace/name' of service accounts whose Jobs need a token."
+    )
     fs_delay: Seconds = Field(120, description="How long the shared file system may hide new names.")
     min_interval: Annotated[Seconds, Field(ge=1, le=3600)] = Field(
         1,

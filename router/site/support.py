@@ -1,6 +1,7 @@
 """Finds the fields of a Job that the scripts of a particular site cannot honour.
 
-Pure. Knows runtimes, volume maps, secrets and profiles. Sizing the Job finds the fields that every site lacks.
+Pure. Knows runtimes, volume maps and profiles; ``credentials`` knows Secrets and tokens. Sizing the Job finds the fields
+that every site lacks.
 """
 
 from __future__ import annotations
@@ -8,15 +9,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from router.site import globs
+from router.site import credentials, globs
 from router.site.allocation import is_mpi
 from router.site.images import mapped
 from router.site.schema import LauncherKind, MpiProfile, Runtime, Site
 from router.site.systems import SYSTEMS
 from router.site.volumes import EMPTY, STAGED, path_problem, place_of, sub_path_problem
 from router.workload.model import Container, ContainerKind, Obstacle, Volume, Workload
-
-_PROJECTED: Final = frozenset({"configMap", "secret", "downwardAPI", "serviceAccountToken"})
 
 _SHARED: Final = {
     "hostNetwork": ("the network of its node", {"--net", "-n"}),
@@ -33,7 +32,7 @@ def unsupported(workload: Workload, site: Site, profile: MpiProfile | None) -> t
         *[obstacle for container in workload.containers for obstacle in _container(container, site)],
         *_isolation(workload, site),
         *_privileged(workload, site),
-        *_pull_secrets(workload, site),
+        *credentials.missing(workload, site),
         *_mpi(workload, site, profile),
     )
 
@@ -101,33 +100,9 @@ def _volume(workload: Workload, volume: Volume, site: Site) -> Iterator[Obstacle
             yield Obstacle(path, place)
         elif problem := path_problem(f"{place.path}/{place.below}"):
             yield Obstacle(path, problem)
-    elif volume.kind == "secret":
-        if site.secrets != "stage":
-            yield Obstacle(path, _no_secrets(site))
-    elif volume.kind == "projected":
-        yield from _projected(volume, path, site)
-
-
-def _projected(volume: Volume, path: str, site: Site) -> Iterator[Obstacle]:
-    sources = volume.source.get("sources")
-    for index, source in enumerate(sources if isinstance(sources, list) else ()):
-        for kind in source if isinstance(source, dict) else ():
-            here = f"{path}.sources[{index}].{kind}"
-            if kind not in _PROJECTED:
-                yield Obstacle(here, "is a source that HPC nodes do not have")
-            elif kind == "secret" and site.secrets != "stage":
-                yield Obstacle(here, _no_secrets(site))
-            elif kind == "serviceAccountToken" and site.tokens == "cloud":
-                yield Obstacle(here, f"is a credential of the cluster, and none are brought to site {site.name}")
-
-
-def _no_secrets(site: Site) -> str:
-    return f"is a Secret, and none are brought to site {site.name} (its setting secrets)"
 
 
 def _container(container: Container, site: Site) -> Iterator[Obstacle]:
-    for path in container.secrets if site.secrets != "stage" else ():
-        yield Obstacle(path, _no_secrets(site))
     for index, mount in enumerate(container.mounts):
         here = f"{container.path}.volumeMounts[{index}]"
         if site.runtime is Runtime.HOST:
@@ -165,20 +140,6 @@ def _names(container: Container) -> Iterator[Obstacle]:
             yield Obstacle(
                 f"{container.path}.env[{index}].name", f"{variable.name!r} is not a valid name of a variable"
             )
-
-
-def _pull_secrets(workload: Workload, site: Site) -> Iterator[Obstacle]:
-    if not workload.pull_secrets or site.runtime is Runtime.HOST:
-        return
-    if site.secrets == "pull" and site.pull == "host":
-        return
-    pulled = [container for container in workload.containers if mapped(site, container.image) is None]
-    if pulled:  # a job gets no credentials, as its user's other jobs on the nodes could read them
-        yield Obstacle(
-            f"{pulled[0].path}.image",
-            f"is pulled with the Secret {workload.pull_secrets[0]}, which is not brought to site {site.name} "
-            "(it would need pull: host and secrets: pull)",
-        )
 
 
 def _mpi(workload: Workload, site: Site, profile: MpiProfile | None) -> Iterator[Obstacle]:

@@ -12,6 +12,8 @@ from typing import Final
 
 from router.errors import JobError
 from router.workload.claims import Claims
+from router.workload.credentialfields import of_all_keys, of_variable
+from router.workload.credentials import SecretRef
 from router.workload.envsources import judge_source
 from router.workload.expand import LENGTH_LATER, MOST_REFERENCES, MOST_TEXT, check_expansion
 from router.workload.fields import (
@@ -63,7 +65,7 @@ def read_container(listed: Listed, name: str, figures: Figures, findings: Findin
     env, secrets = _env(fields, path, findings)
     sources = mappings(fields, "envFrom", path)
     if sources:
-        secrets += [f"{here}.secretRef" for here, source in sources if source.get("secretRef")]
+        secrets += [of_all_keys(source, here) for here, source in sources if source.get("secretRef")]
     return Container(
         name=name,
         kind=kind,
@@ -112,9 +114,9 @@ def _data(fields: Fields, key: str, path: str) -> str:
     return data_text(value, f"{path}.{key}")
 
 
-def _env(fields: Fields, path: str, findings: Findings) -> tuple[tuple[EnvVar, ...], list[str]]:
+def _env(fields: Fields, path: str, findings: Findings) -> tuple[tuple[EnvVar, ...], list[SecretRef]]:
     found: list[EnvVar] = []
-    secrets: list[str] = []
+    secrets: list[SecretRef] = []
     listed = fields.get("env")
     if listed is None:
         return (), secrets
@@ -128,13 +130,14 @@ def _env(fields: Fields, path: str, findings: Findings) -> tuple[tuple[EnvVar, .
             continue
         if variable.get("value"):
             raise JobError(f"{here}.valueFrom", "cannot stand beside a value; take one of the two out")
-        kinds = [key for key, reference in mapping(variable, "valueFrom", here).items() if reference is not None]
+        given = mapping(variable, "valueFrom", here)
+        kinds = [key for key, reference in given.items() if reference is not None]
         if len(kinds) != 1:
             raise JobError(f"{here}.valueFrom", "must name exactly one source")
         found.append(EnvVar(name, None, kinds[0]))
-        judge_source(kinds[0], mapping(variable, "valueFrom", here)[kinds[0]], f"{here}.valueFrom", findings)
+        judge_source(kinds[0], given[kinds[0]], f"{here}.valueFrom", findings)
         if kinds[0] == "secretKeyRef":
-            secrets.append(f"{here}.valueFrom.secretKeyRef")
+            secrets.append(of_variable(given, f"{here}.valueFrom"))
     return tuple(found), secrets
 
 

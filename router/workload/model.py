@@ -13,6 +13,7 @@ from typing import Final
 
 from router.values import unchanging
 from router.workload.claims import Claim
+from router.workload.credentials import PodAccount, SecretRef
 from router.workload.extended import Extended
 from router.workload.lifecycle import Lifecycle, Restarts
 from router.workload.naming import Naming
@@ -222,7 +223,7 @@ class Container:
     :param memory: its own request in bytes
     :param started: what its words start beside a lifted launcher; None without a reason to look
     :param starts_ranks: whether a hint says that it starts its ranks itself
-    :param secrets: paths of the fields that need a Secret for the environment
+    :param secrets: the Secrets of its variables
     :param message_path: the file of its termination message
     :param message_from_log: whether the end of its log replaces a missing message if the container fails
     :param lifecycle: its hooks and probes; None without any
@@ -246,7 +247,7 @@ class Container:
     launcher: Launcher | None = None
     started: Started | None = None
     starts_ranks: bool = False
-    secrets: tuple[str, ...] = ()
+    secrets: tuple[SecretRef, ...] = ()
     message_path: str = MESSAGE_PATH
     message_from_log: bool = False
     lifecycle: Lifecycle | None = None
@@ -317,7 +318,7 @@ class Workload:
     suspended: bool
     restart_policy: str
     grace: int
-    service_account: str = ""
+    account: PodAccount = PodAccount()
     cpu: Figure | None = None
     memory: Figure | None = None
     requests: Sizes = Sizes()
@@ -338,7 +339,6 @@ class Workload:
     hints: frozenset[str] = frozenset()
     kueue_queue: str = ""
     managed_by: str = ""
-    pull_secrets: tuple[str, ...] = ()
     cores_per_rank: Figure | None = None
     nodes_at_least: bool = False
     node_demand: NodeDemand = NodeDemand()

@@ -24,6 +24,7 @@ from router.workload.containers import (
     read_name,
     read_volumes,
 )
+from router.workload.credentialfields import read_account
 from router.workload.extended import Extended
 from router.workload.fields import (
     INT64,
@@ -32,7 +33,6 @@ from router.workload.fields import (
     flag,
     integer,
     mapping,
-    mappings,
     string_map,
     text,
 )
@@ -181,7 +181,7 @@ def _assemble(manifest: _Manifest, sized: _Sized, lifted: _Lifted, deadline: Fig
         sized.volumes,
         *_counts(spec, manifest.path),
         *_course(manifest),
-        service_account=text(pod, "serviceAccountName", pod_path) or text(pod, "serviceAccount", pod_path),
+        account=read_account(pod, pod_path),
         cpu=sized.requests.cpu,
         memory=sized.limits.memory,
         requests=sized.requests,
@@ -205,7 +205,6 @@ def _assemble(manifest: _Manifest, sized: _Sized, lifted: _Lifted, deadline: Fig
         hints=manifest.hints.given,
         kueue_queue=labels.get(names.KUEUE_QUEUE_NAME, ""),
         managed_by=text(spec, "managedBy", manifest.path),
-        pull_secrets=_pull_secrets(pod, pod_path),
         obstacles=tuple(told.obstacles),
         warnings=tuple(told.warnings),
     )
@@ -221,10 +220,6 @@ def _judge_manager(manifest: _Manifest, findings: Findings) -> None:
 
 def _name(metadata: Fields, path: str) -> str:
     return text(metadata, "name", path) or text(metadata, "generateName", path)
-
-
-def _pull_secrets(pod: Fields, path: str) -> tuple[str, ...]:
-    return tuple([text(reference, "name", here) for here, reference in mappings(pod, "imagePullSecrets", path)])
 
 
 def _size_pod(manifest: _Manifest, cluster: Cluster, gpu_names: Mapping[str, GpuVendor], findings: Findings) -> _Sized:

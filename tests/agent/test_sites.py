@@ -45,8 +45,6 @@ def test_a_site_that_can_be_driven() -> None:
     ("site", "name", "words"),
     [
         ({}, "t", "the policy has no site 't'; its sites are: s"),
-        ({"secrets": "stage"}, "s", "secrets: stage cannot be done yet; write secrets: cloud"),
-        ({"tokens": "stage"}, "s", "tokens: stage cannot be done yet"),
     ],
 )
 def test_a_site_that_cannot(site: dict[str, Any], name: str, words: str) -> None:

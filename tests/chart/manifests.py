@@ -26,6 +26,8 @@ PLACEHOLDERS: Final[dict[str, Any]] = {
     "network": {"enabled": True, "apiServer": ["ADDRESS-OF-THE-API-SERVER/32"]},
     "quota": {"enabled": True},
     "pullSecrets": {"enabled": True},
+    "secrets": {"enabled": True},
+    "tokens": {"enabled": True},
     "monitoring": {"enabled": True},
     "approver": {"enabled": True},
 }
@@ -67,7 +69,7 @@ FILES: Final = (
     Made("opt-out/jobs.yaml", ("guards/jobs-binding.yaml",), OPT_OUT),
     *_same("network/webhook.yaml"),
     *_same("quota/priorityclass.yaml", "quota/pods.yaml"),
-    *_same("pull-secrets/role.yaml"),
+    *_same("pull-secrets/role.yaml", "secrets/role.yaml", "tokens/role.yaml", "tokens/guard.yaml"),
     *(Made(f"certs/{name}.yaml", (f"certs/{name}.yaml",), BUILTIN) for name in ("account", "jobs")),
     *(Made(f"rotate/{name}.yaml", (f"rotate/{name}.yaml",), BUILTIN) for name in ("account", "deployment")),
     *_same("approver/role.yaml"),

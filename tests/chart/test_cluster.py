@@ -40,6 +40,8 @@ MODES: dict[str, Json] = {
         "network": {"enabled": True, "apiServer": ["192.0.2.10/32", "2001:db8::/64"]},
         "quota": {"enabled": OURS >= 36},  # which the chart refuses before
         "pullSecrets": {"enabled": True, "namespaces": ["default"]},
+        "secrets": {"enabled": True, "namespaces": ["default"]},
+        "tokens": {"enabled": True, "namespaces": ["default"]},
         "monitoring": {"enabled": True, "labels": {"release": "prometheus"}},
         "imagePullSecrets": ["registry"],
         "webhook": {

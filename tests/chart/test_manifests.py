@@ -128,6 +128,8 @@ PAIRS = {
     ),
     "quota": Pair(("quota",), {"quota": {"enabled": True}}, ("quota",)),
     "pull-secrets": Pair(("pull-secrets",), {"pullSecrets": {"enabled": True}}, ("pull-secrets",)),
+    "secrets": Pair(("secrets",), {"secrets": {"enabled": True}}, ("secrets",)),
+    "tokens": Pair(("tokens",), {"tokens": {"enabled": True}}, ("tokens",)),
     "monitoring": Pair(("monitoring",), {"monitoring": {"enabled": True}}, ("monitoring",)),
     # All that a cluster gets whose agents run on login nodes, hooks left out: nothing is in one of the two alone.
     "agents outside": Pair(

@@ -63,6 +63,8 @@ def values(words: Mapping[str, str], certificates: Json) -> Json:
         "hooks": {"nodeSelector": placed["nodeSelector"]},
         "network": {"enabled": True, "apiServer": [words["cidr"]], "monitoringNamespace": words["other"]},
         "pullSecrets": {"enabled": True, "namespaces": [words["other"]]},
+        "secrets": {"enabled": True, "namespaces": [words["other"]]},
+        "tokens": {"enabled": True, "namespaces": [words["other"]]},
         "monitoring": {"enabled": True, "labels": {"a": words["label"]}},
         "quota": {"enabled": True},
         "approver": {"enabled": True},

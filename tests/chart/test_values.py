@@ -85,6 +85,8 @@ BY_CHART: list[tuple[Json, str]] = [
     ({"webhook": {"clientCA": {"names": ["a"]}}}, "webhook.clientCA.names needs webhook.clientCA.configMap"),
     ({"network": {"enabled": True}}, "network.apiServer is empty: name the addresses"),
     ({"pullSecrets": {"namespaces": ["physics"]}}, "pullSecrets.namespaces needs pullSecrets.enabled: true"),
+    ({"secrets": {"namespaces": ["physics"]}}, "secrets.namespaces needs secrets.enabled: true"),
+    ({"tokens": {"namespaces": ["physics"]}}, "tokens.namespaces needs tokens.enabled: true"),
     (agents({"site": "hpc"}), "agents[0] (site hpc) reaches no batch system: give ssh"),
     (agents({"site": "hpc", "ssh": SSH, "local": True}), "agents[0] (site hpc) has both local and ssh"),
     (agents({"site": "demo", "local": True}), "agents[0] (site demo): local needs localQueues"),

@@ -166,6 +166,22 @@ def test_what_a_site_maps_is_shown(tmp_path: Path) -> None:
     assert "#SBATCH --gres=fpga:2" in lines
 
 
+def test_what_a_site_brings_of_a_jobs_credentials_is_shown(tmp_path: Path) -> None:
+    brings = "secrets: stage\n    tokens: stage\n    apiServer: https://kubernetes.example.org:6443"
+    policy = MAPS.replace("    queues:", f"    {brings}\n    queues:", 1)
+    (tmp_path / "policy").mkdir()
+    (tmp_path / "policy" / "all.yaml").write_text(policy)
+    variable = "env: [{name: P, valueFrom: {secretKeyRef: {name: db, key: p}}}]"
+    job = CLAIMED.replace("          image: busybox\n", f"          image: busybox\n          {variable}\n", 1)
+    (tmp_path / "cluster.yaml").write_text(CLUSTER)
+    options = ("--policy", str(tmp_path / "policy"), "--cluster", str(tmp_path / "cluster.yaml"))
+
+    lines = [" ".join(line.split()) for line in explain("-", *options, stdin=job).stdout.splitlines()]
+
+    assert "Secret db brought to the site; the agent needs the right to read it in lab" in lines
+    assert "token of service account default, bound to the Pod and renewed" in lines
+
+
 def test_where_no_profile_is_for_its_image_each_is_told_with_the_reason(tmp_path: Path) -> None:
     for file in (ROOT / "examples" / "policies").glob("*.yaml"):
         (tmp_path / file.name).write_text(

@@ -125,7 +125,7 @@ def test_that_no_container_is_there_is_told_whatever_the_reason(
 
 
 def test_what_is_about_this_job_alone_is_a_warning_of_its_own() -> None:
-    pod = sized("3", automountServiceAccountToken=True)
+    pod = sized("3", serviceAccountName="robot")
     job = job_of(pod=pod, annotations={OURS + "reason": "mine", OURS + "walltme": "1h"})
 
     judged = judge(job, requester=ADA, gate=gate())

@@ -12,6 +12,7 @@ import pytest
 from router.errors import JobError, TooLarge
 from router.host import writing
 from router.pod import files as podfiles
+from router.pod.env import Sources, environment
 from router.pod.files import Staged
 from router.workload.model import Container, ContainerKind, EnvVar, Figure, Mount, Workload
 
@@ -162,6 +163,33 @@ def test_what_is_missing_is_an_error_at_its_field(source: dict[str, Any], words:
         _staged({"env": [{"name": "X", "valueFrom": source}]})
 
     assert words in error.value.message
+
+
+def test_a_value_of_a_secret_stands_in_no_command_line() -> None:
+    """What the manifest alone does not tell: which variables a Secret's keys make."""
+    fields = {"command": ["sh", "-c", "echo $(date) $(user)"], "envFrom": [{"secretRef": {"name": "login"}}]}
+
+    with pytest.raises(JobError) as error:
+        _staged(fields)
+    assert str(error.value).endswith(
+        "command[2]: would put user, a value of a Secret, into a command line that others on the node can read; have "
+        "the program read a variable or a file"
+    )
+
+
+def test_keys_that_only_a_command_line_could_set_are_skipped_with_a_warning() -> None:
+    secret = {"data": {"tls.crt": "eA==", "HOME": "eA==", "OK": "eA==", "1": "eA=="}}
+    container = {"name": "main", "image": "x", "envFrom": [{"secretRef": {"name": "s", "optional": False}}]}
+    sources = Sources({"spec": {"containers": [container]}}, {}, {"s": secret}, {}, {})
+
+    values, warnings = environment("main", sources)
+
+    assert values == {"OK": "x"}
+    here = "spec.containers[0].envFrom[0]: skipped"
+    assert warnings == [
+        f"{here} 1: not valid as names of environment variables",
+        f"{here} HOME, tls.crt: on HPC only a command line could set such a variable, and others on the node read it",
+    ]
 
 
 def test_optional_values_are_left_out() -> None:

@@ -150,6 +150,7 @@ sites:
     workDir: /scratch/{user}
     images: [{match: "*", path: /images/all.sif}]
     tokens: stage
+    apiServer: https://kubernetes.example.org:6443
     queues: [{name: any, nodes: 10, cpusPerNode: 64, memoryPerNode: 1Ti, walltimeMax: 1000h}]
 accounts: [{users: [ada], as: ada}]
 rules: [{name: all, hpc: [{queue: any}]}]

@@ -189,7 +189,7 @@ def test_everything_in_the_way_is_told_at_once() -> None:
         "spec.template.spec.hostPID: sees the processes of the node",
         "metadata.annotations[batchgate.dev/walltime]: rule r forbids this hint; remove it",
         "metadata.labels[kueue.x-k8s.io/queue-name]: it waits in Kueue's queue team, and rule r lacks kueue: true",
-        "spec.template.spec.volumes[0].secret: is a Secret, and none are brought to site pbs (its setting secrets)",
+        "spec.template.spec.volumes[0].secret: needs Secret s, and secrets of site pbs is cloud; its admin could set stage",
         f"{small}: it asks for 9 CPUs, and a node has 4; {spans}; it asks for 64Gi of memory; a node has 8Gi; {gpu}; {time} is 1h: ask for at most 59m30s",
         f"{small}, {big}: no account at site pbs is for user eve in namespace lab",
         f"{big}: it asks for 9 CPUs, and a node has 8; {spans}; it asks for 64Gi of memory; a node has 32Gi; {gpu}; {time} is 1d: ask for at most 23h59m30s",

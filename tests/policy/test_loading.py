@@ -688,6 +688,30 @@ def test_times_of_sites_with_one_colon_are_doubtful() -> None:
 
 
 @pytest.mark.parametrize(
+    ("text", "account", "expected"),
+    [
+        ("secrets: stage", "{users: [ada], as: ada}", ()),
+        ("secrets: stage", "{namespaces: [lab], shared: true, as: lab}", ()),
+        ("secrets: cloud", "{namespaces: ['*'], shared: true, as: lab}", ()),
+        ("secrets: stage", "{namespaces: [lab, hub], shared: true, as: lab}", ("secrets: stage, and HPC user lab runs Jobs of namespace lab, namespace hub: what is staged for one of them, Jobs of the others can read",)),
+        ("secrets: stage", "{namespaces: ['lab-*'], shared: true, as: lab}", ("secrets: stage, and HPC user lab runs Jobs of namespace lab-*: what is staged for one of them, Jobs of the others can read",)),
+        ("secrets: stage, tokens: stage, apiServer: 'https://k:6443'", "{groups: [physics], as: phys}", ("secrets and tokens: stage, and HPC user phys runs Jobs of group physics: what is staged for one of them, Jobs of the others can read",)),
+        ("tokens: stage, apiServer: 'https://k:6443', needTokens: [a/b]", "{users: [ada], as: ada}", ("needTokens has no effect with tokens: stage: every Job gets the token that it asks for",)),
+    ],
+)  # fmt: skip
+def test_doubts_about_credentials(text: str, account: str, expected: tuple[str, ...]) -> None:
+    assert _doubts(_site(f", {text}"), account) == tuple(f"a:1: site s: {one}" for one in expected)
+
+
+def test_tokens_need_the_address_of_the_api_server() -> None:
+    with pytest.raises(PolicyError) as error:
+        _doubts(_site(", tokens: stage"), "{users: [ada], as: ada}")
+
+    words = "tokens: stage needs apiServer, the cluster's API server as nodes reach it, e.g. https://kubernetes.example.org:6443"
+    assert [one.message for one in error.value.problems] == [words]
+
+
+@pytest.mark.parametrize(
     ("text", "expected"),
     [
         ("secrets: pull", ()),

@@ -105,3 +105,13 @@ def test_the_image_of_a_submitted_pod_is_shown_and_not_forgotten_by_the_next_age
 
     assert {one.name: one.image_id for one in first.containers} == {"first": "", "main": DIGEST}
     assert later == first
+
+
+def test_a_volume_that_cannot_be_made_is_told_once_as_a_kubelet_tells_it() -> None:
+    words = "MountVolume.SetUp failed for volume \"v\" : spec.volumes[v].secret: Secret 's' does not exist"
+    attempt = Attempt("ContainerCreating", words, not_before=WAITING)
+
+    assert _told(attempt) == [Tell("Warning", "FailedMount", words)]
+    shown = status(facts(two(), attempt=attempt), None, TERMS, NOW)
+    assert {one.state for one in shown.containers} == {Waiting("ContainerCreating", words)}
+    assert _told(attempt, shown) == []

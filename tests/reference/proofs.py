@@ -5,6 +5,10 @@ from __future__ import annotations
 from typing import Final
 
 _FIELDS: Final = "agent/whole/test_jobfields.py"
+_SECRETS: Final = "agent/whole/test_credentials.py::test_a_program_sees_the_same_on_a_real_node"
+_TOKEN: Final = (
+    "agent/whole/test_credentials.py::test_a_token_of_the_pod_with_what_programs_look_for_beside_it_and_renewed"
+)
 _LIFE: Final = "agent/whole/test_life.py"
 _FILES: Final = "pod/test_files.py"
 _INSIDE: Final = "script/test_apptainer.py"
@@ -44,9 +48,7 @@ PROOFS: Final = {
     "ObjectMeta.labels": _OWN,
     "ObjectMeta.finalizers": _OWN,
     "PodSpec.activeDeadlineSeconds": "script/test_running.py::test_at_the_deadline_term_then_kill_and_the_exit_file_says_so",
-    "PodSpec.automountServiceAccountToken": (
-        "placement/test_place.py::test_no_token_lies_on_a_shared_file_system_unless_the_site_stages_them"
-    ),
+    "PodSpec.automountServiceAccountToken": _TOKEN,
     "PodSpec.dnsConfig": f"{_NAMING}::test_else_they_are_added_to_the_nodes",
     "PodSpec.dnsPolicy": f"{_NAMING}::test_with_the_policy_none_only_the_pods_own_settings_count",
     "PodSpec.hostAliases": f"{_NAMING}::test_host_aliases_follow_the_other_lines",
@@ -86,6 +88,8 @@ PROOFS: Final = {
     "EnvVarSource.fieldRef": _VALUES,
     "EnvVarSource.resourceFieldRef": _VALUES,
     "EnvFromSource.configMapRef": _PREFIX,
+    "EnvFromSource.secretRef": _SECRETS,
+    "EnvVarSource.secretKeyRef": _SECRETS,
     "EnvFromSource.prefix": _PREFIX,
     "ResourceRequirements.limits": "workload/test_resources.py::test_memory_is_the_limit_and_says_what_the_request_is",
     "ResourceRequirements.requests": "workload/test_resources.py::test_cores_are_the_request_and_say_what_the_limit_is",
@@ -111,7 +115,10 @@ PROOFS: Final = {
     "Volume.nfs": "script/test_mounts.py::test_what_lies_within_is_mounted_also_by_a_link",
     "Volume.persistentVolumeClaim": "script/test_mounts.py::test_a_claim_is_mounted_by_its_class_or_volume",
     "Volume.projected": _PROJECTED,
+    "Volume.secret": _SECRETS,
     "VolumeProjection.configMap": _PROJECTED,
     "VolumeProjection.downwardAPI": _PROJECTED,
+    "VolumeProjection.secret": _SECRETS,
+    "VolumeProjection.serviceAccountToken": _TOKEN,
 }
 """By type and field."""

@@ -55,6 +55,8 @@ KEPT: Final[dict[str, Manifest]] = {
     "PodSpec.hostNetwork": _pod(hostNetwork=True),
     "PodSpec.hostPID": _pod(hostPID=True),
     "PodSpec.imagePullSecrets": _pod(imagePullSecrets=[{"name": "a"}]),
+    "PodSpec.automountServiceAccountToken": _pod(automountServiceAccountToken=True),
+    "PodSpec.serviceAccountName": _pod(serviceAccountName="needy"),
     "PodSpec.nodeName": _pod(nodeName="a"),
     "PodSpec.nodeSelector": _pod(nodeSelector={"disk": "ssd"}),
     "PodSpec.os": _pod(os={"name": "windows"}),
@@ -134,6 +136,7 @@ sites:
     workDir: /scratch/{user}
     pull: never
     runtimeOptions: [--net, --ipc]
+    needTokens: ["*/needy"]
     queues:
       - {name: q, nodes: 2, cpusPerNode: 8, walltimeDefault: 1h}
 accounts:
@@ -148,6 +151,9 @@ sites:
     workDir: /scratch/{user}
     images: [{match: "*", path: /images/all.sif}]
     ignorePrivileged: ["*"]
+    secrets: stage
+    tokens: stage
+    apiServer: https://kubernetes.example.org:6443
     volumes:
       - {hostPath: /, path: /mirror}
       - {nfs: "filer:/vol", path: /vol}

@@ -78,6 +78,13 @@ def _inside(system: str, launcher: str, **profile: Any) -> Callable[[], str]:
     return lambda: text_of(job, _mpi(system, launcher, **profile))
 
 
+def _secret(system: str, **fields: Any) -> Callable[[], str]:
+    password = {"name": "PASSWORD", "valueFrom": {"secretKeyRef": {"name": "database", "key": "password"}}}
+    return lambda: text_of(
+        workload(container("/bin/echo", "hello", env=[password])), _on(system, secrets="stage", **fields)
+    )
+
+
 def _gpu(system: str, **fields: Any) -> Callable[[], str]:
     job = workload(container("train", resources={"limits": {"nvidia.com/gpu": "2"}}))
     return lambda: text_of(job, _on(system, **fields))
@@ -191,6 +198,7 @@ CASES: dict[str, Case] = {
     "openpbs-lifecycle-inside": Case(_inside_lifecycle),
     "openpbs-volumes": Case(_volumes),
     "openpbs-later-values": Case(_later, argv={"main": [b"work", b"pod-1"]}, env={"main": [b"INDEX=pod-1"]}),
+    "openpbs-secret": Case(_secret("openpbs"), env={"main": [b"PASSWORD=x"]}),
     "openpbs-site-lines": Case(_site_s_lines),
     "openpbs-old-singularity": Case(_old_runtime),
     "openpbs-openmpi": Case(
@@ -212,6 +220,7 @@ CASES: dict[str, Case] = {
     "slurm-gpu-ranks": Case(_gpu_ranks("slurm", "srun", gpus="rank")),
     "slurm-modules": Case(_modules),
     "slurm-pull": Case(lambda: text_of(workload(container("work")), _on("slurm", pull="job"))),
+    "local-host-secret": Case(_secret("local", runtime="host"), env={"main": [b"PASSWORD=x"]}),
     "local-host": Case(lambda: text_of(workload(container("/bin/echo", "hello")), site("local", runtime="host"))),
 }
 

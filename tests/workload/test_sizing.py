@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from router.errors import JobError
 from router.workload import job_of, workload_of
+from router.workload.credentials import PodAccount, SecretRef
 from router.workload.model import Container, ContainerKind, EnvVar, Figure, Mount, Volume, Workload
 from tests.workload.manifests import Manifest, annotated, asking, container, job
 
@@ -81,7 +82,10 @@ def test_a_plain_job_as_a_whole():
                 working_dir="/data",
                 mounts=(Mount("data", "/data", "a", True),),
                 read_only_root=True,
-                secrets=(f"{MAIN}.env[2].valueFrom.secretKeyRef", f"{MAIN}.envFrom[0].secretRef"),
+                secrets=(
+                    SecretRef(f"{MAIN}.env[2].valueFrom.secretKeyRef", "s", "k"),
+                    SecretRef(f"{MAIN}.envFrom[0].secretRef", "t"),
+                ),
             ),
         ),
         volumes=(
@@ -94,11 +98,10 @@ def test_a_plain_job_as_a_whole():
         suspended=True,
         restart_policy="Never",
         grace=60,
-        service_account="robot",
+        account=PodAccount("robot", None, ("registry",)),
         deadline=Figure(600, "spec.activeDeadlineSeconds"),
         walltime_asked=Figure(600, "spec.activeDeadlineSeconds"),
         kueue_queue="team-a",
-        pull_secrets=("registry",),
     )
 
 

@@ -7,7 +7,7 @@ Pure: ``last_sign``, ``is_over``. Shell: one thread that looks at some directori
 * its files are unchanged for the site's ``keep`` time.
 
 The thread takes the directory's claim first. An unknown job that starts after all finds the claim, or no directory,
-and ends at once.
+and ends at once. Staged credentials go from such a directory long before the rest, after ``WIPED_SECONDS``.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from typing import Final
 
 from router.agent.batch.jobs import BatchJobs
 from router.agent.files.inspecting import small
+from router.agent.files.wiping import holds_credentials, wipe
 from router.agent.records import Records
 from router.background.loop import Loop
 from router.errors import ApiError, BatchError
@@ -45,6 +46,11 @@ _ID: Final = re.compile(r"(\d{1,20})(?:\.[A-Za-z0-9._-]{1,255})?")
 _HALF_SECONDS: Final = 3600.0
 """Age from which an unfinished file or directory counts as abandoned by its writer."""
 
+WIPED_SECONDS: Final = 900.0
+"""Time without a sign of life after which credentials go from the directory of a Pod that is gone.
+
+The agent removes those of Pods that it knows. Others went while it was away, and a script touches ``alive`` every 15 s.
+"""
 _SKEW: Final = 86400.0
 _DIRECTORY: Final = frozenset({"directory"})
 _REMAINS: Final = frozenset({"directory", "other"})
@@ -85,10 +91,14 @@ class Retention:
 
 @dataclass(frozen=True, slots=True)
 class _Remains:
-    """The directory of a Pod without a record, and the numbers of the jobs that it names."""
+    """The directory of a Pod without a record, and the numbers of the jobs that it names.
+
+    :param expired: whether all of it may go, and not only staged credentials
+    """
 
     directory: PodDirectory
     jobs: tuple[str, ...]
+    expired: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -213,8 +223,11 @@ class Cleaning:
             return
         times = [self._host.modified(path), *(self._host.modified(path / name) for name in _SIGNS)]
         last = last_sign(times, now)
-        if last is not None and now - last >= self._keep:
-            yield _Remains(directory, self._jobs_of(directory))
+        if last is None:
+            return
+        expired = now - last >= self._keep
+        if expired or (now - last >= WIPED_SECONDS and holds_credentials(self._host, directory)):
+            yield _Remains(directory, self._jobs_of(directory), expired)
 
     def _jobs_of(self, directory: PodDirectory) -> tuple[str, ...]:
         """The numbers of the batch jobs that a directory names: the noted job, and the owner of the claim.
@@ -233,9 +246,9 @@ class Cleaning:
             self._host.remove_directory(path)
 
     def _remove_half(self, path: PurePosixPath, now: float) -> None:
-        """Remove an unfinished directory, whose writer was killed."""
+        """Remove an unfinished directory, whose writer was killed. It may hold credentials, so it goes soon."""
         modified = self._host.modified(path)
-        if modified is not None and now - modified >= max(self._keep, _HALF_SECONDS):
+        if modified is not None and now - modified >= _HALF_SECONDS:
             self._removed_tree(path, sealed=True)
 
     def _nobodys(self, old: list[_Remains]) -> Iterator[_Remains]:
@@ -247,12 +260,15 @@ class Cleaning:
         yield from (one for one in gone if is_over(one.jobs, reports))
 
     def _removed(self, remains: _Remains) -> bool:
-        """Remove one directory; returns whether it is gone.
+        """Remove one directory, or the credentials in it; returns whether the directory is gone.
 
         Takes its claim first: from then on no script starts in it, and a running one ends.
         """
         directory = remains.directory
         if not self._ready() or self._records.get(directory.pod_uid) is not None:
+            return False
+        if not remains.expired:
+            self._wipe(directory)
             return False
         if not self._removed_tree(directory.path, sealed=False):
             return False
@@ -260,12 +276,26 @@ class Cleaning:
         log.info("removed an old directory", extra={"fields": fields})
         return True
 
+    def _wipe(self, directory: PodDirectory) -> None:
+        try:
+            self._seal(directory.path)
+            wipe(self._host, directory)
+        except OSError as error:
+            fields = {"path": str(directory.path), "error": str(error)[:2000]}
+            log.warning("staged credentials stay", extra={"fields": fields})
+            return
+        log.info("removed staged credentials", extra={"fields": {"uid": directory.pod_uid}})
+
+    def _seal(self, path: PurePosixPath) -> None:
+        if not self._host.link_claim(path, CANCELLED):
+            with contextlib.suppress(NotADirectoryError, IsADirectoryError):
+                self._host.put(path / layout.CLAIM, f"{CANCELLED}\n".encode())
+
     def _removed_tree(self, path: PurePosixPath, *, sealed: bool) -> bool:
         """Remove a directory; returns whether that succeeded. A failure is logged, and the turn goes on."""
         try:
-            if not sealed and not self._host.link_claim(path, CANCELLED):
-                with contextlib.suppress(NotADirectoryError, IsADirectoryError):
-                    self._host.put(path / layout.CLAIM, f"{CANCELLED}\n".encode())
+            if not sealed:
+                self._seal(path)
             try:
                 self._host.remove_tree(path)
             except NotADirectoryError:

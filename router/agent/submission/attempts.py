@@ -5,16 +5,19 @@ Pure.
 
 from __future__ import annotations
 
+import re
 from typing import Final
 
 from router import names
 from router.agent.approval import UnknownKey
 from router.agent.submission.images import ImageWait
-from router.agent.submission.submitting import Added, SiteStorage, Withdrawn, WrongUser
+from router.agent.submission.secrets import NotAllowed
+from router.agent.submission.submitting import FORBIDDEN_SECONDS, Added, SiteStorage, Withdrawn, WrongUser
 from router.errors import (
     ApiError,
     BatchError,
     BatchgateError,
+    JobError,
     OtherRelease,
     Refused,
     SignatureError,
@@ -36,6 +39,7 @@ _MEANING: Final[tuple[tuple[type[Exception], str, float | None], ...]] = (
     (TooLarge, names.REASON_TOO_LARGE, None),
     (OtherRelease, names.REASON_OTHER_RELEASE, LATER),
     (Added, names.REASON_CONFIG_ERROR, LATER),
+    (NotAllowed, names.REASON_CONFIG_ERROR, FORBIDDEN_SECONDS),
     (Withdrawn, names.REASON_CREATING, SOON),
     (ApiError, names.REASON_CREATING, SOON),
     (BatchError, names.REASON_HPC_UNAVAILABLE, AT_ONCE),
@@ -44,6 +48,7 @@ _MEANING: Final[tuple[tuple[type[Exception], str, float | None], ...]] = (
     (Exception, names.REASON_CONFIG_ERROR, SOON),
 )
 """The first class that fits gives the reason and the pause; None as the pause: final."""
+_VOLUME: Final = re.compile(r"spec\.volumes\[([^\]]*)\]")
 
 
 def attempt_of(error: BatchgateError | OSError, now: float) -> Attempt:
@@ -53,6 +58,9 @@ def attempt_of(error: BatchgateError | OSError, now: float) -> Attempt:
     """
     if isinstance(error, ImageWait):
         return Attempt(error.reason, str(error), not_before=error.until, image=error.image)
+    if isinstance(error, JobError) and not isinstance(error, TooLarge) and (volume := _VOLUME.match(error.path)):
+        words = f'{names.MOUNT_FAILED} "{volume[1]}" : {error}'
+        return Attempt(names.REASON_CREATING, words, not_before=now + SOON)
     reason, pause = next((reason, pause) for kind, reason, pause in _MEANING if isinstance(error, kind))
     words = error.words.strip() if isinstance(error, BatchError) else ""
     if pause is None:

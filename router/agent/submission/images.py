@@ -21,6 +21,7 @@ from router.pod import pullsecrets
 from router.pod.image import Question, Seen, Used, Wait
 from router.pod.view import PodView
 from router.site import images
+from router.site.credentials import reads_pull_secrets
 from router.site.schema import Runtime, Site
 
 log: Final = logging.getLogger("batchgate.agent")
@@ -192,7 +193,7 @@ class Images:
 
 def pulls_with_secrets(site: Site, pod: Json) -> bool:
     """Whether an image of a Pod is pulled with the Secrets that the Pod names for it."""
-    if site.secrets != "pull" or site.pull != "host" or site.runtime is Runtime.HOST:
+    if site.runtime is Runtime.HOST or not reads_pull_secrets(site):
         return False
     spec = pod["spec"]
     containers = (*(spec.get("initContainers") or ()), *(spec.get("containers") or ()))

@@ -17,14 +17,18 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 from router import names, placement
 from router.agent.approval import Approved, additions, approve, as_signed, controller, is_living, needs
 from router.agent.batch.commands import BatchCommands
+from router.agent.submission import secrets as secretreading
+from router.agent.submission import tokens
 from router.agent.submission.images import Images, ImageWait, pulls_with_secrets
-from router.errors import ApiError, BatchgateError, JobError
+from router.agent.submission.secrets import NotAllowed
+from router.agent.submission.tokens import Given
+from router.errors import BatchgateError, JobError
 from router.host import Host
 from router.hpc import Submission, job_name
 from router.hpc.remarks import Submitted
 from router.kube.client import Api
+from router.pod import accounttoken, hostname, layout, results
 from router.pod import files as podfiles
-from router.pod import hostname, layout, results
 from router.pod import image as ociimage
 from router.pod.image import Used, Wait
 from router.pod.layout import PodDirectory
@@ -36,12 +40,13 @@ from router.workload.model import GpuVendor, Workload
 
 _MOST_PULL_SECRETS: Final = 20
 """Most pull secrets of one Pod. Each may hold a megabyte, and every try reads all of them again."""
+_STAGE: Final = "stage"
 _RESULTS_FIELD: Final = f"metadata.annotations[{names.HINT_RESULTS}]"
 Json = dict[str, Any]
 Keys = Mapping[str, Ed25519PublicKey]
 
-_FORBIDDEN: Final = 403
-_FORBIDDEN_SECONDS: Final = 30.0
+FORBIDDEN_SECONDS: Final = 30.0
+"""Pause before a right is tried again that the agent lacks."""
 _NO_COMMAND_SECONDS: Final = 300.0
 """Pause before an image that lacks a command is looked at again: only a new image would have one."""
 
@@ -118,6 +123,8 @@ class Submitter:
         self._keys = keys
         self._elsewhere = elsewhere or self._wrong_user
         self._images = Images(host, place.site, place.user)
+        self.renewals: dict[str, float] = {}
+        """When tokens that were staged lately are to be renewed, by the Pod's uid; ``Renewing`` takes them out."""
 
     def directory(self, view: PodView) -> PodDirectory:
         """The Pod's files on the site."""
@@ -135,6 +142,7 @@ class Submitter:
         :raises SignatureError: the Pod's signature is missing or differs
         :raises WrongUser, Added: this agent can never run the Pod as it is
         :raises JobError: an object that its files need is missing
+        :raises NotAllowed: the agent may not read a Secret
         :raises OtherRelease: this agent cannot complete its script
         :raises TooLarge: its files are larger than allowed
         :raises DirectoryExists: the directory exists; only if ``fresh``
@@ -145,7 +153,7 @@ class Submitter:
         pod, job = self._fresh(view)
         approved = approve(pod, job, self._place.site.name, self._keys())
         self._demand_runnable(pod, job, approved)
-        pod = as_signed(pod, job)
+        pod = self._signed(pod, job)
         directory = self.directory(view)
         submission = Submission(
             name=self.tag(view.name, view.uid),
@@ -162,6 +170,18 @@ class Submitter:
         if fresh:
             raise DirectoryExists(f"{directory.path} is there already")
         return Prepared(submission, directory)
+
+    def tokens(self, view: PodView) -> Given:
+        """New tokens of a Pod whose files are written. Raises like ``prepare``."""
+        pod, job = self._fresh(view)
+        approve(pod, job, self._place.site.name, self._keys())
+        return tokens.request(self._api, pod, accounttoken.wanted(self._signed(pod, job)))
+
+    def _signed(self, pod: Json, job: Json) -> Json:
+        """The Pod as it is signed, with the automatic mount of a token if Kubernetes has given it one."""
+        signed = as_signed(pod, job)
+        mounted = self._place.site.tokens == _STAGE and accounttoken.is_mounted(pod)
+        return accounttoken.with_automatic(signed) if mounted else signed
 
     def _write(self, directory: PodDirectory, staged: podfiles.Staged) -> bool:
         try:
@@ -200,12 +220,14 @@ class Submitter:
     def _demand_runnable(self, pod: Json, job: Json, approved: Approved) -> None:
         if approved.user != self._place.user:
             raise self._elsewhere(pod["metadata"]["uid"], approved.user)
-        if extra := additions(pod, job):
+        if self._place.site.tokens != _STAGE and accounttoken.is_mounted(pod):
+            raise JobError("spec", "mounts a token of its service account, and tokens are not brought to this site")
+        if extra := additions(accounttoken.without(pod), job):
             raise Added(
                 f"differs from its Job's template ({', '.join(extra)}), so that the signed script would not run what "
                 "the Pod says; exempt the namespace, or these Pods, from the webhook that does this"
             )
-        if secrets := needs(as_signed(pod, job)).secrets:
+        if self._place.site.secrets != _STAGE and (secrets := needs(as_signed(pod, job)).secrets):
             raise JobError("spec", f"needs Secret {', '.join(secrets)}, and Secrets are not brought to this site")
 
     def _wrong_user(self, _: str, user: str) -> WrongUser:
@@ -219,15 +241,29 @@ class Submitter:
         }
         workload = self._workload(job, namespace)
         _demand_commands(workload, images)
+        secrets = secretreading.read(self._api, namespace, needs(pod).secrets)
+        given = self._given(pod)
         staged = podfiles.stage(
             pod,
             workload,
             config_maps={name: one for name, one in found.items() if one is not None},
+            secrets=secrets,
+            tokens=given,
+            services=tokens.service_variables(self._place.site.api_server) if given else {},
             allocatable=self._allocatable(pod),
             images=images,
         )
         plan = results.plan_text(resultpaths.resolve(workload, approved.results, _RESULTS_FIELD))
-        return staged.add(layout.RESULTS, plan).add(layout.HOSTNAME, hostname.text(pod))
+        staged = staged.add(layout.RESULTS, plan).add(layout.HOSTNAME, hostname.text(pod))
+        return staged.add(layout.CREDENTIALS, b"") if secrets or given else staged
+
+    def _given(self, pod: Json) -> Mapping[str, str]:
+        """The tokens of a Pod, where the site brings them."""
+        wanted = accounttoken.wanted(pod) if self._place.site.tokens == _STAGE else ()
+        given = tokens.request(self._api, pod, wanted)
+        if (renewal := given.renewal(time.time())) is not None:
+            self.renewals[pod["metadata"]["uid"]] = renewal
+        return given.tokens
 
     def _pull_secrets(self, pod: Json) -> tuple[Json, ...]:
         """The Secrets that a Pod names for its images. Missing ones are skipped, as by a kubelet. Raises ImageWait."""
@@ -236,20 +272,17 @@ class Submitter:
         namespace = pod["metadata"]["namespace"]
         named = dict.fromkeys(one["name"] for one in pod["spec"].get("imagePullSecrets") or () if one.get("name"))
         wanted = tuple(named)[:_MOST_PULL_SECRETS]  # the API server accepts any number, duplicates included
-        found = [self._secret(namespace, name, pod) for name in wanted]
+        found = [self._pull_secret(namespace, name, pod) for name in wanted]
         return tuple(one for one in found if one is not None)
 
-    def _secret(self, namespace: str, name: str, pod: Json) -> Json | None:
+    def _pull_secret(self, namespace: str, name: str, pod: Json) -> Json | None:
+        staged = self._place.site.secrets == _STAGE
         try:
-            return self._api.find(f"/api/v1/namespaces/{namespace}/secrets/{name}")
-        except ApiError as error:
-            if error.status != _FORBIDDEN:
-                raise
-        words = (
-            f"the agent may not read pull secret {name} of namespace {namespace}; an admin of the cluster binds the "
-            f"ClusterRole {names.PULL_SECRETS_ROLE} there"
-        )
-        wait = Wait(names.REASON_ERR_IMAGE_PULL, words, time.time() + _FORBIDDEN_SECONDS)
+            return secretreading.find(
+                self._api, namespace, name, names.SECRETS_ROLE if staged else names.PULL_SECRETS_ROLE
+            )
+        except NotAllowed as error:
+            wait = Wait(names.REASON_ERR_IMAGE_PULL, str(error), time.time() + FORBIDDEN_SECONDS)
         raise ImageWait(str(pod["spec"]["containers"][0]["image"]), wait)
 
     def _workload(self, job: Json, namespace: str) -> Workload:

@@ -102,6 +102,7 @@ class Attendance:
         if self.began:
             found["reconciler"] = parts.reconciler.alive
             found["cleaning"] = parts.cleaning.alive or not user
+            found["tokens"] = parts.renewing is None or parts.renewing.alive
         if parts.observer.began:
             found |= {"observer": parts.observer.alive, "spool": parts.spool.alive, "indexing": parts.indexing.alive}
         return {f"{name} {user}".strip(): alive for name, alive in found.items()}
@@ -124,7 +125,7 @@ class Attendance:
         return _SOON_SECONDS if self._again and not self.began else _TURN_SECONDS
 
     def _stop_looking(self) -> None:
-        for part in (self.parts.observer, self.parts.spool, self.parts.indexing, self.parts.cleaning):
+        for part in self.parts.lookers():
             part.stop()
 
     def _end(self) -> None:
@@ -132,7 +133,7 @@ class Attendance:
         parts = self.parts
         self._stop_looking()
         parts.reconciler.finish()
-        for part in (parts.observer, parts.spool, parts.indexing, parts.cleaning):
+        for part in self.parts.lookers():
             part.await_end()
         parts.observer.stop()  # again: a look that just ended may have joined the site's observer
         self._seat.host.rest(0)
@@ -178,6 +179,8 @@ class Attendance:
         parts.reconciler.start()
         if user:
             parts.cleaning.start()
+        if parts.renewing is not None:
+            parts.renewing.start()
         self.began = True  # only now, as readers expect the threads to run
         if self._again:
             self._shared.changed()

@@ -6,10 +6,11 @@ Shell. The parts do not run yet: ``router.agent.users.attendance`` starts and en
 from __future__ import annotations
 
 import logging
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import Final
+from typing import Final, Protocol
 
 from router.agent.batch.jobs import BatchJobs
 from router.agent.batch.reachability import Reachability
@@ -18,9 +19,11 @@ from router.agent.files.cleaning import Cleaning, Retention
 from router.agent.files.log_times import Indexing
 from router.agent.files.results import Results
 from router.agent.files.spool import Spool
+from router.agent.files.wiping import wipe
 from router.agent.pods.actions import Tools, tell, tell_doubts
 from router.agent.pods.fencing import Fence
 from router.agent.pods.reconciler import Deciding, Reconciler, told_as
+from router.agent.pods.renewing import Renewing
 from router.agent.pods.watching import uids_of
 from router.agent.pods.workqueue import Workqueue
 from router.agent.records import Record, Records
@@ -30,6 +33,7 @@ from router.agent.users.seats import Seat
 from router.agent.users.world import LONGEST_PAUSE, Shared, World, back_off
 from router.background.backoff import BackOff
 from router.errors import BatchgateError
+from router.host import Host
 from router.pod.layout import PodDirectory
 from router.pod.life import Note
 from router.pod.view import PodView
@@ -43,11 +47,22 @@ Elsewhere = Callable[[str, str], BatchgateError]
 """See ``Submitter``."""
 
 
+class Looker(Protocol):
+    """A part with a thread of its own."""
+
+    def stop(self) -> None:
+        """Let the thread end."""
+
+    def await_end(self) -> None:
+        """Wait, after ``stop``, for its end."""
+
+
 @dataclass(frozen=True, slots=True)
 class Parts:
     """All parts that attend to one user's Pods.
 
     :param directory: the directory with a Pod's files
+    :param renewing: None on a site without tokens
     """
 
     records: Records
@@ -59,6 +74,12 @@ class Parts:
     reconciler: Reconciler
     indexing: Indexing
     cleaning: Cleaning
+    renewing: Renewing | None
+
+    def lookers(self) -> tuple[Looker, ...]:
+        """The parts with a thread of their own that looks at something again and again."""
+        threads = (self.observer, self.spool, self.indexing, self.cleaning, self.renewing)
+        return tuple(one for one in threads if one is not None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +125,8 @@ def parts_of(
     reconciler = Reconciler(queue, records, tools, _deciding(base, spool), submitters=world.settings.hands)
     cleaning = _cleaning(base, lambda: began() and observer.looked.is_set() and world.election.leading)
     indexing = Indexing(seat.host, records, shared.indexes)
-    return Parts(records, submitter.directory, queue, reach, spool, observer, reconciler, indexing, cleaning)
+    renewing = _renewing(base, submitter)
+    return Parts(records, submitter.directory, queue, reach, spool, observer, reconciler, indexing, cleaning, renewing)
 
 
 def wake(records: Records, queue: Workqueue, uid: str) -> None:
@@ -173,15 +195,28 @@ def _deciding(base: _Base, spool: Spool) -> Deciding:
         reach=base.reach,
         fence=Fence(world.api, seat.host, base.records, seat.root),
         leads=lambda: world.election.leading,
-        finished=lambda record: spool.clear(record.uid),
+        finished=partial(_finish, seat.host, spool),
         refusal=base.shared.check.refusal,
     )
+
+
+def _finish(host: Host, spool: Spool, record: Record) -> None:
+    """Remove what a Pod whose state is final leaves: staged credentials, and its notes. May raise OSError."""
+    wipe(host, record.directory)
+    spool.clear(record.uid)
 
 
 def _cleaning(base: _Base, ready: Callable[[], bool]) -> Cleaning:
     seat = base.seat
     retention, pods_of = Retention(seat.root, base.world.site.keep), partial(uids_of, base.world.api)
     return Cleaning(seat.host, BatchJobs(seat.commands), base.records, retention, pods_of=pods_of, ready=ready)
+
+
+def _renewing(base: _Base, submitter: Submitter) -> Renewing | None:
+    if base.world.site.tokens != "stage" or not base.seat.user:
+        return None
+    leads = base.world.election
+    return Renewing(base.seat.host, base.records, submitter, ready=lambda: leads.leading, clock=time.time)
 
 
 def _noticed(base: _Base, tools: Tools, record: Record, notes: list[Note]) -> None:

@@ -105,6 +105,24 @@ def site(queue: EmbeddedQueue, tmp_path: Path) -> Site:
     return Site(queue, tmp_path)
 
 
+def test_credentials_go_soon_from_the_directory_of_a_pod_that_is_gone(site: Site) -> None:
+    """It was deleted by force while the agent was away; all else stays for ``keep``."""
+    fresh, old, living, plain = (site.left(name, days=0.1) for name in ("fresh", "old", "living", "plain"))
+    for path in (fresh, old, living, plain):
+        (path / "env").mkdir()
+        if path != plain:
+            (path / layout.CREDENTIALS).touch()
+        site.age(path, 0.001 if path == fresh else 0.1)
+    site.pods = {"living"}
+    for one in (fresh / layout.LOG, fresh / layout.EXIT):
+        site.age(one, 0.001)
+
+    assert site.cleaning.look() == Cleaned()
+    assert [(path / "env").exists() for path in (fresh, old, living, plain)] == [True, False, True, True]
+    assert (old / layout.CLAIM).read_text() == "cancelled\n"
+    assert (old / layout.LOG / "main.0").exists()
+
+
 def test_an_old_directory_goes_with_its_notes(site: Site) -> None:
     old, young = site.left("old"), site.left("young", days=6)
 

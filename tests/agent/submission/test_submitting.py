@@ -13,8 +13,11 @@ import pytest
 
 from router import names
 from router.agent.batch.commands import BatchCommands
+from router.agent.files.wiping import holds_credentials
 from router.agent.metrics import Metrics
+from router.agent.submission.attempts import attempt_of
 from router.agent.submission.images import Images, ImageWait
+from router.agent.submission.secrets import NotAllowed
 from router.agent.submission.submitting import (
     Added,
     DirectoryExists,
@@ -24,7 +27,7 @@ from router.agent.submission.submitting import (
     Withdrawn,
     WrongUser,
 )
-from router.errors import ApiError, JobError, OtherRelease, SignatureError
+from router.errors import ApiError, JobError, OtherRelease, SignatureError, TooLarge
 from router.host.local import LocalHost
 from router.hpc import openpbs
 from router.kube.client import Api
@@ -276,15 +279,87 @@ def test_what_somebody_put_into_the_pod_alone_is_named_and_nothing_is_staged(wor
     assert world.host.names(world.root) == []
 
 
-def test_secrets_do_not_come_to_the_site(tmp_path: Path) -> None:
-    world = World(tmp_path)
-    source = {"secretKeyRef": {"name": "password", "key": "p"}}
+PASSWORD = {"name": "P", "valueFrom": {"secretKeyRef": {"name": "password", "key": "p"}}}
+SECRET_PATH = "/api/v1/namespaces/default/secrets/password"
+GRANT = (
+    "an admin of namespace default allows it with `kubectl -n default create rolebinding batchgate-agent-hpc1-secrets "
+    "--clusterrole batchgate-secrets --serviceaccount batchgate-system:batchgate-agent-hpc1`"
+)
+
+
+def _with_secret(tmp_path: Path, secret: Any, *, secrets: str = "stage", **fields: Any) -> World:
+    world = World(tmp_path, secrets=secrets)
     for spec in (world.pod["spec"], world.job["spec"]["template"]["spec"]):
-        spec["containers"][0]["env"] = [{"name": "P", "valueFrom": source}]
+        spec["containers"][0] |= fields or {"env": [PASSWORD]}
     sign_again(world.job, world.pod)
+    world.cluster.objects[SECRET_PATH] = secret
+    return world
+
+
+def test_secrets_do_not_come_to_a_site_that_does_not_say_so(tmp_path: Path) -> None:
+    world = _with_secret(tmp_path, {"data": {"p": "b3BlbiBzZXNhbWU="}}, secrets="pull")
 
     with pytest.raises(JobError, match="needs Secret password"):
         world.prepare()
+    assert not any("/secrets/" in path for path in world.cluster.asked)
+
+
+def test_a_secret_is_staged_in_one_file_of_its_owner_and_waited_for(tmp_path: Path) -> None:
+    world = _with_secret(tmp_path, None)
+
+    with pytest.raises(JobError, match="Secret 'password' does not exist") as missing:
+        world.prepare()
+    assert attempt_of(missing.value, 0).reason == "CreateContainerConfigError"
+    assert world.host.names(world.root) == []
+
+    world.cluster.objects[SECRET_PATH] = {"data": {"q": "eA=="}}
+    with pytest.raises(JobError, match="'password' has no key 'p'"):
+        world.prepare()
+
+    world.cluster.objects[SECRET_PATH] = {"data": {"p": "b3BlbiBzZXNhbWU="}}
+    prepared = world.prepare()
+    files = [path for path in Path(prepared.directory.path).rglob("*") if path.is_file()]
+    assert [path.name for path in files if b"open sesame" in path.read_bytes()] == ["c"]
+    assert {oct(path.stat().st_mode & 0o777) for path in files} == {"0o600"}
+    assert world.host.read(prepared.directory.env("c")) == b"P=open sesame\0"
+    assert holds_credentials(world.host, prepared.directory)
+    assert "sesame" not in repr(prepared)
+
+
+def test_a_secret_that_the_agent_may_not_read_is_waited_for_with_what_grants_it(tmp_path: Path) -> None:
+    words = 'secrets "password" is forbidden: User "system:serviceaccount:batchgate-system:batchgate-agent-hpc1" cannot'
+    world = _with_secret(tmp_path, ApiError(403, "Forbidden", words, SECRET_PATH))
+
+    with pytest.raises(NotAllowed) as error:
+        world.prepare()
+
+    attempt = attempt_of(error.value, 100)
+    expected = f"the agent may not read Secret password: {GRANT}"
+    assert (attempt.reason, attempt.message, attempt.not_before) == ("CreateContainerConfigError", expected, 130)
+
+
+def test_a_pod_names_a_bounded_number_of_secrets(tmp_path: Path) -> None:
+    every = [{"secretRef": {"name": f"s{number}", "optional": True}} for number in range(51)]
+    world = _with_secret(tmp_path, None, envFrom=every)
+
+    with pytest.raises(TooLarge, match="needs 51 Secrets; at most 50"):
+        world.prepare()
+    assert not any("/secrets/" in path for path in world.cluster.asked)
+
+
+def test_a_missing_secret_of_a_volume_is_told_as_a_kubelet_tells_it(tmp_path: Path) -> None:
+    world = World(tmp_path, secrets="stage")
+    for spec in (world.pod["spec"], world.job["spec"]["template"]["spec"]):
+        spec["volumes"] = [{"name": "v", "secret": {"secretName": "password"}}]
+        spec["containers"][0]["volumeMounts"] = [{"name": "v", "mountPath": "/v"}]
+    sign_again(world.job, world.pod)
+
+    with pytest.raises(JobError) as error:
+        world.prepare()
+
+    attempt = attempt_of(error.value, 0)
+    assert attempt.reason == "ContainerCreating"
+    assert attempt.message.startswith('MountVolume.SetUp failed for volume "v" : spec.volumes[v].secret: Secret')
 
 
 def _shown(world: World, prepared: Any, name: str) -> list[str]:
@@ -384,8 +459,9 @@ def test_a_pull_secret_that_the_agent_may_not_read_is_waited_for(tmp_path: Path)
         world.prepare()
 
     words = (
-        "the agent may not read pull secret ours of namespace default; an admin of the cluster binds the ClusterRole "
-        "batchgate-pull-secrets there"
+        "the agent may not read Secret ours: an admin of namespace default allows it with `kubectl -n default create "
+        "rolebinding batchgate-agent-pull-secrets --clusterrole batchgate-pull-secrets --serviceaccount "
+        "batchgate-system:batchgate-agent`"
     )
     assert (error.value.reason, str(error.value)) == ("ErrImagePull", words)
     assert world.imagepull.asked == []

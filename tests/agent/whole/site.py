@@ -19,6 +19,8 @@ from router.local.records import ACTIVE, FINISHED, Job, job_of
 from tests.agent.whole.jobs import BUSY, Runs
 
 SITE = "whole"
+BOXED = "boxed"
+"""A second site with a queue of its own: real containers, to which Secrets are brought. Few tests start its agent."""
 WIDE, NARROW = "wide", "narrow"
 """Two queues: one with room for eight small jobs at once, one with a single place."""
 POOL = "cloud.google.com/gke-nodepool"
@@ -55,6 +57,11 @@ class Site:
     @property
     def policy(self) -> Path:
         return self.root / "policy"
+
+    @property
+    def image(self) -> Path:
+        """The directory that is every image of the second site."""
+        return self.root / "image"
 
     @property
     def faults(self) -> Path:
@@ -97,6 +104,10 @@ class Site:
                 found.append(job_of(json.loads(path.read_bytes())))
         return sorted(found, key=lambda job: job.seq)
 
+    def boxed(self) -> Site:
+        """The second site, as far as its queue and its files are concerned."""
+        return Site(self.root / "x")
+
     def of(self, name: str) -> list[Job]:
         """The batch jobs of a Kubernetes Job's Pods."""
         return [job for job in self.jobs() if job.name.startswith(f"{name}-")]
@@ -136,6 +147,13 @@ class Site:
         finally:
             self._define()
 
+    def make_boxed(self) -> None:
+        """The second site's directory and queue."""
+        for directory in (self.work, self.faults):
+            directory.mkdir(parents=True, exist_ok=True)
+        queue = {"name": BOXED, "site": BOXED, "nodes": 1, "cpusPerNode": 4, "memory": "2gb", "walltimeMax": 3600}
+        self.local("queues", "--define", "-", stdin=json.dumps({"queues": [queue], "killDelay": 1, "idleSeconds": 600}))
+
     def _define(self, limited: str = "", limits: dict[str, Any] | None = None) -> None:
         queues = [{**one, **(limits or {} if one["name"] == limited else {})} for one in _QUEUES]
         self.local("queues", "--define", "-", stdin=json.dumps({"queues": queues, "killDelay": 1, "idleSeconds": 600}))
@@ -151,7 +169,7 @@ _QUEUES: list[dict[str, Any]] = [
 
 
 def _policy(work: Path) -> dict[str, Any]:
-    me = {"site": SITE, "as": getpass.getuser()}  # the embedded queue runs jobs as whoever started it
+    me = {"site": "*", "as": getpass.getuser()}  # the embedded queue runs jobs as whoever started it
     queue = {"nodes": 1, "walltimeDefault": "10m", "walltimeMax": "1h"}
     site = {
         "name": SITE,
@@ -177,6 +195,19 @@ def _policy(work: Path) -> dict[str, Any]:
             {"name": NARROW, **queue, "cpusPerNode": BUSY, "memoryPerNode": "1Gi"},
         ],
     }
+    boxed = {
+        "name": BOXED,
+        "system": "local",
+        "workDir": str(work.parent / "x" / "site"),
+        "runtimeOptions": ["--userns"],
+        "images": [{"match": "*", "path": str(work.parent / "image")}],
+        "margin": 5,
+        "fsDelay": 2,
+        "secrets": "stage",
+        "tokens": "stage",
+        "apiServer": "https://kubernetes.example.org:6443",
+        "queues": [{"name": BOXED, **queue, "cpusPerNode": 4, "memoryPerNode": "2Gi"}],
+    }
     controllers = ["system:serviceaccount:kube-system:cronjob-controller", "system:kube-controller-manager"]
     accounts: list[dict[str, Any]] = [
         {"users": controllers, "controller": True},
@@ -185,12 +216,13 @@ def _policy(work: Path) -> dict[str, Any]:
     ]
     narrow = f"job.cpus >= {BUSY} && 'queue' in job.labels && job.labels['queue'] == '{ROUTE_NARROW}'"
     rules: list[dict[str, Any]] = [
+        {"name": BOXED, "when": f"'{BOXED}' in job.labels", "hpc": [{"site": BOXED, "queue": BOXED}]},
         {"name": "narrow", "when": narrow, "hpc": [{"queue": NARROW}]},
         {"name": "busy", "when": f"job.cpus >= {BUSY}", "hpc": [{"queue": WIDE}]},
         {"name": "rest", "cloud": True},
     ]
     return {
-        "10-sites.yaml": {"sites": [site]},
+        "10-sites.yaml": {"sites": [site, boxed]},
         "20-accounts.yaml": {"accounts": accounts},
         "30-rules.yaml": {"rules": rules},
     }

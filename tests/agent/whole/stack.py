@@ -295,10 +295,10 @@ def webhook_argv(site: Site, certificates: Path, kubeconfig: Path) -> list[str]:
     return [sys.executable, "-m", "router", "webhook", *(str(word) for pair in options.items() for word in pair)]
 
 
-def agent_argv(site: Site, kubeconfig: Path, public_key: Path, identity: str) -> list[str]:
+def agent_argv(site: Site, kubeconfig: Path, public_key: Path, identity: str, name: str = SITE) -> list[str]:
     """The command line of an agent, with the times of these tests."""
     options = {
-        "--site": SITE,
+        "--site": name,
         "--policy": site.policy,
         "--public-key": public_key,
         "--kubeconfig": kubeconfig,

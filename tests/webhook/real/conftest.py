@@ -39,6 +39,7 @@ sites:
     workDir: /big/{user}
     secrets: stage
     tokens: stage
+    apiServer: https://kubernetes.example.org:6443
     images: [{match: "mapped:*", path: /images/mapped.sif}]
     volumes: [{hostPath: /, path: /mirror}, {claim: "*", path: "/claims/{namespace}/{claim}"}]
     queues:
