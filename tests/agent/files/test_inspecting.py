@@ -11,7 +11,7 @@ import pytest
 from router.agent.files.inspecting import inspect
 from router.host.local import LocalHost
 from router.pod.layout import PodDirectory
-from router.pod.life import read_exit
+from router.pod.leftovers import read_exit
 from router.reconcile.model import Inspection
 
 
