@@ -20,7 +20,7 @@ from pathlib import PurePath, PurePosixPath
 from typing import Final, TypeVar, cast
 
 from router.background.backoff import BackOff
-from router.host import MOST_READ, Ended, HostUnavailable, Status, answers, sentences
+from router.host import MOST_READ, Ended, HostUnavailable, Piped, Status, answers, sentences
 from router.host.answers import Failure
 from router.host.beneath import below
 from router.host.eventloop import EventLoop
@@ -126,6 +126,10 @@ class RemoteHost:
         finally:
             self._lock.release()
         link.drop(HostUnavailable(f"{self._opener.place}: the agent has closed the connection, as nothing was asked"))
+
+    def pipe(self, argv: Sequence[str]) -> Piped:
+        """See ``Host``."""
+        raise HostUnavailable(f"{self._opener.place}: {argv[0]} cannot be started there with bytes without an end")
 
     def run(self, argv: Sequence[str], seconds: float, stdin: bytes = b"") -> Ended:
         """See ``Host``."""

@@ -323,6 +323,9 @@ class Site(Entry):
         "one in the cloud.",
     )
     tokens: Literal["stage", "cloud"] = Field("cloud", description="The same for service account tokens.")
+    exec: Flag = Field(
+        False, description="Whether kubectl exec and attach reach running containers, as their HPC user."
+    )
     fs_delay: Seconds = Field(120, description="How long the shared file system may hide new names.")
     min_interval: Annotated[Seconds, Field(ge=1, le=3600)] = Field(
         1,

@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 from router import names
+from router.agent.files.entering import Entrance
 from router.agent.records import Record, Records, SiteRecords
 from router.host import Host
 from router.hpc import JobReport
@@ -28,10 +29,19 @@ class Logged:
     """See ``router.kubelet.source.LogSource``.
 
     :param host_of: takes a Pod's uid; returns the host with the Pod's files
+    :param entrance: the way into running containers
     """
 
-    def __init__(self, api: Api, host_of: Callable[[str], Host], records: Records | SiteRecords, site: str) -> None:
+    def __init__(
+        self,
+        api: Api,
+        host_of: Callable[[str], Host],
+        records: Records | SiteRecords,
+        site: str,
+        entrance: Entrance,
+    ) -> None:
         self._api = api
+        self.enter = entrance.enter
         self._host_of = host_of
         self._records = records
         self._site = site
