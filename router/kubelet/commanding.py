@@ -45,6 +45,7 @@ class Commanding:
 
     async def serve(self, request: web.BaseRequest, asked: Route, pod: LoggedPod) -> web.StreamResponse:
         """Serve one request to its end. Raises RequestError before the connection changes its protocol."""
+        self.source.allow(asked.target)
         wanted = requests.wanted(request.query.items(), command=asked.target is Target.EXEC)
         container = container_of(pod, asked.container)
         if container.state is not RunState.RUNNING or container.run is None or asked.uid not in {"", pod.uid}:
@@ -68,7 +69,7 @@ class Commanding:
                 runs = self._runs(pod, container)
                 await session.converse(client, far, asked, runs, entered.piped.complaint)
             finally:
-                writer.close()
+                writer.transport.abort()  # all that counts was read
         finally:
             await asyncio.shield(self._work(entered.piped.close))
 

@@ -52,6 +52,12 @@ class LogSource(Protocol):
     def pods(self, node: str) -> Sequence[Mapping[str, Any]]:
         """The Pods of a Node (empty: of all our Nodes) as ``v1`` objects. Raises ApiError."""
 
+    def allow(self, what: str) -> None:
+        """Check that the site lets users into containers. Raises RequestError.
+
+        :param what: ``exec`` or ``attach``, for the sentence
+        """
+
     def enter(self, pod: LoggedPod, container: str, program: str) -> Entered:
         """Start the program that runs a command in a running container, and note who asked for what in an Event.
 

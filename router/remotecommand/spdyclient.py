@@ -11,7 +11,7 @@ from typing import Final
 
 from router.remotecommand import spdy
 from router.remotecommand.requests import Stream, Wanted
-from router.remotecommand.streams import HIGH, Inlet, refuse
+from router.remotecommand.streams import HIGH, Sizes, refuse
 
 PROTOCOL: Final = "v4.channel.k8s.io"
 UPGRADE: Final = "SPDY/3.1"
@@ -49,7 +49,10 @@ class SpdyClient(asyncio.Protocol):
         self._transport = transport
         self._before = before
         self._wanted = wanted
-        self._inlet = Inlet(transport)
+        self._stdin = asyncio.StreamReader(limit=HIGH)
+        self._stdin.set_transport(transport)  # it stops reading the connection while too much waits
+        self._over = False
+        self._sizes = Sizes()
         self._decoder, self._encoder = spdy.Decoder(), spdy.Encoder()
         self._ids: dict[Stream, int] = {}
         self._last = 0
@@ -94,16 +97,16 @@ class SpdyClient(asyncio.Protocol):
         self._closed.set()
         self._complete.set()
         self._writable.set()
-        self._inlet.ended()
+        self._end_stdin()
         self._before.connection_lost(exc)
 
     async def read(self) -> bytes:
         """See ``Client``."""
-        return await self._inlet.stdin.read(spdy.MOST_DATA)
+        return await self._stdin.read(spdy.MOST_DATA)
 
     async def size(self) -> tuple[int, int]:
         """See ``Client``."""
-        return await self._inlet.sizes.get()
+        return await self._sizes.next()
 
     async def write(self, stream: Stream, content: bytes) -> None:
         """See ``Client``."""
@@ -118,7 +121,8 @@ class SpdyClient(asyncio.Protocol):
                 await self._send(spdy.data(self._ids[stream], b"", fin=True))
         await self._send(spdy.data(self._ids[Stream.ERROR], status, fin=True))
         await self._send(spdy.go_away(self._last))
-        self._inlet.drop()
+        self._over = True  # what still comes for the command is dropped
+        self._transport.resume_reading()
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(LEAVING_SECONDS):
                 await self._closed.wait()
@@ -168,8 +172,14 @@ class SpdyClient(asyncio.Protocol):
 
     def _data(self, frame: spdy.Data) -> None:
         if frame.stream == self._ids.get(Stream.STDIN):
-            self._inlet.feed(frame.data)
+            if frame.data and not self._over:
+                self._stdin.feed_data(frame.data)
             if frame.fin:
-                self._inlet.ended()
+                self._end_stdin()
         elif frame.stream == self._ids.get(Stream.RESIZE):
-            self._inlet.resized(frame.data)
+            self._sizes.feed(frame.data)
+
+    def _end_stdin(self) -> None:
+        if not self._over:
+            self._over = True
+            self._stdin.feed_eof()

@@ -35,40 +35,24 @@ class Client(Protocol):
         """Wait until the client is gone."""
 
 
-class Inlet:
-    """What a client sends: stdin and terminal sizes. While too much of stdin waits, the connection is not read."""
+class Sizes:
+    """The sizes of a client's terminal. Only the last one counts."""
 
-    def __init__(self, transport: asyncio.Transport) -> None:
-        self.stdin = asyncio.StreamReader(limit=HIGH)
-        self.stdin.set_transport(transport)
-        self._transport = transport
-        self._over = False
-        self.sizes: asyncio.Queue[tuple[int, int]] = asyncio.Queue(maxsize=1)
+    def __init__(self) -> None:
+        self._sizes: asyncio.Queue[tuple[int, int]] = asyncio.Queue(maxsize=1)
         self._rest = b""
 
     def feed(self, content: bytes) -> None:
-        """Take bytes of stdin; none after its end."""
-        if content and not self._over:
-            self.stdin.feed_data(content)
-
-    def drop(self) -> None:
-        """From now on what comes is dropped."""
-        self._over = True
-        self._transport.resume_reading()
-
-    def resized(self, content: bytes) -> None:
-        """Take bytes of the stream of sizes. Only the last size counts."""
+        """Take bytes of the stream of sizes."""
         found, self._rest = requests.sizes(self._rest + content)
         for size in found:
-            if self.sizes.full():
-                self.sizes.get_nowait()
-            self.sizes.put_nowait(size)
+            if self._sizes.full():
+                self._sizes.get_nowait()
+            self._sizes.put_nowait(size)
 
-    def ended(self) -> None:
-        """The end of stdin."""
-        if not self._over:
-            self._over = True
-            self.stdin.feed_eof()
+    async def next(self) -> tuple[int, int]:
+        """The next size, as columns and rows; waits for it."""
+        return await self._sizes.get()
 
 
 def refuse(words: str) -> RequestError:

@@ -35,6 +35,12 @@ class Cluster:
         self.indexes = indexes
         self.port = port
 
+    def sessions(self) -> int:
+        """Established connections to the kubelet API."""
+        local = f":{self.port:04X}"
+        lines = Path("/proc/net/tcp").read_text().splitlines()[1:]
+        return sum(words[1].endswith(local) and words[3] == "01" for words in map(str.split, lines))
+
     def run(self, *words: str, user: str = "ada") -> subprocess.CompletedProcess[str]:
         return self.plane.run_kubectl(*words, user=user)
 
@@ -103,7 +109,9 @@ def served_cluster(plane: ControlPlane, directory: Path) -> Iterator[Cluster]:
     root = directory / "site"
     root.mkdir(mode=0o700)
     site, indexes = Site(root), Indexes()
-    settings = KubeletSettings(NODE, ("127.0.0.1",), directory=root.parent / "pki", pace=QUICK, upkeep_seconds=0.2)
+    settings = KubeletSettings(
+        NODE, ("127.0.0.1",), directory=root.parent / "pki", pace=QUICK, sessions=6, upkeep_seconds=0.2
+    )
     kubelet = Kubelet(api, site, indexes, settings)
     kubelet.start()
     try:

@@ -26,8 +26,8 @@ from router.host.local import LocalHost
 from router.kubelet.figures import NodeUsage
 from router.kubelet.indexes import Indexes
 from router.kubelet.runs import LoggedContainer, LoggedPod, RunState
-from router.kubelet.source import Entered
 from router.kubelet.serve import Kubelet, KubeletSettings
+from router.kubelet.source import Entered
 from router.kubelet.streaming import Pace
 from router.pod.layout import PodDirectory
 
@@ -75,9 +75,12 @@ class Site:
     def usage(self, node: str) -> NodeUsage:
         return self.figures
 
-    def enter(self, pod: LoggedPod, container: str, program: str) -> Entered:
+    def allow(self, what: str) -> None:
         if self.entrance is None:
-            raise RequestError(501, "exec is not possible, as site demo does not allow it")
+            raise RequestError(501, f"{what} is not possible, as site demo does not allow it")
+
+    def enter(self, pod: LoggedPod, container: str, program: str) -> Entered:
+        assert self.entrance is not None
         self.entered.append((pod.name, container, program))
         return Entered(self.host.pipe(self.entrance), self.contained)
 

@@ -6,28 +6,17 @@ own, by which it is known here.
 
 from __future__ import annotations
 
-import http.client
-import json
 import os
-import signal
 import ssl
-import subprocess
-from collections.abc import Iterator
-from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 
-import pytest
-
 from router.certs.issuing import Pair
-from router.controlplane import credentials, installing
+from router.controlplane import credentials
 from router.controlplane.credentials import Identity
 from router.controlplane.plane import ControlPlane
-from router.kube.client import Api, connect
-from router.kubelet.indexes import Indexes, Run
-from router.kubelet.runs import LoggedContainer, LoggedPod, RunState
-from router.kubelet.serve import Kubelet, KubeletSettings
-from router.pod.layout import PodDirectory
+from router.kubelet.indexes import Run
+from router.kubelet.runs import LoggedContainer, RunState
 from tests.kubelet.cluster import Cluster, ask
 from tests.kubelet.site import client_tls, until
 
@@ -105,16 +94,9 @@ def test_a_kubectl_that_is_ended_gives_its_place_back(cluster: Cluster, namespac
     with cluster.following("logs", "-f", "-n", namespace, "left") as kubectl:
         assert kubectl.stdout is not None
         assert kubectl.stdout.readline() == b"early\n"
-        until(lambda: sockets_of(cluster.port) > 0)
+        until(lambda: cluster.sessions() > 0)
 
-    until(lambda: sockets_of(cluster.port) == 0, seconds=60)
-
-
-def sockets_of(port: int) -> int:
-    """Established connections whose local end is this port."""
-    local = f":{port:04X}"
-    lines = Path("/proc/net/tcp").read_text().splitlines()[1:]
-    return sum(words[1].endswith(local) and words[3] == "01" for words in map(str.split, lines))
+    until(lambda: cluster.sessions() == 0, seconds=60)
 
 
 def test_what_has_no_logs_is_said(cluster: Cluster, namespace: str) -> None:
@@ -138,12 +120,13 @@ def test_batch_jobs_are_not_entered(cluster: Cluster, namespace: str) -> None:
     cluster.pod(namespace, "closed", LoggedContainer("main", RunState.RUNNING, 0))
     status = {"phase": "Running", "conditions": [], "containerStatuses": []}
     cluster.api.patch(f"/api/v1/namespaces/{namespace}/pods/closed/status", {"status": status})
+    no = "site demo does not allow it"
     why = (
         "this Pod runs as a batch job on the nodes of an HPC site; kubectl logs and kubectl describe show what it does"
     )
 
-    assert f"exec is not possible, as {why}" in cluster.refused("exec", "-n", namespace, "closed", "--", "date")
-    assert f"attach is not possible, as {why}" in cluster.refused("attach", "-n", namespace, "closed")
+    assert f"exec is not possible, as {no}" in cluster.refused("exec", "-n", namespace, "closed", "--", "date")
+    assert f"attach is not possible, as {no}" in cluster.refused("attach", "-n", namespace, "closed")
     assert f"port-forward is not possible, as {why}" in cluster.refused(
         "port-forward", "-n", namespace, "closed", ":80"
     )

@@ -52,19 +52,23 @@ class Entrance:
         self._commands_of = commands_of
         self._recorder = recorder
 
+    def allow(self, what: str) -> None:
+        """See ``router.kubelet.source.LogSource``."""
+        if not self._site.exec:
+            raise _impossible(what, f"site {self._site.name} does not allow it (its setting exec is false)")
+
     def enter(self, pod: LoggedPod, container: str, program: str) -> Entered:
         """See ``router.kubelet.source.LogSource``."""
         site, record = self._site, self._records.get(pod.uid)
-        if not site.exec:
-            raise _impossible(f"site {site.name} does not allow it (its setting exec is false)")
+        self.allow("exec")
         job = None if record is None else followed(record.facts)
         if record is None or job is None:
-            raise _impossible("its batch job is not known")
+            raise _impossible("exec", "its batch job is not known")
         commands, host = self._commands_of(pod.uid), self._host_of(pod.uid)
         path = record.directory.path / layout.INSIDE
         way = commands.system.within_argv(job.job_id, (*PYTHON, str(path)), commands.commands)
         if way is None or not commands.system.is_id(job.job_id):
-            raise _impossible(f"{site.system} of site {site.name} has no way for it into a running job")
+            raise _impossible("exec", f"{site.system} of site {site.name} has no way for it into a running job")
         host.put(path, program_text())
         piped = host.pipe(way)
         self._tell(record, commands.user, container, program)
@@ -85,8 +89,8 @@ def program_text() -> bytes:
     return Path(inside.__file__).read_bytes()
 
 
-def _impossible(why: str) -> RequestError:
+def _impossible(what: str, why: str) -> RequestError:
     """A refusal without a colon, which an API server up to 1.31 would read as YAML."""
     return RequestError(
-        501, f"exec is not possible, as {why}; kubectl logs and kubectl describe show what the Pod does"
+        501, f"{what} is not possible, as {why}; kubectl logs and kubectl describe show what the Pod does"
     )

@@ -41,7 +41,7 @@ class Logged:
         entrance: Entrance,
     ) -> None:
         self._api = api
-        self.enter = entrance.enter
+        self.enter, self.allow = entrance.enter, entrance.allow
         self._host_of = host_of
         self._records = records
         self._site = site
