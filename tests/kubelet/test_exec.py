@@ -268,7 +268,7 @@ def test_the_client_of_python_speaks_websockets_of_version_4(running: Running) -
     )  # fmt: skip
     answer.write_stdin("hello, and more")
     answer.run_forever(timeout=60)
-    answer.close()
+    answer.sock.shutdown()
     api.api_client.close()
 
     assert (answer.read_stdout(), answer.read_stderr(), answer.returncode) == ("hello", "error\n", 4)

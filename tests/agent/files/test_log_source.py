@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
 
 from router import names
+from router.agent.files.entering import Entrance
 from router.agent.files.log_source import Logged, logged, usage_of
 from router.agent.records import Record, Records
 from router.host.local import LocalHost
@@ -26,6 +28,7 @@ from tests.reconcile.given import JOB, MAIN, NOTHING, SIDECAR, UID, T, began, li
 
 NOWHERE = cast("Api", object())
 """Is not asked."""
+NO_ENTRANCE = cast("Entrance", SimpleNamespace(enter=None, allow=None))
 
 
 def records() -> Records:
@@ -82,7 +85,7 @@ def test_a_container_without_a_status_waits() -> None:
 def test_a_pod_is_found_by_its_name_for_as_long_as_there_is_one(tmp_path: Path) -> None:
     known = records()
     record = record_of(running(ContainerStatus("main", Running(T + 12))), known=known)
-    source = Logged(NOWHERE, lambda _: LocalHost(tmp_path), known, "hpc1")
+    source = Logged(NOWHERE, lambda _: LocalHost(tmp_path), known, "hpc1", NO_ENTRANCE)
 
     found = source.pod("lab", "train-0")
 
@@ -145,7 +148,7 @@ def test_the_usage_of_a_node_is_that_of_its_pods(tmp_path: Path) -> None:
     for name, node in (("a", "one"), ("b", "two"), ("c", "one")):
         record_of(pod(name=name, uid=name, node=node, status=status), known=known)
     record_of(pod(name="waits", uid="d", node="one"), known=known)
-    source = Logged(NOWHERE, lambda _: LocalHost(tmp_path), known, "hpc1")
+    source = Logged(NOWHERE, lambda _: LocalHost(tmp_path), known, "hpc1", NO_ENTRANCE)
 
     assert [one.name for one in source.usage("one").pods] == ["a", "c"]
     assert [one.name for one in source.usage("").pods] == ["a", "b", "c"]
@@ -175,7 +178,7 @@ def test_the_pods_of_a_node_are_the_api_server_s(tmp_path: Path) -> None:
 
     ours = {names.KEY_SITE: "hpc1"}
     every = made("a", "one", **ours), made("b", "two", **ours), made("c", "one"), made("d", "one", **ours)
-    source = Logged(cast("Api", Cluster(*every)), lambda _: LocalHost(tmp_path), records(), "hpc1")
+    source = Logged(cast("Api", Cluster(*every)), lambda _: LocalHost(tmp_path), records(), "hpc1", NO_ENTRANCE)
 
     assert source.pods("one") == [every[0], every[2], every[3]]
     assert source.pods("") == [every[0], every[1], every[3]]
