@@ -89,10 +89,12 @@ class RemotePiped:
         self._task: asyncio.Task[None] | None = None
         try:
             loop.run(self._begin(opened, root, argv), _START)
-        except BaseException:
-            self.end.close()
-            self._ours.close()
-            raise
+        except TimeoutError:
+            raise sentences.silent(place, _START, alive=False) from None
+        finally:
+            if self._task is None:
+                self.end.close()
+                self._ours.close()
 
     def complaint(self) -> str:
         """See ``Piped``."""

@@ -32,9 +32,10 @@ MOST_FRAME = 1 << 20  # bytes of one frame
 REQUEST, STDIN, CLOSED, SIZE = b"q", b"i", b"c", b"w"  # to this program
 STARTED, STDOUT, STDERR, EXIT = b"s", b"o", b"e", b"x"  # from it
 BLOCK = 1 << 15
-MOST_WAITING = 4 * BLOCK  # bytes that wait in each direction before no more are read
-QUIET = 2.0  # seconds without output after the command's end, when a process that it left holds its pipes open
-AFTER_HANGUP = 2.0  # seconds between HUP and KILL
+MOST_WAITING = 4 * BLOCK  # bytes that wait in each direction; then reading stops.
+QUIET = 2.0  # seconds without output after the command's end; a process that it left may hold its pipes.
+LOOK = 1.0  # seconds between two looks whether the container is still there.
+AFTER_HANGUP = 2.0  # seconds between HUP and KILL.
 NAMESPACES = ("user", "mnt", "uts", "ipc", "net", "cgroup", "pid")  # in the order in which they are entered
 PR_SET_PDEATHSIG, PR_SET_NO_NEW_PRIVS = 1, 38
 
@@ -46,8 +47,9 @@ class Unfit(Exception):
 class Container:
     """A running container: descriptors of its namespaces, root and working directory, and its environment."""
 
-    def __init__(self, pid: "int", *, inside: "bool") -> None:
+    def __init__(self, pid: "int", leader: "Process", *, inside: "bool") -> None:
         place = f"/proc/{pid}"
+        self.leader = leader
         try:
             self.environment = environment_of(place)
             self.directory = os.open(f"{place}/cwd", os.O_PATH | os.O_CLOEXEC)
@@ -83,7 +85,13 @@ class Process:
     def __init__(self, pid: "int") -> None:
         with open(f"/proc/{pid}/stat", "rb") as file:
             rest = file.read().rpartition(b")")[2].split()
-        self.pid, self.parent, self.session = pid, int(rest[1]), int(rest[3])
+        self.pid, self.parent, self.session, self.started = pid, int(rest[1]), int(rest[3]), int(rest[19])
+
+    def lives(self) -> "bool":
+        """Whether this very process is still there."""
+        with contextlib.suppress(OSError, ValueError, IndexError):
+            return Process(self.pid).started == self.started
+        return False
 
 
 def processes() -> "dict[int, Process]":
@@ -99,8 +107,8 @@ def processes() -> "dict[int, Process]":
 def find(log: "str", *, inside: "bool") -> "Container":
     """The container whose output goes into this log.
 
-    The script's process that writes the log and the container's first process have one parent. No process in a container
-    with process ids of its own can have that parent, so none can pass for another's.
+    The script's process that writes the log and the container's first process have one parent. A process in a
+    container with process ids of its own cannot have that parent: it cannot pass for another's.
     """
     known = processes()
     written = os.stat(log)
@@ -112,11 +120,11 @@ def find(log: "str", *, inside: "bool") -> "Container":
     if len(leaders) != 1:
         raise Unfit("no process of its container was found on this node")
     if not inside:
-        return Container(leaders[0].pid, inside=False)
+        return Container(leaders[0].pid, leaders[0], inside=False)
     pid = first_inside(leaders[0].pid, known)
     if pid is None:
         raise Unfit("no process of its container runs on this node yet, or its runtime started it with more rights")
-    return Container(pid, inside=True)
+    return Container(pid, leaders[0], inside=True)
 
 
 def writes(pid: "int", written: "os.stat_result") -> "bool":
@@ -408,12 +416,17 @@ def frames(received: "bytearray") -> "list[tuple[bytes, bytes]]":
     return found
 
 
-def serve(conversation: "Conversation", between: "int", command: "int") -> "int":
-    """Carry bytes until the command has ended; returns its exit code, 128 and more for a signal."""
+def serve(conversation: "Conversation", leader: "Process", between: "int", command: "int") -> "int":
+    """Carry bytes until the command has ended; returns its exit code, 128 and more for a signal.
+
+    A command without process ids of the container's own is ended with it here.
+    """
     code, quiet = None, 0.0
     while not conversation.gone:
-        printed = conversation.poll(5 if code is None else 0.05 if conversation.streams.outputs else 0)
+        printed = conversation.poll(LOOK if code is None else 0.05 if conversation.streams.outputs else 0)
         if code is None:
+            if not leader.lives():
+                end(between, command, (signal.SIGKILL,))
             pid, status = os.waitpid(between, os.WNOHANG)
             if pid:
                 code, quiet = os.WEXITSTATUS(status) if os.WIFEXITED(status) else 137, time.monotonic()
@@ -421,14 +434,14 @@ def serve(conversation: "Conversation", between: "int", command: "int") -> "int"
             quiet = time.monotonic()
         elif not conversation.streams.outputs or time.monotonic() - quiet > QUIET:
             return code
-    end(between, command)
+    end(between, command, (signal.SIGHUP, signal.SIGKILL))
     return 137
 
 
-def end(between: "int", command: "int") -> "None":
-    """End the command and all that is left of its session."""
-    for number, seconds in ((signal.SIGHUP, AFTER_HANGUP), (signal.SIGKILL, AFTER_HANGUP)):
-        until = time.monotonic() + seconds
+def end(between: "int", command: "int", signals: "tuple[int, ...]") -> "None":
+    """End the command and all that is left of its session by these signals, with time between them."""
+    for number in signals:
+        until = time.monotonic() + AFTER_HANGUP
         while time.monotonic() < until:
             left = [one.pid for one in processes().values() if one.session == command]
             if not left:
@@ -473,7 +486,7 @@ def answer() -> "dict[str, Any]":
     conversation.tell(STARTED, b"")
     for descriptor in (0, 1):
         os.set_blocking(descriptor, False)
-    code = serve(conversation, between, command)
+    code = serve(conversation, container.leader, between, command)
     if conversation.gone:
         raise EOFError
     return {"code": code}

@@ -26,6 +26,10 @@ IDLE_SECONDS: Final = 4 * 3600.0
 """After so long without a byte a session ends, as a kubelet's does by default."""
 LOOK_SECONDS: Final = 1.0
 """Between two looks whether the container still runs."""
+LAST_WORDS_SECONDS: Final = 0.3
+"""In which a launcher's error message arrives, after the end of its output."""
+END_SECONDS: Final = 5.0
+"""In which the node tells how a command ended whose container has ended."""
 _CHATTER: Final = 1 << 16
 _STREAMS: Final = {inside.STDOUT: Stream.STDOUT, inside.STDERR: Stream.STDERR}
 
@@ -101,6 +105,7 @@ async def converse(
     except TimeoutError:
         status, words = _failed(f"it could not be started within {START_SECONDS:g} seconds", complaint())
     except Cut as cut:
+        await asyncio.sleep(LAST_WORDS_SECONDS)
         status, words = _failed(str(cut), complaint())
     await client.finish(status)
     return words
@@ -137,7 +142,7 @@ async def _carried(client: Client, far: FarSide, runs: Callable[[], bool]) -> tu
         await asyncio.wait([output, watch], return_when=asyncio.FIRST_COMPLETED)
         if not output.done():  # its last bytes and its exit code may be on the way
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(asyncio.shield(output), 2 * LOOK_SECONDS)
+                await asyncio.wait_for(asyncio.shield(output), END_SECONDS)
         return output.result() if output.done() else _failed(watch.result(), "")
     finally:
         await _end(*beside, output, watch)

@@ -1,7 +1,7 @@
 """The frames of SPDY/3.1 that a kubelet's streams need, as bytes.
 
-Pure, but for the compression's state. Draft 3.1 of the protocol defines the frames; windows are not kept, as no client of
-a kubelet keeps them: the connection itself holds a sender back.
+Pure, but for the compression's state. Draft 3.1 of the protocol defines the frames; windows are left out, as clients
+of a kubelet leave them out. The connection itself holds a sender back.
 """
 
 from __future__ import annotations

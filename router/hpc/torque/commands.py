@@ -217,5 +217,5 @@ def failure(argv: Sequence[str], returncode: int | None, stderr: str) -> BatchEr
 
 
 def within_argv(job_id: str, words: Sequence[str], commands: Commands = DEFAULT) -> None:  # noqa: ARG001
-    """None: of TORQUE's commands none carries the stdin of a program that a user starts within a running job."""
+    """None: TORQUE's commands do not carry the stdin of a program that a user starts within a running job."""
     return

@@ -84,10 +84,10 @@ def test_a_command_ends_with(end: str, stack: Stack) -> None:
     else:
         stack.agent.kill()
 
-    code = command.wait(60)
+    command.communicate(timeout=60)
     until(lambda: alive(mark), lambda found: found == 0)
     if end == "the Pod":
-        assert code == 137
+        assert command.returncode == 137
     else:
         stack.agent.start()
     stack.user.ok("delete", "jobs", "--all")
