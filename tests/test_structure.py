@@ -18,7 +18,7 @@ LONGEST_FUNCTION = 40
 ONE_FILE = {
     ROOT / "router/host/sitehelper.py": 690,
     ROOT / "router/host/imagepull.py": 990,
-    ROOT / "router/host/inside.py": 510,
+    ROOT / "router/host/inside.py": 530,
 }
 """What runs on a site as one file, without the rest, and how long that may be."""
 BROAD_EXCEPTS = {"router/webhook/app.py", "router/agent/pods/reconciler.py"}

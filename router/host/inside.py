@@ -132,20 +132,33 @@ def writes(pid: "int", written: "os.stat_result") -> "bool":
     with contextlib.suppress(OSError):
         seen = os.stat(f"/proc/{pid}/fd/1")
         mine = (seen.st_dev, seen.st_ino) == (written.st_dev, written.st_ino)
-        return mine and os.stat(f"/proc/{pid}/ns/mnt").st_ino == os.stat("/proc/self/ns/mnt").st_ino
+        return mine and mounts(pid) == mounts("self")
     return False
 
 
 def first_inside(leader: "int", known: "dict[int, Process]") -> "int | None":
-    """The first process below the runtime's that is not the runtime's own, breadth first."""
-    ours, level = os.stat("/proc/self/ns/mnt").st_ino, [leader]
+    """The first process of the container below its runtime's, breadth first.
+
+    The runtime's outermost process may have a mount namespace of its own, with programs that mount the image.
+    """
+    level = [(leader, {mounts("self")})]
     while level:
-        for pid in level:
+        below = []
+        for pid, outer in level:
             with contextlib.suppress(OSError):
-                if os.stat(f"/proc/{pid}/ns/mnt").st_ino != ours and not is_starter(pid):
+                found = mounts(pid)
+                if is_starter(pid):
+                    outer = outer | {found} if len(outer) == 1 else outer  # noqa: PLW2901
+                elif found not in outer:
                     return pid
-        level = sorted(one.pid for one in known.values() if one.parent in level)
+                below += [(one.pid, outer) for one in known.values() if one.parent == pid]
+        level = sorted(below, key=lambda one: one[0])
     return None
+
+
+def mounts(pid: "int | str") -> "int":
+    """The number of a process' mount namespace."""
+    return os.stat(f"/proc/{pid}/ns/mnt").st_ino
 
 
 def is_starter(pid: "int") -> "bool":

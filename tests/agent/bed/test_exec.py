@@ -72,7 +72,7 @@ def test_a_client_that_leaves_leaves_nothing(stack: Stack, pod: str) -> None:
     command = stack.ada.start("exec", pod, "--", "sh", "-c", "trap '' HUP; sleep 98765")
     until(lambda: [line for line in left("98765") if "srun" not in line], seconds=60)
     command.kill()
-    command.wait()
+    command.communicate()
 
     until(lambda: not left("98765"), seconds=60, what="for the end of the command")
     until(lambda: not left("srun"), seconds=60, what="for the end of srun")
@@ -84,5 +84,6 @@ def test_a_command_ends_with_its_job(stack: Stack, pod: str) -> None:
     until(lambda: [line for line in left("98764") if "srun" not in line], seconds=60)
     subprocess.run(["scancel", job_id(stack.ada, pod.rpartition("-")[0])], check=True)
 
-    assert command.wait(120) != 0
+    command.communicate(timeout=120)
+    assert command.returncode != 0
     assert not left("98764")
