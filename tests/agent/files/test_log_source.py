@@ -12,12 +12,12 @@ import pytest
 
 from router import names
 from router.agent.files.entering import Entrance
-from router.agent.files.log_source import Logged, logged, usage_of
+from router.agent.files.log_source import Logged, logged, measured, usage_of
 from router.agent.records import Record, Records
 from router.host.local import LocalHost
 from router.hpc import JobReport, JobState
 from router.kube.client import Api
-from router.kubelet.figures import ContainerUsage
+from router.kubelet.figures import ContainerUsage, PodUsage, Usage
 from router.kubelet.runs import LoggedContainer, RunState
 from router.pod.layout import PodDirectory
 from router.pod.life import fold_all
@@ -202,3 +202,25 @@ def test_a_suspended_job_still_uses_memory() -> None:
     assert found is not None
     assert found.usage is not None
     assert found.usage.memory_bytes == 4096
+
+
+USED = Usage(T, 60.0, 4096)
+
+
+@pytest.mark.parametrize(
+    ("later", "expected"),
+    [
+        (Usage(T + 30, 60.0, 4096), USED),
+        (Usage(T + 30, 61.0, 4096), Usage(T + 30, 61.0, 4096)),
+        (Usage(T + 30, 60.0, 8192), Usage(T + 30, 60.0, 8192)),
+        (Usage(T + 601, 60.0, 4096), Usage(T + 601, 60.0, 4096)),
+        (None, None),
+    ],
+    ids=["the same", "more time", "more memory", "stale", "unknown"],
+)
+def test_figures_keep_the_time_at_which_they_were_first_seen(later: Usage | None, expected: Usage | None) -> None:
+    before = PodUsage("lab", "p", "u", T, USED, (ContainerUsage("main", T, USED),))
+    now = PodUsage("lab", "p", "u", T, later, (ContainerUsage("main", T, later),))
+
+    assert measured(before, now) == PodUsage("lab", "p", "u", T, expected, (ContainerUsage("main", T, expected),))
+    assert measured(None, now) == now
