@@ -63,6 +63,7 @@ def test_nobody_with_a_low_uid_is_served(tmp_path: Path, made: Callable[[Path], 
 
 def test_as_it_is_shipped_it_serves_no_system_account() -> None:
     assert (sitehelper.LEAST_UID, sitehelper.ROOTS, sitehelper.FURTHER_PROGRAMS) == (1000, (), ())
+    assert sitehelper.ENTERING == ("srun",)
 
 
 def test_the_directory_lies_where_the_installer_says(tmp_path: Path, made: Callable[[Path], RemoteHost]) -> None:
