@@ -108,7 +108,7 @@ def find(log: "str", *, inside: "bool") -> "Container":
     """The container whose output goes into this log.
 
     The script's process that writes the log and the container's first process have one parent. A process in a
-    container with process ids of its own cannot have that parent: it cannot pass for another's.
+    container with process ids of its own cannot have that parent. So none passes for another's.
     """
     known = processes()
     written = os.stat(log)

@@ -268,7 +268,7 @@ class BatchSystem(Protocol):
     def within_argv(self, job_id: str, words: Sequence[str], commands: Commands = ...) -> tuple[str, ...] | None:
         """The command that runs a program within a running job, on the node of its script, with its own stdin and stdout.
 
-        None if the batch system has none. Ended, or with its stdin closed, it leaves nothing on the node.
+        None where the batch system lacks such a command. Ended, or with its stdin closed, it leaves nothing on the node.
         """
 
     def signal_ends(self, report: JobReport) -> bool:

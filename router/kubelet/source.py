@@ -62,7 +62,7 @@ class LogSource(Protocol):
         """Start the program that runs a command in a running container, and note who asked for what in an Event.
 
         :param program: the command's first word
-        :raises RequestError: the site does not allow it, or has no way for it
+        :raises RequestError: the site does not allow it, or lacks a way for it
         """
 
     def usage(self, node: str) -> NodeUsage:

@@ -24,7 +24,7 @@ from router.pod.status import ContainerStatus, Running, Terminated, Waiting
 from router.reconcile.following import followed
 
 STALE_SECONDS: Final = 600.0
-"""Figures that do not change for so long are those of a job that does nothing."""
+"""A job whose figures stay the same for so long is idle."""
 _STATES: Final = {Running: RunState.RUNNING, Terminated: RunState.TERMINATED, Waiting: RunState.WAITING}
 
 
