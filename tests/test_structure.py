@@ -15,8 +15,12 @@ ROOT = Path(__file__).parent.parent
 SOURCES = sorted((ROOT / "router").rglob("*.py"))
 LONGEST_MODULE = 400
 LONGEST_FUNCTION = 40
-ONE_FILE = {ROOT / "router/host/sitehelper.py": 650, ROOT / "router/host/imagepull.py": 990}
-"""What an admin reads and installs as one file, and how long that may be."""
+ONE_FILE = {
+    ROOT / "router/host/sitehelper.py": 690,
+    ROOT / "router/host/imagepull.py": 990,
+    ROOT / "router/host/inside.py": 530,
+}
+"""What runs on a site as one file, without the rest, and how long that may be."""
 BROAD_EXCEPTS = {"router/webhook/app.py", "router/agent/pods/reconciler.py"}
 """The Flask error handler, and the agent's step for one Pod."""
 

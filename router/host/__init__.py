@@ -5,6 +5,7 @@ The agent uses it only through ``Host``, so that a login node over ssh can take 
 
 from __future__ import annotations
 
+import socket
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import PurePath
@@ -52,6 +53,18 @@ class HostUnavailable(OSError):
         return HostUnavailable(str(self), lasting=self.lasting)
 
 
+class Piped(Protocol):
+    """A running command whose stdin and stdout are the other end of the socket ``end``."""
+
+    end: socket.socket
+
+    def complaint(self) -> str:
+        """The last bytes that it has written to stderr."""
+
+    def close(self) -> None:
+        """Close our end, wait a little for the command's own end, and end it else. May block for seconds."""
+
+
 class Runner(Protocol):
     """Runs commands as one account, without access to files."""
 
@@ -80,6 +93,9 @@ class Host(Runner, Protocol):
 
         Returns at once.
         """
+
+    def pipe(self, argv: Sequence[str]) -> Piped:
+        """Start a command for bytes without an end. Raises HostUnavailable, also where this host has no way for it."""
 
     def names(self, path: PurePath | str) -> list[str]:
         """The names in a directory; empty if it is missing. Raises OSError (EFBIG) if there are too many names."""

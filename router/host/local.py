@@ -20,6 +20,7 @@ from typing import Final
 from router.errors import ConfigError
 from router.host import MOST_READ, Ended, Status, removing, writing
 from router.host.beneath import LISTED, PRIVATE, Barred, below, directory, is_locked, parent
+from router.host.piping import LocalPiped
 from router.host.sitehelper import MOST_NAMES
 from router.pod import files as podfiles
 from router.pod import layout
@@ -75,6 +76,10 @@ class LocalHost:
         except subprocess.TimeoutExpired:
             return _killed(process, seconds)
         return Ended(process.returncode, stdout, stderr)
+
+    def pipe(self, argv: Sequence[str]) -> LocalPiped:
+        """See ``Host``."""
+        return LocalPiped(argv)
 
     def names(self, path: PurePath | str) -> list[str]:
         """See ``Host``."""

@@ -14,8 +14,8 @@ from typing import Final
 
 from router.errors import ConfigError
 from router.host import Host, Runner, looking
+from router.host.carrying import Way
 from router.host.eventloop import EventLoop
-from router.host.link import Opener
 from router.host.local import LocalHost
 from router.host.logins import Login
 from router.host.looking import Looker
@@ -117,7 +117,7 @@ class UserHosts:
             return LocalHost(root)
         return RemoteHost(root, self._opener(user), self._loop, self._patience, make=self._make)
 
-    def _opener(self, user: str) -> Opener:
+    def _opener(self, user: str) -> Way:
         site, sudo = self._site, self._site.access is Access.SUDO
         place = HelperPlace(
             user, "this machine" if self._address is None else self._address.known_as, site.helper, sudo

@@ -20,12 +20,13 @@ from pathlib import PurePath, PurePosixPath
 from typing import Final, TypeVar, cast
 
 from router.background.backoff import BackOff
-from router.host import MOST_READ, Ended, HostUnavailable, Status, answers, sentences
+from router.host import MOST_READ, Ended, HostUnavailable, Piped, Status, answers, sentences
 from router.host.answers import Failure
 from router.host.beneath import below
+from router.host.carrying import RemotePiped, Way
 from router.host.eventloop import EventLoop
 from router.host.framing import FramingError, Message
-from router.host.link import Link, Opener
+from router.host.link import Link
 from router.host.sitehelper import FILE_MODE
 from router.pod import files as podfiles
 from router.pod import layout
@@ -83,7 +84,7 @@ class RemoteHost:
     def __init__(
         self,
         root: PurePath | str,
-        opener: Opener,
+        opener: Way,
         loop: EventLoop,
         patience: Patience | None = None,
         *,
@@ -126,6 +127,11 @@ class RemoteHost:
         finally:
             self._lock.release()
         link.drop(HostUnavailable(f"{self._opener.place}: the agent has closed the connection, as nothing was asked"))
+
+    def pipe(self, argv: Sequence[str]) -> Piped:
+        """See ``Host``."""
+        opener = self._opener
+        return RemotePiped(self._loop, opener.place, opener.carrier, str(self._root), argv)
 
     def run(self, argv: Sequence[str], seconds: float, stdin: bytes = b"") -> Ended:
         """See ``Host``."""

@@ -124,6 +124,12 @@ def no_root(place: HelperPlace, number: int, words: str) -> HostUnavailable:
     return HostUnavailable(f"{place}: the site's work directory cannot be used: {text}", lasting=True)
 
 
+def no_entering(place: HelperPlace, program: str, words: str) -> HostUnavailable:
+    """The error for a command within a running job that the site helper does not start."""
+    why = f"is older than kubectl exec, or {words}; install the one of this agent"
+    return HostUnavailable(f"{place}: {place.helper} does not start {program}: it {why} ({PAGE})", lasting=True)
+
+
 def silent(place: HelperPlace, seconds: float, *, alive: bool) -> HostUnavailable:
     """The error for a request without an answer in time."""
     if alive:

@@ -8,7 +8,7 @@ system and the image puller, by name, with a time limit and without a shell. It 
 """
 
 # Names are bytes here, and most are relative to a descriptor, so pathlib does not fit.
-# ruff: noqa: PTH101, PTH103, PTH113, PTH116, PTH118, PTH119, PTH208
+# ruff: noqa: S606, PTH101, PTH103, PTH113, PTH116, PTH118, PTH119, PTH208
 
 import contextlib
 import errno
@@ -33,6 +33,7 @@ from typing import Any, BinaryIO
 # What an admin may set for a site.
 LEAST_UID = 1000  # users with a lower uid are refused
 ROOTS = ()  # where users' directories may lie, e.g. ("/scratch/{user}/batchgate",); empty: anywhere
+ENTERING = ("srun",)  # what kubectl exec may start within a user's running job; empty: nothing
 FURTHER_PROGRAMS = ()  # commands beside PROGRAMS: names, or full paths, which may have any owner
 
 VERSION, OLDEST = 1, 1  # of this protocol, and the oldest whose agents are served
@@ -44,6 +45,7 @@ PBS = ("qsub", "qstat", "qselect", "qdel", "qsig", "pbsnodes")
 SLURM = ("sbatch", "squeue", "sacct", "scontrol", "scancel", "sinfo")  # of scontrol only show, which is read-only
 IMAGES = "imagepull"  # the image puller; it must be root's
 PROGRAMS = frozenset([*PBS, *SLURM, IMAGES])
+JOB = re.compile(r"--jobid=[1-9][0-9]*")  # of a step within a running job
 VARIABLES = re.compile(
     r"(PATH|HOME|USER|LOGNAME|LANG|LC_[A-Z]+|TZ|(PBS|SLURM|SBATCH|SQUEUE|SACCT|SINFO|BATCHGATE)_\w+)"
 )
@@ -423,9 +425,9 @@ def command_of(argv: "list[str]") -> "tuple[dict[str, str], list[str]]":
     return environment, words
 
 
-def program_of(name: "str", path: "str") -> "str":
+def program_of(name: "str", path: "str", programs: "frozenset[str]" = PROGRAMS) -> "str":
     """The file of a program. Raises ValueError if it is not allowed, FileNotFoundError if it is missing."""
-    if name not in FURTHER_PROGRAMS and os.path.basename(name) not in PROGRAMS.union(FURTHER_PROGRAMS):
+    if name not in FURTHER_PROGRAMS and os.path.basename(name) not in programs.union(FURTHER_PROGRAMS):
         raise ValueError(f"the site helper runs no {name}; FURTHER_PROGRAMS in it may name it")
     for found in [name] if "/" in name else [os.path.join(directory, name) for directory in path.split(":")]:
         if found.startswith("/") and os.path.isfile(found) and os.access(found, os.X_OK):
@@ -537,6 +539,38 @@ def answer(session: "Session", asked: "dict[str, Any]", body: "bytes", sink: "Si
     sink.send(told, out)
 
 
+def within_a_job(argv: "list[str]", path: "str") -> "str":
+    """The file of a program that starts a step within a running job. Raises as ``program_of`` does."""
+    if "--overlap" not in argv or not any(map(JOB.fullmatch, argv)):
+        raise ValueError(f"the site helper starts {argv[0]} within a running job only")
+    return program_of(argv[0], path, frozenset(ENTERING))
+
+
+def become(asked: "dict[str, Any]", source: "BinaryIO", sink: "Sink") -> "None":
+    """Become a command within a running job: from then on its stdin and stdout are the connection's.
+
+    Returns if it cannot be; that was answered then. The agent sends no further request before it has the answer.
+    """
+    told = {"n": asked.get("n"), "value": None}  # type: dict[str, object]
+    try:
+        environment, argv = command_of(asked["argv"])
+        program = within_a_job(argv, environment.get("PATH", PATH))
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+        sink.send(dict(told, errno=getattr(error, "errno", -1), error=str(error)), b"")
+        return
+    sink.send(told, b"")
+    os.dup2(source.fileno(), 0)
+    os.dup2(sink.descriptor, 1)
+    os.chdir("/")
+    names = {raw_of(name): raw_of(value) for name, value in environment.items()}
+    try:
+        os.execve(raw_of(program), [raw_of(word) for word in argv], names)
+    except OSError as error:
+        sys.stderr.write(f"{program}: {error.strerror}\n")
+    finally:
+        os._exit(126)
+
+
 def user_name() -> "str":
     """The name of this process's user, or the uid if it has no name."""
     try:
@@ -621,6 +655,8 @@ def serve(source: "BinaryIO", sink: "Sink") -> "None":
             asked, body = receive(source)
             if asked.get("do") == "ping":  # answered here, as all threads may be waiting for a file system
                 answer(session, asked, body, sink)
+            elif asked.get("do") == "become":
+                become(asked, source, sink)
             else:
                 pool.submit(answer, session, asked, body, sink)
     for pid in list(session.running):

@@ -18,6 +18,7 @@ from typing import Final
 import asyncssh
 
 from router.host import HostUnavailable, logins
+from router.host.carrying import Carrier
 from router.host.link import Channel, Listener
 from router.host.logins import Login
 from router.host.sentences import HelperPlace
@@ -80,6 +81,25 @@ class Connections:
                 found.full = True  # it has other sessions, as many as sshd allows
             except (asyncssh.Error, OSError) as error:
                 raise logins.unreachable(self.login, error) from None
+
+    async def carrier(self, command: str, place: HelperPlace) -> Carrier:
+        """The same, with streams that hold their sender back. Raises HostUnavailable."""
+        while True:
+            found = await self._free()
+            try:
+                return _carrier(found, await found.connection.create_process(command, encoding=None))
+            except asyncssh.ChannelOpenError as error:
+                found.left()
+                if found.closed:
+                    raise logins.no_session(self.login, place, error.reason) from None
+                found.full = True
+            except (asyncssh.Error, OSError) as error:
+                found.left()
+                raise logins.unreachable(self.login, error) from None
+            except asyncio.CancelledError:
+                found.full = True
+                found.left()
+                raise
 
     async def close(self) -> None:
         """End all connections."""
@@ -220,6 +240,15 @@ class _Conversation(asyncssh.SSHClientSession[bytes]):
             self._channel.abort()
 
 
+def _carrier(found: _Connection, process: asyncssh.SSHClientProcess[bytes]) -> Carrier:
+    async def close() -> None:
+        process.channel.abort()
+        await process.wait_closed()
+        found.left()
+
+    return Carrier(process.stdout, process.stdin, process.stderr, close)
+
+
 class SshOpener:
     """See ``router.host.link.Opener``.
 
@@ -234,3 +263,7 @@ class SshOpener:
     async def open(self, listener: Listener) -> Channel:
         """See ``router.host.link.Opener``."""
         return await self._connections.session(self._command, listener, self.place)
+
+    async def carrier(self) -> Carrier:
+        """See ``router.host.link.Opener``."""
+        return await self._connections.carrier(self._command, self.place)

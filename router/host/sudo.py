@@ -8,10 +8,12 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import signal
+from asyncio.subprocess import Process, SubprocessStreamProtocol
 from collections.abc import Sequence
 from typing import Final
 
 from router.host import HostUnavailable, sentences
+from router.host.carrying import Carrier
 from router.host.link import Channel, Listener
 from router.host.sentences import HelperPlace
 
@@ -49,6 +51,41 @@ class LocalOpener:
             raise _unstarted(self.place, missing) from None
         conversation.lasting = loop.create_task(conversation.last())
         return conversation
+
+    async def carrier(self) -> Carrier:
+        """See ``router.host.link.Opener``."""
+        loop = asyncio.get_running_loop()
+        try:
+            transport, streams = await loop.subprocess_exec(
+                lambda: SubprocessStreamProtocol(limit=1 << 16, loop=loop), *self._argv, start_new_session=True
+            )
+        except OSError as error:
+            missing = f"{self._argv[0]}: command not found" if isinstance(error, FileNotFoundError) else str(error)
+            raise _unstarted(self.place, missing) from None
+        return _carrier(transport, streams)
+
+
+def _carrier(transport: asyncio.SubprocessTransport, streams: SubprocessStreamProtocol) -> Carrier:
+    process = Process(transport, streams, asyncio.get_running_loop())
+    writer, reader, errors = process.stdin, process.stdout, process.stderr
+    if writer is None or reader is None or errors is None:
+        raise TypeError("the process has no pipes")
+
+    async def close() -> None:
+        """It ends with its stdin; sudo, which runs as root, only gets TERM."""
+        if not writer.is_closing():
+            writer.transport.abort()
+        for end in (transport.terminate, transport.close):
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(process.wait(), _ENDING)
+            if process.returncode is not None:
+                break
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                end()
+        with contextlib.suppress(PermissionError):
+            transport.close()
+
+    return Carrier(reader, writer, errors, close)
 
 
 def _unstarted(place: HelperPlace, words: str) -> HostUnavailable:

@@ -265,6 +265,12 @@ class BatchSystem(Protocol):
     def signal_argv(self, job_id: str, signal: str, commands: Commands = ...) -> tuple[str, ...]:
         """The command that sends a running job's script a signal (``TERM``), and only the script if possible."""
 
+    def within_argv(self, job_id: str, words: Sequence[str], commands: Commands = ...) -> tuple[str, ...] | None:
+        """The command that runs a program within a running job, on the node of its script, with its own stdin and stdout.
+
+        None where the batch system lacks such a command. Ended, or with its stdin closed, it leaves nothing on the node.
+        """
+
     def signal_ends(self, report: JobReport) -> bool:
         """Whether any signal kills this job at once; its script then reads the file ``end`` (router.pod.layout)."""
 

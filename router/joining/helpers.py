@@ -12,7 +12,7 @@ from typing import Final
 
 from router.errors import InputError
 
-HELPER_SETTINGS: Final = ("LEAST_UID", "ROOTS", "FURTHER_PROGRAMS")
+HELPER_SETTINGS: Final = ("LEAST_UID", "ROOTS", "ENTERING", "FURTHER_PROGRAMS")
 IMAGEPULL_SETTINGS: Final = ("CORES", "PULLS", "MOST_BYTES", "MOST_DISK", "SCRATCH", "FURTHER_ENVIRONMENT")
 
 

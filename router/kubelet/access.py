@@ -33,6 +33,8 @@ _FINER: Final[Mapping[str, str]] = {
     "stats": "stats",
     "metrics": "metrics",
 }
+_STREAMS: Final = frozenset({"attach", "cri", "exec", "portForward", "run"})
+# A WebSocket begins with GET, and yet it runs a command: whoever may only read must not.
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +59,7 @@ class Access:
 def accesses(method: str, path: str, node: str) -> tuple[Access, ...]:
     """The accesses of which a request needs one; the finer one comes first."""
     first = path.removeprefix("/").partition("/")[0]
-    verb = _VERBS.get(method, "")
+    verb = "create" if first in _STREAMS else _VERBS.get(method, "")
     finer = (_FINER[first],) if first in _FINER else ()
     return tuple(Access(verb, subresource, node) for subresource in (*finer, PROXY))
 

@@ -21,11 +21,12 @@ from aiohttp import web
 
 from router.errors import ApiError, RequestError
 from router.kubelet import access, figures
+from router.kubelet.commanding import Commanding
 from router.kubelet.indexes import Run
 from router.kubelet.limits import Places
 from router.kubelet.query import log_query
 from router.kubelet.reviews import Caller, Reviews
-from router.kubelet.routes import Route, Target, route
+from router.kubelet.routes import STREAMED, Route, Target, route
 from router.kubelet.runs import LoggedPod, container_of, run_of
 from router.kubelet.server import ADMITTED
 from router.kubelet.source import LogSource
@@ -54,6 +55,7 @@ class Answers:
     streams: Streams
     places: Places
     workers: Executor
+    commanding: Commanding
 
     async def handle(self, node: str, request: web.BaseRequest) -> web.StreamResponse:
         """Answer one request that came to a Node's port (empty: the port of all Nodes)."""
@@ -73,7 +75,7 @@ class Answers:
             asked = route(request.method, path)
         except RequestError as error:
             refused = error
-        if asked is not None and asked.target is Target.LOGS:
+        if asked is not None and asked.pod:
             pod = self._pod(node, asked)
         caller = Caller(_certificate(request), request.headers.get("Authorization"))
         needed = access.accesses(request.method, path, pod.node if pod is not None else node)
@@ -81,10 +83,12 @@ class Answers:
         request[ADMITTED] = True
         if asked is None:
             raise refused or RequestError(404, "404 page not found")
-        if asked.target is not Target.LOGS:
+        if not asked.pod:
             return await self._plain(asked.target, node)
         if pod is None:
             raise RequestError(404, f'pod "{asked.pod}" does not exist')
+        if asked.target in STREAMED:
+            return await self.commanding.serve(request, asked, pod)
         return await self._logs(request, asked, pod)
 
     def _pod(self, node: str, asked: Route) -> LoggedPod | None:

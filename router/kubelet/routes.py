@@ -18,6 +18,8 @@ class Target(StrEnum):
     """The targets of requests."""
 
     LOGS = "containerLogs"
+    EXEC = "exec"
+    ATTACH = "attach"
     PODS = "pods"
     SUMMARY = "stats/summary"
     RESOURCES = "metrics/resource"
@@ -26,19 +28,20 @@ class Target(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Route:
-    """A target, and for logs the container."""
+    """A target, and its container where it has one. ``uid`` is empty where the path does not name it."""
 
     target: Target
     namespace: str = ""
     pod: str = ""
     container: str = ""
+    uid: str = ""
 
 
+STREAMED: Final = frozenset({Target.EXEC, Target.ATTACH})
+"""Targets with streams both ways, for which a connection changes its protocol."""
 _PLAIN: Final = frozenset({Target.PODS, Target.SUMMARY, Target.RESOURCES, Target.HEALTH})
 _STREAMS: Final[Mapping[str, str]] = {
-    "exec": "exec",
     "run": "running a command in it",
-    "attach": "attach",
     "portForward": "port-forward",
     "cri": "attaching to it",
 }
@@ -63,7 +66,7 @@ def route(method: str, path: str) -> Route:
     found = _found(parts)
     if found is None:
         raise RequestError(404, "404 page not found")
-    if method != "GET":
+    if method != "GET" and not (method == "POST" and found.target in STREAMED):
         raise RequestError(405, "405: Method Not Allowed")
     return found
 
@@ -72,9 +75,9 @@ def _found(parts: list[str]) -> Route | None:
     whole = "/".join(parts)
     if whole in _PLAIN:
         return Route(Target(whole))
-    if parts[0] != Target.LOGS or len(parts) != 4:
+    if parts[0] not in {Target.LOGS, *STREAMED} or len(parts) not in {4, 5 if parts[0] in STREAMED else 4}:
         return None
     names = [unquote(part) for part in parts[1:]]
     if any(not name or "/" in name or len(name) > _LENGTH for name in names):
         return None
-    return Route(Target.LOGS, *names)
+    return Route(Target(parts[0]), names[0], names[1], names[-1], names[2] if len(names) == 4 else "")

@@ -22,8 +22,9 @@ from router.kube.client import Api
 from router.kubelet import tls
 from router.kubelet.answering import Answers
 from router.kubelet.certificate import ServingCertificate
+from router.kubelet.commanding import Commanding
 from router.kubelet.indexes import Indexes
-from router.kubelet.limits import STREAMS, Places
+from router.kubelet.limits import SESSIONS, STREAMS, Places
 from router.kubelet.reviews import Reviews
 from router.kubelet.server import CONNECTIONS, Server
 from router.kubelet.source import LogSource
@@ -45,6 +46,9 @@ FILE_THREADS: Final = 16
 ASKING_THREADS: Final = 8
 """Threads that wait for the API server's access reviews."""
 
+ENTERING_THREADS: Final = 16
+"""Threads that start commands on the site, and end them."""
+
 
 @dataclass(frozen=True, slots=True)
 class KubeletSettings:
@@ -62,6 +66,7 @@ class KubeletSettings:
     directory: Path | None = None
     pace: Pace = field(default_factory=Pace)
     streams: int = STREAMS
+    sessions: int = SESSIONS
     connections: int = CONNECTIONS
     upkeep_seconds: float = UPKEEP_SECONDS
 
@@ -74,18 +79,22 @@ class Kubelet:
         self._settings = settings
         self._files = ThreadPoolExecutor(FILE_THREADS, "kubelet-files")
         self._asking = ThreadPoolExecutor(ASKING_THREADS, "kubelet-asking")
+        self._entering = ThreadPoolExecutor(ENTERING_THREADS, "kubelet-entering")
         now = datetime.now(UTC)
         self._issued = None if settings.self_signed else self._new_certificate()
         kept = self._issued.load(now) if self._issued is not None else None
         self._pair: Pair = kept or tls.self_signed(settings.addresses, now)
         self._client_ca: bytes | None = None
         self._ca_read = float("-inf")
+        streams = Streams(source, indexes, self._files, settings.pace)
+        places = Places(settings.sessions, "commands", "run")
         answers = Answers(
             source=source,
             reviews=Reviews(api),
-            streams=Streams(source, indexes, self._files, settings.pace),
+            streams=streams,
             places=Places(settings.streams),
             workers=self._asking,
+            commanding=Commanding(source, streams, places, self._entering),
         )
         self._server = Server(answers.handle, tls.context(self._pair, None), settings.connections)
         self._upkeep = Loop("kubelet-upkeep", self._look_after)
@@ -122,6 +131,7 @@ class Kubelet:
         self._upkeep.await_end()
         self._files.shutdown(wait=False, cancel_futures=True)
         self._asking.shutdown(wait=False, cancel_futures=True)
+        self._entering.shutdown(wait=False)
 
     def _new_certificate(self) -> ServingCertificate:
         settings = self._settings

@@ -334,6 +334,9 @@ class Site(Entry):
     need_tokens: tuple[Text, ...] = Field(
         (), description="Globs over 'namespace/name' of service accounts whose Jobs need a token."
     )
+    exec: Flag = Field(
+        False, description="Whether kubectl exec and attach reach running containers, as their HPC user."
+    )
     fs_delay: Seconds = Field(120, description="How long the shared file system may hide new names.")
     min_interval: Annotated[Seconds, Field(ge=1, le=3600)] = Field(
         1,

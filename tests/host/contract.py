@@ -8,6 +8,8 @@ from __future__ import annotations
 import contextlib
 import os
 import shutil
+import threading
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Final
@@ -292,6 +294,58 @@ def _a_command_that_hangs_is_killed(host: Host, root: Path) -> None:
     assert done == Ended(None, b"begun\n", b"gave no answer within 4 seconds")
 
 
+_STEP: Final = ("--overlap", "--jobid=7")
+"""The words without which a site helper becomes no program."""
+
+
+def _bytes_without_an_end(host: Host, root: Path) -> None:
+    piped = host.pipe([SHELL, "-c", "echo said >&2; exec cat", SHELL, *_STEP])
+    sent, received = os.urandom(1 << 20) * 5, bytearray()
+    sender = threading.Thread(target=piped.end.sendall, args=(sent,))
+    sender.start()
+    while len(received) < len(sent):
+        received += piped.end.recv(1 << 16)
+    sender.join()
+
+    assert received == sent
+    _await(lambda: piped.complaint().endswith("said\n"))
+    piped.close()
+
+
+def _whoever_does_not_read_holds_the_other_back(host: Host, root: Path) -> None:
+    piped = host.pipe([SHELL, "-c", "exec sleep 10", SHELL, *_STEP])
+    piped.end.settimeout(3)
+    sent = 0
+    with contextlib.suppress(TimeoutError):
+        while sent < 64 << 20:
+            sent += piped.end.send(bytes(1 << 16))
+
+    assert sent < 8 << 20
+    piped.close()
+
+
+def _the_end_of_a_program_is_the_end_of_its_bytes(host: Host, root: Path) -> None:
+    piped = host.pipe([SHELL, "-c", "echo last; exit 3", SHELL, *_STEP])
+
+    assert piped.end.makefile("rb").read() == b"last\n"
+    piped.close()
+
+
+def _closing_ends_the_program(host: Host, root: Path) -> None:
+    host.check()
+    piped = host.pipe([SHELL, "-c", f"cat >/dev/null; echo ended >{root}/ended", SHELL, *_STEP])
+    piped.close()
+
+    _await(lambda: host.status(root / "ended") is not None)
+
+
+def _await(condition: Callable[[], bool]) -> None:
+    end = time.monotonic() + 20
+    while not condition():
+        assert time.monotonic() < end
+        time.sleep(0.1)
+
+
 CASES: Final[tuple[Case, ...]] = (
     _a_file_is_written_whole_and_read_in_parts,
     _a_file_larger_than_one_read_arrives_whole,
@@ -319,6 +373,10 @@ CASES: Final[tuple[Case, ...]] = (
     _a_command_that_is_not_there,
     _a_command_that_prints_much,
     _a_command_that_hangs_is_killed,
+    _bytes_without_an_end,
+    _whoever_does_not_read_holds_the_other_back,
+    _the_end_of_a_program_is_the_end_of_its_bytes,
+    _closing_ends_the_program,
 )
 
 

@@ -10,10 +10,11 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 
-from router.host import HostUnavailable, sitehelper
+from router.host import HostUnavailable, inside, sitehelper
 from router.host.eventloop import EventLoop
 from router.host.framing import Decoder, encode
 from router.host.remote import RemoteHost
@@ -40,8 +41,9 @@ def made(tmp_path: Path, loop: EventLoop) -> Iterator[Callable[[Path], RemoteHos
         host.close()
 
 
-def test_it_is_written_in_python_3_6_and_its_standard_library() -> None:
-    tree = ast.parse(Path(sitehelper.__file__).read_text(), feature_version=(3, 6))
+@pytest.mark.parametrize("program", [sitehelper, inside], ids=["the site helper", "what runs on a node"])
+def test_it_is_written_in_python_3_6_and_its_standard_library(program: ModuleType) -> None:
+    tree = ast.parse(Path(str(program.__file__)).read_text(), feature_version=(3, 6))
 
     imported = {name.name for node in ast.walk(tree) if isinstance(node, ast.Import) for name in node.names}
     imported |= {str(node.module) for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)}
@@ -61,6 +63,7 @@ def test_nobody_with_a_low_uid_is_served(tmp_path: Path, made: Callable[[Path], 
 
 def test_as_it_is_shipped_it_serves_no_system_account() -> None:
     assert (sitehelper.LEAST_UID, sitehelper.ROOTS, sitehelper.FURTHER_PROGRAMS) == (1000, (), ())
+    assert sitehelper.ENTERING == ("srun",)
 
 
 def test_the_directory_lies_where_the_installer_says(tmp_path: Path, made: Callable[[Path], RemoteHost]) -> None:
@@ -110,6 +113,33 @@ def test_what_it_does_not_run(argv: list[str], words: str, tmp_path: Path, made:
 
     assert done.returncode is None
     assert words in done.stderr.decode()
+
+
+@pytest.mark.parametrize(
+    ("argv", "words"),
+    [
+        (["srun", "--overlap", "sh"], "starts srun within a running job only"),
+        (["srun", "--jobid=7", "sh"], "starts srun within a running job only"),
+        (["srun", "--overlap", "--jobid=7;x", "sh"], "starts srun within a running job only"),
+        (["sbatch", "--overlap", "--jobid=7"], "runs no sbatch;"),
+        (["sh", "--overlap", "--jobid=7"], "runs no sh;"),
+        (
+            ["env", "-i", "LD_PRELOAD=/x.so", "srun", "--overlap", "--jobid=7"],
+            "gives no command the variable LD_PRELOAD",
+        ),
+    ],
+)
+def test_what_it_does_not_become(
+    argv: list[str], words: str, tmp_path: Path, made: Callable[[Path], RemoteHost]
+) -> None:
+    with pytest.raises(HostUnavailable, match=words):
+        made(helpers.installed(tmp_path)).pipe(argv)
+
+
+def test_a_step_is_nothing_that_it_runs_and_waits_for(tmp_path: Path, made: Callable[[Path], RemoteHost]) -> None:
+    done = made(helpers.installed(tmp_path)).run(["srun", "--overlap", "--jobid=7", "id"], 60)
+
+    assert (done.returncode, b"runs no srun;" in done.stderr) == (None, True)
 
 
 def test_a_command_that_others_can_change_is_not_run(tmp_path: Path, made: Callable[[Path], RemoteHost]) -> None:

@@ -20,13 +20,14 @@ from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 from router.certs import issuing
 from router.certs.issuing import Pair
-from router.errors import ApiError, ApiUnavailable, Conflict
+from router.errors import ApiError, ApiUnavailable, Conflict, RequestError
 from router.host import Host
 from router.host.local import LocalHost
 from router.kubelet.figures import NodeUsage
 from router.kubelet.indexes import Indexes
 from router.kubelet.runs import LoggedContainer, LoggedPod, RunState
 from router.kubelet.serve import Kubelet, KubeletSettings
+from router.kubelet.source import Entered
 from router.kubelet.streaming import Pace
 from router.pod.layout import PodDirectory
 
@@ -56,6 +57,9 @@ class Site:
         self.root = root
         self.host: Host = LocalHost(root)
         self.known: dict[tuple[str, str], LoggedPod] = {}
+        self.entrance: Sequence[str] | None = None
+        self.contained = False
+        self.entered: list[tuple[str, str, str]] = []
         self.figures = NodeUsage(NODE, 1_700_000_000)
 
     def pod(self, namespace: str, name: str) -> LoggedPod | None:
@@ -70,6 +74,15 @@ class Site:
 
     def usage(self, node: str) -> NodeUsage:
         return self.figures
+
+    def allow(self, what: str) -> None:
+        if self.entrance is None:
+            raise RequestError(501, f"{what} is not possible, as site demo does not allow it")
+
+    def enter(self, pod: LoggedPod, container: str, program: str) -> Entered:
+        assert self.entrance is not None
+        self.entered.append((pod.name, container, program))
+        return Entered(self.host.pipe(self.entrance), self.contained)
 
     def add(
         self, *containers: LoggedContainer, name: str = "pod", namespace: str = "ada", node: str = NODE

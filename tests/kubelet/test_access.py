@@ -71,6 +71,8 @@ def test_a_certificate_names_its_user(names: list[tuple[x509.ObjectIdentifier, s
     [
         ("GET", "/containerLogs/n/p/c", [Access("get", "proxy", NODE)]),
         ("POST", "/exec/n/p/c", [Access("create", "proxy", NODE)]),
+        ("GET", "/exec/n/p/c", [Access("create", "proxy", NODE)]),  # a WebSocket; a kubelet is content with get
+        ("GET", "/attach/n/p/c", [Access("create", "proxy", NODE)]),
         ("PUT", "/x", [Access("update", "proxy", NODE)]),
         ("PATCH", "/x", [Access("patch", "proxy", NODE)]),
         ("DELETE", "/x", [Access("delete", "proxy", NODE)]),

@@ -6,144 +6,21 @@ own, by which it is known here.
 
 from __future__ import annotations
 
-import http.client
-import json
 import os
-import signal
 import ssl
-import subprocess
-from collections.abc import Iterator
-from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 
-import pytest
-
 from router.certs.issuing import Pair
-from router.controlplane import credentials, installing
+from router.controlplane import credentials
 from router.controlplane.credentials import Identity
 from router.controlplane.plane import ControlPlane
-from router.kube.client import Api, connect
-from router.kubelet.indexes import Indexes, Run
-from router.kubelet.runs import LoggedContainer, LoggedPod, RunState
-from router.kubelet.serve import Kubelet, KubeletSettings
-from router.pod.layout import PodDirectory
-from tests.kubelet.site import QUICK, Site, client_tls, until
+from router.kubelet.indexes import Run
+from router.kubelet.runs import LoggedContainer, RunState
+from tests.kubelet.cluster import Cluster, ask
+from tests.kubelet.site import client_tls, until
 
-NODE = "kubectl.demo.batchgate"
-CONTROLLER = ("--as=system:serviceaccount:kube-system:job-controller", "--as-group=system:masters")
 T0 = 1_700_000_000
-
-
-class Cluster:
-    """The control plane, with a Node whose kubelet API we are."""
-
-    def __init__(self, plane: ControlPlane, api: Api, site: Site, indexes: Indexes, port: int) -> None:
-        self.plane = plane
-        self.api = api
-        self.site = site
-        self.indexes = indexes
-        self.port = port
-
-    def run(self, *words: str, user: str = "ada") -> subprocess.CompletedProcess[str]:
-        return self.plane.run_kubectl(*words, user=user)
-
-    def said(self, *words: str) -> str:
-        """What kubectl prints for ada where it succeeds."""
-        done = self.run(*words)
-        assert (done.returncode, done.stderr) == (0, "")
-        return done.stdout
-
-    def refused(self, *words: str) -> str:
-        done = self.run(*words)
-        assert (done.returncode, done.stdout) == (1, "")
-        return done.stderr
-
-    @contextmanager
-    def following(self, *words: str) -> Iterator[subprocess.Popen[bytes]]:
-        argv = [str(self.plane.programs.kubectl), *words]
-        with subprocess.Popen(argv, stdout=subprocess.PIPE, env=self.plane.environment("ada")) as process:
-            try:
-                yield process
-            finally:
-                if process.poll() is None:
-                    process.send_signal(signal.SIGKILL)
-
-    def pod(self, namespace: str, name: str, *containers: LoggedContainer) -> LoggedPod:
-        """A Pod on our Node, as the Job controller would make it, and as the agent knows it."""
-        document = {
-            "apiVersion": "v1",
-            "kind": "Pod",
-            "metadata": {"name": name, "namespace": namespace},
-            "spec": {
-                "nodeName": NODE,
-                "restartPolicy": "Never",
-                "automountServiceAccountToken": False,
-                "tolerations": [{"operator": "Exists"}],
-                "containers": [{"name": one.name, "image": "busybox"} for one in containers if one.name != "init"],
-                "initContainers": [{"name": one.name, "image": "busybox"} for one in containers if one.name == "init"],
-            },
-        }
-        self.plane.kubectl("create", *CONTROLLER, "-f", "-", stdin=json.dumps(document))
-        uid = self.plane.get("pod", name, "-n", namespace)["metadata"]["uid"]
-        directory = PodDirectory(str(self.site.root), "job", "noindex", uid)
-        pod = LoggedPod(namespace, name, uid, NODE, directory, containers)
-        self.site.known[namespace, name] = pod
-        Path(directory.log("any")).parent.mkdir(parents=True)
-        return pod
-
-
-def node_of(api: Api, port: int) -> None:
-    now = f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ}"
-    spec = {"providerID": "batchgate://demo/kubectl"}
-    api.create("/api/v1/nodes", {"apiVersion": "v1", "kind": "Node", "metadata": {"name": NODE}, "spec": spec})
-    ready = {"type": "Ready", "status": "True", "lastHeartbeatTime": now, "lastTransitionTime": now}
-    status = {
-        "addresses": [{"type": "InternalIP", "address": "127.0.0.1"}],
-        "daemonEndpoints": {"kubeletEndpoint": {"Port": port}},
-        "conditions": [ready | {"reason": "KubeletReady", "message": "serves logs"}],
-    }
-    api.patch(f"/api/v1/nodes/{NODE}/status", {"status": status})
-
-
-@pytest.fixture(scope="module")
-def cluster(plane: ControlPlane, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
-    api = connect(str(installing.agent(plane)))
-    root = tmp_path_factory.mktemp("kubelet") / "site"
-    root.mkdir(mode=0o700)
-    site, indexes = Site(root), Indexes()
-    settings = KubeletSettings(NODE, ("127.0.0.1",), directory=root.parent / "pki", pace=QUICK, upkeep_seconds=0.2)
-    kubelet = Kubelet(api, site, indexes, settings)
-    kubelet.start()
-    try:
-        port = kubelet.listen("127.0.0.1", 0, NODE)
-        node_of(api, port)
-        plane.kubectl("certificate", "approve", until(lambda: kubelet.waiting_for))
-        until((root.parent / "pki" / "kubelet.crt").exists, seconds=60)
-        until(lambda: verified(plane, port), seconds=60)
-        yield Cluster(plane, api, site, indexes, port)
-    finally:
-        kubelet.stop()
-        plane.kubectl("delete", "node", NODE, "--wait=false", "--ignore-not-found")
-
-
-def verified(plane: ControlPlane, port: int) -> bool:
-    """Whether our certificate is one of the cluster's CA by now."""
-    try:
-        ask("/healthz", port, ssl.create_default_context(cafile=plane.ca_file))
-    except ssl.SSLError:
-        return False
-    return True
-
-
-def ask(path: str, port: int, tls: ssl.SSLContext, token: str = "") -> tuple[int, bytes]:
-    connection = http.client.HTTPSConnection("127.0.0.1", port, context=tls, timeout=60)
-    try:
-        connection.request("GET", path, headers={"Authorization": f"Bearer {token}"} if token else {})
-        answer = connection.getresponse()
-        return answer.status, answer.read()
-    finally:
-        connection.close()
 
 
 def test_logs_of_a_finished_pod(cluster: Cluster, namespace: str) -> None:
@@ -217,16 +94,9 @@ def test_a_kubectl_that_is_ended_gives_its_place_back(cluster: Cluster, namespac
     with cluster.following("logs", "-f", "-n", namespace, "left") as kubectl:
         assert kubectl.stdout is not None
         assert kubectl.stdout.readline() == b"early\n"
-        until(lambda: sockets_of(cluster.port) > 0)
+        until(lambda: cluster.sessions() > 0)
 
-    until(lambda: sockets_of(cluster.port) == 0, seconds=60)
-
-
-def sockets_of(port: int) -> int:
-    """Established connections whose local end is this port."""
-    local = f":{port:04X}"
-    lines = Path("/proc/net/tcp").read_text().splitlines()[1:]
-    return sum(words[1].endswith(local) and words[3] == "01" for words in map(str.split, lines))
+    until(lambda: cluster.sessions() == 0, seconds=60)
 
 
 def test_what_has_no_logs_is_said(cluster: Cluster, namespace: str) -> None:
@@ -250,12 +120,13 @@ def test_batch_jobs_are_not_entered(cluster: Cluster, namespace: str) -> None:
     cluster.pod(namespace, "closed", LoggedContainer("main", RunState.RUNNING, 0))
     status = {"phase": "Running", "conditions": [], "containerStatuses": []}
     cluster.api.patch(f"/api/v1/namespaces/{namespace}/pods/closed/status", {"status": status})
+    no = "site demo does not allow it"
     why = (
         "this Pod runs as a batch job on the nodes of an HPC site; kubectl logs and kubectl describe show what it does"
     )
 
-    assert f"exec is not possible, as {why}" in cluster.refused("exec", "-n", namespace, "closed", "--", "date")
-    assert f"attach is not possible, as {why}" in cluster.refused("attach", "-n", namespace, "closed")
+    assert f"exec is not possible, as {no}" in cluster.refused("exec", "-n", namespace, "closed", "--", "date")
+    assert f"attach is not possible, as {no}" in cluster.refused("attach", "-n", namespace, "closed")
     assert f"port-forward is not possible, as {why}" in cluster.refused(
         "port-forward", "-n", namespace, "closed", ":80"
     )

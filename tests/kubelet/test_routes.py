@@ -13,6 +13,9 @@ WHY = "this Pod runs as a batch job on the nodes of an HPC site; kubectl logs an
     [
         ("/containerLogs/ns/pod/main", Route(Target.LOGS, "ns", "pod", "main")),
         ("/containerLogs/ns/pod%2Eone/main/", Route(Target.LOGS, "ns", "pod.one", "main")),
+        ("/exec/ns/pod/main", Route(Target.EXEC, "ns", "pod", "main")),
+        ("/exec/ns/pod/uid/main", Route(Target.EXEC, "ns", "pod", "main", "uid")),
+        ("/attach/ns/pod/main", Route(Target.ATTACH, "ns", "pod", "main")),
         ("/pods", Route(Target.PODS)),
         ("/pods/", Route(Target.PODS)),
         ("/stats/summary", Route(Target.SUMMARY)),
@@ -27,9 +30,6 @@ def test_what_a_path_asks_for(path: str, expected: Route) -> None:
 @pytest.mark.parametrize(
     ("method", "path", "status", "text"),
     [
-        ("POST", "/exec/ns/pod/main", 501, f"exec is not possible, as {WHY}"),
-        ("GET", "/exec/ns/pod/uid/main", 501, f"exec is not possible, as {WHY}"),
-        ("POST", "/attach/ns/pod/main", 501, f"attach is not possible, as {WHY}"),
         ("POST", "/portForward/ns/pod", 501, f"port-forward is not possible, as {WHY}"),
         ("POST", "/run/ns/pod/main", 501, f"running a command in it is not possible, as {WHY}"),
         ("GET", "/cri/exec/token", 501, f"attaching to it is not possible, as {WHY}"),
@@ -39,6 +39,9 @@ def test_what_a_path_asks_for(path: str, expected: Route) -> None:
         ("GET", "/", 404, "404 page not found"),
         ("GET", "", 404, "404 page not found"),
         ("GET", "//pods", 404, "404 page not found"),
+        ("PUT", "/exec/ns/pod/main", 405, "405: Method Not Allowed"),
+        ("POST", "/exec/ns/pod", 404, "404 page not found"),
+        ("POST", "/exec/ns/pod/uid/main/more", 404, "404 page not found"),
         ("GET", "/containerLogs/ns/pod", 404, "404 page not found"),
         ("GET", "/containerLogs/ns//main", 404, "404 page not found"),
         ("GET", "/containerLogs/ns/pod/main/more", 404, "404 page not found"),

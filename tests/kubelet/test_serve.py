@@ -50,7 +50,7 @@ def test_each_path_has_its_answer(api: Served) -> None:
     assert api.ask("/configz") == (404, b"404 page not found")
     assert api.ask("/pods", method="POST") == (405, b"405: Method Not Allowed")
     status, words = api.ask("/exec/ada/pod/main?command=sh", method="POST")
-    assert (status, words[:58]) == (501, b"exec is not possible, as this Pod runs as a batch job on t")
+    assert (status, words[:58]) == (501, b"exec is not possible, as site demo does not allow it")
 
 
 @pytest.mark.parametrize(

@@ -7,9 +7,11 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Final
 
 from router import names
+from router.agent.files.entering import Entrance
 from router.agent.records import Record, Records, SiteRecords
 from router.host import Host
 from router.hpc import JobReport
@@ -21,6 +23,8 @@ from router.pod.life import Life
 from router.pod.status import ContainerStatus, Running, Terminated, Waiting
 from router.reconcile.following import followed
 
+STALE_SECONDS: Final = 600.0
+"""A job whose figures stay the same for so long is idle."""
 _STATES: Final = {Running: RunState.RUNNING, Terminated: RunState.TERMINATED, Waiting: RunState.WAITING}
 
 
@@ -28,14 +32,24 @@ class Logged:
     """See ``router.kubelet.source.LogSource``.
 
     :param host_of: takes a Pod's uid; returns the host with the Pod's files
+    :param entrance: the way into running containers
     """
 
-    def __init__(self, api: Api, host_of: Callable[[str], Host], records: Records | SiteRecords, site: str) -> None:
+    def __init__(
+        self,
+        api: Api,
+        host_of: Callable[[str], Host],
+        records: Records | SiteRecords,
+        site: str,
+        entrance: Entrance,
+    ) -> None:
         self._api = api
+        self.enter, self.allow = entrance.enter, entrance.allow
         self._host_of = host_of
         self._records = records
         self._site = site
         self._began = time.time()
+        self._measured: dict[str, PodUsage] = {}
 
     def pod(self, namespace: str, name: str) -> LoggedPod | None:
         """A Pod of this site, also if it was just deleted; else None."""
@@ -59,7 +73,11 @@ class Logged:
     def usage(self, node: str) -> NodeUsage:
         """The resources that running jobs use, by the batch system's reports."""
         running = [one for one in self._records.all() if one.facts.pod.node == node or not node]
-        pods = tuple(found for one in running if (found := usage_of(one)) is not None)
+        found = [usage for one in running if (usage := usage_of(one)) is not None]
+        pods = tuple(measured(self._measured.get(one.uid), one) for one in found)
+        known = {record.uid for record in self._records.all()}
+        kept = {uid: one for uid, one in self._measured.items() if uid in known}
+        self._measured = kept | {one.uid: one for one in pods}
         return NodeUsage(node, self._began, pods)
 
 
@@ -98,7 +116,7 @@ def usage_of(record: Record) -> PodUsage | None:
     if started is None or pod.status.terminal or not pod.name:
         return None
     job = followed(record.facts)
-    usage = _usage(job.report) if job is not None and job.report is not None else None
+    usage = _usage(job.report, job.heard or time.time()) if job is not None and job.report is not None else None
     running = [one for one in pod.status.containers if isinstance(one.state, Running)]
     containers = tuple(
         ContainerUsage(one.name, one.state.started, usage if len(pod.containers) == 1 else None)
@@ -108,7 +126,20 @@ def usage_of(record: Record) -> PodUsage | None:
     return PodUsage(pod.namespace, pod.name, pod.uid, started, usage, containers)
 
 
-def _usage(report: JobReport) -> Usage | None:
+def measured(before: PodUsage | None, now: PodUsage) -> PodUsage:
+    """The usage with the time at which its figures were first seen.
+
+    A batch system measures every minute or two. With a new time for old figures, whoever computes cores from two answers
+    would find none in between.
+    """
+    known, usage = before.usage if before else None, now.usage
+    if known is None or usage is None or usage.at - known.at > STALE_SECONDS or replace(known, at=usage.at) != usage:
+        return now
+    containers = tuple(replace(one, usage=known) if one.usage is not None else one for one in now.containers)
+    return replace(now, usage=known, containers=containers)
+
+
+def _usage(report: JobReport, heard: float) -> Usage | None:
     """The usage in OpenPBS' ``resources_used``: ``cput`` (H:M:S) and ``mem`` (kb)."""
     cpu, memory = report.used.get("cput", ""), report.used.get("mem", "")
     if not cpu and not memory:
@@ -118,4 +149,4 @@ def _usage(report: JobReport) -> Usage | None:
     except ValueError:
         seconds = None
     kib = memory.removesuffix("kb")
-    return Usage(time.time(), seconds, int(kib) * 1024 if kib.isdigit() else None)
+    return Usage(heard, seconds, int(kib) * 1024 if kib.isdigit() else None)

@@ -16,8 +16,10 @@ from typing import Final
 
 from router import names
 from router.agent.approval import named_user, owner_of
+from router.agent.batch.commands import BatchCommands
 from router.agent.batch.jobs import BatchJobs
 from router.agent.batch.site_observer import SiteObserver
+from router.agent.files.entering import Entrance
 from router.agent.files.log_source import Logged
 from router.agent.lastcheck import CheckRecord, LastCheck
 from router.agent.nodes.daemonsets import DaemonSets
@@ -29,6 +31,7 @@ from router.agent.pods.straying import Strays
 from router.agent.pods.watching import Pods, let_go
 from router.agent.records import Record, Records, SiteRecords
 from router.agent.submission.submitting import Withdrawn, WrongUser
+from router.agent.users.seats import Seat
 from router.agent.users.user import User
 from router.agent.users.world import Shared, World, back_off
 from router.errors import ApiError, BatchgateError, SignatureError
@@ -83,7 +86,9 @@ class Lead:
         nodes = [names.node_name(site.name, queue.name) for queue in site.queues]
         pace = Pace(delay_seconds=site.fs_delay)
         kubelet = KubeletSettings(nodes[0], (settings.address,), settings.self_signed, settings.certificates, pace)
-        self._kubelet = Kubelet(api, Logged(api, self._host_of, self.records, site.name), indexes, kubelet)
+        entrance = Entrance(site, self.records, self._host_of, self._commands_of, world.recorder)
+        source = Logged(api, self._host_of, self.records, site.name, entrance)
+        self._kubelet = Kubelet(api, source, indexes, kubelet)
         board = Board(settings.namespace, site.name, tuple(queue.name for queue in site.queues))
         self._queue_states = QueueStatePublisher(api, self._queues, board, ready=lambda: world.election.leading)
         self._comparison = PolicyComparison(api, settings.namespace, world.policy, self._policy_compared)
@@ -289,8 +294,13 @@ class Lead:
             holding.wake(uid)
 
     def _host_of(self, uid: str) -> Host:
-        holding = self._holding(uid)
-        return (holding or self._nobody).seat.host
+        return self._seat_of(uid).host
+
+    def _commands_of(self, uid: str) -> BatchCommands:
+        return self._seat_of(uid).commands
+
+    def _seat_of(self, uid: str) -> Seat:
+        return (self._holding(uid) or self._nobody).seat
 
     def _reach_changed(self) -> None:
         """Report the site as unreachable if all users fail to reach it; one user's failure is only logged."""

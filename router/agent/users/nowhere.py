@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from pathlib import PurePath
 from typing import NoReturn
 
-from router.host import MOST_READ, Ended, Status
+from router.host import MOST_READ, Ended, HostUnavailable, Piped, Status
 from router.pod.files import Staged
 
 
@@ -28,6 +28,10 @@ class Nowhere:
     def run(self, argv: Sequence[str], seconds: float, stdin: bytes = b"") -> Ended:  # noqa: ARG002 - a Host's
         """See ``Host``."""
         return Ended(None, b"", f"{argv[0]}: the Pod's HPC user is not proven".encode())
+
+    def pipe(self, argv: Sequence[str]) -> Piped:
+        """See ``Host``."""
+        raise HostUnavailable(f"{argv[0]}: the Pod's HPC user is not proven")
 
     def names(self, path: PurePath | str) -> list[str]:  # noqa: ARG002 - a Host's
         """See ``Host``."""

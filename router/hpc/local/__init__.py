@@ -72,6 +72,7 @@ __all__ = [
     "submit_argv",
     "unknown_ids",
     "value_problem",
+    "within_argv",
 ]
 
 STATE_VARIABLE: Final = "BATCHGATE_LOCAL"
@@ -128,6 +129,11 @@ def cancel_argv(job_id: str, commands: Commands = DEFAULT, *, force: bool = Fals
 def signal_argv(job_id: str, signal: str, commands: Commands = DEFAULT) -> tuple[str, ...]:
     """``qsig -s TERM ID``: the script has no parent shell, so it gets TERM itself."""
     return commands.argv("qsig", "-s", signal, job_id)
+
+
+def within_argv(job_id: str, words: Sequence[str], commands: Commands = DEFAULT) -> tuple[str, ...]:  # noqa: ARG001
+    """The program itself: jobs of the embedded queue run on this machine."""
+    return tuple(words)
 
 
 def queues_argvs(commands: Commands = DEFAULT) -> tuple[tuple[str, ...], ...]:

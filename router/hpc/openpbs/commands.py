@@ -234,3 +234,8 @@ def failure(argv: Sequence[str], returncode: int | None, stderr: str) -> BatchEr
         return kind(argv, returncode, words)
     gone = returncode in {_FINISHED, _UNKNOWN_JOB, _BAD_STATE} and not no_connection
     return None if gone else Unavailable(argv, returncode, words)
+
+
+def within_argv(job_id: str, words: Sequence[str], commands: Commands = DEFAULT) -> None:  # noqa: ARG001
+    """None: OpenPBS's commands do not carry the stdin of a program that a user starts within a running job."""
+    return

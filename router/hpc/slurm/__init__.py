@@ -26,6 +26,7 @@ from router.hpc.slurm.commands import (
     states_argv,
     submit_argv,
     unknown_ids,
+    within_argv,
 )
 from router.hpc.slurm.directives import MARK, allowed, directives, entry_lines, is_directive, key_problem, value_problem
 from router.hpc.slurm.records import STATES
@@ -64,4 +65,5 @@ __all__ = [
     "submit_argv",
     "unknown_ids",
     "value_problem",
+    "within_argv",
 ]

@@ -226,3 +226,12 @@ def failure(argv: Sequence[str], returncode: int | None, stderr: str) -> BatchEr
         return kind(argv, returncode, words)
     done = submitting or ((returncode == 0 or _GONE.search(words)) and not no_answer)
     return None if done else Unavailable(argv, returncode, words)
+
+
+def within_argv(job_id: str, words: Sequence[str], commands: Commands = DEFAULT) -> tuple[str, ...]:
+    """``srun --overlap``: a step of one task beside the script's own, on the job's first node, with all of its memory.
+
+    ``--overlap`` came with Slurm 20.11. Without ``--unbuffered`` output waits for a whole line.
+    """
+    place = (f"--jobid={job_id}", "--overlap", "--nodes=1", "--ntasks=1", "--relative=0", "--mem=0", "--chdir=/")
+    return commands.argv("srun", *place, "--unbuffered", "--export=NONE", "--mpi=none", "--cpu-bind=none", *words)

@@ -26,6 +26,7 @@ from router.hpc.torque.commands import (
     states_argv,
     submit_argv,
     unknown_ids,
+    within_argv,
 )
 from router.hpc.torque.directives import (
     MARK,
@@ -72,4 +73,5 @@ __all__ = [
     "submit_argv",
     "unknown_ids",
     "value_problem",
+    "within_argv",
 ]

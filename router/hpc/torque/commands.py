@@ -214,3 +214,8 @@ def failure(argv: Sequence[str], returncode: int | None, stderr: str) -> BatchEr
         return kind(argv, returncode, words)
     gone = returncode == _UNKNOWN_JOB or _GONE.search(words) or _HIDDEN.fullmatch(words)
     return None if gone else Unavailable(argv, returncode, words)
+
+
+def within_argv(job_id: str, words: Sequence[str], commands: Commands = DEFAULT) -> None:  # noqa: ARG001
+    """None: TORQUE's commands do not carry the stdin of a program that a user starts within a running job."""
+    return

@@ -5,17 +5,19 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
 
 from router import names
-from router.agent.files.log_source import Logged, logged, usage_of
+from router.agent.files.entering import Entrance
+from router.agent.files.log_source import Logged, logged, measured, usage_of
 from router.agent.records import Record, Records
 from router.host.local import LocalHost
 from router.hpc import JobReport, JobState
 from router.kube.client import Api
-from router.kubelet.figures import ContainerUsage
+from router.kubelet.figures import ContainerUsage, PodUsage, Usage
 from router.kubelet.runs import LoggedContainer, RunState
 from router.pod.layout import PodDirectory
 from router.pod.life import fold_all
@@ -26,6 +28,7 @@ from tests.reconcile.given import JOB, MAIN, NOTHING, SIDECAR, UID, T, began, li
 
 NOWHERE = cast("Api", object())
 """Is not asked."""
+NO_ENTRANCE = cast("Entrance", SimpleNamespace(enter=None, allow=None))
 
 
 def records() -> Records:
@@ -82,7 +85,7 @@ def test_a_container_without_a_status_waits() -> None:
 def test_a_pod_is_found_by_its_name_for_as_long_as_there_is_one(tmp_path: Path) -> None:
     known = records()
     record = record_of(running(ContainerStatus("main", Running(T + 12))), known=known)
-    source = Logged(NOWHERE, lambda _: LocalHost(tmp_path), known, "hpc1")
+    source = Logged(NOWHERE, lambda _: LocalHost(tmp_path), known, "hpc1", NO_ENTRANCE)
 
     found = source.pod("lab", "train-0")
 
@@ -145,7 +148,7 @@ def test_the_usage_of_a_node_is_that_of_its_pods(tmp_path: Path) -> None:
     for name, node in (("a", "one"), ("b", "two"), ("c", "one")):
         record_of(pod(name=name, uid=name, node=node, status=status), known=known)
     record_of(pod(name="waits", uid="d", node="one"), known=known)
-    source = Logged(NOWHERE, lambda _: LocalHost(tmp_path), known, "hpc1")
+    source = Logged(NOWHERE, lambda _: LocalHost(tmp_path), known, "hpc1", NO_ENTRANCE)
 
     assert [one.name for one in source.usage("one").pods] == ["a", "c"]
     assert [one.name for one in source.usage("").pods] == ["a", "b", "c"]
@@ -175,7 +178,7 @@ def test_the_pods_of_a_node_are_the_api_server_s(tmp_path: Path) -> None:
 
     ours = {names.KEY_SITE: "hpc1"}
     every = made("a", "one", **ours), made("b", "two", **ours), made("c", "one"), made("d", "one", **ours)
-    source = Logged(cast("Api", Cluster(*every)), lambda _: LocalHost(tmp_path), records(), "hpc1")
+    source = Logged(cast("Api", Cluster(*every)), lambda _: LocalHost(tmp_path), records(), "hpc1", NO_ENTRANCE)
 
     assert source.pods("one") == [every[0], every[2], every[3]]
     assert source.pods("") == [every[0], every[1], every[3]]
@@ -199,3 +202,25 @@ def test_a_suspended_job_still_uses_memory() -> None:
     assert found is not None
     assert found.usage is not None
     assert found.usage.memory_bytes == 4096
+
+
+USED = Usage(T, 60.0, 4096)
+
+
+@pytest.mark.parametrize(
+    ("later", "expected"),
+    [
+        (Usage(T + 30, 60.0, 4096), USED),
+        (Usage(T + 30, 61.0, 4096), Usage(T + 30, 61.0, 4096)),
+        (Usage(T + 30, 60.0, 8192), Usage(T + 30, 60.0, 8192)),
+        (Usage(T + 601, 60.0, 4096), Usage(T + 601, 60.0, 4096)),
+        (None, None),
+    ],
+    ids=["the same", "more time", "more memory", "stale", "unknown"],
+)
+def test_figures_keep_the_time_at_which_they_were_first_seen(later: Usage | None, expected: Usage | None) -> None:
+    before = PodUsage("lab", "p", "u", T, USED, (ContainerUsage("main", T, USED),))
+    now = PodUsage("lab", "p", "u", T, later, (ContainerUsage("main", T, later),))
+
+    assert measured(before, now) == PodUsage("lab", "p", "u", T, expected, (ContainerUsage("main", T, expected),))
+    assert measured(None, now) == now

@@ -177,6 +177,7 @@ def _policy(work: Path) -> dict[str, Any]:
         "workDir": str(work),
         "resultsDir": str(work.parent / "results"),
         "runtime": "host",
+        "exec": True,
         "margin": 5,
         "fsDelay": 2,
         "ignoreNodeLabels": [POOL],

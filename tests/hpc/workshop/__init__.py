@@ -33,6 +33,7 @@ from router.hpc.local import (
     states_argv,
     submit_argv,
     unknown_ids,
+    within_argv,
 )
 from router.hpc.requests import Request, clock
 
@@ -69,6 +70,7 @@ __all__ = [
     "submit_argv",
     "unknown_ids",
     "value_problem",
+    "within_argv",
 ]
 
 MARK: Final = "#PBS"
