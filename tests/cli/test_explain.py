@@ -484,7 +484,7 @@ spec:
     spec:
       restartPolicy: Never
       dnsPolicy: ClusterFirst
-      dnsConfig: {searches: [lab]}
+      hostPID: true
       securityContext: {fsGroup: 5}
       containers:
         - {name: a, image: "a:1", command: [a], resources: {requests: {cpu: 2}}, resizePolicy: [{resourceName: cpu}]}
@@ -513,7 +513,7 @@ ONE_BY_ONE = "spec.podReplacementPolicy (translated): `Failed`: a Pod is replace
             ["--fields"],
             [
                 ONE_BY_ONE,
-                f"{TEMPLATE}.dnsPolicy (harmless): names are the site's; a Job that names a Service is warned",
+                f"{TEMPLATE}.dnsPolicy (translated): the node's resolver, as HPC has no cluster DNS; `None`: the Pod's own settings alone",
                 AS_USER,
                 f"{TEMPLATE}.containers[0].resources.requests (translated): {CORES}",
                 SIZE,
@@ -524,9 +524,9 @@ ONE_BY_ONE = "spec.podReplacementPolicy (translated): `Failed`: a Pod is replace
     ids=["alike fields together", "each"],
 )
 def test_fields_that_are_not_what_they_are_in_the_cloud(options: list[str], expected: list[str]) -> None:
-    """``dnsConfig`` keeps the Job in the cloud, and is named there; ``dnsPolicy`` is what the API server fills in."""
+    """``hostPID`` keeps the Job in the cloud, and is named there; ``dnsPolicy`` is what the API server fills in."""
     result = explain("-", "--no-script", *options, stdin=FIELDS)
 
     shown = result.stdout.partition("  fields that are translated or have no effect there\n")[2].splitlines()
     assert [line.strip() for line in shown if line.startswith("    ")][: len(expected)] == expected
-    assert "keeps it in the cloud\n    spec.template.spec.dnsConfig: needs the cluster's DNS" in result.stdout
+    assert "keeps it in the cloud\n    spec.template.spec.hostPID: sees the processes of the node" in result.stdout
