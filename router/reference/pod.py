@@ -66,8 +66,8 @@ _POD_SPEC: Final[Rows] = {
         warned="where the site's runtime runs containers",
     ),
     "schedulerName": harmless(
-        "where it names Kubernetes' own",
-        kept="chooses a scheduler of its own, which the Pod needs to be placed",
+        "where it names Kubernetes' own, or one of the site's `ignoreSchedulers`: the batch system places the Job",
+        kept="asks for the scheduler …, which has no part in HPC; ignoreSchedulers of site … lists those that a Job can do without",
         usual="default-scheduler",
     ),
     "schedulingGates": cloud("waits for a gate of the cluster's scheduler", "PodSchedulingGate"),

@@ -349,6 +349,9 @@ class Site(Entry):
     ignore_privileged: tuple[Text, ...] = Field(
         (), description="Globs over namespaces whose privileged containers run here without privileges."
     )
+    ignore_schedulers: tuple[Text, ...] = Field(
+        (), description="Globs over schedulers of the cluster that mean nothing here: the batch system places Jobs."
+    )
     log_limit: Bytes = Field(10 * 1024**3, description="Largest log file of a container.")
     results_dir: AbsolutePath | None = Field(
         None, description="Where the agent collects results and logs; nothing is collected if unset."

@@ -32,6 +32,7 @@ def unsupported(workload: Workload, site: Site, profile: MpiProfile | None) -> t
         *[obstacle for container in workload.containers for obstacle in _container(container, site)],
         *_isolation(workload, site),
         *_privileged(workload, site),
+        *_scheduler(workload, site),
         *credentials.missing(workload, site),
         *_mpi(workload, site, profile),
     )
@@ -50,19 +51,38 @@ def _naming(workload: Workload, site: Site) -> Iterator[Obstacle]:
     if site.runtime is not Runtime.HOST or not workload.naming:
         return
     field = "hostAliases" if workload.naming.hosts else "dnsConfig"
-    path = f"{workload.containers[0].path.rpartition('.')[0]}.{field}"
-    yield Obstacle(path, f"needs a container, and site {site.name} runs commands without one (runtime host)")
+    yield Obstacle(
+        f"{_pod_path(workload)}.{field}",
+        f"needs a container, and site {site.name} runs commands without one (runtime host)",
+    )
 
 
 def cautions(workload: Workload, site: Site) -> tuple[str, ...]:
     """What a Job does without on this site, by the site's own word."""
-    return tuple(
-        [
-            f"{path}: a container is never privileged on HPC; site {site.name} runs those of namespace "
-            f"{workload.namespace} without (ignorePrivileged)"
-            for path in workload.privileged
-        ]
-    )
+    unprivileged = [
+        f"{path}: a container is never privileged on HPC; site {site.name} runs those of namespace "
+        f"{workload.namespace} without (ignorePrivileged)"
+        for path in workload.privileged
+    ]
+    placed = [
+        f"{_pod_path(workload)}.schedulerName: the batch system places the Job, and {workload.scheduler} does not, "
+        f"with its gangs and queues; so says site {site.name} (ignoreSchedulers)"
+    ]
+    return (*unprivileged, *(placed if workload.scheduler else ()))
+
+
+def _pod_path(workload: Workload) -> str:
+    return workload.containers[0].path.rpartition(".")[0]
+
+
+def _scheduler(workload: Workload, site: Site) -> Iterator[Obstacle]:
+    """A Pod on HPC is bound to its virtual node as it is made, so no scheduler has it; some give it more than a node."""
+    if workload.scheduler and not globs.matches(site.ignore_schedulers, workload.scheduler):
+        yield Obstacle(
+            f"{_pod_path(workload)}.schedulerName",
+            f"asks for the scheduler {workload.scheduler}, which has no part in HPC; ignoreSchedulers of site {site.name} "
+            "lists those that a Job can do without",
+        )
 
 
 def _privileged(workload: Workload, site: Site) -> Iterator[Obstacle]:

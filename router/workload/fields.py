@@ -33,6 +33,7 @@ class Findings:
     :param preferred: paths of preferences about nodes, which share another
     :param shared: paths of fields that ask for a namespace of the node
     :param privileged: paths of fields that ask for a privileged container
+    :param schedulers: the scheduler that the Pod names, unless it is Kubernetes' own
     """
 
     obstacles: list[Obstacle] = field(default_factory=list)
@@ -41,6 +42,7 @@ class Findings:
     preferred: list[str] = field(default_factory=list)
     shared: list[str] = field(default_factory=list)
     privileged: list[str] = field(default_factory=list)
+    schedulers: list[str] = field(default_factory=list)
 
     def block(self, path: str, reason: str) -> None:
         """Note that this field keeps the Job out of HPC."""

@@ -304,6 +304,7 @@ class Workload:
     :param naming: what the Pod adds to the names that its node knows
     :param shared: paths of fields that ask for a namespace of the node: ``hostNetwork``, ``hostIPC``
     :param privileged: paths of fields that ask for a privileged container
+    :param scheduler: the scheduler that the Pod names, unless it is Kubernetes' own; else empty
     :param obstacles: hold for every site; ``router.policy.fit`` judges what only some sites can do
     """
 
@@ -346,6 +347,7 @@ class Workload:
     naming: Naming = Naming()
     shared: tuple[str, ...] = ()
     privileged: tuple[str, ...] = ()
+    scheduler: str = ""
     obstacles: tuple[Obstacle, ...] = ()
     warnings: tuple[str, ...] = ()
 

@@ -136,8 +136,8 @@ def _mounts(value: object, path: str, findings: Findings) -> None:
 
 
 def _scheduler(value: object, path: str, findings: Findings) -> None:
-    if as_text(value, path) != "default-scheduler":
-        findings.block(path, "chooses a scheduler of its own, which the Pod needs to be placed")
+    if (name := as_text(value, path)) != "default-scheduler":
+        findings.schedulers.append(name)
 
 
 _USUAL_CAPABILITIES: Final = frozenset(

@@ -113,10 +113,14 @@ def workload_of(
     workload = _assemble(manifest, sized, (containers, mpi), deadline, findings)
     if naming:
         workload = replace(workload, naming=naming)
-    if not (sized.extended or findings.shared or findings.privileged):
+    if not (sized.extended or findings.shared or findings.privileged or findings.schedulers):
         return workload
     return replace(
-        workload, extended=sized.extended, shared=tuple(findings.shared), privileged=tuple(findings.privileged)
+        workload,
+        extended=sized.extended,
+        shared=tuple(findings.shared),
+        privileged=tuple(findings.privileged),
+        scheduler="".join(findings.schedulers),
     )
 
 

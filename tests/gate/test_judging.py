@@ -200,13 +200,13 @@ def test_who_has_no_account_stays_in_the_cloud_with_the_reason() -> None:
 
 def test_all_that_is_in_the_way_reaches_the_user_line_by_line() -> None:
     """One warning would be cut after the first thing, and the user would meet the next one after mending it."""
-    pod = sized("3", hostPID=True, schedulerName="volcano")
+    pod = sized("3", hostPID=True, schedulingGates=[{"name": "a"}])
     judged = judge(job_of(pod=pod), requester=Requester("eve", (), "default"), gate=gate())
 
     assert judged.warnings[:4] == (
         "This Job stays in the cloud: rule large would send it to HPC, but 3 things are in the way:",
         "1. spec.template.spec.hostPID: sees the processes of the node",
-        "2. spec.template.spec.schedulerName: chooses a scheduler of its own, which the Pod needs to be placed",
+        "2. spec.template.spec.schedulingGates: waits for a gate of the cluster's scheduler",
         "3. queue small of site hpc1, queue workq of site hpc1: no account at site hpc1 is for user eve in namespace default",
     )
 

@@ -76,7 +76,7 @@ POD_FIELDS: list[tuple[Manifest, list[str]]] = [
         [f"{POD}.topologySpreadConstraints[0]"],
     ),
     ({"schedulerName": "default-scheduler"}, []),
-    ({"schedulerName": "volcano"}, [f"{POD}.schedulerName"]),
+    ({"schedulerName": "volcano"}, []),  # a site answers it
     ({"schedulingGates": [{"name": "a"}]}, [f"{POD}.schedulingGates"]),
     ({"schedulingGates": []}, []),
     ({"resourceClaims": [{"name": "a"}]}, [f"{POD}.resourceClaims"]),
