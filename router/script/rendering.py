@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from functools import lru_cache
 from importlib import resources
-from typing import Any
+from typing import Any, Final
 
 from jinja2 import Environment, StrictUndefined, Template
 
@@ -28,6 +28,9 @@ from router.site.systems import SYSTEMS
 from router.values import unchanging
 from router.workload.inside import started_by, starts_ranks
 from router.workload.model import Container, ContainerKind, Workload
+
+_BELOW: Final = "\n\t"
+"""Between the lines of a function."""
 
 
 @unchanging
@@ -79,11 +82,10 @@ def render(workload: Workload, route: Route) -> Script:
     request = request_of(route, exclusive=devices is not None and site.gpus == "exclusive")
     own = _template().render(
         _data(workload, route, modules, devices, ranks),
-        mark=system.MARK,
-        options=system.directives(request),
-        entry_lines=system.entry_lines(route.allocation.cores_per_rank),
+        directives="\n".join([f"{system.MARK} {option}" for option in system.directives(request)]),
+        entry_lines="\n".join(system.entry_lines(route.allocation.cores_per_rank)),
         blocks=_blocks(workload, route, devices, ranks, warnings),
-        lifecycles=lifecycle.blocks(workload),
+        lifecycles=[(name, what, _BELOW.join(lines)) for name, what, lines in lifecycle.blocks(workload)],
         runtime_line=completing.runtime_line(_parts(workload, route, modules, devices, ranks)),
     )
     if request.project and not system.TRAITS.projects:
@@ -189,15 +191,15 @@ def _data(
 
 def _blocks(
     workload: Workload, route: Route, devices: Devices | None, ranks: _Ranks | None, warnings: list[str]
-) -> list[tuple[str, list[str]]]:
-    """The kind and the lines of each container's function."""
+) -> list[tuple[str, str]]:
+    """The kind and the text of each container's function."""
     blocks = []
     first = 0
     volumes = {volume.name: volume for volume in workload.volumes}
     for index, container in enumerate(workload.containers):
         own = ranks.start.own if ranks and ranks.index == index else None
         setting = Setting(workload, route, devices, own, first, volumes)
-        blocks.append((container.kind.value, block(container, setting, warnings)))
+        blocks.append((container.kind.value, _BELOW.join(block(container, setting, warnings))))
         if container.gpus and own is None and container.kind is not ContainerKind.INIT:
             first += container.gpus.value
     return blocks
