@@ -65,8 +65,10 @@ def cautions(workload: Workload, site: Site) -> tuple[str, ...]:
         for path in workload.privileged
     ]
     placed = [
-        f"{_pod_path(workload)}.schedulerName: the batch system places the Job, and {workload.scheduler} does not, "
-        f"with its gangs and queues; so says site {site.name} (ignoreSchedulers)"
+        (
+            f"{_pod_path(workload)}.schedulerName: the batch system places the Job, and {workload.scheduler} does not, "
+            f"with its gangs and queues; so says site {site.name} (ignoreSchedulers)"
+        )
     ]
     return (*unprivileged, *(placed if workload.scheduler else ()))
 
