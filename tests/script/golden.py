@@ -130,6 +130,9 @@ def _lifecycle() -> str:
     return text_of(workload(main, hostAliases=aliases, dnsConfig=config), _on("openpbs"))
 
 
+PROBED = container("/bin/echo", "hello", livenessProbe={"exec": {"command": ["true"]}})
+
+
 def _inside_lifecycle() -> str:
     main = container("bash", "-c", "mpirun -np 8 ./solver | tee log", livenessProbe={"exec": {"command": ["true"]}})
     main["resources"] = {"requests": {"cpu": "8", "memory": "8Gi"}}
@@ -221,6 +224,7 @@ CASES: dict[str, Case] = {
     "slurm-modules": Case(_modules),
     "slurm-pull": Case(lambda: text_of(workload(container("work")), _on("slurm", pull="job"))),
     "local-host-secret": Case(_secret("local", runtime="host"), env={"main": [b"PASSWORD=x"]}),
+    "local-host-probe": Case(lambda: text_of(workload(PROBED), site("local", runtime="host"))),
     "local-host": Case(lambda: text_of(workload(container("/bin/echo", "hello")), site("local", runtime="host"))),
 }
 

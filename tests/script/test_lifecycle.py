@@ -277,7 +277,7 @@ def test_the_next_init_container_waits_for_a_sidecars_startup_probe(pod: Pod, wh
 
 
 def test_a_probe_that_hangs_is_ended_with_all_that_it_started(pod: Pod, where: Site) -> None:
-    main = sh("sleep 5", livenessProbe=probe("sh", "-c", "sleep 4321 & sleep 4321", failureThreshold=9))
+    main = sh("sleep 9", livenessProbe=probe("sh", "-c", "sleep 4321 & sleep 4321", failureThreshold=9))
 
     assert pod.run(text_of(workload(main), where)) == 0
 
@@ -446,7 +446,7 @@ class TestRealImages:
     @pytest.mark.skipif(os.getuid() != 0, reason="needs root to become another user")
     def test_an_unprivileged_users_probe_sees_its_containers_own_files(self, tmp_path: Path) -> None:
         """In an image file, where the runtime has made a user namespace."""
-        main = sh("echo own >/own; sleep 5; cat /tmp/seen", image="mpi:1", env=[{"name": "WORD", "value": "it's"}],
+        main = sh("echo own >/own; until [ -s /tmp/seen ]; do sleep 0.1; done; sleep 2; cat /tmp/seen", image="mpi:1", env=[{"name": "WORD", "value": "it's"}],
                   readinessProbe=probe("sh", "-c", 'cat /own >/tmp/seen; echo "$WORD $(id -u) $PWD $$$$" >>/tmp/seen', timeoutSeconds=5))  # fmt: skip
         text = text_of(workload(main), site(images=[{"match": "mpi:*", "path": str(SIF)}]))
         pod = Pod(tmp_path / "work").make()

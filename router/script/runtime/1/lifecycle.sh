@@ -158,6 +158,8 @@ keep_probing() { # ROLE
 		[[ ! -e $scratch/ending || $1 == readiness ]] || return 1
 		((next += period, next > now)) || next=$now
 		handle "$timeout" "${handler[@]}"
+		# A container that ends takes the probe along a little before its runtime ends.
+		[[ $code != 137 || $said == 'timed out'* ]] || pause 1
 		kill -0 "$self" || exit # it has ended meanwhile
 		if [[ $said == 'nsenter: '* ]]; then # not started: neither a success nor a failure
 			code=0$code
