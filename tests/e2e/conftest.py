@@ -28,7 +28,7 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Installed]:
     try:
         found.upgrade(site.values(text), folder / "values.yaml")
         found.ok("delete", "nodes", "-l", "type=virtual-kubelet")  # those of the release's own agent, which has gone
-        with site.agent(found, text, folder):
+        with site.message_file(), site.agent(found, text, folder):
             yield found
     finally:
         installing.install(found.layout, found.provider, print)
