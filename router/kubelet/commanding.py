@@ -9,8 +9,8 @@ import asyncio
 import contextlib
 from collections.abc import AsyncGenerator, Callable
 from concurrent.futures import Executor
-from dataclasses import dataclass
-from typing import TypeVar
+from dataclasses import dataclass, field
+from typing import Any, Final, TypeVar
 
 from aiohttp import web
 
@@ -30,6 +30,9 @@ from router.remotecommand.upgrading import Upgrade
 
 T = TypeVar("T")
 
+TELLING_SECONDS: Final = 2.0
+"""In which clients are told that the agent ends."""
+
 
 @dataclass(frozen=True, slots=True)
 class Commanding:
@@ -42,6 +45,14 @@ class Commanding:
     streams: Streams
     places: Places
     workers: Executor
+    _ending: asyncio.Event = field(default_factory=asyncio.Event)
+    _served: set[asyncio.Task[Any]] = field(default_factory=set)
+
+    async def end(self) -> None:
+        """Cut all sessions, and tell their clients; no further one begins."""
+        self._ending.set()
+        if self._served:
+            await asyncio.wait(self._served, timeout=TELLING_SECONDS)
 
     async def serve(self, request: web.BaseRequest, asked: Route, pod: LoggedPod) -> web.StreamResponse:
         """Serve one request to its end. Raises RequestError before the connection changes its protocol."""
@@ -53,9 +64,17 @@ class Commanding:
         with self.places.place(pod.namespace):
             upgrade = Upgrade(request)
             serve = self._attach if asked.target is Target.ATTACH else self._exec
+            self._note()
             with contextlib.suppress(ConnectionError):
                 await serve(upgrade, wanted, pod, container)
         return await upgrade.left()
+
+    def _note(self) -> None:
+        """Have ``end`` wait for this request."""
+        task = asyncio.current_task()
+        assert task is not None  # noqa: S101 - a request is served in one
+        self._served.add(task)
+        task.add_done_callback(self._served.discard)
 
     async def _exec(self, upgrade: Upgrade, wanted: Wanted, pod: LoggedPod, container: LoggedContainer) -> None:
         entered = await self._entered(pod, container.name, wanted.words[0])
@@ -67,7 +86,8 @@ class Commanding:
                 asked = session.request(wanted, path, contained=entered.contained)
                 far = session.FarSide(reader, writer)
                 runs = self._runs(pod, container)
-                await session.converse(client, far, asked, runs, entered.piped.complaint)
+                talk = session.converse(client, far, asked, runs, entered.piped.complaint)
+                await session.until(self._ending, client, talk)
             finally:
                 writer.transport.abort()  # all that counts was read
         finally:
@@ -82,11 +102,7 @@ class Commanding:
         run = Run(self.source.files(pod), pod.directory, container.name, container.run or 0)
         opened = await self.streams.open(WantedLog(pod, run, LogQuery(follow=True, tail=0)))
         client = await upgrade.change(wanted)
-        try:
-            await _shown(client, self.streams.bytes_of(opened))
-            await client.finish(requests.success())
-        except Cut as error:
-            await client.finish(requests.failed(str(error)))
+        await session.until(self._ending, client, _shown(client, self.streams.bytes_of(opened)))
 
     async def _entered(self, pod: LoggedPod, container: str, program: str) -> Entered:
         try:
@@ -105,11 +121,16 @@ class Commanding:
 
 
 async def _shown(client: Client, chunks: AsyncGenerator[bytes, None]) -> None:
-    """Send a log until it ends. Raises ConnectionError once the client leaves, Cut."""
+    """Send a log until it ends, and the status. Raises ConnectionError once the client leaves."""
 
     async def show() -> None:
         async with contextlib.aclosing(chunks):
             async for chunk in chunks:
                 await client.write(Stream.STDOUT, chunk)
 
-    await session.while_there(client, show())
+    try:
+        await session.while_there(client, show())
+    except Cut as error:
+        await client.finish(requests.failed(str(error)))
+    else:
+        await client.finish(requests.success())

@@ -88,13 +88,14 @@ class Kubelet:
         self._ca_read = float("-inf")
         streams = Streams(source, indexes, self._files, settings.pace)
         places = Places(settings.sessions, "commands", "run")
+        self._commanding = Commanding(source, streams, places, self._entering)
         answers = Answers(
             source=source,
             reviews=Reviews(api),
             streams=streams,
             places=Places(settings.streams),
             workers=self._asking,
-            commanding=Commanding(source, streams, places, self._entering),
+            commanding=self._commanding,
         )
         self._server = Server(answers.handle, tls.context(self._pair, None), settings.connections)
         self._upkeep = Loop("kubelet-upkeep", self._look_after)
@@ -123,6 +124,10 @@ class Kubelet:
     def unlisten(self, node: str = "") -> None:
         """Stop listening for this Node."""
         self._server.unlisten(node)
+
+    def end_sessions(self) -> None:
+        """Cut what kubectl exec and attach have begun, and tell them."""
+        self._server.call(self._commanding.end())
 
     def stop(self) -> None:
         """Cut all connections, end all threads."""

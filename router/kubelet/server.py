@@ -125,19 +125,23 @@ class Server:
         :param host: address to bind; empty for all
         :raises ConfigError: the port is taken, or the address is not this machine's
         """
-        return self._call(self._listen(host, port, node))
+        return self.call(self._listen(host, port, node))
 
     def unlisten(self, node: str = "") -> None:
         """Stop listening for this Node; open requests go on."""
-        self._call(self._unlisten(node))
+        self.call(self._unlisten(node))
 
     def stop(self) -> None:
         """Cut all connections and end the thread."""
         if not self._thread.is_alive():
             return
-        self._call(self._stop())
+        self.call(self._stop())
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join()
+
+    def call(self, coroutine: Coroutine[Any, Any, T]) -> T:
+        """The result of a coroutine that runs in the server's thread, from another one."""
+        return asyncio.run_coroutine_threadsafe(coroutine, self._loop).result(CALL_SECONDS)
 
     def _run(self) -> None:
         asyncio.set_event_loop(self._loop)
@@ -145,9 +149,6 @@ class Server:
             self._loop.run_forever()
         finally:
             self._loop.close()
-
-    def _call(self, coroutine: Coroutine[Any, Any, T]) -> T:
-        return asyncio.run_coroutine_threadsafe(coroutine, self._loop).result(CALL_SECONDS)
 
     async def _listen(self, host: str, port: int, node: str) -> int:
         if node in self._listeners:

@@ -30,6 +30,7 @@ LAST_WORDS_SECONDS: Final = 0.3
 """In which a launcher's error message arrives, after the end of its output."""
 END_SECONDS: Final = 5.0
 """In which the node tells how a command ended whose container has ended."""
+_ENDS: Final = "the agent of this site ends or begins anew, and has cut this session; run the command again"
 _CHATTER: Final = 1 << 16
 _STREAMS: Final = {inside.STDOUT: Stream.STDOUT, inside.STDERR: Stream.STDERR}
 
@@ -127,6 +128,22 @@ async def while_there(client: Client, work: Coroutine[Any, Any, T]) -> T:
         return working.result()
     finally:
         await _end(working, gone)
+
+
+async def until(ending: asyncio.Event, client: Client, work: Coroutine[Any, Any, object]) -> None:
+    """Do work that the end of the agent cuts, and then say so: to kubectl, a connection that only ends is a success.
+
+    Raises ConnectionError if the client leaves.
+    """
+    working, cut = asyncio.ensure_future(work), asyncio.ensure_future(ending.wait())
+    try:
+        await asyncio.wait([working, cut], return_when=asyncio.FIRST_COMPLETED)
+        if working.done():
+            working.result()
+            return
+    finally:
+        await _end(working, cut)
+    await client.finish(requests.failed(_ENDS))
 
 
 async def _carried(client: Client, far: FarSide, runs: Callable[[], bool]) -> tuple[bytes, str]:

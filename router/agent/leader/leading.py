@@ -203,6 +203,7 @@ class Lead:
         self._daemonsets.stop()
         if self._nodes is not None:
             self._nodes.stop()
+        self._kubelet.end_sessions()
 
     def jobs(self) -> Mapping[str, int]:
         """Pods by the state of their job, for the metrics."""

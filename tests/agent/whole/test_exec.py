@@ -12,7 +12,7 @@ from tests.agent.whole.stack import Stack
 from tests.agent.whole.waiting import until
 
 pytestmark = pytest.mark.timeout(600)
-WAITS = "trap 'exit 0' TERM; i=0; while [ $i -lt 300 ]; do sleep 1; i=$((i+1)); done"
+WAITS = "trap 'exit 0' TERM; i=0; while [ $i -lt 300 ]; do echo on; sleep 1; i=$((i+1)); done"
 
 
 def running(stack: Stack, cpus: int) -> str:
@@ -90,6 +90,21 @@ def test_a_command_ends_with(end: str, stack: Stack) -> None:
         assert command.returncode == 137
     else:
         stack.agent.start()
+    stack.user.ok("delete", "jobs", "--all")
+
+
+@pytest.mark.parametrize("words", [("exec", "POD", "--", "sh", "-c", "echo on; sleep 600"), ("attach", "POD")])
+def test_a_session_that_the_agent_cuts_has_not_succeeded(words: tuple[str, ...], stack: Stack) -> None:
+    pod = running(stack, BUSY)
+    session = stack.user.start(*(pod if word == "POD" else word for word in words))
+    assert session.stdout is not None
+    while session.stdout.readline() != "on\n":
+        assert session.poll() is None
+    stack.agent.terminate()
+
+    said = session.communicate(timeout=60)[0]
+    stack.agent.start()
+    assert (session.returncode, "the agent of this site ends or begins anew" in said) == (1, True), said
     stack.user.ok("delete", "jobs", "--all")
 
 
