@@ -18,6 +18,11 @@ MOST: Final = 50
 """Most Secrets of one Pod's files. Each may hold a megabyte, and every try reads all of them again."""
 _FORBIDDEN: Final = 403
 _ACCOUNT: Final = re.compile(r'User "system:serviceaccount:([a-z0-9-]{1,63}):([a-z0-9.-]{1,253})"')
+_CHART_VALUES: Final = {
+    names.PULL_SECRETS_ROLE: "pullSecrets.enabled",
+    names.SECRETS_ROLE: "secrets.enabled",
+    names.TOKENS_ROLE: "tokens.enabled",
+}
 
 Json = dict[str, Any]
 
@@ -54,10 +59,19 @@ def find(api: Api, namespace: str, name: str, role: str) -> Json | None:
 
 
 def granting(error: ApiError, namespace: str, role: str) -> str:
-    """What an admin runs to give a right that the API server has refused (its message names the account)."""
+    """What an admin runs to give a right that the API server has refused.
+
+    Its message names the account, and roles that are bound but missing: `kubectl create rolebinding` does not look.
+    """
+    kind = role.removeprefix("batchgate-")
+    if f'clusterrole.rbac.authorization.k8s.io "{role}" not found' in error.message:
+        return (
+            f"it is bound to the ClusterRole {role}, which is missing: an admin of the cluster makes it with "
+            f"`kubectl apply -k manifests/{kind}`, or with the chart's value {_CHART_VALUES[role]}"
+        )
     account = _ACCOUNT.search(error.message)
     space, name = account.groups() if account else (names.SYSTEM_NAMESPACE, names.AGENT_ACCOUNT)
     return (
-        f"an admin of namespace {namespace} allows it with `kubectl -n {namespace} create rolebinding {name}-"
-        f"{role.removeprefix('batchgate-')} --clusterrole {role} --serviceaccount {space}:{name}`"
+        f"an admin of namespace {namespace} allows it with `kubectl -n {namespace} create rolebinding {name}-{kind} "
+        f"--clusterrole {role} --serviceaccount {space}:{name}`"
     )

@@ -17,7 +17,7 @@ from router.agent.files.wiping import holds_credentials
 from router.agent.metrics import Metrics
 from router.agent.submission.attempts import attempt_of
 from router.agent.submission.images import Images, ImageWait
-from router.agent.submission.secrets import NotAllowed
+from router.agent.submission.secrets import NotAllowed, granting
 from router.agent.submission.submitting import (
     Added,
     DirectoryExists,
@@ -336,6 +336,31 @@ def test_a_secret_that_the_agent_may_not_read_is_waited_for_with_what_grants_it(
     attempt = attempt_of(error.value, 100)
     expected = f"the agent may not read Secret password: {GRANT}"
     assert (attempt.reason, attempt.message, attempt.not_before) == ("CreateContainerConfigError", expected, 130)
+
+
+@pytest.mark.parametrize(
+    ("role", "folder"),
+    [
+        ("batchgate-pull-secrets", "pull-secrets"),
+        ("batchgate-secrets", "secrets"),
+        ("batchgate-tokens", "tokens"),
+    ],
+)
+def test_a_role_that_is_bound_but_missing_is_told(role: str, folder: str) -> None:
+    words = (
+        'User "system:serviceaccount:batchgate-system:batchgate-agent" cannot get resource "secrets": RBAC: '
+        f'[clusterrole.rbac.authorization.k8s.io "other" not found, clusterrole.rbac.authorization.k8s.io "{role}" not found]'
+    )
+    expected = (
+        f"it is bound to the ClusterRole {role}, which is missing: an admin of the cluster makes it with "
+        f"`kubectl apply -k manifests/{folder}`, or with the chart's value {CHART_VALUES[folder]}"
+    )
+    assert granting(ApiError(403, "Forbidden", words, SECRET_PATH), "default", role) == expected
+    assert (ROOT / "manifests" / folder / "role.yaml").is_file()
+
+
+CHART_VALUES = {"pull-secrets": "pullSecrets.enabled", "secrets": "secrets.enabled", "tokens": "tokens.enabled"}
+ROOT = Path(__file__).parents[3]
 
 
 def test_a_pod_names_a_bounded_number_of_secrets(tmp_path: Path) -> None:
