@@ -119,7 +119,7 @@ def _read(signature: str, keys: Mapping[str, Ed25519PublicKey]) -> signing.Claim
     try:
         return signing.read(signature, keys)
     except signing.UnknownFormat as error:
-        raise UnknownKey(str(error)) from None
+        raise UnknownKey(f"{error}; upgrade the agent, and the Pod is submitted by itself") from None
     except SignatureError as error:
         if signature.count(".") == 3 and signature.split(".")[1] not in keys:
             raise UnknownKey(str(error)) from None
