@@ -47,6 +47,8 @@ def doubts(placed: Placed[Site]) -> Iterator[str]:
         yield f"{here}: needTokens has no effect with tokens: stage: every Job gets the token that it asks for"
     if site.tokens == "stage" and site.runtime is Runtime.HOST:
         yield f"{here}: tokens: stage has no effect with runtime: host, which has no containers to mount a token in"
+    if site.exec and SYSTEMS[site.system].within_argv("1", ()) is None:
+        yield f"{here}: exec: true has no effect with system: {site.system}, which has no way for it into a running job"
     for index, profile in enumerate(site.mpi):
         hiding = next((earlier for earlier in site.mpi[:index] if _hides(earlier, profile)), None)
         if hiding is not None:

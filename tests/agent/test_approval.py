@@ -425,7 +425,7 @@ def test_what_a_later_release_signs_waits_for_a_later_agent() -> None:
     annotations = job["spec"]["template"]["metadata"]["annotations"]
     annotations[names.KEY_SIGNATURE] = annotations[names.KEY_SIGNATURE].replace("v3.", "v5.", 1)
 
-    with pytest.raises(UnknownKey, match="format 'v5', .* upgrade the agent, and the Pod is submitted by itself"):
+    with pytest.raises(UnknownKey, match=r"format 'v5', .* upgrade the agent, and the Pod is submitted by itself"):
         approve(pod_of(job), job, SITE, KEYS)
 
 

@@ -715,6 +715,7 @@ def test_tokens_need_the_address_of_the_api_server() -> None:
     ("text", "expected"),
     [
         ("secrets: pull", ()),
+        ("exec: true", ("exec: true has no effect with system: openpbs, which has no way for it into a running job",)),
         ("secrets: pull, pull: job", ("secrets: pull has an effect only with pull: host; with pull: job no pull secret is read",)),
         ("secrets: pull, pull: never", ("secrets: pull has an effect only with pull: host; with pull: never no pull secret is read",)),
         ("mpi: [{name: a, launcher: hydra, images: ['x*']}, {name: b, launcher: openmpi}]", ()),
@@ -726,6 +727,10 @@ def test_tokens_need_the_address_of_the_api_server() -> None:
 )  # fmt: skip
 def test_what_of_a_site_is_never_used(text: str, expected: tuple[str, ...]) -> None:
     assert _doubts(_site(f", {text}"), "{users: [ada], as: ada}") == tuple(f"a:1: site s: {one}" for one in expected)
+
+
+def test_exec_has_an_effect_where_the_batch_system_has_a_way_into_a_job() -> None:
+    assert _doubts(_site(", exec: true").replace("openpbs", "slurm"), "{users: [ada], as: ada}") == ()
 
 
 @pytest.mark.parametrize(
