@@ -150,6 +150,52 @@ def test_variables_of_a_job_are_its_programs_alone(pod: Pod, image: Path) -> Non
     assert pod.log().split() == ["0", "1", "2", "3"]  # the last is that of ls
 
 
+@pytest.mark.apptainer
+def test_variables_of_a_program_run_nothing_on_the_node(pod: Pod, image: Path) -> None:
+    """A shell computes what some of its own variables are set to, so a value of these would be a command."""
+    if shutil.which("apptainer") is None:
+        pytest.skip("no apptainer on this machine")
+    marks = pod.work / "ran"
+    marks.mkdir()
+    computed = {name: f"x[$(touch {marks}/{name})]" for name in COMPUTED}
+    loaded = {name: str(pod.work) for name in ("GCONV_PATH", "GETCONF_DIR", "LOCPATH", "NLSPATH", "TMPDIR", "TZDIR")}
+    given = {**computed, **loaded, "GLIBC_TUNABLES": "glibc.malloc.check=0", "RES_OPTIONS": "debug"}
+    main = sh(
+        "sleep 4",
+        env=[{"name": name, "value": value} for name, value in given.items()],
+        readinessProbe=probe("sh", "-c", f"env; exec {NAP}", timeoutSeconds=3),
+    )
+    text = text_of(workload(main), site(images=[{"match": IMAGE, "path": str(image)}]))
+    job = pod.start(text.replace("said=$(tr -d", f'cat "$at.said" >>{pod.work}/said; said=$(tr -d'))
+
+    outside = wait_for(lambda: environments("nsenter", NAP) or environments("timeout", NAP) or job.poll() is not None)
+
+
+    assert job.wait(LONG) == 0, pod.log()
+    assert list(marks.iterdir()) == []
+    assert {name for name, _ in outside} & set(given) == set()
+    said = dict(line.partition("=")[::2] for line in (pod.work / "said").read_text().splitlines())
+    assert {name: said.get(name) for name in given} == given
+
+
+NAP = "sleep 2.25"
+COMPUTED = ("RANDOM", "SRANDOM", "HISTCMD", "LINENO", "SECONDS", "EPOCHSECONDS", "COMP_CWORD")
+
+
+def environments(program: str, words: str) -> list[tuple[str, str]]:
+    """The variables of the processes that run a program of the node with these words."""
+    found = []
+    for place in Path("/proc").glob("[0-9]*"):
+        try:
+            argv = (place / "cmdline").read_text().split("\0")
+            if Path(argv[0]).name == program and any(words in word for word in argv):
+                pairs = (place / "environ").read_text(errors="replace").split("\0")
+                found += [(name, value) for name, _, value in (pair.partition("=") for pair in pairs)]
+        except OSError:
+            continue
+    return found
+
+
 def test_a_post_start_that_fails_ends_the_container(pod: Pod, where: Site) -> None:
     job = sh("sleep 300", lifecycle={"postStart": execs("sh", "-c", "exit 1")})
 

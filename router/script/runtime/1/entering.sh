@@ -66,16 +66,31 @@ find_ranks() {
 	done 2>/dev/null
 }
 
-# The program's own environment, but for what would change this node's programs: that is set within. A variable of the Job
-# may be called as one of these functions' own, so the words are complete before the first is set.
+# The program's own environment, but for what would change this node's programs: that is set within. Such are names that
+# the C library takes from nobody else (secure_getenv), and those of the shell: it computes values of its integers, and
+# runs $(...) in them. A variable of the Job may be called as one of these functions' own, so the words are complete before
+# the first is set.
 run_exec() { # SECONDS WORD...
-	local batchgate_entry batchgate_within=() batchgate_plain=()
+	local batchgate_entry batchgate_within=() batchgate_plain=() batchgate_integers
+	batchgate_integers=$(declare -pi)
 	for batchgate_entry in "${environment[@]}"; do
 		case ${batchgate_entry%%=*} in
+		RANDOM | SRANDOM | SECONDS | LINENO | OPT* | HIST* | COMP_* | EPOCH* | READLINE_* | POSIXLY_CORRECT | TMOUT | IGNOREEOF)
+			batchgate_within+=("$batchgate_entry")
+			;;
+		GCONV_PATH | GETCONF_DIR | GLIBC_TUNABLES | HOSTALIASES | LOCALDOMAIN | LOCPATH | MALLOC_* | NIS_PATH | NLSPATH | RES_OPTIONS | RESOLV_* | TMPDIR | TZ | TZDIR)
+			batchgate_within+=("$batchgate_entry")
+			;;
 		LD_LIBRARY_PATH | LD_[A-Z]* | '' | [!A-Za-z_]* | *[!A-Za-z0-9_]* | UID | EUID | PPID | GROUPS | BASH* | SHELLOPTS | FUNCNAME | DIRSTACK | batchgate_*)
 			[[ $batchgate_entry == LD_LIBRARY_PATH=/.singularity.d/libs ]] || batchgate_within+=("$batchgate_entry")
 			;;
-		*) batchgate_plain+=("$batchgate_entry") ;;
+		*)
+			if [[ $batchgate_integers == *" ${batchgate_entry%%=*}"[=$'\n']* ]]; then
+				batchgate_within+=("$batchgate_entry")
+			else
+				batchgate_plain+=("$batchgate_entry")
+			fi
+			;;
 		esac
 	done
 	# shellcheck disable=SC2016
