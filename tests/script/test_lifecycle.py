@@ -5,7 +5,9 @@ from __future__ import annotations
 import base64
 import os
 import shutil
+import signal
 import subprocess
+import tempfile
 import threading
 import time
 from collections.abc import Iterator
@@ -18,12 +20,14 @@ import pytest
 
 from bed.standing import layout
 from router.demo import sandbox
+from router.script import rendering
 from router.site.schema import Site
 from tests.script.builders import IMAGE, container, site, text_of, workload
 from tests.script.running import LONG, Pod, wait_for
 
 HOST = site("local", runtime="host", margin=5)
 WALLTIME = "batchgate.dev/walltime"
+RUNTIME = Path(rendering.__file__).with_name("runtime") / "1"
 
 
 @pytest.fixture(scope="module")
@@ -474,6 +478,28 @@ def test_an_init_container_runs_again_before_the_others(pod: Pod, where: Site) -
 
     assert [(pod.exit("first", run) or {}).get("again") for run in (0, 1)] == ["yes", "yes"]
     assert pod.exit("main") is None
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="needs root to become another user")
+def test_processes_of_other_users_are_no_ranks() -> None:
+    """They could have the container ended as one that nobody may enter."""
+    with tempfile.TemporaryDirectory(dir="/tmp") as place:
+        rank = Path(place) / "main.rank"
+        rank.write_text("sleep 60\nexit\n")
+        for path, mode in ((rank, 0o644), (Path(place), 0o755)):
+            path.chmod(mode)
+        made = [subprocess.Popen(["/bin/bash", str(rank)], user=user, start_new_session=True) for user in (0, 65534)]
+        find = f'dir={place} roots=(); source "$0"; find_ranks; echo "${{roots[*]}}"'
+        try:
+            found = subprocess.run(
+                ["/bin/bash", "-c", find, str(RUNTIME / "entering.sh")], capture_output=True, text=True, check=True
+            )
+        finally:
+            for process in made:
+                os.killpg(process.pid, signal.SIGKILL)
+                process.wait()
+
+    assert found.stdout.split() == [str(made[0].pid)]
 
 
 # --- real images, ranks, and what cannot be entered -------------------------------------------------------------------

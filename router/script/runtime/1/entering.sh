@@ -57,10 +57,11 @@ find_inner() { # PID
 	return 1
 }
 
-# A launcher's ranks on this node need not be its children.
+# A launcher's ranks on this node need not be its children. Another user's processes may look like them.
 find_ranks() {
 	local file shell script
 	for file in /proc/[0-9]*/cmdline; do
+		[[ -O $file ]] || continue
 		{ IFS= read -r -d '' shell && IFS= read -r -d '' script; } <"$file" || continue
 		[[ $shell != /bin/bash || $script != "$dir"/*rank ]] || roots+=("$(basename "${file%/cmdline}")")
 	done 2>/dev/null
