@@ -183,7 +183,7 @@ def test_variables_of_a_program_run_nothing_on_the_node(pod: Pod, image: Path) -
 
 
 NAP = "sleep 2.25"
-COMPUTED = ("RANDOM", "SRANDOM", "HISTCMD", "LINENO", "SECONDS", "EPOCHSECONDS", "COMP_CWORD")
+COMPUTED = ("RANDOM", "SRANDOM", "HISTCMD", "LINENO", "SECONDS")
 
 
 def environments(program: str, words: str) -> list[tuple[str, str]]:

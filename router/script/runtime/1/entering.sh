@@ -76,10 +76,7 @@ run_exec() { # SECONDS WORD...
 	batchgate_integers=$(declare -pi)
 	for batchgate_entry in "${environment[@]}"; do
 		case ${batchgate_entry%%=*} in
-		RANDOM | SRANDOM | SECONDS | LINENO | OPT* | HIST* | COMP_* | EPOCH* | READLINE_* | POSIXLY_CORRECT | TMOUT | IGNOREEOF)
-			batchgate_within+=("$batchgate_entry")
-			;;
-		GCONV_PATH | GETCONF_DIR | GLIBC_TUNABLES | HOSTALIASES | LOCALDOMAIN | LOCPATH | MALLOC_* | NIS_PATH | NLSPATH | RES_OPTIONS | RESOLV_* | TMPDIR | TZ | TZDIR)
+		RANDOM | SRANDOM | SECONDS | LINENO | OPTIND | OPTERR | HISTCMD | POSIXLY_CORRECT | GCONV_PATH | GETCONF_DIR | GLIBC_TUNABLES | HOSTALIASES | LOCALDOMAIN | LOCPATH | NIS_PATH | NLSPATH | RES_OPTIONS | RESOLV_HOST_CONF | TMPDIR | TZ | TZDIR)
 			batchgate_within+=("$batchgate_entry")
 			;;
 		LD_LIBRARY_PATH | LD_[A-Z]* | '' | [!A-Za-z_]* | *[!A-Za-z0-9_]* | UID | EUID | PPID | GROUPS | BASH* | SHELLOPTS | FUNCNAME | DIRSTACK | batchgate_*)
