@@ -108,7 +108,7 @@ def test_a_name_is_one_that_the_api_takes(name: str, message: str) -> None:
 def test_programs_get_no_more_events_than_a_kubelet_would_write(monkeypatch: pytest.MonkeyPatch) -> None:
     recorder = Recorder(cast("Api", None), "agent-1")
     now = 1000.0
-    monkeypatch.setattr(events.time, "monotonic", lambda: now)
+    monkeypatch.setattr("router.kube.events.time.monotonic", lambda: now)
 
     def allowed(uid: str, seconds: float) -> int:
         nonlocal now
