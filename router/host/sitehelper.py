@@ -540,8 +540,12 @@ def answer(session: "Session", asked: "dict[str, Any]", body: "bytes", sink: "Si
 
 
 def within_a_job(argv: "list[str]", path: "str") -> "str":
-    """The file of a program that starts a step within a running job. Raises as ``program_of`` does."""
-    if "--overlap" not in argv or not any(map(JOB.fullmatch, argv)):
+    """The file of a program that starts a step within a running job. Raises as ``program_of`` does.
+
+    Of srun both options come first: behind others they might be values, or words of the command that it starts.
+    """
+    told = argv[1:3] if os.path.basename(argv[0]) == "srun" else argv
+    if "--overlap" not in told or not any(map(JOB.fullmatch, told)):
         raise ValueError(f"the site helper starts {argv[0]} within a running job only")
     return program_of(argv[0], path, frozenset(ENTERING))
 

@@ -30,6 +30,9 @@ LONGEST_MESSAGE: Final = 1024
 LONGEST_QUEUE: Final = 10_000
 REPEAT_SECONDS: Final = 30.0
 """Repeats within this time after an Event was sent are counted here and sent with the next one: a load limit."""
+AT_ONCE: Final = 25
+"""Most Events about one object in words of its own programs, as a kubelet limits them; then one in ``_EACH_SECONDS``."""
+_EACH_SECONDS: Final = 300.0
 _LONGEST_NAME: Final = 253
 _REMEMBERED: Final = 10_000
 _TRIES: Final = 12
@@ -137,6 +140,8 @@ class Recorder:
         self._condition = threading.Condition()
         self._waiting: OrderedDict[str, PendingEvent] = OrderedDict()
         self._sent: OrderedDict[str, _Sent] = OrderedDict()
+        self._spent: OrderedDict[str, float] = OrderedDict()
+        """When all Events of programs' words about an object are made up for (monotonic), by its uid."""
         self._busy = False
         self._failures = 0
         self._tries = 0
@@ -160,6 +165,20 @@ class Recorder:
         with self._condition:
             self._add(told.name, told)
         self._loop.wake()
+
+    def allows(self, uid: str) -> bool:
+        """Whether one more Event in words of an object's own programs may be told. If so, it is counted.
+
+        Each new text is a new object of the API, so a program could fill the server and delay the Events of others.
+        """
+        now = time.monotonic()
+        with self._condition:
+            until = max(now, self._spent.pop(uid, now))
+            allowed = until - now <= (AT_ONCE - 1) * _EACH_SECONDS
+            self._spent[uid] = until + _EACH_SECONDS if allowed else until
+            if len(self._spent) > _REMEMBERED:
+                self._spent.popitem(last=False)
+        return allowed
 
     def flush(self, seconds: float) -> bool:
         """Wait until all Events are sent, at most ``seconds``; returns whether they are."""

@@ -121,6 +121,12 @@ def test_what_it_does_not_run(argv: list[str], words: str, tmp_path: Path, made:
         (["srun", "--overlap", "sh"], "starts srun within a running job only"),
         (["srun", "--jobid=7", "sh"], "starts srun within a running job only"),
         (["srun", "--overlap", "--jobid=7;x", "sh"], "starts srun within a running job only"),
+        (
+            ["srun", "--partition=large", "sh", "-c", "id", "--overlap", "--jobid=7"],
+            "starts srun within a running job only",
+        ),
+        (["srun", "-plarge", "--overlap", "--jobid=7", "sh"], "starts srun within a running job only"),
+        (["srun", "--comment", "--overlap", "--comment", "--jobid=7", "sh"], "starts srun within a running job only"),
         (["sbatch", "--overlap", "--jobid=7"], "runs no sbatch;"),
         (["sh", "--overlap", "--jobid=7"], "runs no sh;"),
         (

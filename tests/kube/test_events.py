@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import threading
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from hypothesis import given
@@ -103,6 +103,25 @@ def test_a_name_is_one_that_the_api_takes(name: str, message: str) -> None:
 
     assert len(told.name) <= 253
     assert SUBDOMAIN.fullmatch(told.name)
+
+
+def test_programs_get_no_more_events_than_a_kubelet_would_write(monkeypatch: pytest.MonkeyPatch) -> None:
+    recorder = Recorder(cast("Api", None), "agent-1")
+    now = 1000.0
+    monkeypatch.setattr("router.kube.events.time.monotonic", lambda: now)
+
+    def allowed(uid: str, seconds: float) -> int:
+        nonlocal now
+        now += seconds
+        return sum(recorder.allows(uid) for _ in range(100))
+
+    assert [allowed("u", 0), allowed("other", 0), allowed("u", 299), allowed("u", 1), allowed("u", 86400)] == [
+        25,
+        25,
+        0,
+        1,
+        25,
+    ]
 
 
 # --- against the real API server ----------------------------------------------------------------------------------

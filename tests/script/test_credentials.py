@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+from pathlib import Path
 
 import pytest
 
@@ -41,6 +42,18 @@ def test_the_program_sees_the_value_and_no_command_line_does(staged: Pod) -> Non
     assert staged.log().count("open sesame") == 1
     assert _left(staged) == []
     assert (staged.path / "exit" / "main.0").exists()
+
+
+def test_a_value_is_never_computed(tmp_path: Path) -> None:
+    names = ("RANDOM", "SRANDOM", "HISTCMD", "OPTIND")
+    given = [f"{name}=x[$(touch {tmp_path}/ran)]".encode() for name in names]
+    pod = Pod(tmp_path).make(env={"main": given})
+
+    text = _text("env").replace("/bin/bash -c env", "env")  # a shell would have integers of its own in their place
+
+    assert pod.run(text) == 0
+    assert not (tmp_path / "ran").exists()
+    assert {line.encode() for line in pod.log().splitlines()} >= set(given)
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])

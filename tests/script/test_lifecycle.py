@@ -5,7 +5,9 @@ from __future__ import annotations
 import base64
 import os
 import shutil
+import signal
 import subprocess
+import tempfile
 import threading
 import time
 from collections.abc import Iterator
@@ -18,12 +20,14 @@ import pytest
 
 from bed.standing import layout
 from router.demo import sandbox
+from router.script import rendering
 from router.site.schema import Site
 from tests.script.builders import IMAGE, container, site, text_of, workload
 from tests.script.running import LONG, Pod, wait_for
 
 HOST = site("local", runtime="host", margin=5)
 WALLTIME = "batchgate.dev/walltime"
+RUNTIME = Path(rendering.__file__).with_name("runtime") / "1"
 
 
 @pytest.fixture(scope="module")
@@ -148,6 +152,52 @@ def test_variables_of_a_job_are_its_programs_alone(pod: Pod, image: Path) -> Non
     said = dict(line.partition("=")[::2] for line in (pod.work / "said").read_text().splitlines())
     assert {name: said.get(name) for name in NAMES} == {name: value_of(name) for name in NAMES}
     assert pod.log().split() == ["0", "1", "2", "3"]  # the last is that of ls
+
+
+@pytest.mark.apptainer
+def test_variables_of_a_program_run_nothing_on_the_node(pod: Pod, image: Path) -> None:
+    """A shell computes what some of its own variables are set to, so a value of these would be a command."""
+    if shutil.which("apptainer") is None:
+        pytest.skip("no apptainer on this machine")
+    marks = pod.work / "ran"
+    marks.mkdir()
+    computed = {name: f"x[$(touch {marks}/{name})]" for name in COMPUTED}
+    loaded = {name: str(pod.work) for name in ("GCONV_PATH", "GETCONF_DIR", "LOCPATH", "NLSPATH", "TMPDIR", "TZDIR")}
+    loaded |= {"GLIBC_TUNABLES": "glibc.malloc.check=0", "RES_OPTIONS": "debug"}
+    given = {**computed, **loaded}
+    main = sh(
+        "sleep 4",
+        env=[{"name": name, "value": value} for name, value in given.items()],
+        readinessProbe=probe("sh", "-c", f"env; exec {NAP}", timeoutSeconds=3),
+    )
+    text = text_of(workload(main), site(images=[{"match": IMAGE, "path": str(image)}]))
+    job = pod.start(text.replace("said=$(tr -d", f'cat "$at.said" >>{pod.work}/said; said=$(tr -d'))
+
+    outside = wait_for(lambda: environments("nsenter", NAP) or environments("timeout", NAP) or job.poll() is not None)
+
+    assert job.wait(LONG) == 0, pod.log()
+    assert list(marks.iterdir()) == []
+    assert {name for name, _ in outside} & set(loaded) == set()
+    said = dict(line.partition("=")[::2] for line in (pod.work / "said").read_text().splitlines())
+    assert {name: said.get(name) for name in given} == given
+
+
+NAP = "sleep 2.25"
+COMPUTED = ("RANDOM", "SRANDOM", "HISTCMD", "LINENO", "SECONDS")
+
+
+def environments(program: str, words: str) -> list[tuple[str, str]]:
+    """The variables of the processes that run a program of the node with these words."""
+    found = []
+    for place in Path("/proc").glob("[0-9]*"):
+        try:
+            argv = (place / "cmdline").read_text().split("\0")
+            if Path(argv[0]).name == program and any(words in word for word in argv):
+                pairs = (place / "environ").read_text(errors="replace").split("\0")
+                found += [(name, value) for name, _, value in (pair.partition("=") for pair in pairs)]
+        except OSError:
+            continue
+    return found
 
 
 def test_a_post_start_that_fails_ends_the_container(pod: Pod, where: Site) -> None:
@@ -428,6 +478,28 @@ def test_an_init_container_runs_again_before_the_others(pod: Pod, where: Site) -
 
     assert [(pod.exit("first", run) or {}).get("again") for run in (0, 1)] == ["yes", "yes"]
     assert pod.exit("main") is None
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="needs root to become another user")
+def test_processes_of_other_users_are_no_ranks() -> None:
+    """They could have the container ended as one that nobody may enter."""
+    with tempfile.TemporaryDirectory(dir="/tmp") as place:
+        rank = Path(place) / "main.rank"
+        rank.write_text("sleep 60\nexit\n")
+        for path, mode in ((rank, 0o644), (Path(place), 0o755)):
+            path.chmod(mode)
+        made = [subprocess.Popen(["/bin/bash", str(rank)], user=user, start_new_session=True) for user in (0, 65534)]
+        find = f'dir={place} roots=(); source "$0"; find_ranks; echo "${{roots[*]}}"'
+        try:
+            found = subprocess.run(
+                ["/bin/bash", "-c", find, str(RUNTIME / "entering.sh")], capture_output=True, text=True, check=True
+            )
+        finally:
+            for process in made:
+                os.killpg(process.pid, signal.SIGKILL)
+                process.wait()
+
+    assert found.stdout.split() == [str(made[0].pid)]
 
 
 # --- real images, ranks, and what cannot be entered -------------------------------------------------------------------

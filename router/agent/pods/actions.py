@@ -168,7 +168,7 @@ def tell_doubts(tools: Tools, record: Record, notes: Iterable[Note]) -> None:
     for note in notes:
         if note.event is Told.RUNNING and note.reason in _DOUBTS:
             tell(tools, record, "Normal", note.reason, _DOUBTS[note.reason].format(note.container))
-        elif note.event is Told.PROBED and note.reason in _OF_KUBELETS:
+        elif note.event is Told.PROBED and note.reason in _OF_KUBELETS and tools.recorder.allows(record.uid):
             words = "".join([one if one.isprintable() else " " for one in note.said]).strip()
             tell(tools, record, _OF_KUBELETS[note.reason], note.reason, words or note.reason)
 

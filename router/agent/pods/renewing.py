@@ -94,7 +94,8 @@ class Renewing:
             given = self._submitter.tokens(record.facts.pod)
             for path, token in given.tokens.items():
                 self._host.put(record.directory.path / layout.FILES / path, token.encode())
-            if record.over:  # it ended meanwhile, and what it had was removed before this was written
+            if record.over or not holds_credentials(self._host, record.directory):
+                # Its containers ended meanwhile, and what it had was removed before this was written.
                 self._host.put(record.directory.path / layout.CREDENTIALS, b"")
                 wipe(self._host, record.directory)
         except Withdrawn:

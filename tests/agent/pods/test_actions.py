@@ -234,9 +234,13 @@ def test_what_a_site_prints_at_a_submission_is_told_once(remarks: str, expected:
 )
 def test_what_probes_and_hooks_found_is_told(reason: str, kind: str) -> None:
     told: list[tuple[str, ...]] = []
-    tools = SimpleNamespace(recorder=SimpleNamespace(tell=lambda about, *words: told.append((about.name, *words))))
+    recorder = SimpleNamespace(
+        tell=lambda about, *words: told.append((about.name, *words)), allows=lambda uid: uid == "u1" and not told
+    )
+    tools = SimpleNamespace(recorder=recorder)
     plain = Note("u1", 1, Event.PROBED, "7.vm", "n1", 1000, container="main", ready=True)
     notes = [plain, replace(plain, reason=reason, said="a\nb"), replace(plain, reason="MPIUnknown", said="x")]
+    notes += [replace(plain, reason=reason, said=f"more than is allowed {number}") for number in range(3)]
 
     tell_doubts(cast("Tools", tools), record(), notes)
 

@@ -8,6 +8,7 @@ from typing import Any, cast
 import pytest
 
 from router import names
+from router.agent.files.wiping import wipe
 from router.agent.pods.renewing import Renewing
 from router.agent.records import Record, Records
 from router.agent.submission import tokens
@@ -104,7 +105,7 @@ class Renewal:
         self.asked = 0
         self.renewals: dict[str, float] = {}
         self.error: Exception | None = None
-        self.ends = False
+        self.ends = self.wipes = False
         self.record: Record = self.records.add(outcomes.first(pod("u")))
         self.record.change(lambda facts: outcomes.submitted(facts, "1.vm"))
         self.host.write_pod(self.record.directory.path, Staged({"files/v/t": b"old", "credentials": b""}))
@@ -117,6 +118,8 @@ class Renewal:
         if self.error:
             raise self.error
         self.record.over = self.ends
+        if self.wipes:
+            wipe(self.host, self.record.directory)
         return Given({"v/t": f"new {self.asked}"}, self.now + 100)
 
     def token(self) -> bytes:
@@ -153,6 +156,16 @@ def test_what_fails_is_tried_again_unless_the_pod_is_gone(renewal: Renewal, erro
 def test_a_pod_that_ends_meanwhile_keeps_no_token(renewal: Renewal) -> None:
     renewal.host.remove_tree(renewal.record.directory.path / "files")
     renewal.ends = True
+
+    renewal.renewing.look()
+
+    assert renewal.asked == 1
+    assert sorted(renewal.host.names(renewal.record.directory.path)) == ["exit", "log"]
+
+
+def test_a_script_that_wipes_meanwhile_leaves_no_token(renewal: Renewal) -> None:
+    """The notes of its end come later."""
+    renewal.wipes = True
 
     renewal.renewing.look()
 

@@ -57,21 +57,27 @@ find_inner() { # PID
 	return 1
 }
 
-# A launcher's ranks on this node need not be its children.
+# A launcher's ranks on this node need not be its children. Another user's processes may look like them.
 find_ranks() {
 	local file shell script
 	for file in /proc/[0-9]*/cmdline; do
+		[[ -O $file ]] || continue
 		{ IFS= read -r -d '' shell && IFS= read -r -d '' script; } <"$file" || continue
 		[[ $shell != /bin/bash || $script != "$dir"/*rank ]] || roots+=("$(basename "${file%/cmdline}")")
 	done 2>/dev/null
 }
 
-# The program's own environment, but for what would change this node's programs: that is set within. A variable of the Job
-# may be called as one of these functions' own, so the words are complete before the first is set.
+# The program's own environment, but for what would change this node's programs, such as names that the C library takes
+# from nobody else (secure_getenv): that is set within. A variable of the Job may be called as one of these functions' own,
+# so the words are complete before the first is set. The shell's own integers must go before: it computes what they are set
+# to, and runs $(...) in it.
 run_exec() { # SECONDS WORD...
 	local batchgate_entry batchgate_within=() batchgate_plain=()
 	for batchgate_entry in "${environment[@]}"; do
 		case ${batchgate_entry%%=*} in
+		POSIXLY_CORRECT | GCONV_PATH | GETCONF_DIR | GLIBC_TUNABLES | HOSTALIASES | LOCALDOMAIN | LOCPATH | NIS_PATH | NLSPATH | RES_OPTIONS | RESOLV_HOST_CONF | TMPDIR | TZ | TZDIR)
+			batchgate_within+=("$batchgate_entry")
+			;;
 		LD_LIBRARY_PATH | LD_[A-Z]* | '' | [!A-Za-z_]* | *[!A-Za-z0-9_]* | UID | EUID | PPID | GROUPS | BASH* | SHELLOPTS | FUNCNAME | DIRSTACK | batchgate_*)
 			[[ $batchgate_entry == LD_LIBRARY_PATH=/.singularity.d/libs ]] || batchgate_within+=("$batchgate_entry")
 			;;
@@ -86,6 +92,8 @@ run_exec() { # SECONDS WORD...
 	for batchgate_entry in $(compgen -e) $(compgen -A arrayvar) $(compgen -A arrayvar); do
 		[[ $batchgate_entry == @(batchgate_*|BASH*|DIRSTACK|FUNCNAME|GROUPS|PIPESTATUS) ]] || unset -v "$batchgate_entry"
 	done
+	while read -r _ _ batchgate_entry; do unset -v "${batchgate_entry%%=*}"; done <<<"$(declare -pi)" 2>/dev/null
+	unset -v SECONDS LINENO EPOCHSECONDS EPOCHREALTIME
 	for batchgate_entry in "${batchgate_plain[@]}"; do export "${batchgate_entry?}"; done 2>/dev/null
 	exec "$@" 8>&- 4>&-
 }

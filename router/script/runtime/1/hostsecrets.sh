@@ -1,5 +1,6 @@
 
-# No container, and values of Secrets in no command line: what is staged is read by a shell.
+# No container, and values of Secrets in no command line: what is staged is read by a shell. Its own integers go before, as
+# it computes what they are set to, and runs $(...) in it.
 container_words() {
 	local entry base=() literal=()
 	for entry in PATH LD_LIBRARY_PATH HOME USER LOGNAME; do
@@ -9,5 +10,5 @@ container_words() {
 	staged "$dir/env/$name"
 	literal=("${env[@]:0:${#env[@]}-${#words[@]}-${#own[@]}}" "${own[@]}")
 	words=(env -i -- "${base[@]}" "${literal[@]}" /bin/bash -c 'mapfile -d "" -t MAPFILE 2>/dev/null <"$0" &&
-		export -- "${MAPFILE[@]}"; unset MAPFILE; exec -- "$@"' "$dir/env/$name" "${argv[@]}")
+		unset -v RANDOM SRANDOM HISTCMD OPTIND && export -- "${MAPFILE[@]}"; unset MAPFILE; exec -- "$@"' "$dir/env/$name" "${argv[@]}")
 }
