@@ -18,6 +18,11 @@ _SOURCE: Final = "secretKeyRef"
 _EXPORTED: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _OWN: Final = frozenset({"HOME", "UID", "EUID", "GID"})
 """Variables that the runtime sets itself: another value goes to ``env`` inside the container."""
+_INNER: Final = re.compile(
+    r"POSIXLY_CORRECT|GCONV_PATH|GETCONF_DIR|GLIBC_TUNABLES|HOSTALIASES|LOCALDOMAIN|LOCPATH|NIS_PATH|NLSPATH|RES_OPTIONS"
+    r"|RESOLV_HOST_CONF|TMPDIR|TZ|TZDIR|LD_[A-Z].*|PPID|GROUPS|BASH.*|SHELLOPTS|FUNCNAME|DIRSTACK|batchgate_.*"
+)
+"""What programs of the node heed: ``run_exec`` of the runtime hands it to ``env`` inside, for a hook or probe."""
 _CONSTANT: Final = re.compile(r"[A-Z][A-Z0-9]*_[A-Z0-9_]*|[A-Z][A-Z0-9]+")
 """Names that are hardly shell commands. ``$(date)`` in a shell's text is a command, even beside an ``envFrom``."""
 
@@ -39,8 +44,8 @@ class Exposed:
 
 
 def is_exported(name: str) -> bool:
-    """Whether the runtime takes a variable of this name from its own environment."""
-    return _EXPORTED.fullmatch(name) is not None and name not in _OWN
+    """Whether the runtime takes a variable of this name from its own environment, also for hooks and probes."""
+    return _EXPORTED.fullmatch(name) is not None and name not in _OWN and _INNER.fullmatch(name) is None
 
 
 def exposed(container: Container) -> tuple[Exposed, ...]:

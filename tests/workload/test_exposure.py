@@ -37,6 +37,8 @@ def of(*command: str, **fields: Any) -> Any:
         (of("a", "$(URL)", envFrom=ALL, env=[URL]), [("command[1]", "URL")]),
         (of("a", "$(KEY)", envFrom=[{"configMapRef": {"name": "m"}}]), []),
         (of("a", env=[PASSWORD | {"name": "my.key"}]), [("env[0].name", "my.key")]),
+        # hooks and probes get these by ``env``, as programs of the node heed them
+        (of("a", env=[PASSWORD | {"name": one} for one in ("TZ", "TZ_1", "LD_AUDIT", "BASH_ENV")]), [("env[0].name", "TZ"), ("env[2].name", "LD_AUDIT"), ("env[3].name", "BASH_ENV")]),
         (of("a", env=[PASSWORD, {"name": "HOME", "value": "/home/$(PASSWORD)"}]), [("env[1].name", "HOME")]),
     ],
 )  # fmt: skip
