@@ -398,6 +398,22 @@ def server(codes: list[int]) -> Iterator[tuple[int, list[tuple[str, dict[str, st
         found.server_close()
 
 
+@pytest.mark.parametrize(
+    ("code", "expected"), [("200", 0), ("399", 0), ("099", 1), ("400", 1), ("199", 1), ("a[$(touch x)]", 1)]
+)
+def test_an_answer_of_http_is_no_arithmetic(tmp_path: Path, code: str, expected: int) -> None:
+    text = 'source "$1"; judge_answer "$2"'
+
+    done = subprocess.run(
+        ["/bin/bash", "-c", text, "bash", str(RUNTIME / "asking.sh"), code],
+        cwd=tmp_path,
+        capture_output=True,
+        check=False,
+    )
+
+    assert (done.returncode, list(tmp_path.iterdir())) == (expected, [])
+
+
 def test_http_probes_send_what_the_job_says(pod: Pod, where: Site) -> None:
     with server([200, 500, 302]) as (port, asked):
         get = {

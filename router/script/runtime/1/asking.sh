@@ -32,7 +32,7 @@ ask_https() { # [any]
 
 judge_answer() { # CODE [any]
 	[[ ! $2 ]] || exit 0
-	(($1 < 200 || $1 >= 400)) || exit 0
+	[[ $1 != [23][0-9][0-9] ]] || exit 0
 	echo "HTTP probe failed with statuscode: $1"
 	exit 1
 }
