@@ -15,6 +15,7 @@ import yaml
 
 from router import names
 from router.controlplane import installing, realnode
+from router.controlplane.plane import ControlPlane
 from router.demo import sandbox
 from tests.agent.whole import unreliable
 from tests.agent.whole.jobs import BUSY, IMAGE, LABEL, job_of, unique
@@ -55,6 +56,20 @@ def boxed_agent(whole: Stack) -> Iterator[Agent]:
     yield agent
     agent.kill()
     site.stop()
+    _forget(whole.plane)
+
+
+def _forget(plane: ControlPlane) -> None:
+    """Take away what the agent has published: other tests count agents, queues and Nodes."""
+    plane.kubectl("delete", "nodes", "-l", f"{names.KEY_SITE}={BOXED}")
+    for one in (names.QUEUES_CONFIG_MAP, names.CHECKS_CONFIG_MAP, names.POLICY_STATE_CONFIG_MAP):
+        place = ("configmap", "-n", names.SYSTEM_NAMESPACE, one)
+        data = json.loads(plane.kubectl("get", *place, "--ignore-not-found", "-o", "json").stdout or "{}").get(
+            "data", {}
+        )
+        gone = dict.fromkeys(key for key, text in data.items() if BOXED in key or f'"{BOXED}"' in text)
+        if gone:
+            plane.kubectl("patch", *place, "-p", json.dumps({"data": gone}))
 
 
 @pytest.fixture
