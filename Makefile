@@ -47,8 +47,9 @@ test-kind: $(READY) ## after `make kind`: Batchgate as it is installed there (de
 test-together: $(READY) ## after `make kind` and `make bed`: Jobs on kind, run by the bed's Slurm, over ssh and from its login node; five minutes
 	BATCHGATE_KIND=required BATCHGATE_BED=required $(BIN)/pytest tests/together
 
+E2E ?= tests/e2e
 e2e: $(READY) ## after `make kind`, with Apptainer: Kubernetes' own end-to-end tests of Jobs, with every Job sent to HPC; twenty minutes
-	BATCHGATE_E2E=required $(BIN)/pytest tests/e2e
+	BATCHGATE_E2E=required $(BIN)/pytest $(E2E)
 
 # What depends on the version of the API server.
 OLDEST := BATCHGATE_KUBERNETES=v1.31

@@ -48,6 +48,7 @@ def test_all_pass(installed: Installed, tmp_path: Path) -> None:
         f"--ginkgo.focus={FOCUS}",
         f"--ginkgo.skip={LEFT_OUT}",
         "--ginkgo.timeout=100m",
+        "--ginkgo.flake-attempts=2",  # as Kubernetes runs them: some wait for so many seconds and no more
         "--ginkgo.no-color",
         f"--ginkgo.junit-report={report}",
     ]
