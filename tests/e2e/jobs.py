@@ -199,7 +199,7 @@ VOLUMES: Final = {
         sh("ls -A /etc/sub | wc -l; echo x >/etc/sub/x", volumeMounts=mount("/etc/sub")), volumes=volume(emptyDir={})
     ),
     "read-only": job(
-        sh("echo a >/v/a; echo $?", volumeMounts=mount(readOnly=True)), volumes=volume(emptyDir={})
+        sh("exec 2>&1; echo a >/v/a; echo $?", volumeMounts=mount(readOnly=True)), volumes=volume(emptyDir={})
     ),
     "sub-path": job(
         sh("echo a >/v/a", name="a", volumeMounts=mount(subPath="in/side")),
@@ -219,7 +219,7 @@ VOLUMES: Final = {
         volumes=volume(configMap={"name": "words"}),
     ),
     "map-is-read-only": job(
-        sh("echo a >/v/plain; echo $?; echo a >/v/new; echo $?", volumeMounts=mount()),
+        sh("exec 2>&1; echo a >/v/plain; echo $?; echo a >/v/new; echo $?", volumeMounts=mount()),
         volumes=volume(configMap={"name": "words"}),
     ),
     "downward": job(
@@ -240,7 +240,7 @@ VOLUMES: Final = {
         sh(_LOOK, volumeMounts=mount()), volumes=volume(projected={"sources": _PROJECTED, "defaultMode": 0o444})
     ),
     "read-only-root": job(
-        sh("echo a >/made; echo $?; echo a >/v/a; echo $?", securityContext={"readOnlyRootFilesystem": True}, volumeMounts=mount()),
+        sh("exec 2>&1; echo a >/made; echo $?; echo a >/v/a; echo $?", securityContext={"readOnlyRootFilesystem": True}, volumeMounts=mount()),
         volumes=volume(emptyDir={}),
     ),
     "two-mounts-of-one": job(
@@ -257,7 +257,7 @@ PODS: Final = {
         hostAliases=[{"ip": "10.1.2.3", "hostnames": ["alias1", "alias2"]}, {"ip": "10.1.2.4", "hostnames": ["other"]}],
     ),
     "dns-own": job(
-        sh("grep -v '^#' /etc/resolv.conf"),
+        sh("grep -v '^#' /etc/resolv.conf | sort"),
         dnsPolicy="None",
         dnsConfig={"nameservers": ["10.1.2.3"], "searches": ["a.example", "b.example"], "options": [{"name": "ndots", "value": "2"}]},
     ),

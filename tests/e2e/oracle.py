@@ -82,7 +82,7 @@ def _pod(pod: Mapping[str, Any], logs: Mapping[str, str]) -> Seen:
     return {
         "phase": status["phase"],
         "reason": status.get("reason", ""),
-        "message": status.get("message", ""),
+        "message": re.sub(r"^job \S+", "job N", status.get("message", "")),
         "qosClass": status.get("qosClass"),
         "index": pod["metadata"].get("annotations", {}).get("batch.kubernetes.io/job-completion-index"),
         "conditions": [one[:3] for one in _told(status.get("conditions", ()), pod["metadata"])],

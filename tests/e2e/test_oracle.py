@@ -18,10 +18,42 @@ from tests.together.installed import Installed
 pytestmark = [pytest.mark.kind, pytest.mark.timeout(1800)]
 
 CLOUD, HPC = "oracle-cloud", "oracle-hpc"
-NEVER_STARTED: Final = (
-    "runc refuses the program before its log begins: 128, StartError; Apptainer says so in the log, and 127 or 126"
+RUNC: Final = (
+    "failed to create containerd task: failed to create shim task: OCI runtime create failed: runc create failed: "
+    "unable to start container process: exec: "
 )
-DIFFERENT: Final[dict[str, tuple[str, dict[str, Any]]]] = {}
+
+
+def _never_started(code: int, runc: str, apptainer: str) -> tuple[str, dict[str, Any]]:
+    state = "pods.0.containers.0.state.terminated"
+    return (
+        "runc refuses the program before its log begins: 128, StartError; Apptainer says so in the log, and the codes are a shell's",
+        {
+            f"{state}.exitCode": (128, code),
+            f"{state}.message": (f"{RUNC}{runc}: unknown", apptainer),
+            f"{state}.reason": ("StartError", "CreateContainerError"),
+            "pods.0.logs.main": ("", f"FATAL:   {apptainer}\n"),
+        },
+    )
+
+
+MISSING: Final = "stat /no/such/program: no such file or directory"
+DIFFERENT: Final[dict[str, tuple[str, dict[str, Any]]]] = {
+    "missing-program": _never_started(127, f'"/no/such/program": {MISSING}', MISSING),
+    "not-executable": _never_started(126, '"/etc/passwd": permission denied', "permission denied"),
+    "deadline-of-a-pod": (
+        "the script ends the run and says why; the program is no process 1, which the kernel spares a TERM",
+        {
+            "pods.0.conditions.4": (None, ("batchgate.dev/WalltimeExceeded", "True", "DeadlineExceeded")),
+            "pods.0.containers.0.state.terminated.exitCode": (137, 143),
+            "pods.0.containers.0.state.terminated.reason": ("Error", "DeadlineExceeded"),
+            "pods.0.containers.0.state.terminated.signal": (None, 15),
+            "pods.0.message": (
+                "Pod was active on the node longer than the specified deadline", "job N was ended at its deadline",
+            ),
+        },
+    ),
+}  # fmt: skip
 """By Job, why its ends differ, and each difference: what is seen in the cloud, and on HPC."""
 KEPT: Final = SOURCE / "build" / "e2e" / "differences.json"
 _SECONDS: Final = 600.0
