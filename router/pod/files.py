@@ -74,8 +74,16 @@ def stage(  # noqa: PLR0913 - all that a Pod's files are made from
     :raises JobError: names the field (TooLarge does so too), before anything is written
     """
     sources = Sources(pod, config_maps, secrets, allocatable, tokens, services)
+    files, warnings = _of_containers(workload, sources, images)
+    modes = _add_volumes(workload, sources, files)
+    return Staged(files, modes, tuple(warnings))
+
+
+def _of_containers(
+    workload: Workload, sources: Sources, images: Mapping[str, Used]
+) -> tuple[dict[str, bytes], list[str]]:
+    """The files of all containers, and warnings."""
     files: dict[str, bytes] = {}
-    modes: dict[str, int] = {}
     warnings: list[str] = []
     size = 0
     for container in workload.containers:
@@ -89,18 +97,24 @@ def stage(  # noqa: PLR0913 - all that a Pod's files are made from
         size += sum(map(len, own.values()))
         files.update(own)
         check_amount(sources.path(container.name), size, len(files))
-    count = len(files)
+    return files, warnings
+
+
+def _add_volumes(workload: Workload, sources: Sources, files: dict[str, bytes]) -> dict[str, int]:
+    """Add the files of the volumes that containers mount; returns the modes."""
+    modes: dict[str, int] = {}
+    size, count = sum(map(len, files.values())), len(files)
     mounted = {layout.ACCOUNT_VOLUME} | {
         mount.volume for container in workload.containers for mount in container.mounts
     }
-    for volume in pod["spec"].get("volumes") or ():
+    for volume in sources.pod["spec"].get("volumes") or ():
         if volume.get("name") not in mounted:
             continue
         contents = volume_files(volume, sources)
         size, count = size + sum([len(content) for content, _ in contents.values()]), count + entries(contents)
         check_amount(f"spec.volumes[{volume['name']}]", size, count)
         _lay_out(contents, f"{layout.FILES}/{volume['name']}", files, modes)
-    return Staged(files, modes, tuple(warnings))
+    return modes
 
 
 def _check_exposure(container: Container, sources: Sources) -> None:
