@@ -104,7 +104,7 @@ def _token(workload: Workload, site: Site) -> Iterator[Obstacle]:
     """A Job that plainly needs a token: it says so itself, or an admin says so of its service account."""
     if site.tokens == _STAGE:
         return
-    account, root = workload.account, workload.containers[0].path.rpartition(".")[0]
+    account, root = workload.account, workload.pod_path
     name = account.name or _DEFAULT_ACCOUNT
     if account.mounts_token:
         yield Obstacle(

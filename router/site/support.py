@@ -52,36 +52,31 @@ def _naming(workload: Workload, site: Site) -> Iterator[Obstacle]:
         return
     field = "hostAliases" if workload.naming.hosts else "dnsConfig"
     yield Obstacle(
-        f"{_pod_path(workload)}.{field}",
+        f"{workload.pod_path}.{field}",
         f"needs a container, and site {site.name} runs commands without one (runtime host)",
     )
 
 
 def cautions(workload: Workload, site: Site) -> tuple[str, ...]:
     """What a Job does without on this site, by the site's own word."""
-    unprivileged = [
+    found = [
         f"{path}: a container is never privileged on HPC; site {site.name} runs those of namespace "
         f"{workload.namespace} without (ignorePrivileged)"
         for path in workload.privileged
     ]
-    placed = [
-        (
-            f"{_pod_path(workload)}.schedulerName: the batch system places the Job, and {workload.scheduler} does not, "
+    if workload.scheduler:
+        found.append(
+            f"{workload.pod_path}.schedulerName: the batch system places the Job, and {workload.scheduler} does not, "
             f"with its gangs and queues; so says site {site.name} (ignoreSchedulers)"
         )
-    ]
-    return (*unprivileged, *(placed if workload.scheduler else ()))
-
-
-def _pod_path(workload: Workload) -> str:
-    return workload.containers[0].path.rpartition(".")[0]
+    return tuple(found)
 
 
 def _scheduler(workload: Workload, site: Site) -> Iterator[Obstacle]:
     """A Pod on HPC is bound to its virtual node as it is made, so no scheduler has it; some give it more than a node."""
     if workload.scheduler and not globs.matches(site.ignore_schedulers, workload.scheduler):
         yield Obstacle(
-            f"{_pod_path(workload)}.schedulerName",
+            f"{workload.pod_path}.schedulerName",
             f"asks for the scheduler {workload.scheduler}, which has no part in HPC; ignoreSchedulers of site {site.name} "
             "lists those that a Job can do without",
         )

@@ -351,6 +351,11 @@ class Workload:
     obstacles: tuple[Obstacle, ...] = ()
     warnings: tuple[str, ...] = ()
 
+    @property
+    def pod_path(self) -> str:
+        """Of the Pod's spec, such as ``spec.template.spec``."""
+        return self.containers[0].path.rpartition(".")[0]
+
     def container(self, name: str) -> Container:
         """The container of that name. Raises KeyError if there is none."""
         for container in self.containers:
