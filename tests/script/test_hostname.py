@@ -11,7 +11,6 @@ from typing import Any
 import pytest
 
 from bed.standing import layout
-from router.demo import sandbox
 from router.pod import hostname
 from router.script import render
 from router.script.completing import FORMAT, part_text
@@ -23,13 +22,6 @@ NODE = os.uname().nodename
 ASKS = 'read -r name </proc/sys/kernel/hostname; echo "$$name $$HOSTNAME"; while read -r line; do echo "$$line"; done </etc/hosts'
 
 apptainer = pytest.mark.skipif(shutil.which("apptainer") is None, reason="no apptainer on this machine")
-
-
-@pytest.fixture(scope="module")
-def image(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    path = tmp_path_factory.mktemp("image") / "sandbox"
-    sandbox.build(path)
-    return path
 
 
 def on(image: Path, **fields: Any) -> Site:

@@ -19,7 +19,6 @@ from typing import Any
 import pytest
 
 from bed.standing import layout
-from router.demo import sandbox
 from router.script import rendering
 from router.site.schema import Site
 from tests.script.builders import IMAGE, container, site, text_of, workload
@@ -28,13 +27,6 @@ from tests.script.running import LONG, Pod, wait_for
 HOST = site("local", runtime="host", margin=5)
 WALLTIME = "batchgate.dev/walltime"
 RUNTIME = Path(rendering.__file__).with_name("runtime") / "1"
-
-
-@pytest.fixture(scope="module")
-def image(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    path = tmp_path_factory.mktemp("image") / "sandbox"
-    sandbox.build(path)
-    return path
 
 
 @pytest.fixture(params=["host", pytest.param("apptainer", marks=pytest.mark.apptainer)])

@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 
-from router.demo import sandbox
 from router.errors import JobError
 from router.site.schema import Site
 from router.site.support import unsupported
@@ -23,13 +22,6 @@ apptainer = [
     pytest.mark.apptainer,
     pytest.mark.skipif(shutil.which("apptainer") is None, reason="no apptainer on this machine"),
 ]
-
-
-@pytest.fixture(scope="module")
-def image(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    path = tmp_path_factory.mktemp("image") / "sandbox"
-    sandbox.build(path)
-    return path
 
 
 def on(image: Path, **fields: Any) -> Site:
