@@ -93,6 +93,12 @@ def judge(job: Job, *, requester: Requester, gate: Gate, root: str = "", explain
         raise _half_a_character(stripped.job, root) from error
 
 
+def decided(workload: Workload, requester: Requester, gate: Gate) -> Decision:
+    """The decision on a sized Job, as far as it is known before a script is written: that may be too large yet."""
+    found = policy.decide(gate.policy, workload, replace(requester, time=gate.issued_at), gate.states)
+    return _by_its_deadline(found, workload, requester, gate) if found.target == "cloud" else found
+
+
 def manager_of(job: Job, known: Policy) -> str | None:
     """The controller that runs this Job in place of Kubernetes' own, if the policy lists it; else None.
 

@@ -13,6 +13,7 @@ from typing import Any, Final
 
 from router.errors import JobError, ReviewError
 from router.gate import patching
+from router.gate.evidence import Evidence
 from router.gate.judging import Gate, Judgement, judge
 from router.gate.updating import judge_update
 from router.policy.decision import Decision, Requester
@@ -48,15 +49,17 @@ _INVALID: Final = "invalid"
 
 @unchanging
 class ReviewAnswer:
-    """The whole AdmissionReview to send, and the fields of the log line.
+    """The whole AdmissionReview to send, the fields of the log line, and what a decision rests on.
 
     ``record`` holds ``uid``, ``operation``, ``namespace``, ``name``, ``user``, ``groups`` (the first 100),
     ``groups_left_out`` (how many more there are), ``dry_run``, ``allowed``, ``target`` (cloud, hpc, deny, invalid or
-    untouched), ``rule``, ``reason``, ``site``, ``queue`` and ``audited`` (rules' names).
+    untouched), ``rule``, ``reason``, ``site``, ``queue`` and ``audited`` (rules' names). Without a decision,
+    ``evidence`` is None.
     """
 
     response: dict[str, Any]
     record: dict[str, Any]
+    evidence: Evidence | None = None
 
 
 @unchanging
@@ -90,7 +93,7 @@ def review(body: object, gate: Gate) -> ReviewAnswer:
             judgement = judge_update(request.stored, request.job, requester=requester, gate=gate)
     except JobError as error:
         return _invalid(request, error)
-    return _judged(request, judgement)
+    return _judged(request, judgement, requester, gate)
 
 
 def over_budget(body: object, step: str, field: str, seconds: float) -> ReviewAnswer:
@@ -107,7 +110,7 @@ def over_budget(body: object, step: str, field: str, seconds: float) -> ReviewAn
 # --- answers ----------------------------------------------------------------------------------------------------
 
 
-def _judged(request: _Request, judgement: Judgement) -> ReviewAnswer:
+def _judged(request: _Request, judgement: Judgement, requester: Requester, gate: Gate) -> ReviewAnswer:
     decision = judgement.decision
     allowed = decision is None or decision.target != "deny"
     response = _response(request, allowed=allowed)
@@ -125,7 +128,16 @@ def _judged(request: _Request, judgement: Judgement) -> ReviewAnswer:
     elif operations := patching.diff(judgement.job, judgement.routed):
         inner["patchType"] = "JSONPatch"
         inner["patch"] = patching.encoded(operations)
-    return ReviewAnswer(response, _log_fields(request, allowed=allowed, **fields))
+    return ReviewAnswer(
+        response, _log_fields(request, allowed=allowed, **fields), _evidence(judgement, requester, gate)
+    )
+
+
+def _evidence(judgement: Judgement, requester: Requester, gate: Gate) -> Evidence | None:
+    if judgement.workload is None or judgement.decision is None:
+        return None
+    metadata = judgement.job.get("metadata") or {}
+    return Evidence(metadata, requester, judgement.workload, judgement.decision, gate)
 
 
 def _invalid(request: _Request, error: JobError) -> ReviewAnswer:

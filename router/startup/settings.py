@@ -50,6 +50,15 @@ QUEUES_MAX_AGE: Final = 600
 """Seconds after which the queue state counts as unknown. It is normally written about every minute. After ten missed
 writes, rules on waits and free nodes would act on outdated figures."""
 
+DECISION_LOG_SIZE: Final = 256 * 1024 * 1024
+"""Bytes of all files of the decision log: a line takes about 2.5 KB, so they hold some 100,000 decisions."""
+
+DECISION_LOG_FILES: Final = 4
+"""The file of the decision log that is written and those before it: ``FILE``, ``FILE.1`` to ``FILE.3``."""
+
+LEAST_DECISION_LOG: Final = 4 * 1024 * 1024
+"""Bytes of the smallest decision log: each of its four files holds some of the longest lines."""
+
 NAMESPACE: Final = SYSTEM_NAMESPACE
 """The namespace of Batchgate's own objects, as in ``manifests/``."""
 
@@ -85,6 +94,8 @@ class WebhookSettings:
     :param in_cluster: watch the cluster in which this Pod runs, by its service account
     :param kubeconfig: watch the cluster of this file
     :param claims: watch claims and volumes too
+    :param decision_log: a file to which each decision is written with what it rests on
+    :param decision_log_size: bytes of this file and those before it
     :param namespace: where agents publish the state of the queues; only with ``in_cluster`` or ``kubeconfig``
     :raises ConfigError: ``metrics_listen`` has the port of ``listen``, even if their hosts differ
     """
@@ -109,6 +120,8 @@ class WebhookSettings:
     body_limit: int = BODY_LIMIT
     review_budget: float = REVIEW_BUDGET
     log_format: LogFormat = LogFormat.JSON
+    decision_log: Path | None = None
+    decision_log_size: int = DECISION_LOG_SIZE
 
     def __post_init__(self) -> None:
         metrics = self.metrics_listen
@@ -117,6 +130,11 @@ class WebhookSettings:
                 f"reviews on {self.listen} and metrics on {metrics} have one port, which alone tells them apart; "
                 "give --metrics-listen another port"
             )
+
+
+def older_log(path: Path, number: int) -> Path:
+    """An older file of a decision log; 1 is the youngest."""
+    return path.with_name(f"{path.name}.{number}")
 
 
 def parse_address(text: str) -> Address:

@@ -142,6 +142,7 @@ def _reviewed(service: Service) -> Response:
         seconds = time.perf_counter() - started
         _count(service, answer.record, seconds)
         service.log.info("decision", extra={"fields": {**answer.record, "ms": round(seconds * 1000, 2)}})
+        service.keep(answer)
     return Response(written, content_type=JSON_TYPE)
 
 

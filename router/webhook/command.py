@@ -13,6 +13,8 @@ from router.notation import durations
 from router.startup.options import Duration, option
 from router.startup.settings import (
     BODY_LIMIT,
+    DECISION_LOG_SIZE,
+    LEAST_DECISION_LOG,
     NAMESPACE,
     QUEUES_MAX_AGE,
     REVIEW_BUDGET,
@@ -77,6 +79,14 @@ _option: Final = partial(option, "webhook")
     help="CPU time that one review may take; over it, the Job is denied.",
 )
 @_option("--log-format", default="json", type=click.Choice([str(one) for one in LogFormat]), help="Of log lines.")
+@_option("--decision-log", type=FILE, metavar="FILE", help="Write each decision there, with what it rests on.")
+@_option(
+    "--decision-log-size",
+    default=DECISION_LOG_SIZE,
+    type=click.IntRange(LEAST_DECISION_LOG),
+    metavar="BYTES",
+    help="Of that file and the older ones, FILE.1 to FILE.3, together.",
+)
 def webhook(**options: Any) -> None:
     """Serve admission reviews over TLS: POST /mutate, POST /policy, GET /livez, /readyz, /metrics.
 
@@ -112,6 +122,8 @@ def webhook(**options: Any) -> None:
         body_limit=options["body_limit"],
         review_budget=options["review_budget"],
         log_format=LogFormat(options["log_format"]),
+        decision_log=options["decision_log"],
+        decision_log_size=options["decision_log_size"],
     )
     _serve(settings)
 

@@ -32,6 +32,7 @@ from router.startup.sources import FileSource, Source, watch
 from router.webhook import tls
 from router.webhook.budget import Budget
 from router.webhook.clients import Clients
+from router.webhook.decisionlog import DecisionLog, demand_writable
 from router.webhook.metrics import Metrics
 from router.webhook.policystate import PolicyPublisher
 from router.webhook.service import Service
@@ -118,6 +119,8 @@ def check(settings: WebhookSettings, log: logging.Logger) -> InForce:
     """
     store = PolicyStore(settings.policy, on_reload=_reporter(log))
     store.load()
+    if settings.decision_log is not None:
+        demand_writable(settings.decision_log)
     certificate = FileSource(
         "certificate",
         (settings.certificate, settings.key, *([settings.client_ca] if settings.client_ca else [])),
@@ -155,14 +158,16 @@ def load(checked: InForce, settings: WebhookSettings, log: logging.Logger, metri
         publisher.start()
     queues = in_force.queues
     files = watch(in_force.sources, WATCH_SECONDS)
+    metrics = Metrics()
+    decisions = _decision_log(settings, metrics, log)
     return Service(
         review=lambda body: admission.review(body, in_force.gate()),
         over_budget=admission.over_budget,
         budget=Budget(log, settings.review_budget),
         policy=in_force.policy,
-        metrics=Metrics(),
+        metrics=metrics,
         log=log,
-        sources=in_force.sources,
+        sources=(*in_force.sources, *decisions),
         certificate_expiry=lambda: in_force.certificate.value.not_after,
         ca_expiry=lambda: in_force.certificate.value.ca_not_after,
         certificate_sha256=lambda: in_force.certificate.value.sha256,
@@ -174,9 +179,21 @@ def load(checked: InForce, settings: WebhookSettings, log: logging.Logger, metri
             files.alive
             and all(followed.alive for followed in in_force.followed)
             and (publisher is None or publisher.alive)
+            and all(one.alive for one in decisions)
         ),
         synced=lambda: in_force.synced,
+        keep=decisions[0].put if decisions else lambda _: None,
+        close=decisions[0].close if decisions else lambda: None,
     )
+
+
+def _decision_log(settings: WebhookSettings, metrics: Metrics, log: logging.Logger) -> tuple[DecisionLog, ...]:
+    """The decision log, started; empty without the setting."""
+    if settings.decision_log is None:
+        return ()
+    made = DecisionLog(settings.decision_log, settings.decision_log_size, metrics, log)
+    made.start()
+    return (made,)
 
 
 def _following(checked: InForce, settings: WebhookSettings, log: logging.Logger) -> InForce:

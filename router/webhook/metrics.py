@@ -47,9 +47,8 @@ class Metrics:
         self.over_budget = counter(
             "batchgate_reviews_over_budget", "Reviews that took more CPU time than they may, and were denied."
         )
-        self.policy_reviews = counter(
-            "batchgate_policy_reviews", "Reviews of the policy's ConfigMap.", labelnames=("allowed",)
-        )
+        self.not_logged = counter("batchgate_decisions_not_logged", "Decisions that the decision log lacks.")
+        self.policy_reviews = counter("batchgate_policy_reviews", "Reviews of the policy.", labelnames=("allowed",))
         self.refused = counter(
             "batchgate_refused_requests", "Requests answered with an HTTP error.", labelnames=("code",)
         )

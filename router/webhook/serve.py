@@ -57,11 +57,16 @@ class Application(BaseApplication):  # type: ignore[misc]  # gunicorn has no typ
         """Give gunicorn only these settings; files and GUNICORN_CMD_ARGS are ignored."""
         for name, value in self._options.items():
             self.cfg.set(name, value)
+        self.cfg.set("worker_exit", self._closed)
 
     def load(self) -> Flask:
         """Make the app, in the worker."""
         self._service = self._load_service()
         return create_app(self._service)
+
+    def _closed(self, _arbiter: object, _worker: object) -> None:
+        if self._service is not None:
+            self._service.close()
 
     def drain(self) -> None:
         """Report in ``/readyz`` that the webhook is shutting down."""

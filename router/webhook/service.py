@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Final, Protocol
 
+from router.gate.evidence import Evidence
 from router.startup.settings import BODY_LIMIT, POLICY_BUDGET
 from router.startup.sources import Source
 from router.webhook.budget import Budget
@@ -25,7 +26,7 @@ POLICIES_AT_ONCE: Final = 2
 
 
 class SentAnswer(Protocol):
-    """The result of ``router.gate.review.review``: the whole AdmissionReview, and the fields of the log line."""
+    """The result of ``router.gate.review.review``: the AdmissionReview, the log line's fields, a decision's basis."""
 
     @property
     def response(self) -> Mapping[str, Any]:
@@ -34,6 +35,10 @@ class SentAnswer(Protocol):
     @property
     def record(self) -> Mapping[str, Any]:
         """The fields to log and to count."""
+
+    @property
+    def evidence(self) -> Evidence | None:
+        """What the decision rests on; None without a decision."""
 
 
 class PolicyInForce(Protocol):
@@ -59,9 +64,10 @@ class Service:
     ``review`` judges one AdmissionReview within its ``budget``, or raises ReviewError. Reviews of the policy have a
     budget of their own. ``over_budget`` makes the answer to a review that took more, from the review, its slowest step
     and field, and the seconds. ``certificate_expiry``, ``ca_expiry`` and ``queue_states`` (number of known ones, time of
-    writing) are called at every scrape. ``synced`` says whether the watched cluster was listed once. Only ``clients``
-    may send reviews; None allows every client. ``metrics_port`` is the separate port of metrics; None: the same as for
-    reviews. ``draining`` is set at SIGTERM and stays set.
+    writing) are called at every scrape. ``keep`` takes each answer for the decision log, without waiting for the disk, and
+    ``close`` writes what is left. ``synced`` says whether the watched cluster was listed once. Only ``clients`` may send
+    reviews; None allows every client. ``metrics_port`` is the separate port of metrics; None: the same as for reviews.
+    ``draining`` is set at SIGTERM and stays set.
 
     A thread holds ``turn`` while it works on a small review. Python runs one thread at a time, and switching between
     reviews, at each signature and log line, costs more than doing them in sequence. A large review instead holds
@@ -88,6 +94,8 @@ class Service:
     metrics_port: int | None = None
     watching: Callable[[], bool] = lambda: True
     synced: Callable[[], bool] = lambda: True
+    keep: Callable[[SentAnswer], None] = lambda _: None
+    close: Callable[[], None] = lambda: None
     draining: bool = False
     turn: threading.Lock = field(default_factory=threading.Lock)
     large_turn: threading.Lock = field(default_factory=threading.Lock)

@@ -5,7 +5,7 @@ Pure: takes text, makes a Cluster. The webhook and the command line use it if th
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Final
 
 from router.errors import InputError
@@ -17,15 +17,26 @@ from router.workload.quotas import Quota, Scope
 COMMAND: Final = "kubectl get limitranges,runtimeclasses,namespaces,resourcequotas --all-namespaces -o yaml"
 
 
+KINDS: Final = frozenset(
+    {"Namespace", "RuntimeClass", "LimitRange", "ResourceQuota", "PersistentVolumeClaim", "PersistentVolume"}
+)
+"""The kinds that are read here."""
+
+
 def read_cluster(text: str, source: str) -> Cluster:
     """Read one file. Raises InputError if it is not YAML, holds another kind, or a field has the wrong type."""
+    return cluster_of(_objects(text, source))
+
+
+def cluster_of(objects: Iterable[tuple[Mapping[str, object], str]]) -> Cluster:
+    """What these objects, each with its place, say. Raises InputError for another kind or a field of a wrong type."""
     namespaces: dict[str, Mapping[str, str]] = {}
     limits: dict[str, tuple[LimitDefaults, ...]] = {}
     overheads: dict[str, Mapping[str, str]] = {}
     quotas: dict[str, tuple[Quota, ...]] = {}
     wanted: dict[tuple[str, str], Wanted] = {}
     bound: dict[tuple[str, str], Bound] = {}
-    for item, place in _objects(text, source):
+    for item, place in objects:
         kind, metadata = item.get("kind"), _mapping(item, "metadata", place)
         name = _name(metadata, place)
         if kind == "Namespace":

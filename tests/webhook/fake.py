@@ -21,6 +21,7 @@ from typing import Any
 from gunicorn.workers import gthread
 
 from router.errors import ReviewError
+from router.gate.evidence import Evidence
 from router.startup import logs
 from router.startup.settings import LogFormat, WebhookSettings, parse_address
 from router.startup.sources import FileSource, watch
@@ -35,6 +36,7 @@ from router.webhook.worker import GateWorker
 class FakeAnswer:
     response: dict[str, Any]
     record: dict[str, Any] = field(default_factory=dict)
+    evidence: Evidence | None = None
 
 
 @dataclass

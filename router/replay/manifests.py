@@ -1,0 +1,115 @@
+"""Jobs and CronJobs as a cluster or a file has them, each as who made it asked.
+
+Pure. The maker of a Job stands nowhere for sure but in the webhook's annotation on a Job that went to HPC. Of a Job of a
+CronJob it is the CronJob controller. The maker of any other Job is unknown, and so are the groups.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from router import names, placement
+from router.errors import JobError
+from router.gate.judging import Gate, created, sized
+from router.placement import signing
+from router.policy.decision import QueueStates, Requester
+from router.policy.identity import cronjob_controller
+from router.policy.model import Policy
+from router.replay.cases import EARLIER, GROUPS, USER, Case, Skipped
+from router.values import unchanging
+from router.workload import check_bounds, job_of
+from router.workload.cluster import Cluster
+from router.workload.model import Workload
+
+_CONTROLLER_MANAGER: Final = "kube-controller-manager"
+_INVALID: Final = "invalid"
+_NO_NAMESPACE: Final = "default"
+
+
+@unchanging
+class Known:
+    """What is known beside a manifest.
+
+    :param policies: the two that are compared
+    :param states: of the queues, taken for all Jobs
+    :param since: seconds since 1970; a Job that was created earlier is skipped
+    """
+
+    policies: tuple[Policy, Policy]
+    cluster: Cluster
+    states: QueueStates
+    since: float = 0.0
+
+
+def from_manifest(value: Mapping[str, Any], place: str, known: Known) -> Case | Skipped | None:
+    """The Job of a Job or CronJob; None for any other object."""
+    try:
+        found = job_of(value)
+        if found is None:
+            return None
+        job, root = found
+        moment = created(job)
+        if moment is not None and moment < known.since:
+            return Skipped(EARLIER)
+        check_bounds(job, root)
+        own = placement.strip(job, root=root).job
+        requester, unknown = _requester(value, job, moment, known)
+        old, new = (_sized(own, requester, known, number, root) for number in (0, 1))
+    except JobError as error:
+        return Skipped(_INVALID, f"{place}: {error}")
+    name = f"{requester.namespace}/{_name(value)}"
+    return Case(name, requester, old, known.states, place, unknown, None, new, (job, root))
+
+
+def _sized(job: dict[str, Any], requester: Requester, known: Known, number: int, root: str) -> Workload:
+    """The Job as one of the policies sizes it. They differ only in which resources are GPUs."""
+    return sized(job, requester, Gate(known.policies[number], known.cluster, known.states, None, 0), root)
+
+
+def _requester(
+    value: Mapping[str, Any], job: Mapping[str, Any], moment: float | None, known: Known
+) -> tuple[Requester, frozenset[str]]:
+    """Who asked for a Job, and which facts about that are unknown."""
+    namespace = _text(value, "metadata", "namespace") or _NO_NAMESPACE
+    labels = known.cluster.namespaces.get(namespace)
+    notes = _mapping(job, "spec", "template", "metadata", "annotations")
+    if maker := _text(notes, names.KEY_REQUESTER):
+        groups = signing.groups_in(notes)
+        return Requester(maker, groups or (), namespace, labels, moment), frozenset({GROUPS} if groups is None else ())
+    if value.get("kind") == "CronJob" or _by_controller(value):
+        accounts = (*known.policies[0].accounts, *known.policies[1].accounts)
+        controller = cronjob_controller(accounts, namespace, labels)
+        return Requester(controller.user, controller.groups, namespace, labels, moment), frozenset()
+    return Requester("", (), namespace, labels, moment), frozenset({USER, GROUPS})
+
+
+def _by_controller(value: Mapping[str, Any]) -> bool:
+    """Whether the CronJob controller made a Job: it owns it, or wrote its spec. By hand it is somebody's, with a note."""
+    if _text(value, "metadata", "annotations", names.CRONJOB_INSTANTIATE) == "manual":
+        return False
+    metadata = _mapping(value, "metadata")
+    owners, fields = metadata.get("ownerReferences"), metadata.get("managedFields")
+    owned = any(_text(one, "kind") == "CronJob" for one in (owners if isinstance(owners, list) else ()))
+    return owned or any(
+        _text(one, "manager") == _CONTROLLER_MANAGER
+        and not one.get("subresource")
+        and "f:spec" in _mapping(one, "fieldsV1")
+        for one in (fields if isinstance(fields, list) else ())
+        if isinstance(one, dict)
+    )
+
+
+def _name(value: Mapping[str, Any]) -> str:
+    return _text(value, "metadata", "name") or f"{_text(value, 'metadata', 'generateName')}*"
+
+
+def _mapping(value: object, *path: str) -> Mapping[str, Any]:
+    for key in path:
+        value = value.get(key) if isinstance(value, Mapping) else None
+    return value if isinstance(value, Mapping) else {}
+
+
+def _text(value: object, *path: str) -> str:
+    found = _mapping(value, *path[:-1]).get(path[-1])
+    return found if isinstance(found, str) else ""

@@ -1,0 +1,144 @@
+"""What a policy would decide about a Job that really was, and which facts that decision lacks.
+
+Pure.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import lru_cache
+from typing import Final
+
+from router.gate.judging import Gate, decided
+from router.placement.signing import identity_text
+from router.policy import sentences, variables
+from router.policy.conditions import Read
+from router.policy.decision import Decision
+from router.policy.groups import reads_groups
+from router.policy.identity import names_people
+from router.policy.model import Policy
+from router.replay.cases import GROUPS, USER, Case
+from router.replay.record import places
+from router.values import unchanging
+from router.workload.cluster import UNKNOWN_CLUSTER
+from router.workload.model import Workload
+
+UNTOUCHED: Final = "untouched"
+"""The target of a Job that is left to the controller that it names."""
+
+_LABELS: Final = "request.namespaceLabels"
+_TIME: Final = "request.time"
+_CLAIMS: Final = "claims and volumes"
+_GPUS: Final = "which resources are GPUs"
+_LIVE: Final = frozenset(variable.name for variable in variables.LIVE)
+
+
+@unchanging
+class Outcome:
+    """A decision, as far as two policies can differ in it.
+
+    :param queue: ``site/queue``; empty unless the Job goes to HPC
+    :param place: file and line of the rule
+    :param account: user, account and project on the site
+    :param resources: what would be asked of the batch system, in words
+    :param audited: the audit rules that held
+    :param missing: facts that a rule or account reads and that are unknown, as rules name them
+    """
+
+    target: str
+    rule: str
+    place: str
+    reason: str
+    queue: str = ""
+    account: str = ""
+    resources: str = ""
+    audited: tuple[str, ...] = ()
+    missing: tuple[str, ...] = ()
+
+
+def outcome(policy: Policy, case: Case, workload: Workload) -> Outcome:
+    """What the policy decides about the Job, with the queues as they were then."""
+    if workload.managed_by in policy.controllers:
+        return Outcome(UNTOUCHED, "", "", f"controllers of the policy list {workload.managed_by}")
+    moment = int(case.requester.time or 0)
+    decision = decided(workload, case.requester, Gate(policy, UNKNOWN_CLUSTER, case.states, None, moment))
+    missing = tuple(dict.fromkeys(_missing(policy, case, workload, decision)))
+    route = decision.route
+    where = f"{route.site.name}/{route.queue.name}" if route else ""
+    who = identity_text(route.identity.user, route.identity.account, route.identity.project) if route else ""
+    asked = sentences.laid_out(route.allocation, workload) if route else ""
+    audited = tuple(one.rule for one in decision.audited)
+    place = places(policy).get(decision.rule, "")
+    return Outcome(decision.target, decision.rule, place, decision.reason, where, who, asked, audited, missing)
+
+
+def _missing(policy: Policy, case: Case, workload: Workload, decision: Decision) -> Iterator[str]:
+    for read in _reads(policy, decision.rule):
+        if read.root == "request" and _is_unknown(case, f"request.{read.field}"):
+            yield f"request.{read.field}"
+        elif read.root == "queues" and _is_unknown_queue(policy, case, read):
+            yield f"queues['{read.queue}'].{read.field}"
+    if decision.wanted:
+        yield from _missing_for_hpc(policy, case, workload)
+
+
+def _is_unknown(case: Case, name: str) -> bool:
+    requester = case.requester
+    absent = {_TIME: requester.time is None, _LABELS: requester.namespace_labels is None}
+    return name in case.unknown or absent.get(name, False)
+
+
+def _missing_for_hpc(policy: Policy, case: Case, workload: Workload) -> Iterator[str]:
+    """What accounts and volumes of sites read."""
+    if USER in case.unknown and any(names_people(one) for one in policy.accounts):
+        yield USER
+    if GROUPS in case.unknown and reads_groups(policy):
+        yield GROUPS
+    if _maps_claims(policy) and any(
+        one.kind == "persistentVolumeClaim" and one.claim is None for one in workload.volumes
+    ):
+        yield _CLAIMS
+
+
+@lru_cache(maxsize=512)
+def _reads(policy: Policy, rule: str) -> tuple[Read, ...]:
+    """What is read of requests and queues by the rules up to one; by all rules if none has this name."""
+    found: dict[Read, None] = {}
+    for one in policy.rules:
+        found |= {
+            Read(read.root, read.field, read.queue, 0): None for read in one.condition.reads if read.root != "job"
+        }
+        for root in one.condition.whole - {"job"}:
+            found |= dict.fromkeys(_whole(policy, root))
+        if one.name == rule:
+            break
+    return tuple(found)
+
+
+def _whole(policy: Policy, root: str) -> Iterator[Read]:
+    if root == "request":
+        yield from (Read(root, variable.name, "", 0) for variable in variables.REQUEST)
+    else:
+        yield from (Read(root, name, key, 0) for key in policy.queues if "/" in key for name in sorted(_LIVE))
+
+
+def _is_unknown_queue(policy: Policy, case: Case, read: Read) -> bool:
+    if read.field not in _LIVE or read.queue not in policy.queues:
+        return False
+    site, queue = policy.queues[read.queue]
+    state = case.states.states.get((site.name, queue.name))
+    variable = next(one for one in variables.LIVE if one.name == read.field)
+    return variable.read(variables.QueueNow(queue, state, site.time_zone)) is None
+
+
+@lru_cache(maxsize=16)
+def _maps_claims(policy: Policy) -> bool:
+    """Whether a site maps claims by their class or driver, beside their names."""
+    return any(entry.storage_class or entry.csi for site in policy.sites for entry in site.volumes)
+
+
+def unknown_gpus(old: Policy, new: Policy, case: Case) -> tuple[str, ...]:
+    """The fact that is missing of a Job of a log, if the policies count other resources as GPUs and it asks for such."""
+    if old.gpu_resources == new.gpu_resources or case.recorded is None or not case.workload.extended:
+        return ()
+    return (_GPUS,)

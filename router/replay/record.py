@@ -1,0 +1,129 @@
+"""The lines of the decision log: what a decision was, and all that it rests on.
+
+Pure. A line has the fields of the webhook's log. Beside them it has what a rule may ask about the Job, the state of the
+queues as it was then, and the sized Job without its user's values. ``cases.from_line`` reads it again.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from functools import lru_cache
+from typing import Any, Final
+
+from router.gate.evidence import Evidence
+from router.policy import variables
+from router.policy.decision import Decision, QueueState, QueueStates
+from router.policy.model import Policy
+from router.policy.variables import Variable
+from router.replay.facts import dumped, without_values
+from router.workload.model import Workload
+
+FORMAT: Final = 1
+"""Of a line. A reader refuses higher ones; a field that a reader does not know means the same as its absence."""
+
+LONGEST_LINE: Final = 256 * 1024
+"""Characters of a line. A longer one is written without the sized Job: its decision is told, and not judged again."""
+
+_ENCODER: Final = json.JSONEncoder(separators=(",", ":"))
+_LONGEST_OWNER: Final = 320
+_FIGURES: Final = {
+    "up": "up",
+    "freeNodes": "free_nodes",
+    "queuedJobs": "queued_jobs",
+    "runningJobs": "running_jobs",
+    "waitSeconds": "wait_seconds",
+}
+"""The names of a queue's figures in rules, and here."""
+
+
+def line(fields: Mapping[str, Any], evidence: Evidence) -> str:
+    """A line of the log, without its end.
+
+    :param fields: of the webhook's log line
+    """
+    told = _told(fields, evidence)
+    text = _ENCODER.encode(told | {"workload": dumped(without_values(evidence.workload))})
+    if len(text) <= LONGEST_LINE:
+        return text
+    return _ENCODER.encode(told | {"job": {}, "namespace_labels": None, "left_out": f"longer than {LONGEST_LINE}"})
+
+
+def _told(fields: Mapping[str, Any], evidence: Evidence) -> dict[str, Any]:
+    decision, gate = evidence.decision, evidence.gate
+    moment = datetime.fromtimestamp(gate.issued_at, UTC).isoformat().replace("+00:00", "Z")
+    prefix = "" if evidence.metadata.get("name") else evidence.metadata.get("generateName")
+    labels = evidence.requester.namespace_labels
+    return {
+        "format": FORMAT,
+        "time": moment,
+        **fields,
+        "kind": "Job",
+        "generate_name": prefix if isinstance(prefix, str) else "",
+        "owner": owner_of(evidence.metadata),
+        "place": places(gate.policy).get(decision.rule, ""),
+        "hpc_user": decision.route.identity.user if decision.route else "",
+        "policy": gate.policy.digest,
+        "audited": _audited(decision, gate.policy),
+        "namespace_labels": None if labels is None else dict(labels),
+        "job": _facts(evidence.workload),
+        "queues": queues_of(gate.states),
+    }
+
+
+def _audited(decision: Decision, policy: Policy) -> list[dict[str, str]]:
+    return [
+        {"rule": one.rule, "place": places(policy).get(one.rule, ""), "outcome": one.outcome}
+        for one in decision.audited
+    ]
+
+
+@lru_cache(maxsize=16)
+def places(policy: Policy) -> Mapping[str, str]:
+    """File and line of each rule."""
+    return {rule.name: rule.place for rule in policy.rules}
+
+
+def owner_of(metadata: Mapping[str, Any]) -> str:
+    """``Kind/name`` of the controller that made a Job; empty without one."""
+    owners = metadata.get("ownerReferences")
+    for one in owners if isinstance(owners, list) else ():
+        if isinstance(one, dict) and one.get("controller") is True:
+            return f"{one.get('kind')}/{one.get('name')}"[:_LONGEST_OWNER]
+    return ""
+
+
+def _facts(workload: Workload) -> dict[str, Any]:
+    """What rules may ask about the Job, by the names that they use; without what is unset or empty."""
+    found = {variable.name: _plain(variable, variable.read(workload)) for variable in variables.JOB}
+    return {name: value for name, value in found.items() if value is not None and value not in ("", [], {})}
+
+
+def _plain(variable: Variable, value: Any) -> Any:
+    return dict(value) if variable.kind == "labels" else value
+
+
+@lru_cache(maxsize=16)
+def queues_of(states: QueueStates) -> Mapping[str, Mapping[str, int]]:
+    """The figures of all queues whose state is known, by ``site/queue``."""
+    return {f"{site}/{queue}": _figures(state) for (site, queue), state in states.states.items()}
+
+
+def _figures(state: QueueState) -> Mapping[str, int]:
+    found = {name: getattr(state, field) for name, field in _FIGURES.items()}
+    return {name: value for name, value in found.items() if value is not None}
+
+
+def states_of(queues: Mapping[str, Any], generation: int) -> QueueStates:
+    """The states that ``queues_of`` wrote. Raises ValueError for figures of another type.
+
+    :param generation: tells states from each other that are read one after the other
+    """
+    found: dict[tuple[str, str], QueueState] = {}
+    for key, figures in queues.items():
+        site, _, queue = key.partition("/")
+        if not isinstance(figures, dict) or not all(type(one) in {int, bool} for one in figures.values()):
+            raise ValueError(f"queues.{key}: is no mapping of whole numbers")
+        found[site, queue] = QueueState(site, queue, **{field: figures.get(name) for name, field in _FIGURES.items()})
+    return QueueStates(found, generation)

@@ -1,0 +1,187 @@
+"""The decision log: whole lines within the bound, by several processes at once, and a disk that fails."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import logging
+import resource
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+
+from router.cli import commands
+from router.errors import ConfigError
+from router.gate import review as admission
+from router.gate.evidence import Evidence
+from router.startup.settings import DECISION_LOG_FILES, older_log
+from router.webhook.decisionlog import MOST_WAITING, DecisionLog, append, demand_writable
+from router.webhook.metrics import Metrics
+from tests import gates
+from tests.policies import LARGE_GO_TO_HPC
+from tests.webhook.servers import ROOT, Pki, serving, until
+
+JOB = {
+    "apiVersion": "batch/v1",
+    "kind": "Job",
+    "metadata": {"name": "j"},
+    "spec": {"template": {"spec": {"restartPolicy": "Never", "containers": [{"name": "c", "image": "i"}]}}},
+}
+
+
+@dataclass
+class Answer:
+    evidence: Evidence | None
+    record: dict[str, Any] = field(default_factory=dict)
+    response: dict[str, Any] = field(default_factory=dict)
+
+
+def _answer(uid: str = "u") -> Answer:
+    answer = admission.review(gates.review_of(JOB), gates.gate())
+    return Answer(answer.evidence, {**answer.record, "uid": uid})
+
+
+def _files(path: Path) -> list[Path]:
+    return [path, *(older_log(path, number) for number in range(1, DECISION_LOG_FILES))]
+
+
+def _lines(path: Path) -> list[str]:
+    """Of all files, the oldest first."""
+    return [line for one in reversed(_files(path)) if one.exists() for line in one.read_text().splitlines()]
+
+
+def test_a_full_file_is_numbered_and_the_oldest_goes(tmp_path: Path) -> None:
+    path = tmp_path / "log"
+    for number in range(50):
+        append(path, f"line {number:02}", 80)
+
+    assert [[line[-2:] for line in one.read_text().splitlines()] for one in _files(path)] == [
+        ["40", "41", "42", "43", "44", "45", "46", "47", "48", "49"],
+        ["30", "31", "32", "33", "34", "35", "36", "37", "38", "39"],
+        ["20", "21", "22", "23", "24", "25", "26", "27", "28", "29"],
+        ["10", "11", "12", "13", "14", "15", "16", "17", "18", "19"],
+    ]
+    assert sorted(one.name for one in tmp_path.iterdir()) == ["log", "log.1", "log.2", "log.3"]
+    assert (path.stat().st_mode & 0o777) | 0o640 == 0o640
+
+
+def test_a_line_that_is_longer_than_a_file_is_written_alone(tmp_path: Path) -> None:
+    path = tmp_path / "log"
+    append(path, "x" * 100, 50)
+    append(path, "y" * 100, 50)
+
+    assert _lines(path) == ["x" * 100, "y" * 100]
+
+
+WRITER = """
+import sys
+from pathlib import Path
+from router.startup.settings import DECISION_LOG_FILES, older_log
+from router.webhook.decisionlog import append
+for number in range(400):
+    append(Path(sys.argv[1]), sys.argv[2] + " " + str(number) + " " + "x" * (number % 90), 30_000)
+"""
+
+
+def test_several_processes_write_one_log_without_loss(tmp_path: Path) -> None:
+    path = tmp_path / "log"
+    writers = [subprocess.Popen([sys.executable, "-c", WRITER, path, str(who)], cwd=ROOT) for who in range(3)]
+    assert [one.wait() for one in writers] == [0, 0, 0]
+
+    lines = [line.split(" ") for line in _lines(path)]
+    assert Counter(line[0] for line in lines) == {"0": 400, "1": 400, "2": 400}
+    for who in "012":
+        own = [line for line in lines if line[0] == who]
+        assert [line[1:] for line in own] == [[str(number), "x" * (number % 90)] for number in range(400)]
+
+
+@contextlib.contextmanager
+def _largest_file(size: int) -> Iterator[None]:
+    """The kernel refuses to make a file larger, as on a full disk: with half a line written before."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+
+
+def test_a_full_disk_leaves_no_half_of_a_line(tmp_path: Path) -> None:
+    path = tmp_path / "log"
+    append(path, "whole", 1000)
+    with _largest_file(20), pytest.raises(OSError, match="File too large"):
+        append(path, "x" * 30, 1000)
+    append(path, "next", 1000)
+
+    assert path.read_text() == "whole\nnext\n"
+
+
+def test_what_cannot_be_written_waits_and_is_told(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    path = tmp_path / "gone" / "log"
+    decisions = DecisionLog(path, 4_000_000, Metrics(), logging.getLogger("test"))
+    with caplog.at_level(logging.ERROR):
+        for uid in ("a", "b"):
+            decisions.put(_answer(uid))
+        decisions.close()
+        assert (decisions.error, decisions.failures) == (f"{path} cannot be written: No such file or directory", 1)
+        assert [one.message for one in caplog.records] == ["the decision log"]
+        path.parent.mkdir()
+        decisions.close()
+
+    assert (decisions.error, [json.loads(line)["uid"] for line in _lines(path)]) == ("", ["a", "b"])
+
+
+def test_when_too_many_wait_the_others_are_counted(tmp_path: Path) -> None:
+    metrics = Metrics()
+    decisions = DecisionLog(tmp_path / "log", 4_000_000, metrics, logging.getLogger("test"))
+    answer = _answer()
+    for _ in range(MOST_WAITING + 3):
+        decisions.put(answer)
+    decisions.put(Answer(None))
+    decisions.close()
+
+    assert b"batchgate_decisions_not_logged_total 3.0" in metrics.text()
+    assert len(_lines(tmp_path / "log")) == MOST_WAITING
+
+
+def test_a_log_that_cannot_be_written_ends_the_start(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+
+    with pytest.raises(ConfigError, match="the decision log cannot be written: Not a directory"):
+        demand_writable(tmp_path / "file" / "log")
+
+
+def test_two_webhooks_write_one_log_that_policy_diff_reads(pki: Pki, tmp_path: Path) -> None:
+    for name, cores in (("old", 2), ("new", 4)):
+        (tmp_path / name).mkdir()
+        text = LARGE_GO_TO_HPC.replace("job.cpus >= 2", f"job.cpus >= {cores}")
+        (tmp_path / name / "all.yaml").write_text(text)
+    log = tmp_path / "decisions"
+    argv = ["router", "webhook", "--listen", "127.0.0.1:0", "--host-name", "localhost", "--cert", str(pki.certificate)]
+    argv += ["--key", str(pki.key), "--policy", str(tmp_path / "old"), "--decision-log", str(log)]
+    with serving(argv, pki, tmp_path / "one") as one, serving(argv, pki, tmp_path / "two") as two:
+        for number in range(12):
+            job = json.loads(json.dumps(JOB))
+            container = job["spec"]["template"]["spec"]["containers"][0]
+            container |= {"command": ["x"], "resources": {"requests": {"cpu": str(number % 6)}}}
+            status, _ = (one, two)[number % 2].review(**gates.review_of(job, uid=f"uid-{number}"))
+            assert status == 200
+        until(lambda: log.exists() and len(_lines(log)) >= 10)
+    assert sorted(json.loads(line)["uid"] for line in _lines(log)) == sorted(f"uid-{number}" for number in range(12))
+
+    both = [str(tmp_path / "old"), str(tmp_path / "new")]
+    result = CliRunner().invoke(commands, ["policy", "diff", *both, "--log", str(log), "-o", "json"])
+
+    assert result.exit_code == 0, result.output
+    told = json.loads(result.stdout)
+    assert (told["judged"], [(one["before"], one["after"], one["jobs"]) for one in told["changes"]]) == (
+        12,
+        [("demo/batch", "cloud", 4)],
+    )
