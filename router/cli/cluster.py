@@ -6,7 +6,7 @@ Shell (the API). A refused list does not end the command: it becomes a sentence 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import wraps
 from pathlib import Path
@@ -89,8 +89,8 @@ def _listed(api: Api, path: str, keep: Callable[[Json], T], query: dict[str, obj
     raise AssertionError("unreachable")
 
 
-def cluster_options(command: Callable[P, T]) -> Callable[..., T]:
-    """The options by which a command reaches a cluster; the command gets a ``Cluster`` as its first argument."""
+def connecting_options(command: Callable[P, T]) -> Callable[..., T]:
+    """The options by which a command reaches a cluster; the command gets their values as ``connection``."""
 
     @click.option(
         "--kubeconfig", metavar="FILE", help="Else $KUBECONFIG, ~/.kube/config, the cluster whose Pod this is."
@@ -105,21 +105,33 @@ def cluster_options(command: Callable[P, T]) -> Callable[..., T]:
         help="Where the agents have their Leases and the state of their queues.",
     )
     @wraps(command)
-    def reached(
-        *arguments: Any,
-        kubeconfig: str | None,
-        context: str | None,
-        namespace: str | None,
-        system_namespace: str,
-        **options: Any,
-    ) -> T:
-        file = kubeconfig_of(kubeconfig)
-        # Imported here, so that `--help` does not import the Kubernetes client.
-        from router.kube.credentials import namespace_of  # noqa: PLC0415
+    def given(*arguments: Any, **options: Any) -> T:
+        connection = {name: options.pop(name) for name in _CONNECTION}
+        return command(*arguments, connection=connection, **options)  # type: ignore[arg-type]
 
-        chosen = namespace or namespace_of(file, context)
-        found = Cluster(connect(file, context), chosen, namespace is not None, system_namespace)
-        return command(found, *arguments, **options)  # type: ignore[arg-type]
+    return given
+
+
+_CONNECTION: Final = ("kubeconfig", "context", "namespace", "system_namespace")
+
+
+def cluster_of(connection: Mapping[str, Any]) -> Cluster:
+    """The cluster that the options name. Raises ConfigError."""
+    file, context, namespace = kubeconfig_of(connection["kubeconfig"]), connection["context"], connection["namespace"]
+    # Imported here, so that `--help` does not import the Kubernetes client.
+    from router.kube.credentials import namespace_of  # noqa: PLC0415
+
+    chosen = namespace or namespace_of(file, context)
+    return Cluster(connect(file, context), chosen, namespace is not None, connection["system_namespace"])
+
+
+def cluster_options(command: Callable[P, T]) -> Callable[..., T]:
+    """``connecting_options``, for a command that always reaches the cluster: it gets it as its first argument."""
+
+    @connecting_options
+    @wraps(command)
+    def reached(*arguments: Any, connection: Mapping[str, Any], **options: Any) -> T:
+        return command(cluster_of(connection), *arguments, **options)  # type: ignore[arg-type]
 
     return reached
 

@@ -1,4 +1,4 @@
-"""``batchgate policy check | test | schema``; ``policyapply`` and ``policyconditions`` have the others.
+"""``batchgate policy check | test | schema``; ``policyapply``, ``policyconditions``, ``policydiff`` have the others.
 
 Shell: reads files, prints, sets the exit code, without a cluster or webhook. ``router.policy`` finds and words the
 problems of a policy.
@@ -16,6 +16,7 @@ from router.cli.manifests import read_text
 from router.cli.output import as_json
 from router.cli.policyapply import apply
 from router.cli.policyconditions import conditions
+from router.cli.policydiff import diff
 from router.startup.policyfiles import read_directory
 from router.workload.cluster import UNKNOWN_CLUSTER
 from router.workload.clusterfile import read_cluster
@@ -82,6 +83,7 @@ def test(directory: str, cluster: str | None) -> None:
 
 policy.add_command(apply)
 policy.add_command(conditions)
+policy.add_command(diff)
 
 
 @policy.command()

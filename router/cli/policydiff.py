@@ -1,0 +1,183 @@
+"""``batchgate policy diff``: judges Jobs that really were by two policies, and shows what would change.
+
+Shell: reads policies, prints, writes the page, sets the exit code. ``router.cli.replayed`` reads the Jobs, and
+``router.replay`` judges and counts.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import click
+
+from router import names
+from router import policy as policies
+from router.cli.cluster import Cluster, cluster_of, connecting_options
+from router.cli.manifests import read_text
+from router.cli.output import as_json
+from router.cli.table import print_table
+from router.errors import ConfigError
+from router.notation import durations
+from router.policy.configmap import texts_of
+from router.policy.decision import NO_QUEUE_STATES
+from router.startup.policyfiles import read_directory
+
+if TYPE_CHECKING:
+    from router.cli.replayed import Found
+    from router.policy.model import Policy
+    from router.replay.tally import Report
+
+_FAILING: Final = ("denied", "target", "queue", "account", "resources", "script", "rule", "missing", "any")
+
+
+class _Since(click.ParamType[float]):
+    """A time before now (``7d``), or a moment; seconds since 1970."""
+
+    name = "since"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        """Read it; fails with a usage error if it is neither."""
+        if isinstance(value, float):
+            return value
+        try:
+            return datetime.now(tz=UTC).timestamp() - durations.seconds(value)
+        except ValueError:
+            pass
+        try:
+            return durations.moment(value)
+        except ValueError:
+            words = "is neither a time before now, such as 7d, nor a moment, such as 2026-03-01T12:00:00Z"
+            self.fail(f"{value!r} {words}", param, ctx)
+
+
+@click.command()
+@click.argument("directories", nargs=-1, required=True, metavar="[OLD] NEW")
+@click.option(
+    "--log", "logs", multiple=True, metavar="FILE", help="Jobs of a decision log and its older files; repeatable."
+)
+@click.option("--jobs", multiple=True, metavar="FILE|DIR|-", help="Jobs of manifests; repeatable.")
+@click.option("--cluster", "live", is_flag=True, help="Jobs and CronJobs that are in the cluster.")
+@click.option("--since", type=_Since(), metavar="TIME", help="Only later Jobs: 7d, or 2026-03-01T12:00:00Z.")
+@click.option("--queues", metavar="FILE", help="Queue state for Jobs that are not of a log; else it is unknown.")
+@click.option("--scripts", is_flag=True, help="Compare the scripts as well, of Jobs that are not of a log.")
+@click.option(
+    "-o", "--output", type=click.Choice(["table", "json", "markdown", "junit"]), default="table", show_default=True
+)
+@click.option("--html", metavar="FILE", help="Also write a page with plots there.")
+@click.option(
+    "--fail-on", multiple=True, type=click.Choice(_FAILING), help="Exit code 1 for such a change; repeatable."
+)
+@connecting_options
+def diff(directories: tuple[str, ...], connection: Mapping[str, Any], **options: Any) -> None:
+    """Say which Jobs that really were the policy NEW would decide otherwise than OLD.
+
+    Both are directories. Without OLD, it is the policy that the cluster's ConfigMap holds.
+
+    Exit code 1 only for a change that --fail-on names, 2 if nothing could be judged.
+
+    \b
+    Example:  batchgate policy diff policies policies.new --log decisions.jsonl --since 7d
+    """
+    if not (options["logs"] or options["jobs"] or options["live"]):
+        raise click.UsageError("say which Jobs to judge: --log FILE, --jobs FILE or --cluster")
+    if len(directories) > 2:
+        raise click.UsageError("two directories can be compared: OLD and NEW")
+    reached = cluster_of(connection) if options["live"] or len(directories) == 1 else None
+    before, after = _policies(directories, reached)
+    report = _judged(before, after, reached, options)
+    if reached is not None:
+        reached.say_missed()
+    _print(report, options)
+    if options["html"]:
+        _write_page(Path(options["html"]), report, (before[1], after[1]))
+    _end(report, options["fail_on"])
+
+
+def _policies(directories: Sequence[str], reached: Cluster | None) -> tuple[tuple[str, Policy], tuple[str, Policy]]:
+    """Name and policy of both sides."""
+    *old, new = directories
+    after = (new, policies.load(read_directory(Path(new))))
+    if old:
+        return (old[0], policies.load(read_directory(Path(old[0])))), after
+    assert reached is not None  # noqa: S101 - with one directory there is a cluster
+    path = f"/api/v1/namespaces/{reached.system}/configmaps/{names.POLICIES_CONFIG_MAP}"
+    place = f"ConfigMap {reached.system}/{names.POLICIES_CONFIG_MAP}"
+    found = reached.api.find(path)
+    if found is None:
+        raise ConfigError(f"{place}: there is none, so no policy is in force; name two directories")
+    return (place, policies.load(texts_of(found, place))), after
+
+
+def _judged(
+    before: tuple[str, Policy], after: tuple[str, Policy], reached: Cluster | None, options: Mapping[str, Any]
+) -> Report:
+    # Imported here, as only this command of the group judges Jobs.
+    from router.replay.cases import Skipped  # noqa: PLC0415
+    from router.replay.tally import Tally  # noqa: PLC0415
+
+    tally = Tally(before[1], after[1], (before[0], after[0]), with_scripts=options["scripts"])
+    for source in _sources((before[1], after[1]), reached, options):
+        for one in source():
+            if isinstance(one, Skipped):
+                tally.skip(one)
+            else:
+                tally.add(one)
+    return tally.report()
+
+
+def _sources(
+    both: tuple[Policy, Policy], reached: Cluster | None, options: Mapping[str, Any]
+) -> list[Callable[[], Found]]:
+    from router.cli import replayed  # noqa: PLC0415 - as above
+    from router.replay.manifests import Known  # noqa: PLC0415
+    from router.workload.cluster import UNKNOWN_CLUSTER  # noqa: PLC0415
+
+    since = options["since"] or 0.0
+    queues = options["queues"]
+    states = policies.queue_states(read_text(queues), queues) if queues else NO_QUEUE_STATES
+    known = Known(both, UNKNOWN_CLUSTER, states, since)
+    found: list[Callable[[], Found]] = []
+    if options["logs"]:
+        found.append(lambda: replayed.from_logs(options["logs"], since))
+    if options["jobs"]:
+        found.append(lambda: replayed.from_files(options["jobs"], known))
+    if options["live"] and reached is not None:
+        found.append(lambda: replayed.from_cluster(reached, known))
+    return found
+
+
+def _print(report: Report, options: Mapping[str, Any]) -> None:
+    from router.replay import reports, rows, texts  # noqa: PLC0415 - as above
+
+    match options["output"]:
+        case "json":
+            click.echo(as_json(reports.document(report)))
+        case "markdown":
+            click.echo(reports.markdown(report), nl=False)
+        case "junit":
+            click.echo(reports.junit(report, options["fail_on"]), nl=False)
+        case _:
+            click.echo(rows.head_line(report))
+            if report.groups:
+                print_table(rows.HEAD, rows.rows(report))
+            for note in (*rows.examples(report), *rows.notes(report)):
+                click.echo(texts.plain(note))
+
+
+def _write_page(file: Path, report: Report, both: tuple[Policy, Policy]) -> None:
+    from router.replay.page import page  # noqa: PLC0415 - as above
+
+    file.write_text(page(report, *both), encoding="utf-8")
+
+
+def _end(report: Report, on: Sequence[str]) -> None:
+    from router.replay import reports  # noqa: PLC0415 - as above
+
+    if not report.judged:
+        click.echo("Error: no Job was judged, so nothing was shown", err=True)
+        sys.exit(2)
+    sys.exit(1 if any(reports.fails(group, on) for group in report.groups) else 0)

@@ -1,0 +1,123 @@
+"""Reads the Jobs that ``policy diff`` judges again: from decision logs, manifests, or a cluster.
+
+Shell (files, the API with the caller's own rights, the terminal).
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Final
+
+import click
+
+from router.cli.cluster import Cluster as Connection
+from router.cli.manifests import read_manifests
+from router.errors import InputError
+from router.replay.cases import Case, Skipped, StatesOfLog, from_line
+from router.replay.manifests import Known, from_manifest
+from router.startup.settings import DECISION_LOG_FILES, older_log
+from router.workload.clusterfile import KINDS, cluster_of
+
+Found = Iterator[Case | Skipped]
+_UNREADABLE: Final = "lines that cannot be read"
+_LONGEST_LINE: Final = 1024 * 1024
+_BATCH: Final = "/apis/batch/v1"
+_FACTS: Final = (
+    ("namespaces", "/api/v1", "Namespace"),
+    ("limitranges", "/api/v1", "LimitRange"),
+    ("runtimeclasses", "/apis/node.k8s.io/v1", "RuntimeClass"),
+    ("persistentvolumeclaims", "/api/v1", "PersistentVolumeClaim"),
+    ("persistentvolumes", "/api/v1", "PersistentVolume"),
+)
+"""What else decides about Jobs, of all namespaces."""
+
+
+def progress(length: int, label: str) -> AbstractContextManager[Any]:
+    """A progress bar on standard error, if that is a terminal."""
+    return click.progressbar(length=length, label=label, file=sys.stderr, hidden=not sys.stderr.isatty())
+
+
+# --- decision logs ----------------------------------------------------------------------------------------------
+
+
+def from_logs(paths: Sequence[str], since: float) -> Found:
+    """The decisions of logs, each with its older files, the oldest first. Raises InputError."""
+    files = [file for path in paths for file in _with_older(Path(path))]
+    states = StatesOfLog()
+    with progress(sum(file.stat().st_size for file in files), "Judging") as bar:
+        for file in files:
+            yield from _of_file(file, states, since, bar.update)
+
+
+def _with_older(path: Path) -> list[Path]:
+    found = [
+        one for one in (older_log(path, number) for number in range(DECISION_LOG_FILES - 1, 0, -1)) if one.is_file()
+    ]
+    if not path.is_file() and not found:
+        raise InputError(f"{path}: there is no such decision log; the webhook's option --decision-log writes one")
+    return [*found, path] if path.is_file() else found
+
+
+def _of_file(path: Path, states: StatesOfLog, since: float, read: Callable[[int], None]) -> Found:
+    """The decisions of one file. Raises InputError if its first line is of another kind."""
+    with path.open("rb") as file:
+        for number in range(1, sys.maxsize):
+            data = file.readline(_LONGEST_LINE)
+            if not data:
+                return
+            read(len(data))
+            place = f"{path}:{number}"
+            try:
+                yield from_line(data.decode("utf-8"), place, states, since)
+            except ValueError as error:
+                if number == 1:
+                    raise InputError(f"{place}: {error}") from None
+                yield Skipped(_UNREADABLE, f"{place}: {error}")
+
+
+# --- manifests --------------------------------------------------------------------------------------------------
+
+
+def from_files(paths: Sequence[str], known: Known) -> Found:
+    """The Jobs of manifests, as ``kubectl get jobs,cronjobs -o yaml`` prints them; other objects there tell more."""
+    objects = [(one.value, one.place) for one in read_manifests(paths, recursive=True) if isinstance(one.value, dict)]
+    facts = [(value, place) for value, place in objects if value.get("kind") in KINDS]
+    yield from _of_objects(objects, replace(known, cluster=cluster_of(facts)))
+
+
+def _of_objects(objects: Sequence[tuple[Mapping[str, Any], str]], known: Known) -> Found:
+    with progress(len(objects), "Judging") as bar:
+        for value, place in objects:
+            found = from_manifest(value, place, known)
+            if found is not None:
+                yield found
+            bar.update(1)
+
+
+# --- a cluster --------------------------------------------------------------------------------------------------
+
+
+def from_cluster(cluster: Connection, known: Known) -> Found:
+    """The Jobs and CronJobs that are in a cluster. Raises ApiError; what may not be listed is in ``cluster.missed``."""
+    jobs = ((kind, cluster.everywhere(kind, _BATCH, dict)) for kind in ("jobs", "cronjobs"))
+    found = [
+        one for (kind, listed), name in zip(jobs, ("Job", "CronJob"), strict=True) for one in _named(kind, name, listed)
+    ]
+    facts = [
+        one
+        for kind, group, name in _FACTS
+        for one in _named(kind, name, cluster.every(kind, f"{group}/{kind}", dict) or ())
+    ]
+    yield from _of_objects(found, replace(known, cluster=cluster_of(facts)))
+
+
+def _named(kind: str, name: str, listed: Iterable[Mapping[str, Any]]) -> Iterator[tuple[Mapping[str, Any], str]]:
+    """Objects with their kind, which the API server leaves out in lists, and their path as place."""
+    for one in listed:
+        metadata = one["metadata"]
+        place = "/".join([part for part in (kind, metadata.get("namespace"), metadata["name"]) if part])
+        yield {**one, "kind": name, "apiVersion": "batch/v1"}, place

@@ -1,0 +1,302 @@
+"""``batchgate policy diff``: from decision logs, manifests and both, in every form, with its exit codes."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree as ET
+
+import pytest
+import yaml
+from click.testing import CliRunner, Result
+
+from router import policy
+from router.cli import commands
+from router.gate import review as admission
+from router.gate.judging import Gate
+from router.policy.decision import QueueState, QueueStates
+from router.replay import record
+from router.workload.cluster import UNKNOWN_CLUSTER
+from tests.gates import review_of
+from tests.policies import LARGE_GO_TO_HPC
+
+NEW = LARGE_GO_TO_HPC.replace("job.cpus >= 2", "\"job.cpus >= 4 || queues['batch'].freeNodes > 2\"").replace(
+    "rules:\n", "rules:\n  - {name: vast, when: job.cpus > 8, deny: too many cores}\n"
+)
+NOON = int(datetime(2026, 3, 1, 12, tzinfo=UTC).timestamp())
+DAY = 86400
+HOSTILE = "bob|`<script>alert(1)</script>\x1b[31m\u202e@all [x](javascript:1)"
+
+
+def job(name: str, cores: int, **metadata: Any) -> dict[str, Any]:
+    container = {"name": "c", "image": "i", "command": ["x"], "resources": {"requests": {"cpu": str(cores)}}}
+    return {
+        "apiVersion": "batch/v1",
+        "kind": "Job",
+        "metadata": {"name": name, **metadata},
+        "spec": {
+            "activeDeadlineSeconds": 7200,
+            "template": {"spec": {"restartPolicy": "Never", "containers": [container]}},
+        },
+    }
+
+
+def lines(*asked: tuple[int, str, int], free_nodes: int | None = 1, **request: Any) -> str:
+    """A log of decisions by the old policy: cores, user, days after the first of March."""
+    checked = policy.load({"all.yaml": LARGE_GO_TO_HPC})
+    state = QueueState("demo", "batch", up=True, free_nodes=free_nodes)
+    made = []
+    for number, (cores, user, days) in enumerate(asked):
+        gate = Gate(checked, UNKNOWN_CLUSTER, QueueStates({("demo", "batch"): state}), None, NOON + days * DAY)
+        answer = admission.review(review_of(job(f"j{number}", cores), user=user, **request), gate)
+        assert answer.evidence is not None
+        made.append(record.line(answer.record, answer.evidence) + "\n")
+    return "".join(made)
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    for name, text in (("old", LARGE_GO_TO_HPC), ("new", NEW)):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "all.yaml").write_text(text)
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def run(*options: str, given: str | None = None) -> Result:
+    return CliRunner().invoke(commands, ["policy", "diff", *options], input=given)
+
+
+def table(result: Result) -> list[list[str]]:
+    """The cells of its rows: two blanks part columns."""
+    rows = [
+        line for line in result.output.splitlines() if " (all.yaml:" in line and not line.startswith(("rules", " "))
+    ]
+    return [[cell.strip() for cell in row.split("  ") if cell.strip()] for row in rows if "such as" not in row]
+
+
+def test_a_log_is_judged_by_both_policies(folder: Path) -> None:
+    log = lines(
+        (1, "ada", 0), (2, "ada", 0), (3, "ada", 1), (2, "admin", 3), (4, "ada", 4), (16, "ada", 5), (2, "eve", 5)
+    )
+    (folder / "log").write_text(log)
+
+    result = run("old", "new", "--log", "log")
+
+    assert result.exit_code == 0, result.output
+    assert result.output.splitlines()[0] == "7 Jobs, 2026-03-01 to 2026-03-06: 5 would be decided otherwise"
+    assert table(result) == [
+        ["cloud to deny", "denied", "1", "1", "1", "32", "0", "1", "2026-03-06", "large (all.yaml:15)", "vast (all.yaml:15)", "-"],
+        ["demo/batch to cloud", "target", "3", "2", "1", "14", "0", "3", "2026-03-04", "large (all.yaml:15)", "small (all.yaml:17)", "-"],
+        ["cloud", "rule", "1", "1", "1", "4", "0", "1", "2026-03-06", "large (all.yaml:15)", "small (all.yaml:17)", "-"],
+    ]  # fmt: skip
+    assert "cloud to deny: such as default/j5 (log:6)\n" in result.output
+    assert "  after:  too many cores\n" in result.output
+
+
+def test_facts_that_are_missing_are_told(folder: Path) -> None:
+    (folder / "log").write_text(lines((2, "ada", 0), (5, "ada", 0), free_nodes=None))
+
+    result = run("old", "new", "--log", "log")
+
+    assert [row[-1] for row in table(result)] == ["queues['batch'].freeNodes (1)"]
+    told = "so that decisions may be others: queues['batch'].freeNodes (2 Jobs)"
+    assert [line for line in result.output.splitlines() if line.endswith(told)] != []
+
+
+def test_the_same_policy_changes_nothing_and_unmet_rules_are_named(folder: Path) -> None:
+    (folder / "log").write_text(lines((1, "ada", 0)))
+
+    result = run("new", "new", "--log", "log", "--fail-on", "any")
+
+    assert (result.exit_code, result.output.splitlines()) == (
+        0,
+        [
+            "1 Job, 2026-03-01 to 2026-03-01: 0 would be decided otherwise",
+            "rules of new that no Job met: vast (all.yaml:15), large (all.yaml:16)",
+            "rules of new that no Job met: vast (all.yaml:15), large (all.yaml:16)",
+        ],
+    )
+
+
+@pytest.mark.parametrize(
+    ("on", "code"), [("denied", 1), ("target", 0), ("rule", 1), ("missing", 0), ("any", 1), ("queue", 0)]
+)
+def test_the_exit_code_is_that_of_the_changes_that_were_named(folder: Path, on: str, code: int) -> None:
+    (folder / "log").write_text(lines((16, "ada", 0), (2, "eve", 0)))
+
+    assert run("old", "new", "--log", "log", "--fail-on", on).exit_code == code
+    assert run("old", "new", "--log", "log").exit_code == 0
+
+
+def test_older_files_of_a_log_are_read_too_and_what_is_no_new_job_is_counted(folder: Path) -> None:
+    (folder / "log.2").write_text(lines((2, "ada", 0)))
+    (folder / "log.1").write_text(lines((2, "ada", 1)))
+    (folder / "log").write_text(lines((2, "ada", 2)) + lines((2, "ada", 2), dryRun=True) + '{"format":1,"time"\n')
+
+    result = run("old", "new", "--log", "log", "--since", "2026-03-02T00:00:00Z")
+
+    assert result.exit_code == 0
+    assert result.output.splitlines()[0] == "2 Jobs, 2026-03-02 to 2026-03-03: 2 would be decided otherwise"
+    assert [line for line in result.output.splitlines() if line.startswith("left out")] == [
+        "left out: 1 (before --since)",
+        "left out: 1 (dry runs)",
+        "left out: 1 (lines that cannot be read, such as log:3: is no line of JSON)",
+    ]
+
+
+def test_jobs_of_manifests_are_asked_as_who_made_them(folder: Path) -> None:
+    made = job("made", 3, uid="u", creationTimestamp="2026-03-01T12:00:00Z")
+    made["spec"]["template"]["metadata"] = {"annotations": {"batchgate.dev/requester": "ada"}}
+    owned = job("owned", 3, ownerReferences=[{"kind": "CronJob", "name": "c", "controller": True}])
+    cron = {
+        "apiVersion": "batch/v1",
+        "kind": "CronJob",
+        "metadata": {"name": "nightly", "namespace": "lab"},
+        "spec": {"schedule": "@daily", "jobTemplate": {"spec": job("x", 3)["spec"]}},
+    }
+    space = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "lab", "labels": {"a": "b"}}}
+    text = yaml.safe_dump_all([{"kind": "List", "items": [made, owned]}, cron, space, job("unknown", 3)])
+
+    result = run("old", "new", "--jobs", "-", "-o", "json", given=text)
+
+    document = json.loads(result.stdout)
+    assert [
+        (one["kind"], one["before"], one["after"], one["users"], one["namespaces"], one["missing"])
+        for one in document["changes"]
+    ] == [
+        ("target", "demo/batch", "cloud", {"ada": 1}, {"default": 1}, {"queues['batch'].freeNodes": 1}),
+        (
+            "rule",
+            "cloud",
+            "cloud",
+            {"system:serviceaccount:kube-system:cronjob-controller": 2, "": 1},
+            {"default": 2, "lab": 1},
+            {"queues['batch'].freeNodes": 3, "request.user": 1},
+        ),
+    ]
+    assert (document["judged"], document["changed"]) == (4, 4)
+
+
+def test_the_state_of_queues_can_be_given_for_manifests(folder: Path) -> None:
+    (folder / "queues.yaml").write_text("queues: [{site: demo, queue: batch, up: true, freeNodes: 9}]\n")
+    made = job("made", 3, uid="u")
+    made["spec"]["template"]["metadata"] = {"annotations": {"batchgate.dev/requester": "ada"}}
+    (folder / "job.json").write_text(json.dumps(made))
+
+    result = run("old", "new", "--jobs", "job.json", "--queues", "queues.yaml", "--fail-on", "any")
+
+    assert (result.exit_code, result.output.splitlines()[0]) == (0, "1 Job: 0 would be decided otherwise")
+
+
+def test_scripts_are_compared_on_wish(folder: Path) -> None:
+    (folder / "new" / "all.yaml").write_text(LARGE_GO_TO_HPC.replace("workDir:", "modules: [tools/2]\n    workDir:"))
+    made = job("made", 3, uid="u")
+    made["spec"]["template"]["metadata"] = {"annotations": {"batchgate.dev/requester": "ada"}}
+    (folder / "job.json").write_text(json.dumps(made))
+
+    without = run("old", "new", "--jobs", "job.json", "--fail-on", "any")
+    found = run("old", "new", "--jobs", "job.json", "--scripts", "--fail-on", "script")
+
+    assert (without.exit_code, without.output.splitlines()[0]) == (0, "1 Job: 0 would be decided otherwise")
+    assert (found.exit_code, found.output.splitlines()[0]) == (1, "1 Job: 1 would be decided otherwise")
+    assert [line.strip() for line in found.output.splitlines() if "tools/2" in line] == ["+modules=(tools/2)"]
+
+
+def _hostile(folder: Path) -> None:
+    (folder / "log").write_text(lines((2, HOSTILE, 0), (16, HOSTILE, 0)))
+
+
+def test_a_hostile_name_is_text_in_markdown(folder: Path) -> None:
+    _hostile(folder)
+
+    text = run("old", "new", "--log", "log", "-o", "markdown").output
+
+    rows = [line for line in text.splitlines() if line.startswith("| `")]
+    assert [row.count("|") for row in rows] == [13, 13]
+    outside = "".join(part for line in text.splitlines() for part in line.split("`")[::2])
+    assert not {"<", "@", "]", "\x1b", "\u202e"} & set(outside)
+    assert not {"\x1b", "\u202e"} & set(text)
+
+
+def test_a_hostile_name_is_text_in_html_and_nothing_is_loaded(folder: Path) -> None:
+    _hostile(folder)
+
+    result = run("old", "new", "--log", "log", "--html", "page.html")
+
+    text = (folder / "page.html").read_text()
+    assert result.exit_code == 0
+    assert "<script" not in text
+    assert "&lt;script&gt;alert(1)&lt;/script&gt;" in text
+    assert not {"\x1b", "\u202e"} & set(text)
+    assert "http" not in text.replace('http-equiv="Content-Security-Policy"', "")
+    assert text.count("<svg") == text.count("</svg>") == 2
+    assert "before: rule large, cpus &gt;= 2" in text
+    assert "after: rule vast, cpus &gt; 8" in text
+
+
+def test_a_hostile_name_does_not_reach_the_terminal(folder: Path) -> None:
+    _hostile(folder)
+
+    assert not {"\x1b", "\u202e"} & set(run("old", "new", "--log", "log").output)
+
+
+def test_junit_fails_for_the_changes_that_were_named(folder: Path) -> None:
+    _hostile(folder)
+
+    result = run("old", "new", "--log", "log", "-o", "junit", "--fail-on", "denied")
+
+    suite = ET.fromstring(result.stdout)
+    assert result.exit_code == 1
+    assert suite.attrib == {"name": "batchgate policy diff", "tests": "2", "failures": "1"}
+    assert [(case.attrib["classname"], case[0].tag) for case in suite.findall("testcase")] == [
+        ("policy diff.denied", "failure"),
+        ("policy diff.rule", "system-out"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        (["old", "new"], "say which Jobs to judge: --log FILE, --jobs FILE or --cluster"),
+        (["old", "new", "third", "--log", "log"], "two directories can be compared: OLD and NEW"),
+        (["old", "new", "--log", "gone"], "gone: there is no such decision log; the webhook's option --decision-log writes one"),
+        (["old", "new", "--log", "old/all.yaml"], "old/all.yaml:1: is no line of JSON"),
+        (["old", "new", "--log", "empty"], "no Job was judged, so nothing was shown"),
+        (["old", "new", "--log", "later"], "later:1: has format 2, and this release reads 1; use the webhook's own release"),
+        (["old", "new", "--log", "log", "--since", "noon"], "'noon' is neither a time before now, such as 7d, nor a moment"),
+        (["old", "gone", "--log", "log"], "gone: there is no such policy directory"),
+        (["old", "new", "--jobs", "broken.yaml"], "broken.yaml:2:1: is not YAML"),
+    ],
+)  # fmt: skip
+def test_bad_input_is_named(folder: Path, options: Sequence[str], told: str) -> None:
+    (folder / "log").write_text(lines((2, "ada", 0)))
+    (folder / "later").write_text(lines((2, "ada", 0)).replace('"format":1', '"format":2'))
+    (folder / "empty").write_text("")
+    (folder / "broken.yaml").write_text("a: [\n")
+
+    result = run(*options)
+
+    assert result.exit_code == 2
+    assert told in " ".join(result.stderr.split())
+    assert "Traceback" not in result.output
+
+
+def test_a_job_that_the_same_policy_decided_otherwise_then_is_told(folder: Path) -> None:
+    log = lines((2, "ada", 0)).replace('"target":"hpc"', '"target":"cloud"').replace('"queue":"batch"', '"queue":""')
+    (folder / "log").write_text(log)
+
+    result = run("old", "old", "--log", "log")
+
+    (note,) = [line for line in result.output.splitlines() if "by the same policy then" in line]
+    assert note.endswith("such as default/j0 (log:1): cloud, now demo/batch")
+
+
+def test_since_counts_back_from_now(folder: Path) -> None:
+    days = (datetime.now(tz=UTC) - timedelta(days=1) - datetime.fromtimestamp(NOON, UTC)).days
+    (folder / "log").write_text(lines((2, "ada", 0), (2, "ada", days)))
+
+    assert run("old", "new", "--log", "log", "--since", "7d").output.startswith("1 Job, ")
