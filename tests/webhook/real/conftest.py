@@ -90,6 +90,7 @@ def asked(plane: ControlPlane, directory: Path, policy: str) -> Iterator[Server]
     argv = ["router", "webhook", "--listen", "127.0.0.1:0", "--host-name", "localhost"]
     argv += ["--cert", str(pki.certificate), "--key", str(pki.key), "--signing-key", str(directory / "signing.key")]
     argv += ["--policy", str(directory / "policies"), "--kubeconfig", str(installing.webhook(plane))]
+    argv += ["--decision-log", str(directory / "decisions.jsonl")]
     with serving(argv, pki, directory / "log") as server:
         plane.make_namespaces({ANCHOR: (RESEARCHERS,)})
         installing.register(plane, f"https://localhost:{server.port}", pki.directory / "ca.crt", [ANCHOR])

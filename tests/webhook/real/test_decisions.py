@@ -1,0 +1,84 @@
+"""Decisions of a real API server's reviews in the decision log, and the Jobs of its cluster, judged by another policy."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from click.testing import CliRunner
+
+from router.cli import commands
+from router.controlplane.options import ADA, BEN
+from router.controlplane.plane import ControlPlane
+from tests.webhook.real.conftest import POLICY
+from tests.webhook.real.gated import Gated, container, job
+from tests.webhook.servers import Server, until
+
+Json = dict[str, Any]
+LARGER = POLICY.replace("{name: large, when: job.cpus >= 2,", "{name: large, when: job.cpus >= 8,")
+
+
+def _policies(directory: Path) -> list[str]:
+    for name, text in (("old", POLICY), ("new", LARGER)):
+        (directory / name).mkdir()
+        (directory / name / "all.yaml").write_text(text)
+    return [str(directory / "old"), str(directory / "new")]
+
+
+def _diff(*options: str) -> list[tuple[Any, ...]]:
+    result = CliRunner().invoke(commands, ["policy", "diff", *options, "-o", "json"])
+    assert result.exit_code == 0, result.output
+    changes = json.loads(result.stdout)["changes"]
+    return [(one["before"], one["after"], one["jobs"], one["users"], one["missing"]) for one in changes]
+
+
+def test_past_jobs_are_judged_as_who_asked(jobs: Gated, webhook: Server, plane: ControlPlane, tmp_path: Path) -> None:
+    log = webhook.log_file.parent / "decisions.jsonl"
+    assert POLICY != LARGER
+    jobs.create(job("large"))
+    jobs.done("create", "-f", "-", sent=job("own"), user=BEN.name)
+    jobs.create(job("small", pod={"restartPolicy": "Never", "containers": [container(cpu="1")]}))
+    jobs.create(job("tried"), "--dry-run=server")
+    jobs.create({
+        "apiVersion": "batch/v1",
+        "kind": "CronJob",
+        "metadata": {"name": "later"},
+        "spec": {"schedule": "0 0 1 1 *", "jobTemplate": {"spec": job()["spec"]}},
+    })  # fmt: skip
+    own = tmp_path / "own.jsonl"
+
+    def logged() -> list[str]:
+        lines = log.read_text().splitlines() if log.exists() else []
+        return [line for line in lines if json.loads(line)["namespace"] == jobs.namespace and '"probe-' not in line]
+
+    until(lambda: len(logged()) == 4)
+    own.write_text("\n".join(logged()) + "\n")
+    both = _policies(tmp_path)
+    kubeconfig = ("--kubeconfig", str(plane.kubeconfig()), "-n", jobs.namespace)
+
+    by_log = _diff(*both, "--log", str(own))
+    by_cluster = _diff(*both, "--cluster", *kubeconfig)
+
+    # In namespaces test-* everybody has an account by the namespace; ada has one of her own.
+    assert by_log == [("demo/batch", "cloud", 2, {ADA.name: 1, BEN.name: 1}, {})]
+    controller = "system:serviceaccount:kube-system:cronjob-controller"
+    assert by_cluster == [("demo/batch", "cloud", 3, {ADA.name: 1, BEN.name: 1, controller: 1}, {})]
+
+
+def test_one_directory_is_compared_with_the_policy_of_the_cluster(
+    plane: ControlPlane, jobs: Gated, tmp_path: Path
+) -> None:
+    both = _policies(tmp_path)
+    jobs.create(job("large"))
+    kubeconfig = ("--kubeconfig", str(plane.kubeconfig()), "-n", jobs.namespace)
+
+    result = CliRunner().invoke(commands, ["policy", "diff", both[1], "--cluster", *kubeconfig])
+    assert (result.exit_code, "there is none, so no policy is in force" in result.stderr) == (2, True)
+    plane.kubectl("create", "configmap", "batchgate-policies", "-n", "batchgate-system", f"--from-file={both[0]}")
+    try:
+        found = _diff(both[1], "--cluster", *kubeconfig)
+    finally:
+        plane.kubectl("delete", "configmap", "batchgate-policies", "-n", "batchgate-system")
+
+    assert found == [("demo/batch", "cloud", 1, {ADA.name: 1}, {})]
