@@ -103,7 +103,7 @@ def _variable(variable: EnvVar) -> EnvVar:
 
 def _launcher(launcher: Launcher) -> Launcher:
     """The launcher: its figures are in the Workload already."""
-    return Launcher(program=launcher.program, argv=(), source=launcher.source)
+    return Launcher(program="", argv=(), source=launcher.source)
 
 
 def _lifecycle(lifecycle: Lifecycle) -> Lifecycle:

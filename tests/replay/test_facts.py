@@ -62,7 +62,7 @@ KEPT = {
     "Container": "name kind path image env env_from mounts read_only_root cpu memory gpus launcher starts_ranks secrets "
     "message_from_log restarts lifecycle",
     "EnvVar": "name source",
-    "Launcher": "program source",
+    "Launcher": "source",
     "Lifecycle": "post_start pre_stop probes",
     "Probe": "role handler delay period timeout successes failures grace",
     "Handler": "kind port",
@@ -78,7 +78,7 @@ PARTLY = {
 LEFT_OUT = {
     "Workload": "warnings",
     "Container": "working_dir started message_path",
-    "Launcher": "argv ranks ranks_per_node environment working_dir mapping binding dropped nodes cores_per_rank time_limit",
+    "Launcher": "program argv ranks ranks_per_node environment working_dir mapping binding dropped nodes cores_per_rank time_limit",
     "Handler": "command host secure target headers seconds",
     "Naming": "searches options",
 }

@@ -1,0 +1,129 @@
+"""Jobs as they are read: lines of a log that are wrong, and who asked for the Jobs of manifests."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from router import policy
+from router.policy.decision import QueueStates
+from router.replay.cases import Case, Skipped, StatesOfLog, from_line
+from router.replay.manifests import Known, from_manifest
+from router.workload.cluster import UNKNOWN_CLUSTER
+from tests.cli.test_policydiff import NOON, job, lines
+
+LINE: dict[str, Any] = json.loads(lines((2, "ada", 0)))
+WRONG = [
+    ({"time": "yesterday"}, "time: is not a time; write 2026-03-01T12:00:00Z or seconds since 1970"),
+    ({"groups": "all"}, "groups: is no list of names"),
+    ({"groups": [1]}, "groups: is no list of names"),
+    ({"namespace_labels": []}, "namespace_labels: is no mapping"),
+    ({"user": None}, "user: is no text"),
+    ({"workload": None}, "workload.: Input should be a dictionary or an instance of Workload"),
+    ({"workload": LINE["workload"] | {"grace": "long"}}, "workload.grace: Input should be a valid integer, unable to parse string as an integer"),
+    ({"queues": {"a/b": {"freeNodes": "many"}}}, "queues.a/b: is no mapping of whole numbers"),
+    ({"format": 0}, "has format 0, and this release reads 1; use the webhook's own release"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("changed", "told"), WRONG)
+def test_what_is_wrong_with_a_line_is_named(changed: dict[str, Any], told: str) -> None:
+    with pytest.raises(ValueError, match=r"[a-z]") as error:
+        from_line(json.dumps(LINE | changed), "log:1", StatesOfLog())
+
+    assert str(error.value) == told
+
+
+@pytest.mark.parametrize("text", ["", "[]", "1", '{"a": 1}', "\x00", '{"format": 1', '"' + "x" * 100])
+def test_a_text_that_is_no_line_of_a_log_is_refused(text: str) -> None:
+    with pytest.raises(ValueError, match="is no line of "):
+        from_line(text, "log:1", StatesOfLog())
+
+
+LEFT = [
+    ({"dry_run": True}, "dry runs"),
+    ({"operation": "UPDATE"}, "changes of Jobs that were decided before"),
+    ({"left_out": "longer than 1"}, "too large to be written down whole"),
+]
+
+
+@pytest.mark.parametrize(("changed", "why"), LEFT)
+def test_a_line_that_is_no_new_job_is_skipped(changed: dict[str, Any], why: str) -> None:
+    assert from_line(json.dumps(LINE | changed), "log:1", StatesOfLog()) == Skipped(why)
+
+
+def test_fields_of_a_later_release_are_passed_over() -> None:
+    assert isinstance(from_line(json.dumps(LINE | {"new": {"a": 1}}), "log:1", StatesOfLog()), Case)
+
+
+def test_groups_that_were_cut_off_are_a_missing_fact() -> None:
+    case = from_line(json.dumps(LINE | {"groups_left_out": 3}), "log:1", StatesOfLog())
+
+    assert isinstance(case, Case)
+    assert case.unknown == {"request.groups"}
+
+
+CONTROLLER = "system:serviceaccount:kube-system:cronjob-controller"
+OWNED = {"ownerReferences": [{"kind": "CronJob", "name": "c", "controller": True}]}
+BY_HAND = OWNED | {"annotations": {"cronjob.kubernetes.io/instantiate": "manual"}}
+WRITTEN = {"manager": "kube-controller-manager", "operation": "Update", "fieldsV1": {"f:spec": {}}}
+STATUS = {
+    "manager": "kube-controller-manager",
+    "operation": "Update",
+    "subresource": "status",
+    "fieldsV1": {"f:spec": {}},
+}
+UNKNOWN = frozenset({"request.user", "request.groups"})
+MAKERS = [
+    ({}, {}, "", UNKNOWN),
+    ({}, {"batchgate.dev/requester": "ada"}, "ada", {"request.groups"}),
+    ({}, {"batchgate.dev/requester": "ada", "batchgate.dev/groups": "a\nb"}, "ada", set()),
+    (OWNED, {}, CONTROLLER, set()),
+    (OWNED, {"batchgate.dev/requester": "eve"}, "eve", {"request.groups"}),
+    (BY_HAND, {}, "", UNKNOWN),
+    ({"managedFields": [WRITTEN]}, {}, CONTROLLER, set()),
+    ({"managedFields": [STATUS]}, {}, "", UNKNOWN),
+    ({"managedFields": [WRITTEN | {"manager": "kubectl-create"}]}, {}, "", UNKNOWN),
+    ({"ownerReferences": [{"kind": "Workflow", "name": "w", "controller": True}]}, {}, "", UNKNOWN),
+]
+
+
+@pytest.mark.parametrize(("metadata", "notes", "user", "unknown"), MAKERS)
+def test_each_job_of_a_cluster_is_asked_as_who_made_it(
+    metadata: dict[str, Any], notes: dict[str, str], user: str, unknown: set[str]
+) -> None:
+    made = job("j", 2, creationTimestamp="2026-03-01T12:00:00Z", **metadata)
+    made["spec"]["template"]["metadata"] = {"annotations": notes}
+    checked = policy.load({"all.yaml": "rules: [{name: rest, cloud: true}]\n"})
+
+    case = from_manifest(made, "jobs/default/j", Known((checked, checked), UNKNOWN_CLUSTER, QueueStates()))
+
+    assert isinstance(case, Case)
+    assert (case.requester.user, case.unknown, case.requester.time) == (user, unknown, NOON)
+
+
+def test_an_invalid_job_is_skipped_with_its_field() -> None:
+    checked = policy.load({"all.yaml": "rules: [{name: rest, cloud: true}]\n"})
+    made = job("j", 2)
+    made["spec"]["parallelism"] = "many"
+
+    found = from_manifest(made, "jobs/default/j", Known((checked, checked), UNKNOWN_CLUSTER, QueueStates()))
+
+    assert isinstance(found, Skipped)
+    assert (found.why, found.example.partition(": ")[:2]) == ("invalid", ("jobs/default/j", ": "))
+
+
+def test_policies_that_count_other_gpus_size_a_manifest_each_in_its_way() -> None:
+    site = "sites: [{name: s, system: local, workDir: /x, gpuResources: {example.org/a: nvidia}, queues: [{name: q, nodes: 1, cpusPerNode: 1, walltimeMax: 1h}]}]\n"
+    rest = "rules: [{name: rest, cloud: true}]\n"
+    both = (policy.load({"all.yaml": rest}), policy.load({"all.yaml": site + rest}))
+    made = job("j", 2)
+    made["spec"]["template"]["spec"]["containers"][0]["resources"]["limits"] = {"example.org/a": "2"}
+
+    case = from_manifest(made, "j", Known(both, UNKNOWN_CLUSTER, QueueStates()))
+
+    assert isinstance(case, Case)
+    assert case.resized is not None
+    assert (case.workload.gpus, case.resized.gpus and case.resized.gpus.value) == (None, 2)
