@@ -155,7 +155,7 @@ def _print(report: Report, options: Mapping[str, Any]) -> None:
 
     match options["output"]:
         case "json":
-            click.echo(as_json(reports.document(report)))
+            click.echo(as_json(reports.document(report)).encode("utf-8", "replace").decode())
         case "markdown":
             click.echo(reports.markdown(report), nl=False)
         case "junit":

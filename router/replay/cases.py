@@ -118,7 +118,7 @@ def _skipped(line: Mapping[str, Any]) -> str | None:
     if line.get("operation") != "CREATE":
         return "changes of Jobs that were decided before"
     if "left_out" in line:
-        return "too large to be written down whole"
+        return "not written down whole"
     return None
 
 

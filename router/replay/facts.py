@@ -11,7 +11,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import replace
 from functools import lru_cache
-from typing import Any, Final
+from typing import Final
 
 from pydantic import TypeAdapter, ValidationError
 
@@ -44,9 +44,9 @@ def without_values(workload: Workload) -> Workload:
     )
 
 
-def dumped(workload: Workload) -> Any:
-    """The Workload as JSON values, without fields that have their default."""
-    return _adapter().dump_python(workload, mode="json", exclude_defaults=True)
+def dumped(workload: Workload) -> str:
+    """The Workload as JSON, without fields that have their default. Raises ValueError if it holds half a character."""
+    return _adapter().dump_json(workload, exclude_defaults=True).decode()
 
 
 def loaded(value: object) -> Workload:

@@ -45,7 +45,7 @@ def test_a_text_that_is_no_line_of_a_log_is_refused(text: str) -> None:
 LEFT = [
     ({"dry_run": True}, "dry runs"),
     ({"operation": "UPDATE"}, "changes of Jobs that were decided before"),
-    ({"left_out": "longer than 1"}, "too large to be written down whole"),
+    ({"left_out": "longer than 1"}, "not written down whole"),
 ]
 
 
@@ -101,7 +101,7 @@ def test_each_job_of_a_cluster_is_asked_as_who_made_it(
     case = from_manifest(made, "jobs/default/j", Known((checked, checked), UNKNOWN_CLUSTER, QueueStates()))
 
     assert isinstance(case, Case)
-    assert (case.requester.user, case.unknown, case.requester.time) == (user, unknown, NOON)
+    assert (case.requester.user, case.unknown, case.requester.time) == (user, frozenset(unknown), float(NOON))
 
 
 def test_an_invalid_job_is_skipped_with_its_field() -> None:

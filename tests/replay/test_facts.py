@@ -16,7 +16,7 @@ from router.gate import review as admission
 from router.gate.judging import Gate, decided
 from router.policy.decision import QueueState, QueueStates, Requester
 from router.replay import record
-from router.replay.cases import Case, StatesOfLog, from_line
+from router.replay.cases import Case, Skipped, StatesOfLog, from_line
 from router.replay.facts import dumped, loaded, without_values
 from router.workload import check_bounds, workload_of
 from router.workload.cluster import UNKNOWN_CLUSTER
@@ -138,8 +138,7 @@ def test_what_is_kept_of_a_job_gives_the_same_decision(name: str, source: Any) -
         workload = _sized(job, root, checked)
         if workload is None:
             continue
-        text = json.dumps(dumped(without_values(workload)))
-        kept = loaded(json.loads(text))
+        kept = loaded(json.loads(dumped(without_values(workload))))
         before, after = (decided(one, requester, asked) for one in (workload, kept))
         assert (place, before) == (place, after)
         judged += 1
@@ -297,6 +296,34 @@ def test_a_line_is_read_as_the_job_that_it_was() -> None:
     assert case.requester == Requester("ada", ("system:authenticated",), "default", None, float(gates.ISSUED_AT))
     assert case.states.states == states.states
     assert case.name == "default/j"
+
+
+ODD = [
+    {"a": "\ud800"},
+    {"\ud800": "a"},
+    {"a": 10**400},
+    {"a": 1e308},
+    {"a": [None, {"b": {}}]},
+]
+
+
+@pytest.mark.parametrize("attributes", ODD)
+def test_values_that_are_no_text_do_not_end_the_log(attributes: dict[str, Any]) -> None:
+    job = yaml.safe_load(MARKED)
+    job["spec"]["template"]["spec"]["volumes"] = [{"name": "v", "csi": {"driver": "d", "volumeAttributes": attributes}}]
+
+    line = _line(job, gates.gate()).encode().decode()
+
+    assert isinstance(from_line(line, "log:1", StatesOfLog()), Case | Skipped)
+
+
+def test_lines_of_hostile_jobs_can_all_be_read() -> None:
+    asked = gates.gate(policy=policy.load({"all.yaml": PERMISSIVE}))
+    for number in range(100):
+        answer = admission.review(review_of(hostile.job(number), number), asked)
+        if answer.evidence is not None:
+            found = from_line(record.line(answer.record, answer.evidence).encode().decode(), "log:1", StatesOfLog())
+            assert isinstance(found, Case | Skipped)
 
 
 def test_a_line_that_would_be_too_long_is_written_without_the_job() -> None:
