@@ -55,11 +55,13 @@ def from_manifest(value: Mapping[str, Any], place: str, known: Known) -> Case | 
         check_bounds(job, root)
         own = placement.strip(job, root=root).job
         requester, unknown = _requester(value, job, moment, known)
-        old, new = (_sized(own, requester, known, number, root) for number in (0, 1))
+        workload = _sized(own, requester, known, 0, root)
+        old, new = (policy.gpu_resources for policy in known.policies)
+        resized = None if old == new else _sized(own, requester, known, 1, root)
     except JobError as error:
         return Skipped(_INVALID, f"{place}: {error}")
     name = f"{requester.namespace}/{_name(value)}"
-    return Case(name, requester, old, known.states, place, unknown, None, new, (job, root))
+    return Case(name, requester, workload, known.states, place, unknown, None, resized, (job, root))
 
 
 def _sized(job: dict[str, Any], requester: Requester, known: Known, number: int, root: str) -> Workload:

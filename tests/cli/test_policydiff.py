@@ -97,6 +97,18 @@ def test_a_log_is_judged_by_both_policies(folder: Path) -> None:
     assert "  after:  too many cores\n" in result.output
 
 
+def test_the_page_shows_what_is_printed(folder: Path) -> None:
+    log = lines(
+        (1, "ada", 0), (2, "ada", 0), (3, "ada", 1), (2, "admin", 3), (4, "ada", 4), (16, "ada", 5), (2, "eve", 5)
+    )
+    (folder / "log").write_text(log)
+    page = (Path(__file__).parent.parent.parent / "docs" / "trying-policies.md").read_text()
+
+    shown = page.partition("```text\n")[2].partition("```")[0].splitlines()
+
+    assert run("old", "new", "--log", "log").output.splitlines()[:5] == shown
+
+
 def test_facts_that_are_missing_are_told(folder: Path) -> None:
     (folder / "log").write_text(lines((2, "ada", 0), (5, "ada", 0), free_nodes=None))
 
