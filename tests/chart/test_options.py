@@ -26,7 +26,12 @@ VALUES: dict[str, Json] = {
     | {
         "agents": [AGENT, AGENT | {"site": "other", "selfSigned": True}],
         "approver": {"enabled": True, "addresses": ["192.0.2.1", "2001:db8::1"]},
-        "webhook": {"clientCA": {"configMap": "c", "names": ["a", "b"]}, "extraArgs": ["--threads=4"], "claims": True},
+        "webhook": {
+            "clientCA": {"configMap": "c", "names": ["a", "b"]},
+            "extraArgs": ["--threads=4"],
+            "claims": True,
+            "decisionLog": {"enabled": True, "claim": "decisions"},
+        },
     },
     "kind": yaml.safe_load((ROOT / "kindcluster" / "values.yaml").read_text()),
 }
