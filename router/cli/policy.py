@@ -26,7 +26,7 @@ _DIRECTORY = click.argument("directory", default="policies", envvar="BATCHGATE_P
 
 @click.group()
 def policy() -> None:
-    """Check, test and apply policy files; print their schema.
+    """Check, test, compare and apply policy files; print their schema.
 
     \b
     Example:  batchgate policy check policies

@@ -91,9 +91,9 @@ def diff(directories: tuple[str, ...], connection: Mapping[str, Any], **options:
     report = _judged(before, after, reached, options)
     if reached is not None:
         reached.say_missed()
-    _print(report, options)
-    if options["html"]:
+    if options["html"]:  # before the output, whose reader may end early
         _write_page(Path(options["html"]), report, (before[1], after[1]))
+    _print(report, options)
     _end(report, options["fail_on"])
 
 

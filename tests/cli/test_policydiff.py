@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
+import sys
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -26,6 +29,7 @@ from tests.policies import LARGE_GO_TO_HPC
 NEW = LARGE_GO_TO_HPC.replace("job.cpus >= 2", "\"job.cpus >= 4 || queues['batch'].freeNodes > 2\"").replace(
     "rules:\n", "rules:\n  - {name: vast, when: job.cpus > 8, deny: too many cores}\n"
 )
+ROOT = Path(__file__).parent.parent.parent
 NOON = int(datetime(2026, 3, 1, 12, tzinfo=UTC).timestamp())
 DAY = 86400
 HOSTILE = "bob|`<script>alert(1)</script>\x1b[31m\u202e@all [x](javascript:1)"
@@ -102,7 +106,7 @@ def test_the_page_shows_what_is_printed(folder: Path) -> None:
         (1, "ada", 0), (2, "ada", 0), (3, "ada", 1), (2, "admin", 3), (4, "ada", 4), (16, "ada", 5), (2, "eve", 5)
     )
     (folder / "log").write_text(log)
-    page = (Path(__file__).parent.parent.parent / "docs" / "trying-policies.md").read_text()
+    page = (ROOT / "docs" / "trying-policies.md").read_text()
 
     shown = page.partition("```text\n")[2].partition("```")[0].splitlines()
 
@@ -248,6 +252,20 @@ def test_a_hostile_name_is_text_in_html_and_nothing_is_loaded(folder: Path) -> N
     assert text.count("<svg") == text.count("</svg>") == 2
     assert "before: rule large, cpus &gt;= 2" in text
     assert "after: rule vast, cpus &gt; 8" in text
+
+
+def test_the_page_is_written_though_the_reader_of_the_output_has_ended(folder: Path) -> None:
+    (folder / "log").write_text(lines((2, "ada", 0)))
+    reader, writer = os.pipe()
+    os.close(reader)
+    argv = [sys.executable, "-m", "router", "policy", "diff", "old", "new", "--log", "log", "--html", "page.html"]
+
+    run = subprocess.run(
+        argv, stdout=writer, stderr=subprocess.PIPE, env=os.environ | {"PYTHONPATH": str(ROOT)}, check=False
+    )
+    os.close(writer)
+
+    assert (run.stderr, (folder / "page.html").read_text()[:15]) == (b"", "<!doctype html>")
 
 
 def test_a_hostile_name_does_not_reach_the_terminal(folder: Path) -> None:
