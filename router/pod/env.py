@@ -1,6 +1,7 @@
 """Makes the environment of a Pod's containers, as the kubelet does, and reads the Pod fields that values may come from.
 
-Pure. ``envFrom`` comes first, in order. Then comes ``env``, in which a value may refer to every variable before it.
+Pure. ``envFrom`` comes first, in order. Then comes ``env``, in which a value may refer to every variable before it
+and to those of Services.
 Values from elsewhere (``valueFrom``) are not expanded. A missing object or key is an error unless it is ``optional``.
 """
 
@@ -9,6 +10,7 @@ from __future__ import annotations
 import base64
 import binascii
 import re
+from collections import ChainMap
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -112,8 +114,9 @@ def environment(name: str, sources: Sources) -> tuple[dict[str, str], list[str]]
     container, path = sources.container(name), sources.path(name)
     values, warnings = _from_objects(container, path, sources)
     size = sum(map(_size, values.items()))
+    seen = ChainMap(values, dict(sources.services))
     for index, variable in enumerate(container.get("env") or ()):
-        value = _value(variable, values, f"{path}.env[{index}]", name, sources)
+        value = _value(variable, seen, f"{path}.env[{index}]", name, sources)
         if value is not None:
             if (before := values.pop(variable["name"], None)) is not None:
                 size -= _size((variable["name"], before))

@@ -447,6 +447,37 @@ def test_a_token_where_the_site_stages_it() -> None:
     assert staged.files == {"files/v/token": b"secret"}
 
 
+@pytest.mark.parametrize(
+    ("services", "files"),
+    [
+        (
+            {"KUBERNETES_SERVICE_HOST": "k.example.org"},
+            {
+                "env/main": b"API=https://k.example.org\0KUBERNETES_SERVICE_HOST=k.example.org\0",
+                "argv/main": b"run\0k.example.org\0$(KUBERNETES_SERVICE_HOST)\0",
+            },
+        ),
+        (
+            {},
+            {
+                "env/main": b"API=https://$(KUBERNETES_SERVICE_HOST)\0",
+                "argv/main": b"run\0$(KUBERNETES_SERVICE_HOST)\0$(KUBERNETES_SERVICE_HOST)\0",
+            },
+        ),
+    ],
+)
+def test_variables_of_services_are_expanded_as_a_kubelet_does(
+    services: dict[str, str], files: dict[str, bytes]
+) -> None:
+    manifest = {
+        "command": ["run", "$(KUBERNETES_SERVICE_HOST)", "$$(KUBERNETES_SERVICE_HOST)"],
+        "env": [{"name": "API", "value": "https://$(KUBERNETES_SERVICE_HOST)"}],
+    }
+    pod = {"metadata": POD_META, "spec": {"containers": [{"name": "main", **manifest}]}}
+
+    assert podfiles.stage(pod, _workload(_container(manifest)), services=services).files == files
+
+
 def test_the_directory_appears_whole_and_private(tmp_path: Path) -> None:
     target = tmp_path / "pods" / "job" / "0" / "uid"
     staged = Staged({"env/main": b"A=1\0", "files/v/a/b": b"x", "files/w/": b""}, {"files/v/a/b": 0o700})
