@@ -76,6 +76,7 @@ def policy(made: Images, work: Path) -> str:
         "runtime": "apptainer",
         "workDir": str(work),
         "margin": "5s",
+        "secrets": "stage",
         "images": [{"match": "registry.k8s.io/pause:*", "path": str(made.pause)}, {"match": "*", "path": str(made.busybox)}],
         "queues": [{"name": QUEUE, **_NODES, "memoryPerNode": "64Gi", "walltimeDefault": "30m", "walltimeMax": "4h"}],
     }  # fmt: skip
@@ -91,6 +92,7 @@ def values(text: str) -> dict[str, Any]:
         "image": {"repository": "localhost/batchgate", "pullPolicy": "Never"},
         "policies": {"all.yaml": text},
         "registration": {"namespaces": "opt-out"},
+        "secrets": {"enabled": True},
     }
 
 
