@@ -7,11 +7,21 @@ from __future__ import annotations
 
 import json
 import re
+import subprocess
 from collections.abc import Collection, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
-from tests.together.installed import Installed
+
+class Cluster(Protocol):
+    """A cluster as its admin sees it."""
+
+    def kubectl(self, *words: str, stdin: str = "") -> subprocess.CompletedProcess[str]: ...
+
+    def ok(self, *words: str, stdin: str = "") -> str:
+        """The output of a command that must succeed."""
+        ...
+
 
 Seen = dict[str, Any]
 
@@ -19,6 +29,7 @@ ALLOWED: Final[dict[str, str]] = {
     "KUBERNETES_*": "no address of a Service is reached from a batch job, and tokens are not staged",
     "APPTAINER_*, SINGULARITY_*, PS1, LD_LIBRARY_PATH, PROMPT_COMMAND, USER_PATH, UDOCKER_CONTAINER": "the runtime's own",
     "PWD": "Apptainer sets it, and a shell does so by itself",
+    "LD_LIBRARY_PATH=…:/.singularity.d/libs": "Apptainer adds its directory behind the Job's own, as it does for GPUs",
     "LANG=C": "Apptainer's own; it means what no LANG means",
     "/bin/sh: for sh:": "Apptainer names a program by the path where it was found",
     "namespace": "the two are in two namespaces, whose names messages of the Job controller have",
@@ -33,16 +44,17 @@ _RUNTIME = re.compile(
     r"|OMP_NUM_THREADS|PWD|LANG(?==C\n))=.*\n",
     re.MULTILINE,
 )
+_LIBRARIES: Final = ":/.singularity.d/libs"
 _PROGRAM = re.compile(r"^/bin/sh: ", re.MULTILINE)
 _CONDITIONS: Final = {"batchgate.dev/Queued", "PodReadyToStartContainers"}
 
 
-def observe(installed: Installed, namespace: str, names: Collection[str], pool: ThreadPoolExecutor) -> dict[str, Seen]:
+def observe(cluster: Cluster, namespace: str, names: Collection[str], pool: ThreadPoolExecutor) -> dict[str, Seen]:
     """By name what is to be seen of ended Jobs; Pods in an order of their contents, as their names are drawn by lot."""
-    jobs = json.loads(installed.ok("-n", namespace, "get", "jobs", "-o", "json"))["items"]
-    pods = json.loads(installed.ok("-n", namespace, "get", "pods", "-o", "json"))["items"]
+    jobs = json.loads(cluster.ok("-n", namespace, "get", "jobs", "-o", "json"))["items"]
+    pods = json.loads(cluster.ok("-n", namespace, "get", "pods", "-o", "json"))["items"]
     found = {job["metadata"]["name"]: of_job(job) for job in jobs}
-    logs = pool.map(lambda pod: _logs(installed, pod), pods)
+    logs = pool.map(lambda pod: _logs(cluster, pod), pods)
     seen: dict[str, list[Seen]] = {name: [] for name in names}
     for pod, log in zip(pods, logs, strict=True):
         if (name := pod["metadata"]["labels"]["job-name"]) in seen:
@@ -123,7 +135,7 @@ def without_allowed(text: str, own: Collection[str] = ()) -> str:
 
     :param own: the variables that the container sets itself, which are never left out
     """
-    kept = _RUNTIME.sub(lambda found: found[0] if found[1] in own else "", text)
+    kept = _RUNTIME.sub(lambda found: found[0].replace(_LIBRARIES, "") if found[1] in own else "", text)
     return _PROGRAM.sub("sh: ", kept)
 
 
@@ -138,9 +150,9 @@ def _containers(pod: Mapping[str, Any]) -> list[Mapping[str, Any]]:
     return [*pod["spec"].get("initContainers", ()), *pod["spec"]["containers"]]
 
 
-def _logs(installed: Installed, pod: Mapping[str, Any]) -> dict[str, str]:
+def _logs(cluster: Cluster, pod: Mapping[str, Any]) -> dict[str, str]:
     found = {}
     for container in _containers(pod):
         place = ("-n", pod["metadata"]["namespace"], "logs", pod["metadata"]["name"], "-c", container["name"])
-        found[container["name"]] = installed.kubectl(*place).stdout
+        found[container["name"]] = cluster.kubectl(*place).stdout
     return found

@@ -10,13 +10,12 @@ import pytest
 
 from kindcluster.layout import SOURCE
 from tests.e2e import oracle, sidebyside
+from tests.e2e.conftest import Both
 from tests.e2e.jobs import JOBS, WORDS
 from tests.e2e.sidebyside import Places
-from tests.together.installed import Installed
 
 pytestmark = [pytest.mark.kind, pytest.mark.timeout(1800)]
 
-CLOUD, HPC = "oracle-cloud", "oracle-hpc"
 RUNC: Final = (
     "failed to create containerd task: failed to create shim task: OCI runtime create failed: runc create failed: "
     "unable to start container process: exec: "
@@ -58,8 +57,8 @@ KEPT: Final = SOURCE / "build" / "e2e" / "differences.json"
 
 
 @pytest.fixture(scope="module")
-def where(installed: Installed) -> Iterator[Places]:
-    with sidebyside.places(installed, CLOUD, HPC, {"ConfigMap": {"words": {"data": WORDS}}}) as found:
+def where(both: Both) -> Iterator[Places]:
+    with sidebyside.places(both.cluster, {"ConfigMap": {"words": {"data": WORDS}}}, both.agent) as found:
         yield found
 
 
