@@ -27,8 +27,8 @@ HOST: Final = r"""
 hostname; grep -w "`hostname`" /etc/hosts | tr -s '\t ' ' ' | cut -d ' ' -f 2- | sort; grep -F 10.1.2. /etc/hosts | tr -s '\t ' ' '
 """
 """The host's name, its names in ``/etc/hosts``, and aliases that begin with 10.1.2."""
-RESOLVING: Final = "\ngrep -v '^#' /etc/resolv.conf | sort\n"
-"""For a Pod whose settings of DNS are its own."""
+RESOLVING: Final = "\ngrep -v '^#' /etc/resolv.conf | tr ' ' '\\n' | sort\n"
+"""For a Pod whose settings of DNS are its own: words in an order of their own, as a kubelet draws that of options."""
 MANY_LINES: Final = "seq 1001 1100\n"
 """More than a message from the log has, so that it begins behind what may differ."""
 

@@ -35,6 +35,7 @@ ALLOWED: Final[dict[str, str]] = {
     "namespace": "the two are in two namespaces, whose names messages of the Job controller have",
     "OMP_NUM_THREADS": "set to the cores that the batch job has (docs/judging.md)",
     "Queued": "the condition batchgate.dev/Queued, which a kubelet does not know",
+    "signal": "a kubelet with containerd never gives it; here it follows from codes of 129 to 159, as a shell's do",
     "PodReadyToStartContainers": "a condition of sandboxes, of which there are none",
 }
 """The differences that are looked over, each with its reason."""
@@ -125,7 +126,7 @@ def _container(status: Mapping[str, Any]) -> Seen:
 def _state(state: Mapping[str, Any]) -> Seen:
     """Without times and ids."""
     return {
-        kind: {key: value for key, value in held.items() if key in {"exitCode", "signal", "reason", "message"}}
+        kind: {key: value for key, value in held.items() if key in {"exitCode", "reason", "message"}}
         for kind, held in state.items()
     }
 

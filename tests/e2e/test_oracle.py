@@ -37,6 +37,28 @@ def _never_started(code: int, runc: str, apptainer: str) -> tuple[str, dict[str,
 
 MISSING: Final = "stat /no/such/program: no such file or directory"
 DIFFERENT: Final[dict[str, tuple[str, dict[str, Any]]]] = {
+    "terminates-itself": (
+        "the program is no process 1, which the kernel spares a signal that it does not catch",
+        {
+            "job.conditions.0": (
+                ("Complete", "True", "CompletionsReached", "Reached expected number of succeeded pods"),
+                ("Failed", "True", "BackoffLimitExceeded", "Job has reached the specified backoff limit"),
+            ),
+            "job.conditions.1": (
+                ("SuccessCriteriaMet", "True", "CompletionsReached", "Reached expected number of succeeded pods"),
+                ("FailureTarget", "True", "BackoffLimitExceeded", "Job has reached the specified backoff limit"),
+            ),
+            "job.failed": (None, 1),
+            "job.succeeded": (1, None),
+            "pods.0.conditions.0": (("ContainersReady", "False", "PodCompleted"), ("ContainersReady", "False", "PodFailed")),
+            "pods.0.conditions.1": (("Initialized", "True", "PodCompleted"), ("Initialized", "True", "")),
+            "pods.0.conditions.3": (("Ready", "False", "PodCompleted"), ("Ready", "False", "PodFailed")),
+            "pods.0.containers.0.state.terminated.exitCode": (0, 143),
+            "pods.0.containers.0.state.terminated.reason": ("Completed", "Error"),
+            "pods.0.logs.main": ("lives\n", ""),
+            "pods.0.phase": ("Succeeded", "Failed"),
+        },
+    ),
     "missing-program": _never_started(127, f'"/no/such/program": {MISSING}', MISSING),
     "not-executable": _never_started(126, '"/etc/passwd": permission denied', "permission denied"),
     "deadline-of-a-pod": (
@@ -45,7 +67,6 @@ DIFFERENT: Final[dict[str, tuple[str, dict[str, Any]]]] = {
             "pods.0.conditions.4": (None, ("batchgate.dev/WalltimeExceeded", "True", "DeadlineExceeded")),
             "pods.0.containers.0.state.terminated.exitCode": (137, 143),
             "pods.0.containers.0.state.terminated.reason": ("Error", "DeadlineExceeded"),
-            "pods.0.containers.0.state.terminated.signal": (None, 15),
             "pods.0.message": (
                 "Pod was active on the node longer than the specified deadline", "job N was ended at its deadline",
             ),
