@@ -6,7 +6,7 @@ BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-quick test-oldest test-bed test-kind test-together e2e kill-test hostile check format manifests bench control-plane-programs control-plane control-plane-down bed bed-down image kind kind-down lock clean
+.PHONY: help demo test test-quick test-oldest test-bed test-kind test-together e2e oracle kill-test hostile check format manifests bench control-plane-programs control-plane control-plane-down bed bed-down image kind kind-down lock clean
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):[^#]*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 32
@@ -50,6 +50,10 @@ test-together: $(READY) ## after `make kind` and `make bed`: Jobs on kind, run b
 E2E ?= tests/e2e
 e2e: $(READY) ## after `make kind`, with Apptainer: Kubernetes' own end-to-end tests of Jobs, with every Job sent to HPC; twenty minutes
 	BATCHGATE_E2E=required $(BIN)/pytest $(E2E)
+
+# Without kind: as root on Debian with the packages of a real node, and Apptainer.
+oracle: $(READY) ## the same Jobs on a real kubelet and on a virtual node: by hand, and drawn (BATCHGATE_DRAWN_JOBS, BATCHGATE_DRAWN_START)
+	BATCHGATE_ORACLE=required $(BIN)/pytest tests/e2e/test_oracle.py tests/e2e/test_drawn.py
 
 # What depends on the version of the API server.
 OLDEST := BATCHGATE_KUBERNETES=v1.31

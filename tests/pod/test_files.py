@@ -104,6 +104,7 @@ def test_env_from_in_order_with_prefix_and_overridden_by_env() -> None:
     assert found == {
         "RATE": "20",
         "with.dot": "y",
+        "1bad": "x",
         "S_user": "ada",
         "S_key": "\udcff\udcfe",
         "SEEN": "20-own-$(RATE)-$(NONE)",
@@ -111,10 +112,10 @@ def test_env_from_in_order_with_prefix_and_overridden_by_env() -> None:
 
 
 def test_names_that_cannot_be_are_skipped_with_a_warning() -> None:
-    staged = _staged({"envFrom": [{"configMapRef": {"name": "settings"}}]})
+    staged = _staged({"envFrom": [{"prefix": "=", "configMapRef": {"name": "more"}}]})
 
     assert staged.warnings == (
-        "spec.containers[0].envFrom[0]: skipped 1bad: not valid as names of environment variables",
+        "spec.containers[0].envFrom[0]: skipped =EXTRA, =RATE: not valid as names of environment variables",
     )
 
 
@@ -187,14 +188,14 @@ def test_keys_that_only_a_command_line_could_set_are_skipped_with_a_warning() ->
     assert values == {"OK": "x"}
     here = "spec.containers[0].envFrom[0]: skipped"
     assert warnings == [
-        f"{here} 1: not valid as names of environment variables",
-        f"{here} HOME, tls.crt: on HPC only a command line could set such a variable, and others on the node read it",
+        f"{here} 1, HOME, tls.crt: on HPC only a command line could set such a variable, and others on the node read it",
     ]
 
 
 def test_optional_values_are_left_out() -> None:
     sources = [
         {"configMapKeyRef": {"name": "absent", "key": "k", "optional": True}},
+        {"configMapKeyRef": {"name": "settings", "key": "blob", "optional": True}},  # of binaryData: no variable's
         {"secretKeyRef": {"name": "login", "key": "none", "optional": True}},
     ]
 
@@ -287,7 +288,7 @@ def test_what_the_script_has_counts_too(manifest: dict[str, Any], path: str) -> 
 
 def test_keys_that_cannot_be_names_are_not_told_without_end() -> None:
     maps = {"bad": {"data": {f"{n}x": "" for n in range(30_000)}}}
-    manifest = {"envFrom": [{"configMapRef": {"name": "bad"}}]}
+    manifest = {"envFrom": [{"prefix": "=", "configMapRef": {"name": "bad"}}]}
     pod = {"metadata": POD_META, "spec": {"containers": [{"name": "main", **manifest}]}}
 
     (warning,) = podfiles.stage(pod, _workload(_container(manifest)), config_maps=maps).warnings
