@@ -189,4 +189,4 @@ def as_the_agent(site: BedSite, argv: Sequence[str], stdin: str) -> str:
     """Run a program of this checkout as the agent's user; returns its output."""
     variables = {"PATH": "/usr/local/bin:/usr/bin:/bin", "HOME": str(site.home), "PYTHONPATH": str(ROOT)}
     words = [f"{name}={value}" for name, value in variables.items()]
-    return run([*as_user(site.user), "env", "-i", *words, sys.executable, *argv], stdin)
+    return run(["env", "-i", *words, *as_user(site.user), sys.executable, *argv], stdin)
