@@ -39,7 +39,7 @@ test: $(READY) ## every test that this machine can run; what is skipped is liste
 	$(BIN)/pytest --numprocesses $(WORKERS) --durations 20
 
 test-bed: $(READY) ## where the bed is up: a test of each kind on its Slurm, over ssh and sudo, with Apptainer, MPI over all nodes
-	$(BIN)/pytest tests/agent/bed/test_users.py tests/agent/bed/test_ring.py tests/agent/bed/test_preflight.py
+	$(BIN)/pytest tests/agent/bed/test_users.py tests/agent/bed/test_ring.py tests/agent/bed/test_preflight.py tests/agent/bed/test_fields.py
 
 test-kind: $(READY) ## after `make kind`: Batchgate as it is installed there (deletes its Jobs), another cluster made and taken away, the image
 	BATCHGATE_KIND=required $(BIN)/pytest tests/kindcluster tests/imagebuild
