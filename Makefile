@@ -107,7 +107,9 @@ bed: $(READY) ## as root on Debian 12: a small real HPC site on loopback: Slurm,
 bed-down: $(READY) ## end it; keys, image and job numbers stay
 	@$(BIN)/python -m bed down
 
-kind: image ## a kind cluster with Batchgate: with Docker, or as root on Debian 12 from packages alone; first 3 to 20 minutes, then half a minute
+kind: $(READY) ## a kind cluster with Batchgate: with Docker, or as root on Debian 12 from packages alone; first 3 to 20 minutes, then half a minute
+	@$(BIN)/python -m kindcluster packages
+	@$(MAKE) --no-print-directory image
 	@$(BIN)/python -m kindcluster up
 
 kind-down: $(READY) ## take it away; what was built stays
