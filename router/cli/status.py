@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 from typing import Any
 
@@ -10,6 +11,7 @@ import click
 from router import names
 from router.cli.cluster import LEASES, Cluster, cluster_options
 from router.cli.output import as_document, as_json
+from router.cli.statustroubles import exit_code, look_at_checks, look_at_policy, print_checks, print_troubles
 from router.cli.table import print_table
 from router.cli.webhook import (
     HEAD,
@@ -27,6 +29,7 @@ from router.operating import releases
 from router.operating.jobs import facts
 from router.operating.overview import Overview, Queue, Seen, overview, place_of, sites_of
 from router.operating.policies import sentence
+from router.operating.troubles import Looked, troubles
 from router.pod.view import view
 
 
@@ -34,14 +37,17 @@ from router.pod.view import view
 @click.argument("site", default="")
 @cluster_options
 @click.option("-o", "--output", type=click.Choice(["table", "json"]), default="table", show_default=True)
-def status(cluster: Cluster, site: str, output: str) -> None:
-    """Show the state of queues, Jobs and the webhook, what is stuck and why, and which agent leads.
+@click.option("--exit-code", "coded", is_flag=True, help="Exit with 1 if anything needs somebody (for monitors).")
+def status(cluster: Cluster, site: str, output: str, *, coded: bool) -> None:
+    """Show the state of queues, Jobs and the webhook, what is stuck and why, which agent leads, and what needs somebody.
 
     For one SITE, or for all. Reads the cluster with your own rights; what you may not see is named on standard error.
+    Codes of --exit-code: 0 all is well; 1 something needs somebody; 3 you may not see all, and the rest is well.
 
     \b
     Example:  batchgate status
               batchgate status demo -o json
+              batchgate status --exit-code
     """
     seen = look(cluster)
     known = sites_of(seen)
@@ -51,11 +57,15 @@ def status(cluster: Cluster, site: str, output: str) -> None:
     found = overview(seen, site)
     gate, waiting = look_at_webhook(cluster), look_at_requests(cluster)
     conditions = look_at_conditions(cluster, found.policies)
+    files, checks = look_at_policy(cluster), look_at_checks(cluster, site)
+    wrong = troubles(Looked(found, gate, waiting, conditions, files, checks))
+    whole = not cluster.missed
     cluster.say_missed()
     if output == "json":
         document: Any = as_document(found)
         more = {"webhook": as_document(gate), "pendingRequests": as_document(waiting)}
         more["matchConditions"] = as_document(conditions)
+        more |= {"policyFiles": as_document(files), "checks": as_document(checks), "troubles": as_document(wrong)}
         click.echo(as_json({**document, **more, "notLookedAt": cluster.missed}))
     else:
         _print(found, none="none to be seen" if cluster.missed else "none")
@@ -67,6 +77,10 @@ def status(cluster: Cluster, site: str, output: str) -> None:
                 f"{'Warning: ' * (one.fits is False)}Match condition {one.name}: {one.reason}", err=one.fits is False
             )
         say_requests(waiting)
+        print_checks(checks)
+        print_troubles(wrong, whole=whole)
+    if coded:
+        sys.exit(exit_code(wrong, whole=whole))
 
 
 def look(cluster: Cluster) -> Seen:
