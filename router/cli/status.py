@@ -11,6 +11,9 @@ import click
 from router import names
 from router.cli.cluster import LEASES, Cluster, cluster_options
 from router.cli.output import as_document, as_json
+from router.cli.rights import HEAD as RIGHTS_HEAD
+from router.cli.rights import look_at_rights
+from router.cli.rights import row as right_row
 from router.cli.statustroubles import exit_code, look_at_checks, look_at_policy, print_checks, print_troubles
 from router.cli.table import print_table
 from router.cli.webhook import (
@@ -57,16 +60,21 @@ def status(cluster: Cluster, site: str, output: str, *, coded: bool) -> None:
     found = overview(seen, site)
     gate, waiting = look_at_webhook(cluster), look_at_requests(cluster)
     conditions = look_at_conditions(cluster, found.policies)
+    allowed = look_at_rights(cluster, seen.jobs, site)
     files, checks = look_at_policy(cluster), look_at_checks(cluster, site)
-    wrong = troubles(Looked(found, gate, waiting, conditions, files, checks))
+    wrong = troubles(Looked(found, gate, waiting, conditions, files, checks, allowed))
     whole = not cluster.missed
     cluster.say_missed()
     if output == "json":
         document: Any = as_document(found)
-        more = {"webhook": as_document(gate), "pendingRequests": as_document(waiting)}
-        more["matchConditions"] = as_document(conditions)
-        more |= {"policyFiles": as_document(files), "checks": as_document(checks), "troubles": as_document(wrong)}
-        click.echo(as_json({**document, **more, "notLookedAt": cluster.missed}))
+        more: dict[str, object] = {
+            "webhook": gate,
+            "pendingRequests": waiting,
+            "matchConditions": conditions,
+            "rights": allowed,
+        }
+        more |= {"policyFiles": files, "checks": checks, "troubles": wrong, "notLookedAt": cluster.missed}
+        click.echo(as_json(document | as_document(more)))
     else:
         _print(found, none="none to be seen" if cluster.missed else "none")
         click.echo(f"\nWebhook: {head_line(gate)}")
@@ -76,6 +84,8 @@ def status(cluster: Cluster, site: str, output: str, *, coded: bool) -> None:
             click.echo(
                 f"{'Warning: ' * (one.fits is False)}Match condition {one.name}: {one.reason}", err=one.fits is False
             )
+        if allowed:
+            _section("Rights that the policy needs", RIGHTS_HEAD, [right_row(one) for one in allowed], "")
         say_requests(waiting)
         print_checks(checks)
         print_troubles(wrong, whole=whole)

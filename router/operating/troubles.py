@@ -13,6 +13,7 @@ from router.operating import releases
 from router.operating.overview import Overview
 from router.operating.policies import ConditionState
 from router.operating.replicas import PendingRequest, Webhook
+from router.site.rights import Right
 
 SHORT_DAYS: Final = 14
 """Days that a certificate must last: ``certs ensure`` and cert-manager renew with 30 left, so that this is late."""
@@ -59,6 +60,7 @@ class Looked:
     conditions: Sequence[ConditionState]
     policy: PolicyFiles | None
     checks: Sequence[SiteCheck]
+    rights: Sequence[Right] = ()
 
 
 def troubles(seen: Looked) -> tuple[Trouble, ...]:
@@ -69,6 +71,11 @@ def troubles(seen: Looked) -> tuple[Trouble, ...]:
         *(Trouble("match condition", one.name, one.reason) for one in seen.conditions if one.fits is False),
         *(Trouble("release", "", words) for words in releases.too_far(seen.overview.releases)),
         *_of_sites(seen.overview, seen.checks),
+        *(
+            Trouble("right", f"{one.site} in {one.namespace}", f"its agent may not {one.right}: {one.change}")
+            for one in seen.rights
+            if one.allowed is False
+        ),
         *(Trouble("certificate request", one.name, f"waits for approval, of {one.requester}") for one in seen.requests),
         *(Trouble("document", "", words) for words in seen.overview.problems),
         *_stuck(seen.overview),

@@ -13,6 +13,7 @@ from router.operating.releases import Running
 from router.operating.replicas import PendingRequest, Replica, Webhook
 from router.operating.stuck import Stuck
 from router.operating.troubles import Looked, PolicyFiles, SiteCheck, Trouble, troubles
+from router.site.rights import Right
 
 REPLICA = Replica("gate-1", ready=True, known=True, policy="abc", certificate_days=60, ca_days=900)
 QUEUE = Queue("hpc1", "batch", "batch.hpc1.batchgate", "open", "", 1, 0, 0, 20)
@@ -34,6 +35,7 @@ WELL = Looked(
     conditions=(ConditionState("policy-1", fits=True, reason="it is"), ConditionState("policy-2", fits=None, reason="open")),
     policy=PolicyFiles("ConfigMap batchgate-system/batchgate-policies", ()),
     checks=(SiteCheck("hpc1", "2026-03-01T12:00:00Z", ""),),
+    rights=(Right("hpc1", "lab", "read Secrets", True), Right("hpc1", "lab", "create tokens", None)),
 )  # fmt: skip
 CARET = (
     "all.yaml:1:22: rule rest: unknown key 'clod'\n  | rules: [{name: rest, clod: true}]\n  |                      ^"
@@ -76,6 +78,7 @@ KINDS = [
     (seen(queues=(dataclasses.replace(QUEUE, state="no-node", reason="none"),)), ("queue", "hpc1/batch", "no-node: none")),
     (looked(checks=(SiteCheck("hpc1", "", "found problems"),)), ("site check", "hpc1", "found problems")),
     (looked(requests=(PendingRequest("batchgate-kubelet-1", "agent", "t", 9),)), ("certificate request", "batchgate-kubelet-1", "waits for approval, of agent")),
+    (looked(rights=(Right("hpc1", "lab", "read Secrets", False, "kubectl …"),)), ("right", "hpc1 in lab", "its agent may not read Secrets: kubectl …")),
     (seen(problems=("ConfigMap x: no JSON",)), ("document", "", "ConfigMap x: no JSON")),
     (seen(stuck=(Stuck("Pod", "lab", "p-1", "p", "hpc1", "batch", "Held", "t", "by root"),)), ("Pod", "lab/p-1", "Held of Job p since t: by root")),
     (seen(stuck=(Stuck("Node", "", "n", "", "hpc1", "batch", "HPCUnavailable", "t", "away"),)), ("Node", "n", "HPCUnavailable since t: away")),
