@@ -14,6 +14,7 @@ from types import TracebackType
 from typing import Final
 
 import click
+from click.shell_completion import CompletionItem, ShellComplete
 
 from router import __version__
 from router.errors import BatchgateError
@@ -25,8 +26,10 @@ COMMANDS: Final = {
     "describe": ("router.cli.describe", "describe", "Tell the whole story of one Job of a cluster."),
     "explain": ("router.cli.explain", "explain", "Say what a Job asks for, where it goes, and why."),
     "forget": ("router.cli.forget", "forget", "Take what is left of a site out of a cluster."),
+    "images": ("router.cli.queues", "images", "Say which images sites have, and where an image would come from."),
     "local": ("router.local.commands", "local", "The embedded queue: a one-machine batch system to try things with."),
     "policy": ("router.cli.policy", "policy", "Check, test, compare and apply policy files; print their schema."),
+    "queues": ("router.cli.queues", "queues", "Say what a Job may ask of each queue, and as whom it would run."),
     "route": ("router.cli.route", "route", "Judge the Jobs of a file and print them as the webhook would leave them."),
     "script": ("router.cli.script", "script", "Print the batch script of a Job."),
     "site": ("router.cli.site", "site", "Check that a site can do what Jobs need, with probe jobs."),
@@ -63,6 +66,13 @@ class LazyGroup(click.Group):
         command = getattr(importlib.import_module(module), attribute)
         assert isinstance(command, click.Command)  # noqa: S101 - the table above is wrong otherwise
         return command
+
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
+        """The commands that begin so, without importing them, and the group's options."""
+        found = [
+            CompletionItem(name, help=COMMANDS[name][2]) for name in sorted(COMMANDS) if name.startswith(incomplete)
+        ]
+        return [*found, *click.Command.shell_complete(self, ctx, incomplete)]
 
     def invoke(self, ctx: click.Context) -> object:
         """Run a command; every BatchgateError becomes one message and exit code 2."""
@@ -102,14 +112,37 @@ def commands() -> None:
     """
 
 
-def main() -> None:
-    """Run the command line."""
+def kubectl() -> None:
+    """Run the command line as kubectl's plugin ``kubectl batchgate``, which kubectl finds by the program's name."""
+    main("kubectl batchgate")
+
+
+def kubectl_complete() -> None:
+    """Print completions for kubectl, which asks a program of this name for those of the plugin.
+
+    The arguments are the words so far, the last of them incomplete. A line is a word, a tab and its description; the
+    last line is a directive of cobra: 4 forbids file names, 0 allows them (pkg.go.dev/github.com/spf13/cobra,
+    ShellCompDirective).
+    """
+    *words, incomplete = sys.argv[1:] or [""]
+    found = ShellComplete(commands, {}, "kubectl batchgate", "").get_completions(words, incomplete)
+    for one in found:
+        if one.type == "plain":
+            click.echo(f"{one.value}\t{one.help}" if one.help else one.value)
+    click.echo(f":{4 if all(one.type == 'plain' for one in found) else 0}")
+
+
+def main(called: str = "batchgate") -> None:
+    """Run the command line.
+
+    :param called: what its help calls the program
+    """
     sys.excepthook = _show_bug
     # Objects made while modules load stay; repeated garbage collection of them takes a tenth of a short command's time.
     gc.set_threshold(_SELDOM)
     # Stops pydantic from searching all installed packages for plug-ins; this project has none.
     os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "1")
-    commands.main(prog_name="batchgate")
+    commands.main(prog_name=called)
 
 
 def _show_bug(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:

@@ -8,23 +8,22 @@ from collections.abc import Callable, Iterator, Sequence
 import click
 
 from router import names
+from router.cli.explaindocument import explanation
+from router.cli.explained import counted, launch_lines, sites_tried
 from router.cli.judging import LEFT_ALONE, Asked, Judged, complain, judge_all, judging_options, open_gate, say_if_none
+from router.cli.output import as_document, as_json
 from router.gate.judging import Job, Judgement
 from router.hpc.requests import Chunk
 from router.notation import durations, quantity
 from router.policy import Policy
 from router.policy.decision import Considered, Decision, Route
 from router.policy.sentences import each_of_pods
-from router.policy.sizes import counted_by
 from router.reference import telling
 from router.site import profiles
-from router.site.allocation import is_mpi
 from router.site.credentials import brought
 from router.site.schema import Runtime, Site
 from router.site.volumes import EMPTY, STAGED, SitePath, place_of
-from router.workload.inside import started_by, starts_ranks
-from router.workload.launchfigures import largest, show_ranks
-from router.workload.model import Container, Figure, Known, Launch, Workload
+from router.workload.model import Figure, Workload
 
 _NOTHING = "nothing asked for"
 _NO_GRACE = (
@@ -37,8 +36,11 @@ _NO_GRACE = (
 @judging_options
 @click.option("--no-script", is_flag=True, help="Leave the script out.")
 @click.option("--fields", is_flag=True, help="Name every field that is translated or harmless on HPC.")
-def explain(asked: Asked, *, no_script: bool, fields: bool) -> None:
+@click.option("-o", "--output", type=click.Choice(["text", "json"]), default="text", show_default=True)
+def explain(asked: Asked, *, no_script: bool, fields: bool, output: str) -> None:
     """Say what a Job asks for, where it goes, and why.
+
+    -o json is the same as a document, with a list of all Jobs (docs/judging.md).
 
     A Job from the cluster (kubectl get job NAME -o yaml) is explained for the user who made it, unless you give --user.
 
@@ -47,13 +49,18 @@ def explain(asked: Asked, *, no_script: bool, fields: bool) -> None:
     """
     refused = False
     jobs = 0
+    documents = []
     gate = open_gate(asked)
     for judged in judge_all(asked, gate, explain=True):
-        if judged.judgement is not None:
+        if output == "json" and (judged.judgement or judged.error):
+            documents.append(explanation(judged, gate.policy, script=not no_script, fields=fields))
+        elif judged.judgement is not None:
             shown = _lines(judged, judged.judgement, gate.policy, no_script=no_script, fields=fields)
             click.echo("\n".join(shown) + "\n")
         refused |= complain(judged, warnings=False)
         jobs += judged.judgement is not None or judged.error is not None
+    if output == "json":
+        click.echo(as_json({"policy": gate.policy.digest, "jobs": as_document(documents)}))
     say_if_none(jobs)
     sys.exit(1 if refused else 0)
 
@@ -67,14 +74,15 @@ def _lines(judged: Judged, judgement: Judgement, policy: Policy, *, no_script: b
         return
     if judged.asker:
         yield from _section("asked by", [judged.asker])
-    yield from _section("asks for", _figures(_counted(judgement.workload, judgement.decision, policy)))
+    yield from _section("asks for", _figures(counted(judgement.workload, judgement.decision, policy)))
     yield from _section("rules, in order", _rules(judgement.decision))
     yield from _section("decision", _decision(judgement.decision))
-    yield from _launches(judgement.workload, judgement.decision.route)
+    if launchers := launch_lines(judgement.workload, judgement.decision.route):
+        yield from _section("MPI launchers found", launchers)
     if judgement.decision.route is not None:
         each = f" for {pods}" if (pods := each_of_pods(judgement.workload)) else ""
         yield from _section(f"asked of the batch system{each}", _route(judgement.decision.route, judgement.workload))
-    for site in _sites_tried(judgement.workload, judgement.decision, policy):
+    for site in sites_tried(judgement.workload, judgement.decision, policy):
         lines = profiles.reasons(judgement.workload, site)
         yield from _section(f"MPI profiles of site {site.name}, in order", lines or ["none"])
     yield from _by_field(judged, judgement.stripped.job, judgement.workload, judgement.decision, whole=fields)
@@ -97,22 +105,6 @@ def _by_field(judged: Judged, own: Job, workload: Workload, decision: Decision, 
     if whole or decision.wanted:
         changed = telling.lines(own["spec"], f"{judged.root}spec", found, whole=whole)
         yield from _section("fields that are translated or have no effect there", changed or ["none"])
-
-
-def _counted(workload: Workload, decision: Decision, policy: Policy) -> Workload:
-    """The Workload with the figures that the rule which decided counts by."""
-    rules = [one.rule for one in policy.rules if one.name == decision.rule]
-    return counted_by(workload, rules[0].figures) if rules else workload
-
-
-def _sites_tried(workload: Workload, decision: Decision, policy: Policy) -> tuple[Site, ...]:
-    """The sites whose MPI profiles count: the route's, or for an MPI Job that stays, all candidates of the rule."""
-    if decision.route is not None:
-        return (decision.route.site,) if workload.mpi or decision.route.profile else ()
-    if not workload.mpi or not decision.wanted:
-        return ()
-    chosen = [rule.candidates for rule in policy.rules if rule.name == decision.rule]
-    return tuple({one.site.name: one.site for found in chosen for one in found}.values())
 
 
 def _section(title: str, lines: Sequence[str]) -> Iterator[str]:
@@ -147,51 +139,6 @@ def _figures(workload: Workload) -> list[str]:
     wide = max(len(title) for title, _ in rows)
     broad = max(len(value) for _, (value, _) in rows)
     return [f"{title:{wide}}  {value:{broad}}  {origin}".rstrip() for title, (value, origin) in rows]
-
-
-def _launches(workload: Workload, route: Route | None) -> Iterator[str]:
-    """Each launcher with its place, the ranks of the container that holds it, and what is not looked into."""
-    implied = route is not None and route.profile is not None and route.profile.implies_mpi
-    how = _how(workload, route) if route is not None else ""
-    lines = [line for one in workload.main_containers for line in _started(one, how, implied=implied)]
-    if lines:
-        yield from _section("MPI launchers found", lines)
-
-
-def _how(workload: Workload, route: Route) -> str:
-    """How the launchers inside a container start ranks; empty if it has none."""
-    if not is_mpi(workload, route.profile):
-        return ""
-    if route.allocation.nodes == 1:
-        return "runs once; what it launches starts ranks in the container, on one node"
-    return "runs once; the site's launcher starts the ranks that it launches, over all nodes"
-
-
-def _started(container: Container, how: str, *, implied: bool) -> Iterator[str]:
-    if lifted := container.launcher:
-        limit = f", at most {durations.show(lifted.time_limit)}" if lifted.time_limit else ""
-        yield f"{lifted.source}: {lifted.program}{_ranks(lifted.ranks)}{limit}; the site's own takes its place"
-    started = started_by(container) if implied and container.launcher is None else container.started
-    if started is None:
-        return
-    if how and starts_ranks(container):
-        yield f"{container.path}: {how}"
-    yield from (_launch(launch) for launch in started.launches)
-    if started.launches:
-        _, most = largest(started.launches, container.cpu)
-        yield f"together {show_ranks(most.value)}: {most.origin}"
-    yield from (f"{unread.place}: not read, as the text {unread.what}" for unread in started.unread)
-    yield from (f"{script.place}: {script.what}: its text is not looked into" for script in started.scripts)
-
-
-def _launch(launch: Launch) -> str:
-    how = f" ({launch.known})" if launch.known is Known.VALUES else ""
-    unknown = f"; it {launch.unknown}" if launch.unknown else ""
-    return f"{launch.place}: {launch.program}{_ranks(launch.ranks)}{how}{unknown}"
-
-
-def _ranks(figure: Figure | None) -> str:
-    return f", {show_ranks(figure.value)}" if figure else ""
 
 
 def _show(figure: Figure | None, form: Callable[[int], str]) -> tuple[str, str]:

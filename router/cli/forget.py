@@ -94,11 +94,12 @@ def _look(cluster: Cluster, site: str) -> Remains:
     pods = pods_of(cluster, site, [one["metadata"]["name"] for one in nodes if forgetting.is_of(one, site)])
     queues = cluster.one("the state of queues", _config_map(cluster, names.QUEUES_CONFIG_MAP))
     checks = cluster.one("the checks of sites", _config_map(cluster, names.CHECKS_CONFIG_MAP))
+    public = cluster.one("what sites tell everybody", _config_map(cluster, names.PUBLIC_CONFIG_MAP))
     lease = cluster.one("the agents' Lease", _lease(cluster, site))
     if cluster.missed:
         cluster.say_missed()
         raise ConfigError("a site is forgotten as a whole, so you must be able to see all of it; nothing was done")
-    documents = ((found or {}).get("data") or {} for found in (queues, checks))
+    documents = ((found or {}).get("data") or {} for found in (queues, checks, public))
     return Remains(jobs or (), nodes, pods, lease, *documents)
 
 
@@ -169,6 +170,9 @@ def _act(cluster: Cluster, plan: Plan, work: _Work, wait: int) -> None:
     if plan.checks:
         path, body = _config_map(cluster, names.CHECKS_CONFIG_MAP), {"data": {plan.checks: None}}
         work.step("its last check removed", partial(api.patch, path, body))
+    if plan.notice:
+        path, body = _config_map(cluster, names.PUBLIC_CONFIG_MAP), {"data": {plan.notice: None}}
+        work.step("what it told everybody removed", partial(api.patch, path, body))
     if plan.lease:
         work.step(f"Lease {plan.lease} deleted", lambda: api.delete(_lease(cluster, plan.site)))
     if work.problems:  # Kubernetes does not end Pods of Nodes that still exist
@@ -216,6 +220,7 @@ def _print(plan: Plan) -> None:
     rows += [("delete", "Lease", plan.lease, "")] * bool(plan.lease)
     rows += [("remove", "queue state", plan.queue_state, "")] * bool(plan.queue_state)
     rows += [("remove", "last check", plan.checks, "")] * bool(plan.checks)
+    rows += [("remove", "notice to everybody", plan.notice, "")] * bool(plan.notice)
     print_table(("WHAT", "KIND", "NAME", "BATCH JOB"), rows)
     if plan.ended:
         kept = "what agents have brought to the site's resultsDir, where it had one, stays there"

@@ -59,6 +59,7 @@ class Judged:
 
     ``asker``: the user for whom it was judged and why, if this is not the options' user; else empty.
     ``maker``: the user who made this Job of a cluster, if it was judged for that user; else empty.
+    ``requester``: for whom it was judged.
     """
 
     manifest: Manifest
@@ -67,6 +68,7 @@ class Judged:
     root: str = ""
     asker: str = ""
     maker: str = ""
+    requester: Requester | None = None
 
     @property
     def name(self) -> str:
@@ -201,9 +203,9 @@ def judge_all(asked: Asked, opened: gate.Gate, *, explain: bool = False) -> Iter
         try:
             judgement = gate.judge(job, requester=requester, gate=known, root=root, explain=explain)
         except JobError as error:
-            yield Judged(manifest, error=error, root=root, asker=asker, maker=maker)
+            yield Judged(manifest, None, error, root, asker, maker, requester)
         else:
-            yield Judged(manifest, judgement, root=root, asker=asker, maker=maker)
+            yield Judged(manifest, judgement, None, root, asker, maker, requester)
 
 
 def _demand_object(manifest: Manifest) -> None:

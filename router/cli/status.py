@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 from typing import Any
 
@@ -13,6 +14,7 @@ from router.cli.output import as_document, as_json
 from router.cli.rights import HEAD as RIGHTS_HEAD
 from router.cli.rights import look_at_rights
 from router.cli.rights import row as right_row
+from router.cli.statustroubles import exit_code, look_at_checks, look_at_policy, print_checks, print_troubles
 from router.cli.table import print_table
 from router.cli.webhook import (
     HEAD,
@@ -30,6 +32,7 @@ from router.operating import releases
 from router.operating.jobs import facts
 from router.operating.overview import Overview, Queue, Seen, overview, place_of, sites_of
 from router.operating.policies import sentence
+from router.operating.troubles import Looked, troubles
 from router.pod.view import view
 
 
@@ -37,14 +40,17 @@ from router.pod.view import view
 @click.argument("site", default="")
 @cluster_options
 @click.option("-o", "--output", type=click.Choice(["table", "json"]), default="table", show_default=True)
-def status(cluster: Cluster, site: str, output: str) -> None:
-    """Show the state of queues, Jobs and the webhook, what is stuck and why, and which agent leads.
+@click.option("--exit-code", "coded", is_flag=True, help="Exit with 1 if anything needs somebody (for monitors).")
+def status(cluster: Cluster, site: str, output: str, *, coded: bool) -> None:
+    """Show the state of queues, Jobs and the webhook, what is stuck and why, which agent leads, and what needs somebody.
 
     For one SITE, or for all. Reads the cluster with your own rights; what you may not see is named on standard error.
+    Codes of --exit-code: 0 all is well; 1 something needs somebody; 3 you may not see all, and the rest is well.
 
     \b
     Example:  batchgate status
               batchgate status demo -o json
+              batchgate status --exit-code
     """
     seen = look(cluster)
     known = sites_of(seen)
@@ -55,12 +61,20 @@ def status(cluster: Cluster, site: str, output: str) -> None:
     gate, waiting = look_at_webhook(cluster), look_at_requests(cluster)
     conditions = look_at_conditions(cluster, found.policies)
     allowed = look_at_rights(cluster, seen.jobs, site)
+    files, checks = look_at_policy(cluster), look_at_checks(cluster, site)
+    wrong = troubles(Looked(found, gate, waiting, conditions, files, checks, allowed))
+    whole = not cluster.missed
     cluster.say_missed()
     if output == "json":
         document: Any = as_document(found)
-        more = {"webhook": as_document(gate), "pendingRequests": as_document(waiting)}
-        more |= {"matchConditions": as_document(conditions), "rights": as_document(allowed)}
-        click.echo(as_json({**document, **more, "notLookedAt": cluster.missed}))
+        more: dict[str, object] = {
+            "webhook": gate,
+            "pendingRequests": waiting,
+            "matchConditions": conditions,
+            "rights": allowed,
+        }
+        more |= {"policyFiles": files, "checks": checks, "troubles": wrong, "notLookedAt": cluster.missed}
+        click.echo(as_json(document | as_document(more)))
     else:
         _print(found, none="none to be seen" if cluster.missed else "none")
         click.echo(f"\nWebhook: {head_line(gate)}")
@@ -73,6 +87,10 @@ def status(cluster: Cluster, site: str, output: str) -> None:
         if allowed:
             _section("Rights that the policy needs", RIGHTS_HEAD, [right_row(one) for one in allowed], "")
         say_requests(waiting)
+        print_checks(checks)
+        print_troubles(wrong, whole=whole)
+    if coded:
+        sys.exit(exit_code(wrong, whole=whole))
 
 
 def look(cluster: Cluster) -> Seen:

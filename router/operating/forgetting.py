@@ -8,7 +8,7 @@ again, so unfinished Jobs are suspended first.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from router import names
@@ -51,8 +51,8 @@ class LeftNode:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """The steps of forgetting a site, in this order, and what stays. ``lease``, ``queue_state`` and ``checks`` are
-    empty if missing.
+    """The steps of forgetting a site, in this order, and what stays. ``lease``, ``queue_state``, ``checks``
+    and ``notice`` are empty if missing.
 
     ``ended`` counts the finished Pods, which are deleted with their Node too. ``batch_jobs`` and ``directory`` may
     still be on the site; each HPC user has such a directory below the site's workDir.
@@ -68,17 +68,18 @@ class Plan:
     checks: str
     batch_jobs: tuple[str, ...]
     directory: str
+    notice: str = ""
 
     @property
     def empty(self) -> bool:
         """Whether the cluster has no objects of the site."""
-        told = self.lease or self.queue_state or self.checks
+        told = self.lease or self.queue_state or self.checks or self.notice
         return not (self.jobs or self.nodes or self.pods or self.ended or told)
 
 
 @dataclass(frozen=True, slots=True)
 class Remains:
-    """A site's objects in the cluster. ``queues``, ``checks``: documents of the queues' state and of checks, by key."""
+    """A site's objects in the cluster. ``queues``, ``checks``, ``public``: documents by key, as in their ConfigMaps."""
 
     jobs: tuple[JobFacts, ...]
     nodes: tuple[Json, ...]
@@ -86,6 +87,7 @@ class Remains:
     lease: Json | None
     queues: Mapping[str, str]
     checks: Mapping[str, str]
+    public: Mapping[str, str] = field(default_factory=dict)
 
 
 def plan(site: str, found: Remains, cluster: str) -> Plan:
@@ -108,6 +110,7 @@ def plan(site: str, found: Remains, cluster: str) -> Plan:
         checks=key if key in found.checks else "",
         batch_jobs=tuple(sorted({pod.job_id for pod in living if pod.job_id})),
         directory=f"{site}.{cluster}" if cluster else f"{site}.*",
+        notice=key if key in found.public else "",
     )
 
 

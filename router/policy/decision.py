@@ -80,6 +80,8 @@ class Considered:
     :param why: the condition with the values that it read
     :param outcome: what followed, or would have followed, from the rule
     :param audit: whether the rule only records what it would have done
+    :param target: where the Job went by it, or would have gone; None for a rule that passed it on
+    :param queue: the queue of that target, as ``site/queue``; empty if it is not HPC
     """
 
     rule: str
@@ -87,6 +89,8 @@ class Considered:
     why: str
     outcome: str = ""
     audit: bool = False
+    target: Target | None = None
+    queue: str = ""
 
 
 @unchanging

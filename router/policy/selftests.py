@@ -5,8 +5,9 @@ Pure. Judges as the gate does (job, sizing, decision), but places nothing.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from fnmatch import fnmatchcase
 from typing import Final
 
 from router.errors import JobError
@@ -23,7 +24,10 @@ _UNTOUCHED: Final = "untouched"
 
 @dataclass(frozen=True, slots=True)
 class TestResult:
-    """One test: ``expected`` and ``got`` in words, ``place`` as ``file:line``. ``got`` ends with the reason."""
+    """One test: ``expected`` and ``got`` in words, ``place`` as ``file:line``. ``got`` ends with the reason.
+
+    ``decision`` has every rule that was looked at; None for a Job that is left to others, or that lacks a time.
+    """
 
     __test__ = False
 
@@ -32,15 +36,24 @@ class TestResult:
     expected: str
     got: str
     place: str
+    decision: Decision | None = None
 
 
-def run_tests(policy: Policy, cluster: Cluster = UNKNOWN_CLUSTER) -> list[TestResult]:
-    """Every test of the policy, in the order of the files."""
-    return [_run(policy, checked, cluster) for checked in policy.tests]
+def run_tests(policy: Policy, cluster: Cluster = UNKNOWN_CLUSTER, only: Sequence[str] = ()) -> list[TestResult]:
+    """The tests of the policy, in the order of the files.
+
+    :param only: globs over the tests' names; empty for all tests
+    """
+    return [
+        _run(policy, checked, cluster)
+        for checked in policy.tests
+        if not only or any(fnmatchcase(checked.test.name, glob) for glob in only)
+    ]
 
 
 def _run(policy: Policy, checked: CheckedTest, cluster: Cluster) -> TestResult:
     expect = checked.test.expect
+    decision: Decision | None = None
     asked_at = checked.test.request.time
     found = job_of(checked.job) if asked_at is None else job_of(checked.job, asked_at)
     if found is None:
@@ -56,7 +69,8 @@ def _run(policy: Policy, checked: CheckedTest, cluster: Cluster) -> TestResult:
         got, passed = _told(decision), meets(expect, decision)
         if checked.test.request.time is None and (reading := _read_time(policy, decision)):
             got, passed = f"cannot be told: rule {reading} reads request.time; give the test's request a time", False
-    return TestResult(checked.test.name, passed, _expected(expect), got, checked.place)
+            decision = None
+    return TestResult(checked.test.name, passed, _expected(expect), got, checked.place, decision)
 
 
 def _decision(policy: Policy, checked: CheckedTest, cluster: Cluster, job: Mapping[str, object], root: str) -> Decision:
@@ -69,7 +83,7 @@ def _decision(policy: Policy, checked: CheckedTest, cluster: Cluster, job: Mappi
     if checked.job.get("kind") == "CronJob" and "user" not in request.model_fields_set:
         requester = cronjob_controller(policy.accounts, namespace, known)
     requester = replace(requester, time=request.time)
-    return decide(policy, workload, requester, QueueStates(checked.states), explain=request.time is None)
+    return decide(policy, workload, requester, QueueStates(checked.states), explain=True)
 
 
 def _is_untouched(expect: Expectation) -> bool:

@@ -21,8 +21,7 @@ def lines(spec: Mapping[str, object], path: str, in_the_way: Iterable[str], *, w
     :param in_the_way: what keeps the Job in the cloud, each beginning with a field's path: such fields are left out
     :param whole: a line for each field, also those with a value that says nothing; else few lines
     """
-    blocked = tuple(in_the_way)
-    found = [(place, row) for place, row in told(spec, path, whole=whole) if not _is_in_the_way(place, blocked)]
+    found = rows(spec, path, in_the_way, whole=whole)
     if whole:
         return [_line((place,), row) for place, row in found]
     alike: dict[tuple[str, str], list[tuple[str, Row]]] = {}
@@ -31,6 +30,12 @@ def lines(spec: Mapping[str, object], path: str, in_the_way: Iterable[str], *, w
     shown = [_line([place for place, _ in listed], listed[0][1]) for listed in alike.values()]
     more = len(shown) - _MOST_LINES
     return [*shown[:_MOST_LINES], f"and {more} more: {_OPTION} names every field"] if more > 0 else shown
+
+
+def rows(spec: Mapping[str, object], path: str, in_the_way: Iterable[str], *, whole: bool) -> list[tuple[str, Row]]:
+    """The fields that ``lines`` tells, each with its path and row."""
+    blocked = tuple(in_the_way)
+    return [(place, row) for place, row in told(spec, path, whole=whole) if not _is_in_the_way(place, blocked)]
 
 
 def _line(places: Sequence[str], row: Row) -> str:

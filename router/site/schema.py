@@ -367,6 +367,9 @@ class Site(Entry):
     ignore_node_labels: tuple[Text, ...] = Field(
         (), description="Globs over keys of node labels that mean nothing on HPC, e.g. 'topology.kubernetes.io/*'."
     )
+    public: tuple[Literal["queues", "images", "accounts"], ...] = Field(
+        (), description="What everybody may read of the site who may read the ConfigMap batchgate-public."
+    )
     directives: dict[str, str] = Field(default_factory=dict, description="Further directives of the batch system.")
     queues: tuple[Queue, ...] = Field(min_length=1)
 

@@ -128,6 +128,7 @@ PAIRS = {
     ),
     "quota": Pair(("quota",), {"quota": {"enabled": True}}, ("quota",)),
     "pull-secrets": Pair(("pull-secrets",), {"pullSecrets": {"enabled": True}}, ("pull-secrets",)),
+    "public": Pair(("public",), {"public": {"enabled": True}}, ("public",)),
     "secrets": Pair(("secrets",), {"secrets": {"enabled": True}}, ("secrets",)),
     "tokens": Pair(("tokens",), {"tokens": {"enabled": True}}, ("tokens",)),
     "monitoring": Pair(("monitoring",), {"monitoring": {"enabled": True}}, ("monitoring",)),

@@ -63,6 +63,7 @@ def values(words: Mapping[str, str], certificates: Json) -> Json:
         "hooks": {"nodeSelector": placed["nodeSelector"]},
         "network": {"enabled": True, "apiServer": [words["cidr"]], "monitoringNamespace": words["other"]},
         "pullSecrets": {"enabled": True, "namespaces": [words["other"]]},
+        "public": {"enabled": True, "groups": [words["other"]]},
         "secrets": {"enabled": True, "namespaces": [words["other"]]},
         "tokens": {"enabled": True, "namespaces": [words["other"]]},
         "monitoring": {"enabled": True, "labels": {"a": words["label"]}},

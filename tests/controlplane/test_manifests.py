@@ -189,6 +189,7 @@ MAY = {
         "get namespaces/kube-system",
         f"patch configmaps/{names.QUEUES_CONFIG_MAP} {SYSTEM}",
         f"patch configmaps/{names.CHECKS_CONFIG_MAP} {SYSTEM}",
+        f"patch configmaps/{names.PUBLIC_CONFIG_MAP} {SYSTEM}",
     ],
     names.WEBHOOK_ACCOUNT: [
         "watch namespaces",
@@ -224,6 +225,7 @@ MAY_NOT = {
         f"get configmaps {SYSTEM}",
         f"patch configmaps/{names.QUEUES_CONFIG_MAP} {SYSTEM}",
         f"patch configmaps/{names.CHECKS_CONFIG_MAP} {SYSTEM}",
+        f"patch configmaps/{names.PUBLIC_CONFIG_MAP} {SYSTEM}",
         "watch nodes",
         "list pods --all-namespaces",
         "create pods -n default",

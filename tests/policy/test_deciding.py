@@ -653,7 +653,7 @@ def test_explain_tells_each_condition_with_what_it_read() -> None:
             why="job.memory > quantity('1Gi') && job.walltime < 5, "
             "with job.memory = 4294967296 (4Gi), job.walltime = 60 (1m)",
         ),
-        Considered("rest", held=True, why="true", outcome=f"cloud: {decision.reason}"),
+        Considered("rest", held=True, why="true", outcome=f"cloud: {decision.reason}", target="cloud"),
     )
 
 

@@ -77,7 +77,7 @@ def _asked(event: Json) -> Asked:
 
 
 def granted(objects: Iterable[Json]) -> set[Right]:
-    """Every right that bindings of these objects give, by roles among them."""
+    """Every right that bindings of these objects give programs, by roles among them. People's are left out."""
     found = list(objects)
     rules = {
         (one["kind"], one["metadata"].get("namespace", ""), one["metadata"]["name"]): one["rules"]
@@ -91,7 +91,8 @@ def _of(binding: Json, rules: dict[tuple[str, str, str], list[Json]]) -> Iterato
     role = binding["roleRef"]
     where = binding["metadata"].get("namespace", "") if role["kind"] == "Role" else ""
     named = f"{binding['kind']} {binding['metadata']['name']}"
-    for rule, subject in itertools.product(rules.get((role["kind"], where, role["name"]), ()), binding["subjects"]):
+    programs = [one for one in binding["subjects"] if one["kind"] == "ServiceAccount"]
+    for rule, subject in itertools.product(rules.get((role["kind"], where, role["name"]), ()), programs):
         for group, resource, verb, name in itertools.product(
             rule["apiGroups"], rule["resources"], rule["verbs"], rule.get("resourceNames", [""])
         ):

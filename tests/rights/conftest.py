@@ -63,7 +63,14 @@ def policy(root: Path) -> str:
     queue = {"nodes": 2, "cpusPerNode": 4, "memoryPerNode": "8Gi", "walltimeMax": "1h"}
     site = {"system": "local", "queues": [{"name": one, **queue} for one in (QUEUE, TAKEN)], "fsDelay": 2}
     sites = [
-        {"name": SITE, "workDir": str(root / "work"), "runtime": "host", "resultsDir": str(root / "results"), **site},
+        {
+            "name": SITE,
+            "workDir": str(root / "work"),
+            "runtime": "host",
+            "resultsDir": str(root / "results"),
+            "public": ["queues"],
+            **site,
+        },
         {"name": PULLING, "workDir": str(root / "work2"), "secrets": "pull", **site},
     ]
     people = [{"users": ["ada"], "site": one["name"], "as": getpass.getuser()} for one in sites]
@@ -94,6 +101,7 @@ def values() -> Json:
         "agents": [{"site": SITE, **agent}, {"site": PULLING, **agent}],
         "approver": {"enabled": True},
         "pullSecrets": {"enabled": True, "namespaces": ["default"]},
+        "public": {"enabled": True},
     }
 
 

@@ -89,7 +89,7 @@ class Lead:
         entrance = Entrance(site, self.records, self._host_of, self._commands_of, world.recorder)
         source = Logged(api, self._host_of, self.records, site.name, entrance)
         self._kubelet = Kubelet(api, source, indexes, kubelet)
-        board = Board(settings.namespace, site.name, tuple(queue.name for queue in site.queues))
+        board = Board(settings.namespace, site, world.accounts)
         self._queue_states = QueueStatePublisher(api, self._queues, board, ready=lambda: world.election.leading)
         self._comparison = PolicyComparison(api, settings.namespace, world.policy, self._policy_compared)
         self._daemonsets = DaemonSets(api, nodes, settings.address, world.recorder)

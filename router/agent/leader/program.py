@@ -252,6 +252,7 @@ class Agent:
             recorder=recorder,
             keys=lambda: self._keys.value,
             policy=lambda: self._source.digest,
+            accounts=lambda: self._policy.accounts,
             observer=self._observer(),
         )
 

@@ -1,5 +1,7 @@
 """Publishes the state of a site's queues for the webhook's rules, as one document of a ConfigMap.
 
+It also keeps the site's notice, which tells everybody what the policy's ``public`` names (``router.operating.notices``).
+
 Pure: ``entries``, ``document``. Shell: one thread. It asks the batch system every half minute, but only while the batch
 system answers. It writes an answer if it differs from the last written one, or before that becomes too old. Without an
 answer it writes nothing: for its reader, a document that is too old counts as unknown.
@@ -20,6 +22,9 @@ from router.background.loop import Loop
 from router.errors import ApiError, BatchError, NotFound
 from router.hpc import QueueReport
 from router.kube.client import Api
+from router.operating.notices import notice
+from router.policy.schema import Account
+from router.site.schema import Site
 from router.startup.settings import QUEUES_MAX_AGE
 
 log: Final = logging.getLogger("batchgate.agent")
@@ -29,6 +34,8 @@ RENEWED_SECONDS: Final = QUEUES_MAX_AGE / 2
 """Age at which an unchanged document is written again: half the age at which it would count as unknown."""
 
 Entry = dict[str, Any]
+_NEVER: Final = object()
+"""Differs from every content."""
 
 
 # --- pure --------------------------------------------------------------------------------------------------------
@@ -58,8 +65,12 @@ def _entry(site: str, name: str, state: QueueReport | None) -> Entry:
 
 def document(queues: Sequence[Entry], asked: float) -> str:
     """The document as JSON. ``asked``: when its figures were asked for, in seconds since 1970."""
-    moment = datetime.fromtimestamp(asked, UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
-    return json.dumps({"time": moment, "queues": list(queues)})
+    return json.dumps({"time": moment_of(asked), "queues": list(queues)})
+
+
+def moment_of(asked: float) -> str:
+    """Seconds since 1970 in RFC 3339."""
+    return datetime.fromtimestamp(asked, UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
 
 
 # --- shell -------------------------------------------------------------------------------------------------------
@@ -67,13 +78,35 @@ def document(queues: Sequence[Entry], asked: float) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Board:
-    """The site's declared queues, the namespace of the ConfigMap, and the times between writes in seconds."""
+    """The namespace of the ConfigMaps, the site, the policy's accounts now, and the times between writes in seconds."""
 
     namespace: str
-    site: str
-    queues: tuple[str, ...]
+    site: Site
+    accounts: Callable[[], Sequence[Account]] = tuple
     every: float = SECONDS
     renewed: float = RENEWED_SECONDS
+
+
+class _Paper:
+    """One ConfigMap's document, which is written if its content is new, or before it becomes too old."""
+
+    def __init__(self, api: Api, board: Board, config_map: str) -> None:
+        self._api = api
+        self._board = board
+        self._path = f"/api/v1/namespaces/{board.namespace}/configmaps/{config_map}"
+        self._written: object = _NEVER
+        self._at = 0.0
+
+    def renew(self, content: object, text: str | None, begun: float) -> bool:
+        """Write ``text``, which says ``content`` and a time, if that is due; returns whether it did. Raises ApiError.
+
+        :param text: None takes the document away
+        """
+        if content == self._written and begun - self._at < self._board.renewed:
+            return False
+        self._api.patch(self._path, {"data": {names.site_key(self._board.site.name): text}})
+        self._written, self._at = content, begun
+        return True
 
 
 class QueueStatePublisher:
@@ -86,13 +119,14 @@ class QueueStatePublisher:
     def __init__(
         self, api: Api, ask: Callable[[], Mapping[str, QueueReport]], board: Board, *, ready: Callable[[], bool]
     ) -> None:
-        self._api = api
         self._ask = ask
         self._board = board
         self._ready = ready
-        self._written: list[Entry] = []
-        self._at = 0.0
+        self._state = _Paper(api, board, names.QUEUES_CONFIG_MAP)
+        self._notice = _Paper(api, board, names.PUBLIC_CONFIG_MAP)
+        self._withdrawn = False
         self._problem = ""
+        self._notice_problem = ""
         self._loop = Loop("queue state", self._turn)
 
     def start(self) -> None:
@@ -118,14 +152,32 @@ class QueueStatePublisher:
         if not self._ready():
             return False
         asked, begun = time.time(), time.monotonic()
-        board = self._board
-        found = entries(board.site, board.queues, self._ask())
-        if not found or (found == self._written and begun - self._at < board.renewed):
-            return False
-        path = f"/api/v1/namespaces/{board.namespace}/configmaps/{names.QUEUES_CONFIG_MAP}"
-        self._api.patch(path, {"data": {names.site_key(board.site): document(found, asked)}})
-        self._written, self._at = found, begun
-        return True
+        site = self._board.site
+        found = entries(site.name, [queue.name for queue in site.queues], self._ask())
+        self._tell_everybody(found, asked, begun)
+        return bool(found) and self._state.renew(found, document(found, asked), begun)
+
+    def _tell_everybody(self, found: Sequence[Entry], asked: float, begun: float) -> None:
+        """Keep the site's notice, or take it away. It is not for rules, so a failure is only told."""
+        site, told = self._board.site, bool(self._board.site.public)
+        if not told and self._withdrawn:
+            return
+        self._withdrawn = not told
+        content, text = (self._notice_of(found, moment) if told else None for moment in ("", moment_of(asked)))
+        problem, place = "", f"{self._board.namespace}/{names.PUBLIC_CONFIG_MAP}"
+        try:
+            self._notice.renew(content, text, begun)
+        except NotFound:
+            problem = f"there is no ConfigMap {place}; manifests/public and the chart's public.enabled have it"
+        except ApiError as error:
+            problem = str(error)
+        if told and problem and problem != self._notice_problem:
+            fields = {"error": problem, "public": list(site.public)}
+            log.warning("what the site tells everybody is not published", extra={"fields": fields})
+        self._notice_problem = problem
+
+    def _notice_of(self, found: Sequence[Entry], moment: str) -> str:
+        return notice(self._board.site, self._board.accounts(), found, moment)
 
     def _turn(self) -> float:
         try:

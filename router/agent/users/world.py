@@ -24,6 +24,7 @@ from router.kube.election import Election
 from router.kube.events import Recorder
 from router.kubelet.indexes import Indexes
 from router.pod.view import PodView
+from router.policy.schema import Account
 from router.reconcile.model import Terms
 from router.site.schema import Site
 from router.workload.model import GpuVendor
@@ -38,6 +39,7 @@ class World:
     :param cluster: the cluster's eight digits in jobs' names
     :param nobody: the seat of Pods without a proven HPC user
     :param policy: the digest of the policy in force
+    :param accounts: those of the policy in force
     :param observer: asks as the site's observer; None: each user asks
     """
 
@@ -54,6 +56,7 @@ class World:
     recorder: Recorder
     keys: Callable[[], Keys]
     policy: Callable[[], str] = str
+    accounts: Callable[[], tuple[Account, ...]] = tuple
     observer: BatchCommands | None = None
 
 

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from click.testing import CliRunner, Result
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -19,12 +20,15 @@ from router import names, policy
 from router.agent.batch.commands import BatchCommands
 from router.agent.metrics import Metrics
 from router.agent.nodes.queuestate import Board, QueueStatePublisher, document, entries
+from router.cli import commands
 from router.controlplane import installing
 from router.controlplane.plane import ControlPlane
 from router.errors import NotFound, Unavailable
 from router.host.local import LocalHost
 from router.hpc import BatchSystem, QueueReport, local
 from router.kube.client import Api, connect
+from router.policy.schema import Account
+from router.site import schema
 from router.webhook.watched import WatchedQueues
 from tests.kube.wire import await_true
 from tests.local.conftest import queue as queue  # noqa: PLC0414 - a fixture
@@ -89,6 +93,14 @@ def test_the_webhook_reads_what_the_agent_writes(found: dict[str, QueueReport], 
 # --- the real parts ----------------------------------------------------------------------------------------------
 
 
+def declared(*public: str) -> schema.Site:
+    """The site in the policy."""
+    images = [{"match": "lab/*", "path": "/images/lab.sif"}]
+    queues = [{"name": "workq", "nodes": 2, "cpusPerNode": 4, "walltimeMax": 3600}]
+    site = {"name": SITE, "system": "local", "workDir": "/work", "public": public, "images": images, "queues": queues}
+    return schema.Site.model_validate(site)
+
+
 @dataclass
 class Site:
     """An embedded queue, and whether the agent may ask it now."""
@@ -128,7 +140,7 @@ def batch_of(queue: EmbeddedQueue, tmp_path: Path, system: BatchSystem = local) 
 def site(plane: ControlPlane, queue: EmbeddedQueue, tmp_path: Path) -> Iterator[Site]:
     """As the agent's own account, with no more rights than it has, where the manifests have the ConfigMap."""
     agent = connect(str(installing.agent(plane)))
-    yield Site(queue, agent, batch_of(queue, tmp_path), Board(names.SYSTEM_NAMESPACE, SITE, ("workq",)))
+    yield Site(queue, agent, batch_of(queue, tmp_path), Board(names.SYSTEM_NAMESPACE, declared()))
     patch = json.dumps({"data": {KEY: None}})
     plane.kubectl(
         "patch", "configmap", names.QUEUES_CONFIG_MAP, "-n", names.SYSTEM_NAMESPACE, "--type=merge", "-p", patch
@@ -214,6 +226,72 @@ def admin_document(admin: Api, namespace: str) -> list[dict[str, Any]]:
     found = admin.get(f"/api/v1/namespaces/{namespace}/configmaps/{names.QUEUES_CONFIG_MAP}")
     read: list[dict[str, Any]] = json.loads((found.get("data") or {}).get(KEY, '{"queues": []}'))["queues"]
     return read
+
+
+MANIFESTS = Path(__file__).parents[3] / "manifests"
+QUEUE_HEAD = "SITE QUEUE STATE FREE QUEUED RUNNING WAITS NODES CORES MEMORY GPUS WALLTIME RUNS AS"
+ACCOUNTS = (Account.model_validate({"users": ["ada"], "as": "ada1", "account": "physics"}),)
+
+
+@pytest.fixture
+def place(plane: ControlPlane) -> Iterator[None]:
+    """The ConfigMap that everybody may read, as an admin makes it."""
+    plane.kubectl("apply", "-k", str(MANIFESTS / "public"))
+    yield
+    plane.kubectl("delete", "-k", str(MANIFESTS / "public"))
+
+
+def asked_by(plane: ControlPlane, user: str, *words: str) -> Result:
+    return CliRunner().invoke(commands, [*words, "--kubeconfig", str(plane.kubeconfig(user)), "-n", "default"])
+
+
+def lines(result: Result) -> list[str]:
+    """What was printed, with single spaces."""
+    assert result.exit_code == 0, result.output
+    return [" ".join(line.split()) for line in result.stdout.splitlines()]
+
+
+def test_everybody_reads_what_the_policy_tells_of_the_site(plane: ControlPlane, site: Site, place: None) -> None:
+    """Written with the agent's rights, read with those of users who may see no Node."""
+    board = replace(site.board, site=declared("queues", "images", "accounts"), accounts=lambda: ACCOUNTS)
+    publisher = QueueStatePublisher(site.api, site.batch.queues, board, ready=lambda: True)
+    assert publisher.look()
+
+    row = f"{SITE} workq open 2 0 0 - 2 4 - - 1h"
+    assert lines(asked_by(plane, "ada", "queues")) == [QUEUE_HEAD, f"{row} ada1 (account physics)"]
+    assert lines(asked_by(plane, "ben", "queues", SITE)) == [QUEUE_HEAD, f"{row} -"]
+    assert lines(asked_by(plane, "ben", "images")) == [
+        "SITE IMAGE COMES FROM",
+        f"{SITE} lab/* a file of the site",
+        f"{SITE} any other a registry; pulled on the site before the Job is submitted",
+    ]
+    (offer,) = json.loads(asked_by(plane, "ada", "queues", "-o", "json").stdout)["queues"]
+    assert (offer["user"], offer["freeNodes"], offer["cpusPerNode"], offer["state"]) == ("ada1", 2, 4, "open")
+    refused = asked_by(plane, "ada", "queues", "elsewhere")
+    assert (refused.exit_code, f"known are: {SITE}" in refused.stderr) == (2, True)
+
+    silent = replace(board, site=declared())
+    assert QueueStatePublisher(site.api, site.batch.queues, silent, ready=lambda: True).look()
+    assert "ConfigMap batchgate-system/batchgate-public is empty" in asked_by(plane, "ada", "queues").stderr
+
+
+def test_without_the_admins_will_nothing_is_told(
+    plane: ControlPlane, site: Site, caplog: pytest.LogCaptureFixture
+) -> None:
+    board = replace(site.board, site=declared("queues"))
+    publisher = QueueStatePublisher(site.api, site.batch.queues, board, ready=lambda: True)
+
+    with caplog.at_level(logging.WARNING, "batchgate.agent"):
+        assert publisher.look()
+        publisher.look()
+
+    assert [record.getMessage() for record in caplog.records] == ["what the site tells everybody is not published"]
+    refused = asked_by(plane, "ada", "queues")
+    assert (refused.exit_code, "batchgate-public" in refused.stderr, "docs/queues.md" in refused.stderr) == (
+        2,
+        True,
+        True,
+    )
 
 
 def test_the_webhook_knows_what_the_agent_has_published(plane: ControlPlane, site: Site) -> None:

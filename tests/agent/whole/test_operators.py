@@ -135,6 +135,7 @@ def check_what_a_user_may_see(stack: Stack) -> None:
         "certificate requests",
         "which Jobs the API server sends to the webhook",
         "the policy",
+        "the checks of sites",
     ]
     assert all("forbidden" in why for _, _, why in missed)
     missing = batchgate(stack.user, "describe", "no-such-job")

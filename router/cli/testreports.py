@@ -1,0 +1,260 @@
+"""Words the results of a policy's tests: as text, JSON, JUnit's XML, TAP, and annotations of GitHub.
+
+Pure. JUnit's XML is as Jenkins and GitLab read it (``testsuites``, ``testsuite``, ``testcase``, ``failure``). TAP is
+version 14 (https://testanything.org/tap-version-14-specification.html). Annotations are workflow commands of GitHub
+Actions (https://docs.github.com/actions/reference/workflow-commands-for-github-actions).
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+from xml.etree import ElementTree as ET
+
+from router.cli.output import as_document, as_json
+from router.errors import Problem
+from router.policy.coverage import Coverage, RuleCoverage
+from router.policy.selftests import TestResult
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """The results of one run.
+
+    :param directory: of the policy, as the user named it
+    :param digest: of the policy
+    :param tell_coverage: whether the formats for people show the coverage; JSON always has it
+    """
+
+    directory: str
+    digest: str
+    results: tuple[TestResult, ...]
+    coverage: Coverage
+    tell_coverage: bool = False
+
+    @property
+    def failed(self) -> int:
+        """How many tests failed."""
+        return sum(not one.passed for one in self.results)
+
+    def file(self, place: str) -> tuple[str, int]:
+        """The path from where the user is, and the line, of a place within the directory."""
+        name, _, line = place.rpartition(":")
+        return f"{self.directory.rstrip('/')}/{name}", int(line)
+
+
+def percent(shown: Coverage) -> str:
+    """``85.7 %``, rounded down, so that only all branches are 100 %."""
+    return f"{math.floor(shown.share * 10) / 10:g} %"
+
+
+def _line(words: str) -> str:
+    """One line without control characters, so that no name or reason makes a line of its own."""
+    return "".join(char if char.isprintable() else " " for char in words)
+
+
+# --- text -------------------------------------------------------------------------------------------------------
+
+_STATES: Final = {
+    "decided": "decided a test",
+    "recorded": "recorded a test (mode: audit)",
+    "lookedAt": "was only looked at",
+    "never": "was never looked at",
+}
+
+
+def text(report: Report) -> str:
+    """For people: a line for each test, the differences of those that failed, the sums."""
+    lines = []
+    for one in report.results:
+        lines.append(f"{'pass' if one.passed else 'FAIL'}  {_line(one.name)}")
+        if not one.passed:
+            told = (one.place, f"expected {one.expected}", f"got      {one.got}")
+            lines += [f"      {_line(words)}" for words in told]
+    lines.append(f"{len(report.results) - report.failed} passed, {report.failed} failed")
+    return "\n".join([*lines, *_coverage_lines(report)])
+
+
+def _coverage_lines(report: Report) -> Iterator[str]:
+    if not report.tell_coverage:
+        return
+    shown = report.coverage
+    yield f"coverage: {percent(shown)}, {shown.taken} of {shown.counted} branches of {len(shown.rules)} rules"
+    for rule in shown.rules:
+        yield f"  {rule.rule} ({rule.place}) {_STATES[rule.state]}"
+        for branch in rule.branches:
+            if branch.tests or branch.counted:
+                yield f"    {_times(len(branch.tests)):>7}  {branch}"
+
+
+def _times(count: int) -> str:
+    return {0: "never", 1: "1 test"}.get(count, f"{count} tests")
+
+
+# --- JSON -------------------------------------------------------------------------------------------------------
+
+
+def document(report: Report) -> str:
+    """For programs; ``docs/policies.md`` describes its keys."""
+    return as_json(
+        {
+            "directory": report.directory,
+            "policy": report.digest,
+            "passed": len(report.results) - report.failed,
+            "failed": report.failed,
+            "tests": [_test(report, one) for one in report.results],
+            "coverage": {
+                "percent": float(report.coverage.share),
+                "branches": report.coverage.counted,
+                "taken": report.coverage.taken,
+                "rules": [_rule(report, one) for one in report.coverage.rules],
+            },
+        }
+    )
+
+
+def _test(report: Report, one: TestResult) -> dict[str, Any]:
+    file, line = report.file(one.place)
+    decision = one.decision
+    return {
+        "name": one.name,
+        "file": file,
+        "line": line,
+        "passed": one.passed,
+        "expected": one.expected,
+        "got": one.got,
+        "target": decision.target if decision else None,
+        "rule": (decision.rule or None) if decision else None,
+    }
+
+
+def _rule(report: Report, one: RuleCoverage) -> dict[str, Any]:
+    file, line = report.file(one.place)
+    return {
+        "name": one.rule,
+        "file": file,
+        "line": line,
+        "audit": one.audit,
+        "state": one.state,
+        "branches": as_document(one.branches),
+    }
+
+
+# --- JUnit ------------------------------------------------------------------------------------------------------
+
+_NOT_XML: Final = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+"""What XML 1.0 cannot hold, even escaped (https://www.w3.org/TR/xml/#charsets)."""
+
+
+def _xml(words: str) -> str:
+    return _NOT_XML.sub("�", words)
+
+
+def junit(report: Report) -> str:
+    """JUnit's XML: one suite, whose cases have the file of the test as class."""
+    counts = {"tests": str(len(report.results)), "failures": str(report.failed), "errors": "0", "skipped": "0"}
+    root = ET.Element("testsuites", {"name": "batchgate policy test", **counts})
+    suite = ET.SubElement(root, "testsuite", {"name": _xml(report.directory), **counts})
+    properties = ET.SubElement(suite, "properties")
+    values = {"policy": report.digest, "coverage": percent(report.coverage).removesuffix(" %")}
+    for name, value in values.items():
+        ET.SubElement(properties, "property", {"name": name, "value": value})
+    for one in report.results:
+        file, line = report.file(one.place)
+        where = {"classname": _xml(file), "file": _xml(file), "line": str(line)}
+        case = ET.SubElement(suite, "testcase", {"name": _xml(one.name), "time": "0", **where})
+        if not one.passed:
+            failure = ET.SubElement(case, "failure", {"type": "decision", "message": _xml(f"expected {one.expected}")})
+            failure.text = _xml(f"{file}:{line}\nexpected {one.expected}\ngot      {one.got}")
+    if report.tell_coverage:
+        ET.SubElement(suite, "system-out").text = _xml("\n".join(_coverage_lines(report)))
+    ET.indent(root)
+    return '<?xml version="1.0" encoding="UTF-8"?>\n' + ET.tostring(root, encoding="unicode")
+
+
+# --- TAP --------------------------------------------------------------------------------------------------------
+
+
+def tap(report: Report) -> str:
+    """TAP 14, with a YAML block for each failure."""
+    return "\n".join(["TAP version 14", f"1..{len(report.results)}", *_tap_lines(report)])
+
+
+def _tap_lines(report: Report) -> Iterator[str]:
+    for number, one in enumerate(report.results, start=1):
+        yield f"{'ok' if one.passed else 'not ok'} {number} - {_described(one.name)}"
+        if not one.passed:
+            file, line = report.file(one.place)
+            values = {"at": f"{file}:{line}", "expected": one.expected, "got": one.got}
+            # JSON is YAML.
+            yield from ["  ---", *(f"  {key}: {json.dumps(value)}" for key, value in values.items()), "  ..."]
+    yield from (f"# {line}" for line in _coverage_lines(report))
+
+
+def _described(name: str) -> str:
+    """A name on one line, in which no ``#`` begins a directive."""
+    return _line(name).replace("\\", "\\\\").replace("#", "\\#")
+
+
+# --- GitHub -----------------------------------------------------------------------------------------------------
+
+
+def github(report: Report) -> str:
+    """The text, and an annotation for each failure and for each rule that no test decided."""
+    failed = [
+        _command("error", report.file(one.place), f"{one.name}: policy test", f"expected {one.expected}\ngot {one.got}")
+        for one in report.results
+        if not one.passed
+    ]
+    untested = [
+        _command("warning", report.file(one.place), f"rule {one.rule}: coverage", f"rule {one.rule} {_missing(one)}")
+        for one in report.coverage.rules
+        if report.tell_coverage and one.missing
+    ]
+    return "\n".join([text(report), *failed, *untested])
+
+
+def _missing(rule: RuleCoverage) -> str:
+    return f"{_STATES[rule.state]}; no test shows: {', '.join(map(str, rule.missing))}"
+
+
+def annotated(directory: str, problems: Iterable[Problem]) -> list[str]:
+    """GitHub's annotations for what is wrong with a policy directory."""
+    return [
+        _command(
+            "error",
+            (f"{directory.rstrip('/')}/{one.file}", one.line),
+            "policy check",
+            f"{one.where}: {one.message}" if one.where else one.message,
+            column=one.column,
+        )
+        for one in problems
+    ]
+
+
+def _command(kind: str, place: tuple[str, int], title: str, message: str, *, column: int = 0) -> str:
+    file, line = place
+    known = {"file": file, "line": line, "col": column, "title": title}
+    properties = ",".join(f"{key}={_property(str(value))}" for key, value in known.items() if value)
+    return f"::{kind} {properties}::{_data(message)}"
+
+
+def _data(words: str) -> str:
+    return words.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
+
+
+def _property(words: str) -> str:
+    return _data(words).replace(":", "%3A").replace(",", "%2C")
+
+
+FORMATS: Final[Mapping[str, Callable[[Report], str]]] = {
+    "text": text,
+    "json": document,
+    "junit": junit,
+    "github": github,
+    "tap": tap,
+}
