@@ -26,6 +26,7 @@ COMMANDS: Final = {
     "explain": ("router.cli.explain", "explain", "Say what a Job asks for, where it goes, and why."),
     "forget": ("router.cli.forget", "forget", "Take what is left of a site out of a cluster."),
     "local": ("router.local.commands", "local", "The embedded queue: a one-machine batch system to try things with."),
+    "page": ("router.page.command", "page", "Show sites, queues and Jobs as a web page, with your own rights."),
     "policy": ("router.cli.policy", "policy", "Check, test and apply policy files; print their schema."),
     "route": ("router.cli.route", "route", "Judge the Jobs of a file and print them as the webhook would leave them."),
     "script": ("router.cli.script", "script", "Print the batch script of a Job."),
