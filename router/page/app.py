@@ -17,6 +17,7 @@ from router.page import streams
 from router.page.jobobjects import read_job
 from router.page.logs import MOST_LINES, Log, recent
 from router.page.models.decisions import decisions
+from router.page.models.explained import states_now
 from router.page.models.filters import filters_of
 from router.page.models.firstscreen import first_screen
 from router.page.models.jobpage import job_page
@@ -91,8 +92,10 @@ def _add_job(app: Flask, reader_of: ReaderOf, policies: Policies) -> None:
     def values(namespace: str, name: str) -> Mapping[str, Any]:
         reader = reader_of()
         objects, why = read_job(reader.cluster, namespace, name)
-        now = reader.sight().now
-        shown = None if objects is None else job_page(objects, policies.find(reader.cluster), now)
+        sight = reader.sight()
+        now, states = sight.now, states_now(sight.queues, sight.now)
+        known = policies.find(reader.cluster) if objects else (None, "")
+        shown = job_page(objects, known, now, states, sight.user) if objects else None
         return {"page": shown, "why": why, "namespace": namespace, "name": name, "now": now}
 
     @app.get("/jobs/<namespace>/<name>")

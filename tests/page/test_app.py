@@ -114,10 +114,9 @@ def test_every_part_of_a_page_comes_from_the_page_itself(tmp_path: Path) -> None
 
 def test_the_stream_of_a_page(tmp_path: Path) -> None:
     answer = client_of(tmp_path, sight()).get("/stream?mine=1", buffered=False)
-    first = next(iter(answer.response))
+    text = next(answer.iter_encoded()).decode()
     answer.close()
 
-    text = first.decode() if isinstance(first, bytes) else first
     assert text.startswith('event: page\ndata: "')
     assert text.count("\n") == 3
     assert ("default/mine" in text, "default/runs" in text) == (True, False)

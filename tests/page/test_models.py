@@ -9,14 +9,14 @@ import pytest
 from router.operating.story import story
 from router.page.models.commands import commands
 from router.page.models.decisions import Group, decisions
-from router.page.models.explained import QueueLine, explained
+from router.page.models.explained import QueueLine, explained, states_now
 from router.page.models.filters import Filters, filters_of
 from router.page.models.firstscreen import first_screen
 from router.page.models.joblist import ShownJob, job_list
 from router.page.models.needy import Needy
 from router.page.models.rows import row_of, size_words
 from router.page.models.sites import FirstInLine, QueueCard
-from router.page.models.timeline import Bar, Step, plot, steps
+from router.page.models.timeline import Bar, Step, plot, steps, unscheduled
 from router.page.models.times import quantile, span
 from router.page.models.usage import Used, usage
 from router.policy.decision import QueueState, QueueStates
@@ -135,7 +135,7 @@ def test_a_queue() -> None:
 def test_no_old_figures_of_a_site_that_does_not_answer(
     conditions: dict[str, tuple[str, str]], expected: tuple[str, str, str, int | None]
 ) -> None:
-    (site,) = first_screen(sight(nodes=(node("batch", **conditions),)), Filters()).sites
+    (site,) = first_screen(sight(nodes=(node("batch", "demo", **conditions),)), Filters()).sites
     (queue,) = site.queues
 
     assert (site.state, queue.state, queue.reason, queue.running) == expected
@@ -198,7 +198,7 @@ def test_the_steps_of_a_job() -> None:
 
     found = story(made, pods, events)
 
-    assert steps(found) == (
+    assert steps(found, {}) == (
         Step(TEN - 2 * HOUR, "done", "Created", "by ada", "Job/done"),
         Step(TEN - 2 * HOUR, "done", "Decided: demo/batch, by rule large", "rule large says so"),
         Step(TEN - 2 * HOUR, "done", "Pod created", "", "Pod/done-1"),
@@ -213,7 +213,47 @@ def test_the_steps_of_a_job() -> None:
 def test_what_is_ahead_comes_last() -> None:
     found = story(JOBS[1], [PODS[1]], [])
 
-    assert steps(found)[-1] == Step(TEN + HOUR, "ahead", "Waits: Queued", "Resources", "Pod/mine-1")
+    assert steps(found, {})[-1] == Step(TEN + HOUR, "ahead", "Waits: Queued", "Resources", "Pod/mine-1")
+
+
+def test_a_pod_that_no_node_takes() -> None:
+    one = pending("poor-1", "poor", "", "")
+    del one["status"]["reason"], one["status"]["message"]
+    one["status"]["conditions"] = [
+        {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": "no room"}
+    ]
+
+    found = steps(story(JOBS[5], [one], []), unscheduled([one]))
+
+    assert found[-1] == Step(None, "ahead", "Waits: Unschedulable", "no room", "Pod/poor-1")
+
+
+def test_the_start_is_told_once() -> None:
+    one = ran("done-1", "done", created="08:00:00", started="08:05:00", ended="08:30:00")
+    told = event(one, "Started", "Batch job 17 has started", "08:05:00")
+
+    found = steps(story(JOBS[0], [one], [told]), {})
+
+    assert [step.words for step in found if step.title.startswith("Started")] == ["Batch job 17 has started"]
+
+
+def test_a_job_without_a_maker_is_explained_for_the_reader() -> None:
+    made = judged("small", site="")
+    del made["metadata"]["annotations"]["batchgate.dev/requester"]
+    policy = load({"policy.yaml": LARGE_GO_TO_HPC})
+
+    assert explained(made, policy, QueueStates(), NOW, "ada").asker == "ada"
+    assert explained(judged("large"), policy, QueueStates(), NOW, "ben").asker == ""
+
+
+def test_the_queue_states_of_now() -> None:
+    good = sight().queues
+    found = states_now({**good, "bad.json": "[", "more.json": "{}"}, NOW)
+
+    assert found.states == {
+        ("demo", "batch"): QueueState("demo", "batch", up=True, free_nodes=2, queued_jobs=5, running_jobs=4)
+    }
+    assert states_now(good, NOW + 3600).states == {}
 
 
 def test_bars() -> None:

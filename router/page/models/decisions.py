@@ -15,7 +15,8 @@ from router.page.models.rows import JobRow
 
 DAY: Final = 86400
 HOURS: Final = 24
-_SHAPES: Final = ("solid", "striped", "dotted", "crossed")
+_MARKS: Final = ("solid", "striped", "dotted", "crossed")
+"""Patterns of bars; all groups from the fourth on share the last one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +78,7 @@ def decisions(sight: Sight) -> Decisions:
     for row in rows:
         found[row.rule, _place(row)].append(row)
     ordered = sorted(found.items(), key=lambda one: (-len(one[1]), one[0]))
-    marks = {key: _SHAPES[index % len(_SHAPES)] for index, (key, _) in enumerate(ordered)}
+    marks = {key: _MARKS[min(index, len(_MARKS) - 1)] for index, (key, _) in enumerate(ordered)}
     groups = tuple(_group(key, own, len(rows), marks[key]) for key, own in ordered)
     hours, most = _hours(rows, marks, since)
     return Decisions(len(rows), groups, hours, most)

@@ -10,13 +10,15 @@ from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from router import names
-from router.errors import JobError
+from router.errors import InputError, JobError
 from router.gate.judging import Gate, Judgement, judge
+from router.operating.overview import TOO_OLD
 from router.placement import signing
 from router.policy import Policy
-from router.policy.decision import Considered, QueueStates, Requester, Route
+from router.policy.decision import Considered, QueueState, QueueStates, Requester, Route
 from router.policy.fit import fit
 from router.policy.sizes import counted_by
+from router.policy.states import age_problem, queue_states
 from router.workload.cluster import UNKNOWN_CLUSTER
 
 Json = dict[str, Any]
@@ -49,9 +51,13 @@ class QueueLine:
 
 @dataclass(frozen=True, slots=True)
 class Explained:
-    """The judgement of now. ``problem``: why there is none; the other fields are empty then."""
+    """The judgement of now. ``problem``: why there is none; the other fields are empty then.
+
+    ``asker``: for whom it was made, if the Job does not say who made it; else empty.
+    """
 
     problem: str = ""
+    asker: str = ""
     target: str = ""
     rule: str = ""
     reason: str = ""
@@ -64,10 +70,14 @@ class Explained:
     script: str = ""
 
 
-def explained(job: Json, policy: Policy, states: QueueStates, now: float) -> Explained:
-    """Judge a Job of the cluster again for the user who made it."""
+def explained(job: Json, policy: Policy, states: QueueStates, now: float, reader: str = "") -> Explained:
+    """Judge a Job of the cluster again for the user who made it.
+
+    :param reader: for whom it is judged if the Job does not say who made it, as Jobs in the cloud do not
+    """
     notes = _notes(job)
-    user = str(notes.get(names.KEY_REQUESTER) or "")
+    maker = str(notes.get(names.KEY_REQUESTER) or "")
+    user = maker or reader
     namespace = job["metadata"]["namespace"]
     requester = Requester(user, signing.groups_in(notes) or (), namespace, None)
     gate = Gate(policy, UNKNOWN_CLUSTER, states, None, int(now))
@@ -77,7 +87,21 @@ def explained(job: Json, policy: Policy, states: QueueStates, now: float) -> Exp
         return Explained(problem=f"the Job is refused by now: {error}")
     if found.decision is None:
         return Explained(problem="it is left to the controller that spec.managedBy names, and is not judged")
-    return _told(job, found, tuple(_queues(found, replace(requester, time=int(now)), policy, states)))
+    queues = tuple(_queues(found, replace(requester, time=int(now)), policy, states))
+    return replace(_told(job, found, queues), asker="" if maker else reader)
+
+
+def states_now(documents: Mapping[str, str], now: float) -> QueueStates:
+    """The state of all queues by the agents' documents; those that are unreadable or too old are left out."""
+    found: dict[tuple[str, str], QueueState] = {}
+    for key, text in documents.items():
+        try:
+            read = queue_states(text, key)
+        except InputError:
+            continue  # the first screen tells it
+        if not age_problem(read, now=now, most=TOO_OLD):
+            found |= read.states
+    return QueueStates(found)
 
 
 def _notes(job: Json) -> Mapping[str, Any]:

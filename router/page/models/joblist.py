@@ -83,9 +83,10 @@ def job_list(sight: Sight, filters: Filters) -> JobList:
     fitting.sort(key=lambda one: (not is_mine(one[0], sight.user), -one[0].created, one[0].key))
     pages = max(1, -(-len(fitting) // ROWS))
     page = min(filters.page, pages)
+    refused = {one.uid: one.message for one in sight.failed_creations}
     shown = fitting[(page - 1) * ROWS : page * ROWS]
     return JobList(
-        rows=tuple(_shown(row, how, of_job.get(row.uid, ()), sight) for row, how in shown),
+        rows=tuple(_shown(row, how, of_job.get(row.uid, ()), sight, refused.get(row.uid, "")) for row, how in shown),
         total=len(fitting),
         all=len(told),
         page=page,
@@ -117,14 +118,14 @@ def _choices(told: Sequence[tuple[JobRow, JobPhase]]) -> dict[str, tuple[tuple[s
     return {key: tuple(sorted(values.items())) for key, values in counted.items()}
 
 
-def _shown(row: JobRow, how: JobPhase, pods: Sequence[PodView], sight: Sight) -> ShownJob:
+def _shown(row: JobRow, how: JobPhase, pods: Sequence[PodView], sight: Sight, refused: str) -> ShownJob:
     facts = row.facts
     starts = [start for pod in pods if (start := begun(pod)) is not None]
     start = min(starts, default=None)
     end = row.ended if row.ended is not None else sight.now
     waits = how in (JobPhase.WAITING, JobPhase.SUSPENDED)
     waited = start - row.created if start is not None else (sight.now - row.created if waits else None)
-    why, words = _why(row, how, pods)
+    why, words = _why(row, how, pods, refused)
     message, expected = split_expected(words)
     return ShownJob(
         namespace=facts.namespace,
@@ -145,12 +146,17 @@ def _shown(row: JobRow, how: JobPhase, pods: Sequence[PodView], sight: Sight) ->
     )
 
 
-def _why(row: JobRow, how: JobPhase, pods: Sequence[PodView]) -> tuple[str, str]:
-    """The reason that a person would ask for: of waiting Pods that of the oldest, of a failed Job that of its Pod."""
+def _why(row: JobRow, how: JobPhase, pods: Sequence[PodView], refused: str) -> tuple[str, str]:
+    """The reason that a person would ask for: of waiting Pods that of the oldest, of a failed Job that of its Pod.
+
+    :param refused: why the cluster refuses to create its Pods, or empty
+    """
     if how is JobPhase.FAILED:
         failed = [pod.status for pod in pods if pod.status.phase == FAILED and pod.status.reason]
         return (failed[-1].reason, failed[-1].message) if failed else ("", row.message)
     if how is not JobPhase.WAITING:
         return "", ""
     pending = [pod for pod in pods if pod.status.phase == PENDING]
-    return waiting(min(pending, key=lambda pod: (pod.created, pod.name)).status) if pending else ("", "")
+    if pending:
+        return waiting(min(pending, key=lambda pod: (pod.created, pod.name)).status)
+    return ("FailedCreate", refused) if refused else ("", "")

@@ -16,10 +16,10 @@ from router.page.models.commands import commands
 from router.page.models.explained import Explained, explained
 from router.page.models.joblist import SHAPES
 from router.page.models.looking import JobObjects
-from router.page.models.timeline import Plot, Step, plot, steps
+from router.page.models.timeline import Plot, Step, plot, steps, unscheduled
 from router.page.models.usage import Used, usage
 from router.policy import Policy
-from router.policy.decision import NO_QUEUE_STATES, QueueStates
+from router.policy.decision import QueueStates
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,21 +46,22 @@ class JobPage:
 
 
 def job_page(
-    objects: JobObjects, policy: tuple[Policy | None, str], now: float, states: QueueStates = NO_QUEUE_STATES
+    objects: JobObjects, policy: tuple[Policy | None, str], now: float, states: QueueStates, reader: str
 ) -> JobPage:
     """The page of a Job.
 
     :param policy: the policy of now, or None and why it is unknown
     :param now: seconds since 1970
     :param states: the state of queues by which the Job is explained
+    :param reader: for whom, if the Job does not say who made it
     """
     found = story(objects.job, objects.pods, objects.events)
     known, why = policy
-    told = Explained(problem=why) if known is None else explained(objects.job, known, states, now)
+    told = Explained(problem=why) if known is None else explained(objects.job, known, states, now, reader)
     return JobPage(
         story=found,
         shape=SHAPES[JobPhase(found.state)],
-        steps=steps(found),
+        steps=steps(found, unscheduled(objects.pods)),
         plot=plot(found, now),
         pods=tuple(PodPart(pod, usage(pod, found.sizes)) for pod in found.pods),
         explained=told,

@@ -5,18 +5,20 @@ Pure.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 from router import names
 from router.operating.story import PodStory, Story
 from router.page.models.pods import split_expected
 from router.pod.layout import NO_INDEX
-from router.pod.status import seconds
+from router.pod.status import FAILED, PENDING, seconds
 
+Json = Mapping[str, Any]
 MOST_BARS: Final = 40
 """Pods whose bars are drawn."""
+_BEGUN: Final = "Started"
 _OLD: Final = frozenset({names.REASON_SUBMITTED, "SuccessfulCreate", "Completed"})
 """Events whose step is told by the objects themselves."""
 
@@ -55,9 +57,25 @@ class Plot:
     left_out: int
 
 
-def steps(found: Story) -> tuple[Step, ...]:
-    """The steps from creation to result, in order; expected ones are last."""
-    told = [*_of_job(found), *(step for pod in found.pods for step in _of_pod(pod)), *_of_events(found)]
+def unscheduled(pods: Iterable[Json]) -> dict[str, tuple[str, str]]:
+    """Why Kubernetes' scheduler has not placed a Pod, as reason and message, by the Pod's name."""
+    found = {}
+    for pod in pods:
+        for one in (pod.get("status") or {}).get("conditions") or ():
+            if one.get("type") == names.CONDITION_SCHEDULED and one.get("status") == "False":
+                found[str(pod["metadata"]["name"])] = (str(one.get("reason") or ""), str(one.get("message") or ""))
+    return found
+
+
+def steps(found: Story, waits: Mapping[str, tuple[str, str]]) -> tuple[Step, ...]:
+    """The steps from creation to result, in order; expected ones are last.
+
+    :param waits: as ``unscheduled`` returns it
+    """
+    of_pods = [step for pod in found.pods for step in _of_pod(pod, waits.get(pod.name, ("", "")))]
+    events = list(_of_events(found))
+    begun = {one.about for one in events if one.title.startswith(names.REASON_STARTED)}
+    told = [*_of_job(found), *(one for one in of_pods if one.title != _BEGUN or one.about not in begun), *events]
     return tuple(sorted(told, key=lambda one: (one.kind == "ahead", one.at is None, one.at or 0)))
 
 
@@ -75,7 +93,7 @@ def _of_job(found: Story) -> Iterator[Step]:
         yield Step(seconds(found.ended), "trouble" if failed else "done", "Failed" if failed else "Complete", words)
 
 
-def _of_pod(pod: PodStory) -> Iterator[Step]:
+def _of_pod(pod: PodStory, unplaced: tuple[str, str]) -> Iterator[Step]:
     about = f"Pod/{pod.name}"
     yield Step(
         seconds(pod.created), "done", "Pod created", "" if pod.index == NO_INDEX else f"index {pod.index}", about
@@ -83,12 +101,13 @@ def _of_pod(pod: PodStory) -> Iterator[Step]:
     if pod.queued or pod.batch_job:
         moved = f"; now in queue {pod.queue_now}" if pod.queue_now else ""
         yield Step(seconds(pod.queued), "done", "Queued", f"batch job {pod.batch_job}{moved}", about)
-    message, expected = split_expected(pod.message)
-    if pod.phase == "Pending":
-        yield Step(expected, "ahead", f"Waits: {pod.reason or 'not taken up yet'}", message, about)
+    if pod.phase == PENDING:
+        reason, words = (pod.reason, pod.message) if pod.reason else unplaced
+        message, expected = split_expected(words)
+        yield Step(expected, "ahead", f"Waits: {reason or 'not taken up yet'}", message, about)
     starts = [moment for one in pod.containers if (moment := seconds(one.started)) is not None]
     if starts:
-        yield Step(min(starts), "done", "Started", f"on node {pod.node}" if pod.node else "", about)
+        yield Step(min(starts), "done", _BEGUN, f"on node {pod.node}" if pod.node else "", about)
     for one in pod.containers:
         if one.ended:
             bad = bool(one.exit_code)
@@ -96,7 +115,7 @@ def _of_pod(pod: PodStory) -> Iterator[Step]:
             words = ": ".join(text for text in (one.reason, one.message) if text)
             title = f"Container {one.name} ended with {one.exit_code}{signal}"
             yield Step(seconds(one.ended), "trouble" if bad else "done", title, words, about)
-    if pod.phase == "Failed" and pod.reason and not starts:
+    if pod.phase == FAILED and pod.reason and not starts:
         yield Step(seconds(pod.ended), "trouble", f"Failed: {pod.reason}", pod.message, about)
     if pod.deleted:
         yield Step(seconds(pod.deleted), "trouble", "To be deleted", "the end of its grace period", about)

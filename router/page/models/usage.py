@@ -37,7 +37,7 @@ def usage(pod: PodStory, sizes: Sizes) -> tuple[Used, ...]:
         _row("Time", used.get("walltime", ""), figures.seconds, sizes.deadline, durations.show),
     ]
     told = tuple(row for row in rows if row is not None)
-    known = {"mem", "cput", "walltime"}
+    known = {"mem", "cput", "walltime", "ncpus", "cpupercent"}  # the last two say nothing more
     return (*told, *(Used(key, value, "", None) for key, value in sorted(used.items()) if key not in known))
 
 
