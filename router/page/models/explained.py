@@ -73,7 +73,7 @@ class Explained:
 def explained(job: Json, policy: Policy, states: QueueStates, now: float, reader: str = "") -> Explained:
     """Judge a Job of the cluster again for the user who made it.
 
-    :param reader: for whom it is judged if the Job does not say who made it, as Jobs in the cloud do not
+    :param reader: for whom it is judged if the Job lacks its maker, as Jobs in the cloud do
     """
     notes = _notes(job)
     maker = str(notes.get(names.KEY_REQUESTER) or "")
