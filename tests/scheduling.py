@@ -25,6 +25,7 @@ TOGETHER: Final = {
         *("agent/leader/", "kube/test_election", "agent/test_lastcheck", "agent/nodes/", "agent/files/test_cleaning"),
         *("agent/pods/test_watching", "sitecheck/test_checking", "controlplane/test_guards", "controlplane/test_m"),
         *("controlplane/test_start", "kube/", "kubelet/test_kubectl", "chart/test_cluster", "cli/test_policyapply"),
+        "page/test_viewers",
         *("cli/test_siteadd", "joining/test_loginnode"),
     ),
     "certs": ("certs/test_ensure", "certs/test_approve"),

@@ -89,21 +89,43 @@ def _listed(api: Api, path: str, keep: Callable[[Json], T], query: dict[str, obj
     raise AssertionError("unreachable")
 
 
-def cluster_options(command: Callable[P, T]) -> Callable[..., T]:
-    """The options by which a command reaches a cluster; the command gets a ``Cluster`` as its first argument."""
-
-    @click.option(
+_WHERE: Final = (
+    click.option(
         "--kubeconfig", metavar="FILE", help="Else $KUBECONFIG, ~/.kube/config, the cluster whose Pod this is."
-    )
-    @click.option("--context", metavar="NAME", help="Of the kubeconfig; its current one by default.")
-    @click.option("-n", "--namespace", metavar="NAME", help="Of Jobs; by default the context's.")
-    @click.option(
+    ),
+    click.option("--context", metavar="NAME", help="Of the kubeconfig; its current one by default."),
+    click.option("-n", "--namespace", metavar="NAME", help="Of Jobs; by default the context's."),
+    click.option(
         "--system-namespace",
         default=names.SYSTEM_NAMESPACE,
         show_default=True,
         metavar="NAME",
         help="Where the agents have their Leases and the state of their queues.",
-    )
+    ),
+)
+
+
+def where_options(command: Callable[P, T]) -> Callable[P, T]:
+    """The options that say which cluster, and where in it."""
+    for option in reversed(_WHERE):
+        command = option(command)
+    return command
+
+
+def reach(kubeconfig: str | None, context: str | None, namespace: str | None, system_namespace: str) -> Cluster:
+    """The cluster of these options, with the caller's credentials. Raises ConfigError without usable ones."""
+    file = kubeconfig_of(kubeconfig)
+    # Imported here, so that `--help` does not import the Kubernetes client.
+    from router.kube.credentials import namespace_of  # noqa: PLC0415
+
+    chosen = namespace or namespace_of(file, context)
+    return Cluster(connect(file, context), chosen, namespace is not None, system_namespace)
+
+
+def cluster_options(command: Callable[P, T]) -> Callable[..., T]:
+    """The options by which a command reaches a cluster; the command gets a ``Cluster`` as its first argument."""
+
+    @where_options
     @wraps(command)
     def reached(
         *arguments: Any,
@@ -113,12 +135,7 @@ def cluster_options(command: Callable[P, T]) -> Callable[..., T]:
         system_namespace: str,
         **options: Any,
     ) -> T:
-        file = kubeconfig_of(kubeconfig)
-        # Imported here, so that `--help` does not import the Kubernetes client.
-        from router.kube.credentials import namespace_of  # noqa: PLC0415
-
-        chosen = namespace or namespace_of(file, context)
-        found = Cluster(connect(file, context), chosen, namespace is not None, system_namespace)
+        found = reach(kubeconfig, context, namespace, system_namespace)
         return command(found, *arguments, **options)  # type: ignore[arg-type]
 
     return reached

@@ -78,6 +78,24 @@ def load(kubeconfig: str | None, context: str | None = None) -> Access:
         return _access(configuration, source)
 
 
+def with_tokens(kubeconfig: str | None, context: str | None = None) -> Callable[[str], Access]:
+    """Access to a kubeconfig's API server with the token of whoever asks; its own credentials are left unused.
+
+    :raises ConfigError: the file is unreadable, or lacks a server
+    """
+    source = kubeconfig or os.environ.get("KUBECONFIG") or ""
+    if not source:
+        raise ConfigError("name a kubeconfig file that says where the API server is: --kubeconfig FILE")
+    configuration = Configuration()
+    with _directory(source) as directory:
+        _from_file(configuration, source, directory, context)
+        # A client certificate would make every viewer whoever it names.
+        configuration.cert_file = configuration.key_file = None
+        pool = _pool(configuration, source)
+    host = configuration.host.rstrip("/")
+    return lambda token: Access(host, pool, lambda: f"Bearer {token}")
+
+
 @dataclass(frozen=True, slots=True)
 class Server:
     """An API server, for others who shall reach it.

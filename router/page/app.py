@@ -5,6 +5,7 @@ Shell (HTTP). A page is whole without scripts; with them its main part is replac
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Final
@@ -30,17 +31,21 @@ ReaderOf = Callable[[], Reader]
 _HERE: Final = Path(__file__).parent
 
 
-def create_app(reader_of: ReaderOf, policies: Policies, guard: Callable[[Flask], None]) -> Flask:
+def create_app(
+    reader_of: ReaderOf, policies: Policies, guard: Callable[[Flask], None], most_streams: int = streams.FEW
+) -> Flask:
     """The app.
 
     :param reader_of: the reader of the present request
     :param policies: finds the policy by which ``explain`` judges a Job
     :param guard: lets in who may see the page
+    :param most_streams: streams at once
     """
     app = Flask(__name__, static_folder=str(_HERE / "static"), template_folder=str(_HERE / "templates"))
     app.jinja_env.filters |= {"span": span, "rfc3339": rfc3339}
     app.jinja_env.trim_blocks = app.jinja_env.lstrip_blocks = True
     app.jinja_env.globals["version"] = __version__
+    app.config[streams.ROOM] = threading.BoundedSemaphore(most_streams)
     guard(app)
     _add_overview(app, reader_of)
     _add_job(app, reader_of, policies)

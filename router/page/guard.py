@@ -49,7 +49,7 @@ def guard(app: Flask, key: Key, host_names: frozenset[str] = LOOPBACK) -> None:
 
     @app.before_request
     def check() -> Response | tuple[str, int] | None:
-        if not _named(request.host, host_names):
+        if not named(request.host, host_names):
             return _refusal(f"this page has other names: {', '.join(sorted(host_names))}", 421)
         if request.endpoint in _UNGUARDED or key.fits(request.cookies.get(key.cookie, "")):
             return None
@@ -59,14 +59,16 @@ def guard(app: Flask, key: Key, host_names: frozenset[str] = LOOPBACK) -> None:
 
     @app.post("/enter")
     def enter() -> Response | tuple[str, int]:
+        if foreign():
+            return _refusal("this form was sent by another page", 403)
         if key.fits(request.form.get(_PARAMETER, "").strip()):
             return _let_in(key, "/")
         return _refusal("this is not the token of the command that runs now", 401)
 
-    app.after_request(_bounded)
+    app.after_request(bounded)
 
 
-def _named(host: str, host_names: frozenset[str]) -> bool:
+def named(host: str, host_names: frozenset[str]) -> bool:
     """Whether a Host header has one of the names; its port may be another one's end of a tunnel."""
     name, colon, port = host.rpartition(":")
     if not colon or not port.isdecimal():
@@ -85,7 +87,13 @@ def _refusal(problem: str, status: int) -> tuple[str, int]:
     return render_template("enter.html", problem=problem, status=status), status
 
 
-def _bounded(answer: Response) -> Response:
+def foreign() -> bool:
+    """Whether another web page has sent this request; browsers say it."""
+    return request.headers.get("Sec-Fetch-Site", "none") not in ("same-origin", "none")
+
+
+def bounded(answer: Response) -> Response:
+    """Add the headers of every answer."""
     for name, value in HEADERS.items():
         answer.headers[name] = value
     return answer

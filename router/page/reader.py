@@ -31,6 +31,7 @@ _REVIEWS: Final = "/apis/authentication.k8s.io/v1/selfsubjectreviews"
 _REVIEW: Final = {"apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview"}
 _FAILED_CREATION: Final = "reason=FailedCreate,involvedObject.kind=Job"
 _FORBIDDEN: Final = 403
+_UNAUTHORIZED: Final = 401
 
 
 class Kept(Generic[T]):
@@ -109,6 +110,8 @@ class Reader:
         self._unseen: tuple[str, ...] = ()
         self._opened = False
         self._problem = ""
+        self.refused = False
+        """Whether the API server takes the credentials no longer."""
         self._read = _Read()
         self._looked = time.monotonic()
         self._news = threading.Condition()
@@ -171,6 +174,7 @@ class Reader:
             self._problem = ""
         except ApiError as error:
             self._problem = str(error)
+            self.refused = error.status == _UNAUTHORIZED
         self._bump()
         return POLL_SECONDS
 

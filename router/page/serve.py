@@ -17,29 +17,41 @@ from flask import Flask
 from gunicorn.app.base import BaseApplication
 
 from router.errors import ConfigError
-from router.page.streams import MOST
 
-THREADS: Final = MOST + 8
-"""Each stream holds a thread; the others answer pages."""
+_PAGES: Final = 8
+"""Threads that answer pages; each stream holds one more."""
 _MEMORY_DIRECTORY: Final = Path("/dev/shm")  # noqa: S108 - no file stays there: gunicorn unlinks it at once
 
 
 class Application(BaseApplication):  # type: ignore[misc]  # gunicorn has no types
-    """The application that gunicorn runs. ``make_app`` is called in the worker."""
+    """The application that gunicorn runs. ``make_app`` is called in the worker.
 
-    def __init__(self, listener: socket.socket, make_app: Callable[[], Flask]) -> None:
+    :param streams: at most so many at once
+    :param tls: certificate and key, PEM
+    """
+
+    def __init__(
+        self,
+        listener: socket.socket,
+        make_app: Callable[[], Flask],
+        streams: int,
+        tls: tuple[Path, Path] | None = None,
+    ) -> None:
+        self._streams = streams
         self._listener = listener
+        self._tls = tls
         self._make_app = make_app
         super().__init__()
 
     def load_config(self) -> None:
         """Give gunicorn only these settings; files and GUNICORN_CMD_ARGS are ignored."""
+        threads = self._streams + _PAGES
         settings: dict[str, Any] = {
             "bind": f"fd://{self._listener.detach()}",
             "workers": 1,
             "worker_class": "gthread",
-            "threads": THREADS,
-            "worker_connections": 4 * THREADS,
+            "threads": threads,
+            "worker_connections": 4 * threads,
             "loglevel": "warning",
             "proc_name": "batchgate page",
             "post_worker_init": _end_at_once,
@@ -47,6 +59,8 @@ class Application(BaseApplication):  # type: ignore[misc]  # gunicorn has no typ
             "control_socket_disable": True,
             "worker_tmp_dir": str(_MEMORY_DIRECTORY) if os.access(_MEMORY_DIRECTORY, os.W_OK) else None,
         }
+        if self._tls is not None:
+            settings |= {"certfile": str(self._tls[0]), "keyfile": str(self._tls[1])}
         for name, value in settings.items():
             self.cfg.set(name, value)
 
@@ -62,7 +76,7 @@ def _end_at_once(_worker: object) -> None:
         signal.signal(one, lambda *_: os._exit(0))
 
 
-def bind(port: int) -> socket.socket:
+def bind_loopback(port: int) -> socket.socket:
     """Listen on the loopback interface. Raises ConfigError if the port is in use."""
     try:
         return socket.create_server(("127.0.0.1", port), backlog=128)

@@ -1,6 +1,6 @@
 """Server-sent events: newer versions of a page's main part, and the lines of a log.
 
-Shell (HTTP). Each stream holds one thread of the server, so there are at most :data:`MOST` at once. A browser that is
+Shell (HTTP). Each stream holds one thread of the server, so their number is bounded. A browser that is
 refused one asks again later, and its page stays as it is.
 """
 
@@ -12,21 +12,24 @@ import time
 from collections.abc import Callable, Iterator
 from typing import Final
 
-from flask import Response, copy_current_request_context
+from flask import Response, copy_current_request_context, current_app
 
 from router.errors import ApiError
 from router.kube.client import Api
 from router.page.logs import Follower, Log
 
-MOST: Final = 24
-"""Streams at once."""
+FEW: Final = 24
+"""Streams at once for one viewer."""
+MANY: Final = 200
+"""Streams at once for all viewers together."""
+ROOM: Final = "STREAMS"
+"""The key of an app's configuration with the semaphore of its streams."""
 HEARTBEAT: Final = 10.0
 """Seconds after which a page is made anew although nothing was reported: its figures age."""
 _SLOWEST: Final = 1.0
 """Seconds between two versions of a page: many Jobs that change at once are one change."""
 _LONGEST: Final = 3600.0
 """Seconds that a stream lasts; the browser then opens another one."""
-_ROOM: Final = threading.BoundedSemaphore(MOST)
 
 
 def answer(render: Callable[[], str], await_news: Callable[[int, float], int], *, heartbeat: float) -> Response:
@@ -72,11 +75,12 @@ def _event(kind: str, text: str) -> str:
 
 
 def _stream(parts: Iterator[str]) -> Response:
-    if not _ROOM.acquire(blocking=False):
+    room: threading.BoundedSemaphore = current_app.config[ROOM]
+    if not room.acquire(blocking=False):
         return Response(
             "too many streams are open; one more is possible when another ends\n", 503, mimetype="text/plain"
         )
     found = Response(parts, mimetype="text/event-stream")
-    found.call_on_close(_ROOM.release)
+    found.call_on_close(room.release)
     found.headers["X-Accel-Buffering"] = "no"  # a proxy in between shall pass each event on
     return found

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import threading
 from collections.abc import Iterator
@@ -171,6 +172,17 @@ def test_updates_are_held(site: Site) -> None:
 
     page.get_by_role("button", name="Go on with updates").click()
     page.get_by_text("No Job that Batchgate has judged").wait_for()
+
+
+def test_the_picture_of_the_documentation(site: Site, tmp_path: Path) -> None:
+    """``BATCHGATE_PICTURES=docs`` writes it anew."""
+    page = site.open(viewport={"width": 1200, "height": 800})
+    page.get_by_text("Live", exact=True).wait_for()
+    directory = Path(os.environ.get("BATCHGATE_PICTURES", tmp_path))
+
+    page.screenshot(path=directory / "page.png", full_page=True)
+
+    assert (directory / "page.png").read_bytes().startswith(b"\x89PNG")
 
 
 def test_by_keyboard_alone(site: Site) -> None:
