@@ -6,7 +6,7 @@ BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-quick test-oldest test-bed test-kind test-together e2e kill-test hostile check format manifests bench control-plane-programs control-plane control-plane-down bed bed-down image kind kind-down lock clean
+.PHONY: help demo test test-quick test-oldest test-bed test-kind test-together e2e oracle kill-test hostile check format manifests bench control-plane-programs control-plane control-plane-down bed bed-down image kind kind-down lock clean
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):[^#]*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 32
@@ -39,7 +39,7 @@ test: $(READY) ## every test that this machine can run; what is skipped is liste
 	$(BIN)/pytest --numprocesses $(WORKERS) --durations 20
 
 test-bed: $(READY) ## where the bed is up: a test of each kind on its Slurm, over ssh and sudo, with Apptainer, MPI over all nodes
-	$(BIN)/pytest tests/agent/bed/test_users.py tests/agent/bed/test_ring.py tests/agent/bed/test_preflight.py
+	$(BIN)/pytest tests/agent/bed/test_users.py tests/agent/bed/test_ring.py tests/agent/bed/test_preflight.py tests/agent/bed/test_fields.py
 
 test-kind: $(READY) ## after `make kind`: Batchgate as it is installed there (deletes its Jobs), another cluster made and taken away, the image
 	BATCHGATE_KIND=required $(BIN)/pytest tests/kindcluster tests/imagebuild
@@ -50,6 +50,10 @@ test-together: $(READY) ## after `make kind` and `make bed`: Jobs on kind, run b
 E2E ?= tests/e2e
 e2e: $(READY) ## after `make kind`, with Apptainer: Kubernetes' own end-to-end tests of Jobs, with every Job sent to HPC; twenty minutes
 	BATCHGATE_E2E=required $(BIN)/pytest $(E2E)
+
+# Without kind: as root on Debian with the packages of a real node, and Apptainer.
+oracle: $(READY) ## the same Jobs on a real kubelet and on a virtual node: by hand, and drawn (BATCHGATE_DRAWN_JOBS, BATCHGATE_DRAWN_START)
+	BATCHGATE_ORACLE=required $(BIN)/pytest tests/e2e/test_oracle.py tests/e2e/test_drawn.py
 
 # What depends on the version of the API server.
 OLDEST := BATCHGATE_KUBERNETES=v1.31
@@ -103,7 +107,9 @@ bed: $(READY) ## as root on Debian 12: a small real HPC site on loopback: Slurm,
 bed-down: $(READY) ## end it; keys, image and job numbers stay
 	@$(BIN)/python -m bed down
 
-kind: image ## a kind cluster with Batchgate: with Docker, or as root on Debian 12 from packages alone; first 3 to 20 minutes, then half a minute
+kind: $(READY) ## a kind cluster with Batchgate: with Docker, or as root on Debian 12 from packages alone; first 3 to 20 minutes, then half a minute
+	@$(BIN)/python -m kindcluster packages
+	@$(MAKE) --no-print-directory image
 	@$(BIN)/python -m kindcluster up
 
 kind-down: $(READY) ## take it away; what was built stays

@@ -15,6 +15,11 @@ from bed.layout import CONTROLLER, CORES, GPU_NODES, GPUS, MARK, NODES, Layout, 
 CLUSTER: Final = "bed"
 MEMORY: Final = {"node1": 4000, "node2": 4000, "node3": 8000, "node4": 8000}
 """MB of each node."""
+GPU_TYPES: Final = dict(zip(GPU_NODES, ("v100", "a100"), strict=True))
+BOARD, BOARDS = "fpga", 2
+"""A resource that is only counted, and how many of it each node has."""
+LICENCES: Final = ("solver:4", "mesher:1")
+"""What jobs share on all nodes, and how many of it there are."""
 DATABASE: Final = "slurm_acct_db"
 
 
@@ -47,7 +52,7 @@ def slurm_conf(layout: Layout, variant: Variant) -> str:
         _control(variant),
         _accounting(layout, variant),
         _scheduling(layout),
-        {"GresTypes": "gpu"} if variant.gpus else {},
+        {"GresTypes": f"gpu,{BOARD}" if variant.gpus else BOARD, "Licenses": ",".join(LICENCES)},
     )
     lines = [f"# {MARK}; it is written anew by every `up`."]
     for section in sections:
@@ -134,10 +139,10 @@ def _scheduling(layout: Layout) -> Mapping[str, object]:
 
 
 def _node_line(layout: Layout, variant: Variant, node: str) -> str:
-    gpus = f" Gres=gpu:{GPUS}" if variant.gpus and node in GPU_NODES else ""
+    gpus = f",gpu:{GPU_TYPES[node]}:{GPUS}" if variant.gpus and node in GPU_NODES else ""
     return (
         f"NodeName={node} NodeAddr=127.0.0.1 Port={layout.node_port(node)} "
-        f"CPUs={CORES} RealMemory={MEMORY[node]}{gpus} State=UNKNOWN"
+        f"CPUs={CORES} RealMemory={MEMORY[node]} Gres={BOARD}:{BOARDS}{gpus} State=UNKNOWN"
     )
 
 
@@ -155,10 +160,12 @@ def _queue_line(queue: Queue) -> str:
 
 
 def gres_conf(variant: Variant) -> str:
-    """The text of ``gres.conf``. A GPU counts only with a device file."""
-    lines = [f"# {MARK}."]
+    """The text of ``gres.conf``. A GPU counts only with a device file; the boards are only counted."""
+    lines = [f"# {MARK}.", f"NodeName={','.join(NODES)} Name={BOARD} Count={BOARDS} Flags=CountOnly"]
     if variant.gpus:
-        lines += [f"NodeName={node} Name=gpu File=/dev/nvidia[0-{GPUS - 1}]" for node in GPU_NODES]
+        lines += [
+            f"NodeName={node} Name=gpu Type={GPU_TYPES[node]} File=/dev/nvidia[0-{GPUS - 1}]" for node in GPU_NODES
+        ]
     return "\n".join(lines) + "\n"
 
 

@@ -1,22 +1,24 @@
 """Runs benchmarks on the bed's Slurm with the control plane, webhook and agent of its tests, and default times.
 
-All Jobs are one user's and go to one queue. The control plane's controllers may send more requests a second than in a
+All Jobs are one user's and go to one queue. The control plane's controllers may, if asked, send more requests a second than in a
 default cluster (20), as in ``bench.whole``.
 """
 
 from __future__ import annotations
 
+import json
 import signal
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 from bed.layout import USERS
+from bench.siteloop import Done, Wanted
 from bench.whole import LABEL, PODS, run, scraped
 from router.controlplane import building
 from router.errors import ConfigError
@@ -35,6 +37,8 @@ ASKING = ("list", "details", "find")
 """Kinds of commands that only ask about jobs."""
 _AT_ONCE = 200
 """Most jobs of one cancel command."""
+_OTHER = "0" * 8
+"""The cluster of the loop's jobs, which the agent ignores."""
 
 
 @dataclass(frozen=True)
@@ -94,6 +98,14 @@ class Asked:
         return (self.commands - earlier.commands) / max(1.0, self.cycles - earlier.cycles)
 
 
+@dataclass(frozen=True)
+class Loops:
+    """Jobs a second of the loop, and of the submit command alone."""
+
+    whole: float
+    bare: float
+
+
 def demand_standing() -> None:
     """End the program, with a sentence and exit code 0, if the bed is down. Else let SIGTERM leave the bed in order."""
     if words := obstacle():
@@ -103,13 +115,16 @@ def demand_standing() -> None:
 
 
 @contextmanager
-def on_bed(way: str) -> Iterator[OnBed]:
-    """Start everything, and end it with the block. If that fails, the program ends with the reason."""
+def on_bed(way: str, *, raised_limits: bool = True) -> Iterator[OnBed]:
+    """Start everything, and end it with the block. If that fails, the program ends with the reason.
+
+    :param raised_limits: see ``Options``
+    """
     try:
         building.ensure(lambda words: print(words, file=sys.stderr))
         with (
             tempfile.TemporaryDirectory(prefix="bg-bench-") as name,
-            conftest.founded(Path(name), raised_limits=True) as cluster,
+            conftest.founded(Path(name), raised_limits=raised_limits) as cluster,
             conftest.reached(cluster, way, times={}) as stack,
         ):
             system = connect(str(cluster.plane.kubeconfig())).get("/api/v1/namespaces/kube-system")
@@ -140,6 +155,19 @@ def cancel(ids: Sequence[str]) -> None:
         subprocess.run(["scancel", *ids[first : first + _AT_ONCE]], capture_output=True, check=False)
 
 
+def loops(bed: OnBed, files: Mapping[str, str], count: int) -> Loops:
+    """Both rates of a loop over ``count`` jobs with these files; its jobs and files are removed."""
+    root, site = bed.directory(_OTHER), bed.stack.site
+    wanted = Wanted(str(site.policy), SITE, ADA, str(root), _OTHER, count, files)
+    try:
+        done = Done(**json.loads(as_the_agent(site, ["-m", "bench.siteloop"], wanted.text())))
+        cancel(done.ids)
+        last = Path(done.last)
+        return Loops(count / done.seconds, bare_rate(last, last / "script", count))
+    finally:
+        run(["rm", "-rf", str(root)])
+
+
 def bare_rate(directory: Path, script: Path, count: int) -> float:
     """Submissions a second of a shell's loop as the user; its jobs are then cancelled."""
     submission = Submission(job_name("bare", "0" * 8, "0", slurm.NAME_LIMIT), str(script), str(directory), "/dev/null")
@@ -161,4 +189,4 @@ def as_the_agent(site: BedSite, argv: Sequence[str], stdin: str) -> str:
     """Run a program of this checkout as the agent's user; returns its output."""
     variables = {"PATH": "/usr/local/bin:/usr/bin:/bin", "HOME": str(site.home), "PYTHONPATH": str(ROOT)}
     words = [f"{name}={value}" for name, value in variables.items()]
-    return run([*as_user(site.user), "env", "-i", *words, sys.executable, *argv], stdin)
+    return run(["env", "-i", *words, *as_user(site.user), sys.executable, *argv], stdin)

@@ -27,13 +27,13 @@ class Row:
         return self.value >= self.bound if self.at_least else self.value <= self.bound
 
 
-def write(name: str, rows: list[Row]) -> bool:
-    """Write and print the rows; returns whether all promises hold."""
+def write(name: str, rows: list[Row], *, printed: int = 0) -> bool:
+    """Write all rows, and print those after the first ``printed``; returns whether all promises hold."""
     DIRECTORY.mkdir(parents=True, exist_ok=True)
     (DIRECTORY / f"{name}.json").write_text(
         json.dumps([asdict(row) | {"kept": row.kept} for row in rows], indent=2) + "\n"
     )
-    for row in rows:
+    for row in rows[printed:]:
         bound = "" if row.bound is None else f"  ({'at least' if row.at_least else 'at most'} {row.bound:g})"
         print(f"{'' if row.kept else 'MISSED '}{row.figure:<72}{row.value:>10.3f} {row.unit}{bound}")
     return all(row.kept for row in rows)

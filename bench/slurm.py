@@ -13,22 +13,20 @@ meanwhile.
 
 from __future__ import annotations
 
-import json
 import statistics
 import sys
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 
 from bench.latency import Ends, create_slowly, percentile
-from bench.onbed import CPUS, WAYS, OnBed, as_the_agent, bare_rate, cancel, demand_standing, on_bed, starting_nothing
+from bench.onbed import CPUS, WAYS, Loops, OnBed, demand_standing, loops, on_bed, starting_nothing
 from bench.report import Row, write
-from bench.siteloop import Done, Wanted, staged_in
-from bench.whole import create, job, machine, run, sized, until
+from bench.siteloop import staged_in
+from bench.whole import create, job, machine, sized, until
 from router.pod.layout import PodDirectory
-from tests.agent.bed.site import ADA, LOCAL_SUDO, SITE, SUDO
+from tests.agent.bed.site import LOCAL_SUDO, SUDO
 
 SIZE = 500
 SLOW = 40
@@ -42,16 +40,6 @@ QUEUED_WITHIN: Mapping[str, float] = {LOCAL_SUDO: 1.0, SUDO: 1.5}
 """Seconds from a Job's creation to its batch job, at the median."""
 ENOUGH = 40.0
 """Submissions a second that are enough, even if the loop is much faster."""
-_OTHER = "0" * 8
-"""The cluster of the loop's jobs, which the agent ignores."""
-
-
-@dataclass(frozen=True)
-class Loops:
-    """Jobs a second of the loop, and of the submit command alone."""
-
-    whole: float
-    bare: float
 
 
 def main() -> None:
@@ -108,7 +96,7 @@ def _burst(bed: OnBed, way: str, count: int) -> list[Row]:
     files = staged_in(Path(bed.pods()["warm-up"].path))
     few = min(BARE, count)
     with starting_nothing():
-        loops = [_loop(bed, files, few)]
+        compared = [loops(bed, files, few)]
         pods = _bound(bed, count)
         bed.stack.agent.start()
         until(lambda: len(_noted(pods)) == count, "all submissions", SECONDS, pause=1.0)
@@ -118,14 +106,14 @@ def _burst(bed: OnBed, way: str, count: int) -> list[Row]:
         time.sleep(WATCHED)
         last = bed.asked()
         bed.stack.agent.terminate()
-        loops.append(_loop(bed, files, few))
+        compared.append(loops(bed, files, few))
         bed.forget()
-    alone = statistics.harmonic_mean([loop.whole for loop in loops])
+    alone = statistics.harmonic_mean([loop.whole for loop in compared])
     submitted = (count - 1) / (noted[-1] - noted[0])
     where = WAYS[way]
     return [
-        *(Row(f"{where}: the submit command alone: {when}", loop.bare, "1/s") for when, loop in _told(loops)),
-        *(Row(f"{where}: loop of what each job needs: {when}", loop.whole, "1/s") for when, loop in _told(loops)),
+        *(Row(f"{where}: the submit command alone: {when}", loop.bare, "1/s") for when, loop in _told(compared)),
+        *(Row(f"{where}: loop of what each job needs: {when}", loop.whole, "1/s") for when, loop in _told(compared)),
         Row(f"{where}: {count} Pods: from the lead to the first submission", noted[0] - led, "s"),
         Row(f"{where}: {count} Pods: from the lead to the last submission", noted[-1] - led, "s"),
         Row(f"{where}: {count} Pods: submitted, part of the loop's rate", submitted / alone, ""),
@@ -136,8 +124,8 @@ def _burst(bed: OnBed, way: str, count: int) -> list[Row]:
     ]
 
 
-def _told(loops: list[Loops]) -> zip[tuple[str, Loops]]:
-    return zip(("before", "after"), loops, strict=True)
+def _told(found: list[Loops]) -> zip[tuple[str, Loops]]:
+    return zip(("before", "after"), found, strict=True)
 
 
 def _bound(bed: OnBed, count: int) -> list[PodDirectory]:
@@ -153,19 +141,6 @@ def _noted(pods: Sequence[PodDirectory]) -> list[float]:
     """The times when the ids of these Pods' jobs were noted, as far as they are."""
     paths = [Path(pod.job_id) for pod in pods]
     return [path.stat().st_mtime for path in paths if path.exists()]
-
-
-def _loop(bed: OnBed, files: Mapping[str, str], count: int) -> Loops:
-    """Both rates of the loop; its jobs and files are removed."""
-    root, site = bed.directory(_OTHER), bed.stack.site
-    wanted = Wanted(str(site.policy), SITE, ADA, str(root), _OTHER, count, files)
-    try:
-        done = Done(**json.loads(as_the_agent(site, ["-m", "bench.siteloop"], wanted.text())))
-        cancel(done.ids)
-        last = Path(done.last)
-        return Loops(count / done.seconds, bare_rate(last, last / "script", count))
-    finally:
-        run(["rm", "-rf", str(root)])
 
 
 if __name__ == "__main__":

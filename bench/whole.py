@@ -1,6 +1,6 @@
 """Runs whole stacks for benchmarks: a real control plane, the webhook, the agent (default times), the embedded queue.
 
-The control plane's controllers may send more requests a second than in a default cluster (20), so that Batchgate's own
+The control plane's controllers may, unless asked otherwise, send more requests a second than in a default cluster (20), so that Batchgate's own
 time is measured; the output says so. All Jobs go to one queue, which has more places than there are Jobs.
 """
 
@@ -128,20 +128,21 @@ def scraped(address: str, name: str, **labels: str) -> float:
 
 
 @contextmanager
-def whole(*, started: bool = True) -> Iterator[Whole]:
+def whole(*, started: bool = True, raised_limits: bool = True) -> Iterator[Whole]:
     """Start everything, and end it with the block. If that fails, the program ends with the reason.
 
     :param started: whether the queue starts its jobs
+    :param raised_limits: see ``Options``
     """
     try:
-        with _whole(started=started) as found:
+        with _whole(started=started, raised_limits=raised_limits) as found:
             yield found
     except ConfigError as error:
         raise SystemExit(f"Error: {error}") from error
 
 
 @contextmanager
-def _whole(*, started: bool) -> Iterator[Whole]:
+def _whole(*, started: bool, raised_limits: bool) -> Iterator[Whole]:
     building.ensure(lambda words: print(words, file=sys.stderr))
     # A socket's path may have about 100 characters, so the directory's path is short.
     with tempfile.TemporaryDirectory(prefix="bg-bench-", ignore_cleanup_errors=True) as name:
@@ -150,9 +151,13 @@ def _whole(*, started: bool) -> Iterator[Whole]:
             (root / directory).mkdir()
         for file, document in policy(root).items():
             (root / "policy" / file).write_text(yaml.safe_dump(document, sort_keys=False))
-        print("the control plane's controllers and scheduler have raised client limits (500 requests a second)")
+        if raised_limits:
+            print("the control plane's controllers and scheduler have raised client limits (500 requests a second)")
         places = Places(root, root / "queue", root / "policy")
-        with control_plane(root / "plane", Options(raised_limits=True)) as plane, stack(plane, places) as running:
+        with (
+            control_plane(root / "plane", Options(raised_limits=raised_limits)) as plane,
+            stack(plane, places) as running,
+        ):
             found = Whole(root, running, connect(str(plane.kubeconfig(ADA.name))), places.queue)
             define(running.commands, started=started)
             try:

@@ -34,6 +34,12 @@ def choose() -> Provider:
     return provider.choose(docker_problem(), root=root, release=debian.codename(), machine=debian.architecture())
 
 
+def ensure_packages(layout: Layout, chosen: Provider, tell: Tell) -> None:
+    """Install the Debian packages that a provider needs; Docker needs none. Raises bed.commands.BedError."""
+    if chosen is Provider.PODMAN:
+        packages.ensure(layout, tell)
+
+
 def docker_problem() -> str:
     """Why Docker cannot be used, in Docker's words; empty if its engine answers."""
     if shutil.which("docker") is None:
@@ -124,7 +130,7 @@ def _ask(layout: Layout, engine: Provider, argv: Sequence[str]) -> list[str]:
 
 def _prepare(layout: Layout, tell: Tell) -> str:
     """Get all that podman needs here; returns the name of the node image."""
-    packages.ensure(layout, tell)
+    ensure_packages(layout, Provider.PODMAN, tell)
     kept = nodeimage.ensure(tell)
     layout.state.mkdir(parents=True, exist_ok=True)
     files, processes = (resource.getrlimit(kind)[1] for kind in (resource.RLIMIT_NOFILE, resource.RLIMIT_NPROC))

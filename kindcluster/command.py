@@ -1,4 +1,4 @@
-"""``python -m kindcluster``: up, down, load, kubectl, status, image.
+"""``python -m kindcluster``: packages, up, down, load, kubectl, status, image.
 
 Shell: reads the command line, prints.
 """
@@ -21,6 +21,12 @@ from router.errors import ConfigError
 @click.group()
 def commands() -> None:
     """A kind cluster on this machine, with Batchgate in it."""
+
+
+@commands.command()
+def packages() -> None:
+    """Install what the images are built with, and the cluster runs on, where there is no Docker."""
+    cluster.ensure_packages(Layout(), cluster.choose(), click.echo)
 
 
 @commands.command()

@@ -5,6 +5,7 @@ The corpus is not part of the repository: without it there is nothing to test.
 
 from __future__ import annotations
 
+import re
 import subprocess
 from collections import Counter
 from collections.abc import Iterator
@@ -12,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from router import policy
 from router.errors import JobError
@@ -81,6 +83,8 @@ rules:
   - {name: all, kueue: true, hpc: [{queue: any}]}
 """
 
+BARE = {"name", "system", "host", "access", "knownHosts", "keys", "workDir", "queues"}
+
 pytestmark = pytest.mark.skipif(not FILES, reason="no ../shared/corpus beside the project")
 
 
@@ -123,6 +127,43 @@ def test_every_job_is_decided_with_a_reason_and_changed_as_the_table_allows(poli
     # The others name what no site has: nodes, gangs, TPUs, privileges.
     assert targets["hpc"] > (110 if policies == "permissive" else 0), targets
     assert targets["invalid"] <= 15, targets
+
+
+def _bare() -> str:
+    """The permissive policy, with a site that states nothing beyond its queue."""
+    document = yaml.safe_load(PERMISSIVE)
+    (site,) = document["sites"]
+    (queue,) = site["queues"]
+    del queue["nodeLabels"]
+    document["sites"] = [{key: site[key] for key in site if key in BARE}]
+    return yaml.safe_dump(document)
+
+
+def _share(text: str) -> tuple[int, Counter[str]]:
+    """How many Jobs go to HPC, and those that stay by the first field that is in the way."""
+    gate = opened(policy.load({"all.yaml": text}))
+    going, staying = 0, Counter[str]()
+    for _, job, root in jobs():
+        result = judged(job, root, gate)
+        if isinstance(result, JobError) or result.decision is None:
+            continue
+        going += result.decision.target == "hpc"
+        for first in result.decision.in_the_way[:1]:
+            path = re.sub(r"\[[^]]*\]", "", first.split(": ")[0]).removeprefix(root.rstrip(".")).split(".")
+            staying["nodeSelector" if "nodeSelector" in path else path[-1]] += 1
+    return going, staying
+
+
+def test_the_page_tells_how_many_can_go_and_what_keeps_the_others() -> None:
+    page = (ROOT / "docs" / "judging.md").read_text().split("## How many Jobs can go")[1]
+    if f"judges {len(jobs())} Jobs" not in page:
+        pytest.skip(f"the page tells of another corpus than this one of {len(jobs())} Jobs")
+    bare, _ = _share(_bare())
+    going, staying = _share(PERMISSIVE)
+    told = {field: int(count) for count, field in re.findall(r"^\| (\d+) \| `(\w+)` \|", page, re.MULTILINE)}
+
+    assert [int(one) for one in re.findall(r"(\d+) can\sgo", page)] == [bare, going]
+    assert told == dict(staying)
 
 
 def test_the_scripts_of_the_corpus_are_shell(tmp_path: Path) -> None:

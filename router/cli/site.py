@@ -30,6 +30,8 @@ from router.startup.options import Duration, option
 
 if TYPE_CHECKING:
     from router.agent.lastcheck import CheckRecord
+    from router.policy import Policy
+    from router.site.schema import Site
 
 _option: Final = partial(option, "site")
 _INTERRUPTED: Final = 130
@@ -115,6 +117,8 @@ def check(name: str, users: tuple[str, ...], policy: Path, wait: int, output: st
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
         signal.signal(number, lambda *_: stopping.set())
     lines = preflight.check(checked, replace(wanted, wait=float(wait)), stopping)
+    if record is not None and not stopping.is_set():
+        lines += _rights(options["kubeconfig"], checked, wanted.site)
     _show(name, lines, output)
     if stopping.is_set():
         click.echo("interrupted; the probes were deleted", err=True)
@@ -122,6 +126,15 @@ def check(name: str, users: tuple[str, ...], policy: Path, wait: int, output: st
     if record is not None:
         _tell_agents(record, lines, wanted.users, whole=not users)
     sys.exit(1 if worst(lines) is Mark.MUST else 0)
+
+
+def _rights(kubeconfig: str | None, policy: Policy, site: Site) -> tuple[Line, ...]:
+    """Whether the agent has the rights in the cluster that the site's ``secrets`` and ``tokens`` need."""
+    from router.cli import rights  # noqa: PLC0415 - as above
+    from router.kube.client import connect  # noqa: PLC0415
+    from router.policy.identity import namespaces_of  # noqa: PLC0415
+
+    return tuple(rights.own_lines(connect(kubeconfig), site, namespaces_of(policy.accounts, site.name)))
 
 
 def _policy_texts(directory: Path, options: Mapping[str, Any]) -> Mapping[str, str]:

@@ -10,6 +10,9 @@ import click
 from router import names
 from router.cli.cluster import LEASES, Cluster, cluster_options
 from router.cli.output import as_document, as_json
+from router.cli.rights import HEAD as RIGHTS_HEAD
+from router.cli.rights import look_at_rights
+from router.cli.rights import row as right_row
 from router.cli.table import print_table
 from router.cli.webhook import (
     HEAD,
@@ -51,11 +54,12 @@ def status(cluster: Cluster, site: str, output: str) -> None:
     found = overview(seen, site)
     gate, waiting = look_at_webhook(cluster), look_at_requests(cluster)
     conditions = look_at_conditions(cluster, found.policies)
+    allowed = look_at_rights(cluster, seen.jobs, site)
     cluster.say_missed()
     if output == "json":
         document: Any = as_document(found)
         more = {"webhook": as_document(gate), "pendingRequests": as_document(waiting)}
-        more["matchConditions"] = as_document(conditions)
+        more |= {"matchConditions": as_document(conditions), "rights": as_document(allowed)}
         click.echo(as_json({**document, **more, "notLookedAt": cluster.missed}))
     else:
         _print(found, none="none to be seen" if cluster.missed else "none")
@@ -66,6 +70,8 @@ def status(cluster: Cluster, site: str, output: str) -> None:
             click.echo(
                 f"{'Warning: ' * (one.fits is False)}Match condition {one.name}: {one.reason}", err=one.fits is False
             )
+        if allowed:
+            _section("Rights that the policy needs", RIGHTS_HEAD, [right_row(one) for one in allowed], "")
         say_requests(waiting)
 
 

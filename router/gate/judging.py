@@ -284,7 +284,14 @@ def _kept_back(decision: Decision, route: Route, obstacle: Obstacle) -> Decision
     reason = f"rule {decision.rule} {verb} it cannot go there: {obstacle}"
     found = (str(obstacle),)
     return replace(
-        decision, target=target, route=None, wanted=True, obstacles=(obstacle,), in_the_way=found, reason=reason
+        decision,
+        target=target,
+        route=None,
+        wanted=True,
+        obstacles=(obstacle,),
+        in_the_way=found,
+        least=1,
+        reason=reason,
     )
 
 
@@ -303,6 +310,7 @@ def _also_too_large(decision: Decision, workload: Workload, own: Job, root: str,
         decision,
         obstacles=(*decision.obstacles, large),
         in_the_way=(*decision.in_the_way, str(large)),
+        least=decision.least + 1,
         reason=f"{decision.reason.rstrip('.')}; {large}",
     )
 
@@ -343,11 +351,16 @@ def _stays(decision: Decision) -> Iterator[str]:
     if count < 2 or len(whole) <= LONGEST_WARNING:
         yield whole
         return
-    yield f"{head}: rule {decision.rule} would send it to HPC, but {count} things are in the way:"
+    things = f"{count} things are" if decision.least == count else _of_alternatives(decision.least)
+    yield f"{head}: rule {decision.rule} would send it to HPC, but {things} in the way:"
     for number, one in enumerate(decision.in_the_way[:_MOST_TOLD], start=1):
         yield f"{number}. {one}"
     if count > _MOST_TOLD:
-        yield f"And {count - _MOST_TOLD} more things are in the way: batchgate explain names them."
+        yield f"And {count - _MOST_TOLD} more: batchgate explain names them."
+
+
+def _of_alternatives(least: int) -> str:
+    return f"on each of its queues at least {least} thing{' is' if least == 1 else 's are'}"
 
 
 def _kib(size: int) -> str:

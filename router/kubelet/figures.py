@@ -41,7 +41,10 @@ class ContainerUsage:
 
 @dataclass(frozen=True, slots=True)
 class PodUsage:
-    """A running Pod with its batch job's usage. Times are in seconds since 1970."""
+    """A running Pod with its batch job's usage. Times are in seconds since 1970.
+
+    :param alone: whether it has one container, whose usage the job's is
+    """
 
     namespace: str
     name: str
@@ -49,6 +52,7 @@ class PodUsage:
     started: float
     usage: Usage | None = None
     containers: tuple[ContainerUsage, ...] = ()
+    alone: bool = False
 
 
 @dataclass(frozen=True, slots=True)

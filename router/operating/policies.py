@@ -7,7 +7,7 @@ Pure.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -46,15 +46,34 @@ def holders(state: Mapping[str, str], nodes: Iterable[tuple[str, Json]], now: fl
 
 
 def sentence(found: Iterable[Holder]) -> str:
-    """One line about all of them."""
+    """One line about all of them: what is in force, and who refuses newer files."""
     found = tuple(found)
     if not found:
         return "nobody says which policy is in force"
+    return "; ".join([_in_force(found), *_refusals(found)])
+
+
+def _in_force(found: Sequence[Holder]) -> str:
     digests = {one.digest for one in found}
     if len(digests) == 1:
         return f"all have {inforce.shown(digests.pop())} in force ({_counted(found)})"
     each = ", ".join(f"{one.program} {one.name} {inforce.shown(one.digest)}" for one in found)
     return f"not the same everywhere: {each}"
+
+
+def _refusals(found: Sequence[Holder]) -> Iterator[str]:
+    """A clause for each error, with the replicas that it keeps from newer files."""
+    refusing: dict[str, list[str]] = {}
+    for one in found:
+        if one.error:
+            refusing.setdefault(one.error.partition("\n")[0], []).append(one.name)
+    replicas = sum(one.program == "webhook" for one in found)
+    for error, who in refusing.items():
+        if len(who) == replicas:
+            told = "every replica of the webhook refuses" if replicas > 1 else f"the webhook's replica {who[0]} refuses"
+        else:
+            told = f"replica{'s' * (len(who) > 1)} {', '.join(who)} of the webhook refuse{'s' * (len(who) == 1)}"
+        yield f"{told} newer files, which are not in force: {error}"
 
 
 def _counted(found: Iterable[Holder]) -> str:

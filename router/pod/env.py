@@ -1,6 +1,7 @@
 """Makes the environment of a Pod's containers, as the kubelet does, and reads the Pod fields that values may come from.
 
-Pure. ``envFrom`` comes first, in order. Then comes ``env``, in which a value may refer to every variable before it.
+Pure. ``envFrom`` comes first, in order. Then comes ``env``, in which a value may refer to every variable before it
+and to those of Services.
 Values from elsewhere (``valueFrom``) are not expanded. A missing object or key is an error unless it is ``optional``.
 """
 
@@ -9,6 +10,7 @@ from __future__ import annotations
 import base64
 import binascii
 import re
+from collections import ChainMap
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -22,8 +24,8 @@ from router.workload.exposure import is_exported
 INDEX_VARIABLE: Final = "JOB_COMPLETION_INDEX"
 INDEX_KEY: Final = COMPLETION_INDEX
 
-# validation.IsEnvVarName. Since 1.32 a cluster may allow more, but ConfigMap keys never need it.
-_ENV_NAME: Final = re.compile(r"[-._a-zA-Z][-._a-zA-Z0-9]*")
+# validation.IsRelaxedEnvVarName. A kubelet takes each key since 1.32, such as 1st; 1.31 leaves out those that begin with a digit.
+_ENV_NAME: Final = re.compile(r"[ -<>-~]+")
 _MOST_NAMED: Final = 10
 _KEYED_FIELD: Final = re.compile(r"metadata\.(labels|annotations)\['([^']*)'\]")
 _UNKNOWN_HERE: Final = frozenset({"status.hostIP", "status.hostIPs", "status.podIP", "status.podIPs"})
@@ -112,8 +114,9 @@ def environment(name: str, sources: Sources) -> tuple[dict[str, str], list[str]]
     container, path = sources.container(name), sources.path(name)
     values, warnings = _from_objects(container, path, sources)
     size = sum(map(_size, values.items()))
+    seen = ChainMap(values, dict(sources.services))
     for index, variable in enumerate(container.get("env") or ()):
-        value = _value(variable, values, f"{path}.env[{index}]", name, sources)
+        value = _value(variable, seen, f"{path}.env[{index}]", name, sources)
         if value is not None:
             if (before := values.pop(variable["name"], None)) is not None:
                 size -= _size((variable["name"], before))
@@ -142,8 +145,7 @@ def _from_objects(container: Mapping[str, Any], path: str, sources: Sources) -> 
         if "configMapRef" in entry:
             reference = entry["configMapRef"]
             found = sources.config_map(reference, f"{where}.configMapRef")
-            binary = (sources.config_maps.get(reference.get("name", "")) or {}).get("binaryData") or {}
-            contents = {key: value for key, value in (found or {}).items() if key not in binary}
+            contents = _without_binary(found, reference, sources)
         else:
             reference = entry.get("secretRef") or {}
             contents = sources.secret(reference, f"{where}.secretRef") or {}
@@ -162,6 +164,14 @@ def _from_objects(container: Mapping[str, Any], path: str, sources: Sources) -> 
             warnings.append(_skipped(where, list(unset), _SHOWN))
         values.update((key, _text(value, where)) for key, value in named.items() if key not in invalid)
     return values, warnings
+
+
+def _without_binary(
+    found: Mapping[str, bytes] | None, reference: Mapping[str, Any], sources: Sources
+) -> dict[str, bytes]:
+    """The contents of a ConfigMap that a variable may have: those of ``data`` alone."""
+    binary = (sources.config_maps.get(reference.get("name", "")) or {}).get("binaryData") or {}
+    return {key: value for key, value in (found or {}).items() if key not in binary}
 
 
 _SHOWN: Final = "on HPC only a command line could set such a variable, and others on the node read it"
@@ -199,6 +209,8 @@ def _value(
         if key in source:
             where = f"{path}.valueFrom.{key}"
             contents = lookup(source[key], where)
+            if contents is not None and key == "configMapKeyRef":
+                contents = _without_binary(contents, source[key], sources)
             return None if contents is None else _keyed(contents, source[key], where)
     raise JobError(f"{path}.valueFrom", f"{', '.join(source)} is not supported on HPC")
 

@@ -50,6 +50,13 @@ POD_SURROUNDINGS: Final = ("hostAliases", "dnsConfig")
 CONTAINER_SURROUNDINGS: Final = ("startupProbe", "livenessProbe", "lifecycle")
 _READINESS: Final = "readinessProbe"
 _STOP_SIGNAL: Final = "stopSignal"
+_AROUND_POD: Final = frozenset(POD_SURROUNDINGS)
+_AROUND: Final = frozenset(CONTAINER_SURROUNDINGS)
+_AROUND_WITH_READINESS: Final = _AROUND | {_READINESS}
+_NUMBERS: Final = frozenset({int, float})
+_MOUNTS: Final = "volumeMounts"
+_BEFORE_MOUNTS: Final = ("name", *CONTAINER_FIELDS[: CONTAINER_FIELDS.index(_MOUNTS)])
+_AFTER_MOUNTS: Final = CONTAINER_FIELDS[CONTAINER_FIELDS.index(_MOUNTS) + 1 :]
 _MOUNT_FIELDS: Final = ("name", "mountPath", "subPath", "subPathExpr", "readOnly")
 _READ_ONLY_ROOT: Final = "readOnlyRootFilesystem"
 _JSON: Final = json.JSONEncoder(sort_keys=True, separators=(",", ":"))
@@ -88,6 +95,11 @@ def surroundings(spec: object, *, readiness: bool) -> str:
 
 
 def _surroundings(spec: Fields, *, readiness: bool) -> dict[str, Any]:
+    wanted = _AROUND_WITH_READINESS if readiness else _AROUND
+    if _AROUND_POD.isdisjoint(spec) and all(
+        wanted.isdisjoint(one) for group in GROUPS for one in _mappings(spec.get(group))
+    ):
+        return {}  # nearly always
     found: dict[str, Any] = {field: _plain(spec.get(field)) for field in POD_SURROUNDINGS}
     for group in GROUPS:
         mine = [_around(one, readiness=readiness) for one in _mappings(spec.get(group))]
@@ -147,22 +159,40 @@ def _whole(spec: object) -> dict[str, Any]:
 def _normal(spec: object) -> dict[str, Any]:
     """The covered fields that are set: absent, null, false and empty are the same to Kubernetes."""
     fields = spec if isinstance(spec, dict) else {}
-    found = {field: _plain(fields.get(field)) for field in POD_FIELDS}
+    found = _present(fields, POD_FIELDS)
     for group in GROUPS:
-        found[group] = [_container(one) for one in _mappings(fields.get(group))]
-    found["volumes"] = [_plain(one) for one in _mappings(fields.get("volumes"))]
-    return {field: value for field, value in found.items() if not _says_nothing(value)}
+        if containers := [_container(one) for one in _mappings(fields.get(group))]:
+            found[group] = containers
+    if volumes := [_plain(one) for one in _mappings(fields.get("volumes"))]:
+        found["volumes"] = volumes
+    return found
 
 
 def _container(container: Fields) -> dict[str, Any]:
     security = container.get("securityContext")
-    found = {field: _plain(container.get(field)) for field in ("name", *CONTAINER_FIELDS)}
-    found["volumeMounts"] = [
+    found = _present(container, _BEFORE_MOUNTS)
+    mounts = [
         {field: mount[field] for field in _MOUNT_FIELDS if not _says_nothing(mount.get(field))}
-        for mount in _mappings(container.get("volumeMounts"))
+        for mount in _mappings(container.get(_MOUNTS))
     ]
-    found[_READ_ONLY_ROOT] = isinstance(security, dict) and security.get(_READ_ONLY_ROOT) is True
-    return {field: value for field, value in found.items() if not _says_nothing(value)}
+    if mounts:
+        found[_MOUNTS] = mounts
+    found |= _present(container, _AFTER_MOUNTS)
+    if isinstance(security, dict) and security.get(_READ_ONLY_ROOT) is True:
+        found[_READ_ONLY_ROOT] = True
+    return found
+
+
+def _present(owner: Fields, names: tuple[str, ...]) -> dict[str, Any]:
+    """The fields that say something, in the order of the names. Most are texts or missing."""
+    found: dict[str, Any] = {}
+    for name in names:
+        value = owner.get(name)
+        if value.__class__ is not str and value is not None:
+            value = _plain(value)
+        if not _says_nothing(value):
+            found[name] = value
+    return found
 
 
 def _mappings(value: object) -> list[Fields]:
@@ -172,10 +202,13 @@ def _mappings(value: object) -> list[Fields]:
 def _plain(value: object) -> object:
     """A value without its unset fields. All entries of a list are kept: an empty word in argv is a word."""
     if isinstance(value, dict):
-        found = {key: _plain(below) for key, below in value.items()}
+        found = {key: below if below.__class__ is str else _plain(below) for key, below in value.items()}
         return {key: below for key, below in found.items() if not _says_nothing(below)}
-    return [_plain(below) for below in value] if isinstance(value, list) else value
+    if isinstance(value, list):
+        return [below if below.__class__ is str else _plain(below) for below in value]
+    return value
 
 
 def _says_nothing(value: object) -> bool:
-    return value is None or value is False or value in ("", [], {})
+    """Whether a value is null, false or empty. A number says something, 0 as well."""
+    return not value and value.__class__ not in _NUMBERS

@@ -11,10 +11,11 @@ from typing import Final
 
 from router import names
 from router.errors import Problem
+from router.names import SERVICE_ACCOUNT
 from router.notation import quantity
 from router.notation.durations import show as show_time
 from router.policy import conditions, containers, walltimes, ways
-from router.policy.identity import SERVICE_ACCOUNT, names_people
+from router.policy.identity import names_people
 from router.policy.places import Spot
 from router.policy.reading import KINDS, Placed, Reading, T
 from router.policy.schema import Account, PolicyTest, Rule

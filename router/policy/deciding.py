@@ -17,6 +17,7 @@ from router.policy import conditions, sentences, variables
 from router.policy.conditions import Verdict
 from router.policy.decision import NO_QUEUE_STATES, Considered, Decision, QueueState, QueueStates, Requester, Route
 from router.policy.fit import Misfit, fit
+from router.policy.misfits import InTheWay, joined
 from router.policy.model import CheckedRule, Policy
 from router.policy.sizes import counted_by
 from router.policy.variables import QueueNow, Variable
@@ -232,14 +233,13 @@ def _hpc(case: _Case, checked: CheckedRule) -> Decision:
         reason = f"its hint {names.HINT_ROUTE}: cloud keeps it in the cloud; rule {rule.name} would have sent it"
         return Decision("cloud", rule.name, reason, refused_hints=refused)
     obstacles = workload.obstacles + _rule_obstacles(checked, workload, refused)
-    found = _first_that_fits(case, checked)
-    if isinstance(found, Misfit):
-        every = tuple(dict.fromkeys((*obstacles, *found.obstacles)))
-        return _not_routable(checked, every, found.reasons, refused)
+    route, passed_over = _first_that_fits(case, checked)
+    if route is None:
+        return _not_routable(checked, joined(obstacles, passed_over), refused)
     if obstacles:
-        return _not_routable(checked, obstacles, (), refused)
-    route, passed_over = found
-    reason = sentences.sent(route, workload, case.states, passed_over)
+        return _not_routable(checked, InTheWay(obstacles, tuple(map(str, obstacles)), len(obstacles)), refused)
+    before = "; ".join([f"{where}: {misfit}" for where, misfit in passed_over.items()])
+    reason = sentences.sent(route, workload, case.states, before)
     return Decision("hpc", rule.name, reason, route=route, wanted=True, refused_hints=refused)
 
 
@@ -261,11 +261,9 @@ def _rule_obstacles(checked: CheckedRule, workload: Workload, refused: tuple[str
     return tuple(obstacles)
 
 
-def _first_that_fits(case: _Case, checked: CheckedRule) -> tuple[Route, str] | Misfit:
-    """The first queue of the rule's list that is up and fits, and why the queues before it do not; else a Misfit."""
-    misfits: list[str] = []
-    obstacles: dict[Obstacle, None] = {}
-    reasons: dict[str, list[str]] = {}
+def _first_that_fits(case: _Case, checked: CheckedRule) -> tuple[Route | None, dict[str, Misfit]]:
+    """The first queue of the rule's list that is up and fits, if any, and why the queues before it do not."""
+    misfits: dict[str, Misfit] = {}
     for candidate in checked.candidates:
         place = (candidate.site.name, candidate.queue.name)
         if case.states.only not in (None, place):
@@ -273,30 +271,23 @@ def _first_that_fits(case: _Case, checked: CheckedRule) -> tuple[Route, str] | M
         state = case.states.states.get(place)
         tried = fit(case.policy, checked.rule, candidate, case.workload, case.requester, state)
         if isinstance(tried, Route):
-            return tried, "; ".join(misfits)
-        where = f"queue {candidate.queue.name} of site {candidate.site.name}"
-        misfits.append(f"{where}: {tried}")
-        obstacles.update(dict.fromkeys(tried.obstacles))
-        for reason in tried.reasons:
-            reasons.setdefault(reason, []).append(where)
-    told = tuple(f"{', '.join(queues)}: {reason}" for reason, queues in reasons.items())
-    return Misfit(tuple(obstacles), told if misfits else ("the rule now sends Jobs to other queues only",))
+            return tried, misfits
+        misfits[f"queue {candidate.queue.name} of site {candidate.site.name}"] = tried
+    return None, misfits
 
 
-def _not_routable(
-    checked: CheckedRule, obstacles: tuple[Obstacle, ...], misfits: tuple[str, ...], refused: tuple[str, ...]
-) -> Decision:
+def _not_routable(checked: CheckedRule, found: InTheWay, refused: tuple[str, ...]) -> Decision:
     """The decision on a Job that cannot go to HPC, with all that is in the way: its fields, then the rule's queues."""
     rule = checked.rule
-    found = (*map(str, obstacles), *misfits)
-    reason = sentences.in_the_way(found)
+    reason = sentences.in_the_way(found.told)
     verb = "allows it only on" if rule.if_not_routable == "deny" else "would send it to"
     return Decision(
         rule.if_not_routable,
         rule.name,
         f"rule {rule.name} {verb} HPC, but it cannot go there: {reason}",
         wanted=True,
-        obstacles=obstacles,
-        in_the_way=found,
+        obstacles=found.obstacles,
+        in_the_way=found.told,
+        least=found.least,
         refused_hints=refused,
     )

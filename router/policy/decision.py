@@ -97,6 +97,7 @@ class Decision:
     :param wanted: whether a rule would send the Job to HPC
     :param obstacles: the fields that keep such a Job from HPC
     :param in_the_way: all that does: these fields, then what is wrong for each queue of the rule
+    :param least: how many of these things are in the way on the queue that has fewest
     :param audited: the audit rules that held, with what each would have done
     :param considered: with ``explain``, the rules up to the one that decided
     :param not_looked_at: with ``explain``, the names of the rules after it
@@ -111,6 +112,7 @@ class Decision:
     wanted: bool = False
     obstacles: tuple[Obstacle, ...] = ()
     in_the_way: tuple[str, ...] = ()
+    least: int = 0
     audited: tuple[Considered, ...] = ()
     considered: tuple[Considered, ...] = ()
     not_looked_at: tuple[str, ...] = ()

@@ -7,14 +7,16 @@ For a controller, which creates Jobs for others, only entries with nothing but n
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Iterable, Mapping
 from typing import Final
 
+from router.names import SERVICE_ACCOUNT
 from router.policy.decision import Identity, Requester
 from router.policy.schema import Account
 from router.site import globs
 
-SERVICE_ACCOUNT: Final = "system:serviceaccount:"
+_NAMESPACE: Final = re.compile(r"[a-z0-9]([a-z0-9-]*[a-z0-9])?")
 _AUTHENTICATED: Final = "system:authenticated"
 CRONJOB_CONTROLLERS: Final[Mapping[str, tuple[str, ...]]] = {
     f"{SERVICE_ACCOUNT}kube-system:cronjob-controller": (
@@ -74,6 +76,16 @@ def _matches(entry: Account, requester: Requester, *, by_namespace: bool) -> boo
 def names_people(entry: Account) -> bool:
     """Whether an entry names users, groups or service accounts."""
     return bool(entry.users or entry.groups or entry.service_accounts)
+
+
+def namespaces_of(accounts: Iterable[Account], site: str) -> frozenset[str]:
+    """The namespaces that accounts of a site name, of users and of service accounts; those that only globs name are left
+    out.
+    """
+    own = [entry for entry in accounts if entry.as_ is not None and globs.matches((entry.site,), site)]
+    found = {name for entry in own for name in entry.namespaces}
+    found |= {name.partition("/")[0] for entry in own for name in entry.service_accounts}
+    return frozenset(name for name in found if _NAMESPACE.fullmatch(name))
 
 
 def _is_one_of(entry: Account, requester: Requester) -> bool:

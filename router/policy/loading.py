@@ -106,10 +106,13 @@ def _rules(reading: Reading, queues: rulechecks.Queues) -> tuple[list[CheckedRul
 
 def _with_defaults(checked: CheckedRule, reading: Reading) -> CheckedRule:
     """The rule with what ``ruleDefaults`` say about the keys that it leaves out."""
-    if checked.rule.kueue is not None or not reading.rule_defaults:
+    if not reading.rule_defaults:
         return checked
-    kueue = reading.rule_defaults[0].value.kueue
-    return replace(checked, rule=checked.rule.model_copy(update={"kueue": kueue}))
+    rule, given = checked.rule, reading.rule_defaults[0].value
+    own = {key: getattr(rule.figures, key) for key in rule.figures.model_fields_set}
+    figures = given.figures.model_copy(update=own)
+    kueue = given.kueue if rule.kueue is None else rule.kueue
+    return replace(checked, rule=rule.model_copy(update={"kueue": kueue, "figures": figures}))
 
 
 def _last(reading: Reading) -> Iterator[Problem]:

@@ -132,9 +132,10 @@ class Rule(Entry):
 
 
 class RuleDefaults(Entry):
-    """What holds for every rule with hpc that does not say otherwise."""
+    """What holds for every rule that does not say otherwise."""
 
-    kueue: Flag = Field(False, description="Rules also take Jobs that wait in a Kueue LocalQueue.")
+    kueue: Flag = Field(False, description="Rules with hpc also take Jobs that wait in a Kueue LocalQueue.")
+    figures: Figures = Field(Figures(), description="By which of a Pod's two amounts rules count.")
 
 
 class TestRequest(Entry):

@@ -11,7 +11,7 @@ from dataclasses import replace
 
 from router.hpc import JobState, Verdict
 from router.pod.life import End
-from router.reconcile.files import complete
+from router.reconcile.files import complete, told
 from router.reconcile.following import departed, followed, unsealable, wanted_no_more
 from router.reconcile.model import Ask, Facts, Inspect, Job, Look, Seal, Take, Terms
 from router.reconcile.verdicts import Ending, by_files, by_record, lost, never_ran, unclaimed
@@ -272,10 +272,11 @@ def _breathing(facts: Facts, terms: Terms, now: float) -> Wait | None:
 def _files(facts: Facts, since: float, terms: Terms, now: float) -> Wait | None:
     """What to wait for until the files of the end are visible; None if they are complete, or the time is up.
 
+    A sidecar's exit file decides nothing, and yet its code is shown.
     The logs count too: if they were followed or collected now, the lines that are not visible yet would be missing. For
     a Pod that no longer exists, exit files and logs are irrelevant.
     """
-    whole = departed(facts.pod) or (complete(facts) and not facts.life.short)
+    whole = departed(facts.pod) or (complete(facts) and told(facts) and not facts.life.short)
     return None if whole else _inspected(facts, since, terms.fs_delay, terms, now)
 
 

@@ -26,6 +26,12 @@ def complete(facts: Facts) -> bool:
     return all(_well(facts.life.run(one.name)) for one in _counting(facts)) or (end is None and _failed_for_good(facts))
 
 
+def told(facts: Facts) -> bool:
+    """Whether the end of each container that has begun is known, of sidecars too."""
+    runs = [facts.life.run(one.name) for one in facts.pod.containers]
+    return all(run is None or run.exit is not None for run in runs)
+
+
 def all_well(facts: Facts) -> bool:
     """Whether the exit file of every init and main container says 0."""
     return all(_well(facts.life.run(one.name)) for one in _counting(facts))

@@ -275,11 +275,15 @@ def follows(volume: Volume, mount: Mount) -> bool:
     return bool(mount.sub_path) or volume.kind not in EMPTY | STAGED
 
 
+_READ_ONLY: Final = {(False, False): "", (False, True): "", (True, False): " ro", (True, True): " ro made"}
+"""By whether a mount is read-only, and whether directories of its subPath are made all the same, as by a kubelet."""
+
+
 def _bind(volume: Volume, mount: Mount, setting: Setting) -> Iterator[str]:
     name = quote(volume.name)
     call, path = "volume" if follows(volume, mount) else "mount", quote(mount.path)
     below = f"'' {quote(mount.sub_path)} {path}" if call == "volume" else path
-    rest = f"{below}{' ro' if mount.read_only else ''}"
+    rest = f"{below}{_READ_ONLY[mount.read_only, call == 'volume']}"
     if volume.kind in EMPTY:
         yield f'mkdir -p "$dir"/{layout.VOLUMES}/{name}'
         yield f'{call} "$dir"/{layout.VOLUMES}/{name} {rest}'
@@ -291,4 +295,5 @@ def _bind(volume: Volume, mount: Mount, setting: Setting) -> Iterator[str]:
             raise TypeError(f"{volume.path}: {place}; unsupported() says so before a script is rendered")
         read_only = mount.read_only or place.read_only
         words = (place.path, place.below, mount.sub_path, mount.path)
-        yield f"volume {' '.join([quote(word) for word in words])}{' ro' if read_only else ''}"
+        made = bool(mount.sub_path) and not place.read_only
+        yield f"volume {' '.join([quote(word) for word in words])}{_READ_ONLY[read_only, made]}"

@@ -114,10 +114,11 @@ def _parts(
 ) -> tuple[str, ...]:
     """The files of the runtime that the script needs, in their order."""
     site = route.site
+    loops = _loops(workload)
     return (
         "base",
         *(("endfile",) if SYSTEMS[site.system].TRAITS.signals_one_host and route.allocation.nodes > 1 else ()),
-        *_loops(workload),
+        *loops,
         *(("modules",) if modules else ()),
         *(("host",) if site.runtime is Runtime.HOST else _container_parts(workload, site, ranks=bool(ranks))),
         *(("devices",) if devices else ()),
@@ -126,7 +127,7 @@ def _parts(
         "mpi" if ranks else "plain",
         *(("launches", "covers", "launchwords", "launcheroptions") if ranks and ranks.inside else ()),
         *(("timelimit",) if ranks and ranks.time_limit else ()),
-        *lifecycle.parts(workload, host=site.runtime is Runtime.HOST, again=bool(_loops(workload))),
+        *lifecycle.parts(workload, host=site.runtime is Runtime.HOST, again=bool(loops)),
         *_credential_parts(workload, site),
     )
 
@@ -152,6 +153,8 @@ def _container_parts(workload: Workload, site: Site, *, ranks: bool) -> tuple[st
 
 
 def _follows_links(workload: Workload) -> bool:
+    if not workload.volumes:
+        return False
     volumes = {volume.name: volume for volume in workload.volumes}
     return any(follows(volumes[mount.volume], mount) for one in workload.containers for mount in one.mounts)
 

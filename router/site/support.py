@@ -95,6 +95,8 @@ def _privileged(workload: Workload, site: Site) -> Iterator[Obstacle]:
 
 def _isolation(workload: Workload, site: Site) -> Iterator[Obstacle]:
     """Namespaces of the node that containers have anyway, unless the site's options of the runtime take them away."""
+    if not site.runtime_options:
+        return
     given = [option.partition("=")[0] for option in site.runtime_options]
     for container in workload.containers:
         asked = container.lifecycle is not None and any(one.port for one in container.lifecycle.handlers)

@@ -33,6 +33,10 @@ _REFERENCE: Final = re.compile(r"\$(?:\$|\(([^)]*)\))")
 """Use only on text up to its last closing parenthesis: without one, each attempt would read to the end."""
 _LATER: Final = "JOB_COMPLETION_INDEX"
 """The Job controller adds this variable to every container of an Indexed Job, so the manifest never has its value."""
+SERVICES: Final = ("KUBERNETES_SERVICE_HOST", "KUBERNETES_SERVICE_PORT", "KUBERNETES_SERVICE_PORT_HTTPS")
+"""The variables of the API server's Service. A kubelet gives them to every container, and words and values may refer to
+them. On HPC the agent gives them with a token."""
+_ADDED: Final = frozenset({_LATER, *SERVICES})
 
 
 def expand(text: str, values: Mapping[str, str]) -> str:
@@ -93,7 +97,7 @@ class Environment:
 
     def is_later(self, name: str) -> bool:
         """Whether a variable's value is known only later."""
-        return name not in self.values and (self.env_from or name == _LATER or name in self.later)
+        return name not in self.values and (self.env_from or name in _ADDED or name in self.later)
 
     def size(self, text: str, names: tuple[str, ...]) -> int:
         """The most characters that a text with references to these names may expand to, as far as known now."""
@@ -129,7 +133,9 @@ def environment_of(container: Container) -> Environment:
                 f"{container.path}.env[{index}]",
                 f"the variables up to this one may expand to more than {MOST_TEXT} characters",
             )
-        if value is None or any(ref in later or (container.env_from and ref not in known) for ref in names):
+        if value is None or any(
+            ref in later or (ref not in known and (container.env_from or ref in SERVICES)) for ref in names
+        ):
             known.pop(name, None)
             later[name] = size
         else:
@@ -149,7 +155,7 @@ def refers_to_itself(container: Container) -> bool:
     texts = [text for text in (*written_argv(container), *values) if "$(" in text]
     if not texts or container.env_from:
         return bool(texts)
-    known = {_LATER, *[variable.name for variable in container.env]}
+    known = _ADDED.union([variable.name for variable in container.env])
     return any(not known.isdisjoint(refers(text)) for text in texts)
 
 

@@ -17,6 +17,7 @@ from router.workload.lifecycle import Handler, HandlerKind, Lifecycle, Probe, Pr
 from router.workload.model import EnvVar
 
 _FIELDS: Final = {role: f"{role.value}Probe" for role in ProbeRole}
+_ASKED: Final = frozenset({*_FIELDS.values(), "lifecycle"})
 _HOOKS: Final = ("postStart", "preStop")
 _LOOPBACK: Final = "127.0.0.1"
 _HEADER: Final = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]{1,256}")
@@ -32,7 +33,7 @@ def read_lifecycle(container: Fields, path: str, env: Sequence[EnvVar], findings
 
     :raises JobError: the API server refuses the field
     """
-    if not any(container.get(field) for field in (*_FIELDS.values(), "lifecycle")):
+    if _ASKED.isdisjoint(container) or not any(container.get(field) for field in _ASKED):
         return None
     values = {variable.name: variable.value or "" for variable in env}
     probes = [

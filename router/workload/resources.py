@@ -27,6 +27,7 @@ Amounts = Mapping[str, Figure]
 """Resource name to thousandths, with the origin of each."""
 
 _NONE: Final[Amounts] = {}
+_MOST_NAMED: Final = 2
 
 
 @unchanging
@@ -164,6 +165,26 @@ def are_alike(containers: Sequence[Asked], pod_level: Fields) -> bool:
         for container in containers
         for name, most in container.most.items()
     )
+
+
+def sharing_warning(containers: Sequence[Asked], total: Amounts, level: Fields, path: str) -> str:
+    """A warning if some containers name memory and others none, which may use what the node has in the cloud.
+
+    A batch job has one limit for all that runs in it. A limit of the whole Pod is one for all in the cloud too.
+
+    :param level: the Pod's own ``resources``
+    :param path: of the Pod's spec
+    :returns: empty if there is nothing to tell
+    """
+    if MEMORY not in total or all(MEMORY in one.effective for one in containers):
+        return ""
+    if MEMORY in mapping(level, "limits", f"{path}.resources"):
+        return ""
+    silent = [one.name for one in containers if MEMORY not in one.effective]
+    more = f" and {len(silent) - _MOST_NAMED} more" if len(silent) > _MOST_NAMED else ""
+    who = f"{', '.join(silent[:_MOST_NAMED])}{more}"
+    names = f"containers {who} name" if len(silent) > 1 else f"container {who} names"
+    return f"{path}: {names} no memory; on HPC all containers share the memory that the others name"
 
 
 def pod_limits(

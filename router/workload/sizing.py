@@ -62,6 +62,7 @@ from router.workload.resources import (
     container_requests,
     pod_limits,
     pod_requests,
+    sharing_warning,
     sizes,
     units,
     whole,
@@ -250,6 +251,8 @@ def _size_pod(manifest: _Manifest, cluster: Cluster, gpu_names: Mapping[str, Gpu
     total = pod_requests(asked, level, f"{path}.resources", overhead)
     most = total if are_alike(asked, level) else pod_limits(asked, level, f"{path}.resources", overhead)
     requests, limits = sizes(total, most)
+    if told := sharing_warning(asked, most, level, path):
+        findings.warnings.append(told)
     vendor = next((gpu_names[name] for name, figure in total.items() if name in gpu_names and figure.value), None)
     at_pod_level = written_requests(level, f"{path}.resources") if level else {}
     further: dict[str, list[tuple[str, str]]] = {}

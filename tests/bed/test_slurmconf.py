@@ -28,10 +28,10 @@ def test_queues_and_nodes() -> None:
     text = slurmconf.slurm_conf(LAYOUT, Variant())
 
     assert lines_of(text, "NodeName") == [
-        "NodeName=node1 NodeAddr=127.0.0.1 Port=110 CPUs=4 RealMemory=4000 State=UNKNOWN",
-        "NodeName=node2 NodeAddr=127.0.0.1 Port=111 CPUs=4 RealMemory=4000 State=UNKNOWN",
-        "NodeName=node3 NodeAddr=127.0.0.1 Port=112 CPUs=4 RealMemory=8000 Gres=gpu:2 State=UNKNOWN",
-        "NodeName=node4 NodeAddr=127.0.0.1 Port=113 CPUs=4 RealMemory=8000 Gres=gpu:2 State=UNKNOWN",
+        "NodeName=node1 NodeAddr=127.0.0.1 Port=110 CPUs=4 RealMemory=4000 Gres=fpga:2 State=UNKNOWN",
+        "NodeName=node2 NodeAddr=127.0.0.1 Port=111 CPUs=4 RealMemory=4000 Gres=fpga:2 State=UNKNOWN",
+        "NodeName=node3 NodeAddr=127.0.0.1 Port=112 CPUs=4 RealMemory=8000 Gres=fpga:2,gpu:v100:2 State=UNKNOWN",
+        "NodeName=node4 NodeAddr=127.0.0.1 Port=113 CPUs=4 RealMemory=8000 Gres=fpga:2,gpu:a100:2 State=UNKNOWN",
     ]
     assert lines_of(text, "PartitionName") == [
         "PartitionName=batch Nodes=node1,node2 DefaultTime=01:00:00 MaxTime=24:00:00 DefMemPerCPU=500 Default=YES State=UP",
@@ -80,12 +80,17 @@ def test_cgroups(cgroups: bool, expected: tuple[str, str, str]) -> None:
     assert ("OverMemoryKill" in found["JobAcctGatherParams"]) is not cgroups
 
 
-def test_gpus_are_device_files_of_two_nodes() -> None:
+def test_gpus_are_device_files_of_two_nodes_and_boards_are_counted() -> None:
+    boards = "NodeName=node1,node2,node3,node4 Name=fpga Count=2 Flags=CountOnly"
+
     assert slurmconf.gres_conf(Variant()).splitlines()[1:] == [
-        "NodeName=node3 Name=gpu File=/dev/nvidia[0-1]",
-        "NodeName=node4 Name=gpu File=/dev/nvidia[0-1]",
+        boards,
+        "NodeName=node3 Name=gpu Type=v100 File=/dev/nvidia[0-1]",
+        "NodeName=node4 Name=gpu Type=a100 File=/dev/nvidia[0-1]",
     ]
-    assert slurmconf.gres_conf(Variant(gpus=False)).splitlines()[1:] == []
+    assert slurmconf.gres_conf(Variant(gpus=False)).splitlines()[1:] == [boards]
+    assert settings(slurmconf.slurm_conf(LAYOUT, Variant()))["GresTypes"] == "gpu,fpga"
+    assert settings(slurmconf.slurm_conf(LAYOUT, Variant(gpus=False)))["GresTypes"] == "fpga"
     assert "gpu" not in "".join(lines_of(slurmconf.slurm_conf(LAYOUT, Variant(gpus=False)), "NodeName"))
 
 

@@ -5,13 +5,16 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
 from kindcluster import cluster, installing
 from kindcluster.layout import Layout
-from tests.e2e import site
+from tests.e2e import onplane, site
+from tests.e2e.oracle import Cluster
+from tests.e2e.sidebyside import CLOUD, HPC
 from tests.together.installed import Installed
 
 
@@ -32,3 +35,22 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Installed]:
             yield found
     finally:
         installing.install(found.layout, found.provider, print)
+
+
+@dataclass(frozen=True)
+class Both:
+    """A cluster with a real node and a site that takes every Job, and the account of the site's agent."""
+
+    cluster: Cluster
+    agent: str
+
+
+@pytest.fixture(scope="session")
+def both(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Both]:
+    """The cluster of `make kind`; for `make oracle` the control plane with its own real node."""
+    if os.environ.get("BATCHGATE_ORACLE") != "required":
+        yield Both(request.getfixturevalue("installed"), site.AGENT)
+        return
+    request.getfixturevalue("control_plane_programs")
+    with onplane.running(tmp_path_factory.mktemp("oracle"), (CLOUD, HPC)) as found:
+        yield Both(found, found.agent)

@@ -7,39 +7,63 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Mapping
-from typing import Any, Final
+import subprocess
+from collections.abc import Collection, Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, Final, Protocol
 
-from tests.together.installed import Installed
+
+class Cluster(Protocol):
+    """A cluster as its admin sees it."""
+
+    def kubectl(self, *words: str, stdin: str = "") -> subprocess.CompletedProcess[str]: ...
+
+    def ok(self, *words: str, stdin: str = "") -> str:
+        """The output of a command that must succeed."""
+        ...
+
 
 Seen = dict[str, Any]
 
 ALLOWED: Final[dict[str, str]] = {
     "KUBERNETES_*": "no address of a Service is reached from a batch job, and tokens are not staged",
     "APPTAINER_*, SINGULARITY_*, PS1, LD_LIBRARY_PATH, PROMPT_COMMAND, USER_PATH, UDOCKER_CONTAINER": "the runtime's own",
+    "PWD": "Apptainer sets it, and a shell does so by itself",
+    "LD_LIBRARY_PATH=…:/.singularity.d/libs": "Apptainer adds its directory behind the Job's own, as it does for GPUs",
     "LANG=C": "Apptainer's own; it means what no LANG means",
     "/bin/sh: for sh:": "Apptainer names a program by the path where it was found",
     "namespace": "the two are in two namespaces, whose names messages of the Job controller have",
     "OMP_NUM_THREADS": "set to the cores that the batch job has (docs/judging.md)",
     "Queued": "the condition batchgate.dev/Queued, which a kubelet does not know",
+    "signal": "a kubelet with containerd never gives it; here it follows from codes of 129 to 159, as a shell's do",
     "PodReadyToStartContainers": "a condition of sandboxes, of which there are none",
 }
 """The differences that are looked over, each with its reason."""
 
 _RUNTIME = re.compile(
-    r"(KUBERNETES_\w*|APPTAINER_\w*|SINGULARITY_\w*|PS1|LD_LIBRARY_PATH|PROMPT_COMMAND|USER_PATH|UDOCKER_CONTAINER"
-    r"|OMP_NUM_THREADS)=.*\n|LANG=C\n",
+    r"^(KUBERNETES_\w*|APPTAINER_\w*|SINGULARITY_\w*|PS1|LD_LIBRARY_PATH|PROMPT_COMMAND|USER_PATH|UDOCKER_CONTAINER"
+    r"|OMP_NUM_THREADS|PWD|LANG(?==C\n))=.*\n",
+    re.MULTILINE,
 )
+_LIBRARIES: Final = ":/.singularity.d/libs"
 _PROGRAM = re.compile(r"^/bin/sh: ", re.MULTILINE)
 _CONDITIONS: Final = {"batchgate.dev/Queued", "PodReadyToStartContainers"}
 
 
-def observe(installed: Installed, namespace: str, name: str) -> Seen:
-    """What is to be seen of an ended Job; Pods in the order of their ends, as their names are drawn by lot."""
-    job = json.loads(installed.ok("-n", namespace, "get", "job", name, "-o", "json"))
-    listed = json.loads(installed.ok("-n", namespace, "get", "pods", "-l", f"job-name={name}", "-o", "json"))["items"]
-    pods = [_pod(pod, _logs(installed, pod)) for pod in listed]
-    return {"job": of_job(job), "pods": sorted(pods, key=lambda pod: json.dumps(pod, sort_keys=True))}
+def observe(cluster: Cluster, namespace: str, names: Collection[str], pool: ThreadPoolExecutor) -> dict[str, Seen]:
+    """By name what is to be seen of ended Jobs; Pods in an order of their contents, as their names are drawn by lot."""
+    jobs = json.loads(cluster.ok("-n", namespace, "get", "jobs", "-o", "json"))["items"]
+    pods = json.loads(cluster.ok("-n", namespace, "get", "pods", "-o", "json"))["items"]
+    found = {job["metadata"]["name"]: of_job(job) for job in jobs}
+    logs = pool.map(lambda pod: _logs(cluster, pod), pods)
+    seen: dict[str, list[Seen]] = {name: [] for name in names}
+    for pod, log in zip(pods, logs, strict=True):
+        if (name := pod["metadata"]["labels"]["job-name"]) in seen:
+            seen[name].append(of_pod(pod, log))
+    return {
+        name: {"job": found[name], "pods": sorted(held, key=lambda pod: json.dumps(pod, sort_keys=True))}
+        for name, held in seen.items()
+    }
 
 
 def differences(cloud: Seen, hpc: Seen) -> dict[str, tuple[Any, Any]]:
@@ -77,8 +101,10 @@ def _told(conditions: Iterable[Mapping[str, Any]], metadata: Mapping[str, Any]) 
     )
 
 
-def _pod(pod: Mapping[str, Any], logs: Mapping[str, str]) -> Seen:
-    status, name = pod["status"], pod["metadata"]["name"]
+def of_pod(pod: Mapping[str, Any], logs: Mapping[str, str]) -> Seen:
+    """The Pod's state and its logs."""
+    status = pod["status"]
+    own = {one["name"]: {variable["name"] for variable in one.get("env", ())} for one in _containers(pod)}
     return {
         "phase": status["phase"],
         "reason": status.get("reason", ""),
@@ -88,7 +114,7 @@ def _pod(pod: Mapping[str, Any], logs: Mapping[str, str]) -> Seen:
         "conditions": [one[:3] for one in _told(status.get("conditions", ()), pod["metadata"])],
         "init": [_container(one) for one in status.get("initContainerStatuses", ())],
         "containers": [_container(one) for one in status.get("containerStatuses", ())],
-        "logs": {key: without_allowed(text).replace(name, "POD") for key, text in logs.items()},
+        "logs": {key: _unnamed(pod, without_allowed(text, own[key])) for key, text in logs.items()},
     }
 
 
@@ -100,19 +126,34 @@ def _container(status: Mapping[str, Any]) -> Seen:
 def _state(state: Mapping[str, Any]) -> Seen:
     """Without times and ids."""
     return {
-        kind: {key: value for key, value in held.items() if key in {"exitCode", "signal", "reason", "message"}}
+        kind: {key: value for key, value in held.items() if key in {"exitCode", "reason", "message"}}
         for kind, held in state.items()
     }
 
 
-def without_allowed(text: str) -> str:
-    """A log without what may differ."""
-    return _PROGRAM.sub("sh: ", _RUNTIME.sub("", text))
+def without_allowed(text: str, own: Collection[str] = ()) -> str:
+    """A log without what may differ.
+
+    :param own: the variables that the container sets itself, which are never left out
+    """
+    kept = _RUNTIME.sub(lambda found: found[0].replace(_LIBRARIES, "") if found[1] in own else "", text)
+    return _PROGRAM.sub("sh: ", kept)
 
 
-def _logs(installed: Installed, pod: Mapping[str, Any]) -> dict[str, str]:
+def _unnamed(pod: Mapping[str, Any], text: str) -> str:
+    """A text without the names that two Pods cannot share."""
+    for field, word in (("name", "POD"), ("uid", "UID"), ("namespace", "NAMESPACE")):
+        text = text.replace(pod["metadata"][field], word)
+    return text
+
+
+def _containers(pod: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    return [*pod["spec"].get("initContainers", ()), *pod["spec"]["containers"]]
+
+
+def _logs(cluster: Cluster, pod: Mapping[str, Any]) -> dict[str, str]:
     found = {}
-    for container in (*pod["spec"].get("initContainers", ()), *pod["spec"]["containers"]):
+    for container in _containers(pod):
         place = ("-n", pod["metadata"]["namespace"], "logs", pod["metadata"]["name"], "-c", container["name"])
-        found[container["name"]] = installed.kubectl(*place).stdout
+        found[container["name"]] = cluster.kubectl(*place).stdout
     return found

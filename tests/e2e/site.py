@@ -53,12 +53,23 @@ class Images:
 
 def images(installed: Installed, folder: Path) -> Images:
     """Make the images, and bring those of the suite to the cloud node under the suite's names."""
+    made = archives(folder)
+    cluster.load(installed.layout, installed.provider, list(made), print)
+    return sifs(*made)
+
+
+def archives(folder: Path) -> tuple[Path, Path]:
+    """The images of the suite, and the one that pauses, as archives."""
     suite, pause = folder / "suite.tar", folder / "pause.tar"
     layer = folder / "busybox.layer"
     image.write_busybox_layer(layer, image.busybox())
     image.write_images(suite, [image.Image(SUITE, layer, command=("sh",))])
     image.write_images(pause, [image.Image((PAUSE,), layer, command=("sleep", "2147483647"))])
-    cluster.load(installed.layout, installed.provider, [suite, pause], print)
+    return suite, pause
+
+
+def sifs(suite: Path, pause: Path) -> Images:
+    """The same for Apptainer."""
     return Images(_sif(suite), _sif(pause))
 
 
@@ -76,6 +87,7 @@ def policy(made: Images, work: Path) -> str:
         "runtime": "apptainer",
         "workDir": str(work),
         "margin": "5s",
+        "secrets": "stage",
         "images": [{"match": "registry.k8s.io/pause:*", "path": str(made.pause)}, {"match": "*", "path": str(made.busybox)}],
         "queues": [{"name": QUEUE, **_NODES, "memoryPerNode": "64Gi", "walltimeDefault": "30m", "walltimeMax": "4h"}],
     }  # fmt: skip
@@ -91,6 +103,7 @@ def values(text: str) -> dict[str, Any]:
         "image": {"repository": "localhost/batchgate", "pullPolicy": "Never"},
         "policies": {"all.yaml": text},
         "registration": {"namespaces": "opt-out"},
+        "secrets": {"enabled": True},
     }
 
 

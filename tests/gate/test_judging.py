@@ -211,12 +211,27 @@ def test_all_that_is_in_the_way_reaches_the_user_line_by_line() -> None:
     )
 
 
+def test_things_that_only_some_queues_lack_are_alternatives() -> None:
+    pod = sized("6", hostPID=True)
+    judged = judge(job_of(pod=pod), requester=Requester("eve", (), "default"), gate=gate())
+
+    assert judged.warnings[:4] == (
+        "This Job stays in the cloud: rule large would send it to HPC, but on each of its queues at least 2 things are in the way:",
+        "1. spec.template.spec.hostPID: sees the processes of the node",
+        (
+            "2. queue small of site hpc1: it asks for 6 CPUs, and a node has 4; only MPI programs span nodes: the hint "
+            "batchgate.dev/ranks, impliesMpi of the MPI profile or mpi: true of the rule says that it is one"
+        ),
+        "3. queue small of site hpc1, queue workq of site hpc1: no account at site hpc1 is for user eve in namespace default",
+    )
+
+
 def test_many_things_in_the_way_leave_room_for_other_warnings() -> None:
     pod = sized("3", nodeSelector={f"k{number}": "v" for number in range(12)}, runtimeClassName="kata")
     judged = judge(job_of(pod=pod), requester=ADA, gate=gate())
 
     assert [one.partition(" ")[0] for one in judged.warnings[:12]] == ["This", *[f"{n}." for n in range(1, 11)], "And"]
-    assert judged.warnings[11] == "And 2 more things are in the way: batchgate explain names them."
+    assert judged.warnings[11] == "And 2 more: batchgate explain names them."
     assert "RuntimeClass kata" in judged.warnings[12]
 
 

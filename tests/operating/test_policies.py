@@ -40,6 +40,27 @@ def test_replicas_then_sites_each_once() -> None:
             (Holder("webhook", "a", OURS), Holder("agent", "hpc1", THEIRS)),
             "not the same everywhere: webhook a a1a1a1a1a1a1, agent hpc1 b2b2b2b2b2b2",
         ),
+        (
+            (Holder("webhook", "a", OURS, "r.yaml:3:1: rule big: wrong\n  | - {"),),
+            (
+                "all have a1a1a1a1a1a1 in force (1 replica of the webhook); "
+                "the webhook's replica a refuses newer files, which are not in force: r.yaml:3:1: rule big: wrong"
+            ),
+        ),
+        (
+            tuple(Holder("webhook", name, OURS, "wrong") for name in "ab"),
+            (
+                "all have a1a1a1a1a1a1 in force (2 replicas of the webhook); "
+                "every replica of the webhook refuses newer files, which are not in force: wrong"
+            ),
+        ),
+        (
+            (Holder("webhook", "a", OURS, "wrong"), Holder("webhook", "b", THEIRS)),
+            (
+                "not the same everywhere: webhook a a1a1a1a1a1a1, webhook b b2b2b2b2b2b2; "
+                "replica a of the webhook refuses newer files, which are not in force: wrong"
+            ),
+        ),
     ],
 )
 def test_one_line(found: tuple[Holder, ...], words: str) -> None:

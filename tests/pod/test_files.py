@@ -104,6 +104,7 @@ def test_env_from_in_order_with_prefix_and_overridden_by_env() -> None:
     assert found == {
         "RATE": "20",
         "with.dot": "y",
+        "1bad": "x",
         "S_user": "ada",
         "S_key": "\udcff\udcfe",
         "SEEN": "20-own-$(RATE)-$(NONE)",
@@ -111,10 +112,10 @@ def test_env_from_in_order_with_prefix_and_overridden_by_env() -> None:
 
 
 def test_names_that_cannot_be_are_skipped_with_a_warning() -> None:
-    staged = _staged({"envFrom": [{"configMapRef": {"name": "settings"}}]})
+    staged = _staged({"envFrom": [{"prefix": "=", "configMapRef": {"name": "more"}}]})
 
     assert staged.warnings == (
-        "spec.containers[0].envFrom[0]: skipped 1bad: not valid as names of environment variables",
+        "spec.containers[0].envFrom[0]: skipped =EXTRA, =RATE: not valid as names of environment variables",
     )
 
 
@@ -187,14 +188,14 @@ def test_keys_that_only_a_command_line_could_set_are_skipped_with_a_warning() ->
     assert values == {"OK": "x"}
     here = "spec.containers[0].envFrom[0]: skipped"
     assert warnings == [
-        f"{here} 1: not valid as names of environment variables",
-        f"{here} HOME, tls.crt: on HPC only a command line could set such a variable, and others on the node read it",
+        f"{here} 1, HOME, tls.crt: on HPC only a command line could set such a variable, and others on the node read it",
     ]
 
 
 def test_optional_values_are_left_out() -> None:
     sources = [
         {"configMapKeyRef": {"name": "absent", "key": "k", "optional": True}},
+        {"configMapKeyRef": {"name": "settings", "key": "blob", "optional": True}},  # of binaryData: no variable's
         {"secretKeyRef": {"name": "login", "key": "none", "optional": True}},
     ]
 
@@ -287,7 +288,7 @@ def test_what_the_script_has_counts_too(manifest: dict[str, Any], path: str) -> 
 
 def test_keys_that_cannot_be_names_are_not_told_without_end() -> None:
     maps = {"bad": {"data": {f"{n}x": "" for n in range(30_000)}}}
-    manifest = {"envFrom": [{"configMapRef": {"name": "bad"}}]}
+    manifest = {"envFrom": [{"prefix": "=", "configMapRef": {"name": "bad"}}]}
     pod = {"metadata": POD_META, "spec": {"containers": [{"name": "main", **manifest}]}}
 
     (warning,) = podfiles.stage(pod, _workload(_container(manifest)), config_maps=maps).warnings
@@ -445,6 +446,37 @@ def test_a_token_where_the_site_stages_it() -> None:
     staged = podfiles.stage(pod, _workload(_container({"mounted": ["v"]})), tokens={"v/token": "secret"})
 
     assert staged.files == {"files/v/token": b"secret"}
+
+
+@pytest.mark.parametrize(
+    ("services", "files"),
+    [
+        (
+            {"KUBERNETES_SERVICE_HOST": "k.example.org"},
+            {
+                "env/main": b"API=https://k.example.org\0KUBERNETES_SERVICE_HOST=k.example.org\0",
+                "argv/main": b"run\0k.example.org\0$(KUBERNETES_SERVICE_HOST)\0",
+            },
+        ),
+        (
+            {},
+            {
+                "env/main": b"API=https://$(KUBERNETES_SERVICE_HOST)\0",
+                "argv/main": b"run\0$(KUBERNETES_SERVICE_HOST)\0$(KUBERNETES_SERVICE_HOST)\0",
+            },
+        ),
+    ],
+)
+def test_variables_of_services_are_expanded_as_a_kubelet_does(
+    services: dict[str, str], files: dict[str, bytes]
+) -> None:
+    manifest = {
+        "command": ["run", "$(KUBERNETES_SERVICE_HOST)", "$$(KUBERNETES_SERVICE_HOST)"],
+        "env": [{"name": "API", "value": "https://$(KUBERNETES_SERVICE_HOST)"}],
+    }
+    pod = {"metadata": POD_META, "spec": {"containers": [{"name": "main", **manifest}]}}
+
+    assert podfiles.stage(pod, _workload(_container(manifest)), services=services).files == files
 
 
 def test_the_directory_appears_whole_and_private(tmp_path: Path) -> None:

@@ -138,6 +138,22 @@ def test_memory_counts_by_limits_and_cores_by_requests_unless_the_rule_says_othe
     assert policy.decide(loaded(rules), bursting(("5Gi", "20Gi")), ADA).reason == reason
 
 
+def test_rules_count_as_rule_defaults_say_unless_they_say_otherwise() -> None:
+    defaults = {"d.yaml": "ruleDefaults: {figures: {memory: requests, cpus: limits}}\n"}
+    text = "when: job.pods == 1, hpc: [{queue: big}]"
+
+    reasons = [
+        policy.decide(loaded(rule(f"{text}{own}"), more=defaults), bursting(("5Gi", "20Gi")), ADA).reason
+        for own in ("", ", figures: {cpus: requests}", ", figures: {memory: limits}")
+    ]
+
+    assert reasons == [
+        f"{BIG}: 1 node, 4 cores (the request is 1), 5Gi (the limit is 20Gi) for 1h",
+        f"{BIG}: 1 node, 1 core (the limit is 4), 5Gi (the limit is 20Gi) for 1h",
+        f"{BIG}: 1 node, 4 cores (the request is 1), 20Gi (the request is 5Gi) for 1h",
+    ]
+
+
 def test_a_rule_that_failed_by_its_queues_is_tried_with_its_own_figures() -> None:
     rules = (
         "  - {name: q, when: \"job.memory < quantity('6Gi') && queues['big'].freeNodes > 1\", "
@@ -489,6 +505,34 @@ def test_what_all_queues_of_a_site_lack_is_told_once() -> None:
         (
             f"{selector}[kubernetes.io/arch]: asks for kubernetes.io/arch=arm64, and nodes of site pbs have amd64 unless "
             "nodeLabels of a queue say otherwise"
+        ),
+    )
+
+
+def test_queues_are_alternatives_and_what_some_lack_names_them() -> None:
+    asked = job(LARGE)
+    asked["spec"]["template"]["spec"] |= {"hostPID": True, "nodeSelector": {"disk": "ssd"}}  # type: ignore[index]
+    sites = SITES.replace("memoryPerNode: 32Gi", "memoryPerNode: 32Gi, nodeLabels: {disk: ssd}")
+
+    decision = policy.decide(
+        loaded(rule("when: job.cpus > 4, hpc: [{queue: small}, {queue: big}]"), sites=sites),
+        workload_of(asked, namespace="lab"),
+        Requester("eve", (), "lab"),
+    )
+
+    assert (decision.least, decision.in_the_way) == (
+        2,
+        (
+            "spec.template.spec.hostPID: sees the processes of the node",
+            (
+                "spec.template.spec.nodeSelector.disk: asks for disk=ssd, which nodeLabels of queue small or ignoreNodeLabels of "
+                "site pbs would have to answer (queue small of site pbs)"
+            ),
+            (
+                "queue small of site pbs: it asks for 6 CPUs, and a node has 4; only MPI programs span nodes: the hint "
+                "batchgate.dev/ranks, impliesMpi of the MPI profile or mpi: true of the rule says that it is one"
+            ),
+            "queue small of site pbs, queue big of site pbs: no account at site pbs is for user eve in namespace lab",
         ),
     )
 

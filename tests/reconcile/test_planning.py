@@ -20,6 +20,7 @@ from router.names import (
     KEY_QUEUE_NOW,
     KEY_RESOURCES_USED,
 )
+from router.pod.life import Note
 from router.pod.status import Condition, ContainerStatus, PodStatus, Running, Terminated, Waiting
 from router.pod.view import departed
 from router.reconcile.model import (
@@ -42,6 +43,7 @@ from router.reconcile.model import (
 )
 from router.reconcile.planning import plan
 from router.reconcile.waiting import spread
+from router.workload.model import ContainerKind
 from tests.reconcile.given import (
     ALL_WELL,
     NOTHING,
@@ -638,6 +640,25 @@ def test_files_that_come_late_are_waited_for() -> None:
     final = plan(replace(known, inspected=NOW + TERMS.fs_delay, collected=True), TERMS, NOW + TERMS.fs_delay).status
     assert final is not None
     assert (final.phase, final.reason) == ("Failed", "JobFailed")
+
+
+@pytest.mark.parametrize("end", [(), (ended(),)], ids=["no end note", "end note"])
+def test_the_exit_code_of_a_sidecar_is_waited_for(end: tuple[Note, ...]) -> None:
+    """The containers that count are over, and the agent has not read yet how the sidecar ended."""
+    two = pod(("proxy", ContainerKind.SIDECAR), ("main", ContainerKind.MAIN), job_id="7.pbs")
+    notes = (began("proxy"), began(), *end)
+    known = facts(two, job(over(), over_since=float(NOW)), life=life(*notes, exits=(left(),)), inspected=NOW - 5.0)
+
+    made = plan(known, TERMS, NOW + 1)
+
+    assert Inspect() in made.actions
+    assert made.status is None or made.status.phase == "Running"
+    late = replace(known, inspected=NOW + TERMS.fs_delay, collected=True)
+    for found, code in ((late, 137), (replace(late, life=life(*notes, exits=(left(), left(5, "proxy")))), 5)):
+        final = plan(found, TERMS, NOW + TERMS.fs_delay).status
+        assert final is not None
+        (proxy,) = final.init_containers
+        assert (final.phase, isinstance(proxy.state, Terminated) and proxy.state.code) == ("Succeeded", code)
 
 
 PLANNED = st.builds(

@@ -27,6 +27,7 @@ RUNTIME = Path(script.__file__).parent / "runtime" / str(FORMAT)
         layout.MESSAGE,
         layout.CLAIM,
         layout.ALIVE,
+        layout.USAGE,
     ],
 )
 def test_what_lies_in_the_pod_s_directory(name: str) -> None:

@@ -115,6 +115,29 @@ def test_a_directory_of_the_manifest_is_not_made(pod: Pod, image: Path, offered:
     assert not list((offered / "physics").iterdir())
 
 
+@pytest.mark.parametrize("source", [{"emptyDir": {}}, SOURCES[0]], ids=lambda source: next(iter(source)))
+def test_a_sub_path_is_made_also_for_a_read_only_mount(
+    pod: Pod, image: Path, offered: Path, source: dict[str, Any]
+) -> None:
+    """A kubelet makes it in the volume, which is no more read-only than before."""
+    (offered / "physics" / "mine").mkdir()
+    mount = {"name": "v", "mountPath": "/v", "subPath": "in/side", "readOnly": True}
+    look = container("/bin/sh", "-c", "ls -A /v | wc -l; touch /v/x || echo refused", volumeMounts=[mount])
+
+    assert pod.run(text_of(workload(look, volumes=[{"name": "v", **source}]), on(image, offered))) == 0, pod.log()
+
+    assert pod.log().splitlines()[0] == "0"
+    assert pod.log().splitlines()[-1] == "refused"
+
+
+def test_a_sub_path_is_not_made_in_a_volume_that_is_read_only(pod: Pod, image: Path, offered: Path) -> None:
+    (offered / "physics" / "mine").mkdir()
+    source = {"nfs": {**SOURCES[1]["nfs"], "readOnly": True}}
+
+    assert pod.run(script(image, offered, source, subPath="deep")) == 126
+    assert not list((offered / "physics" / "mine").iterdir())
+
+
 def test_a_link_below_a_sub_path_that_was_made(pod: Pod, image: Path, offered: Path) -> None:
     (offered / "physics" / "mine").mkdir()
     (offered / "physics" / "mine" / "out").symlink_to(pod.work / "alice")

@@ -101,6 +101,14 @@ def make(
         (make(("A", "1"), ("B", "$(X)"), env_from=True), {"A": "1"}),  # X may come from the ConfigMap
         (make(("A", "1"), ("B", "$(A)"), env_from=True), {"A": "1", "B": "1"}),
         (make(("B", "$$(X)"), env_from=True), {"B": "$(X)"}),
+        (
+            make(("A", "$(KUBERNETES_SERVICE_HOST)"), ("B", "$(A)"), ("C", "c")),
+            {"C": "c"},
+        ),  # a kubelet's, and here the agent's
+        (
+            make(("KUBERNETES_SERVICE_PORT", "1"), ("B", "$(KUBERNETES_SERVICE_PORT)")),
+            {"KUBERNETES_SERVICE_PORT": "1", "B": "1"},
+        ),
     ],
 )
 def test_what_is_known_now(container: Container, expected: dict[str, str]):
@@ -244,6 +252,9 @@ def test_ordinary_references_are_fine():
         (make(("A", "1"), command=("x", "$(A)"), env_from=True), ("x", "1")),
         (make(command=("x", "$(JOB_COMPLETION_INDEX)")), None),  # an Indexed Job's Pods have it
         (make(command=("x", "$$(JOB_COMPLETION_INDEX)")), ("x", "$(JOB_COMPLETION_INDEX)")),
+        (make(args=("https://$(KUBERNETES_SERVICE_HOST):$(KUBERNETES_SERVICE_PORT_HTTPS)",)), None),
+        (make(("KUBERNETES_SERVICE_HOST", "h"), args=("$(KUBERNETES_SERVICE_HOST)",)), ("h",)),
+        (make(args=("$(KUBERNETES_SERVICE)",)), ("$(KUBERNETES_SERVICE)",)),
     ],
 )
 def test_words_known_now(container: Container, expected: tuple[str, ...] | None):

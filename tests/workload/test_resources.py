@@ -428,6 +428,30 @@ def test_memory_is_the_limit_and_says_what_the_request_is(manifest: Manifest, me
     assert f"{found.origin}{found.aside}" == memory
 
 
+SHARED = "no memory; on HPC all containers share the memory that the others name"
+
+
+@pytest.mark.parametrize(
+    ("manifest", "told"),
+    [
+        (pod(asking("a", {"memory": "1Gi"})), ()),
+        (pod(container("a"), container("b")), ()),
+        (
+            pod(asking("a", {"memory": "1Gi"}), asking("b", {"cpu": "1"})),
+            (f"spec.template.spec: container b names {SHARED}",),
+        ),
+        (pod(burst("a", "1Gi", "2Gi"), init=(container("i"),)), (f"spec.template.spec: container i names {SHARED}",)),
+        (
+            pod(asking("a", limits={"memory": "1Gi"}), *(container(name) for name in "bcde")),
+            (f"spec.template.spec: containers b, c and 2 more name {SHARED}",),
+        ),
+        (pod(asking("a", {"memory": "1Gi"}), container("b"), resources={"limits": {"memory": "4Gi"}}), ()),
+    ],
+)
+def test_who_shares_the_memory_that_others_name_is_told(manifest: Manifest, told: tuple[str, ...]):
+    assert workload_of(manifest, namespace="lab").warnings == told
+
+
 def test_cores_are_the_request_and_say_what_the_limit_is():
     found = workload_of(pod(asking("a", {"cpu": "1500m"}, {"cpu": "8"})), namespace="lab").cpu
     assert found is not None

@@ -12,6 +12,7 @@ from typing import Any, Final
 
 from router import names
 from router.agent.files.entering import Entrance
+from router.agent.files.usage import NotedUsage
 from router.agent.records import Record, Records, SiteRecords
 from router.host import Host
 from router.hpc import JobReport
@@ -50,6 +51,7 @@ class Logged:
         self._site = site
         self._began = time.time()
         self._measured: dict[str, PodUsage] = {}
+        self._noted = NotedUsage(host_of)
 
     def pod(self, namespace: str, name: str) -> LoggedPod | None:
         """A Pod of this site, also if it was just deleted; else None."""
@@ -71,14 +73,17 @@ class Logged:
         return [pod for page, _ in self._api.pages("/api/v1/pods", **query) for pod in page]
 
     def usage(self, node: str) -> NodeUsage:
-        """The resources that running jobs use, by the batch system's reports."""
-        running = [one for one in self._records.all() if one.facts.pod.node == node or not node]
+        """The resources that running jobs use: by the batch system's reports, else by what their scripts note."""
+        every = {one.uid: one for one in self._records.all()}
+        running = [one for one in every.values() if one.facts.pod.node == node or not node]
         found = [usage for one in running if (usage := usage_of(one)) is not None]
         pods = tuple(measured(self._measured.get(one.uid), one) for one in found)
-        known = {record.uid for record in self._records.all()}
-        kept = {uid: one for uid, one in self._measured.items() if uid in known}
+        kept = {uid: one for uid, one in self._measured.items() if uid in every}
         self._measured = kept | {one.uid: one for one in pods}
-        return NodeUsage(node, self._began, pods)
+        noted = self._noted.of([every[one.uid] for one in pods if one.usage is None], every)
+        return NodeUsage(
+            node, self._began, tuple(with_usage(one, noted[one.uid]) if one.uid in noted else one for one in pods)
+        )
 
 
 def logged(record: Record) -> LoggedPod:
@@ -117,13 +122,17 @@ def usage_of(record: Record) -> PodUsage | None:
         return None
     job = followed(record.facts)
     usage = _usage(job.report, job.heard or time.time()) if job is not None and job.report is not None else None
-    running = [one for one in pod.status.containers if isinstance(one.state, Running)]
     containers = tuple(
-        ContainerUsage(one.name, one.state.started, usage if len(pod.containers) == 1 else None)
-        for one in running
-        if isinstance(one.state, Running)
+        ContainerUsage(one.name, one.state.started) for one in pod.status.containers if isinstance(one.state, Running)
     )
-    return PodUsage(pod.namespace, pod.name, pod.uid, started, usage, containers)
+    found = PodUsage(pod.namespace, pod.name, pod.uid, started, alone=len(pod.containers) == 1, containers=containers)
+    return found if usage is None else with_usage(found, usage)
+
+
+def with_usage(pod: PodUsage, usage: Usage) -> PodUsage:
+    """A Pod with its job's usage, which is also that of its container if it has no other."""
+    containers = tuple(replace(one, usage=usage) for one in pod.containers) if pod.alone else pod.containers
+    return replace(pod, usage=usage, containers=containers)
 
 
 def measured(before: PodUsage | None, now: PodUsage) -> PodUsage:

@@ -13,6 +13,7 @@ from typing import Any, Final
 from router import names
 from router.errors import ApiError, BatchgateError, TooLarge
 from router.kube.client import Api
+from router.site.rights import binding
 
 MOST: Final = 50
 """Most Secrets of one Pod's files. Each may hold a megabyte, and every try reads all of them again."""
@@ -71,7 +72,4 @@ def granting(error: ApiError, namespace: str, role: str) -> str:
         )
     account = _ACCOUNT.search(error.message)
     space, name = account.groups() if account else (names.SYSTEM_NAMESPACE, names.AGENT_ACCOUNT)
-    return (
-        f"an admin of namespace {namespace} allows it with `kubectl -n {namespace} create rolebinding {name}-{kind} "
-        f"--clusterrole {role} --serviceaccount {space}:{name}`"
-    )
+    return f"an admin of namespace {namespace} allows it with `{binding(namespace, role, space, name)}`"

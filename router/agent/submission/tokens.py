@@ -16,6 +16,7 @@ from router.agent.submission.secrets import NotAllowed, granting
 from router.errors import ApiError, TooLarge
 from router.kube.client import Api
 from router.pod.accounttoken import Wanted
+from router.workload.expand import SERVICES
 
 MOST: Final = 20
 """Most tokens of one Pod."""
@@ -89,8 +90,4 @@ def service_variables(api_server: str | None) -> dict[str, str]:
         return {}
     found = urlsplit(api_server)
     port = str(found.port or _PORT)
-    return {
-        "KUBERNETES_SERVICE_HOST": found.hostname or "",
-        "KUBERNETES_SERVICE_PORT": port,
-        "KUBERNETES_SERVICE_PORT_HTTPS": port,
-    }
+    return dict(zip(SERVICES, (found.hostname or "", port, port), strict=True))

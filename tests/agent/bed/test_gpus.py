@@ -121,7 +121,9 @@ def numbers(batch_job: str) -> dict[str, tuple[int, ...]]:
     """The devices that Slurm gave to a job that runs, by the names of its nodes."""
     text = slurm("scontrol", "show", "job", "--details", batch_job)
     found = {}
-    for nodes, listed in re.findall(r"^\s*Nodes=(\S+) .*GRES=gpu:\d+\(IDX:([\d,-]+)\)", text, re.MULTILINE):
+    for nodes, listed in re.findall(
+        r"^\s*Nodes=(\S+) .*GRES=(?:\S*,)?gpu:(?:\w+:)?\d+\(IDX:([\d,-]+)\)", text, re.MULTILINE
+    ):
         given: list[int] = []
         for part in listed.split(","):
             first, _, last = part.partition("-")

@@ -142,13 +142,13 @@ def test_what_nobody_knows_is_left_out() -> None:
         assert found.usage is None
 
 
-def test_the_usage_of_a_node_is_that_of_its_pods(tmp_path: Path) -> None:
+def test_the_usage_of_a_node_is_that_of_its_pods() -> None:
     known = records()
     status = PodStatus(phase="Running", started=T, containers=(ContainerStatus("main", Running(T)),))
     for name, node in (("a", "one"), ("b", "two"), ("c", "one")):
         record_of(pod(name=name, uid=name, node=node, status=status), known=known)
     record_of(pod(name="waits", uid="d", node="one"), known=known)
-    source = Logged(NOWHERE, lambda _: LocalHost(tmp_path), known, "hpc1", NO_ENTRANCE)
+    source = Logged(NOWHERE, lambda _: LocalHost(Path("/w")), known, "hpc1", NO_ENTRANCE)
 
     assert [one.name for one in source.usage("one").pods] == ["a", "c"]
     assert [one.name for one in source.usage("").pods] == ["a", "b", "c"]

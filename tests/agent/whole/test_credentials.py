@@ -14,9 +14,17 @@ import pytest
 import yaml
 
 from router import names
+from router.cli.cluster import Cluster
+from router.cli.rights import look_at_rights, own_lines
+from router.cli.status import look
 from router.controlplane import installing, realnode
 from router.controlplane.plane import ControlPlane
 from router.demo import sandbox
+from router.kube.client import connect
+from router.policy import load
+from router.preflight import Mark
+from router.site.rights import Right
+from router.startup.policyfiles import read_directory
 from tests.agent.whole import unreliable
 from tests.agent.whole.jobs import BUSY, IMAGE, LABEL, job_of, unique
 from tests.agent.whole.kubectl import Kubectl
@@ -262,8 +270,33 @@ def test_without_the_right_a_pod_waits_with_the_command_that_gives_it(boxed: Sta
     words = f"the agent may not read Secret {own}: an admin of namespace {NAMESPACE} allows it with `{command}`"
     until(lambda: waiting(boxed, name), lambda found: found == ("CreateContainerConfigError", words))
     assert events(boxed, name, "CreateContainerConfigError") == [words]
+    check_what_is_told_of_rights(boxed, command)
     boxed.admin.ok(*command.split()[3:])
     assert boxed.await_end(name) == ["Complete"]
+
+
+def check_what_is_told_of_rights(stack: Stack, command: str) -> None:
+    """What ``site check`` says as the agent and ``status`` as an admin, of a right that lacks and of one that is there."""
+    (site,) = [one for one in load(read_directory(stack.site.policy)).sites if one.name == BOXED]
+    told = list(own_lines(connect(str(installing.agent(stack.plane))), site, []))
+    assert [(line.name, line.mark, line.change) for line in told] == [
+        (f"rights/{NAMESPACE}", Mark.WARNING, command),
+        (f"rights/{NAMESPACE}", Mark.OK, ""),
+    ]
+    place = ("-n", names.SYSTEM_NAMESPACE, "configmap", names.POLICIES_CONFIG_MAP)
+    stack.plane.kubectl("create", *place, f"--from-file={stack.site.policy}")
+    try:
+        seen = Cluster(connect(str(stack.admin.kubeconfig)), NAMESPACE, named=False, system=names.SYSTEM_NAMESPACE)
+        shown = look_at_rights(seen, look(seen).jobs, BOXED)
+    finally:
+        stack.plane.kubectl("delete", *place)
+    assert ([one for one in shown if one.namespace == NAMESPACE], seen.missed) == (
+        [
+            Right(BOXED, NAMESPACE, "read Secrets", allowed=False, change=command),
+            Right(BOXED, NAMESPACE, "create tokens", allowed=True),
+        ],
+        [],
+    )
 
 
 def test_a_missing_secret_or_key_is_waited_for_as_on_a_node(boxed: Stack) -> None:
@@ -343,7 +376,7 @@ def test_a_token_of_the_pod_with_what_programs_look_for_beside_it_and_renewed(bo
     name = unique("token")
     text = (
         "cd /var/run/secrets/kubernetes.io/serviceaccount && cat namespace && echo && read -r one <ca.crt && echo $one\n"
-        "echo $KUBERNETES_SERVICE_HOST $KUBERNETES_SERVICE_PORT\nfirst=$(cat token)\n"
+        "echo $(KUBERNETES_SERVICE_HOST) $KUBERNETES_SERVICE_PORT\nfirst=$(cat token)\n"
         'until [ "$first" != "$(cat token)" ]; do sleep 0.2; done\necho renewed\nsleep 600'
     )
     source = {"serviceAccountToken": {"audience": "vault", "expirationSeconds": 900, "path": "t"}}

@@ -134,6 +134,7 @@ def check_what_a_user_may_see(stack: Stack) -> None:
         "the webhook's Pods",
         "certificate requests",
         "which Jobs the API server sends to the webhook",
+        "the policy",
     ]
     assert all("forbidden" in why for _, _, why in missed)
     missing = batchgate(stack.user, "describe", "no-such-job")

@@ -1,10 +1,10 @@
 
-# ROOT BELOW SUBPATH TARGET [ro]: binds what lies in a volume. ROOT is the admin's own path and may hold links; what is below
-# it a container may have planted, and a link that leads out of ROOT, or of the volume, would bind the host in. Directories of
-# the subPath that lack are made.
+# ROOT BELOW SUBPATH TARGET [ro [made]]: binds what lies in a volume. ROOT is the admin's own path and may hold links; what is
+# below it a container may have planted, and a link that leads out of ROOT, or of the volume, would bind the host in.
+# Directories of the subPath that lack are made, as by a kubelet: with ro only if the mount alone is read-only (made).
 volume() {
 	local root base end
-	walks+=("${#binds[@]}" "$1" "$2" "$3" "$4" "${5:-}")
+	walks+=("${#binds[@]}" "$1" "$2" "$3" "$4" "${5:-}" "${6:-}")
 	root=$(realpath -e -- "$1" 2>/dev/null) || not_mounted "there is no $1 on $HOSTNAME, which is to be mounted"
 	root=${root%/}
 	base=$(realpath -e -- "${root:-/}${2:+/$2}" 2>/dev/null) ||
@@ -14,7 +14,7 @@ volume() {
 	end=$base
 	[[ ! $3 ]] || end=$(realpath -m -- "$base/$3" 2>/dev/null)
 	[[ $end/ == "$base"/* ]] || not_mounted "the subPath $3 leads out of its volume, by a link"
-	walk "${5:-}"
+	if [[ ${6:-} ]]; then walk ''; else walk "${5:-}"; fi
 	mount "${end:-/}" "$4" "${5:-}"
 }
 
@@ -48,9 +48,9 @@ not_mounted() {
 # A rank's volumes, on its own node.
 walk_again() {
 	local i first given=("${walks[@]}")
-	for ((i = 0; i < ${#given[@]}; i += 6)); do
+	for ((i = 0; i < ${#given[@]}; i += 7)); do
 		first=("${binds[@]}") binds=()
-		volume "${given[@]:i+1:5}"
+		volume "${given[@]:i+1:6}"
 		binds=("${first[@]:0:given[i]}" "${binds[@]}" "${first[@]:given[i]+2}")
 	done
 }
